@@ -8,7 +8,12 @@
 
 PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;
 
-ModuleState *module_imported;
+#if PY_VERSION_HEX < 0x030D0000
+#define Py_IsFinalizing _Py_IsFinalizing
+#endif
+
+TorchKnown torch_known;
+static int modules; /* that have been imported, and not freed; guarded by the interpreter lock */
 
 ModuleState *
 module_state(PyObject *module)
@@ -306,7 +311,15 @@ add_exception(PyObject *module, PyObject **where, const char *name, const char *
 static int
 module_exec(PyObject *module)
 {
-    ModuleState *state = module_imported = module_state(module);
+    ModuleState *state = module_state(module);
+    if (PyInterpreterState_Get() != PyInterpreterState_Main()) {
+        PyErr_SetString(PyExc_ImportError,
+                        "dlc works in the main interpreter alone, as torch does: compile and call "
+                        "there, or in another process");
+        return -1;
+    }
+    modules += !state->counted;
+    state->counted = true;
     if (add_exception(module, &dlc_CaptureError, "CaptureError",
                       "A graph or an operator that dlc cannot compile.", PyExc_RuntimeError) < 0 ||
         add_exception(module, &dlc_InternalError, "InternalError",
@@ -336,11 +349,6 @@ module_traverse(PyObject *module, visitproc visit, void *arg)
     ModuleState *state = module_state(module);
     Py_VISIT(state->callable_type);
     Py_VISIT(state->tree_type);
-    Py_VISIT(state->tensor_type);
-    Py_VISIT(state->parameter_type);
-    Py_VISIT(state->is_inference_mode);
-    Py_VISIT(state->forward_ad);
-    Py_VISIT(state->free_hold);
     return 0;
 }
 
@@ -350,30 +358,42 @@ module_clear(PyObject *module)
     ModuleState *state = module_state(module);
     Py_CLEAR(state->callable_type);
     Py_CLEAR(state->tree_type);
-    Py_CLEAR(state->tensor_type);
-    Py_CLEAR(state->parameter_type);
-    Py_CLEAR(state->is_inference_mode);
-    Py_CLEAR(state->forward_ad);
-    Py_CLEAR(state->level_name);
-    Py_CLEAR(state->unpack_name);
-    Py_CLEAR(state->free_hold);
     return 0;
 }
 
 static void
+torch_forget(void)
+{
+    Py_CLEAR(torch_known.tensor_type);
+    Py_CLEAR(torch_known.parameter_type);
+    Py_CLEAR(torch_known.is_inference_mode);
+    Py_CLEAR(torch_known.forward_ad);
+    Py_CLEAR(torch_known.level_name);
+    Py_CLEAR(torch_known.unpack_name);
+    Py_CLEAR(torch_known.free_hold);
+}
+
+/* What is known of torch and what compiles in the background are the process's: they go with the
+ * last module of an interpreter that ends, and not where one is imported again. */
+static void
 module_free(void *module)
 {
-    if (module_state(module)) {
+    ModuleState *state = module_state(module);
+    if (state) {
         module_clear(module);
+        modules -= state->counted;
     }
-    if (module_imported == module_state(module)) {
-        module_imported = NULL;
+    if (modules == 0 && Py_IsFinalizing()) {
+        torch_forget();
+        jit_cc_shutdown();
     }
-    jit_cc_shutdown();
 }
 
 static PyModuleDef_Slot module_slots[] = {
     {Py_mod_exec, (void *)module_exec},
+#if PY_VERSION_HEX >= 0x030c0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
     {0, NULL},
 };
 

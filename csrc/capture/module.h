@@ -6,18 +6,22 @@
 
 typedef struct {
     PyTypeObject *callable_type, *tree_type;
-    /* Of torch, once torch_init has run: the exact types of tensors that are taken; the function
-     * that says whether inference mode is on; the globals of forward mode;
-     * UntypedStorage._free_weak_ref. */
+    bool counted;               /* among the modules that there are */
+} ModuleState;
+
+/* Of torch, once torch_init has run: the exact types of tensors that are taken; the function that
+ * says whether inference mode is on; the globals of forward mode; UntypedStorage._free_weak_ref.
+ * What a call has at hand is tensors and not a module, and torch, which they are of, is one for the
+ * process: a module that is imported once more knows it too, and takes nothing away when it
+ * goes. */
+typedef struct {
     PyTypeObject *tensor_type, *parameter_type;
     PyObject *is_inference_mode, *forward_ad, *level_name, *unpack_name;
     PyObject *free_hold;
-} ModuleState;
+} TorchKnown;
 
 /* borrowed */
 ModuleState *module_state(PyObject *module);
-/* The state of the module that was imported last.  What a call has at hand is tensors and not the
- * module, and torch, which they are of, is one for the process. */
-extern ModuleState *module_imported;
+extern TorchKnown torch_known;
 
 #endif

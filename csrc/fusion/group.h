@@ -105,6 +105,7 @@ double cost_traffic(double bytes); /* of moving bytes, in the same units */
 void memory_scan(const Groups *g, bool *made, bool *wanted);
 /* Fills in the promises of the groups; before memory_scan. */
 void memory_promises(Groups *g);
+bool memory_has_views(const Fn *fn, int result); /* are other results views of it? */
 
 /* ---- nodes.c: what there is to group ---- */
 

@@ -109,8 +109,8 @@ scan_layouts(Memory *s)
     }
 }
 
-static bool
-has_views(const Fn *fn, int result)
+bool
+memory_has_views(const Fn *fn, int result)
 {
     for (int k = 0; k < fn->body->nrets; k++) {
         if (fn->results[k].kind == RESULT_VIEW_RESULT && fn->results[k].of == result) {
@@ -128,7 +128,8 @@ memory_promises(Groups *g)
     g->promise = cx_alloc(g->cx, ((size_t)g->fn->nvalues + 1) * sizeof *g->promise);
     for (int k = 0; k < g->fn->body->nrets; k++) {
         const Value *v = g->fn->body->rets[k];
-        bool fresh = g->fn->results[k].kind == RESULT_FRESH, shared = fresh && has_views(g->fn, k);
+        bool fresh = g->fn->results[k].kind == RESULT_FRESH,
+             shared = fresh && memory_has_views(g->fn, k);
         const Dim *strides = fresh ? g->fn->results[k].strides : NULL;
         strides = shared && is_view(v) && !strides ? dense(g->cx, v) : strides;
         while (strides && shared && is_view(v) && v->def->args[0]->def) {

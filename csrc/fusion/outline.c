@@ -363,7 +363,8 @@ outline_kernel(Outline *o, int group)
     finish(o, &r, kernel);
 }
 
-/* A fresh result that is a parameter: a kernel copies it, once. */
+/* A fresh result that is a parameter: a kernel copies it, once.  Where other results are views of
+ * it, the plan makes the copy, and them of that. */
 static Value *
 outline_copy(Outline *o, const Value *param)
 {
@@ -387,7 +388,7 @@ outline_results(Outline *o, Fn *fn)
     Value **rets = cx_alloc(o->g->cx, ((size_t)n + 1) * sizeof *rets);
     for (int k = 0; k < n; k++) {
         const Value *v = old->body->rets[k];
-        bool fresh = old->results[k].kind == RESULT_FRESH && !v->def &&
+        bool fresh = old->results[k].kind == RESULT_FRESH && !v->def && !memory_has_views(old, k) &&
                      dtype_info[v->type->dtype].class != CLASS_OTHER;
         global(o, v);
         rets[k] = fresh ? outline_copy(o, v) : o->map[v->id];

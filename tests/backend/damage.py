@@ -28,12 +28,14 @@ from dlc.artifact import ArtifactError, pack, unpack
 
 VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 7, 2**31, -(2**31), 2**63, -(2**63), 2**64, 10**400, 0.5, float("nan"),
-    float("inf"), "", "x", "a", "tensor", "object", "default", "aten.sin.default", "\ud800", "\0", "f32", [],
-    [0], [[]], {}, {"slot": ["a", 0]}, {"slot": ["d", 2**31]}, {"slot": []}, {"constant": 0},
+    float("inf"), "", "x", "a", "tensor", "object", "int", "float", "input", "default", "aten.sin.default",
+    "\ud800", "\0", "f32", [], [0], [[]], {}, {"slot": ["a", 0]}, {"slot": ["d", 2**31]}, {"slot": []},
+    {"constant": 0},
     {"constant": -1}, {"constant": "0"}, {"tuple": [1]}, {"tuple": 1}, {"device": "cpu"},
     {"device": "cuda:0"}, {"complex": [0]}, {"complex": ["a", {}]}, {"dtype": "load"}, {"x": 1},
     {"a": 1, "b": 2},
 )  # fmt: skip
+PROMISES = ("into", "view of", "view of result 0", "view of result 1", "strides=[1, 3]")
 NUMBERS = (0, 1, 2, 3, 5, 8, 63, 64, 2**31, 2**62, 2**63 - 1, 2**64)
 
 
@@ -79,6 +81,23 @@ def change_text(header: dict[str, Any], source: random.Random) -> None:
     header["graph"]["text"] = text[: found.start()] + piece + text[found.end() :]
 
 
+def change_promise(header: dict[str, Any], source: random.Random) -> None:
+    """What is said of a result; the value returned may be another one, such as a parameter."""
+    text = header["graph"]["text"]
+    head, _, rest = text.partition("-> (")
+    types, _, rest = rest.partition(")")
+    param = source.choice(re.findall(r"^    (\w+):", head, re.MULTILINE))
+    promise = source.choice(PROMISES)
+    found = source.choice(list(re.finditer(r"\]", types)))
+    said = f" {promise} {param}" if promise in ("into", "view of") else f" {promise}"
+    types = types[: found.end()] + said + types[found.end() :]
+    body, _, returned = rest.partition("  ret ")
+    names = returned.strip(" }\n").split(", ")
+    if source.random() < 0.7:
+        names[source.randrange(len(names))] = source.choice([param, *names])
+    header["graph"]["text"] = f"{head}-> ({types}){body}  ret {', '.join(names)}\n}}\n"
+
+
 def damaged(data: bytes, source: random.Random, tier: str) -> bytes:
     """One to three changes; rarely to the bytes themselves."""
     if source.random() < 0.05:
@@ -86,8 +105,12 @@ def damaged(data: bytes, source: random.Random, tier: str) -> bytes:
         return data[:at] + source.randbytes(source.randrange(4)) + data[at + source.randrange(4) :]
     header, constants = unpack(data)
     for _ in range(source.choice((1, 1, 2, 3))):
-        change = change_text if source.random() < 0.4 else change_part
-        with contextlib.suppress(LookupError, TypeError):  # a change before took away what it needs
+        change = source.choice(
+            (change_part, change_part, change_part, change_text, change_text, change_promise)
+        )
+        with contextlib.suppress(
+            LookupError, TypeError, AttributeError
+        ):  # a change before took away what it needs
             change(header, source)
     if header.get("options"):  # others take the C compiler's time
         header["options"] = {"tier": tier, "cache": False}
@@ -129,7 +152,43 @@ def fifth(x: Tensor, y: Tensor) -> Any:
     return scores @ y, (x.relu() @ y.t() + 1).sum(1), torch.einsum("bi,ci->bc", x[1:], y[:, :3])
 
 
-FUNCTIONS = (first, second, third, fourth)
+def sixth(x: Tensor, y: Tensor) -> Any:
+    """A size that the data say, and what is computed of it."""
+    rows = x[x[:, 0] > 0]
+    return rows.sum(0), rows.flip(0) * y[0], (y > 0).nonzero().sum(0)
+
+
+WRITES = """dlc 1 graph
+
+fn graph[s77 in 3..4096](
+    arg1_1: f32[s77, 3],
+    arg2_1: f32[2, 3]
+) -> (
+    f32[s77, 3] into arg1_1,
+    f32[3, s77] strides=[1, 3] view of arg1_1,
+    f32[s77, 3],
+    f32[2, 2] strides=[3, 1] view of arg2_1
+) {
+  let t0: f32[3] = sum arg2_1 axes=[0]
+  let t1: f32[s77, 3] = expand t0 to=[1]
+  let t2: f32[s77, 3] = add arg1_1, t1
+  let t3: f32[3, s77] = permute arg1_1 perm=[1, 0]
+  let t4: f32[s77, 3] = exp t2
+  let t5: f32[2, 2] = slice arg2_1 axis=1 start=1 step=1
+  ret t2, t3, t4, t5
+}
+"""
+
+
+def writing() -> bytes:
+    """It writes to an argument and returns views of both."""
+    header, _ = unpack(saved(fourth))
+    outputs = [["tensor", k, None] for k in (1, 2, 3)]
+    header["graph"] |= {"text": WRITES, "outputs": outputs}
+    return pack(header | {"leaves": None}, b"")
+
+
+FUNCTIONS = (first, second, third, fourth, sixth)
 
 # -- calls -----------------------------------------------------------------------------------------------
 
@@ -216,7 +275,8 @@ def call(artifact: Artifact, header: dict[str, Any], source: random.Random) -> s
     want = interpreted(graph, function, copies)
     assert want is not None, "the interpreter refuses what was computed"
     have = [result for (kind, *_), result in zip(graph["outputs"], results, strict=True) if kind == "tensor"]
-    for one, other in zip(have, want, strict=True):
+    both = [(one, copy) for one, copy in zip(given, copies, strict=True) if isinstance(one, Tensor)]
+    for one, other in [*both, *zip(have, want, strict=True)]:
         other = torch.from_numpy(np.array(other))
         torch.testing.assert_close(one, other, equal_nan=True, check_stride=False, rtol=1e-4, atol=1e-4)
     return "agreed"
@@ -224,7 +284,7 @@ def call(artifact: Artifact, header: dict[str, Any], source: random.Random) -> s
 
 def run(count: int, seed: int, tier: str = "tcc") -> Counter[str]:
     """What became of them; anything but ArtifactError comes out, after the number of the artifact."""
-    whole = [*(saved(function) for function in FUNCTIONS), saved(fifth, "own")]
+    whole = [*(saved(function) for function in FUNCTIONS), saved(fifth, "own"), writing()]
     outcomes: Counter[str] = Counter()
     for number in range(count):
         source = random.Random(f"{seed}/{number}")

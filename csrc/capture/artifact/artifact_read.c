@@ -127,6 +127,9 @@ read_output(PyObject *row, const Captured *of, OutputSpec *out)
     if (kind == OUTPUT_INPUT) {
         return 0;
     }
+    if (fn->results[index].kind == RESULT_INTO) {
+        return bad("an output of what goes into an input");
+    }
     const Value *v = fn->body->rets[index];
     Dtype number = kind == OUTPUT_INT || kind == OUTPUT_BOOL ? DT_i64 : DT_f64;
     bool fits = v->type && v->type->rank == 0 && v->type->dtype == number;

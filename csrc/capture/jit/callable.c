@@ -53,7 +53,7 @@ read_arguments(const Callable *self, PyObject *const *given, Arguments *to)
 {
     const Captured *captured = &self->captured;
     for (int k = 0; k < self->nsizes; k++) {
-        to->sizes[k] = INT64_MIN;
+        to->sizes[k] = SIZE_UNKNOWN;
     }
     for (int k = 0; k < captured->ninputs; k++) {
         const InputSpec *spec = &captured->inputs[k];
@@ -94,6 +94,30 @@ number_tensor(PlanTensor *out)
     return 0;
 }
 
+/* The number of a result that is a tensor.  What only the caller reads is as the operator gave it,
+ * and has not been looked at. */
+static const void *
+number_at(PlanTensor *result, Dtype dtype)
+{
+    PlanTensor read = *result;
+    if (!read.data && (pytensor_read(read.object, dtype, &read) < 0 || read.rank != 0)) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "dlc: an operator gave no number where one is returned");
+        return NULL;
+    }
+    return read.data;
+}
+
+/* new */
+static PyObject *
+output_integer(const OutputSpec *spec, PlanTensor *result)
+{
+    const int64_t *number = result->object ? number_at(result, DT_i64) : &result->sizes[0];
+    return !number                     ? NULL
+           : spec->kind == OUTPUT_BOOL ? PyBool_FromLong(*number != 0)
+                                       : PyLong_FromLongLong(*number);
+}
+
 /* new */
 static PyObject *
 output_object(const OutputSpec *spec, PyObject *const *given, PlanTensor *out)
@@ -106,11 +130,12 @@ output_object(const OutputSpec *spec, PyObject *const *given, PlanTensor *out)
         }
         return Py_NewRef((PyObject *)result->object);
     case OUTPUT_INT:
-        return PyLong_FromLongLong(result->object ? *(int64_t *)result->data : result->sizes[0]);
     case OUTPUT_BOOL:
-        return PyBool_FromLong((result->object ? *(int64_t *)result->data : result->sizes[0]) != 0);
-    case OUTPUT_FLOAT:
-        return PyFloat_FromDouble(*(double *)result->data);
+        return output_integer(spec, result);
+    case OUTPUT_FLOAT: {
+        const double *number = number_at(result, DT_f64);
+        return number ? PyFloat_FromDouble(*number) : NULL;
+    }
     case OUTPUT_INPUT:
         return Py_NewRef(given[spec->index]);
     default:

@@ -334,6 +334,8 @@ bind_sizes(const CallSite *site, PyObject *value, int nres, PlanTensor *results,
                    (!pytensor_check(item) || pytensor_read(item, site->dtypes[k], &got) < 0)) {
             PyErr_Format(PyExc_RuntimeError, "dlc: operator %s gave a result of another dtype",
                          site->node);
+        } else if (item && got.rank == 0 && site->dtypes[k] == DT_i64) {
+            got.sizes[0] = *(const int64_t *)got.data;
         }
         if (!item || PyErr_Occurred() || plan_bind(binder, k, &got) < 0) {
             return -1;

@@ -22,14 +22,14 @@ static uint64_t plain_key;
 bool
 pytensor_check(PyObject *object)
 {
-    const ModuleState *state = module_imported;
-    return Py_TYPE(object) == state->tensor_type || Py_TYPE(object) == state->parameter_type;
+    return Py_TYPE(object) == torch_known.tensor_type ||
+           Py_TYPE(object) == torch_known.parameter_type;
 }
 
 bool
 pytensor_ready(void)
 {
-    return module_imported->tensor_type != NULL;
+    return torch_known.tensor_type != NULL;
 }
 
 static int
@@ -63,16 +63,16 @@ pytensor_is_lazy(PyObject *tensor)
 bool
 pytensor_forward_mode(void)
 {
-    const ModuleState *state = module_imported;
-    PyObject *level = PyDict_GetItemWithError(state->forward_ad, state->level_name);
+    const TorchKnown *known = &torch_known;
+    PyObject *level = PyDict_GetItemWithError(known->forward_ad, known->level_name);
     return !level || !PyLong_Check(level) || PyLong_AsLong(level) >= 0;
 }
 
 int
 pytensor_has_tangent(PyObject *tensor)
 {
-    const ModuleState *state = module_imported;
-    PyObject *unpack = PyDict_GetItemWithError(state->forward_ad, state->unpack_name);
+    const TorchKnown *known = &torch_known;
+    PyObject *unpack = PyDict_GetItemWithError(known->forward_ad, known->unpack_name);
     PyObject *pair = unpack ? PyObject_CallOneArg(unpack, tensor) : NULL;
     PyObject *tangent = pair ? PySequence_GetItem(pair, 1) : NULL;
     int has = !tangent ? -1 : tangent != Py_None;
@@ -87,7 +87,7 @@ pytensor_is_frozen(PyObject *tensor)
     if (pytensor_keys(tensor) & plain_key) {
         return 0;
     }
-    PyObject *on = PyObject_CallNoArgs(module_imported->is_inference_mode);
+    PyObject *on = PyObject_CallNoArgs(torch_known.is_inference_mode);
     int frozen = !on ? -1 : on != Py_True;
     Py_XDECREF(on);
     return frozen;
@@ -281,7 +281,7 @@ PyDoc_STRVAR(
 static PyObject *
 torch_init(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    ModuleState *state = module_imported;
+    TorchKnown *known = &torch_known;
     PyObject *tensor, *parameter, *samples, *inference, *forward;
     unsigned long long lazy, plain;
     if (!PyArg_ParseTuple(args, "O!O!O!KKOO!", &PyType_Type, &tensor, &PyType_Type, &parameter,
@@ -289,13 +289,13 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
                           &forward)) {
         return NULL;
     }
-    Py_XSETREF(state->level_name, PyUnicode_InternFromString("_current_level"));
-    Py_XSETREF(state->unpack_name, PyUnicode_InternFromString("unpack_dual"));
-    if (!state->level_name || !state->unpack_name) {
+    Py_XSETREF(known->level_name, PyUnicode_InternFromString("_current_level"));
+    Py_XSETREF(known->unpack_name, PyUnicode_InternFromString("unpack_dual"));
+    if (!known->level_name || !known->unpack_name) {
         return NULL;
     }
-    if (!PyDict_Contains(forward, state->level_name) ||
-        !PyDict_Contains(forward, state->unpack_name)) {
+    if (!PyDict_Contains(forward, known->level_name) ||
+        !PyDict_Contains(forward, known->unpack_name)) {
         PyErr_SetString(PyExc_ImportError,
                         "dlc: this torch keeps its forward mode elsewhere than dlc expects");
         return NULL;
@@ -310,8 +310,8 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     keys_at = find_keys(samples);
     lazy_keys = lazy;
     plain_key = plain;
-    Py_XSETREF(state->is_inference_mode, Py_NewRef(inference));
-    Py_XSETREF(state->forward_ad, Py_NewRef(forward));
+    Py_XSETREF(known->is_inference_mode, Py_NewRef(inference));
+    Py_XSETREF(known->forward_ad, Py_NewRef(forward));
     if (keys_at < 0) {
         PyErr_SetString(PyExc_ImportError,
                         "dlc: this torch keeps its dispatch keys elsewhere than dlc expects");
@@ -320,8 +320,8 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     cpu_keys = pytensor_keys(sample);
     storage_init(sample);
     state_init(sample);
-    Py_XSETREF(state->tensor_type, (PyTypeObject *)Py_NewRef(tensor));
-    Py_XSETREF(state->parameter_type, (PyTypeObject *)Py_NewRef(parameter));
+    Py_XSETREF(known->tensor_type, (PyTypeObject *)Py_NewRef(tensor));
+    Py_XSETREF(known->parameter_type, (PyTypeObject *)Py_NewRef(parameter));
     Py_RETURN_NONE;
 }
 

@@ -76,7 +76,7 @@ state_drop(TensorState *state)
     state->tensor = NULL;
     Py_CLEAR(state->weak);
     if (state->storage_hold) { /* without free_hold the process is ending */
-        PyObject *free_hold = module_imported ? module_imported->free_hold : NULL;
+        PyObject *free_hold = torch_known.free_hold;
         done = free_hold ? PyObject_CallOneArg(free_hold, state->storage_hold) : NULL;
         Py_CLEAR(state->storage_hold);
         Py_XDECREF(done);
@@ -173,7 +173,7 @@ state_init(PyObject *sample)
     PyObject *free_hold = storage ? PyObject_GetAttrString((PyObject *)Py_TYPE(storage),
                                                            "_free_weak_ref")
                                   : NULL;
-    Py_XSETREF(module_imported->free_hold, free_hold);
+    Py_XSETREF(torch_known.free_hold, free_hold);
     if (free_hold && clones) {
         counter_at = find_counter(sample, detached, clones);
         counter_at = counter_at && counts(PyList_GET_ITEM(clones, 0)) ? counter_at : 0;

@@ -102,10 +102,17 @@ typedef struct {
     int view_slot; /* VIEW_*: the slot whose tensor is shared */
 } PlanResult;
 
+/* A size of a value that could be below 0 by what the function says of the sizes that it is made
+ * of.  It is known once the first `upto` of the sizes are. */
+typedef struct {
+    DimRef dim;
+    int upto;
+} Uncertain;
+
 typedef struct Instance {
     atomic_int refs;
-    int64_t *sizes; /* the key, nsizes; of those that no call has bound yet 0 */
-    int64_t *values; /* of Plan.code */
+    int64_t *sizes; /* the key, nsizes; of those that no call has bound yet SIZE_UNKNOWN */
+    int64_t *values; /* of Plan.code; those of sizes that are not known yet mean nothing */
     int64_t *n; /* the launches' dims */
     int64_t *work_at; /* per slot: offset of WORK in the workspace */
     int64_t *grain; /* per launch */
@@ -129,8 +136,7 @@ struct Plan {
     Solve *solves; /* by position in fn->sizes */
     /* those of the function; with those that calls bind, which come after them */
     int ndeclared, nsizes;
-    /* sizes of values, over those of the function, that could be below 0 by what it says of them */
-    DimRef *uncertain;
+    Uncertain *uncertain;
     int nuncertain;
     Slot *slots;
     int nslots, nparams;
@@ -159,7 +165,7 @@ void *plan_alloc(Plan *plan, size_t bytes); /* zeroed, freed with the plan; NULL
 /* The instance for these sizes: a new reference, or NULL when memory is out. */
 Instance *instance_get(Plan *plan, const int64_t *sizes);
 void instance_unref(Instance *instance);
-/* Completes sizes (INT64_MIN: unknown) from the parameters; false when one cannot be found. */
+/* Completes sizes (SIZE_UNKNOWN: not given) from the parameters; false when one cannot be found. */
 bool sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes);
 
 void plan_lock(Plan *plan);

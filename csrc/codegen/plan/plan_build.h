@@ -22,7 +22,7 @@ typedef struct Builder {
     const Fn *fn;
     Dim *sizes; /* the size symbols: those of fn, then those that calls bind */
     int nsizes;
-    DimRef *uncertain; /* Plan.uncertain, while it grows */
+    Uncertain *uncertain; /* Plan.uncertain, while it grows */
     Plan *plan; /* the cleanup's: released unless the build ends well */
     int *slot_of; /* value id -> slot, -1 */
     Dim *offsets, **strides; /* by slot: layout as dims */

@@ -22,6 +22,26 @@ wrong_size(const Run *run, const Call *call, const Bind *bind, int64_t value)
     return -1;
 }
 
+/* Each of the sizes is one that the graph allows; what it computes of them is not. */
+static int
+wrong_sizes(const Run *run, const Call *call)
+{
+    char text[400];
+    int at = snprintf(text, sizeof text, "%s: with", call->target);
+    for (int k = 0; k < call->nbinds && at < (int)sizeof text; k++) {
+        const Bind *bind = &call->binds[k];
+        at += snprintf(text + at, sizeof text - (size_t)at, "%s %s = %lld", k ? "," : "",
+                       run->plan->size_names[bind->size], (long long)run->sizes[bind->size]);
+    }
+    if (at < (int)sizeof text) {
+        snprintf(text + at, sizeof text - (size_t)at,
+                 " a tensor has fewer than 0 elements along an axis, more than any memory has, or "
+                 "two at one place that is written");
+    }
+    run->host->fault(run->host->arg, FAULT_SIZE, text, NULL);
+    return -1;
+}
+
 int
 plan_bind(PlanBinder *binder, int result, const PlanTensor *got)
 {
@@ -61,11 +81,13 @@ plan_bound(PlanBinder *binder, PlanTensor *results)
 {
     Run *run = binder->run;
     Instance *inst = instance_get((Plan *)run->plan, run->sizes);
-    if (!inst || inst->too_many) {
-        run->host->fault(run->host->arg, inst ? FAULT_SIZE : FAULT_MEMORY,
-                         "a size that a call has made is too large for any tensor", NULL);
-        instance_unref(inst);
+    if (!inst) {
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
         return -1;
+    }
+    if (inst->too_many) {
+        instance_unref(inst);
+        return wrong_sizes(run, binder->call);
     }
     instance_unref(run->inst);
     run->inst = inst;

@@ -169,33 +169,31 @@ plan_solves(Builder *b)
 
 typedef struct {
     const Builder *b;
-    bool declared;
+    int upto;
 } Names;
 
 static void
 see_name(void *arg, Dim name)
 {
     Names *names = arg;
-    names->declared &= size_position(names->b, name) < names->b->plan->ndeclared;
+    int upto = size_position(names->b, name) + 1;
+    names->upto = upto > names->upto ? upto : names->upto;
 }
 
 static void
 note_uncertain(Builder *b, Dim d)
 {
     Plan *plan = b->plan;
-    Names names = {b, true};
+    Names names = {b, 0};
     dim_names(b->cx, d, see_name, &names);
-    if (!names.declared) {
-        return;
-    }
     DimRef ref = dim_ref(b, d);
     for (int k = 0; k < plan->nuncertain; k++) {
-        if (b->uncertain[k] == ref) {
+        if (b->uncertain[k].dim == ref) {
             return;
         }
     }
     b->uncertain = cx_grow(b->cx, b->uncertain, plan->nuncertain, sizeof *b->uncertain);
-    b->uncertain[plan->nuncertain++] = ref;
+    b->uncertain[plan->nuncertain++] = (Uncertain){ref, names.upto};
 }
 
 static void

@@ -72,8 +72,8 @@ bool
 results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values)
 {
     for (int k = plan->ndeclared; k < plan->nsizes; k++) {
-        if (sizes[k] == 0) {
-            return true;        /* no call has bound it yet: what depends on it is not known */
+        if (sizes[k] == SIZE_UNKNOWN) {
+            return true;        /* what depends on it is not known yet */
         }
     }
     for (int k = 0; k < plan->nsteps; k++) {

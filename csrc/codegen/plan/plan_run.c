@@ -486,7 +486,7 @@ plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const Pla
         return -1;
     }
     for (int k = 0; k < plan->nsizes; k++) {
-        known[k] = k >= plan->ndeclared ? 0 : sizes ? sizes[k] : INT64_MIN;
+        known[k] = k < plan->ndeclared && sizes ? sizes[k] : SIZE_UNKNOWN;
     }
     if (!sizes_solve(plan, in, known)) {
         host->fault(host->arg, FAULT_LAYOUT, NULL, NULL);

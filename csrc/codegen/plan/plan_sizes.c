@@ -24,10 +24,10 @@ sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes)
 {
     for (int k = 0; k < plan->ndeclared; k++) {
         const Solve *solve = &plan->solves[k];
-        if (sizes[k] == INT64_MIN && solve->param >= 0 && solve->axis < in[solve->param].rank) {
+        if (sizes[k] == SIZE_UNKNOWN && solve->param >= 0 && solve->axis < in[solve->param].rank) {
             sizes[k] = quotient(in[solve->param].sizes[solve->axis] - solve->rest, solve->scale);
         }
-        if (sizes[k] == INT64_MIN) {
+        if (sizes[k] == SIZE_UNKNOWN) {
             return false;
         }
     }
@@ -52,7 +52,7 @@ dim_step(const DimCode *code, const int64_t *sizes, const int64_t *values, bool 
         return code->value;
     }
     if (code->op == 'n') {
-        return sizes[code->a];
+        return sizes[code->a] == SIZE_UNKNOWN ? 0 : sizes[code->a];
     }
     int64_t a = values[code->a], b = values[code->b], value;
     switch (code->op) {
@@ -158,12 +158,15 @@ are_declared(const Plan *plan, const int64_t *sizes)
     return true;
 }
 
-/* Kernels loop over sizes that they take for 0 or more. */
+/* Kernels loop over sizes that they take for 0 or more.  Calls bind in the order of the sizes:
+ * where one is bound, those before it are. */
 static bool
-are_sizes(const Plan *plan, const int64_t *values)
+are_sizes(const Plan *plan, const int64_t *sizes, const int64_t *values)
 {
     for (int k = 0; k < plan->nuncertain; k++) {
-        if (values[plan->uncertain[k]] < 0) {
+        const Uncertain *size = &plan->uncertain[k];
+        bool known = size->upto == 0 || sizes[size->upto - 1] != SIZE_UNKNOWN;
+        if (known && values[size->dim] < 0) {
             return false;
         }
     }
@@ -185,7 +188,7 @@ instance_new(const Plan *plan, const int64_t *sizes)
     for (int k = 0; k < plan->ndims; k++) {
         inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values, &inst->too_many);
     }
-    inst->too_many = inst->too_many || !are_sizes(plan, inst->values) ||
+    inst->too_many = inst->too_many || !are_sizes(plan, sizes, inst->values) ||
                      !slots_fit(plan, inst->values) ||
                      !results_are_apart(plan, sizes, inst->values);
     if (inst->too_many) {

@@ -240,6 +240,14 @@ see_again(Eval *e, const Value *v, const Tensor *held)
     }
 }
 
+/* Is the result a view of a parameter, or of a result that is one? */
+static bool
+is_view_of_param(const Fn *fn, const Result *r)
+{
+    r = r->kind == RESULT_VIEW_RESULT ? &fn->results[r->of] : r;
+    return r->kind == RESULT_VIEW_PARAM;
+}
+
 /* A view of a parameter shares its memory: it shows what results that go into it have left
  * there. */
 static void
@@ -248,10 +256,9 @@ renew_views(Eval *e, const Tensor *in, Tensor *out)
     const Fn *fn = e->fn;
     for (int k = 0; k < fn->body->nrets; k++) {
         const Value *v = fn->body->rets[k];
-        const Result *r = &fn->results[k];
-        if (r->kind == RESULT_VIEW_PARAM && is_written(fn, r->of) &&
-            value_root(v) == fn->params[r->of]) {
-            see_again(e, v, &in[r->of]);
+        const Value *root = is_view_of_param(fn, &fn->results[k]) ? value_root(v) : NULL;
+        if (root && !root->def && is_written(fn, root->result)) {
+            see_again(e, v, &in[root->result]);
             tensor_copy(&out[k], eval_value(e, v));
         }
     }

@@ -23,9 +23,9 @@
  *   V10  A slice and an as_strided stay, provably, within their operand.
  *   V11  Only call binds sizes, and bind, which binds one.
  *   V12  A result into a parameter or a view of one names a parameter of the same dtype, into also
- *        of the same type and no other result's; a view of a result names another one, which is
- *        not such a view itself.  A view of a parameter that a result goes into is that parameter,
- *        or views of it, unless it has no elements.
+ *        of the same type and no other result's; a view of a result names an earlier one, which
+ *        is no such view itself and goes into no parameter.  A view of a parameter or a result is
+ *        that, or views of it or of what it is a view of, unless it has no elements.
  *   V13  for returns and binds nothing.  reduce returns one scalar; its op is a reduction; it
  *        binds what that makes of the scalar's dtype.
  *   V14  In loops all values are scalars, but buffers.
@@ -385,8 +385,15 @@ check_result(Verifier *v, int k)
         verify_broken(v, 12, "result %d names %s %d, which there is not", k,
                       of_result ? "result" : "parameter", r->of);
     }
-    if (of_result && (r->of == k || fn->results[r->of].kind == RESULT_VIEW_RESULT)) {
+    if (of_result && r->of >= k) {
+        verify_broken(v, 12, "result %d is a view of result %d, which is not before it", k, r->of);
+    }
+    if (of_result && fn->results[r->of].kind == RESULT_VIEW_RESULT) {
         verify_broken(v, 12, "result %d is a view of result %d, which is a view of a result", k,
+                      r->of);
+    }
+    if (of_result && fn->results[r->of].kind == RESULT_INTO) {
+        verify_broken(v, 12, "result %d is a view of result %d, which goes into a parameter", k,
                       r->of);
     }
     const Type *base = of_result ? fn->body->rets[r->of]->type : fn->params[r->of]->type;
@@ -398,13 +405,11 @@ check_result(Verifier *v, int k)
             verify_broken(v, 12, "results %d and %d go into the same parameter", j, k);
         }
     }
-    for (int j = 0; j < fn->body->nrets && r->kind == RESULT_VIEW_PARAM; j++) {
-        bool into = fn->results[j].kind == RESULT_INTO && fn->results[j].of == r->of;
-        if (into && value_root(fn->body->rets[k]) != fn->params[r->of] &&
-            !type_is_empty(v->fn->cx, t)) {
-            verify_broken(v, 12, "result %d is no view of the parameter that result %d goes into",
-                          k, j);
-        }
+    const Value *of = of_result ? fn->body->rets[r->of] : fn->params[r->of];
+    if (r->kind != RESULT_INTO && value_root(fn->body->rets[k]) != value_root(of) &&
+        !type_is_empty(v->cx, t)) {
+        verify_broken(v, 12, "result %d is no view of %s %d", k, of_result ? "result" : "parameter",
+                      r->of);
     }
 }
 
