@@ -382,23 +382,6 @@ cc_lanes_block(Emit *e, const Let *let, const Reduction *r)
     return cc_lanes_value(e, r);
 }
 
-bool
-cc_lanes_wait(Emit *e, const Let *let)
-{
-    int cost = 0;
-    (void)e;
-    for (int k = 0; k < let->body->n; k++) {
-        const Let *l = let->body->lets[k];
-        bool map = op_info[l->op].kind == KIND_MAP;
-        if (!map && l->op != OP_load) {
-            return false;
-        }
-        cost += map ? op_info[l->op].cost : 1;
-    }
-    return cost < COST_EXPENSIVE && loop_has(let, MARK_vector) &&
-           op_info[reduce_op(let)].rule != RULE_INDEX;
-}
-
 /* A step of n parts of a row that begin so many elements apart. */
 static void
 put_parts(Emit *e, const Let *let, const Reduction *parts, int n, int apart)
