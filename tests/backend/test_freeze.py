@@ -133,7 +133,7 @@ CHANGES: dict[str, Callable[[nn.Sequential], Any]] = {
 }
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_changes_are_seen(change: Callable[[nn.Sequential], Any], way: str) -> None:
     model, x = mlp(), torch.randn(5, 24)

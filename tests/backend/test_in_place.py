@@ -360,7 +360,7 @@ def spread(shape: tuple[int, ...], order: tuple[int, ...], dtype: torch.dtype, s
     return memory.view(dtype)[..., 0].permute(tuple(order.index(k) for k in range(len(shape))))
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("dtype", [torch.float8_e5m2, torch.uint16, torch.uint32, torch.uint64])
 @pytest.mark.parametrize("shape", [(3, 1, 5), (70, 130, 3), (2, 150, 257), (1, 40000, 1)])
 @pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 1, 0)])

@@ -123,7 +123,7 @@ def outcome(function: Any, x: Any) -> Any:
         return error
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(16)
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_expression(expression: str) -> None:
     function, compiled = function_of(expression), 0

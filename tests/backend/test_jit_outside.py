@@ -291,6 +291,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("way", ["spawn", "joblib"])
 def test_functions_of_a_script(way: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"

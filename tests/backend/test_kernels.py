@@ -123,7 +123,7 @@ NEARLY = {
 }
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("name", NEARLY)
 def test_kernels_that_nearly_agree_are_not_mixed_up(name: str) -> None:
     x = torch.randn(8, 8)

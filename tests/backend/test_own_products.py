@@ -41,7 +41,7 @@ def linear(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return torch.tanh(F.linear(x, w, b))
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("columns", [1, 70, 300])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 def test_a_row_is_the_same_in_any_batch(

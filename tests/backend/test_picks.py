@@ -15,6 +15,7 @@ def chosen(x: Tensor, at: Tensor) -> Tensor:
     return torch.where(torch.arange(x.shape[1]) == at[:, None] - 2, x, 0.0).sum(1)
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("width", [40, 1024, 2500])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -74,6 +74,7 @@ LOAD = (
 )
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("load", "trusted", "path", "said"),
     [

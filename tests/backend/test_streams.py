@@ -73,7 +73,7 @@ def both(
     return found
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_the_tiers_agree(function: Callable[..., object], dynamic: bool) -> None:

@@ -426,14 +426,14 @@ GROUPS = {
 CASES = {f"{group}: {name}": case for group, cases in GROUPS.items() for name, case in cases.items()}
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("name", CASES)
 def test_function(name: str) -> None:
     function, args = CASES[name]
     check(function, *args, dynamic=False)
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("name", CASES)
 def test_dynamic(name: str) -> None:
     function, args = CASES[name]

@@ -106,7 +106,7 @@ def gradient(function: Callable[[Tensor], Tensor], x: Tensor) -> dict[str, Tenso
     return {"result": result.detach(), "gradient": grad}
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", READERS)
 def test_gradient(name: str, dynamic: bool, compiler: Callable[..., Any]) -> None:

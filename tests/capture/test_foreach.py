@@ -33,7 +33,7 @@ def arguments(overload: OpOverload) -> list[Any]:
     return made
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("overload", foreach.decompositions(), ids=str)
 def test_each_overload(overload: OpOverload, compiler: Callable[..., Any]) -> None:
     args = arguments(overload)

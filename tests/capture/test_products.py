@@ -119,7 +119,7 @@ def test_each_dtype(name: str, dtype: torch.dtype) -> None:
     check(CASES[name][0], *args)
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("capture", ["aot", "direct"])
 @pytest.mark.parametrize("layout", ["static", "dynamic", "turned"])
 @pytest.mark.parametrize("name", CASES)

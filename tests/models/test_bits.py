@@ -67,7 +67,7 @@ def test_function(name: str, compiler: Callable[..., Any]) -> None:
             first = first or result
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.usefixtures("only_dlc")
 @pytest.mark.parametrize("run", [forward, train])
 @pytest.mark.parametrize("name", MODELS)
@@ -89,6 +89,7 @@ def test_threads(name: str, run: Callable[..., Results], compiler: Callable[...,
     assert_equal(*results)
 
 
+@pytest.mark.in_turn(8)
 @pytest.mark.usefixtures("only_dlc")
 @pytest.mark.parametrize("name", MODELS)
 def test_ten_runs(name: str, compiler: Callable[..., Any]) -> None:

@@ -163,7 +163,7 @@ def assert_equal(mine: Any, theirs: Any) -> None:
             assert a == b
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", FOUND)
 def test_found(name: str, dynamic: bool, compiler: Callable[..., Any]) -> None:

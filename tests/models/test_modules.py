@@ -81,7 +81,7 @@ class WithInput(nn.Module):
         return self.inner(self.x + zero)
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("name", MODULES)
 def test_module(name: str, compiler: Callable[..., Any]) -> None:
     build, shape = MODULES[name]

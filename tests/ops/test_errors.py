@@ -40,7 +40,7 @@ def error_of(info: ModuleInfo, sample: Any, compiler: Callable[..., Any]) -> Exc
 REFUSED = [(info, k) for info in module_db for k in range(len(refused(info)))]
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize(("info", "k"), REFUSED, ids=[f"{i.formatted_name}-{k}" for i, k in REFUSED])
 def test_modules(info: ModuleInfo, k: int, dynamic: bool, compiler: Callable[..., Any]) -> None:

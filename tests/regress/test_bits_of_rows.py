@@ -63,7 +63,7 @@ def _of_two_across(x: torch.Tensor) -> torch.Tensor:
     return x.sum((0, 1))
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("shape", [(2, 3, 5), (3, 7, 9), (2, 8, 130), (40, 7, 9), (40, 17, 9), (600, 3, 9)])
 def test_columns_of_two_axes(shape: tuple[int, ...], tier: str) -> None:

@@ -101,6 +101,7 @@ def test_inference(
     assert not copies_in(reports) and kernels_of(reports) == [kernels]
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize(
     ("module", "kernels"), [(Two, [1, 1]), (Mobile, [6, 8]), (UNet, [7, 8]), (Gate, None)]

@@ -155,7 +155,7 @@ def test_the_table_has_every_case() -> None:
     assert set(MORE) | set(FIXED) <= set(TABLE)
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.title)
 def test_case(case: Case, compiler: Callable[..., Any]) -> None:
     kernels, calls, moved = TABLE[case.title]
