@@ -40,7 +40,8 @@ def row(name: str, kernel: Any, budget: float) -> Row:
     generator = torch.Generator().manual_seed(0)
     args = [argument(size, generator) for size in SIZES[name]]
     compiled = torch.compile(TORCH[name], backend="dlc", dynamic=False)
-    again = types.FunctionType(TORCH[name].__code__.replace(), globals())  # Dynamo goes by the code object
+    plain = TORCH[name]
+    again = types.FunctionType(plain.__code__.replace(), plain.__globals__)  # Dynamo goes by the code object
     symbols = torch.compile(again, backend="dlc", dynamic=True)
     first, made = timed(lambda: dlc.kernel(kernel.text)(*args))
     for other in (compiled, symbols):

@@ -60,6 +60,11 @@ def _other(value: Any) -> str:
     if callable(value) and name:
         return f"{name}, which is compiled code: write a function that calls it, such as lambda x: {name}(x)"
     kind = type(value).__name__
+    if isinstance(value, functools.partial):
+        name = getattr(value.func, "__name__", "f")
+        return f"an object of type partial: write a function that calls {name} with what is fixed"
+    if callable(value) and not isinstance(type(value).__call__, types.FunctionType):
+        return f"an object of type {kind}, whose __call__ is compiled code: write a function that calls it"
     if callable(value):
         return f"an object of type {kind}: dlc.jit(obj.__call__) compiles its method"
     return f"a value of type {kind}: write dlc.jit(f)(x), not dlc.jit(f(x))"

@@ -31,6 +31,7 @@ static const PassInfo rewrites[] = {
 
 static const PassInfo *const schedule[] = {
     &rewrites[REWRITE_vectorise],
+    &rewrites[REWRITE_shorten],
     &rewrites[REWRITE_parallelise],
     &rewrites[REWRITE_join],
     NULL,

@@ -187,6 +187,7 @@ typedef struct { Cx *cx; char *text; size_t length, room; } Text;
 void text_add(Text *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A word for yes, of the environment: any but "", 0, false, no and off; NULL is none. */
 bool text_is_yes(const char *text);
+void text_vadd(Text *out, const char *format, va_list args);
 void text_put(Text *out, const char *bytes, size_t length);
 
 /* ---- dim.c, range.c: symbolic sizes ---- */

@@ -44,7 +44,7 @@ class Step:
     """A kernel, or an operator that is called.  Seconds are the least in any call that was measured."""
 
     name: str  # "k0", or the operator as the user knows it
-    kind: str  # "kernel", "library" or "eager"
+    kind: str  # "kernel", "library", "eager" or "copy": by the plan itself
     operators: tuple[str, ...]
     places: tuple[Place, ...]
     seconds: float | None  # None: no call was measured
@@ -211,9 +211,12 @@ class Report:
         steps = [step for graph in graphs for step in graph.steps]
         products = sum(bool(step.product) for step in steps)
         parts = [count(sum(graph.kernels for graph in graphs), "kernel"), count(products, "product")]
-        others = sum(step.kind != "kernel" and not step.product for step in steps)
+        others = sum(step.kind not in ("kernel", "copy") and not step.product for step in steps)
+        copies = sum(step.kind == "copy" for step in steps)
         if others:
             parts.append(count(others, "other call"))
+        if copies:
+            parts.append(f"{copies} {'copies' if copies > 1 else 'copy'}")
         parts.append(f"{size(sum(graph.bytes for graph in graphs))} moved")
         times = [graph.call_seconds for graph in graphs if graph.call_seconds]
         if times:
@@ -298,12 +301,12 @@ def rate(step: Step) -> str:
         return ""
     if step.product:
         return f"{step.operations / step.seconds / 1e9:.3g} GFLOP/s"
-    return f"{step.bytes / step.seconds / 1e9:.3g} GB/s" if step.kind == "kernel" else ""
+    return f"{step.bytes / step.seconds / 1e9:.3g} GB/s" if step.kind in ("kernel", "copy") else ""
 
 
 def share_text(step: Step, machine: Machine | None) -> str:
     share = step.share(machine)
-    if share is None or (step.kind != "kernel" and not step.product):
+    if share is None or (step.kind not in ("kernel", "copy") and not step.product):
         return ""
     return "> 100 % (in cache)" if share > 1 and not step.product else f"{100 * share:.0f} %"
 

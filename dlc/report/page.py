@@ -21,10 +21,11 @@ _STAGES = {"kernels": "after fusion", "loops": "loops", "cc": "C for gcc", "tcc"
 
 _STYLE = """
 .dlc{--bg:#fff;--fg:#1f2328;--dim:#656d76;--line:#d8dee4;--soft:#f6f8fa;--kernel:#1a7f37;--library:#0969da;
---eager:#9a6700;--break:#cf222e;background:var(--bg);color:var(--fg);font:14px/1.45 system-ui,sans-serif;
+--eager:#9a6700;--copy:#0a7d83;--break:#cf222e;background:var(--bg);color:var(--fg);
+font:14px/1.45 system-ui,sans-serif;
 padding:1.2em 1.6em;max-width:1240px}
 @media (prefers-color-scheme:dark){.dlc{--bg:#0d1117;--fg:#e6edf3;--dim:#8d96a0;--line:#30363d;--soft:#161b22;
---kernel:#3fb950;--library:#58a6ff;--eager:#d29922;--break:#f85149}}
+--kernel:#3fb950;--library:#58a6ff;--eager:#d29922;--copy:#56d4dd;--break:#f85149}}
 .dlc h1{font-size:1.25em;line-height:1.35;margin:0 0 .6em}.dlc h2{font-size:1.05em;margin:1.6em 0 .4em}
 .dlc h3{font-size:.95em;margin:1.2em 0 .3em;color:var(--dim);font-weight:600}
 .dlc p{margin:.3em 0}.dlc .dim{color:var(--dim)}.dlc .wide{overflow-x:auto}
@@ -35,6 +36,7 @@ padding:.25em .6em;text-align:left!important;vertical-align:top}
 .dlc .n{text-align:right!important;white-space:nowrap;font-variant-numeric:tabular-nums}
 .dlc .b{white-space:nowrap}.dlc .s{white-space:nowrap;font-weight:600}
 .dlc .kernel{color:var(--kernel)}.dlc .library{color:var(--library)}.dlc .eager{color:var(--eager)}
+.dlc .copy{color:var(--copy)}
 .dlc .break{color:var(--break)}
 .dlc pre{background:var(--soft);color:var(--fg);border:1px solid var(--line);border-radius:6px;
 padding:.6em .8em;overflow:auto;max-height:32em;font:12px/1.5 ui-monospace,monospace;margin:.3em 0}
@@ -103,7 +105,9 @@ def _source(report: Report) -> Iterator[str]:
                 body.append("<div><i>   ...</i></div>")
                 continue
             kinds = [kind for kind, _ in line.marks]
-            kind = next((kind for kind in ("break", "eager", "library", "kernel") if kind in kinds), "")
+            kind = next(
+                (kind for kind in ("break", "eager", "copy", "library", "kernel") if kind in kinds), ""
+            )
             more = f"<span class=dim>+{len(line.marks) - _MARKS}</span>" if len(line.marks) > _MARKS else ""
             said = "".join(
                 f"<span class='{kind}{' w' if len(text) > 40 else ''}'>{escape(text)}</span>"

@@ -42,6 +42,7 @@ def marks(report: Report) -> dict[str, dict[int, list[tuple[str, str]]]]:
                     "kernel": _name(step, k, many),
                     "library": f"library: {step.name}",
                     "eager": f"eager: {step.name}",
+                    "copy": f"copied: {step.name}",
                 }
                 add(place.file, place.line, step.kind, said[step.kind])
         if graph.error and graph.place:

@@ -37,6 +37,12 @@ class Let:
         text = re.sub(r'\s@\w+( ".*")?$', "", "\n".join(self.lines), flags=re.MULTILINE)
         return set(re.findall(r"\b[a-zA-Z_]\w*\b", text)) - set(self.names)
 
+    @property
+    def operands(self) -> int:
+        """Of a let without a body: those that are not attributes."""
+        first = self.lines[0].partition(" = ")[2].split(" @")[0]
+        return len(re.findall(r"(?<![\w=])[a-zA-Z_]\w*(?!\w*=)", first)) - 1
+
     def nodes(self) -> Iterator[str]:
         inner = self.lines[1:-1] if len(self.lines) > 1 else self.lines
         for line in inner:
@@ -223,6 +229,8 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
         if n in site:
             place[site[n]] = word
     steps: dict[tuple[str, int], dict[str, Any]] = {}
+    # The plan copies the operands of each cat that stands alone, and at the end what results are.
+    parts = [k for k, let in enumerate(lets) if let.op == "cat" for _ in range(let.operands)]
     if profile:
         last = 0
         for row in profile["steps"]:
@@ -231,6 +239,8 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
                 key = ("k", last)
             elif row["kind"] == "call":
                 key = ("c", row["site"])
+            elif row["kind"] == "copy":
+                key = ("copy", parts.pop(0) if parts else -1)
             else:
                 continue
             entry = steps.setdefault(
@@ -245,9 +255,28 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
                 made = [profile["slots"][s] for s in row["results"]]
                 base = bases.get(row["site"], "")
                 entry["operations"] = _product_operations(base, given, made) if base in _PRODUCTS else 0
-            elif row["extent"]:
+            elif row["kind"] == "launch" and row["extent"]:
                 entry["tier"] = min(filter(None, (entry["tier"], row["tier"])))
     made_steps = []
+
+    def add_copies(key: int, word: str, found: list[str], note: str) -> None:
+        entry = steps.get(("copy", key), {})
+        made_steps.append(
+            Step(
+                name=word,
+                kind="copy",
+                operators=(word,),
+                places=_places(found, nodes),
+                seconds=entry.get("seconds", 0.0) if profile else None,
+                bytes=sum(_bytes(profile["slots"][s]) for s in entry.get("slots", ())) if profile else 0,
+                operations=0,
+                wide=False,
+                tier="",
+                product="",
+                note=note,
+            )
+        )
+
     for k, let in enumerate(lets):
         if let.op == "kernel":
             n = kernels.index(k)
@@ -274,6 +303,11 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
                     symbols=tuple(entry.get("symbols", ())),
                 )
             )
+        elif let.op == "cat":
+            found = list(let.nodes())
+            words_of = dict.fromkeys(_of_node(node, nodes) for node in found)
+            many = f"the plan copies its {let.operands} operands"
+            add_copies(k, " + ".join(words_of) or "cat", found, many)
         elif let.op == "call":
             n = next(s for s, at in site.items() if at == k)
             entry = steps.get(("c", n), {})
@@ -295,6 +329,8 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
                     note=note,
                 )
             )
+    if ("copy", -1) in steps:
+        add_copies(-1, "copy of results", [], "another tensor has to hold them")
     keys = tuple(report.get("keys", ()))
     calls = [(_clean(t) if t.startswith("<") else t, node, source) for t, node, source in graph.calls]
     graph = dataclasses.replace(graph, steps=made_steps, calls=calls, keys=keys, cache=options.cache_folder)
@@ -338,7 +374,7 @@ def _held(profile: dict[str, Any], words: dict[int, str]) -> list[Held]:
             if row["kind"] == "launch":
                 made.setdefault(slot, f"k{row['kernel']}")
         for slot in row["results"]:
-            made.setdefault(slot, words.get(row["site"], "call"))
+            made.setdefault(slot, words.get(row["site"], "call") if row["kind"] == "call" else "copy")
         if row["kind"] == "free":
             freed.add(row["slots"][0])
     held = []

@@ -40,7 +40,7 @@ HEAD = ("step", "operators", "at", "bytes", "operations", "time", "rate", "roofl
 
 def row(step: Step, report: Report) -> tuple[str, ...]:
     """The step as a row of a table, under HEAD."""
-    by = {"kernel": step.tier, "library": "library", "eager": "eager"}[step.kind]
+    by = {"kernel": step.tier, "library": "library", "eager": "eager", "copy": "copy"}[step.kind]
     if step.kind == "kernel" and step.product:
         by = f"{step.product}, {step.tier}"
     operators = step.operators if step.kind == "kernel" else ()
@@ -144,7 +144,7 @@ def rich_parts(report: Report, width: int) -> list[Any]:
     from rich.table import Table
     from rich.text import Text
 
-    colours = {"kernel": "green", "library": "blue", "eager": "yellow", "break": "bold red"}
+    colours = {"kernel": "green", "library": "blue", "eager": "yellow", "copy": "cyan", "break": "bold red"}
     parts: list[Any] = [Text(report.headline(), style="bold"), *map(Text, nothing(report))]
     parts += [Text(break_line(stop), style="red") for stop in report.breaks]
     for graph in report.graphs:

@@ -1,5 +1,6 @@
 """Mistakes of a newcomer: each message says what is wrong and what to write, at the user's line."""
 
+import functools
 import re
 import traceback
 from collections.abc import Callable
@@ -137,6 +138,9 @@ MISTAKES = {
         lambda: dlc.explain(THREE.sin()), "a function .*, not a tensor", r"dlc\.explain\(f, x\)"
     ),
     "an object": Mistake(called(Scale(), THREE), "an object of type Scale", r"dlc\.jit\(obj\.__call__\)"),
+    "an object in C": Mistake(
+        called(functools.partial(adds, y=1), THREE), "of type partial", "a function that calls adds"
+    ),
     "a builtin": Mistake(called(torch.sin, THREE), "sin, which is compiled code", r"lambda x: sin\(x\)"),
     "a class": Mistake(called(Scale, THREE), "the class Scale", "its methods"),
     "a call": Mistake(lambda: dlc.jit(THREE.sin()), "a value of type Tensor", r"dlc\.jit\(f\)\(x\)"),

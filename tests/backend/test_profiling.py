@@ -25,7 +25,8 @@ def f(x):
     return x.exp().softmax(-1) + 1
 
 f(torch.ones(3, 5))
-print(open(f"/tmp/perf-{os.getpid()}.map").read())
+print(*(line for line in open("/proc/self/maps") if "xp " in line and line.split()[4] == "0"))
+print("map", open(f"/tmp/perf-{os.getpid()}.map").read())
 os.remove(f"/tmp/perf-{os.getpid()}.map")
 """
 
@@ -51,8 +52,17 @@ def test_a_process_is_traced_and_mapped(tmp_path: Path) -> None:
     env = os.environ | {"DLC_TRACE": str(trace), "DLC_PERF": "1", "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env)
     assert done.returncode == 0, done.stderr
-    address, size, name = done.stdout.split()[:3]
-    assert int(address, 16) > 0 and int(size, 16) > 0 and name.startswith("dlc::k_")
+    spaces, _, mapped = done.stdout.partition("map ")
+    code = [[int(end, 16) for end in line.split()[0].split("-")] for line in spaces.split("\n") if line]
+    rows = [line.split() for line in mapped.splitlines() if line]
+    assert rows
+    ends = []
+    for address, size, name in rows:
+        begin, end = int(address, 16), int(address, 16) + int(size, 16)
+        assert name.startswith("dlc::k_") and begin < end
+        assert any(low <= begin and end <= high for low, high in code), "it is no machine code without a file"
+        assert all(end <= low or high <= begin for low, high in ends), "two kernels overlap"
+        ends.append((begin, end))
     events = json.loads(trace.read_text())["traceEvents"]
     assert {event["cat"] for event in events} == {"capture", "pass", "compile", "kernel", "call"}
     assert any("exp+softmax+add (script.py:7)" in event["name"] for event in events)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -60,6 +63,45 @@ def test_counts_agree_with_the_plan(report: Any) -> None:
     assert len(kernels) == graph.kernels == sum(line.startswith("  launch") for line in plan)
     calls = [step for step in graph.steps if step.kind != "kernel"]
     assert len(calls) == len(graph.calls) == sum(line.startswith("  call") for line in plan)
+
+
+def test_copies_of_the_plan_are_steps() -> None:
+    def joins(*parts: Tensor) -> Tensor:
+        return torch.cat([part @ part for part in parts])
+
+    (graph,) = dlc.explain(joins, *[torch.randn(8, 8) for _ in range(9)]).graphs
+    copies = [line for line in graph.texts["plan"].splitlines() if line.startswith("  copy")]
+    (step,) = [step for step in graph.steps if step.kind == "copy"]
+    assert len(copies) == 9 and step.name == "cat" and "copies its 9 operands" in step.note
+    assert step.bytes == 2 * 9 * 4 * 8 * 8 and step.seconds > 0
+    assert step.places[0].line == line_of(test_copies_of_the_plan_are_steps, "torch.cat")
+
+
+def test_a_copy_of_a_result_is_a_step() -> None:
+    def writes(x: Tensor, y: Tensor) -> Tensor:
+        x.copy_(y)
+        return y + 1
+
+    (graph,) = dlc.explain(writes, torch.randn(100), torch.randn(100)).graphs
+    (step,) = [step for step in graph.steps if step.kind == "copy"]
+    assert step.name == "copy of results" and step.bytes == 2 * 4 * 100
+
+
+def test_the_roofline_is_of_the_threads_that_run() -> None:
+    """OpenMP may give fewer than torch asks for."""
+    script = "import torch, dlc; torch.set_num_threads({}); print(max(dlc._C.peak() for _ in range(3)))"
+    rates = []
+    for threads in (4, 1):
+        env = {**os.environ, "OMP_THREAD_LIMIT": "1"}
+        done = subprocess.run(
+            [sys.executable, "-c", script.format(threads)],
+            env=env,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        rates.append(float(done.stdout))
+    assert rates[0] < 1.5 * rates[1]
 
 
 def test_steps_are_measured_and_named_by_the_user(report: Any) -> None:

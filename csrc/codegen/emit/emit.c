@@ -296,8 +296,8 @@ divides_slowly(const Emit *e)
     return slowly;
 }
 
-/* Puts the indices of iteration lo.  Returns the expression that advances them to the next
- * iteration, as an odometer does. */
+/* Puts the indices of iteration lo.  Returns the expression that advances all but the last one, as
+ * an odometer does. */
 static const char *
 put_counters(Emit *e)
 {
@@ -316,11 +316,22 @@ put_counters(Emit *e)
         rest = over;
     }
     put_close(e);
-    for (int k = 1; k < e->ncollapsed; k++) {
+    for (int k = 1; k < e->ncollapsed - 1; k++) {
         const char *i = collapsed_name(e, k);
         next = cx_format(e->cx, "++%s == %s && (%s = 0, %s)", i, dim_c(e, e->counts[k]), i, next);
     }
     return next;
+}
+
+/* Two loops: the last index runs in one of its own, in which compilers see what does not change. */
+static void
+open_counters(Emit *e)
+{
+    const char *next = put_counters(e), *last = collapsed_name(e, e->ncollapsed - 1),
+               *count = dim_c(e, e->counts[e->ncollapsed - 1]);
+    put_open(e, "for (int64_t t = lo; t < hi; %s = 0, (void)(%s))", last, next);
+    put(e, "const int64_t t_end = %s - %s < hi - t ? t + %s - %s : hi;", count, last, count, last);
+    put_open(e, "for (; t < t_end; t++, %s++)", last);
 }
 
 int
@@ -335,8 +346,8 @@ open_parallel(Emit *e)
         return 1;
     }
     if (divides_slowly(e)) {
-        put_open(e, "for (int64_t t = lo; t < hi; t++, (void)(%s))", put_counters(e));
-        return 1;
+        open_counters(e);
+        return 2;
     }
     put_open(e, "for (int64_t t = lo; t < hi; t++)");
     put_indices(e, "t");

@@ -38,7 +38,7 @@ typedef struct {
     int nrest;
     const Let *wide;    /* a reduction in lanes whose bf16 are widened in arrays, cc alone */
     bool updates;               /* the phase has updates: an index out of range ends it at once */
-    bool opaque_zero;    /* the phase has an index that is computed, cc alone; see emit_cc.c */
+    bool opaque_zero; /* the phase hides from the compiler what it could know, cc alone */
     const Let *jam;    /* a loop of rows in unroll-and-jam, cc alone; see emit_cc_jam.c */
     bool second;                /* the second of its two copies is emitted */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */

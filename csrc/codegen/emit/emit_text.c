@@ -25,17 +25,19 @@ new_helper(Emit *e, const char *key)
 static void
 put_line(Emit *e, const char *format, va_list args, const char *end)
 {
-    char line[512];
-    va_list again;
-    va_copy(again, args);
-    int n = vsnprintf(line, sizeof line, format, args);
-    char *text = line;
-    if (n >= (int)sizeof line) {
-        text = cx_alloc(e->cx, (size_t)n + 1);
-        vsnprintf(text, (size_t)n + 1, format, again);
+    Text *out = e->out;
+    size_t margin = out->length;
+    for (int k = 0; k < e->indent; k++) {
+        text_put(out, "    ", 4);
     }
-    va_end(again);
-    text_add(e->out, "%*s%s%s\n", text[0] == '#' ? 0 : 4 * e->indent, "", text, end);
+    size_t line = out->length;
+    text_vadd(out, format, args);
+    if (out->text[line] == '#') {       /* a directive stands at the margin */
+        memmove(out->text + margin, out->text + line, out->length - line);
+        out->length -= line - margin;
+    }
+    text_put(out, end, strlen(end));
+    text_put(out, "\n", 1);
 }
 
 void

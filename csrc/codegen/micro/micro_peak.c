@@ -59,10 +59,23 @@ peak_of(const char *isa)
  * core, it would be faster alone. */
 typedef struct Race {
     Peak peak;
-    int threads;
+    unsigned number;            /* of all races in the process */
+    int threads;                /* that run; OpenMP may give fewer than were asked for */
+    atomic_int members;         /* that were seen */
     atomic_int running;
     _Atomic int64_t rate;       /* of those that are done, operations a second */
 } Race;
+
+static int
+join(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
+{
+    static _Thread_local unsigned joined;
+    Race *race = p[0];
+    (void)n, (void)lo, (void)hi;
+    race->members += joined != race->number;
+    joined = race->number;
+    return 0;
+}
 
 static int
 run(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
@@ -92,9 +105,13 @@ run(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
 double
 micro_peak(void)
 {
-    Race race = {.peak = peak_of(strip_isa()), .threads = parallel_threads()};
+    static atomic_uint races;
+    Race race = {.peak = peak_of(strip_isa()), .number = ++races};
     void *p[2] = {&race};
-    ParallelJob job = {.body = run, .p = p, .extent = race.threads, .grain = 1};
+    ParallelJob job = {.body = join, .p = p, .extent = parallel_threads(), .grain = 1};
+    parallel_for(&job);
+    job.body = run;
+    job.extent = race.threads = race.members;
     parallel_for(&job);
     return (double)race.rate;
 }

@@ -124,6 +124,10 @@ call_profile_step(const Profile *profile, int k, ProfileStep *out)
         out->nslots = call->nargs;
         out->results = call->res;
         out->nresults = call->nres;
+    } else if (step->kind == STEP_COPY) {
+        out->slots = &step->from;
+        out->results = &step->slot;
+        out->nslots = out->nresults = 1;
     } else {
         out->slots = &step->slot;
         out->nslots = 1;

@@ -57,7 +57,9 @@
  *        .., panel * width + column].  The first factor is a load or its cast, in which columns and
  *        panels do not occur, the second one in which the row does not: of an element [.., sum +
  *        .., column] of panels, or of anything if there is no loop over panels.  In that case both
- *        may be elements that go along the columns evenly. */
+ *        may be elements that go along the columns evenly.
+ *   V25  short marks only a reduce marked vector, whose op returns no index and whose extent is no
+ *        number. */
 #include "verify.h"
 
 #include <stdarg.h>

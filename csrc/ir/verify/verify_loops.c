@@ -1,4 +1,4 @@
-/* The rules of the loops stage, V13 to V20; verify.c has the list. */
+/* The rules of the loops stage, V13 to V20 and V25; verify.c has the list. */
 #include "verify.h"
 #include "ir/rules.h"
 
@@ -16,6 +16,12 @@ check_reduce(Verifier *v, const Let *let)
     }
     if (let->body->nrets != 1 || let->body->rets[0]->type->rank != 0) {
         verify_broken(v, 13, "the body must return one scalar");
+    }
+    int64_t extent;
+    if (loop_has(let, MARK_short) &&
+        (!loop_has(let, MARK_vector) || op_info[op].rule == RULE_INDEX ||
+         dim_is_int(v->cx, let_dim(let, "extent"), &extent))) {
+        verify_broken(v, 25, "short marks a reduction without blocks, or of a known length");
     }
     const Type *ret = let->body->rets[0]->type;
     const char *why = "";

@@ -34,6 +34,7 @@ const char *cc_element(Emit *e, const Let *access); /* what a load reads, or a s
 
 /* ---- emit_cc_blocks.c ---- */
 
+bool cc_lanes_wait(const Let *reduce); /* does a step wait for more than it computes? */
 void cc_lanes_reduce(Emit *e, const Let *reduce); /* a reduction marked vector */
 void cc_lanes_jam(Emit *e, const Let *reduce); /* the same of two rows at a time */
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
@@ -41,7 +42,6 @@ void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
 
 /* ---- emit_cc_lanes.c ---- */
 
-bool cc_lanes_wait(Emit *e, const Let *reduce); /* does a step wait for more than it computes? */
 /* n parts of a row of `length` elements each, from `first` on, in one loop: a lane waits for the
  * step before it, and meanwhile others go on.  Each has the name of cc_part; cc_lanes_value is what
  * its lanes come to. */

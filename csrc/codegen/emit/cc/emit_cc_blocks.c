@@ -5,17 +5,25 @@
  * Ensures:  the order of prelude_reduce.h.
  * How:      A step waits for the one before it: in a row of many blocks four of them go on side by
  *           side where the body is cheap; of two rows at a time (emit_cc_jam.c) a block of each.
+ *           A row of one block, of a reduction marked `short`, goes without the stack of blocks.
  * Example:  for (; sum_first + 4096 <= N; sum_first += 4096) { push four blocks of one loop }
  *           for (sum_from = sum_first; sum_from < N; sum_from += 1024) { push one block }
  *           sum = dlc_pairs_fold_sum_f32(sum_stack, sum_blocks);
  */
 #include "emit_cc.h"
 
+/* Does the step of a reduction of elements wait for more than it computes? */
+bool
+cc_lanes_wait(const Let *reduce)
+{
+    return loop_waits(reduce) && op_info[reduce_op(reduce)].rule != RULE_INDEX;
+}
+
 /* Is a row long enough for several blocks at once, and the body short enough? */
 static bool
 has_blocks(Emit *e, const Let *let)
 {
-    return cc_lanes_wait(e, let) && dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCKS * DLC_BLOCK;
+    return cc_lanes_wait(let) && dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCKS * DLC_BLOCK;
 }
 
 void
@@ -52,7 +60,44 @@ put_blocks(Emit *e, const Let *let, const Reduction *r)
     put_close(e);
 }
 
-/* Blocks in sequence: <type> name of the block's value by put_lanes, then pairwise. */
+static void
+put_block_alone(Emit *e, const Let *let, const Reduction *r)
+{
+    put(e, "const int64_t %s_from = 0, %s_end = %s;", r->out, r->out, r->extent);
+    put(e, "%s = %s;", r->out, cc_lanes_block(e, let, r));
+}
+
+/* Blocks in sequence, then pairwise. */
+static void
+put_all_blocks(Emit *e, const Let *let, const Reduction *r)
+{
+    put(e, "%s %s_stack[64];", r->type, r->out);
+    put(e, "int64_t %s_blocks = 0;", r->out);
+    const char *first = "0";
+    if (has_blocks(e, let)) {
+        put_blocks(e, let, r);
+        first = cx_format(e->cx, "%s_first", r->out);
+    }
+    cc_open_blocks(e, r, first, DLC_BLOCK);
+    put_push(e, r, cc_lanes_block(e, let, r));
+    put_close(e);
+    put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r->out, r->name, r->out, r->out);
+}
+
+/* Opens the choice of a row of one block; open_long what is chosen else. */
+static void
+open_short(Emit *e, const Reduction *r)
+{
+    put_open(e, "if (%s <= %d)", r->extent, DLC_BLOCK);
+}
+
+static void
+open_long(Emit *e)
+{
+    put_close(e);
+    put_open(e, "else");
+}
+
 void
 cc_lanes_reduce(Emit *e, const Let *let)
 {
@@ -68,20 +113,15 @@ cc_lanes_reduce(Emit *e, const Let *let)
     put(e, "%s %s;", r.type, r.out);
     put_scope(e);
     if (one_block(e->cx, let)) {
-        put(e, "const int64_t %s_from = 0, %s_end = %s;", r.out, r.out, r.extent);
-        put(e, "%s = %s;", r.out, cc_lanes_block(e, let, &r));
-    } else {
-        put(e, "%s %s_stack[64];", r.type, r.out);
-        put(e, "int64_t %s_blocks = 0;", r.out);
-        const char *first = "0";
-        if (has_blocks(e, let)) {
-            put_blocks(e, let, &r);
-            first = cx_format(e->cx, "%s_first", r.out);
-        }
-        cc_open_blocks(e, &r, first, DLC_BLOCK);
-        put_push(e, &r, cc_lanes_block(e, let, &r));
+        put_block_alone(e, let, &r);
+    } else if (loop_has(let, MARK_short)) {
+        open_short(e, &r);
+        put_block_alone(e, let, &r);
+        open_long(e);
+        put_all_blocks(e, let, &r);
         put_close(e);
-        put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r.out, r.name, r.out, r.out);
+    } else {
+        put_all_blocks(e, let, &r);
     }
     put_close(e);
 }
@@ -122,6 +162,13 @@ put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
     }
 }
 
+static void
+put_blocks_alone(Emit *e, const Let *let, const Reduction r[2])
+{
+    put(e, "const int64_t %s_from = 0, %s_end = %s;", r->out, r->out, r->extent);
+    cc_lanes_two(e, let, r, put_result);
+}
+
 void
 cc_lanes_jam(Emit *e, const Let *let)
 {
@@ -134,8 +181,13 @@ cc_lanes_jam(Emit *e, const Let *let)
     e->second = false;
     put_scope(e);
     if (one_block(e->cx, let)) {
-        put(e, "const int64_t %s_from = 0, %s_end = %s;", r->out, r->out, r->extent);
-        cc_lanes_two(e, let, r, put_result);
+        put_blocks_alone(e, let, r);
+    } else if (loop_has(let, MARK_short)) {
+        open_short(e, r);
+        put_blocks_alone(e, let, r);
+        open_long(e);
+        put_many_blocks(e, let, r);
+        put_close(e);
     } else {
         put_many_blocks(e, let, r);
     }

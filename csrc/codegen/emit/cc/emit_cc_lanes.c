@@ -4,13 +4,18 @@
  * Ensures:  the order of prelude_reduce.h.
  * How:      A block whose length is no multiple of 16 ends in fewer elements than there are lanes.
  *           Compilers make scalar instructions of that loop, so that ten exponentials take longer
- *           than the sixty-four before them: where the body is expensive the elements are copied to
- *           arrays of 16, filled up with the first one, the body runs over all lanes, and the
- *           lanes without an element get the identity and store nothing.
- * Example:  for (int k = 0; k < 16; k++) {
- *               const int64_t i = sum_at + (k < sum_left ? k : 0);
+ *           than the sixty-four before them, and they take the lanes through memory for it: the
+ *           elements are copied to arrays of 16, filled up with the first one, the body runs over
+ *           all lanes, and the lanes without an element get the identity and store nothing.  A
+ *           choice between elements side by side and the first one becomes a load under a mask.
+ *           Few elements, whose number the compiler knows, cost less one by one.
+ * Example:  const float first = x[sum_at];
+ *           for (int k = 0; k < 16; k++) {
+ *               const int64_t i = sum_at + k;
+ *               x_rest[k] = k < sum_left ? x[i] : first;
+ *           }
+ *           for (int k = 0; k < 16; k++) {
  *               sum_has[k] = -(k < sum_left);
- *               x_rest[k] = x[i];
  *           }
  *           for (int k = 0; k < 16; k++) {
  *               const float x0 = x_rest[k];
@@ -84,9 +89,45 @@ find_along(Emit *e, const Let *reduce, Op op, const Let **along)
     return n;
 }
 
+/* How many elements are left of the last block, or -1: the compiler does not know. */
+static int64_t
+known_rest(Emit *e, const Let *let)
+{
+    int64_t extent;
+    return dim_is_int(e->cx, loop_extent(let), &extent) ? extent % DLC_LANES : -1;
+}
+
+/* Is a choice between an element of the load and the first one a load under a mask? */
+static bool
+is_masked(Emit *e, const Let *let, const Let *load)
+{
+    int64_t known = known_rest(e, let);
+    return dtype_info[load->args[0]->type->dtype].bytes <= 8 &&
+           (known < 0 || known > DLC_LANES / 2) && cc_row_offset(e, load, let) != DIM_NONE;
+}
+
+/* Does a body without expensive operations gain by it?  It does not if it has to take elements
+ * together one by one, or to convert narrow ones. */
+static bool
+loads_masked(Emit *e, const Let *let)
+{
+    int n = 0;
+    for (int k = 0; k < let->body->n; k++) {
+        const Let *load = let->body->lets[k];
+        if (load->op != OP_load || !cc_uses(e, load, loop_index(let))) {
+            continue;
+        }
+        if (dtype_info[load->args[0]->type->dtype].bytes < 4 || !is_masked(e, let, load)) {
+            return false;
+        }
+        n++;
+    }
+    return n > 0;
+}
+
 /* Can the body run over lanes that have no element, and is that worth while? */
 static bool
-fills_lanes(const Emit *e, const Let *let, const Reduction *r)
+fills_lanes(Emit *e, const Let *let, const Reduction *r)
 {
     int cost = checks_nan(r) ? COST_EXPENSIVE : 0;       /* compilers make branches of it */
     if (e->tile || e->rows || e->recurrences) {
@@ -100,7 +141,7 @@ fills_lanes(const Emit *e, const Let *let, const Reduction *r)
         }
         cost += map ? op_info[l->op].cost : 0;
     }
-    return cost >= COST_EXPENSIVE;
+    return cost >= COST_EXPENSIVE || loads_masked(e, let);
 }
 
 static void
@@ -112,16 +153,28 @@ put_arrays(Emit *e, const Let *const *along, int n)
     }
 }
 
-/* Into the arrays the elements that are left, from <out>_at on, and the first of them again. */
+/* Into its array what a load has of the elements that are left, from <out>_at on, and the first of
+ * them again. */
 static void
-put_rest_in(Emit *e, const Reduction *r, const Let *const *loads, int n)
+put_rest_in(Emit *e, const Let *let, const Reduction *r, const Let *load)
 {
-    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    put(e, "const int64_t %s = %s_at + (k < %s_left ? k : 0);", r->i, r->out, r->out);
-    put(e, "%s_has[k] = -(k < %s_left);", r->out, r->out);
-    for (int k = 0; k < n; k++) {
-        put(e, "%s_rest[k] = %s;", name_c(e, accessed(loads[k])), cc_element(e, loads[k]));
+    const char *name = name_c(e, accessed(load)), *from = cc_element(e, load), *out = r->out;
+    bool masked = is_masked(e, let, load);
+    put_scope(e);
+    if (masked) {
+        put(e, "const int64_t %s = %s_at;", r->i, out);
+        put(e, "const %s first = %s;", storage_c(load->args[0]->type->dtype), from);
+        put(e, "LANES");
     }
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    if (masked) {
+        put(e, "const int64_t %s = %s_at + k;", r->i, out);
+        put(e, "%s_rest[k] = k < %s_left ? %s : first;", name, out, from);
+    } else {
+        put(e, "const int64_t %s = %s_at + (k < %s_left ? k : 0);", r->i, out, out);
+        put(e, "%s_rest[k] = %s;", name, from);
+    }
+    put_close(e);
     put_close(e);
 }
 
@@ -172,12 +225,21 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
     const Let **along = cx_alloc(e->cx, (size_t)let->body->n * sizeof *along);
     int loads = find_along(e, let, OP_load, along),
         stores = find_along(e, let, OP_store, along + loads);
-    put(e, "const int %s_left = (int)(%s_end - %s_at);", out, out, out);
+    bool hidden = known_rest(e, let) > DLC_LANES / 2;   /* known, it would be scalar code again */
+    e->opaque_zero |= hidden;
+    put(e, "const int %s_left = (int)(%s_end - %s_at%s);", out, out, out,
+        hidden ? " + opaque" : "");
     put_open(e, "if (%s_left > 0)", out);
     put(e, "int32_t %s_has[%d];", out, DLC_LANES);
     put(e, "%s %s_term[%d];", r->type, out, DLC_LANES);
     put_arrays(e, along, loads + stores);
-    put_rest_in(e, r, along, loads);
+    for (int k = 0; k < loads; k++) {
+        put_rest_in(e, let, r, along[k]);
+    }
+    put(e, "LANES");
+    put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
+    put(e, "%s_has[k] = -(k < %s_left);", out, out);
+    put_close(e);
     e->rest = along;
     e->nrest = loads + stores;
     put_body_over_lanes(e, let, r);
@@ -318,23 +380,6 @@ cc_lanes_block(Emit *e, const Let *let, const Reduction *r)
 {
     put_lanes(e, let, r);
     return cc_lanes_value(e, r);
-}
-
-bool
-cc_lanes_wait(Emit *e, const Let *let)
-{
-    int cost = 0;
-    (void)e;
-    for (int k = 0; k < let->body->n; k++) {
-        const Let *l = let->body->lets[k];
-        bool map = op_info[l->op].kind == KIND_MAP;
-        if (!map && l->op != OP_load) {
-            return false;
-        }
-        cost += map ? op_info[l->op].cost : 1;
-    }
-    return cost < COST_EXPENSIVE && loop_has(let, MARK_vector) &&
-           op_info[reduce_op(let)].rule != RULE_INDEX;
 }
 
 /* A step of n parts of a row that begin so many elements apart. */

@@ -203,7 +203,7 @@ put_vector(Tcc *t, Red *r)
     Emit *e = t->e;
     Place copy;
     const char *type = type_c(r->dtype);
-    bool one = one_block(e->cx, r->let);
+    bool one = one_block(e->cx, r->let), is_short = !one && loop_has(r->let, MARK_short);
     put(e, "%s %s = *(const %s *)%s;", type, r->out, type, identity(t, r));
     put_scope(e);
     if (!one) {
@@ -213,14 +213,29 @@ put_vector(Tcc *t, Red *r)
     }
     open_tile(t, r);
     put(e, "%s%s = %s;", r->out, one ? "" : "_block", block_c(t, r, &copy));
+    if (is_short) {
+        put_open(e, "if (%s <= %d)", r->extent, DLC_BLOCK);
+        put(e, "%s = %s_block;", r->out, r->out);
+        put_close(e);
+        put_open(e, "else");
+    }
     if (!one) {
         put(e, "pairs_push(%s, %s, (char *)%s_stack, sizeof(%s), &%s_blocks, &%s_block, 1);",
             r->combine, r->copy, r->out, type, r->out, r->out);
     }
+    if (is_short) {
+        put_close(e);
+    }
     close_tile(t, r, &copy);
+    if (is_short) {
+        put_open(e, "if (%s > %d)", r->extent, DLC_BLOCK);
+    }
     if (!one) {
         put(e, "pairs_fold(%s, %s, (char *)%s_stack, sizeof(%s), %s_blocks, &%s, 1);", r->combine,
             r->copy, r->out, type, r->out, r->out);
+    }
+    if (is_short) {
+        put_close(e);
     }
     put_close(e);
 }

@@ -77,12 +77,12 @@ prototype(Cx *cx, const char *name)
 const char *
 tcc_strip(Tcc *t, const char *format, ...)
 {
-    char name[64];
+    Text name = {.cx = t->e->cx};
     va_list args;
     va_start(args, format);
-    vsnprintf(name, sizeof name, format, args);
+    text_vadd(&name, format, args);
     va_end(args);
-    const char *kept = cx_intern(t->e->cx, name, strlen(name));
+    const char *kept = cx_intern(t->e->cx, name.text, name.length);
     if (new_helper(t->e, kept)) {
         text_add(t->e->helpers, "%s", prototype(t->e->cx, kept));
     }

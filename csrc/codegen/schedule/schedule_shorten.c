@@ -1,0 +1,68 @@
+/* Reductions whose rows may be short get code of their own for that.
+ *
+ * What:     marks reductions in lanes `short`: a row of at most one block goes without what
+ *           combines blocks, by a choice for each row when it runs.
+ * Requires: reductions as lower.c leaves them.
+ * Ensures:  the order of docs/bits.md: of one block nothing is combined.
+ * How:      a reduction is marked if its extent may be a block at most or more, and if its body
+ *           costs less than what combines blocks: of an expensive one the second copy of the text
+ *           would cost more time to compile than it saves.
+ * Why not:  a kernel of its own, as rows of fewer elements than lanes have (plan_short_rows.c): the
+ *           choice is the same in all rows, so that the processor foresees it.
+ * Example:  distance of points in D dimensions:
+ *               let s: f32 = reduce sum d in D vector short { .. }
+ */
+#include <string.h>
+
+#include "codegen/loops.h"
+
+bool
+loop_waits(const Let *reduce)
+{
+    int cost = 0;
+    for (int k = 0; k < reduce->body->n; k++) {
+        const Let *let = reduce->body->lets[k];
+        bool map = op_info[let->op].kind == KIND_MAP;
+        if (!map && let->op != OP_load) {
+            return false;
+        }
+        cost += map ? op_info[let->op].cost : 1;
+    }
+    return cost < COST_EXPENSIVE && loop_has(reduce, MARK_vector);
+}
+
+/* Is its extent a block at most or more, as it comes when it runs? */
+static bool
+may_be_both(Cx *cx, const Let *reduce)
+{
+    Range extent = dim_range(cx, let_dim(reduce, "extent"));
+    return extent.lo <= DLC_BLOCK && extent.hi > DLC_BLOCK;
+}
+
+static void
+shorten(Cx *cx, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        if (!loop_is(let)) {
+            continue;
+        }
+        shorten(cx, let->body);
+        const char *op = let->op == OP_reduce ? let_str(let, "op") : NULL;
+        if (op && op_info[op_find(op, strlen(op))].rule != RULE_INDEX && loop_waits(let) &&
+            may_be_both(cx, let) && fuel_spend(cx)) {
+            loop_mark(let, MARK_short, true);
+        }
+    }
+}
+
+Fn *
+rewrite_shorten(Fn *fn)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        if (fn->body->lets[k]->op == OP_kernel) {
+            shorten(fn->cx, fn->body->lets[k]->body);
+        }
+    }
+    return fn;
+}
