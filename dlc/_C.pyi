@@ -21,6 +21,7 @@ class Callable:
     @property
     def fallback(self) -> Any: ...
     def profile(self, begin: bool = False) -> dict[str, Any] | None: ...
+    def memory(self, sizes: dict[str, int], /) -> dict[str, Any] | None: ...
     def __call__(self, *args: Any) -> Any: ...
 
 @final
@@ -83,6 +84,7 @@ def compile(
     products: str = "auto",
     frozen: list[int] = ...,
     inference: bool = False,
+    given: list[int] = ...,
 ) -> Callable: ...
 def partition(
     gm: GraphModule,
@@ -92,6 +94,8 @@ def partition(
     budget: float,
     fuel: int,
     products: str = "auto",
+    again: bool = False,
+    parts: int = 0,
     /,
 ) -> dict[str, Any]: ...
 def walk(graph_module: GraphModule, direct: bool = False, products: str = "auto", /) -> str: ...

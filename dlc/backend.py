@@ -9,6 +9,7 @@ from __future__ import annotations
 from . import torch_init  # noqa: F401  (first: it says that torch is another one, which imports below would not)
 
 # isort: split
+import dataclasses
 import functools
 import logging
 from collections.abc import Callable
@@ -32,6 +33,7 @@ from .compiler import compile_with
 from .frozen import frozen_of_aot, frozen_of_dynamo
 from .layouts import laid_as_eager, pooled_in_rows
 from .lengths import equate_lengths
+from .memory import MemoryLimitError, check, given_up, tangents_of
 from .options import MODES, Options, parse, warn
 from .refused import has_refused_write
 
@@ -102,6 +104,8 @@ def _compile(
 ) -> Any:
     keys: list[str] = []
     compiled = compile_with(options, gm, eager, report=report, keys=keys, **kwargs)
+    if options.memory_limit is not None and (kwargs.get("direct") or kwargs.get("inference")):
+        check(compiled, gm, options.memory_limit)
     torch_artifacts.record(keys, options.cache_folder, options.cc or "")
     return compiled if report is None else _recorded(compiled, gm, report, keys)
 
@@ -124,19 +128,29 @@ def compile_graph(
     """
     report: dict[str, Any] | None = None
     if reports is not None:
-        report = {"kind": kind, "indirect": indirect, "partition": partition}
+        report = {"kind": kind, "indirect": indirect, "partition": partition if kind == "forward" else None}
     try:
         bodies = compiled_bodies(gm, lambda body: compile_graph(body, [], options=options, kind="body"))
+        given = given_up(gm, partition or {}) if kind == "backward" else []
         frozen = frozen_of_aot() if options.freeze and kind == "inference" else []
         inference = kind == "inference"
         compiled = laid_as_eager(
             gm,
             lambda: _compile(
-                gm, options, report, gm.forward, bodies=bodies, frozen=frozen, inference=inference
+                gm,
+                options,
+                report,
+                gm.forward,
+                bodies=bodies,
+                frozen=frozen,
+                inference=inference,
+                given=given,
             ),
         )
         if kind != "body":
             _C.count("aot_graphs")
+    except MemoryLimitError:
+        raise
     except Exception as error:
         if options.strict:
             raise
@@ -145,8 +159,20 @@ def compile_graph(
         if report is not None:
             report["error"] = _reason(error)
     if report is not None and reports is not None:
+        report["tangents"] = tangents_of(gm) if kind == "backward" else []
         reports.append(report)
     return compiled
+
+
+def _probe(gm: GraphModule, given: list[int], options: Options) -> _C.Callable:
+    """The graph compiled to ask what memory it takes: by libtcc alone, as that depends on no tier."""
+    quick = dataclasses.replace(options, tier="tcc", cache=False, tune=False, dump=None)
+    bodies = compiled_bodies(gm, lambda body: compile_graph(body, [], options=quick, kind="body"))
+
+    def take() -> Any:
+        return _C.compile(gm, gm.forward, **quick.compiler_arguments(), bodies=bodies, given=given)
+
+    return laid_as_eager(gm, take)
 
 
 def compile_aot(
@@ -164,10 +190,16 @@ def compile_aot(
     from .partition import Partitioner
 
     inner = functools.partial(compile_graph, options=options, indirect=indirect)
-    partitioner = Partitioner(options.memory_budget, options.fuel, options.products)
+    partitioner = Partitioner(
+        options.memory_budget,
+        options.fuel,
+        options.products,
+        options.memory_limit,
+        functools.partial(_probe, options=options),
+    )
     return aot_autograd(
         fw_compiler=functools.partial(inner, kind="forward", partition=partitioner.summary),
-        bw_compiler=functools.partial(inner, kind="backward"),
+        bw_compiler=functools.partial(inner, kind="backward", partition=partitioner.summary),
         inference_compiler=functools.partial(inner, kind="inference"),
         decompositions=decompositions(),
         partition_fn=cut or partitioner,
@@ -254,6 +286,8 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
     if indirect is None:
         try:
             return _compile_direct(gm, options)
+        except MemoryLimitError:
+            raise
         except Exception as error:
             if options.capture == "direct":
                 raise
@@ -290,7 +324,7 @@ def dlc_backend(
         return compile_artifact(gm, example_inputs, given, parsed)
     try:
         return _compile_dynamo(gm, example_inputs, parsed)
-    except (TorchDynamoException, *exceptions_allowed_to_be_fallback):
+    except (TorchDynamoException, MemoryLimitError, *exceptions_allowed_to_be_fallback):
         raise  # Dynamo's own way of asking for a graph break
     except Exception as error:
         if parsed.strict:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 import shutil
 import sys
 import warnings
@@ -39,6 +40,7 @@ class Options:
     fuel: int = -1
     capture: str = "auto"
     memory_budget: float = 1.0
+    memory_limit: int | None = None
     tune: bool = False
     tune_budget: float = 20.0
     freeze: bool = False
@@ -87,6 +89,14 @@ def _to_number(name: str, value: Any, most: float, what: str) -> float:
     if not 0 <= number <= most:
         raise ValueError(f"dlc option {name!r} is {what}, not {value!r}")
     return number
+
+
+def _to_bytes(name: str, value: Any) -> int:
+    """A number, or a text such as 512M."""
+    found = re.fullmatch(r"(\d+)([KMGkmg]?)", str(value)) if isinstance(value, int | str) else None
+    if found is None or isinstance(value, bool):
+        raise ValueError(f"dlc option {name!r} is a number of bytes or such as '512M', not {value!r}")
+    return int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[found[2].lower()]
 
 
 def _to_folder(value: Any) -> bool | str:
@@ -197,6 +207,8 @@ def _convert(name: str, value: Any) -> Any:
         return _to_folder(value)
     if name == "memory_budget":
         return _to_number(name, value, 1, "a number from 0 to 1")
+    if name == "memory_limit":
+        return None if value is None else _to_bytes(name, value)
     if name == "tune_budget":
         return _to_number(name, value, 1e9, "a number of seconds from 0 on")
     if name == "fuel":

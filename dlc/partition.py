@@ -30,6 +30,7 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from . import _C
 from .layouts import laid_as_eager
+from .memory import Fit, MemoryLimitError
 
 log = logging.getLogger("dlc")
 
@@ -198,15 +199,25 @@ def _halves(
 class Partitioner:
     """One joint graph's partition_fn.
 
+    limit: see the option memory_limit; then probe(graph, given) compiles a graph to ask what it takes.
     budget: see the option memory_budget; torch's own setting counts too.  fuel: see the option; each value
     that the backward computes again is a rewrite.  products: see the option.  summary: for dlc.explain,
     what became of the graph.
     """
 
-    def __init__(self, budget: float = 1.0, fuel: int = -1, products: str = "auto") -> None:
+    def __init__(
+        self,
+        budget: float = 1.0,
+        fuel: int = -1,
+        products: str = "auto",
+        limit: int | None = None,
+        probe: Callable[..., _C.Callable] | None = None,
+    ) -> None:
         self.budget = min(budget, config.activation_memory_budget)
         self.fuel = fuel
         self.products = products
+        self.limit = limit
+        self.probe = probe
         self.summary: dict[str, Any] = {}
 
     def __call__(
@@ -218,20 +229,37 @@ class Partitioner:
         static_lifetime_input_indices: list[int] | None = None,
     ) -> tuple[GraphModule, GraphModule]:
         try:
-            return self._cut(joint, num_fwd_outputs)
+            return self._within(joint, num_fwd_outputs)
+        except MemoryLimitError:
+            raise
         except Exception as error:
             log.debug("functorch partitions a joint graph: %s", error, exc_info=error)
             self.summary["error"] = str(error)
         from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-        return min_cut_rematerialization_partition(
+        halves = min_cut_rematerialization_partition(
             joint,
             inputs,
             num_fwd_outputs=num_fwd_outputs,
             static_lifetime_input_indices=static_lifetime_input_indices,
         )
+        if self.limit is not None and self.probe is not None:
+            Fit(self.limit, self.probe).check(halves)
+        return halves
 
-    def _cut(self, joint: GraphModule, count: int) -> tuple[GraphModule, GraphModule]:
+    def _within(self, joint: GraphModule, count: int) -> tuple[GraphModule, GraphModule]:
+        if self.limit is None or self.probe is None:
+            return self._cut(joint, count, self.budget)
+
+        def cut(way: tuple[float, int]) -> tuple[tuple[GraphModule, GraphModule], dict[str, Any]]:
+            share, parts = way
+            return self._cut(joint, count, share * self.budget, share < 1, parts), self.summary.copy()
+
+        return cut(Fit(self.limit, self.probe).way(cut))[0]
+
+    def _cut(
+        self, joint: GraphModule, count: int, budget: float, again: bool = False, parts: int = 0
+    ) -> tuple[GraphModule, GraphModule]:
         placeholders = joint.graph.find_nodes(op="placeholder")
         (output,) = joint.graph.find_nodes(op="output")
         _check(placeholders)
@@ -242,9 +270,10 @@ class Partitioner:
         tangents = [node for node in placeholders if _is_tangent(node)]
         bind = functools.partial(_bind, joint, tangents)
         written = _written(placeholders, output)
-        settings = (self.budget, self.fuel, self.products)
+        settings = (budget, self.fuel, self.products, again, parts)
         cut = laid_as_eager(joint, lambda: _C.partition(joint, count, written, bind, *settings))
         self.summary |= {key: cut[key] for key in ("bytes", "recomputed")} | {
-            "saved": sum(node.op != "placeholder" for node in cut["saved"])
+            "saved": sum(node.op != "placeholder" for node in cut["saved"]),
+            "returned": [node.name for node in cut["saved"] if node in output.args[0][:count]],
         }
         return _halves(joint, placeholders, output, count, cut)

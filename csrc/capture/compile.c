@@ -9,7 +9,8 @@
 typedef struct {
     PyObject *gm;
     WalkOptions walk;
-    PyObject *frozen; /* list of the positions of graph inputs that are frozen, or NULL */
+    /* lists of positions of graph inputs, or NULL: those that are frozen, and that a call frees */
+    PyObject *frozen, *given;
     PyObject *report; /* dict or NULL */
     PassOptions passes;
     CompileOptions options;
@@ -100,21 +101,36 @@ add_key(void *arg, const char *key)
 
 /* ---- prepared values ---- */
 
-/* By parameter of the function; NULL: none is frozen. */
+/* By parameter of the function, those at the positions; NULL: there are none. */
 static bool *
-find_frozen(Cx *cx, const Job *job)
+find_params(Cx *cx, const Captured *captured, PyObject *positions)
 {
-    const Captured *captured = &job->captured;
-    bool *frozen = cx_alloc(cx, (size_t)(captured->fn->nparams + 1) * sizeof *frozen), any = false;
-    for (Py_ssize_t k = 0; job->frozen && k < PyList_GET_SIZE(job->frozen); k++) {
-        Py_ssize_t at = PyNumber_AsSsize_t(PyList_GET_ITEM(job->frozen, k), NULL);
+    bool *found = cx_alloc(cx, (size_t)(captured->fn->nparams + 1) * sizeof *found), any = false;
+    for (Py_ssize_t k = 0; positions && k < PyList_GET_SIZE(positions); k++) {
+        Py_ssize_t at = PyNumber_AsSsize_t(PyList_GET_ITEM(positions, k), NULL);
         const InputSpec *input = at >= 0 && at < captured->ninputs ? &captured->inputs[at] : NULL;
         if (input && input->kind == INPUT_TENSOR && !input->lazy) {
-            any = frozen[input->index] = true;
+            any = found[input->index] = true;
         }
     }
     PyErr_Clear();
-    return any ? frozen : NULL;
+    return any ? found : NULL;
+}
+
+/* By parameter, those that a call frees: what it returns as it is stays. */
+static bool *
+find_given(Cx *cx, const Captured *captured, PyObject *positions)
+{
+    bool *given = find_params(cx, captured, positions);
+    for (int k = 0; k < captured->noutputs && given; k++) {
+        const OutputSpec *output = &captured->outputs[k];
+        const InputSpec *input = output->kind == OUTPUT_INPUT ? &captured->inputs[output->index]
+                                                              : NULL;
+        if (input && input->kind == INPUT_TENSOR) {
+            given[input->index] = false;
+        }
+    }
+    return given;
 }
 
 /* Of the value of a function that makes it: the text is what it is known by. */
@@ -135,6 +151,7 @@ recipe_of(const Job *job, Fn *make)
     options.passes = passes;
     options.tune = false;
     options.show = NULL;
+    options.given = NULL;
     Plan *plan = plan_build(pipeline_run(make, &passes), &options);
     if (!(recipe = recipe_new(text.text, plan))) {
         plan_free(plan);
@@ -159,7 +176,7 @@ prepare(Job *job, Fn *fn)
 {
     Cx *cx = fn->cx;
     Captured *captured = &job->captured;
-    bool *frozen = find_frozen(cx, job);
+    bool *frozen = find_params(cx, captured, job->frozen);
     if (!frozen) {
         return fn;
     }
@@ -216,7 +233,10 @@ compile_body(Cx *cx, void *arg)
         report_set(job->report, "walk_seconds", PyFloat_FromDouble(walked - begin));
     }
     job->options.passes = job->passes;
-    Fn *kernels = pipeline_run(prepare(job, job->captured.fn), &job->passes);
+    Fn *run = prepare(job, job->captured.fn);
+    job->options.given = run == job->captured.fn ? find_given(cx, &job->captured, job->given)
+                                                 : NULL;
+    Fn *kernels = pipeline_run(run, &job->passes);
     double fused = clock_seconds();
     if (job->report) {
         report_fn(job->report, "kernels", kernels);
@@ -339,7 +359,7 @@ PyDoc_STRVAR(
     compile_doc,
     "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
     "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
-    "        products='auto', frozen=None, inference=False) -> Callable\n\n"
+    "        products='auto', frozen=None, inference=False, given=None) -> Callable\n\n"
     "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what "
     "runs the\n"
     "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' "
@@ -362,25 +382,28 @@ PyDoc_STRVAR(
     "kept from call to call.  inference: nothing of the graph is recorded for autograd, so that "
     "what it\n"
     "computes may lie in memory otherwise than eager's does; its results do not.  So is a direct "
-    "one.\n\n"
+    "one.  given: a list of the positions of inputs that a call "
+    "with a list frees after their last use.\n\n"
     "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"gm",   "fallback",    "tier",     "cc",     "cache",     "verify",
-                            "dump", "fuel",        "report",   "direct", "keys",      "bodies",
-                            "tune", "tune_budget", "products", "frozen", "inference", NULL};
+    static char *names[] = {"gm",     "fallback",  "tier",  "cc",          "cache",
+                            "verify", "dump",      "fuel",  "report",      "direct",
+                            "keys",   "bodies",    "tune",  "tune_budget", "products",
+                            "frozen", "inference", "given", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
     int verify = 0, direct = 0, inference = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(
-            args, kwargs, "OO|$szzpzLOpO!O!OdsO!p", names, &gm, &fallback, &tier, &cc, &cache,
-            &verify, &dump, &fuel, &report, &direct, &PyList_Type, &keys, &PyDict_Type, &bodies,
-            &tune, &tune_budget, &products, &PyList_Type, &job.frozen, &inference) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!pO!", names, &gm,
+                                     &fallback, &tier, &cc, &cache, &verify, &dump, &fuel, &report,
+                                     &direct, &PyList_Type, &keys, &PyDict_Type, &bodies, &tune,
+                                     &tune_budget, &products, &PyList_Type, &job.frozen, &inference,
+                                     &PyList_Type, &job.given) ||
         mode_from_text(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;

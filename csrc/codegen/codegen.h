@@ -404,6 +404,9 @@ typedef struct CompileOptions {
      * targets. */
     void (*unit)(void *arg, const Fn *loops, const Unit *unit);
     void *unit_arg;
+    /* By parameter, or NULL: the caller gives the call the only reference that it has to the
+     * tensor, so that the call frees it after its last use. */
+    const bool *given;
 } CompileOptions;
 
 /* Compiles a function of the kernels stage. */
@@ -472,6 +475,9 @@ typedef struct PlanHost {
     void *(*begin)(const char *name, int n, const PlanTensor *const *tensors);
     void (*end)(void *range);
     struct Profile *profile; /* of the plan, NULL: nobody asks how long steps take */
+    /* The call needs parameter `param` no more, of which it may have the only reference.  May be
+     * NULL. */
+    void (*give_up)(void *arg, int param);
 } PlanHost;
 
 /* Runs the plan.  sizes: by position in fn->sizes, INT64_MIN where the value is to be found from
@@ -482,6 +488,20 @@ typedef struct PlanHost {
 int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanTensor *in,
              PlanTensor *out);
 
+/* ---- plan_peak.c: how much memory a call takes ---- */
+
+typedef struct PlanMemory {
+    int64_t workspace; /* bytes, with the threads' scratch; for the whole call */
+    /* the most at once: the workspace, tensors that the call makes, those that it was given to
+     * free */
+    int64_t peak;
+    int64_t left; /* at its end: the results that are new */
+} PlanMemory;
+
+/* sizes: by position in fn->sizes.  given: by parameter, zeroed; gets the bytes of those that the
+ * call was given to free.  false: there are no tensors of these sizes, or no memory. */
+bool plan_memory_for(Plan *plan, const int64_t *sizes, PlanMemory *out, int64_t *given);
+
 /* ---- plan_profile.c: what the steps of a call took ---- */
 
 /* Of the fastest call since call_profile_begin.  Calls may be under way in several threads while it
@@ -489,7 +509,7 @@ int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const
 typedef struct Profile Profile;
 
 typedef struct ProfileSummary {
-    int64_t calls, workspace, scratch; /* bytes; scratch: for each thread */
+    int64_t calls;
     double seconds;
     int nsteps, nslots;
 } ProfileSummary;
@@ -520,6 +540,8 @@ void call_profile_free(Profile *profile);
 void call_profile_begin(Profile *profile); /* forgets the calls there were */
 /* false: there was no call */
 bool call_profile_summary(const Profile *profile, ProfileSummary *out);
+/* As plan_memory_for, for the sizes of that call. */
+void call_profile_memory(const Profile *profile, PlanMemory *out, int64_t *given);
 void call_profile_step(const Profile *profile, int k, ProfileStep *out);
 void call_profile_slot(const Profile *profile, int k, ProfileSlot *out);
 

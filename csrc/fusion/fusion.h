@@ -33,6 +33,7 @@ typedef enum {
     MARK_COPIED =
         32, /* and views of it are copies, of which it may have been put together again: then it
                                  * cannot be kept at all */
+    MARK_PRODUCT = 64, /* a product of the library's, which a call may compute again */
 } Mark;
 
 /* `user` cannot be computed without `used`, besides what its let says. */
@@ -47,6 +48,10 @@ typedef struct {
     const Need *needs;
     int nneeds;
     double budget; /* 1: the cheapest cut; below: between that and the fewest bytes, at 0 */
+    bool products; /* a budget below 1 may buy products that are computed again */
+    /* 0, or instead of a budget: of what the cheapest cut saves, as if in so many parts of equal
+     * bytes, the value at the end of each part is kept and the others are dropped */
+    int parts;
     int64_t fuel; /* values that both may compute, of the first in order; negative: no limit */
 } CutRules;
 

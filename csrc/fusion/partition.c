@@ -240,6 +240,34 @@ save_cost(const Cutter *c, const Value *v)
     return c->price > 1 ? times(cost, c->price) : cost;
 }
 
+/* May a call be made again?  A product may, where memory is bought with products. */
+bool
+call_again(const Cutter *c, const Value *v)
+{
+    return v->def->op != OP_call ||
+           (c->rules->products && c->rules->marks && has(c, v, MARK_PRODUCT));
+}
+
+/* Of a product of the library's: a matrix with columns, or a convolution's weight with a filter for
+ * each channel, comes last but for what is added. */
+static int64_t
+call_cost(const Cutter *c, const Let *let)
+{
+    bool filters = strstr(let_str(let, "target"), "convolution") != NULL;
+    const Type *out = let->res[0]->type, *by = NULL;
+    int64_t terms = 1;
+    for (int k = 0; k < let->nargs; k++) {
+        const Type *t = let->args[k]->type;
+        by = t->rank >= 2 && (!filters || k == 1) ? t : by;
+    }
+    if (by && filters) {
+        terms = cost_numel(c->cx, by->rank - 1, by->dims + 1);
+    } else if (by) {
+        terms = cost_numel(c->cx, 1, by->dims + by->rank - 2);
+    }
+    return times(times(cost_numel(c->cx, out->rank, out->dims), terms), op_info[OP_contract].cost);
+}
+
 /* FLOW_INF: not at all. */
 int64_t
 again_cost(const Cutter *c, const Value *v)
@@ -248,19 +276,21 @@ again_cost(const Cutter *c, const Value *v)
     if (!let) {
         return FLOW_INF;
     }
-    if (let->op == OP_call || has(c, v, MARK_KEEP) || c->once[v->id]) {
+    if (!call_again(c, v) || has(c, v, MARK_KEEP) || c->once[v->id]) {
         return has(c, v, MARK_NAMED) ? FLOW_INF : LAST_RESORT;
     }
     if (!c->forward[v->id]) {
-        return 0;                               /* it is computed once, here or there */
+        return 0; /* it is computed once, here or there */
     }
-    int64_t cost = times(cost_terms(c->cx, let), cost_let(let));
+    int64_t cost = let->op == OP_call ? call_cost(c, let)
+                                      : times(cost_terms(c->cx, let), cost_let(let));
+    bool product = let->op == OP_contract || let->op == OP_call;
     cost += op_info[let->op].kind == KIND_RED || let->op == OP_contract ? COST_LAUNCH : 0;
     bool stored = c->stored[v->id] && !is_view(v) && !is_given(v);
     cost += stored ? times(value_bytes(c, v), COST_STORE) : 0;
     /* A smaller budget makes memory dear.  It buys no product that the usual one would not make
-     * again. */
-    return let->op == OP_contract && c->price > 1 ? times(cost, c->price) : cost;
+     * again, unless the rules say so. */
+    return product && c->price > 1 && !c->rules->products ? times(cost, c->price) : cost;
 }
 
 /* ---- the network ---- */
@@ -308,7 +338,7 @@ spend_fuel(Cutter *c)
     int64_t fuel = c->rules->fuel;
     for (int k = 0; k < c->nvalues; k++) {
         const Value *v = c->values[k];
-        bool again = v->def && !c->late[v->id] && c->forward[v->id] && v->def->op != OP_call;
+        bool again = v->def && !c->late[v->id] && c->forward[v->id] && call_again(c, v);
         if (again && !is_view(v) && !is_given(v)) {
             c->once[v->id] = fuel == 0;
             fuel -= fuel > 0;
@@ -422,7 +452,8 @@ partition_cut(const Fn *joint, const CutRules *rules)
     for (int k = 0; k < c->nvalues; k++) {
         again[c->values[k]->id] = c->values[k]->def && has(c, c->values[k], MARK_AGAIN);
     }
-    Cut *cut = cut_within(c, again, rules->budget);
+    Cut *cut = rules->parts ? cut_in_parts(c, again, rules->parts)
+                            : cut_within(c, again, rules->budget);
     finish(c, cut);
     return cut;
 }

@@ -13,7 +13,7 @@ typedef struct {
     bool *late;                 /* by Value.id: depends on tangents */
     bool *forward, *backward;   /* ...: the forward's results need it, the backward's do */
     bool *stored;               /* ...: a call of the backward takes it */
-    bool *once;                 /* ...: the fuel does not do for computing it again */
+    bool *once;                 /* ...: not again: the fuel does not do, or it is kept */
     int *node;                  /* ...: of the network, the first of two */
     int nnodes;
     const Value **values;       /* those that the backward needs, in order */
@@ -26,6 +26,8 @@ typedef struct {
 /* ---- partition.c ---- */
 
 int64_t value_bytes(const Cutter *c, const Value *v);
+/* May the backward make v's call again, if one makes it? */
+bool call_again(const Cutter *c, const Value *v);
 int64_t again_cost(const Cutter *c, const Value *v);
 /* The cheapest cut in which the values of `again`, by id, are computed again. */
 Cut *cut_at(Cutter *c, const bool *again);
@@ -34,5 +36,7 @@ Cut *cut_at(Cutter *c, const bool *again);
 
 /* The same within a budget, see CutRules. */
 Cut *cut_within(Cutter *c, const bool *again, double budget);
+/* The one that saves the fewest bytes besides the value at the end of each part. */
+Cut *cut_in_parts(Cutter *c, const bool *again, int parts);
 
 #endif

@@ -11,6 +11,9 @@
  *           cut found anew.  The better of the two is taken.  SLOTS * candidates for the knapsack,
  *           and at most DOUBLINGS + TRIES cuts.
  * Why not   a knapsack alone: what one value costs depends on which others are saved.
+ *           Where the values of many layers are all dropped, they are all there again when the
+ *           backward reaches its end.  cut_in_parts keeps some of them at equal distances instead,
+ *           so that what is computed again between two of them lives shortly.
  * Example:  y = exp(erf(x)), z = lgamma(x) of a product x: a half drops what exp needs, and keeps
  *           lgamma's.
  */
@@ -32,7 +35,7 @@ cost_of(const Cutter *c, const Cut *cut)
     int64_t cost = 0;
     for (int k = 0; k < c->nvalues; k++) {
         const Value *v = c->values[k];
-        bool again = cut->backward[v->id] && !c->late[v->id] && v->def && v->def->op != OP_call;
+        bool again = cut->backward[v->id] && !c->late[v->id] && v->def && call_again(c, v);
         cost += again ? again_cost(c, v) : 0;
     }
     return cost;
@@ -46,7 +49,7 @@ list_candidates(const Cutter *c, const Cut *above, const Cut *below, int *n)
     *n = 0;
     for (int k = 0; k < above->nsaved; k++) {
         const Value *v = above->saved[k];
-        if (v->def && v->def->op != OP_call && below->backward[v->id]) {
+        if (v->def && call_again(c, v) && below->backward[v->id]) {
             list[(*n)++] = (Candidate){v, value_bytes(c, v), again_cost(c, v)};
         }
     }
@@ -127,4 +130,20 @@ cut_within(Cutter *c, const bool *again, double budget)
     c->price = price > 1 ? price / 2 : 1;
     Cut *between = below->bytes < line ? fill_up(c, again, above, below, line) : NULL;
     return between && cost_of(c, between) < cost_of(c, below) ? between : below;
+}
+
+Cut *
+cut_in_parts(Cutter *c, const bool *again, int parts)
+{
+    const Cut *all = cut_at(c, again);
+    int64_t bytes = 0;
+    for (int k = 0; k < all->nsaved; k++) {
+        const Value *v = all->saved[k];
+        int64_t before = bytes;
+        bytes += v->def ? value_bytes(c, v) : 0;
+        int64_t part = all->bytes / parts + 1;
+        c->once[v->id] |= v->def && before / part != bytes / part;
+    }
+    c->price = (int64_t)1 << DOUBLINGS;
+    return cut_at(c, again);
 }

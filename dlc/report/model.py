@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _C
+from ..memory import step_peak
 
 
 def count(n: int, what: str) -> str:
@@ -116,6 +117,7 @@ class Graph:
     steps: list[Step] = dataclasses.field(default_factory=list)
     memory: list[Held] = dataclasses.field(default_factory=list)
     workspace: int = 0  # bytes for intermediate results, taken once for a call
+    taken: dict[str, Any] = dataclasses.field(default_factory=dict)  # see dlc.memory
     points: int = 0  # steps of the plan, of which memory is a function
     call_seconds: float | None = None  # of the fastest call
     measured: int = 0  # calls
@@ -195,6 +197,15 @@ class Report:
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
+
+    @property
+    def step_peak(self) -> int | None:
+        """The most bytes at once in a step of training, beside inputs; None: it is no two graphs."""
+        taken = {kind: [g.taken for g in self.graphs if g.kind == kind] for kind in ("forward", "backward")}
+        forwards, backwards = taken["forward"], taken["backward"]
+        if len(forwards) != 1 or len(backwards) != 1 or not forwards[0] or not backwards[0]:
+            return None
+        return step_peak(forwards[0], backwards[0], backwards[0]["tangents"])
 
     @property
     def compiled(self) -> bool:

@@ -339,7 +339,8 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
     return dataclasses.replace(
         graph,
         memory=_held(profile, words),
-        workspace=profile["workspace"],
+        workspace=profile["memory"]["workspace"],
+        taken=profile["memory"] | {"tangents": report.get("tangents", [])},
         points=len(profile["steps"]),
         call_seconds=profile["seconds"],
         measured=profile["calls"],

@@ -80,6 +80,10 @@ def memory_lines(graph: Graph) -> Iterator[str]:
         yield f"memory: at most {size(most)} beside inputs, held by {held}{more}"
     if graph.workspace:
         yield f"workspace: {size(graph.workspace)}, taken once for a call"
+    if graph.taken.get("given"):
+        yield f"peak: {size(graph.taken['peak'])} with the workspace and with saved values"
+    elif graph.taken:
+        yield f"peak: {size(graph.taken['peak'])} with the workspace"
 
 
 def _graph(graph: Graph, report: Report) -> Iterator[str]:

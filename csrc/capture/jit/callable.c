@@ -223,7 +223,7 @@ run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *ar
     status = status == 0 ? is_for_eager(self, arguments) : status;
     if (status == 0) {
         bool calls = self->captured.nsites > 0, grad = calls && pytensor_grad_mode(false);
-        HostCall call = {.callable = self};
+        HostCall call = {.callable = self, .given = boxed ? (PyObject **)given : NULL};
         PlanHost host = host_functions;
         host.arg = &call;
         host.profile = self->profile;
@@ -356,6 +356,7 @@ callable_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     callable_clear(object);
     call_profile_free(self->profile);
+    PyMem_Free(self->position);
     plan_free(self->plan);
     PyMem_Free(self->param_dtypes);
     PyMem_Free(self->written);
@@ -441,6 +442,24 @@ size_names(const Fn *fn)
     return names;
 }
 
+/* Which argument each parameter is; -1: an exception. */
+static int
+find_positions(Callable *self)
+{
+    self->position = PyMem_Calloc((size_t)self->nparams + 1, sizeof *self->position);
+    if (!self->position) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int k = 0; k < self->captured.ninputs; k++) {
+        const InputSpec *spec = &self->captured.inputs[k];
+        if (spec->kind == INPUT_TENSOR) {
+            self->position[spec->index] = k;
+        }
+    }
+    return 0;
+}
+
 /* The parameters that a call writes to; -1: an exception. */
 static int
 find_written(Callable *self, const Fn *fn)
@@ -490,6 +509,7 @@ callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallb
     int status = find_written(self, fn);
     self->captured = *captured;
     self->captured.fn = NULL;
+    status = status < 0 ? status : find_positions(self);
     self->sizes = size_names(fn);
     self->fallback = Py_NewRef(fallback);
     self->report = Py_XNewRef(report);

@@ -13,6 +13,7 @@ typedef struct {
     Dtype *param_dtypes; /* by parameter of the function */
     PyObject *sizes; /* tuple of the names of the function's sizes */
     int nparams, nresults, nsizes;
+    int *position; /* by parameter: of the argument that it is */
     int *written, nwritten; /* parameters that results go into */
     PyObject *increment_version; /* of torch.autograd.graph, where there are such; else NULL */
     PyObject *fallback; /* the graph as torch runs it; called with the arguments unpacked */
@@ -26,6 +27,7 @@ typedef struct {
 typedef struct {
     const Callable *callable;
     PyThreadState *state; /* while the lock is released */
+    PyObject **given; /* the items of the caller's list, NULL: it gave no list */
     bool layout; /* the plan does not fit the arguments: run the fallback */
 } HostCall;
 

@@ -72,6 +72,41 @@ position_at(const void *arg, int k)
     return PyLong_FromLong(-1);
 }
 
+/* new: what a call takes, and of the arguments that it frees the bytes, by position. */
+static PyObject *
+memory_dict(const Callable *self, const PlanMemory *found, const int64_t *given)
+{
+    PyObject *bytes = PyDict_New();
+    for (int k = 0; bytes && k < self->nparams; k++) {
+        PyObject *at = given[k] ? PyLong_FromLong(self->position[k]) : NULL;
+        PyObject *value = at ? PyLong_FromLongLong(given[k]) : NULL;
+        if (given[k] && (!value || PyDict_SetItem(bytes, at, value) < 0)) {
+            Py_CLEAR(bytes);
+        }
+        Py_XDECREF(at);
+        Py_XDECREF(value);
+    }
+    return bytes ? Py_BuildValue("{sLsLsLsN}", "workspace", (long long)found->workspace, "peak",
+                                 (long long)found->peak, "left", (long long)found->left, "given",
+                                 bytes)
+                 : NULL;
+}
+
+/* new: of the call that was profiled. */
+static PyObject *
+memory_profiled(const Callable *self)
+{
+    int64_t *given = PyMem_Calloc((size_t)self->nparams + 1, sizeof *given);
+    PlanMemory found;
+    if (!given) {
+        return PyErr_NoMemory();
+    }
+    call_profile_memory(self->profile, &found, given);
+    PyObject *made = memory_dict(self, &found, given);
+    PyMem_Free(given);
+    return made;
+}
+
 PyDoc_STRVAR(
     profile_doc,
     "profile(begin=False) -> dict or None\n\n"
@@ -94,18 +129,51 @@ profile(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!self->profile || !call_profile_summary(self->profile, &sum)) {
         Py_RETURN_NONE;
     }
-    PyObject *made = Py_BuildValue(
-        "{sLsdsLsLsNsNsN}", "calls", (long long)sum.calls, "seconds", sum.seconds, "workspace",
-        (long long)sum.workspace, "scratch", (long long)sum.scratch, "steps",
-        tuple_of(sum.nsteps, step_at, self), "slots", tuple_of(sum.nslots, slot_at, self),
-        "written", tuple_of(self->nwritten, position_at, self));
+    PyObject *made = Py_BuildValue("{sLsdsNsNsNsN}", "calls", (long long)sum.calls, "seconds",
+                                   sum.seconds, "memory", memory_profiled(self), "steps",
+                                   tuple_of(sum.nsteps, step_at, self), "slots",
+                                   tuple_of(sum.nslots, slot_at, self), "written",
+                                   tuple_of(self->nwritten, position_at, self));
     if (begin) {
         call_profile_begin(self->profile);
     }
     return made;
 }
 
+PyDoc_STRVAR(
+    memory_doc,
+    "memory(sizes) -> dict or None\n\n"
+    "What a call takes, in bytes: 'workspace'; 'peak', the most at once of the workspace, tensors\n"
+    "that the call makes and those that it was given to free; 'left', results that are new;\n"
+    "'given', a dict of the positions of arguments that a call with a list frees.  sizes: a dict\n"
+    "by name, see sizes.  None: no tensors have these sizes.");
+
+static PyObject *
+memory(PyObject *object, PyObject *sizes)
+{
+    const Callable *self = (const Callable *)object;
+    size_t n = (size_t)self->nsizes;
+    int64_t *values = PyMem_Calloc(n + (size_t)self->nparams + 1, sizeof *values);
+    PyObject *made = NULL;
+    PlanMemory found;
+    if (!values) {
+        return PyErr_NoMemory();
+    }
+    for (int k = 0; k < self->nsizes && !PyErr_Occurred(); k++) {
+        PyObject *value = PyObject_GetItem(sizes, PyTuple_GET_ITEM(self->sizes, k));
+        values[k] = value ? PyLong_AsLongLong(value) : 0;
+        Py_XDECREF(value);
+    }
+    if (!PyErr_Occurred()) {
+        bool fits = plan_memory_for(self->plan, values, &found, values + n);
+        made = fits ? memory_dict(self, &found, values + n) : Py_NewRef(Py_None);
+    }
+    PyMem_Free(values);
+    return made;
+}
+
 PyMethodDef callable_profile_methods[] = {
+    {"memory", memory, METH_O, memory_doc},
     {"profile", (PyCFunction)(void (*)(void))profile, METH_VARARGS | METH_KEYWORDS, profile_doc},
     {NULL},
 };

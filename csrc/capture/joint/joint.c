@@ -207,6 +207,19 @@ wish_of(Walk *w, const Bound *at)
            name);
 }
 
+/* Products of the library's, of one result each. */
+static bool
+is_product(const Bound *at)
+{
+    static const char *const names[] = {"aten.mm.default", "aten.addmm.default", "aten.bmm.default",
+                                        "aten.baddbmm.default", "aten.convolution.default"};
+    bool found = false;
+    for (size_t k = 0; at->overload && k < sizeof names / sizeof *names; k++) {
+        found |= strcmp(at->overload->name, names[k]) == 0;
+    }
+    return found;
+}
+
 static void
 mark_arg(const Joint *j, int k, const Arg *a, uint8_t *marks, Mark mark)
 {
@@ -230,6 +243,9 @@ mark_nodes(Joint *j, uint8_t *marks)
         Mark wish = parent >= 0 && j->effect[parent] ? 0 : wish_of(w, at);
         if (wish) {
             mark_arg(j, k, &at->arg, marks, wish);
+        }
+        if (is_product(at)) {
+            mark_arg(j, k, &at->arg, marks, MARK_PRODUCT);
         }
         if (j->late[k] && j->effect[k]) {
             mark_arg(j, k, &at->arg, marks, MARK_LATE);
@@ -404,7 +420,8 @@ joint_body(Cx *cx, void *walk)
 
 PyDoc_STRVAR(
     partition_doc,
-    "partition(gm, nforward, written, bind, budget, fuel, products='auto') -> dict\n\n"
+    "partition(gm, nforward, written, bind, budget, fuel, products='auto', again=False,\n"
+    "          parts=0) -> dict\n\n"
     "Cuts a joint graph of AOTAutograd, whose first nforward outputs are the forward's, in two.  "
     "written: a set\n"
     "of the positions of placeholders that the forward writes to.  bind: called with a list of "
@@ -413,7 +430,11 @@ PyDoc_STRVAR(
     "on.  budget: 1 for\n"
     "the cheapest cut, 0 for the one that saves the fewest bytes, or between.  fuel: how many "
     "values both halves may\n"
-    "compute; negative for no limit.  products: as of compile.\n\n"
+    "compute; negative for no limit.  products: as of compile.  again: a "
+    "budget below 1 may have products\n"
+    "computed again.  parts: instead of a budget, how many times a value "
+    "of what the cheapest cut\n"
+    "saves is kept.\n\n"
     "The dict: 'saved' tensors and 'sizes', lists of nodes; 'forward' and 'backward', the nodes "
     "that each half\n"
     "computes in order, without placeholders; 'same', a node to the one of equal value that stands "
@@ -432,12 +453,14 @@ partition(PyObject *module, PyObject *args)
     Joint j = {.walk = {.joint = true}};
     long long fuel;
     const char *products = "auto";
-    if (!PyArg_ParseTuple(args, "OiO!OdL|s", &j.walk.gm, &j.nforward, &PySet_Type, &j.written,
-                          &j.bind, &j.rules.budget, &fuel, &products) ||
+    int again = 0;
+    if (!PyArg_ParseTuple(args, "OiO!OdL|spi", &j.walk.gm, &j.nforward, &PySet_Type, &j.written,
+                          &j.bind, &j.rules.budget, &fuel, &products, &again, &j.rules.parts) ||
         products_from_text(products, &j.walk.products) < 0) {
         return NULL;
     }
     j.rules.fuel = fuel;
+    j.rules.products = again;
     j.walk.out = &j.captured;
     j.walk.cx = cx_new();
     if (!j.walk.cx) {

@@ -48,6 +48,19 @@ host_enter(void *arg)
     interpreter_enter(&((HostCall *)arg)->state);
 }
 
+/* None instead of the argument in the caller's list. */
+static void
+host_give_up(void *arg, int param)
+{
+    const HostCall *call = arg;
+    if (call->given) {
+        PyObject **item = &call->given[call->callable->position[param]];
+        PyObject *tensor = *item;
+        *item = Py_NewRef(Py_None);
+        Py_DECREF(tensor);
+    }
+}
+
 /* What a gather that finds nothing says: eager's words. */
 static const char *
 words_of_fault(int fault)
@@ -392,6 +405,7 @@ const PlanHost host_functions = {
     .call = host_call,
     .retain = object_retain,
     .release = object_release,
+    .give_up = host_give_up,
     .fault = host_fault,
     .leave = host_leave,
     .enter = host_enter,

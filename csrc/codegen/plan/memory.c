@@ -41,6 +41,26 @@ static struct {
 } stored[STORED];
 static pthread_mutex_t stored_lock = PTHREAD_MUTEX_INITIALIZER;
 
+/* Frees the largest that is stored, which is too small: what replaces it does for both. */
+static void
+drop_largest(void)
+{
+    void *out = NULL;
+    int most = 0;
+    pthread_mutex_lock(&stored_lock);
+    for (int k = 1; k < STORED; k++) {
+        most = stored[k].memory && (!stored[most].memory || stored[k].bytes > stored[most].bytes)
+                   ? k
+                   : most;
+    }
+    out = stored[most].memory;
+    stored[most].memory = NULL;
+    pthread_mutex_unlock(&stored_lock);
+    if (out) {
+        free((char *)out - DLC_LINE);
+    }
+}
+
 void *
 workspace_take(size_t bytes)
 {
@@ -61,6 +81,7 @@ workspace_take(size_t bytes)
     if (found) {
         return found;
     }
+    drop_largest();
     char *block = aligned_alloc(DLC_LINE, (bytes + 2 * DLC_LINE - 1) / DLC_LINE * DLC_LINE);
     if (!block) {
         return NULL;

@@ -124,7 +124,10 @@ typedef struct Instance {
     bool too_many;
 } Instance;
 
-enum { INSTANCES = 8 }; /* combinations of sizes kept ready */
+enum {
+    INSTANCES = 8, /* combinations of sizes kept ready */
+    FEW_SLOTS = 128, /* so many have room on the stack of a call */
+};
 
 struct Plan {
     struct Chunk *chunks; /* all memory below */
@@ -170,6 +173,11 @@ bool sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes);
 
 void plan_lock(Plan *plan);
 void plan_unlock(Plan *plan);
+
+/* ---- plan_peak.c ---- */
+
+/* As plan_memory_for. */
+void instance_memory(const Plan *plan, const Instance *inst, PlanMemory *out, int64_t *given);
 
 /* ---- plan_overlap.c ---- */
 

@@ -368,6 +368,23 @@ find_across(Builder *b, int *head, int *next)
     }
 }
 
+/* A parameter that the call was given to free, and that no result shares storage with. */
+static bool
+is_given_up(const Builder *b, int slot)
+{
+    const Plan *plan = b->plan;
+    bool given = slot < plan->nparams && b->given && b->given[slot];
+    for (int k = 0; k < plan->nresults && given; k++) {
+        const PlanResult *r = &plan->results[k];
+        bool shares = r->kind == RESULT_VIEW_PARAM || r->kind == RESULT_INTO;
+        given = plan->slots[r->slot].root != slot && !(shares && r->of == slot);
+    }
+    for (int k = 0; k < plan->nin_place && given; k++) {
+        given = plan->in_place[k] != slot;
+    }
+    return given;
+}
+
 /* Tensors of the host are released after their last use, unless they are results. */
 static void
 add_frees(Builder *b)
@@ -384,7 +401,8 @@ add_frees(Builder *b)
     for (int k = 0; k < plan->nslots; k++) {
         const Slot *slot = &plan->slots[k];
         bool object = slot->kind == SLOT_OBJECT || (slot->kind == SLOT_VIEW && slot->wants_object);
-        if (object && !b->taken[slot->root] && slot->last >= 0) {
+        bool freed = (object && !b->taken[slot->root]) || is_given_up(b, k);
+        if (freed && slot->last >= 0) {
             next[k] = head[slot->last];
             head[slot->last] = k + 1;
         }

@@ -133,6 +133,7 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     plan_promise_layouts(kernels);
     b->cx = cx;
     b->counts = options->show != NULL;
+    b->given = options->given;
     b->fn = kernels;
     b->slot_of = cx_alloc(cx, (size_t)kernels->nvalues * sizeof *b->slot_of);
     for (int k = 0; k < kernels->nvalues; k++) {

@@ -89,12 +89,16 @@ call_profile_summary(const Profile *profile, ProfileSummary *out)
     *out = (ProfileSummary){
         .calls = profile->calls,
         .seconds = profile->best,
-        .workspace = profile->inst->workspace,
-        .scratch = profile->inst->scratch,
         .nsteps = profile->plan->nsteps,
         .nslots = profile->plan->nslots,
     };
     return true;
+}
+
+void
+call_profile_memory(const Profile *profile, PlanMemory *out, int64_t *given)
+{
+    instance_memory(profile->plan, profile->inst, out, given);
 }
 
 void

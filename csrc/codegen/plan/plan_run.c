@@ -8,7 +8,7 @@
 
 #include "plan_run.h"
 
-enum { FEW_SLOTS = 128, FEW_BUFFERS = 64 };
+enum { FEW_BUFFERS = 64 };
 
 static void *
 slot_data(const Run *run, int k)
@@ -187,7 +187,11 @@ run_step(Run *run, const Step *step)
         return step_copy(run, step);
     case STEP_FREE:
         run_enter(run);
-        run->host->release(run->host->arg, tensor);
+        if (run->plan->slots[step->slot].kind != SLOT_PARAM) {
+            run->host->release(run->host->arg, tensor);
+        } else if (run->host->give_up) {
+            run->host->give_up(run->host->arg, step->slot);
+        }
         tensor->object = NULL;
         return 0;
     }

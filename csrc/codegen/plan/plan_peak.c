@@ -1,0 +1,98 @@
+/* How much memory a call takes: known from the plan and the sizes, before it runs.
+ *
+ * What:     the bytes of the workspace, and the most that are alive at once with the tensors that
+ *           the call makes and those that it was given to free.
+ * Requires: values of all sizes; one that a call binds counts as what its tensors are without it.
+ * How:      the steps in order, as plan_run.c does them: a tensor lives from the step that makes it
+ *           to the one that frees it, the workspace and large tables of slots for the whole
+ *           call.
+ * Why not   count what an operator of the library takes and gives back inside of its call: nothing
+ *           says how much that is.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan.h"
+
+static int64_t
+slot_bytes(const Plan *plan, const Instance *inst, int slot)
+{
+    const Slot *s = &plan->slots[slot];
+    return slot_span(s, inst->values) * dtype_info[s->dtype].bytes;
+}
+
+static int64_t
+made_by_call(const Plan *plan, const Instance *inst, const Call *call)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < call->nres; k++) {
+        bytes += slot_bytes(plan, inst, call->res[k]);
+    }
+    return bytes;
+}
+
+/* What the step changes of the bytes that are alive. */
+static int64_t
+change_of(const Plan *plan, const Instance *inst, const Step *step)
+{
+    const Slot *slot = &plan->slots[step->slot];
+    switch (step->kind) {
+    case STEP_ALLOC:
+        return slot_bytes(plan, inst, step->slot);
+    case STEP_CALL:
+        return made_by_call(plan, inst, &plan->calls[step->call]);
+    case STEP_FREE:
+        return slot->kind == SLOT_VIEW ? 0 : -slot_bytes(plan, inst, step->slot);
+    default:
+        return 0;
+    }
+}
+
+/* Of the parameters that the call was given to free, by parameter; returns their sum. */
+static int64_t
+given_bytes(const Plan *plan, const Instance *inst, int64_t *given)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < plan->nsteps; k++) {
+        const Step *step = &plan->steps[k];
+        if (step->kind == STEP_FREE && plan->slots[step->slot].kind == SLOT_PARAM) {
+            given[step->slot] = slot_bytes(plan, inst, step->slot);
+            bytes += given[step->slot];
+        }
+    }
+    return bytes;
+}
+
+void
+instance_memory(const Plan *plan, const Instance *inst, PlanMemory *out, int64_t *given)
+{
+    int64_t scratch = inst->scratch ? inst->scratch * parallel_threads() : 0;
+    int rows = plan->nslots + plan->nparams + plan->nresults; /* with the caller's tables */
+    int64_t table = plan->nslots > FEW_SLOTS ? rows * (int64_t)sizeof(PlanTensor) : 0;
+    int64_t alive = given_bytes(plan, inst, given), most = alive;
+    for (int k = 0; k < plan->nsteps; k++) {
+        alive += change_of(plan, inst, &plan->steps[k]);
+        most = alive > most ? alive : most;
+    }
+    out->workspace = inst->workspace + scratch;
+    out->peak = out->workspace + table + most;
+    out->left = alive;
+}
+
+bool
+plan_memory_for(Plan *plan, const int64_t *sizes, PlanMemory *out, int64_t *given)
+{
+    int64_t *known = calloc((size_t)plan->nsizes + 1, sizeof *known);
+    Instance *inst = NULL;
+    if (known) {
+        memcpy(known, sizes, (size_t)plan->ndeclared * sizeof *known);
+        inst = instance_get(plan, known);
+    }
+    bool fits = inst && !inst->too_many;
+    if (fits) {
+        instance_memory(plan, inst, out, given);
+    }
+    instance_unref(inst);
+    free(known);
+    return fits;
+}
