@@ -24,12 +24,15 @@ typedef struct Run {
 } Run;
 /* What the kernels of one chain share.  Strides are in elements, but for those of B and `next`, in
  * bytes: from a row of the panel to the next one, between panels that are read together, and from
- * what is read to what is prefetched. columns: of a panel, those that are wanted.  The k steps of a
+ * what is read first to what is prefetched first, which then goes on by next_step.  ahead: the panel
+ * after this one is to be prefetched.  columns: of a panel, those that are wanted.  The k steps of a
  * chain are those of its runs, of which there is one at least.  result: where the columns will be
  * stored, in rows that are result_row bytes apart, or NULL. */
 typedef struct Chain {
     enum Mode mode;
-    int64_t rows, columns, k, row_stride, k_stride, b_step, b_panel, next, out_row, nruns;
+    bool ahead;
+    int64_t rows, columns, k, row_stride, k_stride, b_step, b_panel, next, next_step, out_row,
+        nruns;
     const Run *runs;
     const char *result;
     int64_t result_row;
@@ -60,6 +63,24 @@ enum {
 /* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that
  * none waits for the one before it. */
 #define PANELS(R) ((R) <= 2 && VECTOR == 64 ? 4 : (R) <= 4 && VECTOR == 64 ? 2 : (R) == 1 ? 2 : 1)
+
+/* Prefetches what comes `rows` rows later. */
+static inline void
+prefetch_rows(Chain *c, int64_t rows)
+{
+    c->next = rows * c->b_step;
+    c->next_step = c->b_step;
+}
+
+/* Prefetches, in pass number `pass` over the panel of those that the rows take, its part of the
+ * panel after it: memory is busy all the time then, and not in the first pass alone.  The pass
+ * begins `skipped` bytes into the panel. */
+static inline void
+prefetch_part(Chain *c, int64_t pass, int64_t passes, int64_t skipped)
+{
+    c->next = c->b_panel + pass * c->k * c->b_step / passes - skipped;
+    c->next_step = c->b_step / passes;
+}
 
 /* Prefetches what will be stored of the next rows of a panel; a kernel multiplies meanwhile. */
 static inline void

@@ -20,8 +20,8 @@ NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a
 {
     VEC sum[MICRO_ROWS][ROW_VECTORS * MOST_PANELS], x[ROW_VECTORS * MOST_PANELS], y[MICRO_ROWS];
     const int64_t row = c->row_stride * (int)sizeof(T), step = c->k_stride * (int)sizeof(T);
-    const int64_t b_step = c->b_step, panel = c->b_panel, row_3 = 3 * row, panel_3 = 3 * panel,
-                  out_row = c->out_row;
+    const int64_t b_step = c->b_step, next_step = c->next_step, panel = c->b_panel,
+                  row_3 = 3 * row, panel_3 = 3 * panel, out_row = c->out_row;
     const enum Mode mode = c->mode;
     const char *rows[4], *next = b + c->next;
     const Run *run = c->runs, *end = run + c->nruns;
@@ -74,7 +74,7 @@ NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a
                 OPAQUE(rows[i]);
             }
             b += b_step;
-            next += b_step;
+            next += next_step;
             OPAQUE(b);
             OPAQUE(next);
         }
@@ -246,26 +246,46 @@ NAME(single)(int64_t rows)
     return height == 1;
 }
 
+static inline bool
+NAME(is_whole)(int64_t height)
+{
+    return height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT);
+}
+
+/* How often the rows go over a panel. */
+static int64_t
+NAME(passes)(const Chain *c)
+{
+    int64_t passes = 0, parts = (c->columns + WIDTH * LANES - 1) / (WIDTH * LANES);
+
+    for (int64_t left = c->rows, height; left > 0; left -= height) {
+        height = NAME(height)(left);
+        passes += NAME(is_whole)(height) ? 1 : parts;
+    }
+    return passes;
+}
+
 /* A part of one chain for any rows of one panel. */
 static void
 NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
 {
     Chain c = *chain;
+    const int64_t passes = c.ahead ? NAME(passes)(&c) : 0;
+    int64_t pass = 0;
 
+    prefetch_rows(&c, ROWS_AHEAD);
     for (int64_t left = c.rows, height; left > 0; left -= height) {
         height = NAME(height)(left);
         prefetch_result(&c, height);
-        if (height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT)) {
-            NAME(wholes)[height](&c, a, b, out);
-        }
-        else {
-            for (int64_t j = 0; j < c.columns; j += WIDTH * LANES) {
-                NAME(parts)[height](&c, a, b + j, out + j);
+        int64_t width = NAME(is_whole)(height) ? c.columns : WIDTH * LANES;
+        for (int64_t j = 0; j < c.columns; j += width, pass++) {
+            if (c.ahead) {
+                prefetch_part(&c, pass, passes, j * (int)sizeof(T));
             }
+            (NAME(is_whole)(height) ? NAME(wholes) : NAME(parts))[height](&c, a, b + j, out + j);
         }
         a += height * c.row_stride;
         out += height * c.out_row;
-        c.next = ROWS_AHEAD * c.b_step;     /* the next panel has been prefetched by now */
     }
 }
 
@@ -280,9 +300,8 @@ NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t colu
         n = columns <= (together - 1) * COLUMNS ? 1 : together;
         c.columns = columns < COLUMNS ? columns : COLUMNS;
         if (n > 1) {
-            c.next = STREAM_ROWS_AHEAD * c.b_step;
+            prefetch_rows(&c, STREAM_ROWS_AHEAD);
             NAME(severals)[c.rows](&c, a, b, out);
-            c.next = chain->next;
         }
         else {
             NAME(heights)(&c, a, (const T *)(const void *)b, out);

@@ -143,8 +143,7 @@ is_transposed(const MicroProduct *x, int bytes)
         Chain c = {.rows = x->rows, .row_stride = copied ? MICRO_CHAIN : x->a_row, \
                    .k_stride = copied ? 1 : x->a_k, \
                    .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \
-                   .next = x->first && panel ? panel : ROWS_AHEAD * PANEL_ROW, .runs = runs, \
-                   .result_row = x->result_row}; \
+                   .ahead = x->first && panel, .runs = runs, .result_row = x->result_row}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
             c.k = n; \
             c.nruns = copied ? 1 : runs_of(x, p, n, runs); \
@@ -173,7 +172,6 @@ is_transposed(const MicroProduct *x, int bytes)
         Chain c = *chain; \
         c.runs = &run; \
         c.b_step = PANEL_ROW; \
-        c.next = ROWS_AHEAD * PANEL_ROW; \
         c.out_row = add ? full : chain->out_row; \
         c.mode = add ? BEGIN : chain->mode; \
         for (int64_t p = 0; p < chain->k || (p == 0 && chain->k == 0); p += STEPS) { \
@@ -200,7 +198,7 @@ is_transposed(const MicroProduct *x, int bytes)
         Run run = {0, 0}; \
         Chain c = {.rows = x->rows, .row_stride = narrow ? MICRO_CHAIN : x->a_row, \
                    .k_stride = narrow ? 1 : x->a_k, .runs = &run, .nruns = 1, .b_step = row, \
-                   .b_panel = PANEL_ROW, .next = ROWS_AHEAD * row, .out_row = x->tile_row}; \
+                   .b_panel = PANEL_ROW, .out_row = x->tile_row}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
             const void *from = narrow ? (const void *)copy : a + p * x->a_k; \
             const S *rows = b + p * x->b_k; \
