@@ -24,10 +24,10 @@ typedef struct Run {
 } Run;
 /* What the kernels of one chain share.  Strides are in elements, but for those of B and `next`, in
  * bytes: from a row of the panel to the next one, between panels that are read together, and from
- * what is read first to what is prefetched first, which then goes on by next_step.  ahead: the panel
- * after this one is to be prefetched.  columns: of a panel, those that are wanted.  The k steps of a
- * chain are those of its runs, of which there is one at least.  result: where the columns will be
- * stored, in rows that are result_row bytes apart, or NULL. */
+ * what is read first to what is prefetched first, which then goes on by next_step.  ahead: the
+ * panel after this one is to be prefetched.  columns: of a panel, those that are wanted.  The k
+ * steps of a chain are those of its runs, of which there is one at least.  result: where the
+ * columns will be stored, in rows that are result_row bytes apart, or NULL. */
 typedef struct Chain {
     enum Mode mode;
     bool ahead;

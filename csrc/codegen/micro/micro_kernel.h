@@ -310,8 +310,8 @@ NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t colu
     }
 }
 
-/* How many of some columns are transposed together, which lie so far apart.  Where their lines share a
- * set of the first-level cache, more than one vector of them would evict what is prefetched. */
+/* How many of some columns are transposed together.  Where their lines share a set of the
+ * first-level cache, more than one vector of them would evict what is prefetched. */
 static int64_t
 NAME(together)(int64_t column_stride, int64_t columns)
 {
@@ -319,8 +319,8 @@ NAME(together)(int64_t column_stride, int64_t columns)
                                                                                      : LANES;
 }
 
-/* A chain for as many columns in place, some rows at a time: what the first ones read is in the cache
- * for the next ones. */
+/* A chain for as many columns in place, some rows at a time: what the first ones read is in the
+ * cache for the next ones. */
 static void
 NAME(in_place)(const Chain *chain, const T *a, const T *b, int64_t column_stride, T *out)
 {

@@ -218,9 +218,9 @@ is_transposed(const MicroProduct *x, int bytes)
             } \
         } \
     } \
-    /* Columns whose elements of k are adjacent are read from end to end: those of a panel at a time, \
-     * and for few rows as many as are transposed together.  The last ones of these may be done twice, \
-     * unless they are added to the tile. */ \
+    /* Columns whose elements of k are adjacent are read from end to end: those of a panel at a \
+     * time, and for few rows as many as are transposed together.  The last ones of these may be \
+     * done twice, unless they are added to the tile. */ \
     static void \
     micro_unpacked_##dtype(const MicroProduct *x) \
     { \

@@ -107,7 +107,8 @@ is_long(const Aten *n, const Term *x, const Term *y)
     return found;
 }
 
-/* Is y a matrix whose sums with the vector x go through adjacent elements?  A weight of `linear` is. */
+/* Is y a matrix whose sums with the vector x go through adjacent elements?  A weight of `linear`
+ * is one. */
 static bool
 has_rows(const Aten *n, const Term *x, const Term *y)
 {
