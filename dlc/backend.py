@@ -167,7 +167,7 @@ def compile_graph(
 def _probe(gm: GraphModule, given: list[int], options: Options) -> _C.Callable:
     """The graph compiled to ask what memory it takes: by libtcc alone, as that depends on no tier."""
     quick = dataclasses.replace(options, tier="tcc", cache=False, tune=False, dump=None)
-    bodies = compiled_bodies(gm, lambda body: compile_graph(body, [], options=quick, kind="body"))
+    bodies = compiled_bodies(gm, lambda body: _probe(body, [], options))
 
     def take() -> Any:
         return _C.compile(gm, gm.forward, **quick.compiler_arguments(), bodies=bodies, given=given)

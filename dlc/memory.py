@@ -76,28 +76,38 @@ class Sizes:
 
     def __init__(self, *graphs: GraphModule) -> None:
         self.integers: dict[str, Any] = {}  # by name: one that is the symbol itself
-        self.hints: dict[str, int] = collections.defaultdict(int)  # a size that only a call finds: 0
+        self.hints: dict[str, int] = collections.defaultdict(int)
+        self.most: dict[str, int] = {}  # by name: the most that a size may be, if there is such a bound
         for integer in (integer for graph in graphs for integer in _integers(graph)):
             environment = integer.node.shape_env
             for symbol in integer.node.expr.free_symbols:
-                hint = environment.backed_var_to_val.get(symbol)
-                if hint is not None and symbol.name not in self.integers:
-                    self.hints[symbol.name] = int(hint)
-                    self.integers[symbol.name] = environment.create_symintnode(symbol, hint=int(hint))
+                if symbol.name not in self.hints:
+                    self._see(environment, symbol)
+
+    def _see(self, environment: Any, symbol: Any) -> None:
+        hint, bounds = environment.backed_var_to_val.get(symbol), environment.var_to_range.get(symbol)
+        if bounds is not None and bounds.upper < _UNKNOWN:
+            self.most[symbol.name] = int(bounds.upper)
+        if hint is not None:
+            self.hints[symbol.name] = int(hint)
+            self.integers[symbol.name] = environment.create_symintnode(symbol, hint=int(hint))
+        else:  # only a call finds it: the least that it may be, but no tensor without elements
+            self.hints[symbol.name] = max(1, int(bounds.lower)) if bounds is not None else 1
 
     def times(self, factor: float, even: bool = False) -> dict[str, int]:
         """All of them that much larger; even: multiples of the powers of two that they are multiples of."""
         scaled = collections.defaultdict(int)
         for name, hint in self.hints.items():
             step = hint & -hint if even and hint else 1
-            scaled[name] = int(hint * factor) // step * step
+            scaled[name] = min(int(hint * factor) // step * step, self.most.get(name, _UNKNOWN))
         return scaled
 
     def guard(self, peak: Peak, limit: int) -> None:
         """Has Dynamo compile anew for sizes for which the peak may pass the limit."""
         if not self.integers:
             return
-        odd = collections.defaultdict(int, {name: hint + 1 for name, hint in self.hints.items()})
+        more = {name: min(hint + 1, self.most.get(name, _UNKNOWN)) for name, hint in self.hints.items()}
+        odd = collections.defaultdict(int, more)
         even = peak(odd) == _UNKNOWN  # a size is known to be a multiple of something
         least, most = 1.0, 2.0
         while most < _LARGEST and peak(self.times(most, even)) <= limit:
@@ -109,7 +119,8 @@ class Sizes:
             fits = peak(self.times(middle, even)) <= limit
             least, most = (middle, most) if fits else (least, middle)
         for name, bound in self.times(least, even).items():
-            bool(self.integers[name] <= bound)  # asked for its truth, a relation becomes a guard
+            if name in self.integers:
+                bool(self.integers[name] <= bound)  # asked for its truth, a relation becomes a guard
 
 
 def _integers(graph: GraphModule) -> Iterator[Any]:
@@ -124,9 +135,18 @@ def _integers(graph: GraphModule) -> Iterator[Any]:
 
 
 def _too_much(limit: int, least: int) -> MemoryLimitError:
+    if least >= _UNKNOWN:
+        return _not_known("its tensors have no such sizes")
     return MemoryLimitError(
         f"this graph takes more than the {limit} bytes that dlc option 'memory_limit' allows: the smallest "
         f"limit that can be met for these sizes is {least}"
+    )
+
+
+def _not_known(reason: str) -> MemoryLimitError:
+    return MemoryLimitError(
+        f"what memory this graph takes is not known: {reason}. Compile it without dlc option 'memory_limit', "
+        "or keep that part out of the compiled function with torch.compiler.disable"
     )
 
 
@@ -171,9 +191,13 @@ class Fit:
 
         return peak
 
-    def check(self, halves: Halves) -> None:
-        """Of halves that nobody can choose."""
-        _keep(self.peak(halves, {}), Sizes(*halves), self.limit)
+    def check(self, halves: Halves, about: dict[str, Any]) -> None:
+        """Of halves that nobody can choose.  Raises MemoryLimitError."""
+        try:
+            peak = self.peak(halves, about)
+        except _C.CaptureError as error:
+            raise _not_known(str(error)) from error
+        _keep(peak, Sizes(*halves), self.limit)
 
     def way(self, cut: Callable[[Way], tuple[Halves, dict[str, Any]]]) -> Way:
         """cut(way): the halves, and what is known of them.  Raises MemoryLimitError."""
@@ -185,13 +209,12 @@ class Fit:
             if way not in peaks:
                 try:
                     halves, about = cut(way)
+                    peaks[way] = self.peak(halves, about)
+                    sizes = Sizes(*halves)
                 except _C.CaptureError:
                     if way == _USUAL:
                         raise
                     peaks[way] = _never  # what is saved instead cannot be passed on
-                else:
-                    sizes = Sizes(*halves)
-                    peaks[way] = self.peak(halves, about)
             return peaks[way](sizes.hints) <= self.limit
 
         budgets = [(step / _STEPS, 0) for step in range(_STEPS + 1)]

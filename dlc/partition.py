@@ -243,8 +243,12 @@ class Partitioner:
             num_fwd_outputs=num_fwd_outputs,
             static_lifetime_input_indices=static_lifetime_input_indices,
         )
+        (output,) = halves[0].graph.find_nodes(op="output")
+        results = output.args[0][:num_fwd_outputs]
+        saved = output.args[0][num_fwd_outputs:]
+        self.summary["returned"] = [node.name for node in saved if node in results]
         if self.limit is not None and self.probe is not None:
-            Fit(self.limit, self.probe).check(halves)
+            Fit(self.limit, self.probe).check(halves, self.summary)
         return halves
 
     def _within(self, joint: GraphModule, count: int) -> tuple[GraphModule, GraphModule]:

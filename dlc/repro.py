@@ -158,6 +158,9 @@ class _Taken:
             self._note(args[0] if len(args) == 1 and isinstance(args[0], list) else args)
         return self.compiled(*args)
 
+    def memory(self, sizes: dict[str, int]) -> Any:
+        return self.compiled.memory(sizes)
+
     def _note(self, args: Any) -> None:
         program = ir.parse(self.repro.text)
         for (kind, index), value in zip(self.parts["inputs"], args, strict=True):

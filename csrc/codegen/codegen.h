@@ -404,8 +404,8 @@ typedef struct CompileOptions {
      * targets. */
     void (*unit)(void *arg, const Fn *loops, const Unit *unit);
     void *unit_arg;
-    /* By parameter, or NULL: the caller gives the call the only reference that it has to the
-     * tensor, so that the call frees it after its last use. */
+    /* By parameter, or NULL: a call with a list takes it out of the list, the only reference that
+     * its caller has, and so frees it after its last use. */
     const bool *given;
 } CompileOptions;
 
@@ -480,7 +480,7 @@ typedef struct PlanHost {
     void (*give_up)(void *arg, int param);
 } PlanHost;
 
-/* Runs the plan.  sizes: by position in fn->sizes, INT64_MIN where the value is to be found from
+/* Runs the plan.  sizes: by position in fn->sizes, SIZE_UNKNOWN where the value is to be found from
  * the parameters (sizes NULL: all of them).  in: the parameters; out: the results, each with a
  * reference of its own (object NULL for RESULT_INTO; a result that is a `size` let has its value in
  * sizes[0]). 0, or -1 when the host noted an error; FAULT_LAYOUT comes before anything was

@@ -187,7 +187,7 @@ typedef struct { Cx *cx; char *text; size_t length, room; } Text;
 void text_add(Text *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A word for yes, of the environment: any but "", 0, false, no and off; NULL is none. */
 bool text_is_yes(const char *text);
-void text_vadd(Text *out, const char *format, va_list args);
+void text_vadd(Text *out, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 void text_put(Text *out, const char *bytes, size_t length);
 
 /* ---- dim.c, range.c: symbolic sizes ---- */
@@ -554,7 +554,8 @@ void build_bodies(Build *b, BuildLet *each, void *arg);
  * it. */
 bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
                  Dim *offset);
-/* The strides of a value that is in memory, or of a view of one; false when a kernel makes it. */
+/* The strides that a value has in memory, row-major if a kernel makes it; false for a view that has
+ * no strides of its own: a kernel has to make it. */
 bool value_layout(Cx *cx, const Value *v, Dim *strides);
 /* From the strides of the view let those of its operand, where every element of the operand is in
  * the view; false for other views, and when no strides of the operand give these. */

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,6 +90,35 @@ def test_a_graph_without_gradients_has_one_peak() -> None:
         least = refused(lambda: run(1000))
         assert least > 4 * 256 * 256
         torch.testing.assert_close(run(least), loss(model, x))
+
+
+def test_sizes_that_the_data_say() -> None:
+    x = torch.tensor([1.0, 0.0, 2.0, 3.0])
+
+    def fn(x: Tensor) -> Tensor:
+        found = x.nonzero()[:, 0]
+        return (found[1:] - found[:-1]).sum()
+
+    run = torch.compile(fn, backend="dlc", options={"strict": True, "memory_limit": "1G"}, fullgraph=False)
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        assert run(x) == fn(x)
+
+
+def test_a_size_with_a_bound_does_not_bind_the_others() -> None:
+    run = torch.compile(lambda x: x.softmax(1), backend="dlc", options={"memory_limit": "1G", "tier": "tcc"})
+    graphs = []
+    for batch in (8, 800):
+        x = torch.randn(batch, 64)
+        torch._dynamo.mark_dynamic(x, 0)
+        torch._dynamo.mark_dynamic(x, 1, min=2, max=64)
+        torch.testing.assert_close(run(x), x.softmax(1))
+        graphs.append(dlc.counters()["graphs"])
+    assert graphs[0] == graphs[1]
+
+
+def test_a_repro_of_a_limited_graph(tmp_path: Path) -> None:
+    path = dlc.save_repro(lambda x: x.exp() + 1, (torch.randn(8),), tmp_path / "r.dlc", memory_limit=1 << 20)
+    assert Path(path).read_text().count("fn graph") == 1
 
 
 @pytest.mark.parametrize("limit", ["12MB", -1, 1.5, True])

@@ -144,8 +144,11 @@ def test_unpacked(isa: Micro, dtype: str, rows: int) -> None:
     for columns, k in itertools.product((1, full // 2 + 1, full, 2 * full, 3 * full + 1), LENGTHS):
         a, b = sample(rng, dtype, (rows, k)), sample(rng, dtype, (k, columns))
         adjacent = np.ascontiguousarray(b.T).T
+        line = sample(rng, dtype, (k + columns,))
+        windows = np.lib.stride_tricks.as_strided(line, (k, columns), 2 * line.strides)
         for x, y in (
             (a, adjacent),
+            (a, windows),
             (laid_out(rng, a), adjacent),
             (a, b),
             (laid_out(rng, a), laid_out(rng, b)),

@@ -220,11 +220,11 @@ open_columns(const Tiles *t, Dim panel, Dim *column)
     return l;
 }
 
-/* How many terms of a sum are packed at once, at most. */
+/* How many terms of a sum are packed at once, at most: the extent of a buffer. */
 static Dim
 sums_at_once(const Tiles *t)
 {
-    return t->chained ? constant(t, CONTRACTION_CHAIN) : t->sums;
+    return t->chained ? constant(t, CONTRACTION_CHAIN) : extent_of_buffer(t->p->lo->cx, t->sums);
 }
 
 /* How many terms of a sum are multiplied at once, from `first` on: those of one chain, or all. */

@@ -85,7 +85,8 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
 static bool
 is_transposed(const MicroProduct *x, int bytes)
 {
-    return x->a_k == 1 && x->b_k == 1 && x->rows <= DLC_TRANSPOSED_ROWS && x->k % (16 / bytes) == 0;
+    return x->a_k == 1 && x->b_k == 1 && x->b_column != 1 && x->rows <= DLC_TRANSPOSED_ROWS &&
+           x->k % (16 / bytes) == 0;
 }
 
 #define FUNCTIONS(dtype, S, s, narrow) \

@@ -2,7 +2,7 @@
  *
  * What:     the bytes of the workspace, and the most that are alive at once with the tensors that
  *           the call makes and those that it was given to free.
- * Requires: values of all sizes; one that a call binds counts as what its tensors are without it.
+ * Requires: values of all declared sizes.  A tensor whose size a call binds counts as empty.
  * How:      the steps in order, as plan_run.c does them: a tensor lives from the step that makes it
  *           to the one that frees it, the workspace and large tables of slots for the whole
  *           call.
@@ -86,6 +86,9 @@ plan_memory_for(Plan *plan, const int64_t *sizes, PlanMemory *out, int64_t *give
     Instance *inst = NULL;
     if (known) {
         memcpy(known, sizes, (size_t)plan->ndeclared * sizeof *known);
+        for (int k = plan->ndeclared; k < plan->nsizes; k++) {
+            known[k] = SIZE_UNKNOWN;
+        }
         inst = instance_get(plan, known);
     }
     bool fits = inst && !inst->too_many;

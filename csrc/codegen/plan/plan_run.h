@@ -7,7 +7,7 @@
 typedef struct Run {
     const Plan *plan;
     Instance *inst;             /* for the sizes that are known */
-    int64_t *sizes;             /* of all names; 0 where no call has bound it yet */
+    int64_t *sizes;             /* of all names; SIZE_UNKNOWN where no call has bound it yet */
     const PlanHost *host;
     const PlanTensor *in;
     PlanTensor *tensors;        /* by slot: the host's tensor; object NULL where there is none */
