@@ -17,6 +17,7 @@ import dlc
 from dlc import cache, portable
 from dlc.portable import Archive, Unit
 
+from .refused import PROGRAM
 from .test_failing import run
 from .test_kernels import STACK
 
@@ -155,27 +156,20 @@ def test_a_damaged_file_is_refused(exported: Exported, tmp_path: Path, name: str
     assert not (tmp_path / "cache").exists()
 
 
-ONE = """dlc 1 kernels
-
-fn kernels[N in 2..inf](x: f32[N]) -> (f32[N]) {
-  let y: f32[N] = kernel {
-    let z: f32[N] = sin x
-    ret z
-  }
-  ret y
-}
-"""
 HOSTILE = {
     "no text": ("\x01\x02", "is no program"),
-    "another stage": (ONE.replace("kernels\n", "graph\n", 1), "is no program"),
-    "a wrong type": (ONE.replace("z: f32[N]", "z: f64[N]"), "V0|V1"),
-    "a name that is a macro": (ONE.replace("N", "DLC_LANES"), "means something else in C"),
-    "a value that is a macro": (ONE.replace("z", "DLC_FMA"), "means something else in C"),
+    "another stage": (PROGRAM.replace("kernels\n", "graph\n", 1), "is no program"),
+    "a wrong type": (PROGRAM.replace("z: f32[N]", "z: f64[N]"), "V0|V1"),
+    "a name that is a macro": (PROGRAM.replace("N", "DLC_LANES"), "means something else in C"),
+    "a value that is a macro": (PROGRAM.replace("z", "DLC_FMA"), "means something else in C"),
     "no kernels": (
         "dlc 1 kernels\n\nfn f[](x: f32[2]) -> (f32[2] view of x) {\n  ret x\n}\n",
         "is no program",
     ),
-    "depth": (ONE.replace("f32[N]", "f32[" + "(" * 100000 + "N" + ")" * 100000 + "]", 1), "is no program"),
+    "depth": (
+        PROGRAM.replace("f32[N]", "f32[" + "(" * 100000 + "N" + ")" * 100000 + "]", 1),
+        "is no program",
+    ),
 }
 
 
@@ -194,12 +188,12 @@ def test_a_hostile_program_is_refused_before_anything_is_stored(
 
 def test_where_a_let_comes_from_is_not_taken(tmp_path: Path) -> None:
     """It is a comment of the C text, and no part of the key."""
-    for text in (ONE, ONE.replace("sin x\n", 'sin x  @a "m.py:1: */ #error /*"\n')):
+    for text in (PROGRAM, PROGRAM.replace("sin x\n", 'sin x  @a "m.py:1: */ #error /*"\n')):
         archive = Archive("0" * 64, "0" * 64, (Unit("0" * 64, text, b""),))
         try:
             counts = portable.install(archive, trusted=False, folder=str(tmp_path / "cache"))
         except cache.PortableError:
-            assert text != ONE
+            assert text != PROGRAM
         else:
             assert only(counts) in ("compiled", "present")
 

@@ -3,8 +3,8 @@
  *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--damage] [--fuel N,STEP] [file.dlc ...]
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
- * --damage: a random program gets random damage; that it is refused before it is compiled is no failure, nor that a
- *   pass refuses a size which does not fit in 64 bits.
+ * --damage: a random program gets random damage; that it is refused before it is compiled is no
+ *   failure, nor that a pass refuses a size which does not fit in 64 bits.
  * Each case runs in a process of its own, so that a crash is a finding like any other.  Of a
  * program that fails the smallest form found goes to FOLDER/<seed>.dlc.  Exit status: 1 when a
  * program failed. */

@@ -98,7 +98,6 @@ bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
 int bind_fault(const Let *bind); /* the fault of an index out of range */
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
-bool has_index(Cx *cx, Dim d); /* does a loop index occur in d? */
 
 /* ---- emit.c ---- */
 

@@ -68,23 +68,3 @@ one_block(Cx *cx, const Let *reduce)
 {
     return dim_range(cx, loop_extent(reduce)).hi <= reduce_block(reduce);
 }
-
-typedef struct {
-    Cx *cx;
-    bool found;
-} Index;
-
-static void
-see_index(void *arg, Dim name)
-{
-    Index *i = arg;
-    i->found |= dim_extent(i->cx, name) != DIM_NONE;
-}
-
-bool
-has_index(Cx *cx, Dim d)
-{
-    Index index = {.cx = cx};
-    dim_names(cx, d, see_index, &index);
-    return index.found;
-}

@@ -35,24 +35,10 @@ extent_ceiling(Cx *cx, Dim d, Dim by)
     return dim_div(cx, dim_add(cx, d, dim_sub(cx, by, dim_int(cx, 1))), by);
 }
 
-typedef struct {
-    Cx *cx;
-    bool found;
-} Indices;
-
-static void
-see_index(void *arg, Dim name)
-{
-    Indices *s = arg;
-    s->found = s->found || dim_extent(s->cx, name) != DIM_NONE;
-}
-
 Dim
 extent_of_buffer(Cx *cx, Dim extent)
 {
-    Indices s = {cx, false};
-    dim_names(cx, extent, see_index, &s);
-    return s.found ? dim_int(cx, dim_range(cx, extent).hi) : extent;
+    return dim_has_index(cx, extent) ? dim_int(cx, dim_range(cx, extent).hi) : extent;
 }
 
 int64_t

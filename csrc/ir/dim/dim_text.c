@@ -97,6 +97,26 @@ dim_names(const Cx *cx, Dim d, void (*visit)(void *arg, Dim name), void *arg)
     }
 }
 
+typedef struct {
+    const Cx *cx;
+    bool found;
+} Index;
+
+static void
+see_index(void *arg, Dim name)
+{
+    Index *i = arg;
+    i->found |= dim_extent(i->cx, name) != DIM_NONE;
+}
+
+bool
+dim_has_index(const Cx *cx, Dim d)
+{
+    Index index = {.cx = cx};
+    dim_names(cx, d, see_index, &index);
+    return index.found;
+}
+
 /* ---- the value ---- */
 
 static uint64_t

@@ -180,7 +180,7 @@ has_plain_lets(const Flat *f)
     FOR_ROW_LETS(let, f) { plain &= is_plain(f, let, false); }
     for (int k = 0; k < f->nlevels; k++) {
         plain &= loop_count(f->levels[k]->body) == 1 &&
-                 !has_index(f->e->cx, loop_extent(f->levels[k]));
+                 !dim_has_index(f->e->cx, loop_extent(f->levels[k]));
     }
     for (int k = 0; k < f->loop->body->n; k++) {
         plain &= is_plain(f, f->loop->body->lets[k], true);

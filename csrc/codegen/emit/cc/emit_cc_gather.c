@@ -42,7 +42,7 @@ in_order(Emit *e, const Let *through, Dim rest)
             return true;
         }
     }
-    return !has_index(e->cx, rest) ||
+    return !dim_has_index(e->cx, rest) ||
            dim_range(e->cx, loop_extent(through)).lo > 4 * DLC_PREFETCH_GATHER;
 }
 

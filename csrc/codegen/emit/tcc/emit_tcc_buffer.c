@@ -162,7 +162,7 @@ comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
         return false;
     }
     note_prefetched(t, buffer, row);
-    return vector || has_index(cx, row);
+    return vector || dim_has_index(cx, row);
 }
 
 /* Elements from a tile to what is prefetched meanwhile, see Note [How far ahead]. */

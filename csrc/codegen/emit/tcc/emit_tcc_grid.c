@@ -63,7 +63,7 @@ is_up_to(Cx *cx, const Let *loop, int64_t most)
 {
     Range range = dim_range(cx, loop_extent(loop));
     return loop_has(loop, MARK_vector) && range.hi > 1 && range.hi <= most &&
-           !has_index(cx, loop_extent(loop));
+           !dim_has_index(cx, loop_extent(loop));
 }
 
 /* Is it a short vector loop of scalars? */
