@@ -7,8 +7,12 @@
 int
 letter_axis(const char *letters, int n, char letter)
 {
-    const char *at = n ? memchr(letters, letter, (size_t)n) : NULL;
-    return at ? (int)(at - letters) : -1;
+    for (int k = 0; k < n; k++) {
+        if (letters[k] == letter) {
+            return k;
+        }
+    }
+    return -1;
 }
 
 LetterClass

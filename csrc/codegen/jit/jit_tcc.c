@@ -139,6 +139,24 @@ add_strip(TCCState *tcc, const char *word, size_t size)
     return !routine || tcc_add_symbol(tcc, name, routine) == 0;
 }
 
+/* Of most words the first letter decides. */
+static bool
+names_routine(const char *word)
+{
+    switch (*word) {
+    case 's':
+        return strncmp(word, "strip_", 6) == 0;
+    case 'd':
+        return strncmp(word, "dlc_", 4) == 0;
+    case 'm':
+        return strncmp(word, "micro_", 6) == 0;
+    case 'p':
+        return strncmp(word, "pack_", 5) == 0;
+    default:
+        return false;
+    }
+}
+
 /* Gives the text the routines that it names: every word that begins with strip_, dlc_, micro_ or
  * pack_, once. */
 static bool
@@ -154,9 +172,7 @@ add_symbols(TCCState *tcc, const char *text)
     memset(names, 0, sizeof names);
     for (const char *p = text; ok && *p;) {
         const char *end = word_end(p);
-        bool routine = strncmp(p, "strip_", 6) == 0 || strncmp(p, "dlc_", 4) == 0 ||
-                       strncmp(p, "micro_", 6) == 0 || strncmp(p, "pack_", 5) == 0;
-        if (routine && enter((Name){p, (size_t)(end - p)})) {
+        if (names_routine(p) && enter((Name){p, (size_t)(end - p)})) {
             ok = ++count < MAX_NAMES && add_strip(tcc, p, (size_t)(end - p));
         }
         p = end == p ? p + 1 : end;

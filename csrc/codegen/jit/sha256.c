@@ -82,10 +82,9 @@ sha256_end(Sha256 *s, uint8_t digest[SHA256_SIZE])
     for (int i = 0; i < 8; i++) {
         tail[i] = (uint8_t)(bits >> (56 - 8 * i));
     }
-    sha256_add(s, "\x80", 1);
-    while (s->size % sizeof s->rest != sizeof s->rest - sizeof tail) {
-        sha256_add(s, "", 1);
-    }
+    static const uint8_t padding[sizeof s->rest] = {0x80};
+    size_t used = (s->size + sizeof tail) % sizeof s->rest;
+    sha256_add(s, padding, sizeof padding - used);
     sha256_add(s, tail, sizeof tail);
     for (int i = 0; i < SHA256_SIZE; i++) {
         digest[i] = (uint8_t)(s->state[i / 4] >> (24 - 8 * (i % 4)));
