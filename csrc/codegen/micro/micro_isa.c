@@ -60,6 +60,9 @@ enum {
     EACH_ROWS_MOST = VECTOR > 16 ? 6 : 4,
     EACH_VECTORS = 2,
 };
+/* Elements from a row of a copied chain to the next one: a line more than the chain has, so that
+ * rows are not in one set of the first-level cache. */
+#define COPY_ROW(sum) (MICRO_CHAIN + DLC_LINE / (int)sizeof(sum))
 /* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that
  * none waits for the one before it. */
 #define PANELS(R) ((R) <= 2 && VECTOR == 64 ? 4 : (R) <= 4 && VECTOR == 64 ? 2 : (R) == 1 ? 2 : 1)
