@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#define EACH_FEW(X) X(1) X(2) X(3) X(4)
+#define EACH_FEW(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 
 /* From zero; from what is in `out`; from zero, and the end is added to what is in `out`. */
 enum Mode { BEGIN, CONTINUE, ADD };

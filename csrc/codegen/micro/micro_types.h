@@ -75,8 +75,8 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
     return count;
 }
 
-/* Do so many rows of A share a set of the first-level cache that it has no room for all their lines?
- * Elements of one line would then be evicted before all of them are used. */
+/* Do more rows of A share a set of the first-level cache than it has lines?  Each line would then
+ * be evicted before all elements of it are used. */
 static bool
 is_crowded(const MicroProduct *x, int bytes, int64_t height)
 {
