@@ -46,9 +46,10 @@ def sample(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Arra
 
 
 def laid_out(rng: np.random.Generator, x: Array) -> Array:
-    """The same matrix with strides drawn at random: either side adjacent, gaps, from the end backwards."""
+    """The same matrix with strides drawn at random: either side adjacent, gaps, from the end backwards,
+    rows that share a set of the cache."""
     rows, columns = x.shape
-    form = rng.integers(6)
+    form = rng.integers(7)
     if form == 0:
         return x.copy()
     if form == 1:
@@ -65,6 +66,10 @@ def laid_out(rng: np.random.Generator, x: Array) -> Array:
         room = np.zeros((2 * rows, 3 * columns), x.dtype)
         room[::2, ::3] = x
         return room[::2, ::3]
+    if form == 5:
+        room = np.zeros((rows, 4096 * (columns // 4096 + 1)), x.dtype)
+        room[:, :columns] = x
+        return room[:, :columns]
     return x[::-1, ::-1].copy()[::-1, ::-1]
 
 

@@ -17,9 +17,10 @@
  *       number q begins at b + q * b_panel. Where a_run is not 0, the elements of a row are in
  *       runs: with q = a_from + p, a[i * a_row + q % a_run * a_k + q / a_run % a_runs * a_next + q
  *       / a_run / a_runs * a_jump]. Long runs are read in place; others are copied, a chain of all
- *       rows at a time. `first` says that these panels are read for the first time and will be read
- *       again: the call prefetches the panel after each one, where it would prefetch rows of the
- *       same panel otherwise. `result`, if it is not NULL, is where what is computed of the tile
+ *       rows at a time, and so are rows that would evict each other from the first-level cache.
+ *       `first` says that these panels are read for the first time and will be read again: the
+ *       call prefetches the panel after each one, where it would prefetch rows of the same panel
+ *       otherwise. `result`, if it is not NULL, is where what is computed of the tile
  *       will be stored next, in rows of as many bytes as the tile's, result_row bytes apart: the
  *       call prefetches that memory while it multiplies.
  *   void micro_unpacked_<t>(const MicroProduct *x)

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define EACH_ROWS(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
-#define EACH_FEW(X) X(1) X(2) X(3) X(4)
+#define EACH_FEW(X) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8)
 
 /* From zero; from what is in `out`; from zero, and the end is added to what is in `out`. */
 enum Mode { BEGIN, CONTINUE, ADD };
@@ -60,6 +60,9 @@ enum {
     EACH_ROWS_MOST = VECTOR > 16 ? 6 : 4,
     EACH_VECTORS = 2,
 };
+/* Elements from a row of a copied chain to the next one: a line more than the chain has, so that
+ * rows are not in one set of the first-level cache. */
+#define COPY_ROW(sum) (MICRO_CHAIN + DLC_LINE / (int)sizeof(sum))
 /* Panels at once for R rows, up to MOST_PANELS: enough streams from memory, and enough sums that
  * none waits for the one before it. */
 #define PANELS(R) ((R) <= 2 && VECTOR == 64 ? 4 : (R) <= 4 && VECTOR == 64 ? 2 : (R) == 1 ? 2 : 1)

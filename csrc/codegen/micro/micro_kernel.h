@@ -92,15 +92,22 @@ NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a
     }
 }
 
+/* The square at bytes 16 * q of a line of each column; `line` has them if lines are read whole. */
 DLC_FN void
-NAME(square_at)(VEC *r, const char *const *from, int64_t offset, int64_t column, int64_t column_3)
+NAME(square_at)(VEC *r, const int q, const VEC *line, const char *const *from, int64_t column,
+                int64_t column_3)
 {
     const char *at[VECTOR / 16];
 
     UNROLL for (int l = 0; l < VECTOR / 16; l++) {
-        at[l] = from[l] + offset;
+        at[l] = from[l] + 16 * q;
     }
-    NAME(square)(r, at, column, column_3);
+    if (WHOLE_LINES) {
+        NAME(in_lanes)(r, line + q * SIDE);
+    }
+    else {
+        NAME(square)(r, at, column, column_3);
+    }
 }
 
 DLC_FN void
@@ -120,13 +127,16 @@ DLC_FN void
 NAME(transposed)(const int R, const int V, const Chain *c, const char *a, const char *b,
                  int64_t column, T *out)
 {
-    VEC sum[MICRO_ROWS][WIDTH], r[SIDE];
-    const int64_t row = c->row_stride * (int)sizeof(T), column_3 = 3 * column;
-    const char *from[WIDTH * VECTOR / 16], *rows[MICRO_ROWS];
+    const int per_pointer = R > 4 ? 4 : 1, pointers = (R + per_pointer - 1) / per_pointer;
+    VEC sum[MICRO_ROWS][TOGETHER], r[SIDE], line[4 * SIDE];
+    const int64_t row = c->row_stride * (int)sizeof(T), row_3 = 3 * row, column_3 = 3 * column;
+    const char *from[TOGETHER * VECTOR / 16], *rows[4];
     int64_t left = c->k;
 
+    UNROLL for (int i = 0; i < R; i += per_pointer) {
+        rows[i / per_pointer] = a + i * row;
+    }
     UNROLL for (int i = 0; i < R; i++) {
-        rows[i] = a + i * row;
         UNROLL for (int j = 0; j < V; j++) {
             sum[i][j] = (VEC){0};
         }
@@ -134,38 +144,41 @@ NAME(transposed)(const int R, const int V, const Chain *c, const char *a, const 
     UNROLL for (int l = 0; l < V * VECTOR / 16; l++) {
         from[l] = b + l * SIDE * column;
     }
-#define A(i, p) NAME(splat)(*(const T *)(rows[i] + (p) * (int)sizeof(T)))
+#define A(i, p) \
+    ((const T *)OF_FOUR(rows[(i) / per_pointer], (i) % per_pointer, row, row_3) + (p))
     for (; left >= 4 * SIDE; left -= 4 * SIDE) {
         UNROLL for (int j = 0; j < V; j++) {
-            NAME(advance)(rows, R, 0);  /* else elements wait in registers for the next columns */
+            /* Else elements wait in registers for the next columns. */
+            NAME(advance)(rows, V > 1 ? pointers : 0, 0);
+            NAME(lines)(line, from + j * VECTOR / 16, column, column_3);
             UNROLL for (int q = 0; q < 4; q++) {
-                NAME(square_at)(r, from + j * VECTOR / 16, 16 * q, column, column_3);
+                NAME(square_at)(r, q, line, from + j * VECTOR / 16, column, column_3);
                 UNROLL for (int e = 0; e < SIDE; e++) {
                     UNROLL for (int i = 0; i < R; i++) {
-                        sum[i][j] = NAME(fma)(A(i, q * SIDE + e), r[e], sum[i][j]);
+                        sum[i][j] = NAME(fma_at)(A(i, q * SIDE + e), r[e], sum[i][j]);
                     }
                 }
                 /* The next square waits: else the compiler begins it, and spills. */
-                UNROLL for (int l = 0; l < V * VECTOR / 16; l++) {
+                UNROLL for (int l = 0; l < V * VECTOR / 16 && !WHOLE_LINES; l++) {
                     OPAQUE_AFTER(from[l], sum[R - 1][j]);
                 }
             }
         }
         NAME(advance)(from, V * VECTOR / 16, 64);
-        NAME(advance)(rows, R, 64);
+        NAME(advance)(rows, pointers, 64);
     }
     for (; left > 0; left -= SIDE) {
         UNROLL for (int j = 0; j < V; j++) {
-            NAME(advance)(rows, R, 0);
-            NAME(square_at)(r, from + j * VECTOR / 16, 0, column, column_3);
+            NAME(advance)(rows, pointers, 0);
+            NAME(square)(r, from + j * VECTOR / 16, column, column_3);
             UNROLL for (int e = 0; e < SIDE; e++) {
                 UNROLL for (int i = 0; i < R; i++) {
-                    sum[i][j] = NAME(fma)(A(i, e), r[e], sum[i][j]);
+                    sum[i][j] = NAME(fma_at)(A(i, e), r[e], sum[i][j]);
                 }
             }
         }
         NAME(advance)(from, V * VECTOR / 16, 16);
-        NAME(advance)(rows, R, 16);
+        NAME(advance)(rows, pointers, 16);
     }
 #undef A
     UNROLL for (int i = 0; i < R; i++) {
@@ -193,7 +206,7 @@ NAME(transposed)(const int R, const int V, const Chain *c, const char *a, const 
 #define PART(R) KERNEL(part, R, WIDTH, 1, NAME(HEIGHT))
 #define WHOLE(R) KERNEL(whole, R, ROW_VECTORS, 1, NAME(FULL))
 #define SEVERAL(R) KERNEL(several, R, ROW_VECTORS, PANELS(R), NAME(FULL))
-#define TRANSPOSED(R) TRANSPOSE(R, one, 1) TRANSPOSE(R, some, WIDTH)
+#define TRANSPOSED(R) TRANSPOSE(R, one, 1) TRANSPOSE(R, some, TOGETHER)
 #define TRANSPOSE(R, word, V) \
     static __attribute__((noinline)) void \
     PASTE(NAME(transposed_##word), R)(const Chain *c, const void *a, const void *b, \
@@ -315,8 +328,9 @@ NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t colu
 static int64_t
 NAME(together)(int64_t column_stride, int64_t columns)
 {
-    return columns >= WIDTH * LANES && column_stride * (int)sizeof(T) % DLC_SAME_SET ? WIDTH * LANES
-                                                                                     : LANES;
+    return columns >= TOGETHER * LANES && column_stride * (int)sizeof(T) % DLC_SAME_SET
+               ? TOGETHER * LANES
+               : LANES;
 }
 
 /* A chain for as many columns in place, some rows at a time: what the first ones read is in the
@@ -487,17 +501,15 @@ NAME(pack_transposed)(int64_t k, int64_t columns, const T *b, int64_t column_str
         UNROLL for (int j = 0; j < ROW_VECTORS; j++) {
             const char **rows = from + j * VECTOR / 16;
             T *to = panel + p * COLUMNS + j * LANES;
+            VEC r[SIDE], line[4 * SIDE];
+            NAME(lines)(line, rows, step, step_3);
             UNROLL for (int q = 0; q < 4; q++, to += SIDE * COLUMNS) {
-                VEC r[SIDE];
-                NAME(square)(r, (const char *const *)rows, step, step_3);
+                NAME(square_at)(r, q, line, rows, step, step_3);
                 UNROLL for (int e = 0; e < SIDE; e++) {
                     *(VEC *)(to + e * COLUMNS) = r[e];
                 }
-                UNROLL for (int l = 0; l < VECTOR / 16; l++) {
-                    rows[l] += 16;
-                    OPAQUE(rows[l]);
-                }
             }
+            NAME(advance)(rows, VECTOR / 16, 64);
         }
     }
     NAME(pack_elements)(k - p, columns, b + p, 1, column_stride, panel + p * COLUMNS);

@@ -75,6 +75,16 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
     return count;
 }
 
+/* Do more rows of A share a set of the first-level cache than it has lines?  Each line would then
+ * be evicted before all elements of it are used. */
+static bool
+is_crowded(const MicroProduct *x, int bytes, int64_t height)
+{
+    const uint64_t apart = (uint64_t)x->a_row * (uint64_t)bytes | DLC_SAME_SET;
+    const int64_t rows = x->rows < height ? x->rows : height;
+    return rows * (int64_t)(apart & -apart) > DLC_WAYS * DLC_SAME_SET;
+}
+
 /* Chains from p on, of n steps.  With k = 0 there is one, of no steps, for the zeros of a tile. */
 #define EACH_CHAIN(p, n, k, more) \
     for (int64_t p = 0, n; n = (k) - p < MICRO_CHAIN ? (k) - p : MICRO_CHAIN, \
@@ -137,11 +147,12 @@ is_transposed(const MicroProduct *x, int bytes)
     { \
         const S *a = x->a; \
         const char *b = x->b; \
-        sum_##s copy[MICRO_ROWS * MICRO_CHAIN]; \
+        sum_##s copy[MICRO_ROWS * COPY_ROW(sum_##s)] __attribute__((aligned(64))); \
         Run runs[MOST_RUNS]; \
-        const bool copied = narrow || (x->a_run && (x->a_run < SHORT_RUN || single_##s(x->rows))); \
+        const bool copied = narrow || is_crowded(x, (int)sizeof(sum_##s), HEIGHT_##s) || \
+            (x->a_run && (x->a_run < SHORT_RUN || single_##s(x->rows))); \
         const int64_t panel = x->b_panel * (int)sizeof(sum_##s); \
-        Chain c = {.rows = x->rows, .row_stride = copied ? MICRO_CHAIN : x->a_row, \
+        Chain c = {.rows = x->rows, .row_stride = copied ? COPY_ROW(sum_##s) : x->a_row, \
                    .k_stride = copied ? 1 : x->a_k, \
                    .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \
                    .ahead = x->first && panel, .runs = runs, .result_row = x->result_row}; \
@@ -152,7 +163,7 @@ is_transposed(const MicroProduct *x, int bytes)
             c.mode = p || x->more ? ADD : BEGIN; \
             if (copied) { \
                 runs[0] = (Run){0, n}; \
-                gather_##dtype(copy, MICRO_CHAIN, x, p, n); \
+                gather_##dtype(copy, COPY_ROW(sum_##s), x, p, n); \
             } \
             panels_##s(&c, copied ? (const void *)copy : a, b + p * PANEL_ROW, x->tile, \
                 x->columns); \

@@ -16,7 +16,9 @@
  * WIDTH     vectors of a row of the kernel for many rows
  * HEIGHT    rows that it has: HEIGHT * WIDTH sums and what one step needs fill the registers
  * FULL      heights at which a kernel as wide as a panel takes no more registers than that
- * FEW       rows of the kernel that transposes columns in registers, up to 4
+ * FEW       rows of the kernel that transposes columns in registers, up to 8
+ * TOGETHER  vectors of columns that it has
+ * WHOLE_LINES  it reads a line of each column at once
  * Integers need a register or two for the product, and more where the set has no such
  * multiplication. */
 #if defined(__AVX512F__)
@@ -65,7 +67,13 @@ enum {
 };
 #endif
 enum { HEIGHT_f32 = HEIGHT, FULL_f32 = FULL, HEIGHT_f64 = HEIGHT, FULL_f64 = FULL };
-enum { FEW_f32 = 4, FEW_f64 = 2, FEW_i32 = 1, FEW_i64 = 1 };
+/* With AVX-512 a line of each column waits in registers, in half of them; no second vector's would
+ * fit. */
+#if defined(__AVX512F__)
+enum { WHOLE_LINES = 1, TOGETHER = 1, FEW_f32 = 8, FEW_f64 = 8, FEW_i32 = 1, FEW_i64 = 1 };
+#else
+enum { WHOLE_LINES = 0, TOGETHER = WIDTH, FEW_f32 = 4, FEW_f64 = 2, FEW_i32 = 1, FEW_i64 = 1 };
+#endif
 
 /* Of any alignment, and of any type in memory: integers of 64 bits are `long` or `long long`. */
 #define VECTORS(dtype, T) \
@@ -107,6 +115,31 @@ MULTIPLY_ADD_IN_PLACE(f64, "fmla %0.2d, %1.2d, %2.2d", "w")
 MULTIPLY_ADD(f32, a * b + c)
 MULTIPLY_ADD(f64, a * b + c)
 #endif
+
+/* The same, of one element in memory for all lanes: where it is multiplied by one vector only, its
+ * splat would take a register and an operation more. */
+#define MULTIPLY_ADD_AT(dtype, T) \
+    DLC_FN vec_##dtype \
+    fma_at_##dtype(const T *a, vec_##dtype b, vec_##dtype c) \
+    { \
+        return fma_##dtype(splat_##dtype(*a), b, c); \
+    }
+#define MULTIPLY_ADD_IN_PLACE_AT(dtype, T, instruction) \
+    DLC_FN vec_##dtype \
+    fma_at_##dtype(const T *a, vec_##dtype b, vec_##dtype c) \
+    { \
+        __asm__(instruction : "+v"(c) : "m"(*a), "v"(b)); \
+        return c; \
+    }
+#if defined(__AVX512F__) && !defined(MICRO_EMULATED)
+MULTIPLY_ADD_IN_PLACE_AT(f32, float, "vfmadd231ps %1%{1to16%}, %2, %0")
+MULTIPLY_ADD_IN_PLACE_AT(f64, double, "vfmadd231pd %1%{1to8%}, %2, %0")
+#else
+MULTIPLY_ADD_AT(f32, float)
+MULTIPLY_ADD_AT(f64, double)
+#endif
+MULTIPLY_ADD_AT(i32, int32_t)
+MULTIPLY_ADD_AT(i64, int64_t)
 
 /* Loops of constant counts over arrays that are to become registers. */
 #ifdef __clang__
@@ -175,24 +208,20 @@ lanes(const char *const *from, const int k, int64_t step, int64_t step_3)
 #endif
 #undef LANE
 
+/* Transposes the squares in the lanes of some vectors. */
 DLC_FN void
-square_8(vec_f64 *r, const char *const *from, int64_t step, int64_t step_3)
+in_lanes_8(vec_f64 *r, const vec_f64 *a)
 {
-    vec_f64 a = (vec_f64)lanes(from, 0, step, step_3), b = (vec_f64)lanes(from, 1, step, step_3);
-
-    r[0] = DLC_ZIP(a, b, LOW_8);
-    r[1] = DLC_ZIP(a, b, HIGH_8);
+    r[0] = DLC_ZIP(a[0], a[1], LOW_8);
+    r[1] = DLC_ZIP(a[0], a[1], HIGH_8);
 }
 
 DLC_FN void
-square_4(vec_f32 *r, const char *const *from, int64_t step, int64_t step_3)
+in_lanes_4(vec_f32 *r, const vec_f32 *a)
 {
-    vec_f32 a[4], low, high;
+    vec_f32 low, high;
     vec_f64 b[4];
 
-    UNROLL for (int k = 0; k < 4; k++) {
-        a[k] = lanes(from, k, step, step_3);
-    }
     UNROLL for (int k = 0; k < 2; k++) {
         low = DLC_ZIP(a[2 * k], a[2 * k + 1], LOW_4);
         high = DLC_ZIP(a[2 * k], a[2 * k + 1], HIGH_4);
@@ -204,14 +233,66 @@ square_4(vec_f32 *r, const char *const *from, int64_t step, int64_t step_3)
     }
 }
 
+/* part[q] becomes bytes 16 * q to 16 * q + 15 of row k of each lane.  So a line is read once: the
+ * rows of all lanes may be more lines than a set of the cache has room for. */
+#if defined(__AVX512F__)
+DLC_FN void
+line_at(vec_f64 *part, const char **from, const int k, int64_t step, int64_t step_3)
+{
+    vec_f64 low[2], high[2];
+
+    UNROLL for (int l = 0; l < 2; l++) {
+        vec_f64 x = *(const vec_f64 *)OF_FOUR(from[2 * l], k, step, step_3),
+                y = *(const vec_f64 *)OF_FOUR(from[2 * l + 1], k, step, step_3);
+        low[l] = DLC_ZIP(x, y, 0, 1, 2, 3, 8, 9, 10, 11);
+        high[l] = DLC_ZIP(x, y, 4, 5, 6, 7, 12, 13, 14, 15);
+        UNROLL for (int n = 0; n < 4; n++) {
+            OPAQUE_AFTER(from[n], high[l]);     /* lines that wait would take registers */
+        }
+    }
+    part[0] = DLC_ZIP(low[0], low[1], 0, 1, 4, 5, 8, 9, 12, 13);
+    part[1] = DLC_ZIP(low[0], low[1], 2, 3, 6, 7, 10, 11, 14, 15);
+    part[2] = DLC_ZIP(high[0], high[1], 0, 1, 4, 5, 8, 9, 12, 13);
+    part[3] = DLC_ZIP(high[0], high[1], 2, 3, 6, 7, 10, 11, 14, 15);
+}
+#else
+DLC_FN void
+line_at(vec_f64 *part, const char **from, const int k, int64_t step, int64_t step_3)
+{
+    (void)part, (void)from, (void)k, (void)step, (void)step_3;
+}
+#endif
+
 #define SQUARE(dtype, bytes, same) \
+    DLC_FN void \
+    in_lanes_##dtype(vec_##dtype *r, const vec_##dtype *a) \
+    { \
+        vec_##same x[16 / bytes], y[16 / bytes]; \
+        UNROLL for (int p = 0; p < 16 / bytes; p++) { \
+            x[p] = (vec_##same)a[p]; \
+        } \
+        in_lanes_##bytes(y, x); \
+        UNROLL for (int p = 0; p < 16 / bytes; p++) { \
+            r[p] = (vec_##dtype)y[p]; \
+        } \
+    } \
     DLC_FN void \
     square_##dtype(vec_##dtype *r, const char *const *from, int64_t step, int64_t step_3) \
     { \
-        vec_##same x[16 / bytes]; \
-        square_##bytes(x, from, step, step_3); \
-        UNROLL for (int p = 0; p < 16 / bytes; p++) { \
-            r[p] = (vec_##dtype)x[p]; \
+        UNROLL for (int k = 0; k < 16 / bytes; k++) { \
+            r[k] = (vec_##dtype)lanes(from, k, step, step_3); \
+        } \
+        in_lanes_##dtype(r, r); \
+    } \
+    DLC_FN void \
+    lines_##dtype(vec_##dtype *r, const char **from, int64_t step, int64_t step_3) \
+    { \
+        UNROLL for (int k = 0; WHOLE_LINES && k < 16 / bytes; k++) { \
+            vec_f64 part[4]; \
+            line_at(part, from, k, step, step_3); \
+            UNROLL for (int q = 0; q < 4; q++) { \
+                r[q * (16 / bytes) + k] = (vec_##dtype)part[q]; \
+            } \
         } \
     }
 SQUARE(f32, 4, f32)
