@@ -1,4 +1,5 @@
-"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead|products|notation [options]"""
+"""python -m benchmarks WHAT [options], with WHAT one of
+kernels|models|training|compile|settle|growth|overhead|products|notation|attention"""
 
 import argparse
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import (
+    attention,
     first_call,
     growth,
     kernels,
@@ -30,6 +32,7 @@ PEERS = {
     "growth": "tcc",
     "products": "torch",
     "notation": "torch",
+    "attention": "eager,dlc,frozen,inductor",
 }
 
 
@@ -66,6 +69,8 @@ def arguments() -> argparse.Namespace:
 def steady_rows(args: argparse.Namespace, peers: list[str]) -> list[report.Row]:
     if args.what == "kernels":
         return kernels.run(args.only, args.size, peers, args.budget)
+    if args.what == "attention":
+        return attention.run(args.only, peers, args.budget)
     models = args.what == "models"
     cases = steady.model_cases(args.only, args.small) if models else steady.overhead_cases(args.only)
     return steady.run(cases, peers, args.budget)

@@ -99,7 +99,8 @@ lower_is_part(const Lower *lo, const Value *buffer)
 }
 
 /* The index in the buffer of the value's element `at`.  A buffer of a block's part begins
- * elsewhere. */
+ * elsewhere.  Along an axis where it begins at the same element for all blocks it has what they
+ * read, wherever they begin to. */
 static const Dim *
 place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
 {
@@ -108,7 +109,8 @@ place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
     for (int ax = 0; origin && ax < buffer->type->rank; ax++) {
         out[ax] = dim_sub(lo->cx, at[ax], origin[ax]);
         for (int k = 1; k <= lo->block_depth; k++) {
-            if (dim_uses(lo->cx, out[ax], lo->path[k]->index)) {
+            Dim block = lo->path[k]->index;
+            if (dim_uses(lo->cx, origin[ax], block) && dim_uses(lo->cx, out[ax], block)) {
                 fail(lo->cx, DIAG_OTHER_BLOCK, buffer->name);
             }
         }
