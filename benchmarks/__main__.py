@@ -1,4 +1,5 @@
-"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead|products|notation [options]"""
+"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead [options]
+python -m benchmarks products|convolutions|notation [options]"""
 
 import argparse
 from pathlib import Path
@@ -6,6 +7,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import (
+    convolutions,
     first_call,
     growth,
     kernels,
@@ -29,6 +31,7 @@ PEERS = {
     "settle": "dlc,tcc",
     "growth": "tcc",
     "products": "torch",
+    "convolutions": "eager,last,dlc,frozen,inductor,freezing",
     "notation": "torch",
 }
 
@@ -45,7 +48,9 @@ def arguments() -> argparse.Namespace:
         help="cases with TEXT in their name; of compile: several, commas between",
     )
     parser.add_argument("--size", default="all", help="of kernels: l1, l2, mem, or elements; commas between")
-    parser.add_argument("--small", action="store_true", help="small models")
+    parser.add_argument("--small", action="store_true", help="small models and networks")
+    parser.add_argument("--batch", type=int, default=1, help="of convolutions: how many images")
+    parser.add_argument("--step", action="store_true", help="of convolutions: steps of training")
     parser.add_argument("--budget", type=float, default=3.0, help="seconds of turns a case")
     parser.add_argument(
         "--way",
@@ -99,6 +104,11 @@ def main() -> None:
             rows += products.run(args.only, args.budget)
         print(products.alone())
         report.wide().print(products.table(rows))
+    elif args.what == "convolutions":
+        with torch.no_grad():
+            rows = convolutions.run(args.only, peers, args.budget, args.batch, args.step, args.small)
+        what = f"{'training' if args.step else 'evaluation'}, batch {args.batch}"
+        report.show(f"convolutions, {what}, {torch.get_num_threads()} threads", rows, share="the peak")
     elif args.what == "notation":
         with torch.no_grad():
             found = notation.run(args.only, args.budget)
