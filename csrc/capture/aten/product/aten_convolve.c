@@ -28,12 +28,14 @@ reach(const Window *w, int k, Dim count)
     return window_plus(w, last, w->gap[k] * (w->size[k] - 1) + 1);
 }
 
-/* The image with as much around it as the windows reach for; exact: and nothing more. */
+/* The image with as much around it as the windows reach for; exact: and nothing more.  Where it is
+ * not known whether they reach the image's end, as of a step of 3 over a size that is a symbol, the
+ * frame holds both: a pad that leaves out elements has to be known as one. */
 static Value *
 framed(const Window *w, Value *v, const Dim *counts, bool exact)
 {
     Aten *n = w->n;
-    Dim lo[MAX_RANK], dims[MAX_RANK];
+    Dim lo[MAX_RANK], dims[MAX_RANK], needs[MAX_RANK];
     for (int k = 0; k < w->axes; k++) { /* a negative padding leaves elements out */
         int ax = w->first + k;
         int64_t out = w->lo[k] < 0 ? -w->lo[k] : 0;
@@ -42,7 +44,7 @@ framed(const Window *w, Value *v, const Dim *counts, bool exact)
     for (int ax = 0; ax < v->type->rank; ax++) {
         int k = ax - w->first;
         lo[ax] = zero(n);
-        dims[ax] = v->type->dims[ax];
+        needs[ax] = dims[ax] = v->type->dims[ax];
         if (k >= 0 && k < w->axes) {
             Dim need = reach(w, k, counts[k]);
             bool enough = w->lo[k] <= 0 && dim_le(n->cx, need, dims[ax]);
@@ -50,11 +52,18 @@ framed(const Window *w, Value *v, const Dim *counts, bool exact)
                 v = part(n, v, ax, zero(n), one(n), need);
             }
             lo[ax] = dim_int(n->cx, w->lo[k] > 0 ? w->lo[k] : 0);
-            dims[ax] = enough && !exact ? dims[ax] : need;
+            Dim end = dim_add(n->cx, v->type->dims[ax], lo[ax]);
+            bool ordered = dim_le(n->cx, need, end) || dim_le(n->cx, end, need);
+            needs[ax] = enough && !exact ? dims[ax] : need;
+            dims[ax] = ordered ? needs[ax] : dim_max(n->cx, need, end);
         }
     }
     const Type *t = type_of(n->cx, v->type->dtype, v->type->rank, dims);
-    return build_pad(n->b, v, build_int(n->b, 0), t, lo);
+    v = build_pad(n->b, v, build_int(n->b, 0), t, lo);
+    for (int ax = 0; ax < v->type->rank && exact; ax++) {
+        v = needs[ax] == dims[ax] ? v : part(n, v, ax, zero(n), one(n), needs[ax]);
+    }
+    return v;
 }
 
 /* Is the last element of such a view known to be one of v? */
