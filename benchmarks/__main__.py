@@ -1,5 +1,5 @@
-"""python -m benchmarks WHAT [options], with WHAT one of
-kernels|models|training|compile|settle|growth|overhead|products|notation|attention"""
+"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead [options]
+python -m benchmarks products|convolutions|attention|notation [options]"""
 
 import argparse
 from pathlib import Path
@@ -8,6 +8,7 @@ import torch
 
 from benchmarks import (
     attention,
+    convolutions,
     first_call,
     growth,
     kernels,
@@ -31,6 +32,7 @@ PEERS = {
     "settle": "dlc,tcc",
     "growth": "tcc",
     "products": "torch",
+    "convolutions": "eager,last,dlc,frozen,inductor,freezing",
     "notation": "torch",
     "attention": "eager,dlc,frozen,inductor",
 }
@@ -48,7 +50,9 @@ def arguments() -> argparse.Namespace:
         help="cases with TEXT in their name; of compile: several, commas between",
     )
     parser.add_argument("--size", default="all", help="of kernels: l1, l2, mem, or elements; commas between")
-    parser.add_argument("--small", action="store_true", help="small models")
+    parser.add_argument("--small", action="store_true", help="small models and networks")
+    parser.add_argument("--batch", type=int, default=1, help="of convolutions: how many images")
+    parser.add_argument("--step", action="store_true", help="of convolutions: steps of training")
     parser.add_argument("--budget", type=float, default=3.0, help="seconds of turns a case")
     parser.add_argument(
         "--way",
@@ -104,6 +108,11 @@ def main() -> None:
             rows += products.run(args.only, args.budget)
         print(products.alone())
         report.wide().print(products.table(rows))
+    elif args.what == "convolutions":
+        with torch.no_grad():
+            rows = convolutions.run(args.only, peers, args.budget, args.batch, args.step, args.small)
+        what = f"{'training' if args.step else 'evaluation'}, batch {args.batch}"
+        report.show(f"convolutions, {what}, {torch.get_num_threads()} threads", rows, share="the peak")
     elif args.what == "notation":
         with torch.no_grad():
             found = notation.run(args.only, args.budget)

@@ -1,5 +1,6 @@
 """What dlc is compared with, and how each is made to compile a function and is given time to settle."""
 
+import copy
 import functools
 import importlib.util
 import shutil
@@ -59,8 +60,23 @@ def openvino(target: Any, **how: Any) -> Callable[..., Any]:
     return torch.compile(target, backend="openvino", **how)
 
 
+def channels_last(x: Any) -> Any:
+    """The same, with its channels innermost in memory if it is an image or a video."""
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if isinstance(x, nn.Module):
+        return copy.deepcopy(x).apply(channels_last_weights)
+    images = isinstance(x, torch.Tensor) and x.dim() in formats
+    return x.contiguous(memory_format=formats[x.dim()]) if images else x
+
+
+def channels_last_weights(module: nn.Module) -> None:
+    for weight in module.parameters(recurse=False):
+        weight.data = channels_last(weight.data)
+
+
 PEERS: dict[str, tuple[str, Compile]] = {
     "eager": ("eager", lambda target, **how: target),
+    "last": ("eager, channels last", lambda target, **how: channels_last(target)),
     "dynamo": ("Dynamo alone", backend(nothing)),
     "floor": ("a tensor that is ready", backend(kept)),
     "floor_train": (
@@ -129,6 +145,7 @@ def ready(
     if name in DIRECT:
         run, inputs = DIRECT[name][1](own_code(target), inputs)
     else:
+        inputs = tuple(map(channels_last, inputs)) if name == "last" else inputs
         run = compiled(name, target)
     call = functools.partial(through, run, inputs) if through else functools.partial(run, *inputs)
     for _ in range(2):

@@ -20,8 +20,8 @@ class Row:
     """One program; a timing for each peer.
 
     floors: of peers whose call takes that long without any work, which is not counted. call: seconds of
-    such a call where it is counted. share: of the bandwidth that a copy of as many bytes reached in the
-    same turns, how much dlc did.
+    such a call where it is counted. share: how much dlc reached of the bandwidth of a copy of as many bytes
+    in the same turns, or of the peak of multiplications.
     """
 
     case: str
@@ -68,8 +68,10 @@ def ratios(row: Row) -> dict[str, float]:
     return {name: row.net(name) / row.net("dlc") for name in row.timings if name != "dlc"}
 
 
-def show(title: str, rows: list[Row], console: Console | None = None) -> None:
-    """Medians, half the distance of the quartiles, and the peers' time over dlc's."""
+def show(
+    title: str, rows: list[Row], console: Console | None = None, share: str = "a copy's bandwidth"
+) -> None:
+    """Medians, half the distance of the quartiles, and the peers' time over dlc's; share: of what."""
     table = Table(title=title, caption="\u00d7: time over that of dlc, settled, both without their floors")
     table.add_column("case", no_wrap=True)
     names = list(dict.fromkeys(name for row in rows for name in row.timings))
@@ -77,7 +79,7 @@ def show(title: str, rows: list[Row], console: Console | None = None) -> None:
         table.add_column(label(name), justify="right", no_wrap=True)
     shares = any(row.share for row in rows)
     if shares:
-        table.add_column("dlc, of a copy's bandwidth", justify="right")
+        table.add_column(f"dlc, of {share}", justify="right")
     for row in rows:
         ratio = ratios(row) | {"dlc": 1.0}
         cells = [f"{row.timings[n]} {ratio[n]:5.2f}\u00d7" if n in ratio else "" for n in names]

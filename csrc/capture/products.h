@@ -5,7 +5,7 @@
 
 typedef enum {
     PRODUCTS_LIBRARY,           /* none */
-    PRODUCTS_AUTO, /* those that are measured to be as fast here: is_own in aten_product.c */
+    PRODUCTS_AUTO, /* what is measured to be as fast here: aten_product.c, aten_conv_choice.c */
     PRODUCTS_OWN, /* all */
 } Products;
 

@@ -18,6 +18,7 @@ OPTIONS: dict[str, Any] = {"products": "own", "tier": "tcc", "strict": True}
 #: the function, sizes of image and weight, its other arguments
 CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "strided": (F.conv2d, (2, 6, 9, 12), (10, 6, 3, 3), {"stride": 2, "padding": 1}),
+    "steps of its kernel": (F.conv2d, (2, 6, 9, 12), (10, 6, 3, 3), {"stride": 3, "padding": 1}),
     "dilated groups": (F.conv2d, (2, 6, 9, 12), (4, 3, 3, 2), {"dilation": (1, 2), "groups": 2}),
     "pointwise": (F.conv2d, (2, 6, 9, 12), (10, 6, 1, 1), {"stride": (2, 1)}),
     "depthwise": (F.conv2d, (2, 6, 9, 12), (12, 1, 3, 3), {"padding": 1, "groups": 6}),

@@ -1,0 +1,42 @@
+/* Who computes a convolution: dlc or the library that eager calls (docs/options.md). */
+#include "aten_conv.h"
+
+enum { LEAST_CHANNELS = 16 };   /* of an image that `auto` convolves here, all in one group */
+
+/* The elements that a tensor has at least. */
+static int64_t
+least_elements(Cx *cx, const Type *t)
+{
+    const int64_t most = INT64_MAX / 4; /* so that two may be added */
+    int64_t n = 1;
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (__builtin_mul_overflow(n, dim_range(cx, t->dims[ax]).lo, &n)) {
+            return most;
+        }
+    }
+    return n < most ? n : most;
+}
+
+/* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take
+ * at most the library's time, with what is fused with it (docs/experiments.md): float32 images with
+ * their channels innermost, between other convolutions, each channel by itself, or all of one group
+ * with enough of them that the runs of a window are long.  A weight with windows that is larger
+ * than the images takes longer to pack than is gained. */
+bool
+conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
+{
+    Cx *cx = c->n->cx;
+    if (c->n->products != PRODUCTS_AUTO) {
+        return c->n->products == PRODUCTS_OWN;
+    }
+    bool images = c->n->images && made->dtype == DT_f32 && c->w.axes == 2 && x->rank == 4;
+    if (!images || c->transposed) {
+        return false;
+    }
+    int64_t elements = least_elements(cx, x) + least_elements(cx, made), channels;
+    bool each = conv_is_depthwise(c, weight) && x->dims[1] == made->dims[1];
+    bool all = c->groups == 1 && dim_is_int(cx, weight->dims[1], &channels) &&
+               channels >= LEAST_CHANNELS &&
+               (c->w.size[0] * c->w.size[1] == 1 || least_elements(cx, weight) <= elements);
+    return each || all;
+}

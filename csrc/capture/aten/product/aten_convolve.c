@@ -1,0 +1,497 @@
+/* Convolutions as contractions of the windows of an image with the weight.
+ *
+ * The image has its channels behind its other axes, is padded to what the windows reach, and is
+ * seen through as_strided with an axis for the places in a window: "nyxpqc,ocpq->noyx".  Groups are
+ * a batch letter.  The terms of a sum are in the order of (p, q, c), whatever the layouts in memory
+ * are.  A kernel of one place has no windows: its convolution is a product of the image.
+ *
+ * A transposed convolution, which is the gradient of the other kind to its image, is one of windows
+ * a step of 1 apart over the image with zeros between its elements, by the flipped weight.  Where
+ * its steps divide the kernel's sizes, no zeros are multiplied: the results at each place within a
+ * step are a convolution of the image itself, by every step-th place of the weight.  A weight's
+ * gradient is the contraction of the windows with the gradient of the result.  Where a group has
+ * one channel nothing is summed but the places of a window: slices of the image by elements of the
+ * weight. */
+#include "aten_conv.h"
+
+#include <string.h>
+
+/* Letters of the places in a window, of an image's points, and of the places within a step. */
+static const char PLACES[] = "pqr", POINTS[] = "yxz", STEPS[] = "uvw";
+
+/* ---- windows ---- */
+
+static Dim
+reach(const Window *w, int k, Dim count)
+{
+    Dim last = window_times(w, window_plus(w, count, -1), w->step[k]);
+    return window_plus(w, last, w->gap[k] * (w->size[k] - 1) + 1);
+}
+
+/* The image with as much around it as the windows reach for; exact: and nothing more.  Where it is
+ * not known whether they reach the image's end, as of a step of 3 over a size that is a symbol, the
+ * frame holds both: a pad that leaves out elements has to be known as one. */
+static Value *
+framed(const Window *w, Value *v, const Dim *counts, bool exact)
+{
+    Aten *n = w->n;
+    Dim lo[MAX_RANK], dims[MAX_RANK], needs[MAX_RANK];
+    for (int k = 0; k < w->axes; k++) { /* a negative padding leaves elements out */
+        int ax = w->first + k;
+        int64_t out = w->lo[k] < 0 ? -w->lo[k] : 0;
+        v = part(n, v, ax, dim_int(n->cx, out), one(n), window_plus(w, v->type->dims[ax], -out));
+    }
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        int k = ax - w->first;
+        lo[ax] = zero(n);
+        needs[ax] = dims[ax] = v->type->dims[ax];
+        if (k >= 0 && k < w->axes) {
+            Dim need = reach(w, k, counts[k]);
+            bool enough = w->lo[k] <= 0 && dim_le(n->cx, need, dims[ax]);
+            if (enough && exact) {
+                v = part(n, v, ax, zero(n), one(n), need);
+            }
+            lo[ax] = dim_int(n->cx, w->lo[k] > 0 ? w->lo[k] : 0);
+            Dim end = dim_add(n->cx, v->type->dims[ax], lo[ax]);
+            bool ordered = dim_le(n->cx, need, end) || dim_le(n->cx, end, need);
+            needs[ax] = enough && !exact ? dims[ax] : need;
+            dims[ax] = ordered ? needs[ax] : dim_max(n->cx, need, end);
+        }
+    }
+    const Type *t = type_of(n->cx, v->type->dtype, v->type->rank, dims);
+    v = build_pad(n->b, v, build_int(n->b, 0), t, lo);
+    for (int ax = 0; ax < v->type->rank && exact; ax++) {
+        v = needs[ax] == dims[ax] ? v : part(n, v, ax, zero(n), one(n), needs[ax]);
+    }
+    return v;
+}
+
+/* Is the last element of such a view known to be one of v? */
+static bool
+stays_within(const Window *w, const Value *v, int rank, const Dim *dims, const Dim *strides)
+{
+    Cx *cx = w->n->cx;
+    Dim last = dim_int(cx, 0);
+    for (int ax = 0; ax < rank; ax++) {
+        last = dim_add(cx, last, dim_mul(cx, window_plus(w, dims[ax], -1), strides[ax]));
+    }
+    return dim_lt(cx, last, type_numel(cx, v->type));
+}
+
+/* The windows of v with axes for the places in them, where there are several, behind those of the
+ * windows. */
+static Value *
+strided(const Window *w, Value *v, const Dim *counts)
+{
+    Cx *cx = w->n->cx;
+    const Type *t = v->type;
+    Dim dense[MAX_RANK], dims[MAX_RANK], strides[MAX_RANK];
+    int rank = 0;
+    type_dense(cx, t, dense);
+    for (int ax = 0; ax < t->rank; ax++) {
+        int k = ax - w->first;
+        bool image = k >= 0 && k < w->axes;
+        for (int j = 0; k == w->axes && j < w->axes; j++) {
+            if (w->size[j] > 1) {
+                dims[rank] = dim_int(cx, w->size[j]);
+                strides[rank++] = window_times(w, dense[w->first + j], w->gap[j]);
+            }
+        }
+        dims[rank] = image ? counts[k] : t->dims[ax];
+        strides[rank++] = image ? window_times(w, dense[ax], w->step[k]) : dense[ax];
+    }
+    return stays_within(w, v, rank, dims, strides)
+               ? build_as_strided(w->n->b, v, rank, dims, strides, zero(w->n))
+               : NULL;
+}
+
+/* x, whose channels are at the axis, with groups and their channels as two axes, where there are
+ * several groups. */
+static Value *
+grouped(const Conv *c, Value *x, int axis)
+{
+    Dim dims[MAX_RANK], groups = dim_int(c->n->cx, c->groups);
+    const Type *t = x->type;
+    if (c->groups == 1) {
+        return x;
+    }
+    memcpy(dims, t->dims, (size_t)axis * sizeof *dims);
+    dims[axis] = groups;
+    dims[axis + 1] = dim_div(c->n->cx, t->dims[axis], groups);
+    memcpy(dims + axis + 2, t->dims + axis + 1, (size_t)(t->rank - axis - 1) * sizeof *dims);
+    return build_reshape(c->n->b, x, t->rank + 1, dims);
+}
+
+/* And back. */
+static Value *
+joined(const Conv *c, Value *v, int axis)
+{
+    Dim dims[MAX_RANK];
+    const Type *t = v->type;
+    if (c->groups == 1) {
+        return v;
+    }
+    memcpy(dims, t->dims, (size_t)axis * sizeof *dims);
+    dims[axis] = dim_mul(c->n->cx, t->dims[axis], t->dims[axis + 1]);
+    memcpy(dims + axis + 1, t->dims + axis + 2, (size_t)(t->rank - axis - 2) * sizeof *dims);
+    return build_reshape(c->n->b, v, t->rank - 1, dims);
+}
+
+/* Zeros behind each element along the image's axes, so that they are `step` apart. */
+static Value *
+spread_out(const Window *w, Value *v, const int64_t *step)
+{
+    Aten *n = w->n;
+    Dim dims[MAX_RANK], lo[MAX_RANK], merged[MAX_RANK];
+    Dim apart[MAX_RANK];
+    int rank = 0;
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        int k = ax - w->first;
+        int64_t by = k >= 0 && k < w->axes ? step[k] : 1;
+        dims[rank] = apart[rank] = v->type->dims[ax];
+        lo[rank++] = zero(n);
+        merged[ax] = window_times(w, v->type->dims[ax], by);
+        if (by > 1) {
+            dims[rank] = one(n);
+            apart[rank] = dim_int(n->cx, by);
+            lo[rank++] = zero(n);
+        }
+    }
+    int axes = v->type->rank;
+    if (rank == axes) {
+        return v;
+    }
+    v = build_reshape(n->b, v, rank, dims);
+    v = build_pad(n->b, v, build_int(n->b, 0), type_of(n->cx, v->type->dtype, rank, apart), lo);
+    return build_reshape(n->b, v, axes, merged);
+}
+
+/* The windows, as of a convolution that is not transposed, which takes the same elements. */
+static Value *
+prepared(const Conv *c, Value *v, Window *w)
+{
+    int64_t step[MAX_AXES];
+    if (!c->transposed) {
+        return v;
+    }
+    memcpy(step, w->step, sizeof step);
+    for (int k = 0; k < w->axes; k++) {
+        w->lo[k] = w->gap[k] * (w->size[k] - 1) - w->lo[k];
+        w->step[k] = 1;
+    }
+    return spread_out(w, v, step);
+}
+
+static void
+add_letters(Term *t, const char *letters, const Window *places)
+{
+    for (int k = 0; letters[k]; k++) {
+        if (!places || places->size[k] > 1) {
+            t->letters[t->n++] = letters[k];
+        }
+    }
+}
+
+static const char *
+points(const Conv *c)
+{
+    return cx_format(c->n->cx, "%.*s", c->w.axes, POINTS);
+}
+
+static void
+add_places(const Conv *c, Term *t)
+{
+    add_letters(t, cx_format(c->n->cx, "%.*s", c->w.axes, PLACES), &c->w);
+}
+
+/* The windows of the image x, as many as `counts` says. */
+static bool
+windows_of(const Conv *c, Value *x, const Dim *counts, Term *out)
+{
+    Aten *n = c->n;
+    Window w = c->w;
+    *out = (Term){.n = 0};
+    add_letters(out, "n", NULL);
+    add_letters(out, points(c), NULL);
+    add_places(c, out);
+    add_letters(out, c->groups > 1 ? "gc" : "c", NULL);
+    Value *v = grouped(c, move_axes(n, x, 1, 1, 1 + w.axes), 1 + w.axes);
+    v = prepared(c, v, &w);
+    out->v = framed(&w, v, counts, false);
+    if (window_taps(&w) > 1) {
+        Value *seen = strided(&w, out->v, counts);
+        out->v = seen ? seen : strided(&w, framed(&w, v, counts, true), counts);
+        return out->v;
+    }
+    for (int k = 0; k < w.axes; k++) {
+        out->v = part(n, out->v, w.first + k, zero(n), dim_int(n->cx, w.step[k]), counts[k]);
+    }
+    return true;
+}
+
+/* ---- convolutions ---- */
+
+/* The letters and sizes of the weight's axes before its places: of groups, where there are several,
+ * and of channels.  How many they are. */
+static int
+weight_channels(const Conv *c, const Type *weight, Term *out, Dim *dims)
+{
+    Dim groups = dim_int(c->n->cx, c->groups);
+    int rank = 0;
+    *out = (Term){.n = 0};
+    add_letters(out, c->groups > 1 ? "g" : "", NULL);
+    add_letters(out, c->transposed ? "co" : "oc", NULL);
+    if (c->groups > 1) {
+        dims[rank++] = groups;
+    }
+    dims[rank++] = dim_div(c->n->cx, weight->dims[0], groups);
+    dims[rank++] = weight->dims[1];
+    return rank;
+}
+
+/* The weight as [g, o, c, ..], transposed as [g, c, o, ..], without places of one. */
+static Term
+weight_of(const Conv *c, Value *weight)
+{
+    Aten *n = c->n;
+    const Type *t = weight->type;
+    Dim dims[MAX_RANK];
+    int flipped[MAX_AXES], count = 0;
+    Term out;
+    int rank = weight_channels(c, t, &out, dims);
+    add_places(c, &out);
+    for (int k = 0; k < c->w.axes; k++) {
+        if (c->w.size[k] > 1) {
+            flipped[count++] = rank;
+            dims[rank++] = t->dims[k + 2];
+        }
+    }
+    out.v = build_reshape(n->b, weight, rank, dims);
+    out.v = c->transposed ? build_flip(n->b, out.v, count, flipped) : out.v;
+    return out;
+}
+
+static Value *
+contracted(const Conv *c, const Term *x, const Term *y, const Term *out, Dtype to)
+{
+    const char *over = cx_format(c->n->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y->n, y->letters,
+                                 out->n, out->letters);
+    return build_contract(c->n->b, x->v, y->v, over, to);
+}
+
+bool
+conv_is_depthwise(const Conv *c, const Type *weight)
+{
+    Dim each = c->transposed ? dim_div(c->n->cx, weight->dims[0], dim_int(c->n->cx, c->groups))
+                             : weight->dims[1];
+    return c->groups > 1 && dim_is(c->n->cx, each, 1) && window_taps(&c->w) <= MAX_TAPS;
+}
+
+/* The weight as [.., g, o] with the axes of its places first.  Where channels are innermost, it is
+ * made so in memory: the sum over the one channel of a group is computed before slices of it are
+ * read. */
+static Value *
+places_of(const Conv *c, Value *weight, Dim each)
+{
+    Aten *n = c->n;
+    int axes = c->w.axes;
+    Dim dims[MAX_RANK] = {dim_int(n->cx, c->groups), each, one(n)};
+    memcpy(dims + 3, weight->type->dims + 2, (size_t)axes * sizeof *dims);
+    Value *v = move_axes(n, build_reshape(n->b, weight, axes + 3, dims), 0, 3, axes);
+    if (c->last) {
+        return build_red(n->b, OP_sum, v, 1, (const int[]){axes + 2});
+    }
+    return build_reshape(n->b, v, axes + 2, v->type->dims);
+}
+
+/* Place `at` of those for each channel and each of the results that it has, [g, o]. */
+static Value *
+weight_at(const Conv *c, Value *places, int64_t at)
+{
+    Aten *n = c->n;
+    int axes = c->w.axes;
+    for (int k = axes - 1; k >= 0; k--) {
+        int64_t size = c->w.size[k], place = c->transposed ? size - 1 - at % size : at % size;
+        places = part(n, places, k, dim_int(n->cx, place), one(n), one(n));
+        at /= size;
+    }
+    return build_reshape(n->b, places, 2, places->type->dims + axes);
+}
+
+/* The elements of v at place `at` of all windows. */
+static Value *
+image_at(const Window *w, Value *v, int64_t at, const Dim *counts)
+{
+    Cx *cx = w->n->cx;
+    for (int k = w->axes - 1; k >= 0; k--) {
+        Dim start = dim_int(cx, at % w->size[k] * w->gap[k]);
+        v = part(w->n, v, w->first + k, start, dim_int(cx, w->step[k]), counts[k]);
+        at /= w->size[k];
+    }
+    return v;
+}
+
+/* The sum over the places of a window, with the channels where they are in memory. */
+static Value *
+depthwise(const Conv *c, Value *x, Value *weight, const Type *made)
+{
+    Aten *n = c->n;
+    Window w = c->w;
+    Dim each = dim_div(n->cx, made->dims[1], dim_int(n->cx, c->groups)), dims[MAX_RANK];
+    int image[MAX_RANK], rank = made->rank + 1, group = c->last ? w.axes + 1 : 1;
+    w.first = c->last ? 1 : 2;
+    Value *v = c->last ? move_axes(n, x, 1, 1, group) : x, *sum = NULL;
+    v = framed(&w, prepared(c, v, &w), made->dims + 2, false);
+    dims[0] = made->dims[0];
+    dims[group] = v->type->dims[group];
+    dims[group + 1] = each;
+    memcpy(dims + (c->last ? 1 : 3), made->dims + 2, (size_t)w.axes * sizeof *dims);
+    for (int ax = 0; ax < rank - 1; ax++) {
+        image[ax] = ax > group ? ax + 1 : ax;
+    }
+    Value *places = places_of(c, weight, each);
+    for (int64_t at = 0; at < window_taps(&w); at++) {
+        Value *a = build_cast(n->b, image_at(&w, v, at, made->dims + 2), wide(x->type->dtype));
+        Value *b = build_cast(n->b, weight_at(c, places, at), wide(x->type->dtype));
+        Value *term = map2(n, OP_mul, build_expand(n->b, a, rank, dims, image),
+                           build_expand(n->b, b, rank, dims, (const int[]){group, group + 1}));
+        sum = sum ? map2(n, OP_add, sum, term) : term;
+    }
+    sum = joined(c, sum, group);
+    return c->last ? move_axes(n, sum, group, 1, 1) : sum;
+}
+
+/* ---- transposed convolutions whose steps divide the kernel ----
+ *
+ * Place j * step + u of the kernel takes element Y - j of the image to element Y * step + u of the
+ * result, which begins `lo` elements later. */
+
+static bool
+is_interleaved(const Conv *c)
+{
+    bool apart = false, even = c->transposed;
+    int rank = 2 + (c->groups > 1);
+    for (int k = 0; k < c->w.axes; k++) {
+        apart |= c->w.step[k] > 1;
+        even &= c->w.size[k] % c->w.step[k] == 0 && c->w.gap[k] == 1;
+        rank += 1 + (c->w.step[k] > 1);
+    }
+    return even && apart && rank <= MAX_RANK;
+}
+
+/* The weight as [g, c, o, p, u, ..], flipped along the places p of a window. */
+static Term
+phases_of(const Conv *c, Value *weight, const Window *windows)
+{
+    Aten *n = c->n;
+    const Type *t = weight->type;
+    Dim dims[MAX_RANK];
+    int flipped[MAX_AXES], count = 0;
+    Term out;
+    int rank = weight_channels(c, t, &out, dims);
+    for (int k = 0; k < c->w.axes; k++) {
+        if (windows->size[k] > 1) {
+            flipped[count++] = rank;
+            dims[rank++] = dim_int(n->cx, windows->size[k]);
+            out.letters[out.n++] = PLACES[k];
+        }
+        if (c->w.step[k] > 1) {
+            dims[rank++] = dim_int(n->cx, c->w.step[k]);
+            out.letters[out.n++] = STEPS[k];
+        }
+    }
+    out.v = build_flip(n->b, build_reshape(n->b, weight, rank, dims), count, flipped);
+    return out;
+}
+
+/* The letters of points and steps of the result, and its axes where each step is joined again. */
+static int
+add_steps(const Conv *c, const Dim *counts, Term *out, Dim *joint)
+{
+    for (int k = 0; k < c->w.axes; k++) {
+        out->letters[out->n++] = POINTS[k];
+        if (c->w.step[k] > 1) {
+            out->letters[out->n++] = STEPS[k];
+        }
+        joint[k] = window_times(&c->w, counts[k], c->w.step[k]);
+    }
+    return c->w.axes;
+}
+
+static Value *
+interleaved(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
+{
+    Aten *n = c->n;
+    Conv plain = *c;
+    Term image, out = {.n = 0}, by;
+    Dim counts[MAX_AXES], dims[MAX_RANK] = {made->dims[0]};
+    int axes = c->w.axes, first = c->last ? 1 : 2, rank = 1;
+    plain.transposed = false;
+    for (int k = 0; k < axes; k++) {
+        Dim end = window_plus(&c->w, made->dims[k + 2], c->w.lo[k] + c->w.step[k] - 1);
+        counts[k] = dim_div(n->cx, end, dim_int(n->cx, c->w.step[k]));
+        plain.w.size[k] = c->w.size[k] / c->w.step[k];
+        plain.w.lo[k] = plain.w.size[k] - 1;
+        plain.w.step[k] = 1;
+    }
+    if (!windows_of(&plain, x, counts, &image)) {
+        return NULL;
+    }
+    by = phases_of(c, weight, &plain.w);
+    add_letters(&out, "n", NULL);
+    rank += c->last ? add_steps(c, counts, &out, dims + rank) : 0;
+    dims[rank++] = made->dims[1];
+    add_letters(&out, c->groups > 1 ? "go" : "o", NULL);
+    rank += c->last ? 0 : add_steps(c, counts, &out, dims + rank);
+    Value *v = build_reshape(n->b, contracted(c, &image, &by, &out, to), rank, dims);
+    for (int k = 0; k < axes; k++) {
+        Dim start = dim_int(n->cx, c->w.lo[k]);
+        v = part(n, v, first + k, start, one(n), made->dims[k + 2]);
+    }
+    return c->last ? move_axes(n, v, 1 + axes, 1, 1) : v;
+}
+
+Value *
+conv_image(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
+{
+    Aten *n = c->n;
+    Term image, out = {.n = 0}, by;
+    bool one = made->dims[1] == x->type->dims[1];
+    if (conv_is_depthwise(c, weight->type) && !(c->last && one)) {
+        return depthwise(c, x, weight, made);
+    }
+    if (is_interleaved(c)) {
+        return interleaved(c, x, weight, made, to);
+    }
+    if (!windows_of(c, x, made->dims + 2, &image)) {
+        return NULL;
+    }
+    by = weight_of(c, weight);
+    const char *channel = c->groups > 1 ? "go" : "o";
+    add_letters(&out, "n", NULL);
+    add_letters(&out, c->last ? points(c) : channel, NULL);
+    add_letters(&out, c->last ? channel : points(c), NULL);
+    Value *v = contracted(c, &image, &by, &out, to);
+    v = joined(c, v, c->last ? 1 + c->w.axes : 1);
+    return c->last ? move_axes(n, v, 1 + c->w.axes, 1, 1) : v;
+}
+
+/* ---- gradients ---- */
+
+Value *
+conv_weight(const Conv *c, Value *image, Value *other, const Type *made)
+{
+    Aten *n = c->n;
+    Conv plain = *c;
+    Term a, b = {.n = 0}, out = {.n = 0};
+    plain.transposed = false;
+    if (!windows_of(&plain, image, other->type->dims + 2, &a)) {
+        return NULL;
+    }
+    b.v = grouped(c, other, 1);
+    add_letters(&b, c->groups > 1 ? "ngo" : "no", NULL);
+    add_letters(&b, points(c), NULL);
+    add_letters(&out, c->groups > 1 ? "goc" : "oc", NULL);
+    add_places(c, &out);
+    return build_reshape(n->b, contracted(c, &a, &b, &out, made->dtype), made->rank, made->dims);
+}

@@ -1,0 +1,32 @@
+"""The networks of `python -m benchmarks convolutions`, small: all of each is compiled, and near eager's."""
+
+import copy
+
+import pytest
+import torch
+import torch._dynamo
+
+from benchmarks import convolutions
+from benchmarks.networks import ALL, Network
+from tests.tolerance import assert_program
+
+NAMES = [network.name for network in ALL]
+
+
+@pytest.mark.parametrize("products", ["auto", "own"])
+@pytest.mark.parametrize("network", ALL, ids=NAMES)
+def test_network(network: Network, products: str) -> None:
+    torch._dynamo.reset()
+    model, inputs = network.build(small=True), network.arguments(2, small=True)
+    options = {"tier": "tcc", "strict": True, "products": products}
+    with torch.no_grad():
+        eager, exact = model(*inputs), copy.deepcopy(model).double()(*(x.double() for x in inputs))
+        actual = torch.compile(model, backend="dlc", fullgraph=True, options=options)(*inputs)
+    assert_program({"result": actual}, {"result": eager}, {"result": exact})
+
+
+@pytest.mark.parametrize("step", [False, True], ids=["evaluation", "step"])
+def test_benchmark(step: bool) -> None:
+    with torch.no_grad():
+        (row,) = convolutions.run("MobileNet", ["eager", "last", "dlc"], 0.0, step=step, small=True)
+    assert row.timings.keys() == {"eager", "last", "dlc"}
