@@ -114,11 +114,11 @@ is_plain(const char *name)
         plain &= isalnum((unsigned char)*c) || *c == '_';
     }
     for (size_t k = 0; k < sizeof taken / sizeof *taken && plain; k++) {
-        plain = strcmp(name, taken[k]) != 0;
+        plain = *name != *taken[k] || strcmp(name, taken[k]) != 0;
     }
     const char *end = strrchr(name, '_');
     for (size_t k = 0; k < sizeof ends / sizeof *ends && plain && end; k++) {
-        plain = strcmp(end, ends[k]) != 0;
+        plain = end[1] != ends[k][1] || strcmp(end, ends[k]) != 0;
     }
     return plain;
 }
