@@ -306,7 +306,7 @@ def size(n: float) -> str:
     for unit, each in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n >= each:
             return f"{n / each:.3g} {unit}"
-    return f"{n:.0f} bytes"
+    return count(round(n), "byte")
 
 
 def number(n: int) -> str:
