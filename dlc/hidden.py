@@ -14,10 +14,11 @@ import os
 import random
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._C import CaptureError
+from .options import warn
 
 _MODULES = ("random", "secrets", "uuid", "numpy.random")
 _CLOCK = ("time", "clock", "perf_counter", "monotonic", "process_time", "thread_time", "localtime", "gmtime")
@@ -70,8 +71,10 @@ class _Reader:
             return sys.modules.get(name.partition(".")[0])
         return self.local.get(name) if step.opname.startswith("LOAD_FAST") and isinstance(name, str) else None
 
-    def found(self, code: types.CodeType) -> Iterator[tuple[str, int]]:
-        """Names of hidden functions that the code uses, and the lines."""
+    def found(
+        self, code: types.CodeType, wanted: Callable[[Any], bool] = _is_hidden
+    ) -> Iterator[tuple[str, int]]:
+        """Names of hidden functions, or of others that are wanted, that the code uses, and the lines."""
         value, path, line = None, "", code.co_firstlineno
         for step in dis.get_instructions(code):
             line = _line(step) or line
@@ -84,12 +87,12 @@ class _Reader:
                 continue
             else:
                 value, path = self.start(step), str(step.argval)
-            if value is not None and _is_hidden(value):
+            if value is not None and wanted(value):
                 yield path, line
                 value = None
         for constant in code.co_consts:
             if isinstance(constant, types.CodeType):
-                yield from self.found(constant)
+                yield from self.found(constant, wanted)
 
 
 def _may_ask(value: Any) -> bool:
@@ -102,9 +105,18 @@ def _line(step: dis.Instruction) -> int | None:
     return line if type(line) is int else None
 
 
+def _warn_of_prints(function: types.FunctionType, name: str) -> None:
+    for _, line in _Reader(function).found(function.__code__, lambda value: value is print):
+        warn(
+            f"{name}() prints ({function.__code__.co_filename}:{line}), which is not compiled: it does so "
+            "when it is captured alone, when tensors have no values yet; return what is to be printed"
+        )
+
+
 def check(functions: list[types.FunctionType], name: str) -> None:
     """Raises CaptureError where one of them reads hidden state; name: of the function that is captured."""
     for function in functions:
+        _warn_of_prints(function, name)
         for path, line in _Reader(function).found(function.__code__):
             raise CaptureError(
                 f"{name}() cannot be compiled: it reads {path} ({function.__code__.co_filename}:{line}), "

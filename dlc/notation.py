@@ -61,11 +61,11 @@ class _Program:
     """What a text is for arguments of some dtypes: compiled when it is first run."""
 
     def __init__(self, text: str, dtypes: tuple[torch.dtype, ...], wanted: tuple[bool, ...] | None) -> None:
-        names = tuple(_dtype_name(dtype) for dtype in dtypes)
+        self.names = [name for name, _ in notation(text)[0]]
+        names = tuple(_dtype_name(*row) for row in zip(self.names, dtypes, strict=True))
         made = notation(text, names) if wanted is None else notation(text, names, wanted)
         self.text, params, results = made
         self.params, self.results = _types(params), _types(results)
-        self.names = [name for name, _ in notation(text)[0]]
         self.names += ["a gradient"] * (len(params) - len(self.names))
 
     @functools.cached_property
@@ -118,9 +118,11 @@ class _Program:
             raise
 
 
-def _dtype_name(dtype: torch.dtype) -> str:
+def _dtype_name(argument: str, dtype: torch.dtype) -> str:
     if dtype not in _DTYPES:
-        raise TypeError(f"a kernel takes no {dtype}")
+        raise TypeError(
+            f"argument {argument!r} is of {dtype}, which a kernel does not take: .float() makes f32"
+        )
     return _DTYPES[dtype]
 
 

@@ -13,7 +13,7 @@ import re
 import shutil
 import sys
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -268,6 +268,8 @@ def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
     value that the option, or another variable of dlc's, does not take.
     """
     _check_environment()
+    if options is not None and not isinstance(options, Mapping):
+        raise ValueError(f"options is a dict, such as {{'freeze': True}}, not {options!r}")
     given = dict(options or {})
     if mode is not None and mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")

@@ -61,6 +61,13 @@ def _words(reason: str) -> tuple[str, str]:
     if first.startswith(("generic_jump", "Data-dependent branching")):
         what = "an `if` or a loop asks for the values of a tensor"
         return what, "torch.where computes both sides, torch.cond compiles both"
+    if first.startswith("Unsupported Tensor.backward() call"):
+        what = "Dynamo leaves backward() to Python; the forward and the backward of the loss are compiled"
+        return what, "end the function with the loss, and call backward() outside"
+    if first.startswith("Call to `torch._dynamo.graph_break()`") and "Message: None" in reason:
+        return "torch._dynamo.graph_break() is called", ""
+    if "Optimizer.zero_grad" in said:
+        return "Dynamo leaves zero_grad() to Python", "call it outside of the function"
     text = f"{first}: {said}" if said else first
     return text.rstrip("."), hints[0].split(". ")[0].rstrip(".")
 

@@ -16,6 +16,11 @@ def count(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
+def file_name(path: str) -> str:
+    """As the user knows it: a cell of a notebook is in a file that Jupyter has made."""
+    return "cell" if "/ipykernel_" in path else path
+
+
 @dataclasses.dataclass(frozen=True)
 class Place:
     """A line of the user's."""
@@ -25,8 +30,7 @@ class Place:
     text: str = ""
 
     def __str__(self) -> str:
-        file = "cell" if "/ipykernel_" in self.file else self.file.rsplit("/", 1)[-1]
-        return f"{file}:{self.line}"
+        return f"{file_name(self.file).rsplit('/', 1)[-1]}:{self.line}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +72,15 @@ class Step:
         """Of what the roofline allows it: 1.0 is as fast as memory or the processor lets it be."""
         if not self.seconds or machine is None:
             return None
-        computing = self.operations * (2 if self.wide else 1) / machine.flops
-        return max(self.bytes / machine.bandwidth, computing) / self.seconds
+        return max(self.bytes / machine.bandwidth, self._computing(machine)) / self.seconds
+
+    def moves(self, machine: Machine | None) -> bool:
+        """Is it memory that bounds it, and not the processor?"""
+        return machine is not None and self.bytes / machine.bandwidth > self._computing(machine)
+
+    def _computing(self, machine: Machine) -> float:
+        """The least seconds that its operations take."""
+        return self.operations * (2 if self.wide else 1) / machine.flops
 
 
 @dataclasses.dataclass(frozen=True)
@@ -295,7 +306,7 @@ def size(n: float) -> str:
     for unit, each in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if n >= each:
             return f"{n / each:.3g} {unit}"
-    return f"{n:.0f} bytes"
+    return count(round(n), "byte")
 
 
 def number(n: int) -> str:
@@ -319,7 +330,7 @@ def share_text(step: Step, machine: Machine | None) -> str:
     share = step.share(machine)
     if share is None or (step.kind not in ("kernel", "copy") and not step.product):
         return ""
-    return "> 100 % (in cache)" if share > 1 and not step.product else f"{100 * share:.0f} %"
+    return "> 100 % (in cache)" if share > 1 and step.moves(machine) else f"{100 * share:.0f} %"
 
 
 _machine: list[Machine] = []

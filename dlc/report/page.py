@@ -9,7 +9,7 @@ from html import escape
 from .disassembly import assembly
 from .model import Graph, Machine, Report, Step, duration, share_text, size
 from .source import sources
-from .text import HEAD, break_line, graph_line, nothing, row
+from .text import HEAD, break_lines, heading, nothing, row
 
 _PAGE = 290_000  # bytes; the texts of all stages fill what the rest leaves
 _STEPS = 400  # rows of a table
@@ -74,13 +74,13 @@ def _parts(report: Report, room: list[int]) -> Iterator[str]:
         yield f"<p class='dim'>{escape(str(report.machine))}</p>"
     for line in nothing(report):
         yield f"<p>{escape(line)}</p>"
-    for stop in report.breaks:
-        yield f"<div class='stop'>{escape(break_line(stop))}</div>"
+    for line in break_lines(report):
+        yield f"<div class='stop'>{escape(line)}</div>"
     if report.failure:
         yield f"<p class='eager'>{escape(report.failure)}</p>"
     yield from _source(report)
-    for graph in report.graphs:
-        yield f"<h2>{escape(graph_line(graph))}</h2>"
+    for k, graph in enumerate(report.graphs):
+        yield f"<h2>{escape(heading(report, k))}</h2>"
         for note in graph.notes():
             yield f"<p class='dim'>{escape(note)}</p>"
         yield from _table(graph, report)

@@ -6,7 +6,7 @@ import dataclasses
 import linecache
 from collections.abc import Iterator
 
-from .model import Report, Step
+from .model import Report, file_name
 
 _AROUND = 2  # lines of the source around those that have a mark
 _APART = 12  # lines without a mark that are left out
@@ -21,8 +21,9 @@ class Line:
     marks: list[tuple[str, str]] = dataclasses.field(default_factory=list)  # (kind, text)
 
 
-def _name(step: Step, graph: int, many: bool) -> str:
-    return f"{'ABCDEFGHIJKLMNOPQRSTUVWXYZ'[graph % 26] if many else ''}{step.name}"
+def letter(report: Report, graph: int) -> str:
+    """What tells the steps of the graph from those of others; "" where there is one graph."""
+    return "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[graph % 26] if len(report.graphs) > 1 else ""
 
 
 def marks(report: Report) -> dict[str, dict[int, list[tuple[str, str]]]]:
@@ -34,12 +35,11 @@ def marks(report: Report) -> dict[str, dict[int, list[tuple[str, str]]]]:
         if (kind, text) not in row:
             row.append((kind, text))
 
-    many = len(report.graphs) > 1
     for k, graph in enumerate(report.graphs):
         for step in graph.steps:
             for place in step.places:
                 said = {
-                    "kernel": _name(step, k, many),
+                    "kernel": letter(report, k) + step.name,
                     "library": f"library: {step.name}",
                     "eager": f"eager: {step.name}",
                     "copy": f"copied: {step.name}",
@@ -52,6 +52,10 @@ def marks(report: Report) -> dict[str, dict[int, list[tuple[str, str]]]]:
             fix = f". {stop.fix}" if stop.fix else ""
             add(stop.place.file, stop.place.line, "break", f"{stop.kind}: {stop.reason}{fix}")
     return found
+
+
+def _is_empty(line: Line) -> bool:
+    return not line.number or not (line.marks or line.text.strip())
 
 
 def sources(report: Report) -> Iterator[tuple[str, list[Line]]]:
@@ -70,4 +74,8 @@ def sources(report: Report) -> Iterator[tuple[str, list[Line]]]:
                 shown.append(Line(number, text[number - 1].rstrip(), rows[file].get(number, [])))
             elif shown and shown[-1].number:
                 shown.append(Line(0, ""))
-        yield file, shown[:-1] if shown and not shown[-1].number else shown
+        while shown and _is_empty(shown[-1]):
+            shown.pop()
+        while shown and _is_empty(shown[0]):
+            shown.pop(0)
+        yield file_name(file), shown

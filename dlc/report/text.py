@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from .model import Break, Graph, Report, Step, count, duration, number, rate, share_text, size
-from .source import sources
+from .source import letter, sources
 
 _MOST = 40  # steps of a graph that are printed
+
+
+def heading(report: Report, k: int) -> str:
+    """The line of a graph, after its letter."""
+    line, mark = graph_line(report.graphs[k]), letter(report, k)
+    return f"{mark}: {line}" if mark else line
+
+
+def break_lines(report: Report) -> Iterator[str]:
+    """Each once."""
+    for line, times in Counter(map(break_line, report.breaks)).items():
+        yield f"{line} ({times} times)" if times > 1 else line
 
 
 def graph_line(graph: Graph) -> str:
@@ -86,8 +99,9 @@ def memory_lines(graph: Graph) -> Iterator[str]:
         yield f"peak: {size(graph.taken['peak'])} with the workspace"
 
 
-def _graph(graph: Graph, report: Report) -> Iterator[str]:
-    yield graph_line(graph)
+def _graph(report: Report, k: int) -> Iterator[str]:
+    graph = report.graphs[k]
+    yield heading(report, k)
     for note in graph.notes():
         yield f"  {note}"
     if graph.steps:
@@ -123,11 +137,10 @@ def lines(report: Report) -> Iterator[str]:
     """All of it."""
     yield report.headline()
     yield from nothing(report)
-    for stop in report.breaks:
-        yield break_line(stop)
-    for graph in report.graphs:
+    yield from break_lines(report)
+    for k in range(len(report.graphs)):
         yield ""
-        yield from _graph(graph, report)
+        yield from _graph(report, k)
     source = list(_source(report))
     if source:
         yield ""
@@ -150,11 +163,11 @@ def rich_parts(report: Report, width: int) -> list[Any]:
 
     colours = {"kernel": "green", "library": "blue", "eager": "yellow", "copy": "cyan", "break": "bold red"}
     parts: list[Any] = [Text(report.headline(), style="bold"), *map(Text, nothing(report))]
-    parts += [Text(break_line(stop), style="red") for stop in report.breaks]
-    for graph in report.graphs:
+    parts += [Text(line, style="red") for line in break_lines(report)]
+    for which, graph in enumerate(report.graphs):
         parts += [
             Text(""),
-            Text(graph_line(graph), style="bold"),
+            Text(heading(report, which), style="bold"),
             *(Text(f"  {note}") for note in graph.notes()),
         ]
         table = Table(box=None, pad_edge=False)

@@ -286,7 +286,7 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
 
 TEXTS = {
     "bytes": (bytes(range(256)), "codec can't decode"),
-    "nothing": (b"", "expected 'dlc', found the end of the text"),
+    "nothing": (b"", "expected 'dlc 1 graph', the first line of a program, found the end"),
     "a zero": (b"dlc 1 graph\n\0", "embedded null character"),
     "depth": (PROGRAM.replace("f32", "f32[" + "(" * 100_000, 1).encode(), "nested more than 100 deep"),
     "length": (b"#" * (65 << 20), "it has more than 64 MiB"),

@@ -120,6 +120,13 @@ MISTAKES = {
     "an option": Mistake(
         lambda: compiled(options={"freez": True}), "unknown dlc option", "did you mean 'freeze'"
     ),
+    "options by name": Mistake(lambda: compiled(options="freeze"), "options is a dict", "{'freeze': True}"),
+    "a dtype": Mistake(
+        lambda: kernel(ROWS.to(torch.float8_e5m2), ROWS.T), "'A' is of torch.float8_e5m2", r"\.float\(\)"
+    ),
+    "a program": Mistake(
+        lambda: dlc.ir.parse("fn f(x: f32[3]) -> (f32[3]) { ret x }"), "expected 'dlc 1 graph'", "first line"
+    ),
     "a mode": Mistake(lambda: compiled(mode="max-autotun"), "unknown mode", "the modes are .*max-autotune"),
     "an index out of range": Mistake(
         lambda: torch.compile(looks_up, backend="dlc")(THREE, torch.tensor([9])), "out of range", ""
@@ -192,6 +199,19 @@ def test_a_function_of_dlc_jit_is_part_of_a_graph(compiler: Callable[..., Any]) 
     f = compiler(lambda x: inner(x) * 2, fullgraph=True)
     torch.testing.assert_close(f(ROWS), (ROWS.sin() + 1) * 2)
     assert dlc.counters()["graphs"] == graphs + 1
+
+
+def test_a_print_of_a_captured_function_is_said() -> None:
+    def prints(x: Any) -> Any:
+        print("a line")  # here
+        return x + 1
+
+    with pytest.warns(UserWarning, match=r"prints \(.*:\d+\), .* return what is to be printed") as caught:
+        dlc.jit(prints)(THREE)
+    (said,) = [str(w.message) for w in caught if "prints (" in str(w.message)]
+    line = int(said.split(f"{Path(__file__).name}:")[1].split(")")[0])
+    assert "# here" in Path(__file__).read_text().splitlines()[line - 1]
+    assert caught[0].filename == __file__
 
 
 def test_a_function_without_tensors_is_said() -> None:

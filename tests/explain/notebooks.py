@@ -24,6 +24,7 @@ def executed(name: str) -> Any:
         timeout=60,
         kernel_name="python3",
         record_timing=False,
+        coalesce_streams=True,
         resources={"metadata": {"path": str(ROOT)}},
     ).execute()
     return book

@@ -18,7 +18,7 @@ SAYS = {
         "array\\(\\[5., 5.\\]",
     ],
     "why_is_it_slow": ["1 graph break", "torch.where computes both", "direct graph of normalise_at_once"],
-    "training_memory": ["1.0 ", "largest difference: 0.0", "memory: at most"],
+    "training_memory": ["1.0 ", "largest difference: 0.0", "memory: at most", "smallest limit that can be"],
 }  # fmt: skip
 MOST = 60_000  # characters of text: no flood
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 import dlc
+from dlc.report.model import Machine, Place, Step, share_text
 from dlc.report.page import document
 
 from ..backend.test_command_line import command
@@ -147,6 +148,41 @@ def test_a_graph_break_has_its_line_and_a_fix() -> None:
         f"branches, after line {stop.place.line}",
     ]
     assert f"{HERE}:{stop.place.line}: `if y.sum() > 0:`: graph break" in str(report)
+
+
+def test_steps_of_several_graphs_are_told_apart() -> None:
+    report = dlc.explain(branches, torch.ones(4))
+    for shown in (str(report), document(report)):
+        assert "A: direct graph of branches" in shown and "B: direct graph of branches" in shown
+        assert "Ak0" in shown and "Bk0" in shown
+
+
+def test_a_step_of_training_that_calls_backward_says_what_to_move() -> None:
+    layer = nn.Linear(4, 4)
+    optimiser = torch.optim.SGD(layer.parameters(), 0.1)
+
+    def step(x: Tensor) -> Tensor:
+        optimiser.zero_grad()
+        loss = layer(x).square().mean()
+        loss.backward()
+        optimiser.step()
+        return loss
+
+    text = str(dlc.explain(step, torch.ones(2, 4)))
+    assert "call it outside of the function" in text and "end the function with the loss" in text
+    breaks = [line for line in text.splitlines() if "graph break: " in line and "torch._dynamo" in line]
+    assert len(breaks) == len(set(breaks))
+
+
+def test_a_cell_of_a_notebook_is_called_so() -> None:
+    assert str(Place("/tmp/ipykernel_12/345.py", 3)) == "cell:3"
+
+
+def test_a_product_in_cache_may_pass_the_roofline() -> None:
+    machine = Machine("", "", 1, 1e9, 1e12)
+    step = Step("k0", "kernel", (), (), 1e-6, 2000, 1000, False, "gcc", "own", "")
+    assert share_text(step, machine) == "> 100 % (in cache)"
+    assert share_text(dataclasses.replace(step, operations=2_500_000), machine) == "250 %"
 
 
 def test_a_function_that_dynamo_skips_says_so() -> None:

@@ -220,9 +220,8 @@ static void
 find_collapsed(Emit *e, const Let *loop)
 {
     Dim each, together = dim_int(e->cx, 1);
+    const Let *whole = loop;
     e->ncollapsed = 0;
-    e->phase->work = dim_mul(e->cx, without_indices(e->cx, loop_extent(loop)),
-                             block_work(e->cx, loop->body));
     while (loop && loop_has(loop, MARK_parallel)) {
         e->counts[e->ncollapsed] = parallel_count(e->cx, loop, &each);
         together = dim_mul(e->cx, together, each);
@@ -236,6 +235,9 @@ find_collapsed(Emit *e, const Let *loop)
     if (e->ncollapsed) {
         e->phase->work = dim_mul(e->cx, block_work(e->cx, e->collapsed[e->ncollapsed - 1]->body),
                                  together);
+    } else {
+        e->phase->work = dim_mul(e->cx, without_indices(e->cx, loop_extent(whole)),
+                                 block_work(e->cx, whole->body));
     }
     e->phase->extent = dim_int(e->cx, 1);
     for (int k = 0; k < e->ncollapsed; k++) {

@@ -41,7 +41,7 @@ typedef struct Job {
     Key *keys;                  /* in the cache: the first is the unit's own */
     int nkeys;
     const char *flag;           /* one more, of the schedule, or NULL; a constant */
-    double seconds;
+    double seconds, start;      /* it may take; not before that time */
     bool waited;                /* by who submits it */
 } Job;
 

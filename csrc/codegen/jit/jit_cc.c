@@ -1,7 +1,9 @@
 /* gcc, or another C compiler, as a child process: the tier that is faster when settled.
  *
  * One thread, started by the first submission, compiles one unit after the other at low priority
- * and swaps the entries in; a unit that nobody can call any more it leaves out.  All that the
+ * and swaps the entries in; a unit that nobody can call any more it leaves out.  It lets a moment
+ * pass first: beside a compiler that has just begun, the threads of the first call may wait some
+ * milliseconds for a processor.  All that the
  * environment says (PATH, TMPDIR, the cache folder, ...) is read in the thread that submits,
  * because Python changes the environment under its own lock.  A compiler that is missing, fails,
  * hangs or writes garbage leaves the entries as they are. */
@@ -22,15 +24,18 @@
 
 enum { NICENESS = 10, MAX_ERROR = 2048 };
 
+#define DELAY 0.02 /* seconds from a submission to the compile, if nobody waits for it */
+
 /* The queue and its thread. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t changed;          /* by the monotonic clock; see start() */
+static pthread_cond_t changed; /* by the monotonic clock; see start() */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_t thread;
 static bool running, ended;
 static atomic_bool stop;
 static Job *first, **last = &first;
-static int pending;             /* jobs in the queue or under way */
+static int pending; /* jobs in the queue or under way */
+static int waiting; /* threads, for the jobs */
 
 /* ---- loading ---- */
 
@@ -272,6 +277,18 @@ run(Job *job, const ChildLimits *limits, char *error, size_t cap)
 
 /* ---- the queue ---- */
 
+/* By the monotonic clock. */
+static struct timespec
+time_in(double seconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    int64_t ns = until.tv_nsec + (int64_t)(seconds * 1e9);
+    until.tv_sec += (time_t)(ns / 1000000000);
+    until.tv_nsec = (long)(ns % 1000000000);
+    return until;
+}
+
 static void *
 work(void *unused)
 {
@@ -282,6 +299,12 @@ work(void *unused)
         Job *job = first;
         if (!job) {
             pthread_cond_wait(&changed, &lock);
+            continue;
+        }
+        double early = job->start - clock_seconds();
+        if (early > 0 && !waiting) {
+            struct timespec until = time_in(early);
+            pthread_cond_timedwait(&changed, &lock, &until);
             continue;
         }
         if (!(first = job->next)) {
@@ -323,7 +346,7 @@ reset_queue(void)
     pthread_condattr_destroy(&attr);
     first = NULL;
     last = &first;
-    pending = 0;
+    pending = waiting = 0;
     running = false;
 }
 
@@ -360,6 +383,7 @@ submit(Job *job)
 {
     pthread_mutex_lock(&lock);
     bool ok = !ended && (running || start());
+    job->start = clock_seconds() + DELAY;
     if (ok) {
         *last = job;
         last = &job->next;
@@ -425,18 +449,17 @@ jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *erro
 bool
 jit_cc_wait(double seconds)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
     bool forever = seconds < 0 || seconds > 1e9;
-    int64_t ns = until.tv_nsec + (forever ? 0 : (int64_t)(seconds * 1e9));
-    until.tv_sec += (time_t)(ns / 1000000000);
-    until.tv_nsec = (long)(ns % 1000000000);
+    struct timespec until = time_in(forever ? 0 : seconds);
     pthread_once(&once, prepare);
     pthread_mutex_lock(&lock);
+    waiting++;
+    pthread_cond_broadcast(&changed);
     for (int rc = 0; pending && !ended && rc == 0;) {
         rc = forever ? pthread_cond_wait(&changed, &lock)
                      : pthread_cond_timedwait(&changed, &lock, &until);
     }
+    waiting--;
     bool done = pending == 0;
     pthread_mutex_unlock(&lock);
     return done;

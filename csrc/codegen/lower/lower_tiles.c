@@ -41,7 +41,8 @@ typedef struct {
     const Product *p;
     Dim rows, columns, sums;    /* extents of the loops in the tiles */
     Dim height, tiles;          /* of a tile; their number */
-    int64_t width, panels;      /* columns of a panel; panels of a group */
+    int64_t width, panels;      /* columns of a panel; panels of a group, at most */
+    Dim span;                   /* columns of a group: all have as many, except the last one */
     int64_t most;               /* tiles of a block */
     bool few, many;             /* can the rows be those of one tile, or of more? */
     bool chained;               /* sums are cut into chains, so that tiles keep them */
@@ -134,7 +135,7 @@ static Dim
 column_of(const Tiles *t, Dim l)
 {
     Cx *cx = t->p->lo->cx;
-    return dim_add(cx, dim_mul(cx, constant(t, t->width * t->panels), t->group), l);
+    return dim_add(cx, dim_mul(cx, t->span, t->group), l);
 }
 
 static Value *
@@ -193,8 +194,7 @@ static Dim
 columns_of_group(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
-    return dim_min(cx, constant(t, t->width * t->panels),
-                   dim_sub(cx, t->columns, column_of(t, constant(t, 0))));
+    return dim_min(cx, t->span, dim_sub(cx, t->columns, column_of(t, constant(t, 0))));
 }
 
 /* Opens a loop over the panels of the group if it has several.  *opened: whether it did. */
@@ -524,6 +524,21 @@ group_panels(const Tiles *t)
     return (panels + groups - 1) / groups; /* the last one is no smaller than it has to be */
 }
 
+/* The number of columns of a group.  If the number of all is a symbol, two groups have them where
+ * one has room for all, so that threads have tasks. */
+static Dim
+group_span(const Tiles *t)
+{
+    Cx *cx = t->p->lo->cx;
+    Dim most = constant(t, t->width * t->panels), one = constant(t, 1);
+    if (t->panels == 1 || t->p->lo->blocked || dim_is_int(cx, t->columns, NULL)) {
+        return most;
+    }
+    Dim half = extent_ceiling(cx, t->columns, constant(t, 2 * t->width));
+    return dim_mul(cx, dim_max(cx, one, dim_min(cx, half, constant(t, t->panels))),
+                   constant(t, t->width));
+}
+
 /* Does the row operand advance by one element along the sum? */
 static bool
 is_adjacent(const Product *p)
@@ -548,6 +563,7 @@ plan_tiles(const Product *p)
     t.tiles = extent_ceiling(cx, t.rows, t.height);
     t.most = block_tiles(&t);
     t.panels = group_panels(&t);
+    t.span = group_span(&t);
     t.few = rows.lo <= MICRO_MOST_ROWS;
     t.many = rows.hi > MICRO_MOST_ROWS;
     bool own = p->column != DIM_NONE;
@@ -575,11 +591,10 @@ open_blocks(Tiles *t)
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
     bool by_panels = is_by_panels(p);
-    Dim group = constant(t, t->width * t->panels);
     int opened = open_class(lo, &p->batch, 0, &t->names);
     opened += by_panels ? 0 : open_class(lo, &p->rows, 1, &t->names);
     opened += open_class(lo, &p->columns, 1, &t->names);
-    t->group = open_some(lo, "g", extent_ceiling(cx, t->columns, group), false, &opened);
+    t->group = open_some(lo, "g", extent_ceiling(cx, t->columns, t->span), false, &opened);
     opened += by_panels ? open_class(lo, &p->rows, 1, &t->names) : 0;
     Dim blocks = dim_range(cx, t->tiles).hi <= t->most
                      ? constant(t, 1)

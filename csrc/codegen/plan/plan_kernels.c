@@ -126,12 +126,16 @@ static void
 put_constant(Text *out, const char *name, const char *text)
 {
     text_add(out, "const char %s[] =\n    \"", name);
-    for (const char *c = text; *c; c++) {
+    for (const char *c = text; *c;) {
+        size_t plain = strcspn(c, "\n\"\\");
+        text_put(out, c, plain);
+        c += plain;
         if (*c == '\n') {
             text_add(out, c[1] ? "\\n\"\n    \"" : "\\n");
-        } else {
-            text_add(out, *c == '"' || *c == '\\' ? "\\%c" : "%c", *c);
+        } else if (*c) {
+            text_add(out, "\\%c", *c);
         }
+        c += *c != '\0';
     }
     text_add(out, "\";\n");
 }

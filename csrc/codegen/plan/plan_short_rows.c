@@ -119,13 +119,14 @@ terms_of(Cx *cx, const Let *kernel, const Let *red)
 }
 
 /* Does the let read an operand so that rows cannot be one long row?  What spreads one element, or
- * is elementwise, does not. */
+ * is elementwise, does not.  The tiles of a product are as quick for few columns. */
 static bool
 keeps_rows(const Let *let)
 {
     OpKind kind = let->op == OP_reshape ? KIND_MAP : op_info[let->op].kind;
     bool reads = let->nargs && let->args[0]->type && let->args[0]->type->rank > 0;
-    return kind == KIND_RED || (reads && (kind == KIND_VIEW || kind == KIND_NODE));
+    return kind == KIND_RED ||
+           (reads && (kind == KIND_VIEW || (kind == KIND_NODE && let->op != OP_contract)));
 }
 
 /* What is short or long in the kernel: the number of terms that it reduces along rows, else the

@@ -434,7 +434,9 @@ set_results(Parser *p, const char *at, const Promise *promises, int n)
 static Stage
 parse_stage(Parser *p)
 {
-    lex_expect(&p->lex, "dlc");
+    if (!lex_take(&p->lex, "dlc")) {
+        lex_fail_expected(&p->lex, "'dlc 1 graph', the first line of a program");
+    }
     if (p->lex.token.kind != TOKEN_INT || p->lex.token.magnitude != 1) {
         lex_fail_expected(&p->lex, "1, the version of the language");
     }
