@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/mman.h>
 #include <time.h>
 
 struct Chunk {
@@ -24,7 +25,9 @@ struct Try {
     jmp_buf env;
 };
 
-enum { CHUNK_BYTES = 1 << 16 };
+/* The first chunks are small.  A program that takes as much as ALL_SMALL gets huge pages after that:
+ * a fault for each of their 512 small pages would take longer than what is written to them. */
+enum { CHUNK_BYTES = 1 << 16, HUGE_BYTES = 1 << 21, ALL_SMALL = 1 << 20 };
 
 Cx *
 cx_new(void)
@@ -77,6 +80,22 @@ cx_diag(const Cx *cx)
 
 /* ---- memory ---- */
 
+static Chunk *
+chunk_new(Cx *cx, size_t room)
+{
+    bool huge = cx->chunk_bytes >= ALL_SMALL && room == CHUNK_BYTES;
+    size_t bytes = huge ? HUGE_BYTES : sizeof(Chunk) + room;
+    Chunk *chunk = huge ? aligned_alloc(HUGE_BYTES, bytes) : malloc(bytes);
+    if (huge && chunk) {
+        madvise(chunk, bytes, MADV_HUGEPAGE); /* else its pages are small */
+    }
+    if (chunk) {
+        *chunk = (Chunk){.room = bytes - sizeof *chunk};
+        cx->chunk_bytes += bytes;
+    }
+    return chunk;
+}
+
 static void *
 try_alloc(Cx *cx, size_t bytes)
 {
@@ -89,12 +108,10 @@ try_alloc(Cx *cx, size_t bytes)
     if (!chunk || chunk->room - chunk->used < bytes) {
         /* A large block gets a chunk of its own, behind the one in use. */
         bool large = bytes > CHUNK_BYTES / 4;
-        size_t room = large ? bytes : CHUNK_BYTES;
-        Chunk *fresh = malloc(sizeof *fresh + room);
+        Chunk *fresh = chunk_new(cx, large ? bytes : CHUNK_BYTES);
         if (!fresh) {
             return NULL;
         }
-        *fresh = (Chunk){.room = room};
         Chunk **at = large && chunk ? &chunk->older : &cx->chunk;
         fresh->older = *at;
         *at = fresh;

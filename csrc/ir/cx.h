@@ -118,6 +118,7 @@ typedef struct Try Try;
 
 struct Cx {
     Chunk *chunk;
+    size_t chunk_bytes;         /* of all chunks */
     Cleanup *cleanups;
     Try *top;                   /* the innermost cx_try */
     Diag diag;
