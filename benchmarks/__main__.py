@@ -102,12 +102,16 @@ def main() -> None:
         rows = growth.run(args.only, args.repeats)
         report.wide().print(growth.table(rows))
     elif args.what == "products":
-        rows = []
+        rows, layers = [], {}
         for threads in [args.threads] if args.threads else sorted({1, torch.get_num_threads()}):
             torch.set_num_threads(threads)
             rows += products.run(args.only, args.budget)
+            layers[threads] = products.fused(args.only, args.budget)
         print(products.alone())
         report.wide().print(products.table(rows))
+        for threads, found in layers.items():
+            report.show(f"layers around products, {threads} threads", found)
+            rows += [row.data() | {"threads": threads} for row in found]
     elif args.what == "convolutions":
         with torch.no_grad():
             rows = convolutions.run(args.only, peers, args.budget, args.batch, args.step, args.small)

@@ -13,9 +13,12 @@ from typing import Any
 
 import torch
 from rich.table import Table
+from torch import Tensor, nn
 from tqdm import tqdm
 
+from benchmarks import steady
 from benchmarks.measure import interleaved, seconds
+from benchmarks.report import Row
 from benchmarks.ulp.strips import CSRC, ISA_FLAGS, build, processor_has
 
 # M, N, K of a linear layer
@@ -65,11 +68,11 @@ def best(name: str, *arguments: int) -> float:
 
 def products(m: int, n: int, k: int) -> dict[str, Callable[[], Any]]:
     """torch's call, dlc's in each form, and the floor of dlc's."""
-    layer, x = torch.nn.Linear(k, n).eval(), torch.randn(m, k)
+    layer, x = nn.Linear(k, n).eval(), torch.randn(m, k)
     calls: dict[str, Callable[[], Any]] = {"torch": lambda: layer(x)}
     for form, options in FORMS.items():
 
-        def linear(x: torch.Tensor) -> torch.Tensor:
+        def linear(x: Tensor) -> Tensor:
             return layer(x)
 
         # Code of its own for each form: else the guards of all of them would be tried.
@@ -100,6 +103,43 @@ def run(only: str, budget: float) -> list[dict[str, Any]]:
             share = 2 * m * n * k / took["frozen"] / (peak * threads)
             rows.append({"case": name, "threads": threads, "seconds": took, "share": share, "peak": peak})
     return rows
+
+
+class NormFirst(nn.Module):
+    """What stands before a product and after it: layer norm, linear, GELU."""
+
+    def __init__(self, k: int, n: int) -> None:
+        super().__init__()
+        self.norm, self.linear = nn.LayerNorm(k), nn.Linear(k, n)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.gelu(self.linear(self.norm(x)))
+
+
+class NormLast(nn.Module):
+    """A product, a residual and a norm of whole rows."""
+
+    def __init__(self, k: int, n: int) -> None:
+        super().__init__()
+        self.linear, self.norm = nn.Linear(k, n), nn.LayerNorm(n)
+
+    def forward(self, x: Tensor, residual: Tensor) -> Tensor:
+        return self.norm(self.linear(x) + residual)
+
+
+FUSED_SHAPES = [(256, 768, 256), (16, 4096, 1024)]
+FUSED_PEERS = ["eager", "dlc", "frozen", "freezing"]
+
+
+def fused(only: str, budget: float) -> list[Row]:
+    """Layers around products beside eager and TorchInductor with frozen weights."""
+    cases: list[steady.Case] = []
+    for m, n, k in FUSED_SHAPES:
+        cases.append((f"norm, linear, GELU {m}x{n}x{k}", NormFirst(k, n), (torch.randn(m, k),)))
+        inputs = torch.randn(m, k), torch.randn(m, n)
+        cases.append((f"linear, residual, norm {m}x{n}x{k}", NormLast(k, n), inputs))
+    with torch.no_grad():
+        return steady.run([case for case in cases if only in case[0]], FUSED_PEERS, budget)
 
 
 def alone() -> str:
