@@ -91,12 +91,12 @@ is_crowded(const MicroProduct *x, int bytes, int64_t height)
         p < (k) || (p == 0 && !(more)); \
          p += MICRO_CHAIN)
 
-/* Are the columns of B transposed in registers, and not packed? */
+/* Are the columns of B transposed in registers, and not packed?  A kernel has `few` rows. */
 static bool
-is_transposed(const MicroProduct *x, int bytes)
+is_transposed(const MicroProduct *x, int bytes, int64_t few)
 {
-    return x->a_k == 1 && x->b_k == 1 && x->b_column != 1 && x->rows <= DLC_TRANSPOSED_ROWS &&
-           x->k % (16 / bytes) == 0;
+    return x->a_k == 1 && x->b_k == 1 && x->b_column != 1 &&
+           (x->rows <= DLC_TRANSPOSED_ROWS || x->rows <= 2 * few) && x->k % (16 / bytes) == 0;
 }
 
 #define FUNCTIONS(dtype, S, s, narrow) \
@@ -237,7 +237,7 @@ is_transposed(const MicroProduct *x, int bytes)
     micro_unpacked_##dtype(const MicroProduct *x) \
     { \
         const int64_t full = MICRO_COLUMNS(sum_##s), least = VECTOR / (int)sizeof(sum_##s); \
-        const bool few = !narrow && is_transposed(x, (int)sizeof(sum_##s)); \
+        const bool few = !narrow && is_transposed(x, (int)sizeof(sum_##s), FEW_##s); \
         for (int64_t j = 0, n; j < x->columns; j += n) { \
             n = x->columns - j < full || narrow || x->b_k != 1 ? x->columns - j : full; \
             const bool transposed = few && (n == full || (n >= least && !x->more)); \
