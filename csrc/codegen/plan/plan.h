@@ -110,8 +110,8 @@ typedef struct {
     int upto;
 } Uncertain;
 
-/* A tensor of the host that is made before its step comes, as values that are dead by then lie in its
- * memory. */
+/* A tensor of the host that is made before its step comes, as values that are dead by then lie in
+ * its memory. */
 typedef struct {
     int slot;
     int before; /* the step */
@@ -124,8 +124,8 @@ typedef struct Instance {
     int64_t *sizes; /* the key, nsizes; of those that no call has bound yet SIZE_UNKNOWN */
     int64_t *values; /* of Plan.code; those of sizes that are not known yet mean nothing */
     int64_t *n; /* the launches' dims */
-    /* Per slot, of those that are WORK, then per launch, of its scratch: the offset in the workspace,
-     * or in what lends it memory: 1 + the slot of that tensor; 0: the workspace */
+    /* Per slot, of those that are WORK, then per launch, of its scratch: the offset in the
+     * workspace, or in what lends it memory: 1 + the slot of that tensor; 0: the workspace */
     int64_t *work_at, *home;
     Lender lenders[MOST_LENDERS]; /* in the order of their steps */
     int nlenders;

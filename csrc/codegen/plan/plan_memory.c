@@ -1,13 +1,13 @@
-/* Where intermediates live, and the scratch of launches: offsets in the workspace, or in tensors that
- * are made later.
+/* Where intermediates live, and the scratch of launches: offsets in the workspace, or in tensors
+ * that are made later.
  *
  * They are taken by size, largest first, and each is put at the lowest offset where it
  * meets no slot already placed whose life overlaps ("greedy by size": Pisarchyk and Lee, Efficient
  * memory management for deep neural net inference, 2020).  Quadratic in the number of slots, which
  * is the number of intermediates between kernels; done once for a combination of sizes.
  *
- * At the end of a backward most gradients of parameters are there, and few intermediates.  Memory of
- * the gradients that come late holds intermediates before. */
+ * At the end of a backward most gradients of parameters are there, and few intermediates.  Memory
+ * of the gradients that come late holds intermediates before. */
 
 #include <stdlib.h>
 #include <string.h>
