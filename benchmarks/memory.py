@@ -1,8 +1,12 @@
 """The most memory that a call takes, by who counts every block of the heap; and what memory_limit costs.
 
 `python -m benchmarks.memory [MODEL ..]`: for each model of examples/programs the peak of an evaluation and
-of a step of training, in MiB beside what is there before, each peer in a process of its own; then dlc's step
-with a limit of six tenths of its peak, and how much longer that takes, in turns. `--small`: the small ones.
+of a step of training, in MiB beside what is there before, each peer in a process of its own (frozen: dlc
+with option freeze). Then dlc's step with a limit of six tenths of its peak, and how much longer that takes,
+in turns. `--small`: the small ones.
+
+MKL, which computes eager's and TorchInductor's products, gives its buffers back after each call here, so
+that they count; dlc's workspaces are given back before the call and count, too.
 """
 
 from __future__ import annotations
@@ -21,14 +25,19 @@ from benchmarks.heap import peak, run
 from benchmarks.measure import timed
 from examples.programs import MODELS
 
-PEERS = ("eager", "inductor", "dlc")
+PEERS = ("eager", "inductor", "dlc", "frozen")
+MKL = {"MKL_DISABLE_FAST_MM": "1"}
 SHARE = 0.6
 TURNS = 15
 
 
 def _compiled(peer: str, model: Any, options: dict[str, Any] | None = None) -> Callable[..., Any]:
     torch._dynamo.reset()
-    return model if peer == "eager" else torch.compile(model, backend=peer, options=options)
+    if peer == "eager":
+        return model  # type: ignore[no-any-return]
+    if peer == "frozen":
+        peer, options = "dlc", {"freeze": True}
+    return torch.compile(model, backend=peer, options=options)
 
 
 def _call(name: str, small: bool, train: bool) -> tuple[Any, Callable[[Callable[..., Any]], Any]]:
@@ -45,7 +54,7 @@ def _call(name: str, small: bool, train: bool) -> tuple[Any, Callable[[Callable[
 
 
 def _settled(peer: str) -> None:
-    if peer == "dlc":
+    if peer in ("dlc", "frozen"):
         import dlc
 
         dlc.wait()
@@ -55,7 +64,7 @@ def _settled(peer: str) -> None:
 def one(name: str, peer: str, small: bool) -> dict[str, float]:
     """In a process that heap.c is preloaded into."""
     found = {}
-    for kind in ("evaluate", "train"):
+    for kind in ("evaluate", "train")[: 1 if peer == "frozen" else 2]:
         model, call = _call(name, small, kind == "train")
         fn = _compiled(peer, model)
         for _ in range(3):
@@ -110,7 +119,7 @@ def main() -> None:
             continue
         small = ["--small"] if args.small else []
         for peer in () if args.limit else PEERS:
-            found = json.loads(run("benchmarks.memory", name, "--peer", peer, *small).splitlines()[-1])
+            found = json.loads(run("benchmarks.memory", name, "--peer", peer, *small, **MKL).splitlines()[-1])
             shown = ", ".join(f"{kind} {size:.2f} MiB" for kind, size in found.items())
             print(f"{name} {peer}: {shown}", flush=True)
         try:

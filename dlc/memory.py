@@ -201,21 +201,23 @@ class Fit:
 
     def way(self, cut: Callable[[Way], tuple[Halves, dict[str, Any]]]) -> Way:
         """cut(way): the halves, and what is known of them.  Raises MemoryLimitError."""
-        peaks: dict[Way, Peak] = {}
-        sizes = Sizes()
+        peaks: dict[Way, int] = {}
+        sizes, found = Sizes(), _never  # of the last that fits: what does not is dropped
 
         def fits(way: Way) -> bool:
-            nonlocal sizes
+            nonlocal sizes, found
             if way not in peaks:
                 try:
                     halves, about = cut(way)
-                    peaks[way] = self.peak(halves, about)
-                    sizes = Sizes(*halves)
+                    peak, its = self.peak(halves, about), Sizes(*halves)
                 except _C.CaptureError:
                     if way == _USUAL:
                         raise
-                    peaks[way] = _never  # what is saved instead cannot be passed on
-            return peaks[way](sizes.hints) <= self.limit
+                    peak, its = _never, sizes  # what is saved instead cannot be passed on
+                peaks[way] = peak(its.hints)
+                if peaks[way] <= self.limit:
+                    sizes, found = its, peak
+            return peaks[way] <= self.limit
 
         budgets = [(step / _STEPS, 0) for step in range(_STEPS + 1)]
         low, high = (_STEPS, _STEPS) if fits(_USUAL) else (0, _STEPS)
@@ -225,6 +227,6 @@ class Fit:
         order = [budgets[low], *reversed(budgets), *((0.0, parts) for parts in _PARTS)]
         best = next(filter(fits, order), None)
         if best is None:
-            raise _too_much(self.limit, min(peak(sizes.hints) for peak in peaks.values()))
-        sizes.guard(peaks[best], self.limit)
+            raise _too_much(self.limit, min(peaks.values()))
+        sizes.guard(found, self.limit)
         return best

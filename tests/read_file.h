@@ -1,4 +1,5 @@
-/* A file's text, for the programs of the tests: in cx, ended by a zero; fails where it cannot be read. */
+/* A file's text, for the programs of the tests: in cx, ended by a zero; fails where it cannot be
+ * read. */
 #ifndef TESTS_READ_FILE_H
 #define TESTS_READ_FILE_H
 

@@ -1,10 +1,12 @@
-/* What a strip costs an element, in cycles: the fastest of many short runs on operands in the first cache. */
+/* What a strip costs an element, in cycles: the fastest of many short runs on operands in the first
+ * cache. */
 #include <stdint.h>
 #include <time.h>
 
 typedef void Strip1(void *out, const void *a, int64_t n, unsigned scalars);
 typedef void Strip2(void *out, const void *a, const void *b, int64_t n, unsigned scalars);
-typedef void Strip3(void *out, const void *a, const void *b, const void *c, int64_t n, unsigned scalars);
+typedef void Strip3(void *out, const void *a, const void *b, const void *c, int64_t n,
+                    unsigned scalars);
 
 enum { CHAIN = 1000, PASSES = 16 };
 
@@ -16,7 +18,8 @@ now(void)
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Nanoseconds of one cycle: additions each of which waits for the one before; the least of `rounds`. */
+/* Nanoseconds of one cycle: additions each of which waits for the one before; the least of
+ * `rounds`. */
 double
 cost_cycle(int rounds)
 {

@@ -47,11 +47,19 @@ drive_peak(int64_t times)
 double
 drive_alone(int64_t rows, int64_t k, int64_t times)
 {
-    float *panel = aligned_alloc(64, (size_t)k * 128), *a = calloc((size_t)(rows * k), sizeof *a), tile[MICRO_ROWS * WIDE];
+    float *panel = aligned_alloc(64, (size_t)k * 128), *a = calloc((size_t)(rows * k), sizeof *a),
+          tile[MICRO_ROWS * WIDE];
 
     memset(panel, 0, (size_t)k * 128);
-    const MicroProduct x = {.rows = rows, .columns = WIDE, .k = k, .a = a, .a_row = k, .a_k = 1, .b = panel,
-                            .tile = tile, .tile_row = WIDE};
+    const MicroProduct x = {.rows = rows,
+                            .columns = WIDE,
+                            .k = k,
+                            .a = a,
+                            .a_row = k,
+                            .a_k = 1,
+                            .b = panel,
+                            .tile = tile,
+                            .tile_row = WIDE};
     MICRO_TABLE.micro(&x);
     double start = now();
     for (int64_t n = 0; n < times; n++) {

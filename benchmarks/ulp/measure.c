@@ -23,7 +23,8 @@ typedef struct Worst {
     double wrong_at[2];
 } Worst;
 
-/* X(name, the exact result of operands a and b); F makes a function's name that of its precision. */
+/* X(name, the exact result of operands a and b); F makes a function's name that of its
+ * precision. */
 #define REFERENCES(X, F) \
     X(exp,   F(exp)(a))    X(exp2,  F(exp2)(a))   X(expm1, F(expm1)(a))  X(log,   F(log)(a)) \
     X(log2,  F(log2)(a))   X(log10, F(log10)(a))  X(log1p, F(log1p)(a))  X(sin,   F(sin)(a)) \
@@ -40,7 +41,8 @@ typedef struct Worst {
 #define NARROW(name) name
 #define WIDE(name) name##l
 
-/* Winitzki's estimate (2e-3) and three of Halley's steps, which cube the error, on the smaller tail. */
+/* Winitzki's estimate (2e-3) and three of Halley's steps, which cube the error, on the smaller
+ * tail. */
 static inline double
 erfinv_NARROW(double a)
 {
@@ -188,8 +190,8 @@ note_block(Worst *worst, const double *d, const double *x, const double *y, int6
     }
 }
 
-/* Adds to worst[k] what made[k][i] = name(a[i], b[i]) is off by, for `count` results k of n elements
- * each; b may be NULL.  0: no such function. */
+/* Adds to worst[k] what made[k][i] = name(a[i], b[i]) is off by, for `count` results k of n
+ * elements each; b may be NULL.  0: no such function. */
 int
 measure_f32(const char *name, const float *a, const float *b, const float *const *made, int count,
             int64_t n, Worst *worst)

@@ -1,9 +1,10 @@
 /* Allocations that fail when they are told to.
  *
- * Linked with the objects of the extension by the linker's --wrap (csrc/build.mk, `inject`): every call of what
- * allocates in csrc, libtcc's chunks among them, comes here first.  Nothing in csrc knows of it.  tests/alloc/every.py
- * says which allocation fails.  An arena (csrc/ir/cx.c, tcc_memory.c) takes chunks from the system and gives pieces of
- * them: when it is asked for, pieces are counted too, so that each of them fails once. */
+ * Linked with the objects of the extension by the linker's --wrap (csrc/build.mk, `inject`): every
+ * call of what allocates in csrc, libtcc's chunks among them, comes here first.  Nothing in csrc
+ * knows of it.  tests/alloc/every.py says which allocation fails.  An arena (csrc/ir/cx.c,
+ * tcc_memory.c) takes chunks from the system and gives pieces of them: when it is asked for, pieces
+ * are counted too, so that each of them fails once. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -63,7 +64,8 @@ noted(void *block)
     return block;
 }
 
-/* WRAP(what it returns, when it fails, name, parameters, arguments): one that nobody frees by free(). */
+/* WRAP(what it returns, when it fails, name, parameters, arguments): one that nobody frees by
+ * free(). */
 #define WRAP(type, failure, name, parameters, arguments) \
     type __real_##name parameters; \
     type __wrap_##name parameters; \
@@ -102,7 +104,8 @@ WRAP(FILE *, NULL, fdopen, (int fd, const char *mode), (fd, mode))
 WRAP(DIR *, NULL, fdopendir, (int fd), (fd))
 WRAP(int, -1, mprotect, (void *memory, size_t size, int bits), (memory, size, bits))
 WRAP(int, EAGAIN, pthread_create,
-     (pthread_t *thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg), (thread, attr, run, arg))
+     (pthread_t * thread, const pthread_attr_t *attr, void *(*run)(void *), void *arg),
+     (thread, attr, run, arg))
 
 void *__real_mmap(void *at, size_t size, int bits, int flags, int fd, off_t from);
 void *__wrap_mmap(void *at, size_t size, int bits, int flags, int fd, off_t from);
@@ -176,7 +179,8 @@ void *
 __wrap_cx_grow(Cx *cx, void *array, int n, size_t size)
 {
     bool grows = !(n & (n - 1)) && (n || !array);       /* as in cx.c */
-    return grows && piece(1) > 1 ? __real_cx_alloc(cx, SIZE_MAX) : __real_cx_grow(cx, array, n, size);
+    return grows && piece(1) > 1 ? __real_cx_alloc(cx, SIZE_MAX)
+                                 : __real_cx_grow(cx, array, n, size);
 }
 
 void *

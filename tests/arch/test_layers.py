@@ -310,8 +310,9 @@ def test_python_is_as_ruff_has_it(command: str) -> None:
 def test_lines_have_at_most_100_columns() -> None:
     """python -m tests.wrap FOLDER wraps one; the rows of tables (.def) are as long as they are."""
     found = [
-        f"{path.relative_to(CSRC)}:{number}"
-        for path in CSRC.rglob("*.[ch]")
+        f"{path.relative_to(ROOT)}:{number}"
+        for folder in (CSRC, ROOT / "tests", ROOT / "benchmarks")
+        for path in folder.rglob("*.[ch]")
         if path.name != "prelude_poly.h"  # coefficients, which a program writes
         for number, line in enumerate(path.read_text().splitlines(), 1)
         if len(line) > 100

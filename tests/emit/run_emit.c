@@ -182,7 +182,8 @@ typedef struct {
     Tensor *tensors;            /* by Value.id */
 } State;
 
-/* The result has the memory of a copy of the parameter, and the kernel reads the parameter there. */
+/* The result has the memory of a copy of the parameter, and the kernel reads the parameter
+ * there. */
 static void
 take_over(State *s, const Value *v)
 {
@@ -227,7 +228,8 @@ run_pieces(State *s, const Phase *phase, KernelFn fn, int pieces)
     void **p = cx_alloc(cx, (size_t)(phase->nbuffers + 1) * sizeof *p);
     int64_t *n = cx_alloc(cx, (size_t)(phase->ndims + 1) * sizeof *n);
     int64_t extent = dim_now(s->sizes, phase->extent), cuts[PIECES + 2] = {0};
-    pieces = dim_is(cx, phase->extent, 1) ? 1 : pieces;         /* no loop is parallel: it runs once, whole */
+    /* no loop is parallel: it runs once, whole */
+    pieces = dim_is(cx, phase->extent, 1) ? 1 : pieces;
     size_t scratch = (size_t)dim_now(s->sizes, phase->scratch);
     int fault = 0;
     for (int k = 0; k < phase->nbuffers; k++) {
@@ -271,7 +273,10 @@ compare(const Tensor *a, const Tensor *b, bool strict, double *x, double *y)
     for (int ax = 0; ax < a->rank; ax++) {
         n *= a->sizes[ax];
     }
-    double eps = dtype == DT_f64 ? 1e-10 : a->dtype == DT_f16 ? 4e-3 : a->dtype == DT_bf16 ? 3e-2 : 2e-5;
+    double eps = dtype == DT_f64       ? 1e-10
+                 : a->dtype == DT_f16  ? 4e-3
+                 : a->dtype == DT_bf16 ? 3e-2
+                                       : 2e-5;
     for (int64_t k = 0; k < n; k++) {
         int64_t at = 0, bt = 0, rest = k / parts;
         for (int ax = a->rank - 1; ax >= 0; ax--) {
@@ -433,7 +438,8 @@ run(Cx *cx, void *arg)
     Run *r = arg;
     Fn *kernels = parse_fn(cx, read_file(cx, r->argv[1]), r->argv[1]);
     verify_fn(kernels);
-    const char *seed = argument(r, "seed"), *print = argument(r, "print"), *runs = argument(r, "run");
+    const char *seed = argument(r, "seed"), *print = argument(r, "print"),
+               *runs = argument(r, "run");
     rng = 88172645463325252ull + (seed ? (uint64_t)atoll(seed) * 7919 : 0);
     const Fn *loops = to_loops(r, kernels);
     Unit unit;
@@ -452,7 +458,8 @@ main(int argc, char **argv)
     Run r = {argc, argv, false};
     Cx *cx = cx_new();
     if (argc < 2 || !cx) {
-        printf("usage: test-emit file.dlc [name=size ...] [seed=n] [print=loops|tcc|cc] [cc=0] [run=0]\n");
+        printf("usage: test-emit file.dlc [name=size ...] [seed=n] [print=loops|tcc|cc] [cc=0] "
+               "[run=0]\n");
         return 2;
     }
     if (!cx_try(cx, run, &r)) {

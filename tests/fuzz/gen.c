@@ -537,7 +537,8 @@ gen_scatter_into(Gen *g, Value *a)
     }
     const Type *t = v ? type_with(cx, v->type, a->type->dtype) : NULL;
     v = !v || v->type == t ? v : propose(g, OP_cast, 1, &v, 0, NULL, t);
-    Value *index = v ? index_of(g, matching(g, type_with(cx, t, DT_i64), true), a->type->dims[axis]) : NULL;
+    Value *index = v ? index_of(g, matching(g, type_with(cx, t, DT_i64), true), a->type->dims[axis])
+                     : NULL;
     if (index) {
         Attr attrs[] = {attr_name(cx, "op", op_info[ops[below(g, 5)]].name, DIM_NONE),
                         attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g, 3))};
@@ -608,7 +609,8 @@ gen_contract(Gen *g)
     }
     Attr attr = attr_str(g->cx, "over", over.text);
     Dtype wide = dtype_info[a->dtype].compute;
-    propose(g, OP_contract, 2, args, 1, &attr, type_with(g->cx, a, chance(g, 30) ? wide : a->dtype));
+    propose(g, OP_contract, 2, args, 1, &attr,
+            type_with(g->cx, a, chance(g, 30) ? wide : a->dtype));
 }
 
 static void
@@ -752,7 +754,8 @@ gen_changed(Gen *g, Value *param)
     static const Op ops[] = {OP_add, OP_mul, OP_maximum, OP_minimum, OP_sub};
     Value *args[2] = {param, matching(g, param->type, false)};
     int first = below(g, 2);
-    return args[1] ? propose(g, ops[below(g, 5)], 2, (Value *[]){args[first], args[!first]}, 0, NULL, param->type)
+    return args[1] ? propose(g, ops[below(g, 5)], 2, (Value *[]){args[first], args[!first]}, 0,
+                             NULL, param->type)
                    : NULL;
 }
 
@@ -764,7 +767,8 @@ slice_of(Gen *g, Value *a, int axis, int64_t start, Dim length)
     Dim dims[MAX_RANK];
     memcpy(dims, a->type->dims, (size_t)a->type->rank * sizeof *dims);
     dims[axis] = length;
-    return propose(g, OP_slice, 1, &a, 3, attrs, type_of(g->cx, a->type->dtype, a->type->rank, dims));
+    return propose(g, OP_slice, 1, &a, 3, attrs,
+                   type_of(g->cx, a->type->dtype, a->type->rank, dims));
 }
 
 /* Another value's first elements in place of some of the parameter's. */
@@ -782,7 +786,8 @@ gen_replaced(Gen *g, Value *param)
     parts[1] = slice_of(g, other, axis, 0, dim_int(cx, n));
     parts[2] = slice_of(g, param, axis, chance(g, 90) ? from + n : 0, rest);
     Attr attr = attr_int(cx, "axis", axis);
-    return parts[0] && parts[1] && parts[2] ? propose(g, OP_cat, 3, parts, 1, &attr, param->type) : NULL;
+    return parts[0] && parts[1] && parts[2] ? propose(g, OP_cat, 3, parts, 1, &attr, param->type)
+                                            : NULL;
 }
 
 static Value *
@@ -800,7 +805,8 @@ gen_update(Gen *g, Value *param)
     return g->n > n && g->values[g->n - 1]->type == param->type ? g->values[g->n - 1] : NULL;
 }
 
-/* Up to three of the last values; one may be written into a parameter of its type.  And some parameters change. */
+/* Up to three of the last values; one may be written into a parameter of its type.  And some
+ * parameters change. */
 static void
 gen_results(Gen *g)
 {

@@ -1,6 +1,7 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
- *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--damage] [--fuel N,STEP] [file.dlc ...]
+ *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--damage] [--fuel
+ *     N,STEP] [file.dlc ...]
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
  * --damage: a random program gets random damage; that it is refused before it is compiled is no
@@ -31,7 +32,8 @@ note_stage(const char *name)
     under_way = name;
 }
 
-/* A case that hangs is one too.  Its time is counted by the tick: however long a process is halted, it gets one for it. */
+/* A case that hangs is one too.  Its time is counted by the tick: however long a process is halted,
+ * it gets one for it. */
 static bool
 has_time_left(int number)
 {
@@ -169,7 +171,8 @@ report(Case *c, const char *name, const char *keep, Counts *counts)
     return false;
 }
 
-/* With fuel for c->fuel single rewrites, then for step more each time; the last prefix is the whole. */
+/* With fuel for c->fuel single rewrites, then for step more each time; the last prefix is the
+ * whole. */
 static void
 sweep(Case *c, const char *name, int64_t step, Counts *counts)
 {
@@ -283,6 +286,7 @@ main(int argc, char **argv)
     if (c.damaged) {
         printf("%llu refused\n", (unsigned long long)counts.refused);
     }
-    printf("%llu programs, %llu failed\n", (unsigned long long)counts.ran, (unsigned long long)counts.failed);
+    printf("%llu programs, %llu failed\n", (unsigned long long)counts.ran,
+           (unsigned long long)counts.failed);
     return counts.failed != 0;
 }

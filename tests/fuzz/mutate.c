@@ -43,7 +43,8 @@ tokens(const char *text, Token *out)
 static Token
 other(const Token *all, int n, const Token *t, uint64_t *state)
 {
-    static const char *const numbers[] = {"0", "1", "2", "3", "7", "8", "63", "64", "255", "257", "9223372036854775807"};
+    static const char *const numbers[] = {
+        "0", "1", "2", "3", "7", "8", "63", "64", "255", "257", "9223372036854775807"};
     if (kind_of(t) == '0' && sample_below(state, 2) == 0) {
         const char *number = numbers[sample_below(state, sizeof numbers / sizeof *numbers)];
         return (Token){number, (int)strlen(number)};
@@ -66,7 +67,8 @@ change_token(Cx *cx, const char *text, uint64_t *state)
         t = &all[sample_below(state, n)];
     } while (!is_word(t->at[0]) && ++tries < 100);
     Token with = other(all, n, t, state);
-    return cx_format(cx, "%.*s%.*s%s", (int)(t->at - text), text, with.size, with.at, t->at + t->size);
+    return cx_format(cx, "%.*s%.*s%s", (int)(t->at - text), text, with.size, with.at,
+                     t->at + t->size);
 }
 
 /* A line twice, or not at all. */

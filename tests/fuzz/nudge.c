@@ -48,18 +48,20 @@ change_of_sum(Fn *fn, int *at, const Let *sum)
     return insert_let(fn, at, OP_sum, 1, &size, sum->res[0]->type, sum);
 }
 
-/* The product as many times as it has factors; NaN where what is large in it overflows, which a zero hides or not
- * as the order has it. */
+/* The product as many times as it has factors; NaN where what is large in it overflows, which a
+ * zero hides or not as the order has it. */
 static Value *
 change_of_prod(Fn *fn, int *at, const Let *prod)
 {
-    Value *x = prod->args[0], *v = prod->res[0], *zero = constant(fn->cx, 0), *one = constant(fn->cx, 1);
+    Value *x = prod->args[0], *v = prod->res[0], *zero = constant(fn->cx, 0),
+          *one = constant(fn->cx, 1);
     Value *size = insert_map(fn, at, OP_abs, x, NULL);
     size = insert_map(fn, at, OP_maximum, size, one);
     Value *most = insert_let(fn, at, OP_prod, 1, &size, v->type, prod);
     Value *ones = insert_map(fn, at, OP_pow, x, zero);
     Value *count = insert_let(fn, at, OP_sum, 1, &ones, v->type, prod);
-    return insert_map(fn, at, OP_add, insert_map(fn, at, OP_mul, v, count), insert_map(fn, at, OP_mul, most, zero));
+    return insert_map(fn, at, OP_add, insert_map(fn, at, OP_mul, v, count),
+                      insert_map(fn, at, OP_mul, most, zero));
 }
 
 /* A zero, whose sign the order of a maximum or minimum decides, with the other sign. */
@@ -77,7 +79,8 @@ static Value *
 insert_nudge(Fn *fn, int *k, const Nudge *by)
 {
     const Let *let = fn->body->lets[*k];
-    Value *v = let->res[0], *roundings = constant(fn->cx, by->roundings * sample_epsilon(v->type->dtype));
+    Value *v = let->res[0],
+          *roundings = constant(fn->cx, by->roundings * sample_epsilon(v->type->dtype));
     *k += 1;
     if (let->op == OP_amax || let->op == OP_amin) {
         return by->zeros ? turn_zero(fn, k, v) : NULL;
@@ -89,7 +92,8 @@ insert_nudge(Fn *fn, int *k, const Nudge *by)
 static bool
 is_nudged(const Let *let)
 {
-    bool reduces = let->op == OP_sum || let->op == OP_prod || let->op == OP_amax || let->op == OP_amin;
+    bool reduces = let->op == OP_sum || let->op == OP_prod || let->op == OP_amax ||
+                   let->op == OP_amin;
     return reduces && dtype_info[let->res[0]->type->dtype].class == CLASS_FLOAT;
 }
 

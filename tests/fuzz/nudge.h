@@ -5,11 +5,11 @@
 
 typedef struct {
     double roundings;           /* by which sums and products move */
-    bool zeros;                 /* do zeros that are the largest or smallest element change their sign? */
+    bool zeros;           /* do zeros that are the largest or smallest element change their sign? */
 } Nudge;
 
-/* Floating point sums and products moved by what another order of the same terms might make, and zeros of maxima and
- * minima: how far the results move says how exactly they can be expected. */
+/* Floating point sums and products moved by what another order of the same terms might make, and
+ * zeros of maxima and minima: how far the results move says how exactly they can be expected. */
 Fn *nudge(Fn *fn, const Nudge *by);
 
 #endif

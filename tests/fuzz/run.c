@@ -13,8 +13,9 @@
 
 enum { GUARD = 64, GUARD_BYTE = 0xb7, MAX_MEMORY = 64, LARGE = 1 << 18, NUDGES = 3 };
 
-/* By how many roundings sums are nudged, and whether zeros change their sign.  Three that share no factor: the cosine
- * of a sum that is so large that its roundings are whole turns comes back to where it was by one of them. */
+/* By how many roundings sums are nudged, and whether zeros change their sign.  Three that share no
+ * factor: the cosine of a sum that is so large that its roundings are whole turns comes back to
+ * where it was by one of them. */
 static const Nudge nudges[NUDGES] = {{8, false}, {-3, true}, {1, false}};
 
 typedef struct { char *memory; size_t bytes; } Guarded;
@@ -211,7 +212,8 @@ run_plan(Run *r, unsigned tier, Tensor *out)
     }
     check_guards(r, tier == RUN_CC ? "cc" : "tcc");
     if (status && r->c->damaged && r->fault == FAULT_LAYOUT) {
-        r->stage(FUZZ_FIRST_STAGE);     /* elements that are written share memory, or are too far apart: refused */
+        /* elements that are written share memory, or are too far apart: refused */
+        r->stage(FUZZ_FIRST_STAGE);
     }
     if (status) {
         fail_as(r->cx, DIAG_PASS, "the plan failed: fault %d at %s", r->fault, r->where);
@@ -252,9 +254,11 @@ element(const Tensor *t, const int64_t *index, int part)
     return elem_cast(dtype, DT_f64, elem_load(dtype, tensor_part(t, index, part))).d;
 }
 
-/* Integers and truth values come of no sum, but may come of the sign of a zero that is the largest element. */
+/* Integers and truth values come of no sum, but may come of the sign of a zero that is the largest
+ * element. */
 static bool
-same_whole(const Tensor *want, Tensor near[NUDGES][MAX_RANK], int k, const Tensor *got, const int64_t *index, int part)
+same_whole(const Tensor *want, Tensor near[NUDGES][MAX_RANK], int k, const Tensor *got,
+           const int64_t *index, int part)
 {
     size_t bytes = (size_t)dtype_info[dtype_component(want->dtype)].bytes;
     const void *is = tensor_part(got, index, part);
@@ -317,8 +321,8 @@ compare_bits(Run *r, int k, const Tensor *a, const Tensor *b)
             double x = element(a, index, part), y = element(b, index, part);
             if (memcmp(tensor_part(a, index, part), tensor_part(b, index, part), bytes) != 0
                 && !(isnan(x) && isnan(y))) {
-                fail_as(r->cx, DIAG_PASS, "the tiers differ: result %d is %.17g from tcc and %.17g from cc",
-                               k, x, y);
+                fail_as(r->cx, DIAG_PASS,
+                        "the tiers differ: result %d is %.17g from tcc and %.17g from cc", k, x, y);
             }
         }
     } while (tensor_next(a, index));

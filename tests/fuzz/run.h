@@ -8,8 +8,9 @@ enum { RUN_TCC = 1, RUN_CC = 2 };
 
 #define FUZZ_FIRST_STAGE "graph"        /* parsing, verifying, interpreting */
 
-/* What to run: a text, or when it is NULL the program of the seed.  tiers: RUN_ bits.  damaged: the text may be no
- * program, or one that the interpreter does not run.  limited: each way may do `fuel` single rewrites and no more. */
+/* What to run: a text, or when it is NULL the program of the seed.  tiers: RUN_ bits.  damaged: the
+ * text may be no program, or one that the interpreter does not run.  limited: each way may do
+ * `fuel` single rewrites and no more. */
 typedef struct {
     uint64_t seed;
     const char *text;

@@ -77,7 +77,8 @@ test_context(void)
     CHECK(!cx_try(cx, tries_inside, "too large"));
     CHECK(strcmp(cx_diag(cx)->message, "out of memory while compiling (12 bytes wanted)") == 0);
     CHECK(!cx_try(cx, fails_inside, "too large"));
-    CHECK(strcmp(cx_diag(cx)->message, "'too large' has no derivative here\n  at add_1, model.py:3: x + y") == 0);
+    CHECK(strcmp(cx_diag(cx)->message,
+                 "'too large' has no derivative here\n  at add_1, model.py:3: x + y") == 0);
     cx_free(cx);
     CHECK(strcmp(order, "ba") == 0);
 }
@@ -158,23 +159,26 @@ tile_dims(Cx *cx, void *arg)
     CHECK(!dim_lt(cx, dim_add(cx, start, dim_int(cx, 1)), N));
 }
 
-/* The indices that an element of a block has along the axes of a tensor, none of which the block's size goes into, add
- * up to its place in memory again. */
+/* The indices that an element of a block has along the axes of a tensor, none of which the block's
+ * size goes into, add up to its place in memory again. */
 static void
 block_dims(Cx *cx, void *arg)
 {
     (void)arg;
-    static const int shapes[][4] = {{8, 64, 30, 30}, {8, 8, 28, 28}, {7, 3, 5, 1500}, {4, 1, 2000, 3}, {50, 6, 7, 10}};
+    static const int shapes[][4] = {
+        {8, 64, 30, 30}, {8, 8, 28, 28}, {7, 3, 5, 1500}, {4, 1, 2000, 3}, {50, 6, 7, 10}};
     for (int k = 0; k < (int)(sizeof shapes / sizeof *shapes); k++) {
         const int *n = shapes[k], all = n[0] * n[1] * n[2] * n[3];
         Dim block = dim_index(cx, "block", dim_int(cx, (all + 1023) / 1024));
         Dim start = dim_mul(cx, block, dim_int(cx, 1024));
-        Dim i = dim_index(cx, "i", dim_min(cx, dim_int(cx, 1024), dim_sub(cx, dim_int(cx, all), start)));
+        Dim i = dim_index(cx, "i",
+                          dim_min(cx, dim_int(cx, 1024), dim_sub(cx, dim_int(cx, all), start)));
         Dim place = dim_add(cx, start, i), sum = dim_int(cx, 0);
         Dim flat = dim_index(cx, "f", dim_int(cx, all)), rest = flat;
         for (int ax = 3, stride = 1; ax >= 0; stride *= n[ax--]) {
             Dim at = ax ? dim_mod(cx, rest, dim_int(cx, n[ax])) : rest;
-            sum = dim_add(cx, sum, dim_mul(cx, dim_replace(cx, at, flat, place), dim_int(cx, stride)));
+            sum = dim_add(cx, sum,
+                          dim_mul(cx, dim_replace(cx, at, flat, place), dim_int(cx, stride)));
             rest = dim_div(cx, rest, dim_int(cx, n[ax]));
         }
         CHECK(sum == place);
@@ -710,7 +714,8 @@ static const Refusal refusals[] = {
     {DIAG_BUILD, "add: the operands differ in shape", refuse_shapes},
     {DIAG_BUILD, "add: the operands differ in dtype", refuse_dtypes},
     {DIAG_BUILD, "not: the op wants bool", refuse_bool},
-    {DIAG_RESHAPE, "cannot reshape f32[N] to f32[M]: the number of elements is not known to stay the same",
+    {DIAG_RESHAPE,
+     "cannot reshape f32[N] to f32[M]: the number of elements is not known to stay the same",
      refuse_reshape},
     {DIAG_BROADCAST, "cannot broadcast f32[N]: axis 0 is not known to be M or 1", refuse_broadcast},
     {DIAG_BUILD, "sum: axes must ascend and be axes of the operand", refuse_axis},

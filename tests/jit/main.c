@@ -1,6 +1,7 @@
 /* build/test-jit: names the machine-code tests, or runs one in this process.
  *
- *   test-jit          the names       test-jit NAME     that test       test-jit all      each, forked
+ *   test-jit          the names       test-jit NAME     that test       test-jit all      each,
+ *   forked
  */
 #define _GNU_SOURCE
 #include <dirent.h>

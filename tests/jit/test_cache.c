@@ -343,8 +343,8 @@ test_sha256(void)
     check_sha("a", 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-/* A unit that begins with a kernel whose object is loaded already: the file has its name in the cache, which dlopen
- * knows as the object that it was. */
+/* A unit that begins with a kernel whose object is loaded already: the file has its name in the
+ * cache, which dlopen knows as the object that it was. */
 void
 test_cache_renamed(void)
 {
@@ -352,10 +352,14 @@ test_cache_renamed(void)
     Key keys[2] = {{"aa"}, {"bb"}};
     Code *one = double_code(), *two = code_new((const char *[]){"twice", "thrice"}, 2);
     use_folder();
-    CHECK(asprintf(&both, "%sint thrice(void *const *p, const long long *n, long long lo, long long hi)\n"
-                          "{\n    return 3;\n}\n", first) > 0);
-    CHECK(jit_cc_submit(one, first, &(CcOptions){.wait = true, .keys = keys, .nkeys = 1}, error, sizeof error));
-    CHECK(jit_cc_submit(two, both, &(CcOptions){.wait = true, .keys = keys, .nkeys = 2}, error, sizeof error));
+    CHECK(asprintf(&both,
+                   "%sint thrice(void *const *p, const long long *n, long long lo, long long hi)\n"
+                   "{\n    return 3;\n}\n",
+                   first) > 0);
+    CHECK(jit_cc_submit(one, first, &(CcOptions){.wait = true, .keys = keys, .nkeys = 1}, error,
+                        sizeof error));
+    CHECK(jit_cc_submit(two, both, &(CcOptions){.wait = true, .keys = keys, .nkeys = 2}, error,
+                        sizeof error));
     CHECK(code_tier(two, 0) == TIER_CC && code_tier(two, 1) == TIER_CC);
     CHECK(run_double(two) == 43 && code_entry(two, 1)(NULL, NULL, 0, 0) == 3);
     check_counts(2, 0);

@@ -323,7 +323,8 @@ make_file(int folder, const char *name, const char *text, int hours)
     CHECK(futimens(fd, times) == 0 && close(fd) == 0);
 }
 
-/* A folder in TMPDIR that has been left for two hours, with a marker file (unless NULL) and a file of this age. */
+/* A folder in TMPDIR that has been left for two hours, with a marker file (unless NULL) and a file
+ * of this age. */
 static int
 make_left(const char *name, const char *marked, const char *file, int hours)
 {
@@ -345,12 +346,12 @@ make_left(const char *name, const char *marked, const char *file, int hours)
 void
 test_cc_sweep(void)
 {
-    static const char *const kept[] = {"dlc-young0", "dlc-locked", "dlc-other1", "dlc-other2", "dlc-nested",
-                                       "dlc-of-others"};
+    static const char *const kept[] = {"dlc-young0", "dlc-locked", "dlc-other1",
+                                       "dlc-other2", "dlc-nested", "dlc-of-others"};
     char error[256], path[160], *text = double_text(5);
     CHECK(close(make_left("dlc-left01", marker, "unit.c", 2)) == 0);
     CHECK(close(make_left("dlc-left02", marker, "cc1kLm.s", 2)) == 0);
-    CHECK(close(make_left(kept[0], marker, "unit.c", 0)) == 0);   /* a compiler still writes to it */
+    CHECK(close(make_left(kept[0], marker, "unit.c", 0)) == 0);  /* a compiler still writes to it */
     int locked = make_left(kept[1], marker, "unit.c", 2);
     CHECK(flock(locked, LOCK_EX) == 0);
     CHECK(close(make_left(kept[2], NULL, "unit.c", 2)) == 0);
@@ -361,7 +362,8 @@ test_cc_sweep(void)
     CHECK(futimens(nested, (struct timespec[]){st.st_atim, st.st_mtim}) == 0 && close(nested) == 0);
     CHECK(close(make_left(kept[5], marker, "unit.c", 2)) == 0);
     Code *code = double_code();
-    CHECK(jit_cc_submit(code, text, &(CcOptions){.wait = true}, error, sizeof error) && run_double(code) == 47);
+    CHECK(jit_cc_submit(code, text, &(CcOptions){.wait = true}, error, sizeof error) &&
+          run_double(code) == 47);
     free(text);
     code_unref(code);
     CHECK(count_files(tmp_folder) == (int)(sizeof kept / sizeof *kept));

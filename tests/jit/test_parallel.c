@@ -131,7 +131,8 @@ test_parallel_scratch(void)
     code_unref(code);
 }
 
-/* More threads than there was made scratch for, as when somebody raises their number during a call. */
+/* More threads than there was made scratch for, as when somebody raises their number during a
+ * call. */
 void
 test_parallel_raised(void)
 {

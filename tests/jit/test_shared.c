@@ -1,4 +1,5 @@
-/* Processes that share a cache folder: a unit is compiled once, and who is killed harms nobody else. */
+/* Processes that share a cache folder: a unit is compiled once, and who is killed harms nobody
+ * else. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +24,8 @@ typedef struct {
 static Board *
 make_board(void)
 {
-    Board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    Board *board = mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                        0);
     CHECK(board != MAP_FAILED);
     return board;
 }
@@ -164,8 +166,8 @@ count_damaged(void *arg, const CacheEntry *entry)
     *(int *)arg += !entry->sound;
 }
 
-/* Kills a worker at a random moment and starts another, until all tickets are taken.  Compilers of the
- * killed end by themselves: as children of this process, so that it sees their end. */
+/* Kills a worker at a random moment and starts another, until all tickets are taken.  Compilers of
+ * the killed end by themselves: as children of this process, so that it sees their end. */
 void
 test_shared_kills(void)
 {
@@ -194,7 +196,7 @@ test_shared_kills(void)
     open_cache(&cache);
     CHECK(cache_list(&cache, true, count_damaged, &damaged) > 0 && damaged == 0);
     cache_close(&cache);
-    for (int k = 0; k < tickets / WANTED; k++) {        /* all of them, also those whose makers are gone */
+    for (int k = 0; k < tickets / WANTED; k++) { /* all of them, also those whose makers are gone */
         CHECK(compile_right(k));
     }
 }

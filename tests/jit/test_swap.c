@@ -1,5 +1,5 @@
-/* Who may rename folders above ours swaps them while we look; what is no file of ours lies where one should.
- * Nothing foreign is loaded, nothing foreign is removed, and nobody waits. */
+/* Who may rename folders above ours swaps them while we look; what is no file of ours lies where
+ * one should. Nothing foreign is loaded, nothing foreign is removed, and nobody waits. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -33,7 +33,8 @@ write_file(const char *path, const void *data, size_t size)
     CHECK(fd >= 0 && file_write(fd, data, size) && close(fd) == 0);
 }
 
-/* An object with `twice` that adds `add`, followed by zeros: reading it takes a while.  To be freed. */
+/* An object with `twice` that adds `add`, followed by zeros: reading it takes a while.  To be
+ * freed. */
 static char *
 make_object(int add, size_t *size)
 {
@@ -93,7 +94,8 @@ swap(void *arg)
 {
     Swapping *s = arg;
     while (!atomic_load(&s->stop)) {
-        CHECK(renameat2(AT_FDCWD, in_own("above"), AT_FDCWD, in_own("foreign"), RENAME_EXCHANGE) == 0);
+        CHECK(renameat2(AT_FDCWD, in_own("above"), AT_FDCWD, in_own("foreign"), RENAME_EXCHANGE) ==
+              0);
         for (volatile int k = 0; k < s->rest; k++) {
         }
     }
@@ -107,8 +109,9 @@ asked_for(const char *variable, int otherwise)
     return value ? atoi(value) : otherwise;
 }
 
-/* The folder above ours is another one half of the time.  $SWAPS: how often one looks; $SWAP_SHARD: which part this is
- * of many, each with its own rest between two swaps, so that these come at other moments of a look. */
+/* The folder above ours is another one half of the time.  $SWAPS: how often one looks; $SWAP_SHARD:
+ * which part this is of many, each with its own rest between two swaps, so that these come at other
+ * moments of a look. */
 void
 test_swap_cache(void)
 {
@@ -127,7 +130,8 @@ test_swap_cache(void)
     atomic_store(&swapping.stop, true);
     CHECK(pthread_join(thread, NULL) == 0);
     if (getenv("SWAPS")) {
-        printf("shard %d: ours %d, nothing %d, foreign %d\n", shard, counts[1], counts[0], counts[2]);
+        printf("shard %d: ours %d, nothing %d, foreign %d\n", shard, counts[1], counts[0],
+               counts[2]);
     }
     CHECK(counts[2] == 0 && counts[1] > 0);
     free((char *)folder);
@@ -151,15 +155,19 @@ test_swap_parents(void)
     CHECK(chmod(own_folder, 0755) == 0 && chmod(above, 0755) == 0 && load(folder) == OURS);
     CHECK(symlink("above/../above/one", in_own("link")) == 0 && load(in_own("link/cache")) == OURS);
     CHECK(symlink("round", in_own("round")) == 0);
-    CHECK(!cache_try(&cache, in_own("round/cache"), why, sizeof why) && strstr(why, "symbolic links"));
+    CHECK(!cache_try(&cache, in_own("round/cache"), why, sizeof why) &&
+          strstr(why, "symbolic links"));
     CHECK(chdir(above) == 0 && load("one//./cache/") == OURS && chdir("/") == 0);
     if (geteuid() == 0) {
         CHECK(chown(above, 12345, 12345) == 0);
-        CHECK(!cache_try(&cache, folder, why, sizeof why) && strstr(why, "belongs to another user"));
+        CHECK(!cache_try(&cache, folder, why, sizeof why) &&
+              strstr(why, "belongs to another user"));
         CHECK(chown(above, 0, 0) == 0 && chmod(above, 01777) == 0);
-        CHECK(symlink("one", in_own("above/theirs")) == 0 && load(in_own("above/theirs/cache")) == OURS);
+        CHECK(symlink("one", in_own("above/theirs")) == 0 &&
+              load(in_own("above/theirs/cache")) == OURS);
         CHECK(lchown(in_own("above/theirs"), 12345, 12345) == 0);
-        CHECK(!cache_try(&cache, in_own("above/theirs/cache"), why, sizeof why) && strstr(why, "link"));
+        CHECK(!cache_try(&cache, in_own("above/theirs/cache"), why, sizeof why) &&
+              strstr(why, "link"));
     }
     free((char *)above);
     free((char *)folder);
@@ -169,7 +177,8 @@ test_swap_parents(void)
 void
 test_swap_names(void)
 {
-    static const char *const names[] = {"$ORIGIN/$LIB/c", "${PLATFORM}", "a:b;c", " \n", "(deleted)"};
+    static const char *const names[] = {"$ORIGIN/$LIB/c", "${PLATFORM}", "a:b;c", " \n",
+                                        "(deleted)"};
     for (int k = 0; k < 5; k++) {
         char path[256];
         snprintf(path, sizeof path, "%s", in_own(names[k]));
@@ -181,7 +190,8 @@ test_swap_names(void)
     const char *folder = in_own(names[0]);
     CHECK(cache_open(&cache, folder));
     void *one = cache_load(&cache, key.hex), *same = cache_load(&cache, key.hex);
-    CHECK(one && one == same && dladdr(dlsym(one, "twice"), &info) && strstr(info.dli_fname, key.hex));
+    CHECK(one && one == same && dladdr(dlsym(one, "twice"), &info) &&
+          strstr(info.dli_fname, key.hex));
     CHECK(strncmp(info.dli_fname, folder, strlen(folder)) == 0);
     store(folder, OURS + 50);   /* under the same name, while the old one is in use */
     CHECK(load(folder) == OURS + 50);
@@ -192,7 +202,8 @@ test_swap_names(void)
 
 /* ---- a compile ---- */
 
-/* The compiler's folder is swapped while it runs: what it wrote is taken, and what lies in the other one stays. */
+/* The compiler's folder is swapped while it runs: what it wrote is taken, and what lies in the
+ * other one stays. */
 void
 test_swap_compile(void)
 {
@@ -201,10 +212,12 @@ test_swap_compile(void)
     char *data = make_object(FOREIGN, &size);
     write_file(in_own("evil.so"), data, size);
     CHECK(mkdir(in_own("tmp"), 0700) == 0 && setenv("TMPDIR", in_own("tmp"), 1) == 0);
-    snprintf(body, sizeof body, "cc \"$@\" || exit 1\n"
-                                "cd %s && folder=$(echo tmp/dlc-*) && mv tmp gone && mkdir -p $folder\n"
-                                "cp evil.so $folder/unit.so && cp evil.so $folder/precious\n"
-                                "ls $folder/precious", own_folder);
+    snprintf(body, sizeof body,
+             "cc \"$@\" || exit 1\n"
+             "cd %s && folder=$(echo tmp/dlc-*) && mv tmp gone && mkdir -p $folder\n"
+             "cp evil.so $folder/unit.so && cp evil.so $folder/precious\n"
+             "ls $folder/precious",
+             own_folder);
     write_script("swapping", body);
     Code *code = double_code();
     CHECK(jit_cc_submit(code, text, &(CcOptions){.cache = "", .wait = true}, error, sizeof error));
@@ -246,7 +259,8 @@ make_special(int kind, const char *path)
         CHECK(truncate(path, INT64_C(3) << 30) == 0);
     }
     if (kind == SEALED_SPARSE) {
-        static const char magic[] = "dlc sealed 1\n\0\0\0", hash[33] = "no hash of what is in the file..";
+        static const char magic[] = "dlc sealed 1\n\0\0\0",
+                          hash[33] = "no hash of what is in the file..";
         int fd = open(path, O_WRONLY | O_APPEND);
         CHECK(fd >= 0 && file_write(fd, magic, 16) && file_write(fd, hash, 32) && close(fd) == 0);
     }
@@ -306,9 +320,11 @@ write_damaged(const char *path, const char *data, size_t size, unsigned *seed)
     free(copy);
 }
 
-/* An object without a seal or with one that is none, a script, an entry that others may write or that is another's. */
+/* An object without a seal or with one that is none, a script, an entry that others may write or
+ * that is another's. */
 static void
-write_other(int kind, const char *path, const char *data, size_t size, const char *object, size_t bytes)
+write_other(int kind, const char *path, const char *data, size_t size, const char *object,
+            size_t bytes)
 {
     static const char seal[48] = "dlc sealed 1\n", script[] = "#!/bin/sh\n";
     int fd;
@@ -335,13 +351,15 @@ peak_kilobytes(void)
     return usage.ru_maxrss;
 }
 
-/* 300 damaged files, 100 foreign and 20 that are none, as entries or as the folder: within a second and 50 MB. */
+/* 300 damaged files, 100 foreign and 20 that are none, as entries or as the folder: within a second
+ * and 50 MB. */
 void
 test_swap_refused(void)
 {
     char path[256];
     unsigned seed = (unsigned)asked_for("SWAP_SHARD", 0);
-    const char *folder = strdup(in_own("cache")), *other = strdup(in_own("other")), *kept = strdup(in_own("kept"));
+    const char *folder = strdup(in_own("cache")), *other = strdup(in_own("other")),
+               *kept = strdup(in_own("kept"));
     size_t size, bytes;
     char *object = make_object(FOREIGN, &bytes);
     store(folder, OURS);
@@ -392,8 +410,13 @@ void
 test_swap_special_objects(void)
 {
     static const char *const lines[] = {
-        "mkfifo unit.so", "mkdir unit.so && rmdir unit.so", "ln -s /dev/zero unit.so", "ln -s unit.so unit.so",
-        "truncate -s 3G unit.so", "cc \"$@\" && truncate -s 3G unit.so", "cc \"$@\" && mv unit.so a && ln -s a unit.so",
+        "mkfifo unit.so",
+        "mkdir unit.so && rmdir unit.so",
+        "ln -s /dev/zero unit.so",
+        "ln -s unit.so unit.so",
+        "truncate -s 3G unit.so",
+        "cc \"$@\" && truncate -s 3G unit.so",
+        "cc \"$@\" && mv unit.so a && ln -s a unit.so",
     };
     char error[256], *text = double_text(1);
     Code *code = double_code();

@@ -29,7 +29,8 @@ test_tcc_strips(void)
     char text[512], error[256];
     CHECK(strip_find("strip_exp_f32") && !strip_find("strip_of_no_op") && *strip_isa());
     CHECK(micro_find("micro_f32") == (void *)micro_of("f32")->micro && !micro_find("micro_c64"));
-    CHECK(micro_find("micro_unpacked_i8") == (void *)micro_of("i8")->unpacked && !micro_find("micro"));
+    CHECK(micro_find("micro_unpacked_i8") == (void *)micro_of("i8")->unpacked &&
+          !micro_find("micro"));
     CHECK(!micro_find("micros_f32"));
     CHECK(micro_find("pack_f64") == (void *)micro_of("f64")->pack && !micro_of("f6"));
     snprintf(text, sizeof text,

@@ -1,5 +1,5 @@
-/* The microkernels of one instruction set against reference.c, in a program of its own: for a processor that an
- * emulator stands for.  Prints the first difference and returns 1. */
+/* The microkernels of one instruction set against reference.c, in a program of its own: for a
+ * processor that an emulator stands for.  Prints the first difference and returns 1. */
 #include "codegen/micro/micro_isa.c"
 #include "reference.c"
 
@@ -43,7 +43,8 @@ INTEGERS(i32, int32_t)
 INTEGERS(i64, int64_t)
 
 static int
-differ(const char *what, const char *dtype, int64_t rows, int64_t k, const void *made, const void *want, size_t size)
+differ(const char *what, const char *dtype, int64_t rows, int64_t k, const void *made,
+       const void *want, size_t size)
 {
     if (memcmp(made, want, size) == 0) {
         return 0;
@@ -54,12 +55,12 @@ differ(const char *what, const char *dtype, int64_t rows, int64_t k, const void 
 
 /* A by rows, B by columns of k adjacent elements. */
 #define MICRO(dtype, S, s, width) \
-    static int \
-    test_##dtype(int64_t rows, int64_t k) \
+    static int test_##dtype(int64_t rows, int64_t k) \
     { \
         enum { W = width, N = W * PANELS_TESTED }; \
         static S a[MICRO_ROWS * MOST_K], b[N * MOST_K]; \
-        static sum_##s panels[PANELS_TESTED][MOST_K * W], made[MICRO_ROWS * N], want[MICRO_ROWS * N]; \
+        static sum_##s panels[PANELS_TESTED][MOST_K * W], made[MICRO_ROWS * N], \
+            want[MICRO_ROWS * N]; \
         for (int64_t i = 0; i < MICRO_ROWS * MOST_K; i++) { \
             a[i] = random_##dtype(); \
         } \
@@ -75,8 +76,17 @@ differ(const char *what, const char *dtype, int64_t rows, int64_t k, const void 
                 made[i] = want[i] = (sum_##s)i; \
             } \
             reference_##dtype(rows, k, N, &x, &y, want, more); \
-            MicroProduct product = {.rows = rows, .columns = N, .k = k, .a = a, .a_row = MOST_K, .a_k = 1, \
-                                    .b = panels, .b_panel = MOST_K * W, .tile = made, .tile_row = N, .more = more, \
+            MicroProduct product = {.rows = rows, \
+                                    .columns = N, \
+                                    .k = k, \
+                                    .a = a, \
+                                    .a_row = MOST_K, \
+                                    .a_k = 1, \
+                                    .b = panels, \
+                                    .b_panel = MOST_K * W, \
+                                    .tile = made, \
+                                    .tile_row = N, \
+                                    .more = more, \
                                     .first = rows % 2}; \
             micro_##dtype(&product); \
             if (differ("micro", #dtype, rows, k, made, want, sizeof *made * (size_t)(rows * N))) { \
@@ -87,7 +97,8 @@ differ(const char *what, const char *dtype, int64_t rows, int64_t k, const void 
             } \
             product.b = b, product.b_k = 1, product.b_column = MOST_K; \
             micro_unpacked_##dtype(&product); \
-            if (differ("micro_unpacked", #dtype, rows, k, made, want, sizeof *made * (size_t)(rows * N))) { \
+            if (differ("micro_unpacked", #dtype, rows, k, made, want, \
+                       sizeof *made * (size_t)(rows * N))) { \
                 return 1; \
             } \
         } \

@@ -28,11 +28,10 @@ typedef struct Matrix {
 
 /* tile[i][j] = the sum of a[i][p] * b[p][j], or that added to what is there. */
 #define MICRO(dtype, S, s, width) \
-    void reference_##dtype(int64_t rows, int64_t k, int64_t columns, const Matrix *a, const Matrix *b, sum_##s *tile, \
-                           int64_t more); \
-    void \
-    reference_##dtype(int64_t rows, int64_t k, int64_t columns, const Matrix *a, const Matrix *b, sum_##s *tile, \
-                      int64_t more) \
+    void reference_##dtype(int64_t rows, int64_t k, int64_t columns, const Matrix *a, \
+                           const Matrix *b, sum_##s *tile, int64_t more); \
+    void reference_##dtype(int64_t rows, int64_t k, int64_t columns, const Matrix *a, \
+                           const Matrix *b, sum_##s *tile, int64_t more) \
     { \
         const S *x = a->at, *y = b->at; \
         for (int64_t i = 0; i < rows; i++) { \
@@ -42,7 +41,8 @@ typedef struct Matrix {
                     sum_##s chain = 0; \
                     for (int64_t q = p; q < k && q < p + 256; q++) { \
                         chain = FMA_##s((sum_##s)LOAD_##dtype(x[i * a->row + q * a->column]), \
-                                        (sum_##s)LOAD_##dtype(y[q * b->row + j * b->column]), chain); \
+                                        (sum_##s)LOAD_##dtype(y[q * b->row + j * b->column]), \
+                                        chain); \
                     } \
                     value = p || more ? (sum_##s)(value + chain) : chain; \
                 } \

@@ -158,19 +158,24 @@ __wrap_strip_find(const char *name)
     const char *exp = is_asked("strip") ? strstr(name, "_exp_") : NULL;
     if (exp) {
         char other[100];
-        snprintf(other, sizeof other, "%.*s_exp2_%s", (int)(exp - name), name, exp + strlen("_exp_"));
+        snprintf(other, sizeof other, "%.*s_exp2_%s", (int)(exp - name), name,
+                 exp + strlen("_exp_"));
         void *found = __real_strip_find(other);
         return found ? found : __real_strip_find(name);
     }
     return __real_strip_find(name);
 }
 
-bool __real_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
-bool __wrap_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
+bool __real_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error,
+                          size_t cap);
+bool __wrap_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error,
+                          size_t cap);
 bool
-__wrap_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap)
+__wrap_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error,
+                     size_t cap)
 {
-    static const char trap[] = "\n__attribute__((constructor)) static void broken(void) { __builtin_trap(); }\n";
+    static const char trap[] =
+        "\n__attribute__((constructor)) static void broken(void) { __builtin_trap(); }\n";
     char *worse = NULL;
     if (is_asked("trap") && strstr(text, "sqrt") && (worse = malloc(strlen(text) + sizeof trap))) {
         strcat(strcpy(worse, text), trap);
@@ -202,10 +207,10 @@ __wrap_memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at)
     return bytes;
 }
 
-void __real_copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
-                         const void *from, const int64_t *from_strides);
-void __wrap_copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
-                         const void *from, const int64_t *from_strides);
+void __real_copy_strided(int bytes, int rank, const int64_t *sizes, void *to,
+                         const int64_t *to_strides, const void *from, const int64_t *from_strides);
+void __wrap_copy_strided(int bytes, int rank, const int64_t *sizes, void *to,
+                         const int64_t *to_strides, const void *from, const int64_t *from_strides);
 void
 __wrap_copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
                     const void *from, const int64_t *from_strides)

@@ -169,7 +169,8 @@ test_more(int graph)
     cx_free(cx);
 }
 
-/* A chain so long that recursion would end on it, and a ladder that opens one more way each phase. */
+/* A chain so long that recursion would end on it, and a ladder that opens one more way each
+ * phase. */
 static void
 test_long(void)
 {

@@ -1,4 +1,5 @@
-/* The pipeline around a pass: blame, dumps, trace and fuel.  Prints what fails; 0 when nothing does. */
+/* The pipeline around a pass: blame, dumps, trace and fuel.  Prints what fails; 0 when nothing
+ * does. */
 #include "../../csrc/fusion/fusion.h"
 
 #include <stdio.h>

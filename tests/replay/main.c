@@ -2,10 +2,11 @@
  *
  *     test-replay folder|- file.dlc ...
  *
- * Each file holds one program of the graph or the kernels stage.  A line is printed for each program and
- * schedule: the file's name, the schedule ("-" for the usual one), the number of units, and the SHA-256 of
- * the units' texts for libtcc and for the C compiler, cut to 16 digits.  The texts themselves are written
- * to the folder, unless it is "-".  They are those that a compile makes: kernels for short rows included. */
+ * Each file holds one program of the graph or the kernels stage.  A line is printed for each
+ * program and schedule: the file's name, the schedule ("-" for the usual one), the number of units,
+ * and the SHA-256 of the units' texts for libtcc and for the C compiler, cut to 16 digits.  The
+ * texts themselves are written to the folder, unless it is "-".  They are those that a compile
+ * makes: kernels for short rows included. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,7 +86,8 @@ drop_kernels(void *arg)
     }
 }
 
-/* The kernels of the function as a compile makes them, all with this schedule (NULL: the usual one). */
+/* The kernels of the function as a compile makes them, all with this schedule (NULL: the usual
+ * one). */
 static void
 make(const Job *job, Fn *kernels, const char *schedule)
 {
@@ -133,7 +135,8 @@ replay(Cx *cx, void *arg)
 static const char *
 stem(Cx *cx, const char *path)
 {
-    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path, *dot = strrchr(name, '.');
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path,
+               *dot = strrchr(name, '.');
     return cx_format(cx, "%.*s", (int)(dot ? dot - name : (long)strlen(name)), name);
 }
 

@@ -1,8 +1,10 @@
-/* build/test-threads [SECONDS [THREADS [SEED]]]: threads that compile, call, change sizes, release and forget at once.
+/* build/test-threads [SECONDS [THREADS [SEED]]]: threads that compile, call, change sizes, release
+ * and forget at once.
  *
- * The plans are shared: a thread calls what another has compiled, while its kernels go from libtcc's code to gcc's,
- * while the cache is filled and emptied and the pools are given back.  Every result is looked at.  `make tsan` runs it
- * under ThreadSanitizer for a minute, tests/threads/test_threads.py as it is. */
+ * The plans are shared: a thread calls what another has compiled, while its kernels go from
+ * libtcc's code to gcc's, while the cache is filled and emptied and the pools are given back.
+ * Every result is looked at.  `make tsan` runs it under ThreadSanitizer for a minute,
+ * tests/threads/test_threads.py as it is. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -16,8 +18,9 @@
 
 enum { PLANS = 8, MOST_THREADS = 64, FACTORS = 24, WIDE = 40, RESULTS = 3, MOST_TEAM = 6 };
 
-/* A plan of y = x * factor + 1, the sums of its rows, and what the product of y and w is less than the greatest of its
- * rows: one of dlc's own, in blocks of rows.  Whoever holds it has a reference. */
+/* A plan of y = x * factor + 1, the sums of its rows, and what the product of y and w is less than
+ * the greatest of its rows: one of dlc's own, in blocks of rows.  Whoever holds it has a
+ * reference. */
 typedef struct {
     atomic_int refs;
     Plan *plan;
@@ -31,7 +34,8 @@ static double end;
 
 static const char *const text =
     "dlc 1 graph\n\n"
-    "fn f[B in 1..inf, N in 1..inf](x: f32[B, N], w: f32[N, 40]) -> (f32[B, N], f32[B], f32[B, 40]) {\n"
+    "fn f[B in 1..inf, N in 1..inf](x: f32[B, N], w: f32[N, 40])"
+    " -> (f32[B, N], f32[B], f32[B, 40]) {\n"
     "  let y: f32[B, N] = mul x, %d.0\n"
     "  let z: f32[B, N] = add y, 1.0\n"
     "  let s: f32[B] = sum z axes=[1]\n"
@@ -89,11 +93,17 @@ host_fault(void *arg, int fault, const char *node, const char *source)
 }
 
 static const PlanHost host = {
-    .alloc = host_alloc, .view = host_view, .retain = host_retain, .release = host_release, .fault = host_fault,
-    .leave = host_lock, .enter = host_lock,
+    .alloc = host_alloc,
+    .view = host_view,
+    .retain = host_retain,
+    .release = host_release,
+    .fault = host_fault,
+    .leave = host_lock,
+    .enter = host_lock,
 };
 
-/* ---- an OpenMP runtime whose starts and ends of threads ThreadSanitizer sees; their number changes meanwhile ---- */
+/* ---- an OpenMP runtime whose starts and ends of threads ThreadSanitizer sees; their number
+ * changes meanwhile ---- */
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT void GOMP_parallel(void (*body)(void *arg), void *arg, unsigned threads, unsigned flags);
@@ -196,7 +206,8 @@ take(int place)
 static void
 compile(unsigned *seed)
 {
-    Compile c = {.factor = 1 + rand_r(seed) % FACTORS, .mode = rand_r(seed) % 4 ? MODE_TCC : MODE_AUTO};
+    Compile c = {.factor = 1 + rand_r(seed) % FACTORS,
+                 .mode = rand_r(seed) % 4 ? MODE_TCC : MODE_AUTO};
     Cx *cx = cx_new();
     if (!cx || !cx_try(cx, compile_body, &c)) {
         note_wrong(cx ? cx_diag(cx)->message : "no context");
@@ -263,15 +274,17 @@ call(unsigned *seed)
 {
     Shared *s = take(rand_r(seed) % PLANS);
     int64_t rows = 1 + rand_r(seed) % 24, columns = 1 + rand_r(seed) % 700;
-    float *x = malloc((size_t)(rows * columns) * sizeof *x), *w = malloc((size_t)(columns * WIDE) * sizeof *w);
+    float *x = malloc((size_t)(rows * columns) * sizeof *x),
+          *w = malloc((size_t)(columns * WIDE) * sizeof *w);
     for (int64_t i = 0; i < rows * columns; i++) {
         x[i] = (float)((i / columns + i % columns) % 5);
     }
     for (int64_t k = 0; k < columns * WIDE; k++) {
         w[k] = weight(k / WIDE, (int)(k % WIDE));
     }
-    PlanTensor in[] = {{.object = x, .data = x, .rank = 2, .sizes = {rows, columns}, .strides = {columns, 1}},
-                       {.object = w, .data = w, .rank = 2, .sizes = {columns, WIDE}, .strides = {WIDE, 1}}};
+    PlanTensor in[] = {
+        {.object = x, .data = x, .rank = 2, .sizes = {rows, columns}, .strides = {columns, 1}},
+        {.object = w, .data = w, .rank = 2, .sizes = {columns, WIDE}, .strides = {WIDE, 1}}};
     PlanTensor out[RESULTS] = {{0}};
     if (s && plan_run(s->plan, &host, NULL, in, out) < 0) {
         note_wrong("a call failed");
@@ -339,7 +352,8 @@ main(int argc, char **argv)
     unsigned seed = argc > 3 ? (unsigned)atoi(argv[3]) : (unsigned)getpid(), seeds[MOST_THREADS];
     char folder[64] = "/tmp/dlc-threads-XXXXXX", command[128];
     pthread_t running[MOST_THREADS];
-    if (threads < 1 || threads > MOST_THREADS || !parallel_use(dlopen(NULL, RTLD_NOW)) || !mkdtemp(folder)) {
+    if (threads < 1 || threads > MOST_THREADS || !parallel_use(dlopen(NULL, RTLD_NOW)) ||
+        !mkdtemp(folder)) {
         return 2;
     }
     setenv("DLC_CACHE_DIR", folder, 1);
@@ -359,7 +373,7 @@ main(int argc, char **argv)
     jit_cc_shutdown();
     snprintf(command, sizeof command, "/bin/rm -rf %s", folder);
     bool removed = system(command) == 0;
-    printf("seed %u: %d compiles, %d calls, %d swaps, %d launches of threads, %d wrong\n", seed, done[0], done[1],
-           (int)count_get(COUNT_SWAPS), launches, wrong);
+    printf("seed %u: %d compiles, %d calls, %d swaps, %d launches of threads, %d wrong\n", seed,
+           done[0], done[1], (int)count_get(COUNT_SWAPS), launches, wrong);
     return wrong || !done[0] || !done[1] || !launches || !removed;
 }

@@ -136,6 +136,12 @@ workspace_give(void *memory)
 }
 
 void
+workspace_free(void *memory)
+{
+    free((char *)memory - DLC_LINE);
+}
+
+void
 workspace_release(void)
 {
     pthread_mutex_lock(&stored_lock);

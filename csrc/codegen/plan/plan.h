@@ -85,6 +85,7 @@ typedef struct {
     char *target;
     const char *name; /* for profilers */
     bool laid; /* see ops.def */
+    bool alone; /* nothing in the workspace lives across it */
 } Call;
 
 /* How a size symbol is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it
@@ -109,16 +110,31 @@ typedef struct {
     int upto;
 } Uncertain;
 
+/* A tensor of the host that is made before its step comes, as values that are dead by then lie in
+ * its memory. */
+typedef struct {
+    int slot;
+    int before; /* the step */
+} Lender;
+
+enum { MOST_LENDERS = 8 };
+
 typedef struct Instance {
     atomic_int refs;
     int64_t *sizes; /* the key, nsizes; of those that no call has bound yet SIZE_UNKNOWN */
     int64_t *values; /* of Plan.code; those of sizes that are not known yet mean nothing */
     int64_t *n; /* the launches' dims */
-    int64_t *work_at; /* per slot: offset of WORK in the workspace */
+    /* Per slot, of those that are WORK, then per launch, of its scratch: the offset in the
+     * workspace, or in what lends it memory: 1 + the slot of that tensor; 0: the workspace */
+    int64_t *work_at, *home;
+    Lender lenders[MOST_LENDERS]; /* in the order of their steps */
+    int nlenders;
     int64_t *grain; /* per launch */
     bool *slow; /* per launch: worth leaving the interpreter lock for the run it begins */
     void **apart; /* per parameter: its data in a call where plan_overlap.c found none shared */
-    int64_t workspace, scratch; /* bytes; scratch: for each thread */
+    int64_t workspace; /* bytes */
+    int64_t *scratch; /* per launch: bytes for each thread */
+    int threads; /* that there is scratch for; 0: no launch needs any */
     /* There are too many elements in a tensor or at a place in memory, or a size has more than 64
      * bits, is below 0 or is one that the function excludes.  Nothing else is known. */
     bool too_many;
@@ -171,12 +187,15 @@ void instance_unref(Instance *instance);
 /* Completes sizes (SIZE_UNKNOWN: not given) from the parameters; false when one cannot be found. */
 bool sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes);
 
+/* Is the workspace given back to the system before the call, which may take memory itself? */
+bool plan_frees(const Instance *inst, const Call *call);
+
 void plan_lock(Plan *plan);
 void plan_unlock(Plan *plan);
 
 /* ---- plan_peak.c ---- */
 
-/* As plan_memory_for. */
+/* As plan_memory_for; given may be NULL. */
 void instance_memory(const Plan *plan, const Instance *inst, PlanMemory *out, int64_t *given);
 
 /* ---- plan_overlap.c ---- */
@@ -201,14 +220,15 @@ int64_t slot_span(const Slot *slot, const int64_t *values);
 bool slots_fit(const Plan *plan, const int64_t *values); /* has each fewer than that? */
 /* Do no two elements of a tensor that kernels write share memory? */
 bool results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values);
-/* Offsets for the WORK slots; returns the bytes of the workspace. */
-int64_t memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
+/* Places for the WORK slots and scratch, with the bytes of the workspace; false without memory. */
+bool memory_plan(const Plan *plan, Instance *inst);
 
 /* ---- memory.c ---- */
 
 /* One process-wide store of a few workspaces, so that calls do not map fresh pages each time. */
 void *workspace_take(size_t bytes); /* aligned to 64; NULL without memory */
 void workspace_give(void *memory);
+void workspace_free(void *memory); /* it is not stored */
 
 /* ---- plan_copy.c ---- */
 

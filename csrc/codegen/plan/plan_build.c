@@ -397,6 +397,7 @@ add_frees(Builder *b)
         *next = cx_alloc(b->cx, slots * sizeof *next);
     int *made = cx_alloc(b->cx, steps * sizeof *made),
         *then = cx_alloc(b->cx, slots * sizeof *then);
+    int *now = cx_alloc(b->cx, steps * sizeof *now); /* by step: where it comes to stand */
     find_across(b, made, then);
     for (int k = 0; k < plan->nslots; k++) {
         const Slot *slot = &plan->slots[k];
@@ -413,9 +414,32 @@ add_frees(Builder *b)
         for (int s = made[k]; s; s = then[s - 1]) {
             step_add(b, (Step){.kind = STEP_ALLOC, .slot = s - 1});
         }
-        step_add(b, old[k]);
+        now[k] = step_add(b, old[k]);
         for (int s = head[k]; s; s = next[s - 1]) {
             step_add(b, (Step){.kind = STEP_FREE, .slot = s - 1});
+        }
+    }
+    for (int k = 0; k < plan->nslots; k++) {
+        Slot *slot = &plan->slots[k];
+        if (slot->last >= 0) {
+            slot->first = now[slot->first];
+            slot->last = now[slot->last];
+        }
+    }
+}
+
+/* Calls that nothing in the workspace lives across. */
+static void
+find_alone(Plan *plan)
+{
+    for (int k = 0; k < plan->nsteps; k++) {
+        bool across = false;
+        for (int j = 0; j < plan->nslots && plan->steps[k].kind == STEP_CALL && !across; j++) {
+            const Slot *slot = &plan->slots[j];
+            across = slot->kind == SLOT_WORK && slot->first < k && slot->last > k;
+        }
+        if (plan->steps[k].kind == STEP_CALL) {
+            plan->calls[plan->steps[k].call].alone = !across;
         }
     }
 }
@@ -449,4 +473,5 @@ plan_steps(Builder *b)
     plan_results(b);
     find_as_is(plan);
     add_frees(b);
+    find_alone(plan);
 }

@@ -92,7 +92,7 @@ plan_bound(PlanBinder *binder, PlanTensor *results)
     instance_unref(run->inst);
     run->inst = inst;
     want_results(run, binder->call, results);
-    return run_workspace(run);
+    return 0;
 }
 
 static int

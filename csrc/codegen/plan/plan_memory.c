@@ -1,13 +1,20 @@
-/* Where intermediates live: offsets in the workspace.
+/* Where intermediates live, and the scratch of launches: offsets in the workspace, or in tensors
+ * that are made later.
  *
- * Slots are taken by size, largest first, and each is put at the lowest offset where it
+ * They are taken by size, largest first, and each is put at the lowest offset where it
  * meets no slot already placed whose life overlaps ("greedy by size": Pisarchyk and Lee, Efficient
  * memory management for deep neural net inference, 2020).  Quadratic in the number of slots, which
- * is the number of intermediates between kernels; done once for a combination of sizes. */
+ * is the number of intermediates between kernels; done once for a combination of sizes.
+ *
+ * At the end of a backward most gradients of parameters are there, and few intermediates.  Memory
+ * of the gradients that come late holds intermediates before. */
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "plan.h"
+
+enum { LEAST_LENT = 4096 }; /* bytes below which a tensor is no place for others */
 
 int64_t
 slot_span(const Slot *slot, const int64_t *values)
@@ -16,7 +23,7 @@ slot_span(const Slot *slot, const int64_t *values)
     bool many = false;
     for (int ax = 0; ax < slot->rank; ax++) {
         int64_t size = values[slot->sizes[ax]];
-        if (size <= 0) {            /* below 0: of a size that no call has bound yet */
+        if (size <= 0) { /* below 0: of a size that no call has bound yet */
             return 0;
         }
         many |= __builtin_mul_overflow(size - 1, values[slot->strides[ax]], &reach);
@@ -73,7 +80,7 @@ results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values)
 {
     for (int k = plan->ndeclared; k < plan->nsizes; k++) {
         if (sizes[k] == SIZE_UNKNOWN) {
-            return true;        /* what depends on it is not known yet */
+            return true; /* what depends on it is not known yet */
         }
     }
     for (int k = 0; k < plan->nsteps; k++) {
@@ -91,10 +98,15 @@ results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values)
     return true;
 }
 
+/* For a WORK slot, or for the scratch of launch `slot - nslots`. */
 typedef struct {
     int slot;
     int64_t bytes;
 } Want;
+
+typedef struct {
+    int first, last; /* steps */
+} Life;
 
 static int
 larger_first(const void *a, const void *b)
@@ -103,60 +115,213 @@ larger_first(const void *a, const void *b)
     return x->bytes != y->bytes ? (x->bytes < y->bytes ? 1 : -1) : x->slot - y->slot;
 }
 
-/* The lowest offset at which `want` fits beside the first `n` of `placed`, which are sorted by
- * offset. */
+/* The WORK slots on their way to a place.  Region 0 is the workspace, region k + 1 the memory of
+ * lender k. */
+typedef struct {
+    const Plan *plan;
+    Instance *inst;
+    Want *wants; /* largest first */
+    int nwants;
+    int64_t *bytes; /* by Want.slot */
+    Life *life;
+    int *placed[MOST_LENDERS + 1], count[MOST_LENDERS + 1]; /* by region: sorted by offset */
+} Placing;
+
+/* The lowest offset at which `want` fits beside what is in the region. */
 static int64_t
-lowest_gap(const Plan *plan, const Want *want, const int *placed, int n, const int64_t *at,
-           const int64_t *bytes)
+lowest_gap(const Placing *p, const Want *want, int region)
 {
-    const Slot *slot = &plan->slots[want->slot];
+    const Life *life = &p->life[want->slot];
     int64_t offset = 0;
-    for (int k = 0; k < n; k++) {
-        const Slot *other = &plan->slots[placed[k]];
-        if (other->last < slot->first || slot->last < other->first) {
+    for (int k = 0; k < p->count[region]; k++) {
+        int there = p->placed[region][k];
+        const Life *other = &p->life[there];
+        if (other->last < life->first || life->last < other->first) {
             continue;
         }
-        if (at[placed[k]] >= offset + want->bytes) {
+        int64_t at = p->inst->work_at[there], end = at + p->bytes[there];
+        if (at >= offset + want->bytes) {
             break;
         }
-        int64_t end = at[placed[k]] + bytes[placed[k]];
         offset = end > offset ? end : offset;
     }
     return offset;
 }
 
-int64_t
-memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at)
+/* False: the region, of so many bytes, has no room. */
+static bool
+place_in(Placing *p, const Want *want, int region, int64_t room)
 {
-    size_t n = (size_t)plan->nslots + 1;
-    Want *wants = malloc(n * sizeof *wants);
-    int *placed = malloc(n * sizeof *placed);
-    int64_t *bytes = calloc(n, sizeof *bytes), total = -1;
-    int count = 0;
-    if (wants && placed && bytes) {
-        for (int k = 0; k < plan->nslots; k++) {
-            const Slot *slot = &plan->slots[k];
-            if (slot->kind == SLOT_WORK) {
-                int64_t want = slot_span(slot, values) * dtype_info[slot->dtype].bytes;
-                bytes[k] = (want + DLC_LINE - 1) / DLC_LINE * DLC_LINE;
-                wants[count++] = (Want){k, bytes[k]};
-            }
-        }
-        qsort(wants, (size_t)count, sizeof *wants, larger_first);
-        total = 0;
-        for (int k = 0; k < count; k++) {
-            int slot = wants[k].slot, j = k;
-            work_at[slot] = lowest_gap(plan, &wants[k], placed, k, work_at, bytes);
-            for (; j > 0 && work_at[placed[j - 1]] > work_at[slot]; j--) {
-                placed[j] = placed[j - 1];
-            }
-            placed[j] = slot;
-            int64_t end = work_at[slot] + bytes[slot];
-            total = end > total ? end : total;
+    int64_t *at = p->inst->work_at, offset = lowest_gap(p, want, region);
+    if (room - want->bytes < offset) {
+        return false;
+    }
+    int *placed = p->placed[region], k = p->count[region]++;
+    for (; k > 0 && at[placed[k - 1]] > offset; k--) {
+        placed[k] = placed[k - 1];
+    }
+    placed[k] = want->slot;
+    at[want->slot] = offset;
+    p->inst->home[want->slot] = region ? p->inst->lenders[region - 1].slot + 1 : 0;
+    return true;
+}
+
+/* In the memory of a tensor that is made after the last use. */
+static bool
+borrow(Placing *p, const Want *want)
+{
+    const Life *life = &p->life[want->slot];
+    for (int k = 0; k < p->inst->nlenders; k++) {
+        Lender *lender = &p->inst->lenders[k];
+        int64_t room = p->bytes[lender->slot];
+        if (life->last < p->life[lender->slot].first && place_in(p, want, k + 1, room)) {
+            lender->before = life->first < lender->before ? life->first : lender->before;
+            return true;
         }
     }
-    free(wants);
+    return false;
+}
+
+/* Returns the peak. */
+static int64_t
+place_all(Placing *p)
+{
+    Instance *inst = p->inst;
+    PlanMemory memory;
+    inst->workspace = 0;
+    memset(p->count, 0, sizeof p->count);
+    for (int k = 0; k < inst->nlenders; k++) {
+        inst->lenders[k].before = p->life[inst->lenders[k].slot].first;
+    }
+    for (int k = 0; k < p->nwants; k++) {
+        const Want *want = &p->wants[k];
+        if (!borrow(p, want)) {
+            place_in(p, want, 0, INT64_MAX);
+            int64_t end = inst->work_at[want->slot] + want->bytes;
+            inst->workspace = end > inst->workspace ? end : inst->workspace;
+        }
+    }
+    instance_memory(p->plan, inst, &memory, NULL);
+    return memory.peak;
+}
+
+static bool
+binds_sizes(const Plan *plan)
+{
+    bool binds = false;
+    for (int k = 0; k < plan->ncalls; k++) {
+        binds |= plan->calls[k].nbinds > 0;
+    }
+    return binds;
+}
+
+/* Tensors that the call makes, by size.  Not where calls bind sizes, by which the places change. */
+static int
+list_lenders(Placing *p, Want *list)
+{
+    int n = 0;
+    for (int k = 0; k < p->plan->nsteps && !binds_sizes(p->plan); k++) {
+        const Step *step = &p->plan->steps[k];
+        const Slot *slot = &p->plan->slots[step->slot];
+        int64_t bytes = step->kind == STEP_ALLOC
+                            ? slot_span(slot, p->inst->values) * dtype_info[slot->dtype].bytes
+                            : 0;
+        if (bytes >= LEAST_LENT) {
+            p->bytes[step->slot] = bytes / DLC_LINE * DLC_LINE;
+            list[n++] = (Want){step->slot, bytes};
+        }
+    }
+    qsort(list, (size_t)n, sizeof *list, larger_first);
+    return n < MOST_LENDERS ? n : MOST_LENDERS;
+}
+
+static int
+earlier_first(const void *a, const void *b)
+{
+    return ((const Lender *)a)->before - ((const Lender *)b)->before;
+}
+
+/* Each of the largest tensors lends its memory if the call takes less at once that way: it is alive
+ * for longer, the workspace is smaller. */
+static void
+place_lent(Placing *p, Want *list)
+{
+    Instance *inst = p->inst;
+    int64_t least = place_all(p), workspace = inst->workspace;
+    int n = workspace >= LEAST_LENT ? list_lenders(p, list) : 0;
+    for (int k = 0; k < n; k++) {
+        inst->lenders[inst->nlenders++].slot = list[k].slot;
+        int64_t peak = place_all(p);
+        if (peak < least || (peak == least && inst->workspace < workspace)) {
+            least = peak;
+            workspace = inst->workspace;
+        } else {
+            inst->nlenders--;
+        }
+    }
+    if (n) {
+        place_all(p);
+    }
+    qsort(inst->lenders, (size_t)inst->nlenders, sizeof *inst->lenders, earlier_first);
+}
+
+/* Of a launch: threads without a piece of work need none. */
+static int64_t
+scratch_bytes(const Plan *plan, const Instance *inst, int launch)
+{
+    int64_t pieces = inst->values[plan->launches[launch].extent] / inst->grain[launch], bytes;
+    int64_t threads = pieces < inst->threads ? pieces : inst->threads;
+    bool many = __builtin_mul_overflow(inst->scratch[launch], threads > 1 ? threads : 1, &bytes);
+    return many || bytes > INT64_MAX / 4 ? INT64_MAX / 4 : bytes; /* so much is never there */
+}
+
+static void
+list_wants(Placing *p)
+{
+    const Plan *plan = p->plan;
+    for (int k = 0; k < plan->nslots; k++) {
+        const Slot *slot = &plan->slots[k];
+        p->life[k] = (Life){slot->first, slot->last};
+        if (slot->kind == SLOT_WORK) {
+            int64_t want = slot_span(slot, p->inst->values) * dtype_info[slot->dtype].bytes;
+            p->bytes[k] = (want + DLC_LINE - 1) / DLC_LINE * DLC_LINE;
+            p->wants[p->nwants++] = (Want){k, p->bytes[k]};
+        }
+    }
+    for (int k = 0; k < plan->nsteps; k++) {
+        const Step *step = &plan->steps[k];
+        if (step->kind == STEP_LAUNCH && p->inst->scratch[step->launch]) {
+            int at = plan->nslots + step->launch;
+            p->life[at] = (Life){k, k};
+            p->bytes[at] = scratch_bytes(plan, p->inst, step->launch);
+            p->wants[p->nwants++] = (Want){at, p->bytes[at]};
+        }
+    }
+    qsort(p->wants, (size_t)p->nwants, sizeof *p->wants, larger_first);
+}
+
+bool
+memory_plan(const Plan *plan, Instance *inst)
+{
+    size_t n = (size_t)(plan->nslots + plan->nlaunches) + 1;
+    Placing p = {.plan = plan, .inst = inst};
+    Want *list = malloc(((size_t)plan->nsteps + 1) * sizeof *list);
+    int *placed = malloc(n * (MOST_LENDERS + 1) * sizeof *placed);
+    p.wants = malloc(n * sizeof *p.wants);
+    p.bytes = calloc(n, sizeof *p.bytes);
+    p.life = calloc(n, sizeof *p.life);
+    bool there = list && placed && p.wants && p.bytes && p.life;
+    if (there) {
+        for (int k = 0; k <= MOST_LENDERS; k++) {
+            p.placed[k] = placed + n * (size_t)k;
+        }
+        list_wants(&p);
+        place_lent(&p, list);
+    }
+    free(list);
     free(placed);
-    free(bytes);
-    return total;
+    free(p.wants);
+    free(p.bytes);
+    free(p.life);
+    return there;
 }

@@ -31,6 +31,28 @@ made_by_call(const Plan *plan, const Instance *inst, const Call *call)
     return bytes;
 }
 
+static bool
+is_lender(const Instance *inst, int slot)
+{
+    bool lends = false;
+    for (int k = 0; k < inst->nlenders; k++) {
+        lends |= inst->lenders[k].slot == slot;
+    }
+    return lends;
+}
+
+/* Of tensors that are made early, before step `at`. */
+static int64_t
+made_before(const Plan *plan, const Instance *inst, int at)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < inst->nlenders; k++) {
+        const Lender *lender = &inst->lenders[k];
+        bytes += lender->before == at ? slot_bytes(plan, inst, lender->slot) : 0;
+    }
+    return bytes;
+}
+
 /* What the step changes of the bytes that are alive. */
 static int64_t
 change_of(const Plan *plan, const Instance *inst, const Step *step)
@@ -38,7 +60,7 @@ change_of(const Plan *plan, const Instance *inst, const Step *step)
     const Slot *slot = &plan->slots[step->slot];
     switch (step->kind) {
     case STEP_ALLOC:
-        return slot_bytes(plan, inst, step->slot);
+        return is_lender(inst, step->slot) ? 0 : slot_bytes(plan, inst, step->slot);
     case STEP_CALL:
         return made_by_call(plan, inst, &plan->calls[step->call]);
     case STEP_FREE:
@@ -56,8 +78,11 @@ given_bytes(const Plan *plan, const Instance *inst, int64_t *given)
     for (int k = 0; k < plan->nsteps; k++) {
         const Step *step = &plan->steps[k];
         if (step->kind == STEP_FREE && plan->slots[step->slot].kind == SLOT_PARAM) {
-            given[step->slot] = slot_bytes(plan, inst, step->slot);
-            bytes += given[step->slot];
+            int64_t own = slot_bytes(plan, inst, step->slot);
+            bytes += own;
+            if (given) {
+                given[step->slot] = own;
+            }
         }
     }
     return bytes;
@@ -66,16 +91,21 @@ given_bytes(const Plan *plan, const Instance *inst, int64_t *given)
 void
 instance_memory(const Plan *plan, const Instance *inst, PlanMemory *out, int64_t *given)
 {
-    int64_t scratch = inst->scratch ? inst->scratch * parallel_threads() : 0;
     int rows = plan->nslots + plan->nparams + plan->nresults; /* with the caller's tables */
     int64_t table = plan->nslots > FEW_SLOTS ? rows * (int64_t)sizeof(PlanTensor) : 0;
-    int64_t alive = given_bytes(plan, inst, given), most = alive;
+    int64_t alive = given_bytes(plan, inst, given), most = alive, workspace = 0;
     for (int k = 0; k < plan->nsteps; k++) {
-        alive += change_of(plan, inst, &plan->steps[k]);
-        most = alive > most ? alive : most;
+        const Step *step = &plan->steps[k];
+        alive += made_before(plan, inst, k) + change_of(plan, inst, step);
+        if (step->kind == STEP_LAUNCH || step->kind == STEP_COPY) {
+            workspace = inst->workspace;
+        } else if (step->kind == STEP_CALL && plan_frees(inst, &plan->calls[step->call])) {
+            workspace = 0;
+        }
+        most = alive + workspace > most ? alive + workspace : most;
     }
-    out->workspace = inst->workspace + scratch;
-    out->peak = out->workspace + table + most;
+    out->workspace = inst->workspace;
+    out->peak = table + most;
     out->left = alive;
 }
 

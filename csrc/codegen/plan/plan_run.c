@@ -10,6 +10,15 @@
 
 enum { FEW_BUFFERS = 64 };
 
+/* Of a WORK slot, or of scratch, see Instance. */
+static char *
+work_data(const Run *run, int k)
+{
+    int64_t home = run->inst->home[k];
+    char *from = home ? run->tensors[home - 1].data : run->work;
+    return from ? from + run->inst->work_at[k] : NULL;
+}
+
 static void *
 slot_data(const Run *run, int k)
 {
@@ -17,7 +26,7 @@ slot_data(const Run *run, int k)
     char *data;
     switch (slot->kind) {
     case SLOT_WORK:
-        return run->work + run->inst->work_at[k];
+        return work_data(run, k);
     case SLOT_SCALAR:
         return &run->inst->values[slot->offset];        /* nobody writes a scalar */
     case SLOT_VIEW:
@@ -29,11 +38,24 @@ slot_data(const Run *run, int k)
 }
 
 static int
-step_alloc(Run *run, const Step *step)
+slot_alloc(Run *run, int slot)
 {
-    PlanTensor *tensor = &run->tensors[step->slot];
-    run_shape(run, step->slot, tensor);
-    return run->host->alloc(run->host->arg, run->plan->slots[step->slot].dtype, tensor);
+    PlanTensor *tensor = &run->tensors[slot];
+    run_shape(run, slot, tensor);
+    return run->host->alloc(run->host->arg, run->plan->slots[slot].dtype, tensor);
+}
+
+/* Tensors that lend their memory from step `at` on. */
+static int
+alloc_lenders(Run *run, int at)
+{
+    int status = 0;
+    while (status == 0 && run->lent < run->inst->nlenders &&
+           run->inst->lenders[run->lent].before == at) {
+        run_enter(run);
+        status = slot_alloc(run, run->inst->lenders[run->lent++].slot);
+    }
+    return status;
 }
 
 static int
@@ -60,6 +82,27 @@ add_buffer(const Run *run, TuneJob *job, int slot)
     job->buffers[job->nbuffers++] = (TuneBuffer){slot, slot_data(run, slot), bytes};
 }
 
+/* Memory for the kernels, until a call that it is freed before; -1: there is none. */
+static int
+run_workspace(Run *run)
+{
+    int64_t bytes = run->inst->workspace;
+    if (bytes <= run->room) {
+        return 0;
+    }
+    if (run->work) {
+        workspace_give(run->work);
+    }
+    run->work = workspace_take((size_t)bytes);
+    run->room = run->work ? bytes : 0;
+    if (!run->work) {
+        run_enter(run);
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+        return -1;
+    }
+    return 0;
+}
+
 /* The launch is the first of its kernel. */
 static int
 tune_launch(Run *run, int first)
@@ -69,8 +112,7 @@ tune_launch(Run *run, int first)
         .plan = plan,
         .inst = run->inst,
         .first = first,
-        .scratch = run->scratch,
-        .threads = run->threads,
+        .threads = run->inst->threads,
     };
     size_t room = 0;
     for (int k = first; k < plan->nlaunches && plan->launches[k].use == plan->launches[first].use;
@@ -116,6 +158,9 @@ step_launch(Run *run, const Step *step)
     if (values[launch->extent] == 0) { /* nothing to do, or another kernel's (plan_short_rows.c) */
         return 0;
     }
+    if (run_workspace(run) < 0) {
+        return -1;
+    }
     if (launch->nbuffers > FEW_BUFFERS &&
         !(buffers = malloc((size_t)(launch->nbuffers + 1) * sizeof *buffers))) {
         return launch_fault(run, launch, FAULT_MEMORY);
@@ -123,7 +168,8 @@ step_launch(Run *run, const Step *step)
     for (int k = 0; k < launch->nbuffers; k++) {
         buffers[k] = slot_data(run, launch->buffers[k]);
     }
-    buffers[launch->nbuffers] = run->scratch;
+    char *scratch = work_data(run, run->plan->nslots + step->launch);
+    buffers[launch->nbuffers] = scratch;
     ParallelJob job = {
         .code = launch->code,
         .entry = launch->entry,
@@ -132,9 +178,9 @@ step_launch(Run *run, const Step *step)
         .n = run->inst->n + launch->dims_at,
         .extent = values[launch->extent],
         .grain = run->inst->grain[step->launch],
-        .scratch = run->scratch,
-        .each = values[launch->scratch] > 0 ? (size_t)run->inst->scratch : 0,
-        .most = run->threads,
+        .scratch = scratch,
+        .each = (size_t)run->inst->scratch[step->launch],
+        .most = run->inst->threads,
     };
     RunRange range = run->watched || run->traced
                          ? run_begin(run, launch->name, launch->nbuffers, launch->buffers)
@@ -163,25 +209,40 @@ step_copy(Run *run, const Step *step)
     if (elements > DLC_UNLOCK_COPY) {
         run_leave(run);
     }
+    if (run_workspace(run) < 0) {
+        return -1;
+    }
     copy_strided(dtype_info[plan->slots[step->slot].dtype].bytes, to.rank, to.sizes,
                  slot_data(run, step->slot), to.strides, slot_data(run, step->from), from.strides);
     return 0;
 }
 
 static int
-run_step(Run *run, const Step *step)
+run_step(Run *run, int at)
 {
+    const Step *step = &run->plan->steps[at];
     PlanTensor *tensor = &run->tensors[step->slot];
+    if (alloc_lenders(run, at) < 0) {
+        return -1;
+    }
     switch (step->kind) {
     case STEP_ALLOC:
+        if (tensor->object) {
+            return 0; /* it lends its memory */
+        }
         run_enter(run);
-        return step_alloc(run, step);
+        return slot_alloc(run, step->slot);
     case STEP_VIEW:
         run_enter(run);
         return view_of(run, step->slot, &run->tensors[run->plan->slots[step->slot].root], tensor);
     case STEP_LAUNCH:
         return step_launch(run, step);
     case STEP_CALL:
+        if (run->work && plan_frees(run->inst, &run->plan->calls[step->call])) {
+            workspace_free(run->work);
+            run->work = NULL;
+            run->room = 0;
+        }
         return run_call(run, &run->plan->calls[step->call]);
     case STEP_COPY:
         return step_copy(run, step);
@@ -264,7 +325,7 @@ shadow_params(Run *run)
     for (int k = 0; k < plan->nin_place; k++) {
         int slot = plan->in_place[k];
         run->tensors[slot].object = NULL;
-        if (step_alloc(run, &(Step){.kind = STEP_ALLOC, .slot = slot}) < 0) {
+        if (slot_alloc(run, slot) < 0) {
             return -1;
         }
         copy_param(run, slot, run->tensors[slot].data, run->in[slot].data);
@@ -313,7 +374,7 @@ time_steps(Run *run)
         run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
     }
     for (int k = 0; k < plan->nsteps && status == 0; k++) {
-        status = run_step(run, &plan->steps[k]);
+        status = run_step(run, k);
         double now = clock_seconds();
         seconds[k] = now - at;
         at = now;
@@ -331,7 +392,7 @@ do_steps(Run *run)
     const Plan *plan = run->plan;
     int status = 0;
     for (int k = 0; k < plan->nsteps && status == 0; k++) {
-        status = run_step(run, &plan->steps[k]);
+        status = run_step(run, k);
     }
     return status;
 }
@@ -364,29 +425,6 @@ run_steps(Run *run, PlanTensor *out)
         }
     }
     return status;
-}
-
-int
-run_workspace(Run *run)
-{
-    const Instance *inst = run->inst;
-    run->threads = inst->scratch ? parallel_threads() : 0;
-    int64_t bytes;
-    bool many = __builtin_mul_overflow(inst->scratch, run->threads, &bytes);
-    many |= __builtin_add_overflow(bytes, inst->workspace, &bytes);
-    if (!many && bytes > run->room) {
-        if (run->work) {
-            workspace_give(run->work);
-        }
-        run->work = workspace_take((size_t)bytes);
-        run->room = run->work ? bytes : 0;
-    }
-    run->scratch = run->work ? run->work + inst->workspace : NULL;
-    if (many || (bytes && !run->work)) {
-        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
-        return -1;
-    }
-    return 0;
 }
 
 /* ---- ranges, for profilers and traces ---- */
@@ -437,7 +475,7 @@ run_instance(Run *run, PlanTensor *out)
     }
     if (!run->tensors) {
         run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
-    } else if (run_workspace(run) == 0) {
+    } else {
         status = run_steps(run, out);
     }
     if (run->work) {

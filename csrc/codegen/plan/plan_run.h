@@ -11,9 +11,9 @@ typedef struct Run {
     const PlanHost *host;
     const PlanTensor *in;
     PlanTensor *tensors;        /* by slot: the host's tensor; object NULL where there is none */
-    char *work, *scratch;
+    char *work;                 /* NULL before the first step that needs it */
     int64_t room;               /* bytes at work */
-    int threads;                /* that there is scratch for; 0: none is needed */
+    int lent;                   /* of the instance's lenders: so many are made */
     bool left;                  /* the interpreter lock is released */
     bool watched, traced;       /* a profiler runs; a trace is written */
     Tuning *tuning;             /* NULL: no schedules are compared */
@@ -62,8 +62,6 @@ typedef struct {
 RunRange run_begin(const Run *run, const char *name, int n, const int *slots);
 void run_end(const Run *run, const RunRange *range);
 
-/* Memory for the kernels until the next call that binds sizes; -1: there is none. */
-int run_workspace(Run *run);
 
 /* ---- plan_call.c ---- */
 

@@ -6,6 +6,11 @@
 
 #include "plan.h"
 
+/* Bytes of a workspace that is freed around calls of the library, which then have its pages: a
+ * convolution's reordered copies are as large.  A smaller one costs more to map again than it
+ * gives. */
+enum { FREED = 4 << 20 };
+
 /* A thread is worth starting for the work of DLC_GRAIN, in units of ops.def (a quarter of a cycle
  * for one element, by the book; vectors in the caches of a core take a half to a fifth of that):
  * 1.5 to 4 us, while fork and join of the OpenMP runtime, its threads awake, are 1.5.  Two threads,
@@ -107,8 +112,8 @@ take(int64_t **from, int count)
 static Instance *
 instance_alloc(const Plan *plan)
 {
-    size_t words = (size_t)(plan->nsizes + plan->ndims + plan->launch_values + plan->nslots +
-                            plan->nlaunches);
+    size_t words = (size_t)(plan->nsizes + plan->ndims + plan->launch_values + 2 * plan->nslots +
+                            4 * plan->nlaunches);
     size_t pointers = plan->nin_place ? (size_t)plan->nparams * sizeof(void *) : 0;
     Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + pointers +
                                    (size_t)plan->nlaunches);
@@ -120,18 +125,20 @@ instance_alloc(const Plan *plan)
     inst->sizes = take(&memory, plan->nsizes);
     inst->values = take(&memory, plan->ndims);
     inst->n = take(&memory, plan->launch_values);
-    inst->work_at = take(&memory, plan->nslots);
+    inst->work_at = take(&memory, plan->nslots + plan->nlaunches);
+    inst->home = take(&memory, plan->nslots + plan->nlaunches);
+    inst->scratch = take(&memory, plan->nlaunches);
     inst->grain = take(&memory, plan->nlaunches);
     inst->apart = (void **)memory;
     inst->slow = (bool *)memory + pointers;
     return inst;
 }
 
-/* What each launch is given: its dims, the work that is worth a thread, the largest scratch of
- *      all. */
+/* What each launch is given: its dims, the work that is worth a thread, scratch for each thread. */
 static void
 set_launches(const Plan *plan, Instance *inst)
 {
+    bool scratched = false;
     for (int k = 0; k < plan->nlaunches; k++) {
         const Launch *launch = &plan->launches[k];
         for (int j = 0; j < launch->ndims; j++) {
@@ -139,9 +146,10 @@ set_launches(const Plan *plan, Instance *inst)
         }
         int64_t work = inst->values[launch->work], scratch = inst->values[launch->scratch];
         inst->grain[k] = work > 0 ? (DLC_GRAIN + work - 1) / work : DLC_GRAIN;
-        scratch = (scratch + 63) / 64 * 64;     /* whole cache lines for each thread */
-        inst->scratch = scratch > inst->scratch ? scratch : inst->scratch;
+        inst->scratch[k] = scratch > 0 ? (scratch + DLC_LINE - 1) / DLC_LINE * DLC_LINE : 0;
+        scratched |= scratch > 0;
     }
+    inst->threads = scratched ? parallel_threads() : 0;
 }
 
 /* Are the function's sizes what it says of them?  Its kernels and views rely on it. */
@@ -196,8 +204,7 @@ instance_new(const Plan *plan, const int64_t *sizes)
     }
     set_launches(plan, inst);
     mark_slow_runs(plan, inst->values, inst->slow);
-    inst->workspace = memory_plan(plan, inst->values, inst->work_at);
-    if (inst->workspace < 0) {
+    if (!memory_plan(plan, inst)) {
         free(inst);
         return NULL;
     }
@@ -210,6 +217,12 @@ instance_unref(Instance *inst)
     if (inst && atomic_fetch_sub(&inst->refs, 1) == 1) {
         free(inst);
     }
+}
+
+bool
+plan_frees(const Instance *inst, const Call *call)
+{
+    return call->alone && inst->workspace >= FREED;
 }
 
 void
@@ -241,7 +254,8 @@ instance_get(Plan *plan, const int64_t *sizes)
     plan_lock(plan);
     for (int k = 0; k < INSTANCES && plan->instances[k]; k++) {
         Instance *inst = plan->instances[k];
-        if (bytes == 0 || memcmp(inst->sizes, sizes, bytes) == 0) {
+        bool same = bytes == 0 || memcmp(inst->sizes, sizes, bytes) == 0;
+        if (same && (!inst->threads || inst->threads == parallel_threads())) {
             atomic_fetch_add(&inst->refs, 1);
             put_first(plan, inst, k);
             plan_unlock(plan);

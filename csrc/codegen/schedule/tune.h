@@ -26,7 +26,6 @@ typedef struct {
     int first, nphases;
     TuneBuffer *buffers;        /* each slot once */
     int nbuffers;
-    char *scratch;
     int threads;                /* the number of threads to measure with */
 } TuneJob;
 

@@ -26,6 +26,7 @@ typedef struct {
     const TuneJob *job;
     char **memory, **data;      /* by buffer */
     void ***p;                  /* by phase: room for one more than its buffers */
+    char *scratch;              /* for all phases */
 } Copies;
 
 static void
@@ -40,6 +41,7 @@ copies_free(Copies *c)
     free(c->memory);
     free(c->data);
     free(c->p);
+    free(c->scratch);
 }
 
 static bool
@@ -81,6 +83,14 @@ copies_make(Copies *c, const TuneJob *job)
     if (!c->memory || !c->data || !c->p || !copy_buffers(c)) {
         return false;
     }
+    size_t scratch = DLC_LINE;
+    for (int k = 0; k < job->nphases; k++) {
+        size_t each = (size_t)job->inst->scratch[job->first + k] * (size_t)job->threads;
+        scratch = each > scratch ? each : scratch;
+    }
+    if (!(c->scratch = aligned_alloc(DLC_LINE, scratch))) {
+        return false;
+    }
     for (int k = 0; k < job->nphases; k++) {
         const Launch *launch = &job->plan->launches[job->first + k];
         if (!(c->p[k] = calloc((size_t)launch->nbuffers + 1, sizeof **c->p))) {
@@ -89,7 +99,7 @@ copies_make(Copies *c, const TuneJob *job)
         for (int j = 0; j < launch->nbuffers; j++) {
             c->p[k][j] = copy_of(c, launch->buffers[j]);
         }
-        c->p[k][launch->nbuffers] = job->scratch;
+        c->p[k][launch->nbuffers] = c->scratch;
     }
     return true;
 }
@@ -110,8 +120,8 @@ run(const Copies *c, const Kernel *kernel)
             .n = job->inst->n + launch->dims_at,
             .extent = values[launch->extent],
             .grain = job->inst->grain[job->first + k],
-            .scratch = job->scratch,
-            .each = values[launch->scratch] > 0 ? (size_t)job->inst->scratch : 0,
+            .scratch = c->scratch,
+            .each = (size_t)job->inst->scratch[job->first + k],
             .most = job->threads,
         };
         if (parallel_for(&phase) != 0) {

@@ -1,5 +1,5 @@
-/* The AVX-512 intrinsics that the microkernels use, for a processor that has only AVX2: found in front of the
- * compiler's own header by a build with __AVX512F__ defined and -mavx2 -mfma. */
+/* The AVX-512 intrinsics that the microkernels use, for a processor that has only AVX2: found in
+ * front of the compiler's own header by a build with __AVX512F__ defined and -mavx2 -mfma. */
 #undef __AVX512F__
 #include_next <immintrin.h>
 #define __AVX512F__ 1

@@ -197,6 +197,20 @@ block_c(Tcc *t, const Red *r, Place *copy)
         tcc_strip(t, "strip_reduce_%s_%s", op_info[r->op].name, compute_name(r->dtype)), tile);
 }
 
+/* A statement, under a condition if there is one: rows that are known to be short have one block,
+ * and no stack of blocks. */
+static void
+put_if_long(Emit *e, const char *condition, const char *statement)
+{
+    if (condition) {
+        put_open(e, "%s", condition);
+    }
+    put(e, "%s", statement);
+    if (condition) {
+        put_close(e);
+    }
+}
+
 static void
 put_vector(Tcc *t, Red *r)
 {
@@ -217,25 +231,21 @@ put_vector(Tcc *t, Red *r)
         put_open(e, "if (%s <= %d)", r->extent, DLC_BLOCK);
         put(e, "%s = %s_block;", r->out, r->out);
         put_close(e);
-        put_open(e, "else");
     }
     if (!one) {
-        put(e, "pairs_push(%s, %s, (char *)%s_stack, sizeof(%s), &%s_blocks, &%s_block, 1);",
-            r->combine, r->copy, r->out, type, r->out, r->out);
-    }
-    if (is_short) {
-        put_close(e);
+        const char *push = cx_format(
+            e->cx, "pairs_push(%s, %s, (char *)%s_stack, sizeof(%s), &%s_blocks, ", r->combine,
+            r->copy, r->out, type, r->out);
+        put_if_long(e, is_short ? "else" : NULL,
+                    cx_format(e->cx, "%s&%s_block, 1);", push, r->out));
     }
     close_tile(t, r, &copy);
-    if (is_short) {
-        put_open(e, "if (%s > %d)", r->extent, DLC_BLOCK);
-    }
     if (!one) {
-        put(e, "pairs_fold(%s, %s, (char *)%s_stack, sizeof(%s), %s_blocks, &%s, 1);", r->combine,
-            r->copy, r->out, type, r->out, r->out);
-    }
-    if (is_short) {
-        put_close(e);
+        const char *more = is_short ? cx_format(e->cx, "if (%s > %d)", r->extent, DLC_BLOCK) : NULL;
+        put_if_long(
+            e, more,
+            cx_format(e->cx, "pairs_fold(%s, %s, (char *)%s_stack, sizeof(%s), %s_blocks, &%s, 1);",
+                      r->combine, r->copy, r->out, type, r->out, r->out));
     }
     put_close(e);
 }

@@ -1,0 +1,57 @@
+"""The workspace: results that come late lend it their memory, scratch has the place of dead values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from dlc.report import gather
+from tests.backend.peaks import explained, step
+
+
+def trained(model: nn.Module, x: Tensor) -> tuple[list[Tensor], list[Any]]:
+    """Gradients, and what the two graphs take."""
+    torch._dynamo.reset()
+    options = {"tier": "tcc", "strict": True, "products": "own"}
+    with gather.collect() as reports:
+        run = torch.compile(lambda x: model(x).square().mean(), backend="dlc", options=options)
+        made = step(run, x, list(model.parameters()))
+        return made, [graph.taken for graph in explained(reports, options).graphs]
+
+
+@pytest.fixture
+def mlp() -> nn.Module:
+    torch.manual_seed(0)
+    layers = [nn.Linear(256, 1024), nn.SiLU(), nn.Linear(1024, 1024), nn.SiLU(), nn.Linear(1024, 10)]
+    return nn.Sequential(*layers)
+
+
+def test_gradients_that_come_late_hold_what_is_dead_by_then(mlp: nn.Module) -> None:
+    """Five tensors of the hidden size were in the workspace of the backward, with scratch."""
+    x = torch.randn(64, 256)
+    made, (_, backward) = trained(mlp, x)
+    hidden = 64 * 1024 * 4
+    assert backward["workspace"] < 3 * hidden
+    assert backward["peak"] < backward["left"] + 4 * hidden
+    expected = step(lambda x: mlp(x).square().mean(), x, list(mlp.parameters()))
+    for a, b in zip(made, expected, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_the_number_of_threads_may_change_between_calls(mlp: nn.Module) -> None:
+    x = torch.randn(64, 256)
+    torch._dynamo.reset()
+    run = torch.compile(mlp, backend="dlc", options={"tier": "tcc", "products": "own"})
+    threads = torch.get_num_threads()
+    made = []
+    try:
+        for count in (1, 2, 3, 1):
+            torch.set_num_threads(count)
+            with torch.no_grad():
+                made.append(run(x))
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(made[0], other) for other in made)
