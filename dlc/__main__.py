@@ -16,10 +16,13 @@ MODULES = ("opt", "run", "reduce", "bisect", "cache", "report", "doctor")
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m dlc", description="Tools of the dlc compiler.")
     parser.add_argument("--version", action="version", version=f"dlc {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
+    commands = parser.add_subparsers(dest="command", metavar="command")
     for name in MODULES:
         import_module(f"dlc.{name}").add_command(commands)
     args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return 2
     try:
         return args.run(args)
     except BrokenPipeError:  # what is printed is read no further, by head for instance

@@ -284,6 +284,11 @@ def test_an_argument_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
         parse(None)
 
 
+def test_without_a_command_all_are_listed() -> None:
+    done = command()
+    assert done.returncode == 2 and "doctor" in done.stderr and "explain" in done.stderr
+
+
 TEXTS = {
     "bytes": (bytes(range(256)), "codec can't decode"),
     "nothing": (b"", "expected 'dlc 1 graph', the first line of a program, found the end"),

@@ -40,6 +40,7 @@ typedef struct {
     bool updates;               /* the phase has updates: an index out of range ends it at once */
     bool opaque_zero; /* the phase hides from the compiler what it could know, cc alone */
     const Let *jam;    /* a loop of rows in unroll-and-jam, cc alone; see emit_cc_jam.c */
+    bool short_row;             /* what is emitted is for rows of one block: no prefetch */
     bool second;                /* the second of its two copies is emitted */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];

@@ -135,7 +135,8 @@ prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
 void
 cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
 {
-    if (e->tile || e->rows || e->recurrences || (e->jam && !cc_is_short(e, e->jam))) {
+    if (e->short_row || e->tile || e->rows || e->recurrences ||
+        (e->jam && !cc_is_short(e, e->jam))) {
         return;
     }
     for (int k = 0; k < reduce->body->n; k++) {

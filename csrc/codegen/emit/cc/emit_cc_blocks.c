@@ -88,12 +88,14 @@ put_all_blocks(Emit *e, const Let *let, const Reduction *r)
 static void
 open_short(Emit *e, const Reduction *r)
 {
+    e->short_row = true;
     put_open(e, "if (%s <= %d)", r->extent, DLC_BLOCK);
 }
 
 static void
 open_long(Emit *e)
 {
+    e->short_row = false;
     put_close(e);
     put_open(e, "else");
 }

@@ -8,7 +8,7 @@
  *           elements are copied to arrays of 16, filled up with the first one, the body runs over
  *           all lanes, and the lanes without an element get the identity and store nothing.  A
  *           choice between elements side by side and the first one becomes a load under a mask.
- *           Few elements, whose number the compiler knows, cost less one by one.
+ *           Four or eight elements, if the compiler knows, are a vector of their own.
  * Example:  const float first = x[sum_at];
  *           for (int k = 0; k < 16; k++) {
  *               const int64_t i = sum_at + k;
@@ -97,13 +97,16 @@ known_rest(Emit *e, const Let *let)
     return dim_is_int(e->cx, loop_extent(let), &extent) ? extent % DLC_LANES : -1;
 }
 
-/* Is a choice between an element of the load and the first one a load under a mask? */
+/* Is a choice between an element of the load and the first one a load under a mask?  What is left
+ * is one vector of the compiler's where it is a half or a quarter of the lanes; another number of
+ * elements is added to lanes in memory, one by one, and the lanes are waited for. */
 static bool
 is_masked(Emit *e, const Let *let, const Let *load)
 {
     int64_t known = known_rest(e, let);
-    return dtype_info[load->args[0]->type->dtype].bytes <= 8 &&
-           (known < 0 || known > DLC_LANES / 2) && cc_row_offset(e, load, let) != DIM_NONE;
+    bool part = known == 0 || known == DLC_LANES / 4 || known == DLC_LANES / 2;
+    return dtype_info[load->args[0]->type->dtype].bytes <= 8 && !part &&
+           cc_row_offset(e, load, let) != DIM_NONE;
 }
 
 /* Does a body without expensive operations gain by it?  It does not if it has to take elements
