@@ -25,8 +25,8 @@ struct Try {
     jmp_buf env;
 };
 
-/* The first chunks are small.  A program that takes as much as ALL_SMALL gets huge pages after that:
- * a fault for each of their 512 small pages would take longer than what is written to them. */
+/* The first chunks are small.  A program that takes as much as ALL_SMALL gets huge pages after
+ * that: a fault for each of their 512 small pages would take longer than to write to them. */
 enum { CHUNK_BYTES = 1 << 16, HUGE_BYTES = 1 << 21, ALL_SMALL = 1 << 20 };
 
 Cx *
@@ -143,7 +143,7 @@ void *
 cx_grow(Cx *cx, void *array, int count, size_t size)
 {
     if (count & (count - 1) || (count == 0 && array)) {
-        return array;           /* room is the power of two above count */
+        return array; /* room is the power of two above count */
     }
     void *p = cx_alloc(cx, (count ? (size_t)count * 2 : 1) * size);
     return count ? memcpy(p, array, (size_t)count * size) : p;
@@ -216,7 +216,7 @@ void
 fail_again(Cx *cx)
 {
     if (!cx->top) {
-        __builtin_trap();       /* whoever fails must be inside cx_try: there is no way back */
+        __builtin_trap(); /* whoever fails must be inside cx_try: there is no way back */
     }
     longjmp(cx->top->env, 1);
 }

@@ -22,8 +22,8 @@ bool conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *m
 /* x convolved with the weight to the image `made`, whose channels are those of the weight; to: the
  * dtype of the sums.  NULL: the windows are not known to lie in the image. */
 Value *conv_image(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to);
-/* The weight's gradient: windows of the image by the elements of the other one, both summed over all
- * windows.  The image is the larger one, what is read of a convolution and what is made of a
+/* The weight's gradient: windows of the image by the elements of the other one, both summed over
+ * all windows.  The image is the larger one, what is read of a convolution and what is made of a
  * transposed one. */
 Value *conv_weight(const Conv *c, Value *image, Value *other, const Type *made);
 
