@@ -17,8 +17,8 @@ def count(n: int, what: str) -> str:
 
 
 def file_name(path: str) -> str:
-    """As the user knows it: a cell of a notebook is in a file that Jupyter has made."""
-    return "cell" if "/ipykernel_" in path else path
+    """As the user knows it: a cell is in a file that Jupyter has made, a library somewhere in a long path."""
+    return "cell" if "/ipykernel_" in path else path.rpartition("/site-packages/")[2]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -49,7 +49,7 @@ def marks(report: Report) -> dict[str, dict[int, list[tuple[str, str]]]]:
             add(graph.place.file, graph.place.line, "break", f"runs eagerly: {graph.error}")
     for stop in report.breaks:
         if stop.place:
-            fix = f". {stop.fix}" if stop.fix else ""
+            fix = f". Fix: {stop.fix}" if stop.fix else ""
             add(stop.place.file, stop.place.line, "break", f"{stop.kind}: {stop.reason}{fix}")
     return found
 
