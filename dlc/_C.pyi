@@ -85,6 +85,7 @@ def compile(
     frozen: list[int] = ...,
     inference: bool = False,
     given: list[int] = ...,
+    apart: bool = False,
 ) -> Callable: ...
 def partition(
     gm: GraphModule,

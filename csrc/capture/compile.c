@@ -359,7 +359,7 @@ PyDoc_STRVAR(
     compile_doc,
     "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
     "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
-    "        products='auto', frozen=None, inference=False, given=None) -> Callable\n\n"
+    "        products='auto', frozen=None, inference=False, given=None, apart=False) -> Callable\n\n"
     "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what "
     "runs the\n"
     "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' "
@@ -383,7 +383,9 @@ PyDoc_STRVAR(
     "what it\n"
     "computes may lie in memory otherwise than eager's does; its results do not.  So is a direct "
     "one.  given: a list of the positions of inputs that a call "
-    "with a list frees after their last use.\n\n"
+    "with a list frees after their last use.  apart: large values between kernels are tensors "
+    "of their own, so\n"
+    "that a call takes no more at once than is alive.\n\n"
     "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
@@ -392,18 +394,18 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     static char *names[] = {"gm",     "fallback",  "tier",  "cc",          "cache",
                             "verify", "dump",      "fuel",  "report",      "direct",
                             "keys",   "bodies",    "tune",  "tune_budget", "products",
-                            "frozen", "inference", "given", NULL};
+                            "frozen", "inference", "given", "apart",       NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
-    int verify = 0, direct = 0, inference = 0;
+    int verify = 0, direct = 0, inference = 0, apart = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!pO!", names, &gm,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!pO!p", names, &gm,
                                      &fallback, &tier, &cc, &cache, &verify, &dump, &fuel, &report,
                                      &direct, &PyList_Type, &keys, &PyDict_Type, &bodies, &tune,
                                      &tune_budget, &products, &PyList_Type, &job.frozen, &inference,
-                                     &PyList_Type, &job.given) ||
+                                     &PyList_Type, &job.given, &apart) ||
         mode_from_text(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;
@@ -419,6 +421,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     job.gm = gm;
     job.walk.direct = direct;
+    job.options.apart = apart;
     job.walk.inference = inference || direct;
     job.walk.bodies = bodies;
     job.walk.weights = job.walk.products == PRODUCTS_AUTO ? job.frozen : NULL;

@@ -4,6 +4,8 @@
 
 #include "plan_build.h"
 
+enum { LARGE = 64 << 10 };      /* bytes that are worth a tensor of their own */
+
 /* ---- slots ---- */
 
 int
@@ -346,8 +348,21 @@ find_as_is(Plan *plan)
     }
 }
 
+/* May it have many bytes?  One whose size is a symbol may. */
+static bool
+is_large(const Plan *plan, const Slot *slot)
+{
+    int64_t bytes = dtype_info[slot->dtype].bytes;
+    for (int ax = 0; ax < slot->rank && bytes < LARGE; ax++) {
+        const DimCode *size = &plan->dims[slot->sizes[ax]];
+        bool many = size->op != 'i' || __builtin_mul_overflow(bytes, size->value, &bytes);
+        bytes = many ? LARGE : bytes;
+    }
+    return bytes >= LARGE;
+}
+
 /* The workspace is another after a call that binds sizes.  What lives across one becomes a tensor
- * of the host: *head by step, *next by slot are lists of those to be made before the step. */
+ * of the host, as does what is large if the caller wants that: *head by step, *next by slot are lists of those to be made before the step. */
 static void
 find_across(Builder *b, int *head, int *next)
 {
@@ -360,7 +375,9 @@ find_across(Builder *b, int *head, int *next)
     }
     for (int k = 0; k < plan->nslots; k++) {
         Slot *slot = &plan->slots[k];
-        if (slot->kind == SLOT_WORK && slot->last >= 0 && last[slot->last] >= slot->first) {
+        bool apart = slot->last >= 0 &&
+                     (last[slot->last] >= slot->first || (b->apart && is_large(plan, slot)));
+        if (slot->kind == SLOT_WORK && apart) {
             slot->kind = SLOT_OBJECT;
             next[k] = head[slot->first];
             head[slot->first] = k + 1;
