@@ -1,4 +1,4 @@
-"""Causal attention over more keys than a chain of a sum has: where its last chain begins depends on the block.
+"""Causal attention over more keys than a chain of a sum has: where the last chain begins is up to the block.
 
 The block's own buffer of weights was taken for one whose rows another block makes, and the graph ran eagerly.
 """
