@@ -61,3 +61,20 @@ def test_what_counts_is_not() -> None:
     assert not bounded(loops(CAUSAL, least="-3e38"))
     assert not bounded(loops(CAUSAL, returned="p"))
     assert not bounded(loops(LATER))
+
+
+LATER_USES = """let a: f32[4, 200, 64] = expand m to=[0, 1]
+  let b: f32[4, 200, 64] = expand z to=[0, 1]
+  let s: f32[4, 200, 64] = div y, b
+  let y2: f32[4, 200, 64] = sub s, a"""
+
+
+def test_a_row_is_reduced_once_and_not_copied() -> None:
+    """The product needs the rows, and what follows it the maximum: the same loops make and keep both."""
+    program = SCORES.format(condition=CAUSAL, least="-inf", type="", result="2")
+    program = program.replace("contract p,", "contract e,").replace("  ret y2", f"  {LATER_USES}\n  ret y2")
+    text = opt(program, "--pass", "canonicalise,fuse,lower,schedule")
+    assert len(re.findall("= kernel", text)) == 1
+    assert len(re.findall("= reduce amax", text)) == 1
+    assert len(re.findall("= exp ", text)) == 1
+    assert not re.findall(r"f32\[200\] = buffer", text)

@@ -88,6 +88,11 @@ typedef struct {
     int nrow; /* the number of axes of its row buffer; 0: it is not buffered */
     const Dim *row; /* the sizes of these axes */
     Value *buffer; /* its row buffer, once it has been computed */
+    /* A target's buffer that serves as the row buffer, or NULL; where the row is in it, over the
+     * names of the row's axes. */
+    Value *target;
+    Dim *at;
+    const Dim *axes;
 } Need;
 
 /* lane: which of the group's lanes the target is for */

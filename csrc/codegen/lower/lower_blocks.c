@@ -133,14 +133,65 @@ add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *
     g->targets[g->ntargets++] = target_of(lo, v, buffer);
 }
 
-/* Adds the reductions of v to one number for each row, so that the same loops make them. */
+/* Notes v and all values of the kernel that it is computed of. */
+static void
+note_origins(Lower *lo, const Value *v, Map *noted)
+{
+    uint32_t key = (uint32_t)v->id;
+    if (value_is_const(v) || lo->leaf[v->id] || map_get(noted, &key, 1)) {
+        return;
+    }
+    map_at(lo->cx, noted, &key, 1, 1);
+    for (int k = 0; k < v->def->nargs; k++) {
+        note_origins(lo, v->def->args[k], noted);
+    }
+}
+
+static bool
+is_noted(const Value *v, Map *noted)
+{
+    uint32_t key = (uint32_t)v->id;
+    return !value_is_const(v) && map_get(noted, &key, 1);
+}
+
+/* Is the reduction, of which v is computed, also needed for something that is not computed of v?
+ * origins: the values that v is computed of. */
+static bool
+is_needed_later(Lower *lo, const Value *v, const Value *red, Map *origins)
+{
+    Map reached = {0};
+    uint32_t key = (uint32_t)red->id;
+    bool needed = lo->user[red->id].result;
+    map_at(lo->cx, &reached, &key, 1, 1);
+    for (int k = 0; k < lo->body->n && !needed; k++) {
+        const Let *let = lo->body->lets[k];
+        bool reads = false;
+        for (int j = 0; j < let->nargs; j++) {
+            reads |= is_noted(let->args[j], &reached);
+        }
+        if (!reads || let->res[0] == v) {
+            continue;
+        }
+        needed = !is_noted(let->res[0], origins) || lo->user[let->res[0]->id].result;
+        key = (uint32_t)let->res[0]->id;
+        map_at(lo->cx, &reached, &key, 1, 1);
+    }
+    return needed;
+}
+
+/* Adds the reductions to one number for each row of v, so that the same loops make them: those of v
+ * itself, and those of which v is computed, if a later step would compute them again. */
 static void
 add_reductions(Lower *lo, Group *g, const Value *v)
 {
+    Map origins = {0};
+    note_origins(lo, v, &origins);
     for (int k = 0; k < lo->body->n; k++) {
         const Let *let = lo->body->lets[k];
-        bool red = op_info[let->op].kind == KIND_RED && let->args[0] == v &&
-                   !lo->leaf[let->res[0]->id];
+        bool red = op_info[let->op].kind == KIND_RED && !lo->leaf[let->res[0]->id] &&
+                   (let->args[0] == v || (is_noted(let->res[0], &origins) &&
+                                          type_same_shape(let->args[0]->type, v->type) &&
+                                          is_needed_later(lo, v, let->res[0], &origins)));
         const Attr *axes = red ? let_attr(let, "axes") : NULL;
         for (int j = 0; red && j < axes->n; j++) {
             int ax = axes->axes[j];
@@ -198,10 +249,10 @@ block_epilogue(const Lower *lo, const Value *v)
 
 /* The axes of a group that its blocks run over. */
 typedef struct {
-    int n, cut;                 /* axes; the one that is cut */
+    int n, cut; /* axes; the one that is cut */
     Dim name[MAX_RANK], extent[MAX_RANK];
-    int64_t row;                /* elements of the longest row that a step passes on */
-    int64_t rows;               /* rows of a block */
+    int64_t row; /* elements of the longest row that a step passes on */
+    int64_t rows; /* rows of a block */
 } Blocks;
 
 /* Do both operands have the axis?  Then it is a batch axis: each of its elements is a product. */
@@ -345,7 +396,7 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
     bounds_forget(lo);
     lo->blocked = false;
     lo->block_depth = 0;
-    while (lo->nparts > 0) {    /* other groups of the kernel do not see the block's buffers */
+    while (lo->nparts > 0) { /* other groups of the kernel do not see the block's buffers */
         lo->leaf[lo->parts[--lo->nparts]->id] = NULL;
     }
     g->ntargets = part.ntargets;

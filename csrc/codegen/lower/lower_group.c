@@ -406,6 +406,44 @@ group_store(Lower *lo, const Group *g, int from, int to, const Space *space, con
     }
 }
 
+/* The need of a target that several loops over the row need, or NULL. */
+static Need *
+need_of_target(const Probe *probe, const Target *target)
+{
+    uint32_t key = (uint32_t)target->value->id;
+    Need *need = map_get(&probe->needs, &key, 1);
+    return need && need->nrow ? need : NULL;
+}
+
+/* A row buffer would be copied to the block's part of the value.  So the part takes its place. */
+static void
+keep_row_in_target(Lower *lo, const Group *g, const Space *sp, const Probe *probe, const Dim *axes)
+{
+    const Target *target = &g->targets[0];
+    const Type *type = target->buffer->type;
+    Need *need = need_of_target(probe, target);
+    bool same = g->part && g->nfull == 1 && need && need->nrow == sp->nrow &&
+                type->dtype == target->value->type->dtype;
+    for (int k = 0; k < sp->nrow && same; k++) {
+        same = need->row[k] == sp->row_extent[k];
+    }
+    if (same) {
+        need->target = target->buffer;
+        need->axes = sp->row;
+        need->at = cx_alloc(lo->cx, MAX_RANK * sizeof *need->at);
+        memcpy(need->at, target->at, (size_t)type->rank * sizeof *need->at);
+        axes_rename(lo, sp->nouter, sp->outer, axes, type->rank, need->at);
+    }
+}
+
+/* Does a reduction's loop store the only full target? */
+static bool
+is_full_stored(const Group *g, const Probe *probe)
+{
+    const Need *need = need_of_target(probe, &g->targets[0]);
+    return need && need->buffer && need->buffer == need->target;
+}
+
 static void
 build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
 {
@@ -415,6 +453,7 @@ build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
     group_outer(lo, sp, probe, &outer);
     int opened = group_open(lo, &outer, axes);
     lo->outer = lo->depth;
+    keep_row_in_target(lo, g, sp, probe, axes);
     for (int k = 0; k < probe->nsites; k++) {
         const Value *red = probe->sites[k].red->res[0];
         memcpy(at, probe->sites[k].idx, (size_t)red->type->rank * sizeof *at);
@@ -422,7 +461,7 @@ build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
         lower_at(lo, red, at);
     }
     group_store(lo, g, sp->nrow ? g->nfull : 0, g->ntargets, sp, axes, sp->row);
-    if (sp->nrow) {
+    if (sp->nrow && !is_full_stored(g, probe)) {
         nest_plan(lo->cx, &row, sp->nrow, sp->row, sp->row_extent, probe->nstores, probe->noffsets,
                   probe->offsets, 0);
         nest_open(lo, &row, cols);

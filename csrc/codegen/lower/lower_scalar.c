@@ -535,20 +535,33 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     }
 }
 
+/* The element of the row buffer at the open loops. */
+static const Dim *
+at_row(Lower *lo, const Need *need, Dim *at)
+{
+    if (!need->target) {
+        return lo->row;
+    }
+    memcpy(at, need->at, (size_t)need->target->type->rank * sizeof *at);
+    axes_rename(lo, need->nrow, need->axes, lo->row, need->target->type->rank, at);
+    return at;
+}
+
 /* A value that several loops over the row need: the first one computes and stores it. */
 static Value *
 scalar_buffered(Lower *lo, const Value *v, const Dim *idx, Need *need)
 {
+    Dim at[MAX_RANK], room[MAX_RANK];
     if (need->buffer) {
-        return lower_load(lo, need->buffer, lo->row);
+        return lower_load(lo, need->buffer, at_row(lo, need, at));
     }
     Value *made = scalar_let(lo, v->def, idx);
-    Dim room[MAX_RANK];
     for (int k = 0; k < need->nrow; k++) {
         room[k] = bounds_room(lo, need->row[k]);
     }
-    need->buffer = lower_buffer(lo, lo->outer, v->type->dtype, need->nrow, room);
-    lower_store(lo, need->buffer, lo->row, made);
+    need->buffer = need->target ? need->target
+                                : lower_buffer(lo, lo->outer, v->type->dtype, need->nrow, room);
+    lower_store(lo, need->buffer, at_row(lo, need, at), made);
     return made;
 }
 

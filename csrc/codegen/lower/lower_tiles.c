@@ -459,16 +459,19 @@ put_chains(Tiles *t, const Group *g)
     put_chain(t, tiles, last, sums_from(t, last), g);
 }
 
-/* The height of a tile.  Tiles of a known number of rows have one height, except the last one. */
+/* The height of a tile.  Tiles of a known number of rows have one height, except the last one.  Of
+ * a number with a bound that is so, too, where no other form is there for the rows of one tile. */
 static Dim
 tile_height(const Tiles *t)
 {
-    int64_t rows, most = MICRO_MOST_ROWS;
-    if (!dim_is_int(t->p->lo->cx, t->rows, &rows) || rows == 0) {
+    Range rows = dim_range(t->p->lo->cx, t->rows);
+    int64_t most = MICRO_MOST_ROWS;
+    bool one_form = t->p->b.panels || rows.lo > most || rows.lo == rows.hi;
+    if (rows.hi >= DIM_INF || rows.hi <= 0 || !one_form) {
         return constant(t, most);
     }
-    int64_t tiles = (rows + most - 1) / most;
-    return constant(t, (rows + tiles - 1) / tiles);
+    int64_t tiles = (rows.hi + most - 1) / most;
+    return constant(t, (rows.hi + tiles - 1) / tiles);
 }
 
 /* The number of tiles of a block.  All blocks have as many, except the last one. */
