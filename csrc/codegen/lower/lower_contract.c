@@ -159,6 +159,29 @@ is_copied(const Product *p, const Factor *f, const Value *v)
            most > MICRO_MOST_ROWS * CONTRACTION_CHAIN && most <= DLC_PRODUCT_COPY;
 }
 
+/* Are the rows in memory apart, a few at a time, so that no tile of the usual height is read with
+ * one stride?  The rows of each such group would be a product of their own. */
+static bool
+rows_are_apart(const Product *p)
+{
+    Cx *cx = p->lo->cx;
+    const Contraction *c = &p->letters;
+    Dim inner = DIM_NONE, outer = DIM_NONE;
+    for (int k = 0; k < c->nout; k++) {
+        Dim name = p->name[(int)c->out[k]];
+        if (letter_class(c, c->out[k]) == (p->swapped ? LETTER_OF_B : LETTER_OF_A) &&
+            dim_is_name(cx, name)) {
+            outer = inner;
+            inner = name;
+        }
+    }
+    if (outer == DIM_NONE || dim_range(cx, dim_extent(cx, inner)).hi > MICRO_MOST_ROWS) {
+        return false;
+    }
+    Dim step = step_of(cx, p->a.offset, inner), next = step_of(cx, p->a.offset, outer);
+    return step == DIM_NONE || next != dim_mul(cx, step, dim_extent(cx, inner));
+}
+
 static void
 operand_index(const Product *p, int k, Dim *idx)
 {
@@ -493,6 +516,40 @@ count_sums(const Product *p)
     return n;
 }
 
+/* Copies the row operand, in the order of the result, if its rows are apart and each column is read
+ * for all of them: the columns are then packed once and not read in place for each few rows. */
+static void
+join_rows(Product *p)
+{
+    Lower *lo = p->lo;
+    const Contraction *c = &p->letters;
+    const char *letters = p->swapped ? c->b : c->a;
+    Value *v = p->let->args[p->swapped], *before = lo->leaf[v->id];
+    Dim idx[MAX_RANK];
+    Order order = {.nsum = c->nsum};
+    int rank = v->type->rank, n = 0;
+    int64_t most = extent_most(lo->cx, rank, v->type->dims);
+    if (lo->blocked || p->b.panels || p->runs || !p->nsum || most > DLC_PRODUCT_COPY ||
+        most < MICRO_MOST_ROWS * CONTRACTION_CHAIN ||
+        own_extent(p, !p->swapped) < DLC_PRODUCT_PANELS * panel_width(p->dtype) ||
+        !rows_are_apart(p)) {
+        return;
+    }
+    for (int k = c->nsum - 1; k >= 0; k--) {
+        order.axis[n++] = letter_axis(letters, rank, c->sum[k]);
+    }
+    for (int k = c->nout - 1; k >= 0; k--) {
+        int axis = letter_axis(letters, rank, c->out[k]);
+        if (axis >= 0) {
+            order.axis[n++] = axis;
+        }
+    }
+    operand_index(p, p->swapped, idx);
+    block_materialise(lo, v, idx, &order, false);
+    find_memory(lo, v, idx, &p->a);
+    lo->leaf[v->id] = before; /* other readers of v still read v itself */
+}
+
 /* Chooses the row operand, and makes both operands what the tiles read. */
 static void
 make_operands(Product *p, const Probe *probe)
@@ -503,6 +560,7 @@ make_operands(Product *p, const Probe *probe)
     if (!p->runs) {
         make_factor(p, &p->b, !p->swapped);
     }
+    join_rows(p);
     if (p->lo->blocked) {
         product_pack(p);
     }
