@@ -359,7 +359,8 @@ PyDoc_STRVAR(
     compile_doc,
     "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
     "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
-    "        products='auto', frozen=None, inference=False, given=None, apart=False) -> Callable\n\n"
+    "        products='auto', frozen=None, inference=False, given=None, apart=False)\n"
+    "        -> Callable\n\n"
     "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what "
     "runs the\n"
     "graph when the arguments of a call are not those it was captured for.  cache: a folder, '' "

@@ -362,7 +362,8 @@ is_large(const Plan *plan, const Slot *slot)
 }
 
 /* The workspace is another after a call that binds sizes.  What lives across one becomes a tensor
- * of the host, as does what is large if the caller wants that: *head by step, *next by slot are lists of those to be made before the step. */
+ * of the host, as does what is large if the caller wants that: *head by step, *next by slot are
+ * lists of those to be made before the step. */
 static void
 find_across(Builder *b, int *head, int *next)
 {
