@@ -78,13 +78,14 @@ void rebuild_strides(const Let *let, Value *const *map);
 
 /* ---- panels.c: operands as the microkernels read them ---- */
 
-/* The axes of an operand that becomes panels: that of the columns, which run along a row of a panel,
+/* The axes of an operand that becomes panels: that of the columns, which run along a row of one,
  * and those of the sum, in its order.  nsums 0: it becomes none. */
 typedef struct {
     int columns, nsums, sums[MAX_RANK];
 } PanelAxes;
 
-/* Those of operand j: its columns are the last letter of the result, and it has all that is summed. */
+/* Those of operand j: its columns are the last letter of the result, and all letters that are
+ * summed are its own. */
 PanelAxes panel_axes(Cx *cx, const Let *let, int j);
 const Type *panels_type(Cx *cx, const Value *v, const PanelAxes *axes);
 /* v as panels: element (n, k) lies at [n // width][k][n % width], and what is missing in the last

@@ -5,8 +5,8 @@
  *           through the views that undo this.  prepare.c does the same before calls, for frozen
  *           parameters.
  * Requires  verified kernels;
- * and ensures: the same values, bit for bit.  An operand has two axes of constant sizes and stands outside of
- *           the kernels that read it.
+ * and ensures: the same values, bit for bit.  An operand has two axes of constant sizes and stands
+ *           outside of the kernels that read it.
  * How:      one walk counts the products that read each operand; where there are COST_PACKED of
  *           them, the kernel that packs stands before the first.  O(lets).
  * Why not   for fewer: a product of few rows reads its columns in place, and one of many rows packs

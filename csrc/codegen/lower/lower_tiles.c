@@ -508,8 +508,8 @@ is_by_panels(const Product *p)
     return p->b.panels && extent_most(cx, b->rank, b->dims) > extent_most(cx, a->rank, a->dims);
 }
 
-/* The steps of a panel that are used again and again before the next ones are: of a chain, or all of
- * them where rows have loops inside the group's, each of which goes through the group. */
+/* The steps of a panel that are used again and again before the next ones are: of a chain, or all
+ * of them where rows have loops inside the group's, each of which goes through the group. */
 static int64_t
 steps_used_again(const Tiles *t)
 {
