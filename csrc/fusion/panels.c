@@ -5,8 +5,8 @@
  *           through the views that undo this.  prepare.c does the same before calls, for frozen
  *           parameters.
  * Requires  verified kernels;
- * and ensures: the same values, bit for bit.  An operand has constant sizes and stands outside of
- *           the kernels that read it.
+ * and ensures: the same values, bit for bit.  An operand has two axes of constant sizes and stands
+ *           outside of the kernels that read it.
  * How:      one walk counts the products that read each operand; where there are COST_PACKED of
  *           them, the kernel that packs stands before the first.  O(lets).
  * Why not   for fewer: a product of few rows reads its columns in place, and one of many rows packs
@@ -17,6 +17,8 @@
  */
 #include "group.h"
 
+#include <string.h>
+
 /* ---- panels of a value ---- */
 
 typedef struct {
@@ -24,10 +26,13 @@ typedef struct {
 } Panels;
 
 static Panels
-panels_of(Cx *cx, const Value *v, int columns)
+panels_of(Cx *cx, const Value *v, const PanelAxes *axes)
 {
-    Panels p = {.n = v->type->dims[columns], .k = v->type->dims[1 - columns]};
+    Panels p = {.n = v->type->dims[axes->columns], .k = dim_int(cx, 1)};
     int64_t n = 0, width = panel_width(v->type->dtype);
+    for (int k = 0; k < axes->nsums; k++) {
+        p.k = dim_mul(cx, p.k, v->type->dims[axes->sums[k]]);
+    }
     dim_is_int(cx, p.n, &n);
     p.width = dim_int(cx, width);
     p.panels = dim_int(cx, (n + width - 1) / width);
@@ -35,38 +40,76 @@ panels_of(Cx *cx, const Value *v, int columns)
     return p;
 }
 
-int
-panel_columns(Cx *cx, const Let *let, int j)
+PanelAxes
+panel_axes(Cx *cx, const Let *let, int j)
 {
     const Value *v = let->args[j];
+    const PanelAxes none = {.columns = -1};
     int64_t n;
-    if (let->op != OP_contract || (v->type->dtype != DT_f32 && v->type->dtype != DT_f64) ||
-        v->type->rank != 2) {
-        return -1;
+    if (let->op != OP_contract || (v->type->dtype != DT_f32 && v->type->dtype != DT_f64)) {
+        return none;
     }
     Contraction over = let_contraction(let);
     const char *mine = j ? over.b : over.a;
-    int axis = over.nout ? letter_axis(mine, 2, over.out[over.nout - 1]) : -1;
-    bool batch = axis >= 0 && letter_class(&over, mine[axis]) == LETTER_OF_BOTH;
-    bool summed = axis >= 0 && letter_axis(over.out, over.nout, mine[1 - axis]) < 0;
-    return !batch && summed && dim_is_int(cx, v->type->dims[axis], &n) && n >= COST_COLUMNS ? axis
-                                                                                            : -1;
+    int rank = v->type->rank;
+    PanelAxes axes = {.columns = over.nout ? letter_axis(mine, rank, over.out[over.nout - 1]) : -1};
+    for (int k = 0; k < over.nsum; k++) {
+        axes.sums[k] = letter_axis(mine, rank, over.sum[k]);
+        axes.nsums += axes.sums[k] >= 0;
+    }
+    bool all = axes.columns >= 0 && axes.nsums == over.nsum && axes.nsums == rank - 1 &&
+               letter_class(&over, mine[axes.columns]) != LETTER_OF_BOTH;
+    return all && axes.nsums > 0 && dim_is_int(cx, v->type->dims[axes.columns], &n) &&
+                   n >= COST_COLUMNS
+               ? axes
+               : none;
 }
 
 const Type *
-panels_type(Cx *cx, const Value *v, int columns)
+panels_type(Cx *cx, const Value *v, const PanelAxes *axes)
 {
-    Panels p = panels_of(cx, v, columns);
+    Panels p = panels_of(cx, v, axes);
     return type_of(cx, v->type->dtype, 3, (Dim[]){p.panels, p.k, p.width});
 }
 
+/* v with one axis for the sum, behind that of the columns; as it is where it has two axes. */
+static Value *
+with_one_sum(Build *b, Value *v, const PanelAxes *axes, const Panels *p)
+{
+    int perm[MAX_RANK] = {axes->columns};
+    if (axes->nsums == 1) {
+        return v;
+    }
+    memcpy(perm + 1, axes->sums, (size_t)axes->nsums * sizeof *perm);
+    return build_reshape(b, build_permute(b, v, perm), 2, (Dim[]){p->n, p->k});
+}
+
+/* And back, to the type of v. */
+static Value *
+with_all_sums(Build *b, Value *made, const Value *v, const PanelAxes *axes)
+{
+    Dim dims[MAX_RANK] = {v->type->dims[axes->columns]};
+    int back[MAX_RANK] = {0};
+    if (axes->nsums == 1) {
+        return made;
+    }
+    for (int k = 0; k < axes->nsums; k++) {
+        dims[k + 1] = v->type->dims[axes->sums[k]];
+        back[axes->sums[k]] = k + 1;
+    }
+    back[axes->columns] = 0;
+    return build_permute(b, build_reshape(b, made, axes->nsums + 1, dims), back);
+}
+
 Value *
-panels_make(Build *b, Value *v, int columns)
+panels_make(Build *b, Value *v, const PanelAxes *axes)
 {
     Cx *cx = build_cx(b);
-    Panels p = panels_of(cx, v, columns);
+    Panels p = panels_of(cx, v, axes);
+    int columns = axes->nsums == 1 ? axes->columns : 0;
     Dim zero[] = {dim_int(cx, 0), dim_int(cx, 0)}, dims[] = {p.k, p.k};
     dims[columns] = p.padded;
+    v = with_one_sum(b, v, axes, &p);
     v = build_pad(b, v, build_float(b, 0), type_of(cx, v->type->dtype, 2, dims), zero);
     if (columns == 0) {
         v = build_reshape(b, v, 3, (Dim[]){p.panels, p.width, p.k});
@@ -77,10 +120,11 @@ panels_make(Build *b, Value *v, int columns)
 }
 
 Value *
-panels_read(Build *b, Value *panels, const Value *v, int columns)
+panels_read(Build *b, Value *panels, const Value *v, const PanelAxes *axes)
 {
     Cx *cx = build_cx(b);
-    Panels p = panels_of(cx, v, columns);
+    Panels p = panels_of(cx, v, axes);
+    int columns = axes->nsums == 1 ? axes->columns : 0;
     Value *w;
     if (columns == 0) {
         w = build_permute(b, panels, (int[]){0, 2, 1});
@@ -89,7 +133,8 @@ panels_read(Build *b, Value *panels, const Value *v, int columns)
         w = build_permute(b, panels, (int[]){1, 0, 2});
         w = build_reshape(b, w, 2, (Dim[]){p.k, p.padded});
     }
-    return build_slice(b, w, columns, dim_int(cx, 0), dim_int(cx, 1), p.n);
+    w = build_slice(b, w, columns, dim_int(cx, 0), dim_int(cx, 1), p.n);
+    return with_all_sums(b, w, v, axes);
 }
 
 /* ---- the pass ---- */
@@ -115,10 +160,11 @@ operand_of(const Packer *s, const Let *let, int j)
     if (let->op != OP_contract || value_is_const(v) || (v->def && v->def->parent != s->fn->body)) {
         return NULL;
     }
-    int columns = panel_columns(cx, let, j);
-    bool known = columns >= 0 && dim_is_int(cx, v->type->dims[1 - columns], NULL);
-    return known && cost_bytes(cx, v->type) <= COST_PACKED_BYTES ? &s->operands[2 * v->id + columns]
-                                                                 : NULL;
+    PanelAxes axes = panel_axes(cx, let, j);
+    bool known = axes.nsums == 1 && dim_is_int(cx, v->type->dims[axes.sums[0]], NULL);
+    return known && cost_bytes(cx, v->type) <= COST_PACKED_BYTES
+               ? &s->operands[2 * v->id + axes.columns]
+               : NULL;
 }
 
 /* Counts uses; are there enough of one? */
@@ -153,8 +199,8 @@ pack_operands(const Packer *s, Build *b, const Let *kernel, Value **map)
             if (fuel_spend(build_cx(b))) {
                 Block *body = build_open(b);
                 build_at(b, let->loc);
-                Value *v = panels_make(b, map[let->args[j]->id],
-                                       panel_columns(build_cx(b), let, j));
+                PanelAxes axes = panel_axes(build_cx(b), let, j);
+                Value *v = panels_make(b, map[let->args[j]->id], &axes);
                 build_close(b, 1, &v);
                 o->panels = build_let(b, OP_kernel, 0, NULL, NULL, body, 1, &v->type, NULL)->res[0];
             }
@@ -172,8 +218,8 @@ read_panels(void *arg, Build *b, const Let *let, Value **map)
         kept[j] = map[let->args[j]->id];
         if (o && o->panels) {
             build_at(b, let->loc);
-            map[let->args[j]->id] = panels_read(b, o->panels, let->args[j],
-                                                panel_columns(build_cx(b), let, j));
+            PanelAxes axes = panel_axes(build_cx(b), let, j);
+            map[let->args[j]->id] = panels_read(b, o->panels, let->args[j], &axes);
         }
     }
     build_again(b, let, map);

@@ -29,7 +29,7 @@ typedef enum { FROM_NOTHING, FROM_FROZEN, FROM_OTHERS } Source;
 
 typedef struct {
     const Value *v;
-    int columns; /* the axis of v that becomes the columns of panels; -1: v as it is */
+    PanelAxes axes; /* of v, which becomes panels; none: v as it is */
     Value *param; /* in the function that runs */
 } Ready;
 
@@ -139,11 +139,13 @@ find_sources(Cutter *c)
 
 /* ---- what is prepared ---- */
 
+static const PanelAxes AS_IT_IS = {.columns = -1};
+
 static Ready *
-find_ready(const Cutter *c, const Value *v, int columns)
+find_ready(const Cutter *c, const Value *v, const PanelAxes *axes)
 {
     for (int k = 0; k < c->nready; k++) {
-        if (c->ready[k].v == v && c->ready[k].columns == columns) {
+        if (c->ready[k].v == v && memcmp(&c->ready[k].axes, axes, sizeof *axes) == 0) {
             return &c->ready[k];
         }
     }
@@ -152,9 +154,9 @@ find_ready(const Cutter *c, const Value *v, int columns)
 
 /* Is the value there, or may it be? */
 static bool
-make_ready(Cutter *c, const Value *v, int columns)
+make_ready(Cutter *c, const Value *v, const PanelAxes *axes)
 {
-    if (find_ready(c, v, columns)) {
+    if (find_ready(c, v, axes)) {
         return true;
     }
     if (*c->fuel == 0) {
@@ -162,7 +164,7 @@ make_ready(Cutter *c, const Value *v, int columns)
     }
     *c->fuel -= *c->fuel > 0;
     c->ready = cx_grow(c->cx, c->ready, c->nready, sizeof *c->ready);
-    c->ready[c->nready++] = (Ready){.v = v, .columns = columns};
+    c->ready[c->nready++] = (Ready){.v = v, .axes = *axes};
     return true;
 }
 
@@ -184,13 +186,13 @@ is_worth(const Cutter *c, const Value *v, bool memory)
 static void
 read_frozen(Cutter *c, const Value *v, bool memory)
 {
-    if (!v->def || find_ready(c, v, -1)) {
+    if (!v->def || find_ready(c, v, &AS_IT_IS)) {
         return;
     }
     if (is_view(v)) {
         c->memory[v->id] |= memory;
         c->again[v->id] = true;
-    } else if (c->again[v->id] || !is_worth(c, v, memory) || !make_ready(c, v, -1)) {
+    } else if (c->again[v->id] || !is_worth(c, v, memory) || !make_ready(c, v, &AS_IT_IS)) {
         c->again[v->id] = true;
     }
 }
@@ -239,10 +241,10 @@ find_border(Cutter *c)
                 continue;
             }
             bool memory = view ? c->memory[let->res[0]->id] : op_reads(let->op, j) == 'm';
-            int columns = panel_columns(c->cx, let, j);
+            PanelAxes axes = panel_axes(c->cx, let, j);
             if (takes_memory(let)) {
                 keep_whole(c, v);
-            } else if (columns < 0 || !make_ready(c, v, columns)) {
+            } else if (!axes.nsums || !make_ready(c, v, &axes)) {
                 read_frozen(c, v, memory);
             }
         }
@@ -300,7 +302,7 @@ make_function(const Cutter *c, const Ready *ready)
         }
     }
     Value *v = map[ready->v->id];
-    v = ready->columns < 0 ? v : panels_make(b, v, ready->columns);
+    v = ready->axes.nsums ? panels_make(b, v, &ready->axes) : v;
     fn_results(made.make, 1, &v, NULL);
     rename_values(made.make);
     made.bytes = cost_bytes(c->cx, v->type);
@@ -314,12 +316,13 @@ run_contract(const Cutter *c, Build *b, const Let *let, Value **map)
     Value *kept[2];
     for (int j = 0; j < 2; j++) {
         const Value *v = let->args[j];
-        int columns = c->source[v->id] == FROM_FROZEN ? panel_columns(c->cx, let, j) : -1;
-        const Ready *ready = columns < 0 ? NULL : find_ready(c, v, columns);
+        PanelAxes axes = panel_axes(c->cx, let, j);
+        bool panels = axes.nsums && c->source[v->id] == FROM_FROZEN;
+        const Ready *ready = panels ? find_ready(c, v, &axes) : NULL;
         kept[j] = map[v->id];
         if (ready) {
             build_at(b, let->loc);
-            map[v->id] = panels_read(b, ready->param, v, columns);
+            map[v->id] = panels_read(b, ready->param, v, &axes);
         }
     }
     build_again(b, let, map);
@@ -336,8 +339,8 @@ run_function(const Cutter *c)
     Build *b = build_new(run);
     for (int k = 0; k < c->nready; k++) {
         Ready *ready = &c->ready[k];
-        bool panels = ready->columns >= 0;
-        const Type *t = panels ? panels_type(c->cx, ready->v, ready->columns) : ready->v->type;
+        bool panels = ready->axes.nsums > 0;
+        const Type *t = panels ? panels_type(c->cx, ready->v, &ready->axes) : ready->v->type;
         ready->param = fn_param(run, fn_fresh_name(run, panels ? "panels" : "prepared"), t, NULL);
         if (!panels) {
             map[ready->v->id] = ready->param;

@@ -127,3 +127,20 @@ def test_which_are_contractions() -> None:
     assert calls(_C.walk(gm)) == ["aten.convolution.default"]
     text = _C.walk(gm, False, "own")
     assert not calls(text) and "contract" not in text
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_frozen(name: str, compiler: Callable[..., Any]) -> None:
+    """A frozen weight is packed before the calls, and the bits are those of one that each call packs."""
+    function, image, weight, kwargs = CASES[name]
+    wide = (3 * weight[0], weight[1]) if "transpose" not in function.__name__ else (weight[0], 3 * weight[1])
+    out = wide[1] * kwargs.get("groups", 1) if "transpose" in function.__name__ else wide[0]
+    torch.manual_seed(0)
+    module = Convolution(function, (*wide, *weight[2:]), (out,), **kwargs).eval()
+    x = torch.randn(image)
+    with torch.no_grad():
+        want = compiler(module, options=OPTIONS)(x)
+        torch._dynamo.reset()
+        frozen = compiler(module, options=OPTIONS | {"freeze": True})
+        for _ in range(2):
+            assert_same_bits(frozen(x), want)

@@ -112,6 +112,16 @@ copy_order(const Product *p, const char *letters, int rank, Order *order)
     }
 }
 
+static bool
+is_summed(const Product *p, Dim name)
+{
+    bool summed = false;
+    for (int k = 0; k < p->nsum; k++) {
+        summed |= name == p->sum[k];
+    }
+    return summed;
+}
+
 /* Is the operand stored as panels, [.., n / width, .., k, n % width], with n its only letter of the
  * columns? */
 static bool
@@ -120,29 +130,34 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
     Cx *cx = p->lo->cx;
     const Type *type = f->from->type;
     int64_t width = panel_width(p->dtype);
-    Dim column = DIM_NONE;
+    Dim column = DIM_NONE, row = dim_int(cx, 0);
+    for (int k = 0; k < p->nsum; k++) {
+        row = dim_add(cx, dim_mul(cx, row, p->sum_extent[k]), p->sum[k]);
+    }
     for (int k = 0; k < rank; k++) {
         Dim name = p->name[(int)letters[k]];
-        if (dim_is_name(cx, name) && name != p->sum[0]) {
+        if (dim_is_name(cx, name) && !is_summed(p, name)) {
             if (column != DIM_NONE) {
                 return false;
             }
             column = name;
         }
     }
-    if (column == DIM_NONE || p->nsum != 1 || type->rank < 2 || type->dtype != p->dtype ||
+    if (column == DIM_NONE || p->nsum < 1 || type->rank < 2 || type->dtype != p->dtype ||
         !dim_is(cx, type->dims[type->rank - 1], width)) {
         return false;
     }
     Dim panel = dim_index(cx, "j", dim_extent(cx, column)),
         l = dim_index(cx, "l", dim_int(cx, width));
     Dim split = dim_add(cx, dim_mul(cx, panel, dim_int(cx, width)), l);
-    bool same = f->at[type->rank - 2] == p->sum[0] &&
+    bool same = f->at[type->rank - 2] == row &&
                 dim_replace(cx, f->at[type->rank - 1], column, split) == l;
     for (int k = 0; k < type->rank - 2 && same; k++) {
         Dim at = dim_replace(cx, f->at[k], column, split), step, rest;
-        same = !dim_uses(cx, at, l) && !dim_uses(cx, at, p->sum[0]) &&
-               dim_affine(cx, at, panel, &step, &rest);
+        same = !dim_uses(cx, at, l) && dim_affine(cx, at, panel, &step, &rest);
+        for (int j = 0; j < p->nsum && same; j++) {
+            same = !dim_uses(cx, at, p->sum[j]);
+        }
     }
     return same;
 }
@@ -229,8 +244,16 @@ find_runs(Product *p)
         !dim_is(cx, step_of(cx, a->offset, p->sum[p->nsum - 1]), 1)) {
         return false;
     }
+    const Value *v = p->let->args[!p->swapped];
     operand_index(p, !p->swapped, idx);
-    return find_memory(p->lo, p->let->args[!p->swapped], idx, b) && is_affine(p, b->offset) &&
+    if (!find_memory(p->lo, p->let->args[!p->swapped], idx, b)) {
+        return false;
+    }
+    b->panels = is_panels(p, b, p->swapped ? p->letters.a : p->letters.b, v->type->rank);
+    if (b->panels) {
+        return true;
+    }
+    return is_affine(p, b->offset) &&
            (product_is_one_sum(p, b->offset) || product_is_one_sum(&others, b->offset)) &&
            product_may_pack(p);
 }
@@ -555,7 +578,7 @@ static void
 make_operands(Product *p, const Probe *probe)
 {
     p->swapped = is_swapped(p, probe);
-    p->runs = find_runs(p) && product_pack(p);
+    p->runs = find_runs(p) && (p->b.panels || product_pack(p));
     make_factor(p, &p->a, p->swapped);
     if (!p->runs) {
         make_factor(p, &p->b, !p->swapped);

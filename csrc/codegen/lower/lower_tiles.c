@@ -501,14 +501,33 @@ tasks_of_group(const Tiles *t)
     return n;
 }
 
+/* Is the column operand packed already, and larger than the other one?  Then each group of panels
+ * is used for all rows before the next one. */
+static bool
+is_by_panels(const Product *p)
+{
+    Cx *cx = p->lo->cx;
+    const Type *a = p->a.from->type, *b = p->b.from->type;
+    return p->b.panels && extent_most(cx, b->rank, b->dims) > extent_most(cx, a->rank, a->dims);
+}
+
+/* The steps of a panel that are used again and again before the next ones are: of a chain, or all
+ * of them where rows have loops inside the group's, each of which goes through the group. */
+static int64_t
+steps_used_again(const Tiles *t)
+{
+    int64_t sums = dim_range(t->p->lo->cx, t->sums).hi;
+    bool all = is_by_panels(t->p) && t->p->rows.nloops > 1;
+    return sums < 1 ? 1 : all || sums < CONTRACTION_CHAIN ? sums : CONTRACTION_CHAIN;
+}
+
 /* The number of panels of a group: the largest for which the number of groups is even, or for which
  * the threads have enough tasks. */
 static int64_t
 group_panels(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
-    int64_t sums = dim_range(cx, t->sums).hi, columns, n = DLC_PRODUCT_PANELS;
-    sums = sums > CONTRACTION_CHAIN ? CONTRACTION_CHAIN : sums < 1 ? 1 : sums;
+    int64_t sums = steps_used_again(t), columns, n = DLC_PRODUCT_PANELS;
     n = DLC_PRODUCT_STEPS / sums < 2 * n ? DLC_PRODUCT_STEPS / sums : 2 * n;
     if (!dim_is_int(cx, t->columns, &columns)) {
         int64_t most = dim_range(cx, t->columns).hi;
@@ -573,16 +592,6 @@ plan_tiles(const Product *p)
     t.chained = t.many && sums.hi > CONTRACTION_CHAIN && !own;
     t.rows_packed = t.many && !is_adjacent(p) && columns.hi > t.width && !own;
     return t;
-}
-
-/* Is the column operand packed already, and larger than the other one?  Then each group of panels
- * is used for all rows before the next one. */
-static bool
-is_by_panels(const Product *p)
-{
-    Cx *cx = p->lo->cx;
-    const Type *a = p->a.from->type, *b = p->b.from->type;
-    return p->b.panels && extent_most(cx, b->rank, b->dims) > extent_most(cx, a->rank, a->dims);
 }
 
 /* Opens the loops over blocks of rows and groups of panels, and the loops around these.  Returns

@@ -1,5 +1,8 @@
 /* Who computes a convolution: dlc or the library that eager calls (docs/options.md). */
 #include "aten_conv.h"
+#include "codegen/codegen.h"
+
+#include <string.h>
 
 enum { LEAST_CHANNELS = 16 };   /* of an image that `auto` convolves here, all in one group */
 
@@ -18,10 +21,11 @@ least_elements(Cx *cx, const Type *t)
 }
 
 /* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take
- * at most the library's time, with what is fused with it (docs/experiments.md): float32 images with
- * their channels innermost, between other convolutions, each channel by itself, or all of one group
- * with enough of them that the runs of a window are long.  A weight with windows that is larger
- * than the images takes longer to pack than is gained. */
+ * at most the library's time, with what is fused with it (docs/experiments.md): float32 images and
+ * volumes with their channels innermost, between other convolutions, each channel by itself or all
+ * of one group.  With AVX-512 these are all such images.  With other instructions there have to be
+ * enough channels that the runs of a window are long, and a weight with windows that is larger than
+ * the images takes longer to pack than is gained.  Of volumes eager reads no windows in place. */
 bool
 conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
 {
@@ -29,14 +33,17 @@ conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
     if (c->n->products != PRODUCTS_AUTO) {
         return c->n->products == PRODUCTS_OWN;
     }
-    bool images = c->n->images && made->dtype == DT_f32 && c->w.axes == 2 && x->rank == 4;
-    if (!images || c->transposed) {
+    bool volume = c->w.axes == 3 && x->rank == 5,
+         images = (c->w.axes == 2 && x->rank == 4) || volume;
+    if (!c->n->images || made->dtype != DT_f32 || !images || c->transposed) {
         return false;
     }
-    int64_t elements = least_elements(cx, x) + least_elements(cx, made), channels;
     bool each = conv_is_depthwise(c, weight) && x->dims[1] == made->dims[1];
-    bool all = c->groups == 1 && dim_is_int(cx, weight->dims[1], &channels) &&
-               channels >= LEAST_CHANNELS &&
-               (c->w.size[0] * c->w.size[1] == 1 || least_elements(cx, weight) <= elements);
-    return each || all;
+    if (each || c->groups > 1) {
+        return each;
+    }
+    int64_t elements = least_elements(cx, x) + least_elements(cx, made), channels;
+    return volume || strcmp(strip_isa(), "avx512") == 0 ||
+           (dim_is_int(cx, weight->dims[1], &channels) && channels >= LEAST_CHANNELS &&
+            (window_taps(&c->w) == 1 || least_elements(cx, weight) <= elements));
 }
