@@ -25,7 +25,8 @@ least_elements(Cx *cx, const Type *t)
  * volumes with their channels innermost, between other convolutions, each channel by itself or all
  * of one group.  With AVX-512 these are all such images.  With other instructions there have to be
  * enough channels that the runs of a window are long, and a weight with windows that is larger than
- * the images takes longer to pack than is gained.  Of volumes eager reads no windows in place. */
+ * the images takes longer to pack than is gained.  Eager copies the windows of volumes first
+ * (`slow_conv3d`). */
 bool
 conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
 {
