@@ -196,9 +196,9 @@ def slow() -> Iterator[str]:
         yield "DLC_CACHE=0: each process compiles again. Unset it"
     elif cache.folder() is None:
         yield f"no cache folder ({_C.cache_refusal()}): each process compiles again. Set DLC_CACHE_DIR"
-    if _C.isa() in ("sse2",):
-        yield f"strips for {_C.isa()} alone: this processor has no AVX2"
-    for name in ("DLC_VERIFY", "DLC_DUMP", "DLC_TRACE", "DLC_FUEL"):
+    if _C.isa() == "sse2" and not os.environ.get("DLC_ISA"):
+        yield "kernels for SSE2 alone: this processor has no AVX2"
+    for name in ("DLC_ISA", "DLC_VERIFY", "DLC_DUMP", "DLC_TRACE", "DLC_FUEL"):
         if os.environ.get(name) and not _is_off(name):
             yield f"{name}={os.environ[name]}: meant for finding faults. Unset it"
     if os.environ.get("DLC_TIER") == "tcc":

@@ -48,6 +48,7 @@ PROCESS: dict[str, tuple[Callable[[str], bool], str]] = {
     "DLC_CACHE_SIZE": (_is_size, "a number of bytes such as 512M"),
     "DLC_CC_TIMEOUT": (_is_time, "a number of seconds above 0"),
     "DLC_POOL": (_is_size, "a number of bytes such as 64M"),
+    "DLC_ISA": (_is_processor, "sse2, avx2 or avx512"),
     "DLC_COSTS": (_is_processor, "sse2, avx2 or avx512"),
     "DLC_DUMP_DIR": (_is_any, "a folder"),
     "DLC_ANY_TORCH": (_is_truth, "1 or 0"),

@@ -80,6 +80,9 @@ int64_t environment_bytes(const char *name, int64_t usual);
 void *strip_find(const char *name);
 /* The instruction set chosen: "sse2", "avx2", "avx512", "neon", ... */
 const char *strip_isa(void);
+/* What the C compiler has to be told if DLC_ISA chose a narrower set than the processor's, or
+ * NULL. */
+const char *strip_flag(void);
 /* Has the processor instructions that multiply numbers of f16 or bf16 as they are?  No kernel here
  * uses them. */
 bool processor_multiplies(Dtype dtype);

@@ -26,17 +26,20 @@ static const short measured[OP_COUNT][DTYPE_COUNT][SETS] = {
 static int set = SETS;          /* this processor's, or SETS: there is no column for it */
 
 /* DLC_COSTS names another column than the processor's, so that what the passes decide can be the
- * same everywhere. */
+ * same everywhere.  Without it DLC_ISA may name a narrower one. */
 static void
 find_set(void)
 {
     static const char *const names[] = {"sse2", "avx2", "avx512"};
-    const char *name = getenv("DLC_COSTS");
+    const char *name = getenv("DLC_COSTS"), *isa = getenv("DLC_ISA");
 #if defined(__x86_64__)
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     set = !avx2 ? SSE2 : __builtin_cpu_supports("avx512f") ? AVX512 : AVX2;
 #endif
+    for (int k = 0; k < SETS; k++) {
+        set = isa && k < set && strcmp(isa, names[k]) == 0 ? k : set;
+    }
     for (int k = 0; name && k < SETS; k++) {
         set = strcmp(name, names[k]) == 0 ? k : set;
     }

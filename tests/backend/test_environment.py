@@ -74,6 +74,7 @@ def test_the_first_compile_warns(monkeypatch: pytest.MonkeyPatch) -> None:
         ("DLC_CC_TIMEOUT", "soon", "seconds"),
         ("DLC_CC_TIMEOUT", "0", "seconds"),
         ("DLC_COSTS", "avx", "sse2, avx2 or avx512"),
+        ("DLC_ISA", "avx10", "sse2, avx2 or avx512"),
         ("DLC_LOG", "loud", "1 or 0"),
         ("DLC_ANY_TORCH", "any", "1 or 0"),
         ("DLC_TIER", "clang", '"auto", "tcc" or "gcc"'),

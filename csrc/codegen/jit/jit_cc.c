@@ -144,6 +144,9 @@ arguments(const Job *job, char *argv[])
     for (const char *const *flag = cc_flags; *flag; flag++) {
         argv[n++] = (char *)*flag;
     }
+    if (strip_flag()) {
+        argv[n++] = (char *)strip_flag();
+    }
     if (job->flag) {
         argv[n++] = (char *)job->flag;
     }

@@ -13,7 +13,7 @@
 /* The table in the order of the names, and what the processor has; written once. */
 static struct {
     pthread_once_t once;
-    const char *isa;
+    const char *isa, *flag;
     bool multiplies_bf16, multiplies_f16;
     const StripRow **rows;
     size_t count;
@@ -33,17 +33,27 @@ find_halves(void)
 }
 #endif
 
-/* The widest set that the processor has.  AVX2 comes with FMA, see DLC_FMA. */
+/* The widest set that the processor has, or a narrower one that DLC_ISA names: so code for other
+ * processors is tried on this one.  AVX2 comes with FMA, see DLC_FMA. */
 static const StripRow *
 choose(void)
 {
 #if defined(__x86_64__)
+    const char *asked = getenv("DLC_ISA");
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
                   && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 
     find_halves();
+    if (asked && avx512 && strcmp(asked, "avx2") == 0) {
+        avx512 = false;
+        strips.flag = "-mno-avx512f";
+    }
+    if (asked && avx2 && strcmp(asked, "sse2") == 0) {
+        avx2 = false;
+        strips.flag = "-march=x86-64";
+    }
     strips.isa = !avx2 ? "sse2" : avx512 ? "avx512" : "avx2";
     return !avx2 ? strip_rows_sse2 : avx512 ? strip_rows_avx512 : strip_rows_avx2;
 #else
@@ -95,6 +105,13 @@ strip_isa(void)
 {
     pthread_once(&strips.once, sort_rows);
     return strips.isa;
+}
+
+const char *
+strip_flag(void)
+{
+    pthread_once(&strips.once, sort_rows);
+    return strips.flag;
 }
 
 bool
