@@ -81,9 +81,9 @@ cx_diag(const Cx *cx)
 /* ---- memory ---- */
 
 static Chunk *
-chunk_new(Cx *cx, size_t room)
+chunk_new(Cx *cx, size_t room, bool large)
 {
-    bool huge = cx->chunk_bytes >= ALL_SMALL && room == CHUNK_BYTES;
+    bool huge = cx->chunk_bytes >= ALL_SMALL && !large;
     size_t bytes = huge ? HUGE_BYTES : sizeof(Chunk) + room;
     Chunk *chunk = huge ? aligned_alloc(HUGE_BYTES, bytes) : malloc(bytes);
     if (huge && chunk) {
@@ -108,7 +108,7 @@ try_alloc(Cx *cx, size_t bytes)
     if (!chunk || chunk->room - chunk->used < bytes) {
         /* A large block gets a chunk of its own, behind the one in use. */
         bool large = bytes > CHUNK_BYTES / 4;
-        Chunk *fresh = chunk_new(cx, large ? bytes : CHUNK_BYTES);
+        Chunk *fresh = chunk_new(cx, large ? bytes : CHUNK_BYTES, large);
         if (!fresh) {
             return NULL;
         }

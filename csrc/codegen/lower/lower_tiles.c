@@ -529,6 +529,7 @@ group_panels(const Tiles *t)
     Cx *cx = t->p->lo->cx;
     int64_t sums = steps_used_again(t), columns, n = DLC_PRODUCT_PANELS;
     n = DLC_PRODUCT_STEPS / sums < 2 * n ? DLC_PRODUCT_STEPS / sums : 2 * n;
+    n = n < 1 ? 1 : n;
     if (!dim_is_int(cx, t->columns, &columns)) {
         int64_t most = dim_range(cx, t->columns).hi;
         return most > n * t->width ? n : most <= t->width ? 1 : (most + t->width - 1) / t->width;
@@ -539,7 +540,7 @@ group_panels(const Tiles *t)
            (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
         n--;
     }
-    if (n < 1 || t->p->lo->blocked) {
+    if (n < 1 || t->p->lo->blocked) { /* there may be no columns */
         return n < 1 ? 1 : n;
     }
     int64_t groups = (panels + n - 1) / n;
@@ -547,13 +548,14 @@ group_panels(const Tiles *t)
 }
 
 /* The number of columns of a group.  If the number of all is a symbol, two groups have them where
- * one has room for all, so that threads have tasks. */
+ * one has room for all, so that threads have tasks.  Panels that are packed before are not cut so:
+ * that a group's are among them would not be proved. */
 static Dim
 group_span(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
     Dim most = constant(t, t->width * t->panels), one = constant(t, 1);
-    if (t->panels == 1 || t->p->lo->blocked || dim_is_int(cx, t->columns, NULL)) {
+    if (t->panels == 1 || t->p->lo->blocked || t->p->b.panels || dim_is_int(cx, t->columns, NULL)) {
         return most;
     }
     Dim half = extent_ceiling(cx, t->columns, constant(t, 2 * t->width));

@@ -14,7 +14,8 @@
 
 /* ---- checking ---- */
 
-/* Is it the name of a macro of the prelude, or one that a compiler may have made one? */
+/* Is it the name of a macro of the prelude?  Those that a compiler has made begin with `_`; the
+ * emitters call such names otherwise. */
 static bool
 is_macro(const char *name)
 {
@@ -26,7 +27,7 @@ is_macro(const char *name)
             return true;
         }
     }
-    return name[0] == '_' || strncmp(name, "DLC_", 4) == 0;
+    return strncmp(name, "DLC_", 4) == 0;
 }
 
 static void

@@ -148,18 +148,19 @@ step_launch(Run *run, const Step *step)
     const Launch *launch = &run->plan->launches[step->launch];
     void *p[FEW_BUFFERS + 1], **buffers = p;
     const int64_t *values = run->inst->values;
-    if (run->tuning && launch->use >= 0 && values[launch->extent] > 0 &&
-        tuning_wants(run->tuning, launch->use) && tune_launch(run, step->launch) < 0) {
+    bool works = values[launch->extent] != 0; /* else another kernel does (plan_short_rows.c) */
+    if (works && run_workspace(run) < 0) {
+        return -1;
+    }
+    if (works && run->tuning && launch->use >= 0 && tuning_wants(run->tuning, launch->use) &&
+        tune_launch(run, step->launch) < 0) {
         return -1;
     }
     if (run->inst->slow[step->launch]) {
         run_leave(run);
     }
-    if (values[launch->extent] == 0) { /* nothing to do, or another kernel's (plan_short_rows.c) */
+    if (!works) {
         return 0;
-    }
-    if (run_workspace(run) < 0) {
-        return -1;
     }
     if (launch->nbuffers > FEW_BUFFERS &&
         !(buffers = malloc((size_t)(launch->nbuffers + 1) * sizeof *buffers))) {
