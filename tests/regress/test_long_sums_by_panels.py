@@ -1,4 +1,4 @@
-"""Panels, sums of more than 2,048 steps, a symbolic number of columns: a group had no panel, and memory broke."""
+"""Panels and sums of over 2,048 steps, with symbolic columns: a group had no panel, and memory broke."""
 
 from collections.abc import Callable
 from typing import Any
