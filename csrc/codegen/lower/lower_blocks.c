@@ -316,11 +316,12 @@ most_rows(const Blocks *b)
 }
 
 /* Cuts the innermost axis that, together with the axes inside it, has more than half a block of
- * `most` rows.  Returns a lower bound of the number of blocks. */
+ * `most` rows.  Few blocks are an even number, so that two threads have as many.  Returns a lower
+ * bound of the number of blocks. */
 static int64_t
 cut_rows(Cx *cx, Blocks *b, int64_t most)
 {
-    int64_t inner = 1, n, tasks;
+    int64_t inner = 1, n, tasks, outer = 1;
     b->cut = b->n - 1;
     while (b->cut >= 0 && dim_is_int(cx, b->extent[b->cut], &n) && inner * n <= most / 2) {
         inner *= n > 1 ? n : 1;
@@ -331,12 +332,17 @@ cut_rows(Cx *cx, Blocks *b, int64_t most)
     }
     int64_t extent = extent_least(cx, b->extent[b->cut]);
     most = most / inner;
-    tasks = (extent + most - 1) / most;
-    b->rows = dim_is_int(cx, b->extent[b->cut], &n) ? (n + tasks - 1) / tasks : most;
-    for (int k = 0; k < b->cut && tasks < COST_BLOCKS; k++) {
-        tasks *= extent_least(cx, b->extent[k]);
+    for (int k = 0; k < b->cut && outer < DLC_FEW_BLOCKS; k++) {
+        int64_t more = extent_least(cx, b->extent[k]);
+        outer = more < DLC_FEW_BLOCKS ? outer * more : DLC_FEW_BLOCKS;
     }
-    return tasks;
+    tasks = (extent + most - 1) / most;
+    b->rows = most;
+    if (dim_is_int(cx, b->extent[b->cut], &n)) {
+        tasks += tasks > 1 && tasks * outer % 2 && tasks * outer < DLC_FEW_BLOCKS;
+        b->rows = (n + tasks - 1) / tasks;
+    }
+    return tasks * outer;
 }
 
 /* Halves the blocks, down to one tile, until there are enough; false: there are still too few. */
