@@ -125,7 +125,8 @@ def main() -> None:
     elif args.what == "training":
         steps, cuts = training.run(args.only, peers, args.budget, args.small)
         report.show(f"training, {torch.get_num_threads()} threads", steps)
-        report.wide().print(training.table(cuts))
+        if training.CUT in peers:
+            report.wide().print(training.table(cuts))
         rows = [step.data() | {"cuts": cut} for step, cut in zip(steps, cuts, strict=True)]
     else:
         with torch.no_grad():
