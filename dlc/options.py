@@ -56,7 +56,7 @@ class Options:
         names = ("tier", "cc", "verify", "dump", "fuel", "products")
         given = {name: getattr(self, name) for name in names}
         given |= {"cache": self.cache_folder, "cc": self.cc or ""}  # None would ask the environment again
-        given |= {"apart": self.memory_limit is not None}
+        given |= {"own_tensors": self.memory_limit is not None}
         if not self.tune:
             return given
         from .tune import Progress

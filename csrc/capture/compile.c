@@ -359,7 +359,7 @@ PyDoc_STRVAR(
     compile_doc,
     "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
     "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
-    "        products='auto', frozen=None, inference=False, given=None, apart=False)\n"
+    "        products='auto', frozen=None, inference=False, given=None, own_tensors=False)\n"
     "        -> Callable\n\n"
     "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what "
     "runs the\n"
@@ -384,9 +384,9 @@ PyDoc_STRVAR(
     "what it\n"
     "computes may lie in memory otherwise than eager's does; its results do not.  So is a direct "
     "one.  given: a list of the positions of inputs that a call "
-    "with a list frees after their last use.  apart: large values between kernels are tensors "
-    "of their own, so\n"
-    "that a call takes no more at once than is alive.\n\n"
+    "with a list frees after their last use.  own_tensors: large values between kernels are "
+    "tensors of their own,\n"
+    "so that a call takes no more at once than is alive.\n\n"
     "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
@@ -395,18 +395,18 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     static char *names[] = {"gm",     "fallback",  "tier",  "cc",          "cache",
                             "verify", "dump",      "fuel",  "report",      "direct",
                             "keys",   "bodies",    "tune",  "tune_budget", "products",
-                            "frozen", "inference", "given", "apart",       NULL};
+                            "frozen", "inference", "given", "own_tensors", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
-    int verify = 0, direct = 0, inference = 0, apart = 0;
+    int verify = 0, direct = 0, inference = 0, own_tensors = 0;
     Job job = {0};
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!pO!p", names, &gm,
                                      &fallback, &tier, &cc, &cache, &verify, &dump, &fuel, &report,
                                      &direct, &PyList_Type, &keys, &PyDict_Type, &bodies, &tune,
                                      &tune_budget, &products, &PyList_Type, &job.frozen, &inference,
-                                     &PyList_Type, &job.given, &apart) ||
+                                     &PyList_Type, &job.given, &own_tensors) ||
         mode_from_text(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;
@@ -422,7 +422,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     }
     job.gm = gm;
     job.walk.direct = direct;
-    job.options.apart = apart;
+    job.options.own_tensors = own_tensors;
     job.walk.inference = inference || direct;
     job.walk.bodies = bodies;
     job.walk.weights = job.walk.products == PRODUCTS_AUTO ? job.frozen : NULL;

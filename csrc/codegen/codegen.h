@@ -410,7 +410,7 @@ typedef struct CompileOptions {
     /* By parameter, or NULL: a call with a list takes it out of the list, the only reference that
      * its caller has, and so frees it after its last use. */
     const bool *given;
-    bool apart; /* large values between kernels are tensors of their own, not in the workspace */
+    bool own_tensors; /* large values between kernels are not in the workspace */
 } CompileOptions;
 
 /* Compiles a function of the kernels stage. */

@@ -15,7 +15,7 @@ Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
 bool loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step);
 
 /* schedule_shorten.c: does a step of the reduction wait for more than it computes? */
-bool loop_waits(const Let *reduce);
+bool loop_is_latency_bound(const Let *reduce);
 
 /* Does the let combine a value with what the iteration before has left in a buffer outside the
  * loop, and leave the result there?  Returns the load of that buffer, its operand 0, or NULL. */

@@ -3,7 +3,6 @@
  * Events are kept in memory, MOST of them, and written by trace_write.  Off, a question costs one
  * load. */
 #define _GNU_SOURCE
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "codegen.h"
+#include "lock.h"
 
 enum { MOST = 1 << 20, NAME = 96 };
 
@@ -22,7 +22,6 @@ typedef struct {
 } Event;
 
 static atomic_bool on;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Event *events;
 static int count, room;
 
@@ -60,14 +59,14 @@ trace_event(const char *category, const char *name, double begin, double seconds
     if (!trace_is_on()) {
         return;
     }
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_trace);
     Event *event = next_event();
     if (event) {
         *event = (Event){
             .category = category, .begin = begin, .seconds = seconds, .thread = gettid()};
         snprintf(event->name, sizeof event->name, "%s", name ? name : "");
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_trace);
 }
 
 static void
@@ -104,7 +103,7 @@ trace_write(const char *path)
     if (!file) {
         return false;
     }
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_trace);
     on = false;
     fputs("{\"traceEvents\":[", file);
     for (int k = 0; k < count; k++) {
@@ -115,7 +114,7 @@ trace_write(const char *path)
     free(events);
     events = NULL;
     count = room = 0;
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_trace);
     bool good = !ferror(file);
     return fclose(file) == 0 && good;
 }

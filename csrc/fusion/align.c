@@ -157,7 +157,7 @@ is_reduced(const Domain *d, const int *axes, int n)
 
 /* Both reduce, and not the same axes. */
 bool
-reduce_apart(const Domain *p, const Domain *c, const Match *m)
+reduce_other_axes(const Domain *p, const Domain *c, const Match *m)
 {
     int mapped[MAX_RANK], n = 0;
     for (int k = 0; k < m->n; k++) {
@@ -192,5 +192,5 @@ match_domains(Groups *g, int p, int c, const Domain *dp, const Domain *dc, Match
             return LEVEL_NONE;
         }
     }
-    return p_red && c_red && reduce_apart(dp, dc, m) ? LEVEL_NONE : LEVEL_FULL;
+    return p_red && c_red && reduce_other_axes(dp, dc, m) ? LEVEL_NONE : LEVEL_FULL;
 }

@@ -36,7 +36,7 @@ typedef struct {
     Build *b;
     Value **map;
     const Type **back; /* by old Value.id: the shape all readers reshape it to, or NULL */
-    bool *apart; /* by old Value.id: the readers want different things */
+    bool *differ; /* by old Value.id: the readers want different shapes */
     bool *waited; /* by old Value.id: a gather now, of what it was computed from */
     bool *taken; /* by old Value.id: a call or the caller takes it, or a view of it */
 } Rules;
@@ -124,11 +124,11 @@ map_before_expand(Rules *r, const Let *let, Value *const *args)
 /* ---- arithmetic before a reshape that is taken back ---- */
 
 static void
-wants(Rules *r, const Value *v, const Type *shape)
+note_wanted_shape(Rules *r, const Value *v, const Type *shape)
 {
     if (!value_is_const(v)) {
         const Type **back = &r->back[v->id];
-        r->apart[v->id] |= !shape || (*back && !type_same_shape(*back, shape));
+        r->differ[v->id] |= !shape || (*back && !type_same_shape(*back, shape));
         *back = shape;
     }
 }
@@ -138,17 +138,17 @@ find_reshapes(Rules *r)
 {
     const Fn *fn = r->old;
     for (int k = 0; k < fn->body->nrets; k++) {
-        wants(r, fn->body->rets[k], NULL);
+        note_wanted_shape(r, fn->body->rets[k], NULL);
     }
     for (int k = fn->body->n - 1; k >= 0; k--) {
         const Let *let = fn->body->lets[k];
         const Value *v = let->nres ? let->res[0] : NULL;
         bool map = op_info[let->op].kind == KIND_MAP;
-        const Type *shape = let->op == OP_reshape     ? v->type
-                            : map && !r->apart[v->id] ? r->back[v->id]
-                                                      : NULL;
+        const Type *shape = let->op == OP_reshape      ? v->type
+                            : map && !r->differ[v->id] ? r->back[v->id]
+                                                       : NULL;
         for (int j = 0; j < let->nargs; j++) {
-            wants(r, let->args[j], shape);
+            note_wanted_shape(r, let->args[j], shape);
         }
     }
 }
@@ -178,7 +178,7 @@ static Value *
 map_before_reshape(Rules *r, const Let *let, Value *const *args)
 {
     const Value *old = let->res[0];
-    const Type *shape = r->apart[old->id] ? NULL : r->back[old->id];
+    const Type *shape = r->differ[old->id] ? NULL : r->back[old->id];
     Value *moved[3];
     bool any = false;
     for (int k = 0; k < let->nargs && shape; k++) {
@@ -236,7 +236,7 @@ same_places(const Let *a, const Let *b)
 /* The operand before the gather, or one that is the same at all places of its axis; NULL:
  * neither. */
 static Value *
-before_places(Rules *r, const Let *gather, Value *v)
+operand_before_gather(Rules *r, const Let *gather, Value *v)
 {
     const Let *own = gather_of(v), *def = value_is_const(v) ? NULL : v->def;
     const Type *t = gather->args[0]->type;
@@ -257,7 +257,7 @@ before_places(Rules *r, const Let *gather, Value *v)
 /* May the gather that an old value is wait: of what was looked up along another axis, or where it
  * has waited before? */
 static bool
-may_wait(const Rules *r, const Value *old, const Let *gather)
+may_defer_gather(const Rules *r, const Value *old, const Let *gather)
 {
     const Let *from = gather->args[0]->def;
     return (from && from->op == OP_gather) || r->waited[old->id];
@@ -282,7 +282,7 @@ map_before_gather(Rules *r, const Let *let, Value *const *args)
     bool combines = false;
     for (int k = 0; k < let->nargs; k++) {
         const Let *own = gather_of(args[k]);
-        if (own && may_wait(r, let->args[k], own)) {
+        if (own && may_defer_gather(r, let->args[k], own)) {
             combines |= (gather && own->args[0] != gather->args[0]) || r->waited[let->args[k]->id];
             gather = own;
         }
@@ -291,7 +291,7 @@ map_before_gather(Rules *r, const Let *let, Value *const *args)
         return NULL;
     }
     for (int k = 0; k < let->nargs; k++) {
-        moved[k] = before_places(r, gather, args[k]);
+        moved[k] = operand_before_gather(r, gather, args[k]);
         if (!moved[k]) {
             return NULL;
         }
@@ -552,7 +552,7 @@ pass_canonicalise(Fn *fn)
     size_t room = (size_t)fn->nvalues + 1;
     Rules r = {.old = fn,
                .back = cx_alloc(fn->cx, room * sizeof *r.back),
-               .apart = cx_alloc(fn->cx, room * sizeof *r.apart),
+               .differ = cx_alloc(fn->cx, room * sizeof *r.differ),
                .waited = cx_alloc(fn->cx, room * sizeof *r.waited),
                .taken = cx_alloc(fn->cx, room * sizeof *r.taken)};
     Fn *out = rebuild_open(fn, fn->stage, &r.map);

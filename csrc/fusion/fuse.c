@@ -140,7 +140,7 @@ is_narrow(const Domain *d)
 
 /* Both scan, and not along the same axis. */
 static bool
-scan_apart(Groups *g, int a, int b, const Match *m)
+scan_other_axes(Groups *g, int a, int b, const Match *m)
 {
     if (g->nodes[a].scan < 0 || g->nodes[b].scan < 0) {
         return false;
@@ -208,7 +208,7 @@ join_producer(Groups *g, int p, int c)
     bool contracts = g->nodes[p].contracts || g->nodes[c].contracts;
     bool level_good = level == LEVEL_FULL || (level == LEVEL_CONSUMER_ROW && g->nodes[p].contracts);
     if (level == LEVEL_NONE || (contracts && !(level_good && rows_reduced(g, p, c, &m))) ||
-        scan_apart(g, p, c, &m) || is_narrow_scan(g, p, c) || is_narrow_scan(g, c, p) ||
+        scan_other_axes(g, p, c, &m) || is_narrow_scan(g, p, c) || is_narrow_scan(g, c, p) ||
         (level == LEVEL_FULL && is_narrow(&dp) && !c_red) ||
         (level == LEVEL_FULL && is_narrow(&dc) && !p_red && leaves_nontemporal(g, p, c))) {
         return false;
@@ -261,8 +261,8 @@ join_sibling(Groups *g, const Read *ra, const Read *rb)
     Domain da = group_domain(g, a), db = group_domain(g, b);
     bool both = g->nodes[a].red >= 0 && g->nodes[b].red >= 0;
     if (m.n != da.n || m.n != db.n ||
-        (both ? reduce_apart(&da, &db, &m) : is_narrow(&da) || is_narrow(&db)) ||
-        scan_apart(g, a, b, &m) || is_narrow_scan(g, a, b) || is_narrow_scan(g, b, a) ||
+        (both ? reduce_other_axes(&da, &db, &m) : is_narrow(&da) || is_narrow(&db)) ||
+        scan_other_axes(g, a, b, &m) || is_narrow_scan(g, a, b) || is_narrow_scan(g, b, a) ||
         reads_directly(g, a, b) || reads_directly(g, b, a)) {
         return false;
     }
@@ -500,7 +500,7 @@ join_inside(Groups *g, int p, int c)
 }
 
 static int
-inside_round(Groups *g)
+join_inside_round(Groups *g)
 {
     int joined = 0;
     for (int r = g->nreads - 1; r >= 0; r--) {
@@ -521,7 +521,7 @@ group(Groups *g)
     int nproducers = 0, nsiblings = 0;
     Candidate *up = producers(g, &nproducers), *shared = siblings(g, &nsiblings);
     do {
-        while (join_round(g, up, &nproducers) || inside_round(g)) {
+        while (join_round(g, up, &nproducers) || join_inside_round(g)) {
         }
     } while (join_round(g, shared, &nsiblings));
 }

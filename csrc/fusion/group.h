@@ -148,7 +148,7 @@ bool match_add(Match *m, int a, int b); /* false when it contradicts */
 /* Adds what all reads of c from p say; false when they do not align. */
 bool match_reads(Groups *g, int p, int c, Match *m);
 Level match_domains(Groups *g, int p, int c, const Domain *dp, const Domain *dc, Match *m);
-bool reduce_apart(const Domain *p, const Domain *c, const Match *m); /* not the same axes */
+bool reduce_other_axes(const Domain *p, const Domain *c, const Match *m); /* not the same axes */
 
 /* ---- rows.c: whole rows of contractions ---- */
 

@@ -66,7 +66,7 @@ root_of(const Memory *s, const Value *v)
 
 /* A call or the caller takes v: what holds its elements must be in memory. */
 static void
-want(Memory *s, const Value *v)
+require_in_memory(Memory *s, const Value *v)
 {
     if (value_is_const(v) || (v->def && v->def->op == OP_size)) {
         return;
@@ -81,7 +81,7 @@ want(Memory *s, const Value *v)
 /* A fresh result may be a view of what a kernel or call made, if it has the strides promised.  No
  * kernel touches the dtypes without arithmetic: the plan copies those. */
 static bool
-fresh_is_made(Memory *s, const Value *v, const Dim *promise)
+must_materialise_fresh(Memory *s, const Value *v, const Dim *promise)
 {
     Cx *cx = s->cx;
     const Dim *layout = s->layout[v->id];
@@ -101,7 +101,7 @@ scan_layouts(Memory *s)
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
         for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
-            want(s, let->args[j]);
+            require_in_memory(s, let->args[j]);
         }
         for (int j = 0; j < let->nres; j++) {
             s->layout[let->res[j]->id] = layout_of(s, let->res[j]);
@@ -162,7 +162,7 @@ is_shared(const Memory *s, const Value *v)
 /* What goes into a parameter is made rather than seen through a view: the in_place pass may then
  * have it stored there. */
 static bool
-into_is_made(const Memory *s, const Value *v)
+must_materialise_into(const Memory *s, const Value *v)
 {
     return is_view(v) && s->cost[v->id] < 0 && dtype_info[v->type->dtype].class != CLASS_OTHER &&
            !is_shared(s, v);
@@ -183,12 +183,12 @@ scan_results(Memory *s, const Dim *const *promise)
     scan_layouts(s);
     for (int k = 0; k < fn->body->nrets; k++) {
         Value *v = fn->body->rets[k];
-        if (fn->results[k].kind == RESULT_INTO && into_is_made(s, v)) {
+        if (fn->results[k].kind == RESULT_INTO && must_materialise_into(s, v)) {
             s->made[v->id] = true;
             s->layout[v->id] = dense(s->cx, v);
         }
         if (fn->results[k].kind == RESULT_FRESH && !is_shared(s, v) &&
-            fresh_is_made(s, v, fn->results[k].strides)) {
+            must_materialise_fresh(s, v, fn->results[k].strides)) {
             s->made[v->id] = true;
             s->layout[v->id] = fn->results[k].strides;
         }
@@ -196,7 +196,7 @@ scan_results(Memory *s, const Dim *const *promise)
     memset(s->wanted, 0, (size_t)fn->nvalues * sizeof *s->wanted);
     scan_layouts(s);
     for (int k = 0; k < fn->body->nrets; k++) {
-        want(s, fn->body->rets[k]);
+        require_in_memory(s, fn->body->rets[k]);
     }
 }
 

@@ -33,7 +33,7 @@ typedef struct {
 /* ---- inside a kernel ---- */
 
 static void
-localise(Outline *o, const Let *let)
+move_into_kernel(Outline *o, const Let *let)
 {
     for (int k = 0; k < let->nres; k++) {
         int id = let->res[k]->id;
@@ -72,7 +72,7 @@ local(Outline *o, const Value *v)
     for (int k = 0; k < v->def->nargs; k++) {
         local(o, v->def->args[k]);
     }
-    localise(o, v->def);
+    move_into_kernel(o, v->def);
 }
 
 /* ---- at the top level ---- */

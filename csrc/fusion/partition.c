@@ -242,7 +242,7 @@ save_cost(const Cutter *c, const Value *v)
 
 /* May a call be made again?  A product may, where memory is bought with products. */
 bool
-call_again(const Cutter *c, const Value *v)
+may_recompute(const Cutter *c, const Value *v)
 {
     return v->def->op != OP_call ||
            (c->rules->products && c->rules->marks && has(c, v, MARK_PRODUCT));
@@ -270,13 +270,13 @@ call_cost(const Cutter *c, const Let *let)
 
 /* FLOW_INF: not at all. */
 int64_t
-again_cost(const Cutter *c, const Value *v)
+recompute_cost(const Cutter *c, const Value *v)
 {
     const Let *let = v->def;
     if (!let) {
         return FLOW_INF;
     }
-    if (!call_again(c, v) || has(c, v, MARK_KEEP) || c->once[v->id]) {
+    if (!may_recompute(c, v) || has(c, v, MARK_KEEP) || c->once[v->id]) {
         return has(c, v, MARK_NAMED) ? FLOW_INF : LAST_RESORT;
     }
     if (!c->forward[v->id]) {
@@ -338,7 +338,7 @@ spend_fuel(Cutter *c)
     int64_t fuel = c->rules->fuel;
     for (int k = 0; k < c->nvalues; k++) {
         const Value *v = c->values[k];
-        bool again = v->def && !c->late[v->id] && c->forward[v->id] && call_again(c, v);
+        bool again = v->def && !c->late[v->id] && c->forward[v->id] && may_recompute(c, v);
         if (again && !is_view(v) && !is_given(v)) {
             c->once[v->id] = fuel == 0;
             fuel -= fuel > 0;
@@ -365,7 +365,7 @@ network(Cutter *c, const bool *again)
             bool forced = again[v->id];
             flow_edge(f, node_in(c, v), node_out(c, v), forced ? FLOW_INF : save_cost(c, v));
             flow_edge(f, forced ? node_in(c, v) : FLOW_SOURCE, forced ? FLOW_SINK : node_in(c, v),
-                      forced ? FLOW_INF : again_cost(c, v));
+                      forced ? FLOW_INF : recompute_cost(c, v));
         }
         int n = inputs_of(c, v, c->inputs);
         for (int j = 0; j < n; j++) {

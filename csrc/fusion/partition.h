@@ -27,8 +27,8 @@ typedef struct {
 
 int64_t value_bytes(const Cutter *c, const Value *v);
 /* May the backward make v's call again, if one makes it? */
-bool call_again(const Cutter *c, const Value *v);
-int64_t again_cost(const Cutter *c, const Value *v);
+bool may_recompute(const Cutter *c, const Value *v);
+int64_t recompute_cost(const Cutter *c, const Value *v);
 /* The cheapest cut in which the values of `again`, by id, are computed again. */
 Cut *cut_at(Cutter *c, const bool *again);
 

@@ -35,8 +35,8 @@ cost_of(const Cutter *c, const Cut *cut)
     int64_t cost = 0;
     for (int k = 0; k < c->nvalues; k++) {
         const Value *v = c->values[k];
-        bool again = cut->backward[v->id] && !c->late[v->id] && v->def && call_again(c, v);
-        cost += again ? again_cost(c, v) : 0;
+        bool again = cut->backward[v->id] && !c->late[v->id] && v->def && may_recompute(c, v);
+        cost += again ? recompute_cost(c, v) : 0;
     }
     return cost;
 }
@@ -49,8 +49,8 @@ list_candidates(const Cutter *c, const Cut *above, const Cut *below, int *n)
     *n = 0;
     for (int k = 0; k < above->nsaved; k++) {
         const Value *v = above->saved[k];
-        if (v->def && call_again(c, v) && below->backward[v->id]) {
-            list[(*n)++] = (Candidate){v, value_bytes(c, v), again_cost(c, v)};
+        if (v->def && may_recompute(c, v) && below->backward[v->id]) {
+            list[(*n)++] = (Candidate){v, value_bytes(c, v), recompute_cost(c, v)};
         }
     }
     return list;
@@ -91,7 +91,7 @@ choose(const Cutter *c, const Candidate *list, int n, int64_t bytes, bool *again
 
 /* A cut below the line by computing some of what `above` saves; NULL when that does not succeed. */
 static Cut *
-fill_up(Cutter *c, const bool *again, const Cut *above, const Cut *below, int64_t line)
+cut_below_line(Cutter *c, const bool *again, const Cut *above, const Cut *below, int64_t line)
 {
     int n;
     const Candidate *list = list_candidates(c, above, below, &n);
@@ -128,7 +128,7 @@ cut_within(Cutter *c, const bool *again, double budget)
         below = k < DOUBLINGS ? cut_at(c, again) : least;
     }
     c->price = price > 1 ? price / 2 : 1;
-    Cut *between = below->bytes < line ? fill_up(c, again, above, below, line) : NULL;
+    Cut *between = below->bytes < line ? cut_below_line(c, again, above, below, line) : NULL;
     return between && cost_of(c, between) < cost_of(c, below) ? between : below;
 }
 

@@ -199,7 +199,7 @@ read_frozen(Cutter *c, const Value *v, bool memory)
 
 /* The call makes v, and what it shows a part of. */
 static void
-keep_whole(Cutter *c, const Value *v)
+compute_in_call(Cutter *c, const Value *v)
 {
     c->again[v->id] = true;
     while (is_view(v)) {
@@ -212,7 +212,7 @@ static void
 keep_results(Cutter *c)
 {
     for (int k = 0; k < c->fn->body->nrets; k++) {
-        keep_whole(c, c->fn->body->rets[k]);
+        compute_in_call(c, c->fn->body->rets[k]);
     }
 }
 
@@ -243,7 +243,7 @@ find_border(Cutter *c)
             bool memory = view ? c->memory[let->res[0]->id] : op_reads(let->op, j) == 'm';
             PanelAxes axes = panel_axes(c->cx, let, j);
             if (takes_memory(let)) {
-                keep_whole(c, v);
+                compute_in_call(c, v);
             } else if (!axes.nsums || !make_ready(c, v, &axes)) {
                 read_frozen(c, v, memory);
             }

@@ -96,10 +96,10 @@ param_uses(const Fn *fn)
 /* Where in the parameter a value's elements come from. */
 typedef struct {
     enum {
-        APART,    /* from nowhere in it, or from reductions of it, which lowering puts first */
-        PLACED,                 /* its element at [.., i[axis[p]] + shift[p], ..] */
-        FLAT,                   /* all of its elements, in order */
-        MOVED,                  /* from elsewhere */
+        UNRELATED, /* from nowhere in it, or from reductions of it, which lowering puts first */
+        PLACED, /* its element at [.., i[axis[p]] + shift[p], ..] */
+        FLAT, /* all of its elements, in order */
+        MOVED, /* from elsewhere */
     } kind;
     int axis[MAX_RANK]; /* of the value, by the parameter's; -1: the value has one place along it */
     Dim shift[MAX_RANK];
@@ -113,13 +113,13 @@ typedef struct {
     Relation identity;
 } Tracer;
 
-static const Relation apart = {.kind = APART}, moved = {.kind = MOVED};
+static const Relation unrelated = {.kind = UNRELATED}, moved = {.kind = MOVED};
 
 static const Relation *
 relation(const Tracer *t, const Value *v)
 {
     bool inner = !value_is_const(v) && v->def && v->def->parent == t->kernel->body;
-    return v == t->param ? &t->identity : inner ? &t->of[v->def->mark] : &apart;
+    return v == t->param ? &t->identity : inner ? &t->of[v->def->mark] : &unrelated;
 }
 
 static Relation
@@ -146,13 +146,13 @@ same_relation(const Tracer *t, const Relation *a, const Relation *b)
 static Relation
 of_map(const Tracer *t, const Let *let)
 {
-    const Relation *one = &apart;
+    const Relation *one = &unrelated;
     for (int k = 0; k < let->nargs; k++) {
         const Relation *r = relation(t, let->args[k]);
-        if (r->kind != APART && one->kind != APART && !same_relation(t, r, one)) {
+        if (r->kind != UNRELATED && one->kind != UNRELATED && !same_relation(t, r, one)) {
             return moved;
         }
-        one = r->kind != APART ? r : one;
+        one = r->kind != UNRELATED ? r : one;
     }
     return *one;
 }
@@ -260,17 +260,17 @@ static Relation
 of_cat(const Tracer *t, const Let *cat)
 {
     int axis = (int)let_int(cat, "axis"), p = cat_axis(t, cat, axis);
-    Relation whole = apart;
+    Relation whole = unrelated;
     Dim at = dim_int(t->cx, 0);
     for (int k = 0; k < cat->nargs; k++) {
         Relation r = *relation(t, cat->args[k]);
-        if (r.kind != APART) {
+        if (r.kind != UNRELATED) {
             if (r.kind != PLACED || p < 0 || !runs_along(t->cx, &r, p, cat->args[k], axis)) {
                 return moved;
             }
             r.axis[p] = dim_is(t->cx, cat->res[0]->type->dims[axis], 1) ? -1 : axis;
             r.shift[p] = dim_sub(t->cx, r.shift[p], at);
-            if (whole.kind != APART && !same_relation(t, &r, &whole)) {
+            if (whole.kind != UNRELATED && !same_relation(t, &r, &whole)) {
                 return moved;
             }
             whole = r;
@@ -290,20 +290,20 @@ of_scatter(const Tracer *t, const Let *scatter)
     bool wide = let_op(scatter) != OP_store && dtype_info[dtype].compute != dtype;
     bool adds = !wide && t->kernel->nres == 1 && t->kernel->body->rets[0] == scatter->res[0] &&
                 same_relation(t, relation(t, scatter->args[0]), &t->identity) &&
-                relation(t, scatter->args[1])->kind == APART &&
-                relation(t, scatter->args[2])->kind == APART;
+                relation(t, scatter->args[1])->kind == UNRELATED &&
+                relation(t, scatter->args[2])->kind == UNRELATED;
     return adds ? t->identity : moved;
 }
 
 static Relation
 relation_of(const Tracer *t, const Let *let)
 {
-    bool all_apart = true;
+    bool all_unrelated = true;
     for (int k = 0; k < let->nargs; k++) {
-        all_apart &= relation(t, let->args[k])->kind == APART;
+        all_unrelated &= relation(t, let->args[k])->kind == UNRELATED;
     }
-    if (all_apart || op_info[let->op].kind == KIND_RED) {
-        return apart;
+    if (all_unrelated || op_info[let->op].kind == KIND_RED) {
+        return unrelated;
     }
     switch (let->op) {
     case OP_slice:
@@ -336,7 +336,7 @@ moves_elements(Cx *cx, const Let *kernel, const Value *param)
     }
     for (int k = 0; k < blk->nrets; k++) {
         const Relation *r = relation(&t, blk->rets[k]);
-        moves |= r->kind != APART && !same_relation(&t, r, &t.identity);
+        moves |= r->kind != UNRELATED && !same_relation(&t, r, &t.identity);
     }
     for (int k = 0; k < blk->n; k++) {
         blk->lets[k]->mark = 0;

@@ -245,7 +245,7 @@ typedef struct {
     void (*binary)(void *arg, char kind);
 } DimWalk;
 void dim_walk(const Cx *cx, Dim d, const DimWalk *walk, void *arg);
-Dim dim_apply(Cx *cx, char kind, Dim a, Dim b);         /* what a walk took apart, put together */
+Dim dim_apply(Cx *cx, char kind, Dim a, Dim b);         /* what a walk split, joined again */
 int64_t dim_scaled(int64_t a, int64_t bits);            /* the value of 's' */
 double dim_factor(int64_t bits);                        /* the float of its second operand */
 void dim_text(const Cx *cx, Dim d, Text *out);          /* as the language writes it */

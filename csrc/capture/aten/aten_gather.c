@@ -229,14 +229,14 @@ at_several(Aten *n, const Span *s, bool check)
     if (s->tensors == s->count && s->count > 1 && s->made <= MAX_RANK && find_own(n, s, own)) {
         return at_each(n, s, own, check ? INDEX_FROM_END : INDEX_FROM_START);
     }
-    bool apart = s->tensors < s->count;         /* then their axes come first in the result */
+    bool separated = s->tensors < s->count;         /* then their axes come first in the result */
     int between = s->count - s->tensors, rank = s->made + between;
     Dim dims[MAX_RANK];
     if (x->type->rank - s->tensors + s->made != n->type->rank || rank > MAX_RANK) {
         return NULL;
     }
     for (int ax = 0; ax < s->made; ax++) {
-        dims[ax] = n->type->dims[(apart ? 0 : s->first) + ax];
+        dims[ax] = n->type->dims[(separated ? 0 : s->first) + ax];
     }
     for (int k = 0, ax = s->made; k < s->count; k++) {
         if (s->items[s->first + k].kind == ARG_NONE) {
@@ -245,7 +245,7 @@ at_several(Aten *n, const Span *s, bool check)
     }
     const Type *t = type_of(n->cx, DT_i64, rank, dims);
     Value *v = gather_merged(n, x, s->first, s->count, span_position(n, x->type, s, t, check));
-    return apart && s->first ? move_axes(n, v, s->first, s->made, 0) : v;
+    return separated && s->first ? move_axes(n, v, s->first, s->made, 0) : v;
 }
 
 Value *

@@ -464,8 +464,8 @@ run(JitCall *call, const int64_t *sizes, PlanTensor *in, PlanTensor *out, bool *
         return NULL;
     }
     count_add(COUNT_CALLS, 1);
-    bool apart = part_from_arguments(&host, callable, in, out) == 0;
-    PyObject *value = apart ? returned(&host, call, out) : NULL;
+    bool copied = part_from_arguments(&host, callable, in, out) == 0;
+    PyObject *value = copied ? returned(&host, call, out) : NULL;
     for (int k = 0; k < callable->nresults; k++) {
         Py_XDECREF((PyObject *)out[k].object);
     }

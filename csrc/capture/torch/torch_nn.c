@@ -1,4 +1,4 @@
-/* Builders of torch.nn.functional that aten.def has no overload for: torch takes these apart for
+/* Builders of torch.nn.functional that aten.def has no overload for: torch decomposes these for
  * AOTAutograd, and here they are the same formulas, rounded where those round. */
 #include "capture/aten/aten_formula.h"
 #include "torch.h"

@@ -58,8 +58,8 @@ number_read(Walk *w, Bound *at, PyObject *symbol)
     call_build(w, at, false, false, 1, &t, &strides, &v);
     size_bind(w, v->def, name);
     if (is_a(at->val, py.SymInt) && dim_of(w, at->val) != name) {
-        Dim d = dim_of(w, at->val), apart = dim_sub(w->cx, name, d), back = dim_sub(w->cx, d, name);
-        Dim differ = dim_min(w->cx, dim_max(w->cx, apart, back), dim_int(w->cx, 1));
+        Dim d = dim_of(w, at->val), forth = dim_sub(w->cx, name, d), back = dim_sub(w->cx, d, name);
+        Dim differ = dim_min(w->cx, dim_max(w->cx, forth, back), dim_int(w->cx, 1));
         assert_build(w, dim_sub(w->cx, dim_int(w->cx, 1), differ),
                      "a number that is read is not the expected one");
     }

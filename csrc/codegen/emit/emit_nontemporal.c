@@ -45,7 +45,7 @@ contiguous_bytes(Emit *e, const Let *loop, const Let *let)
 
 /* Elements from load a to load b of the same tensor. */
 static Range
-apart(Emit *e, const Let *a, const Let *b)
+distance(Emit *e, const Let *a, const Let *b)
 {
     return dim_range(e->cx, dim_sub(e->cx, access_offset(e, b), access_offset(e, a)));
 }
@@ -98,8 +98,8 @@ find_row(Emit *e, const Let *loop)
         for (int j = 0; j < blk->n && last; j++) {
             const Let *other = blk->lets[j];
             if (other != load && other->op == OP_load && other->args[0] == load->args[0]) {
-                Range far = apart(e, other, load);
-                row |= far.lo > 0 && far.hi >= DLC_APART;
+                Range far = distance(e, other, load);
+                row |= far.lo > 0 && far.hi >= DLC_ROW_DISTANCE;
                 last = far.lo >= 0;
             }
         }

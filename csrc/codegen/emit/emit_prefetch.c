@@ -105,19 +105,19 @@ distance_in_row(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
 {
     const Let *rows = reduce->parent->owner;
     Range length = dim_range(e->cx, loop_extent(reduce));
-    Dim apart, rest;
+    Dim stride, rest;
     int64_t elements = 0;
     int on = least < DLC_PAGE ? DLC_PAGE : least < DLC_L1 ? (int)least : DLC_L1;
     if (length.lo >= 2 * DLC_PAGE / bytes) {
         return on;
     }
-    if (!loop_is(rows) || !dim_affine(e->cx, row, loop_index(rows), &apart, &rest)) {
+    if (!loop_is(rows) || !dim_affine(e->cx, row, loop_index(rows), &stride, &rest)) {
         return 0;
     }
-    if (apart == loop_extent(reduce) || dim_is(e->cx, apart, length.hi)) {
+    if (stride == loop_extent(reduce) || dim_is(e->cx, stride, length.hi)) {
         return on;
     }
-    bool far = dim_is_int(e->cx, apart, &elements) && elements > length.hi &&
+    bool far = dim_is_int(e->cx, stride, &elements) && elements > length.hi &&
                elements <= DLC_FARTHEST / bytes;
     return far && length.lo >= DLC_PAGE / bytes / DLC_PAGE_ROWS ? (int)elements * bytes : 0;
 }
@@ -171,15 +171,15 @@ prefetch_next_row(Emit *e, const Let *load)
     Cx *cx = e->cx;
     const Let *rows = load->parent->owner;
     int64_t bytes = dtype_info[load->args[0]->type->dtype].bytes, row = bytes, elements = 0;
-    Dim apart, rest;
+    Dim stride, rest;
     while (row <= DLC_L2 && loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
         Range n = dim_range(cx, loop_extent(rows));
         row = n.lo >= 1 && n.hi <= DLC_L2 ? row * n.hi : DLC_L2 + 1;
         rows = rows->parent->owner;
     }
     bool prefetches = row >= 2 * DLC_PAGE && row <= DLC_L2 && loop_is(rows) && is_far(e, load) &&
-                      dim_affine(cx, access_offset(e, load), loop_index(rows), &apart, &rest) &&
-                      dim_is_int(cx, apart, &elements) && elements > 0 &&
+                      dim_affine(cx, access_offset(e, load), loop_index(rows), &stride, &rest) &&
+                      dim_is_int(cx, stride, &elements) && elements > 0 &&
                       elements <= DLC_FARTHEST / bytes;
     return prefetches ? (int)(elements * bytes) : 0;
 }
@@ -204,13 +204,13 @@ cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
 /* Finds where a load's row of columns begins, and how far the next one is; false: the row comes
  * from a cache, or there is no row. */
 static bool
-column_row(Emit *e, const Let *load, const Let *reduce, const Let *tile, Dim *row, Dim *apart)
+column_row(Emit *e, const Let *load, const Let *reduce, const Let *tile, Dim *row, Dim *stride)
 {
     Dim one, rest;
     return is_far(e, load) &&
            dim_affine(e->cx, access_offset(e, load), loop_index(tile), &one, row) &&
-           dim_is(e->cx, one, 1) && dim_affine(e->cx, *row, loop_index(reduce), apart, &rest) &&
-           !dim_is(e->cx, *apart, 0);
+           dim_is(e->cx, one, 1) && dim_affine(e->cx, *row, loop_index(reduce), stride, &rest) &&
+           !dim_is(e->cx, *stride, 0);
 }
 
 ColumnsFrom
@@ -218,9 +218,9 @@ cc_columns_from(Emit *e, const Let *reduce, const Let *tile)
 {
     ColumnsFrom from = FROM_CACHES;
     for (int k = 0; k < reduce->body->n; k++) {
-        Dim row, apart;
-        if (column_row(e, reduce->body->lets[k], reduce, tile, &row, &apart)) {
-            from = apart == loop_extent(tile) && from != FROM_PIECES ? FROM_ROWS : FROM_PIECES;
+        Dim row, stride;
+        if (column_row(e, reduce->body->lets[k], reduce, tile, &row, &stride)) {
+            from = stride == loop_extent(tile) && from != FROM_PIECES ? FROM_ROWS : FROM_PIECES;
         }
     }
     return from;
@@ -233,8 +233,8 @@ cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at,
     const char *i = index_c(e, loop_index(reduce));
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *load = reduce->body->lets[k];
-        Dim row, apart;
-        if (!column_row(e, load, reduce, tile, &row, &apart)) {
+        Dim row, stride;
+        if (!column_row(e, load, reduce, tile, &row, &stride)) {
             continue;
         }
         int bytes = dtype_info[load->args[0]->type->dtype].bytes;

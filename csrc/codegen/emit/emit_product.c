@@ -323,7 +323,7 @@ typedef struct {
 } Known;
 
 static void
-see_name(void *arg, Dim name)
+require_known(void *arg, Dim name)
 {
     Known *k = arg;
     bool known = dim_extent(k->e->cx, name) == DIM_NONE;
@@ -344,8 +344,8 @@ put_result(Emit *e, const Let *loop, const Value *tile)
         return;
     }
     rest = dim_replace(e->cx, rest, loop_index(columns), dim_int(e->cx, 0));
-    dim_names(e->cx, rest, see_name, &known);
-    dim_names(e->cx, step, see_name, &known);
+    dim_names(e->cx, rest, require_known, &known);
+    dim_names(e->cx, step, require_known, &known);
     if (known.known) {
         put(e, "    .result = %s + %s, .result_row = %d * %s,", name_c(e, store->args[0]),
             dim_c(e, rest), dtype_info[tile->type->dtype].bytes, dim_c(e, step));

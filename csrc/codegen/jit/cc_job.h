@@ -41,7 +41,8 @@ typedef struct Job {
     Key *keys;                  /* in the cache: the first is the unit's own */
     int nkeys;
     const char *flag;           /* one more, of the schedule, or NULL; a constant */
-    double seconds, start;      /* it may take; not before that time */
+    double seconds;             /* that it may take */
+    double start;               /* by clock_seconds(): in the background it begins no earlier */
     bool waited;                /* by who submits it */
 } Job;
 

@@ -7,7 +7,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -15,42 +14,39 @@
 #include <unistd.h>
 
 #include "cc_job.h"
+#include "codegen/lock.h"
 
 enum {
     POLL_MS = 10,
     MANY = 16,                  /* locks at a time that a child of fork gives up */
 };
 
-static atomic_int open_files[MANY];     /* number + 1, 0: room */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int open_files[MANY];    /* number + 1, 0: room */
 
-static void
-in_child(void)
+/* They are the parent's. */
+void
+cache_locks_in_child(void)
 {
     for (int k = 0; k < MANY; k++) {
-        int file = atomic_exchange(&open_files[k], 0);
-        if (file) {
-            close(file - 1);
+        if (open_files[k]) {
+            close(open_files[k] - 1);
         }
+        open_files[k] = 0;
     }
-}
-
-static void
-at_fork(void)
-{
-    pthread_atfork(NULL, NULL, in_child);
 }
 
 /* Puts `to` where `from` stands. */
 static void
 note(int from, int to)
 {
+    lock_take(LOCK_cache);
     for (int k = 0; k < MANY; k++) {
-        int old = from;
-        if (atomic_compare_exchange_strong(&open_files[k], &old, to)) {
-            return;
+        if (open_files[k] == from) {
+            open_files[k] = to;
+            break;
         }
     }
+    lock_give(LOCK_cache);
 }
 
 static void
@@ -75,7 +71,6 @@ cache_lock(const Cache *cache, const Key *key, const ChildLimits *limits, CacheL
 {
     double deadline = clock_seconds() + limits->seconds;
     snprintf(out->name, sizeof out->name, "lock-%s", key->hex);
-    pthread_once(&once, at_fork);
     for (;;) {
         out->fd = openat(cache->fd, out->name,
                          O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);

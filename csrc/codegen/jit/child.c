@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/lock.h"
 
 enum {
     POLL_MS = 20, /* how soon `stop` is seen */
@@ -24,43 +24,22 @@ enum {
 };
 
 /* The children there are, so that the end of the process need not wait for their threads. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pid_t children[MANY];
 static bool closed;
 
-static void
-take_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-static void
-give_lock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-/* After a fork they are the parent's. */
-static void
-forget(void)
+/* They are the parent's. */
+void
+child_in_child(void)
 {
     memset(children, 0, sizeof children);
     closed = false;
-    pthread_mutex_unlock(&lock);
-}
-
-static void
-at_fork(void)
-{
-    pthread_atfork(take_lock, give_lock, forget);
 }
 
 /* Puts `to` where `from` stands; 0 stands where there is room. */
 static void
 note(pid_t from, pid_t to)
 {
-    pthread_once(&once, at_fork);
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_children);
     if (to && closed) {
         kill(-to, SIGKILL);
     }
@@ -70,21 +49,20 @@ note(pid_t from, pid_t to)
             break;
         }
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_children);
 }
 
 void
 child_kill_all(void)
 {
-    pthread_once(&once, at_fork);
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_children);
     closed = true;
     for (int k = 0; k < MANY; k++) {
         if (children[k]) {
             kill(-children[k], SIGKILL);
         }
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_children);
 }
 
 /* false: this C library cannot. */

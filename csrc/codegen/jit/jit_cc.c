@@ -21,13 +21,13 @@
 #include <unistd.h>
 
 #include "cc_job.h"
+#include "codegen/lock.h"
 
 enum { NICENESS = 10, MAX_ERROR = 2048 };
 
 #define DELAY 0.02 /* seconds from a submission to the compile, if nobody waits for it */
 
 /* The queue and its thread. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed; /* by the monotonic clock; see start() */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_t thread;
@@ -297,33 +297,33 @@ work(void *unused)
 {
     (void)unused;
     char error[MAX_ERROR];
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_queue);
     while (!ended) {
         Job *job = first;
         if (!job) {
-            pthread_cond_wait(&changed, &lock);
+            pthread_cond_wait(&changed, lock_mutex(LOCK_queue));
             continue;
         }
         double early = job->start - clock_seconds();
         if (early > 0 && !waiting) {
             struct timespec until = time_in(early);
-            pthread_cond_timedwait(&changed, &lock, &until);
+            pthread_cond_timedwait(&changed, lock_mutex(LOCK_queue), &until);
             continue;
         }
         if (!(first = job->next)) {
             last = &first;
         }
-        pthread_mutex_unlock(&lock);
+        lock_give(LOCK_queue);
         ChildLimits limits = {.seconds = job->seconds, .niceness = NICENESS, .stop = &stop};
         if (!code_is_alone(job->code)) {
             run(job, &limits, error, sizeof error);
         }
         job_free(job);
-        pthread_mutex_lock(&lock);
+        lock_take(LOCK_queue);
         pending--;
         pthread_cond_broadcast(&changed);
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_queue);
     return NULL;
 }
 
@@ -353,23 +353,11 @@ reset_queue(void)
     running = false;
 }
 
-static void
-before_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-static void
-after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 /* The thread and its child are the parent's; the jobs are lost here, and stay with libtcc's code.
  * */
-static void
-in_child(void)
+void
+cc_queue_in_child(void)
 {
-    pthread_mutex_init(&lock, NULL);
     reset_queue();
 }
 
@@ -377,14 +365,13 @@ static void
 prepare(void)
 {
     reset_queue();
-    pthread_atfork(before_fork, after_fork, in_child);
     atexit(jit_cc_shutdown);
 }
 
 static bool
 submit(Job *job)
 {
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_queue);
     bool ok = !ended && (running || start());
     job->start = clock_seconds() + DELAY;
     if (ok) {
@@ -393,7 +380,7 @@ submit(Job *job)
         pending++;
         pthread_cond_broadcast(&changed);
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_queue);
     return ok;
 }
 
@@ -455,16 +442,16 @@ jit_cc_wait(double seconds)
     bool forever = seconds < 0 || seconds > 1e9;
     struct timespec until = time_in(forever ? 0 : seconds);
     pthread_once(&once, prepare);
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_queue);
     waiting++;
     pthread_cond_broadcast(&changed);
     for (int rc = 0; pending && !ended && rc == 0;) {
-        rc = forever ? pthread_cond_wait(&changed, &lock)
-                     : pthread_cond_timedwait(&changed, &lock, &until);
+        rc = forever ? pthread_cond_wait(&changed, lock_mutex(LOCK_queue))
+                     : pthread_cond_timedwait(&changed, lock_mutex(LOCK_queue), &until);
     }
     waiting--;
     bool done = pending == 0;
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_queue);
     return done;
 }
 
@@ -472,12 +459,12 @@ void
 jit_cc_shutdown(void)
 {
     pthread_once(&once, prepare);
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_queue);
     bool join = running && !ended;
     ended = true;
     atomic_store(&stop, true);
     pthread_cond_broadcast(&changed);
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_queue);
     child_kill_all();
     if (!join) {
         return;

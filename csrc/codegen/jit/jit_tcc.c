@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <libtcc.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/lock.h"
 #include "codegen/micro/micro.h"
 #include "tcc_memory.h"
 
@@ -30,8 +30,6 @@ typedef struct {
     size_t size;
 } Name;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 /* Of the compile under way, which may end in the middle of libtcc. */
 static jmp_buf escape;
 static Name names[MAX_NAMES];
@@ -298,22 +296,6 @@ compile_safely(Code *code, const char *text, Message *message)
     return ok;
 }
 
-static void
-take_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-static void
-give_lock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-static void
-at_fork(void)
-{
-    pthread_atfork(take_lock, give_lock, give_lock);
-}
-
 bool
 jit_tcc_compile(Code *code, const char *text, char *error, size_t cap)
 {
@@ -321,12 +303,11 @@ jit_tcc_compile(Code *code, const char *text, char *error, size_t cap)
     if (cap) {
         *error = '\0';
     }
-    pthread_once(&once, at_fork);
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_libtcc);
     double start = clock_seconds();
     bool ok = compile_safely(code, text, &message);
     int reason = errno;
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_libtcc);
     trace_event("compile", "libtcc", start, clock_seconds() - start);
     if (ok) {
         count_add(COUNT_TCC_COMPILES, 1);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <pthread.h>
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/lock.h"
 #include "codegen/micro/micro.h"
 
 enum { BITS = 32, NAME_SIZE = 4096 };
@@ -90,27 +90,6 @@ name_descriptor(char name[NAME_SIZE], int fd, size_t least)
     snprintf(name + more, NAME_SIZE - more, "/proc/self/fd%s/%d", bits, fd);
 }
 
-/* Threads that load the same file get the same object, whose name is read and written here
- * alone. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void
-take_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-static void
-give_lock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-static void
-at_fork(void)
-{
-    pthread_atfork(take_lock, give_lock, give_lock);
-}
-
 /* Debuggers and traces are told where the file lies: the name is there in our own memory, and is as
  * long. */
 static void
@@ -153,14 +132,14 @@ object_load(int fd, const char *path)
         return NULL;
     }
     name_descriptor(name, fd, strlen(path));
-    pthread_once(&once, at_fork);
-    pthread_mutex_lock(&lock);
+    /* Threads that load the same file get the same object, whose name is read and written here. */
+    lock_take(LOCK_objects);
     void *object = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (object) {
         tell_name(object, name, path);
         link_micro(object);
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_objects);
     if (!object) {
         log_line("%s: %s", path, dlerror());
     }

@@ -3,12 +3,12 @@
  * A line for each function: address and size in hexadecimal, and the name.  The C compiler's
  * kernels are in shared objects, whose symbols a profiler reads itself.  libtcc does not say
  * where a function ends: it ends where the next one begins. */
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "codegen/codegen.h"
+#include "codegen/lock.h"
 
 static int
 by_address(const void *a, const void *b)
@@ -32,7 +32,6 @@ end_of(const uintptr_t *starts, int n, uintptr_t from, uintptr_t end)
 void
 perf_map_add(const Code *code, const void *memory, size_t size)
 {
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int n = code_count(code);
     if (!text_is_yes(getenv("DLC_PERF"))) {
         return;
@@ -40,7 +39,7 @@ perf_map_add(const Code *code, const void *memory, size_t size)
     char path[64];
     snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
     uintptr_t begin = (uintptr_t)memory, *starts = malloc((size_t)(n + 1) * sizeof *starts);
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_perf_map);
     FILE *file = starts ? fopen(path, "a") : NULL;
     for (int k = 0; k < n && file; k++) {
         starts[k] = (uintptr_t)code_entry(code, k);
@@ -59,6 +58,6 @@ perf_map_add(const Code *code, const void *memory, size_t size)
     } else {
         log_line("%s cannot be written", path);
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_perf_map);
     free(starts);
 }

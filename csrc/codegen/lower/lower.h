@@ -131,7 +131,7 @@ typedef struct {
     Dim *contract_at; /* the index at which it is wanted */
     int ncontracts; /* how often contractions are wanted */
     bool contract_reduced; /* a reduction wants it */
-    const Let *apart; /* a cat or pad that no cut resolves, a scan that no loop can run */
+    const Let *own_loops; /* a cat or pad that no cut resolves, a scan that no loop can run */
     /* The scans that one loop can run together, outermost first.  along: the axis of the space
      * that it runs along (DIM_NONE: only axes of one element); back: it runs from the end. */
     const Let **scans;
@@ -270,6 +270,12 @@ Dim *group_strides(Lower *lo, const Type *type, const Order *order);
 /* Makes it a buffer of the kernel, in phases of its own; order NULL: row-major. */
 void group_materialise(Lower *lo, const Value *v, const Order *order);
 Target target_of(Lower *lo, const Value *value, Value *buffer);
+/* Is a reduction wanted at a place that uses the name?  Such an axis of a group is an outer one. */
+bool sites_use(Cx *cx, const Probe *probe, Dim name);
+
+/* ---- lower_phase.c: one phase of a group ---- */
+
+void group_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe);
 /* Computes the targets from .. to-1 and stores them.  outer, row: the axes of the space over the
  * open loops. */
 void group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
@@ -279,8 +285,6 @@ void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
 /* opens the outer loops, at least one, and returns how many */
 int group_open(Lower *lo, const Nest *nest, Dim *axes);
 void group_close(Lower *lo, int n);
-/* Is a reduction wanted at a place that uses the name?  Such an axis of a group is an outer one. */
-bool sites_use(Cx *cx, const Probe *probe, Dim name);
 void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx);
 
 /* ---- lower_scan.c ---- */

@@ -34,7 +34,7 @@ typedef struct {
 } Names;
 
 static void
-see_name(void *arg, Dim name)
+count_index(void *arg, Dim name)
 {
     Names *n = arg;
     bool index = dim_extent(n->lo->cx, name) != DIM_NONE,
@@ -49,7 +49,7 @@ static bool
 part_of(Lower *lo, Dim at, Dim *start, Dim *extent)
 {
     Names n = {.lo = lo, .closed = DIM_NONE};
-    dim_names(lo->cx, at, see_name, &n);
+    dim_names(lo->cx, at, count_index, &n);
     if (!n.nopen || n.nclosed > 1) {
         return false;
     }
@@ -387,7 +387,7 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
     Blocks b = {0};
     Group part = *g;
     if (lo->blocked || probe->nscans || probe->interleaved_axis != DIM_NONE ||
-        probe->cut != DIM_NONE || probe->apart) {
+        probe->cut != DIM_NONE || probe->own_loops) {
         return false;
     }
     find_rows(lo, s, probe, &b);

@@ -468,7 +468,7 @@ static bool
 is_alone(const Probe *probe)
 {
     return !probe->nsites && !probe->nscans && probe->interleaved_axis == DIM_NONE &&
-           probe->cut == DIM_NONE && !probe->apart && probe->ncontracts == 1;
+           probe->cut == DIM_NONE && !probe->own_loops && probe->ncontracts == 1;
 }
 
 /* Which operand, 0 or 1, is the row operand, if it has to be made first: it is computed, or its

@@ -1,9 +1,9 @@
 /* Groups: the loops for values of one index space.
  *
- * What:     one phase, or more, that stores the targets of a group.
+ * What:     decides of which phases a group is, and which values must be tensors before.
  * Requires: targets whose shapes differ at most in axes of one element, and results that have only
  *           the outer axes (row results).
- * Ensures:  each target is stored once.
+ * Ensures:  lower_phase.c, lower_split.c and others build the phases; each target is stored once.
  * How:      steps 1 to 3 of lower.c.  Each round of the loop in lower_group settles one thing (a
  *           cut, a value that must be a tensor first, a row result that joins) and probes again.
  * Why not:  decide all from one probe: each decision changes which loops there are.
@@ -194,7 +194,7 @@ group_materialise(Lower *lo, const Value *v, const Order *order)
 }
 
 /* Makes a value a tensor first, in loops of its own: for instance a cat whose pieces the loops of
- * the group cannot tell apart. */
+ * the group cannot choose from. */
 static void
 materialise_pieces(Lower *lo, const Group *g, const Let *let)
 {
@@ -209,7 +209,7 @@ materialise_pieces(Lower *lo, const Group *g, const Let *let)
 /* A scan's loop contains no other loops.  So the scan becomes a tensor or, if it is the only
  * target, its operand does. */
 static void
-scan_apart(Lower *lo, const Group *g, const Probe *probe)
+materialise_scan(Lower *lo, const Group *g, const Probe *probe)
 {
     const Let *scan = probe->scans[0];
     bool alone = g->ntargets == 1 && g->targets[0].value == scan->res[0];
@@ -233,7 +233,7 @@ is_split(Lower *lo, const Group *g, const Shape *s, const Site *site, bool colum
 /* The first site that cannot or should not stand in the group's own loops.  If the group's
  * reduction is split into blocks, each block would compute the site again. */
 static const Let *
-find_apart(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool column)
+find_misplaced(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool column)
 {
     bool split = false;
     for (int k = 0; k < probe->nsites; k++) {
@@ -316,162 +316,6 @@ take_row_results(Lower *lo, Group *g, const Shape *s)
     return taken;
 }
 
-/* ---- nests ---- */
-
-void
-group_sites(Lower *lo, const Probe *probe)
-{
-    lo->nests = (Map){0};
-    for (int k = 0; k < probe->nsites; k++) {
-        const Site *s = &probe->sites[k];
-        uint32_t key = (uint32_t)s->red->res[0]->id;
-        Nest *nest = map_at(lo->cx, &lo->nests, &key, 1, sizeof *nest);
-        int flags = returns_index(s->red->op) ? NEST_FLAT : NEST_BITS;
-        nest_plan(lo->cx, nest, s->nown, s->own, s->extent, 0, s->noffsets, s->offsets, flags);
-    }
-}
-
-/* Plans the outer loops.  The offsets of all loads count, those of the reductions too. */
-void
-group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest)
-{
-    Dim *offsets = NULL;
-    int n = 0;
-    for (int k = 0; k < probe->noffsets; k++) {
-        offsets = cx_grow(lo->cx, offsets, n, sizeof *offsets);
-        offsets[n++] = probe->offsets[k];
-    }
-    for (int k = 0; k < probe->nsites; k++) {
-        for (int j = 0; j < probe->sites[k].noffsets; j++) {
-            offsets = cx_grow(lo->cx, offsets, n, sizeof *offsets);
-            offsets[n++] = probe->sites[k].offsets[j];
-        }
-    }
-    int flags = !probe->nsites ? NEST_ROWS : lo->column ? 0 : NEST_KEEP;
-    nest_plan(lo->cx, nest, space->nouter, space->outer, space->outer_extent, probe->nstores, n,
-              offsets, flags);
-}
-
-void
-axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx)
-{
-    for (int ax = 0; ax < rank; ax++) {
-        for (int k = 0; k < n; k++) {
-            idx[ax] = dim_replace(lo->cx, idx[ax], names[k], axes[k]);
-        }
-    }
-}
-
-/* Opens the loops of the nest and returns how many.  A phase must be a loop, so that one element
- * has a loop of one iteration. */
-int
-group_open(Lower *lo, const Nest *nest, Dim *axes)
-{
-    nest_open(lo, nest, axes);
-    if (nest->nloops == 0) {
-        lower_open(lo, "i", dim_int(lo->cx, 1));
-        return 1;
-    }
-    return nest->nloops;
-}
-
-void
-group_close(Lower *lo, int n)
-{
-    while (n-- > 0) {
-        lower_close(lo);
-    }
-}
-
-/* ---- one phase ---- */
-
-/* Stores come after all loads of the block, because a result may share an operand's memory. */
-void
-group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
-            const Dim *row)
-{
-    Value **values = cx_alloc(lo->cx, (size_t)g->ntargets * sizeof *values);
-    Dim *idx = cx_alloc(lo->cx, (size_t)g->ntargets * MAX_RANK * sizeof *idx);
-    for (int k = from; k < to; k++) {
-        Dim *at = idx + k * MAX_RANK;
-        int rank = g->targets[k].buffer->type->rank;
-        memcpy(at, g->targets[k].at, (size_t)rank * sizeof *at);
-        axes_rename(lo, space->nouter, space->outer, outer, rank, at);
-        axes_rename(lo, space->nrow, space->row, row, rank, at);
-        values[k] = lower_cast(lo, lower_at(lo, g->targets[k].value, at),
-                               g->targets[k].buffer->type->dtype);
-    }
-    for (int k = from; k < to; k++) {
-        lower_store(lo, g->targets[k].buffer, idx + k * MAX_RANK, values[k]);
-    }
-}
-
-/* The need of a target that several loops over the row need, or NULL. */
-static Need *
-need_of_target(const Probe *probe, const Target *target)
-{
-    uint32_t key = (uint32_t)target->value->id;
-    Need *need = map_get(&probe->needs, &key, 1);
-    return need && need->nrow ? need : NULL;
-}
-
-/* A row buffer would be copied to the block's part of the value.  So the part takes its place. */
-static void
-keep_row_in_target(Lower *lo, const Group *g, const Space *sp, const Probe *probe, const Dim *axes)
-{
-    const Target *target = &g->targets[0];
-    const Type *type = target->buffer->type;
-    Need *need = need_of_target(probe, target);
-    bool same = g->part && g->nfull == 1 && need && need->nrow == sp->nrow &&
-                type->dtype == target->value->type->dtype;
-    for (int k = 0; k < sp->nrow && same; k++) {
-        same = need->row[k] == sp->row_extent[k];
-    }
-    if (same) {
-        need->target = target->buffer;
-        need->axes = sp->row;
-        need->at = cx_alloc(lo->cx, MAX_RANK * sizeof *need->at);
-        memcpy(need->at, target->at, (size_t)type->rank * sizeof *need->at);
-        axes_rename(lo, sp->nouter, sp->outer, axes, type->rank, need->at);
-    }
-}
-
-/* Does a reduction's loop store the only full target? */
-static bool
-is_full_stored(const Group *g, const Probe *probe)
-{
-    const Need *need = need_of_target(probe, &g->targets[0]);
-    return need && need->buffer && need->buffer == need->target;
-}
-
-static void
-build_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
-{
-    Nest outer, row;
-    Dim axes[MAX_RANK], cols[MAX_RANK], at[MAX_RANK];
-    group_sites(lo, probe);
-    group_outer(lo, sp, probe, &outer);
-    int opened = group_open(lo, &outer, axes);
-    lo->outer = lo->depth;
-    keep_row_in_target(lo, g, sp, probe, axes);
-    for (int k = 0; k < probe->nsites; k++) {
-        const Value *red = probe->sites[k].red->res[0];
-        memcpy(at, probe->sites[k].idx, (size_t)red->type->rank * sizeof *at);
-        axes_rename(lo, sp->nouter, sp->outer, axes, red->type->rank, at);
-        lower_at(lo, red, at);
-    }
-    group_store(lo, g, sp->nrow ? g->nfull : 0, g->ntargets, sp, axes, sp->row);
-    if (sp->nrow && !is_full_stored(g, probe)) {
-        nest_plan(lo->cx, &row, sp->nrow, sp->row, sp->row_extent, probe->nstores, probe->noffsets,
-                  probe->offsets, 0);
-        nest_open(lo, &row, cols);
-        lo->row = cols;
-        opened += row.nloops;
-        group_store(lo, g, 0, g->nfull, sp, axes, cols);
-    }
-    group_close(lo, opened);
-}
-
 /* ---- groups ---- */
 
 /* Lowers one group for each piece into which the space is cut. */
@@ -531,7 +375,7 @@ probe_group(Lower *lo, const Group *g, Shape *s, Probe *probe)
 
 /* Lowers a group of scans, lanes or pieces; false: the group is none of these. */
 static bool
-lower_as_others(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
+lower_special(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
     if (probe->along != DIM_NONE) {
         group_scan(lo, g, s, probe);
@@ -557,23 +401,23 @@ lower_phases(Lower *lo, Group *g, Shape *s, Probe *probe)
     if (last && is_split(lo, g, s, last, lo->column)) {
         group_split(lo, g, s, probe);
     } else {
-        build_phase(lo, g, &s->space, probe);
+        group_phase(lo, g, &s->space, probe);
     }
 }
 
 /* Makes a tensor of a reduction that cannot stand in the group's loops.  If there is a value that
  * several loops would compute at too high a cost, that value becomes a tensor first. */
 static void
-materialise_apart(Lower *lo, const Probe *probe, const Let *apart)
+materialise_site(Lower *lo, const Probe *probe, const Let *site)
 {
     const Dim *at = NULL;
     for (int k = 0; k < probe->nsites; k++) {
-        at = probe->sites[k].red == apart ? probe->sites[k].idx : at;
+        at = probe->sites[k].red == site ? probe->sites[k].idx : at;
     }
     if (lo->blocked) {
-        block_materialise(lo, apart->res[0], at, NULL, false);
+        block_materialise(lo, site->res[0], at, NULL, false);
     } else {
-        group_materialise(lo, probe->costly ? probe->costly : apart->res[0], NULL);
+        group_materialise(lo, probe->costly ? probe->costly : site->res[0], NULL);
     }
 }
 
@@ -615,23 +459,23 @@ lower_group(Lower *lo, Group *g)
             continue;
         }
         if (probe.nscans && (probe.nsites || probe.interleaved_axis != DIM_NONE ||
-                             probe.cut != DIM_NONE || probe.apart)) {
-            scan_apart(lo, g, &probe);
+                             probe.cut != DIM_NONE || probe.own_loops)) {
+            materialise_scan(lo, g, &probe);
             continue;
         }
-        if (lower_as_others(lo, g, &s, &probe)) {
+        if (lower_special(lo, g, &s, &probe)) {
             return;
         }
-        if (probe.apart) {
-            materialise_pieces(lo, g, probe.apart);
+        if (probe.own_loops) {
+            materialise_pieces(lo, g, probe.own_loops);
             continue;
         }
         divide_axes(lo, &s, &probe);
         bool column = reduces_columns(lo, &s.space, &probe);
-        const Let *apart = find_apart(lo, g, &s, &probe, column);
+        const Let *site = find_misplaced(lo, g, &s, &probe, column);
         lo->column = column;
-        if (apart) {
-            materialise_apart(lo, &probe, apart);
+        if (site) {
+            materialise_site(lo, &probe, site);
         } else if (!take_row_results(lo, g, &s)) {
             break;
         }

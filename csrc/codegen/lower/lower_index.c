@@ -73,7 +73,7 @@ inside(Cx *cx, Dim d, Dim n)
 
 /* The row-major number of the element among axes from .. to-1. */
 static Dim
-linear(Cx *cx, const Dim *dims, const Dim *idx, int from, int to)
+ravel(Cx *cx, const Dim *dims, const Dim *idx, int from, int to)
 {
     Dim at = dim_int(cx, 0);
     for (int ax = from; ax < to; ax++) {
@@ -83,7 +83,7 @@ linear(Cx *cx, const Dim *dims, const Dim *idx, int from, int to)
 }
 
 static void
-unlinear(Cx *cx, Dim at, const Dim *dims, int from, int to, Dim *out)
+unravel(Cx *cx, Dim at, const Dim *dims, int from, int to, Dim *out)
 {
     int first = from;
     while (first < to - 1 && extent_is_one(cx, dims[first])) {
@@ -131,11 +131,11 @@ map_reshape(Cx *cx, const Type *from, const Type *to, const Dim *idx, Dim *out)
 {
     int ka = 0, kb = 0, ea = 0, eb = 0;
     while (next_group(cx, from, to, &ea, &eb)) {
-        unlinear(cx, linear(cx, to->dims, idx, kb, eb), from->dims, ka, ea, out);
+        unravel(cx, ravel(cx, to->dims, idx, kb, eb), from->dims, ka, ea, out);
         ka = ea;
         kb = eb;
     }
-    unlinear(cx, linear(cx, to->dims, idx, kb, to->rank), from->dims, ka, from->rank, out);
+    unravel(cx, ravel(cx, to->dims, idx, kb, to->rank), from->dims, ka, from->rank, out);
 }
 
 static void
@@ -177,7 +177,7 @@ map_view(Cx *cx, const Let *let, const Dim *idx, Dim *out)
         for (int ax = 0; ax < to->rank; ax++) {
             at = dim_add(cx, at, dim_mul(cx, idx[ax], strides->dims[ax]));
         }
-        unlinear(cx, at, from->dims, 0, from->rank, out);
+        unravel(cx, at, from->dims, 0, from->rank, out);
     }
     }
 }
@@ -281,7 +281,7 @@ index_reduced(Cx *cx, const Let *red, const Dim *idx, const Dim *own, Dim *out)
 /* ---- values that are indices ---- */
 
 static Dim
-combined(Cx *cx, Op op, Dim a, Dim b)
+combine_dims(Cx *cx, Op op, Dim a, Dim b)
 {
     return a == DIM_NONE || b == DIM_NONE ? DIM_NONE
            : op == OP_add                 ? dim_add(cx, a, b)
@@ -331,7 +331,7 @@ index_value(Lower *lo, const Value *v, const Dim *idx)
         for (int k = 0; k < 2; k++) {
             dims[k] = index_value(lo, let->args[k], idx);
         }
-        return combined(lo->cx, let->op, dims[0], dims[1]);
+        return combine_dims(lo->cx, let->op, dims[0], dims[1]);
     default:
         if (op_info[let->op].kind != KIND_VIEW) {
             return DIM_NONE;

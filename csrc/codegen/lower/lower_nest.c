@@ -253,7 +253,7 @@ order_rows(Planner *p)
 /* Do loop k and the one inside it advance all offsets as one loop would?  An inner loop that may be
  * empty is not merged, since the merged index is divided by its extent. */
 static bool
-as_one(Planner *p, int k)
+may_merge(Planner *p, int k)
 {
     const Nest *nest = p->nest;
     if (dim_range(p->cx, nest->count[k + 1]).lo < 1) {
@@ -277,7 +277,7 @@ merge_two(Planner *p, int k)
     Dim inner = nest->count[k + 1];
     Dim count = dim_mul(p->cx, nest->count[k], inner);
     Dim flat = dim_index(p->cx, "flat", count), step, out, rest;
-    for (int j = 0; j < p->noffsets; j++) { /* as_one has seen that all are affine */
+    for (int j = 0; j < p->noffsets; j++) { /* may_merge has seen that all are affine */
         dim_affine(p->cx, p->offsets[j], nest->index[k + 1], &step, &rest);
         dim_affine(p->cx, rest, nest->index[k], &out, &rest);
         p->offsets[j] = dim_add(p->cx, dim_mul(p->cx, step, flat), rest);
@@ -312,7 +312,7 @@ nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, i
         order_loops(&p, flags);
     }
     for (int k = nest->nloops - 2; k >= 0; k--) {
-        if (as_one(&p, k)) {
+        if (may_merge(&p, k)) {
             merge_two(&p, k);
         }
     }

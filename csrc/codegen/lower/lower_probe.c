@@ -176,7 +176,7 @@ walk_scan(Walk *w, const Let *scan, const Dim *idx)
 {
     Probe *p = w->probe;
     if (!scan_fits(w, scan, idx)) {
-        p->apart = scan;
+        p->own_loops = scan;
         return 0;
     }
     p->scans = cx_grow(w->cx, p->scans, p->nscans, sizeof *p->scans);
@@ -187,7 +187,7 @@ walk_scan(Walk *w, const Let *scan, const Dim *idx)
 /* ---- lets ---- */
 
 /* Cuts the space into these pieces of its axis `at`.  If the space has no such axis, or a reduction
- * wants the let, it goes apart from the loops. */
+ * wants the let, it has loops of its own. */
 static void
 cut_space(Walk *w, const Let *let, Dim at, int n, const Dim *starts, const Dim *ends)
 {
@@ -198,7 +198,7 @@ cut_space(Walk *w, const Let *let, Dim at, int n, const Dim *starts, const Dim *
         ours |= at == (k < s->nouter ? s->outer[k] : s->row[k - s->nouter]);
     }
     if (!ours) {
-        p->apart = let;
+        p->own_loops = let;
     } else if (p->cut == DIM_NONE) {
         p->cut = at;
         p->npieces = n;
@@ -332,7 +332,7 @@ walk_let(Walk *w, const Value *v, const Dim *idx)
         break;
     }
     if (let->op == OP_scatter) { /* it needs loops of its own */
-        w->probe->apart = let;
+        w->probe->own_loops = let;
         return 0;
     }
     if (let->op == OP_contract) {

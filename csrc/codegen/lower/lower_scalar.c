@@ -64,7 +64,7 @@ typedef struct {
 } Deepest;
 
 static void
-see_name(void *arg, Dim name)
+note_depth(void *arg, Dim name)
 {
     Deepest *d = arg;
     Frame **home = map_get(&d->lo->homes, &name, 1);
@@ -77,7 +77,7 @@ dims_depth(const Lower *lo, int n, const Dim *dims)
 {
     Deepest d = {lo, 0};
     for (int k = 0; k < n; k++) {
-        dim_names(lo->cx, dims[k], see_name, &d);
+        dim_names(lo->cx, dims[k], note_depth, &d);
     }
     return d.depth;
 }

@@ -30,7 +30,7 @@ group_is_scatter(const Group *g)
 }
 
 static Group
-whole(Lower *lo, const Value *v, Value *buffer)
+group_of_value(Lower *lo, const Value *v, Value *buffer)
 {
     Group g = {.ntargets = 1, .nfull = 1, .rank = v->type->rank};
     g.targets = cx_alloc(lo->cx, ((size_t)lo->nresults + 1) * sizeof *g.targets);
@@ -55,7 +55,7 @@ probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
     memcpy(all.outer, s->all, sizeof all.outer);
     memcpy(all.outer_extent, s->all_extent, sizeof all.outer_extent);
     probe_targets(lo, &all, 1, &read, probe);
-    if (probe->nsites || probe->nscans || probe->cut != DIM_NONE || probe->apart) {
+    if (probe->nsites || probe->nscans || probe->cut != DIM_NONE || probe->own_loops) {
         group_materialise(lo, v, NULL);
         probe_targets(lo, &all, 1, &read, probe);
     }
@@ -91,7 +91,7 @@ plan_loops(Lower *lo, const Let *scatter, const Shape *s, const Value *to,
 static void
 put_updates(Lower *lo, const Let *scatter, Value *to)
 {
-    Group g = whole(lo, scatter->args[2], to);
+    Group g = group_of_value(lo, scatter->args[2], to);
     Shape s = group_shape(lo, &g);
     Probe index, values;
     Space space;
@@ -144,7 +144,7 @@ group_scatter(Lower *lo, const Group *g)
     if (wide != to->type->dtype) {
         sums = lower_buffer(lo, 0, wide, to->type->rank, to->type->dims);
     }
-    Group base = whole(lo, scatter->args[0], sums);
+    Group base = group_of_value(lo, scatter->args[0], sums);
     lower_group(lo, &base);
     put_updates(lo, scatter, sums);
     if (sums != to) {

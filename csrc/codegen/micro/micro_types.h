@@ -80,9 +80,9 @@ runs_of(const MicroProduct *x, int64_t p, int64_t n, Run *runs)
 static bool
 is_crowded(const MicroProduct *x, int bytes, int64_t height)
 {
-    const uint64_t apart = (uint64_t)x->a_row * (uint64_t)bytes | DLC_SAME_SET;
+    const uint64_t distance = (uint64_t)x->a_row * (uint64_t)bytes | DLC_SAME_SET;
     const int64_t rows = x->rows < height ? x->rows : height;
-    return rows * (int64_t)(apart & -apart) > DLC_WAYS * DLC_SAME_SET;
+    return rows * (int64_t)(distance & -distance) > DLC_WAYS * DLC_SAME_SET;
 }
 
 /* Chains from p on, of n steps.  With k = 0 there is one, of no steps, for the zeros of a tile. */

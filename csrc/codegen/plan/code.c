@@ -3,12 +3,12 @@
  * An entry goes from nothing to libtcc's code to gcc's, by atomic stores while other threads call
  * it. The memory behind an old entry stays until the last reference goes: a call may still be
  * inside. */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen/codegen.h"
+#include "codegen/lock.h"
 
 typedef struct {
     const char *name;
@@ -27,7 +27,6 @@ typedef struct Image {
 struct Code {
     atomic_int refs;
     int count;
-    pthread_mutex_t lock;           /* of who writes; who reads entries needs none */
     Image *images;
     Entry entries[];                /* and the characters of their names behind them */
 };
@@ -45,7 +44,6 @@ code_new(const char *const *names, int count)
     }
     atomic_init(&code->refs, 1);
     code->count = count;
-    pthread_mutex_init(&code->lock, NULL);
     char *to = (char *)(code->entries + count);
     for (int k = 0; k < count; k++) {
         size_t size = strlen(names[k]) + 1;
@@ -73,7 +71,6 @@ code_unref(Code *code)
         image->release(image->memory, image->size);
         free(image);
     }
-    pthread_mutex_destroy(&code->lock);
     free(code);
 }
 
@@ -111,13 +108,13 @@ void
 code_set(Code *code, int k, KernelFn fn, enum CodeTier tier)
 {
     Entry *entry = &code->entries[k];
-    pthread_mutex_lock(&code->lock);
+    lock_take(LOCK_code);
     enum CodeTier old = atomic_load_explicit(&entry->tier, memory_order_relaxed);
     if (tier > old) {
         atomic_store_explicit(&entry->fn, fn, memory_order_release);
         atomic_store_explicit(&entry->tier, tier, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&code->lock);
+    lock_give(LOCK_code);
     if (tier > old && old != TIER_NONE) {
         count_add(COUNT_SWAPS, 1);
         trace_event("swap", entry->name, clock_seconds(), -1);
@@ -132,9 +129,9 @@ code_own(Code *code, void (*release)(void *, size_t), void *memory, size_t size)
         return false;
     }
     *image = (Image){NULL, release, memory, size};
-    pthread_mutex_lock(&code->lock);
+    lock_take(LOCK_code);
     image->next = code->images;
     code->images = image;
-    pthread_mutex_unlock(&code->lock);
+    lock_give(LOCK_code);
     return true;
 }

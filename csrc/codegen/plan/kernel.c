@@ -2,34 +2,16 @@
  *
  * A table by key, of weak references: a kernel lives as long as a plan calls it. */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/lock.h"
 #include "kernel.h"
 
 enum { BUCKETS = 512 };
 
 static Kernel *table[BUCKETS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-static void
-take_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-static void
-give_lock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-static void
-at_fork(void)
-{
-    pthread_atfork(take_lock, give_lock, give_lock);
-}
 
 static Kernel **
 bucket(const Key *id)
@@ -44,8 +26,7 @@ bucket(const Key *id)
 Kernel *
 kernel_find(const Key *id)
 {
-    pthread_once(&once, at_fork);
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_kernels);
     Kernel *kernel = *bucket(id);
     while (kernel && strcmp(kernel->id.hex, id->hex) != 0) {
         kernel = kernel->next;
@@ -53,7 +34,7 @@ kernel_find(const Key *id)
     if (kernel) {
         kernel->refs++;
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_kernels);
     return kernel;
 }
 
@@ -71,11 +52,10 @@ kernel_new(const Key *id, const char *shape, Code *code, int first)
     kernel->code = code_ref(code);
     kernel->first = first;
     kernel->nphases = shape_phases(shape);
-    pthread_once(&once, at_fork);
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_kernels);
     kernel->next = *bucket(id);
     *bucket(id) = kernel;
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_kernels);
     return kernel;
 }
 
@@ -85,7 +65,7 @@ kernel_unref(Kernel *kernel)
     if (!kernel) {
         return;
     }
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_kernels);
     bool last = --kernel->refs == 0;
     for (Kernel **p = bucket(&kernel->id); last && *p; p = &(*p)->next) {
         if (*p == kernel) {
@@ -93,7 +73,7 @@ kernel_unref(Kernel *kernel)
             break;
         }
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_kernels);
     if (last) {
         code_unref(kernel->code);
         free(kernel->shape);

@@ -1,4 +1,4 @@
-/* Kernels apart from where they stand: what plans share, see kernel.c. */
+/* Kernels without the graphs that they stand in: what plans share, see kernel.c. */
 #ifndef DLC_KERNEL_H
 #define DLC_KERNEL_H
 

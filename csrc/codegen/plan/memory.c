@@ -2,12 +2,12 @@
  *
  * Memory comes from the system page by page, each cleared when it is first written, which takes as
  * long as a kernel that is bound by memory. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "codegen/lock.h"
 #include "plan.h"
 
 enum {
@@ -39,7 +39,6 @@ static struct {
     void *memory;
     size_t bytes;
 } stored[STORED];
-static pthread_mutex_t stored_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Frees the largest that is stored, which is too small: what replaces it does for both. */
 static void
@@ -47,7 +46,7 @@ drop_largest(void)
 {
     void *out = NULL;
     int most = 0;
-    pthread_mutex_lock(&stored_lock);
+    lock_take(LOCK_workspaces);
     for (int k = 1; k < STORED; k++) {
         most = stored[k].memory && (!stored[most].memory || stored[k].bytes > stored[most].bytes)
                    ? k
@@ -55,7 +54,7 @@ drop_largest(void)
     }
     out = stored[most].memory;
     stored[most].memory = NULL;
-    pthread_mutex_unlock(&stored_lock);
+    lock_give(LOCK_workspaces);
     if (out) {
         free((char *)out - DLC_LINE);
     }
@@ -65,7 +64,7 @@ void *
 workspace_take(size_t bytes)
 {
     void *found = NULL;
-    pthread_mutex_lock(&stored_lock);
+    lock_take(LOCK_workspaces);
     int best = -1;
     for (int k = 0; k < STORED; k++) {
         if (stored[k].memory && stored[k].bytes >= bytes &&
@@ -77,7 +76,7 @@ workspace_take(size_t bytes)
         found = stored[best].memory;
         stored[best].memory = NULL;
     }
-    pthread_mutex_unlock(&stored_lock);
+    lock_give(LOCK_workspaces);
     if (found) {
         return found;
     }
@@ -121,7 +120,7 @@ workspace_give(void *memory)
     void *out = memory;
     memcpy(&bytes, (char *)memory - DLC_LINE, sizeof bytes);
     size_t bound = bytes < SMALL ? SIZE_MAX : (size_t)memory_bound();
-    pthread_mutex_lock(&stored_lock);
+    lock_take(LOCK_workspaces);
     int k = place();
     size_t there = stored[k].memory ? stored[k].bytes : 0;
     if (bytes > there && stored_bytes() - there + bytes <= bound) {
@@ -129,7 +128,7 @@ workspace_give(void *memory)
         stored[k].memory = memory;
         stored[k].bytes = bytes;
     }
-    pthread_mutex_unlock(&stored_lock);
+    lock_give(LOCK_workspaces);
     if (out) {
         free((char *)out - DLC_LINE);
     }
@@ -144,12 +143,12 @@ workspace_free(void *memory)
 void
 workspace_release(void)
 {
-    pthread_mutex_lock(&stored_lock);
+    lock_take(LOCK_workspaces);
     for (int k = 0; k < STORED; k++) {
         if (stored[k].memory) {
             free((char *)stored[k].memory - DLC_LINE);
             stored[k].memory = NULL;
         }
     }
-    pthread_mutex_unlock(&stored_lock);
+    lock_give(LOCK_workspaces);
 }

@@ -4,11 +4,11 @@
  * from one kernel is there for the next.  It runs its range in pieces and reads the entry anew for
  * each. */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen/codegen.h"
+#include "codegen/lock.h"
 
 enum {
     PIECES = 8,                 /* of a thread's range, at most */
@@ -29,17 +29,16 @@ typedef struct {
     atomic_int fault;
 } Launch;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of who writes `runtime`, once */
 static Runtime runtime;
 static atomic_bool found;
 static _Atomic(void (*)(void)) begin;
 /* the runtime's threads are the parent's: it would wait for them for ever */
 static atomic_bool forked;
 
-static void
-in_child(void)
+void
+parallel_in_child(void)
 {
-    forked = true;
+    forked |= found;
 }
 
 bool
@@ -54,13 +53,12 @@ parallel_use(void *library)
     if (!r.parallel || !r.max_threads || !r.in_parallel || !r.thread_num || !r.num_threads) {
         return false;
     }
-    pthread_mutex_lock(&lock);
+    lock_take(LOCK_openmp);
     if (!found) {
         runtime = r;
         found = true;
-        pthread_atfork(NULL, NULL, in_child);
     }
-    pthread_mutex_unlock(&lock);
+    lock_give(LOCK_openmp);
     return true;
 }
 

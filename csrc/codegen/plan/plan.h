@@ -131,7 +131,7 @@ typedef struct Instance {
     int nlenders;
     int64_t *grain; /* per launch */
     bool *slow; /* per launch: worth leaving the interpreter lock for the run it begins */
-    void **apart; /* per parameter: its data in a call where plan_overlap.c found none shared */
+    void **disjoint; /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace; /* bytes */
     int64_t *scratch; /* per launch: bytes for each thread */
     int threads; /* that there is scratch for; 0: no launch needs any */
@@ -171,7 +171,7 @@ struct Plan {
     int nin_place;
     char *name;
     struct Tuner *tuner; /* NULL: nothing is to be measured */
-    atomic_flag lock; /* guards instances, and what they know of memory that is apart */
+    atomic_flag lock; /* guards instances, and what they know of memory that is disjoint */
     Instance *instances[INSTANCES]; /* latest used first */
 };
 

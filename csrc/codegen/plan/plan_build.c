@@ -376,9 +376,9 @@ find_across(Builder *b, int *head, int *next)
     }
     for (int k = 0; k < plan->nslots; k++) {
         Slot *slot = &plan->slots[k];
-        bool apart = slot->last >= 0 &&
-                     (last[slot->last] >= slot->first || (b->apart && is_large(plan, slot)));
-        if (slot->kind == SLOT_WORK && apart) {
+        bool own = slot->last >= 0 &&
+                   (last[slot->last] >= slot->first || (b->own_tensors && is_large(plan, slot)));
+        if (slot->kind == SLOT_WORK && own) {
             slot->kind = SLOT_OBJECT;
             next[k] = head[slot->first];
             head[slot->first] = k + 1;

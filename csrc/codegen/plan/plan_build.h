@@ -34,7 +34,7 @@ typedef struct Builder {
     KernelUse *uses; /* the kernel lets of fn, in its order */
     int nuses, at_use;
     bool counts; /* operations are counted, for a report */
-    bool apart; /* see CompileOptions */
+    bool own_tensors; /* see CompileOptions */
     const bool *given; /* by parameter: the call frees it after its last use; NULL: none */
     bool *taken; /* by slot: a FRESH result owns its storage */
 } Builder;

@@ -134,7 +134,7 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     b->cx = cx;
     b->counts = options->show != NULL;
     b->given = options->given;
-    b->apart = options->apart;
+    b->own_tensors = options->own_tensors;
     b->fn = kernels;
     b->slot_of = cx_alloc(cx, (size_t)kernels->nvalues * sizeof *b->slot_of);
     for (int k = 0; k < kernels->nvalues; k++) {

@@ -173,7 +173,7 @@ typedef struct {
 } Names;
 
 static void
-see_name(void *arg, Dim name)
+note_position(void *arg, Dim name)
 {
     Names *names = arg;
     int upto = size_position(names->b, name) + 1;
@@ -185,7 +185,7 @@ note_uncertain(Builder *b, Dim d)
 {
     Plan *plan = b->plan;
     Names names = {b, 0};
-    dim_names(b->cx, d, see_name, &names);
+    dim_names(b->cx, d, note_position, &names);
     DimRef ref = dim_ref(b, d);
     for (int k = 0; k < plan->nuncertain; k++) {
         if (b->uncertain[k].dim == ref) {

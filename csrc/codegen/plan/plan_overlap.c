@@ -1,13 +1,13 @@
-/* Parameters that kernels write to while others are read: do they are apart?
+/* Parameters that kernels write to while others are read: are they disjoint?
  *
  * What:     says whether one of them shares memory with another parameter of a call.
  * Requires: an instance for the sizes of the call.
  * How:      the ranges of memory, sorted; a range that begins before an earlier one ends shares
  *           with it, which counts where one of the two is written to.  A program calls with the
- *           same tensors again and again, so an instance keeps where they were apart last, and
- *           compares.
- * Why not   trust the capture: nothing guards that arguments which were apart in the first call do
- *           so in the next.
+ *           same tensors again and again, so an instance keeps the addresses that were disjoint
+ *           last, and compares.
+ * Why not:  trust the capture: nothing guards that arguments which were disjoint in the first call
+ *           are so in the next.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +27,12 @@ lower_first(const void *a, const void *b)
 }
 
 static bool
-known_apart(Plan *plan, const Instance *inst, const PlanTensor *in)
+known_disjoint(Plan *plan, const Instance *inst, const PlanTensor *in)
 {
     bool same = true;
     plan_lock(plan);
     for (int k = 0; k < plan->nparams && same; k++) {
-        same = inst->apart[k] == in[k].data;
+        same = inst->disjoint[k] == in[k].data;
     }
     plan_unlock(plan);
     return same;
@@ -43,7 +43,7 @@ remember(Plan *plan, Instance *inst, const PlanTensor *in)
 {
     plan_lock(plan);
     for (int k = 0; k < plan->nparams; k++) {
-        inst->apart[k] = in[k].data;
+        inst->disjoint[k] = in[k].data;
     }
     plan_unlock(plan);
 }
@@ -67,7 +67,7 @@ extents_overlap(Extent *extents, int n)
 bool
 params_overlap(Plan *plan, Instance *inst, const PlanTensor *in)
 {
-    if (known_apart(plan, inst, in)) {
+    if (known_disjoint(plan, inst, in)) {
         return false;
     }
     Extent *extents = calloc((size_t)plan->nparams, sizeof *extents);

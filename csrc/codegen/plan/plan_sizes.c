@@ -129,7 +129,7 @@ instance_alloc(const Plan *plan)
     inst->home = take(&memory, plan->nslots + plan->nlaunches);
     inst->scratch = take(&memory, plan->nlaunches);
     inst->grain = take(&memory, plan->nlaunches);
-    inst->apart = (void **)memory;
+    inst->disjoint = (void **)memory;
     inst->slow = (bool *)memory + pointers;
     return inst;
 }

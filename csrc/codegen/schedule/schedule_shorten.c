@@ -17,7 +17,7 @@
 #include "codegen/loops.h"
 
 bool
-loop_waits(const Let *reduce)
+loop_is_latency_bound(const Let *reduce)
 {
     int cost = 0;
     for (int k = 0; k < reduce->body->n; k++) {
@@ -49,8 +49,8 @@ shorten(Cx *cx, const Block *blk)
         }
         shorten(cx, let->body);
         const char *op = let->op == OP_reduce ? let_str(let, "op") : NULL;
-        if (op && op_info[op_find(op, strlen(op))].rule != RULE_INDEX && loop_waits(let) &&
-            may_be_both(cx, let) && fuel_spend(cx)) {
+        if (op && op_info[op_find(op, strlen(op))].rule != RULE_INDEX &&
+            loop_is_latency_bound(let) && may_be_both(cx, let) && fuel_spend(cx)) {
             loop_mark(let, MARK_short, true);
         }
     }

@@ -26,15 +26,15 @@ CASTS(i64, int64_t)
 CASTS(f32, float)
 CASTS(f64, double)
 
-/* Elements a step apart in memory. */
-#define PUT_APART(out, stride, a, n, store) \
+/* Elements at equal distances in memory. */
+#define PUT_STRIDED(out, stride, a, n, store) \
     for (int64_t i = 0; i < n; i++) { \
         (out)[i * stride] = store((a)[i]); \
     }
 
 /* A load and a store of storage dtype dt, whose elements are S, from and to compute type C. */
-#define STORAGE(dt, S, C, load, store) STORAGE_APART(dt, S, C, load, store, )
-#define STORAGE_APART(dt, S, C, load, store, apart) \
+#define STORAGE(dt, S, C, load, store) STORAGE_STRIDED(dt, S, C, load, store, )
+#define STORAGE_STRIDED(dt, S, C, load, store, strided) \
     static void \
     strip_load_##dt(void *result, const void *first, int64_t stride, int64_t n) \
     { \
@@ -47,7 +47,7 @@ CASTS(f64, double)
             C value = load(*a); \
             EACH(value) \
         } \
-        apart \
+        strided \
         else { \
             EACH(load(a[i * stride])) \
         } \
@@ -61,12 +61,12 @@ CASTS(f64, double)
             EACH(store(a[i])) \
         } \
         else { \
-            PUT_APART(out, stride, a, n, store) \
+            PUT_STRIDED(out, stride, a, n, store) \
         } \
     }
 
 /* Strides that compilers have shuffles for. */
-#define APART(load) \
+#define STRIDED(load) \
     else if (stride == 2) { \
         EACH(load(a[i * 2])) \
     } \
@@ -78,14 +78,14 @@ CASTS(f64, double)
     }
 
 STORAGE(bool, uint8_t, uint8_t, dlc_cast_i32_bool, dlc_cast_bool_bool)
-STORAGE_APART(u8, uint8_t, int32_t, (int32_t), (uint8_t), APART((int32_t)))
+STORAGE_STRIDED(u8, uint8_t, int32_t, (int32_t), (uint8_t), STRIDED((int32_t)))
 STORAGE(i8, int8_t, int32_t, (int32_t), (int8_t))
 STORAGE(i16, int16_t, int32_t, (int32_t), (int16_t))
 STORAGE(i32, int32_t, int32_t, dlc_cast_i32_i32, dlc_cast_i32_i32)
 STORAGE(i64, int64_t, int64_t, dlc_cast_i64_i64, dlc_cast_i64_i64)
 STORAGE(f16, uint16_t, float, dlc_load_f16, dlc_store_f16)
 STORAGE(bf16, uint16_t, float, dlc_load_bf16, dlc_store_bf16)
-STORAGE_APART(f32, float, float, dlc_cast_f32_f32, dlc_cast_f32_f32, APART(dlc_cast_f32_f32))
+STORAGE_STRIDED(f32, float, float, dlc_cast_f32_f32, dlc_cast_f32_f32, STRIDED(dlc_cast_f32_f32))
 STORAGE(f64, double, double, dlc_cast_f64_f64, dlc_cast_f64_f64)
 #define AS_IT_IS(z) (z)
 STORAGE(c64, uint64_t, uint64_t, AS_IT_IS, AS_IT_IS)

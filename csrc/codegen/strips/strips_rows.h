@@ -99,7 +99,7 @@ enum { BLOCK = 8 };
             } else if (stride == 1 && n >= BLOCK) { \
                 ROW_OF_BLOCKS(out, store(a[i + k])) \
             } else { \
-                PUT_APART(out, stride, a, n, store) \
+                PUT_STRIDED(out, stride, a, n, store) \
             } \
         } \
     }

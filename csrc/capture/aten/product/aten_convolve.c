@@ -143,17 +143,17 @@ spread_out(const Window *w, Value *v, const int64_t *step)
 {
     Aten *n = w->n;
     Dim dims[MAX_RANK], lo[MAX_RANK], merged[MAX_RANK];
-    Dim apart[MAX_RANK];
+    Dim spread[MAX_RANK];
     int rank = 0;
     for (int ax = 0; ax < v->type->rank; ax++) {
         int k = ax - w->first;
         int64_t by = k >= 0 && k < w->axes ? step[k] : 1;
-        dims[rank] = apart[rank] = v->type->dims[ax];
+        dims[rank] = spread[rank] = v->type->dims[ax];
         lo[rank++] = zero(n);
         merged[ax] = window_times(w, v->type->dims[ax], by);
         if (by > 1) {
             dims[rank] = one(n);
-            apart[rank] = dim_int(n->cx, by);
+            spread[rank] = dim_int(n->cx, by);
             lo[rank++] = zero(n);
         }
     }
@@ -162,7 +162,7 @@ spread_out(const Window *w, Value *v, const int64_t *step)
         return v;
     }
     v = build_reshape(n->b, v, rank, dims);
-    v = build_pad(n->b, v, build_int(n->b, 0), type_of(n->cx, v->type->dtype, rank, apart), lo);
+    v = build_pad(n->b, v, build_int(n->b, 0), type_of(n->cx, v->type->dtype, rank, spread), lo);
     return build_reshape(n->b, v, axes, merged);
 }
 
@@ -249,21 +249,26 @@ weight_channels(const Conv *c, const Type *weight, Term *out, Dim *dims)
     return rank;
 }
 
-/* The weight as [g, o, c, ..], transposed as [g, c, o, ..], without places of one. */
+/* The weight as [g, o, c, ..], transposed and flipped as [g, c, o, ..], without places of one.
+ * Where the windows have steps of one instead of the convolution's, each axis is places and steps:
+ * [.., p, u, ..]. */
 static Term
-weight_of(const Conv *c, Value *weight)
+weight_of(const Conv *c, Value *weight, const Window *windows)
 {
     Aten *n = c->n;
-    const Type *t = weight->type;
     Dim dims[MAX_RANK];
     int flipped[MAX_AXES], count = 0;
     Term out;
-    int rank = weight_channels(c, t, &out, dims);
-    add_places(c, &out);
+    int rank = weight_channels(c, weight->type, &out, dims);
     for (int k = 0; k < c->w.axes; k++) {
-        if (c->w.size[k] > 1) {
+        if (windows->size[k] > 1) {
             flipped[count++] = rank;
-            dims[rank++] = t->dims[k + 2];
+            dims[rank++] = dim_int(n->cx, windows->size[k]);
+            out.letters[out.n++] = PLACES[k];
+        }
+        if (c->w.step[k] > windows->step[k]) {
+            dims[rank++] = dim_int(n->cx, c->w.step[k]);
+            out.letters[out.n++] = STEPS[k];
         }
     }
     out.v = build_reshape(n->b, weight, rank, dims);
@@ -369,39 +374,14 @@ depthwise(const Conv *c, Value *x, Value *weight, const Type *made)
 static bool
 is_interleaved(const Conv *c)
 {
-    bool apart = false, even = c->transposed;
+    bool stepped = false, even = c->transposed;
     int rank = 2 + (c->groups > 1);
     for (int k = 0; k < c->w.axes; k++) {
-        apart |= c->w.step[k] > 1;
+        stepped |= c->w.step[k] > 1;
         even &= c->w.size[k] % c->w.step[k] == 0 && c->w.gap[k] == 1;
         rank += 1 + (c->w.step[k] > 1);
     }
-    return even && apart && rank <= MAX_RANK;
-}
-
-/* The weight as [g, c, o, p, u, ..], flipped along the places p of a window. */
-static Term
-phases_of(const Conv *c, Value *weight, const Window *windows)
-{
-    Aten *n = c->n;
-    const Type *t = weight->type;
-    Dim dims[MAX_RANK];
-    int flipped[MAX_AXES], count = 0;
-    Term out;
-    int rank = weight_channels(c, t, &out, dims);
-    for (int k = 0; k < c->w.axes; k++) {
-        if (windows->size[k] > 1) {
-            flipped[count++] = rank;
-            dims[rank++] = dim_int(n->cx, windows->size[k]);
-            out.letters[out.n++] = PLACES[k];
-        }
-        if (c->w.step[k] > 1) {
-            dims[rank++] = dim_int(n->cx, c->w.step[k]);
-            out.letters[out.n++] = STEPS[k];
-        }
-    }
-    out.v = build_flip(n->b, build_reshape(n->b, weight, rank, dims), count, flipped);
-    return out;
+    return even && stepped && rank <= MAX_RANK;
 }
 
 /* The letters of points and steps of the result, and its axes where each step is joined again. */
@@ -437,7 +417,7 @@ interleaved(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
     if (!windows_of(&plain, x, counts, &image)) {
         return NULL;
     }
-    by = phases_of(c, weight, &plain.w);
+    by = weight_of(c, weight, &plain.w);
     add_letters(&out, "n", NULL);
     rank += c->last ? add_steps(c, counts, &out, dims + rank) : 0;
     dims[rank++] = made->dims[1];
@@ -466,7 +446,7 @@ conv_image(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
     if (!windows_of(c, x, made->dims + 2, &image)) {
         return NULL;
     }
-    by = weight_of(c, weight);
+    by = weight_of(c, weight, &c->w);
     const char *channel = c->groups > 1 ? "go" : "o";
     add_letters(&out, "n", NULL);
     add_letters(&out, c->last ? points(c) : channel, NULL);

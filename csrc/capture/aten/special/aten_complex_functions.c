@@ -3,7 +3,7 @@
  *
  * Where terms cancel or the range of float32 is too narrow between the steps, parts of complex64
  * are computed in float64 and rounded once; then no step overflows that the result does not.  For
- * complex128 the same formulas keep exponents apart (`more` below) and have other forms for what is
+ * complex128 the same formulas shift exponents (`more` below) and have other forms for what is
  * very large or small (`narrow` is false). */
 #include "aten_complex.h"
 
@@ -77,10 +77,10 @@ Value *
 complex_without_excess(Aten *n, Value *x, Value **more)
 {
     bool wide = x->type->dtype == DT_f64;
-    double edge = wide ? 700 : 80, apart = wide ? 600 : 60;
+    double edge = wide ? 700 : 80, shift = wide ? 600 : 60;
     Value *size = ABS(x), *big = GT(size, NUM(edge));
-    *more = WHERE(big, complex_like(n, x, exp(apart)), NUM(1));
-    return WHERE(big, SIGN_OF(SUB(size, NUM(apart)), x), x);
+    *more = WHERE(big, complex_like(n, x, exp(shift)), NUM(1));
+    return WHERE(big, SIGN_OF(SUB(size, NUM(shift)), x), x);
 }
 
 /* e**x (cos y + i sin y), where an infinite x settles what an infinite y leaves open. */

@@ -149,14 +149,14 @@ cc_element(Emit *e, const Let *access)
     if (e->recurrences && is_private(e, v) && v->def->parent->owner == e->recurrences) {
         return cx_format(e->cx, "%s[%d]", name_c(e, v), e->lane);
     }
-    if (is_private(e, v) && e->tile && cc_in(e->tile, v->def)) {
+    if (is_private(e, v) && e->tile && cc_is_inside(e->tile, v->def)) {
         return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_tile(e->tile));
     }
     return cx_format(e->cx, "%s[%s]", name_c(e, v), at);
 }
 
 bool
-cc_in(const Let *loop, const Let *let)
+cc_is_inside(const Let *loop, const Let *let)
 {
     while (let && let != loop) {
         let = let->parent->owner;
@@ -211,7 +211,7 @@ put_update(Emit *e, const Let *let)
 /* Where elements are updated, and where there may be no element 0, an index out of range ends the
  * phase. */
 bool
-cc_leaves(const Emit *e, const Let *let)
+cc_may_end_phase(const Emit *e, const Let *let)
 {
     return let->op == OP_bind && (e->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1);
 }
@@ -234,7 +234,7 @@ put_bind(Emit *e, const Let *let)
                          ? cx_format(e->cx, "%s + (%s < 0 ? %s : 0)", v, v, extent)
                          : v;
     put(e, "const int64_t %s_at = %s;", g, at);
-    if (cc_leaves(e, let)) {
+    if (cc_may_end_phase(e, let)) {
         put_open(e, "if (%s_at < 0 || %s_at >= %s)", g, g, extent);
         if (e->near) {
             put(e, "*again = 1;");      /* the index may be wrong because an operand is far */
@@ -349,7 +349,7 @@ has_order(const Emit *e, const Block *blk)
 {
     bool order = false;
     for (int k = 0; k < blk->n; k++) {
-        order |= blk->lets[k]->op == OP_update || cc_leaves(e, blk->lets[k]);
+        order |= blk->lets[k]->op == OP_update || cc_may_end_phase(e, blk->lets[k]);
     }
     return order;
 }

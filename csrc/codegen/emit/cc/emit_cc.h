@@ -21,9 +21,9 @@ typedef struct {
 /* ---- emit_cc.c ---- */
 
 /* does let stand in the loop, at any depth? */
-bool cc_in(const Let *loop, const Let *let);
+bool cc_is_inside(const Let *loop, const Let *let);
 void cc_let(Emit *e, const Let *let); /* a let that is no loop */
-bool cc_leaves(const Emit *e, const Let *let); /* may it end the phase? */
+bool cc_may_end_phase(const Emit *e, const Let *let); /* may it end the phase? */
 void cc_block(Emit *e, const Block *blk);
 void cc_loop(Emit *e, const Let *loop); /* a for or a reduce */
 Reduction cc_reduction(Emit *e, const Let *let);
@@ -34,7 +34,7 @@ const char *cc_element(Emit *e, const Let *access); /* what a load reads, or a s
 
 /* ---- emit_cc_blocks.c ---- */
 
-bool cc_lanes_wait(const Let *reduce); /* does a step wait for more than it computes? */
+bool cc_is_latency_bound(const Let *reduce); /* does a step wait for more than it computes? */
 void cc_lanes_reduce(Emit *e, const Let *reduce); /* a reduction marked vector */
 void cc_lanes_jam(Emit *e, const Let *reduce); /* the same of two rows at a time */
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */

@@ -14,16 +14,17 @@
 
 /* Does the step of a reduction of elements wait for more than it computes? */
 bool
-cc_lanes_wait(const Let *reduce)
+cc_is_latency_bound(const Let *reduce)
 {
-    return loop_waits(reduce) && op_info[reduce_op(reduce)].rule != RULE_INDEX;
+    return loop_is_latency_bound(reduce) && op_info[reduce_op(reduce)].rule != RULE_INDEX;
 }
 
 /* Is a row long enough for several blocks at once, and the body short enough? */
 static bool
 has_blocks(Emit *e, const Let *let)
 {
-    return cc_lanes_wait(let) && dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCKS * DLC_BLOCK;
+    return cc_is_latency_bound(let) &&
+           dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCKS * DLC_BLOCK;
 }
 
 void

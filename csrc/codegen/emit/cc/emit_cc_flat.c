@@ -105,7 +105,7 @@ static Dim
 contiguous_row(const Flat *f, const Let *access)
 {
     Cx *cx = f->e->cx;
-    Dim one, row, step, rest, apart = dim_int(cx, f->n);
+    Dim one, row, step, rest, stride = dim_int(cx, f->n);
     if (!let_accesses(access) ||
         !dim_affine(cx, access_offset(f->e, access), loop_index(f->loop), &one, &row) ||
         !dim_is(cx, one, 1)) {
@@ -114,10 +114,10 @@ contiguous_row(const Flat *f, const Let *access)
     rest = row;
     for (int k = f->nlevels - 1; k >= 0; k--) {
         Dim whole = rest;
-        if (!dim_affine(cx, whole, loop_index(f->levels[k]), &step, &rest) || step != apart) {
+        if (!dim_affine(cx, whole, loop_index(f->levels[k]), &step, &rest) || step != stride) {
             return DIM_NONE;
         }
-        apart = dim_mul(cx, apart, loop_extent(f->levels[k]));
+        stride = dim_mul(cx, stride, loop_extent(f->levels[k]));
     }
     const Let *bind;
     FOR_ROW_LETS(bind, f)

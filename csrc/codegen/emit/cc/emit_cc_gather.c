@@ -35,10 +35,10 @@ typedef struct {
 static bool
 in_order(Emit *e, const Let *through, Dim rest)
 {
-    Dim apart, more;
+    Dim stride, more;
     for (const Let *loop = through->parent->owner; loop_is(loop); loop = loop->parent->owner) {
-        if (dim_affine(e->cx, rest, loop_index(loop), &apart, &more) &&
-            apart == loop_extent(through)) {
+        if (dim_affine(e->cx, rest, loop_index(loop), &stride, &more) &&
+            stride == loop_extent(through)) {
             return true;
         }
     }

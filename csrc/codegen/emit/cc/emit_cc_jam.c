@@ -47,7 +47,7 @@ is_even(Emit *e, const Let *loop, const Let *rows)
 static bool
 is_joint(Emit *e, const Let *loop, const Let *rows)
 {
-    return loop->op == OP_reduce && cc_lanes_wait(loop) && is_even(e, loop, rows);
+    return loop->op == OP_reduce && cc_is_latency_bound(loop) && is_even(e, loop, rows);
 }
 
 /* As many as the longest reduction has that is put in one loop. */

@@ -228,7 +228,8 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
     const Let **along = cx_alloc(e->cx, (size_t)let->body->n * sizeof *along);
     int loads = find_along(e, let, OP_load, along),
         stores = find_along(e, let, OP_store, along + loads);
-    bool hidden = known_rest(e, let) > DLC_LANES / 2;   /* known, it would be scalar code again */
+    /* gcc unrolls a loop whose count it can compute, and this one's would be scalar code again. */
+    bool hidden = known_rest(e, let) > DLC_LANES / 2;
     e->opaque_zero |= hidden;
     put(e, "const int %s_left = (int)(%s_end - %s_at%s);", out, out, out,
         hidden ? " + opaque" : "");
@@ -387,11 +388,11 @@ cc_lanes_block(Emit *e, const Let *let, const Reduction *r)
 
 /* A step of n parts of a row that begin so many elements apart. */
 static void
-put_parts(Emit *e, const Let *let, const Reduction *parts, int n, int apart)
+put_parts(Emit *e, const Let *let, const Reduction *parts, int n, int stride)
 {
     for (int k = 0; k < n; k++) {
-        const char *at = cx_format(e->cx, "%s_at + %d", parts->out, k * apart);
-        cc_prefetch_lanes(e, let, at, n * apart);
+        const char *at = cx_format(e->cx, "%s_at + %d", parts->out, k * stride);
+        cc_prefetch_lanes(e, let, at, n * stride);
         open_lanes(e, let, at);
         put(e, "const int64_t %s = %s + k;", parts->i, at);
         cc_block(e, let->body);

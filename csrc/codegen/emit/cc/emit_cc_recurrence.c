@@ -47,7 +47,7 @@ is_source(const Let *let)
 
 /* The let of the inner loop that makes the value, or NULL. */
 static Let *
-maker(const Recurrences *c, const Value *v)
+producer_of(const Recurrences *c, const Value *v)
 {
     return !literal_of(v) && v->def && v->def->parent == c->loop->body ? v->def : NULL;
 }
@@ -112,7 +112,7 @@ stage_of(const Recurrences *c, const Let *let)
     int stage = 2;
     bool recurrence = loop_carried(let) != NULL;
     for (int k = 0; k < let->nargs; k++) {
-        const Let *from = maker(c, let->args[k]);
+        const Let *from = producer_of(c, let->args[k]);
         int mark = from && !is_source(from) ? from->mark : 0;
         mark += !recurrence && mark % 2;
         stage = mark > stage ? mark : stage;
@@ -124,7 +124,7 @@ stage_of(const Recurrences *c, const Let *let)
 static void
 use(Recurrences *c, const Value *v, int stage)
 {
-    const Let *from = maker(c, v);
+    const Let *from = producer_of(c, v);
     if (from && !is_source(from) && from->mark != stage) {
         c->crosses[v->id] = true;
     }
@@ -288,7 +288,7 @@ put_row_lets(Recurrences *c, int stage)
 static void
 import(Recurrences *c, const Value *v, int stage, bool *seen)
 {
-    const Let *from = maker(c, v);
+    const Let *from = producer_of(c, v);
     if (!from || seen[v->id] || (from->mark == stage && !is_source(from))) {
         return;
     }
@@ -423,7 +423,7 @@ put_element(Recurrences *c, int recurrence)
 
 /* Recurrences side by side, element after element. */
 static void
-put_together(Recurrences *c, int together)
+put_interleaved(Recurrences *c, int together)
 {
     Emit *e = c->e;
     const Block *own = c->rows->body;
@@ -480,9 +480,9 @@ put_plain(Recurrences *c)
             put_rows_at_once(c);
         }
         if (several) {
-            put_together(c, DLC_RECURRENCE_LOOPS);
+            put_interleaved(c, DLC_RECURRENCE_LOOPS);
         }
-        put_together(c, 1);
+        put_interleaved(c, 1);
     } else {
         put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", c->i, c->i, c->i, c->i, c->i);
         e->lane = 0;

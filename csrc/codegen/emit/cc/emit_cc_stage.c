@@ -24,7 +24,7 @@ is_map(const Let *let)
 
 /* The let of this loop that makes an operand, if it is a MAP. */
 static const Let *
-maker(const Let *loop, const Value *v)
+producer_of(const Let *loop, const Value *v)
 {
     return !literal_of(v) && v->def && v->def->parent == loop->body && is_map(v->def) ? v->def
                                                                                       : NULL;
@@ -66,7 +66,7 @@ earliest_stage(const Stages *s, const Let *let, int *ready)
 {
     int stage = 1, wait = 0;
     for (int k = 0; k < let->nargs; k++) {
-        const Let *from = maker(s->loop, let->args[k]);
+        const Let *from = producer_of(s->loop, let->args[k]);
         if (from && stage_of(s, from) >= stage) {
             int cycles = ready[from->res[0]->id];
             wait = stage_of(s, from) > stage || cycles > wait ? cycles : wait;
@@ -90,7 +90,7 @@ first_user(const Stages *s, int at)
     for (int k = at + 1; k < blk->n; k++) {
         for (int j = 0; j < blk->lets[k]->nargs; j++) {
             int stage = stage_of(s, blk->lets[k]);
-            if (maker(s->loop, blk->lets[k]->args[j]) == blk->lets[at] &&
+            if (producer_of(s->loop, blk->lets[k]->args[j]) == blk->lets[at] &&
                 (!first || stage < first)) {
                 first = stage;
             }
@@ -108,7 +108,7 @@ move_later(Stages *s)
         const Let *let = blk->lets[k];
         int computed = 0;
         for (int j = 0; j < let->nargs && is_map(let); j++) {
-            computed += maker(s->loop, let->args[j]) != NULL;
+            computed += producer_of(s->loop, let->args[j]) != NULL;
         }
         if (is_map(let) && !is_expensive(let) && computed <= 1) {
             int first = first_user(s, k), *stage = &s->of[let->res[0]->id];
@@ -157,7 +157,8 @@ crosses(const Stages *s, const Let *let)
     for (int k = 0; k < blk->n; k++) {
         const Let *user = blk->lets[k];
         for (int j = 0; j < user->nargs; j++) {
-            if (stage_of(s, user) > stage_of(s, let) && maker(s->loop, user->args[j]) == let) {
+            if (stage_of(s, user) > stage_of(s, let) &&
+                producer_of(s->loop, user->args[j]) == let) {
                 return true;
             }
         }

@@ -58,7 +58,7 @@ cc_uses(Emit *e, const Let *let, Dim name)
 static void
 use(Tile *t, const Value *v, int run)
 {
-    if (!literal_of(v) && v->def && cc_in(t->loop, v->def) && v->def->op != OP_buffer &&
+    if (!literal_of(v) && v->def && cc_is_inside(t->loop, v->def) && v->def->op != OP_buffer &&
         v->def->mark != run) {
         t->crosses[v->id] = true;
     }
@@ -184,7 +184,7 @@ typedef struct {
 } Varies;
 
 static void
-see_name(void *arg, Dim name)
+note_varying(void *arg, Dim name)
 {
     Varies *v = arg;
     v->varies |= name == loop_index(v->t->loop);
@@ -202,16 +202,16 @@ is_shared(Tile *t, const Run *r, const Let *let, const bool *shared)
     Varies v = {t, shared, let->op == OP_buffer || let_writes(let)};
     for (int k = 0; k < let->nargs; k++) {
         const Value *a = let->args[k];
-        v.varies |= !literal_of(a) && a->def && cc_in(t->loop, a->def) &&
+        v.varies |= !literal_of(a) && a->def && cc_is_inside(t->loop, a->def) &&
                     !(in_run(r, a->def) && shared[a->id]);
     }
     for (int k = 0; k < let->nattrs; k++) {
         const Attr *a = &let->attrs[k];
         if (a->kind == ATTR_DIM) {
-            dim_names(t->e->cx, a->d, see_name, &v);
+            dim_names(t->e->cx, a->d, note_varying, &v);
         }
         for (int j = 0; a->kind == ATTR_DIMS && j < a->n; j++) {
-            dim_names(t->e->cx, a->dims[j], see_name, &v);
+            dim_names(t->e->cx, a->dims[j], note_varying, &v);
         }
     }
     return !v.varies;
@@ -251,7 +251,7 @@ may_leave(Tile *t, const Run *r, const bool *shared)
 {
     bool leaves = false;
     for (int k = r->from; k < r->to; k++) {
-        leaves |= cc_leaves(t->e, r->blk->lets[k]) && !is_put(r->blk->lets[k], shared);
+        leaves |= cc_may_end_phase(t->e, r->blk->lets[k]) && !is_put(r->blk->lets[k], shared);
     }
     return leaves;
 }

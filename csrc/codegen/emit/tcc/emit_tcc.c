@@ -202,7 +202,7 @@ columns_of(const Tcc *t, const Let *loop)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         if (let->op == OP_buffer ||
-            (loop_is(let) && (let->op != OP_reduce || !tcc_goes_down(let)))) {
+            (loop_is(let) && (let->op != OP_reduce || !tcc_reduces_down(let)))) {
             return DLC_COLUMNS;
         }
         if (loop_is(let)) {

@@ -222,7 +222,7 @@ bool tcc_put_plain(Tcc *t, Op op, Dtype dtype, const Place *out, const Place *a,
 
 /* ---- emit_tcc_buffer.c ---- */
 
-int tcc_class(Dtype dtype); /* of tile buffers */
+int tcc_size_class(Dtype dtype); /* of tile buffers */
 Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name); /* room for a value */
 void tcc_free(Tcc *t, const Place *p);
 void tcc_width(Tcc *t, int width); /* of the tiles that follow */
@@ -236,7 +236,7 @@ void tcc_prefetch(Tcc *t, const Let *load, Dim offset, const char *at);
 /* The bits of a strip's scalars that have it prefetch what follows what the reduction loads, of
  * which so many bytes are at hand; nothing where that is not worth it. */
 const char *tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
-/* The same of elements a few apart, or of rows a few elements apart, from `at` on. */
+/* The same of elements at a small stride, or of rows at one, from `at` on. */
 void tcc_prefetch_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at,
                        const char *strip);
 
@@ -262,11 +262,11 @@ void tcc_reduce(Tcc *t, const Let *let);
 /* Is the body of one of the forms, all of it? */
 bool tcc_find_term(const Let *reduce, Dtype dtype, Term *term);
 /* Steps from .. to - 1 of a reduction in sequence as one call, where there is such a strip. */
-bool tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
-                  const char *to);
-bool tcc_goes_down(const Let *reduce); /* is there such a strip? */
+bool tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
+                     const char *to);
+bool tcc_reduces_down(const Let *reduce); /* is there such a strip? */
 /* The call that reduces a block of what it loads itself, as C, or NULL. */
-const char *tcc_along(Tcc *t, const Let *reduce, Dtype dtype);
+const char *tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype);
 
 /* ---- emit_tcc_scan.c ---- */
 

@@ -154,15 +154,15 @@ typedef struct {
 /* How many elements of the tensor the access is behind another one of the block; `stride` and more:
  *     unknown. */
 static int64_t
-elements_apart(Tcc *t, const Let *from, const Let *access, int64_t stride)
+distance_of(Tcc *t, const Let *from, const Let *access, int64_t stride)
 {
-    int64_t apart = stride;
+    int64_t distance = stride;
     bool same = access->op == from->op && access->args[0] == from->args[0];
     return same && dim_is_int(
                        t->e->cx,
                        dim_sub(t->e->cx, access_offset(t->e, access), access_offset(t->e, from)),
-                       &apart)
-               ? apart
+                       &distance)
+               ? distance
                : stride;
 }
 
@@ -204,9 +204,9 @@ find_zip(Tcc *t, const Let *let, Zip *zip)
     }
     find_interleaved(let, &begin, &end);
     for (int k = begin; k < end; k++) {
-        int64_t apart = elements_apart(t, let, let->parent->lets[k], stride);
-        if (apart > -stride && apart < stride) {
-            found[apart + stride] = let->parent->lets[k];
+        int64_t distance = distance_of(t, let, let->parent->lets[k], stride);
+        if (distance > -stride && distance < stride) {
+            found[distance + stride] = let->parent->lets[k];
             count++;
         }
     }

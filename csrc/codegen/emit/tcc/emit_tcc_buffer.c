@@ -11,7 +11,7 @@
 #include "emit_tcc.h"
 
 int
-tcc_class(Dtype dtype)
+tcc_size_class(Dtype dtype)
 {
     int bytes = dtype_info[dtype_info[dtype].compute].bytes;
     return bytes == 1 ? 0 : bytes == 4 ? 1 : bytes == 8 ? 2 : 3;
@@ -31,7 +31,7 @@ tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name)
         put(t->e, "%s %s;", type_c(dtype), name);
         return (Place){.at = cx_format(t->e->cx, "&%s", name), .slot = -1};
     }
-    int class = tcc_class(dtype), slot = 0;
+    int class = tcc_size_class(dtype), slot = 0;
     while (slot < t->count[class] && t->busy[class][slot]) {
         slot++;
     }
@@ -106,11 +106,11 @@ static bool
 is_prefetched(Tcc *t, const Value *buffer, Dim row)
 {
     for (int k = 0; k < t->nprefetched; k++) {
-        int64_t apart = 0;
+        int64_t distance = 0;
         if (t->prefetched[k].buffer == buffer &&
             (t->prefetched[k].row == row ||
-             (dim_is_int(t->e->cx, dim_sub(t->e->cx, t->prefetched[k].row, row), &apart) &&
-              apart > -DLC_APART && apart < DLC_APART))) {
+             (dim_is_int(t->e->cx, dim_sub(t->e->cx, t->prefetched[k].row, row), &distance) &&
+              distance > -DLC_ROW_DISTANCE && distance < DLC_ROW_DISTANCE))) {
             return true;
         }
     }
@@ -141,7 +141,7 @@ bytes_of_phase(const Emit *e)
  * a step of Adam over a hundred tensors of 700 KB took a third longer without prefetching; but of
  * 3.5 MB in all a seventh longer with. */
 static bool
-stays(const Emit *e, const Value *buffer)
+stays_cached(const Emit *e, const Value *buffer)
 {
     int64_t n = dim_range(e->cx, type_numel(e->cx, buffer->type)).hi;
     return is_cached(e->cx, buffer) &&
@@ -158,7 +158,7 @@ comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
     Cx *cx = t->e->cx;
     bool vector = t->e->ncollapsed == 1 && loop_has(t->e->collapsed[0], MARK_vector);
     Dim row = dim_replace(cx, offset, t->index, dim_int(cx, 0));
-    if (is_private(t->e, buffer) || stays(t->e, buffer) || is_prefetched(t, buffer, row)) {
+    if (is_private(t->e, buffer) || stays_cached(t->e, buffer) || is_prefetched(t, buffer, row)) {
         return false;
     }
     note_prefetched(t, buffer, row);
@@ -223,9 +223,9 @@ reads_row(Tcc *t, const Let *load, Dim offset, int sign)
         const Let *other = load->parent->lets[k];
         if (other->op == OP_load && other->args[0] == load->args[0]) {
             Dim at = access_offset(t->e, other);
-            Range apart = dim_range(t->e->cx, sign > 0 ? dim_sub(t->e->cx, at, offset)
-                                                       : dim_sub(t->e->cx, offset, at));
-            found = apart.lo > 0 && apart.hi >= DLC_APART;
+            Range distance = dim_range(t->e->cx, sign > 0 ? dim_sub(t->e->cx, at, offset)
+                                                          : dim_sub(t->e->cx, offset, at));
+            found = distance.lo > 0 && distance.hi >= DLC_ROW_DISTANCE;
         }
     }
     return found;
@@ -239,9 +239,9 @@ is_read_before(Tcc *t, const Let *load)
     for (int k = 0; load->parent->lets[k] != load; k++) {
         const Let *other = load->parent->lets[k];
         if (other->op == OP_load && other->args[0] == load->args[0]) {
-            int64_t apart = DLC_APART;
-            dim_is_int(t->e->cx, dim_sub(t->e->cx, access_offset(t->e, other), offset), &apart);
-            if (apart > -DLC_APART && apart < DLC_APART) {
+            int64_t distance = DLC_ROW_DISTANCE;
+            dim_is_int(t->e->cx, dim_sub(t->e->cx, access_offset(t->e, other), offset), &distance);
+            if (distance > -DLC_ROW_DISTANCE && distance < DLC_ROW_DISTANCE) {
                 return true;
             }
         }

@@ -250,7 +250,7 @@ next_indices(Tcc *t, const Let *reduce, const Let *row)
     Cx *cx = t->e->cx;
     const Block *body = reduce->body;
     const Let *index = row->mark == 3 && body->lets[1]->op == OP_bind ? body->lets[0] : NULL;
-    Dim step, rest, apart, more;
+    Dim step, rest, stride, more;
     if (!index || index->op != OP_load || index->args[0]->strides ||
         index->res[0]->type->dtype != DT_i64 || is_private(t->e, index->args[0]) ||
         !dim_affine(cx, access_offset(t->e, index), loop_index(reduce), &step, &rest) ||
@@ -258,7 +258,8 @@ next_indices(Tcc *t, const Let *reduce, const Let *row)
         return NULL;
     }
     for (const Let *loop = reduce->parent->owner; loop_is(loop); loop = loop->parent->owner) {
-        if (dim_affine(cx, rest, loop_index(loop), &apart, &more) && apart == loop_extent(reduce)) {
+        if (dim_affine(cx, rest, loop_index(loop), &stride, &more) &&
+            stride == loop_extent(reduce)) {
             return index;
         }
     }
@@ -324,7 +325,7 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
 }
 
 bool
-tcc_goes_down(const Let *reduce)
+tcc_reduces_down(const Let *reduce)
 {
     Term term;
     return tcc_find_term(reduce, reduce->res[0]->type->dtype, &term) &&
@@ -332,8 +333,8 @@ tcc_goes_down(const Let *reduce)
 }
 
 bool
-tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
-             const char *to)
+tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
+                const char *to)
 {
     Emit *e = t->e;
     Term term;
@@ -356,7 +357,7 @@ tcc_put_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const cha
 }
 
 const char *
-tcc_along(Tcc *t, const Let *reduce, Dtype dtype)
+tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype)
 {
     Emit *e = t->e;
     Term term;

@@ -163,14 +163,14 @@ second_op(const Tcc *t, const Let *let)
 
 /* The operand that stands first (second) in the operation. */
 static const Value *
-standing(const Tcc *t, const Let *let, int second)
+operand_at(const Tcc *t, const Let *let, int second)
 {
     return let->args[t->pairs[let->res[0]->id].minus == 1 ? !second : second];
 }
 
 /* Does the let read v in the place where the strip has it? */
 static bool
-stands_right(const Tcc *t, const Row *r, const Let *second, const Value *v)
+has_strip_order(const Tcc *t, const Row *r, const Let *second, const Value *v)
 {
     bool both = second->nargs == 2 && second->args[0] == v && second->args[1] == v;
     /* a sum and a product have the same bits either way round */
@@ -179,11 +179,11 @@ stands_right(const Tcc *t, const Row *r, const Let *second, const Value *v)
     case FORM_square:
         return both;
     case FORM_left:
-        return !both && (either || standing(t, second, 0) == v);
+        return !both && (either || operand_at(t, second, 0) == v);
     case FORM_clamp:
         return second->args[0] == v && is_bound(second) && is_bound(v->def);
     case FORM_right:
-        return !both && standing(t, second, 1) == v;
+        return !both && operand_at(t, second, 1) == v;
     case FORM_twice:
         return false;
     default:
@@ -198,7 +198,7 @@ find_row(const Tcc *t, const Let *first, const Let *second)
         const Row *r = &rows[k];
         if (r->dtype == map_dtype(first) && r->dtype == map_dtype(second) &&
             r->first == first->op && r->second == second_op(t, second) &&
-            stands_right(t, r, second, first->res[0])) {
+            has_strip_order(t, r, second, first->res[0])) {
             return r;
         }
     }
@@ -334,7 +334,7 @@ tcc_in_place_rows(Tcc *t, const Let *load)
 {
     const Let *let = t->pairs[load->res[0]->id].in_place, *loads[4];
     const Pair *pair = let ? &t->pairs[let->res[0]->id] : NULL;
-    bool half = load->res[0]->type->dtype == DT_bf16, apart = half;
+    bool half = load->res[0]->type->dtype == DT_bf16, copied = half;
     Place out;
     Walk walk;
     if (!let || t->index == DIM_NONE || (t->grid && !t->row) ||
@@ -343,12 +343,12 @@ tcc_in_place_rows(Tcc *t, const Let *load)
     }
     for (int k = 0; k < 4; k++) {
         walk = tcc_walk(t, access_offset(t->e, loads[k]));
-        apart |= walk.kind == WALK_GRID;
+        copied |= walk.kind == WALK_GRID;
         if (!is_contiguous_load(t, loads[k], &walk)) {
             return false;
         }
     }
-    return apart && (!half || tcc_in_place_store(t, let, &out, &walk));
+    return copied && (!half || tcc_in_place_store(t, let, &out, &walk));
 }
 
 /* Is v made by the operation, has nothing been found for it yet, and does nothing else use it? */
@@ -372,7 +372,7 @@ find_twice(Tcc *t, const Let *let, const int *uses)
             continue;
         }
         bool swapped = r->second == OP_mul && is_free(t, let->args[0], r->other, let, uses);
-        const Value *v[] = {standing(t, let, swapped), standing(t, let, !swapped)};
+        const Value *v[] = {operand_at(t, let, swapped), operand_at(t, let, !swapped)};
         if (!is_free(t, v[0], r->first, let, uses) || !is_free(t, v[1], r->other, let, uses)) {
             continue;
         }

@@ -269,7 +269,7 @@ work_of(Tcc *t, const Let *loop)
 
 /* Fewer calls, but more elements moved. */
 static bool
-pays(Tcc *t, const Let *loop)
+is_profitable(Tcc *t, const Let *loop)
 {
     int64_t alone = 0, together = 0;
     tcc_enter_grid(t, loop);
@@ -296,7 +296,7 @@ bool
 tcc_is_grid(Tcc *t, const Let *loop)
 {
     return t->index == DIM_NONE && has_rows(t, loop) &&
-           dim_range(t->e->cx, loop_extent(loop)).hi > 1 && pays(t, loop);
+           dim_range(t->e->cx, loop_extent(loop)).hi > 1 && is_profitable(t, loop);
 }
 
 /* ---- rows that all tiles have ---- */

@@ -43,7 +43,7 @@ spread(Tcc *t, Spread *s, const Value *v)
 }
 
 static void
-gather_up(Tcc *t, Spread *s)
+restore_places(Tcc *t, Spread *s)
 {
     for (int k = 0; k < s->n; k++) {
         Place *p = &t->places[s->values[k]->id];
@@ -139,7 +139,7 @@ tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop))
         tcc_put_rows(t, loop, &out);
     }
     tcc_release(t, loop->body);
-    gather_up(t, &s);
+    restore_places(t, &s);
     tcc_leave_row(t);
     put_close(e);
     if (reduces) {

@@ -19,8 +19,8 @@ is_read_later(const Tcc *t, const Let *let, const Value *result)
     return false;
 }
 
-/* A store of the let's value to a result of the kernel, which nobody reads before and which is
- * apart from all operands but the one that it is over: it may come early. */
+/* A store of the let's value to a result of the kernel, which nobody reads before and which
+ * shares memory with no operand but the one that it is in place of: it may come early. */
 static const Let *
 store_to_result(const Tcc *t, const Let *let)
 {
@@ -185,7 +185,8 @@ result_room(Tcc *t, const Let *let, const Call *call)
     Dtype dtype = let->res[0]->type->dtype;
     for (int k = 0; call->varies && k < call->nargs; k++) {
         Place p = call->args[k];
-        if (p.varies && p.slot >= 0 && p.class == tcc_class(dtype) && !t->busy[p.class][p.slot]) {
+        if (p.varies && p.slot >= 0 && p.class == tcc_size_class(dtype) &&
+            !t->busy[p.class][p.slot]) {
             t->busy[p.class][p.slot] = true;
             return p;
         }
@@ -194,7 +195,7 @@ result_room(Tcc *t, const Let *let, const Call *call)
 }
 
 static bool
-leaves_to_user(Tcc *t, const Let *let)
+defers_to_user(Tcc *t, const Let *let)
 {
     Pair *pair = &t->pairs[let->res[0]->id];
     for (int k = 0; pair->taken && k < let->nargs; k++) {
@@ -207,7 +208,7 @@ leaves_to_user(Tcc *t, const Let *let)
 /* Where one of two products is one number for all, which has been computed, the other one is
  * computed too. */
 static void
-settle_products(Tcc *t, const Pair *pair)
+compute_deferred_product(Tcc *t, const Pair *pair)
 {
     const Let *products[] = {pair->first, pair->other};
     for (int k = 0; pair->other && k < 2; k++) {
@@ -470,10 +471,10 @@ tcc_map(Tcc *t, const Let *let)
         put_recurrence(t, let);
         return;
     }
-    if (t->pairs[v->id].through || put_index_comparison(t, let) || leaves_to_user(t, let)) {
+    if (t->pairs[v->id].through || put_index_comparison(t, let) || defers_to_user(t, let)) {
         return;
     }
-    settle_products(t, &t->pairs[v->id]);
+    compute_deferred_product(t, &t->pairs[v->id]);
     Call call = call_of(t, let);
     if (is_in_place_rows(&call)) {
         put_in_place_rows(t, let, &call);

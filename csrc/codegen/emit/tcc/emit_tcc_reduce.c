@@ -146,7 +146,7 @@ open_tile(Tcc *t, Red *r)
     t->index = loop_index(r->let);
     tcc_width(t, DLC_BLOCK);
     e->tile = r->let;
-    r->block = tcc_along(t, r->let, r->dtype);
+    r->block = tcc_reduce_along(t, r->let, r->dtype);
     if (!r->block) {
         tcc_lets(t, r->let->body);
     }
@@ -393,7 +393,7 @@ static void
 put_steps(Tcc *t, const Red *r, const Place *sum, const char *from, const char *to)
 {
     Emit *e = t->e;
-    if (tcc_put_down(t, r->let, r->dtype, sum, from, to)) {
+    if (tcc_reduce_down(t, r->let, r->dtype, sum, from, to)) {
         return;
     }
     put_open(e, "for (%s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);

@@ -1,0 +1,74 @@
+/* Locks that every child of fork finds free, and what they guard whole.
+ *
+ * What:     a mutex for each row of lock.def.
+ * Requires: a thread that has a lock takes only those of later rows, and forks with none.
+ * Ensures:  in a child of fork no lock is held, and no other thread was in the middle of a change.
+ * How:      who forks takes all locks first, in the order of the table; both processes give them
+ *           back.  The child does with what they guard what the table says.
+ * Why not:  a handler of fork for each lock: the C library calls them in the order of first use,
+ *           the last first, which is another one in each process.
+ * Example:  a worker of torch's DataLoader is a child of fork, while another thread calls a plan.
+ */
+#include "codegen/lock.h"
+
+static pthread_mutex_t locks[] = {
+#define LOCK(name, in_child) PTHREAD_MUTEX_INITIALIZER,
+#include "codegen/lock.def"
+#undef LOCK
+};
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void
+before_fork(void)
+{
+    for (int k = 0; k < LOCK_COUNT; k++) {
+        pthread_mutex_lock(&locks[k]);
+    }
+}
+
+static void
+after_fork(void)
+{
+    for (int k = LOCK_COUNT; k-- > 0;) {
+        pthread_mutex_unlock(&locks[k]);
+    }
+}
+
+static void
+after_fork_in_child(void)
+{
+#define LOCK(name, in_child) in_child();
+#include "codegen/lock.def"
+#undef LOCK
+    after_fork();
+}
+
+static void
+handle_forks(void)
+{
+    pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+void
+lock_keep(void)
+{
+}
+
+void
+lock_take(Lock lock)
+{
+    pthread_once(&once, handle_forks);
+    pthread_mutex_lock(&locks[lock]);
+}
+
+void
+lock_give(Lock lock)
+{
+    pthread_mutex_unlock(&locks[lock]);
+}
+
+pthread_mutex_t *
+lock_mutex(Lock lock)
+{
+    return &locks[lock];
+}
