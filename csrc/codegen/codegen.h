@@ -441,6 +441,8 @@ typedef struct PlanTensor {
     int rank;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
 } PlanTensor;
+/* Copies no more of the axes than it has. */
+void plan_tensor_copy(PlanTensor *to, const PlanTensor *from);
 
 /* A call under way that binds sizes.  The host says what was returned, result by result: its sizes,
  * or with rank 0 the number in sizes[0] that it is.  Then plan_bound fills in what `results` are to

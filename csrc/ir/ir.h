@@ -234,6 +234,8 @@ Dim dim_replace(Cx *cx, Dim d, Dim name, Dim by);
 bool dim_affine(Cx *cx, Dim d, Dim name, Dim *coefficient, Dim *rest);
 /* The bare names in d, each once, ascending; calls visit for each. */
 void dim_names(const Cx *cx, Dim d, void (*visit)(void *arg, Dim name), void *arg);
+/* Is it so of one of them? */
+bool dim_any_name(const Cx *cx, Dim d, bool (*is)(const void *arg, Dim name), const void *arg);
 bool dim_has_index(const Cx *cx, Dim d);                /* does a loop index occur in d? */
 /* The value, given a function for the bare names.  Divisions by zero give 0. */
 int64_t dim_eval(const Cx *cx, Dim d, int64_t (*value)(void *arg, Dim name), void *arg);

@@ -301,18 +301,6 @@ tensor_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, Plan
 }
 
 static void
-copy_tensor(PlanTensor *to, const PlanTensor *from)
-{
-    to->object = from->object;
-    to->data = from->data;
-    to->rank = from->rank;
-    for (int ax = 0; ax < from->rank; ax++) {
-        to->sizes[ax] = from->sizes[ax];
-        to->strides[ax] = from->strides[ax];
-    }
-}
-
-static void
 fill_parameters(const Variant *v, const Taken *args, PlanTensor *in)
 {
     for (int k = 0; k < v->narguments; k++) {
@@ -322,7 +310,7 @@ fill_parameters(const Variant *v, const Taken *args, PlanTensor *in)
             in[param].data = (void *)&args[k].number;   /* operands are only read */
             in[param].rank = 0;
         } else if (param >= 0) {
-            copy_tensor(&in[param], &args[k].tensor);
+            plan_tensor_copy(&in[param], &args[k].tensor);
         }
     }
     const PlanTensor *tensors = NULL;
@@ -330,7 +318,7 @@ fill_parameters(const Variant *v, const Taken *args, PlanTensor *in)
     for (int k = 0; k < n; k++) {
         int param = v->param_of[v->narguments + k];
         if (param >= 0) {
-            copy_tensor(&in[param], &tensors[k]);
+            plan_tensor_copy(&in[param], &tensors[k]);
         }
     }
 }

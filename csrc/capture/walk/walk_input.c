@@ -120,26 +120,16 @@ need_size(void *arg, Dim name)
     }
 }
 
-typedef struct {
-    Walk *w;
-    bool known;
-} KnownNames;
-
-static void
-is_name_known(void *arg, Dim name)
+static bool
+is_unknown(const void *walk, Dim name)
 {
-    KnownNames *names = arg;
-    names->known &= size_known(names->w, name);
+    return !size_known(walk, name);
 }
 
 bool
 dim_is_known(Walk *w, Dim d)
 {
-    KnownNames names = {w, true};
-    if (!dim_is_int(w->cx, d, NULL)) {
-        dim_names(w->cx, d, is_name_known, &names);
-    }
-    return names.known;
+    return !dim_any_name(w->cx, d, is_unknown, w);
 }
 
 void

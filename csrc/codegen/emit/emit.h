@@ -99,6 +99,8 @@ bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
 int bind_fault(const Let *bind); /* the fault of an index out of range */
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
+/* Is d made of sizes and of indices of the loop `inside` and those around it, and of no data? */
+bool loops_give(const Cx *cx, const Let *inside, Dim d);
 
 /* ---- emit.c ---- */
 

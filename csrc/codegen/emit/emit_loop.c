@@ -26,6 +26,29 @@ loop_extent(const Let *loop)
     return let_dim(loop, "extent");
 }
 
+typedef struct {
+    const Cx *cx;
+    const Let *inside;
+} Around;
+
+/* Is it an index that comes from data, or from a loop elsewhere? */
+static bool
+is_foreign(const void *arg, Dim name)
+{
+    const Around *around = arg;
+    bool known = dim_extent(around->cx, name) == DIM_NONE;
+    for (const Let *let = around->inside; let && !known; let = let->parent->owner) {
+        known = loop_is(let) && loop_index(let) == name;
+    }
+    return !known;
+}
+
+bool
+loops_give(const Cx *cx, const Let *inside, Dim d)
+{
+    return !dim_any_name(cx, d, is_foreign, &(Around){cx, inside});
+}
+
 int
 loop_tile(const Let *loop)
 {

@@ -28,24 +28,6 @@
  */
 #include "codegen/emit/cc/emit_cc.h"
 
-typedef struct {
-    const Emit *e;
-    const Let *in;
-    bool foreign;
-} Foreign;
-
-/* Notes whether the name is an index that comes from data, and not from a loop. */
-static void
-see_foreign(void *arg, Dim name)
-{
-    Foreign *f = arg;
-    bool known = dim_extent(f->e->cx, name) == DIM_NONE;
-    for (const Let *let = f->in; let && !known; let = let->parent->owner) {
-        known = loop_is(let) && loop_index(let) == name;
-    }
-    f->foreign |= !known;
-}
-
 /* Does it read a tensor that may have to come from memory, at a position that loops give? */
 static bool
 is_far(Emit *e, const Let *load)
@@ -54,13 +36,11 @@ is_far(Emit *e, const Let *load)
         return false;
     }
     const Value *buffer = load->args[0];
-    Foreign f = {e, load->parent->owner, false};
     if (is_private(e, buffer) || panel_of(e, load) || dtype_info[buffer->type->dtype].bytes == 1 ||
         is_cached(e->cx, buffer)) {
         return false;
     }
-    dim_names(e->cx, access_offset(e, load), see_foreign, &f);
-    return !f.foreign;
+    return loops_give(e->cx, load->parent->owner, access_offset(e, load));
 }
 
 /* ---- along rows ---- */

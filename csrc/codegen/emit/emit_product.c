@@ -316,37 +316,18 @@ store_of_tile(Emit *e, const Let *loop, const Value *tile, const Let **rows, con
     return NULL;
 }
 
-typedef struct {
-    const Emit *e;
-    const Let *in;
-    bool known;
-} Known;
-
-static void
-require_known(void *arg, Dim name)
-{
-    Known *k = arg;
-    bool known = dim_extent(k->e->cx, name) == DIM_NONE;
-    for (const Let *around = k->in; around && !known; around = around->parent->owner) {
-        known = loop_is(around) && loop_index(around) == name;
-    }
-    k->known &= known;
-}
-
 /* Tells the call where the tile is stored afterwards, so that it prefetches that memory. */
 static void
 put_result(Emit *e, const Let *loop, const Value *tile)
 {
     const Let *rows, *columns, *store = store_of_tile(e, loop, tile, &rows, &columns);
-    Known known = {e, loop->parent->owner, true};
     Dim step, rest;
     if (!store || !dim_affine(e->cx, access_offset(e, store), loop_index(rows), &step, &rest)) {
         return;
     }
     rest = dim_replace(e->cx, rest, loop_index(columns), dim_int(e->cx, 0));
-    dim_names(e->cx, rest, require_known, &known);
-    dim_names(e->cx, step, require_known, &known);
-    if (known.known) {
+    if (loops_give(e->cx, loop->parent->owner, rest) &&
+        loops_give(e->cx, loop->parent->owner, step)) {
         put(e, "    .result = %s + %s, .result_row = %d * %s,", name_c(e, store->args[0]),
             dim_c(e, rest), dtype_info[tile->type->dtype].bytes, dim_c(e, step));
     }

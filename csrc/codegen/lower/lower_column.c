@@ -25,13 +25,13 @@ typedef struct {
     const Lower *lo;
     const Space *space;
     const Site *site;
-    bool bound;
-} Bound;
+} Axes;
 
-static void
-see_bound(void *arg, Dim name)
+/* Is it an index that is data: of no outer axis and no axis of the reduction? */
+static bool
+is_bound(const void *arg, Dim name)
 {
-    Bound *b = arg;
+    const Axes *b = arg;
     bool known = dim_extent(b->lo->cx, name) == DIM_NONE;
     for (int k = 0; k < b->space->nouter && !known; k++) {
         known = b->space->outer[k] == name;
@@ -39,7 +39,7 @@ see_bound(void *arg, Dim name)
     for (int k = 0; k < b->site->nown && !known; k++) {
         known = b->site->own[k] == name;
     }
-    b->bound |= !known;
+    return !known;
 }
 
 /* Counts the loads that change with the axis by a step other than one.  A load whose position is
@@ -50,11 +50,10 @@ loads_across(const Lower *lo, const Space *space, const Site *s, Dim axis, bool 
     int n = 0;
     for (int k = 0; k < s->noffsets; k++) {
         Dim step, rest;
-        Bound b = {lo, space, s, false};
         bool contiguous = dim_affine(lo->cx, s->offsets[k], axis, &step, &rest) &&
                           dim_is(lo->cx, step, 1);
-        dim_names(lo->cx, s->offsets[k], see_bound, &b);
-        n += (dim_uses(lo->cx, s->offsets[k], axis) && !contiguous) || (own && b.bound);
+        bool bound = own && dim_any_name(lo->cx, s->offsets[k], is_bound, &(Axes){lo, space, s});
+        n += (dim_uses(lo->cx, s->offsets[k], axis) && !contiguous) || bound;
     }
     return n;
 }

@@ -113,18 +113,18 @@ put_targets(Cx *cx, const Group *g, const Shape *s)
 typedef struct {
     const Lower *lo;
     const Space *space;
-    bool foreign;
-} Foreign;
+} Outside;
 
-static void
-see_foreign(void *arg, Dim name)
+/* Is it an index of no open loop and no outer axis? */
+static bool
+is_foreign(const void *arg, Dim name)
 {
-    Foreign *f = arg;
-    bool known = dim_extent(f->lo->cx, name) == DIM_NONE || lower_is_open(f->lo, name);
-    for (int k = 0; k < f->space->nouter && !known; k++) {
-        known = f->space->outer[k] == name;
+    const Outside *o = arg;
+    bool known = dim_extent(o->lo->cx, name) == DIM_NONE || lower_is_open(o->lo, name);
+    for (int k = 0; k < o->space->nouter && !known; k++) {
+        known = o->space->outer[k] == name;
     }
-    f->foreign |= !known;
+    return !known;
 }
 
 /* Is the site wanted exactly once for each element of the outer axes? */
@@ -132,14 +132,14 @@ static bool
 is_aligned(Lower *lo, const Space *space, const Site *site)
 {
     int rank = site->red->res[0]->type->rank;
-    Foreign f = {lo, space, false};
+    bool aligned = true;
     for (int ax = 0; ax < rank; ax++) {
-        dim_names(lo->cx, site->idx[ax], see_foreign, &f);
+        aligned &= !dim_any_name(lo->cx, site->idx[ax], is_foreign, &(Outside){lo, space});
     }
-    for (int k = 0; k < space->nouter && !f.foreign; k++) {
-        f.foreign = !index_uses(lo->cx, rank, site->idx, space->outer[k]);
+    for (int k = 0; k < space->nouter && aligned; k++) {
+        aligned = index_uses(lo->cx, rank, site->idx, space->outer[k]);
     }
-    return !f.foreign;
+    return aligned;
 }
 
 static bool

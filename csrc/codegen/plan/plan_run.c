@@ -350,9 +350,8 @@ drop_shadows(Run *run, bool keep)
     }
 }
 
-/* Most of a PlanTensor is room for axes that it does not have. */
-static void
-take_param(PlanTensor *to, const PlanTensor *from)
+void
+plan_tensor_copy(PlanTensor *to, const PlanTensor *from)
 {
     to->object = from->object;
     to->data = from->data;
@@ -403,7 +402,7 @@ run_steps(Run *run, PlanTensor *out)
 {
     const Plan *plan = run->plan;
     for (int k = 0; k < plan->nparams; k++) {
-        take_param(&run->tensors[k], &run->in[k]); /* parameter k is slot k */
+        plan_tensor_copy(&run->tensors[k], &run->in[k]); /* parameter k is slot k */
     }
     bool shadows = plan->nin_place && params_overlap((Plan *)plan, run->inst, run->in);
     int status = shadows ? shadow_params(run) : 0;

@@ -100,23 +100,16 @@ loop_inner(const Let *let)
     return NULL;
 }
 
-typedef struct {
-    const Let *rows;
-    const Block *inner;
-    bool bound;
-} Bound;
-
-static void
-see_bound(void *arg, Dim name)
+static bool
+is_bound_in(const void *arg, Dim name)
 {
-    Bound *b = arg;
-    const Block *blocks[] = {b->rows->body, b->inner};
-    for (int j = 0; j < 2; j++) {
-        for (int k = 0; k < blocks[j]->n; k++) {
-            const Let *let = blocks[j]->lets[k];
-            b->bound |= let->op == OP_bind && let->sizes[0] == name;
-        }
+    const Block *block = arg;
+    bool bound = false;
+    for (int k = 0; k < block->n; k++) {
+        const Let *let = block->lets[k];
+        bound |= let->op == OP_bind && let->sizes[0] == name;
     }
+    return bound;
 }
 
 bool
@@ -124,9 +117,9 @@ loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim 
 {
     Dim i = let_dim(rows, "index"), j = let_dim(inner, "index"), one, rest;
     Dim offset = index_offset(cx, load->args[0], let_attr(load, "at")->dims);
-    Bound b = {rows, inner->body, false};
-    dim_names(cx, offset, see_bound, &b);
-    return !b.bound && dim_affine(cx, offset, i, &one, &rest) && dim_is(cx, one, 1) &&
+    bool bound = dim_any_name(cx, offset, is_bound_in, rows->body) ||
+                 dim_any_name(cx, offset, is_bound_in, inner->body);
+    return !bound && dim_affine(cx, offset, i, &one, &rest) && dim_is(cx, one, 1) &&
            dim_affine(cx, rest, j, step, &rest) && !dim_is(cx, *step, 0) && !dim_is(cx, *step, 1);
 }
 
@@ -304,26 +297,12 @@ is_little(Cx *cx, const Let *let)
     return most <= DLC_LANES && !loop_count(let->body);
 }
 
-typedef struct {
-    const Cx *cx;
-    bool found;
-} FindIndex;
-
-static void
-find_index(void *arg, Dim name)
-{
-    FindIndex *find = arg;
-    find->found |= dim_extent(find->cx, name) != DIM_NONE;
-}
-
 /* Has it the same extent in each iteration of the loops around it?  Threads share the product of
  * the extents, so it must have. */
 static bool
 is_even(Cx *cx, const Let *let)
 {
-    FindIndex index = {.cx = cx};
-    dim_names(cx, let_dim(let, "extent"), find_index, &index);
-    return !index.found;
+    return !dim_has_index(cx, let_dim(let, "extent"));
 }
 
 static void

@@ -97,24 +97,28 @@ dim_names(const Cx *cx, Dim d, void (*visit)(void *arg, Dim name), void *arg)
     }
 }
 
-typedef struct {
-    const Cx *cx;
-    bool found;
-} Index;
-
-static void
-see_index(void *arg, Dim name)
+bool
+dim_any_name(const Cx *cx, Dim d, bool (*is)(const void *arg, Dim name), const void *arg)
 {
-    Index *i = arg;
-    i->found |= dim_extent(i->cx, name) != DIM_NONE;
+    const Dim none = UINT32_MAX;
+    for (Dim name = DIM_NONE; (name = next_name(cx, d, name, none)) != none;) {
+        if (is(arg, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool
+is_index(const void *cx, Dim name)
+{
+    return dim_extent(cx, name) != DIM_NONE;
 }
 
 bool
 dim_has_index(const Cx *cx, Dim d)
 {
-    Index index = {.cx = cx};
-    dim_names(cx, d, see_index, &index);
-    return index.found;
+    return dim_any_name(cx, d, is_index, cx);
 }
 
 /* ---- the value ---- */

@@ -180,18 +180,19 @@ declare_arrays(Tile *t, const Run *r)
 typedef struct {
     const Tile *t;
     const bool *shared;
-    bool varies;
-} Varies;
+} Shared;
 
-static void
-note_varying(void *arg, Dim name)
+/* Is the index another one for each element of the tile? */
+static bool
+varies(const void *arg, Dim name)
 {
-    Varies *v = arg;
-    v->varies |= name == loop_index(v->t->loop);
-    for (int k = 0; k < v->t->nbinds; k++) {
-        const Value *of = v->t->binds[k]->args[0];
-        v->varies |= v->t->binds[k]->sizes[0] == name && !v->shared[of->id];
+    const Shared *s = arg;
+    bool other = name == loop_index(s->t->loop);
+    for (int k = 0; k < s->t->nbinds; k++) {
+        const Value *of = s->t->binds[k]->args[0];
+        other |= s->t->binds[k]->sizes[0] == name && !s->shared[of->id];
     }
+    return other;
 }
 
 /* Is the let's value the same for the whole tile?  A let of this run whose operands are, and its
@@ -199,22 +200,23 @@ note_varying(void *arg, Dim name)
 static bool
 is_shared(Tile *t, const Run *r, const Let *let, const bool *shared)
 {
-    Varies v = {t, shared, let->op == OP_buffer || let_writes(let)};
+    Shared s = {t, shared};
+    bool other = let->op == OP_buffer || let_writes(let);
     for (int k = 0; k < let->nargs; k++) {
         const Value *a = let->args[k];
-        v.varies |= !literal_of(a) && a->def && cc_is_inside(t->loop, a->def) &&
-                    !(in_run(r, a->def) && shared[a->id]);
+        other |= !literal_of(a) && a->def && cc_is_inside(t->loop, a->def) &&
+                 !(in_run(r, a->def) && shared[a->id]);
     }
     for (int k = 0; k < let->nattrs; k++) {
         const Attr *a = &let->attrs[k];
         if (a->kind == ATTR_DIM) {
-            dim_names(t->e->cx, a->d, note_varying, &v);
+            other |= dim_any_name(t->e->cx, a->d, varies, &s);
         }
         for (int j = 0; a->kind == ATTR_DIMS && j < a->n; j++) {
-            dim_names(t->e->cx, a->dims[j], note_varying, &v);
+            other |= dim_any_name(t->e->cx, a->dims[j], varies, &s);
         }
     }
-    return !v.varies;
+    return !other;
 }
 
 /* Puts what is the same for the whole tile, in a run that looks up or updates: no compiler takes

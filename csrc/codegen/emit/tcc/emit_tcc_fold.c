@@ -141,16 +141,12 @@ typedef struct {
     bool varies;
 } Rows;
 
-typedef struct {
-    const Tcc *t;
-    bool found;
-} Bound;
-
-static void
-see_bound(void *arg, Dim name)
+/* Is the index bound to what is in memory? */
+static bool
+is_bound(const void *arg, Dim name)
 {
-    Bound *b = arg;
-    b->found |= map_get(&b->t->indices, &name, 1) != NULL;
+    const Tcc *t = arg;
+    return map_get(&t->indices, &name, 1) != NULL;
 }
 
 /* Elements side by side, or one for all, at even steps along the loop. */
@@ -160,9 +156,7 @@ find_rows(Tcc *t, const Let *load, Dim along, Rows *rows)
     Cx *cx = t->e->cx;
     const Value *buffer = load->args[0];
     Dim offset = access_offset(t->e, load), step, rest, one = dim_int(cx, 1), zero = dim_int(cx, 0);
-    Bound bound = {.t = t};
-    dim_names(cx, offset, see_bound, &bound);
-    if (bound.found || is_private(t->e, buffer) || panel_of(t->e, load) ||
+    if (dim_any_name(cx, offset, is_bound, t) || is_private(t->e, buffer) || panel_of(t->e, load) ||
         !dim_affine(cx, offset, t->index, &step, &rest) || (step != one && step != zero) ||
         !dim_affine(cx, offset, along, &rows->row, &rest)) {
         return false;
@@ -225,11 +219,9 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
         return NULL;
     }
     Dim offset = access_offset(t->e, term.x);
-    Bound bound = {.t = t};
-    dim_names(t->e->cx, offset, see_bound, &bound);
-    if (bound.found || !tcc_affine(t, offset, t->index, &step, &rest) ||
-        !dim_is(t->e->cx, step, 1) || dim_uses(t->e->cx, rest, t->index) ||
-        body->lets[body->n - term.lets] != term.x) {
+    if (dim_any_name(t->e->cx, offset, is_bound, t) ||
+        !tcc_affine(t, offset, t->index, &step, &rest) || !dim_is(t->e->cx, step, 1) ||
+        dim_uses(t->e->cx, rest, t->index) || body->lets[body->n - term.lets] != term.x) {
         return NULL;
     }
     int binds = 0;

@@ -301,27 +301,12 @@ tcc_is_grid(Tcc *t, const Let *loop)
 
 /* ---- rows that all tiles have ---- */
 
-typedef struct {
-    const Emit *e;
-    bool inside;
-} Inside;
-
-static void
-see_inside(void *arg, Dim name)
-{
-    Inside *i = arg;
-    i->inside |= i->e->ncollapsed > 0 && dim_extent(i->e->cx, name) != DIM_NONE;
-}
-
 /* Can the rows be taken before the loop?  `collapsed`: before all loops. */
 static bool
 can_materialise(Tcc *t, const Walk *walk, bool collapsed)
 {
-    Inside inside = {t->e, false};
-    if (collapsed) {
-        dim_names(t->e->cx, walk->start, see_inside, &inside);
-    }
-    return walk->kind == WALK_GRID && dim_is(t->e->cx, walk->row_step, 0) && !inside.inside;
+    bool inside = collapsed && t->e->ncollapsed > 0 && dim_has_index(t->e->cx, walk->start);
+    return walk->kind == WALK_GRID && dim_is(t->e->cx, walk->row_step, 0) && !inside;
 }
 
 /* Does the offset want an index that is bound in the block? */
