@@ -1,4 +1,8 @@
-"""Results larger than caches, whose stores pass by them: the same from both tiers, wherever rows begin."""
+"""Results larger than caches, whose stores are non-temporal: the same from both tiers, wherever rows begin.
+
+That a store is non-temporal is seen in the C alone: it changes no bit, and the emitters decide it by sizes
+that are known when they write, or by a test of the size in the C itself.
+"""
 
 import re
 from collections.abc import Callable

@@ -1,10 +1,10 @@
 """Kernels through both tiers against the interpreter, and the C that is written for them.
 
-`build/test-emit` does the comparing, see run_emit.c: the tiers must agree in every bit over any partition
-of the parallel loop. The golden C is what people read; `--update-golden` writes it anew.
+`build/test-emit` does the comparing, see run_emit.c: the tiers must agree in every bit over any partition of
+the parallel loop. The golden C is what people read; `--update-golden` writes it anew. What the emitters
+choose is tested in test_choices.py.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,11 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.emit.written import HERE, PROGRAM, ROOT, printed, run
 from tests.shards import Shard
 
-HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-emit"
 FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
 GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages", "joined", "stencil"]
 HEADER = ROOT / "csrc/ir/math/prelude.h"
@@ -38,18 +36,6 @@ PARTS = 11  # of the prefixes of a kernel, where the C compiler makes them
 # Sizes of kernels that run once for each prefix, where all of them about 20 are too much for the interpreter.
 FEW = {"product_letters": ("B=2", "H=3", "T=5", "D=4", "E=37")}
 WARN = ["-Wall", "-Wextra", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror"]
-
-
-def run(name: str, *args: str) -> subprocess.CompletedProcess[str]:
-    command = [PROGRAM, HERE / f"{name}.dlc", *args]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
-def printed(name: str, what: str, *more: str) -> str:
-    """What is written for a kernel; nothing runs."""
-    done = run(name, what, "cc=0", "run=0", *more)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout
 
 
 def check(name: str, *args: str) -> None:
@@ -174,220 +160,6 @@ def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_near_operands() -> None:
-    """Each phase in parts; one that stores over what it reads is tested first."""
-    phases = printed("near", "print=cc").split(" phase of ")[1:]
-    forms = [(p.split("\n")[0], sorted(set(re.findall(r"DLC_(?:NEAR|TEST), &again", p)))) for p in phases]
-    either, tested = ["DLC_NEAR, &again"], ["DLC_NEAR, &again", "DLC_TEST, &again"]
-    assert forms == [
-        *((name, either) for name in ("a1", "b1", "c1", "d1", "e1", "f1")),
-        ("v1", tested),
-        ("u1", tested),
-        ("s1", either),
-    ]
-
-
-def test_memory_is_prefetched() -> None:
-    """By the last reduction that reads it; not what all rows share, nor what stays in caches."""
-    text = printed("prefetch", "print=cc")
-    found = [
-        (phase.split("\n")[0], re.findall(r"PREFETCH\((\w+)(?: \+ .*, (\d+))?", phase))
-        for phase in text.split(" phase of ")[1:]
-    ]
-    assert found == [
-        ("v", [("x", "4096")]),
-        (
-            "u",
-            [("y", "4096"), ("y", "4160")] * 3,
-        ),  # two rows at a time, wherever they come from, and an odd one
-        ("c", [("z", "")]),  # whole rows, one at a time
-        ("c", []),
-        ("a", [("x", "4096")] * 3),  # two halves of a block, and one that is not whole
-        ("t", []),
-    ]
-
-
-def test_a_reduction_that_is_one_strip_prefetches_once() -> None:
-    text = printed("prefetch_once", "print=tcc")
-    assert re.search(r"strip_fold_sum_then_sub_exp_f32\(.*, 2 \| 4096 << 4\)", text)
-    assert "strip_prefetch" not in text
-
-
-def test_tensors_that_caches_hold_one_by_one_are_prefetched() -> None:
-    """Six of 800 KB do not stay near a core; two and a row do."""
-    phases = printed("many", "print=tcc").split(" phase of ")[1:]
-    found = [re.findall(r"strip_prefetch(?:_write)?\((\w+) ", phase) for phase in phases]
-    assert found == [["x", "y", "a", "b", "c", "d"], []]
-
-
-def test_rows_that_are_gathered_are_prefetched() -> None:
-    """A few KB of them ahead, of words in the order of the loops, within those; of what may be large."""
-    text = printed("gather_rows", "print=cc")
-    found = [
-        (phase.split("\n")[0], re.findall(r"int64_t later = .* (\d+);\s+if \(later < (.*)\) {", phase))
-        for phase in text.split(" phase of ")[1:]
-    ]
-    assert found == [
-        ("s", [("58", "72")]),
-        ("a", [("58", "72")]),
-        ("d", [("64", "B && n1 > 131072")] * 2),  # rows together, and one by one
-        ("y", []),  # five bags thrice
-        ("o", []),  # words of columns
-    ]
-
-
-def test_short_rows_are_one_loop() -> None:
-    """Beside it what all of them share, and what each has."""
-    text = printed("flat", "print=cc")
-    flat = [
-        (phase.split("\n")[0], re.findall(r"(\w+)_flat\[(\d+)\];", phase))
-        for phase in text.split(" phase of ")[1:]
-    ]
-    assert flat == [
-        ("a", [("c0", "320"), ("s0", "336")]),
-        ("o", [("b0", "384")]),
-        ("l", [("w0", "448")]),
-        ("f, f32", [("v1", "576")]),
-        ("n", [("g1", "640")]),
-        ("m, j", [("e0", "192"), ("at0", "192"), ("at", "208")]),
-        ("z1", []),  # long enough alone
-        ("q1", [("r0", "528")]),
-        ("over1", [("pp0", "448")]),
-    ]
-
-
-def test_lanes_of_bf16_are_widened_together() -> None:
-    """Where they lie side by side; not those two apart, nor float16."""
-    text = printed("wide", "print=cc")
-    widened = [
-        (phase.split("\n")[0], sorted(set(re.findall(r"DLC_WIDE_BF16\(\w+, (\w+) \+", phase))))
-        for phase in text.split(" phase of ")[1:]
-    ]
-    assert widened == [
-        ("s", ["x"]),
-        ("v", ["x"]),
-        ("a", ["x"]),
-        ("g", ["x"]),
-        ("f", []),
-        ("o", ["x"]),
-        ("o", []),
-    ]
-
-
-def test_short_rows_run_together() -> None:
-    """Loads that lie as the rows do are operands; what all tiles have is taken once, before the loop."""
-    text = printed("grids", "print=tcc")
-    phases = text.split(" phase of ")[1:]
-    together = [phase.split("\n")[0] for phase in phases if "rows = " in phase]
-    assert together == ["o", "ou", "og", "oz", "oq", "oi", "oa"]
-    bytes_ = next(phase for phase in phases if phase.startswith("ou"))
-    loop = bytes_.index("for (")
-    assert bytes_.index("strip_take_4(") < loop
-    assert "strip_take_" not in bytes_[loop:]
-    assert "strip_read_u8_f32(tile4_1, u + (3 * i9), w)" in bytes_[loop:]
-    turned = next(phase for phase in phases if phase.startswith("o\n"))
-    called = re.findall(r"strip_(?!prefetch)\w+(?=\([^v])", turned[turned.index("for (") :])
-    assert called == ["strip_in_place_twice_mul_sub_f32", "strip_in_place_twice_mul_add_f32"]
-
-
-def test_rows_as_long_as_a_name_says_run_together() -> None:
-    """Where it is never long; so many that they fill a tile is a size of the call."""
-    text = printed("named_rows", "print=tcc")
-    phases = [phase for phase in text.split(" phase of ")[1:] if "int64_t w = rows * " in phase]
-    assert [phase.split("\n")[0] for phase in phases] == ["ob", "oh", "os", "oi", "ot"]
-    assert "const int64_t n0 = n[0]; /* 512 // max(M, 1) */" in phases[0]
-    assert phases[0].index("strip_take_4(tile4_0, b + 0, 0, 0, 1, n0, M)") < phases[0].index("for (")
-
-
-def test_reductions_of_short_rows_run_together() -> None:
-    """One call for all rows of a tile, where they lie if the body is no more than a product or a square."""
-    text = printed("row_sums", "print=tcc")
-    called = re.findall(r"strip_(?:rows|index_rows)_\w+(?=\([^v])", text)
-    assert sorted(called) == [
-        "strip_index_rows_gt",
-        "strip_index_rows_gt",
-        "strip_rows_amax_load_f32",
-        "strip_rows_amin_load_f32",
-        "strip_rows_sum_load_bf16",
-        "strip_rows_sum_load_f32",
-        "strip_rows_sum_load_f32",
-        "strip_rows_sum_load_f32",
-        "strip_rows_sum_load_f32",
-        "strip_rows_sum_load_f64",
-        "strip_rows_sum_square_sub_bf16",
-        "strip_rows_sum_square_sub_f32",
-        "strip_rows_sum_square_sub_f32",
-        "strip_rows_sum_square_sub_f32",
-        "strip_rows_sum_square_sub_f64",
-    ]
-    assert "strip_reduce_" not in text and "strip_fold_" not in text
-
-
-def test_long_rows_are_reduced_in_place_and_stay_near() -> None:
-    """As many rows a call as a first-level cache holds beside other things: it reads them twice."""
-    text = printed("row_sums", "print=tcc")
-    phases = text.split(" phase of ")[1:]
-    tiles = [re.search(r"rows = hi - \w+ < (\d+)", phase).group(1) for phase in phases[-3:]]  # type: ignore[union-attr]
-    assert tiles == ["13", "15", "4"]
-
-
-def test_rows_that_are_looked_up_are_one_call() -> None:
-    """Their indices are checked together; what is computed of the rows keeps them apart."""
-    text = printed("gather_sums", "print=tcc")
-    called = re.findall(r"strip_gathered_\w+(?=\([^v])", text)
-    assert called == [
-        "strip_gathered_sum_f32",
-        "strip_gathered_sum_bf16",
-        "strip_gathered_sum_f64",
-        "strip_gathered_amax_f32",
-    ]
-
-
-def test_strips_go_down_long_pieces_of_rows() -> None:
-    """Of 4 KB; of several reductions so much that all rows stay in a cache, which of any number is little."""
-    phases = printed("folds", "print=tcc").split(" phase of ")[1:]
-    tiles = [re.search(r"i\d+ \+= (\d+)\)", phase).group(1) for phase in phases if "strip_down_" in phase]  # type: ignore[union-attr]
-    assert tiles == ["1024", "1024", "256", "1024", "512"]
-
-
-def test_a_sum_of_one_element_reads_that_alone() -> None:
-    phase = printed("one_hot", "print=tcc").split(" phase of ")[-1]
-    assert "if (i3 >= 0 && i3 < N)" in phase
-    assert "strip_reduce_sum" not in phase
-    assert "strip_one_hot" not in phase
-
-
-def test_two_products_of_halves_are_one_call() -> None:
-    """Where all four are loaded for them, also as rows of a grid; float64 has a few of the pairs."""
-    phases = printed("turning", "print=tcc").split(" phase of ")[1:]
-    called = [re.findall(r"strip_in_place_twice_mul_(\w+)_bf16(?=\([^v])", phase) for phase in phases]
-    assert called == [["sub", "add"], [], ["sub"], [], []]
-    assert "strip_pair_add_div_right_f64" in phases[1] and "strip_choose_lt_f64" in phases[4]
-
-
-def test_what_makes_both_operands_is_computed_with_it() -> None:
-    """A product of a product and a sum, a difference of a sum and a product, whichever stands first."""
-    text = printed("pairs", "print=tcc")
-    assert re.findall(r"strip_both_(\w+)(?=\([^v])", text) == [
-        "mul_add_mul_f32",
-        "add_mul_sub_f32",
-        "mul_add_mul_f32",
-    ]
-
-
-def test_elements_in_turn_are_stored_together() -> None:
-    """And small integers are read as float, and a sum with a product of a neg is a difference."""
-    text = printed("zips", "print=tcc")
-    assert re.findall(r"strip_zip_\d", text[text.index("phase of four") :]) == [
-        f"strip_zip_{n}" for n in (4, 3, 2, 2)
-    ]
-    assert re.findall(r"strip_unzip_\d", text[text.index("phase of four") :]) == [
-        f"strip_unzip_{n}" for n in (4, 3, 2)
-    ]
-    assert "strip_read_i8_f32" in text and "strip_neg_" not in text
-    assert "strip_twice_mul_sub_f32" in text and "strip_pair_mul_sub_right_f32" in text
-
-
 @pytest.mark.skipif(not shutil.which("gcc"), reason="gcc reports which loops it vectorised")
 @pytest.mark.parametrize("name", ["masks", "pointwise"])
 def test_gcc_vectorises_every_loop(name: str, tmp_path: Path) -> None:
@@ -411,26 +183,6 @@ def test_golden(name: str, tier: str, request: pytest.FixtureRequest) -> None:
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     assert text == path.read_text()
-
-
-def test_reductions_of_what_is_loaded_are_one_call() -> None:
-    """Down the rows of a tile, along narrow rows, of scans alone, and of indices that are compared."""
-    text = printed("folds", "print=tcc")
-    called = set(re.findall(r"strip_(?:down|along|scan|index)_\w+(?=\([^v])", text))
-    assert called == {
-        "strip_down_sum_load_f32",
-        "strip_down_sum_square_sub_f32",
-        "strip_down_sum_mul_f32",
-        "strip_down_sum_square_f32",
-        "strip_down_amax_load_f32",
-        "strip_down_sum_load_f64",
-        "strip_along_sum_load_bf16",
-        "strip_along_sum_square_sub_bf16",
-        "strip_along_sum_square_f64",
-        "strip_scan_add_f32",
-        "strip_index_gt",
-    }
-    assert "strip_load_bf16" not in text and "strip_run_" not in text and "strip_iota" not in text
 
 
 def test_places_of_checked_indices_are_not_checked_again() -> None:
