@@ -35,25 +35,39 @@ cache_locks_in_child(void)
     }
 }
 
-/* Puts `to` where `from` stands. */
+/* Puts `to` where `from` stands; with the lock. */
 static void
 note(int from, int to)
 {
-    lock_take(LOCK_cache);
     for (int k = 0; k < MANY; k++) {
         if (open_files[k] == from) {
             open_files[k] = to;
             break;
         }
     }
+}
+
+/* No child is forked between the two halves of either, which would keep a file that it does not
+ * know of. */
+static int
+open_lock(const Cache *cache, const char *name)
+{
+    lock_take(LOCK_cache);
+    int fd = openat(cache->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        note(0, fd + 1);
+    }
     lock_give(LOCK_cache);
+    return fd;
 }
 
 static void
 close_lock(CacheLock *lock)
 {
+    lock_take(LOCK_cache);
     note(lock->fd + 1, 0);
     close(lock->fd);
+    lock_give(LOCK_cache);
     lock->fd = -1;
 }
 
@@ -72,12 +86,10 @@ cache_lock(const Cache *cache, const Key *key, const ChildLimits *limits, CacheL
     double deadline = clock_seconds() + limits->seconds;
     snprintf(out->name, sizeof out->name, "lock-%s", key->hex);
     for (;;) {
-        out->fd = openat(cache->fd, out->name,
-                         O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+        out->fd = open_lock(cache, out->name);
         if (out->fd < 0) {
             return false;
         }
-        note(0, out->fd + 1);
         int rc = flock(out->fd, LOCK_EX | LOCK_NB);
         if (rc == 0 && is_current(cache, out)) {
             return true;
