@@ -89,48 +89,48 @@ def _of_whole_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     """linspace of integers: eager's depend on how many numbers its vectors hold."""
 
     @functools.wraps(function)
-    def apart(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
+    def decomposed(*args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Any:
         whole = dtype is not None and not (dtype.is_floating_point or dtype.is_complex)
         return NotImplemented if whole else function(*args, dtype=dtype, **kwargs)
 
-    return apart
+    return decomposed
 
 
 def _refusing(function: Callable[..., Any], takes: Callable[[Tensor], bool]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def apart(x: Tensor, *args: Any, **kwargs: Any) -> Any:
+    def decomposed(x: Tensor, *args: Any, **kwargs: Any) -> Any:
         return function(x, *args, **kwargs) if takes(x) else NotImplemented
 
-    return apart
+    return decomposed
 
 
 def _in_its_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
     """A norm: torch's own takes the magnitudes of complex numbers before it widens them."""
 
     @functools.wraps(function)
-    def apart(x: Tensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Tensor:
+    def decomposed(x: Tensor, *args: Any, dtype: torch.dtype | None = None, **kwargs: Any) -> Tensor:
         wide = x.to(dtype) if dtype is not None and x.is_complex() else x
         return function(wide, *args, dtype=dtype, **kwargs)
 
-    return apart
+    return decomposed
 
 
 def _in_rows(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def apart(*args: Any, **kwargs: Any) -> Tensor:
+    def decomposed(*args: Any, **kwargs: Any) -> Tensor:
         return function(*args, **kwargs).contiguous()
 
-    return apart
+    return decomposed
 
 
 def _as_images(function: Callable[..., Any]) -> Callable[..., Any]:
     """Eager's result has channels last where torch takes its operand for such images."""
 
     @functools.wraps(function)
-    def apart(x: Tensor, *args: Any) -> Tensor:
+    def decomposed(x: Tensor, *args: Any) -> Tensor:
         return function(x, *args).contiguous(memory_format=suggest_memory_format(x))
 
-    return apart
+    return decomposed
 
 
 @functools.cache

@@ -34,7 +34,7 @@ _SAME = """
 _NOT = ("addcdiv.Tensor", "addcmul.Tensor")
 
 
-def _apart(function: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
+def _for_each(function: Callable[..., Tensor]) -> Callable[..., list[Tensor]]:
     def each(*args: Any, **kwargs: Any) -> list[Tensor]:
         count = next(len(a) for a in args if isinstance(a, list | tuple))
 
@@ -55,5 +55,5 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
         packet = getattr(torch.ops.aten, f"_foreach_{name}", None)
         for overload in packet.overloads() if packet else ():
             if "out" not in overload and f"{name}.{overload}" not in _NOT:
-                found[getattr(packet, overload)] = _apart(function)
+                found[getattr(packet, overload)] = _for_each(function)
     return found

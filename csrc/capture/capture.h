@@ -137,7 +137,7 @@ int pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out);
 /* new: a fresh tensor of out's sizes and strides; fills object and data. */
 int pytensor_empty(Dtype dtype, PlanTensor *out);
 /* The same, in memory that is not one of those that storage.c keeps: for what stays. */
-int pytensor_apart(Dtype dtype, PlanTensor *out);
+int pytensor_unpooled(Dtype dtype, PlanTensor *out);
 /* new: out's sizes and strides over base's storage, `offset` elements after base's first one. */
 int pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out);
 int pytensor_copy(PyObject *to, PyObject *from);
@@ -152,7 +152,7 @@ int pytensor_register(PyObject *module);
 void storage_init(PyObject *sample);
 /* new: an owned handle of a tensor of t's sizes and strides, with nothing in it. */
 int32_t storage_new(Dtype dtype, const PlanTensor *t, void **made);
-int32_t storage_apart(Dtype dtype, const PlanTensor *t, void **made); /* in memory of its own */
+int32_t storage_unpooled(Dtype dtype, const PlanTensor *t, void **made); /* in memory of its own */
 /* Of the StorageImpl that the tensor lies in; NULL: it is not known where torch keeps that. */
 const void *storage_address(PyObject *tensor);
 /* Gives back what no tensor has any more, and forgets the rest. */

@@ -371,7 +371,7 @@ in_place_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
     if (param->type != v->type || !same_layout(fn->cx, v, param)) {
         return "has another type or other strides than the parameter";
     }
-    if (param->strides && !strides_apart(fn->cx, param->type, param->strides)) {
+    if (param->strides && !strides_do_not_overlap(fn->cx, param->type, param->strides)) {
         return "is over a parameter whose elements may share memory";
     }
     if (uses[param->result].in_place > 1) {

@@ -564,7 +564,7 @@ bool value_layout(Cx *cx, const Value *v, Dim *strides);
  * the view; false for other views, and when no strides of the operand give these. */
 bool view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides);
 /* Do these strides put no two elements in one place, provably? */
-bool strides_apart(Cx *cx, const Type *of, const Dim *strides);
+bool strides_do_not_overlap(Cx *cx, const Type *of, const Dim *strides);
 
 /* ---- print.c, parse.c: exact inverses ---- */
 

@@ -68,8 +68,8 @@ place_of(Cx *cx, const Type *base, const Dim *base_strides, Dim at)
  * that an index is, as long as each index moves it by the same wherever the others stand.  A
  * diagonal of a transposed matrix has them; a window that goes on in the next row has none. */
 static bool
-strided_apart(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
-              Dim *offset)
+strided_over_base(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
+                  Dim *offset)
 {
     const Type *base = let->args[0]->type, *to = let->res[0]->type;
     const Dim *dense = let_attr(let, "strides")->dims;
@@ -99,7 +99,7 @@ strided_strides(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset
 {
     const Attr *given = let_attr(let, "strides");
     if (!is_dense(cx, let->args[0]->type, base_strides)) {
-        return strided_apart(cx, let, base_strides, base_offset, strides, offset);
+        return strided_over_base(cx, let, base_strides, base_offset, strides, offset);
     }
     memcpy(strides, given->dims, (size_t)given->n * sizeof *strides);
     *offset = dim_add(cx, base_offset, let_dim(let, "offset"));
@@ -192,7 +192,7 @@ next_outward(Cx *cx, const Type *of, const Dim *strides, const bool *done, Dim r
 
 /* Each stride steps over all that the smaller ones reach. */
 bool
-strides_apart(Cx *cx, const Type *of, const Dim *strides)
+strides_do_not_overlap(Cx *cx, const Type *of, const Dim *strides)
 {
     bool done[MAX_RANK] = {false};
     Dim reach = dim_int(cx, 0);

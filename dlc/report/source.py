@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from .model import Report, file_name
 
 _AROUND = 2  # lines of the source around those that have a mark
-_APART = 12  # lines without a mark that are left out
+_GAP = 12  # lines without a mark that are left out
 
 
 @dataclasses.dataclass
@@ -69,7 +69,7 @@ def sources(report: Report) -> Iterator[tuple[str, list[Line]]]:
         wanted = sorted(rows[file])
         for number in range(1, len(text) + 1):
             near = min(abs(number - line) for line in wanted)
-            inside = wanted[0] <= number <= wanted[-1] and near <= _APART // 2
+            inside = wanted[0] <= number <= wanted[-1] and near <= _GAP // 2
             if near <= _AROUND or inside:
                 shown.append(Line(number, text[number - 1].rstrip(), rows[file].get(number, [])))
             elif shown and shown[-1].number:

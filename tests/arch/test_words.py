@@ -99,6 +99,9 @@ WORDS = {
         ),
     ),
     "veil": Word("veil"),
+    "apart": Word(
+        r"_apart\b|\bapart_|(->|[^.]\.)apart\b|\b(bool|Dim|Range|int|int64_t|Let \*)( \w+,)* ?apart\b"
+    ),
     "name": Word(r"[Ss]izes? (that are|which are|is|are) (a )?names?\b|size names?\b"),
     "print": Word(r"\bprint_of\b|->prints?\b|\.print\b"),
 }

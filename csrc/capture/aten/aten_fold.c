@@ -12,12 +12,12 @@
 typedef struct {
     int rank, to[MAX_RANK];     /* where the windows' axes are */
     Dim dims[MAX_RANK];
-} Apart;
+} SplitPlaces;
 
-static Apart
-places_apart(const Window *w, const Type *made)
+static SplitPlaces
+split_places(const Window *w, const Type *made)
 {
-    Apart a = {0};
+    SplitPlaces a = {0};
     for (int ax = 0; ax < made->rank; ax++) {
         a.to[ax] = a.rank;
         a.dims[a.rank++] = made->dims[ax];
@@ -271,7 +271,7 @@ spread_windows(const Window *w, Value *grad, const Type *x)
         return sum_of_holders(w, grad, x);
     }
     if (is_tiling(w) && x->rank + w->axes <= MAX_RANK) {
-        Apart a = places_apart(w, grad->type);
+        SplitPlaces a = split_places(w, grad->type);
         return places_joined(w, build_expand(w->n->b, grad, a.rank, a.dims, a.to), grad->type, x);
     }
     return holders_of(w, x, grad->type->dims + w->first, &h)

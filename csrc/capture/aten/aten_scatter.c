@@ -422,7 +422,7 @@ aten_as_strided_scatter(Aten *n)
     }
     Dim all = type_numel(n->cx, x->type), count = type_numel(n->cx, of);
     if (!dim_le(n->cx, zero(n), offset) || !dim_lt(n->cx, last, all) ||
-        !strides_apart(n->cx, of, strides)) {
+        !strides_do_not_overlap(n->cx, of, strides)) {
         return NULL; /* eager finds the storage too small, or the order of writes is its own */
     }
     Value *at = strided_places(n, type_with(n->cx, of, DT_i64), strides, offset);

@@ -229,10 +229,10 @@ find_made(PreparedInput *input, const PlanTensor *in)
 }
 
 static int
-alloc_apart(void *arg, Dtype dtype, PlanTensor *out)
+alloc_unpooled(void *arg, Dtype dtype, PlanTensor *out)
 {
     (void)arg;
-    return pytensor_apart(dtype, out);
+    return pytensor_unpooled(dtype, out);
 }
 
 /* new: runs the recipe.  1: the tensors do not lie as it was compiled for. */
@@ -248,7 +248,7 @@ run_recipe(const Callable *callable, const PreparedInput *input, const PlanTenso
         return -1;
     }
     host.arg = &call;
-    host.alloc = alloc_apart;
+    host.alloc = alloc_unpooled;
     for (int k = 0; k < input->nparams; k++) {
         tensor_assign(&params[k], &in[input->params[k]]);
     }

@@ -247,7 +247,7 @@ extent(Dtype dtype, const PlanTensor *t)
 }
 
 int32_t
-storage_apart(Dtype dtype, const PlanTensor *t, TorchTensor *made)
+storage_unpooled(Dtype dtype, const PlanTensor *t, TorchTensor *made)
 {
     int32_t scalar = dtype_info[dtype].torch;
     int32_t status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0,
@@ -269,5 +269,5 @@ storage_new(Dtype dtype, const PlanTensor *t, TorchTensor *made)
 {
     int64_t size = extent(dtype, t);
     TorchTensor bytes = size >= LEAST ? take(size) : NULL;
-    return bytes ? over(bytes, dtype_info[dtype].torch, t, made) : storage_apart(dtype, t, made);
+    return bytes ? over(bytes, dtype_info[dtype].torch, t, made) : storage_unpooled(dtype, t, made);
 }

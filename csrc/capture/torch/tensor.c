@@ -195,11 +195,11 @@ pytensor_empty(Dtype dtype, PlanTensor *out)
 }
 
 int
-pytensor_apart(Dtype dtype, PlanTensor *out)
+pytensor_unpooled(Dtype dtype, PlanTensor *out)
 {
     void *handle;
     fix_empty(out);
-    if (storage_apart(dtype, out, &handle)) {
+    if (storage_unpooled(dtype, out, &handle)) {
         return failed();
     }
     return take_handle(handle, out);

@@ -174,10 +174,10 @@ is_copied(const Product *p, const Factor *f, const Value *v)
            most > MICRO_MOST_ROWS * CONTRACTION_CHAIN && most <= DLC_PRODUCT_COPY;
 }
 
-/* Are the rows in memory apart, a few at a time, so that no tile of the usual height is read with
+/* Are the rows in memory in groups of a few, so that no tile of the usual height is read with
  * one stride?  The rows of each such group would be a product of their own. */
 static bool
-rows_are_apart(const Product *p)
+rows_are_in_groups(const Product *p)
 {
     Cx *cx = p->lo->cx;
     const Contraction *c = &p->letters;
@@ -555,7 +555,7 @@ join_rows(Product *p)
     if (lo->blocked || p->b.panels || p->runs || !p->nsum || most > DLC_PRODUCT_COPY ||
         most < MICRO_MOST_ROWS * CONTRACTION_CHAIN ||
         own_extent(p, !p->swapped) < DLC_PRODUCT_PANELS * panel_width(p->dtype) ||
-        !rows_are_apart(p)) {
+        !rows_are_in_groups(p)) {
         return;
     }
     for (int k = c->nsum - 1; k >= 0; k--) {

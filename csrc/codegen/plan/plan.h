@@ -219,7 +219,7 @@ Dim call_profile_operations(Cx *cx, const Let *kernel); /* on elements, by the k
 int64_t slot_span(const Slot *slot, const int64_t *values);
 bool slots_fit(const Plan *plan, const int64_t *values); /* has each fewer than that? */
 /* Do no two elements of a tensor that kernels write share memory? */
-bool results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values);
+bool results_do_not_overlap(const Plan *plan, const int64_t *sizes, const int64_t *values);
 /* Places for the WORK slots and scratch, with the bytes of the workspace; false without memory. */
 bool memory_plan(const Plan *plan, Instance *inst);
 

@@ -47,7 +47,7 @@ slots_fit(const Plan *plan, const int64_t *values)
  * reach past all that the ones before it span.  repeated: an axis of stride 0 is as good, as what
  * is made there is the same along it: an expanded tensor. */
 static bool
-is_apart(const Slot *slot, const int64_t *values, bool repeated)
+is_non_overlapping(const Slot *slot, const int64_t *values, bool repeated)
 {
     int order[MAX_RANK], n = 0;
     for (int ax = 0; ax < slot->rank; ax++) {
@@ -76,7 +76,7 @@ is_apart(const Slot *slot, const int64_t *values, bool repeated)
 }
 
 bool
-results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values)
+results_do_not_overlap(const Plan *plan, const int64_t *sizes, const int64_t *values)
 {
     for (int k = plan->ndeclared; k < plan->nsizes; k++) {
         if (sizes[k] == SIZE_UNKNOWN) {
@@ -85,13 +85,14 @@ results_are_apart(const Plan *plan, const int64_t *sizes, const int64_t *values)
     }
     for (int k = 0; k < plan->nsteps; k++) {
         const Step *step = &plan->steps[k];
-        if (step->kind == STEP_ALLOC && !is_apart(&plan->slots[step->slot], values, true)) {
+        if (step->kind == STEP_ALLOC &&
+            !is_non_overlapping(&plan->slots[step->slot], values, true)) {
             return false;
         }
     }
     for (int k = 0; k < plan->nresults; k++) {
         const PlanResult *r = &plan->results[k];
-        if (r->kind == RESULT_INTO && !is_apart(&plan->slots[r->of], values, false)) {
+        if (r->kind == RESULT_INTO && !is_non_overlapping(&plan->slots[r->of], values, false)) {
             return false;
         }
     }

@@ -198,7 +198,7 @@ instance_new(const Plan *plan, const int64_t *sizes)
     }
     inst->too_many = inst->too_many || !are_sizes(plan, sizes, inst->values) ||
                      !slots_fit(plan, inst->values) ||
-                     !results_are_apart(plan, sizes, inst->values);
+                     !results_do_not_overlap(plan, sizes, inst->values);
     if (inst->too_many) {
         return inst;
     }

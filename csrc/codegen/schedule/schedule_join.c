@@ -78,7 +78,7 @@ go_with(Cx *cx, const Let *a, const Let *b, const Levels *levels)
 
 /* May the access change places with everything in the block? */
 static bool
-is_apart(Cx *cx, const Let *a, const Block *blk, const Levels *levels)
+may_exchange(Cx *cx, const Let *a, const Block *blk, const Levels *levels)
 {
     bool good = true;
     for (int k = 0; k < blk->n && good; k++) {
@@ -86,19 +86,19 @@ is_apart(Cx *cx, const Let *a, const Block *blk, const Levels *levels)
         if (let_accesses(b) && a->args[0] == b->args[0] && (let_writes(a) || let_writes(b))) {
             good = let_writes(a) && let_writes(b) && go_with(cx, a, b, levels);
         }
-        good = good && b->op != OP_update && (!b->body || is_apart(cx, a, b->body, levels));
+        good = good && b->op != OP_update && (!b->body || may_exchange(cx, a, b->body, levels));
     }
     return good;
 }
 
 static bool
-are_apart(Cx *cx, const Block *a, const Block *b, const Levels *levels)
+may_exchange_blocks(Cx *cx, const Block *a, const Block *b, const Levels *levels)
 {
     bool good = true;
     for (int k = 0; k < a->n && good; k++) {
         const Let *let = a->lets[k];
-        good = let->op != OP_update && (!let_accesses(let) || is_apart(cx, let, b, levels)) &&
-               (!let->body || are_apart(cx, let->body, b, levels));
+        good = let->op != OP_update && (!let_accesses(let) || may_exchange(cx, let, b, levels)) &&
+               (!let->body || may_exchange_blocks(cx, let->body, b, levels));
     }
     return good;
 }
@@ -138,7 +138,7 @@ common(Cx *cx, const Let *a, const Let *b)
         bool inside = has_shared(cx, a->body) || has_shared(cx, b->body);
         levels.a[levels.n] = let_dim(a, "index");
         levels.b[levels.n++] = let_dim(b, "index");
-        if (!are_apart(cx, a->body, b->body, &levels)) {
+        if (!may_exchange_blocks(cx, a->body, b->body, &levels)) {
             break; /* more levels do not help: join also moves what stands beside the inner loops */
         }
         most = inside ? most : levels.n;
