@@ -5,10 +5,14 @@
  * Ensures:  in a child of fork no lock is held, and no other thread was in the middle of a change.
  * How:      who forks takes all locks first, in the order of the table; both processes give them
  *           back.  The child does with what they guard what the table says.
+ *           A plan has a lock of its own, which no table knows: it says of which process its holder
+ *           is, and one whose holder is not here is taken away.
  * Why not:  a handler of fork for each lock: the C library calls them in the order of first use,
  *           the last first, which is another one in each process.
  * Example:  a worker of torch's DataLoader is a child of fork, while another thread calls a plan.
  */
+#include <sched.h>
+
 #include "codegen/lock.h"
 
 static pthread_mutex_t locks[] = {
@@ -17,6 +21,7 @@ static pthread_mutex_t locks[] = {
 #undef LOCK
 };
 static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_uint forks; /* that this process came from */
 
 static void
 before_fork(void)
@@ -40,6 +45,7 @@ after_fork_in_child(void)
 #define LOCK(name, in_child) in_child();
 #include "codegen/lock.def"
 #undef LOCK
+    forks++;
     after_fork();
 }
 
@@ -71,4 +77,29 @@ pthread_mutex_t *
 lock_mutex(Lock lock)
 {
     return &locks[lock];
+}
+
+bool
+spin_take(SpinLock *lock)
+{
+    unsigned own = atomic_load_explicit(&forks, memory_order_relaxed) + 1;
+    for (;;) {
+        unsigned holder = 0;
+        if (atomic_compare_exchange_strong_explicit(&lock->holder, &holder, own,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+            return false;
+        }
+        if (holder != own &&
+            atomic_compare_exchange_strong_explicit(&lock->holder, &holder, own,
+                                                    memory_order_acquire, memory_order_relaxed)) {
+            return true;
+        }
+        sched_yield();
+    }
+}
+
+void
+spin_give(SpinLock *lock)
+{
+    atomic_store_explicit(&lock->holder, 0, memory_order_release);
 }

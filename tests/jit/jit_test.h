@@ -44,7 +44,8 @@ double now(void);
     TEST(swap_special_entries) TEST(swap_special_objects) TEST(swap_refused) \
     TEST(parallel_serial) TEST(parallel_covers) TEST(parallel_scratch) TEST(parallel_fault) \
     TEST(parallel_nested) TEST(parallel_raised) \
-    TEST(shared_once) TEST(shared_lock) TEST(shared_kills) TEST(fork_finds_locks_free)
+    TEST(shared_once) TEST(shared_lock) TEST(shared_kills) TEST(fork_finds_locks_free) \
+    TEST(fork_takes_spin_locks)
 #define TEST(name) void test_##name(void);
 TESTS(TEST)
 #undef TEST

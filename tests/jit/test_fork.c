@@ -3,16 +3,52 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "codegen/lock.h"
 #include "codegen/plan/plan.h"
 #include "jit_test.h"
 
 enum { FORKS = 300 };
 
 static atomic_bool over;
+static void (*use)(void);
+static Code *code;
+static SpinLock spin;
+static volatile int begun, ended; /* guarded by it, as often one as the other */
+
+static void *
+use_always(void *unused)
+{
+    while (!over) {
+        use();
+    }
+    return unused;
+}
+
+/* Forks while another thread uses what the children use. */
+static void
+fork_beside(void (*what)(void))
+{
+    pthread_t other;
+    use = what;
+    CHECK(pthread_create(&other, NULL, use_always, NULL) == 0);
+    for (int k = 0; k < FORKS; k++) {
+        int status;
+        pid_t pid = fork();
+        CHECK(pid >= 0);
+        if (pid == 0) {
+            alarm(60);          /* it would wait for ever */
+            use();
+            _exit(0);
+        }
+        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    }
+    over = true;
+    CHECK(pthread_join(other, NULL) == 0);
+}
 
 /* What a call takes its workspace with, and a compile in the background swaps entries with. */
 static void
-use_locks(Code *code)
+use_table(void)
 {
     void *memory = workspace_take(64);
     CHECK(memory);
@@ -20,33 +56,30 @@ use_locks(Code *code)
     code_set(code, 0, code_entry(code, 0), TIER_CC);
 }
 
-static void *
-use_them_always(void *code)
-{
-    while (!over) {
-        use_locks(code);
-    }
-    return NULL;
-}
-
 void
 test_fork_finds_locks_free(void)
 {
-    Code *code = tcc_double(0);
-    pthread_t other;
-    CHECK(pthread_create(&other, NULL, use_them_always, code) == 0);
-    for (int k = 0; k < FORKS; k++) {
-        int status;
-        pid_t pid = fork();
-        CHECK(pid >= 0);
-        if (pid == 0) {
-            alarm(60);          /* it would wait for ever */
-            use_locks(code);
-            _exit(0);
-        }
-        CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+    code = tcc_double(0);
+    fork_beside(use_table);
+    code_unref(code);
+}
+
+static void
+use_spin(void)
+{
+    if (spin_take(&spin)) {
+        ended = begun;          /* its holder is the parent's, in the middle of this */
     }
-    over = true;
-    CHECK(pthread_join(other, NULL) == 0);
+    CHECK(begun == ended);
+    begun++;
+    ended++;
+    spin_give(&spin);
+}
+
+void
+test_fork_takes_spin_locks(void)
+{
+    code = tcc_double(0);       /* it takes locks of the table */
+    fork_beside(use_spin);
     code_unref(code);
 }

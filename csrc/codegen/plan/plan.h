@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 
 #include "codegen/codegen.h"
+#include "codegen/lock.h"
 
 typedef int DimRef;             /* index into Plan.code: a dim as the plan evaluates it */
 
@@ -171,7 +172,7 @@ struct Plan {
     int nin_place;
     char *name;
     struct Tuner *tuner; /* NULL: nothing is to be measured */
-    atomic_flag lock; /* guards instances, and what they know of memory that is disjoint */
+    SpinLock lock; /* guards instances, and what they know of memory that is disjoint */
     Instance *instances[INSTANCES]; /* latest used first */
 };
 

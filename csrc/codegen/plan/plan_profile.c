@@ -9,7 +9,6 @@
 #include "plan_run.h"
 
 struct Profile {
-    atomic_flag lock;           /* guards what is below */
     const Plan *plan;
     Instance *inst;             /* of the fastest call, NULL: there was none */
     double *seconds;            /* by step, the least of calls with `inst` */
@@ -26,7 +25,6 @@ call_profile_new(const Plan *plan)
         free(profile);
         return NULL;
     }
-    atomic_flag_clear(&profile->lock);
     profile->plan = plan;
     return profile;
 }
@@ -41,26 +39,19 @@ call_profile_free(Profile *profile)
     }
 }
 
-static void
-lock(Profile *profile)
-{
-    while (atomic_flag_test_and_set(&profile->lock)) {
-    }
-}
-
 void
 call_profile_begin(Profile *profile)
 {
-    lock(profile);
+    lock_take(LOCK_profiles);
     profile->calls = 0;
-    atomic_flag_clear(&profile->lock);
+    lock_give(LOCK_profiles);
 }
 
 void
 call_profile_add(Profile *profile, Instance *inst, const double *seconds, double total)
 {
     Instance *old = NULL;
-    lock(profile);
+    lock_take(LOCK_profiles);
     bool first = !profile->calls++, faster = first || total < profile->best;
     bool alike = !first && inst == profile->inst;       /* of the same sizes */
     for (int k = 0; k < profile->plan->nsteps; k++) {
@@ -74,7 +65,7 @@ call_profile_add(Profile *profile, Instance *inst, const double *seconds, double
         profile->inst = inst;
         profile->best = total;
     }
-    atomic_flag_clear(&profile->lock);
+    lock_give(LOCK_profiles);
     instance_unref(old);
 }
 

@@ -1,6 +1,5 @@
 /* Sizes at run time: finding the size symbols, and the instance of a plan for their values. */
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -228,15 +227,16 @@ plan_frees(const Instance *inst, const Call *call)
 void
 plan_lock(Plan *plan)
 {
-    while (atomic_flag_test_and_set_explicit(&plan->lock, memory_order_acquire)) {
-        sched_yield();
+    if (spin_take(
+            &plan->lock)) { /* after a fork: the list may be half changed, so it is begun anew */
+        memset(plan->instances, 0, sizeof plan->instances);
     }
 }
 
 void
 plan_unlock(Plan *plan)
 {
-    atomic_flag_clear_explicit(&plan->lock, memory_order_release);
+    spin_give(&plan->lock);
 }
 
 /* Puts inst first; the places before `upto` move down by one. */
