@@ -21,12 +21,12 @@ least_elements(Cx *cx, const Type *t)
 }
 
 /* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take
- * at most the library's time, with what is fused with it (docs/experiments.md): float32 images and
- * volumes with their channels innermost, between other convolutions, each channel by itself or all
- * of one group.  With AVX-512 these are all such images.  With other instructions there have to be
- * enough channels that the runs of a window are long, and a weight with windows that is larger than
- * the images takes longer to pack than is gained.  Eager copies the windows of volumes first
- * (`slow_conv3d`). */
+ * at most the library's time, with what is fused with it (docs/experiments.md): float32 sequences,
+ * images and volumes with their channels innermost, between other convolutions, each channel by
+ * itself or all of one group.  With AVX-512 these are all such images.  With other instructions
+ * there have to be enough channels that the runs of a window are long, and a weight with windows
+ * that is larger than the images takes longer to pack than is gained.  Eager copies the windows of
+ * volumes first (`slow_conv3d`). */
 bool
 conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
 {
@@ -34,9 +34,8 @@ conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
     if (c->n->products != PRODUCTS_AUTO) {
         return c->n->products == PRODUCTS_OWN;
     }
-    bool volume = c->w.axes == 3 && x->rank == 5,
-         images = (c->w.axes == 2 && x->rank == 4) || volume;
-    if (!c->n->images || made->dtype != DT_f32 || !images || c->transposed) {
+    bool volume = c->w.axes == 3;
+    if (!c->n->images || made->dtype != DT_f32 || c->transposed) {
         return false;
     }
     bool each = conv_is_depthwise(c, weight) && x->dims[1] == made->dims[1];
