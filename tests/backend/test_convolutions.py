@@ -25,6 +25,7 @@ CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...], tuple[int, ...], 
     "channels": (F.conv2d, (2, 20, 9, 12), (20, 1, 3, 3), {"padding": 1, "groups": 20, "stride": (1, 2)}),
     "volume": (F.conv3d, (1, 3, 5, 6, 7), (4, 3, 2, 3, 1), {"padding": (1, 0, 0)}),
     "transposed": (F.conv_transpose2d, (2, 6, 5, 4), (6, 3, 3, 2), {"stride": 2, "padding": 1, "groups": 2}),
+    "of a point": (F.conv_transpose2d, (3, 6, 1, 1), (6, 5, 4, 2), {"groups": 2}),
     "interleaved": (F.conv_transpose2d, (2, 6, 5, 4), (6, 3, 4, 2), {"stride": 2, "padding": 1, "groups": 2}),
 }
 
