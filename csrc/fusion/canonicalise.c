@@ -11,9 +11,9 @@
  *             a bilinear interpolation goes along each row once, not for each row that is made of
  *             it;
  *           - arithmetic between a reshape and the reshape back happens in the first shape;
- *           - arithmetic on images happens before their channels move in front of the other axes,
- *           as
- *             do slices, padding, cats and gathers of them: in memory channels are innermost then;
+ *           - arithmetic on images, and on sequences that a contraction made, happens before their
+ *             channels move in front of the other axes, as do slices, padding, cats and gathers of
+ *             them: in memory channels are innermost then;
  *           - amax and amin of an expanded value do not run along what only repeats.
  * Requires  a verified graph;
  * and ensures: the same values, bit for bit; no let computes more elements than before.  What is
@@ -39,6 +39,7 @@ typedef struct {
     bool *differ; /* by old Value.id: the readers want different shapes */
     bool *waited; /* by old Value.id: a gather now, of what it was computed from */
     bool *taken; /* by old Value.id: a call or the caller takes it, or a view of it */
+    bool *late;  /* by old Value.id: its channels move after what was computed of them */
 } Rules;
 
 static Value *
@@ -331,16 +332,20 @@ find_taken(Rules *r)
     }
 }
 
-/* Is the value an image whose channels have moved from the last axis to the second one? */
+/* Is operand k, v in the new function, an image whose channels have moved from the last axis to the
+ * second one?  Of a sequence that is a transposition, and it has channels if a contraction made
+ * it. */
 static bool
-is_moved(const Value *v)
+is_moved(const Rules *r, const Let *let, int k, const Value *v)
 {
     const Let *def = value_is_const(v) ? NULL : v->def;
-    if (!def || def->op != OP_permute || v->type->rank < 4) {
+    if (!def || def->op != OP_permute || v->type->rank < 3) {
         return false;
     }
+    const Let *of = def->args[0]->def;
     const int *perm = let_attr(def, "perm")->axes;
-    bool moved = perm[0] == 0 && perm[1] == v->type->rank - 1;
+    bool known = v->type->rank > 3 || r->late[let->args[k]->id] || (of && of->op == OP_contract);
+    bool moved = known && perm[0] == 0 && perm[1] == v->type->rank - 1;
     for (int ax = 2; ax < v->type->rank && moved; ax++) {
         moved = perm[ax] == ax - 1;
     }
@@ -354,10 +359,12 @@ axis_before(int rank, int ax)
     return ax == 0 ? 0 : ax == 1 ? rank - 1 : ax - 1;
 }
 
+/* The result of the let, of v, which is it before. */
 static Value *
-move_channels(Rules *r, Value *v)
+move_channels(Rules *r, const Let *let, Value *v)
 {
     int perm[MAX_RANK];
+    r->late[let->res[0]->id] = true;
     for (int ax = 0; ax < v->type->rank; ax++) {
         perm[ax] = axis_before(v->type->rank, ax);
     }
@@ -367,11 +374,11 @@ move_channels(Rules *r, Value *v)
 /* The operand before its channels move: a constant, such an image, what is expanded along them, or
  * another value, whose channels are read where they are. */
 static Value *
-before_move(Rules *r, Value *v)
+before_move(Rules *r, const Let *let, int at, Value *v)
 {
     int to[MAX_RANK], back[MAX_RANK];
     Dim dims[MAX_RANK];
-    if (value_is_const(v) || is_moved(v)) {
+    if (value_is_const(v) || is_moved(r, let, at, v)) {
         return value_is_const(v) ? v : v->def->args[0];
     }
     for (int ax = 0, rank = v->type->rank; ax < rank; ax++) {
@@ -389,11 +396,11 @@ before_move(Rules *r, Value *v)
 }
 
 static bool
-any_is_moved(int n, Value *const *args)
+any_is_moved(const Rules *r, const Let *let, Value *const *args)
 {
     bool any = false;
-    for (int k = 0; k < n; k++) {
-        any |= is_moved(args[k]);
+    for (int k = 0; k < let->nargs; k++) {
+        any |= is_moved(r, let, k, args[k]);
     }
     return any;
 }
@@ -403,27 +410,27 @@ map_before_move(Rules *r, const Let *let, Value *const *args)
 {
     Value *moved[3];
     if (op_info[let->op].rule == RULE_PART || r->taken[let->res[0]->id] ||
-        !any_is_moved(let->nargs, args) || !fuel_spend(r->old->cx)) {
+        !any_is_moved(r, let, args) || !fuel_spend(r->old->cx)) {
         return NULL;
     }
     for (int k = 0; k < let->nargs; k++) {
-        moved[k] = before_move(r, args[k]);
+        moved[k] = before_move(r, let, k, args[k]);
     }
-    return move_channels(r, build_op(r, let, moved));
+    return move_channels(r, let, build_op(r, let, moved));
 }
 
 static Value *
 cat_before_move(Rules *r, const Let *let, Value *const *parts)
 {
-    if (r->taken[let->res[0]->id] || !any_is_moved(let->nargs, parts) || !fuel_spend(r->old->cx)) {
+    if (r->taken[let->res[0]->id] || !any_is_moved(r, let, parts) || !fuel_spend(r->old->cx)) {
         return NULL;
     }
     Value **moved = cx_alloc(r->old->cx, (size_t)let->nargs * sizeof *moved);
     int axis = axis_before(let->res[0]->type->rank, (int)let_int(let, "axis"));
     for (int k = 0; k < let->nargs; k++) {
-        moved[k] = before_move(r, parts[k]);
+        moved[k] = before_move(r, let, k, parts[k]);
     }
-    return move_channels(r, build_cat(r->b, let->nargs, moved, axis));
+    return move_channels(r, let, build_cat(r->b, let->nargs, moved, axis));
 }
 
 /* Of one image: a part of it, it with something around it, places along one of its axes. */
@@ -431,7 +438,9 @@ static Value *
 region_before_move(Rules *r, const Let *let, Value *const *args)
 {
     const Type *t = let->res[0]->type;
-    Value *v = is_moved(args[0]) && t->rank == args[0]->type->rank ? args[0]->def->args[0] : NULL;
+    Value *v = is_moved(r, let, 0, args[0]) && t->rank == args[0]->type->rank
+                   ? args[0]->def->args[0]
+                   : NULL;
     Dim dims[MAX_RANK], lo[MAX_RANK];
     bool takes = let->op == OP_slice || let->op == OP_pad || let->op == OP_gather;
     if (!v || !takes || r->taken[let->res[0]->id] || !fuel_spend(r->old->cx)) {
@@ -447,7 +456,7 @@ region_before_move(Rules *r, const Let *let, Value *const *args)
         : let->op == OP_pad
             ? build_pad(r->b, v, args[1], type_of(r->old->cx, t->dtype, t->rank, dims), lo)
             : build_gather(r->b, v, args[1], axis, (int)let_int(let, "wrap"));
-    return move_channels(r, v);
+    return move_channels(r, let, v);
 }
 
 /* ---- components of views of pairs: real and imaginary parts ---- */
@@ -554,7 +563,8 @@ pass_canonicalise(Fn *fn)
                .back = cx_alloc(fn->cx, room * sizeof *r.back),
                .differ = cx_alloc(fn->cx, room * sizeof *r.differ),
                .waited = cx_alloc(fn->cx, room * sizeof *r.waited),
-               .taken = cx_alloc(fn->cx, room * sizeof *r.taken)};
+               .taken = cx_alloc(fn->cx, room * sizeof *r.taken),
+               .late = cx_alloc(fn->cx, room * sizeof *r.late)};
     Fn *out = rebuild_open(fn, fn->stage, &r.map);
     r.b = build_new(out);
     find_reshapes(&r);

@@ -25,6 +25,7 @@ CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...], tuple[int, ...], 
     "channels": (F.conv2d, (2, 20, 9, 12), (20, 1, 3, 3), {"padding": 1, "groups": 20, "stride": (1, 2)}),
     "volume": (F.conv3d, (1, 3, 5, 6, 7), (4, 3, 2, 3, 1), {"padding": (1, 0, 0)}),
     "transposed": (F.conv_transpose2d, (2, 6, 5, 4), (6, 3, 3, 2), {"stride": 2, "padding": 1, "groups": 2}),
+    "of a point": (F.conv_transpose2d, (3, 6, 1, 1), (6, 5, 4, 2), {"groups": 2}),
     "interleaved": (F.conv_transpose2d, (2, 6, 5, 4), (6, 3, 4, 2), {"stride": 2, "padding": 1, "groups": 2}),
 }
 
@@ -50,6 +51,10 @@ def results(run: Callable[..., Tensor], module: nn.Module, x: Tensor) -> dict[st
     y.backward(torch.randn(y.shape).to(y.dtype))
     grads = {"x": x.grad, **{name: p.grad for name, p in module.named_parameters()}}
     return {"result": y.detach(), **{name: g.clone() for name, g in grads.items() if g is not None}}
+
+
+def named(made: tuple[Tensor, ...]) -> dict[str, Tensor]:
+    return {str(k): t for k, t in enumerate(made)}
 
 
 def strides(tensors: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:
@@ -144,3 +149,23 @@ def test_frozen(name: str, compiler: Callable[..., Any]) -> None:
         frozen = compiler(module, options=OPTIONS | {"freeze": True})
         for _ in range(2):
             assert_same_bits(frozen(x), want)
+
+
+def test_sequences_keep_their_channels_innermost(compiler: Callable[..., Any]) -> None:
+    """By `auto`, between convolutions, with parts of their channels and padding of one side; a result that
+    the caller takes has eager's strides."""
+    torch.manual_seed(0)
+    first, gate, last = nn.Conv1d(20, 32, 1), nn.Conv1d(32, 64, 2, dilation=4), nn.Conv1d(32, 17, 3, 2)
+
+    def run(x: Tensor) -> tuple[Tensor, Tensor]:
+        y = first(x)
+        a, b = gate(F.pad(y, (4, 0))).chunk(2, 1)
+        return last(y + torch.tanh(a) * torch.sigmoid(b)), a
+
+    exact = [copy.deepcopy(m).double() for m in (first, gate, last)]
+    x = torch.randn(2, 20, 45)
+    with torch.no_grad():
+        ours, theirs = named(compiler(run)(x)), named(run(x))
+        first, gate, last = exact
+        assert_runs([(ours, theirs, named(run(x.double())))])
+    assert strides(ours) == strides(theirs)

@@ -51,7 +51,8 @@ results_of(Node *node)
     node->res = cx_alloc(node->w->cx, (size_t)(node->n + 1) * sizeof *node->res);
 }
 
-/* Is one of the operands a matrix of floats that is one of the weights, or a view of one? */
+/* Is one of the operands a matrix of floats, or of a convolution a tensor, that is one of the
+ * weights, or a view of one? */
 static bool
 reads_weight(Walk *w, const Bound *at)
 {
@@ -60,9 +61,9 @@ reads_weight(Walk *w, const Bound *at)
     for (Py_ssize_t k = 0; nodes && k < PyList_Size(nodes); k++) {
         const Bound *b = bound_of(w, PyList_GET_ITEM(nodes, k));
         const Type *type = b->arg.kind == ARG_TENSOR ? b->arg.v->type : NULL;
-        PyObject *root = type && type->rank == 2 && (type->dtype == DT_f32 || type->dtype == DT_f64)
-                             ? own(w, PyLong_FromLong(b->root))
-                             : NULL;
+        bool fits = type && (type->rank == 2 || (type->rank > 2 && convolution_is(at))) &&
+                    (type->dtype == DT_f32 || type->dtype == DT_f64);
+        PyObject *root = fits ? own(w, PyLong_FromLong(b->root)) : NULL;
         int in = root ? PySequence_Contains(w->weights, root) : 0;
         if (in < 0) {
             own(w, NULL);

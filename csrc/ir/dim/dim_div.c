@@ -124,6 +124,24 @@ divide_by_terms(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
     divide_terms(cx, d, ROUND_NONE, q, r);
 }
 
+/* The quotient of a product that d divides.  Of a factor that it divides alone the others stay
+ * outside, so that an index keeps its stride: (n*i) // 2 is (n // 2)*i for an even n. */
+static Dim
+quotient_known(Cx *cx, Mono product, int64_t d)
+{
+    const MonoNode *m = mono_node(cx, product);
+    for (int i = 0; i < m->degree && m->degree > 1; i++) {
+        Dim factor = atom_node(cx, m->atoms[i])->self;
+        Mono left;
+        if (dim_divides(cx, d, factor) &&
+            mono_div(cx, product, dim_poly(cx, factor)->terms[0].mono, &left)) {
+            Dim part = dim_opaque(cx, ATOM_DIV, factor, dim_int(cx, d));
+            return dim_mul(cx, dim_term(cx, 1, left), part);
+        }
+    }
+    return dim_opaque(cx, ATOM_DIV, dim_term(cx, 1, product), dim_int(cx, d));
+}
+
 /* D6, for an integer d: c*m, where what is known divides m. */
 static void
 divide_known(Cx *cx, int64_t d, Dim *q, Dim *r)
@@ -133,7 +151,7 @@ divide_known(Cx *cx, int64_t d, Dim *q, Dim *r)
         Dim m = dim_term(cx, 1, p->terms[k].mono);
         int64_t g = int_gcd(p->terms[k].c, d);
         if (p->terms[k].mono != MONO_ONE && dim_divides(cx, d / g, m)) {
-            Dim exact = d == g ? m : dim_opaque(cx, ATOM_DIV, m, dim_int(cx, d / g));
+            Dim exact = d == g ? m : quotient_known(cx, p->terms[k].mono, d / g);
             *q = dim_add(cx, *q, dim_mul(cx, dim_int(cx, p->terms[k].c / g), exact));
             *r = dim_sub(cx, *r, dim_term(cx, p->terms[k].c, p->terms[k].mono));
         }
@@ -406,6 +424,9 @@ cancel_mod(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, Dim *out)
 {
     Dim q = dim_div(cx, mod->a, mod->b), scale = raw_mul(cx, rest, mod->b);
     Dim part = raw_mul(cx, scale, q);
+    if (!contains(cx, sum, part)) { /* 32*(n // 2) is 16*n there, for an even n */
+        part = raw_mul(cx, dim_mul(cx, rest, mod->b), q);
+    }
     if (contains(cx, sum, part)) {
         *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, part), term), dim_mul(cx, rest, mod->a));
         return true;

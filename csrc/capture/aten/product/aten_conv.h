@@ -17,6 +17,10 @@ typedef struct {
 /* Has a group one channel, so that elements of its windows are not summed but along their
  * places? */
 bool conv_is_depthwise(const Conv *c, const Type *weight);
+/* Is it transposed, in steps that divide the kernel's sizes? */
+bool conv_is_interleaved(const Conv *c);
+/* Is it transposed, of an image of one point, which all places of the weight take to the result? */
+bool conv_is_of_point(const Conv *c, const Type *x, const Type *made);
 /* Is the convolution of x to the image `made` computed here? */
 bool conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made);
 /* x convolved with the weight to the image `made`, whose channels are those of the weight; to: the

@@ -20,13 +20,24 @@ least_elements(Cx *cx, const Type *t)
     return n < most ? n : most;
 }
 
+/* Are the zeros between the elements of a transposed convolution's image multiplied? */
+static bool
+multiplies_zeros(const Conv *c)
+{
+    bool apart = false;
+    for (int k = 0; k < c->w.axes; k++) {
+        apart |= c->w.step[k] > 1;
+    }
+    return c->transposed && apart && !conv_is_interleaved(c);
+}
+
 /* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take
- * at most the library's time, with what is fused with it (docs/experiments.md): float32 images and
- * volumes with their channels innermost, between other convolutions, each channel by itself or all
- * of one group.  With AVX-512 these are all such images.  With other instructions there have to be
- * enough channels that the runs of a window are long, and a weight with windows that is larger than
- * the images takes longer to pack than is gained.  Eager copies the windows of volumes first
- * (`slow_conv3d`). */
+ * at most the library's time, with what is fused with it (docs/experiments.md): float32 sequences,
+ * images and volumes with their channels innermost, between other convolutions, each channel by
+ * itself or all of one group.  With AVX-512 these are all such images.  With other instructions
+ * there have to be enough channels that the runs of a window are long, and a weight with windows
+ * that is larger than the images takes longer to pack than is gained, as does that of any
+ * transposed convolution.  Eager copies the windows of volumes first (`slow_conv3d`). */
 bool
 conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
 {
@@ -34,17 +45,17 @@ conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
     if (c->n->products != PRODUCTS_AUTO) {
         return c->n->products == PRODUCTS_OWN;
     }
-    bool volume = c->w.axes == 3 && x->rank == 5,
-         images = (c->w.axes == 2 && x->rank == 4) || volume;
-    if (!c->n->images || made->dtype != DT_f32 || !images || c->transposed) {
+    if (!c->n->images || made->dtype != DT_f32 || multiplies_zeros(c)) {
         return false;
     }
-    bool each = conv_is_depthwise(c, weight) && x->dims[1] == made->dims[1];
+    bool each = conv_is_depthwise(c, weight) && x->dims[1] == made->dims[1] && !c->transposed;
     if (each || c->groups > 1) {
         return each;
     }
     int64_t elements = least_elements(cx, x) + least_elements(cx, made), channels;
-    return volume || strcmp(strip_isa(), "avx512") == 0 ||
-           (dim_is_int(cx, weight->dims[1], &channels) && channels >= LEAST_CHANNELS &&
-            (window_taps(&c->w) == 1 || least_elements(cx, weight) <= elements));
+    bool volume = c->w.axes == 3 && !c->transposed, wide = strcmp(strip_isa(), "avx512") == 0,
+         is_small = least_elements(cx, weight) <= elements || conv_is_of_point(c, x, made),
+         many = dim_is_int(cx, x->dims[1], &channels) && channels >= LEAST_CHANNELS;
+    return volume || (c->transposed ? many && (is_small || c->n->prepared)
+                                    : wide || (many && (window_taps(&c->w) == 1 || is_small)));
 }

@@ -7,8 +7,9 @@
  *
  * A transposed convolution, which is the gradient of the other kind to its image, is one of windows
  * a step of 1 apart over the image with zeros between its elements, by the flipped weight.  Where
- * its steps divide the kernel's sizes, no zeros are multiplied: the results at each place within a
- * step are a convolution of the image itself, by every step-th place of the weight.  A weight's
+ * its steps divide the kernel's sizes, no zeros are multiplied: the results at the places within a
+ * step are channels of a convolution of the image itself, each by every step-th place of the
+ * weight.  A weight's
  * gradient is the contraction of the windows with the gradient of the result.  Where a group has
  * one channel nothing is summed but the places of a window: slices of the image by elements of the
  * weight. */
@@ -16,8 +17,8 @@
 
 #include <string.h>
 
-/* Letters of the places in a window, of an image's points, and of the places within a step. */
-static const char PLACES[] = "pqr", POINTS[] = "yxz", STEPS[] = "uvw";
+/* Letters of the places in a window, and of an image's points. */
+static const char PLACES[] = "pqr", POINTS[] = "yxz";
 
 /* ---- windows ---- */
 
@@ -143,17 +144,17 @@ spread_out(const Window *w, Value *v, const int64_t *step)
 {
     Aten *n = w->n;
     Dim dims[MAX_RANK], lo[MAX_RANK], merged[MAX_RANK];
-    Dim spread[MAX_RANK];
+    Dim apart[MAX_RANK];
     int rank = 0;
     for (int ax = 0; ax < v->type->rank; ax++) {
         int k = ax - w->first;
         int64_t by = k >= 0 && k < w->axes ? step[k] : 1;
-        dims[rank] = spread[rank] = v->type->dims[ax];
+        dims[rank] = apart[rank] = v->type->dims[ax];
         lo[rank++] = zero(n);
         merged[ax] = window_times(w, v->type->dims[ax], by);
         if (by > 1) {
             dims[rank] = one(n);
-            spread[rank] = dim_int(n->cx, by);
+            apart[rank] = dim_int(n->cx, by);
             lo[rank++] = zero(n);
         }
     }
@@ -162,7 +163,7 @@ spread_out(const Window *w, Value *v, const int64_t *step)
         return v;
     }
     v = build_reshape(n->b, v, rank, dims);
-    v = build_pad(n->b, v, build_int(n->b, 0), type_of(n->cx, v->type->dtype, rank, spread), lo);
+    v = build_pad(n->b, v, build_int(n->b, 0), type_of(n->cx, v->type->dtype, rank, apart), lo);
     return build_reshape(n->b, v, axes, merged);
 }
 
@@ -249,26 +250,21 @@ weight_channels(const Conv *c, const Type *weight, Term *out, Dim *dims)
     return rank;
 }
 
-/* The weight as [g, o, c, ..], transposed and flipped as [g, c, o, ..], without places of one.
- * Where the windows have steps of one instead of the convolution's, each axis is places and steps:
- * [.., p, u, ..]. */
+/* The weight as [g, o, c, ..], transposed as [g, c, o, ..], without places of one. */
 static Term
-weight_of(const Conv *c, Value *weight, const Window *windows)
+weight_of(const Conv *c, Value *weight)
 {
     Aten *n = c->n;
+    const Type *t = weight->type;
     Dim dims[MAX_RANK];
     int flipped[MAX_AXES], count = 0;
     Term out;
-    int rank = weight_channels(c, weight->type, &out, dims);
+    int rank = weight_channels(c, t, &out, dims);
+    add_places(c, &out);
     for (int k = 0; k < c->w.axes; k++) {
-        if (windows->size[k] > 1) {
+        if (c->w.size[k] > 1) {
             flipped[count++] = rank;
-            dims[rank++] = dim_int(n->cx, windows->size[k]);
-            out.letters[out.n++] = PLACES[k];
-        }
-        if (c->w.step[k] > windows->step[k]) {
-            dims[rank++] = dim_int(n->cx, c->w.step[k]);
-            out.letters[out.n++] = STEPS[k];
+            dims[rank++] = t->dims[k + 2];
         }
     }
     out.v = build_reshape(n->b, weight, rank, dims);
@@ -371,11 +367,11 @@ depthwise(const Conv *c, Value *x, Value *weight, const Type *made)
  * Place j * step + u of the kernel takes element Y - j of the image to element Y * step + u of the
  * result, which begins `lo` elements later. */
 
-static bool
-is_interleaved(const Conv *c)
+bool
+conv_is_interleaved(const Conv *c)
 {
     bool stepped = false, even = c->transposed;
-    int rank = 2 + (c->groups > 1);
+    int rank = 2 + (c->groups > 1); /* of the weight with places within a step */
     for (int k = 0; k < c->w.axes; k++) {
         stepped |= c->w.step[k] > 1;
         even &= c->w.size[k] % c->w.step[k] == 0 && c->w.gap[k] == 1;
@@ -384,18 +380,74 @@ is_interleaved(const Conv *c)
     return even && stepped && rank <= MAX_RANK;
 }
 
-/* The letters of points and steps of the result, and its axes where each step is joined again. */
-static int
-add_steps(const Conv *c, const Dim *counts, Term *out, Dim *joint)
+/* The weight as [g, o, c, p, ..], flipped along the places p of a window.  Its channels `o` are
+ * those of the results at all places within a step: [u, .., o] as one axis. */
+static Term
+phases_of(const Conv *c, Value *weight, const Window *windows)
 {
+    Aten *n = c->n;
+    Dim dims[MAX_RANK], joint[MAX_RANK];
+    int flipped[MAX_AXES], order[MAX_RANK] = {0}, count = 0, kept = c->groups > 1;
+    Term out;
+    int rank = weight_channels(c, weight->type, &out, dims), channel = kept, to = kept;
+    Dim channels = dims[channel + 1];
     for (int k = 0; k < c->w.axes; k++) {
-        out->letters[out->n++] = POINTS[k];
-        if (c->w.step[k] > 1) {
-            out->letters[out->n++] = STEPS[k];
+        if (windows->size[k] > 1) {
+            flipped[count++] = rank;
+            dims[rank++] = dim_int(n->cx, windows->size[k]);
         }
-        joint[k] = window_times(&c->w, counts[k], c->w.step[k]);
+        if (c->w.step[k] > 1) {
+            order[kept++] = rank;
+            dims[rank++] = dim_int(n->cx, c->w.step[k]);
+            channels = window_times(&c->w, channels, c->w.step[k]);
+        }
     }
-    return c->w.axes;
+    order[kept++] = channel + 1;
+    order[kept++] = channel;
+    memcpy(order + kept, flipped, (size_t)count * sizeof *order);
+    joint[0] = dims[0];
+    joint[to++] = channels;
+    for (int k = kept - 1; k < rank; k++) {
+        joint[to++] = dims[order[k]];
+    }
+    out.v = build_flip(n->b, build_reshape(n->b, weight, rank, dims), count, flipped);
+    out.v = build_reshape(n->b, build_permute(n->b, out.v, order), to, joint);
+    out.n = 0;
+    add_letters(&out, c->groups > 1 ? "goc" : "oc", NULL);
+    add_letters(&out, cx_format(n->cx, "%.*s", c->w.axes, PLACES), windows);
+    return out;
+}
+
+/* v: [n, points.., g, [u, .., o]].  The places within a step go behind the points of their axis, and
+ * each two of these are one. */
+static Value *
+steps_joined(const Conv *c, Value *v, const Dim *counts, const Type *made)
+{
+    Aten *n = c->n;
+    Dim dims[MAX_RANK], joint[MAX_RANK];
+    int axes = c->w.axes, rank = 1 + axes, kept = 0, order[MAX_RANK];
+    dims[0] = joint[0] = made->dims[0];
+    order[kept++] = 0;
+    memcpy(dims + 1, counts, (size_t)axes * sizeof *dims);
+    if (c->groups > 1) {
+        dims[rank++] = dim_int(n->cx, c->groups);
+    }
+    for (int k = 0; k < axes; k++) {
+        order[kept++] = 1 + k;
+        if (c->w.step[k] > 1) {
+            order[kept++] = rank;
+            dims[rank++] = dim_int(n->cx, c->w.step[k]);
+        }
+        joint[1 + k] = window_times(&c->w, counts[k], c->w.step[k]);
+    }
+    if (c->groups > 1) {
+        order[kept++] = 1 + axes;
+    }
+    order[kept++] = rank;
+    dims[rank++] = dim_div(n->cx, made->dims[1], dim_int(n->cx, c->groups));
+    joint[1 + axes] = made->dims[1];
+    v = build_permute(n->b, build_reshape(n->b, v, rank, dims), order);
+    return build_reshape(n->b, v, 2 + axes, joint);
 }
 
 static Value *
@@ -404,8 +456,8 @@ interleaved(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
     Aten *n = c->n;
     Conv plain = *c;
     Term image, out = {.n = 0}, by;
-    Dim counts[MAX_AXES], dims[MAX_RANK] = {made->dims[0]};
-    int axes = c->w.axes, first = c->last ? 1 : 2, rank = 1;
+    Dim counts[MAX_AXES];
+    int axes = c->w.axes;
     plain.transposed = false;
     for (int k = 0; k < axes; k++) {
         Dim end = window_plus(&c->w, made->dims[k + 2], c->w.lo[k] + c->w.step[k] - 1);
@@ -417,18 +469,41 @@ interleaved(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
     if (!windows_of(&plain, x, counts, &image)) {
         return NULL;
     }
-    by = weight_of(c, weight, &plain.w);
+    by = phases_of(c, weight, &plain.w);
     add_letters(&out, "n", NULL);
-    rank += c->last ? add_steps(c, counts, &out, dims + rank) : 0;
-    dims[rank++] = made->dims[1];
+    add_letters(&out, points(c), NULL);
     add_letters(&out, c->groups > 1 ? "go" : "o", NULL);
-    rank += c->last ? 0 : add_steps(c, counts, &out, dims + rank);
-    Value *v = build_reshape(n->b, contracted(c, &image, &by, &out, to), rank, dims);
+    Value *v = steps_joined(c, contracted(c, &image, &by, &out, to), counts, made);
     for (int k = 0; k < axes; k++) {
-        Dim start = dim_int(n->cx, c->w.lo[k]);
-        v = part(n, v, first + k, start, one(n), made->dims[k + 2]);
+        v = part(n, v, 1 + k, dim_int(n->cx, c->w.lo[k]), one(n), made->dims[k + 2]);
     }
-    return c->last ? move_axes(n, v, 1 + axes, 1, 1) : v;
+    return move_axes(n, v, 1 + axes, 1, 1);
+}
+
+bool
+conv_is_of_point(const Conv *c, const Type *x, const Type *made)
+{
+    bool point = c->transposed;
+    for (int k = 0; k < c->w.axes; k++) {
+        point &= dim_is(c->n->cx, x->dims[k + 2], 1) && c->w.lo[k] == 0 && c->w.gap[k] == 1 &&
+                 dim_is(c->n->cx, made->dims[k + 2], c->w.size[k]);
+    }
+    return point;
+}
+
+/* "nc,co->no" for each group, of which `o` are the channels at all places. */
+static Value *
+of_point(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
+{
+    Aten *n = c->n;
+    Term image = {.v = grouped(c, build_reshape(n->b, x, 2, x->type->dims), 1)}, by, out = {.n = 0};
+    Dim dims[MAX_RANK];
+    int rank = weight_channels(c, weight->type, &by, dims);
+    dims[rank - 1] = window_times(&c->w, dims[rank - 1], window_taps(&c->w));
+    by.v = build_reshape(n->b, weight, rank, dims);
+    add_letters(&image, c->groups > 1 ? "ngc" : "nc", NULL);
+    add_letters(&out, c->groups > 1 ? "ngo" : "no", NULL);
+    return build_reshape(n->b, contracted(c, &image, &by, &out, to), made->rank, made->dims);
 }
 
 Value *
@@ -440,13 +515,16 @@ conv_image(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
     if (conv_is_depthwise(c, weight->type) && !(c->last && one)) {
         return depthwise(c, x, weight, made);
     }
-    if (is_interleaved(c)) {
+    if (conv_is_of_point(c, x->type, made)) {
+        return of_point(c, x, weight, made, to);
+    }
+    if (conv_is_interleaved(c)) {
         return interleaved(c, x, weight, made, to);
     }
     if (!windows_of(c, x, made->dims + 2, &image)) {
         return NULL;
     }
-    by = weight_of(c, weight, &c->w);
+    by = weight_of(c, weight);
     const char *channel = c->groups > 1 ? "go" : "o";
     add_letters(&out, "n", NULL);
     add_letters(&out, c->last ? points(c) : channel, NULL);
