@@ -48,7 +48,7 @@ typedef struct {
     const Let *flat; /* a vector loop around, many rows of which run as one, cc alone */
     const Let *streaming; /* another vector loop around that may have non-temporal stores */
     bool streams; /* the phase has non-temporal stores */
-    Dim length; /* of short rows that the phase goes across, cc alone; see emit_cc_length.c */
+    Dim length; /* of rows for which the phase has copies, cc alone; see emit_cc_length.c */
     /* the phase runs in parts, with forms for near operands, cc alone; see emit_cc_near.c */
     bool near;
     bool near_tests; /* each part is tested first */

@@ -85,6 +85,7 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* a load of the tile, which may be a gather with a step that is a short length */
 void cc_see_length(Emit *e, const Let *load, const Let *tile);
+void cc_see_row(Emit *e, const Let *reduce); /* a reduction marked short */
 
 /* ---- emit_cc_near.c ---- */
 

@@ -1,16 +1,17 @@
-/* Rows of a symbolic length that is short: what the C compiler is told of it.
+/* Rows of a symbolic length: what the C compiler is told of it.
  *
- * What:     a phase for short rows (plan_short_rows.c) says how long they are at most; one that
- *           goes across such rows has copies for the lengths that are frequent.
- * Requires: a symbol whose range ends at DLC_SHORT_ROW.
+ * What:     a phase for short rows (plan_short_rows.c) says how long they are at most.  One that
+ *           goes across such rows, or reduces rows marked `short`, has copies for the lengths that
+ *           are frequent.
+ * Requires: a length that is a size symbol.
  * Ensures:  nothing but speed: the same operations in the same order.
  * How:      with the bound the compiler makes no loop over vectors of columns that there are not.
  *           Across rows an element of each row is a gather; where the distance is a number the
- *           compiler loads vectors and shuffles them, and it knows the number of steps.  So the
- *           phase is an inline function with the length as a parameter, and the phase itself
- *           chooses the copy.
- * Why not:  copies for all lengths, or of phases without such gathers: each copy takes the C
- *           compiler as long as the first.
+ *           compiler loads vectors and shuffles them.  Of a row in lanes the loop, the rest and
+ *           what combines blocks go away.  So the phase is an inline function with the length as a
+ *           parameter, and the phase itself chooses the copy.
+ * Why not:  copies for all lengths, or of phases without such rows: across short rows each copy
+ *           takes the C compiler as long as the first; of a row in lanes a quarter of that.
  * Example:  switch (n[2]) {
  *           case 3: return k0_0_part(p, n, lo, hi, 3);
  *           default: return k0_0_part(p, n, lo, hi, n[2]);
@@ -20,8 +21,8 @@
 
 #include "emit_cc.h"
 
-/* Coordinates, quaternions and boxes, and half of a cache line. */
-static const int frequent[] = {2, 3, 4, 8};
+/* Coordinates, quaternions and boxes, half of a cache line; whole lanes. */
+static const int frequent[] = {2, 3, 4, 8, 16, 32, 64};
 
 void
 cc_see_length(Emit *e, const Let *load, const Let *tile)
@@ -31,6 +32,15 @@ cc_see_length(Emit *e, const Let *load, const Let *tile)
         dim_affine(e->cx, access_offset(e, load), loop_index(tile), &step, &rest) &&
         dim_is_name(e->cx, step) && dim_range(e->cx, step).hi <= DLC_SHORT_ROW) {
         e->length = step;
+    }
+}
+
+void
+cc_see_row(Emit *e, const Let *reduce)
+{
+    Dim extent = loop_extent(reduce);
+    if (e->length == DIM_NONE && dim_is_name(e->cx, extent)) {
+        e->length = extent;
     }
 }
 
@@ -67,11 +77,12 @@ cc_length_phase(Emit *e, Text *unit)
     const char *name = e->phase->name;
     int place = place_of_length(e);
     Range range = dim_range(e->cx, e->length);
+    int64_t least = range.hi > DLC_SHORT_ROW ? DLC_LANES : 0;   /* shorter ones: another phase */
     text_add(unit, "\n");
     put_phase_head(e, unit);
     text_add(unit, "    switch (n[%d]) {\n", place);
     for (size_t k = 0; k < sizeof frequent / sizeof *frequent; k++) {
-        if (frequent[k] >= range.lo && frequent[k] <= range.hi) {
+        if (frequent[k] >= least && frequent[k] >= range.lo && frequent[k] <= range.hi) {
             text_add(unit, "    case %d: return %s_part(p, n, lo, hi, %d);\n", frequent[k], name,
                      frequent[k]);
         }
