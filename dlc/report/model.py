@@ -239,7 +239,8 @@ class Report:
             parts.append(count(others, "other call"))
         if copies:
             parts.append(f"{copies} {'copies' if copies > 1 else 'copy'}")
-        parts.append(f"{size(sum(graph.bytes for graph in graphs))} moved")
+        if all_bytes := sum(graph.bytes for graph in graphs):  # none: a program for any size was not called
+            parts.append(f"{size(all_bytes)} moved")
         times = [graph.call_seconds for graph in graphs if graph.call_seconds]
         if times:
             parts.append(f"{duration(sum(times))} measured")

@@ -55,7 +55,7 @@ def row(step: Step, report: Report) -> tuple[str, ...]:
     """The step as a row of a table, under HEAD."""
     by = {"kernel": step.tier, "library": "library", "eager": "eager", "copy": "copy"}[step.kind]
     if step.kind == "kernel" and step.product:
-        by = f"{step.product}, {step.tier}"
+        by = f"{step.product}, {step.tier}" if step.tier else step.product
     operators = step.operators if step.kind == "kernel" else ()
     more = f" + {len(operators) - 5} more" if len(operators) > 5 else ""
     places = dict.fromkeys(str(place) for place in step.places)

@@ -23,6 +23,7 @@ ROWS = {
     "columns": lambda x: (x - x.mean(0)) / x.norm(dim=0),
     "an operand for each column": lambda x: torch.relu(x * x[0] + x[1]),
     "side by side": lambda x: torch.cat([x, x * 2], -1),
+    "distances": lambda x: (x[:, None] - x[None, :2]).square().sum(-1),
     "two rows": lambda x: (x.sum(-1), x.t().contiguous().sum(-1)),
 }
 
@@ -39,7 +40,7 @@ def test_every_size(name: str, tier: str, compiler: Callable[..., Any]) -> None:
     fn, options = ROWS[name], {"tier": tier}
     run = compiler(fn, dynamic=True, options=options)
     run(torch.randn(7, 40))
-    inputs = [torch.randn(300, n) for n in (2, 3, 14, 15, 16, 17, 33)]
+    inputs = [torch.randn(300, n) for n in (2, 3, 4, 8, 14, 15, 16, 17, 32, 33, 64)]
     inputs += [torch.randn(n, 300) for n in (2, 15, 16)]
     before = dlc.counters()["graphs"]
     got = [run(x) for x in inputs]

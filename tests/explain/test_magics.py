@@ -50,6 +50,12 @@ def test_a_text_becomes_a_callable_with_its_report(shell: Any) -> None:
     assert "<table>" in result._repr_html_() and "<script" not in result._repr_html_()
 
 
+def test_what_no_call_has_measured_is_not_reported(shell: Any) -> None:
+    report = repr(shell.run_cell(f"%%dlc mm\n{PRODUCT}").result)
+    assert "1 kernel, 1 product, compiled in" in report
+    assert re.search(r"k0 .* own *(the first step)?\n", report), report
+
+
 def test_a_program_becomes_a_callable(shell: Any) -> None:
     result = shell.run_cell(f"%%dlc twice\n{DOUBLE}").result
     assert "twice(x)" in repr(result) and "let y: f32[N] = add x, x   # k0" in repr(result)

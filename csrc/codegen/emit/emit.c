@@ -382,8 +382,9 @@ vector_bounds(Emit *e, const Let *loop, const char **from, const char **to)
 /* ---- a phase ---- */
 
 static void
-put_declarations(Emit *e, Text *unit)
+put_declarations(Emit *e, Text *unit, bool optimised)
 {
+    bool lengths = optimised && cc_has_lengths(e);
     Phase *ph = e->phase;
     for (int k = 0; k < ph->nbuffers; k++) {
         const Value *v = ph->buffers[k];
@@ -399,11 +400,17 @@ put_declarations(Emit *e, Text *unit)
             continue;
         }
         bool name = dim_is_name(e->cx, e->dims[k]);
+        if (lengths && e->dims[k] == e->length) {
+            continue;
+        }
         Text dim = {.cx = e->cx};
         dim_text(e->cx, e->dims[k], &dim);
         text_add(unit, "    const int64_t %s = n[%d];%s%s%s\n",
                  name ? index_c(e, e->dims[k]) : cx_format(e->cx, "n%d", k), k, name ? "" : " /* ",
                  name ? "" : dim.text, name ? "" : " */");
+        if (optimised && name) {
+            cc_most(e, e->dims[k], unit);
+        }
     }
     text_add(unit, "%s    int fault = 0;\n",
              e->opaque_zero ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
@@ -483,12 +490,19 @@ emit_tier(Emit *e, const Let *loop, Text *unit, void (*body)(Emit *e, const Let 
         emit_lines(e->cx, loop, &out);
     }
     put_header(e, loop, unit);
-    (e->near ? cc_near_head : put_phase_head)(e, unit);
-    put_declarations(e, unit);
+    bool lengths = body == emit_cc_phase && cc_has_lengths(e);
+    if (lengths) {
+        cc_length_head(e, unit);
+    } else {
+        (e->near ? cc_near_head : put_phase_head)(e, unit);
+    }
+    put_declarations(e, unit, body == emit_cc_phase);
     text_put(unit, out.text, out.length);
     text_add(unit, "    (void)p, (void)n;\n    return fault;\n}\n");
     if (e->near) {
         cc_near_phase(e, unit);
+    } else if (lengths) {
+        cc_length_phase(e, unit);
     }
 }
 

@@ -48,6 +48,7 @@ typedef struct {
     const Let *flat; /* a vector loop around, many rows of which run as one, cc alone */
     const Let *streaming; /* another vector loop around that may have non-temporal stores */
     bool streams; /* the phase has non-temporal stores */
+    Dim length; /* of rows for which the phase has copies, cc alone; see emit_cc_length.c */
     /* the phase runs in parts, with forms for near operands, cc alone; see emit_cc_near.c */
     bool near;
     bool near_tests; /* each part is tested first */
@@ -174,6 +175,13 @@ int prefetch_next_row(Emit *e, const Let *load);
 /* The first lines of the function of a part, and the phase that calls it. */
 void cc_near_head(const Emit *e, Text *unit);
 void cc_near_phase(Emit *e, Text *unit);
+
+/* ---- cc/emit_cc_length.c ---- */
+
+bool cc_has_lengths(const Emit *e); /* has the phase copies for frequent lengths of rows? */
+void cc_length_head(Emit *e, Text *unit); /* of the function with the length as a parameter */
+void cc_length_phase(Emit *e, Text *unit); /* the phase, which calls it */
+void cc_most(Emit *e, Dim size, Text *unit); /* says how large the size is at most, if little */
 
 /* ---- emit_nontemporal.c ---- */
 

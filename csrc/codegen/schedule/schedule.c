@@ -278,16 +278,28 @@ mark_vector(Cx *cx, Let *let)
     }
 }
 
+/* Is there nothing beside it, nor beside the loops around it? */
+static bool
+is_alone(const Let *let)
+{
+    const Let *around = let->parent->owner;
+    while (around->op == OP_for && let->parent->n == 1) {
+        let = around;
+        around = let->parent->owner;
+    }
+    return around->op == OP_kernel;
+}
+
 /* Has it only a few elements in an iteration or, as a vector loop, only one tile?  Sharing such a
  * loop among threads costs more than running it.  A loop that may have no iterations is shared all
- * the same: then nothing is gathered around it, and no index is checked. */
+ * the same unless it is alone: then nothing is gathered around it, and no index is checked. */
 static bool
 is_little(Cx *cx, const Let *let)
 {
     int64_t most = 1;
     if (loop_has(let, MARK_vector)) {
         Range n = dim_range(cx, let_dim(let, "extent"));
-        return n.lo > 0 && n.hi <= DLC_COLUMNS;
+        return (n.lo > 0 || is_alone(let)) && n.hi <= DLC_COLUMNS;
     }
     for (const Let *inner = only_for(let); inner && most <= DLC_LANES; inner = only_for(let)) {
         Range n = dim_range(cx, let_dim(inner, "extent"));

@@ -81,6 +81,12 @@ void cc_onehot(Emit *e, const Let *reduce);
 bool cc_has_stages(const Emit *e, const Let *loop);
 void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
+/* ---- emit_cc_length.c ---- */
+
+/* a load of the tile, which may be a gather with a step that is a short length */
+void cc_see_length(Emit *e, const Let *load, const Let *tile);
+void cc_see_row(Emit *e, const Let *reduce); /* a reduction marked short */
+
 /* ---- emit_cc_near.c ---- */
 
 /* What stands before and after all statements of a phase. */

@@ -118,6 +118,7 @@ cc_lanes_reduce(Emit *e, const Let *let)
     if (one_block(e->cx, let)) {
         put_block_alone(e, let, &r);
     } else if (loop_has(let, MARK_short)) {
+        cc_see_row(e, let);
         open_short(e, &r);
         put_block_alone(e, let, &r);
         open_long(e);
@@ -186,6 +187,7 @@ cc_lanes_jam(Emit *e, const Let *let)
     if (one_block(e->cx, let)) {
         put_blocks_alone(e, let, r);
     } else if (loop_has(let, MARK_short)) {
+        cc_see_row(e, let);
         open_short(e, r);
         put_blocks_alone(e, let, r);
         open_long(e);

@@ -105,6 +105,9 @@ put_columns(Tile *t, const Let *let, const Reduction *r, int jam)
 {
     Emit *e = t->e;
     const Run run = {let->body, 0, let->body->n, r};
+    for (int k = 0; k < let->body->n; k++) {
+        cc_see_length(e, let->body->lets[k], t->loop);
+    }
     put(e, "INDEPENDENT");
     put_open(e, "for (int64_t k = first; k < last; k++)");
     put(e, "%s %s_s = %s_sum[k];", r->type, r->out, r->out);
@@ -155,7 +158,8 @@ comes_again(const Tile *t, const Let *reduce)
 /* DLC_JAM steps in one loop over the tile, while there are so many: each partial result is read and
  * written once for all of them.  What comes from memory is prefetched between them: a strip of each
  * row at a time, or all of rows that are contiguous, which go one after the other where they are
- * long: several at once are more than processors follow. */
+ * long: several at once are more than processors follow.  Contiguous rows of a few columns are one
+ * stream, which processors prefetch by themselves. */
 static void
 put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
 {
@@ -163,7 +167,8 @@ put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
     ColumnsFrom source = cc_columns_from(e, let, t->loop);
     Range row = dim_range(e->cx, loop_extent(t->loop));
     bool whole = source == FROM_ROWS && row.hi <= t->width;
-    bool prefetches = source != FROM_CACHES && !(whole && comes_again(t, let));
+    bool prefetches = source != FROM_CACHES && !(whole && comes_again(t, let)) &&
+                      !(source == FROM_ROWS && row.hi <= DLC_SHORT_ROW);
     const char *step = cx_format(e->cx, "%s_step", r->out);
     int jam = whole && prefetches && row.lo >= t->width / 2 ? 1 : DLC_JAM;
     put_open(e, "for (; %s + %d <= %s; %s += %d)", step, jam, to, step, jam);

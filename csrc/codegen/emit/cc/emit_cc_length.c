@@ -1,0 +1,107 @@
+/* Rows of a symbolic length: what the C compiler is told of it.
+ *
+ * What:     a phase for short rows (plan_short_rows.c) says how long they are at most.  One that
+ *           goes across such rows, or reduces rows marked `short`, has copies for the lengths that
+ *           are frequent.
+ * Requires: a length that is a size symbol.
+ * Ensures:  nothing but speed: the same operations in the same order.
+ * How:      with the bound the compiler makes no loop over vectors of columns that there are not.
+ *           Across rows an element of each row is a gather; where the distance is a number the
+ *           compiler loads vectors and shuffles them.  Of a row in lanes the loop, the rest and
+ *           what combines blocks go away.  So the phase is an inline function with the length as a
+ *           parameter, and the phase itself chooses the copy.
+ * Why not:  copies for all lengths, or of phases without such rows: across short rows each copy
+ *           takes the C compiler as long as the first; of a row in lanes a quarter of that.
+ * Example:  switch (n[2]) {
+ *           case 3: return k0_0_part(p, n, lo, hi, 3);
+ *           default: return k0_0_part(p, n, lo, hi, n[2]);
+ *           }
+ */
+#include <inttypes.h>
+
+#include "emit_cc.h"
+
+/* Coordinates, quaternions and boxes, half of a cache line; whole lanes. */
+static const int frequent[] = {2, 3, 4, 8, 16, 32, 64};
+
+void
+cc_see_length(Emit *e, const Let *load, const Let *tile)
+{
+    Dim step, rest;
+    if (load->op == OP_load &&
+        dim_affine(e->cx, access_offset(e, load), loop_index(tile), &step, &rest) &&
+        dim_is_name(e->cx, step) && dim_range(e->cx, step).hi <= DLC_SHORT_ROW) {
+        e->length = step;
+    }
+}
+
+void
+cc_see_row(Emit *e, const Let *reduce)
+{
+    Dim extent = loop_extent(reduce);
+    if (e->length == DIM_NONE && dim_is_name(e->cx, extent)) {
+        e->length = extent;
+    }
+}
+
+/* Where in n[] the length is; -1: the phase has one text for all. */
+static int
+place_of_length(const Emit *e)
+{
+    int place = -1;
+    for (int k = 0; k < e->ndims && e->length != DIM_NONE && !e->near; k++) {
+        place = e->dims[k] == e->length && e->dim_used[k] ? k : place;
+    }
+    return place;
+}
+
+bool
+cc_has_lengths(const Emit *e)
+{
+    return place_of_length(e) >= 0;
+}
+
+void
+cc_length_head(Emit *e, Text *unit)
+{
+    text_add(unit,
+             "DLC_FN int\n"
+             "%s_part(void *const *p, const int64_t *n, int64_t lo, int64_t hi, const int64_t %s)\n"
+             "{\n",
+             e->phase->name, index_c(e, e->length));
+}
+
+void
+cc_length_phase(Emit *e, Text *unit)
+{
+    const char *name = e->phase->name;
+    int place = place_of_length(e);
+    Range range = dim_range(e->cx, e->length);
+    int64_t least = range.hi > DLC_SHORT_ROW ? DLC_LANES : 0;   /* shorter ones: another phase */
+    text_add(unit, "\n");
+    put_phase_head(e, unit);
+    text_add(unit, "    switch (n[%d]) {\n", place);
+    for (size_t k = 0; k < sizeof frequent / sizeof *frequent; k++) {
+        if (frequent[k] >= least && frequent[k] >= range.lo && frequent[k] <= range.hi) {
+            text_add(unit, "    case %d: return %s_part(p, n, lo, hi, %d);\n", frequent[k], name,
+                     frequent[k]);
+        }
+    }
+    text_add(unit, "    default: return %s_part(p, n, lo, hi, n[%d]);\n    }\n}\n", name, place);
+}
+
+void
+cc_most(Emit *e, Dim size, Text *unit)
+{
+    Range range = dim_range(e->cx, size);
+    if (range.hi > DLC_SHORT_ROW) {
+        return;
+    }
+    if (new_helper(e, "at_most")) {
+        text_add(e->helpers, "\n#ifdef __GNUC__\n"
+                             "#define AT_MOST(n, most) if (lo < hi && (n) > (most)) "
+                             "__builtin_unreachable()\n"
+                             "#else\n#define AT_MOST(n, most) ((void)0)\n#endif\n");
+    }
+    text_add(unit, "    AT_MOST(%s, %" PRId64 ");\n", index_c(e, size), range.hi);
+}
