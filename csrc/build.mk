@@ -117,15 +117,17 @@ analyse: $(filter-out %.isa.o %/prelude_text.o,$(CORE)) $(CAPTURE) $(OPT); @:
 analyse: CFLAGS += -fanalyzer -Werror
 # What it finds there was read, and is not so: a chunk hangs on its list by a pointer to a pointer, and what is made
 # half is freed by who asked for it (leak); an operand that the op's arity promises, an array that cx_alloc has made
-# because it is not empty (null); arrays and structures that a function fills whenever it says true, and a stack whose
-# operands the code puts there before their operator (uninitialized).
+# because it is not empty, a sum over the places of a window, which has one (null); arrays and structures that a function
+# fills whenever it says true, a stack whose operands the code puts there before their operator, and the axes of a window,
+# of which there are MAX_AXES at most (uninitialized).
 unfounded = $(foreach file,$(2),$(eval $(B)/$(file).o: CFLAGS += -Wno-analyzer-$(1)))
 ifneq ($(filter analyse,$(MAKECMDGOALS)),)
 $(call unfounded,malloc-leak,ir/cx codegen/jit/tcc_memory codegen/schedule/tune_time)
 $(call unfounded,null-dereference,ir/build/build ir/build/build_again ir/text/parse ir/eval/eval_node fusion/canonicalise \
-    codegen/jit/cc_job capture/aten/aten_join)
+    codegen/jit/cc_job capture/aten/aten_join capture/aten/product/aten_convolve)
 $(call unfounded,use-of-uninitialized-value,codegen/emit/tcc/emit_tcc_access codegen/emit/tcc/emit_tcc_map \
-    codegen/plan/kernel_shape capture/aten/aten_adaptive capture/aten/aten_gather ir/notation/notation_build \
+    codegen/plan/kernel_shape capture/aten/aten_adaptive capture/aten/aten_gather capture/aten/product/aten_convolve \
+    ir/notation/notation_build \
     capture/jit/callable capture/jit/jit_guard)
 endif
 
