@@ -24,11 +24,11 @@ least_elements(Cx *cx, const Type *t)
 static bool
 multiplies_zeros(const Conv *c)
 {
-    bool apart = false;
+    bool strided = false;
     for (int k = 0; k < c->w.axes; k++) {
-        apart |= c->w.step[k] > 1;
+        strided |= c->w.step[k] > 1;
     }
-    return c->transposed && apart && !conv_is_interleaved(c);
+    return c->transposed && strided && !conv_is_interleaved(c);
 }
 
 /* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take

@@ -144,17 +144,17 @@ spread_out(const Window *w, Value *v, const int64_t *step)
 {
     Aten *n = w->n;
     Dim dims[MAX_RANK], lo[MAX_RANK], merged[MAX_RANK];
-    Dim apart[MAX_RANK];
+    Dim spaced[MAX_RANK];
     int rank = 0;
     for (int ax = 0; ax < v->type->rank; ax++) {
         int k = ax - w->first;
         int64_t by = k >= 0 && k < w->axes ? step[k] : 1;
-        dims[rank] = apart[rank] = v->type->dims[ax];
+        dims[rank] = spaced[rank] = v->type->dims[ax];
         lo[rank++] = zero(n);
         merged[ax] = window_times(w, v->type->dims[ax], by);
         if (by > 1) {
             dims[rank] = one(n);
-            apart[rank] = dim_int(n->cx, by);
+            spaced[rank] = dim_int(n->cx, by);
             lo[rank++] = zero(n);
         }
     }
@@ -163,7 +163,7 @@ spread_out(const Window *w, Value *v, const int64_t *step)
         return v;
     }
     v = build_reshape(n->b, v, rank, dims);
-    v = build_pad(n->b, v, build_int(n->b, 0), type_of(n->cx, v->type->dtype, rank, apart), lo);
+    v = build_pad(n->b, v, build_int(n->b, 0), type_of(n->cx, v->type->dtype, rank, spaced), lo);
     return build_reshape(n->b, v, axes, merged);
 }
 
