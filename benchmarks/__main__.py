@@ -53,6 +53,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="small models and networks")
     parser.add_argument("--batch", type=int, default=1, help="of convolutions: how many images")
     parser.add_argument("--step", action="store_true", help="of convolutions: steps of training")
+    parser.add_argument("--sizes", action="store_true", help="of convolutions: images whose sizes change")
     parser.add_argument("--budget", type=float, default=3.0, help="seconds of turns a case")
     parser.add_argument(
         "--way",
@@ -112,6 +113,10 @@ def main() -> None:
         for threads, found in layers.items():
             report.show(f"layers around products, {threads} threads", found)
             rows += [row.data() | {"threads": threads} for row in found]
+    elif args.what == "convolutions" and args.sizes:
+        with torch.no_grad():
+            rows = convolutions.run_sizes(args.only, args.budget, args.batch, args.small)
+        report.show(f"convolutions, sizes that change, {torch.get_num_threads()} threads", rows)
     elif args.what == "convolutions":
         with torch.no_grad():
             rows = convolutions.run(args.only, peers, args.budget, args.batch, args.step, args.small)

@@ -1,6 +1,8 @@
 """Networks of convolutions, in evaluation or a step of training, and how much of the peak dlc reaches."""
 
+import copy
 import functools
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -9,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 from tqdm import tqdm
 
+import dlc
 from benchmarks import products, steady, training
 from benchmarks.measure import Timing, interleaved
 from benchmarks.networks import ALL, Network
@@ -52,6 +55,48 @@ def trained(network: Network, batch: int, peers: list[str], budget: float, small
         timings = interleaved(calls, budget)
         work = operations(functools.partial(through, model, inputs))
     return Row(network.name, timings, share=of_peak(work, timings["dlc"], peak))
+
+
+def resized(network: Network, batch: int, side: int) -> tuple[Tensor, ...]:
+    return (torch.randn(batch, network.shape[0], *[side] * (len(network.shape) - 1)),)
+
+
+def changing(network: Network, batch: int, budget: float, small: bool, sides: Iterable[int]) -> list[Row]:
+    """A row for each size: compiled for it alone, and as one of them all.
+
+    Its name says of those after the second size whether something was compiled for them. Dynamo's guards
+    may ask for that: torch chooses between libraries by the elements of an image.
+    """
+    model = network.build(small)
+    inputs = {side: resized(network, batch, side) for side in sides}
+    torch._dynamo.reset()
+    every = torch.compile(model, backend="dlc")
+    made = []
+    for images in inputs.values():
+        before = dlc.counters()["graphs"]
+        every(*images)
+        made.append(dlc.counters()["graphs"] - before)
+    dlc.wait()
+    rows = []
+    for at, (side, images) in enumerate(inputs.items()):
+        again = ", compiled again" if at > 1 and made[at] else ""
+        alone = torch.compile(copy.deepcopy(model), backend="dlc", dynamic=False)
+        for _ in range(2):
+            alone(*images)
+            dlc.wait()
+        calls = {"dlc": functools.partial(alone, *images), "sizes": functools.partial(every, *images)}
+        rows.append(Row(f"{network.name}, {side}{again}", interleaved(calls, budget)))
+    return rows
+
+
+SIDES = (160, 192, 224, 256)
+
+
+def run_sizes(only: str, budget: float, batch: int = 1, small: bool = False) -> list[Row]:
+    """Of the networks that are trained, whose images have sizes that change."""
+    networks, sides = [n for n in chosen(only) if n.trained], (32, 48, 64) if small else SIDES
+    with tqdm(networks, disable=None, leave=False) as line:
+        return [row for network in line for row in changing(network, batch, budget, small, sides)]
 
 
 def run(

@@ -30,3 +30,11 @@ def test_benchmark(step: bool) -> None:
     with torch.no_grad():
         (row,) = convolutions.run("MobileNet", ["eager", "last", "dlc"], 0.0, step=step, small=True)
     assert row.timings.keys() == {"eager", "last", "dlc"}
+
+
+def test_sizes_that_change() -> None:
+    """One program from the second size on."""
+    with torch.no_grad():
+        rows = convolutions.run_sizes("ResNet", 0.0, small=True)
+    assert [row.case for row in rows] == [f"ResNet-18, {side}" for side in (32, 48, 64)]
+    assert all(set(row.timings) == {"dlc", "sizes"} for row in rows)
