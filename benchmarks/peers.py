@@ -86,6 +86,7 @@ PEERS: dict[str, tuple[str, Compile]] = {
     "aot_eager": ("aot_eager", backend("aot_eager")),
     "tcc": ("dlc (libtcc)", backend("dlc", tier="tcc")),
     "dlc": ("dlc (settled)", backend("dlc")),
+    "known": ("dlc, one length", functools.partial(backend("dlc"), dynamic=False)),
     "tuned": ("dlc (tuned)", backend("dlc", tune=True)),
     "frozen": ("dlc (frozen)", backend("dlc", freeze=True)),
     "library": ("dlc (library's products)", backend("dlc", products="library")),
