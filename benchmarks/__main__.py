@@ -1,5 +1,5 @@
 """python -m benchmarks kernels|models|training|compile|settle|growth|overhead [options]
-python -m benchmarks products|convolutions|attention|notation [options]"""
+python -m benchmarks products|convolutions|attention|lengths|notation [options]"""
 
 import argparse
 from pathlib import Path
@@ -12,6 +12,7 @@ from benchmarks import (
     first_call,
     growth,
     kernels,
+    lengths,
     notation,
     products,
     report,
@@ -35,6 +36,7 @@ PEERS = {
     "convolutions": "eager,last,dlc,frozen,inductor,freezing",
     "notation": "torch",
     "attention": "eager,dlc,frozen,inductor",
+    "lengths": "known,dlc",
 }
 
 
@@ -76,6 +78,8 @@ def steady_rows(args: argparse.Namespace, peers: list[str]) -> list[report.Row]:
         return kernels.run(args.only, args.size, peers, args.budget)
     if args.what == "attention":
         return attention.run(args.only, peers, args.budget)
+    if args.what == "lengths":
+        return lengths.run(args.only, args.budget)
     models = args.what == "models"
     cases = steady.model_cases(args.only, args.small) if models else steady.overhead_cases(args.only)
     return steady.run(cases, peers, args.budget)

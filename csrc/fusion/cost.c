@@ -61,30 +61,12 @@ cost_map(const Let *let)
     return cost ? cost : op_info[let->op].cost;
 }
 
-static int64_t
-typical(void *arg, Dim name)
-{
-    Cx *cx = arg;
-    Range range = dim_range(cx, name);
-    int64_t divisor = dim_divisor(cx, name);
-    int64_t value = COST_TYPICAL < range.lo ? range.lo : COST_TYPICAL;
-    value = value > range.hi ? range.hi : value;
-    return divisor > 1 && value % divisor ? value - value % divisor + divisor : value;
-}
-
-static int64_t
-typical_dim(Cx *cx, Dim d)
-{
-    int64_t value = dim_eval(cx, d, typical, cx);
-    return value < 0 ? 0 : value;
-}
-
 int64_t
 cost_numel(Cx *cx, int rank, const Dim *dims)
 {
     int64_t n = 1;
     for (int ax = 0; ax < rank; ax++) {
-        if (__builtin_mul_overflow(n, typical_dim(cx, dims[ax]), &n)) {
+        if (__builtin_mul_overflow(n, dim_typical(cx, dims[ax]), &n)) {
             return INT64_MAX / 64;
         }
     }

@@ -46,8 +46,8 @@ column_operand(Groups *g, const Node *node)
     return operand;
 }
 
-/* Are there so many blocks of rows that a kernel is cut into them, whatever the sizes?  Each batch
- * has its own. */
+/* Are there so many blocks of rows that a kernel is cut into them, whatever their number?  Each
+ * batch has its own; of batches whose number is a symbol there are enough. */
 static bool
 has_blocks(Groups *g, const Node *node, int operand)
 {
@@ -55,9 +55,10 @@ has_blocks(Groups *g, const Node *node, int operand)
     double batches = 1, rows = 1;
     for (int k = 0; k < c.nout; k++) {
         LetterClass class = letter_class(&c, c.out[k]);
-        Range n = dim_range(g->cx, node->dims[k]);
-        batches *= class == LETTER_OF_BOTH && n.lo > 1 ? (double)n.lo : 1;
-        rows *= class == (operand ? LETTER_OF_A : LETTER_OF_B) && n.lo > 1 ? (double)n.lo : 1;
+        int64_t least = dim_range(g->cx, node->dims[k]).lo,
+                usual = dim_typical(g->cx, node->dims[k]);
+        batches *= class == LETTER_OF_BOTH && usual > 1 ? (double)usual : 1;
+        rows *= class == (operand ? LETTER_OF_A : LETTER_OF_B) && least > 1 ? (double)least : 1;
     }
     return batches * (rows > COST_BLOCK ? rows / COST_BLOCK : 1) >= COST_BLOCKS;
 }
@@ -102,6 +103,19 @@ is_column(Groups *g, const Node *node, int axis, int operand)
     return false;
 }
 
+/* Is the operand of the columns one of each batch?  What a batch's blocks read anew is in the
+ * second-level cache, while what they pass on is as large as all pairs of rows and columns. */
+static bool
+is_batched(Groups *g, const Node *node)
+{
+    Contraction c = let_contraction(node->let);
+    bool batched = false;
+    for (int k = 0; k < c.nout; k++) {
+        batched |= letter_class(&c, c.out[k]) == LETTER_OF_BOTH && node_axis(g, node, k) >= 0;
+    }
+    return batched;
+}
+
 bool
 rows_reduced(Groups *g, int p, int c, const Match *m)
 {
@@ -113,7 +127,8 @@ rows_reduced(Groups *g, int p, int c, const Match *m)
         return g->nodes[red].red < 0;
     }
     Domain d = group_domain(g, red);
-    bool columns = operand >= 0 && has_blocks(g, node, operand) && depth_of(g, node) <= COST_PASSED;
+    bool columns = operand >= 0 && has_blocks(g, node, operand) &&
+                   (depth_of(g, node) <= COST_PASSED || is_batched(g, node));
     for (int k = 0; k < d.nreduced && columns; k++) {
         int axis = red == of ? d.reduced[k] : -1;
         for (int j = 0; j < m->n && red != of; j++) {
@@ -201,8 +216,9 @@ may_join(Groups *g, int p, const Read *read, const Node *node, int operand)
     bool same = !first || read->root == node->let->args[operand];
     double passed = uses_of(g, node, operand) + (first ? depth_of(g, first) : 0);
     bool plain = !np->has_call && !np->closed && !np->other && np->scan < 0 && !np->pieces;
-    return same && plain && !nc->has_call && passed <= COST_PASSED &&
-           has_blocks(g, node, !operand) && np->contracts + nc->contracts <= COST_CONTRACTIONS &&
+    bool pays = passed <= COST_PASSED || is_batched(g, node);
+    return same && plain && !nc->has_call && pays && has_blocks(g, node, !operand) &&
+           np->contracts + nc->contracts <= COST_CONTRACTIONS &&
            leaves_for(g, p, read, node, operand) && reduces_sums(g, p, read, node->let, operand);
 }
 

@@ -239,6 +239,8 @@ bool dim_any_name(const Cx *cx, Dim d, bool (*is)(const void *arg, Dim name), co
 bool dim_has_index(const Cx *cx, Dim d);                /* does a loop index occur in d? */
 /* The value, given a function for the bare names.  Divisions by zero give 0. */
 int64_t dim_eval(const Cx *cx, Dim d, int64_t (*value)(void *arg, Dim name), void *arg);
+/* The value, at least 0, if each name is COST_TYPICAL or what its range has next to that. */
+int64_t dim_typical(Cx *cx, Dim d);
 /* Visits d as an expression in postorder, for printers and compilers of dims.
  * kind: 'i' integer (value), 'n' bare name (name); of two operands '+', '*', '/', '%', 'M' max, 'm'
  * min and 's' scale, whose second is the bits of its float as an integer. */

@@ -249,7 +249,7 @@ block_epilogue(const Lower *lo, const Value *v)
 
 /* The axes of a group that its blocks run over. */
 typedef struct {
-    int n, cut; /* axes; the one that is cut */
+    int n, batches, cut; /* axes; those of batches, which come first; the one that is cut */
     Dim name[MAX_RANK], extent[MAX_RANK];
     int64_t row; /* elements of the longest row that a step passes on */
     int64_t rows; /* rows of a block */
@@ -280,6 +280,7 @@ sort_rows(Lower *lo, const Probe *probe, Blocks *b)
                 sorted[n++] = b->name[k];
             }
         }
+        b->batches = rows ? b->batches : n;
     }
     memcpy(b->name, sorted, (size_t)n * sizeof *sorted);
 }
@@ -317,7 +318,7 @@ most_rows(const Blocks *b)
 
 /* Cuts the innermost axis that, together with the axes inside it, has more than half a block of
  * `most` rows.  Few blocks are an even number, so that two threads have as many.  Returns a lower
- * bound of the number of blocks. */
+ * bound of the number of blocks, where batches whose number is a symbol are as many as usual. */
 static int64_t
 cut_rows(Cx *cx, Blocks *b, int64_t most)
 {
@@ -333,7 +334,8 @@ cut_rows(Cx *cx, Blocks *b, int64_t most)
     int64_t extent = extent_least(cx, b->extent[b->cut]);
     most = most / inner;
     for (int k = 0; k < b->cut && outer < DLC_FEW_BLOCKS; k++) {
-        int64_t more = extent_least(cx, b->extent[k]);
+        int64_t usual = k < b->batches ? dim_typical(cx, b->extent[k]) : 1,
+                more = usual > 1 ? usual : extent_least(cx, b->extent[k]);
         outer = more < DLC_FEW_BLOCKS ? outer * more : DLC_FEW_BLOCKS;
     }
     tasks = (extent + most - 1) / most;
