@@ -1,9 +1,10 @@
 """The most memory that a call takes, by who counts every block of the heap; and what memory_limit costs.
 
-`python -m benchmarks.memory [MODEL ..]`: for each model of examples/programs the peak of an evaluation and
-of a step of training, in MiB beside what is there before, each peer in a process of its own (frozen: dlc
-with option freeze). Then dlc's step with a limit of six tenths of its peak, and how much longer that takes,
-in turns. `--small`: the small ones.
+`python -m benchmarks.memory [MODEL ..]`: for each model of examples/programs, or network of
+benchmarks/networks.py, the peak of an evaluation and of a step of training, in MiB beside what is there
+before, each peer in a process of its own (frozen: dlc with option freeze). Then dlc's step with a limit of
+six tenths of its peak, and how much longer that takes, in turns. `--small`: the small ones; `--networks`:
+all networks; `--batch`: of a network.
 
 MKL, which computes eager's and TorchInductor's products, gives its buffers back after each call here, so
 that they count; dlc's workspaces are given back before the call and count, too.
@@ -23,12 +24,14 @@ import torch
 from benchmarks.first_call import total
 from benchmarks.heap import peak, run
 from benchmarks.measure import timed
+from benchmarks.networks import ALL
 from examples.programs import MODELS
 
 PEERS = ("eager", "inductor", "dlc", "frozen")
 MKL = {"MKL_DISABLE_FAST_MM": "1"}
 SHARE = 0.6
 TURNS = 15
+NETWORKS = {network.name: network for network in ALL}
 
 
 def _compiled(peer: str, model: Any, options: dict[str, Any] | None = None) -> Callable[..., Any]:
@@ -40,8 +43,16 @@ def _compiled(peer: str, model: Any, options: dict[str, Any] | None = None) -> C
     return torch.compile(model, backend=peer, options=options)
 
 
-def _call(name: str, small: bool, train: bool) -> tuple[Any, Callable[[Callable[..., Any]], Any]]:
-    model, inputs = MODELS[name].build(small), MODELS[name].arguments(small)
+def _program(name: str, small: bool, batch: int) -> tuple[Any, Any]:
+    if name in NETWORKS:
+        return NETWORKS[name].build(small), NETWORKS[name].arguments(batch, small)
+    return MODELS[name].build(small), MODELS[name].arguments(small)
+
+
+def _call(
+    name: str, small: bool, train: bool, batch: int = 1
+) -> tuple[Any, Callable[[Callable[..., Any]], Any]]:
+    model, inputs = _program(name, small, batch)
     weights = list(model.train(train).parameters())
 
     def call(fn: Callable[..., Any]) -> Any:
@@ -61,11 +72,11 @@ def _settled(peer: str) -> None:
         dlc.release()
 
 
-def one(name: str, peer: str, small: bool) -> dict[str, float]:
+def one(name: str, peer: str, small: bool, batch: int = 1) -> dict[str, float]:
     """In a process that heap.c is preloaded into."""
     found = {}
     for kind in ("evaluate", "train")[: 1 if peer == "frozen" else 2]:
-        model, call = _call(name, small, kind == "train")
+        model, call = _call(name, small, kind == "train", batch)
         fn = _compiled(peer, model)
         for _ in range(3):
             call(fn)
@@ -76,11 +87,11 @@ def one(name: str, peer: str, small: bool) -> dict[str, float]:
     return found
 
 
-def limited(name: str, small: bool) -> dict[str, float]:
+def limited(name: str, small: bool, batch: int = 1) -> dict[str, float]:
     """What dlc predicts for a step, with a limit and without, and how much longer that with one takes."""
     from dlc.report import gather
 
-    model, call = _call(name, small, train=True)
+    model, call = _call(name, small, True, batch)
     peaks, ways = [], []
     options: dict[str, Any] = {}
     for _ in range(2):
@@ -108,22 +119,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("models", nargs="*")
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--networks", action="store_true", help="all networks of convolutions")
+    parser.add_argument("--batch", type=int, default=1, help="of a network")
     parser.add_argument("--peer", help="the process of one peer")
     parser.add_argument("--limit", action="store_true", help="only what a limit costs")
     args = parser.parse_args()
     torch.set_num_threads(2)
     warnings.simplefilter("ignore")
-    for name in args.models or MODELS:
+    for name in args.models or (NETWORKS if args.networks else MODELS):
         if args.peer:
-            print(json.dumps(one(name, args.peer, args.small)))
+            print(json.dumps(one(name, args.peer, args.small, args.batch)))
             continue
-        small = ["--small"] if args.small else []
+        sizes = [f"--batch={args.batch}", *(["--small"] if args.small else [])]
         for peer in () if args.limit else PEERS:
-            found = json.loads(run("benchmarks.memory", name, "--peer", peer, *small, **MKL).splitlines()[-1])
+            found = json.loads(run("benchmarks.memory", name, "--peer", peer, *sizes, **MKL).splitlines()[-1])
             shown = ", ".join(f"{kind} {size:.2f} MiB" for kind, size in found.items())
             print(f"{name} {peer}: {shown}", flush=True)
         try:
-            cost = limited(name, args.small)
+            cost = limited(name, args.small, args.batch)
         except Exception as error:
             print(f"{name} dlc with a limit: {getattr(error, 'inner_exception', error)}", flush=True)
             continue

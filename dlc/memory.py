@@ -58,11 +58,13 @@ class MemoryLimitError(RuntimeError):
 _LARGEST = 2.0**20  # factors of sizes that are looked at
 _HALVINGS = 12
 _UNKNOWN = 1 << 62  # bytes: no tensors have such sizes
-_STEPS = 16  # budgets that are tried, at most; and how many times a value is kept
-_PARTS = (12, 8, 6, 4, 3, 2)
-#: How a joint graph is cut: a share of the usual bytes, or parts, see _C.partition.
-Way = tuple[float, int]
-_USUAL: Way = (1.0, 0)
+_STEPS = 16  # ways of a kind that are tried, at most
+#: How a joint graph is cut: a budget, or, above 0, a share, see _C.partition.
+Way = tuple[float, float]
+_USUAL: Way = (1.0, 0.0)
+#: From what takes least memory to what takes least time, as if less that is saved were always less memory.
+_BUDGETS: list[Way] = [(step / _STEPS, 0.0) for step in range(_STEPS)]
+_SEGMENTS: list[Way] = [(0.0, step / _STEPS) for step in range(1, _STEPS)]
 #: What a graph, or a step, takes at its peak for sizes.
 Peak = Callable[[dict[str, int]], int]
 #: A joint graph's forward and backward.
@@ -201,32 +203,33 @@ class Fit:
 
     def way(self, cut: Callable[[Way], tuple[Halves, dict[str, Any]]]) -> Way:
         """cut(way): the halves, and what is known of them.  Raises MemoryLimitError."""
-        peaks: dict[Way, int] = {}
-        sizes, found = Sizes(), _never  # of the last that fits: what does not is dropped
+        tried: dict[Way, tuple[int, int]] = {}  # the peak, and what is computed again
+        sizes, found, best = Sizes(), _never, None  # of the best that fits: the others are dropped
 
         def fits(way: Way) -> bool:
-            nonlocal sizes, found
-            if way not in peaks:
+            nonlocal sizes, found, best
+            if way not in tried:
                 try:
                     halves, about = cut(way)
-                    peak, its = self.peak(halves, about), Sizes(*halves)
+                    peak, its, cost = self.peak(halves, about), Sizes(*halves), int(about["cost"])
                 except _C.CaptureError:
                     if way == _USUAL:
                         raise
-                    peak, its = _never, sizes  # what is saved instead cannot be passed on
-                peaks[way] = peak(its.hints)
-                if peaks[way] <= self.limit:
-                    sizes, found = its, peak
-            return peaks[way] <= self.limit
+                    peak, its, cost = _never, sizes, 0  # what is saved instead cannot be passed on
+                tried[way] = peak(its.hints), cost
+                if tried[way][0] <= self.limit and (best is None or cost < tried[best][1]):
+                    sizes, found, best = its, peak, way
+            return tried[way][0] <= self.limit
 
-        budgets = [(step / _STEPS, 0) for step in range(_STEPS + 1)]
-        low, high = (_STEPS, _STEPS) if fits(_USUAL) else (0, _STEPS)
-        while high - low > 1:  # as if less that is saved were always less memory
-            middle = (low + high) // 2
-            low, high = (middle, high) if fits(budgets[middle]) else (low, middle)
-        order = [budgets[low], *reversed(budgets), *((0.0, parts) for parts in _PARTS)]
-        best = next(filter(fits, order), None)
+        if not fits(_USUAL):
+            for ways in (_SEGMENTS, _BUDGETS):
+                low, high = -1, len(ways)
+                while high - low > 1:
+                    middle = (low + high) // 2
+                    low, high = (middle, high) if fits(ways[middle]) else (low, middle)
+            if best is None:
+                next(filter(fits, (*reversed(_SEGMENTS), *reversed(_BUDGETS))), None)
         if best is None:
-            raise _too_much(self.limit, min(peaks.values()))
+            raise _too_much(self.limit, min(peak for peak, _ in tried.values()))
         sizes.guard(found, self.limit)
         return best

@@ -255,14 +255,14 @@ class Partitioner:
         if self.limit is None or self.probe is None:
             return self._cut(joint, count, self.budget)
 
-        def cut(way: tuple[float, int]) -> tuple[tuple[GraphModule, GraphModule], dict[str, Any]]:
-            share, parts = way
-            return self._cut(joint, count, share * self.budget, share < 1, parts), self.summary.copy()
+        def cut(way: tuple[float, float]) -> tuple[tuple[GraphModule, GraphModule], dict[str, Any]]:
+            budget, share = way
+            return self._cut(joint, count, budget * self.budget, budget < 1, share), self.summary.copy()
 
         return cut(Fit(self.limit, self.probe).way(cut))[0]
 
     def _cut(
-        self, joint: GraphModule, count: int, budget: float, again: bool = False, parts: int = 0
+        self, joint: GraphModule, count: int, budget: float, again: bool = False, share: float = 0
     ) -> tuple[GraphModule, GraphModule]:
         placeholders = joint.graph.find_nodes(op="placeholder")
         (output,) = joint.graph.find_nodes(op="output")
@@ -274,9 +274,9 @@ class Partitioner:
         tangents = [node for node in placeholders if _is_tangent(node)]
         bind = functools.partial(_bind, joint, tangents)
         written = _written(placeholders, output)
-        settings = (budget, self.fuel, self.products, again, parts)
+        settings = (budget, self.fuel, self.products, again, share)
         cut = laid_as_eager(joint, lambda: _C.partition(joint, count, written, bind, *settings))
-        self.summary |= {key: cut[key] for key in ("bytes", "recomputed")} | {
+        self.summary |= {key: cut[key] for key in ("bytes", "recomputed", "cost")} | {
             "saved": sum(node.op != "placeholder" for node in cut["saved"]),
             "returned": [node.name for node in cut["saved"] if node in output.args[0][:count]],
         }

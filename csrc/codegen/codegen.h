@@ -497,7 +497,8 @@ int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const
 /* ---- plan_peak.c: how much memory a call takes ---- */
 
 typedef struct PlanMemory {
-    int64_t workspace; /* bytes, with the threads' scratch; for the whole call */
+    /* bytes, with scratch: from the first step that needs it to a call that frees it */
+    int64_t workspace;
     /* the most at once: the workspace, tensors that the call makes, those that it was given to
      * free */
     int64_t peak;

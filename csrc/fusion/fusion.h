@@ -49,9 +49,9 @@ typedef struct {
     int nneeds;
     double budget; /* 1: the cheapest cut; below: between that and the fewest bytes, at 0 */
     bool products; /* a budget below 1 may buy products that are computed again */
-    /* 0, or instead of a budget: of what the cheapest cut saves, as if in so many parts of equal
-     * bytes, the value at the end of each part is kept and the others are dropped */
-    int parts;
+    /* 0, or instead of a budget: the forward is computed again in segments, so that this share of
+     * what the cheapest cut saves is alive at once */
+    double share;
     int64_t fuel; /* values that both may compute, of the first in order; negative: no limit */
 } CutRules;
 
@@ -61,7 +61,8 @@ typedef struct {
     bool *forward, *backward; /* by Value.id: is computed there, or is a parameter used there */
     const bool *late; /* ...: depends on tangents */
     int64_t bytes; /* of the saved without parameters; names count as in cost.c */
-    int recomputed; /* values computed in both, without views and constants */
+    int recomputed; /* values computed in both, without views and constants; */
+    int64_t cost; /* of computing them again, estimated */
 } Cut;
 
 /* Fails with DIAG_NO_CUT when a value that the backward needs can be neither passed on nor

@@ -143,7 +143,7 @@ reach(Cutter *c, const Value *v, bool *seen)
     }
 }
 
-static bool
+bool
 is_late(const Cutter *c, const Let *let)
 {
     bool late = false;
@@ -197,7 +197,7 @@ find_stored(Cutter *c)
 
 /* ---- costs ---- */
 
-static const Value *
+const Value *
 root_of(const Value *v)
 {
     while (is_view(v) && !value_is_const(v->def->args[0])) {
@@ -212,14 +212,13 @@ value_bytes(const Cutter *c, const Value *v)
     return cost_bytes(c->cx, v->type);
 }
 
-/* Made of nothing. */
-static bool
+bool
 is_given(const Value *v)
 {
     return v->def && op_info[v->def->op].fuses == FUSES_FREE;
 }
 
-static int64_t
+int64_t
 save_cost(const Cutter *c, const Value *v)
 {
     const Value *root = root_of(v);
@@ -237,7 +236,8 @@ save_cost(const Cutter *c, const Value *v)
         return FLOW_INF;                        /* what it is a view of can be saved */
     }
     int64_t cost = times(value_bytes(c, v), COST_SAVE);
-    return c->price > 1 ? times(cost, c->price) : cost;
+    int64_t price = c->dear && c->dear[v->id] ? (int64_t)1 << DOUBLINGS : c->price;
+    return price > 1 ? times(cost, price) : cost;
 }
 
 /* May a call be made again?  A product may, where memory is bought with products. */
@@ -452,8 +452,10 @@ partition_cut(const Fn *joint, const CutRules *rules)
     for (int k = 0; k < c->nvalues; k++) {
         again[c->values[k]->id] = c->values[k]->def && has(c, c->values[k], MARK_AGAIN);
     }
-    Cut *cut = rules->parts ? cut_in_parts(c, again, rules->parts)
-                            : cut_within(c, again, rules->budget);
+    Cut *cut = rules->share > 0 ? cut_in_segments(c, again, rules->share)
+                                : cut_within(c, again, rules->budget);
+    c->price = 1;
+    cut->cost = cost_of(c, cut);
     finish(c, cut);
     return cut;
 }

@@ -9,7 +9,8 @@ typedef struct {
     Cx *cx;
     const Fn *fn;
     const CutRules *rules;
-    int64_t price;              /* of a byte saved, in multiples of the usual one */
+    int64_t price;              /* of a byte saved, in multiples of the usual one; */
+    bool *dear;                 /* by Value.id: 2 to the DOUBLINGS instead; NULL: none */
     bool *late;                 /* by Value.id: depends on tangents */
     bool *forward, *backward;   /* ...: the forward's results need it, the backward's do */
     bool *stored;               /* ...: a call of the backward takes it */
@@ -23,7 +24,18 @@ typedef struct {
     int most;                   /* inputs of a value */
 } Cutter;
 
+enum { DOUBLINGS = 11 }; /* of the price, until memory is worth all that can be computed again */
+
 /* ---- partition.c ---- */
+
+/* What v is a view of, through any number of them; v itself. */
+const Value *root_of(const Value *v);
+/* Depends on tangents. */
+bool is_late(const Cutter *c, const Let *let);
+/* Made of nothing. */
+bool is_given(const Value *v);
+/* FLOW_INF: it cannot be saved. */
+int64_t save_cost(const Cutter *c, const Value *v);
 
 int64_t value_bytes(const Cutter *c, const Value *v);
 /* May the backward make v's call again, if one makes it? */
@@ -36,7 +48,11 @@ Cut *cut_at(Cutter *c, const bool *again);
 
 /* The same within a budget, see CutRules. */
 Cut *cut_within(Cutter *c, const bool *again, double budget);
-/* The one that saves the fewest bytes besides the value at the end of each part. */
-Cut *cut_in_parts(Cutter *c, const bool *again, int parts);
+/* What the backward computes although the forward does. */
+int64_t cost_of(const Cutter *c, const Cut *cut);
+
+/* ---- partition_segments.c ---- */
+
+Cut *cut_in_segments(Cutter *c, const bool *again, double share);
 
 #endif

@@ -12,8 +12,7 @@
  *           and at most DOUBLINGS + TRIES cuts.
  * Why not   a knapsack alone: what one value costs depends on which others are saved.
  *           Where the values of many layers are all dropped, they are all there again when the
- *           backward reaches its end.  cut_in_parts keeps some of them at equal distances instead,
- *           so that what is computed again between two of them lives shortly.
+ *           backward reaches its end: partition_segments.c keeps some of them instead.
  * Example:  y = exp(erf(x)), z = lgamma(x) of a product x: a half drops what exp needs, and keeps
  *           lgamma's.
  */
@@ -21,15 +20,14 @@
 
 #include <string.h>
 
-enum { DOUBLINGS = 11, SLOTS = 1024, TRIES = 4 };
+enum { SLOTS = 1024, TRIES = 4 };
 
 typedef struct {
     const Value *v;
     int64_t bytes, cost;
 } Candidate;
 
-/* What the backward computes although the forward does. */
-static int64_t
+int64_t
 cost_of(const Cutter *c, const Cut *cut)
 {
     int64_t cost = 0;
@@ -130,20 +128,4 @@ cut_within(Cutter *c, const bool *again, double budget)
     c->price = price > 1 ? price / 2 : 1;
     Cut *between = below->bytes < line ? cut_below_line(c, again, above, below, line) : NULL;
     return between && cost_of(c, between) < cost_of(c, below) ? between : below;
-}
-
-Cut *
-cut_in_parts(Cutter *c, const bool *again, int parts)
-{
-    const Cut *all = cut_at(c, again);
-    int64_t bytes = 0;
-    for (int k = 0; k < all->nsaved; k++) {
-        const Value *v = all->saved[k];
-        int64_t before = bytes;
-        bytes += v->def ? value_bytes(c, v) : 0;
-        int64_t part = all->bytes / parts + 1;
-        c->once[v->id] |= v->def && before / part != bytes / part;
-    }
-    c->price = (int64_t)1 << DOUBLINGS;
-    return cut_at(c, again);
 }

@@ -58,6 +58,37 @@ def test_gradients_are_the_same_in_less_memory(blocks: nn.Module) -> None:
     assert all(map(torch.equal, free, limited))
 
 
+class Residual(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList(nn.Conv2d(width, width, 3, padding=1, bias=False) for _ in range(2))
+        self.norms = nn.ModuleList(nn.BatchNorm2d(width) for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.norms[0](self.convs[0](x)).relu()
+        return (x + self.norms[1](self.convs[1](inner))).relu()
+
+
+def layers() -> tuple[nn.Module, Tensor]:
+    steps = [step for _ in range(24) for step in (nn.Linear(64, 64), nn.GELU())]
+    return nn.Sequential(*steps), torch.randn(4096, 64)
+
+
+def convolutions() -> tuple[nn.Module, Tensor]:
+    return nn.Sequential(nn.Conv2d(3, 16, 1), *(Residual(16) for _ in range(10))), torch.randn(4, 3, 32, 32)
+
+
+@pytest.mark.parametrize("build", [layers, convolutions])
+def test_segments_of_a_deep_model_take_six_tenths(build: Any) -> None:
+    """What is alive between two blocks is kept, the rest of a block is computed again when it is its turn."""
+    torch.manual_seed(0)
+    model, x = build()
+    free, most = trained(model, x, None)
+    limited, taken = trained(model, x, most * 6 // 10)
+    assert taken <= most * 6 // 10
+    assert all(map(torch.equal, free, limited))
+
+
 def test_an_error_names_the_smallest_limit(blocks: nn.Module) -> None:
     x = torch.randn(4, 64, 32)
     least = refused(lambda: trained(blocks, x, 1000))

@@ -68,3 +68,24 @@ def test_with_a_limit_a_step_takes_no_more_than_is_alive() -> None:
     limited, less = trained(model, x, most * 3 // 4)
     assert step_peak(*less, less[1]["tangents"]) <= most * 3 // 4
     assert all(map(torch.equal, free, limited))
+
+
+def test_the_workspace_is_taken_by_the_first_step_that_needs_it() -> None:
+    """What is between two calls of the library is a tensor of its own: no workspace is beside it yet."""
+    torch._dynamo.reset()
+    large, small = (1024, 256), (256, 64)
+
+    def fn(x: Tensor, y: Tensor) -> Tensor:
+        picked = torch.linalg.qr(x.exp()).R[:64, :64]
+        hidden = (picked @ y).relu()
+        return (hidden.softmax(-1) @ hidden.softmax(0).mT).sum()
+
+    options = {"tier": "tcc", "strict": True, "products": "own"}
+    with gather.collect() as reports, torch.no_grad():
+        run = torch.compile(fn, backend="dlc", options=options)
+        x, y = torch.rand(large), torch.rand(64, small[0])
+        torch.testing.assert_close(run(x, y), fn(x, y))
+        (graph,) = explained(reports, options).graphs
+    early = 4 * 1024 * 256 * 2 + 4 * 256 * 256  # the exponentials and what the call makes of them
+    assert graph.taken["workspace"] > 1 << 16
+    assert graph.taken["peak"] == early

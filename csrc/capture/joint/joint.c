@@ -60,7 +60,8 @@ is_copy(const Bound *at)
 static bool
 has_effect(const Bound *at)
 {
-    return at->overload && (at->overload->random || at->overload->silent || is_copy(at));
+    bool random = at->overload && at->overload->random && !at->pure;
+    return at->overload && (random || at->overload->silent || is_copy(at));
 }
 
 static void
@@ -421,7 +422,7 @@ joint_body(Cx *cx, void *walk)
 PyDoc_STRVAR(
     partition_doc,
     "partition(gm, nforward, written, bind, budget, fuel, products='auto', again=False,\n"
-    "          parts=0) -> dict\n\n"
+    "          share=0.0) -> dict\n\n"
     "Cuts a joint graph of AOTAutograd, whose first nforward outputs are the forward's, in two.  "
     "written: a set\n"
     "of the positions of placeholders that the forward writes to.  bind: called with a list of "
@@ -432,9 +433,9 @@ PyDoc_STRVAR(
     "values both halves may\n"
     "compute; negative for no limit.  products: as of compile.  again: a "
     "budget below 1 may have products\n"
-    "computed again.  parts: instead of a budget, how many times a value "
-    "of what the cheapest cut\n"
-    "saves is kept.\n\n"
+    "computed again.  share: above 0, instead of a budget: the forward is computed again in "
+    "segments, and this share of what\n"
+    "the cheapest cut saves is there at once.\n\n"
     "The dict: 'saved' tensors and 'sizes', lists of nodes; 'forward' and 'backward', the nodes "
     "that each half\n"
     "computes in order, without placeholders; 'same', a node to the one of equal value that stands "
@@ -443,7 +444,7 @@ PyDoc_STRVAR(
     "'unread', a node of the\n"
     "backward to inputs whose elements do not matter and that need not be passed on; 'bytes' saved "
     "besides inputs,\n"
-    "estimated; 'recomputed', how many values both halves compute.\n\n"
+    "estimated; 'recomputed', how many values both halves compute; 'cost' of that.\n\n"
     "Raises CaptureError when the graph cannot be cut.");
 
 static PyObject *
@@ -454,8 +455,8 @@ partition(PyObject *module, PyObject *args)
     long long fuel;
     const char *products = "auto";
     int again = 0;
-    if (!PyArg_ParseTuple(args, "OiO!OdL|spi", &j.walk.gm, &j.nforward, &PySet_Type, &j.written,
-                          &j.bind, &j.rules.budget, &fuel, &products, &again, &j.rules.parts) ||
+    if (!PyArg_ParseTuple(args, "OiO!OdL|spd", &j.walk.gm, &j.nforward, &PySet_Type, &j.written,
+                          &j.bind, &j.rules.budget, &fuel, &products, &again, &j.rules.share) ||
         products_from_text(products, &j.walk.products) < 0) {
         return NULL;
     }

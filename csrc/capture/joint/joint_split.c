@@ -351,6 +351,7 @@ joint_halves(Joint *j)
     put(&h, result, "known", h.known);
     put(&h, result, "unread", h.unread);
     put(&h, result, "bytes", own(w, PyLong_FromLongLong(j->cut->bytes)));
+    put(&h, result, "cost", own(w, PyLong_FromLongLong(j->cut->cost)));
     put(&h, result, "recomputed", own(w, PyLong_FromLong(j->cut->recomputed)));
     j->result = Py_NewRef(result);
 }

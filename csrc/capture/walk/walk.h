@@ -73,6 +73,7 @@ typedef struct {
     bool shared;                /* several outputs share its storage */
     bool written;      /* a placeholder that is written to: by a copy_, or as direct_write.c says */
     bool constant;              /* an attribute of the graph */
+    bool pure;                  /* a builder made it, without a call: it draws no random numbers */
     bool displaced;             /* eager's has another layout, or may: see eager_check */
 } Bound;
 

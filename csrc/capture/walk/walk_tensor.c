@@ -244,6 +244,16 @@ is_collective(const Overload *o)
     return strncmp(o->name, "_c10d_functional.", 17) == 0;
 }
 
+static bool
+has_call(const Block *body, int from)
+{
+    bool has = false;
+    for (int k = from; k < body->n; k++) {
+        has |= body->lets[k]->op == OP_call;
+    }
+    return has;
+}
+
 /* Runs for its effect, or makes tensors. */
 void
 tensors_build(Walk *w, Bound *at)
@@ -264,9 +274,12 @@ tensors_build(Walk *w, Bound *at)
     results_of(&node);
     node.row = o ? row_used(w, o->row) : NULL;
     bool known = eager_check(w, at, node.row, node.n, node.types, node.strides);
+    int before = w->fn->body->n;
     if (reads_storage(o)) {
         storage_build(&node);
-    } else if (!known || !by_builder(&node)) {
+    } else if (known && by_builder(&node)) {
+        at->pure = !has_call(w->fn->body, before);
+    } else {
         bool effect = !o || o->random || is_collective(o);
         call_build(w, at, effect, !o || o->alias >= 0, node.n, node.types, node.strides, node.res);
     }

@@ -131,6 +131,7 @@ typedef struct Instance {
     Lender lenders[MOST_LENDERS]; /* in the order of their steps */
     int nlenders;
     int64_t *grain; /* per launch */
+    bool *in_work; /* per step: it needs the workspace */
     bool *slow; /* per launch: worth leaving the interpreter lock for the run it begins */
     void **disjoint; /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace; /* bytes */
@@ -223,6 +224,8 @@ bool slots_fit(const Plan *plan, const int64_t *values); /* has each fewer than 
 bool results_do_not_overlap(const Plan *plan, const int64_t *sizes, const int64_t *values);
 /* Places for the WORK slots and scratch, with the bytes of the workspace; false without memory. */
 bool memory_plan(const Plan *plan, Instance *inst);
+/* Has the step something in the workspace, as the slots and scratch are placed now? */
+bool step_in_workspace(const Plan *plan, const Instance *inst, const Step *step);
 
 /* ---- memory.c ---- */
 

@@ -4,8 +4,6 @@
 
 #include "plan_build.h"
 
-enum { LARGE = 64 << 10 };      /* bytes that are worth a tensor of their own */
-
 /* ---- slots ---- */
 
 int
@@ -353,12 +351,12 @@ static bool
 is_large(const Plan *plan, const Slot *slot)
 {
     int64_t bytes = dtype_info[slot->dtype].bytes;
-    for (int ax = 0; ax < slot->rank && bytes < LARGE; ax++) {
+    for (int ax = 0; ax < slot->rank && bytes < DLC_ALONE; ax++) {
         const DimCode *size = &plan->dims[slot->sizes[ax]];
         bool many = size->op != 'i' || __builtin_mul_overflow(bytes, size->value, &bytes);
-        bytes = many ? LARGE : bytes;
+        bytes = many ? DLC_ALONE : bytes;
     }
-    return bytes >= LARGE;
+    return bytes >= DLC_ALONE;
 }
 
 /* The workspace is another after a call that binds sizes.  What lives across one becomes a tensor

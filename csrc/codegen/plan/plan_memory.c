@@ -14,8 +14,6 @@
 
 #include "plan.h"
 
-enum { LEAST_LENT = 4096 }; /* bytes below which a tensor is no place for others */
-
 int64_t
 slot_span(const Slot *slot, const int64_t *values)
 {
@@ -97,6 +95,30 @@ results_do_not_overlap(const Plan *plan, const int64_t *sizes, const int64_t *va
         }
     }
     return true;
+}
+
+static bool
+is_in_workspace(const Plan *plan, const Instance *inst, int slot)
+{
+    int root = plan->slots[slot].root;
+    return plan->slots[root].kind == SLOT_WORK && !inst->home[root];
+}
+
+bool
+step_in_workspace(const Plan *plan, const Instance *inst, const Step *step)
+{
+    if (step->kind == STEP_COPY) {
+        return is_in_workspace(plan, inst, step->slot) || is_in_workspace(plan, inst, step->from);
+    }
+    if (step->kind != STEP_LAUNCH) {
+        return false;
+    }
+    const Launch *launch = &plan->launches[step->launch];
+    bool in = inst->scratch[step->launch] && !inst->home[plan->nslots + step->launch];
+    for (int k = 0; k < launch->nbuffers && !in; k++) {
+        in = is_in_workspace(plan, inst, launch->buffers[k]);
+    }
+    return in;
 }
 
 /* For a WORK slot, or for the scratch of launch `slot - nslots`. */
@@ -220,14 +242,14 @@ binds_sizes(const Plan *plan)
 static int
 list_lenders(Placing *p, Want *list)
 {
-    int n = 0;
-    for (int k = 0; k < p->plan->nsteps && !binds_sizes(p->plan); k++) {
+    int n = 0, steps = binds_sizes(p->plan) ? 0 : p->plan->nsteps;
+    for (int k = 0; k < steps; k++) {
         const Step *step = &p->plan->steps[k];
         const Slot *slot = &p->plan->slots[step->slot];
         int64_t bytes = step->kind == STEP_ALLOC
                             ? slot_span(slot, p->inst->values) * dtype_info[slot->dtype].bytes
                             : 0;
-        if (bytes >= LEAST_LENT) {
+        if (bytes >= DLC_LENT) {
             p->bytes[step->slot] = bytes / DLC_LINE * DLC_LINE;
             list[n++] = (Want){step->slot, bytes};
         }
@@ -249,7 +271,7 @@ place_lent(Placing *p, Want *list)
 {
     Instance *inst = p->inst;
     int64_t least = place_all(p), workspace = inst->workspace;
-    int n = workspace >= LEAST_LENT ? list_lenders(p, list) : 0;
+    int n = workspace >= DLC_LENT ? list_lenders(p, list) : 0;
     for (int k = 0; k < n; k++) {
         inst->lenders[inst->nlenders++].slot = list[k].slot;
         int64_t peak = place_all(p);
@@ -318,6 +340,9 @@ memory_plan(const Plan *plan, Instance *inst)
         }
         list_wants(&p);
         place_lent(&p, list);
+        for (int k = 0; k < plan->nsteps; k++) {
+            inst->in_work[k] = step_in_workspace(plan, inst, &plan->steps[k]);
+        }
     }
     free(list);
     free(placed);

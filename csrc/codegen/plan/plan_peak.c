@@ -4,8 +4,8 @@
  *           the call makes and those that it was given to free.
  * Requires: values of all declared sizes.  A tensor whose size a call binds counts as empty.
  * How:      the steps in order, as plan_run.c does them: a tensor lives from the step that makes it
- *           to the one that frees it, the workspace and large tables of slots for the whole
- *           call.
+ *           to the one that frees it, the workspace from the first step that has something in it to
+ *           a call that frees it, and so again, large tables of slots for the whole call.
  * Why not   count what an operator of the library takes and gives back inside of its call: nothing
  *           says how much that is.
  */
@@ -97,7 +97,7 @@ instance_memory(const Plan *plan, const Instance *inst, PlanMemory *out, int64_t
     for (int k = 0; k < plan->nsteps; k++) {
         const Step *step = &plan->steps[k];
         alive += made_before(plan, inst, k) + change_of(plan, inst, step);
-        if (step->kind == STEP_LAUNCH || step->kind == STEP_COPY) {
+        if (step_in_workspace(plan, inst, step)) {
             workspace = inst->workspace;
         } else if (step->kind == STEP_CALL && plan_frees(inst, &plan->calls[step->call])) {
             workspace = 0;

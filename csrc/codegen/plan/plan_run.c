@@ -149,11 +149,13 @@ step_launch(Run *run, const Step *step)
     void *p[FEW_BUFFERS + 1], **buffers = p;
     const int64_t *values = run->inst->values;
     bool works = values[launch->extent] != 0; /* else another kernel does (plan_short_rows.c) */
-    if (works && run_workspace(run) < 0) {
+    bool tuned = works && run->tuning && launch->use >= 0 &&
+                 tuning_wants(run->tuning, launch->use); /* with the launches that follow */
+    bool in_work = tuned || (works && run->inst->in_work[step - run->plan->steps]);
+    if (in_work && run_workspace(run) < 0) {
         return -1;
     }
-    if (works && run->tuning && launch->use >= 0 && tuning_wants(run->tuning, launch->use) &&
-        tune_launch(run, step->launch) < 0) {
+    if (tuned && tune_launch(run, step->launch) < 0) {
         return -1;
     }
     if (run->inst->slow[step->launch]) {
@@ -210,7 +212,7 @@ step_copy(Run *run, const Step *step)
     if (elements > DLC_UNLOCK_COPY) {
         run_leave(run);
     }
-    if (run_workspace(run) < 0) {
+    if (run->inst->in_work[step - plan->steps] && run_workspace(run) < 0) {
         return -1;
     }
     copy_strided(dtype_info[plan->slots[step->slot].dtype].bytes, to.rank, to.sizes,

@@ -5,11 +5,6 @@
 
 #include "plan.h"
 
-/* Bytes of a workspace that is freed around calls of the library, which then have its pages: a
- * convolution's reordered copies are as large.  A smaller one costs more to map again than it
- * gives. */
-enum { FREED = 4 << 20 };
-
 /* A thread is worth starting for the work of DLC_GRAIN, in units of ops.def (a quarter of a cycle
  * for one element, by the book; vectors in the caches of a core take a half to a fifth of that):
  * 1.5 to 4 us, while fork and join of the OpenMP runtime, its threads awake, are 1.5.  Two threads,
@@ -115,7 +110,7 @@ instance_alloc(const Plan *plan)
                             4 * plan->nlaunches);
     size_t pointers = plan->nin_place ? (size_t)plan->nparams * sizeof(void *) : 0;
     Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + pointers +
-                                   (size_t)plan->nlaunches);
+                                   (size_t)(plan->nlaunches + plan->nsteps));
     if (!inst) {
         return NULL;
     }
@@ -130,6 +125,7 @@ instance_alloc(const Plan *plan)
     inst->grain = take(&memory, plan->nlaunches);
     inst->disjoint = (void **)memory;
     inst->slow = (bool *)memory + pointers;
+    inst->in_work = inst->slow + plan->nlaunches;
     return inst;
 }
 
@@ -221,7 +217,7 @@ instance_unref(Instance *inst)
 bool
 plan_frees(const Instance *inst, const Call *call)
 {
-    return call->alone && inst->workspace >= FREED;
+    return call->alone && inst->workspace >= DLC_FREED;
 }
 
 void
@@ -251,11 +247,12 @@ Instance *
 instance_get(Plan *plan, const int64_t *sizes)
 {
     size_t bytes = (size_t)plan->nsizes * sizeof *sizes;
+    int threads = parallel_threads(); /* it may take locks: before the plan's own */
     plan_lock(plan);
     for (int k = 0; k < INSTANCES && plan->instances[k]; k++) {
         Instance *inst = plan->instances[k];
         bool same = bytes == 0 || memcmp(inst->sizes, sizes, bytes) == 0;
-        if (same && (!inst->threads || inst->threads == parallel_threads())) {
+        if (same && (!inst->threads || inst->threads == threads)) {
             atomic_fetch_add(&inst->refs, 1);
             put_first(plan, inst, k);
             plan_unlock(plan);
