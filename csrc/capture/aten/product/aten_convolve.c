@@ -418,8 +418,8 @@ phases_of(const Conv *c, Value *weight, const Window *windows)
     return out;
 }
 
-/* v: [n, points.., g, [u, .., o]].  The places within a step go behind the points of their axis, and
- * each two of these are one. */
+/* v: [n, points.., g, [u, .., o]].  The places within a step go behind the points of their axis,
+ * and each two of these are one. */
 static Value *
 steps_joined(const Conv *c, Value *v, const Dim *counts, const Type *made)
 {
