@@ -85,7 +85,7 @@ def compile(
     frozen: list[int] = ...,
     inference: bool = False,
     given: list[int] = ...,
-    apart: bool = False,
+    own_tensors: bool = False,
 ) -> Callable: ...
 def partition(
     gm: GraphModule,
