@@ -96,7 +96,7 @@ def partition(
     fuel: int,
     products: str = "auto",
     again: bool = False,
-    parts: int = 0,
+    share: float = 0.0,
     /,
 ) -> dict[str, Any]: ...
 def walk(graph_module: GraphModule, direct: bool = False, products: str = "auto", /) -> str: ...
