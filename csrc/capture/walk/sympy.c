@@ -132,8 +132,13 @@ divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
         }
     }
     PyObject *guards = attr_or_null(w, shape_env, py.name.guards);
-    for (Py_ssize_t k = 0; guards && PyList_Check(guards) && k < PyList_GET_SIZE(guards); k++) {
-        divisor = divisor_by_guard(w, PyList_GET_ITEM(guards, k), expr, divisor);
+    int64_t before = 0;
+    /* A guard may say more after a later one: s//2 == 2*(s // 4) after s == 2*(s // 2). */
+    while (guards && PyList_Check(guards) && divisor != before) {
+        before = divisor;
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(guards); k++) {
+            divisor = divisor_by_guard(w, PyList_GET_ITEM(guards, k), expr, divisor);
+        }
     }
     return divisor;
 }
