@@ -83,8 +83,7 @@ has_op(const Block *blk, Op op)
     return has;
 }
 
-Fn *__real_rewrite_join(Fn *fn);
-Fn *__wrap_rewrite_join(Fn *fn);
+WRAPPED(rewrite_join);
 Fn *
 __wrap_rewrite_join(Fn *fn)
 {
@@ -106,8 +105,7 @@ __wrap_rewrite_join(Fn *fn)
     return fn;
 }
 
-Fn *__real_pass_canonicalise(Fn *fn);
-Fn *__wrap_pass_canonicalise(Fn *fn);
+WRAPPED(pass_canonicalise);
 Fn *
 __wrap_pass_canonicalise(Fn *fn)
 {
@@ -129,8 +127,7 @@ __wrap_pass_canonicalise(Fn *fn)
     return fn;
 }
 
-Fn *__real_pass_fuse(Fn *fn);
-Fn *__wrap_pass_fuse(Fn *fn);
+WRAPPED(pass_fuse);
 Fn *
 __wrap_pass_fuse(Fn *fn)
 {
@@ -147,8 +144,7 @@ crash(void)
     __builtin_trap();
 }
 
-void *__real_strip_find(const char *name);
-void *__wrap_strip_find(const char *name);
+WRAPPED(strip_find);
 void *
 __wrap_strip_find(const char *name)
 {
@@ -166,10 +162,7 @@ __wrap_strip_find(const char *name)
     return __real_strip_find(name);
 }
 
-bool __real_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error,
-                          size_t cap);
-bool __wrap_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error,
-                          size_t cap);
+WRAPPED(jit_cc_submit);
 bool
 __wrap_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error,
                      size_t cap)
@@ -185,8 +178,7 @@ __wrap_jit_cc_submit(Code *code, const char *text, const CcOptions *options, cha
     return done;
 }
 
-int __real_parallel_for(const ParallelJob *job);
-int __wrap_parallel_for(const ParallelJob *job);
+WRAPPED(parallel_for);
 int
 __wrap_parallel_for(const ParallelJob *job)
 {
@@ -195,22 +187,18 @@ __wrap_parallel_for(const ParallelJob *job)
     return __real_parallel_for(&less);
 }
 
-int64_t __real_memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
-int64_t __wrap_memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at);
-int64_t
-__wrap_memory_plan(const Plan *plan, const int64_t *values, int64_t *work_at)
+WRAPPED(memory_plan);
+bool
+__wrap_memory_plan(const Plan *plan, Instance *inst)
 {
-    int64_t bytes = __real_memory_plan(plan, values, work_at);
+    bool done = __real_memory_plan(plan, inst);
     for (int k = 0; k < plan->nslots && is_asked("memory"); k++) {
-        work_at[k] = 0;
+        inst->work_at[k] = 0;
     }
-    return bytes;
+    return done;
 }
 
-void __real_copy_strided(int bytes, int rank, const int64_t *sizes, void *to,
-                         const int64_t *to_strides, const void *from, const int64_t *from_strides);
-void __wrap_copy_strided(int bytes, int rank, const int64_t *sizes, void *to,
-                         const int64_t *to_strides, const void *from, const int64_t *from_strides);
+WRAPPED(copy_strided);
 void
 __wrap_copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const int64_t *to_strides,
                     const void *from, const int64_t *from_strides)

@@ -3,20 +3,18 @@
 
 #include "codegen/lower/lower_product.h"
 
-void __real_product_pack(Product *p);
-void __wrap_product_pack(Product *p);
-void
+WRAPPED(product_pack);
+bool
 __wrap_product_pack(Product *p)
 {
-    bool before = p->b.panels;
-    __real_product_pack(p);
+    bool before = p->b.panels, packed = __real_product_pack(p);
     if (is_asked("pack") && p->b.panels && !before) {
         p->b.at[p->b.from->type->rank - 3] = dim_int(p->lo->cx, 0);
     }
+    return packed;
 }
 
-bool __real_group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
-bool __wrap_group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
+WRAPPED(group_blocks);
 bool
 __wrap_group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
 {
