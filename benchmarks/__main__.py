@@ -36,7 +36,7 @@ PEERS = {
     "convolutions": "eager,last,dlc,frozen,inductor,freezing",
     "notation": "torch",
     "attention": "eager,dlc,frozen,inductor",
-    "lengths": "known,dlc",
+    "lengths": "dlc,sizes",
 }
 
 

@@ -67,9 +67,9 @@ def operands(case: Case, length: int) -> tuple[Tensor, ...]:
 
 def row(case: Case, length: int, budget: float) -> Row:
     torch._dynamo.reset()
-    known = PEERS["known"][1](own_code(case.call))
+    known = PEERS["dlc"][1](own_code(case.call), dynamic=False)
     dynamic = True if case.axis is None else None
-    any_length = PEERS["dlc"][1](own_code(case.call), dynamic=dynamic)
+    any_length = PEERS["sizes"][1](own_code(case.call), dynamic=dynamic)
     for other in (length + 7, length + 1):
         any_length(*operands(case, other))
     inputs = case.make(length)
@@ -78,7 +78,7 @@ def row(case: Case, length: int, budget: float) -> Row:
     any_length(*inputs)
     assert dlc.counters()["kernels"] == compiled, "a length compiled a kernel"
     dlc.wait()
-    calls = {"known": lambda: known(*inputs), "dlc": lambda: any_length(*inputs)}
+    calls = {"dlc": lambda: known(*inputs), "sizes": lambda: any_length(*inputs)}
     return replace(Row(case.name, interleaved(calls, budget)), size=str(length))
 
 

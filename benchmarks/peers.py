@@ -87,7 +87,6 @@ PEERS: dict[str, tuple[str, Compile]] = {
     "tcc": ("dlc (libtcc)", backend("dlc", tier="tcc")),
     "dlc": ("dlc (settled)", backend("dlc")),
     "sizes": ("dlc, sizes that change", backend("dlc")),
-    "known": ("dlc, one length", functools.partial(backend("dlc"), dynamic=False)),
     "tuned": ("dlc (tuned)", backend("dlc", tune=True)),
     "frozen": ("dlc (frozen)", backend("dlc", freeze=True)),
     "library": ("dlc (library's products)", backend("dlc", products="library")),

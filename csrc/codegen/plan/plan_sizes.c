@@ -223,8 +223,8 @@ plan_frees(const Instance *inst, const Call *call)
 void
 plan_lock(Plan *plan)
 {
-    if (spin_take(
-            &plan->lock)) { /* after a fork: the list may be half changed, so it is begun anew */
+    if (spin_take(&plan->lock)) {
+        /* After a fork: the list may be half changed, so it is begun anew. */
         memset(plan->instances, 0, sizeof plan->instances);
     }
 }
