@@ -25,21 +25,25 @@ from examples.programs import FUNCTIONS
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 PAGE = ROOT / "docs" / "performance.md"
-PARTS = ("kernels", "models", "training", "overhead", "compile")
+PARTS = ("kernels", "models", "products", "attention", "convolutions", "training", "overhead", "compile")
 SIZES = ("l2", "mem")
 HIDDEN = ("xla", "functorch")  # peers of which the page says nothing
 CUTTERS = {"dlc": "dlc keeps for the backward", "functorch": "functorch would keep"}
 OPTIONS = {
     "kernels": ("--peers", "eager,inductor,tcc"),
     "compile": ("--peers", "dynamo,aot_eager,tcc,dlc,warm,inductor"),
+    "convolutions": ("--peers", "eager,last,inductor,frozen"),
 }
+FORMS = {"torch": "eager", "tcc": "dlc (libtcc)", "gcc": "dlc (settled)", "frozen": "dlc (frozen)"}
 
 #: The README's table: words, the part of the page, how the names of its rows end.
 MEANS = (
     ("the first call", "compile", ""),
     ("functions of 131,072 floats", "kernels", ", l2"),
     ("functions of 16.8 million floats", "kernels", ", mem"),
+    ("matrix products, 2 threads", "products", ", 2"),
     ("models, inference", "models", ""),
+    ("networks of convolutions, inference", "convolutions", ""),
     ("models, a step of training", "training", ""),
 )
 
@@ -61,8 +65,11 @@ def markdown(header: list[str], rows: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def steady_table(rows: list[Row], cuts: dict[str, dict[str, Any]] | None = None) -> str:
-    """Medians, and in brackets how many times longer than settled dlc; cuts: what training keeps."""
+def steady_table(rows: list[Row], cuts: dict[str, dict[str, Any]] | None = None, share: str = "") -> str:
+    """Medians, and in brackets how many times longer than settled dlc.
+
+    cuts: what training keeps. share: what the rows' shares are, if they are shown.
+    """
     peers = list(dict.fromkeys(p for row in rows for p in row.timings if p not in HIDDEN))
 
     def cell(row: Row, peer: str) -> str:
@@ -74,7 +81,10 @@ def steady_table(rows: list[Row], cuts: dict[str, dict[str, Any]] | None = None)
     body = [[f"{r.case}, {r.size}" if r.size else r.case, *(cell(r, p) for p in peers)] for r in rows]
     for line in body if cuts else ():
         line += [f"{cuts[line[0]][by]['bytes'] / 2**20:.1f} MiB" for by in CUTTERS]
-    return markdown(["", *map(label, peers), *(CUTTERS.values() if cuts else ())], body)
+    for line, row in zip(body, rows, strict=True) if share else ():
+        line.append(f"{row.share:.0%}")
+    more = [*(CUTTERS.values() if cuts else ()), *([share] if share else ())]
+    return markdown(["", *map(label, peers), *more], body)
 
 
 def kernels_table(rows: list[Row]) -> str:
@@ -82,6 +92,21 @@ def kernels_table(rows: list[Row]) -> str:
     shown = [r for size in SIZES for r in rows if r.size == size and r.case in FUNCTIONS]
     means = summary.text(rows).partition("\n\n")[0]
     return f"{steady_table(shown)}\n```\n{means}\n```\n"
+
+
+def products_table(rows: list[dict[str, Any]]) -> str:
+    """Linear layers by their sizes and threads; rows without a floor are of layers around them."""
+
+    def cell(took: dict[str, float], form: str) -> str:
+        ratio = "" if form == "gcc" else f" ({took[form] / took['gcc']:.2f})"
+        return seconds(took[form]) + ratio
+
+    body = [
+        [f"{r['case']}, {r['threads']}", *(cell(r["seconds"], f) for f in FORMS), f"{r['share']:.0%}"]
+        for r in rows
+        if "floor" in r["seconds"]
+    ]
+    return markdown(["rows x columns x terms, threads", *FORMS.values(), "frozen, of the peak"], body)
 
 
 def compile_table(rows: list[dict[str, Any]]) -> str:
@@ -103,10 +128,13 @@ def part(data: dict[str, Any]) -> str:
     what, m = data["kind"], data["machine"]
     if what == "compile":
         table = compile_table(data["rows"])
+    elif what == "products":
+        table = products_table(data["rows"])
     else:
         rows = [Row.of(row) for row in data["rows"]]
         cuts = {row["case"]: row["cuts"] for row in data["rows"] if "cuts" in row}
-        table = kernels_table(rows) if what == "kernels" else steady_table(rows, cuts)
+        share = "dlc, of the peak" if what == "convolutions" else ""
+        table = kernels_table(rows) if what == "kernels" else steady_table(rows, cuts, share)
     where = f"{m['processor']}, {m['cores']} cores, {m['threads']} threads, {m['isa']}, PyTorch {m['torch']}"
     return f"`python -m benchmarks {what}` on {where}\n\n{table}"
 
