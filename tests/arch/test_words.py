@@ -28,7 +28,8 @@ class Word(NamedTuple):
 PRODUCTS = (
     ("csrc/codegen/micro", "chain"),
     ("csrc/codegen/lower/lower_contract.c", "CONTRACTION_CHAIN"),
-    ("csrc/codegen/lower/lower_tiles.c", "chain"),
+    ("csrc/codegen/lower/lower_tile", "chain"),
+    ("csrc/codegen/lower/lower_product.h", "chain"),
     ("csrc/codegen/lower/README.md", "lower_tiles.c"),
     ("csrc/codegen/emit/emit_product.c", "chain"),
     ("csrc/ir/eval/eval_contract.c", "chain"),

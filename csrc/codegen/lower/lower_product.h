@@ -1,4 +1,4 @@
-/* What lower_contract.c tells lower_tiles.c about a product. */
+/* What the files that lower a product tell each other about it. */
 #ifndef DLC_LOWER_PRODUCT_H
 #define DLC_LOWER_PRODUCT_H
 
@@ -28,12 +28,31 @@ typedef struct {
     Nest batch, rows, columns; /* the other letters, by the operands that have them */
 } Product;
 
+/* How the loops of a product are cut. */
+typedef struct {
+    Dim rows, columns, sums;    /* extents of the loops in the tiles */
+    Dim height, tiles;          /* of a tile; their number */
+    int64_t block_tiles;        /* of a block of rows: all have as many, except the last one */
+    int64_t width;              /* columns of a panel */
+    int64_t group_panels;       /* of a group, at most */
+    Dim group_columns;          /* of a group: all have as many, except the last one */
+    bool few, many;             /* can the rows be those of one tile, or of more? */
+    bool chained;               /* sums are cut into chains, so that tiles keep them */
+    bool rows_packed;
+} TileSizes;
+
 /* lower_contract.c: do the summed letters advance the offset as one axis would? */
 bool product_is_one_sum(const Product *p, Dim offset);
 /* lower_pack.c: packs the column operand before the phase, if it is the same for each block; false:
  * it is not. */
 bool product_pack(Product *p);
 bool product_may_pack(const Product *p);
+/* lower_tile_sizes.c.  By panels: the column operand is packed already, and larger than the other
+ * one; each group of panels is used for all rows before the next one.  The inner extent is that of
+ * the loop that is in the tiles; 1 if there is none. */
+TileSizes product_tile_sizes(const Product *p);
+bool product_is_by_panels(const Product *p);
+Dim product_inner_extent(Cx *cx, const Nest *nest);
 /* lower_tiles.c: the indices of the summed letters at index `at` of the sum; the loops. */
 void product_digits(const Product *p, Dim at, Dim *digits);
 void lower_tiles(const Product *p, const Group *g);

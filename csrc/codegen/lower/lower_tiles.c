@@ -28,25 +28,16 @@
 
 #include "lower_product.h"
 
-#include "codegen/machine.h"
-
 /* Names, and the indices that replace them in the loops. */
 typedef struct {
     int n;
     Dim name[4 * MAX_RANK], by[4 * MAX_RANK];
 } Renamed;
 
-/* Sizes, and indices of the loops that are open. */
+/* A product, its sizes, and the indices of the loops that are open. */
 typedef struct {
     const Product *p;
-    Dim rows, columns, sums;    /* extents of the loops in the tiles */
-    Dim height, tiles;          /* of a tile; their number */
-    int64_t width, panels;      /* columns of a panel; panels of a group, at most */
-    Dim span;                   /* columns of a group: all have as many, except the last one */
-    int64_t most;               /* tiles of a block */
-    bool few, many;             /* can the rows be those of one tile, or of more? */
-    bool chained;               /* sums are cut into chains, so that tiles keep them */
-    bool rows_packed;
+    TileSizes size;
     Dim block, group, tile;     /* indices */
     Value *buffer;              /* panels */
     Renamed names;
@@ -88,13 +79,6 @@ open_class(Lower *lo, const Nest *nest, int inside, Renamed *to)
     return opened;
 }
 
-/* The extent of the loop that is in the tiles; 1 if there is none. */
-static Dim
-inner_extent(Cx *cx, const Nest *nest)
-{
-    return nest->nloops ? nest->count[nest->nloops - 1] : dim_int(cx, 1);
-}
-
 static void
 put_inner(Cx *cx, const Nest *nest, Dim at, Renamed *r)
 {
@@ -127,15 +111,15 @@ static Dim
 row_of(const Tiles *t, Dim i)
 {
     Cx *cx = t->p->lo->cx;
-    Dim tile = dim_add(cx, dim_mul(cx, t->block, constant(t, t->most)), t->tile);
-    return dim_add(cx, dim_mul(cx, t->height, tile), i);
+    Dim tile = dim_add(cx, dim_mul(cx, t->block, constant(t, t->size.block_tiles)), t->tile);
+    return dim_add(cx, dim_mul(cx, t->size.height, tile), i);
 }
 
 static Dim
 column_of(const Tiles *t, Dim l)
 {
     Cx *cx = t->p->lo->cx;
-    return dim_add(cx, dim_mul(cx, t->span, t->group), l);
+    return dim_add(cx, dim_mul(cx, t->size.group_columns, t->group), l);
 }
 
 static Value *
@@ -175,11 +159,11 @@ extent_of_form(const Tiles *t, bool many, Dim extent, Dim most)
 {
     Cx *cx = t->p->lo->cx;
     Dim height = constant(t, MICRO_MOST_ROWS);
-    if (many ? !t->few : !t->many) {
+    if (many ? !t->size.few : !t->size.many) {
         return extent;
     }
-    Dim beyond = many ? dim_sub(cx, t->rows, height)
-                      : dim_sub(cx, dim_add(cx, height, constant(t, 1)), t->rows);
+    Dim beyond = many ? dim_sub(cx, t->size.rows, height)
+                      : dim_sub(cx, dim_add(cx, height, constant(t, 1)), t->size.rows);
     return dim_min(cx, extent, dim_mul(cx, most, dim_max(cx, constant(t, 0), beyond)));
 }
 
@@ -187,14 +171,15 @@ static Dim
 rows_of_tile(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
-    return dim_min(cx, t->height, dim_sub(cx, t->rows, row_of(t, constant(t, 0))));
+    return dim_min(cx, t->size.height, dim_sub(cx, t->size.rows, row_of(t, constant(t, 0))));
 }
 
 static Dim
 columns_of_group(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
-    return dim_min(cx, t->span, dim_sub(cx, t->columns, column_of(t, constant(t, 0))));
+    return dim_min(cx, t->size.group_columns,
+                   dim_sub(cx, t->size.columns, column_of(t, constant(t, 0))));
 }
 
 /* Opens a loop over the panels of the group if it has several.  *opened: whether it did. */
@@ -202,9 +187,9 @@ static Dim
 open_panels(const Tiles *t, bool *opened)
 {
     Cx *cx = t->p->lo->cx;
-    *opened = t->panels > 1;
-    Dim left = extent_ceiling(cx, columns_of_group(t), constant(t, t->width));
-    return *opened ? lower_open(t->p->lo, "q", dim_min(cx, constant(t, t->panels), left))
+    *opened = t->size.group_panels > 1;
+    Dim left = extent_ceiling(cx, columns_of_group(t), constant(t, t->size.width));
+    return *opened ? lower_open(t->p->lo, "q", dim_min(cx, constant(t, t->size.group_panels), left))
                    : constant(t, 0);
 }
 
@@ -213,9 +198,9 @@ static Dim
 open_columns(const Tiles *t, Dim panel, Dim *column)
 {
     Cx *cx = t->p->lo->cx;
-    Dim first = dim_mul(cx, constant(t, t->width), panel);
+    Dim first = dim_mul(cx, constant(t, t->size.width), panel);
     Dim left = dim_sub(cx, columns_of_group(t), first);
-    Dim l = lower_open(t->p->lo, "l", dim_min(cx, constant(t, t->width), left));
+    Dim l = lower_open(t->p->lo, "l", dim_min(cx, constant(t, t->size.width), left));
     *column = dim_add(cx, first, l);
     return l;
 }
@@ -224,7 +209,8 @@ open_columns(const Tiles *t, Dim panel, Dim *column)
 static Dim
 sums_at_once(const Tiles *t)
 {
-    return t->chained ? constant(t, CONTRACTION_CHAIN) : extent_of_buffer(t->p->lo->cx, t->sums);
+    return t->size.chained ? constant(t, CONTRACTION_CHAIN)
+                           : extent_of_buffer(t->p->lo->cx, t->size.sums);
 }
 
 /* How many terms of a sum are multiplied at once, from `first` on: those of one chain, or all. */
@@ -232,8 +218,9 @@ static Dim
 sums_from(const Tiles *t, Dim first)
 {
     Cx *cx = t->p->lo->cx;
-    return t->chained ? dim_min(cx, constant(t, CONTRACTION_CHAIN), dim_sub(cx, t->sums, first))
-                      : t->sums;
+    return t->size.chained
+               ? dim_min(cx, constant(t, CONTRACTION_CHAIN), dim_sub(cx, t->size.sums, first))
+               : t->size.sums;
 }
 
 /* Opens a loop if it has more than one iteration, or `always`, because a phase must be a loop. */
@@ -251,8 +238,8 @@ static Dim
 open_tiles(const Tiles *t, int *opened)
 {
     Lower *lo = t->p->lo;
-    Dim most = constant(t, t->most),
-        left = dim_sub(lo->cx, t->tiles, dim_mul(lo->cx, most, t->block));
+    Dim most = constant(t, t->size.block_tiles),
+        left = dim_sub(lo->cx, t->size.tiles, dim_mul(lo->cx, most, t->block));
     *opened = 0;
     return open_some(lo, "t", dim_min(lo->cx, most, left), false, opened);
 }
@@ -279,7 +266,7 @@ static Value *
 pack_rows(const Tiles *t, Dim first, Dim n, Dim rows)
 {
     Lower *lo = t->p->lo;
-    Dim room[] = {sums_at_once(t), constant(t, t->width)};
+    Dim room[] = {sums_at_once(t), constant(t, t->size.width)};
     Value *buffer = lower_buffer(lo, lo->outer, t->p->dtype, 2, room);
     Dim p = lower_open(lo, "p", n), i = lower_open(lo, "i", rows);
     Value *v = load_of_rows(t, row_of(t, i), dim_add(lo->cx, first, p));
@@ -310,7 +297,7 @@ static Dim
 tile_row(const Tiles *t, Dim i)
 {
     Cx *cx = t->p->lo->cx;
-    return t->chained ? dim_add(cx, dim_mul(cx, constant(t, MICRO_MOST_ROWS), t->tile), i) : i;
+    return t->size.chained ? dim_add(cx, dim_mul(cx, constant(t, MICRO_MOST_ROWS), t->tile), i) : i;
 }
 
 /* Multiplies the rows of a tile by panels, for n terms of the sums from `first` on.  `more`: they
@@ -321,7 +308,7 @@ multiply_panels(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
     Lower *lo = t->p->lo;
     Dim most = constant(t, MICRO_MOST_ROWS), rows = rows_of_tile(t), column;
     rows = t->p->b.panels ? rows : extent_of_form(t, true, rows, most);
-    Value *packed = t->rows_packed ? pack_rows(t, first, n, rows) : NULL;
+    Value *packed = t->size.rows_packed ? pack_rows(t, first, n, rows) : NULL;
     bool several;
     Dim i = lower_open(lo, "i", rows), panel = open_panels(t, &several),
         l = open_columns(t, panel, &column);
@@ -341,7 +328,7 @@ multiply_unpacked(const Tiles *t, Value *tile)
     Lower *lo = t->p->lo;
     Dim rows = extent_of_form(t, false, rows_of_tile(t), constant(t, MICRO_MOST_ROWS));
     Dim i = lower_open(lo, "i", rows), l = lower_open(lo, "l", columns_of_group(t)),
-        p = lower_open(lo, "p", t->sums);
+        p = lower_open(lo, "p", t->size.sums);
     Value *x = load_of_rows(t, row_of(t, i), p), *y = load_of_columns(t, column_of(t, l), p);
     store_sum(t, tile, (Dim[]){tile_row(t, i), l}, lower_combine(lo, OP_mul, x, y), false, false);
 }
@@ -353,7 +340,7 @@ multiply_own(const Tiles *t, Value *tile)
     Lower *lo = t->p->lo;
     Renamed all = t->names;
     Dim i = lower_open(lo, "i", rows_of_tile(t)), l = lower_open(lo, "l", columns_of_group(t)),
-        p = lower_open(lo, "p", t->sums);
+        p = lower_open(lo, "p", t->size.sums);
     put_inner(lo->cx, &t->p->rows, row_of(t, i), &all);
     put_inner(lo->cx, &t->p->columns, column_of(t, l), &all);
     Value *x = load_factor(t, &t->p->a, &all, p), *y = load_factor(t, &t->p->b, &all, p);
@@ -389,20 +376,20 @@ static void
 put_tiles(Tiles *t, const Group *g)
 {
     Lower *lo = t->p->lo;
-    Dim none = constant(t, 0), width = constant(t, t->width * t->panels);
+    Dim none = constant(t, 0), width = constant(t, t->size.width * t->size.group_panels);
     int opened;
     if (t->buffer) {
-        pack_panels(t, none, extent_of_form(t, true, t->sums, constant(t, CONTRACTION_CHAIN)));
+        pack_panels(t, none, extent_of_form(t, true, t->size.sums, constant(t, CONTRACTION_CHAIN)));
     }
     t->tile = open_tiles(t, &opened);
     Value *tile = lower_buffer(lo, lo->depth, t->p->dtype, 2,
                                (Dim[]){constant(t, MICRO_MOST_ROWS), width});
     if (t->p->column != DIM_NONE) {
         multiply_own(t, tile);
-    } else if (t->many || t->p->b.panels) {
-        multiply_panels(t, tile, none, t->sums, false);
+    } else if (t->size.many || t->p->b.panels) {
+        multiply_panels(t, tile, none, t->size.sums, false);
     }
-    if (t->few && t->p->column == DIM_NONE && !t->p->b.panels) {
+    if (t->size.few && t->p->column == DIM_NONE && !t->p->b.panels) {
         multiply_unpacked(t, tile);
     }
     store_tile(t, g, tile);
@@ -434,9 +421,10 @@ put_chains(Tiles *t, const Group *g)
     Lower *lo = t->p->lo;
     Cx *cx = lo->cx;
     Dim none = constant(t, 0), one = constant(t, 1), length = constant(t, CONTRACTION_CHAIN);
-    Dim chains = extent_ceiling(cx, t->sums, length),
+    Dim chains = extent_ceiling(cx, t->size.sums, length),
         between = dim_max(cx, none, dim_sub(cx, chains, constant(t, 2)));
-    Dim room[] = {constant(t, MICRO_MOST_ROWS * t->most), constant(t, t->width * t->panels)};
+    Dim room[] = {constant(t, MICRO_MOST_ROWS * t->size.block_tiles),
+                  constant(t, t->size.width * t->size.group_panels)};
     Value *tiles = lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
     int opened;
     if (t->buffer) {
@@ -444,7 +432,7 @@ put_chains(Tiles *t, const Group *g)
     }
     t->tile = open_tiles(t, &opened);
     multiply_panels(t, tiles, none, sums_from(t, none), false);
-    if (t->few && !t->p->b.panels) {
+    if (t->size.few && !t->p->b.panels) {
         multiply_unpacked(t, tiles);
     }
     group_close(lo, opened);
@@ -455,145 +443,8 @@ put_chains(Tiles *t, const Group *g)
         put_chain(t, tiles, first, sums_from(t, first), NULL);
         lower_close(lo);
     }
-    Dim last = dim_min(cx, t->sums, dim_mul(cx, length, dim_add(cx, between, one)));
+    Dim last = dim_min(cx, t->size.sums, dim_mul(cx, length, dim_add(cx, between, one)));
     put_chain(t, tiles, last, sums_from(t, last), g);
-}
-
-/* The height of a tile.  Tiles of a known number of rows have one height, except the last one.  Of
- * a number with a bound that is so, too, where no other form is there for the rows of one tile. */
-static Dim
-tile_height(const Tiles *t)
-{
-    Range rows = dim_range(t->p->lo->cx, t->rows);
-    int64_t most = MICRO_MOST_ROWS;
-    bool one_form = t->p->b.panels || rows.lo > most || rows.lo == rows.hi;
-    if (rows.hi >= DIM_INF || rows.hi <= 0 || !one_form) {
-        return constant(t, most);
-    }
-    int64_t tiles = (rows.hi + most - 1) / most;
-    return constant(t, (rows.hi + tiles - 1) / tiles);
-}
-
-/* The number of tiles of a block.  All blocks have as many, except the last one. */
-static int64_t
-block_tiles(const Tiles *t)
-{
-    int64_t tiles, blocks;
-    if (!dim_is_int(t->p->lo->cx, t->tiles, &tiles) || tiles == 0) {
-        int64_t most = dim_range(t->p->lo->cx, t->tiles).hi;
-        return most < 1 ? 1 : most < DLC_PRODUCT_TILES ? most : DLC_PRODUCT_TILES;
-    }
-    blocks = (tiles + DLC_PRODUCT_TILES - 1) / DLC_PRODUCT_TILES;
-    return (tiles + blocks - 1) / blocks;
-}
-
-/* A lower bound of the number of tasks for each group of panels. */
-static int64_t
-tasks_of_group(const Tiles *t)
-{
-    const Nest *outer[] = {&t->p->batch, &t->p->rows, &t->p->columns};
-    int64_t n = (extent_least(t->p->lo->cx, t->tiles) + t->most - 1) / t->most;
-    for (int k = 0; k < 3; k++) {
-        for (int j = 0; j < outer[k]->nloops - (k > 0) && n < DLC_PRODUCT_GROUPS; j++) {
-            n *= extent_least(t->p->lo->cx, outer[k]->count[j]);
-        }
-    }
-    return n;
-}
-
-/* Is the column operand packed already, and larger than the other one?  Then each group of panels
- * is used for all rows before the next one. */
-static bool
-is_by_panels(const Product *p)
-{
-    Cx *cx = p->lo->cx;
-    const Type *a = p->a.from->type, *b = p->b.from->type;
-    return p->b.panels && extent_most(cx, b->rank, b->dims) > extent_most(cx, a->rank, a->dims);
-}
-
-/* The steps of a panel that are used again and again before the next ones are: of a chain, or all
- * of them where rows have loops inside the group's, each of which goes through the group. */
-static int64_t
-steps_used_again(const Tiles *t)
-{
-    int64_t sums = dim_range(t->p->lo->cx, t->sums).hi;
-    bool all = is_by_panels(t->p) && t->p->rows.nloops > 1;
-    return sums < 1 ? 1 : all || sums < CONTRACTION_CHAIN ? sums : CONTRACTION_CHAIN;
-}
-
-/* The number of panels of a group: the largest for which the number of groups is even, or for which
- * the threads have enough tasks. */
-static int64_t
-group_panels(const Tiles *t)
-{
-    Cx *cx = t->p->lo->cx;
-    int64_t sums = steps_used_again(t), columns, n = DLC_PRODUCT_PANELS;
-    n = DLC_PRODUCT_STEPS / sums < 2 * n ? DLC_PRODUCT_STEPS / sums : 2 * n;
-    n = n < 1 ? 1 : n;
-    if (!dim_is_int(cx, t->columns, &columns)) {
-        int64_t most = dim_range(cx, t->columns).hi;
-        return most > n * t->width ? n : most <= t->width ? 1 : (most + t->width - 1) / t->width;
-    }
-    int64_t panels = (columns + t->width - 1) / t->width, tasks = tasks_of_group(t);
-    n = n < panels ? n : panels;
-    while (!t->p->lo->blocked && n > 1 && panels % (2 * n) != 0 &&
-           (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
-        n--;
-    }
-    if (n < 1 || t->p->lo->blocked) { /* there may be no columns */
-        return n < 1 ? 1 : n;
-    }
-    int64_t groups = (panels + n - 1) / n;
-    return (panels + groups - 1) / groups; /* the last one is no smaller than it has to be */
-}
-
-/* The number of columns of a group.  If the number of all is a symbol, two groups have them where
- * one has room for all, so that threads have tasks.  Panels that are packed before are not cut so:
- * that a group's are among them would not be proved. */
-static Dim
-group_span(const Tiles *t)
-{
-    Cx *cx = t->p->lo->cx;
-    Dim most = constant(t, t->width * t->panels), one = constant(t, 1);
-    if (t->panels == 1 || t->p->lo->blocked || t->p->b.panels || dim_is_int(cx, t->columns, NULL)) {
-        return most;
-    }
-    Dim half = extent_ceiling(cx, t->columns, constant(t, 2 * t->width));
-    return dim_mul(cx, dim_max(cx, one, dim_min(cx, half, constant(t, t->panels))),
-                   constant(t, t->width));
-}
-
-/* Does the row operand advance by one element along the sum? */
-static bool
-is_adjacent(const Product *p)
-{
-    Dim step, rest;
-    return p->nsum == 0 || (dim_affine(p->lo->cx, p->a.offset, p->sum[p->nsum - 1], &step, &rest) &&
-                            dim_is(p->lo->cx, step, 1));
-}
-
-static Tiles
-plan_tiles(const Product *p)
-{
-    Cx *cx = p->lo->cx;
-    Tiles t = {.p = p,
-               .rows = inner_extent(cx, &p->rows),
-               .columns = inner_extent(cx, &p->columns),
-               .sums = p->nsums,
-               .width = panel_width(p->dtype)};
-    Range rows = dim_range(cx, t.rows), sums = dim_range(cx, t.sums),
-          columns = dim_range(cx, t.columns);
-    t.height = tile_height(&t);
-    t.tiles = extent_ceiling(cx, t.rows, t.height);
-    t.most = block_tiles(&t);
-    t.panels = group_panels(&t);
-    t.span = group_span(&t);
-    t.few = rows.lo <= MICRO_MOST_ROWS;
-    t.many = rows.hi > MICRO_MOST_ROWS;
-    bool own = p->column != DIM_NONE;
-    t.chained = t.many && sums.hi > CONTRACTION_CHAIN && !own;
-    t.rows_packed = t.many && !is_adjacent(p) && columns.hi > t.width && !own;
-    return t;
 }
 
 /* Opens the loops over blocks of rows and groups of panels, and the loops around these.  Returns
@@ -604,15 +455,16 @@ open_blocks(Tiles *t)
     const Product *p = t->p;
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
-    bool by_panels = is_by_panels(p);
+    bool by_panels = product_is_by_panels(p);
     int opened = open_class(lo, &p->batch, 0, &t->names);
     opened += by_panels ? 0 : open_class(lo, &p->rows, 1, &t->names);
     opened += open_class(lo, &p->columns, 1, &t->names);
-    t->group = open_some(lo, "g", extent_ceiling(cx, t->columns, t->span), false, &opened);
+    t->group = open_some(lo, "g", extent_ceiling(cx, t->size.columns, t->size.group_columns), false,
+                         &opened);
     opened += by_panels ? open_class(lo, &p->rows, 1, &t->names) : 0;
-    Dim blocks = dim_range(cx, t->tiles).hi <= t->most
+    Dim blocks = dim_range(cx, t->size.tiles).hi <= t->size.block_tiles
                      ? constant(t, 1)
-                     : extent_ceiling(cx, t->tiles, constant(t, t->most));
+                     : extent_ceiling(cx, t->size.tiles, constant(t, t->size.block_tiles));
     t->block = open_some(lo, "r", blocks, opened == 0 && !lo->blocked, &opened);
     return opened;
 }
@@ -621,13 +473,14 @@ void
 lower_tiles(const Product *p, const Group *g)
 {
     Lower *lo = p->lo;
-    Tiles t = plan_tiles(p);
+    Tiles t = {.p = p, .size = product_tile_sizes(p)};
     int opened = open_blocks(&t);
-    if (t.many && !p->b.panels && p->column == DIM_NONE) {
-        Dim room[] = {constant(&t, t.panels), sums_at_once(&t), constant(&t, t.width)};
+    if (t.size.many && !p->b.panels && p->column == DIM_NONE) {
+        Dim room[] = {constant(&t, t.size.group_panels), sums_at_once(&t),
+                      constant(&t, t.size.width)};
         t.buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
     }
     lo->outer = lo->depth;
-    (t.chained ? put_chains : put_tiles)(&t, g);
+    (t.size.chained ? put_chains : put_tiles)(&t, g);
     group_close(lo, opened);
 }
