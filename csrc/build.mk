@@ -70,6 +70,7 @@ PRELUDE := $(addprefix csrc/ir/math/,prelude.h prelude_poly.h prelude_f64.h prel
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
 NOTATION := csrc/ir/notation
+FUSION  := $(call folders,fusion,partition)
 CODEGEN := $(call folders,codegen,lower schedule emit emit/cc emit/tcc strips micro jit plan)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
@@ -90,7 +91,7 @@ $(B)/python.mk: always
 # -- objects ------------------------------------------------------------------------------------
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
-CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) csrc/fusion $(CODEGEN)))) $(B)/prelude_text.o
+CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) $(FUSION) $(CODEGEN)))) $(B)/prelude_text.o
 CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
            $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o)
 CAPTURE := $(call objects,$(wildcard $(addsuffix /*.c,$(call folders,capture,walk joint aten aten/product aten/special torch jit artifact))))

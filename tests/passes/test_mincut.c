@@ -1,6 +1,6 @@
 /* Maximum flow against two slow references on random graphs: every cut tried where there are few
  * nodes, single augmenting paths on a matrix elsewhere.  Prints what fails; 0 when nothing does. */
-#include "../../csrc/fusion/mincut.h"
+#include "../../csrc/fusion/partition/mincut.h"
 
 #include <stdio.h>
 #include <stdlib.h>

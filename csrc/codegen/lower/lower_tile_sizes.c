@@ -13,6 +13,11 @@
 #include "lower_product.h"
 
 #include "codegen/machine.h"
+#include "ir/costs.h"
+
+/* The pass pad_rows, which may not see machine.def, counts with the same cache. */
+_Static_assert((int)COST_SAME_SET == (int)DLC_SAME_SET && (int)COST_LINE == (int)DLC_LINE,
+               "costs.def and machine.def have one first-level cache");
 
 Dim
 product_inner_extent(Cx *cx, const Nest *nest)

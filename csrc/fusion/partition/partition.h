@@ -2,7 +2,7 @@
 #ifndef DLC_PARTITION_H
 #define DLC_PARTITION_H
 
-#include "group.h"
+#include "fusion/group.h"
 #include "mincut.h"
 
 typedef struct {
