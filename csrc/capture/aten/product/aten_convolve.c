@@ -379,11 +379,54 @@ depthwise(const Conv *c, Value *x, Value *weight, const Type *made)
     return c->last ? move_axes(n, sum, group, 1, 1) : sum;
 }
 
-Value *
-conv_image(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
+/* The first place of the windows along axis k of an image of n elements that is in the image for
+ * any of `count` windows, and how many places there are from it to the last one. */
+static int64_t
+places_used(const Window *w, int k, int64_t n, int64_t count, int64_t *used)
+{
+    int64_t first = -1, last = -1;
+    for (int64_t p = 0; p < w->size[k]; p++) {
+        int64_t begin = p * w->gap[k] - w->lo[k], i = begin < 0 ? -begin : 0; /* of window 0 */
+        i = (i + w->step[k] - 1) / w->step[k]; /* the first window whose place is not before 0 */
+        if (i < count && begin + i * w->step[k] < n) {
+            first = first < 0 ? p : first;
+            last = p;
+        }
+    }
+    *used = last - first + 1;
+    return first;
+}
+
+/* The weight without the places at its ends that meet nothing but padding: of an image of one
+ * point, a kernel of 3 x 3 has eight.  Zeros would be multiplied there. */
+static Value *
+without_padding(Conv *c, const Type *x, Value *weight, const Type *made)
 {
     Aten *n = c->n;
+    Window *w = &c->w;
+    int64_t size, count, used;
+    for (int k = 0; k < w->axes && !c->transposed; k++) {
+        if (!dim_is_int(n->cx, x->dims[k + 2], &size) ||
+            !dim_is_int(n->cx, made->dims[k + 2], &count)) {
+            continue;
+        }
+        int64_t first = places_used(w, k, size, count, &used);
+        if (first >= 0 && used < w->size[k]) {
+            weight = part(n, weight, k + 2, dim_int(n->cx, first), one(n), dim_int(n->cx, used));
+            w->lo[k] -= first * w->gap[k];
+            w->size[k] = used;
+        }
+    }
+    return weight;
+}
+
+Value *
+conv_image(const Conv *all, Value *x, Value *weight, const Type *made, Dtype to)
+{
+    Aten *n = all->n;
+    Conv places = *all, *c = &places;
     Term image, out = {.n = 0}, by;
+    weight = without_padding(&places, x->type, weight, made);
     bool one = made->dims[1] == x->type->dims[1];
     if (conv_is_depthwise(c, weight->type) && !(c->last && one)) {
         return depthwise(c, x, weight, made);
