@@ -79,6 +79,11 @@ def _dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     return grad * mask * scale
 
 
+def _view_copy(x: Tensor, size: list[int]) -> Tensor:
+    """Of memory that has no such view too, as eager's; torch's own copies a view."""
+    return x.reshape(size).clone(memory_format=torch.contiguous_format)
+
+
 def _attention(query: Tensor, key: Tensor, value: Tensor, *args: Any, **kwargs: Any) -> Any:
     """Stays whole."""
     equate(query, key, value)
@@ -140,6 +145,7 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     own: dict[OpOverload, Callable[..., Any]] = {
         torch.ops.aten._log_softmax.default: _log_softmax,
         torch.ops.aten.native_dropout_backward.default: _dropout_backward,
+        torch.ops.aten.view_copy.default: _view_copy,
         torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,
         torch.ops.aten.grid_sampler_3d.default: grid_sampler_3d,
         torch.ops.aten.grid_sampler_3d_backward.default: grid_sampler_3d_backward,

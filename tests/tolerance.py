@@ -17,8 +17,11 @@ worst tenth of the program's tensors, whichever is larger; and where a program a
 times, as gradients do, several runs on different inputs count as one, with the median of their largest
 errors and the mean of their squares. (The largest of all would be one unlucky input's: the gradient of
 a query's weights in a small GPT has errors of 9 to 155 ulps over inputs, in eager of 9 to 134, with medians
-of 30.5 and 30.0.) A tensor that is zero but for rounding, of which eager has no digit right, has no unit of
-its own; it gets the program's median one.
+of 30.5 and 30.0.) So do they where the mean squares of one run agree and its largest error does not: that is
+one element's, and two orders of one sum differ there by luck. (Of 500 sums of 216 terms, a chain of fused
+multiply-adds has 1.4 times the mean square of eager's two blocks; its largest error is 1.6 times eager's in
+the median of 60 random inputs, but beyond the rule in 3 of them.) A tensor that is zero but for rounding, of
+which eager has no digit right, has no unit of its own; it gets the program's median one.
 
 Luck decides nothing else: infinities and NaN are where eager has them, and dtype, shape and strides
 are equal, as are integers and booleans, element by element.
@@ -161,15 +164,32 @@ def together(errors: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return quantile([e[0] for e in errors], 0.5), (sum(e[1] ** 2 for e in errors) / len(errors)) ** 0.5
 
 
-def compare(mine: Mapping[str, tuple[float, float]], theirs: Mapping[str, tuple[float, float]]) -> None:
-    for i, norm in enumerate(("largest", "mean square")):
+NORMS = ("largest", "mean square")
+
+
+def compare(
+    mine: Mapping[str, tuple[float, float]],
+    theirs: Mapping[str, tuple[float, float]],
+    norms: Sequence[str] = NORMS,
+) -> None:
+    for i, norm in enumerate(NORMS):
         worst = quantile([t[i] for t in theirs.values()] or [0.0], 0.9)
         for name in theirs:
             m, t = mine[name][i], theirs[name][i]
-            assert m <= FACTOR * max(t, worst) + ALLOWANCE, (
+            assert norm not in norms or m <= FACTOR * max(t, worst) + ALLOWANCE, (
                 f"{name}: {norm} error {m:.2f} ulp of the tensor's largest element, eager {t:.2f} "
                 f"here and {worst:.2f} in the worst tenth"
             )
+
+
+def is_of_one_element(run: Run) -> bool:
+    """Do the mean squares of a run agree with the rule? Then what breaks it are single elements."""
+    found = distances(run)
+    try:
+        compare({n: m for n, (m, _) in found.items()}, {n: t for n, (_, t) in found.items()}, NORMS[1:])
+    except AssertionError:
+        return False
+    return True
 
 
 def named(result: Any, name: str = "result") -> dict[str, Tensor]:

@@ -79,17 +79,18 @@ void rebuild_strides(const Let *let, Value *const *map);
 /* ---- panels.c: operands as the microkernels read them ---- */
 
 /* The axes of an operand that becomes panels: that of the columns, which run along a row of one,
- * and those of the sum, in its order.  nsums 0: it becomes none. */
+ * those of the sum, in its order, and those of a batch, which has panels for each of its elements.
+ * nsums 0: it becomes none. */
 typedef struct {
-    int columns, nsums, sums[MAX_RANK];
+    int columns, nsums, sums[MAX_RANK], nbatch, batch[MAX_RANK];
 } PanelAxes;
 
 /* Those of operand j: its columns are the last letter of the result, and all letters that are
  * summed are its own. */
 PanelAxes panel_axes(Cx *cx, const Let *let, int j);
 const Type *panels_type(Cx *cx, const Value *v, const PanelAxes *axes);
-/* v as panels: element (n, k) lies at [n // width][k][n % width], and what is missing in the last
- * one is zero. */
+/* v as panels: element (n, k) lies at [.., n // width, k, n % width], and what is missing in the
+ * last one is zero. */
 Value *panels_make(Build *b, Value *v, const PanelAxes *axes);
 /* The value that panels are of, as a view of them; v: that value, or one of its type. */
 Value *panels_read(Build *b, Value *panels, const Value *v, const PanelAxes *axes);

@@ -57,48 +57,98 @@ panel_axes(Cx *cx, const Let *let, int j)
         axes.sums[k] = letter_axis(mine, rank, over.sum[k]);
         axes.nsums += axes.sums[k] >= 0;
     }
-    bool all = axes.columns >= 0 && axes.nsums == over.nsum && axes.nsums == rank - 1 &&
+    for (int ax = 0; ax < rank && over.nsum; ax++) {
+        bool kept = letter_axis(over.out, over.nout, mine[ax]) >= 0;
+        if (kept && letter_class(&over, mine[ax]) == LETTER_OF_BOTH) {
+            axes.batch[axes.nbatch++] = ax;
+        }
+    }
+    bool all = axes.columns >= 0 && axes.nsums == over.nsum &&
+               axes.nbatch + axes.nsums == rank - 1 &&
                letter_class(&over, mine[axes.columns]) != LETTER_OF_BOTH;
-    return all && axes.nsums > 0 && dim_is_int(cx, v->type->dims[axes.columns], &n) &&
-                   n >= COST_COLUMNS
+    return all && axes.nsums > 0 && axes.nbatch + 4 <= MAX_RANK &&
+                   dim_is_int(cx, v->type->dims[axes.columns], &n) && n >= COST_COLUMNS
                ? axes
                : none;
+}
+
+/* The sizes of the batch, and behind them n more: how many there are. */
+static int
+batch_and(const Value *v, const PanelAxes *axes, int n, const Dim *more, Dim *dims)
+{
+    int rank = 0;
+    while (rank < axes->nbatch) {
+        dims[rank] = v->type->dims[axes->batch[rank]];
+        rank++;
+    }
+    for (int k = 0; k < n; k++) {
+        dims[rank++] = more[k];
+    }
+    return rank;
+}
+
+/* The batch, and the n axes behind it in another order. */
+static Value *
+permuted(Build *b, Value *v, const PanelAxes *axes, int n, const int *order)
+{
+    int perm[MAX_RANK] = {0};
+    for (int k = 0; k < axes->nbatch + n; k++) {
+        perm[k] = k < axes->nbatch ? k : axes->nbatch + order[k - axes->nbatch];
+    }
+    return build_permute(b, v, perm);
 }
 
 const Type *
 panels_type(Cx *cx, const Value *v, const PanelAxes *axes)
 {
     Panels p = panels_of(cx, v, axes);
-    return type_of(cx, v->type->dtype, 3, (Dim[]){p.panels, p.k, p.width});
+    Dim dims[MAX_RANK];
+    int rank = batch_and(v, axes, 3, (Dim[]){p.panels, p.k, p.width}, dims);
+    return type_of(cx, v->type->dtype, rank, dims);
 }
 
-/* v with one axis for the sum, behind that of the columns; as it is where it has two axes. */
+/* Has v the two axes of a matrix alone?  These need not be brought in order. */
+static bool
+is_matrix(const PanelAxes *axes)
+{
+    return axes->nsums == 1 && axes->nbatch == 0;
+}
+
+/* v with the axes of the batch first, then that of the columns and one for the sum; a matrix as it
+ * is. */
 static Value *
 with_one_sum(Build *b, Value *v, const PanelAxes *axes, const Panels *p)
 {
-    int perm[MAX_RANK] = {axes->columns};
-    if (axes->nsums == 1) {
+    int perm[MAX_RANK];
+    Dim dims[MAX_RANK];
+    if (is_matrix(axes)) {
         return v;
     }
-    memcpy(perm + 1, axes->sums, (size_t)axes->nsums * sizeof *perm);
-    return build_reshape(b, build_permute(b, v, perm), 2, (Dim[]){p->n, p->k});
+    memcpy(perm, axes->batch, (size_t)axes->nbatch * sizeof *perm);
+    perm[axes->nbatch] = axes->columns;
+    memcpy(perm + axes->nbatch + 1, axes->sums, (size_t)axes->nsums * sizeof *perm);
+    int rank = batch_and(v, axes, 2, (Dim[]){p->n, p->k}, dims);
+    return build_reshape(b, build_permute(b, v, perm), rank, dims);
 }
 
 /* And back, to the type of v. */
 static Value *
 with_all_sums(Build *b, Value *made, const Value *v, const PanelAxes *axes)
 {
-    Dim dims[MAX_RANK] = {v->type->dims[axes->columns]};
-    int back[MAX_RANK] = {0};
-    if (axes->nsums == 1) {
+    Dim dims[MAX_RANK];
+    int back[MAX_RANK] = {0}, n = batch_and(v, axes, 1, &v->type->dims[axes->columns], dims);
+    if (is_matrix(axes)) {
         return made;
     }
-    for (int k = 0; k < axes->nsums; k++) {
-        dims[k + 1] = v->type->dims[axes->sums[k]];
-        back[axes->sums[k]] = k + 1;
+    for (int k = 0; k < axes->nbatch; k++) {
+        back[axes->batch[k]] = k;
     }
-    back[axes->columns] = 0;
-    return build_permute(b, build_reshape(b, made, axes->nsums + 1, dims), back);
+    back[axes->columns] = axes->nbatch;
+    for (int k = 0; k < axes->nsums; k++) {
+        dims[n] = v->type->dims[axes->sums[k]];
+        back[axes->sums[k]] = n++;
+    }
+    return build_permute(b, build_reshape(b, made, n, dims), back);
 }
 
 Value *
@@ -106,17 +156,22 @@ panels_make(Build *b, Value *v, const PanelAxes *axes)
 {
     Cx *cx = build_cx(b);
     Panels p = panels_of(cx, v, axes);
-    int columns = axes->nsums == 1 ? axes->columns : 0;
-    Dim zero[] = {dim_int(cx, 0), dim_int(cx, 0)}, dims[] = {p.k, p.k};
-    dims[columns] = p.padded;
+    int columns = is_matrix(axes) ? axes->columns : 0, rank;
+    Dim zero[MAX_RANK], dims[MAX_RANK], each[] = {p.k, p.k};
+    each[columns] = p.padded;
+    const Value *of = v;
     v = with_one_sum(b, v, axes, &p);
-    v = build_pad(b, v, build_float(b, 0), type_of(cx, v->type->dtype, 2, dims), zero);
-    if (columns == 0) {
-        v = build_reshape(b, v, 3, (Dim[]){p.panels, p.width, p.k});
-        return build_permute(b, v, (int[]){0, 2, 1});
+    for (int k = 0; k < axes->nbatch + 2; k++) {
+        zero[k] = dim_int(cx, 0);
     }
-    v = build_reshape(b, v, 3, (Dim[]){p.k, p.panels, p.width});
-    return build_permute(b, v, (int[]){1, 0, 2});
+    rank = batch_and(of, axes, 2, each, dims);
+    v = build_pad(b, v, build_float(b, 0), type_of(cx, v->type->dtype, rank, dims), zero);
+    bool across = columns == 0;
+    rank = batch_and(of, axes, 3,
+                     across ? (Dim[]){p.panels, p.width, p.k} : (Dim[]){p.k, p.panels, p.width},
+                     dims);
+    v = build_reshape(b, v, rank, dims);
+    return permuted(b, v, axes, 3, across ? (int[]){0, 2, 1} : (int[]){1, 0, 2});
 }
 
 Value *
@@ -124,16 +179,13 @@ panels_read(Build *b, Value *panels, const Value *v, const PanelAxes *axes)
 {
     Cx *cx = build_cx(b);
     Panels p = panels_of(cx, v, axes);
-    int columns = axes->nsums == 1 ? axes->columns : 0;
-    Value *w;
-    if (columns == 0) {
-        w = build_permute(b, panels, (int[]){0, 2, 1});
-        w = build_reshape(b, w, 2, (Dim[]){p.padded, p.k});
-    } else {
-        w = build_permute(b, panels, (int[]){1, 0, 2});
-        w = build_reshape(b, w, 2, (Dim[]){p.k, p.padded});
-    }
-    w = build_slice(b, w, columns, dim_int(cx, 0), dim_int(cx, 1), p.n);
+    int columns = is_matrix(axes) ? axes->columns : 0;
+    Dim dims[MAX_RANK], each[] = {p.k, p.k};
+    each[columns] = p.padded;
+    int rank = batch_and(v, axes, 2, each, dims);
+    Value *w = permuted(b, panels, axes, 3, columns ? (int[]){1, 0, 2} : (int[]){0, 2, 1});
+    w = build_reshape(b, w, rank, dims);
+    w = build_slice(b, w, axes->nbatch + columns, dim_int(cx, 0), dim_int(cx, 1), p.n);
     return with_all_sums(b, w, v, axes);
 }
 
@@ -161,7 +213,7 @@ operand_of(const Packer *s, const Let *let, int j)
         return NULL;
     }
     PanelAxes axes = panel_axes(cx, let, j);
-    bool known = axes.nsums == 1 && dim_is_int(cx, v->type->dims[axes.sums[0]], NULL);
+    bool known = is_matrix(&axes) && dim_is_int(cx, v->type->dims[axes.sums[0]], NULL);
     return known && cost_bytes(cx, v->type) <= COST_PACKED_BYTES
                ? &s->operands[2 * v->id + axes.columns]
                : NULL;

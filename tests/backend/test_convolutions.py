@@ -26,6 +26,26 @@ CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...], tuple[int, ...], 
     "volume": (F.conv3d, (1, 3, 5, 6, 7), (4, 3, 2, 3, 1), {"padding": (1, 0, 0)}),
     "transposed": (F.conv_transpose2d, (2, 6, 5, 4), (6, 3, 3, 2), {"stride": 2, "padding": 1, "groups": 2}),
     "of a point": (F.conv_transpose2d, (3, 6, 1, 1), (6, 5, 4, 2), {"groups": 2}),
+    "small": (F.conv3d, (2, 6, 1, 2, 3), (10, 6, 3, 5, 3), {"padding": (1, 2, 1), "stride": (1, 1, 2)}),
+    "padded more": (
+        F.conv2d,
+        (2, 6, 1, 2),
+        (10, 3, 3, 3),
+        {"padding": (4, 2), "dilation": (3, 1), "groups": 2},
+    ),
+    "few points": (F.conv_transpose2d, (2, 6, 5, 4), (6, 12, 4, 6), {"stride": 2, "padding": 1}),
+    "few, padded once": (
+        F.conv_transpose2d,
+        (1, 6, 3, 4),
+        (6, 12, 4, 2),
+        {"stride": 2, "padding": (3, 0), "groups": 2},
+    ),
+    "few of a volume": (
+        F.conv_transpose3d,
+        (1, 3, 2, 3, 4),
+        (3, 12, 4, 2, 3),
+        {"stride": (2, 2, 1), "padding": (1, 1, 0)},
+    ),
     "interleaved": (F.conv_transpose2d, (2, 6, 5, 4), (6, 3, 4, 2), {"stride": 2, "padding": 1, "groups": 2}),
 }
 
@@ -79,6 +99,15 @@ def test_near_eager(name: str, compiler: Callable[..., Any]) -> None:
         assert strides(ours) == strides(theirs)
         runs.append((ours, theirs, results(exact, exact, x.double())))
     assert_runs(runs)
+
+
+def test_padding_alone_is_not_multiplied() -> None:
+    """Of an image of one point a kernel of 3 x 3 has one place, of two rows all three."""
+    weight = torch.randn(4, 6, 3, 3)
+    (gm,) = graphs(lambda x, w: F.conv2d(x, w, padding=1), torch.randn(2, 6, 1, 1), weight)
+    assert "as_strided" not in _C.walk(gm, False, "own")
+    (gm,) = graphs(lambda x, w: F.conv2d(x, w, padding=1), torch.randn(2, 6, 2, 1), weight)
+    assert "f32[2, 2, 1, 3, 6] = as_strided" in _C.walk(gm, False, "own")
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -103,6 +103,22 @@ def test_luck_of_one_run() -> None:
         compare(*near[:2], lambda: near[2], True, lambda: iter(others))
 
 
+def test_luck_of_one_element() -> None:
+    """Of the largest error of many elements several runs decide, of their mean square each by itself."""
+    truth = torch.ones(500, dtype=torch.float64)
+
+    def run(largest: float, others: float) -> list[torch.Tensor]:
+        mine, theirs = truth + others * 1e-6, truth + 1e-6
+        mine[0] = 1 + largest * 1e-6
+        return [mine.float(), theirs.float(), truth]
+
+    first, usual = run(15.0, 1.0), [run(1.0, 1.0)] * 8
+    compare(*first[:2], lambda: truth, True, lambda: iter(usual))
+    for wrong, more in ((first, [first] * 8), (run(15.0, 15.0), usual)):
+        with pytest.raises(AssertionError):
+            compare(*wrong[:2], lambda: truth, True, lambda more=more: iter(more))
+
+
 def test_nearby() -> None:
     """Some ulps away, differently for each seed; zeros and what is not a floating number stay."""
     source = torch.tensor([0.0, 1.0, -3.0, torch.inf], requires_grad=True)

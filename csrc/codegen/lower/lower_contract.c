@@ -112,18 +112,8 @@ copy_order(const Product *p, const char *letters, int rank, Order *order)
     }
 }
 
-static bool
-is_summed(const Product *p, Dim name)
-{
-    bool summed = false;
-    for (int k = 0; k < p->nsum; k++) {
-        summed |= name == p->sum[k];
-    }
-    return summed;
-}
-
 /* Is the operand stored as panels, [.., n / width, .., k, n % width], with n its only letter of the
- * columns? */
+ * columns?  It has panels for each element of a batch. */
 static bool
 is_panels(const Product *p, const Factor *f, const char *letters, int rank)
 {
@@ -136,7 +126,8 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
     }
     for (int k = 0; k < rank; k++) {
         Dim name = p->name[(int)letters[k]];
-        if (dim_is_name(cx, name) && !is_summed(p, name)) {
+        bool both = letter_class(&p->letters, letters[k]) == LETTER_OF_BOTH;
+        if (dim_is_name(cx, name) && !both) {
             if (column != DIM_NONE) {
                 return false;
             }

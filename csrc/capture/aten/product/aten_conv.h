@@ -1,5 +1,6 @@
 /* What the files of convolutions share: aten_conv.c reads the operators, aten_conv_choice.c decides
- * who computes one, aten_convolve.c makes contractions of it. */
+ * who computes one, aten_convolve.c and, of transposed ones, aten_conv_transposed.c make
+ * contractions of it. */
 #ifndef DLC_ATEN_CONV_H
 #define DLC_ATEN_CONV_H
 
@@ -12,6 +13,7 @@ typedef struct {
     int64_t groups;
     bool transposed;
     bool last; /* are the channels of results innermost in memory, as far as that is known? */
+    bool phased[MAX_AXES]; /* axes at whose places within a step windows of their own begin */
 } Conv;
 
 /* Has a group one channel, so that elements of its windows are not summed but along their
@@ -30,5 +32,31 @@ Value *conv_image(const Conv *c, Value *x, Value *weight, const Type *made, Dtyp
  * all windows.  The image is the larger one, what is read of a convolution and what is made of a
  * transposed one. */
 Value *conv_weight(const Conv *c, Value *image, Value *other, const Type *made);
+
+
+/* ---- the letters of a contraction ---- */
+
+enum { CONV_PHASES = 2 }; /* the step of an axis that is `phased` */
+
+/* Of the places in a window, of an image's points, and of the places within a step. */
+extern const char conv_places[], conv_points[], conv_within[];
+
+/* places: none of one place. */
+void conv_letters(Term *t, const char *letters, const Window *places);
+void conv_letters_phases(const Conv *c, Term *t);
+/* x, whose channels are at the axis, with groups and their channels as two axes, where there are
+ * several groups. */
+Value *conv_grouped(const Conv *c, Value *x, int axis);
+/* The windows of the image x, as many as `counts` says.  false: they are not known to lie in it. */
+bool conv_windows(const Conv *c, Value *x, const Dim *counts, Term *out);
+/* The letters and sizes of the weight's axes before its places: of groups, where there are several,
+ * and of channels.  How many they are. */
+int conv_weight_channels(const Conv *c, const Type *weight, Term *out, Dim *dims);
+Value *conv_contracted(const Conv *c, const Term *x, const Term *y, const Term *out, Dtype to);
+
+/* ---- transposed convolutions: aten_conv_transposed.c ---- */
+
+Value *conv_interleaved(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to);
+Value *conv_of_point(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to);
 
 #endif

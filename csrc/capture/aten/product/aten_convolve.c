@@ -6,10 +6,8 @@
  * are.  A kernel of one place has no windows: its convolution is a product of the image.
  *
  * A transposed convolution, which is the gradient of the other kind to its image, is one of windows
- * a step of 1 apart over the image with zeros between its elements, by the flipped weight.  Where
- * its steps divide the kernel's sizes, no zeros are multiplied: the results at the places within a
- * step are channels of a convolution of the image itself, each by every step-th place of the
- * weight.  A weight's
+ * a step of 1 apart over the image with zeros between its elements, by the flipped weight; where
+ * its steps divide the kernel's sizes, aten_conv_transposed.c has better.  A weight's
  * gradient is the contraction of the windows with the gradient of the result.  Where a group has
  * one channel nothing is summed but the places of a window: slices of the image by elements of the
  * weight. */
@@ -17,8 +15,7 @@
 
 #include <string.h>
 
-/* Letters of the places in a window, and of an image's points. */
-static const char PLACES[] = "pqr", POINTS[] = "yxz";
+const char conv_places[] = "pqr", conv_points[] = "yxz", conv_within[] = "uvw";
 
 /* ---- windows ---- */
 
@@ -80,9 +77,10 @@ stays_within(const Window *w, const Value *v, int rank, const Dim *dims, const D
 }
 
 /* The windows of v with axes for the places in them, where there are several, behind those of the
- * windows. */
+ * windows.  Between the two are the places within a step that have windows of their own: each
+ * begins an element later than the one before. */
 static Value *
-strided(const Window *w, Value *v, const Dim *counts)
+strided(const Conv *c, const Window *w, Value *v, const Dim *counts)
 {
     Cx *cx = w->n->cx;
     const Type *t = v->type;
@@ -92,6 +90,12 @@ strided(const Window *w, Value *v, const Dim *counts)
     for (int ax = 0; ax < t->rank; ax++) {
         int k = ax - w->first;
         bool image = k >= 0 && k < w->axes;
+        for (int j = 0; k == w->axes && j < w->axes; j++) {
+            if (c->phased[j]) {
+                dims[rank] = dim_int(cx, CONV_PHASES);
+                strides[rank++] = dense[w->first + j];
+            }
+        }
         for (int j = 0; k == w->axes && j < w->axes; j++) {
             if (w->size[j] > 1) {
                 dims[rank] = dim_int(cx, w->size[j]);
@@ -108,8 +112,8 @@ strided(const Window *w, Value *v, const Dim *counts)
 
 /* x, whose channels are at the axis, with groups and their channels as two axes, where there are
  * several groups. */
-static Value *
-grouped(const Conv *c, Value *x, int axis)
+Value *
+conv_grouped(const Conv *c, Value *x, int axis)
 {
     Dim dims[MAX_RANK], groups = dim_int(c->n->cx, c->groups);
     const Type *t = x->type;
@@ -183,8 +187,8 @@ prepared(const Conv *c, Value *v, Window *w)
     return spread_out(w, v, step);
 }
 
-static void
-add_letters(Term *t, const char *letters, const Window *places)
+void
+conv_letters(Term *t, const char *letters, const Window *places)
 {
     for (int k = 0; letters[k]; k++) {
         if (!places || places->size[k] > 1) {
@@ -196,32 +200,45 @@ add_letters(Term *t, const char *letters, const Window *places)
 static const char *
 points(const Conv *c)
 {
-    return cx_format(c->n->cx, "%.*s", c->w.axes, POINTS);
+    return cx_format(c->n->cx, "%.*s", c->w.axes, conv_points);
+}
+
+void
+conv_letters_phases(const Conv *c, Term *t)
+{
+    for (int k = 0; k < c->w.axes; k++) {
+        conv_letters(t, c->phased[k] ? (char[]){conv_within[k], 0} : "", NULL);
+    }
 }
 
 static void
 add_places(const Conv *c, Term *t)
 {
-    add_letters(t, cx_format(c->n->cx, "%.*s", c->w.axes, PLACES), &c->w);
+    conv_letters(t, cx_format(c->n->cx, "%.*s", c->w.axes, conv_places), &c->w);
 }
 
 /* The windows of the image x, as many as `counts` says. */
-static bool
-windows_of(const Conv *c, Value *x, const Dim *counts, Term *out)
+bool
+conv_windows(const Conv *c, Value *x, const Dim *counts, Term *out)
 {
     Aten *n = c->n;
     Window w = c->w;
+    Dim reached[MAX_AXES];
+    for (int k = 0; k < w.axes; k++) {
+        reached[k] = window_plus(&w, counts[k], c->phased[k] ? CONV_PHASES - 1 : 0);
+    }
     *out = (Term){.n = 0};
-    add_letters(out, "n", NULL);
-    add_letters(out, points(c), NULL);
+    conv_letters(out, "n", NULL);
+    conv_letters(out, points(c), NULL);
+    conv_letters_phases(c, out);
     add_places(c, out);
-    add_letters(out, c->groups > 1 ? "gc" : "c", NULL);
-    Value *v = grouped(c, move_axes(n, x, 1, 1, 1 + w.axes), 1 + w.axes);
+    conv_letters(out, c->groups > 1 ? "gc" : "c", NULL);
+    Value *v = conv_grouped(c, move_axes(n, x, 1, 1, 1 + w.axes), 1 + w.axes);
     v = prepared(c, v, &w);
-    out->v = framed(&w, v, counts, false);
+    out->v = framed(&w, v, reached, false);
     if (window_taps(&w) > 1) {
-        Value *seen = strided(&w, out->v, counts);
-        out->v = seen ? seen : strided(&w, framed(&w, v, counts, true), counts);
+        Value *seen = strided(c, &w, out->v, counts);
+        out->v = seen ? seen : strided(c, &w, framed(&w, v, reached, true), counts);
         return out->v;
     }
     for (int k = 0; k < w.axes; k++) {
@@ -234,14 +251,14 @@ windows_of(const Conv *c, Value *x, const Dim *counts, Term *out)
 
 /* The letters and sizes of the weight's axes before its places: of groups, where there are several,
  * and of channels.  How many they are. */
-static int
-weight_channels(const Conv *c, const Type *weight, Term *out, Dim *dims)
+int
+conv_weight_channels(const Conv *c, const Type *weight, Term *out, Dim *dims)
 {
     Dim groups = dim_int(c->n->cx, c->groups);
     int rank = 0;
     *out = (Term){.n = 0};
-    add_letters(out, c->groups > 1 ? "g" : "", NULL);
-    add_letters(out, c->transposed ? "co" : "oc", NULL);
+    conv_letters(out, c->groups > 1 ? "g" : "", NULL);
+    conv_letters(out, c->transposed ? "co" : "oc", NULL);
     if (c->groups > 1) {
         dims[rank++] = groups;
     }
@@ -259,7 +276,7 @@ weight_of(const Conv *c, Value *weight)
     Dim dims[MAX_RANK];
     int flipped[MAX_AXES], count = 0;
     Term out;
-    int rank = weight_channels(c, t, &out, dims);
+    int rank = conv_weight_channels(c, t, &out, dims);
     add_places(c, &out);
     for (int k = 0; k < c->w.axes; k++) {
         if (c->w.size[k] > 1) {
@@ -272,8 +289,8 @@ weight_of(const Conv *c, Value *weight)
     return out;
 }
 
-static Value *
-contracted(const Conv *c, const Term *x, const Term *y, const Term *out, Dtype to)
+Value *
+conv_contracted(const Conv *c, const Term *x, const Term *y, const Term *out, Dtype to)
 {
     const char *over = cx_format(c->n->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y->n, y->letters,
                                  out->n, out->letters);
@@ -362,174 +379,73 @@ depthwise(const Conv *c, Value *x, Value *weight, const Type *made)
     return c->last ? move_axes(n, sum, group, 1, 1) : sum;
 }
 
-/* ---- transposed convolutions whose steps divide the kernel ----
- *
- * Place j * step + u of the kernel takes element Y - j of the image to element Y * step + u of the
- * result, which begins `lo` elements later. */
-
-bool
-conv_is_interleaved(const Conv *c)
+/* The first place of the windows along axis k of an image of n elements that is in the image for
+ * any of `count` windows, and how many places there are from it to the last one. */
+static int64_t
+places_used(const Window *w, int k, int64_t n, int64_t count, int64_t *used)
 {
-    bool stepped = false, even = c->transposed;
-    int rank = 2 + (c->groups > 1); /* of the weight with places within a step */
-    for (int k = 0; k < c->w.axes; k++) {
-        stepped |= c->w.step[k] > 1;
-        even &= c->w.size[k] % c->w.step[k] == 0 && c->w.gap[k] == 1;
-        rank += 1 + (c->w.step[k] > 1);
-    }
-    return even && stepped && rank <= MAX_RANK;
-}
-
-/* The weight as [g, o, c, p, ..], flipped along the places p of a window.  Its channels `o` are
- * those of the results at all places within a step: [u, .., o] as one axis. */
-static Term
-phases_of(const Conv *c, Value *weight, const Window *windows)
-{
-    Aten *n = c->n;
-    Dim dims[MAX_RANK], joint[MAX_RANK];
-    int flipped[MAX_AXES], order[MAX_RANK] = {0}, count = 0, kept = c->groups > 1;
-    Term out;
-    int rank = weight_channels(c, weight->type, &out, dims), channel = kept, to = kept;
-    Dim channels = dims[channel + 1];
-    for (int k = 0; k < c->w.axes; k++) {
-        if (windows->size[k] > 1) {
-            flipped[count++] = rank;
-            dims[rank++] = dim_int(n->cx, windows->size[k]);
-        }
-        if (c->w.step[k] > 1) {
-            order[kept++] = rank;
-            dims[rank++] = dim_int(n->cx, c->w.step[k]);
-            channels = window_times(&c->w, channels, c->w.step[k]);
+    int64_t first = -1, last = -1;
+    for (int64_t p = 0; p < w->size[k]; p++) {
+        int64_t begin = p * w->gap[k] - w->lo[k], i = begin < 0 ? -begin : 0; /* of window 0 */
+        i = (i + w->step[k] - 1) / w->step[k]; /* the first window whose place is not before 0 */
+        if (i < count && begin + i * w->step[k] < n) {
+            first = first < 0 ? p : first;
+            last = p;
         }
     }
-    order[kept++] = channel + 1;
-    order[kept++] = channel;
-    memcpy(order + kept, flipped, (size_t)count * sizeof *order);
-    joint[0] = dims[0];
-    joint[to++] = channels;
-    for (int k = kept - 1; k < rank; k++) {
-        joint[to++] = dims[order[k]];
-    }
-    out.v = build_flip(n->b, build_reshape(n->b, weight, rank, dims), count, flipped);
-    out.v = build_reshape(n->b, build_permute(n->b, out.v, order), to, joint);
-    out.n = 0;
-    add_letters(&out, c->groups > 1 ? "goc" : "oc", NULL);
-    add_letters(&out, cx_format(n->cx, "%.*s", c->w.axes, PLACES), windows);
-    return out;
+    *used = last - first + 1;
+    return first;
 }
 
-/* v: [n, points.., g, [u, .., o]].  The places within a step go behind the points of their axis,
- * and each two of these are one. */
+/* The weight without the places at its ends that meet nothing but padding: of an image of one
+ * point, a kernel of 3 x 3 has eight.  Zeros would be multiplied there. */
 static Value *
-steps_joined(const Conv *c, Value *v, const Dim *counts, const Type *made)
+without_padding(Conv *c, const Type *x, Value *weight, const Type *made)
 {
     Aten *n = c->n;
-    Dim dims[MAX_RANK], joint[MAX_RANK];
-    int axes = c->w.axes, rank = 1 + axes, kept = 0, order[MAX_RANK];
-    dims[0] = joint[0] = made->dims[0];
-    order[kept++] = 0;
-    memcpy(dims + 1, counts, (size_t)axes * sizeof *dims);
-    if (c->groups > 1) {
-        dims[rank++] = dim_int(n->cx, c->groups);
-    }
-    for (int k = 0; k < axes; k++) {
-        order[kept++] = 1 + k;
-        if (c->w.step[k] > 1) {
-            order[kept++] = rank;
-            dims[rank++] = dim_int(n->cx, c->w.step[k]);
+    Window *w = &c->w;
+    int64_t size, count, used;
+    for (int k = 0; k < w->axes && !c->transposed; k++) {
+        if (!dim_is_int(n->cx, x->dims[k + 2], &size) ||
+            !dim_is_int(n->cx, made->dims[k + 2], &count)) {
+            continue;
         }
-        joint[1 + k] = window_times(&c->w, counts[k], c->w.step[k]);
+        int64_t first = places_used(w, k, size, count, &used);
+        if (first >= 0 && used < w->size[k]) {
+            weight = part(n, weight, k + 2, dim_int(n->cx, first), one(n), dim_int(n->cx, used));
+            w->lo[k] -= first * w->gap[k];
+            w->size[k] = used;
+        }
     }
-    if (c->groups > 1) {
-        order[kept++] = 1 + axes;
-    }
-    order[kept++] = rank;
-    dims[rank++] = dim_div(n->cx, made->dims[1], dim_int(n->cx, c->groups));
-    joint[1 + axes] = made->dims[1];
-    v = build_permute(n->b, build_reshape(n->b, v, rank, dims), order);
-    return build_reshape(n->b, v, 2 + axes, joint);
-}
-
-static Value *
-interleaved(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
-{
-    Aten *n = c->n;
-    Conv plain = *c;
-    Term image, out = {.n = 0}, by;
-    Dim counts[MAX_AXES];
-    int axes = c->w.axes;
-    plain.transposed = false;
-    for (int k = 0; k < axes; k++) {
-        Dim end = window_plus(&c->w, made->dims[k + 2], c->w.lo[k] + c->w.step[k] - 1);
-        counts[k] = dim_div(n->cx, end, dim_int(n->cx, c->w.step[k]));
-        plain.w.size[k] = c->w.size[k] / c->w.step[k];
-        plain.w.lo[k] = plain.w.size[k] - 1;
-        plain.w.step[k] = 1;
-    }
-    if (!windows_of(&plain, x, counts, &image)) {
-        return NULL;
-    }
-    by = phases_of(c, weight, &plain.w);
-    add_letters(&out, "n", NULL);
-    add_letters(&out, points(c), NULL);
-    add_letters(&out, c->groups > 1 ? "go" : "o", NULL);
-    Value *v = steps_joined(c, contracted(c, &image, &by, &out, to), counts, made);
-    for (int k = 0; k < axes; k++) {
-        v = part(n, v, 1 + k, dim_int(n->cx, c->w.lo[k]), one(n), made->dims[k + 2]);
-    }
-    return move_axes(n, v, 1 + axes, 1, 1);
-}
-
-bool
-conv_is_of_point(const Conv *c, const Type *x, const Type *made)
-{
-    bool point = c->transposed;
-    for (int k = 0; k < c->w.axes; k++) {
-        point &= dim_is(c->n->cx, x->dims[k + 2], 1) && c->w.lo[k] == 0 && c->w.gap[k] == 1 &&
-                 dim_is(c->n->cx, made->dims[k + 2], c->w.size[k]);
-    }
-    return point;
-}
-
-/* "nc,co->no" for each group, of which `o` are the channels at all places. */
-static Value *
-of_point(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
-{
-    Aten *n = c->n;
-    Term image = {.v = grouped(c, build_reshape(n->b, x, 2, x->type->dims), 1)}, by, out = {.n = 0};
-    Dim dims[MAX_RANK];
-    int rank = weight_channels(c, weight->type, &by, dims);
-    dims[rank - 1] = window_times(&c->w, dims[rank - 1], window_taps(&c->w));
-    by.v = build_reshape(n->b, weight, rank, dims);
-    add_letters(&image, c->groups > 1 ? "ngc" : "nc", NULL);
-    add_letters(&out, c->groups > 1 ? "ngo" : "no", NULL);
-    return build_reshape(n->b, contracted(c, &image, &by, &out, to), made->rank, made->dims);
+    return weight;
 }
 
 Value *
-conv_image(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
+conv_image(const Conv *all, Value *x, Value *weight, const Type *made, Dtype to)
 {
-    Aten *n = c->n;
+    Aten *n = all->n;
+    Conv places = *all, *c = &places;
     Term image, out = {.n = 0}, by;
+    weight = without_padding(&places, x->type, weight, made);
     bool one = made->dims[1] == x->type->dims[1];
     if (conv_is_depthwise(c, weight->type) && !(c->last && one)) {
         return depthwise(c, x, weight, made);
     }
     if (conv_is_of_point(c, x->type, made)) {
-        return of_point(c, x, weight, made, to);
+        return conv_of_point(c, x, weight, made, to);
     }
     if (conv_is_interleaved(c)) {
-        return interleaved(c, x, weight, made, to);
+        return conv_interleaved(c, x, weight, made, to);
     }
-    if (!windows_of(c, x, made->dims + 2, &image)) {
+    if (!conv_windows(c, x, made->dims + 2, &image)) {
         return NULL;
     }
     by = weight_of(c, weight);
     const char *channel = c->groups > 1 ? "go" : "o";
-    add_letters(&out, "n", NULL);
-    add_letters(&out, c->last ? points(c) : channel, NULL);
-    add_letters(&out, c->last ? channel : points(c), NULL);
-    Value *v = contracted(c, &image, &by, &out, to);
+    conv_letters(&out, "n", NULL);
+    conv_letters(&out, c->last ? points(c) : channel, NULL);
+    conv_letters(&out, c->last ? channel : points(c), NULL);
+    Value *v = conv_contracted(c, &image, &by, &out, to);
     v = joined(c, v, c->last ? 1 + c->w.axes : 1);
     return c->last ? move_axes(n, v, 1 + c->w.axes, 1, 1) : v;
 }
@@ -543,13 +459,14 @@ conv_weight(const Conv *c, Value *image, Value *other, const Type *made)
     Conv plain = *c;
     Term a, b = {.n = 0}, out = {.n = 0};
     plain.transposed = false;
-    if (!windows_of(&plain, image, other->type->dims + 2, &a)) {
+    if (!conv_windows(&plain, image, other->type->dims + 2, &a)) {
         return NULL;
     }
-    b.v = grouped(c, other, 1);
-    add_letters(&b, c->groups > 1 ? "ngo" : "no", NULL);
-    add_letters(&b, points(c), NULL);
-    add_letters(&out, c->groups > 1 ? "goc" : "oc", NULL);
+    b.v = conv_grouped(c, other, 1);
+    conv_letters(&b, c->groups > 1 ? "ngo" : "no", NULL);
+    conv_letters(&b, points(c), NULL);
+    conv_letters(&out, c->groups > 1 ? "goc" : "oc", NULL);
     add_places(c, &out);
-    return build_reshape(n->b, contracted(c, &a, &b, &out, made->dtype), made->rank, made->dims);
+    return build_reshape(n->b, conv_contracted(c, &a, &b, &out, made->dtype), made->rank,
+                         made->dims);
 }
