@@ -52,7 +52,7 @@ bytes_waiting(Groups *g, const Read *read, int a, int b, int made)
     g->seen[from] = g->stamp;
     const Node *node = &g->nodes[from];
     bool waits = node->made >= 0 && node->made < made && !is_read_later(g, from, a, b, made);
-    return waits ? node->bytes : 0;
+    return waits ? cost_bytes(g->cx, read->root->type) : 0;
 }
 
 static int64_t
