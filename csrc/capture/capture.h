@@ -155,6 +155,8 @@ int32_t storage_new(Dtype dtype, const PlanTensor *t, void **made);
 int32_t storage_unpooled(Dtype dtype, const PlanTensor *t, void **made); /* in memory of its own */
 /* Of the StorageImpl that the tensor lies in; NULL: it is not known where torch keeps that. */
 const void *storage_address(PyObject *tensor);
+/* The tensor's memory is not kept when nobody has it any more. */
+void storage_forget(PyObject *tensor);
 /* Gives back what no tensor has any more, and forgets the rest. */
 void storage_release(void);
 

@@ -481,9 +481,9 @@ typedef struct PlanHost {
     void *(*begin)(const char *name, int n, const PlanTensor *const *tensors);
     void (*end)(void *range);
     struct Profile *profile; /* of the plan, NULL: nobody asks how long steps take */
-    /* The call needs parameter `param` no more, of which it may have the only reference.  May be
-     * NULL. */
-    void (*give_up)(void *arg, int param);
+    /* The call needs parameter `param` no more, of which it may have the only reference.  keep: its
+     * memory may be kept for coming results; else there will be need of it before.  May be NULL. */
+    void (*give_up)(void *arg, int param, bool keep);
 } PlanHost;
 
 /* Runs the plan.  sizes: by position in fn->sizes, SIZE_UNKNOWN where the value is to be found from

@@ -174,6 +174,7 @@ unite(Groups *g, int a, int b)
     to->closed |= from->closed;
     to->contracts += from->contracts;
     to->other |= from->other;
+    to->made = to->made > from->made ? to->made : from->made;
     to->red = to->red >= 0 ? to->red : from->red;
     to->scan = to->scan >= 0 ? to->scan : from->scan;
 }

@@ -121,7 +121,7 @@ may_enter(Groups *g, int a, int b)
            na->members + nb->members <= COST_MEMBERS &&
            (contracts == 0 || (contracts == 1 && !na->other && !nb->other)) &&
            !((reduces || scans) && (na->pieces || nb->pieces)) && !(reduces && scans) &&
-           results(g, a, a, b) + results(g, b, a, b) <= COST_RESULTS;
+           results(g, a, a, b) + results(g, b, a, b) <= COST_RESULTS && !waits_long(g, a, b);
 }
 
 /* Loops are cut at one cat or pad; see pieces_inside. */

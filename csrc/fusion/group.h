@@ -40,6 +40,7 @@ typedef struct Node {
     /* group */
     int parent, next, tail, members, order;
     int domain, red, scan; /* a member with the group's domain; one that reduces, a scan, or -1 */
+    int made; /* the last product or call that a member needs or is, -1, see waits.c */
     bool has_call;
     int pieces; /* that its cats and pads cut loops into; 0: it has none */
     /* contractions: what is pointwise or reduces their rows joins them, see rows.c */
@@ -158,6 +159,16 @@ bool rows_reduced(Groups *g, int p, int c, const Match *m);
 /* Moves what makes the rows of a contraction's operand, and nothing else, into the contraction's
  * group. */
 void rows_join(Groups *g);
+
+/* ---- waits.c: what stays alive until a kernel can run ---- */
+
+/* Fills in Node.made. */
+void waits_scan(Groups *g);
+/* Would the kernel of a and b keep much more alive than theirs, because one waits for the other's
+ * products? */
+bool waits_long(Groups *g, int a, int b);
+/* Would what the leaves read wait for the readers of the node if they computed it of that? */
+bool waits_to_copy(Groups *g, int node, const Read *const *leaves, int n);
 
 /* ---- recompute.c: copies of cheap producers ---- */
 

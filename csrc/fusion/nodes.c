@@ -450,6 +450,7 @@ groups_new(Fn *fn)
     memory_scan(g, s.made, s.wanted);
     scan_nodes(&s);
     link_reads(g);
+    waits_scan(g);
     g->axes = cx_alloc(cx, ((size_t)g->naxes + 1) * sizeof *g->axes);
     for (int k = 0; k < g->naxes; k++) {
         g->axes[k] = k;

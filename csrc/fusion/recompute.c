@@ -153,7 +153,8 @@ recompute(Groups *g)
         Slice s = {0};
         double balance;
         if (node->kept && !node->stored && !pinned[k] && slice_add(g, &s, k) &&
-            weigh(g, k, &s, &balance) && balance > 0 && fuel_spend(g->cx)) {
+            weigh(g, k, &s, &balance) && balance > 0 && !waits_to_copy(g, k, s.leaf, s.nleaves) &&
+            fuel_spend(g->cx)) {
             copy_slice(g, k, &s, pinned);
         }
     }

@@ -244,3 +244,18 @@ def test_bound(add: Callable[..., Tensor], monkeypatch: pytest.MonkeyPatch) -> N
     for n in large:
         add(inputs[n], 1.0)
     assert resident() - before < 8 << 20
+
+
+def test_saved_values_are_not_kept_while_the_library_takes_memory() -> None:
+    """What a backward has read goes before its convolution, which is called with as much."""
+    torch._dynamo.reset()
+    x, weight = torch.randn(1, 8, 2048, 1024), torch.randn(8, 8, 1, 1, requires_grad=True)
+    options = {"tier": "tcc", "strict": True, "products": "library"}
+    run = torch.compile(lambda x, w: torch.conv2d(x, w).exp().sum(), backend="dlc", options=options)
+    step = lambda: torch.autograd.grad(run(x, weight * 0.1), weight)  # noqa: E731
+    step()
+    dlc.release()
+    before = resident()
+    step()
+    assert resident() - before < 96 << 20  # the gradient of 64 MiB is kept, the exponential is not
+    dlc.release()

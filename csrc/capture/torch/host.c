@@ -50,13 +50,16 @@ host_enter(void *arg)
 
 /* None instead of the argument in the caller's list. */
 static void
-host_give_up(void *arg, int param)
+host_give_up(void *arg, int param, bool keep)
 {
     const HostCall *call = arg;
     if (call->given) {
         PyObject **item = &call->given[call->callable->position[param]];
         PyObject *tensor = *item;
         *item = Py_NewRef(Py_None);
+        if (!keep) {
+            storage_forget(tensor);
+        }
         Py_DECREF(tensor);
     }
 }

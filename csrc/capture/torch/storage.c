@@ -145,6 +145,17 @@ storage_release(void)
     }
 }
 
+void
+storage_forget(PyObject *tensor)
+{
+    const void *storage = storage_address(tensor);
+    for (int k = nmaterialised - 1; k >= 0; k--) {
+        if (kept[k].storage == storage) {
+            drop(k);
+        }
+    }
+}
+
 /* Is the storage still the memory that it was? */
 static bool
 intact(const Kept *k)

@@ -135,6 +135,7 @@ typedef struct Instance {
     bool *slow; /* per launch: worth leaving the interpreter lock for the run it begins */
     void **disjoint; /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace; /* bytes */
+    int last_large; /* the last step that calls the library with so much that it copies much; -1 */
     int64_t *scratch; /* per launch: bytes for each thread */
     int threads; /* that there is scratch for; 0: no launch needs any */
     /* There are too many elements in a tensor or at a place in memory, or a size has more than 64

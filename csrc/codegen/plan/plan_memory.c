@@ -323,6 +323,30 @@ list_wants(Placing *p)
     qsort(p->wants, (size_t)p->nwants, sizeof *p->wants, larger_first);
 }
 
+/* Has the call as many bytes of operands and results as are worth freeing before it? */
+static bool
+is_large(const Plan *plan, const Instance *inst, const Call *call)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < call->nargs + call->nres; k++) {
+        const Slot
+            *slot = &plan->slots[k < call->nargs ? call->args[k] : call->res[k - call->nargs]];
+        bytes += slot_span(slot, inst->values) * dtype_info[slot->dtype].bytes;
+    }
+    return bytes >= DLC_FREED;
+}
+
+static int
+last_large(const Plan *plan, const Instance *inst)
+{
+    int k = plan->nsteps - 1;
+    while (k >= 0 && !(plan->steps[k].kind == STEP_CALL &&
+                       is_large(plan, inst, &plan->calls[plan->steps[k].call]))) {
+        k--;
+    }
+    return k;
+}
+
 bool
 memory_plan(const Plan *plan, Instance *inst)
 {
@@ -343,6 +367,7 @@ memory_plan(const Plan *plan, Instance *inst)
         for (int k = 0; k < plan->nsteps; k++) {
             inst->in_work[k] = step_in_workspace(plan, inst, &plan->steps[k]);
         }
+        inst->last_large = last_large(plan, inst);
     }
     free(list);
     free(placed);

@@ -254,7 +254,7 @@ run_step(Run *run, int at)
         if (run->plan->slots[step->slot].kind != SLOT_PARAM) {
             run->host->release(run->host->arg, tensor);
         } else if (run->host->give_up) {
-            run->host->give_up(run->host->arg, step->slot);
+            run->host->give_up(run->host->arg, step->slot, at > run->inst->last_large);
         }
         tensor->object = NULL;
         return 0;
