@@ -124,7 +124,7 @@ def _in_order(value: Any, orders: tuple[Any, ...]) -> Any:
     return type(value)(map(one, value, orders))
 
 
-def _is_like(a: Any, b: Any) -> bool:
+def is_like(a: Any, b: Any) -> bool:
     if not isinstance(a, Tensor) or not isinstance(b, Tensor):
         return a is b or bool(a == b)
     sizes = (*zip(a.shape, b.shape, strict=True), *zip(a.stride(), b.stride(), strict=True))
@@ -147,6 +147,6 @@ def _follow(gm: GraphModule, given: dict[Node, Any]) -> None:
         args, kwargs = tree_map_only(Node, lambda n: n.meta["val"], (node.args, node.kwargs))
         new = node.target(*args, **kwargs)  # type: ignore[operator]
         pairs = zip(tree_leaves(old), tree_leaves(new), strict=True)
-        if not all(_is_like(a, b) for a, b in pairs):
+        if not all(is_like(a, b) for a, b in pairs):
             node.meta["val"] = new
             changed.add(node)

@@ -29,6 +29,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from . import _C
+from .images import images_last
 from .layouts import laid_as_eager
 from .memory import Fit, MemoryLimitError
 
@@ -228,6 +229,8 @@ class Partitioner:
         num_fwd_outputs: int,
         static_lifetime_input_indices: list[int] | None = None,
     ) -> tuple[GraphModule, GraphModule]:
+        if self.products != "own":
+            images_last(joint)
         try:
             return self._within(joint, num_fwd_outputs)
         except MemoryLimitError:

@@ -13,8 +13,8 @@
  * the smaller matter, and the convolution is left as well: of 512 channels on 7 x 7 points it takes
  * 1.3 to 1.9 times as long channels last.
  *
- * Graphs that record for autograd are left as they are: what they save has the layout of their fake
- * tensors. */
+ * Graphs that record for autograd have been laid by dlc/images.py, by the same rule: what they save
+ * has the layout of their fake tensors. */
 #include "walk.h"
 
 #include "fusion/fusion.h"
