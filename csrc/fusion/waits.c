@@ -41,7 +41,8 @@ is_read_later(Groups *g, int node, int a, int b, int made)
 }
 
 /* Bytes of what is read if it waits for product `made` because of a and b alone; each value once,
- * as long as the stamp stays. */
+ * as long as the stamp stays.  Results of calls count half: added one after the other they are read
+ * and stored once more, where a product adds what it makes as it stores it. */
 static int64_t
 bytes_waiting(Groups *g, const Read *read, int a, int b, int made)
 {
@@ -52,7 +53,8 @@ bytes_waiting(Groups *g, const Read *read, int a, int b, int made)
     g->seen[from] = g->stamp;
     const Node *node = &g->nodes[from];
     bool waits = node->made >= 0 && node->made < made && !is_read_later(g, from, a, b, made);
-    return waits ? cost_bytes(g->cx, read->root->type) : 0;
+    int64_t bytes = cost_bytes(g->cx, read->root->type);
+    return !waits ? 0 : node->call ? bytes / 2 : bytes;
 }
 
 static int64_t
