@@ -113,6 +113,9 @@ double cost_traffic(double bytes); /* of moving bytes, in the same units */
 void memory_scan(const Groups *g, bool *made, bool *wanted);
 /* Fills in the promises of the groups; before memory_scan. */
 void memory_promises(Groups *g);
+/* By Value.id, once there are kernels: does a let at the top level read it (a view, a call, a cat),
+ * or is it returned?  Kernels read values in their bodies. */
+bool *memory_read_outside(const Fn *fn);
 bool memory_has_views(const Fn *fn, int result); /* are other results views of it? */
 
 /* ---- nodes.c: what there is to group ---- */

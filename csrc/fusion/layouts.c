@@ -92,15 +92,6 @@ touch_body(Layouts *s, const Block *body, int at)
 }
 
 static void
-fix(Layouts *s, const Value *v)
-{
-    const Value *root = value_is_const(v) ? NULL : value_root(v);
-    if (root) {
-        s->fixed[root->id] = true;
-    }
-}
-
-static void
 scan(Layouts *s)
 {
     const Block *body = s->fn->body;
@@ -115,18 +106,12 @@ scan(Layouts *s)
             s->outside[let->res[j]->id] = true;
             s->open[let->res[j]->id] = kernel;
         }
-        for (int j = 0; !kernel && j < let->nargs; j++) {
-            fix(s, let->args[j]);
-        }
         if (kernel) {
             touch_body(s, let->body, k);
         }
         for (int j = 0; kernel && j < let->nres; j++) {
             touch(s, let->res[j], k);
         }
-    }
-    for (int k = 0; k < body->nrets; k++) {
-        fix(s, body->rets[k]);
     }
 }
 
@@ -242,7 +227,7 @@ pass_layouts(Fn *fn)
         .fn = fn,
         .cx = fn->cx,
         .outside = cx_alloc(fn->cx, n * sizeof *s.outside),
-        .fixed = cx_alloc(fn->cx, n * sizeof *s.fixed),
+        .fixed = memory_read_outside(fn),
         .open = cx_alloc(fn->cx, n * sizeof *s.open),
         .tensors = cx_alloc(fn->cx, lets * sizeof *s.tensors),
         .stamp = cx_alloc(fn->cx, n * sizeof *s.stamp),

@@ -213,3 +213,18 @@ memory_scan(const Groups *g, bool *made, bool *wanted)
     };
     scan_results(&s, g->promise);
 }
+
+bool *
+memory_read_outside(const Fn *fn)
+{
+    bool *read = cx_alloc(fn->cx, ((size_t)fn->nvalues + 1) * sizeof *read);
+    for (int k = 0; k < fn->body->n; k++) {
+        for (int j = 0; j < fn->body->lets[k]->nargs; j++) {
+            read[fn->body->lets[k]->args[j]->id] = true;
+        }
+    }
+    for (int k = 0; k < fn->body->nrets; k++) {
+        read[fn->body->rets[k]->id] = true;
+    }
+    return read;
+}

@@ -18,10 +18,12 @@
  */
 #include "group.h"
 
+/* By Value.id.  A value is noted if it is a kernel's result with rows of such a length. */
 typedef struct {
-    const Fn *fn;
-    const Dim **strides; /* by Value.id: of a kernel's result with rows of such a length */
-    bool *read, *forbidden; /* by Value.id: by a product; by what cannot have other strides */
+    Cx *cx;
+    const Value **root; /* the noted value that it is, or is a view of; NULL: none */
+    const Dim **layout; /* the strides that it would have */
+    bool *read, *forbidden; /* by a product; by what cannot have other strides */
 } Padding;
 
 /* The strides of rows that are a line further from each other; NULL: the rows need none. */
@@ -29,7 +31,7 @@ static const Dim *
 padded(Cx *cx, const Type *t)
 {
     int64_t row, bytes = dtype_info[t->dtype].bytes;
-    if (t->rank < 2 || !dim_is_int(cx, t->dims[t->rank - 1], &row) || row == 0 ||
+    if (t->rank < 2 || !dim_is_int(cx, t->dims[t->rank - 1], &row) ||
         row * bytes % COST_SAME_SET != 0 || type_is_empty(cx, t)) {
         return NULL;
     }
@@ -57,70 +59,49 @@ sums_last(const Let *let, int j)
     return sums;
 }
 
-/* What a body does with the values that are noted, and with views of them.  at: by Value.id, the
- * value that a view is of, with the strides that it would have. */
+/* What a body does with the values that are noted, and with views of them. */
 static void
-scan_body(Padding *s, const Block *body, const Value **root, const Dim **layout)
+scan_body(Padding *s, const Block *body)
 {
-    Cx *cx = s->fn->cx;
     for (int k = 0; k < body->n; k++) {
         const Let *let = body->lets[k];
         for (int j = 0; j < let->nargs; j++) {
-            const Value *v = let->args[j], *of = value_is_const(v) ? NULL : root[v->id];
+            const Value *v = let->args[j], *of = value_is_const(v) ? NULL : s->root[v->id];
             if (of && let->op == OP_contract) {
                 s->read[of->id] |= sums_last(let, j);
             }
             if (!of || op_info[let->op].kind != KIND_VIEW || j > 0) {
                 continue;
             }
-            Dim *strides = cx_alloc(cx, MAX_RANK * sizeof *strides), offset;
+            Dim *strides = cx_alloc(s->cx, MAX_RANK * sizeof *strides), offset;
             /* Windows would find their elements by divisions. */
             if (let->op != OP_as_strided &&
-                view_layout(cx, let, layout[v->id], dim_int(cx, 0), strides, &offset)) {
-                root[let->res[0]->id] = of;
-                layout[let->res[0]->id] = strides;
+                view_layout(s->cx, let, s->layout[v->id], dim_int(s->cx, 0), strides, &offset)) {
+                s->root[let->res[0]->id] = of;
+                s->layout[let->res[0]->id] = strides;
             } else {
                 s->forbidden[of->id] = true;
             }
         }
         if (let->body) {
-            scan_body(s, let->body, root, layout);
+            scan_body(s, let->body);
         }
     }
     for (int k = 0; k < body->nrets; k++) {
         const Value *v = body->rets[k];
-        if (!value_is_const(v) && root[v->id]) {
-            s->forbidden[root[v->id]->id] = true;
+        if (!value_is_const(v) && s->root[v->id]) {
+            s->forbidden[s->root[v->id]->id] = true;
         }
     }
 }
 
-/* Anything but a kernel that has the value forbids it. */
+/* Notes a kernel's result, if its rows have such a length. */
 static void
-scan(Padding *s)
+note(Padding *s, const Value *v)
 {
-    Cx *cx = s->fn->cx;
-    size_t n = (size_t)s->fn->nvalues + 1;
-    const Value **root = cx_alloc(cx, n * sizeof *root);
-    const Dim **layout = cx_alloc(cx, n * sizeof *layout);
-    for (int k = 0; k < s->fn->body->n; k++) {
-        const Let *let = s->fn->body->lets[k];
-        for (int j = 0; j < let->nargs; j++) {
-            s->forbidden[let->args[j]->id] = true;
-        }
-        if (let->body) {
-            scan_body(s, let->body, root, layout);
-        }
-        for (int j = 0; let->op == OP_kernel && j < let->nres; j++) {
-            const Value *v = let->res[j];
-            const Dim *strides = v->strides ? NULL : padded(cx, v->type);
-            s->strides[v->id] = layout[v->id] = strides;
-            root[v->id] = strides ? v : NULL;
-        }
-    }
-    for (int k = 0; k < s->fn->body->nrets; k++) {
-        s->forbidden[s->fn->body->rets[k]->id] = true;
-    }
+    const Dim *strides = v->strides ? NULL : padded(s->cx, v->type);
+    s->layout[v->id] = strides;
+    s->root[v->id] = strides ? v : NULL;
 }
 
 Fn *
@@ -128,18 +109,27 @@ pass_pad_rows(Fn *fn)
 {
     size_t n = (size_t)fn->nvalues + 1;
     Padding s = {
-        .fn = fn,
-        .strides = cx_alloc(fn->cx, n * sizeof *s.strides),
+        .cx = fn->cx,
+        .root = cx_alloc(fn->cx, n * sizeof *s.root),
+        .layout = cx_alloc(fn->cx, n * sizeof *s.layout),
         .read = cx_alloc(fn->cx, n * sizeof *s.read),
-        .forbidden = cx_alloc(fn->cx, n * sizeof *s.forbidden),
+        .forbidden = memory_read_outside(fn),
     };
-    scan(&s);
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        if (let->body) {
+            scan_body(&s, let->body);
+        }
+        for (int j = 0; let->op == OP_kernel && j < let->nres; j++) {
+            note(&s, let->res[j]);
+        }
+    }
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
         for (int j = 0; j < let->nres; j++) {
             Value *v = let->res[j];
             if (s.read[v->id] && !s.forbidden[v->id] && fuel_spend(fn->cx)) {
-                v->strides = s.strides[v->id];
+                v->strides = s.layout[v->id];
             }
         }
     }

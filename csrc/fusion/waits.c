@@ -11,8 +11,6 @@
  */
 #include "group.h"
 
-#include <stdlib.h>
-
 void
 waits_scan(Groups *g)
 {

@@ -220,6 +220,7 @@ Dim call_profile_operations(Cx *cx, const Let *kernel); /* on elements, by the k
 /* Elements from the first to one past the last that a slot of these sizes and strides can touch, at
  * most MOST_ELEMENTS. */
 int64_t slot_span(const Slot *slot, const int64_t *values);
+int64_t slot_bytes(const Slot *slot, const int64_t *values); /* of those */
 bool slots_fit(const Plan *plan, const int64_t *values); /* has each fewer than that? */
 /* Do no two elements of a tensor that kernels write share memory? */
 bool results_do_not_overlap(const Plan *plan, const int64_t *sizes, const int64_t *values);

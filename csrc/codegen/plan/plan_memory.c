@@ -30,6 +30,12 @@ slot_span(const Slot *slot, const int64_t *values)
     return many || last >= MOST_ELEMENTS ? MOST_ELEMENTS : last + 1;
 }
 
+int64_t
+slot_bytes(const Slot *slot, const int64_t *values)
+{
+    return slot_span(slot, values) * dtype_info[slot->dtype].bytes;
+}
+
 bool
 slots_fit(const Plan *plan, const int64_t *values)
 {
@@ -246,9 +252,7 @@ list_lenders(Placing *p, Want *list)
     for (int k = 0; k < steps; k++) {
         const Step *step = &p->plan->steps[k];
         const Slot *slot = &p->plan->slots[step->slot];
-        int64_t bytes = step->kind == STEP_ALLOC
-                            ? slot_span(slot, p->inst->values) * dtype_info[slot->dtype].bytes
-                            : 0;
+        int64_t bytes = step->kind == STEP_ALLOC ? slot_bytes(slot, p->inst->values) : 0;
         if (bytes >= DLC_LENT) {
             p->bytes[step->slot] = bytes / DLC_LINE * DLC_LINE;
             list[n++] = (Want){step->slot, bytes};
@@ -306,7 +310,7 @@ list_wants(Placing *p)
         const Slot *slot = &plan->slots[k];
         p->life[k] = (Life){slot->first, slot->last};
         if (slot->kind == SLOT_WORK) {
-            int64_t want = slot_span(slot, p->inst->values) * dtype_info[slot->dtype].bytes;
+            int64_t want = slot_bytes(slot, p->inst->values);
             p->bytes[k] = (want + DLC_LINE - 1) / DLC_LINE * DLC_LINE;
             p->wants[p->nwants++] = (Want){k, p->bytes[k]};
         }
@@ -329,9 +333,8 @@ is_large(const Plan *plan, const Instance *inst, const Call *call)
 {
     int64_t bytes = 0;
     for (int k = 0; k < call->nargs + call->nres; k++) {
-        const Slot
-            *slot = &plan->slots[k < call->nargs ? call->args[k] : call->res[k - call->nargs]];
-        bytes += slot_span(slot, inst->values) * dtype_info[slot->dtype].bytes;
+        int slot = k < call->nargs ? call->args[k] : call->res[k - call->nargs];
+        bytes += slot_bytes(&plan->slots[slot], inst->values);
     }
     return bytes >= DLC_FREED;
 }

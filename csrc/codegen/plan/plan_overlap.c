@@ -81,8 +81,7 @@ params_overlap(Plan *plan, Instance *inst, const PlanTensor *in)
     for (int k = 0; k < plan->nparams; k++) {
         const Slot *slot = &plan->slots[k];
         uintptr_t at = (uintptr_t)in[k].data;
-        uintptr_t bytes = (uintptr_t)(slot_span(slot, inst->values) *
-                                      dtype_info[slot->dtype].bytes);
+        uintptr_t bytes = (uintptr_t)slot_bytes(slot, inst->values);
         bool written = extents[k].written;
         if (bytes) {
             extents[n++] = (Extent){at, at + bytes, written};

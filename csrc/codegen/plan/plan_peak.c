@@ -15,18 +15,11 @@
 #include "plan.h"
 
 static int64_t
-slot_bytes(const Plan *plan, const Instance *inst, int slot)
-{
-    const Slot *s = &plan->slots[slot];
-    return slot_span(s, inst->values) * dtype_info[s->dtype].bytes;
-}
-
-static int64_t
 made_by_call(const Plan *plan, const Instance *inst, const Call *call)
 {
     int64_t bytes = 0;
     for (int k = 0; k < call->nres; k++) {
-        bytes += slot_bytes(plan, inst, call->res[k]);
+        bytes += slot_bytes(&plan->slots[call->res[k]], inst->values);
     }
     return bytes;
 }
@@ -48,7 +41,7 @@ made_before(const Plan *plan, const Instance *inst, int at)
     int64_t bytes = 0;
     for (int k = 0; k < inst->nlenders; k++) {
         const Lender *lender = &inst->lenders[k];
-        bytes += lender->before == at ? slot_bytes(plan, inst, lender->slot) : 0;
+        bytes += lender->before == at ? slot_bytes(&plan->slots[lender->slot], inst->values) : 0;
     }
     return bytes;
 }
@@ -60,11 +53,11 @@ change_of(const Plan *plan, const Instance *inst, const Step *step)
     const Slot *slot = &plan->slots[step->slot];
     switch (step->kind) {
     case STEP_ALLOC:
-        return is_lender(inst, step->slot) ? 0 : slot_bytes(plan, inst, step->slot);
+        return is_lender(inst, step->slot) ? 0 : slot_bytes(&plan->slots[step->slot], inst->values);
     case STEP_CALL:
         return made_by_call(plan, inst, &plan->calls[step->call]);
     case STEP_FREE:
-        return slot->kind == SLOT_VIEW ? 0 : -slot_bytes(plan, inst, step->slot);
+        return slot->kind == SLOT_VIEW ? 0 : -slot_bytes(&plan->slots[step->slot], inst->values);
     default:
         return 0;
     }
@@ -78,7 +71,7 @@ given_bytes(const Plan *plan, const Instance *inst, int64_t *given)
     for (int k = 0; k < plan->nsteps; k++) {
         const Step *step = &plan->steps[k];
         if (step->kind == STEP_FREE && plan->slots[step->slot].kind == SLOT_PARAM) {
-            int64_t own = slot_bytes(plan, inst, step->slot);
+            int64_t own = slot_bytes(&plan->slots[step->slot], inst->values);
             bytes += own;
             if (given) {
                 given[step->slot] = own;

@@ -139,7 +139,7 @@ call_profile_slot(const Profile *profile, int k, ProfileSlot *out)
     for (int ax = 0; ax < slot->rank; ax++) {
         out->sizes[ax] = profile->inst->values[slot->sizes[ax]];
     }
-    out->bytes = slot_span(slot, profile->inst->values) * dtype_info[slot->dtype].bytes;
+    out->bytes = slot_bytes(slot, profile->inst->values);
 }
 
 /* ---- operations ---- */

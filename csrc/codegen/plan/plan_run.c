@@ -78,7 +78,7 @@ add_buffer(const Run *run, TuneJob *job, int slot)
         }
     }
     const Slot *s = &run->plan->slots[slot];
-    size_t bytes = (size_t)slot_span(s, run->inst->values) * (size_t)dtype_info[s->dtype].bytes;
+    size_t bytes = (size_t)slot_bytes(s, run->inst->values);
     job->buffers[job->nbuffers++] = (TuneBuffer){slot, slot_data(run, slot), bytes};
 }
 
