@@ -3,7 +3,8 @@
 A daemon thread that compiles or calls may abort the process then ("terminate called without an active
 exception"), with any backend or none: Python before 3.14 ends a thread that wants the lock of an interpreter
 that is gone by unwinding its stack, and torch's destructor of a tensor, which wants it, lets nothing through.
-What is here leaves no tensor to be freed.
+What is here leaves no tensor to be freed, and the interpreter ends only when the thread is in a kernel: it uses
+time of the processor while the main thread keeps Python's lock.
 """
 
 import subprocess
@@ -46,8 +47,20 @@ def call():
 compiled(x).sum()
 if backward:
     compiled(x).backward(x.detach())
-threading.Thread(target=call, daemon=True).start()
+
+def runs_without_the_lock(thread):
+    clock = time.pthread_getcpuclockid(thread.ident)
+    used, until = time.clock_gettime(clock), time.monotonic() + 0.03
+    while time.monotonic() < until:
+        pass                      # none of these calls gives the lock away
+    return time.clock_gettime(clock) - used > 0.01
+
+sys.setswitchinterval(1000)       # nor does the interpreter
+thread = threading.Thread(target=call, daemon=True)
+thread.start()
 inside.wait()
+while thread.is_alive() and not runs_without_the_lock(thread):
+    time.sleep(0.001)
 """
 
 
