@@ -3,8 +3,8 @@
 A daemon thread that compiles or calls may abort the process then ("terminate called without an active
 exception"), with any backend or none: Python before 3.14 ends a thread that wants the lock of an interpreter
 that is gone by unwinding its stack, and torch's destructor of a tensor, which wants it, lets nothing through.
-What is here leaves no tensor to be freed, and the interpreter ends only when the thread is in a kernel: it uses
-time of the processor while the main thread keeps Python's lock.
+What is here leaves no tensor to be freed. The interpreter ends only when the thread is in a kernel: it
+uses time of the processor while the main thread keeps Python's lock.
 """
 
 import subprocess
