@@ -99,13 +99,16 @@ typedef struct {
     Side side[2];
     char out[MAX_RANK + 1];
     int nout;
+    Within within;
 } Sides;
 
 static void
 product_read(const Let *let, Value *const *args, Sides *p)
 {
     Contraction c = let_contraction(let);
-    *p = (Sides){.side = {{.v = args[0], .n = c.na}, {.v = args[1], .n = c.nb}}, .nout = c.nout};
+    *p = (Sides){.side = {{.v = args[0], .n = c.na}, {.v = args[1], .n = c.nb}},
+                 .nout = c.nout,
+                 .within = c.within};
     memcpy(p->side[0].letters, c.a, (size_t)c.na);
     memcpy(p->side[1].letters, c.b, (size_t)c.nb);
     memcpy(p->out, c.out, (size_t)c.nout);
@@ -245,7 +248,8 @@ contraction_unmerged(const Unmerge *u, const Let *let, Value *const *args)
         return NULL;
     }
     const Side *x = &p.side[0], *y = &p.side[1];
-    const char *over = cx_format(u->old->cx, "%s,%s->%s", x->letters, y->letters, p.out);
+    const char *over = cx_format(u->old->cx, "%s,%s->%s%s", x->letters, y->letters, p.out,
+                                 within_text(u->old->cx, &p.within));
     Value *v = build_contract(u->b, x->v, y->v, over, t->dtype);
     return build_reshape(u->b, v, t->rank, t->dims);
 }

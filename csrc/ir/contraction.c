@@ -1,5 +1,5 @@
 /* The letters of a contraction: "bmk,nk->bmn" has one for each axis of the operands and the
- * result. */
+ * result.  Behind them may stand which terms are summed: "nyxpqc,ocpq->nyxo where 0<=1y+p-1<8". */
 #include "rules.h"
 
 #include <string.h>
@@ -72,6 +72,105 @@ check_letters(Contraction *c)
     return NULL;
 }
 
+/* ---- which terms are summed ---- */
+
+enum { MOST_WITHIN = INT32_MAX };
+
+static const char within_begins[] = " where 0<=";
+
+static bool
+read_text(const char **text, const char *what)
+{
+    size_t n = strlen(what);
+    bool same = strncmp(*text, what, n) == 0;
+    *text += same ? n : 0;
+    return same;
+}
+
+static bool
+read_number(const char **text, int64_t *to)
+{
+    const char *from = *text;
+    for (*to = 0; **text >= '0' && **text <= '9' && *to < MOST_WITHIN; ++*text) {
+        *to = 10 * *to + (**text - '0');
+    }
+    return *text > from && *to < MOST_WITHIN;
+}
+
+static bool
+read_letter(const char **text, char *letter)
+{
+    *letter = **text;
+    *text += is_letter(*letter);
+    return is_letter(*letter);
+}
+
+static const char *
+read_within(const char *text, Within *w)
+{
+    bool good = read_text(&text, within_begins) && read_number(&text, &w->step) && w->step > 0 &&
+                read_letter(&text, &w->at) && read_text(&text, "+") &&
+                read_letter(&text, &w->place) && read_text(&text, "-") &&
+                read_number(&text, &w->before) && read_text(&text, "<") &&
+                read_number(&text, &w->size);
+    return good && !*text ? NULL
+                          : "which terms are summed is not said as in \" where 0<=1y+p-1<8\"";
+}
+
+static const char *
+check_within(const Contraction *c)
+{
+    const Within *w = &c->within;
+    bool kept = letter_axis(c->out, c->nout, w->at) >= 0 && letter_class(c, w->at) == LETTER_OF_A;
+    return !w->place || (kept && c->nsum && c->sum[0] == w->place)
+               ? NULL
+               : "the letters behind `where` are not one of the first operand and the result, and "
+                 "the first one that is summed";
+}
+
+const char *
+within_text(Cx *cx, const Within *w)
+{
+    return w->place ? cx_format(cx, " where 0<=%lld%c+%c-%lld<%lld", (long long)w->step, w->at,
+                                w->place, (long long)w->before, (long long)w->size)
+                    : "";
+}
+
+/* The first place that is at least limit - at, at most `places`. */
+static Dim
+first_place(Cx *cx, Dim at, int64_t limit, Dim places)
+{
+    Dim zero = dim_int(cx, 0), left = dim_sub(cx, dim_int(cx, limit), at);
+    left = dim_le(cx, zero, left) ? left : dim_max(cx, zero, left);
+    return dim_le(cx, left, places) ? left : dim_min(cx, left, places);
+}
+
+void
+within_places(Cx *cx, const Within *w, Dim at, Dim places, Dim *from, Dim *to)
+{
+    Dim first = dim_mul(cx, at, dim_int(cx, w->step));
+    *from = first_place(cx, first, w->before, places);
+    *to = first_place(cx, first, w->before + w->size, places);
+}
+
+int64_t
+within_count(Cx *cx, const Within *w, Dim ats, Dim places)
+{
+    int64_t n, m, count = 0;
+    if (!dim_is_int(cx, ats, &n) || !dim_is_int(cx, places, &m) || n > MOST_WITHIN) {
+        return -1;
+    }
+    for (int64_t at = 0; at < n; at++) {
+        int64_t from = w->before - at * w->step, to = from + w->size;
+        from = from < 0 ? 0 : from;
+        to = to < m ? to : m;
+        count += to > from ? to - from : 0;
+    }
+    return count;
+}
+
+/* ---- reading ---- */
+
 const char *
 contraction_read(const char *over, Contraction *c)
 {
@@ -86,10 +185,12 @@ contraction_read(const char *over, Contraction *c)
     }
     over += why ? 0 : 2;
     why = why ? why : read_letters(&over, &c->out, &c->nout);
-    if (!why && *over) {
+    if (!why && *over && strncmp(over, within_begins, sizeof within_begins - 1) != 0) {
         return "the letters are not those of two operands and a result: \"mk,kn->mn\"";
     }
-    return why ? why : check_letters(c);
+    why = why || !*over ? why : read_within(over, &c->within);
+    why = why ? why : check_letters(c);
+    return why ? why : check_within(c);
 }
 
 Contraction
@@ -128,6 +229,11 @@ type_contract(Cx *cx, const char *over, const Type *a, const Type *b, Dtype to, 
     }
     for (int k = 0; k < c.nout && !*why; k++) {
         dims[k] = letter_dim(&c, a, b, c.out[k]);
+    }
+    const Within *w = &c.within;
+    if (!*why && w->place &&
+        within_count(cx, w, letter_dim(&c, a, b, w->at), letter_dim(&c, a, b, w->place)) < 0) {
+        *why = "the letters behind `where` have axes of sizes that are not numbers";
     }
     Dtype dtype = to == dtype_info[a->dtype].compute ? to : a->dtype;
     return *why ? NULL : type_of(cx, dtype, c.nout, dims);

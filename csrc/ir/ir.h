@@ -227,6 +227,7 @@ int64_t dim_divisor(Cx *cx, Dim d);                    /* a known divisor, at le
 /* Proofs: true means true for all values in the declared ranges; false means not proved. */
 bool dim_lt(Cx *cx, Dim a, Dim b);
 bool dim_le(Cx *cx, Dim a, Dim b);
+bool dim_lt_in(Cx *cx, Dim a, Dim b, Dim extent);      /* where a loop of the extent has an index */
 bool dim_divides(Cx *cx, int64_t divisor, Dim d);
 bool dim_uses(const Cx *cx, Dim d, Dim name);           /* does the bare name occur in d? */
 Dim dim_replace(Cx *cx, Dim d, Dim name, Dim by);
@@ -451,16 +452,29 @@ enum {
     MICRO_MOST_ROWS = 14,       /* of a tile of sums */
 };
 
+/* The terms of a sum: those with 0 <= step * at + place - before < size, of a letter `at` of the
+ * first operand and the result, and the first summed letter `place`; 0: all terms. */
+typedef struct {
+    char at, place;
+    int64_t step, before, size;
+} Within;
+
 /* Those of each operand and of the result point into the text and are not ended. */
 typedef struct {
     const char *a, *b, *out;
     int na, nb, nout, nsum;
     char sum[MAX_RANK];         /* the summed ones, in the order of a */
+    Within within;
 } Contraction;
 
 /* Reads `over`: NULL, or why it is none. */
 const char *contraction_read(const char *over, Contraction *c);
 Contraction let_contraction(const Let *let);            /* of a contract that is verified */
+const char *within_text(Cx *cx, const Within *w);       /* as `over` ends with it */
+/* The first place whose terms are summed at index `at`, and the end of those places. */
+void within_places(Cx *cx, const Within *w, Dim at, Dim places, Dim *from, Dim *to);
+/* All places that are summed at any of so many indices; -1: a size is not known. */
+int64_t within_count(Cx *cx, const Within *w, Dim ats, Dim places);
 int letter_axis(const char *letters, int n, char letter);       /* -1: it is not there */
 
 /* The operands that have a letter.  A letter of the result that both have is that of a batch. */

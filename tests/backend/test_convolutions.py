@@ -110,6 +110,42 @@ def test_padding_alone_is_not_multiplied() -> None:
     assert "f32[2, 2, 1, 3, 6] = as_strided" in _C.walk(gm, False, "own")
 
 
+#: volumes and images of few points along the first axis of windows: sizes, places, other arguments
+PADDED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "volume of two": ((2, 40, 2, 7, 7), (3, 3, 3), {"padding": 1}),
+    "many rows": ((1, 40, 4, 3, 17), (3, 3, 3), {"padding": 1, "stride": (2, 1, 1)}),
+    "without windows behind": ((2, 40, 3, 2, 5), (3, 1, 1), {"padding": (1, 0, 0)}),
+    "more than the image": ((2, 40, 2, 9), (5, 3), {"padding": (4, 1)}),
+    "one": ((2, 40, 1, 9), (3, 3), {"padding": 1}),
+}
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_products_of_padding_are_left_out(name: str, compiler: Callable[..., Any]) -> None:
+    """Results are near eager's, with the same bits in both tiers, with one thread and frozen."""
+    image, places, kwargs = PADDED[name]
+    torch.manual_seed(0)
+    module = Convolution(
+        F.conv3d if len(places) == 3 else F.conv2d, (48, image[1], *places), (48,), **kwargs
+    ).eval()
+    last: Any = torch.channels_last_3d if len(places) == 3 else torch.channels_last
+    x, threads, want = torch.randn(image).to(memory_format=last), torch.get_num_threads(), None
+    (gm,) = graphs(lambda x, w, b: module.function(x, w, b, **kwargs), x, module.weight, module.bias)
+    assert (" where 0<=" in _C.walk(gm, False, "own")) == (name not in ("one", "without windows behind"))
+    with torch.no_grad():
+        exact = copy.deepcopy(module).double()(x.double())
+        for more in ({}, {"tier": "gcc"}, {"freeze": True}, {"threads": 1}):
+            torch._dynamo.reset()
+            try:
+                torch.set_num_threads(more.pop("threads", threads))
+                got = compiler(module, options=OPTIONS | more)(x)
+            finally:
+                torch.set_num_threads(threads)
+            want = got if want is None else want
+            assert_same_bits(got, want)
+        assert_runs([({"y": want}, {"y": module(x)}, {"y": exact})])
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_dtypes(dtype: torch.dtype, compiler: Callable[..., Any]) -> None:
     """Of padding of which the windows leave out as much as there is on one side."""

@@ -581,6 +581,21 @@ shared_letters(Gen *g, const Type *a, const Type *b, char *letters)
     return shared;
 }
 
+/* At times, which terms are summed: by the first summed letter, and one that only a has. */
+static void
+add_within(Gen *g, Text *over, const Type *a)
+{
+    Contraction c;
+    int64_t ats, places, at = a->rank ? below(g, a->rank) : 0;
+    if (contraction_read(over->text, &c) || !c.nsum || !chance(g, 50) ||
+        letter_class(&c, c.a[at]) != LETTER_OF_A || !dim_is_int(g->cx, a->dims[at], &ats) ||
+        !dim_is_int(g->cx, a->dims[letter_axis(c.a, c.na, c.sum[0])], &places)) {
+        return;
+    }
+    text_add(over, " where 0<=%d%c+%c-%d<%d", 1 + below(g, 3), c.a[at], c.sum[0],
+             below(g, (int)places + 2), below(g, (int)(ats + places) + 1));
+}
+
 /* What both have is summed or kept, what one has is kept; the axes of the result in any order. */
 static void
 gen_contract(Gen *g)
@@ -607,6 +622,7 @@ gen_contract(Gen *g)
     for (int k = 0; k < n; k++) {
         text_put(&over, &kept[perm[k]], 1);
     }
+    add_within(g, &over, a);
     Attr attr = attr_str(g->cx, "over", over.text);
     Dtype wide = dtype_info[a->dtype].compute;
     propose(g, OP_contract, 2, args, 1, &attr,

@@ -29,9 +29,15 @@ def multiply_add(dtype: type) -> Callable[..., float]:
     return fma
 
 
+def parts(over: str) -> tuple[str, str, str, str]:
+    letters, _, within = over.partition(" where ")
+    left, right, out = re.split("->|,", letters)
+    return left, right, out, within
+
+
 def terms(over: str, a: Array, b: Array) -> Iterator[tuple[tuple[int, ...], list[tuple[float, float]]]]:
     """Each index of the result with the factors of its terms, in order."""
-    left, right, out = re.split("->|,", over)
+    left, right, out, within = parts(over)
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
     summed = [letter for letter in left if letter not in out]
     for index in itertools.product(*(range(sizes[letter]) for letter in out)):
@@ -39,6 +45,8 @@ def terms(over: str, a: Array, b: Array) -> Iterator[tuple[tuple[int, ...], list
         pairs = []
         for place in itertools.product(*(range(sizes[letter]) for letter in summed)):
             at.update(zip(summed, place, strict=True))
+            if within and not eval(re.sub("([0-9]+)([a-z])", r"\1*\2", within), {}, dict(at)):
+                continue
             pairs.append((a[tuple(at[x] for x in left)], b[tuple(at[x] for x in right)]))
         yield index, pairs
 
@@ -61,7 +69,7 @@ def element(pairs: list[tuple[float, float]], wide: type) -> np.generic:
 
 
 def contract(over: str, a: Array, b: Array, dtype: str, to: str) -> Array:
-    left, right, out = re.split("->|,", over)
+    left, right, out, _ = parts(over)
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
     types = [", ".join(str(sizes[letter]) for letter in letters) for letters in (left, right, out)]
     text = (
@@ -84,6 +92,8 @@ SHAPES = {
     "k,k->": ((700,), (700,)), "mk,k->m": ((2, 1025), (1025,)), "abc,cab->": ((3, 20, 10), (10, 3, 20)),
     "abc,cbd->da": ((2, 30, 40), (40, 30, 3)), "m,n->nm": ((3,), (4,)), "mk,mk->mk": ((3, 4), (3, 4)),
     "mk,kn->nm": ((2, 0), (0, 3)), "bk,k->b": ((0, 4), (4,)),
+    "mpk,npk->mn where 0<=2m+p-1<5": ((4, 3, 120), (2, 3, 120)),
+    "mpk,npk->mn where 0<=3m+p-2<2": ((4, 3, 5), (2, 3, 5)),
 }  # fmt: skip
 
 

@@ -113,7 +113,7 @@ copy_order(const Product *p, const char *letters, int rank, Order *order)
 }
 
 /* Is the operand stored as panels, [.., n / width, .., k, n % width], with n its only letter of the
- * columns?  It has panels for each element of a batch. */
+ * columns, which is in the tiles?  It has panels for each element of a batch. */
 static bool
 is_panels(const Product *p, const Factor *f, const char *letters, int rank)
 {
@@ -128,7 +128,7 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
         Dim name = p->name[(int)letters[k]];
         bool both = letter_class(&p->letters, letters[k]) == LETTER_OF_BOTH;
         if (dim_is_name(cx, name) && !both) {
-            if (column != DIM_NONE) {
+            if (column != DIM_NONE || letters[k] == p->letters.within.at) {
                 return false;
             }
             column = name;
@@ -419,27 +419,55 @@ is_swapped(const Product *p, const Probe *probe)
     return swapped != (columns > 0 && columns <= narrow && (rows == 0 || rows > columns));
 }
 
-/* Plans the loops of the letters of a class.  They advance the operands from .. to.  A column
- * letter that both operands have is of no class. */
+/* Does a letter of the result say which terms are summed?  All rows of a tile have the same terms,
+ * so its loop is around the tiles. */
+static bool
+is_outside(const Product *p, char letter)
+{
+    return letter == p->letters.within.at;
+}
+
+/* The class of a letter of the result.  A column letter that both operands have is of none.  The
+ * last letter of a class is in the tiles: one that may not be is taken as a batch. */
+static LetterClass
+class_of(const Product *p, char letter)
+{
+    const Contraction *c = &p->letters;
+    LetterClass class = letter_class(c, letter);
+    char last = 0;
+    for (int k = 0; k < c->nout; k++) {
+        bool of = letter_class(c, c->out[k]) == class &&
+                  dim_is_name(p->lo->cx, p->name[(int)c->out[k]]);
+        last = of ? c->out[k] : last;
+    }
+    return p->name[(int)letter] == p->column         ? LETTER_OF_NONE
+           : is_outside(p, letter) && letter == last ? LETTER_OF_BOTH
+                                                     : class;
+}
+
+/* Plans the loops of the letters of a class.  They advance the operands from .. to.  A letter that
+ * is not in the tiles is not merged with others: no other offset advances with it as with them. */
 static void
 plan_class(const Product *p, const Probe *probe, int from, int to, LetterClass class, Nest *nest)
 {
     Cx *cx = p->lo->cx;
     const Contraction *c = &p->letters;
     Dim names[MAX_RANK], extents[MAX_RANK],
-        *all = cx_alloc(cx, (size_t)(probe->noffsets + 2) * sizeof *all);
+        *all = cx_alloc(cx, (size_t)(probe->noffsets + 3) * sizeof *all);
     const Dim offsets[] = {p->a.offset, p->b.offset};
     int n = 0, noffsets = to - from + 1;
-    for (int k = 0; k < c->nout; k++) {
-        Dim name = p->name[(int)c->out[k]];
-        LetterClass of = name == p->column ? LETTER_OF_NONE : letter_class(c, c->out[k]);
-        if (of == class && dim_is_name(cx, name)) {
-            names[n] = name;
-            extents[n++] = dim_extent(cx, name);
-        }
-    }
     memcpy(all, probe->offsets, (size_t)probe->noffsets * sizeof *all);
     memcpy(all + probe->noffsets, offsets + from, (size_t)noffsets * sizeof *all);
+    for (int k = 0; k < c->nout; k++) {
+        Dim name = p->name[(int)c->out[k]];
+        if (class_of(p, c->out[k]) == class && dim_is_name(cx, name)) {
+            names[n] = name;
+            extents[n++] = dim_extent(cx, name);
+            if (is_outside(p, c->out[k])) {
+                all[probe->noffsets + noffsets++] = name;
+            }
+        }
+    }
     nest_plan(cx, nest, n, names, extents, probe->nstores, probe->noffsets + noffsets, all,
               NEST_KEEP);
 }
@@ -449,6 +477,7 @@ product_of(Lower *lo, const Let *let)
 {
     return (Product){.lo = lo,
                      .column = DIM_NONE,
+                     .from = DIM_NONE,
                      .let = let,
                      .letters = let_contraction(let),
                      .dtype = dtype_info[let->args[0]->type->dtype].compute};
@@ -513,9 +542,25 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
     return n;
 }
 
-/* The number of terms of a sum, without those that a mask excludes. */
+/* How many places of the first summed letter are summed, which go from p->from on. */
 static Dim
-count_sums(const Product *p)
+places_within(Product *p, Dim places)
+{
+    Cx *cx = p->lo->cx;
+    const Within *w = &p->letters.within;
+    Dim to;
+    within_places(cx, w, p->at[(int)w->at], places, &p->from, &to);
+    Dim n = dim_sub(cx, to, p->from);
+    if (!dim_is_name(cx, p->name[(int)w->place])) {
+        p->from = DIM_NONE;
+    }
+    return dim_le(cx, dim_int(cx, 0), n) ? n : dim_max(cx, dim_int(cx, 0), n);
+}
+
+/* The number of terms of a sum, without those that a mask excludes.  Where a letter of the result
+ * says which are summed, the places of the first summed letter go from p->from on. */
+static Dim
+count_sums(Product *p)
 {
     const Contraction *c = &p->letters;
     Dim n = dim_int(p->lo->cx, 1);
@@ -525,7 +570,8 @@ count_sums(const Product *p)
         Dim extent = bounds_extent(p->lo, a, axis);
         bool bounded = extent != a->type->dims[axis];
         int other = letter_axis(c->b, c->nb, c->sum[k]);
-        n = dim_mul(p->lo->cx, n, bounded ? extent : bounds_extent(p->lo, b, other));
+        extent = bounded ? extent : bounds_extent(p->lo, b, other);
+        n = dim_mul(p->lo->cx, n, c->sum[k] == c->within.place ? places_within(p, extent) : extent);
     }
     return n;
 }

@@ -129,8 +129,8 @@ product_may_pack(const Product *p)
     const Value *v = p->let->args[k];
     const char *letters = k ? p->letters.b : p->letters.a;
     int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
-    return !p->b.panels && axis >= 0 && p->nsum && rank <= MAX_RANK &&
-           !lower_is_part(p->lo, p->b.from) && is_for_all(p, v, letters, axis);
+    return !p->b.panels && axis >= 0 && letters[axis] != p->letters.within.at && p->nsum &&
+           rank <= MAX_RANK && !lower_is_part(p->lo, p->b.from) && is_for_all(p, v, letters, axis);
 }
 
 bool

@@ -23,7 +23,8 @@ typedef struct {
     bool runs; /* sums go through runs of the row operand */
     int nsum;
     Dim sum[MAX_RANK], sum_extent[MAX_RANK]; /* the summed letters of more than one element */
-    Dim nsums; /* terms of a sum, without those that a mask excludes */
+    Dim nsums; /* terms of a sum, without those that a mask excludes or `where` leaves out */
+    Dim from; /* the first index of the first summed letter; DIM_NONE: 0 */
     Dtype dtype; /* of the sums */
     Nest batch, rows, columns; /* the other letters, by the operands that have them */
 } Product;

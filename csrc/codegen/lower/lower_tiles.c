@@ -39,6 +39,7 @@ typedef struct {
     const Product *p;
     TileSizes size;
     Dim block, group, tile;     /* indices */
+    Dim from;                   /* of the first summed letter; DIM_NONE: 0 */
     Value *buffer;              /* panels */
     Renamed names;
 } Tiles;
@@ -100,9 +101,13 @@ product_digits(const Product *p, Dim at, Dim *digits)
 }
 
 static void
-put_sum(const Product *p, Dim at, Renamed *r)
+put_sum(const Tiles *t, Dim at, Renamed *r)
 {
+    const Product *p = t->p;
     product_digits(p, at, r->by + r->n);
+    if (t->from != DIM_NONE) {
+        r->by[r->n] = dim_add(p->lo->cx, r->by[r->n], t->from);
+    }
     memcpy(r->name + r->n, p->sum, (size_t)p->nsum * sizeof *r->name);
     r->n += p->nsum;
 }
@@ -128,7 +133,7 @@ load_factor(const Tiles *t, const Factor *f, const Renamed *names, Dim sum)
     Lower *lo = t->p->lo;
     Dim at[MAX_RANK];
     Renamed all = *names;
-    put_sum(t->p, sum, &all);
+    put_sum(t, sum, &all);
     memcpy(at, f->at, sizeof at);
     rename_all(lo->cx, &all, f->from->type->rank, at);
     return lower_cast(lo, lower_load_here(lo, f->from, at), t->p->dtype);
@@ -218,9 +223,23 @@ static Dim
 sums_from(const Tiles *t, Dim first)
 {
     Cx *cx = t->p->lo->cx;
-    return t->size.chained
-               ? dim_min(cx, constant(t, CONTRACTION_CHAIN), dim_sub(cx, t->size.sums, first))
-               : t->size.sums;
+    Dim none = constant(t, 0), left = dim_sub(cx, t->size.sums, first);
+    if (!t->size.chained) {
+        return t->size.sums;
+    }
+    left = dim_min(cx, constant(t, CONTRACTION_CHAIN), left);
+    bool known = !t->p->letters.within.place || dim_le(cx, none, left);
+    return known ? left : dim_max(cx, none, left);
+}
+
+/* The number of chains.  Where some sums leave out terms it is that of the others, and the last
+ * chains have none. */
+static Dim
+chains_of(const Tiles *t)
+{
+    Cx *cx = t->p->lo->cx;
+    Dim sums = t->p->letters.within.place ? extent_of_buffer(cx, t->size.sums) : t->size.sums;
+    return extent_ceiling(cx, sums, constant(t, CONTRACTION_CHAIN));
 }
 
 /* Opens a loop if it has more than one iteration, or `always`, because a phase must be a loop. */
@@ -421,8 +440,7 @@ put_chains(Tiles *t, const Group *g)
     Lower *lo = t->p->lo;
     Cx *cx = lo->cx;
     Dim none = constant(t, 0), one = constant(t, 1), length = constant(t, CONTRACTION_CHAIN);
-    Dim chains = extent_ceiling(cx, t->size.sums, length),
-        between = dim_max(cx, none, dim_sub(cx, chains, constant(t, 2)));
+    Dim chains = chains_of(t), between = dim_max(cx, none, dim_sub(cx, chains, constant(t, 2)));
     Dim room[] = {constant(t, MICRO_MOST_ROWS * t->size.block_tiles),
                   constant(t, t->size.width * t->size.group_panels)};
     Value *tiles = lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
@@ -443,7 +461,8 @@ put_chains(Tiles *t, const Group *g)
         put_chain(t, tiles, first, sums_from(t, first), NULL);
         lower_close(lo);
     }
-    Dim last = dim_min(cx, t->size.sums, dim_mul(cx, length, dim_add(cx, between, one)));
+    Dim last = dim_mul(cx, length, dim_add(cx, between, one));
+    last = t->p->letters.within.place ? last : dim_min(cx, t->size.sums, last);
     put_chain(t, tiles, last, sums_from(t, last), g);
 }
 
@@ -473,8 +492,12 @@ void
 lower_tiles(const Product *p, const Group *g)
 {
     Lower *lo = p->lo;
-    Tiles t = {.p = p, .size = product_tile_sizes(p)};
+    Tiles t = {.p = p, .size = product_tile_sizes(p), .from = p->from};
     int opened = open_blocks(&t);
+    rename_all(lo->cx, &t.names, 1, &t.size.sums);
+    if (t.from != DIM_NONE) {
+        rename_all(lo->cx, &t.names, 1, &t.from);
+    }
     if (t.size.many && !p->b.panels && p->column == DIM_NONE) {
         Dim room[] = {constant(&t, t.size.group_panels), sums_at_once(&t),
                       constant(&t, t.size.width)};

@@ -154,6 +154,20 @@ elements_of(Cx *cx, const Type *t)
     return n;
 }
 
+/* Of n operations of a contraction those whose terms are summed, where that is known. */
+static Dim
+without_left_out(Cx *cx, const Let *let, const Contraction *c, Dim n)
+{
+    const Type *a = let->args[0]->type, *b = let->args[1]->type;
+    if (!c->within.place) {
+        return n;
+    }
+    Dim ats = letter_dim(c, a, b, c->within.at), places = letter_dim(c, a, b, c->within.place);
+    int64_t count = within_count(cx, &c->within, ats, places);
+    return count <= 0 ? n
+                      : dim_mul(cx, dim_div(cx, n, dim_mul(cx, ats, places)), dim_int(cx, count));
+}
+
 static Dim
 operations_of(Cx *cx, const Let *let)
 {
@@ -168,6 +182,7 @@ operations_of(Cx *cx, const Let *let)
         for (int k = 0; k < c.nsum; k++) {
             n = dim_mul(cx, n, letter_dim(&c, let->args[0]->type, let->args[1]->type, c.sum[k]));
         }
+        n = without_left_out(cx, let, &c, n);
     }
     for (int k = 0; let->body && k < let->body->n; k++) {
         n = dim_add(cx, n, operations_of(cx, let->body->lets[k]));

@@ -16,6 +16,7 @@ typedef struct {
     Side side[2];
     char out[MAX_RANK], sum[MAX_RANK];
     int nout, nsum;
+    Within within;
 } Sides;
 
 static bool
@@ -63,7 +64,8 @@ see_permuted(const Sides *p, Side *s)
     return true;
 }
 
-/* An expansion along an axis that is summed stays: each of its elements is a term. */
+/* An expansion along an axis that is summed stays, as each of its elements is a term, and so does
+ * one along an axis whose index says which terms are summed. */
 static bool
 see_expanded(const Sides *p, Side *s)
 {
@@ -73,7 +75,8 @@ see_expanded(const Sides *p, Side *s)
         letters[k] = s->letters[to->axes[k]];
     }
     for (int ax = 0; ax < s->n; ax++) {
-        if (letter_axis(letters, to->n, s->letters[ax]) < 0 && is_summed(p, s->letters[ax])) {
+        bool needed = is_summed(p, s->letters[ax]) || s->letters[ax] == p->within.at;
+        if (letter_axis(letters, to->n, s->letters[ax]) < 0 && needed) {
             return false;
         }
     }
@@ -135,6 +138,8 @@ name_letters(Sides *p)
             lists[k][j] = names[(unsigned char)lists[k][j]];
         }
     }
+    p->within.at = names[(unsigned char)p->within.at];
+    p->within.place = names[(unsigned char)p->within.place];
 }
 
 /* ---- contractions that are something simpler ---- */
@@ -161,7 +166,7 @@ sums_nothing(Build *b, const Sides *p)
 static bool
 sums_one(Build *b, const Sides *p)
 {
-    bool one = dtype_info[p->side[0].v->type->dtype].class == CLASS_INT;
+    bool one = dtype_info[p->side[0].v->type->dtype].class == CLASS_INT && !p->within.place;
     for (int k = 0; k < p->nsum; k++) {
         one &= dim_is(b->cx, dim_of(p, p->sum[k]), 1);
     }
@@ -197,8 +202,8 @@ emit(Build *b, Sides *p, Dtype to)
     const char *why;
     name_letters(p);
     const Side *x = &p->side[0], *y = &p->side[1];
-    const char *over = cx_format(b->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y->n, y->letters,
-                                 p->nout, p->out);
+    const char *over = cx_format(b->cx, "%.*s,%.*s->%.*s%s", x->n, x->letters, y->n, y->letters,
+                                 p->nout, p->out, within_text(b->cx, &p->within));
     Value *args[] = {x->v, y->v};
     const Type *t = type_contract(b->cx, over, args[0]->type, args[1]->type, to, &why);
     Attr attr = attr_str(b->cx, "over", over);
@@ -240,7 +245,10 @@ build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to)
                     "the result has neither the operands' dtype nor their compute dtype");
     }
     contraction_read(over, &c);
-    Sides p = {.side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}}, .nout = c.nout, .nsum = c.nsum};
+    Sides p = {.side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}},
+               .nout = c.nout,
+               .nsum = c.nsum,
+               .within = c.within};
     memcpy(p.side[0].letters, c.a, (size_t)c.na);
     memcpy(p.side[1].letters, c.b, (size_t)c.nb);
     memcpy(p.out, c.out, (size_t)c.nout);

@@ -250,13 +250,24 @@ minus(Cx *cx, Dim a, int64_t less, Dim *out)
     return dim_try_add(cx, a, dim_int(cx, less), -1, out);
 }
 
+/* The extent of an index that exists: x, where it is written as max(0, x). */
+static Dim
+extent_of(Cx *cx, const AtomNode *index)
+{
+    const AtomNode *most = dim_atom(cx, index->a);
+    if (!most || most->kind != ATOM_MAX) {
+        return index->a;
+    }
+    return dim_is(cx, most->a, 0) ? most->b : dim_is(cx, most->b, 0) ? most->a : index->a;
+}
+
 /* The largest value: extent - 1 of an index, y - 1 of x % y. */
 static bool
 holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
 {
     Dim top;
     if (atom->kind == ATOM_INDEX) {
-        return minus(cx, atom->a, 1, &top) && holds_with(cx, a, top, rest);
+        return minus(cx, extent_of(cx, atom), 1, &top) && holds_with(cx, a, top, rest);
     }
     if (atom->kind == ATOM_MOD) {
         bool exact = prove(cx, atom->a) && holds_with(cx, a, atom->a, rest);
@@ -528,4 +539,34 @@ dim_lt(Cx *cx, Dim a, Dim b)
 {
     Dim d;
     return dim_try_add(cx, b, a, -1, &d) && minus(cx, d, 1, &d) && dim_nonneg(cx, d);
+}
+
+/* d >= 0 where extent >= 1: if step * d >= extent - step, then step * d > -step.  The steps are
+ * those of what the extent is made of. */
+static bool
+holds_in(Cx *cx, Dim d, Dim extent)
+{
+    const AtomNode *atom = dim_atom(cx, extent);
+    if (atom && atom->kind == ATOM_MIN) {
+        return holds_in(cx, d, atom->a) || holds_in(cx, d, atom->b);
+    }
+    if (atom && atom->kind == ATOM_MAX && (dim_is(cx, atom->a, 0) || dim_is(cx, atom->b, 0))) {
+        return holds_in(cx, d, dim_is(cx, atom->a, 0) ? atom->b : atom->a);
+    }
+    bool holds = false;
+    for (int k = 0; k < dim_poly(cx, extent)->n && !holds; k++) {
+        Term term = dim_poly(cx, extent)->terms[k];
+        Dim step = dim_int(cx, int_gcd(term.c, 0)), all;
+        holds = term.mono != MONO_ONE && dim_try_mul(cx, d, step, &all) &&
+                dim_try_add(cx, all, step, 1, &all) && dim_try_add(cx, all, extent, -1, &all) &&
+                dim_nonneg(cx, all);
+    }
+    return holds;
+}
+
+bool
+dim_lt_in(Cx *cx, Dim a, Dim b, Dim extent)
+{
+    Dim d;
+    return dim_try_add(cx, b, a, -1, &d) && minus(cx, d, 1, &d) && holds_in(cx, d, extent);
 }

@@ -83,18 +83,53 @@ chain(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at, in
     return sum;
 }
 
+/* The element whose terms have the numbers `first` to `n`. */
 static Elem
-element(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at)
+element(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at, int64_t first,
+        int64_t n)
 {
     Dtype wide = dtype_info[a->dtype].compute;
-    int64_t n = count(sums), end = n < CONTRACTION_CHAIN ? n : CONTRACTION_CHAIN;
-    Elem total = chain(sums, a, b, at, 0, end);
+    int64_t end = n - first < CONTRACTION_CHAIN ? n : first + CONTRACTION_CHAIN;
+    Elem total = chain(sums, a, b, at, first, end);
     for (int64_t from = end; from < n; from = end) {
         end = n - from < CONTRACTION_CHAIN ? n : from + CONTRACTION_CHAIN;
         Elem sum = chain(sums, a, b, at, from, end);
         eval_map(OP_add, wide, wide, &total, &sum, NULL, &total);
     }
     return total;
+}
+
+/* The index of an axis of the element number k of a tensor. */
+static int64_t
+index_of(const Tensor *t, int axis, int64_t k)
+{
+    for (int ax = t->rank - 1; ax > axis; ax--) {
+        k /= t->sizes[ax];
+    }
+    return k % t->sizes[axis];
+}
+
+/* The numbers of the terms that element number k sums. */
+static void
+terms_of(const Contraction *c, const Steps *sums, const Tensor *out, int64_t k, int64_t *first,
+         int64_t *n)
+{
+    const Within *w = &c->within;
+    *first = 0;
+    *n = count(sums);
+    if (w->place && *n) {
+        int64_t each = *n / sums->sizes[0], begin = -1, end = 0;
+        int64_t at = w->step * index_of(out, letter_axis(c->out, c->nout, w->at), k);
+        for (int64_t p = 0; p < sums->sizes[0]; p++) {
+            int64_t place = at + p - w->before;
+            if (place >= 0 && place < w->size) {
+                begin = begin < 0 ? p : begin;
+                end = p + 1;
+            }
+        }
+        *first = begin < 0 ? 0 : begin * each;
+        *n = end * each;
+    }
 }
 
 void
@@ -106,8 +141,9 @@ eval_contract(Eval *e, const Let *let)
     Steps kept = steps_over(&c, c.out, c.nout, a, b), sums = steps_over(&c, c.sum, c.nsum, a, b);
     int64_t n = tensor_numel(out), bytes = dtype_info[out->dtype].bytes;
     for (int64_t k = 0; k < n; k++) {
-        int64_t at[2] = {0, 0};
+        int64_t at[2] = {0, 0}, first, end;
         place(&kept, k, &at[0], &at[1]);
-        elem_store(out->dtype, element(&sums, a, b, at), (char *)out->data + k * bytes);
+        terms_of(&c, &sums, out, k, &first, &end);
+        elem_store(out->dtype, element(&sums, a, b, at, first, end), (char *)out->data + k * bytes);
     }
 }

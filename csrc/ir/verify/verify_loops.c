@@ -176,6 +176,18 @@ never_runs(Cx *cx, const Let *let)
     return never;
 }
 
+/* Is a < b where the let runs: in loops that all have an iteration? */
+static bool
+is_less(Cx *cx, Dim a, Dim b, const Let *let)
+{
+    bool less = dim_lt(cx, a, b);
+    for (const Let *loop = let->parent->owner; loop->op != OP_kernel && !less;
+         loop = loop->parent->owner) {
+        less = dim_lt_in(cx, a, b, let_dim(loop, "extent"));
+    }
+    return less;
+}
+
 static void
 check_index(Verifier *v, const Let *let)
 {
@@ -187,7 +199,7 @@ check_index(Verifier *v, const Let *let)
     }
     for (int ax = 0; ax < at->n && !never_runs(v->cx, let); ax++) {
         if (!dim_le(v->cx, dim_int(v->cx, 0), at->dims[ax]) ||
-            !dim_lt(v->cx, at->dims[ax], t->dims[ax])) {
+            !is_less(v->cx, at->dims[ax], t->dims[ax], let)) {
             verify_broken(v, 16, "index %d is not known to be within its axis of '%s'", ax,
                           let->args[0]->name);
         }

@@ -292,8 +292,8 @@ weight_of(const Conv *c, Value *weight)
 Value *
 conv_contracted(const Conv *c, const Term *x, const Term *y, const Term *out, Dtype to)
 {
-    const char *over = cx_format(c->n->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y->n, y->letters,
-                                 out->n, out->letters);
+    const char *over = cx_format(c->n->cx, "%.*s,%.*s->%.*s%s", x->n, x->letters, y->n, y->letters,
+                                 out->n, out->letters, within_text(c->n->cx, &c->within));
     return build_contract(c->n->b, x->v, y->v, over, to);
 }
 
@@ -420,6 +420,45 @@ without_padding(Conv *c, const Type *x, Value *weight, const Type *made)
     return weight;
 }
 
+/* Have the rows of a tile enough points of the axes behind axis k, which do not go on from one
+ * point of it to the next if they have windows? */
+static bool
+has_rows_behind(const Conv *c, int k, const Type *made)
+{
+    int64_t rows = 1, n;
+    bool windows = false;
+    for (int j = k + 1; j < c->w.axes; j++) {
+        n = dim_range(c->n->cx, made->dims[j + 2]).lo;
+        windows |= c->w.size[j] > 1 && n > 1;
+        rows *= n < MICRO_MOST_ROWS ? n : MICRO_MOST_ROWS;
+    }
+    return windows || rows >= MICRO_MOST_ROWS;
+}
+
+/* The products with the padding along the first axis of windows are left out: at a depth of 2, of a
+ * kernel of 3, they are a third.  Rows along it have tiles of their own. */
+static Within
+without_products_of_padding(const Conv *c, const Type *x, const Type *made)
+{
+    const Window *w = &c->w;
+    int64_t size, count;
+    int k = 0;
+    while (k < w->axes && w->size[k] == 1) {
+        k++;
+    }
+    if (k == w->axes || !c->last || c->transposed || w->gap[k] != 1 || w->lo[k] < 0 ||
+        !dim_is_int(c->n->cx, x->dims[k + 2], &size) ||
+        !dim_is_int(c->n->cx, made->dims[k + 2], &count) || !has_rows_behind(c, k, made)) {
+        return (Within){.place = 0};
+    }
+    bool padded = w->lo[k] > 0 || (count - 1) * w->step[k] + w->size[k] - w->lo[k] > size;
+    return (Within){.at = conv_points[k],
+                    .place = padded ? conv_places[k] : 0,
+                    .step = w->step[k],
+                    .before = w->lo[k],
+                    .size = size};
+}
+
 Value *
 conv_image(const Conv *all, Value *x, Value *weight, const Type *made, Dtype to)
 {
@@ -439,6 +478,9 @@ conv_image(const Conv *all, Value *x, Value *weight, const Type *made, Dtype to)
     }
     if (!conv_windows(c, x, made->dims + 2, &image)) {
         return NULL;
+    }
+    if (!conv_is_depthwise(c, weight->type)) {
+        places.within = without_products_of_padding(c, x->type, made);
     }
     by = weight_of(c, weight);
     const char *channel = c->groups > 1 ? "go" : "o";
