@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch._dynamo
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 from tqdm import tqdm
 
 import dlc
@@ -23,9 +23,21 @@ def chosen(only: str) -> list[Network]:
     return [network for network in ALL if only in network.name]
 
 
+def gradients(grad: Any, x: Any, weight: Any, *how: Any, **made: Any) -> int:
+    """Those of the image and of the weight, as many as are asked for: each takes what the convolution took.
+
+    torch's own formula counts the weight's gradient as if all channels met all, whatever the groups.
+    """
+    transposed, wanted = how[4], how[7]
+    return conv_flop_count(x, weight, grad, transposed) * sum(wanted[:2])
+
+
+COUNTED_HERE = {torch.ops.aten.convolution_backward: gradients}
+
+
 def operations(call: Any) -> int:
     """Multiplications and additions of products and convolutions."""
-    with FlopCounterMode(display=False) as counter:
+    with FlopCounterMode(display=False, custom_mapping=COUNTED_HERE) as counter:
         call()
     return counter.get_total_flops()
 

@@ -25,10 +25,11 @@ from torch._guards import TracingContext
 from torch._ops import OpOverload
 from torch._prims_common import is_channels_last_contiguous_or_false, is_contiguous_or_false
 from torch.fx import GraphModule, Node
-from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, optimization_hint
+from torch.fx.experimental.symbolic_shapes import optimization_hint
 from torch.utils._pytree import tree_leaves, tree_map_only
 
-from .layouts import is_like
+from . import _C
+from .layouts import is_like, is_mutable, value_now
 
 log = logging.getLogger("dlc")
 
@@ -145,12 +146,8 @@ class _Relaid:
 
     def run(self, node: Node) -> None:
         """Its value, of what it reads now."""
-        old = node.meta.get("val")
-        if any(isinstance(t, Tensor) and free_unbacked_symbols(t) for t in tree_leaves(old)):
-            raise ValueError(f"the sizes of {node.name} depend on data")
-        args, kwargs = tree_map_only(Node, lambda n: n.meta["val"], (node.args, node.kwargs))
-        new = node.target(*args, **kwargs)  # type: ignore[operator]
-        if not all(is_like(a, b) for a, b in zip(tree_leaves(old), tree_leaves(new), strict=True)):
+        old, new = node.meta.get("val"), value_now(node)
+        if new is not old:
             self.old[node] = old
             node.meta["val"] = new
 
@@ -164,11 +161,11 @@ class _Relaid:
         elif node.op == "output" or _reads_strides(node):
             self.read(node, lambda x: self.as_it_was(x, node))
             return
-        elif isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-            return  # a copy into an input: it stands for that
+        elif is_mutable(node):
+            return
         try:
             self.run(node)
-        except (RuntimeError, ValueError):
+        except (RuntimeError, ValueError, _C.CaptureError):
             if form is not None:
                 raise
             self.read(node, lambda x: self.as_it_was(x, node))  # a view of rows

@@ -131,22 +131,32 @@ def is_like(a: Any, b: Any) -> bool:
     return a.dtype == b.dtype and all(statically_known_true(x == y) for x, y in sizes)
 
 
+def value_now(node: Node) -> Any:
+    """The node's value, of the values of what it reads; the one it has, if that is like it."""
+    old = node.meta.get("val")
+    if any(isinstance(t, Tensor) and free_unbacked_symbols(t) for t in tree_leaves(old)):
+        raise _C.CaptureError(f"the sizes of {node.name} depend on data")
+    args, kwargs = tree_map_only(Node, lambda n: n.meta["val"], (node.args, node.kwargs))
+    new = node.target(*args, **kwargs)  # type: ignore[operator]
+    pairs = zip(tree_leaves(old), tree_leaves(new), strict=True)
+    return old if all(is_like(a, b) for a, b in pairs) else new
+
+
+def is_mutable(node: Node) -> bool:
+    """Is it a copy into an input?  Its value stands for that one."""
+    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
+
+
 def _follow(gm: GraphModule, given: dict[Node, Any]) -> None:
     """The values for the nodes, and what follows from them for those that read them."""
     for node, value in given.items():
         node.meta["val"] = value
     changed = set(given)
     for node in gm.graph.nodes:
-        if node in given or node.op != "call_function" or changed.isdisjoint(node.all_input_nodes):
+        reads = node.op == "call_function" and not changed.isdisjoint(node.all_input_nodes)
+        if node in given or not reads or is_mutable(node):
             continue
-        old = node.meta.get("val")
-        if any(isinstance(t, Tensor) and free_unbacked_symbols(t) for t in tree_leaves(old)):
-            raise _C.CaptureError(f"the sizes of {node.name} depend on data")
-        if isinstance(node.target, OpOverload) and node.target._schema.is_mutable:
-            continue  # a copy into an input: it stands for that
-        args, kwargs = tree_map_only(Node, lambda n: n.meta["val"], (node.args, node.kwargs))
-        new = node.target(*args, **kwargs)  # type: ignore[operator]
-        pairs = zip(tree_leaves(old), tree_leaves(new), strict=True)
-        if not all(is_like(a, b) for a, b in pairs):
+        new = value_now(node)
+        if new is not node.meta.get("val"):
             node.meta["val"] = new
             changed.add(node)

@@ -5,6 +5,7 @@ import copy
 import pytest
 import torch
 import torch._dynamo
+from torch import nn
 
 from benchmarks import convolutions
 from benchmarks.networks import ALL, Network
@@ -30,6 +31,15 @@ def test_benchmark(step: bool) -> None:
     with torch.no_grad():
         (row,) = convolutions.run("MobileNet", ["eager", "last", "dlc"], 0.0, step=step, small=True)
     assert row.timings.keys() == {"eager", "last", "dlc"}
+
+
+@pytest.mark.parametrize("groups", [1, 4, 16])
+@pytest.mark.parametrize("kind", [nn.Conv2d, nn.ConvTranspose2d])
+def test_operations_of_gradients(kind: type[nn.Module], groups: int) -> None:
+    """The gradients of the image and of the weight take what the convolution takes, by groups as well."""
+    layer, image = kind(16, 16, 3, 2, 1, groups=groups), torch.randn(2, 16, 9, 9, requires_grad=True)
+    forward = convolutions.operations(lambda: layer(image))
+    assert convolutions.operations(lambda: layer(image).sum().backward()) == 3 * forward
 
 
 def test_sizes_that_change() -> None:
