@@ -12,7 +12,7 @@
  *             contains neither a reduction nor a result, and is computed again per use only where
  *             that is cheap;
  *           - a kernel has one cat or pad, and none if it reduces; but a part of a cat may be one
- *             along another axis;
+ *             along another axis, and a pad may be the last let beside a contraction;
  *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or
  *           pad; - a scatter has a kernel of its own, with what makes its operands alone;
  *           - of the lets beside a contraction, those that are computed of its result are
@@ -532,6 +532,7 @@ pass_fuse(Fn *fn)
     Groups *g = groups_new(fn);
     group(g);
     rows_join(g);
+    pads_join(g);
     recompute(g);
     return outline(g);
 }

@@ -121,6 +121,9 @@ bool memory_has_views(const Fn *fn, int result); /* are other results views of i
 /* ---- nodes.c: what there is to group ---- */
 
 Groups *groups_new(Fn *fn);
+/* Operand axis k of the view runs along result axis to[k]; false when they do not run along each
+ * other. */
+bool view_axes(Cx *cx, const Let *let, signed char *to);
 
 /* ---- convex.c: groups, their order, and which may become one ---- */
 
@@ -162,6 +165,10 @@ bool rows_reduced(Groups *g, int p, int c, const Match *m);
 /* Moves what makes the rows of a contraction's operand, and nothing else, into the contraction's
  * group. */
 void rows_join(Groups *g);
+
+/* ---- pads.c: products that store into what is padded ---- */
+
+void pads_join(Groups *g);
 
 /* ---- waits.c: what stays alive until a kernel can run ---- */
 

@@ -160,9 +160,7 @@ node_add(Scan *s, const Let *let)
 
 /* ---- reads ---- */
 
-/* Operand axis k of the view runs along result axis to[k]; false when they do not run along each
- * other. */
-static bool
+bool
 view_axes(Cx *cx, const Let *let, signed char *to)
 {
     const Type *in = let->args[0]->type, *out = let->res[0]->type;

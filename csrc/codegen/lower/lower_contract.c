@@ -445,10 +445,12 @@ class_of(const Product *p, char letter)
                                                      : class;
 }
 
-/* Plans the loops of the letters of a class.  They advance the operands from .. to.  A letter that
- * is not in the tiles is not merged with others: no other offset advances with it as with them. */
+/* Plans the loops of the letters of a class.  They advance the operands from .. to, and what the
+ * probe has found from its offset `first` on.  A letter that is not in the tiles is not merged with
+ * others: no other offset advances with it as with them. */
 static void
-plan_class(const Product *p, const Probe *probe, int from, int to, LetterClass class, Nest *nest)
+plan_class(const Product *p, const Probe *probe, int first, int from, int to, LetterClass class,
+           Nest *nest)
 {
     Cx *cx = p->lo->cx;
     const Contraction *c = &p->letters;
@@ -456,20 +458,20 @@ plan_class(const Product *p, const Probe *probe, int from, int to, LetterClass c
         *all = cx_alloc(cx, (size_t)(probe->noffsets + 3) * sizeof *all);
     const Dim offsets[] = {p->a.offset, p->b.offset};
     int n = 0, noffsets = to - from + 1;
-    memcpy(all, probe->offsets, (size_t)probe->noffsets * sizeof *all);
-    memcpy(all + probe->noffsets, offsets + from, (size_t)noffsets * sizeof *all);
+    int nprobed = probe->noffsets - first, nstores = first ? 0 : probe->nstores;
+    memcpy(all, probe->offsets + first, (size_t)nprobed * sizeof *all);
+    memcpy(all + nprobed, offsets + from, (size_t)noffsets * sizeof *all);
     for (int k = 0; k < c->nout; k++) {
         Dim name = p->name[(int)c->out[k]];
         if (class_of(p, c->out[k]) == class && dim_is_name(cx, name)) {
             names[n] = name;
             extents[n++] = dim_extent(cx, name);
             if (is_outside(p, c->out[k])) {
-                all[probe->noffsets + noffsets++] = name;
+                all[nprobed + noffsets++] = name;
             }
         }
     }
-    nest_plan(cx, nest, n, names, extents, probe->nstores, probe->noffsets + noffsets, all,
-              NEST_KEEP);
+    nest_plan(cx, nest, n, names, extents, nstores, nprobed + noffsets, all, NEST_KEEP);
 }
 
 static Product
@@ -626,6 +628,15 @@ make_operands(Product *p, const Probe *probe)
     }
 }
 
+/* Does the group store the inside of what is padded?  The rows of one image's row are then apart
+ * from those of the next one.  They are in one tile all the same, which divides to store them. */
+static bool
+is_padded(const Group *g)
+{
+    const Let *let = g->targets[0].value->def;
+    return let && let->op == OP_pad;
+}
+
 bool
 group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -640,12 +651,13 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
         make_operands(&p, probe);
     }
     p.nsums = count_sums(&p);
-    plan_class(&p, probe, 0, 1, LETTER_OF_BOTH, &p.batch);
-    plan_class(&p, probe, 0, 0, p.swapped ? LETTER_OF_B : LETTER_OF_A, &p.rows);
+    int stores = is_padded(g) ? probe->nstores : 0;
+    plan_class(&p, probe, 0, 0, 1, LETTER_OF_BOTH, &p.batch);
+    plan_class(&p, probe, stores, 0, 0, p.swapped ? LETTER_OF_B : LETTER_OF_A, &p.rows);
     LetterClass columns = p.column != DIM_NONE ? LETTER_OF_NONE
                           : p.swapped          ? LETTER_OF_A
                                                : LETTER_OF_B;
-    plan_class(&p, probe, p.column == DIM_NONE, 1, columns, &p.columns);
+    plan_class(&p, probe, 0, p.column == DIM_NONE, 1, columns, &p.columns);
     lo->probe = &own;
     lo->nests = (Map){0};
     lower_tiles(&p, g);

@@ -450,6 +450,10 @@ lower_group(Lower *lo, Group *g)
     }
     for (;;) {
         probe_group(lo, g, &s, &probe);
+        if (probe.cut != DIM_NONE && !probe.nscans && probe.interleaved_axis == DIM_NONE) {
+            lower_pieces(lo, g, &s, &probe);
+            return;
+        }
         if (probe.contract &&
             (group_blocks(lo, g, &s, &probe) || group_contract(lo, g, &s, &probe))) {
             return;
