@@ -14,15 +14,14 @@
  *           - a kernel has one cat or pad, and none if it reduces; but a part of a cat may be one
  *             along another axis, and a pad may be the last let beside a contraction;
  *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or
- *           pad; - a scatter has a kernel of its own, with what makes its operands alone;
+ *             pad;
+ *           - a scatter has a kernel of its own, with what makes its operands alone;
  *           - of the lets beside a contraction, those that are computed of its result are
- *           pointwise, or reduce
- *             its rows; its operands are the kernel's, or views of those, but for the one of its
- *             rows: what makes that, and nothing else, may be in the kernel, another contraction
- *             included;
+ *             pointwise, or reduce its rows; its operands are the kernel's, or views of those, but
+ *             for the one of its rows: what makes that, and nothing else, may be in the kernel,
+ *             another contraction included;
  *           - what a gather or an as_strided reads is an operand of the kernel, or made from
- *           nothing;
- *             a gather may also read what one along other axes finds.
+ *             nothing; a gather may also read what one along other axes finds.
  *           No kernel needs a call that needs the kernel; calls with effects keep their order.
  * How:      nodes.c lists nodes and reads (edges that look through views).  Pairs of groups are
  *           joined greedily, most bytes saved first, until nothing joins any more:

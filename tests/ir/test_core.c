@@ -159,6 +159,37 @@ tile_dims(Cx *cx, void *arg)
     CHECK(!dim_lt(cx, dim_add(cx, start, dim_int(cx, 1)), N));
 }
 
+/* Channels of a part of a cat, windows of images with odd sizes, and padding in images with their
+ * channels innermost. */
+static void
+part_dims(Cx *cx, void *arg)
+{
+    (void)arg;
+    Dim B = dim_size(cx, "B"), N = dim_size(cx, "N"), M = dim_size(cx, "M"), C = dim_size(cx, "C");
+    Dim two = dim_int(cx, 2), three = dim_int(cx, 3), one = dim_int(cx, 1);
+    dim_declare(cx, B, (Range){1, DIM_INF}, 1);
+    dim_declare(cx, N, (Range){1, DIM_INF}, 1);
+    Dim channel = dim_index(cx, "channel", dim_mul(cx, three, B));
+    Dim image = dim_div(cx, channel, three), eleven = dim_int(cx, 11);
+    Dim in_cat = dim_add(cx, dim_mul(cx, eleven, image), dim_mod(cx, channel, three));
+    CHECK_DIM(in_cat, "channel + 8*(channel // 3)");
+    CHECK(dim_lt(cx, in_cat, dim_mul(cx, eleven, B)));
+    CHECK(!dim_lt(cx, in_cat, dim_sub(cx, dim_mul(cx, eleven, B), dim_int(cx, 9))));
+
+    Dim width = dim_add(cx, dim_mul(cx, two, N), one), rows = dim_add(cx, dim_mul(cx, two, M), one);
+    Dim i = dim_index(cx, "i", M), j = dim_index(cx, "j", width), all = dim_mul(cx, width, rows);
+    Dim place = dim_add(cx, dim_mul(cx, i, width), j);
+    CHECK(dim_div(cx, place, width) == i && dim_mod(cx, place, all) == place);
+    Dim far = dim_index(cx, "far", dim_int(cx, 1000));
+    place = dim_add(cx, dim_mul(cx, far, width), j);
+    CHECK(dim_mod(cx, place, all) == dim_add(cx, dim_mul(cx, dim_mod(cx, far, rows), width), j));
+    CHECK(dim_div(cx, place, all) == dim_div(cx, far, rows));
+
+    Dim even = dim_mul(cx, two, dim_div(cx, dim_add(cx, N, one), two));
+    CHECK(dim_le(cx, dim_mul(cx, N, C), dim_mul(cx, even, C)));
+    CHECK(!dim_le(cx, dim_mul(cx, even, C), dim_mul(cx, N, C)));
+}
+
 /* The indices that an element of a block has along the axes of a tensor, none of which the block's
  * size goes into, add up to its place in memory again. */
 static void
@@ -473,6 +504,7 @@ test_dims(int rounds)
     Cx *cx = cx_new();
     CHECK(cx_try(cx, known_dims, NULL));
     CHECK(cx_try(cx, tile_dims, NULL));
+    CHECK(cx_try(cx, part_dims, NULL));
     CHECK(cx_try(cx, block_dims, NULL));
     cx_free(cx);
     for (int block = 0; block < rounds && failures < 20; block++) {

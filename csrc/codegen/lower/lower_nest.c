@@ -250,13 +250,21 @@ order_rows(Planner *p)
 
 /* ---- merging ---- */
 
+/* Is it a condition: a loop of one iteration or none? */
+static bool
+is_condition(Cx *cx, Dim count)
+{
+    return dim_range(cx, count).lo < 1 && dim_le(cx, count, dim_int(cx, 1));
+}
+
 /* Do loop k and the one inside it advance all offsets as one loop would?  An inner loop that may be
- * empty is not merged, since the merged index is divided by its extent. */
+ * empty is not merged, since the merged index is divided by its extent.  An outer one that is a
+ * condition stays: of a merged loop nobody could say that its index is 0. */
 static bool
 may_merge(Planner *p, int k)
 {
     const Nest *nest = p->nest;
-    if (dim_range(p->cx, nest->count[k + 1]).lo < 1) {
+    if (dim_range(p->cx, nest->count[k + 1]).lo < 1 || is_condition(p->cx, nest->count[k])) {
         return false;
     }
     for (int j = 0; j < p->noffsets; j++) {

@@ -253,6 +253,33 @@ take_factor(Cx *cx, Dim r, Term g, Dim *x, Dim *s)
     }
 }
 
+/* Finds g, x, y, s of rule D3 where g is a sum, the factor of a name in r: i*(N + 1) + j divided by
+ * M*N + M is i // M. */
+static bool
+find_sum_factor(Cx *cx, const Reduced *in, Dim *g, Dim *x, Dim *y, Dim *s)
+{
+    const Poly *p = dim_poly(cx, in->r);
+    if (dim_poly(cx, in->d)->n < 2) {
+        return false;
+    }
+    for (int k = 0; k < p->n; k++) {
+        const MonoNode *m = mono_node(cx, p->terms[k].mono);
+        for (int i = 0; i < m->degree; i++) {
+            Dim left;
+            *x = atom_node(cx, m->atoms[i])->self;
+            dim_split(cx, in->r, *x, g, s);
+            if (dim_poly(cx, *g)->n < 2 || *g == in->d || !in_range(cx, *s, *g)) {
+                continue;
+            }
+            divide_by_terms(cx, in->d, *g, y, &left);
+            if (dim_is(cx, left, 0)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Finds g, x, y, s of rule D3 for r and d. */
 static bool
 find_factor(Cx *cx, const Reduced *in, Dim *g, Dim *x, Dim *y, Dim *s)
@@ -271,9 +298,9 @@ find_factor(Cx *cx, const Reduced *in, Dim *g, Dim *x, Dim *y, Dim *s)
             continue;
         }
         take_factor(cx, in->d, t, y, &none);
-        return true;            /* d > 0, so neither g nor y is 0 */
+        return true; /* d > 0, so neither g nor y is 0 */
     }
-    return false;
+    return find_sum_factor(cx, in, g, x, y, s);
 }
 
 /* ---- D4, D5, D7: the numerator is an atom ---- */
@@ -428,7 +455,8 @@ cancel_mod(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, Dim *out)
         part = raw_mul(cx, dim_mul(cx, rest, mod->b), q);
     }
     if (contains(cx, sum, part)) {
-        *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, part), term), dim_mul(cx, rest, mod->a));
+        /* Without the term first: else the difference from the part would cancel once more. */
+        *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, term), part), dim_mul(cx, rest, mod->a));
         return true;
     }
     const Poly *p = dim_poly(cx, sum);
@@ -442,7 +470,7 @@ cancel_mod(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, Dim *out)
             part = raw_mul(cx, scale, high->self);
             if (contains(cx, sum, part)) {
                 Dim whole = dim_mod(cx, mod->a, dim_mul(cx, mod->b, high->b));
-                *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, part), term),
+                *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, term), part),
                                dim_mul(cx, rest, whole));
                 return true;
             }

@@ -318,6 +318,37 @@ holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
            holds_shifted(cx, t, dim_div(cx, rest, g), up);
 }
 
+/* The largest value of t = x // y with y > 0 is that at the top of an index which x grows with.
+ * The quotient may be a new atom: so only in the last attempt. */
+static bool
+holds_at_top_quotient(Cx *cx, Dim a, const AtomNode *t, Dim rest)
+{
+    const Poly *p = dim_poly(cx, t->a);
+    Dim by, others, top;
+    if (!cx->dims.floors || !dim_positive(cx, t->b, t->a)) {
+        return false;
+    }
+    for (int k = 0; k < p->n; k++) {
+        const MonoNode *m = mono_node(cx, p->terms[k].mono);
+        for (int i = 0; i < m->degree; i++) {
+            const AtomNode *index = atom_node(cx, m->atoms[i]);
+            if (index->kind != ATOM_INDEX) {
+                continue;
+            }
+            dim_split(cx, t->a, index->self, &by, &others);
+            if (dim_uses(cx, by, index->self) || dim_uses(cx, t->b, index->self) ||
+                !prove(cx, by) || !minus(cx, extent_of(cx, index), 1, &top) ||
+                !dim_try_mul(cx, by, top, &top) || !dim_try_add(cx, top, others, 1, &top)) {
+                continue;
+            }
+            if (holds_with(cx, a, dim_div(cx, top, t->b), rest)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static bool
 prove_without(Cx *cx, Dim d, Atom id)
 {
@@ -338,7 +369,8 @@ prove_without(Cx *cx, Dim d, Atom id)
         return true;
     }
     if (atom->kind == ATOM_DIV) {
-        return (up || down) && holds_quotient(cx, up ? a : less, atom, rest, up);
+        return (down && holds_at_top_quotient(cx, a, atom, rest)) ||
+               ((up || down) && holds_quotient(cx, up ? a : less, atom, rest, up));
     }
     /* The sign of A is not known: d is linear in the atom, so smallest at one of the two ends. */
     return !up && !down && !dim_uses(cx, a, atom->self) && holds_at(cx, a, atom->range.lo, rest) &&
@@ -361,9 +393,31 @@ last_atom(const Cx *cx, Dim d, Atom before)
     return last;
 }
 
+/* d without the factor that all its terms share, where that is never negative: C*(2*n - W) is
+ * not negative where 2*n - W is not. */
+static Dim
+without_common_factor(Cx *cx, Dim d)
+{
+    const Poly *p = dim_poly(cx, d);
+    Mono shared = p->n ? p->terms[0].mono : MONO_ONE, left;
+    for (int k = 1; k < p->n; k++) {
+        shared = mono_gcd(cx, shared, p->terms[k].mono);
+    }
+    if (shared == MONO_ONE || dim_range(cx, dim_term(cx, 1, shared)).lo < 0) {
+        return d;
+    }
+    Dim rest = dim_int(cx, 0);
+    for (int k = 0; k < p->n; k++) {
+        mono_div(cx, p->terms[k].mono, shared, &left);
+        rest = dim_add(cx, rest, dim_term(cx, p->terms[k].c, left));
+    }
+    return rest;
+}
+
 static bool
 prove(Cx *cx, Dim d)
 {
+    d = without_common_factor(cx, d);
     Range r = dim_range(cx, d);
     if (r.lo >= 0 || r.hi < 0) {
         return r.lo >= 0;
