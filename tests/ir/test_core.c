@@ -185,6 +185,12 @@ part_dims(Cx *cx, void *arg)
     CHECK(dim_mod(cx, place, all) == dim_add(cx, dim_mul(cx, dim_mod(cx, far, rows), width), j));
     CHECK(dim_div(cx, place, all) == dim_div(cx, far, rows));
 
+    Dim tile = dim_index(cx, "tile", M), start = dim_mul(cx, tile, dim_int(cx, 32));
+    Dim in_tile = dim_index(cx, "in_tile", dim_min(cx, dim_sub(cx, N, start), dim_int(cx, 32)));
+    Dim pair = dim_add(cx, dim_mul(cx, tile, dim_int(cx, 16)), dim_div(cx, in_tile, two));
+    CHECK(dim_lt(cx, pair, dim_div(cx, dim_add(cx, N, one), two)));
+    CHECK(!dim_lt(cx, pair, dim_div(cx, N, two)));
+
     Dim even = dim_mul(cx, two, dim_div(cx, dim_add(cx, N, one), two));
     CHECK(dim_le(cx, dim_mul(cx, N, C), dim_mul(cx, even, C)));
     CHECK(!dim_le(cx, dim_mul(cx, even, C), dim_mul(cx, N, C)));

@@ -318,35 +318,45 @@ holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
            holds_shifted(cx, t, dim_div(cx, rest, g), up);
 }
 
+/* a*(x // y) + rest >= 0 where x = by*index + others is at most what it is for index = extent - 1?
+ * An extent that is a minimum is at most either operand. */
+static bool
+holds_at_extent(Cx *cx, Dim a, const AtomNode *t, Dim by, Dim others, Dim extent, Dim rest)
+{
+    const AtomNode *least = dim_atom(cx, extent);
+    Dim top;
+    if (least && least->kind == ATOM_MIN) {
+        return holds_at_extent(cx, a, t, by, others, least->a, rest) ||
+               holds_at_extent(cx, a, t, by, others, least->b, rest);
+    }
+    return minus(cx, extent, 1, &top) && dim_try_mul(cx, by, top, &top) &&
+           dim_try_add(cx, top, others, 1, &top) && holds_with(cx, a, dim_div(cx, top, t->b), rest);
+}
+
 /* The largest value of t = x // y with y > 0 is that at the top of an index which x grows with.
  * The quotient may be a new atom: so only in the last attempt. */
 static bool
 holds_at_top_quotient(Cx *cx, Dim a, const AtomNode *t, Dim rest)
 {
     const Poly *p = dim_poly(cx, t->a);
-    Dim by, others, top;
+    Dim by, others;
+    bool holds = false;
     if (!cx->dims.floors || !dim_positive(cx, t->b, t->a)) {
         return false;
     }
-    for (int k = 0; k < p->n; k++) {
+    for (int k = 0; k < p->n && !holds; k++) {
         const MonoNode *m = mono_node(cx, p->terms[k].mono);
-        for (int i = 0; i < m->degree; i++) {
+        for (int i = 0; i < m->degree && !holds; i++) {
             const AtomNode *index = atom_node(cx, m->atoms[i]);
-            if (index->kind != ATOM_INDEX) {
-                continue;
-            }
-            dim_split(cx, t->a, index->self, &by, &others);
-            if (dim_uses(cx, by, index->self) || dim_uses(cx, t->b, index->self) ||
-                !prove(cx, by) || !minus(cx, extent_of(cx, index), 1, &top) ||
-                !dim_try_mul(cx, by, top, &top) || !dim_try_add(cx, top, others, 1, &top)) {
-                continue;
-            }
-            if (holds_with(cx, a, dim_div(cx, top, t->b), rest)) {
-                return true;
+            if (index->kind == ATOM_INDEX) {
+                dim_split(cx, t->a, index->self, &by, &others);
+                holds = !dim_uses(cx, by, index->self) && !dim_uses(cx, t->b, index->self) &&
+                        prove(cx, by) &&
+                        holds_at_extent(cx, a, t, by, others, extent_of(cx, index), rest);
             }
         }
     }
-    return false;
+    return holds;
 }
 
 static bool
