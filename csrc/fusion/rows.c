@@ -32,8 +32,8 @@ contraction_of(Groups *g, int group)
     return found;
 }
 
-/* The operand that has the last axis of the result alone: that of the columns; -1: there is
- * none. */
+/* The operand that has the last axis of the result alone: that of the columns; -1: there is none,
+ * as where each channel has a product of its own and vectors run along these. */
 static int
 column_operand(Groups *g, const Node *node)
 {
@@ -41,8 +41,8 @@ column_operand(Groups *g, const Node *node)
     int operand = -1;
     for (int k = 0; k < c.nout; k++) {
         LetterClass class = letter_class(&c, c.out[k]);
-        if (class != LETTER_OF_BOTH && node_axis(g, node, k) >= 0) {
-            operand = class == LETTER_OF_B;
+        if (node_axis(g, node, k) >= 0) {
+            operand = class == LETTER_OF_BOTH ? -1 : class == LETTER_OF_B;
         }
     }
     return operand;

@@ -55,6 +55,7 @@ typedef struct Aten {
     bool prepared; /* is an operand a weight whose panels are made once? */
     const Type *type; /* of result 0 */
     const Type **types; /* of each result; NULL where the graph has None */
+    const Dim *const *strides; /* ... as eager has them, NULL: dense rows; NULL: not known */
     int nres;
     Value **res;
     const char *refusal; /* why the node should not run in eager either; only from torch.def */

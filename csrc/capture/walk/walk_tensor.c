@@ -93,6 +93,7 @@ try_builder(Cx *cx, void *arg)
                  .images = node->row && node->row->product && images_are_last(w),
                  .prepared = node->row && node->row->product && reads_weight(w, node->at),
                  .types = node->types,
+                 .strides = node->strides,
                  .type = node->types[0],
                  .nres = node->n,
                  .res = node->res,

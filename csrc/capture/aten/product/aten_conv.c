@@ -184,6 +184,15 @@ bias_gradient(Aten *n, Value *grad)
                      grad->type->rank - 1, axes);
 }
 
+/* Is the gradient of the image to have its channels innermost? */
+static bool
+makes_channels_last(const Aten *n)
+{
+    const Dim *strides = n->types[0] && n->strides ? n->strides[0] : NULL;
+    return strides && dim_is(n->cx, strides[1], 1) &&
+           !dim_is(n->cx, strides[n->types[0]->rank - 1], 1);
+}
+
 /* convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation, transposed,
  * output_padding, groups, mask) -> gradients of x, weight, bias */
 Value *
@@ -192,13 +201,16 @@ aten_convolution_backward(Aten *n)
     const Arg *grad = arg_at(n, 0), *x = arg_at(n, 1), *weight = arg_at(n, 2);
     Conv c = {.n = n, .transposed = arg_true(arg_at(n, 7))};
     Dtype dtype = arg_is_float(grad) ? grad->v->type->dtype : DT_bool;
-    if (n->products != PRODUCTS_OWN || n->nres != 3 || !is_operand(grad, dtype) ||
-        !is_operand(x, dtype) || !is_operand(weight, dtype) ||
+    if (n->nres != 3 || !is_operand(grad, dtype) || !is_operand(x, dtype) ||
+        !is_operand(weight, dtype) ||
         !read_conv(&c, weight->v->type, arg_at(n, 4), arg_at(n, 5), arg_at(n, 6), arg_at(n, 9)) ||
         !fits(&c, x->v->type, weight->v->type, grad->v->type)) {
         return NULL;
     }
-    c.last = channels_last(&c, grad->v, weight->v);
+    c.last = channels_last(&c, grad->v, weight->v) || makes_channels_last(n);
+    if (!conv_gradient_is_own(&c, x->v->type, weight->v->type, grad->v->type)) {
+        return NULL;
+    }
     if (n->types[1]) {
         n->res[1] = conv_weight(&c, c.transposed ? grad->v : x->v, c.transposed ? x->v : grad->v,
                                 n->types[1]);

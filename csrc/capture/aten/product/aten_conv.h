@@ -26,6 +26,8 @@ bool conv_is_interleaved(const Conv *c);
 bool conv_is_of_point(const Conv *c, const Type *x, const Type *made);
 /* Is the convolution of x to the image `made` computed here? */
 bool conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made);
+/* Are the gradients of the convolution of x computed here? */
+bool conv_gradient_is_own(const Conv *c, const Type *x, const Type *weight, const Type *grad);
 /* x convolved with the weight to the image `made`, whose channels are those of the weight; to: the
  * dtype of the sums.  NULL: the windows are not known to lie in the image. */
 Value *conv_image(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to);

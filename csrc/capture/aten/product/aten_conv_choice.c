@@ -4,7 +4,10 @@
 
 #include <string.h>
 
-enum { LEAST_CHANNELS = 16 };   /* of an image that `auto` convolves here, all in one group */
+enum {
+    LEAST_CHANNELS = 16,        /* of an image that `auto` convolves here, all in one group */
+    WIDEST = 3, /* window of each channel whose gradient oneDNN has a kernel for */
+};
 
 /* The elements that a tensor has at least. */
 static int64_t
@@ -58,4 +61,21 @@ conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
          many = dim_is_int(cx, x->dims[1], &channels) && channels >= LEAST_CHANNELS;
     return volume || (c->transposed ? many && (is_small || c->n->prepared)
                                     : wide || (many && (window_taps(&c->w) == 1 || is_small)));
+}
+
+/* Are its gradients computed here?  oneDNN has no kernel for the gradient of a weight of each
+ * channel with windows of more than WIDEST places along an axis: it computes sixteen channels by
+ * sixteen, for memory of 256 elements for each of the weight's (docs/experiments.md). */
+bool
+conv_gradient_is_own(const Conv *c, const Type *x, const Type *weight, const Type *grad)
+{
+    int64_t widest = 0;
+    if (c->n->products != PRODUCTS_AUTO) {
+        return c->n->products == PRODUCTS_OWN;
+    }
+    for (int k = 0; k < c->w.axes; k++) {
+        widest = c->w.size[k] > widest ? c->w.size[k] : widest;
+    }
+    return c->last && !c->transposed && grad->dtype == DT_f32 && widest > WIDEST &&
+           conv_is_depthwise(c, weight) && x->dims[1] == grad->dims[1];
 }

@@ -494,6 +494,33 @@ conv_image(const Conv *all, Value *x, Value *weight, const Type *made, Dtype to)
 
 /* ---- gradients ---- */
 
+/* Of channels by themselves, which are innermost in memory: for each place, the sums of what is
+ * there in all windows by the other one.  Vectors run along the channels. */
+static Value *
+depthwise_weight(const Conv *c, Value *image, Value *other, const Type *made)
+{
+    Aten *n = c->n;
+    int axes = c->w.axes, over[MAX_RANK], from[MAX_RANK], rank = 0;
+    Term windows;
+    if (!conv_windows(c, image, other->type->dims + 2, &windows)) {
+        return NULL;
+    }
+    const Type *t = windows.v->type;
+    Value *by = conv_grouped(c, move_axes(n, other, 1, 1, 1 + axes), 1 + axes);
+    for (int ax = 0; ax < by->type->rank; ax++) {
+        from[ax] = ax <= axes ? ax : t->rank - by->type->rank + ax;
+    }
+    Value *v = map2(
+        n, OP_mul, build_cast(n->b, windows.v, wide(made->dtype)),
+        build_expand(n->b, build_cast(n->b, by, wide(made->dtype)), t->rank, t->dims, from));
+    for (int ax = 0; ax <= axes; ax++) {
+        over[rank++] = ax;
+    }
+    v = build_red(n->b, OP_sum, v, rank, over);
+    v = move_axes(n, v, 0, v->type->rank - 2, 2); /* places, groups, channels */
+    return build_cast(n->b, build_reshape(n->b, v, made->rank, made->dims), made->dtype);
+}
+
 Value *
 conv_weight(const Conv *c, Value *image, Value *other, const Type *made)
 {
@@ -501,6 +528,10 @@ conv_weight(const Conv *c, Value *image, Value *other, const Type *made)
     Conv plain = *c;
     Term a, b = {.n = 0}, out = {.n = 0};
     plain.transposed = false;
+    if (conv_is_depthwise(&plain, made) && c->last &&
+        other->type->dims[1] == image->type->dims[1]) {
+        return depthwise_weight(&plain, image, other, made);
+    }
     if (!conv_windows(&plain, image, other->type->dims + 2, &a)) {
         return NULL;
     }
