@@ -43,7 +43,7 @@ double now(void);
     TEST(swap_cache) TEST(swap_parents) TEST(swap_names) TEST(swap_compile) \
     TEST(swap_special_entries) TEST(swap_special_objects) TEST(swap_refused) \
     TEST(parallel_serial) TEST(parallel_covers) TEST(parallel_scratch) TEST(parallel_fault) \
-    TEST(parallel_nested) TEST(parallel_raised) \
+    TEST(parallel_nested) TEST(parallel_raised) TEST(parallel_shares) TEST(parallel_many) \
     TEST(shared_once) TEST(shared_lock) TEST(shared_kills) TEST(fork_finds_locks_free) \
     TEST(fork_takes_spin_locks)
 #define TEST(name) void test_##name(void);

@@ -1,10 +1,11 @@
 /* parallel_for: every index once, whatever the threads; scratch of one thread; faults come back. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <sched.h>
 
 #include "jit_test.h"
 
-enum { EXTENT = 10007 };
+enum { EXTENT = 10007, MANY = 70 };
 
 static atomic_int seen[EXTENT];
 static atomic_int calls, least;
@@ -86,7 +87,7 @@ test_parallel_serial(void)
     check_covers(100, 100);
     CHECK(calls == 1);
     calls = 0;
-    check_covers(EXTENT, 4000);         /* in pieces, so that a faster tier takes over */
+    check_covers(EXTENT, 4000); /* in pieces, so that a faster tier takes over */
     CHECK(calls == 3 && least >= 4000);
 }
 
@@ -127,7 +128,76 @@ test_parallel_scratch(void)
             sum += scratch[t][i];
         }
     }
-    CHECK(sum == EXTENT && (scratch[3][0] != 0) == many);
+    CHECK(sum == EXTENT && (many || scratch[3][0] == 0));
+    code_unref(code);
+}
+
+static atomic_int left, waiting;
+
+/* The first piece of the loop waits for all others, those of its own share too. */
+static int
+wait_for_others(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
+{
+    atomic_fetch_sub(&left, (int)(hi - lo));
+    while (lo == 0 && atomic_load(&left) > 0) {
+        sched_yield();
+    }
+    return mark(p, n, lo, hi);
+}
+
+/* A thread that is through with its share runs what another one has not come to. */
+void
+test_parallel_shares(void)
+{
+    for (int threads = 2; threads <= 4 && load_openmp(threads); threads++) {
+        Code *code = code_of(wait_for_others);
+        ParallelJob job = job_of(code, EXTENT, 1);
+        memset(seen, 0, sizeof seen);
+        atomic_store(&left, EXTENT);
+        CHECK(parallel_for(&job) == 0);
+        for (int i = 0; i < EXTENT; i++) {
+            CHECK(seen[i] == 1);
+        }
+        code_unref(code);
+    }
+}
+
+static int
+meet(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
+{
+    static _Thread_local bool met;
+    atomic_fetch_add(&waiting, !met);
+    met = true;
+    while (atomic_load(&waiting) < MANY) {
+        sched_yield();
+    }
+    return use_scratch(p, n, lo, hi);
+}
+
+/* More threads than shares: each has a piece, as the first of each thread waits for all. */
+void
+test_parallel_many(void)
+{
+    static int64_t scratch[MANY][8];
+    if (!load_openmp(MANY)) {
+        return;
+    }
+    Code *code = code_of(meet);
+    ParallelJob job = job_of(code, EXTENT, 1);
+    job.scratch = (char *)scratch;
+    job.each = sizeof *scratch;
+    memset(seen, 0, sizeof seen);
+    CHECK(parallel_for(&job) == 0);
+    for (int i = 0; i < EXTENT; i++) {
+        CHECK(seen[i] == 1);
+    }
+    for (int t = 0; t < MANY; t++) {
+        bool any = false;
+        for (int i = 0; i < 8; i++) {
+            any |= scratch[t][i] != 0;
+        }
+        CHECK(any);
+    }
     code_unref(code);
 }
 
@@ -144,7 +214,7 @@ test_parallel_raised(void)
     job.most = 2;
     load_openmp(4);
     CHECK(parallel_for(&job) == 0);
-    CHECK(scratch[0][0] != 0 && scratch[2][0] == 0 && scratch[3][0] == 0);
+    CHECK(scratch[0][0] + scratch[1][0] != 0 && scratch[2][0] == 0 && scratch[3][0] == 0);
     for (int64_t i = 0; i < EXTENT; i++) {
         CHECK(seen[i] == 1);
     }

@@ -1,17 +1,22 @@
 /* One parallel loop, over the threads that torch has.
  *
- * A thread gets one range of neighbours, the same at every launch, so that what it has in its cache
- * from one kernel is there for the next.  It runs its range in pieces and reads the entry anew for
- * each. */
+ * A thread gets one share of neighbours, the same at every launch, so that what it has in its cache
+ * from one kernel is there for the next.  It runs its share in pieces and reads the entry anew for
+ * each.  A thread that is through with its share takes pieces of the others': cores are not equally
+ * fast at all times, and all threads wait for the last one.  Pieces become smaller towards the end
+ * of a share, so that this wait is short. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen/codegen.h"
 #include "codegen/lock.h"
+#include "codegen/machine.h"
 
 enum {
-    PIECES = 8,                 /* of a thread's range, at most */
+    SHARES = 64,                /* more threads begin in shares of others */
+    PIECES = 8,                 /* a piece is this part of what is left of its share, */
+    LEAST = 64,                 /* and at least this part of the whole share */
     FEW = 48,                   /* buffers whose pointers are copied without malloc */
 };
 
@@ -21,12 +26,19 @@ typedef struct {
     int (*max_threads)(void);
     int (*in_parallel)(void);
     int (*thread_num)(void);
-    int (*num_threads)(void);
 } Runtime;
+
+/* What is left of the loop of one thread.  Each is in a line of its own. */
+typedef struct {
+    _Alignas(DLC_LINE) _Atomic(int64_t) lo;
+    int64_t hi, least;
+} Share;
 
 typedef struct {
     const ParallelJob *job;
     atomic_int fault;
+    int nshares;
+    Share shares[SHARES];
 } Launch;
 
 static Runtime runtime;
@@ -49,8 +61,7 @@ parallel_use(void *library)
     *(void **)&r.max_threads = dlsym(library, "omp_get_max_threads");
     *(void **)&r.in_parallel = dlsym(library, "omp_in_parallel");
     *(void **)&r.thread_num = dlsym(library, "omp_get_thread_num");
-    *(void **)&r.num_threads = dlsym(library, "omp_get_num_threads");
-    if (!r.parallel || !r.max_threads || !r.in_parallel || !r.thread_num || !r.num_threads) {
+    if (!r.parallel || !r.max_threads || !r.in_parallel || !r.thread_num) {
         return false;
     }
     lock_take(LOCK_openmp);
@@ -98,26 +109,52 @@ parallel_threads(void)
     return threads > 1 ? threads : 1;
 }
 
-/* Runs lo .. hi-1 in pieces, until one has a fault. */
-static int
-run_pieces(const ParallelJob *job, void *const *p, int64_t lo, int64_t hi)
+/* Takes the next piece *lo .. *hi-1 of a share; false: nothing is left. */
+static bool
+take_piece(Share *r, int64_t *lo, int64_t *hi)
 {
-    int64_t piece = (hi - lo + PIECES - 1) / PIECES;
+    *lo = atomic_load_explicit(&r->lo, memory_order_relaxed);
+    do {
+        int64_t left = r->hi - *lo, piece = (left + PIECES - 1) / PIECES;
+        if (left <= 0) {
+            return false;
+        }
+        piece = piece > r->least ? piece : r->least;
+        *hi = piece < left ? *lo + piece : r->hi;
+    } while (!atomic_compare_exchange_weak_explicit(&r->lo, lo, *hi, memory_order_relaxed,
+                                                    memory_order_relaxed));
+    return true;
+}
+
+/* Runs the pieces of a share that are left, until one has a fault. */
+static int
+run_share(const ParallelJob *job, void *const *p, Share *r)
+{
     int fault = 0;
-    piece = piece > job->grain ? piece : job->grain;
-    for (; lo < hi && fault == 0; lo += piece) {
-        int64_t end = hi - lo > piece ? lo + piece : hi;
-        fault = (job->code ? code_entry(job->code, job->entry) : job->body)(p, job->n, lo, end);
+    for (int64_t lo, hi; fault == 0 && take_piece(r, &lo, &hi);) {
+        fault = (job->code ? code_entry(job->code, job->entry) : job->body)(p, job->n, lo, hi);
+    }
+    return fault;
+}
+
+/* Runs the thread's own share, then what is left of the others', from the next one on. */
+static int
+run_shares(Launch *launch, void *const *p, int t)
+{
+    int fault = 0;
+    for (int k = 0; k < launch->nshares && fault == 0; k++) {
+        fault = run_share(launch->job, p, &launch->shares[(t + k) % launch->nshares]);
     }
     return fault;
 }
 
 /* The same, with the scratch of thread t. */
 static int
-run_range(const ParallelJob *job, int t, int64_t lo, int64_t hi)
+run_thread(Launch *launch, int t)
 {
+    const ParallelJob *job = launch->job;
     if (job->each == 0) {
-        return run_pieces(job, job->p, lo, hi);
+        return run_shares(launch, job->p, t);
     }
     void *few[FEW], **p = few;
     size_t count = (size_t)job->nbuffers;
@@ -126,7 +163,7 @@ run_range(const ParallelJob *job, int t, int64_t lo, int64_t hi)
     }
     memcpy(p, job->p, count * sizeof *p);
     p[count] = job->scratch + (size_t)t * job->each;
-    int fault = run_pieces(job, p, lo, hi);
+    int fault = run_shares(launch, p, t);
     if (p != few) {
         free(p);
     }
@@ -135,7 +172,7 @@ run_range(const ParallelJob *job, int t, int64_t lo, int64_t hi)
 
 /* extent * t / threads, of numbers whose product may have more than 64 bits */
 static int64_t
-share(int64_t extent, int64_t t, int64_t threads)
+share_at(int64_t extent, int64_t t, int64_t threads)
 {
     return extent / threads * t + extent % threads * t / threads;
 }
@@ -144,12 +181,25 @@ static void
 body(void *arg)
 {
     Launch *launch = arg;
-    const ParallelJob *job = launch->job;
-    int t = runtime.thread_num(), threads = runtime.num_threads(), none = 0;
-    int64_t lo = share(job->extent, t, threads), hi = share(job->extent, t + 1, threads);
-    int fault = run_range(job, t, lo, hi);
+    int none = 0, fault = run_thread(launch, runtime.thread_num());
     if (fault != 0) {
         atomic_compare_exchange_strong(&launch->fault, &none, fault);
+    }
+}
+
+/* Cuts the loop into shares.  One thread's has even pieces. */
+static void
+cut(Launch *launch, int threads)
+{
+    int64_t grain = launch->job->grain, extent = launch->job->extent;
+    int n = launch->nshares = threads < SHARES ? threads : SHARES;
+    for (int t = 0; t < n; t++) {
+        Share *r = &launch->shares[t];
+        int64_t lo = share_at(extent, t, n), parts = n > 1 ? LEAST : PIECES;
+        atomic_init(&r->lo, lo);
+        r->hi = share_at(extent, t + 1, n);
+        r->least = (r->hi - lo + parts - 1) / parts;
+        r->least = r->least > grain ? r->least : grain;
     }
 }
 
@@ -164,10 +214,13 @@ parallel_for(const ParallelJob *job)
     if (threads > job->extent / grain) {
         threads = (int)(job->extent / grain);
     }
+    Launch launch; /* its shares are too many to clear all */
+    launch.job = job;
+    atomic_init(&launch.fault, 0);
+    cut(&launch, threads > 1 ? threads : 1);
     if (threads <= 1) {
-        return run_range(job, 0, 0, job->extent);
+        return run_thread(&launch, 0);
     }
-    Launch launch = {.job = job};
     runtime.parallel(body, &launch, (unsigned)threads, 0);
     return launch.fault;
 }
