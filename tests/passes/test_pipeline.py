@@ -16,8 +16,9 @@ def test_driver(drive: Callable[[str], None]) -> None:
 
 @pytest.mark.parametrize(("names", "headers"), [
     ("all", [f"-- {name}" for name in (
-        "unmerge (unchanged)", "canonicalise (unchanged)", "dead (unchanged)", "fuse", "share (unchanged)",
-        "panels (unchanged)", "layouts (unchanged)", "pad_rows (unchanged)", "in_place (unchanged)",
+        "unmerge (unchanged)", "canonicalise (unchanged)", "dead (unchanged)", "inside (unchanged)", "fuse",
+        "share (unchanged)", "panels (unchanged)", "layouts (unchanged)", "pad_rows (unchanged)",
+        "in_place (unchanged)",
     )]),
     ("fuse,dead", ["-- dead (unchanged)", "-- fuse"]),
     ("fus", []),
