@@ -1,17 +1,16 @@
 /* Contractions: which letters of a product become rows, columns and sums, and where its
  * operands are.
  *
- * What:     decides the roles of the letters; lower_tiles.c writes the loops.
+ * What:     decides the roles of the letters; lower_letters.c plans their loops, and lower_tiles.c
+ *           writes them.
  * Requires: a probe that has found one contraction, wanted at each element of the group's space.
  * Ensures:  the sums do not depend on the tiles: the mark `fused` fixes their order.
  * How:      Letters become loops according to the steps by which they advance the operands.  The
  *           columns are the axis along which the first target is contiguous.  The operand that has
  *           the columns (the column operand) is packed; either operand may be that one, since
- *           multiplication commutes.  The other is the row operand.  Letters of one class are
- *           merged if they advance everything as one axis would.  The last letter of a class is in
- *           the tiles, the others are loops around them.  Summed letters must advance an operand as
- *           one axis would; if they do not, the operand is copied first.  An operand whose elements
- *           are the rows of panels already (a prepared weight) is used as it is.
+ *           multiplication commutes.  The other is the row operand.  Summed letters must advance
+ *           an operand as one axis would; if they do not, the operand is copied first.  An operand
+ *           whose elements are the rows of panels already (a prepared weight) is used as it is.
  * Example:  lower_tiles.c. */
 #include <string.h>
 
@@ -419,61 +418,6 @@ is_swapped(const Product *p, const Probe *probe)
     return swapped != (columns > 0 && columns <= narrow && (rows == 0 || rows > columns));
 }
 
-/* Does a letter of the result say which terms are summed?  All rows of a tile have the same terms,
- * so its loop is around the tiles. */
-static bool
-is_outside(const Product *p, char letter)
-{
-    return letter == p->letters.within.at;
-}
-
-/* The class of a letter of the result.  A column letter that both operands have is of none.  The
- * last letter of a class is in the tiles: one that may not be is taken as a batch. */
-static LetterClass
-class_of(const Product *p, char letter)
-{
-    const Contraction *c = &p->letters;
-    LetterClass class = letter_class(c, letter);
-    char last = 0;
-    for (int k = 0; k < c->nout; k++) {
-        bool of = letter_class(c, c->out[k]) == class &&
-                  dim_is_name(p->lo->cx, p->name[(int)c->out[k]]);
-        last = of ? c->out[k] : last;
-    }
-    return p->name[(int)letter] == p->column         ? LETTER_OF_NONE
-           : is_outside(p, letter) && letter == last ? LETTER_OF_BOTH
-                                                     : class;
-}
-
-/* Plans the loops of the letters of a class.  They advance the operands from .. to, and what the
- * probe has found from its offset `first` on.  A letter that is not in the tiles is not merged with
- * others: no other offset advances with it as with them. */
-static void
-plan_class(const Product *p, const Probe *probe, int first, int from, int to, LetterClass class,
-           Nest *nest)
-{
-    Cx *cx = p->lo->cx;
-    const Contraction *c = &p->letters;
-    Dim names[MAX_RANK], extents[MAX_RANK],
-        *all = cx_alloc(cx, (size_t)(probe->noffsets + 3) * sizeof *all);
-    const Dim offsets[] = {p->a.offset, p->b.offset};
-    int n = 0, noffsets = to - from + 1;
-    int nprobed = probe->noffsets - first, nstores = first ? 0 : probe->nstores;
-    memcpy(all, probe->offsets + first, (size_t)nprobed * sizeof *all);
-    memcpy(all + nprobed, offsets + from, (size_t)noffsets * sizeof *all);
-    for (int k = 0; k < c->nout; k++) {
-        Dim name = p->name[(int)c->out[k]];
-        if (class_of(p, c->out[k]) == class && dim_is_name(cx, name)) {
-            names[n] = name;
-            extents[n++] = dim_extent(cx, name);
-            if (is_outside(p, c->out[k])) {
-                all[nprobed + noffsets++] = name;
-            }
-        }
-    }
-    nest_plan(cx, nest, n, names, extents, nstores, nprobed + noffsets, all, NEST_KEEP);
-}
-
 static Product
 product_of(Lower *lo, const Let *let)
 {
@@ -544,40 +488,6 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
     return n;
 }
 
-/* How many places of the first summed letter are summed, which go from p->from on. */
-static Dim
-places_within(Product *p, Dim places)
-{
-    Cx *cx = p->lo->cx;
-    const Within *w = &p->letters.within;
-    Dim to;
-    within_places(cx, w, p->at[(int)w->at], places, &p->from, &to);
-    Dim n = dim_sub(cx, to, p->from);
-    if (!dim_is_name(cx, p->name[(int)w->place])) {
-        p->from = DIM_NONE;
-    }
-    return dim_le(cx, dim_int(cx, 0), n) ? n : dim_max(cx, dim_int(cx, 0), n);
-}
-
-/* The number of terms of a sum, without those that a mask excludes.  Where a letter of the result
- * says which are summed, the places of the first summed letter go from p->from on. */
-static Dim
-count_sums(Product *p)
-{
-    const Contraction *c = &p->letters;
-    Dim n = dim_int(p->lo->cx, 1);
-    for (int k = 0; k < c->nsum; k++) {
-        const Value *a = p->let->args[0], *b = p->let->args[1];
-        int axis = letter_axis(c->a, c->na, c->sum[k]);
-        Dim extent = bounds_extent(p->lo, a, axis);
-        bool bounded = extent != a->type->dims[axis];
-        int other = letter_axis(c->b, c->nb, c->sum[k]);
-        extent = bounded ? extent : bounds_extent(p->lo, b, other);
-        n = dim_mul(p->lo->cx, n, c->sum[k] == c->within.place ? places_within(p, extent) : extent);
-    }
-    return n;
-}
-
 /* Copies the row operand, in the order of the result, if its rows are apart and each column is read
  * for all of them: the columns are then packed once and not read in place for each few rows. */
 static void
@@ -628,15 +538,6 @@ make_operands(Product *p, const Probe *probe)
     }
 }
 
-/* Does the group store the inside of what is padded?  The rows of one image's row are then apart
- * from those of the next one.  They are in one tile all the same, which divides to store them. */
-static bool
-is_padded(const Group *g)
-{
-    const Let *let = g->targets[0].value->def;
-    return let && let->op == OP_pad;
-}
-
 bool
 group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -650,14 +551,7 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     } else {
         make_operands(&p, probe);
     }
-    p.nsums = count_sums(&p);
-    int stores = is_padded(g) ? probe->nstores : 0;
-    plan_class(&p, probe, 0, 0, 1, LETTER_OF_BOTH, &p.batch);
-    plan_class(&p, probe, stores, 0, 0, p.swapped ? LETTER_OF_B : LETTER_OF_A, &p.rows);
-    LetterClass columns = p.column != DIM_NONE ? LETTER_OF_NONE
-                          : p.swapped          ? LETTER_OF_A
-                                               : LETTER_OF_B;
-    plan_class(&p, probe, 0, p.column == DIM_NONE, 1, columns, &p.columns);
+    product_plan(&p, g, probe);
     lo->probe = &own;
     lo->nests = (Map){0};
     lower_tiles(&p, g);

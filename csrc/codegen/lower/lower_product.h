@@ -44,6 +44,8 @@ typedef struct {
 
 /* lower_contract.c: do the summed letters advance the offset as one axis would? */
 bool product_is_one_sum(const Product *p, Dim offset);
+/* lower_letters.c: plans the loops of the letters, and how many terms a sum has. */
+void product_plan(Product *p, const Group *g, const Probe *probe);
 /* lower_pack.c: packs the column operand before the phase, if it is the same for each block; false:
  * it is not. */
 bool product_pack(Product *p);
