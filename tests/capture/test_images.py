@@ -154,7 +154,7 @@ def test_convolutions_of_all_channels_stay_as_they_are() -> None:
 
 
 def test_the_gradient_of_a_pool_lies_as_its_image() -> None:
-    """The scatter's axes are those of the image in memory: the norm's gradient reads it along the channels."""
+    """The scatter's axes are the image's in memory: the norm's gradient reads it along the channels."""
     last = torch.channels_last
     layers = (block(3, 16, 3), nn.MaxPool2d(3, 2, 1), block(16, 16, 3))
     model = nn.Sequential(*layers).train().to(memory_format=last)
