@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import dlc
+from benchmarks.networks import ALL
 from tests.tolerance import assert_program
 
 
@@ -152,6 +153,52 @@ def test_convolutions_of_all_channels_stay_as_they_are() -> None:
     assert not any(images(backward))
 
 
+def test_the_gradient_of_a_pool_lies_as_its_image() -> None:
+    """The scatter's axes are the image's in memory: the norm's gradient reads it along the channels."""
+    last = torch.channels_last
+    layers = (block(3, 16, 3), nn.MaxPool2d(3, 2, 1), block(16, 16, 3))
+    model = nn.Sequential(*layers).train().to(memory_format=last)
+    _, backward = check(model, torch.randn(2, 3, 16, 16).to(memory_format=last))
+    assert re.search(r": f32\[2, 256, 16\] = scatter ", backward)
+
+
 def test_one_convolution_alone_stays_as_it_is() -> None:
     forward, _ = check(block(16, 16, 3, groups=16).train(), torch.randn(2, 16, 8, 8))
     assert images(forward) == [False]
+
+
+def steps(model: nn.Module, x: Tensor, tier: str, products: str) -> list[dict[str, Tensor]]:
+    """Results and gradients on one thread and on two."""
+    torch._dynamo.reset()
+    options = {"tier": tier, "products": products, "strict": True}
+    compiled, before = torch.compile(model, backend="dlc", options=options), torch.get_num_threads()
+    made = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            model.zero_grad()
+            made.append(gradients(compiled, x))
+    finally:
+        torch.set_num_threads(before)
+    return made
+
+
+def differing(a: dict[str, Tensor], b: dict[str, Tensor]) -> set[str]:
+    return {name for name, t in a.items() if not torch.equal(t, b[name])}
+
+
+def test_bits_of_a_step_are_those_of_both_tiers_and_of_any_threads() -> None:
+    """But for gradients of the weights of the library's convolutions, which it sums by threads."""
+    network = next(n for n in ALL if n.name == "MobileNet-v2")
+    model, (x,) = network.build(small=True).train(), network.arguments(2, small=True)
+    fast, settled = steps(model, x, "tcc", "auto"), steps(model, x, "gcc", "auto")
+    for a, b in zip(fast, settled, strict=True):
+        assert not differing(a, b)
+    of_library = {f"{name}.weight" for name, m in model.named_modules() if isinstance(m, nn.Conv2d)}
+    assert differing(*fast) <= of_library
+
+
+def test_bits_of_a_step_with_products_of_our_own_are_those_of_any_threads() -> None:
+    model, x = Residual().train(), torch.randn(2, 3, 16, 16)
+    fast, settled = steps(model, x, "tcc", "own"), steps(model, x, "gcc", "own")
+    assert not any(differing(fast[0], other) for other in (fast[1], *settled))

@@ -9,6 +9,7 @@ from torch import nn
 
 from benchmarks import convolutions
 from benchmarks.networks import ALL, Network
+from tests.capture.test_images import gradients
 from tests.tolerance import assert_program
 
 NAMES = [network.name for network in ALL]
@@ -24,6 +25,40 @@ def test_network(network: Network, products: str) -> None:
         eager, exact = model(*inputs), copy.deepcopy(model).double()(*(x.double() for x in inputs))
         actual = torch.compile(model, backend="dlc", fullgraph=True, options=options)(*inputs)
     assert_program({"result": actual}, {"result": eager}, {"result": exact})
+
+
+def images(network: Network, dynamic: bool) -> list[torch.Tensor]:
+    """So large that norms of few elements do not magnify roundings; of two sizes where sizes are symbols."""
+    channels, *sides = network.tiny
+    larger = [side * 2 if side in (16, 32) else side for side in sides]
+    made = [torch.randn(4, channels, *larger)]
+    return [*made, torch.randn(3, channels, *larger[:-1], (larger[-1] + 1) // 2)] if dynamic else made
+
+
+@pytest.mark.in_turn(6)
+@pytest.mark.parametrize("freeze", [False, True], ids=["", "frozen"])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("step", [False, True], ids=["evaluation", "step"])
+@pytest.mark.parametrize("network", ALL, ids=NAMES)
+def test_products_of_our_own(network: Network, step: bool, dynamic: bool, freeze: bool) -> None:
+    """Results and gradients are eager's, and lie as eager's."""
+    torch._dynamo.reset()
+    model = network.build(small=True).train(step)
+    options = {"tier": "tcc", "strict": True, "products": "own", "freeze": freeze}
+    own = torch.compile(copy.deepcopy(model), backend="dlc", fullgraph=True, dynamic=dynamic, options=options)
+
+    def values(model: nn.Module, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        if step:
+            model.zero_grad()
+            return gradients(model, x)
+        with torch.no_grad():
+            return {"result": model(x)}
+
+    for x in images(network, dynamic):
+        eager, exact = values(copy.deepcopy(model), x), values(copy.deepcopy(model).double(), x.double())
+        actual = values(own, x)
+        assert all(actual[name].stride() == t.stride() for name, t in eager.items())
+        assert_program(actual, eager, exact)
 
 
 @pytest.mark.parametrize("step", [False, True], ids=["evaluation", "step"])

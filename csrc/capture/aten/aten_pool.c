@@ -99,22 +99,30 @@ window_times(const Window *w, Dim d, int64_t i)
 }
 
 bool
-window_channels_last(const Window *w, const Value *x)
+image_is_last(Cx *cx, const Value *x, int first)
 {
     const Type *t = x->type;
     while (!x->strides && x->def && op_info[x->def->op].kind == KIND_MAP) {
         const Value *next = NULL;
         for (int k = 0; k < x->def->nargs && !next; k++) {
             const Value *a = x->def->args[k];
-            next = !value_is_const(a) && type_same_shape(a->type, t) ? a : NULL;
+            bool image = !value_is_const(a) && type_same_shape(a->type, t) &&
+                         !(a->def && a->def->op == OP_expand);
+            next = image ? a : NULL;
         }
         if (!next) {
             return false;
         }
         x = next;
     }
-    return x->strides && w->first > 0 && dim_is(w->n->cx, x->strides[w->first - 1], 1) &&
-           !dim_is(w->n->cx, x->strides[t->rank - 1], 1);
+    return x->strides && first > 0 && dim_is(cx, x->strides[first - 1], 1) &&
+           !dim_is(cx, x->strides[t->rank - 1], 1);
+}
+
+bool
+window_channels_last(const Window *w, const Value *x)
+{
+    return image_is_last(w->n->cx, x, w->first);
 }
 
 /* The operand and the windows as they are pooled: with the channels innermost where the operand has

@@ -1,5 +1,5 @@
 /* Places in the last axes by the indices of a max pool: its gradients, and max_unpool. */
-#include "aten.h"
+#include "aten_window.h"
 
 /* Images of planes, with the planes innermost if `last`, as [outer, places, planes]. */
 static Value *
@@ -39,9 +39,10 @@ combined_at(Aten *n, Op op, const Arg *index)
         grad->type->rank != rank || n->type->dtype == DT_bool) {
         return NULL;
     }
-    const Dim *strides = index->v->strides;
-    bool last = strides && dim_is(n->cx, strides[first - 1], 1) &&
-                !dim_is(n->cx, strides[rank - 1], 1);
+    const Arg *pooled = arg_at(n, 1);
+    bool last = image_is_last(n->cx, index->v, first) ||
+                (pooled->kind == ARG_TENSOR && type_same_shape(pooled->v->type, n->type) &&
+                 image_is_last(n->cx, pooled->v, first));
     Value *none = build_const(n->b, n->type, (Literal){.is_int = true});
     Value *v = as_places(n, build_cast(n->b, grad, n->type->dtype), last);
     Value *at = as_places(n, build_cast(n->b, index->v, DT_i64), last);

@@ -161,6 +161,12 @@ typedef struct {
     Dim index, extent;
 } Frame;
 
+/* An entry of Lower.leaf that is a block's buffer while the loops over blocks are open. */
+typedef struct {
+    Value **leaf;
+    Value *before; /* memory outside of the kernel, or NULL */
+} Replaced;
+
 struct Lower {
     Cx *cx;
     Fn *fn;
@@ -192,8 +198,8 @@ struct Lower {
     bool blocked; /* the loops over blocks of rows are open, see lower_blocks.c */
     Dim block_extent, block_most; /* rows of the block, and of the largest one */
     int block_depth; /* of the innermost loop over blocks */
-    const Value **parts; /* the values that have buffers in the block */
-    int nparts;
+    Replaced *replaced; /* the last one last */
+    int nreplaced;
     Bounded *bounded; /* what masks exclude, while the loops over blocks are open */
     int nbounded;
     Map origins; /* a buffer of a part of a value to where that begins */

@@ -89,8 +89,8 @@ materialise_before(Lower *lo, const Value *v, const Order *order)
     saved.homes = lo->homes;
     saved.binds = lo->binds;
     saved.origins = lo->origins;
-    saved.parts = lo->parts;
-    saved.nparts = lo->nparts;
+    saved.replaced = lo->replaced;
+    saved.nreplaced = lo->nreplaced;
     *lo = saved;
 }
 
@@ -204,9 +204,19 @@ add_reductions(Lower *lo, Group *g, const Value *v)
     }
 }
 
+/* Has the entry of `leaf` be as it was before when the loops over blocks are closed: other groups,
+ * and kernels, read memory from outside and not a block's copy. */
+static void
+note_replaced(Lower *lo, Value **leaf, Value *before)
+{
+    lo->replaced = cx_grow(lo->cx, lo->replaced, lo->nreplaced, sizeof *lo->replaced);
+    lo->replaced[lo->nreplaced++] = (Replaced){leaf, before};
+}
+
 void
 block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order, bool reductions)
 {
+    Value *before = lo->leaf[v->id];
     Group g = {.nfull = 1, .rank = v->type->rank, .part = true};
     if (!lo->blocked) {
         group_materialise(lo, v, order);
@@ -214,6 +224,9 @@ block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
     }
     if (!find_part(lo, v, idx, &g)) {
         materialise_before(lo, v, order);
+        if (before) {
+            note_replaced(lo, &lo->leaf[v->id], before);
+        }
         return;
     }
     g.targets = cx_alloc(lo->cx, (size_t)(lo->body->n + 1) * sizeof *g.targets);
@@ -223,9 +236,9 @@ block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
     }
     lower_group(lo, &g);
     for (int k = 0; k < g.ntargets; k++) {
-        lo->leaf[g.targets[k].value->id] = g.targets[k].buffer;
-        lo->parts = cx_grow(lo->cx, lo->parts, lo->nparts, sizeof *lo->parts);
-        lo->parts[lo->nparts++] = g.targets[k].value;
+        Value **leaf = &lo->leaf[g.targets[k].value->id];
+        note_replaced(lo, leaf, *leaf);
+        *leaf = g.targets[k].buffer;
     }
 }
 
@@ -404,8 +417,9 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
     bounds_forget(lo);
     lo->blocked = false;
     lo->block_depth = 0;
-    while (lo->nparts > 0) { /* other groups of the kernel do not see the block's buffers */
-        lo->leaf[lo->parts[--lo->nparts]->id] = NULL;
+    while (lo->nreplaced > 0) {
+        const Replaced *last = &lo->replaced[--lo->nreplaced];
+        *last->leaf = last->before;
     }
     g->ntargets = part.ntargets;
     group_close(lo, b.cut + 1);
