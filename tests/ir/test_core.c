@@ -169,6 +169,7 @@ part_dims(Cx *cx, void *arg)
     Dim two = dim_int(cx, 2), three = dim_int(cx, 3), one = dim_int(cx, 1);
     dim_declare(cx, B, (Range){1, DIM_INF}, 1);
     dim_declare(cx, N, (Range){1, DIM_INF}, 1);
+    dim_declare(cx, C, (Range){1, DIM_INF}, 1);
     Dim channel = dim_index(cx, "channel", dim_mul(cx, three, B));
     Dim image = dim_div(cx, channel, three), eleven = dim_int(cx, 11);
     Dim in_cat = dim_add(cx, dim_mul(cx, eleven, image), dim_mod(cx, channel, three));

@@ -403,8 +403,8 @@ last_atom(const Cx *cx, Dim d, Atom before)
     return last;
 }
 
-/* d without the factor that all its terms share, where that is never negative: C*(2*n - W) is
- * not negative where 2*n - W is not. */
+/* d without the factor that all its terms share, where that is positive: C*(2*n - W) is not
+ * negative exactly where 2*n - W is not. */
 static Dim
 without_common_factor(Cx *cx, Dim d)
 {
@@ -413,7 +413,7 @@ without_common_factor(Cx *cx, Dim d)
     for (int k = 1; k < p->n; k++) {
         shared = mono_gcd(cx, shared, p->terms[k].mono);
     }
-    if (shared == MONO_ONE || dim_range(cx, dim_term(cx, 1, shared)).lo < 0) {
+    if (shared == MONO_ONE || dim_range(cx, dim_term(cx, 1, shared)).lo < 1) {
         return d;
     }
     Dim rest = dim_int(cx, 0);
