@@ -394,9 +394,42 @@ own_extent(const Product *p, bool of_b)
     return n;
 }
 
+static bool
+is_in_memory(const Product *p)
+{
+    Dim idx[MAX_RANK];
+    Factor f;
+    operand_index(p, p->swapped, idx);
+    return find_memory(p->lo, p->let->args[p->swapped], idx, &f);
+}
+
+/* Can the row operand be read where it is? */
+static bool
+reads_rows(Product *p)
+{
+    Dim idx[MAX_RANK];
+    Factor f = {0};
+    operand_index(p, p->swapped, idx);
+    return find_memory(p->lo, p->let->args[p->swapped], idx, &f) && is_affine(p, f.offset) &&
+           (product_is_one_sum(p, f.offset) || find_runs(p));
+}
+
+/* Is the row operand better the other one, and the result stored across its rows?  Yes if this one
+ * would have to be copied, and the other one can be read where it is: so of a convolution whose
+ * weight is in rows.  Else the windows would be copied too, and columns of theirs read apart. */
+static bool
+is_better_across(const Product *p, bool swapped)
+{
+    Product here = *p, across = *p;
+    here.swapped = swapped;
+    across.swapped = !swapped;
+    return is_in_memory(&here) && !reads_rows(&here) && reads_rows(&across);
+}
+
 /* Does the first operand have the columns?  Yes if the first target is contiguous along one of its
- * letters, or if the second operand has no letters of its own.  But columns that fill at most half
- * a panel become the rows if there are more rows than columns: a tile of few rows is no waste. */
+ * letters, or if the second operand has no letters of its own, but for operands that are better
+ * read the other way.  And columns that fill at most half a panel become the rows if there are more
+ * rows than columns: a tile of few rows is no waste. */
 static bool
 is_swapped(const Product *p, const Probe *probe)
 {
@@ -413,6 +446,9 @@ is_swapped(const Product *p, const Probe *probe)
         }
     }
     bool swapped = last == 0 || (own[1] == 0 && own[0] > 0);
+    if (own[0] > 0 && own[1] > 0 && is_better_across(p, swapped)) {
+        return !swapped;
+    }
     int64_t columns = own_extent(p, !swapped), rows = own_extent(p, swapped);
     int64_t narrow = panel_width(p->dtype) / 2;
     return swapped != (columns > 0 && columns <= narrow && (rows == 0 || rows > columns));
@@ -443,16 +479,13 @@ is_alone(const Probe *probe)
 static int
 missing_row_operand(Lower *lo, const Shape *s, const Probe *probe, Product *p, Dim *idx)
 {
-    Factor f = {0};
     *p = product_of(lo, probe->contract);
     if (!name_letters(p, s, probe->contract_at)) {
         return -1;
     }
-    int operand = p->swapped = is_swapped(p, probe);
-    operand_index(p, operand, idx);
-    bool found = find_memory(lo, p->let->args[operand], idx, &f) && is_affine(p, f.offset) &&
-                 (product_is_one_sum(p, f.offset) || find_runs(p));
-    return found ? -1 : operand;
+    p->swapped = is_swapped(p, probe);
+    operand_index(p, p->swapped, idx);
+    return reads_rows(p) ? -1 : p->swapped;
 }
 
 bool
