@@ -413,6 +413,11 @@ check_result(Verifier *v, int k)
         verify_broken(v, 12, "result %d is no view of %s %d", k, of_result ? "result" : "parameter",
                       r->of);
     }
+    Dim strides[MAX_RANK];
+    if (r->kind == RESULT_VIEW_PARAM && !value_layout(v->cx, fn->body->rets[k], strides) &&
+        !type_is_empty(v->cx, t)) {
+        verify_broken(v, 12, "result %d has no strides in parameter %d", k, r->of);
+    }
 }
 
 static void
