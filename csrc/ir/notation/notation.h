@@ -92,6 +92,34 @@ typedef struct {
 _Noreturn void notation_fail(const Notation *n, const char *at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* ---- notation_names.c ---- */
+
+enum { MAX_DEPTH = 100 };       /* of expressions in expressions */
+
+/* A text while it is parsed. */
+typedef struct {
+    Lexer lex;
+    Cx *cx;
+    int depth;
+    Notation *out;
+    const char **first;         /* by parameter: where it is first read */
+} Reader;
+
+Op reduction_find(const Token *t);                     /* OP_COUNT: it is none */
+bool word_is_reserved(const Token *t);
+/* Of an index or a line: no word of the notation. */
+const char *name_read(Reader *r, const char *what);
+/* After '[': names and ']'. */
+const char **names_read(Reader *r, int *n, const char *example);
+int param_find(const Notation *n, const char *name);   /* -1: there is none */
+/* A name that no line has defined is a parameter; they stand in the order of the text. */
+void name_use(Reader *r, const char *name, const char *at, int rank);
+
+/* ---- notation_expr.c ---- */
+
+Expr *expr_read(Reader *r);
+Expr *sum_read(Reader *r);
+
 /* ---- notation_sizes.c ---- */
 
 Named *named_find(Scene *s, const char *name);

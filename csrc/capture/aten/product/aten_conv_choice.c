@@ -6,7 +6,7 @@
 
 enum {
     LEAST_CHANNELS = 16,        /* of an image that `auto` convolves here, all in one group */
-    WIDEST = 3, /* window of each channel whose gradient oneDNN has a kernel for */
+    WIDEST = 3,                 /* window of each channel, of those oneDNN has a gradient for */
 };
 
 /* The elements that a tensor has at least. */
