@@ -250,15 +250,15 @@ minus(Cx *cx, Dim a, int64_t less, Dim *out)
     return dim_try_add(cx, a, dim_int(cx, less), -1, out);
 }
 
-/* The extent of an index that exists: x, where it is written as max(0, x). */
+/* An extent that is at least 1: x, where it is written as max(0, x). */
 static Dim
-extent_of(Cx *cx, const AtomNode *index)
+nonempty(Cx *cx, Dim extent)
 {
-    const AtomNode *most = dim_atom(cx, index->a);
+    const AtomNode *most = dim_atom(cx, extent);
     if (!most || most->kind != ATOM_MAX) {
-        return index->a;
+        return extent;
     }
-    return dim_is(cx, most->a, 0) ? most->b : dim_is(cx, most->b, 0) ? most->a : index->a;
+    return dim_is(cx, most->a, 0) ? most->b : dim_is(cx, most->b, 0) ? most->a : extent;
 }
 
 /* The largest value: extent - 1 of an index, y - 1 of x % y. */
@@ -267,7 +267,7 @@ holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
 {
     Dim top;
     if (atom->kind == ATOM_INDEX) {
-        return minus(cx, extent_of(cx, atom), 1, &top) && holds_with(cx, a, top, rest);
+        return minus(cx, nonempty(cx, atom->a), 1, &top) && holds_with(cx, a, top, rest);
     }
     if (atom->kind == ATOM_MOD) {
         bool exact = prove(cx, atom->a) && holds_with(cx, a, atom->a, rest);
@@ -352,7 +352,7 @@ holds_at_top_quotient(Cx *cx, Dim a, const AtomNode *t, Dim rest)
                 dim_split(cx, t->a, index->self, &by, &others);
                 holds = !dim_uses(cx, by, index->self) && !dim_uses(cx, t->b, index->self) &&
                         prove(cx, by) &&
-                        holds_at_extent(cx, a, t, by, others, extent_of(cx, index), rest);
+                        holds_at_extent(cx, a, t, by, others, nonempty(cx, index->a), rest);
             }
         }
     }
@@ -610,12 +610,10 @@ dim_lt(Cx *cx, Dim a, Dim b)
 static bool
 holds_in(Cx *cx, Dim d, Dim extent)
 {
+    extent = nonempty(cx, extent);
     const AtomNode *atom = dim_atom(cx, extent);
     if (atom && atom->kind == ATOM_MIN) {
         return holds_in(cx, d, atom->a) || holds_in(cx, d, atom->b);
-    }
-    if (atom && atom->kind == ATOM_MAX && (dim_is(cx, atom->a, 0) || dim_is(cx, atom->b, 0))) {
-        return holds_in(cx, d, dim_is(cx, atom->a, 0) ? atom->b : atom->a);
     }
     bool holds = false;
     for (int k = 0; k < dim_poly(cx, extent)->n && !holds; k++) {
