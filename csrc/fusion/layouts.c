@@ -8,6 +8,7 @@
  * How:      in the order of the lets, so that what is decided counts for what follows: for each
  *           order that a tensor of the same rank has in one of these kernels, the bytes of those
  *           that have another; the order with the fewest is taken, and rows where none has fewer.
+ *           Axes are those of the kernel: an operand that it permutes counts as it is then.
  *           O(kernels that read a value * their tensors).
  * Why not   rows always: vectors run along one axis, and a mask in rows beside an image with its
  *           channels innermost is stored, and read again, an element at a time.  The sums of a norm
@@ -27,10 +28,18 @@ typedef struct {
     int perm[MAX_RANK];
 } Order;
 
+/* Which axis of a kernel each axis of a value is: those of a result, and of what it is made from
+ * through elementwise operations and permutes. */
+typedef struct {
+    int kernel;                 /* the stamp of that kernel */
+    unsigned char axis[MAX_RANK];
+} Axes;
+
 /* A tensor that a kernel touches, in a list. */
 typedef struct Touch Touch;
 struct Touch {
     Value *v;
+    Axes axes;
     Touch *next;
 };
 
@@ -43,6 +52,7 @@ typedef struct {
     Touch **tensors;            /* by position of a let: what the kernel touches */
     int *stamp, stamps;         /* by Value.id: the last kernel that was found to touch it */
     int **readers, *nreaders;   /* by Value.id: positions of kernels */
+    Axes *axes;                 /* by Value.id: in the last kernel that has it */
     bool *multiplies; /* by position: has a product, or something else with own orders */
 } Layouts;
 
@@ -51,6 +61,54 @@ static bool
 is_of_images(const Value *v)
 {
     return v->type->rank > 2;
+}
+
+/* ---- the axes of a kernel ---- */
+
+/* Where nothing is known, its own. */
+static const Axes *
+axes_of(Layouts *s, const Value *v)
+{
+    Axes *axes = &s->axes[v->id];
+    for (int ax = 0; ax < v->type->rank && axes->kernel != s->stamps; ax++) {
+        axes->axis[ax] = (unsigned char)ax;
+    }
+    axes->kernel = s->stamps;
+    return axes;
+}
+
+/* v has the axes of `of`, or is what was permuted to it. */
+static void
+relate(Layouts *s, const Value *v, const Value *of, const Attr *perm)
+{
+    if (value_is_const(v) || v->type->rank != of->type->rank ||
+        s->axes[v->id].kernel == s->stamps) {
+        return;
+    }
+    const Axes *from = axes_of(s, of);
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        s->axes[v->id].axis[perm ? perm->axes[ax] : ax] = from->axis[ax];
+    }
+    s->axes[v->id].kernel = s->stamps;
+}
+
+/* From results to operands. */
+static void
+relate_body(Layouts *s, const Let *kernel)
+{
+    const Block *body = kernel->body;
+    for (int k = body->n - 1; k >= 0; k--) {
+        const Let *let = body->lets[k];
+        const Attr *perm = let->op == OP_permute ? let_attr(let, "perm") : NULL;
+        bool same = op_info[let->op].kind == KIND_MAP || let->op == OP_pad || let->op == OP_slice ||
+                    let->op == OP_flip;
+        for (int j = 0; j < let->nargs && (same || perm); j++) {
+            relate(s, let->args[j], let->res[0], perm);
+        }
+    }
+    for (int j = 0; j < kernel->nres && !value_is_const(body->rets[j]); j++) {
+        relate(s, kernel->res[j], body->rets[j], NULL);
+    }
 }
 
 /* ---- who touches what ---- */
@@ -63,7 +121,7 @@ touch(Layouts *s, Value *v, int at)
         return;
     }
     Touch *t = cx_alloc(s->cx, sizeof *t);
-    *t = (Touch){v, s->tensors[at]};
+    *t = (Touch){v, *axes_of(s, v), s->tensors[at]};
     s->tensors[at] = t;
     s->stamp[v->id] = s->stamps;
     int *n = &s->nreaders[v->id];
@@ -107,6 +165,7 @@ scan(Layouts *s)
             s->open[let->res[j]->id] = kernel;
         }
         if (kernel) {
+            relate_body(s, let);
             touch_body(s, let->body, k);
         }
         for (int j = 0; kernel && j < let->nres; j++) {
@@ -165,6 +224,30 @@ order_of(Cx *cx, const Value *v, Order *out)
     return true;
 }
 
+static const Touch *
+touch_of(const Layouts *s, const Value *v, int at)
+{
+    const Touch *t = s->tensors[at];
+    while (t->v != v) {
+        t = t->next;
+    }
+    return t;
+}
+
+/* The same order of a kernel's axes, as one of `from` and as one of `to`. */
+static Order
+order_as(const Touch *from, const Touch *to, const Order *order)
+{
+    Order out;
+    for (int at = 0; at < to->v->type->rank; at++) {
+        out.perm[at] = 0;
+        while (to->axes.axis[out.perm[at]] != from->axes.axis[order->perm[at]]) {
+            out.perm[at]++;
+        }
+    }
+    return out;
+}
+
 /* ---- the choice ---- */
 
 /* May v have other strides than it has? */
@@ -184,9 +267,12 @@ bytes_across(const Layouts *s, const Value *v, const Order *order)
 {
     int64_t sum = 0;
     for (int k = 0; k < s->nreaders[v->id]; k++) {
+        const Touch *own = touch_of(s, v, s->readers[v->id][k]);
         for (const Touch *t = s->tensors[s->readers[v->id][k]]; t; t = t->next) {
-            bool counts = t->v != v && !s->open[t->v->id] && t->v->type->rank == v->type->rank;
-            sum += counts && !lies_in(s->cx, t->v, order) ? cost_bytes(s->cx, t->v->type) : 0;
+            if (t->v != v && !s->open[t->v->id] && t->v->type->rank == v->type->rank) {
+                Order as = order_as(own, t, order);
+                sum += lies_in(s->cx, t->v, &as) ? 0 : cost_bytes(s->cx, t->v->type);
+            }
         }
     }
     return sum;
@@ -196,18 +282,21 @@ static void
 choose(Layouts *s, Value *v)
 {
     Order rows, best, one;
-    for (int ax = 0; ax < v->type->rank; ax++) {
+    int rank = v->type->rank;
+    for (int ax = 0; ax < rank; ax++) {
         rows.perm[ax] = ax;
     }
     best = rows;
     int64_t least = bytes_across(s, v, &rows);
     for (int k = 0; k < s->nreaders[v->id] && least; k++) {
+        const Touch *own = touch_of(s, v, s->readers[v->id][k]);
         for (const Touch *t = s->tensors[s->readers[v->id][k]]; t && least; t = t->next) {
-            bool counts = t->v != v && t->v->strides && !s->open[t->v->id] &&
-                          t->v->type->rank == v->type->rank && order_of(s->cx, t->v, &one) &&
-                          one.perm[v->type->rank - 1] != v->type->rank - 1 &&
-                          !lies_in(s->cx, t->v, &best);
-            int64_t across = counts ? bytes_across(s, v, &one) : least;
+            if (t->v == v || !t->v->strides || s->open[t->v->id] || t->v->type->rank != rank ||
+                !order_of(s->cx, t->v, &one)) {
+                continue;
+            }
+            one = order_as(t, own, &one);
+            int64_t across = one.perm[rank - 1] != rank - 1 ? bytes_across(s, v, &one) : least;
             best = across < least ? one : best;
             least = across < least ? across : least;
         }
@@ -233,6 +322,7 @@ pass_layouts(Fn *fn)
         .stamp = cx_alloc(fn->cx, n * sizeof *s.stamp),
         .readers = cx_alloc(fn->cx, n * sizeof *s.readers),
         .nreaders = cx_alloc(fn->cx, n * sizeof *s.nreaders),
+        .axes = cx_alloc(fn->cx, n * sizeof *s.axes),
         .multiplies = cx_alloc(fn->cx, lets * sizeof *s.multiplies),
     };
     scan(&s);
