@@ -99,6 +99,12 @@ window_times(const Window *w, Dim d, int64_t i)
 }
 
 bool
+strides_are_last(Cx *cx, int rank, const Dim *strides, int first)
+{
+    return first > 0 && dim_is(cx, strides[first - 1], 1) && !dim_is(cx, strides[rank - 1], 1);
+}
+
+bool
 image_is_last(Cx *cx, const Value *x, int first)
 {
     const Type *t = x->type;
@@ -115,8 +121,7 @@ image_is_last(Cx *cx, const Value *x, int first)
         }
         x = next;
     }
-    return x->strides && first > 0 && dim_is(cx, x->strides[first - 1], 1) &&
-           !dim_is(cx, x->strides[t->rank - 1], 1);
+    return x->strides && strides_are_last(cx, t->rank, x->strides, first);
 }
 
 bool

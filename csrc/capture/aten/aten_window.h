@@ -23,6 +23,7 @@ bool window_even(Aten *n, const Type *x, const Type *made, int axes, Window *w);
  * axis. */
 bool window_channels_last(const Window *w, const Value *x);
 bool image_is_last(Cx *cx, const Value *x, int first);
+bool strides_are_last(Cx *cx, int rank, const Dim *strides, int first);
 int64_t window_taps(const Window *w);                   /* places in a window */
 Dim window_plus(const Window *w, Dim d, int64_t i);
 Dim window_times(const Window *w, Dim d, int64_t i);

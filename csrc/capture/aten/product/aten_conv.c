@@ -189,8 +189,7 @@ static bool
 makes_channels_last(const Aten *n)
 {
     const Dim *strides = n->types[0] && n->strides ? n->strides[0] : NULL;
-    return strides && dim_is(n->cx, strides[1], 1) &&
-           !dim_is(n->cx, strides[n->types[0]->rank - 1], 1);
+    return strides && strides_are_last(n->cx, n->types[0]->rank, strides, 2);
 }
 
 /* convolution_backward(grad, x, weight, bias_sizes, stride, padding, dilation, transposed,
