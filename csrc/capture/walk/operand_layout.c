@@ -205,6 +205,38 @@ is_contiguous_axis(const Walk *w, const Type *t, const Dim *strides, int k)
     return ax >= 0 && (dim_is(w->cx, strides[ax], 1) || dim_is(w->cx, t->dims[ax], 1));
 }
 
+/* Does another node have the value in memory otherwise? */
+static bool
+lies_elsewhere(Walk *w, const Value *v, const Dim *strides)
+{
+    const Type *t = v->type;
+    bool found = false;
+    for (int k = 0; k < w->nbound && !found; k++) {
+        const Bound *b = &w->bound[k];
+        DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+        for (int ax = t->rank - 1; ax >= 0 && b->arg.kind == ARG_TENSOR && b->arg.v == v; ax--) {
+            Dim a = strides ? strides[ax] : next.plain,
+                c = b->strides ? b->strides[ax] : next.plain;
+            found |= !dim_is(w->cx, t->dims[ax], 1) && a != c &&
+                     !(is_dense(next, a) && is_dense(next, c));
+            next = dense_outside(w, next, t->dims[ax]);
+        }
+    }
+    return found;
+}
+
+Value *
+laid_as_result(Walk *w, const Bound *b)
+{
+    Value *v = b->arg.v;
+    int perm[MAX_RANK];
+    bool other = !b->shared && v->def && let_is_made(v->def) && is_taken(w, v) &&
+                 lies_elsewhere(w, v, b->strides);
+    return other && b->strides && dense_order(w, v->type, b->strides, perm) ? in_order(w, v, perm)
+           : other ? call_on(w, py.contiguous, v, NULL, v->type, NULL)
+                   : v;
+}
+
 /* In memory as the graph says it is.  What builders made of a `clone` may have the layout of its
  * operand. */
 Value *

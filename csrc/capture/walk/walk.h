@@ -249,6 +249,8 @@ typedef enum {
 typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
 Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
+/* The value as a result of the graph: a copy, where a call has taken it as another node has it. */
+Value *laid_as_result(Walk *w, const Bound *b);
 /* will v have these strides in memory? */
 bool lies_in(Walk *w, const Value *v, const Dim *strides);
 bool may_be_written(const Walk *w, const Value *v);     /* by a kernel, in any order of its axes? */

@@ -232,7 +232,7 @@ sharing(Walk *w, Bound *at)
 static int
 result_fresh(Walk *w, const Bound *at)
 {
-    Value *v = at->arg.v;
+    Value *v = laid_as_result(w, at);
     for (int k = 0; k < w->nresults; k++) {
         if (w->promises[k].kind == RESULT_FRESH && w->values[k] == v) {
             /* of the last copy: another one */
