@@ -576,6 +576,8 @@ bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offse
 /* The strides that a value has in memory, row-major if a kernel makes it; false for a view that has
  * no strides of its own: a kernel has to make it. */
 bool value_layout(Cx *cx, const Value *v, Dim *strides);
+/* The same where fusion may store what both are views of, so that `of` has the strides given. */
+bool value_layout_beside(Cx *cx, const Value *v, const Value *of, const Dim *given, Dim *strides);
 /* From the strides of the view let those of its operand, where every element of the operand is in
  * the view; false for other views, and when no strides of the operand give these. */
 bool view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides);

@@ -208,18 +208,69 @@ strides_do_not_overlap(Cx *cx, const Type *of, const Dim *strides)
     return true;
 }
 
-bool
-value_layout(Cx *cx, const Value *v, Dim *strides)
+static bool
+layout_from(Cx *cx, const Value *v, const Value *root, const Dim *of_root, Dim *strides)
 {
     Dim base[MAX_RANK], offset;
-    if (v->def && op_info[v->def->op].kind == KIND_VIEW) {
-        return value_layout(cx, v->def->args[0], base) &&
-               view_layout(cx, v->def, base, dim_int(cx, 0), strides, &offset);
+    if (v == root) {
+        memcpy(strides, of_root, (size_t)v->type->rank * sizeof *strides);
+        return true;
     }
+    return layout_from(cx, v->def->args[0], root, of_root, base) &&
+           view_layout(cx, v->def, base, dim_int(cx, 0), strides, &offset);
+}
+
+static const Value *
+made_or_param(const Value *v)
+{
+    while (v->def && op_info[v->def->op].kind == KIND_VIEW) {
+        v = v->def->args[0];
+    }
+    return v;
+}
+
+static void
+own_layout(Cx *cx, const Value *v, Dim *strides)
+{
     if (v->strides) {
         memcpy(strides, v->strides, (size_t)v->type->rank * sizeof *strides);
     } else {
         type_dense(cx, v->type, strides);
     }
+}
+
+bool
+value_layout(Cx *cx, const Value *v, Dim *strides)
+{
+    const Value *root = made_or_param(v);
+    Dim own[MAX_RANK];
+    own_layout(cx, root, own);
+    return layout_from(cx, v, root, own, strides);
+}
+
+/* The strides of what `of`, with the strides given, is views of; false: they do not say. */
+static bool
+layout_under(Cx *cx, const Value *of, const Value *root, const Dim *given, Dim *strides)
+{
+    Dim base[MAX_RANK];
+    memcpy(strides, given, (size_t)of->type->rank * sizeof *strides);
+    for (; of != root; of = of->def->args[0]) {
+        if (!view_base_strides(cx, of->def, strides, base)) {
+            return false;
+        }
+        memcpy(strides, base, (size_t)of->def->args[0]->type->rank * sizeof *strides);
+    }
     return true;
+}
+
+bool
+value_layout_beside(Cx *cx, const Value *v, const Value *of, const Dim *given, Dim *strides)
+{
+    const Value *root = made_or_param(of);
+    Dim own[MAX_RANK];
+    bool free = root->def && !root->strides;
+    if (!free || !layout_under(cx, of, root, given, own)) {
+        own_layout(cx, root, own);
+    }
+    return layout_from(cx, v, root, own, strides);
 }

@@ -25,7 +25,7 @@
  *   V12  A result into a parameter or a view of one names a parameter of the same dtype, into also
  *        of the same type and no other result's; a view of a result names an earlier one, which
  *        is no such view itself and goes into no parameter.  A view of a parameter or a result is
- *        that, or views of it or of what it is a view of, unless it has no elements.
+ *        that, or views of it or of what it is a view of, with strides, unless it has no elements.
  *   V13  for returns and binds nothing.  reduce returns one scalar; its op is a reduction; it
  *        binds what that makes of the scalar's dtype.
  *   V14  In loops all values are scalars, but buffers.
@@ -372,6 +372,43 @@ verify_block(Verifier *v, const Block *blk)
 
 /* ---- V12: results ---- */
 
+static bool
+passes(const Value *view, const Value *of)
+{
+    while (view != of && view->def && op_info[view->def->op].kind == KIND_VIEW) {
+        view = view->def->args[0];
+    }
+    return view == of;
+}
+
+/* Has result k, a view, strides in what it shares memory with?  A fresh result that it is no view
+ * of must have those promised in what both are views of, which is no parameter: else it is a
+ * copy. */
+static void
+check_strides(Verifier *v, int k)
+{
+    const Fn *fn = v->fn;
+    const Result *r = &fn->results[k];
+    const Value *view = fn->body->rets[k];
+    bool of_result = r->kind == RESULT_VIEW_RESULT;
+    const Value *of = of_result ? fn->body->rets[r->of] : fn->params[r->of];
+    const Dim *promised = of_result ? fn->results[r->of].strides : of->strides;
+    Dim given[MAX_RANK], strides[MAX_RANK];
+    type_dense(v->cx, of->type, given);
+    promised = promised ? promised : given;
+    bool fresh = of_result && fn->results[r->of].kind == RESULT_FRESH, stays = true;
+    if (fresh && !passes(view, of)) {
+        stays = value_root(of)->def && value_layout_beside(v->cx, of, of, promised, strides);
+        for (int ax = 0; ax < of->type->rank && stays; ax++) {
+            stays = strides[ax] == promised[ax] || dim_is(v->cx, of->type->dims[ax], 1);
+        }
+    }
+    if (!stays || !value_layout_beside(v->cx, view, of, promised, strides)) {
+        verify_broken(v, 12, "result %d has no strides in %s %d", k,
+                      of_result ? "result" : "parameter", r->of);
+    }
+}
+
 static void
 check_result(Verifier *v, int k)
 {
@@ -413,10 +450,8 @@ check_result(Verifier *v, int k)
         verify_broken(v, 12, "result %d is no view of %s %d", k, of_result ? "result" : "parameter",
                       r->of);
     }
-    Dim strides[MAX_RANK];
-    if (r->kind == RESULT_VIEW_PARAM && !value_layout(v->cx, fn->body->rets[k], strides) &&
-        !type_is_empty(v->cx, t)) {
-        verify_broken(v, 12, "result %d has no strides in parameter %d", k, r->of);
+    if (r->kind != RESULT_INTO && !type_is_empty(v->cx, t)) {
+        check_strides(v, k);
     }
 }
 
