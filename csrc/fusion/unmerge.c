@@ -99,7 +99,7 @@ typedef struct {
     Side side[2];
     char out[MAX_RANK + 1];
     int nout;
-    Within within;
+    Where where;
 } Sides;
 
 static void
@@ -108,7 +108,7 @@ product_read(const Let *let, Value *const *args, Sides *p)
     Contraction c = let_contraction(let);
     *p = (Sides){.side = {{.v = args[0], .n = c.na}, {.v = args[1], .n = c.nb}},
                  .nout = c.nout,
-                 .within = c.within};
+                 .where = c.where};
     memcpy(p->side[0].letters, c.a, (size_t)c.na);
     memcpy(p->side[1].letters, c.b, (size_t)c.nb);
     memcpy(p->out, c.out, (size_t)c.nout);
@@ -249,7 +249,7 @@ contraction_unmerged(const Unmerge *u, const Let *let, Value *const *args)
     }
     const Side *x = &p.side[0], *y = &p.side[1];
     const char *over = cx_format(u->old->cx, "%s,%s->%s%s", x->letters, y->letters, p.out,
-                                 within_text(u->old->cx, &p.within));
+                                 where_text(u->old->cx, &p.where));
     Value *v = build_contract(u->b, x->v, y->v, over, t->dtype);
     return build_reshape(u->b, v, t->rank, t->dims);
 }

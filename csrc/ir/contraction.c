@@ -74,9 +74,9 @@ check_letters(Contraction *c)
 
 /* ---- which terms are summed ---- */
 
-enum { MOST_WITHIN = INT32_MAX };
+enum { MOST_WITHIN = INT32_MAX, MOST_LATER = 2 };
 
-static const char within_begins[] = " where 0<=";
+static const char where_begins[] = " where ", where_goes_on[] = " and ";
 
 static bool
 read_text(const char **text, const char *what)
@@ -105,35 +105,69 @@ read_letter(const char **text, char *letter)
     return is_letter(*letter);
 }
 
-static const char *
-read_within(const char *text, Within *w)
+static bool
+read_within(const char **text, Within *w)
 {
-    bool good = read_text(&text, within_begins) && read_number(&text, &w->step) && w->step > 0 &&
-                read_letter(&text, &w->at) && read_text(&text, "+") &&
-                read_letter(&text, &w->place) && read_text(&text, "-") &&
-                read_number(&text, &w->before) && read_text(&text, "<") &&
-                read_number(&text, &w->size);
-    return good && !*text ? NULL
-                          : "which terms are summed is not said as in \" where 0<=1y+p-1<8\"";
+    return read_text(text, "0<=") && read_number(text, &w->step) && w->step > 0 &&
+           read_letter(text, &w->at) && read_text(text, "+") && read_letter(text, &w->place) &&
+           read_text(text, "-") && read_number(text, &w->before) && read_text(text, "<") &&
+           read_number(text, &w->size);
+}
+
+/* Those within come in the order of their summed letters, each of which has one at most. */
+static const char *
+read_where(const char *text, Contraction *c)
+{
+    Where *w = &c->where;
+    int last = -1;
+    for (bool more = *text; more; more = read_text(&text, where_goes_on)) {
+        Within one;
+        if ((last < 0 && !read_text(&text, where_begins)) || !read_within(&text, &one)) {
+            return "which terms are summed is not said as in \" where 0<=1y+p-1<8\"";
+        }
+        int place = letter_axis(c->sum, c->nsum, one.place);
+        bool kept = letter_axis(c->out, c->nout, one.at) >= 0;
+        if (!kept || letter_class(c, one.at) != LETTER_OF_A || place <= last ||
+            (place > 0 && w->nlater == MOST_LATER)) {
+            return "the letters behind `where` are not one of the first operand and the result, "
+                   "and a summed one, in the order of those";
+        }
+        if (place == 0) {
+            w->first = one;
+        } else {
+            w->later[w->nlater++] = one;
+        }
+        last = place;
+    }
+    return *text ? "which terms are summed is not said as in \" where 0<=1y+p-1<8\"" : NULL;
 }
 
 static const char *
-check_within(const Contraction *c)
+text_within(Cx *cx, const char *before, const Within *w)
 {
-    const Within *w = &c->within;
-    bool kept = letter_axis(c->out, c->nout, w->at) >= 0 && letter_class(c, w->at) == LETTER_OF_A;
-    return !w->place || (kept && c->nsum && c->sum[0] == w->place)
-               ? NULL
-               : "the letters behind `where` are not one of the first operand and the result, and "
-                 "the first one that is summed";
+    return cx_format(cx, "%s%s0<=%lld%c+%c-%lld<%lld", before,
+                     *before ? where_goes_on : where_begins, (long long)w->step, w->at, w->place,
+                     (long long)w->before, (long long)w->size);
 }
 
 const char *
-within_text(Cx *cx, const Within *w)
+where_text(Cx *cx, const Where *w)
 {
-    return w->place ? cx_format(cx, " where 0<=%lld%c+%c-%lld<%lld", (long long)w->step, w->at,
-                                w->place, (long long)w->before, (long long)w->size)
-                    : "";
+    const char *text = w->first.place ? text_within(cx, "", &w->first) : "";
+    for (int k = 0; k < w->nlater; k++) {
+        text = text_within(cx, text, &w->later[k]);
+    }
+    return text;
+}
+
+bool
+where_is_at(const Where *w, char letter)
+{
+    bool at = w->first.place && w->first.at == letter;
+    for (int k = 0; k < w->nlater; k++) {
+        at |= w->later[k].at == letter;
+    }
+    return at;
 }
 
 /* The first place that is at least limit - at, at most `places`. */
@@ -153,6 +187,16 @@ within_places(Cx *cx, const Within *w, Dim at, Dim places, Dim *from, Dim *to)
     *to = first_place(cx, first, w->before + w->size, places);
 }
 
+/* Of so many places those that are summed at one index. */
+static int64_t
+within_at(const Within *w, int64_t at, int64_t places)
+{
+    int64_t from = w->before - at * w->step, to = from + w->size;
+    from = from < 0 ? 0 : from;
+    to = to < places ? to : places;
+    return to > from ? to - from : 0;
+}
+
 int64_t
 within_count(Cx *cx, const Within *w, Dim ats, Dim places)
 {
@@ -161,10 +205,7 @@ within_count(Cx *cx, const Within *w, Dim ats, Dim places)
         return -1;
     }
     for (int64_t at = 0; at < n; at++) {
-        int64_t from = w->before - at * w->step, to = from + w->size;
-        from = from < 0 ? 0 : from;
-        to = to < m ? to : m;
-        count += to > from ? to - from : 0;
+        count += within_at(w, at, m);
     }
     return count;
 }
@@ -185,12 +226,11 @@ contraction_read(const char *over, Contraction *c)
     }
     over += why ? 0 : 2;
     why = why ? why : read_letters(&over, &c->out, &c->nout);
-    if (!why && *over && strncmp(over, within_begins, sizeof within_begins - 1) != 0) {
+    if (!why && *over && strncmp(over, where_begins, sizeof where_begins - 1) != 0) {
         return "the letters are not those of two operands and a result: \"mk,kn->mn\"";
     }
-    why = why || !*over ? why : read_within(over, &c->within);
     why = why ? why : check_letters(c);
-    return why ? why : check_within(c);
+    return why ? why : read_where(over, c);
 }
 
 Contraction
@@ -206,6 +246,48 @@ letter_dim(const Contraction *c, const Type *a, const Type *b, char letter)
 {
     int axis = letter_axis(c->a, c->na, letter);
     return axis >= 0 ? a->dims[axis] : b->dims[letter_axis(c->b, c->nb, letter)];
+}
+
+/* How many places are summed at the index where these are fewest; -1: a size is not known. */
+static int64_t
+within_least(Cx *cx, const Within *w, Dim ats, Dim places)
+{
+    int64_t n, m, least = MOST_WITHIN;
+    if (!dim_is_int(cx, ats, &n) || !dim_is_int(cx, places, &m) || n > MOST_WITHIN) {
+        return -1;
+    }
+    for (int64_t at = 0; at < n; at++) {
+        int64_t count = within_at(w, at, m);
+        least = count < least ? count : least;
+    }
+    return least;
+}
+
+/* Behind a later place there are whole chains, and each sum has one at least. */
+static const char *
+check_where(Cx *cx, const Contraction *c, const Type *a, const Type *b)
+{
+    const Where *w = &c->where;
+    for (int k = w->first.place ? -1 : 0; k < w->nlater; k++) {
+        const Within *one = k < 0 ? &w->first : &w->later[k];
+        Dim behind = dim_int(cx, 1);
+        int64_t terms, least = within_least(cx, one, letter_dim(c, a, b, one->at),
+                                            letter_dim(c, a, b, one->place));
+        if (least < 0) {
+            return "the letters behind `where` have axes of sizes that are not numbers";
+        }
+        for (int j = letter_axis(c->sum, c->nsum, one->place) + 1; j < c->nsum; j++) {
+            behind = dim_mul(cx, behind, letter_dim(c, a, b, c->sum[j]));
+        }
+        if (k >= 0 && (!dim_is_int(cx, behind, &terms) || terms % CONTRACTION_CHAIN != 0)) {
+            return "behind a later letter of those summed that `where` leaves out are no whole "
+                   "chains";
+        }
+        if (w->nlater && !least) {
+            return "`where` leaves out all terms of a sum";
+        }
+    }
+    return NULL;
 }
 
 const Type *
@@ -230,11 +312,7 @@ type_contract(Cx *cx, const char *over, const Type *a, const Type *b, Dtype to, 
     for (int k = 0; k < c.nout && !*why; k++) {
         dims[k] = letter_dim(&c, a, b, c.out[k]);
     }
-    const Within *w = &c.within;
-    if (!*why && w->place &&
-        within_count(cx, w, letter_dim(&c, a, b, w->at), letter_dim(&c, a, b, w->place)) < 0) {
-        *why = "the letters behind `where` have axes of sizes that are not numbers";
-    }
+    *why = *why ? *why : check_where(cx, &c, a, b);
     Dtype dtype = to == dtype_info[a->dtype].compute ? to : a->dtype;
     return *why ? NULL : type_of(cx, dtype, c.nout, dims);
 }

@@ -453,24 +453,32 @@ enum {
 };
 
 /* The terms of a sum: those with 0 <= step * at + place - before < size, of a letter `at` of the
- * first operand and the result, and the first summed letter `place`; 0: all terms. */
+ * first operand and the result, and a summed letter `place`; 0: all terms. */
 typedef struct {
     char at, place;
     int64_t step, before, size;
 } Within;
+
+/* Which terms are summed: those within all of these. */
+typedef struct {
+    Within first;               /* its place is the first summed letter */
+    int nlater;
+    Within later[2];            /* of later ones, in their order: whole chains are left out */
+} Where;
 
 /* Those of each operand and of the result point into the text and are not ended. */
 typedef struct {
     const char *a, *b, *out;
     int na, nb, nout, nsum;
     char sum[MAX_RANK];         /* the summed ones, in the order of a */
-    Within within;
+    Where where;
 } Contraction;
 
 /* Reads `over`: NULL, or why it is none. */
 const char *contraction_read(const char *over, Contraction *c);
 Contraction let_contraction(const Let *let);            /* of a contract that is verified */
-const char *within_text(Cx *cx, const Within *w);       /* as `over` ends with it */
+const char *where_text(Cx *cx, const Where *w);         /* as `over` ends with it */
+bool where_is_at(const Where *w, char letter);  /* does the letter say which terms are summed? */
 /* The first place whose terms are summed at index `at`, and the end of those places. */
 void within_places(Cx *cx, const Within *w, Dim at, Dim places, Dim *from, Dim *to);
 /* All places that are summed at any of so many indices; -1: a size is not known. */

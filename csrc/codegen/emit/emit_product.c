@@ -300,6 +300,9 @@ store_of_tile(Emit *e, const Let *loop, const Value *tile, const Let **rows, con
         k++;
     } while (k < body->n && (!loop_is(body->lets[k]) || loop_is_call(body->lets[k])));
     *rows = k < body->n ? body->lets[k] : NULL;
+    if (!*rows && body->n == 1 && body->owner && body->owner->op == OP_for) {
+        return store_of_tile(e, body->owner, tile, rows, columns); /* a loop over places */
+    }
     *columns = *rows && (*rows)->body->n ? (*rows)->body->lets[(*rows)->body->n - 1] : NULL;
     if (!*columns || !loop_is(*columns)) {
         return NULL;

@@ -207,6 +207,7 @@ struct Lower {
 
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
 /* `at` is an index of the value that the buffer holds, even if it holds a part of it only. */
+Value *lower_number(Lower *lo, Dtype dtype, double number, const char *name);
 void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
 /* the offset of an element, over the names in `at` */
 Dim lower_offset(const Lower *lo, const Value *buffer, const Dim *at);

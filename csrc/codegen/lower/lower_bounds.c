@@ -150,7 +150,7 @@ sums_axis(Lower *lo, const Bounded *b, const Let *let, int k)
     Contraction c = let_contraction(let);
     Dim idx[MAX_RANK] = {0}, at[MAX_RANK];
     const Value *others = let->args[!k];
-    bool known = !b->contract && others != let->args[k] && c.nsum == 1 && !c.within.place &&
+    bool known = !b->contract && others != let->args[k] && c.nsum == 1 && !c.where.first.place &&
                  c.sum[0] == (k ? c.b : c.a)[b->axis];
     for (int ax = 0; ax < others->type->rank; ax++) {
         idx[ax] = dim_index(lo->cx, "b", others->type->dims[ax]);

@@ -127,7 +127,7 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
         Dim name = p->name[(int)letters[k]];
         bool both = letter_class(&p->letters, letters[k]) == LETTER_OF_BOTH;
         if (dim_is_name(cx, name) && !both) {
-            if (column != DIM_NONE || letters[k] == p->letters.within.at) {
+            if (column != DIM_NONE || where_is_at(&p->letters.where, letters[k])) {
                 return false;
             }
             column = name;
@@ -290,7 +290,7 @@ choose_shared_columns(Product *p, const Probe *probe)
     }
     int of_rows = own[0] == 0;
     operand_index(p, of_rows, idx);
-    if (column == DIM_NONE || (own[0] > 0) == (own[1] > 0) || !p->nsum ||
+    if (column == DIM_NONE || (own[0] > 0) == (own[1] > 0) || !p->nsum || c->where.nlater ||
         !find_memory(lo, p->let->args[of_rows], idx, &p->a) || !is_affine(p, p->a.offset) ||
         !is_in_runs(p, p->a.offset) || !dim_is(cx, step_of(cx, p->a.offset, column), 1)) {
         return false;
@@ -394,24 +394,15 @@ own_extent(const Product *p, bool of_b)
     return n;
 }
 
+/* Can the row operand be read where it is?  *memory: is it in memory at all? */
 static bool
-is_in_memory(const Product *p)
-{
-    Dim idx[MAX_RANK];
-    Factor f;
-    operand_index(p, p->swapped, idx);
-    return find_memory(p->lo, p->let->args[p->swapped], idx, &f);
-}
-
-/* Can the row operand be read where it is? */
-static bool
-reads_rows(Product *p)
+reads_rows(Product *p, bool *memory)
 {
     Dim idx[MAX_RANK];
     Factor f = {0};
     operand_index(p, p->swapped, idx);
-    return find_memory(p->lo, p->let->args[p->swapped], idx, &f) && is_affine(p, f.offset) &&
-           (product_is_one_sum(p, f.offset) || find_runs(p));
+    *memory = find_memory(p->lo, p->let->args[p->swapped], idx, &f);
+    return *memory && is_affine(p, f.offset) && (product_is_one_sum(p, f.offset) || find_runs(p));
 }
 
 /* Is the row operand better the other one, and the result stored across its rows?  Yes if this one
@@ -421,9 +412,10 @@ static bool
 is_better_across(const Product *p, bool swapped)
 {
     Product here = *p, across = *p;
+    bool memory, other;
     here.swapped = swapped;
     across.swapped = !swapped;
-    return is_in_memory(&here) && !reads_rows(&here) && reads_rows(&across);
+    return !reads_rows(&here, &memory) && memory && reads_rows(&across, &other);
 }
 
 /* Does the first operand have the columns?  Yes if the first target is contiguous along one of its
@@ -479,13 +471,14 @@ is_alone(const Probe *probe)
 static int
 missing_row_operand(Lower *lo, const Shape *s, const Probe *probe, Product *p, Dim *idx)
 {
+    bool memory;
     *p = product_of(lo, probe->contract);
     if (!name_letters(p, s, probe->contract_at)) {
         return -1;
     }
     p->swapped = is_swapped(p, probe);
     operand_index(p, p->swapped, idx);
-    return reads_rows(p) ? -1 : p->swapped;
+    return reads_rows(p, &memory) ? -1 : p->swapped;
 }
 
 bool

@@ -10,30 +10,38 @@
 
 #include "lower_product.h"
 
-/* Does a letter of the result say which terms are summed?  All rows of a tile have the same terms,
- * so its loop is around the tiles. */
+/* Does a letter of the result say which terms are summed?  It is not merged with others. */
 static bool
-is_outside(const Product *p, char letter)
+is_bound(const Product *p, char letter)
 {
-    return letter == p->letters.within.at;
+    return where_is_at(&p->letters.where, letter);
+}
+
+/* Is its loop around the tiles?  All rows of a tile have the same places of the first summed
+ * letter.  Of later ones they have some each (lower_places.c), but all columns have the same. */
+static bool
+is_outside(const Product *p, char letter, LetterClass class)
+{
+    const Where *w = &p->letters.where;
+    LetterClass columns = p->swapped ? LETTER_OF_A : LETTER_OF_B;
+    return is_bound(p, letter) && (class == columns || (w->first.place && letter == w->first.at));
 }
 
 /* The class of a letter of the result.  A column letter that both operands have is of none.  The
- * last letter of a class is in the tiles: one that may not be is taken as a batch. */
+ * last letter of a class is in the tiles: those behind it, which may not be, are taken as
+ * batches. */
 static LetterClass
 class_of(const Product *p, char letter)
 {
     const Contraction *c = &p->letters;
     LetterClass class = letter_class(c, letter);
-    char last = 0;
-    for (int k = 0; k < c->nout; k++) {
+    bool outside = is_outside(p, letter, class);
+    for (int k = letter_axis(c->out, c->nout, letter) + 1; k < c->nout; k++) {
         bool of = letter_class(c, c->out[k]) == class &&
                   dim_is_name(p->lo->cx, p->name[(int)c->out[k]]);
-        last = of ? c->out[k] : last;
+        outside &= !of || is_outside(p, c->out[k], class);
     }
-    return p->name[(int)letter] == p->column         ? LETTER_OF_NONE
-           : is_outside(p, letter) && letter == last ? LETTER_OF_BOTH
-                                                     : class;
+    return p->name[(int)letter] == p->column ? LETTER_OF_NONE : outside ? LETTER_OF_BOTH : class;
 }
 
 /* Plans the loops of the letters of a class.  They advance the operands from .. to, and what the
@@ -46,7 +54,7 @@ plan_class(const Product *p, const Probe *probe, int first, int from, int to, Le
     Cx *cx = p->lo->cx;
     const Contraction *c = &p->letters;
     Dim names[MAX_RANK], extents[MAX_RANK],
-        *all = cx_alloc(cx, (size_t)(probe->noffsets + 3) * sizeof *all);
+        *all = cx_alloc(cx, (size_t)(probe->noffsets + 2 + MAX_RANK) * sizeof *all);
     const Dim offsets[] = {p->a.offset, p->b.offset};
     int n = 0, noffsets = to - from + 1;
     int nprobed = probe->noffsets - first, nstores = first ? 0 : probe->nstores;
@@ -57,7 +65,7 @@ plan_class(const Product *p, const Probe *probe, int first, int from, int to, Le
         if (class_of(p, c->out[k]) == class && dim_is_name(cx, name)) {
             names[n] = name;
             extents[n++] = dim_extent(cx, name);
-            if (is_outside(p, c->out[k])) {
+            if (is_bound(p, c->out[k])) {
                 all[nprobed + noffsets++] = name;
             }
         }
@@ -70,7 +78,7 @@ static Dim
 places_within(Product *p, Dim places)
 {
     Cx *cx = p->lo->cx;
-    const Within *w = &p->letters.within;
+    const Within *w = &p->letters.where.first;
     Dim to;
     within_places(cx, w, p->at[(int)w->at], places, &p->from, &to);
     Dim n = dim_sub(cx, to, p->from);
@@ -94,7 +102,8 @@ count_sums(Product *p)
         bool bounded = extent != a->type->dims[axis];
         int other = letter_axis(c->b, c->nb, c->sum[k]);
         extent = bounded ? extent : bounds_extent(p->lo, b, other);
-        n = dim_mul(p->lo->cx, n, c->sum[k] == c->within.place ? places_within(p, extent) : extent);
+        n = dim_mul(p->lo->cx, n,
+                    c->sum[k] == c->where.first.place ? places_within(p, extent) : extent);
     }
     return n;
 }
@@ -112,6 +121,7 @@ void
 product_plan(Product *p, const Group *g, const Probe *probe)
 {
     p->nsums = count_sums(p);
+    p->nplaces = places_count(p);
     int stores = is_padded(g) ? probe->nstores : 0;
     plan_class(p, probe, 0, 0, 1, LETTER_OF_BOTH, &p->batch);
     plan_class(p, probe, stores, 0, 0, p->swapped ? LETTER_OF_B : LETTER_OF_A, &p->rows);

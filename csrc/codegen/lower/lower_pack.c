@@ -129,7 +129,7 @@ product_may_pack(const Product *p)
     const Value *v = p->let->args[k];
     const char *letters = k ? p->letters.b : p->letters.a;
     int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
-    return !p->b.panels && axis >= 0 && letters[axis] != p->letters.within.at && p->nsum &&
+    return !p->b.panels && axis >= 0 && !where_is_at(&p->letters.where, letters[axis]) && p->nsum &&
            rank <= MAX_RANK && !lower_is_part(p->lo, p->b.from) && is_for_all(p, v, letters, axis);
 }
 

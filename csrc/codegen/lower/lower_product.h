@@ -25,6 +25,7 @@ typedef struct {
     Dim sum[MAX_RANK], sum_extent[MAX_RANK]; /* the summed letters of more than one element */
     Dim nsums; /* terms of a sum, without those that a mask excludes or `where` leaves out */
     Dim from; /* the first index of the first summed letter; DIM_NONE: 0 */
+    int nplaces; /* summed letters up to the last later place of `where`: these have loops */
     Dtype dtype; /* of the sums */
     Nest batch, rows, columns; /* the other letters, by the operands that have them */
 } Product;
@@ -56,6 +57,14 @@ bool product_may_pack(const Product *p);
 TileSizes product_tile_sizes(const Product *p);
 bool product_is_by_panels(const Product *p);
 Dim product_inner_extent(Cx *cx, const Nest *nest);
+/* lower_places.c: what `where` says of summed letter number k, NULL if nothing; how many summed
+ * letters there are up to the last one of which it says something; how many places of the first one
+ * there are, of so many terms; of the rows *from .. *to - 1 of a tile those that are summed at this
+ * place of letter k, whose index in the row is given. */
+const Within *places_later(const Product *p, int k);
+int places_count(const Product *p);
+Dim places_first(const Product *p, Dim sums);
+void places_rows(const Product *p, int k, Dim index, Dim row, Dim place, Dim *from, Dim *to);
 /* lower_tiles.c: the indices of the summed letters at index `at` of the sum; the loops. */
 void product_digits(const Product *p, Dim at, Dim *digits);
 void lower_tiles(const Product *p, const Group *g);

@@ -192,6 +192,15 @@ scalar_const(Lower *lo, int depth, Value *literal, Dtype dtype, const char *name
     return result(lo, let, depth, type_scalar(lo->cx, dtype), name);
 }
 
+Value *
+lower_number(Lower *lo, Dtype dtype, double number, const char *name)
+{
+    Value *literal = cx_alloc(lo->cx, sizeof *literal);
+    bool is_int = dtype_info[dtype].class != CLASS_FLOAT;
+    literal->literal = (Literal){.is_int = is_int, .i = (int64_t)number, .f = number};
+    return scalar_const(lo, lo->depth, literal, dtype, name);
+}
+
 static bool
 is_empty(const Lower *lo, const Type *t)
 {

@@ -152,9 +152,9 @@ product_tile_sizes(const Product *p)
     t.block_tiles = block_tiles(p, &t);
     t.group_panels = group_panels(p, &t);
     t.group_columns = group_columns(p, &t);
-    t.few = rows.lo <= MICRO_MOST_ROWS;
-    t.many = rows.hi > MICRO_MOST_ROWS;
-    t.chained = t.many && sums.hi > CONTRACTION_CHAIN && !own;
+    t.few = rows.lo <= MICRO_MOST_ROWS && !p->nplaces;
+    t.many = rows.hi > MICRO_MOST_ROWS || p->nplaces;
+    t.chained = (t.many && sums.hi > CONTRACTION_CHAIN && !own) || p->nplaces;
     t.rows_packed = t.many && !is_adjacent(p) && columns.hi > t.width && !own;
     return t;
 }

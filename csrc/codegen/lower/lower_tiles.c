@@ -40,6 +40,7 @@ typedef struct {
     TileSizes size;
     Dim block, group, tile;     /* indices */
     Dim from;                   /* of the first summed letter; DIM_NONE: 0 */
+    Dim place[MAX_RANK];        /* of the summed letters that have loops of their own */
     Value *buffer;              /* panels */
     Renamed names;
 } Tiles;
@@ -228,7 +229,7 @@ sums_from(const Tiles *t, Dim first)
         return t->size.sums;
     }
     left = dim_min(cx, constant(t, CONTRACTION_CHAIN), left);
-    bool known = !t->p->letters.within.place || dim_le(cx, none, left);
+    bool known = !t->p->letters.where.first.place || dim_le(cx, none, left);
     return known ? left : dim_max(cx, none, left);
 }
 
@@ -238,7 +239,7 @@ static Dim
 chains_of(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
-    Dim sums = t->p->letters.within.place ? extent_of_buffer(cx, t->size.sums) : t->size.sums;
+    Dim sums = t->p->letters.where.first.place ? extent_of_buffer(cx, t->size.sums) : t->size.sums;
     return extent_ceiling(cx, sums, constant(t, CONTRACTION_CHAIN));
 }
 
@@ -280,15 +281,15 @@ pack_panels(const Tiles *t, Dim first, Dim n)
     group_close(lo, several);
 }
 
-/* Packs the rows of the tile as if they were the columns of a panel. */
+/* Packs rows of the tile, from `row` on, as if they were the columns of a panel. */
 static Value *
-pack_rows(const Tiles *t, Dim first, Dim n, Dim rows)
+pack_rows(const Tiles *t, Dim first, Dim n, Dim row, Dim rows)
 {
     Lower *lo = t->p->lo;
     Dim room[] = {sums_at_once(t), constant(t, t->size.width)};
     Value *buffer = lower_buffer(lo, lo->outer, t->p->dtype, 2, room);
     Dim p = lower_open(lo, "p", n), i = lower_open(lo, "i", rows);
-    Value *v = load_of_rows(t, row_of(t, i), dim_add(lo->cx, first, p));
+    Value *v = load_of_rows(t, row_of(t, dim_add(lo->cx, row, i)), dim_add(lo->cx, first, p));
     lower_store(lo, buffer, (Dim[]){p, i}, v);
     lower_close(lo);
     loop_mark(lower_close(lo), MARK_pack, true);
@@ -319,24 +320,56 @@ tile_row(const Tiles *t, Dim i)
     return t->size.chained ? dim_add(cx, dim_mul(cx, constant(t, MICRO_MOST_ROWS), t->tile), i) : i;
 }
 
+/* The index of the letter that w speaks of in a row of the tiles. */
+static Dim
+index_within(const Tiles *t, const Within *w, Dim row)
+{
+    Cx *cx = t->p->lo->cx;
+    Dim at = t->p->at[(int)w->at];
+    Renamed all = t->names;
+    put_inner(cx, &t->p->rows, row, &all);
+    rename_all(cx, &all, 1, &at);
+    return at;
+}
+
+/* The rows of the tile that are summed at the places whose loops are open: *n from *first on. */
+static void
+rows_summed(const Tiles *t, Dim *first, Dim *n)
+{
+    const Product *p = t->p;
+    Cx *cx = p->lo->cx;
+    Dim to = rows_of_tile(t), row = dim_index(cx, "i", to);
+    *first = constant(t, 0);
+    for (int k = 0; k < p->nplaces; k++) {
+        const Within *w = places_later(p, k);
+        if (w) {
+            Dim at = index_within(t, w, row_of(t, row));
+            places_rows(p, k, at, row, t->place[k], first, &to);
+        }
+    }
+    *n = dim_sub(cx, to, *first);
+}
+
 /* Multiplies the rows of a tile by panels, for n terms of the sums from `first` on.  `more`: they
  * are not the first terms. */
 static void
 multiply_panels(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
 {
     Lower *lo = t->p->lo;
-    Dim most = constant(t, MICRO_MOST_ROWS), rows = rows_of_tile(t), column;
+    Dim most = constant(t, MICRO_MOST_ROWS), row, rows, column;
+    rows_summed(t, &row, &rows);
     rows = t->p->b.panels ? rows : extent_of_form(t, true, rows, most);
-    Value *packed = t->size.rows_packed ? pack_rows(t, first, n, rows) : NULL;
+    Value *packed = t->size.rows_packed ? pack_rows(t, first, n, row, rows) : NULL;
     bool several;
     Dim i = lower_open(lo, "i", rows), panel = open_panels(t, &several),
         l = open_columns(t, panel, &column);
     Dim p = lower_open(lo, "p", n), sum = dim_add(lo->cx, first, p);
+    row = dim_add(lo->cx, row, i);
     Value *x = packed ? lower_load_here(lo, packed, (Dim[]){p, i})
-                      : load_of_rows(t, row_of(t, i), sum);
+                      : load_of_rows(t, row_of(t, row), sum);
     Value *y = t->p->b.panels ? load_of_columns(t, column_of(t, column), sum)
                               : lower_load_here(lo, t->buffer, (Dim[]){panel, p, l});
-    store_sum(t, tile, (Dim[]){tile_row(t, i), column}, lower_combine(lo, OP_mul, x, y), more,
+    store_sum(t, tile, (Dim[]){tile_row(t, row), column}, lower_combine(lo, OP_mul, x, y), more,
               several);
 }
 
@@ -462,8 +495,59 @@ put_chains(Tiles *t, const Group *g)
         lower_close(lo);
     }
     Dim last = dim_mul(cx, length, dim_add(cx, between, one));
-    last = t->p->letters.within.place ? last : dim_min(cx, t->size.sums, last);
+    last = t->p->letters.where.first.place ? last : dim_min(cx, t->size.sums, last);
     put_chain(t, tiles, last, sums_from(t, last), g);
+}
+
+/* Sets the block's tiles to what a sum begins with: -0.0 and a number are that number. */
+static void
+begin_tiles(Tiles *t, Value *tiles)
+{
+    Lower *lo = t->p->lo;
+    int opened;
+    t->tile = open_tiles(t, &opened);
+    Dim i = lower_open(lo, "i", rows_of_tile(t)), l = lower_open(lo, "l", columns_of_group(t));
+    lower_store(lo, tiles, (Dim[]){tile_row(t, i), l},
+                lower_number(lo, t->p->dtype, -0.0, tiles->name));
+    group_close(lo, opened + 2);
+}
+
+/* Computes the sums place by place.  At each the tiles' rows that leave it out keep what they
+ * have. */
+static void
+put_places(Tiles *t, const Group *g)
+{
+    const Product *p = t->p;
+    Lower *lo = p->lo;
+    Cx *cx = lo->cx;
+    Dim room[] = {constant(t, MICRO_MOST_ROWS * t->size.block_tiles),
+                  constant(t, t->size.width * t->size.group_panels)};
+    Dim first = constant(t, 0), inner = constant(t, 1);
+    Value *tiles = lower_buffer(lo, lo->depth, p->dtype, 2, room);
+    int opened = 0, of_tiles;
+    for (int k = p->nplaces; k < p->nsum; k++) {
+        inner = dim_mul(cx, inner, p->sum_extent[k]);
+    }
+    begin_tiles(t, tiles);
+    for (int k = 0; k < p->nplaces; k++) {
+        const Within *w = places_later(p, k);
+        Dim row = dim_index(cx, "i", t->size.rows), from = constant(t, 0);
+        Dim n = k == 0 && t->from != DIM_NONE ? places_first(p, t->size.sums) : p->sum_extent[k];
+        if (w && !dim_uses(cx, index_within(t, w, row), row)) {
+            within_places(cx, w, index_within(t, w, row), p->sum_extent[k], &from, &n);
+            n = dim_sub(cx, n, from);
+        }
+        t->place[k] = dim_add(cx, from, lower_open(lo, "w", n));
+        first = dim_add(cx, dim_mul(cx, first, p->sum_extent[k]), t->place[k]);
+    }
+    Dim length = p->b.panels && !t->size.rows_packed ? inner : constant(t, CONTRACTION_CHAIN);
+    Dim chain = open_some(lo, "c", dim_div(cx, inner, length), false, &opened);
+    first = dim_add(cx, dim_mul(cx, first, inner), dim_mul(cx, chain, length));
+    put_chain(t, tiles, first, length, NULL);
+    group_close(lo, opened + p->nplaces);
+    t->tile = open_tiles(t, &of_tiles);
+    store_tile(t, g, tiles);
+    group_close(lo, of_tiles);
 }
 
 /* Opens the loops over blocks of rows and groups of panels, and the loops around these.  Returns
@@ -504,6 +588,6 @@ lower_tiles(const Product *p, const Group *g)
         t.buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
     }
     lo->outer = lo->depth;
-    (t.size.chained ? put_chains : put_tiles)(&t, g);
+    (p->nplaces ? put_places : t.size.chained ? put_chains : put_tiles)(&t, g);
     group_close(lo, opened);
 }

@@ -159,13 +159,14 @@ static Dim
 without_left_out(Cx *cx, const Let *let, const Contraction *c, Dim n)
 {
     const Type *a = let->args[0]->type, *b = let->args[1]->type;
-    if (!c->within.place) {
-        return n;
+    for (int k = c->where.first.place ? -1 : 0; k < c->where.nlater; k++) {
+        const Within *w = k < 0 ? &c->where.first : &c->where.later[k];
+        Dim ats = letter_dim(c, a, b, w->at), places = letter_dim(c, a, b, w->place);
+        int64_t count = within_count(cx, w, ats, places);
+        n = count <= 0 ? n
+                       : dim_mul(cx, dim_div(cx, n, dim_mul(cx, ats, places)), dim_int(cx, count));
     }
-    Dim ats = letter_dim(c, a, b, c->within.at), places = letter_dim(c, a, b, c->within.place);
-    int64_t count = within_count(cx, &c->within, ats, places);
-    return count <= 0 ? n
-                      : dim_mul(cx, dim_div(cx, n, dim_mul(cx, ats, places)), dim_int(cx, count));
+    return n;
 }
 
 static Dim

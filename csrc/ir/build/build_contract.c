@@ -16,7 +16,7 @@ typedef struct {
     Side side[2];
     char out[MAX_RANK], sum[MAX_RANK];
     int nout, nsum;
-    Within within;
+    Where where;
 } Sides;
 
 static bool
@@ -75,7 +75,7 @@ see_expanded(const Sides *p, Side *s)
         letters[k] = s->letters[to->axes[k]];
     }
     for (int ax = 0; ax < s->n; ax++) {
-        bool needed = is_summed(p, s->letters[ax]) || s->letters[ax] == p->within.at;
+        bool needed = is_summed(p, s->letters[ax]) || where_is_at(&p->where, s->letters[ax]);
         if (letter_axis(letters, to->n, s->letters[ax]) < 0 && needed) {
             return false;
         }
@@ -138,8 +138,11 @@ name_letters(Sides *p)
             lists[k][j] = names[(unsigned char)lists[k][j]];
         }
     }
-    p->within.at = names[(unsigned char)p->within.at];
-    p->within.place = names[(unsigned char)p->within.place];
+    for (int k = -1; k < p->where.nlater; k++) {
+        Within *w = k < 0 ? &p->where.first : &p->where.later[k];
+        w->at = names[(unsigned char)w->at];
+        w->place = names[(unsigned char)w->place];
+    }
 }
 
 /* ---- contractions that are something simpler ---- */
@@ -166,7 +169,7 @@ sums_nothing(Build *b, const Sides *p)
 static bool
 sums_one(Build *b, const Sides *p)
 {
-    bool one = dtype_info[p->side[0].v->type->dtype].class == CLASS_INT && !p->within.place;
+    bool one = dtype_info[p->side[0].v->type->dtype].class == CLASS_INT && !p->where.first.place;
     for (int k = 0; k < p->nsum; k++) {
         one &= dim_is(b->cx, dim_of(p, p->sum[k]), 1);
     }
@@ -203,7 +206,7 @@ emit(Build *b, Sides *p, Dtype to)
     name_letters(p);
     const Side *x = &p->side[0], *y = &p->side[1];
     const char *over = cx_format(b->cx, "%.*s,%.*s->%.*s%s", x->n, x->letters, y->n, y->letters,
-                                 p->nout, p->out, within_text(b->cx, &p->within));
+                                 p->nout, p->out, where_text(b->cx, &p->where));
     Value *args[] = {x->v, y->v};
     const Type *t = type_contract(b->cx, over, args[0]->type, args[1]->type, to, &why);
     Attr attr = attr_str(b->cx, "over", over);
@@ -248,7 +251,7 @@ build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to)
     Sides p = {.side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}},
                .nout = c.nout,
                .nsum = c.nsum,
-               .within = c.within};
+               .where = c.where};
     memcpy(p.side[0].letters, c.a, (size_t)c.na);
     memcpy(p.side[1].letters, c.b, (size_t)c.nb);
     memcpy(p.out, c.out, (size_t)c.nout);

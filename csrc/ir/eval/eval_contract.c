@@ -83,22 +83,6 @@ chain(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at, in
     return sum;
 }
 
-/* The element whose terms have the numbers `first` to `n`. */
-static Elem
-element(const Steps *sums, const Tensor *a, const Tensor *b, const int64_t *at, int64_t first,
-        int64_t n)
-{
-    Dtype wide = dtype_info[a->dtype].compute;
-    int64_t end = n - first < CONTRACTION_CHAIN ? n : first + CONTRACTION_CHAIN;
-    Elem total = chain(sums, a, b, at, first, end);
-    for (int64_t from = end; from < n; from = end) {
-        end = n - from < CONTRACTION_CHAIN ? n : from + CONTRACTION_CHAIN;
-        Elem sum = chain(sums, a, b, at, from, end);
-        eval_map(OP_add, wide, wide, &total, &sum, NULL, &total);
-    }
-    return total;
-}
-
 /* The index of an axis of the element number k of a tensor. */
 static int64_t
 index_of(const Tensor *t, int axis, int64_t k)
@@ -109,12 +93,57 @@ index_of(const Tensor *t, int axis, int64_t k)
     return k % t->sizes[axis];
 }
 
+/* Is the term of this number, with which a chain begins, one that a later letter leaves out of the
+ * element number k? */
+static bool
+is_left_out(const Contraction *c, const Steps *sums, const Tensor *out, int64_t k, int64_t number)
+{
+    bool left_out = false;
+    for (int j = 0; j < c->where.nlater; j++) {
+        const Within *w = &c->where.later[j];
+        int axis = letter_axis(c->sum, c->nsum, w->place);
+        int64_t at = w->step * index_of(out, letter_axis(c->out, c->nout, w->at), k), behind = 1;
+        for (int ax = axis + 1; ax < sums->n; ax++) {
+            behind *= sums->sizes[ax];
+        }
+        at += number / behind % sums->sizes[axis] - w->before;
+        left_out |= at < 0 || at >= w->size;
+    }
+    return left_out;
+}
+
+/* Element number k of a contraction, whose operands begin at `at`.  Its terms have the numbers
+ * `first` to `n`. */
+static Elem
+element(const Contraction *c, const Steps *sums, const Tensor *const operands[3], int64_t k,
+        const int64_t *at, int64_t first, int64_t n)
+{
+    const Tensor *out = operands[0], *a = operands[1], *b = operands[2];
+    Dtype wide = dtype_info[a->dtype].compute;
+    Elem total = {0};
+    bool any = false;
+    for (int64_t from = first, end; from < n; from = end) {
+        end = n - from < CONTRACTION_CHAIN ? n : from + CONTRACTION_CHAIN;
+        if (is_left_out(c, sums, out, k, from)) {
+            continue;
+        }
+        Elem sum = chain(sums, a, b, at, from, end);
+        if (any) {
+            eval_map(OP_add, wide, wide, &total, &sum, NULL, &total);
+        } else {
+            total = sum;
+        }
+        any = true;
+    }
+    return total;
+}
+
 /* The numbers of the terms that element number k sums. */
 static void
 terms_of(const Contraction *c, const Steps *sums, const Tensor *out, int64_t k, int64_t *first,
          int64_t *n)
 {
-    const Within *w = &c->within;
+    const Within *w = &c->where.first;
     *first = 0;
     *n = count(sums);
     if (w->place && *n) {
@@ -137,6 +166,7 @@ eval_contract(Eval *e, const Let *let)
 {
     const Tensor *out = eval_make(e, let->res[0]);
     const Tensor *a = eval_value(e, let->args[0]), *b = eval_value(e, let->args[1]);
+    const Tensor *operands[] = {out, a, b};
     Contraction c = let_contraction(let);
     Steps kept = steps_over(&c, c.out, c.nout, a, b), sums = steps_over(&c, c.sum, c.nsum, a, b);
     int64_t n = tensor_numel(out), bytes = dtype_info[out->dtype].bytes;
@@ -144,6 +174,7 @@ eval_contract(Eval *e, const Let *let)
         int64_t at[2] = {0, 0}, first, end;
         place(&kept, k, &at[0], &at[1]);
         terms_of(&c, &sums, out, k, &first, &end);
-        elem_store(out->dtype, element(&sums, a, b, at, first, end), (char *)out->data + k * bytes);
+        elem_store(out->dtype, element(&c, &sums, operands, k, at, first, end),
+                   (char *)out->data + k * bytes);
     }
 }

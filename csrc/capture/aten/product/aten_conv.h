@@ -14,7 +14,7 @@ typedef struct {
     bool transposed;
     bool last; /* are the channels of results innermost in memory, as far as that is known? */
     bool phased[MAX_AXES]; /* axes at whose places within a step windows of their own begin */
-    Within within; /* the terms of the contraction */
+    Where where; /* the terms of the contraction */
 } Conv;
 
 /* Has a group one channel, so that elements of its windows are not summed but along their

@@ -293,7 +293,7 @@ Value *
 conv_contracted(const Conv *c, const Term *x, const Term *y, const Term *out, Dtype to)
 {
     const char *over = cx_format(c->n->cx, "%.*s,%.*s->%.*s%s", x->n, x->letters, y->n, y->letters,
-                                 out->n, out->letters, within_text(c->n->cx, &c->within));
+                                 out->n, out->letters, where_text(c->n->cx, &c->where));
     return build_contract(c->n->b, x->v, y->v, over, to);
 }
 
@@ -435,28 +435,73 @@ has_rows_behind(const Conv *c, int k, const Type *made)
     return windows || rows >= MICRO_MOST_ROWS;
 }
 
-/* The products with the padding along the first axis of windows are left out: at a depth of 2, of a
- * kernel of 3, they are a third.  Rows along it have tiles of their own. */
-static Within
-without_products_of_padding(const Conv *c, const Type *x, const Type *made)
+/* Which places of windows along axis k are in the image; false: all are, or it is not known.
+ * *part: what share of them is not. */
+static bool
+is_padded_along(const Conv *c, int k, const Type *x, const Type *made, Within *in, double *part)
+{
+    Cx *cx = c->n->cx;
+    const Window *w = &c->w;
+    int64_t size, count;
+    if (w->size[k] == 1 || w->gap[k] != 1 || w->lo[k] < 0 ||
+        !dim_is_int(cx, x->dims[k + 2], &size) || !dim_is_int(cx, made->dims[k + 2], &count)) {
+        return false;
+    }
+    *in = (Within){.at = conv_points[k],
+                   .place = conv_places[k],
+                   .step = w->step[k],
+                   .before = w->lo[k],
+                   .size = size};
+    int64_t all = count * w->size[k];
+    int64_t used = within_count(cx, in, made->dims[k + 2], dim_int(cx, w->size[k]));
+    *part = all ? (double)(all - used) / (double)all : 0;
+    return used < all;
+}
+
+/* Does each window have an element of the image along axis k? */
+static bool
+meets_image(const Conv *c, int k, const Type *x, const Type *made)
 {
     const Window *w = &c->w;
     int64_t size, count;
-    int k = 0;
+    return dim_is_int(c->n->cx, x->dims[k + 2], &size) &&
+           dim_is_int(c->n->cx, made->dims[k + 2], &count) && w->lo[k] < w->size[k] &&
+           (count - 1) * w->step[k] - w->lo[k] < size;
+}
+
+/* The products with the padding along the first axis of windows are left out: at a depth of 2, of a
+ * kernel of 3, they are a third.  Rows along it have tiles of their own.  So are those along the
+ * other axes where the sums over channels are whole chains, and what the calls of a microkernel for
+ * each place cost is less. */
+static Where
+without_products_of_padding(const Conv *c, const Type *x, const Type *made)
+{
+    enum { FEWEST = 64 }; /* of so many products one has to be with padding */
+    const Window *w = &c->w;
+    Where where = {.nlater = 0};
+    double part;
+    int64_t channels, k = 0;
     while (k < w->axes && w->size[k] == 1) {
         k++;
     }
-    if (k == w->axes || !c->last || c->transposed || w->gap[k] != 1 || w->lo[k] < 0 ||
-        !dim_is_int(c->n->cx, x->dims[k + 2], &size) ||
-        !dim_is_int(c->n->cx, made->dims[k + 2], &count) || !has_rows_behind(c, k, made)) {
-        return (Within){.place = 0};
+    if (k == w->axes || !c->last || c->transposed) {
+        return where;
     }
-    bool padded = w->lo[k] > 0 || (count - 1) * w->step[k] + w->size[k] - w->lo[k] > size;
-    return (Within){.at = conv_points[k],
-                    .place = padded ? conv_places[k] : 0,
-                    .step = w->step[k],
-                    .before = w->lo[k],
-                    .size = size};
+    bool padded = is_padded_along(c, (int)k, x, made, &where.first, &part);
+    if (!padded || !has_rows_behind(c, (int)k, made)) {
+        where.first = (Within){.place = 0};
+    }
+    if (!dim_is_int(c->n->cx, x->dims[1], &channels) ||
+        channels / c->groups % CONTRACTION_CHAIN != 0 ||
+        (where.first.place && !meets_image(c, (int)k, x, made))) {
+        return where;
+    }
+    for (k++; k < w->axes; k++) {
+        Within *in = &where.later[where.nlater];
+        bool left_out = is_padded_along(c, (int)k, x, made, in, &part) && part * FEWEST >= 1;
+        where.nlater += left_out && meets_image(c, (int)k, x, made);
+    }
+    return where;
 }
 
 Value *
@@ -480,7 +525,7 @@ conv_image(const Conv *all, Value *x, Value *weight, const Type *made, Dtype to)
         return NULL;
     }
     if (!conv_is_depthwise(c, weight->type)) {
-        places.within = without_products_of_padding(c, x->type, made);
+        places.where = without_products_of_padding(c, x->type, made);
     }
     by = weight_of(c, weight);
     const char *channel = c->groups > 1 ? "go" : "o";
