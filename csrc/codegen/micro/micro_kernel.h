@@ -278,48 +278,49 @@ NAME(passes)(const Chain *c)
     return passes;
 }
 
-/* A part of one chain for any rows of one panel. */
+/* A part of one chain for any rows of one panel.  What is prefetched is noted in the chain that the
+ * caller has: a copy of it would wait for what was just stored there. */
 static void
-NAME(heights)(const Chain *chain, const T *a, const T *b, T *out)
+NAME(heights)(Chain *c, const T *a, const T *b, T *out)
 {
-    Chain c = *chain;
-    const int64_t passes = c.ahead ? NAME(passes)(&c) : 0;
+    const int64_t passes = c->ahead ? NAME(passes)(c) : 0;
+    const char *const result = c->result;
     int64_t pass = 0;
 
-    prefetch_rows(&c, ROWS_AHEAD);
-    for (int64_t left = c.rows, height; left > 0; left -= height) {
+    prefetch_rows(c, ROWS_AHEAD);
+    for (int64_t left = c->rows, height; left > 0; left -= height) {
         height = NAME(height)(left);
-        prefetch_result(&c, height);
-        int64_t width = NAME(is_whole)(height) ? c.columns : WIDTH * LANES;
-        for (int64_t j = 0; j < c.columns; j += width, pass++) {
-            if (c.ahead) {
-                prefetch_part(&c, pass, passes, j * (int)sizeof(T));
+        prefetch_result(c, height);
+        int64_t width = NAME(is_whole)(height) ? c->columns : WIDTH * LANES;
+        for (int64_t j = 0; j < c->columns; j += width, pass++) {
+            if (c->ahead) {
+                prefetch_part(c, pass, passes, j * (int)sizeof(T));
             }
-            (NAME(is_whole)(height) ? NAME(wholes) : NAME(parts))[height](&c, a, b + j, out + j);
+            (NAME(is_whole)(height) ? NAME(wholes) : NAME(parts))[height](c, a, b + j, out + j);
         }
-        a += height * c.row_stride;
-        out += height * c.out_row;
+        a += height * c->row_stride;
+        out += height * c->out_row;
     }
+    c->result = result;
 }
 
 /* A chain for the columns of some panels, as many at once as the rows allow. */
 static void
-NAME(panels)(const Chain *chain, const T *a, const char *b, T *out, int64_t columns)
+NAME(panels)(Chain *c, const T *a, const char *b, T *out, int64_t columns)
 {
-    const int64_t together = chain->rows <= NAME(FULL) ? PANELS(chain->rows) : 1;
-    Chain c = *chain;
+    const int64_t together = c->rows <= NAME(FULL) ? PANELS(c->rows) : 1;
 
-    for (int64_t n; columns > 0; columns -= n * COLUMNS, b += n * c.b_panel, out += n * COLUMNS) {
+    for (int64_t n; columns > 0; columns -= n * COLUMNS, b += n * c->b_panel, out += n * COLUMNS) {
         n = columns <= (together - 1) * COLUMNS ? 1 : together;
-        c.columns = columns < COLUMNS ? columns : COLUMNS;
+        c->columns = columns < COLUMNS ? columns : COLUMNS;
         if (n > 1) {
-            prefetch_rows(&c, STREAM_ROWS_AHEAD);
-            NAME(severals)[c.rows](&c, a, b, out);
+            prefetch_rows(c, STREAM_ROWS_AHEAD);
+            NAME(severals)[c->rows](c, a, b, out);
         }
         else {
-            NAME(heights)(&c, a, (const T *)(const void *)b, out);
+            NAME(heights)(c, a, (const T *)(const void *)b, out);
         }
-        c.result += c.result ? n * PANEL_ROW : 0;
+        c->result += c->result ? n * PANEL_ROW : 0;
     }
 }
 
