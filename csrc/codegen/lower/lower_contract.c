@@ -154,13 +154,15 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
 
 /* Is the operand better copied?  Yes for a row operand whose summed elements are not adjacent, if
  * it is not too large: without a copy, each group of panels would read it with strides.  Of a large
- * one, the rows of one tile are packed at a time. */
+ * one, the rows of one tile are packed at a time.  One that is read in runs has adjacent rows then:
+ * a line has the elements of a tile's rows. */
 static bool
 is_copied(const Product *p, const Factor *f, const Value *v)
 {
     Cx *cx = p->lo->cx;
     int64_t most = extent_most(cx, v->type->rank, v->type->dims);
-    return f == &p->a && p->nsum && !dim_is(cx, step_of(cx, f->offset, p->sum[p->nsum - 1]), 1) &&
+    return f == &p->a && p->nsum && !p->runs &&
+           !dim_is(cx, step_of(cx, f->offset, p->sum[p->nsum - 1]), 1) &&
            most > MICRO_MOST_ROWS * CONTRACTION_CHAIN && most <= DLC_PRODUCT_COPY;
 }
 
@@ -218,8 +220,23 @@ make_factor(Product *p, Factor *f, int k)
     }
 }
 
+/* Are the rows of a tile adjacent in memory? */
+static bool
+rows_are_adjacent(const Product *p)
+{
+    const Contraction *c = &p->letters;
+    Dim last = DIM_NONE;
+    for (int k = 0; k < c->nout; k++) {
+        Dim name = p->name[(int)c->out[k]];
+        bool row = letter_class(c, c->out[k]) == (p->swapped ? LETTER_OF_B : LETTER_OF_A);
+        last = row && dim_is_name(p->lo->cx, name) ? name : last;
+    }
+    return last != DIM_NONE && dim_is(p->lo->cx, step_of(p->lo->cx, p->a.offset, last), 1);
+}
+
 /* Finds both operands where the row operand is read in place, run by run; false: it cannot be.  The
- * column operand is then packed; its last summed letter may be out of order in memory. */
+ * elements of a run, or those of the rows, are adjacent.  The column operand is then packed; its
+ * last summed letter may be out of order in memory. */
 static bool
 find_runs(Product *p)
 {
@@ -231,7 +248,7 @@ find_runs(Product *p)
     operand_index(p, p->swapped, idx);
     if (p->lo->blocked || p->nsum < 2 || !find_memory(p->lo, p->let->args[p->swapped], idx, a) ||
         !is_affine(p, a->offset) || product_is_one_sum(p, a->offset) || !is_in_runs(p, a->offset) ||
-        !dim_is(cx, step_of(cx, a->offset, p->sum[p->nsum - 1]), 1)) {
+        (!dim_is(cx, step_of(cx, a->offset, p->sum[p->nsum - 1]), 1) && !rows_are_adjacent(p))) {
         return false;
     }
     const Value *v = p->let->args[!p->swapped];
@@ -407,7 +424,9 @@ reads_rows(Product *p, bool *memory)
 
 /* Is the row operand better the other one, and the result stored across its rows?  Yes if this one
  * would have to be copied, and the other one can be read where it is: so of a convolution whose
- * weight is in rows.  Else the windows would be copied too, and columns of theirs read apart. */
+ * weight is in rows.  Else the windows would be copied too, and columns of theirs read apart.  And
+ * yes if the other one can be read in runs: as columns it would be copied, such as the windows of a
+ * weight's gradient. */
 static bool
 is_better_across(const Product *p, bool swapped)
 {
@@ -415,7 +434,8 @@ is_better_across(const Product *p, bool swapped)
     bool memory, other;
     here.swapped = swapped;
     across.swapped = !swapped;
-    return !reads_rows(&here, &memory) && memory && reads_rows(&across, &other);
+    bool copied = !reads_rows(&here, &memory) && memory;
+    return (copied && reads_rows(&across, &other)) || (!find_runs(&here) && find_runs(&across));
 }
 
 /* Does the first operand have the columns?  Yes if the first target is contiguous along one of its

@@ -155,6 +155,6 @@ product_tile_sizes(const Product *p)
     t.few = rows.lo <= MICRO_MOST_ROWS && !p->nplaces;
     t.many = rows.hi > MICRO_MOST_ROWS || p->nplaces;
     t.chained = (t.many && sums.hi > CONTRACTION_CHAIN && !own) || p->nplaces;
-    t.rows_packed = t.many && !is_adjacent(p) && columns.hi > t.width && !own;
+    t.rows_packed = t.many && !is_adjacent(p) && columns.hi > t.width && !own && !p->runs;
     return t;
 }

@@ -566,6 +566,8 @@ depthwise_weight(const Conv *c, Value *image, Value *other, const Type *made)
     return build_cast(n->b, build_reshape(n->b, v, made->rank, made->dims), made->dtype);
 }
 
+/* The channels of the image are the rows of the product, next to each other in memory, the places
+ * are loops around it, and the sums go through the windows in place. */
 Value *
 conv_weight(const Conv *c, Value *image, Value *other, const Type *made)
 {
@@ -583,8 +585,14 @@ conv_weight(const Conv *c, Value *image, Value *other, const Type *made)
     b.v = conv_grouped(c, other, 1);
     conv_letters(&b, c->groups > 1 ? "ngo" : "no", NULL);
     conv_letters(&b, points(c), NULL);
-    conv_letters(&out, c->groups > 1 ? "goc" : "oc", NULL);
     add_places(c, &out);
-    return build_reshape(n->b, conv_contracted(c, &a, &b, &out, made->dtype), made->rank,
-                         made->dims);
+    const int places = out.n;
+    conv_letters(&out, c->groups > 1 ? "gco" : "co", NULL);
+    int perm[MAX_RANK] = {places, out.n - 1, out.n - 2}, rank = c->groups > 1 ? 3 : 2;
+    memmove(perm, perm + 3 - rank, (size_t)rank * sizeof *perm);
+    for (int k = 0; k < places; k++) {
+        perm[rank++] = k;
+    }
+    Value *v = build_permute(n->b, conv_contracted(c, &a, &b, &out, made->dtype), perm);
+    return build_reshape(n->b, v, made->rank, made->dims);
 }
