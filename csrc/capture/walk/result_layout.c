@@ -9,7 +9,7 @@ typedef enum {
     EAGER_UNSAID,                /* as the fake tensor has it */
     EAGER_EACH,                  /* by the operands, as in each elementwise operation */
     EAGER_ROWS,                  /* row-major */
-    EAGER_BATCH, /* channels last if an argument is dense in this order, else row-major */
+    EAGER_BATCH, /* EAGER_IMAGE, or channels last if the argument is dense in this order */
     EAGER_IMAGE, /* channels last if torch takes an argument for such an image, else row-major */
     EAGER_POWER, /* row-major if the first argument is a number */
     EAGER_ANGLE, /* row-major if it is complex */
@@ -273,23 +273,27 @@ is_image(Walk *w, const Bound *at, int k)
 static bool
 is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *strides, int *perm)
 {
-    Dim dense[MAX_RANK];
+    Dim rows[MAX_RANK];
     int fake[MAX_RANK], rank = t->rank;
-    type_dense(w->cx, t, dense);
-    strides = strides ? strides : dense;
+    type_dense(w->cx, t, rows);
+    strides = strides ? strides : rows;
     EagerLayout layout = rule.layout;
-    bool image = layout == EAGER_IMAGE && is_image(w, at, rule.image) > 0,
-         last = layout == EAGER_BATCH || image;
+    int channels_last[MAX_RANK];
     for (int ax = 0; ax < rank; ax++) {
-        perm[ax] = !last ? ax : ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
+        perm[ax] = ax;
+        channels_last[ax] = ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
     }
     if (layout == EAGER_EACH && !each_order(w, at, rule.row, t, perm)) {
         return false;
     }
-    if (layout == EAGER_BATCH && !is_last(w, at, rule.image, rank, perm)) {
-        for (int ax = 0; ax < rank; ax++) {
-            perm[ax] = ax;
-        }
+    bool dense = layout == EAGER_BATCH && is_last(w, at, rule.image, rank, channels_last);
+    int of_image = layout == EAGER_IMAGE || layout == EAGER_BATCH ? is_image(w, at, rule.image) : 0;
+    if (layout == EAGER_BATCH && !dense && of_image < 0) {
+        return false;
+    }
+    bool image = layout == EAGER_IMAGE && of_image > 0;
+    if (dense || of_image > 0) {
+        memcpy(perm, channels_last, (size_t)rank * sizeof *perm);
     }
     bool same = is_in_order(w, t, strides, perm) && (!image || dim_is(w->cx, strides[1], 1));
     return !same && (layout == EAGER_ROWS || dense_order(w, t, strides, fake));
