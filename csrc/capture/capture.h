@@ -157,6 +157,8 @@ int32_t storage_unpooled(Dtype dtype, const PlanTensor *t, void **made); /* in m
 const void *storage_address(PyObject *tensor);
 /* The tensor's memory is not kept when nobody has it any more. */
 void storage_forget(PyObject *tensor);
+/* ... is kept only until a result wants memory of another size. */
+void storage_spare(PyObject *tensor);
 /* Gives back what no tensor has any more, and forgets the rest. */
 void storage_release(void);
 

@@ -482,7 +482,8 @@ typedef struct PlanHost {
     void (*end)(void *range);
     struct Profile *profile; /* of the plan, NULL: nobody asks how long steps take */
     /* The call needs parameter `param` no more, of which it may have the only reference.  keep: its
-     * memory may be kept for coming results; else there will be need of it before.  May be NULL. */
+     * memory may be kept until a result wants memory of another size; else there will be need of it
+     * before.  May be NULL. */
     void (*give_up)(void *arg, int param, bool keep);
 } PlanHost;
 

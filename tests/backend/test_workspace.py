@@ -89,3 +89,21 @@ def test_the_workspace_is_taken_by_the_first_step_that_needs_it() -> None:
     early = 4 * 1024 * 256 * 2 + 4 * 256 * 256  # the exponentials and what the call makes of them
     assert graph.taken["workspace"] > 1 << 16
     assert graph.taken["peak"] == early
+
+
+def test_large_gradients_that_nobody_reads_are_made_last() -> None:
+    """The last layers have most parameters, and came first, when all that the first ones saved was there."""
+    torch.manual_seed(0)
+    layers: list[nn.Module] = []
+    for _ in range(4):
+        layers += [nn.Linear(64, 64), nn.SiLU()]
+    layers += [nn.AdaptiveAvgPool2d((8, 64)), nn.Linear(64, 2048), nn.SiLU(), nn.Linear(2048, 512)]
+    model = nn.Sequential(*layers)
+    x = torch.randn(1, 1, 2048, 64)
+    made, (forward, backward) = trained(model, x)
+    saved, gradients = sum(backward["given"].values()), sum(g.nbytes for g in made)
+    assert saved > 1 << 21
+    assert step_peak(forward, backward, []) < gradients + saved
+    expected = step(lambda x: model(x).square().mean(), x, list(model.parameters()))
+    for a, b in zip(made, expected, strict=True):
+        torch.testing.assert_close(a, b)

@@ -57,7 +57,9 @@ host_give_up(void *arg, int param, bool keep)
         PyObject **item = &call->given[call->callable->position[param]];
         PyObject *tensor = *item;
         *item = Py_NewRef(Py_None);
-        if (!keep) {
+        if (keep) {
+            storage_spare(tensor);
+        } else {
             storage_forget(tensor);
         }
         Py_DECREF(tensor);
@@ -409,6 +411,7 @@ const PlanHost host_functions = {
     .retain = object_retain,
     .release = object_release,
     .give_up = host_give_up,
+
     .fault = host_fault,
     .leave = host_leave,
     .enter = host_enter,

@@ -18,7 +18,6 @@
 
 enum {
     KEPT = 64,                  /* storages, at most */
-    LEAST = 1 << 20,            /* bytes from which on a result is large */
     WORDS = 16,                 /* of a TensorImpl, in which its storage is looked for */
     SCALAR_U8 = 0,              /* torch.uint8 */
 };
@@ -35,6 +34,7 @@ typedef struct {
     void *data;
     int64_t size;
     uint64_t used;              /* when, in takes */
+    bool spare;                 /* its memory goes when another size is wanted */
 } Kept;
 
 static Kept kept[KEPT];
@@ -156,6 +156,15 @@ storage_forget(PyObject *tensor)
     }
 }
 
+void
+storage_spare(PyObject *tensor)
+{
+    const void *storage = storage_address(tensor);
+    for (int k = 0; k < nmaterialised; k++) {
+        kept[k].spare = kept[k].spare || kept[k].storage == storage;
+    }
+}
+
 /* Is the storage still the memory that it was? */
 static bool
 intact(const Kept *k)
@@ -188,6 +197,24 @@ find_idle(int64_t size)
         }
     }
     return found;
+}
+
+/* Drops spare storages that nobody has, of as many bytes: those longest unused. */
+static void
+drop_spare(int64_t size)
+{
+    int out = 0;
+    while (size > 0 && out >= 0) {
+        out = -1;
+        for (int k = 0; k < nmaterialised; k++) {
+            bool idle = kept[k].spare && references(kept[k].storage) == 1;
+            out = idle && (out < 0 || kept[k].used < kept[out].used) ? k : out;
+        }
+        if (out >= 0) {
+            size -= kept[out].size;
+            drop(out);
+        }
+    }
 }
 
 /* Makes room for one storage more: those longest unused go, first of those that nobody has. */
@@ -228,6 +255,7 @@ take(int64_t size)
     drop_changed();
     int k = find_idle(size);
     if (k < 0) {
+        drop_spare(size);
         make_room(size, bound);
         TorchTensor bytes = new_bytes(size);
         if (!bytes) {
@@ -240,6 +268,7 @@ take(int64_t size)
         kept_size += size;
     }
     kept[k].used = ++takes;
+    kept[k].spare = false;
     return kept[k].bytes;
 }
 
@@ -269,7 +298,7 @@ storage_unpooled(Dtype dtype, const PlanTensor *t, TorchTensor *made)
                                                     made);
     }
     int64_t size = extent(dtype, t);
-    if (status == 0 && size >= LEAST) {
+    if (status == 0 && size >= DLC_POOLED) {
         want_huge(*made, size);
     }
     return status;
@@ -279,6 +308,6 @@ int32_t
 storage_new(Dtype dtype, const PlanTensor *t, TorchTensor *made)
 {
     int64_t size = extent(dtype, t);
-    TorchTensor bytes = size >= LEAST ? take(size) : NULL;
+    TorchTensor bytes = size >= DLC_POOLED ? take(size) : NULL;
     return bytes ? over(bytes, dtype_info[dtype].torch, t, made) : storage_unpooled(dtype, t, made);
 }

@@ -134,6 +134,16 @@ workspace_give(void *memory)
     }
 }
 
+void *
+block_take(size_t bytes)
+{
+    void *block = aligned_alloc(DLC_LINE, (bytes + DLC_LINE - 1) / DLC_LINE * DLC_LINE);
+    if (block) {
+        memory_want_huge(block, bytes);
+    }
+    return block;
+}
+
 void
 workspace_free(void *memory)
 {

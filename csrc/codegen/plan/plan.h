@@ -86,7 +86,6 @@ typedef struct {
     char *target;
     const char *name; /* for profilers */
     bool laid; /* see ops.def */
-    bool alone; /* nothing in the workspace lives across it */
 } Call;
 
 /* How a size symbol is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it
@@ -120,22 +119,36 @@ typedef struct {
 
 enum { MOST_LENDERS = 8 };
 
+/* Memory of its own for a slot that is WORK, or for the scratch of launch `slot - nslots`: from one
+ * step to another. */
+typedef struct {
+    int slot, first, last;
+    int64_t bytes;
+} OwnBlock;
+
 typedef struct Instance {
     atomic_int refs;
     int64_t *sizes; /* the key, nsizes; of those that no call has bound yet SIZE_UNKNOWN */
     int64_t *values; /* of Plan.code; those of sizes that are not known yet mean nothing */
     int64_t *n; /* the launches' dims */
     /* Per slot, of those that are WORK, then per launch, of its scratch: the offset in the
-     * workspace, or in what lends it memory: 1 + the slot of that tensor; 0: the workspace */
+     * workspace, or in what lends it memory: 1 + the slot of that tensor; 0: the workspace;
+     * below 0: -1 - its place among `own` */
     int64_t *work_at, *home;
     Lender lenders[MOST_LENDERS]; /* in the order of their steps */
     int nlenders;
+    OwnBlock *own;
+    int nown;
     int64_t *grain; /* per launch */
     bool *in_work; /* per step: it needs the workspace */
+    bool *at_own; /* ...: the life of a block begins or ends with it */
+    bool *frees; /* ...: a call before which the workspace is given back to the system */
+    bool *keeps; /* ...: what it frees may be kept for coming results: there is room for it below
+                  * the peak, until the end */
+    int work_end; /* the step after which the workspace is given back to the system; -1: none */
     bool *slow; /* per launch: worth leaving the interpreter lock for the run it begins */
     void **disjoint; /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace; /* bytes */
-    int last_large; /* the last step that calls the library with so much that it copies much; -1 */
     int64_t *scratch; /* per launch: bytes for each thread */
     int threads; /* that there is scratch for; 0: no launch needs any */
     /* There are too many elements in a tensor or at a place in memory, or a size has more than 64
@@ -190,9 +203,6 @@ void instance_unref(Instance *instance);
 /* Completes sizes (SIZE_UNKNOWN: not given) from the parameters; false when one cannot be found. */
 bool sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes);
 
-/* Is the workspace given back to the system before the call, which may take memory itself? */
-bool plan_frees(const Instance *inst, const Call *call);
-
 void plan_lock(Plan *plan);
 void plan_unlock(Plan *plan);
 
@@ -200,6 +210,11 @@ void plan_unlock(Plan *plan);
 
 /* As plan_memory_for; given may be NULL. */
 void instance_memory(const Plan *plan, const Instance *inst, PlanMemory *out, int64_t *given);
+/* The most bytes at once if each call of the library takes as many for copies as it has operands
+ * and results.  Sets inst->frees and inst->work_end for the places of the slots and scratch. */
+int64_t instance_peak(const Plan *plan, Instance *inst);
+/* Sets inst->keeps. */
+void instance_keeps(const Plan *plan, Instance *inst);
 
 /* ---- plan_overlap.c ---- */
 
@@ -235,6 +250,7 @@ bool step_in_workspace(const Plan *plan, const Instance *inst, const Step *step)
 void *workspace_take(size_t bytes); /* aligned to 64; NULL without memory */
 void workspace_give(void *memory);
 void workspace_free(void *memory); /* it is not stored */
+void *block_take(size_t bytes); /* memory that free() frees; NULL without memory */
 
 /* ---- plan_copy.c ---- */
 

@@ -444,22 +444,6 @@ add_frees(Builder *b)
     }
 }
 
-/* Calls that nothing in the workspace lives across. */
-static void
-find_alone(Plan *plan)
-{
-    for (int k = 0; k < plan->nsteps; k++) {
-        bool across = false;
-        for (int j = 0; j < plan->nslots && plan->steps[k].kind == STEP_CALL && !across; j++) {
-            const Slot *slot = &plan->slots[j];
-            across = slot->kind == SLOT_WORK && slot->first < k && slot->last > k;
-        }
-        if (plan->steps[k].kind == STEP_CALL) {
-            plan->calls[plan->steps[k].call].alone = !across;
-        }
-    }
-}
-
 static int
 count_phases(const Builder *b)
 {
@@ -489,5 +473,4 @@ plan_steps(Builder *b)
     plan_results(b);
     find_as_is(plan);
     add_frees(b);
-    find_alone(plan);
 }

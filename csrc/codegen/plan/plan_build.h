@@ -49,6 +49,10 @@ void plan_solves(Builder *b); /* how each size symbol is found */
 void plan_uncertain(Builder *b); /* which sizes of values a call must check */
 void plan_binds(Builder *b, const Let *let, Call *call); /* ... that this let binds */
 
+/* ---- plan_order.c ---- */
+
+void plan_order(Builder *b); /* the order of b->fn's kernels and calls */
+
 /* ---- plan_build.c ---- */
 
 void plan_steps(Builder *b);

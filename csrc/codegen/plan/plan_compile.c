@@ -145,6 +145,7 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     }
     cx_cleanup(cx, release, b);
     b->plan->name = plan_text_keep(b, kernels->name);
+    plan_order(b);
     plan_find_uses(b);
     plan_find_short(b);
     plan_kernels(b, options);

@@ -14,6 +14,11 @@
 
 #include "plan.h"
 
+enum {
+    LARGEST_OWN = 1 << 26, /* bytes: what is larger has its own block, if anything has */
+    WORTH_OWN = 128, /* what part of the peak is worth blocks instead of a place */
+};
+
 int64_t
 slot_span(const Slot *slot, const int64_t *values)
 {
@@ -153,6 +158,7 @@ typedef struct {
     int nwants;
     int64_t *bytes; /* by Want.slot */
     Life *life;
+    int64_t least_own;          /* what is as large has a block of its own */
     int *placed[MOST_LENDERS + 1], count[MOST_LENDERS + 1]; /* by region: sorted by offset */
 } Placing;
 
@@ -211,27 +217,38 @@ borrow(Placing *p, const Want *want)
     return false;
 }
 
+static void
+place_own(Placing *p, const Want *want)
+{
+    Instance *inst = p->inst;
+    const Life *life = &p->life[want->slot];
+    inst->own[inst->nown++] = (OwnBlock){want->slot, life->first, life->last, want->bytes};
+    inst->home[want->slot] = -inst->nown;
+    inst->work_at[want->slot] = 0;
+}
+
 /* Returns the peak. */
 static int64_t
 place_all(Placing *p)
 {
     Instance *inst = p->inst;
-    PlanMemory memory;
     inst->workspace = 0;
+    inst->nown = 0;
     memset(p->count, 0, sizeof p->count);
     for (int k = 0; k < inst->nlenders; k++) {
         inst->lenders[k].before = p->life[inst->lenders[k].slot].first;
     }
     for (int k = 0; k < p->nwants; k++) {
         const Want *want = &p->wants[k];
-        if (!borrow(p, want)) {
+        if (want->bytes >= p->least_own) {
+            place_own(p, want);
+        } else if (!borrow(p, want)) {
             place_in(p, want, 0, INT64_MAX);
             int64_t end = inst->work_at[want->slot] + want->bytes;
             inst->workspace = end > inst->workspace ? end : inst->workspace;
         }
     }
-    instance_memory(p->plan, inst, &memory, NULL);
-    return memory.peak;
+    return instance_peak(p->plan, inst);
 }
 
 static bool
@@ -270,10 +287,11 @@ earlier_first(const void *a, const void *b)
 
 /* Each of the largest tensors lends its memory if the call takes less at once that way: it is alive
  * for longer, the workspace is smaller. */
-static void
+static int64_t
 place_lent(Placing *p, Want *list)
 {
     Instance *inst = p->inst;
+    inst->nlenders = 0;
     int64_t least = place_all(p), workspace = inst->workspace;
     int n = workspace >= DLC_LENT ? list_lenders(p, list) : 0;
     for (int k = 0; k < n; k++) {
@@ -290,6 +308,29 @@ place_lent(Placing *p, Want *list)
         place_all(p);
     }
     qsort(inst->lenders, (size_t)inst->nlenders, sizeof *inst->lenders, earlier_first);
+    return least;
+}
+
+/* The workspace is as large as the most that is in it at once, from its first value to its last.
+ * Where less is alive at once by a share worth it if large values have blocks of their own, they
+ * do: those from a size on, the largest of the sizes that are about as good. */
+static void
+place_best(Placing *p, Want *list)
+{
+    p->least_own = INT64_MAX;
+    int64_t least = place_lent(p, list), best = INT64_MAX;
+    bool worth = p->inst->workspace >= DLC_OWN && !binds_sizes(p->plan);
+    for (int64_t size = LARGEST_OWN; worth && size >= DLC_OWN; size /= 4) {
+        p->inst->nlenders = 0;
+        p->least_own = size;
+        int64_t peak = place_all(p);
+        if (peak < least - least / WORTH_OWN) {
+            least = peak;
+            best = size;
+        }
+    }
+    p->least_own = best;
+    place_lent(p, list);
 }
 
 /* Of a launch: threads without a piece of work need none. */
@@ -327,29 +368,6 @@ list_wants(Placing *p)
     qsort(p->wants, (size_t)p->nwants, sizeof *p->wants, larger_first);
 }
 
-/* Has the call as many bytes of operands and results as are worth freeing before it? */
-static bool
-is_large(const Plan *plan, const Instance *inst, const Call *call)
-{
-    int64_t bytes = 0;
-    for (int k = 0; k < call->nargs + call->nres; k++) {
-        int slot = k < call->nargs ? call->args[k] : call->res[k - call->nargs];
-        bytes += slot_bytes(&plan->slots[slot], inst->values);
-    }
-    return bytes >= DLC_FREED;
-}
-
-static int
-last_large(const Plan *plan, const Instance *inst)
-{
-    int k = plan->nsteps - 1;
-    while (k >= 0 && !(plan->steps[k].kind == STEP_CALL &&
-                       is_large(plan, inst, &plan->calls[plan->steps[k].call]))) {
-        k--;
-    }
-    return k;
-}
-
 bool
 memory_plan(const Plan *plan, Instance *inst)
 {
@@ -366,11 +384,14 @@ memory_plan(const Plan *plan, Instance *inst)
             p.placed[k] = placed + n * (size_t)k;
         }
         list_wants(&p);
-        place_lent(&p, list);
+        place_best(&p, list);
         for (int k = 0; k < plan->nsteps; k++) {
             inst->in_work[k] = step_in_workspace(plan, inst, &plan->steps[k]);
         }
-        inst->last_large = last_large(plan, inst);
+        for (int k = 0; k < inst->nown; k++) {
+            inst->at_own[inst->own[k].first] = inst->at_own[inst->own[k].last] = true;
+        }
+        instance_keeps(plan, inst);
     }
     free(list);
     free(placed);

@@ -81,25 +81,160 @@ given_bytes(const Plan *plan, const Instance *inst, int64_t *given)
     return bytes;
 }
 
+/* Of blocks whose life begins with step `at`, less those whose life has ended before it. */
+static int64_t
+own_change(const Instance *inst, int at)
+{
+    int64_t bytes = 0;
+    for (int k = 0; k < inst->nown; k++) {
+        bytes += inst->own[k].first == at ? inst->own[k].bytes : 0;
+        bytes -= inst->own[k].last == at - 1 ? inst->own[k].bytes : 0;
+    }
+    return bytes;
+}
+
+/* The bytes of tensors and blocks from step to step, and those of the workspace. */
+typedef struct {
+    const Plan *plan;
+    const Instance *inst;
+    int at; /* the step */
+    int64_t alive, workspace;
+} Walk;
+
+static Walk
+walk_begin(const Plan *plan, const Instance *inst, int64_t *given)
+{
+    return (Walk){plan, inst, -1, given_bytes(plan, inst, given), 0};
+}
+
+static bool
+walk_on(Walk *w)
+{
+    if (++w->at == w->plan->nsteps) {
+        w->alive += own_change(w->inst, w->at);
+        return false;
+    }
+    const Step *step = &w->plan->steps[w->at];
+    w->alive += made_before(w->plan, w->inst, w->at) + change_of(w->plan, w->inst, step) +
+                own_change(w->inst, w->at);
+    if (step_in_workspace(w->plan, w->inst, step)) {
+        w->workspace = w->inst->workspace;
+    } else if (w->inst->frees[w->at] || (w->inst->work_end >= 0 && w->at > w->inst->work_end)) {
+        w->workspace = 0;
+    }
+    return true;
+}
+
+/* What a call of the library may take for copies. */
+static int64_t
+copied(const Walk *w)
+{
+    const Step *step = &w->plan->steps[w->at];
+    int64_t bytes = 0;
+    if (step->kind == STEP_CALL) {
+        const Call *call = &w->plan->calls[step->call];
+        bytes = made_by_call(w->plan, w->inst, call);
+        for (int k = 0; k < call->nargs; k++) {
+            bytes += slot_bytes(&w->plan->slots[call->args[k]], w->inst->values);
+        }
+    }
+    return bytes;
+}
+
+static int64_t
+most_with_copies(const Plan *plan, const Instance *inst)
+{
+    Walk w = walk_begin(plan, inst, NULL);
+    int64_t most = w.alive;
+    while (walk_on(&w)) {
+        int64_t now = w.alive + w.workspace + copied(&w);
+        most = now > most ? now : most;
+    }
+    return most;
+}
+
+/* The workspace is given back before calls of the library across which nothing lives in it. */
+static void
+set_frees(const Plan *plan, Instance *inst)
+{
+    for (int k = 0; k < plan->nsteps; k++) {
+        inst->frees[k] = plan->steps[k].kind == STEP_CALL && inst->workspace >= DLC_FREED;
+        for (int j = 0; j < plan->nslots && inst->frees[k]; j++) {
+            const Slot *slot = &plan->slots[j];
+            inst->frees[k] = !(slot->kind == SLOT_WORK && !inst->home[j] && slot->first < k &&
+                               slot->last > k);
+        }
+    }
+}
+
+/* ... and after the last step that needs it, if less is alive at once that way. */
+int64_t
+instance_peak(const Plan *plan, Instance *inst)
+{
+    set_frees(plan, inst);
+    inst->work_end = -1;
+    int64_t kept = most_with_copies(plan, inst);
+    int end = plan->nsteps - 1;
+    while (end >= 0 && !step_in_workspace(plan, inst, &plan->steps[end])) {
+        end--;
+    }
+    inst->work_end = inst->workspace >= DLC_FREED ? end : -1;
+    int64_t freed = inst->work_end >= 0 ? most_with_copies(plan, inst) : kept;
+    inst->work_end = freed < kept ? end : -1;
+    return freed < kept ? freed : kept;
+}
+
+/* Bytes of a result that step k makes, in whose place kept memory goes. */
+static int64_t
+made_at(const Plan *plan, const Instance *inst, int k)
+{
+    const Step *step = &plan->steps[k];
+    bool made = step->kind == STEP_ALLOC && !is_lender(inst, step->slot);
+    int64_t bytes = made ? slot_bytes(&plan->slots[step->slot], inst->values) : 0;
+    return bytes >= DLC_POOLED ? bytes : 0;
+}
+
+/* From the end on: what is freed last is in nobody's way for longest.  What is kept goes again when
+ * results of other sizes are made. */
+void
+instance_keeps(const Plan *plan, Instance *inst)
+{
+    int64_t *now = calloc((size_t)plan->nsteps + 1, sizeof *now), peak = 0, room = INT64_MAX / 4;
+    memset(inst->keeps, 0, (size_t)plan->nsteps);
+    if (!now) {
+        return; /* nothing is kept */
+    }
+    Walk w = walk_begin(plan, inst, NULL);
+    while (walk_on(&w)) {
+        now[w.at] = w.alive + w.workspace + copied(&w);
+        peak = now[w.at] > peak ? now[w.at] : peak;
+    }
+    for (int k = plan->nsteps - 1; k >= 0; k--) {
+        const Step *step = &plan->steps[k];
+        bool frees = step->kind == STEP_FREE && plan->slots[step->slot].kind == SLOT_PARAM;
+        int64_t bytes = frees ? slot_bytes(&plan->slots[step->slot], inst->values) : 0;
+        if (bytes >= DLC_POOLED && room >= bytes) {
+            inst->keeps[k] = true;
+            room -= bytes;
+        }
+        room = (peak - now[k] < room ? peak - now[k] : room) + made_at(plan, inst, k);
+    }
+    free(now);
+}
+
 void
 instance_memory(const Plan *plan, const Instance *inst, PlanMemory *out, int64_t *given)
 {
     int rows = plan->nslots + plan->nparams + plan->nresults; /* with the caller's tables */
     int64_t table = plan->nslots > FEW_SLOTS ? rows * (int64_t)sizeof(PlanTensor) : 0;
-    int64_t alive = given_bytes(plan, inst, given), most = alive, workspace = 0;
-    for (int k = 0; k < plan->nsteps; k++) {
-        const Step *step = &plan->steps[k];
-        alive += made_before(plan, inst, k) + change_of(plan, inst, step);
-        if (step_in_workspace(plan, inst, step)) {
-            workspace = inst->workspace;
-        } else if (step->kind == STEP_CALL && plan_frees(inst, &plan->calls[step->call])) {
-            workspace = 0;
-        }
-        most = alive + workspace > most ? alive + workspace : most;
+    Walk w = walk_begin(plan, inst, given);
+    int64_t most = w.alive;
+    while (walk_on(&w)) {
+        most = w.alive + w.workspace > most ? w.alive + w.workspace : most;
     }
     out->workspace = inst->workspace;
     out->peak = table + most;
-    out->left = alive;
+    out->left = w.alive;
 }
 
 bool

@@ -15,7 +15,9 @@ static char *
 work_data(const Run *run, int k)
 {
     int64_t home = run->inst->home[k];
-    char *from = home ? run->tensors[home - 1].data : run->work;
+    char *from = home > 0   ? run->tensors[home - 1].data
+                 : home < 0 ? run->own[-1 - home]
+                            : run->work;
     return from ? from + run->inst->work_at[k] : NULL;
 }
 
@@ -56,6 +58,16 @@ alloc_lenders(Run *run, int at)
         status = slot_alloc(run, run->inst->lenders[run->lent++].slot);
     }
     return status;
+}
+
+static void
+free_work(Run *run)
+{
+    if (run->work) {
+        workspace_free(run->work);
+        run->work = NULL;
+        run->room = 0;
+    }
 }
 
 static int
@@ -221,13 +233,10 @@ step_copy(Run *run, const Step *step)
 }
 
 static int
-run_step(Run *run, int at)
+do_step(Run *run, int at)
 {
     const Step *step = &run->plan->steps[at];
     PlanTensor *tensor = &run->tensors[step->slot];
-    if (alloc_lenders(run, at) < 0) {
-        return -1;
-    }
     switch (step->kind) {
     case STEP_ALLOC:
         if (tensor->object) {
@@ -241,10 +250,8 @@ run_step(Run *run, int at)
     case STEP_LAUNCH:
         return step_launch(run, step);
     case STEP_CALL:
-        if (run->work && plan_frees(run->inst, &run->plan->calls[step->call])) {
-            workspace_free(run->work);
-            run->work = NULL;
-            run->room = 0;
+        if (run->inst->frees[at]) {
+            free_work(run);
         }
         return run_call(run, &run->plan->calls[step->call]);
     case STEP_COPY:
@@ -254,12 +261,29 @@ run_step(Run *run, int at)
         if (run->plan->slots[step->slot].kind != SLOT_PARAM) {
             run->host->release(run->host->arg, tensor);
         } else if (run->host->give_up) {
-            run->host->give_up(run->host->arg, step->slot, at > run->inst->last_large);
+            run->host->give_up(run->host->arg, step->slot, run->inst->keeps[at]);
         }
         tensor->object = NULL;
         return 0;
     }
     return -1;
+}
+
+static int
+run_step(Run *run, int at)
+{
+    const Instance *inst = run->inst; /* a call may change it: one without own blocks */
+    if (alloc_lenders(run, at) < 0 || (inst->at_own[at] && run_take_own(run, at) < 0) ||
+        do_step(run, at) < 0) {
+        return -1;
+    }
+    if (run->inst == inst && inst->at_own[at]) {
+        run_free_own(run, at);
+    }
+    if (at == run->inst->work_end) {
+        free_work(run);
+    }
+    return 0;
 }
 
 /* Hands the results over; what is given away is taken out of run->tensors. */
@@ -465,7 +489,7 @@ static int
 run_instance(Run *run, PlanTensor *out)
 {
     PlanTensor few[FEW_SLOTS], *many = NULL;
-    int status = -1;
+    int status = -1, nown = run->inst->nown;
     size_t nslots = (size_t)run->plan->nslots;
     if (nslots > FEW_SLOTS) {
         run->tensors = many = calloc(nslots, sizeof *many);
@@ -475,7 +499,7 @@ run_instance(Run *run, PlanTensor *out)
             few[k].object = few[k].data = NULL;
         }
     }
-    if (!run->tensors) {
+    if (!run->tensors || run_open_own(run, nown) < 0) {
         run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
     } else {
         status = run_steps(run, out);
@@ -483,6 +507,7 @@ run_instance(Run *run, PlanTensor *out)
     if (run->work) {
         workspace_give(run->work);
     }
+    run_drop_own(run, nown);
     free(many);
     return status;
 }

@@ -14,6 +14,7 @@ typedef struct Run {
     char *work;                 /* NULL before the first step that needs it */
     int64_t room;               /* bytes at work */
     int lent;                   /* of the instance's lenders: so many are made */
+    void **own;                 /* by the instance's own blocks: NULL where none is there */
     bool left;                  /* the interpreter lock is released */
     bool watched, traced;       /* a profiler runs; a trace is written */
     Tuning *tuning;             /* NULL: no schedules are compared */
@@ -62,6 +63,14 @@ typedef struct {
 RunRange run_begin(const Run *run, const char *name, int n, const int *slots);
 void run_end(const Run *run, const RunRange *range);
 
+/* ---- plan_own.c ---- */
+
+/* Room for the addresses of the instance's own blocks, of which there are n; -1: no memory. */
+int run_open_own(Run *run, int n);
+/* The blocks whose life begins with step `at`; -1: an error is noted. */
+int run_take_own(Run *run, int at);
+void run_free_own(Run *run, int at); /* ... ends with step `at` */
+void run_drop_own(Run *run, int n);
 
 /* ---- plan_call.c ---- */
 

@@ -108,9 +108,10 @@ instance_alloc(const Plan *plan)
 {
     size_t words = (size_t)(plan->nsizes + plan->ndims + plan->launch_values + 2 * plan->nslots +
                             4 * plan->nlaunches);
+    size_t blocks = (size_t)(plan->nslots + plan->nlaunches) * sizeof(OwnBlock);
     size_t pointers = plan->nin_place ? (size_t)plan->nparams * sizeof(void *) : 0;
-    Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + pointers +
-                                   (size_t)(plan->nlaunches + plan->nsteps));
+    Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + blocks + pointers +
+                                   (size_t)(plan->nlaunches + 4 * plan->nsteps));
     if (!inst) {
         return NULL;
     }
@@ -123,9 +124,13 @@ instance_alloc(const Plan *plan)
     inst->home = take(&memory, plan->nslots + plan->nlaunches);
     inst->scratch = take(&memory, plan->nlaunches);
     inst->grain = take(&memory, plan->nlaunches);
-    inst->disjoint = (void **)memory;
-    inst->slow = (bool *)memory + pointers;
+    inst->own = (OwnBlock *)memory;
+    inst->disjoint = (void **)((char *)memory + blocks);
+    inst->slow = (bool *)inst->disjoint + pointers;
     inst->in_work = inst->slow + plan->nlaunches;
+    inst->at_own = inst->in_work + plan->nsteps;
+    inst->frees = inst->at_own + plan->nsteps;
+    inst->keeps = inst->frees + plan->nsteps;
     return inst;
 }
 
@@ -212,12 +217,6 @@ instance_unref(Instance *inst)
     if (inst && atomic_fetch_sub(&inst->refs, 1) == 1) {
         free(inst);
     }
-}
-
-bool
-plan_frees(const Instance *inst, const Call *call)
-{
-    return call->alone && inst->workspace >= DLC_FREED;
 }
 
 void
