@@ -192,6 +192,22 @@ part_dims(Cx *cx, void *arg)
     CHECK(dim_lt(cx, pair, dim_div(cx, dim_add(cx, N, one), two)));
     CHECK(!dim_lt(cx, pair, dim_div(cx, N, two)));
 
+    /* windows of 2 places in steps of 2, by blocks of 20 tiles of 14 */
+    Dim half = dim_div(cx, dim_add(cx, N, one), two), quarter = dim_div(cx, half, two);
+    Dim block = dim_index(
+        cx, "block", dim_div(cx, dim_add(cx, N, dim_int(cx, 1117)), dim_int(cx, 1120)));
+    Dim tiles = dim_div(cx, dim_add(cx, N, dim_int(cx, 53)), dim_int(cx, 56));
+    Dim twenty = dim_int(cx, 20), fourteen = dim_int(cx, 14);
+    tile = dim_index(cx, "tile",
+                     dim_min(cx, dim_sub(cx, tiles, dim_mul(cx, twenty, block)), twenty));
+    start = dim_mul(cx, fourteen, dim_add(cx, dim_mul(cx, twenty, block), tile));
+    in_tile = dim_index(cx, "in_tile", dim_min(cx, dim_sub(cx, quarter, start), fourteen));
+    Dim step = dim_index(cx, "step", dim_int(cx, 128));
+    Dim in_window = dim_mod(cx, dim_div(cx, step, dim_int(cx, 32)), two);
+    place = dim_add(cx, dim_mul(cx, two, dim_add(cx, start, in_tile)), in_window);
+    CHECK(dim_lt(cx, place, half));
+    CHECK(!dim_lt(cx, dim_add(cx, place, one), half));
+
     Dim even = dim_mul(cx, two, dim_div(cx, dim_add(cx, N, one), two));
     CHECK(dim_le(cx, dim_mul(cx, N, C), dim_mul(cx, even, C)));
     CHECK(!dim_le(cx, dim_mul(cx, even, C), dim_mul(cx, N, C)));

@@ -270,9 +270,10 @@ holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
         return minus(cx, nonempty(cx, atom->a), 1, &top) && holds_with(cx, a, top, rest);
     }
     if (atom->kind == ATOM_MOD) {
-        bool exact = prove(cx, atom->a) && holds_with(cx, a, atom->a, rest);
-        return exact || (dim_positive(cx, atom->b, atom->a) && minus(cx, atom->b, 1, &top) &&
-                         holds_with(cx, a, top, rest));
+        /* by y first: x may be of many atoms, and a proof that fails spends the fuel */
+        bool most = dim_positive(cx, atom->b, atom->a) && minus(cx, atom->b, 1, &top) &&
+                    holds_with(cx, a, top, rest);
+        return most || (prove(cx, atom->a) && holds_with(cx, a, atom->a, rest));
     }
     return false;
 }
