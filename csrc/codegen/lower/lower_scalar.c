@@ -98,9 +98,16 @@ lower_is_part(const Lower *lo, const Value *buffer)
     return map_get(&lo->origins, &key, 1) != NULL;
 }
 
+static bool
+is_inside(Cx *cx, Dim index, Dim size)
+{
+    return dim_le(cx, dim_int(cx, 0), index) && dim_lt(cx, index, size);
+}
+
 /* The index in the buffer of the value's element `at`.  A buffer of a block's part begins
  * elsewhere.  Along an axis where it begins at the same element for all blocks it has what they
- * read, wherever they begin to. */
+ * read, wherever they begin to.  So it has where the block says which of its own rows are read, as
+ * those that a place of a window leaves out are not. */
 static const Dim *
 place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
 {
@@ -110,7 +117,8 @@ place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
         out[ax] = dim_sub(lo->cx, at[ax], origin[ax]);
         for (int k = 1; k <= lo->block_depth; k++) {
             Dim block = lo->path[k]->index;
-            if (dim_uses(lo->cx, origin[ax], block) && dim_uses(lo->cx, out[ax], block)) {
+            if (dim_uses(lo->cx, origin[ax], block) && dim_uses(lo->cx, out[ax], block) &&
+                !is_inside(lo->cx, out[ax], buffer->type->dims[ax])) {
                 fail(lo->cx, DIAG_OTHER_BLOCK, buffer->name);
             }
         }
