@@ -74,7 +74,7 @@ check_letters(Contraction *c)
 
 /* ---- which terms are summed ---- */
 
-enum { MOST_WITHIN = INT32_MAX, MOST_LATER = 2 };
+enum { MOST_WITHIN = INT32_MAX };
 
 static const char where_begins[] = " where ", where_goes_on[] = " and ";
 

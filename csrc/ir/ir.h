@@ -450,6 +450,7 @@ enum {
     /* of a row of a panel, or of a tile of sums; see codegen/micro/micro.h */
     MICRO_ROW_BYTES = 128,
     MICRO_MOST_ROWS = 14,       /* of a tile of sums */
+    MOST_LATER = 2,             /* places of a `where` behind the first summed letter */
 };
 
 /* The terms of a sum: those with 0 <= step * at + place - before < size, of a letter `at` of the
@@ -463,7 +464,7 @@ typedef struct {
 typedef struct {
     Within first;               /* its place is the first summed letter */
     int nlater;
-    Within later[2];            /* of later ones, in their order: whole chains are left out */
+    Within later[MOST_LATER];   /* of later ones, in their order: whole chains are left out */
 } Where;
 
 /* Those of each operand and of the result point into the text and are not ended. */

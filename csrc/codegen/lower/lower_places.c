@@ -53,15 +53,16 @@ most_of(Cx *cx, Dim a, Dim b)
     return dim_le(cx, b, a) ? a : dim_le(cx, a, b) ? b : dim_max(cx, a, b);
 }
 
-/* They end where step * index + place - before is not negative any more, or not less than the size;
- * the quotients are those of numbers that are not negative. */
+/* They begin where step * index + place - before is not negative any more, and end where it is the
+ * size.  The index is the row but for a constant.  As many indices as there are places are added
+ * before a division, so that what is divided is not negative. */
 void
 places_rows(const Product *p, int k, Dim index, Dim row, Dim place, Dim *from, Dim *to)
 {
     Cx *cx = p->lo->cx;
     const Within *w = places_later(p, k);
     Dim step = dim_int(cx, w->step), before = dim_int(cx, w->before), by, at;
-    if (!dim_affine(cx, index, row, &by, &at) || dim_is(cx, by, 0)) {
+    if (!dim_affine(cx, index, row, &by, &at) || !dim_is(cx, by, 1)) {
         return;
     }
     Dim shift = dim_add(cx, at, p->sum_extent[k]);
