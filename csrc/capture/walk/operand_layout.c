@@ -172,10 +172,7 @@ may_be_written(const Walk *w, const Value *v)
     return ours && !is_taken(w, v);
 }
 
-/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from
- * here on.  That is lost if a pass finds that it is another value; then the call gets it in rows,
- * and its results are copied. */
-static bool
+bool
 written_so(Walk *w, Value *v, const Dim *strides)
 {
     bool ours = may_be_written(w, v);
@@ -205,22 +202,56 @@ is_contiguous_axis(const Walk *w, const Type *t, const Dim *strides, int k)
     return ax >= 0 && (dim_is(w->cx, strides[ax], 1) || dim_is(w->cx, t->dims[ax], 1));
 }
 
-/* Does another node have the value in memory otherwise? */
+/* Does what has strides `have` lie as a node with `strides` does?  NULL: in rows. */
 static bool
-lies_elsewhere(Walk *w, const Value *v, const Dim *strides)
+lies_as(Walk *w, const Type *t, const Dim *strides, const Dim *have)
 {
-    const Type *t = v->type;
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    bool same = true;
+    for (int ax = t->rank - 1; ax >= 0; ax--) {
+        Dim want = strides ? strides[ax] : next.plain;
+        same &= dim_is(w->cx, t->dims[ax], 1) || have[ax] == want ||
+                (is_dense(next, want) && is_dense(next, have[ax]));
+        next = dense_outside(w, next, t->dims[ax]);
+    }
+    return same;
+}
+
+/* May a call that needs a layout take what lies so, where its node has other strides? */
+static bool
+suits(Walk *w, const Type *t, const Dim *strides, const Dim *have, Layout needed)
+{
+    bool rows = !strides || lies_as(w, t, NULL, strides);
+    bool inner = is_contiguous_axis(w, t, have, 1);
+    return lies_as(w, t, strides, have) || (needed == LAYOUT_INNER && inner) ||
+           (needed == LAYOUT_ROWS && (!rows || inner || is_contiguous_axis(w, t, have, 2)));
+}
+
+/* Notes that a call takes the value as its node has it, or in a layout that suits. */
+static Value *
+taken(Walk *w, const Bound *b, Value *v, Layout needed)
+{
+    w->taken = cx_grow(w->cx, w->taken, w->ntaken, sizeof *w->taken);
+    w->taken[w->ntaken++] = (Taken){v, b->strides, needed};
+    return v;
+}
+
+/* Has a call taken v, or a view of it, which does not suit it with v in memory with these
+ * strides?  A view that no strides express is a copy, so it has its own. */
+static bool
+is_taken_otherwise(Walk *w, const Value *v, const Dim *strides)
+{
+    Dim own[MAX_RANK], have[MAX_RANK];
     bool found = false;
-    for (int k = 0; k < w->nbound && !found; k++) {
-        const Bound *b = &w->bound[k];
-        DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
-        for (int ax = t->rank - 1; ax >= 0 && b->arg.kind == ARG_TENSOR && b->arg.v == v; ax--) {
-            Dim a = strides ? strides[ax] : next.plain,
-                c = b->strides ? b->strides[ax] : next.plain;
-            found |= !dim_is(w->cx, t->dims[ax], 1) && a != c &&
-                     !(is_dense(next, a) && is_dense(next, c));
-            next = dense_outside(w, next, t->dims[ax]);
+    type_dense(w->cx, v->type, own);
+    for (int k = 0; k < w->ntaken && !found; k++) {
+        const Taken *by = &w->taken[k];
+        const Value *u = by->v;
+        while (u != v && u->def && op_info[u->def->op].kind == KIND_VIEW) {
+            u = u->def->args[0];
         }
+        found = u == v && value_layout_beside(w->cx, by->v, v, strides ? strides : own, have) &&
+                !suits(w, by->v->type, by->strides, have, by->needed);
     }
     return found;
 }
@@ -230,8 +261,8 @@ laid_as_result(Walk *w, const Bound *b)
 {
     Value *v = b->arg.v;
     int perm[MAX_RANK];
-    bool other = !b->shared && v->def && let_is_made(v->def) && is_taken(w, v) &&
-                 lies_elsewhere(w, v, b->strides);
+    bool other = !b->shared && v->def && let_is_made(v->def) &&
+                 is_taken_otherwise(w, v, b->strides);
     return other && b->strides && dense_order(w, v->type, b->strides, perm) ? in_order(w, v, perm)
            : other ? call_on(w, py.contiguous, v, NULL, v->type, NULL)
                    : v;
@@ -244,35 +275,22 @@ laid_out(Walk *w, const Bound *b, Layout needed)
 {
     Value *v = b->arg.v;
     const Type *t = v->type;
-    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
     Dim have[MAX_RANK];
     int perm[MAX_RANK];
-    bool rows = true, same = true;
     layout_of(w, v, have);
-    for (int ax = t->rank - 1; ax >= 0; ax--) {
-        Dim size = t->dims[ax], want = b->strides ? b->strides[ax] : next.plain;
-        if (!dim_is(w->cx, size, 1)) {
-            rows &= is_dense(next, want);
-            same &= have[ax] == want || (is_dense(next, want) && is_dense(next, have[ax]));
-        }
-        next = dense_outside(w, next, size);
+    if (suits(w, t, b->strides, have, needed)) {
+        return taken(w, b, v, needed);
     }
-    bool taken = needed == LAYOUT_ROWS
-                     ? !rows || is_contiguous_axis(w, t, have, 1) ||
-                           is_contiguous_axis(w, t, have, 2)
-                     : needed == LAYOUT_INNER && is_contiguous_axis(w, t, have, 1);
-    if (same || taken) {
-        return v;
-    }
-    if (rows) {
+    if (!b->strides || lies_as(w, t, NULL, b->strides)) {
         return call_on(w, py.contiguous, v, NULL, t, NULL);
     }
     if (dense_order(w, t, b->strides, perm)) {
-        return needed <= LAYOUT_ORDER && written_so(w, v, b->strides) ? v : in_order(w, v, perm);
+        return needed <= LAYOUT_ORDER && written_so(w, v, b->strides) ? taken(w, b, v, needed)
+                                                                      : in_order(w, v, perm);
     }
     if (needed == LAYOUT_VERY) {
         refuse(w,
                "its operand has strides that no order of its axes gives: call contiguous() on it");
     }
-    return copy_order(w, t, b->strides, perm) ? in_order(w, v, perm) : v;
+    return copy_order(w, t, b->strides, perm) ? in_order(w, v, perm) : taken(w, b, v, needed);
 }

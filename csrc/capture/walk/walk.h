@@ -77,6 +77,22 @@ typedef struct {
     bool displaced;             /* eager's has another layout, or may: see eager_check */
 } Bound;
 
+/* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else
+ * nothing; rows; eager's order of axes, because the result has it, while its elements depend on
+ * nothing but rows; this order, as the operator is as right but slower with another; this order in
+ * any case, because random numbers are drawn in it; the very strides. */
+typedef enum {
+    LAYOUT_ROWS,
+    LAYOUT_INNER,
+    LAYOUT_LIKE,
+    LAYOUT_ORDER,
+    LAYOUT_DRAWN,
+    LAYOUT_VERY
+} Layout;
+
+/* What a call takes, the strides that its node has (NULL: in rows), and what the call needs. */
+typedef struct { const Value *v; const Dim *strides; Layout needed; } Taken;
+
 typedef struct Walk {
     Cx *cx;
     Fn *fn;
@@ -107,6 +123,8 @@ typedef struct Walk {
     int nfloats;
     Value **stored;             /* values that several results share the storage of */
     int nstored;
+    Taken *taken;               /* by all calls so far, see operand_layout.c */
+    int ntaken;
     bool *aliasing;             /* by call site: the result may share an operand's storage */
     struct { Value *v, *param; } *known;      /* values that parameters hold, see saved_results.c */
     int nknown;
@@ -234,18 +252,6 @@ void attribute_build(Walk *w, Bound *at);
 
 /* ---- operand_layout.c: how the operands of a call lie in memory, and orders of axes ---- */
 
-/* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else
- * nothing; rows; eager's order of axes, because the result has it, while its elements depend on
- * nothing but rows; this order, as the operator is as right but slower with another; this order in
- * any case, because random numbers are drawn in it; the very strides. */
-typedef enum {
-    LAYOUT_ROWS,
-    LAYOUT_INNER,
-    LAYOUT_LIKE,
-    LAYOUT_ORDER,
-    LAYOUT_DRAWN,
-    LAYOUT_VERY
-} Layout;
 typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
 Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
@@ -254,6 +260,10 @@ Value *laid_as_result(Walk *w, const Bound *b);
 /* will v have these strides in memory? */
 bool lies_in(Walk *w, const Value *v, const Dim *strides);
 bool may_be_written(const Walk *w, const Value *v);     /* by a kernel, in any order of its axes? */
+/* A kernel makes the value, and can write it so: where it is in memory, it has these strides from
+ * here on.  That is lost if a pass finds that it is another value; then a call gets it in rows, and
+ * its results are copied. */
+bool written_so(Walk *w, Value *v, const Dim *strides);
 
 /* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a
  * size which may be 0 it says max(size, 1): the same wherever there is an element. */

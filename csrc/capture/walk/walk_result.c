@@ -191,6 +191,10 @@ stored(Walk *w, const Bound *at, Value *v)
         v = call_on(w, py.clone, v, NULL, v->type, at->strides);
         own_storage = true;
     }
+    int perm[MAX_RANK];
+    if (at->strides && dense_order(w, v->type, at->strides, perm)) {
+        written_so(w, v, at->strides); /* so that a call which takes it otherwise gets a copy */
+    }
     w->stored = cx_grow(w->cx, w->stored, w->nstored, sizeof *w->stored);
     return w->stored[w->nstored++] = v;
 }
