@@ -411,7 +411,6 @@ const PlanHost host_functions = {
     .retain = object_retain,
     .release = object_release,
     .give_up = host_give_up,
-
     .fault = host_fault,
     .leave = host_leave,
     .enter = host_enter,

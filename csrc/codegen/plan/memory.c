@@ -61,6 +61,16 @@ drop_largest(void)
 }
 
 void *
+block_take(size_t bytes)
+{
+    void *block = aligned_alloc(DLC_LINE, (bytes + DLC_LINE - 1) / DLC_LINE * DLC_LINE);
+    if (block) {
+        memory_want_huge(block, bytes);
+    }
+    return block;
+}
+
+void *
 workspace_take(size_t bytes)
 {
     void *found = NULL;
@@ -81,11 +91,10 @@ workspace_take(size_t bytes)
         return found;
     }
     drop_largest();
-    char *block = aligned_alloc(DLC_LINE, (bytes + 2 * DLC_LINE - 1) / DLC_LINE * DLC_LINE);
+    char *block = block_take(bytes + DLC_LINE); /* its size is in front */
     if (!block) {
         return NULL;
     }
-    memory_want_huge(block, bytes);
     memcpy(block, &bytes, sizeof bytes);
     return block + DLC_LINE;
 }
@@ -132,16 +141,6 @@ workspace_give(void *memory)
     if (out) {
         free((char *)out - DLC_LINE);
     }
-}
-
-void *
-block_take(size_t bytes)
-{
-    void *block = aligned_alloc(DLC_LINE, (bytes + DLC_LINE - 1) / DLC_LINE * DLC_LINE);
-    if (block) {
-        memory_want_huge(block, bytes);
-    }
-    return block;
 }
 
 void
