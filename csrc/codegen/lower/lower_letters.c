@@ -30,8 +30,8 @@ is_outside(const Product *p, char letter, LetterClass class)
 /* The class of a letter of the result.  A column letter that both operands have is of none.  The
  * last letter of a class is in the tiles: those behind it, which may not be, are taken as
  * batches. */
-static LetterClass
-class_of(const Product *p, char letter)
+LetterClass
+product_class(const Product *p, char letter)
 {
     const Contraction *c = &p->letters;
     LetterClass class = letter_class(c, letter);
@@ -62,7 +62,7 @@ plan_class(const Product *p, const Probe *probe, int first, int from, int to, Le
     memcpy(all + nprobed, offsets + from, (size_t)noffsets * sizeof *all);
     for (int k = 0; k < c->nout; k++) {
         Dim name = p->name[(int)c->out[k]];
-        if (class_of(p, c->out[k]) == class && dim_is_name(cx, name)) {
+        if (product_class(p, c->out[k]) == class && dim_is_name(cx, name)) {
             names[n] = name;
             extents[n++] = dim_extent(cx, name);
             if (is_bound(p, c->out[k])) {

@@ -1,10 +1,14 @@
-/* Packing in advance: a phase before the product copies its column operand to panels.
+/* Packing whole sums: a phase before the product copies its column operand to panels, or the loop
+ * over the groups of panels does so group by group.
  *
  * What:     a buffer [.., N / width, K, width] that holds all of the operand, and a phase that
- *           fills it.
+ *           fills it; or the note that lower_tiles.c packs each group.
  * Requires: a product in a block of rows whose column operand is the same for every block, or a
  *           product whose row operand is read in place in runs.
  * Ensures:  the operand is packed once, and not once for each block.
+ * How:      where each group of panels is used for a few rows, and there are enough groups for
+ *           threads, the group is packed right before: it stays in the second-level cache, and no
+ *           memory holds all of the operand.
  * Example:  k: f32[B, H, S, D] of contract q, k over="bhtd,bhsd->bhts" becomes f32[B, H, (S + 31)
  *           // 32, D, 32]. */
 #include <string.h>
@@ -54,27 +58,18 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
     memcpy(room + n, (Dim[]){panels, sums, width}, 3 * sizeof *room);
 }
 
-/* Opens the loop over the sum and returns the row of the panel.  If the last summed letter advances
- * the operand out of order, there are two loops: one over that letter and, in it, one over all
- * others.  Then *inside, the number of loops in the one that is marked pack, grows by one. */
-static Dim
-open_sum(const Product *p, Dim offset, Dim rows, Dim *digits, int *inside)
+Dim
+product_open_sum(const Product *p, Dim offset, Dim rows, int *inside)
 {
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
-    int last = p->nsum - 1;
-    Product others = *p;
+    Dim last = p->nsum ? p->sum_extent[p->nsum - 1] : DIM_NONE;
     if (product_is_one_sum(p, offset)) {
-        Dim row = lower_open(lo, "p", rows);
-        product_digits(p, row, digits);
-        return row;
+        return lower_open(lo, "p", rows);
     }
-    others.nsum = last;
-    digits[last] = lower_open(lo, "p", p->sum_extent[last]);
-    Dim each = lower_open(lo, "e", dim_div(cx, rows, p->sum_extent[last]));
-    product_digits(&others, each, digits);
+    Dim digit = lower_open(lo, "p", last), each = lower_open(lo, "e", dim_div(cx, rows, last));
     ++*inside;
-    return dim_add(cx, dim_mul(cx, each, p->sum_extent[last]), digits[last]);
+    return dim_add(cx, dim_mul(cx, each, last), digit);
 }
 
 /* Fills the panels.  Threads share the loops over the operand's other axes and over the panels; in
@@ -97,7 +92,8 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
         }
     }
     to[n] = lower_open(lo, "g", room[n]);
-    to[n + 1] = open_sum(p, f->offset, room[n + 1], digits, &inside);
+    to[n + 1] = product_open_sum(p, f->offset, room[n + 1], &inside);
+    product_digits(p, to[n + 1], digits);
     Dim first = dim_mul(cx, width, to[n]);
     to[n + 2] = lower_open(lo, "l", dim_min(cx, width, dim_sub(cx, v->type->dims[axis], first)));
     Dim column = dim_add(cx, first, to[n + 2]);
@@ -133,6 +129,25 @@ product_may_pack(const Product *p)
            rank <= MAX_RANK && !lower_is_part(p->lo, p->b.from) && is_for_all(p, v, letters, axis);
 }
 
+/* Is each group better packed in its own loop?  It is then used for all rows.  These are at most
+ * those of one block: packing is cheap beside more, which are better shared by threads. */
+static bool
+is_by_group(const Product *p, const Value *v, const char *letters, int axis)
+{
+    Cx *cx = p->lo->cx;
+    const Contraction *c = &p->letters;
+    Dim columns = v->type->dims[axis], rows = dim_int(cx, 1);
+    bool same = true;
+    for (int k = 0; k < c->nout; k++) {
+        bool of = letter_axis(letters, v->type->rank, c->out[k]) >= 0;
+        same &= of || product_class(p, c->out[k]) != LETTER_OF_BOTH;
+        rows = of ? rows : dim_mul(cx, rows, p->let->res[0]->type->dims[k]);
+    }
+    return same && !p->lo->blocked && product_is_by_panels(p) &&
+           extent_least(cx, columns) >= DLC_PRODUCT_GROUPS * panel_width(p->dtype) &&
+           extent_most(cx, 1, &rows) <= DLC_PRODUCT_TILES * MICRO_MOST_ROWS;
+}
+
 bool
 product_pack(Product *p)
 {
@@ -145,6 +160,11 @@ product_pack(Product *p)
         return false;
     }
     int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
+    p->b.panels = true;
+    p->packs_groups = is_by_group(p, v, letters, axis);
+    if (p->packs_groups) {
+        return true;
+    }
     panel_index(p, v, letters, axis, at, room);
     lo->depth = 0;
     Value *buffer = lower_buffer(lo, 0, p->dtype, rank, room);

@@ -21,6 +21,7 @@ typedef struct {
     Factor a, b;                /* the row operand and the column operand */
     Dim column; /* the columns, if both operands have their letter; else DIM_NONE */
     bool runs; /* sums go through runs of the row operand */
+    bool packs_groups; /* each group of panels is packed in its own loop, whole sums at once */
     int nsum;
     Dim sum[MAX_RANK], sum_extent[MAX_RANK]; /* the summed letters of more than one element */
     Dim nsums; /* terms of a sum, without those that a mask excludes or `where` leaves out */
@@ -45,12 +46,18 @@ typedef struct {
 
 /* lower_contract.c: do the summed letters advance the offset as one axis would? */
 bool product_is_one_sum(const Product *p, Dim offset);
-/* lower_letters.c: plans the loops of the letters, and how many terms a sum has. */
+/* lower_letters.c: plans the loops of the letters, and how many terms a sum has.  The class says
+ * with which loops that of a letter of the result is: BOTH are the loops around all others. */
 void product_plan(Product *p, const Group *g, const Probe *probe);
-/* lower_pack.c: packs the column operand before the phase, if it is the same for each block; false:
- * it is not. */
+LetterClass product_class(const Product *p, char letter);
+/* lower_pack.c: packs the column operand before the phase, or has each group packed in its loop,
+ * if the operand is the same for each block; false: it is not.  And the loops over the whole sum of
+ * what is packed: in an operand whose last summed letter is out of order, that letter has a loop of
+ * its own.  Returns the row of the panel; *inside, the number of loops in the one that is marked
+ * pack, grows by one with that loop. */
 bool product_pack(Product *p);
 bool product_may_pack(const Product *p);
+Dim product_open_sum(const Product *p, Dim offset, Dim rows, int *inside);
 /* lower_tile_sizes.c.  By panels: the column operand is packed already, and larger than the other
  * one; each group of panels is used for all rows before the next one.  The inner extent is that of
  * the loop that is in the tiles; 1 if there is none. */

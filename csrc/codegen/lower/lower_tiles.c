@@ -16,6 +16,8 @@
  *           the second-level cache while all tiles of the block are computed; a tile keeps its sums
  *           between the chains.  The targets of a tile are computed right after its last chain.
  *           Rows whose elements of a sum are not adjacent are packed too.
+ *           A column operand that lower_pack.c leaves to the groups is packed in the loop over
+ *           these, whole sums at once, and the loops over rows are in that loop.
  * Why not:  pack all of an operand first: its elements would go through the caches twice, while a
  *           panel that was just packed is still in one.  Chains for one tile: a form for few rows
  *           reads its operand as one stream.
@@ -156,6 +158,26 @@ load_of_rows(const Tiles *t, Dim row, Dim sum)
     return load_factor(t, &t->p->a, &all, sum);
 }
 
+/* How many terms the summed letters have from number `first` on. */
+static Dim
+terms_within(const Product *p, int first)
+{
+    Dim terms = dim_int(p->lo->cx, 1);
+    for (int k = first; k < p->nsum; k++) {
+        terms = dim_mul(p->lo->cx, terms, p->sum_extent[k]);
+    }
+    return terms;
+}
+
+/* The row of a panel of whole sums that holds term number `sum` of the terms from t->from on. */
+static Dim
+row_of_panel(const Tiles *t, Dim sum)
+{
+    Cx *cx = t->p->lo->cx;
+    return t->from == DIM_NONE ? sum
+                               : dim_add(cx, sum, dim_mul(cx, t->from, terms_within(t->p, 1)));
+}
+
 /* ---- extents ---- */
 
 /* `extent`, which is at most `most`, if the form applies; else 0.  With `many` that is the form for
@@ -281,6 +303,29 @@ pack_panels(const Tiles *t, Dim first, Dim n)
     group_close(lo, several);
 }
 
+/* Packs the whole sums of a group to panels. */
+static void
+pack_group(Tiles *t)
+{
+    const Product *p = t->p;
+    Lower *lo = p->lo;
+    Tiles all = *t;
+    bool several;
+    int inside = 1;
+    all.from = DIM_NONE;
+    Dim sums = terms_within(p, 0);
+    Dim room[] = {constant(t, t->size.group_panels), sums, constant(t, t->size.width)};
+    t->buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
+    Dim column, panel = open_panels(t, &several),
+                sum = product_open_sum(p, p->b.offset, sums, &inside),
+                l = open_columns(t, panel, &column);
+    lower_store(lo, t->buffer, (Dim[]){panel, sum, l},
+                load_of_columns(&all, column_of(t, column), sum));
+    group_close(lo, inside);
+    loop_mark(lower_close(lo), MARK_pack, true);
+    group_close(lo, several);
+}
+
 /* Packs rows of the tile, from `row` on, as if they were the columns of a panel. */
 static Value *
 pack_rows(const Tiles *t, Dim first, Dim n, Dim row, Dim rows)
@@ -367,8 +412,9 @@ multiply_panels(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
     row = dim_add(lo->cx, row, i);
     Value *x = packed ? lower_load_here(lo, packed, (Dim[]){p, i})
                       : load_of_rows(t, row_of(t, row), sum);
-    Value *y = t->p->b.panels ? load_of_columns(t, column_of(t, column), sum)
-                              : lower_load_here(lo, t->buffer, (Dim[]){panel, p, l});
+    Dim packed_at[] = {panel, t->p->packs_groups ? row_of_panel(t, sum) : p, l};
+    Value *y = t->buffer ? lower_load_here(lo, t->buffer, packed_at)
+                         : load_of_columns(t, column_of(t, column), sum);
     store_sum(t, tile, (Dim[]){tile_row(t, row), column}, lower_combine(lo, OP_mul, x, y), more,
               several);
 }
@@ -430,7 +476,7 @@ put_tiles(Tiles *t, const Group *g)
     Lower *lo = t->p->lo;
     Dim none = constant(t, 0), width = constant(t, t->size.width * t->size.group_panels);
     int opened;
-    if (t->buffer) {
+    if (t->buffer && !t->p->packs_groups) {
         pack_panels(t, none, extent_of_form(t, true, t->size.sums, constant(t, CONTRACTION_CHAIN)));
     }
     t->tile = open_tiles(t, &opened);
@@ -454,7 +500,7 @@ static void
 put_chain(Tiles *t, Value *tiles, Dim first, Dim n, const Group *g)
 {
     int opened;
-    if (t->buffer) {
+    if (t->buffer && !t->p->packs_groups) {
         pack_panels(t, first, extent_of_form(t, true, n, constant(t, CONTRACTION_CHAIN)));
     }
     t->tile = open_tiles(t, &opened);
@@ -478,7 +524,7 @@ put_chains(Tiles *t, const Group *g)
                   constant(t, t->size.width * t->size.group_panels)};
     Value *tiles = lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
     int opened;
-    if (t->buffer) {
+    if (t->buffer && !t->p->packs_groups) {
         pack_panels(t, none, extent_of_form(t, true, sums_from(t, none), length));
     }
     t->tile = open_tiles(t, &opened);
@@ -522,12 +568,9 @@ put_places(Tiles *t, const Group *g)
     Cx *cx = lo->cx;
     Dim room[] = {constant(t, MICRO_MOST_ROWS * t->size.block_tiles),
                   constant(t, t->size.width * t->size.group_panels)};
-    Dim first = constant(t, 0), inner = constant(t, 1);
+    Dim first = constant(t, 0), inner = terms_within(p, p->nplaces);
     Value *tiles = lower_buffer(lo, lo->depth, p->dtype, 2, room);
     int opened = 0, of_tiles;
-    for (int k = p->nplaces; k < p->nsum; k++) {
-        inner = dim_mul(cx, inner, p->sum_extent[k]);
-    }
     begin_tiles(t, tiles);
     for (int k = 0; k < p->nplaces; k++) {
         const Within *w = places_later(p, k);
@@ -564,6 +607,9 @@ open_blocks(Tiles *t)
     opened += open_class(lo, &p->columns, 1, &t->names);
     t->group = open_some(lo, "g", extent_ceiling(cx, t->size.columns, t->size.group_columns), false,
                          &opened);
+    if (p->packs_groups) {
+        pack_group(t);
+    }
     opened += by_panels ? open_class(lo, &p->rows, 1, &t->names) : 0;
     Dim blocks = dim_range(cx, t->size.tiles).hi <= t->size.block_tiles
                      ? constant(t, 1)
