@@ -105,8 +105,8 @@ PyTypeObject *callable_register(PyObject *module); /* new */
 /* new: [item(of, 0), .., item(of, n - 1)]; NULL as soon as one is. */
 PyObject *list_made(int n, PyObject *(*item)(const void *of, int k), const void *of);
 /* PlanHost's, of objects of Python: to be called with the GIL. */
-void object_retain(void *arg, PlanTensor *tensor);
-void object_release(void *arg, PlanTensor *tensor);
+void object_retain(void *arg, void *object);
+void object_release(void *arg, void *object);
 
 /* ---- tensor.c: torch tensors as the plan sees them ---- */
 
@@ -130,16 +130,19 @@ int pytensor_is_frozen(PyObject *tensor);
 /* The tensor (stolen) with its elements in its memory: another one where it is lazy.  NULL: an
  * exception. */
 PyObject *pytensor_resolve(PyObject *tensor);
-/* Data pointer, sizes and strides; out->object is the tensor, borrowed.  -1 when its dtype is not
+/* Data pointer, sizes and strides; the object is the tensor, borrowed.  -1 when its dtype is not
  * the one given, it has more than MAX_RANK axes, or it is not in the memory of the CPU: no
  * exception set. */
 int pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out);
+/* The same; its sizes and strides stay where torch has them, as long as nobody resizes it. */
+int pytensor_param(PyObject *tensor, Dtype dtype, PlanParam *out);
 /* new: a fresh tensor of out's sizes and strides; fills object and data. */
 int pytensor_empty(Dtype dtype, PlanTensor *out);
 /* The same, in memory that is not one of those that storage.c keeps: for what stays. */
 int pytensor_unpooled(Dtype dtype, PlanTensor *out);
-/* new: out's sizes and strides over base's storage, `offset` elements after base's first one. */
-int pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out);
+/* new: out's sizes and strides over the storage of base, a tensor, `offset` elements after its
+ * first one. */
+int pytensor_view(PyObject *base, int64_t offset, PlanTensor *out);
 int pytensor_copy(PyObject *to, PyObject *from);
 /* Switches recording for autograd off or on for this thread; returns how it was. */
 bool pytensor_grad_mode(bool on);
@@ -165,7 +168,7 @@ void storage_release(void);
 /* ---- range.c: ranges of torch.profiler, for the plan's host ---- */
 
 bool range_wanted(void);
-void *range_begin(const char *name, int n, const PlanTensor *const *tensors);
+void *range_begin(const char *name, int n, void *const *objects);
 void range_end(void *range);
 
 /* ---- prepared.c: values made of frozen parameters, kept from call to call ---- */

@@ -77,16 +77,15 @@ list_made(int n, PyObject *(*item)(const void *of, int k), const void *of)
 }
 
 void
-object_retain(void *Py_UNUSED(arg), PlanTensor *tensor)
+object_retain(void *Py_UNUSED(arg), void *object)
 {
-    Py_XINCREF((PyObject *)tensor->object);
+    Py_XINCREF((PyObject *)object);
 }
 
 void
-object_release(void *Py_UNUSED(arg), PlanTensor *tensor)
+object_release(void *Py_UNUSED(arg), void *object)
 {
-    Py_XDECREF((PyObject *)tensor->object);
-    tensor->object = NULL;
+    Py_XDECREF((PyObject *)object);
 }
 
 /* ---- counters, waiting, memory ---- */

@@ -441,8 +441,19 @@ typedef struct PlanTensor {
     int rank;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
 } PlanTensor;
-/* Copies no more of the axes than it has. */
-void plan_tensor_copy(PlanTensor *to, const PlanTensor *from);
+
+/* One whose sizes are known elsewhere: a call has hundreds of them, and room for MAX_RANK axes in
+ * each would be more memory than many a value. */
+typedef struct PlanObject {
+    void *object, *data;
+} PlanObject;
+
+/* A parameter: its sizes and strides are where the caller has them. */
+typedef struct PlanParam {
+    PlanObject of;
+    int rank;
+    const int64_t *sizes, *strides;
+} PlanParam;
 
 /* A call under way that binds sizes.  The host says what was returned, result by result: its sizes,
  * or with rank 0 the number in sizes[0] that it is.  Then plan_bound fills in what `results` are to
@@ -458,15 +469,15 @@ typedef struct PlanHost {
     /* A fresh tensor with these sizes and strides: fills object and data. */
     int (*alloc)(void *arg, Dtype dtype, PlanTensor *out);
     /* A view of base's storage; offset in elements from base's first element. */
-    int (*view)(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out);
+    int (*view)(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out);
     /* Runs call site `site`: operands (scalars are rank 0 tensors), dims; fills results.  A result
      * must have the sizes and strides that results[k] has on entry; when its rank is -1 any will
      * do, and the plan asks no more of it than its object.  binder: NULL for a call that binds no
      * sizes. */
     int (*call)(void *arg, int site, int nargs, const PlanTensor *args, int ndims,
                 const int64_t *dims, int nres, PlanTensor *results, PlanBinder *binder);
-    void (*retain)(void *arg, PlanTensor *tensor); /* one more reference to object, */
-    void (*release)(void *arg, PlanTensor *tensor); /* one fewer */
+    void (*retain)(void *arg, void *object); /* one more reference to the object, */
+    void (*release)(void *arg, void *object); /* one fewer */
     void (*fault)(void *arg, int fault, const char *node, const char *source);
     /* Called before and after a run of kernels that takes long: for the GIL. */
     void (*leave)(void *arg);
@@ -476,9 +487,9 @@ typedef struct PlanHost {
     int (*tuning)(void *arg, int done, int total, const char *line);
     /* Does a profiler run?  Asked once a call.  May be NULL: none ever does. */
     bool (*is_watched)(void);
-    /* While one does, around each kernel and call: begin's result is given to end.  tensors: those
-     * of its operands that have objects.  Without the interpreter lock, too. */
-    void *(*begin)(const char *name, int n, const PlanTensor *const *tensors);
+    /* While one does, around each kernel and call: begin's result is given to end.  objects: those
+     * of its operands that have any.  Without the interpreter lock, too. */
+    void *(*begin)(const char *name, int n, void *const *objects);
     void (*end)(void *range);
     struct Profile *profile; /* of the plan, NULL: nobody asks how long steps take */
     /* The call needs parameter `param` no more, of which it may have the only reference.  keep: its
@@ -488,11 +499,12 @@ typedef struct PlanHost {
 } PlanHost;
 
 /* Runs the plan.  sizes: by position in fn->sizes, SIZE_UNKNOWN where the value is to be found from
- * the parameters (sizes NULL: all of them).  in: the parameters; out: the results, each with a
+ * the parameters (sizes NULL: all of them).  in: the parameters, whose sizes and strides are read
+ * before anything runs; out: the results, each with a
  * reference of its own (object NULL for RESULT_INTO; a result that is a `size` let has its value in
  * sizes[0]). 0, or -1 when the host noted an error; FAULT_LAYOUT comes before anything was
  * written. */
-int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanTensor *in,
+int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanParam *in,
              PlanTensor *out);
 
 /* ---- plan_peak.c: how much memory a call takes ---- */

@@ -46,6 +46,11 @@ def gpt() -> tuple[nn.Module, Tensor]:
     return nn.Sequential(*(Block(64) for _ in range(4))), torch.randn(4, 128, 64)
 
 
+def deep() -> tuple[nn.Module, Tensor]:
+    """400 parameters, few bytes."""
+    return nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.ReLU()) for _ in range(200))), torch.randn(2, 4)
+
+
 MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
     "mlp": mlp,
     "convolutions": convolutions,
@@ -83,7 +88,7 @@ def train(name: str, limit: int | None = None) -> dict[str, Any]:
 
 
 def evaluate(name: str) -> dict[str, Any]:
-    model, x = MODELS[name]()
+    model, x = deep() if name == "deep" else MODELS[name]()
     model.eval()
     options = options_of(name)
     torch._dynamo.reset()
@@ -104,3 +109,4 @@ if __name__ == "__main__":
         if name == "gpt":
             row["limited"] = train(name, row["train"]["predicted"] * 6 // 10)
         print(json.dumps(row), flush=True)
+    print(json.dumps({"deep": evaluate("deep")}), flush=True)

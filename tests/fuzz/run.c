@@ -116,7 +116,7 @@ host_alloc(void *arg, Dtype dtype, PlanTensor *out)
 }
 
 static int
-host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
+host_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
     (void)arg;
     out->data = (char *)base->data + offset * dtype_info[dtype].bytes;
@@ -134,9 +134,9 @@ host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims,
 }
 
 static void
-host_reference(void *arg, PlanTensor *tensor)
+host_reference(void *arg, void *object)
 {
-    (void)arg, (void)tensor;
+    (void)arg, (void)object;
 }
 
 static void
@@ -160,29 +160,37 @@ release_plan(void *arg)
 }
 
 static void
-to_plan(Run *r, const Tensor *t, PlanTensor *out)
+to_plan(Run *r, const Tensor *t, PlanParam *out)
 {
     size_t bytes = span(t->rank, t->sizes, t->strides) * (size_t)dtype_info[t->dtype].bytes;
-    out->rank = t->rank;
-    memcpy(out->sizes, t->sizes, sizeof out->sizes);
-    memcpy(out->strides, t->strides, sizeof out->strides);
-    out->object = out->data = guarded(r, bytes);
-    memcpy(out->data, t->data, bytes);
+    void *data = guarded(r, bytes);
+    memcpy(data, t->data, bytes);
+    *out = (PlanParam){{data, data}, t->rank, t->sizes, t->strides};
 }
 
 /* A copy in the arena: guarded memory goes before results are compared.  A size is handed over as a
  * number unless it was written into a parameter. */
 static Tensor
-from_plan(Run *r, const Value *v, bool into, const PlanTensor *t)
+from_plan(Run *r, const Value *v, const PlanTensor *t)
 {
     Tensor out = {.dtype = v->type->dtype, .rank = v->type->rank};
     memcpy(out.sizes, t->sizes, sizeof out.sizes);
     memcpy(out.strides, t->strides, sizeof out.strides);
-    bool size = !into && v->def && v->def->op == OP_size;
+    bool size = v->def && v->def->op == OP_size && !t->data;
     size_t bytes = size ? sizeof(int64_t)
                    : span(t->rank, t->sizes, t->strides) * (size_t)dtype_info[out.dtype].bytes;
     out.data = cx_copy(r->cx, size ? (const void *)t->sizes : t->data, bytes);
     return out;
+}
+
+/* The parameter that a result was written into. */
+static void
+written(const PlanParam *param, PlanTensor *out)
+{
+    out->data = param->of.data;
+    out->rank = param->rank;
+    memcpy(out->sizes, param->sizes, sizeof out->sizes);
+    memcpy(out->strides, param->strides, sizeof out->strides);
 }
 
 static void
@@ -200,15 +208,17 @@ run_plan(Run *r, unsigned tier, Tensor *out)
         fail_as(r->cx, DIAG_PASS, "no C compiler compiled the kernels: libtcc stood in for it");
     }
     Tensor *args = arguments(r);
-    PlanTensor *in = cx_alloc(r->cx, (size_t)fn->nparams * sizeof *in + 1);
+    PlanParam *in = cx_alloc(r->cx, (size_t)fn->nparams * sizeof *in + 1);
     PlanTensor *results = cx_alloc(r->cx, (size_t)fn->body->nrets * sizeof *results);
     for (int k = 0; k < fn->nparams; k++) {
         to_plan(r, &args[k], &in[k]);
     }
     int status = plan_run(plan, &host, r->sizes, in, results);
     for (int k = 0; k < fn->body->nrets && status == 0; k++) {
-        bool into = fn->results[k].kind == RESULT_INTO;
-        out[k] = from_plan(r, fn->body->rets[k], into, into ? &in[fn->results[k].of] : &results[k]);
+        if (fn->results[k].kind == RESULT_INTO) {
+            written(&in[fn->results[k].of], &results[k]);
+        }
+        out[k] = from_plan(r, fn->body->rets[k], &results[k]);
     }
     check_guards(r, tier == RUN_CC ? "cc" : "tcc");
     if (status && r->c->damaged && r->fault == FAULT_LAYOUT) {

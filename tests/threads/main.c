@@ -68,21 +68,20 @@ host_alloc(void *arg, Dtype dtype, PlanTensor *out)
 }
 
 static int
-host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
+host_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
     (void)arg, (void)base, (void)dtype, (void)offset, (void)out;
     return -1;
 }
 
-static void host_retain(void *arg, PlanTensor *tensor) { (void)arg, (void)tensor; }
+static void host_retain(void *arg, void *object) { (void)arg, (void)object; }
 static void host_lock(void *arg) { (void)arg; }
 
 static void
-host_release(void *arg, PlanTensor *tensor)
+host_release(void *arg, void *object)
 {
     (void)arg;
-    free(tensor->object);
-    tensor->object = NULL;
+    free(object);
 }
 
 static void
@@ -282,16 +281,15 @@ call(unsigned *seed)
     for (int64_t k = 0; k < columns * WIDE; k++) {
         w[k] = weight(k / WIDE, (int)(k % WIDE));
     }
-    PlanTensor in[] = {
-        {.object = x, .data = x, .rank = 2, .sizes = {rows, columns}, .strides = {columns, 1}},
-        {.object = w, .data = w, .rank = 2, .sizes = {columns, WIDE}, .strides = {WIDE, 1}}};
+    const int64_t of_x[] = {rows, columns, columns, 1}, of_w[] = {columns, WIDE, WIDE, 1};
+    PlanParam in[] = {{{x, x}, 2, of_x, of_x + 2}, {{w, w}, 2, of_w, of_w + 2}};
     PlanTensor out[RESULTS] = {{0}};
     if (s && plan_run(s->plan, &host, NULL, in, out) < 0) {
         note_wrong("a call failed");
     } else if (s) {
         check(s, rows, columns, out);
         for (int k = 0; k < RESULTS; k++) {
-            host_release(NULL, &out[k]);
+            host_release(NULL, out[k].object);
         }
         atomic_fetch_add(&done[1], 1);
     }

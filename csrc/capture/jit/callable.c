@@ -5,11 +5,12 @@
 #include <string.h>
 #include <structmember.h>
 
-enum { FEW = 48 };
+enum { FEW = 48, FEW_INPUTS = 128 };
 
 /* Arguments on their way to the plan. */
 typedef struct {
-    PlanTensor *in, *out;
+    PlanParam *in;
+    PlanTensor *out;
     int64_t *sizes;
     union Scalar {
         int64_t i;
@@ -20,9 +21,9 @@ typedef struct {
 } Arguments;
 
 static int
-read_scalar(PyObject *value, Dtype dtype, union Scalar *store, PlanTensor *out)
+read_scalar(PyObject *value, Dtype dtype, union Scalar *store, PlanParam *out)
 {
-    *out = (PlanTensor){.data = store};
+    *out = (PlanParam){.of = {.data = store}};
     if (dtype == DT_f64) {
         store->f = PyFloat_AsDouble(value);
     } else if (dtype == DT_bool) {
@@ -65,7 +66,7 @@ read_arguments(const Callable *self, PyObject *const *given, Arguments *to)
                 return -1;
             }
             if (!tensor ||
-                pytensor_read(value, self->param_dtypes[spec->index], &to->in[spec->index]) < 0) {
+                pytensor_param(value, self->param_dtypes[spec->index], &to->in[spec->index]) < 0) {
                 return 1;
             }
         } else if (spec->kind == INPUT_SIZE) {
@@ -182,11 +183,11 @@ run_fallback(const Callable *self, bool boxed, PyObject *const *given)
 
 /* A write to a tensor is counted, for autograd.  Where AOTAutograd calls, it does that. */
 static int
-count_writes(const Callable *self, const PlanTensor *in)
+count_writes(const Callable *self, const PlanParam *in)
 {
     PyObject *written = PyTuple_New(self->nwritten);
     for (int k = 0; written && k < self->nwritten; k++) {
-        PyTuple_SET_ITEM(written, k, Py_NewRef((PyObject *)in[self->written[k]].object));
+        PyTuple_SET_ITEM(written, k, Py_NewRef((PyObject *)in[self->written[k]].of.object));
     }
     PyObject *done = written ? PyObject_CallOneArg(self->increment_version, written) : NULL;
     Py_XDECREF(written);
@@ -202,11 +203,11 @@ is_for_eager(const Callable *self, const Arguments *arguments)
     int eager = 0;
     bool forward = pytensor_forward_mode();
     for (int k = 0; forward && k < self->nparams && eager == 0; k++) {
-        PyObject *tensor = arguments->in[k].object;
+        PyObject *tensor = arguments->in[k].of.object;
         eager = tensor ? pytensor_has_tangent(tensor) : 0;
     }
     for (int k = 0; k < self->nwritten && eager == 0; k++) {
-        eager = pytensor_is_frozen(arguments->in[self->written[k]].object);
+        eager = pytensor_is_frozen(arguments->in[self->written[k]].of.object);
     }
     if (eager > 0) {
         log_line(
@@ -254,23 +255,25 @@ run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *ar
 static PyObject *
 call_with(const Callable *self, bool boxed, PyObject *const *given)
 {
-    PlanTensor few[FEW];
+    PlanParam few_in[FEW_INPUTS];
+    PlanTensor few_out[FEW];
     int64_t few_sizes[FEW];
-    union Scalar few_scalars[FEW];
-    int nin = self->nparams + self->captured.nprepared;
-    if (nin + self->nresults <= FEW && self->nsizes <= FEW) {
-        Arguments arguments = {few, few + nin, few_sizes, few_scalars, NULL};
+    union Scalar few_scalars[FEW_INPUTS];
+    size_t nin = (size_t)(self->nparams + self->captured.nprepared);
+    size_t nout = (size_t)self->nresults;
+    if (nin <= FEW_INPUTS && nout <= FEW && self->nsizes <= FEW) {
+        Arguments arguments = {few_in, few_out, few_sizes, few_scalars, NULL};
         return run_plan(self, boxed, given, &arguments);
     }
-    size_t tensors = (size_t)(nin + self->nresults);
-    char *memory = PyMem_Malloc(tensors * sizeof *few + (size_t)self->nsizes * sizeof *few_sizes +
+    char *memory = PyMem_Malloc(nin * sizeof *few_in + nout * sizeof *few_out +
+                                (size_t)self->nsizes * sizeof *few_sizes +
                                 (size_t)self->nparams * sizeof *few_scalars + 1);
     if (!memory) {
         return PyErr_NoMemory();
     }
-    Arguments arguments = {.in = (PlanTensor *)memory};
-    arguments.out = arguments.in + nin;
-    arguments.sizes = (int64_t *)(arguments.in + tensors);
+    Arguments arguments = {.in = (PlanParam *)memory};
+    arguments.out = (PlanTensor *)(arguments.in + nin);
+    arguments.sizes = (int64_t *)(arguments.out + nout);
     arguments.scalars = (union Scalar *)(arguments.sizes + self->nsizes);
     PyObject *results = run_plan(self, boxed, given, &arguments);
     PyMem_Free(memory);

@@ -50,8 +50,8 @@ int product_run(HostCall *call, const CallSite *site, const PlanTensor *args, Pl
 /* Puts the prepared values behind the parameters, each with a reference that prepared_give takes;
  * makes those that are not there or no longer right.  1: a parameter does not lie as the graph was
  * compiled for; -1: an exception. */
-int prepared_take(const Callable *callable, PlanTensor *in);
-void prepared_give(int n, PlanTensor *values);
+int prepared_take(const Callable *callable, PlanParam *in);
+void prepared_give(int n, PlanParam *values);
 
 /* ---- callable_profile.c ---- */
 

@@ -129,7 +129,7 @@ host_alloc(void *arg, Dtype dtype, PlanTensor *out)
 }
 
 static int
-host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
+host_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
     (void)arg;
     out->data = (char *)base->data + offset * dtype_info[dtype].bytes;

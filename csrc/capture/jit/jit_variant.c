@@ -5,7 +5,7 @@
 
 #include "capture/torch/torch_abi.h"
 
-enum { FEW_TENSORS = 24, FEW_VALUES = 64 };
+enum { FEW_PARAMS = 128, FEW_RESULTS = 16, FEW_VALUES = 64 };
 
 /* ---- made from what Python says of it ---- */
 
@@ -257,10 +257,9 @@ int_tuple(const int64_t *values, int n)
 /* A view of an argument is one that torch knows of: it shares the counter of versions, by which
  * autograd finds out that what it saved was written to. */
 static int
-view_argument(const PlanTensor *base, int64_t offset, PlanTensor *out)
+view_argument(PyObject *tensor, int64_t offset, PlanTensor *out)
 {
     int64_t start;
-    PyObject *tensor = base->object;
     if (torch_abi.aoti_torch_get_storage_offset(torch_abi_handle(tensor), &start)) {
         PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
         return -1;
@@ -282,7 +281,7 @@ view_argument(const PlanTensor *base, int64_t offset, PlanTensor *out)
 
 /* Only what is returned is seen by torch: the views that operators are given go the short way. */
 static int
-tensor_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
+tensor_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
     const JitCall *call = arg;
     const Variant *v = call->variant;
@@ -296,21 +295,29 @@ tensor_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, Plan
     for (int k = 0; returned && k < v->ntree && tree_tensors(v->tree, &tensors); k++) {
         given = given || tensors[k].object == base->object;
     }
-    return given ? view_argument(base, offset, out)
+    return given ? view_argument(base->object, offset, out)
                  : host_functions.view(arg, base, dtype, offset, out);
 }
 
+static PlanParam
+param_of(const PlanTensor *tensor)
+{
+    return (PlanParam){.of = {tensor->object, tensor->data},
+                       .rank = tensor->rank,
+                       .sizes = tensor->sizes,
+                       .strides = tensor->strides};
+}
+
 static void
-fill_parameters(const Variant *v, const Taken *args, PlanTensor *in)
+fill_parameters(const Variant *v, const Taken *args, PlanParam *in)
 {
     for (int k = 0; k < v->narguments; k++) {
         int param = v->param_of[k];
         if (param >= 0 && taken_kind(v->signatures[k]) == TAKE_FLOAT) {
-            in[param].object = NULL;
-            in[param].data = (void *)&args[k].number;   /* operands are only read */
-            in[param].rank = 0;
+            void *number = (void *)&args[k].number;     /* operands are only read */
+            in[param] = (PlanParam){.of = {.data = number}};
         } else if (param >= 0) {
-            plan_tensor_copy(&in[param], &args[k].tensor);
+            in[param] = param_of(&args[k].tensor);
         }
     }
     const PlanTensor *tensors = NULL;
@@ -318,7 +325,7 @@ fill_parameters(const Variant *v, const Taken *args, PlanTensor *in)
     for (int k = 0; k < n; k++) {
         int param = v->param_of[v->narguments + k];
         if (param >= 0) {
-            plan_tensor_copy(&in[param], &tensors[k]);
+            in[param] = param_of(&tensors[k]);
         }
     }
 }
@@ -408,16 +415,18 @@ returned(const PlanHost *host, const JitCall *call, PlanTensor *out)
 /* A result that is all of an argument is another tensor over the same memory, as eager's view
  * is. */
 static int
-part_from_arguments(const PlanHost *host, const Callable *callable, const PlanTensor *in,
+part_from_arguments(const PlanHost *host, const Callable *callable, const PlanParam *in,
                     PlanTensor *out)
 {
     for (int k = 0; k < callable->nresults; k++) {
         for (int j = 0; j < callable->nparams; j++) {
-            if (out[k].object && out[k].object == in[j].object) {
-                PlanTensor given = out[k];
+            if (out[k].object && out[k].object == in[j].of.object) {
+                size_t bytes = (size_t)in[j].rank * sizeof *in[j].strides;
+                memcpy(out[k].strides, in[j].strides, bytes); /* those of axes of size 1, too */
                 out[k].object = NULL;
-                int status = host->view(host->arg, &given, callable->param_dtypes[j], 0, &out[k]);
-                host->release(host->arg, &given);
+                int status = host->view(host->arg, &in[j].of, callable->param_dtypes[j], 0,
+                                        &out[k]);
+                host->release(host->arg, in[j].of.object);
                 if (status < 0) {
                     return -1;
                 }
@@ -428,7 +437,7 @@ part_from_arguments(const PlanHost *host, const Callable *callable, const PlanTe
 }
 
 static PyObject *
-run(JitCall *call, const int64_t *sizes, PlanTensor *in, PlanTensor *out, bool *fits)
+run(JitCall *call, const int64_t *sizes, PlanParam *in, PlanTensor *out, bool *fits)
 {
     const Variant *v = call->variant;
     const Callable *callable = v->callable;
@@ -463,30 +472,36 @@ run(JitCall *call, const int64_t *sizes, PlanTensor *in, PlanTensor *out, bool *
 PyObject *
 variant_run(const Variant *v, const Taken *args, bool *fits)
 {
-    PlanTensor few[FEW_TENSORS], *tensors = few;
+    PlanParam few_params[FEW_PARAMS], *params = few_params;
+    PlanTensor few_results[FEW_RESULTS], *results = few_results;
     int64_t few_values[FEW_VALUES], *values = few_values;
     PyObject *value = NULL;
-    size_t nin = (size_t)(v->callable->nparams + v->callable->captured.nprepared);
-    size_t ntensors = nin + (size_t)v->callable->nresults;
+    size_t nparams = (size_t)(v->callable->nparams + v->callable->captured.nprepared);
+    size_t nresults = (size_t)v->callable->nresults;
     size_t nvalues = (size_t)(v->guard.nsymbols + v->callable->nsizes);
-    if (ntensors > FEW_TENSORS) {
-        tensors = PyMem_Malloc(ntensors * sizeof *tensors);
+    if (nparams > FEW_PARAMS) {
+        params = PyMem_Malloc(nparams * sizeof *params);
+    }
+    if (nresults > FEW_RESULTS) {
+        results = PyMem_Malloc(nresults * sizeof *results);
     }
     if (nvalues > FEW_VALUES) {
         values = PyMem_Malloc(nvalues * sizeof *values);
     }
     *fits = true;
-    if (!tensors || !values) {
+    if (!params || !results || !values) {
         PyErr_NoMemory();
     } else if (!jit_guard_holds(&v->guard, args, values, values + v->guard.nsymbols)) {
         *fits = false;
     } else {
         JitCall call = {.call = {.callable = v->callable}, .variant = v, .args = args};
-        PlanTensor *results = tensors + nin;
-        value = run(&call, values + v->guard.nsymbols, tensors, results, fits);
+        value = run(&call, values + v->guard.nsymbols, params, results, fits);
     }
-    if (tensors != few) {
-        PyMem_Free(tensors);
+    if (params != few_params) {
+        PyMem_Free(params);
+    }
+    if (results != few_results) {
+        PyMem_Free(results);
     }
     if (values != few_values) {
         PyMem_Free(values);

@@ -13,26 +13,26 @@ host_alloc(void *arg, Dtype dtype, PlanTensor *out)
 
 /* new: a tensor of rank 0 for an argument that Python gave as a float. */
 static PyObject *
-float_tensor(const PlanTensor *number)
+float_tensor(const void *number)
 {
     PlanTensor made = {0};
     if (pytensor_empty(DT_f64, &made) == 0) {
-        memcpy(made.data, number->data, sizeof(double));
+        memcpy(made.data, number, sizeof(double));
     }
     return made.object;
 }
 
 static int
-host_view(void *arg, const PlanTensor *base, Dtype dtype, int64_t offset, PlanTensor *out)
+host_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
     (void)arg;
     (void)dtype;
     if (base->object) {
-        return pytensor_view(base, offset, out);
+        return pytensor_view(base->object, offset, out);
     }
-    PlanTensor made = {.object = float_tensor(base)};
-    int status = made.object ? pytensor_view(&made, offset, out) : -1;
-    Py_XDECREF((PyObject *)made.object);
+    PyObject *made = float_tensor(base->data);
+    int status = made ? pytensor_view(made, offset, out) : -1;
+    Py_XDECREF(made);
     return status;
 }
 
@@ -215,7 +215,7 @@ fill(PyObject *template, const Operands *with)
             return PyFloat_FromDouble(*(const double *)with->args[index].data);
         }
         const PlanTensor *tensor = &with->args[index];
-        return tensor->object ? Py_NewRef((PyObject *)tensor->object) : float_tensor(tensor);
+        return tensor->object ? Py_NewRef((PyObject *)tensor->object) : float_tensor(tensor->data);
     }
     if (PyTuple_CheckExact(template) || PyList_CheckExact(template)) {
         return fill_sequence(template, with);

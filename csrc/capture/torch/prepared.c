@@ -18,7 +18,7 @@
 
 typedef struct Made {
     int refs, nstates;
-    PlanTensor value;           /* object: owned; NULL: forgotten */
+    PlanParam value;            /* the object: owned; NULL: forgotten */
     int64_t bytes;
     struct Made *next;          /* of the recipe */
     TensorState states[];
@@ -42,8 +42,8 @@ static uint64_t thaws;          /* how often values were forgotten because the u
 static void
 made_forget(Made *made)
 {
-    PyObject *value = made->value.object;
-    made->value.object = NULL;
+    PyObject *value = made->value.of.object;
+    made->value.of.object = NULL;
     held_bytes -= value ? made->bytes : 0;
     for (int k = 0; k < made->nstates; k++) {
         state_drop(&made->states[k]);
@@ -188,17 +188,17 @@ recipe_unref(Recipe *recipe)
 /* ---- a call ---- */
 
 static bool
-is_of(const Made *made, const PreparedInput *input, const PlanTensor *in)
+is_of(const Made *made, const PreparedInput *input, const PlanParam *in)
 {
-    bool of = made->value.object != NULL;
+    bool of = made->value.of.object != NULL;
     for (int k = 0; of && k < made->nstates; k++) {
-        of = made->states[k].tensor == in[input->params[k]].object;
+        of = made->states[k].tensor == in[input->params[k]].of.object;
     }
     return of;
 }
 
 static bool
-made_holds(const Made *made, const PreparedInput *input, const PlanTensor *in)
+made_holds(const Made *made, const PreparedInput *input, const PlanParam *in)
 {
     bool holds = true;
     for (int k = 0; holds && k < made->nstates; k++) {
@@ -209,7 +209,7 @@ made_holds(const Made *made, const PreparedInput *input, const PlanTensor *in)
 
 /* What was made of these tensors, whatever they are now; borrowed, NULL: nothing was. */
 static Made *
-find_made(PreparedInput *input, const PlanTensor *in)
+find_made(PreparedInput *input, const PlanParam *in)
 {
     Made *made = input->last;
     if (made && is_of(made, input, in)) {
@@ -237,10 +237,11 @@ alloc_unpooled(void *arg, Dtype dtype, PlanTensor *out)
 
 /* new: runs the recipe.  1: the tensors do not lie as it was compiled for. */
 static int
-run_recipe(const Callable *callable, const PreparedInput *input, const PlanTensor *in,
-           PlanTensor *out)
+run_recipe(const Callable *callable, const PreparedInput *input, const PlanParam *in,
+           PlanParam *out)
 {
-    PlanTensor *params = PyMem_Calloc((size_t)input->nparams + 1, sizeof *params);
+    PlanTensor made;
+    PlanParam *params = PyMem_Calloc((size_t)input->nparams + 1, sizeof *params);
     HostCall call = {.callable = callable};
     PlanHost host = host_functions;
     if (!params) {
@@ -250,10 +251,15 @@ run_recipe(const Callable *callable, const PreparedInput *input, const PlanTenso
     host.arg = &call;
     host.alloc = alloc_unpooled;
     for (int k = 0; k < input->nparams; k++) {
-        tensor_assign(&params[k], &in[input->params[k]]);
+        params[k] = in[input->params[k]];
     }
-    int status = plan_run(input->recipe->plan, &host, NULL, params, out);
+    int status = plan_run(input->recipe->plan, &host, NULL, params, &made);
     PyMem_Free(params);
+    if (status == 0 && pytensor_param(made.object, input->dtype, out) < 0) {
+        Py_DECREF((PyObject *)made.object);
+        PyErr_SetString(dlc_InternalError, "a prepared value of another dtype than its graph says");
+        return -1;
+    }
     count_add(COUNT_PREPARED, status == 0);
     return call.layout ? 1 : status;
 }
@@ -261,7 +267,7 @@ run_recipe(const Callable *callable, const PreparedInput *input, const PlanTenso
 /* A Made of the tensors as they are now, without a value; NULL: what they are cannot be said, or
  * there is no memory. */
 static Made *
-made_new(const PreparedInput *input, const PlanTensor *in)
+made_new(const PreparedInput *input, const PlanParam *in)
 {
     Made *made = PyMem_Calloc(1, sizeof *made + (size_t)input->nparams * sizeof *made->states);
     PyObject *died = PyCFunction_New(&died_method, NULL);
@@ -284,7 +290,7 @@ made_new(const PreparedInput *input, const PlanTensor *in)
 
 /* Keeps the Made, which is stolen, in the place of what was made of these tensors before. */
 static void
-keep(PreparedInput *input, const PlanTensor *in, Made *made)
+keep(PreparedInput *input, const PlanParam *in, Made *made)
 {
     Recipe *recipe = input->recipe;
     Made *before = recipe->made, **at = &recipe->made;
@@ -308,7 +314,7 @@ keep(PreparedInput *input, const PlanTensor *in, Made *made)
 }
 
 static int64_t
-bytes_of(Dtype dtype, const PlanTensor *dense)
+bytes_of(Dtype dtype, const PlanParam *dense)
 {
     int64_t bytes = dtype_info[dtype].bytes;
     for (int ax = 0; ax < dense->rank; ax++) {
@@ -317,9 +323,9 @@ bytes_of(Dtype dtype, const PlanTensor *dense)
     return bytes;
 }
 
-/* new: out->object. */
+/* new: out's object. */
 static int
-make(const Callable *callable, PreparedInput *input, const PlanTensor *in, PlanTensor *out)
+make(const Callable *callable, PreparedInput *input, const PlanParam *in, PlanParam *out)
 {
     Made *made = made_new(input, in);
     uint64_t before = thaws;
@@ -329,8 +335,8 @@ make(const Callable *callable, PreparedInput *input, const PlanTensor *in, PlanT
         made_unref(made);
         return status;
     }
-    tensor_assign(&made->value, out);
-    Py_INCREF((PyObject *)out->object);
+    made->value = *out;
+    Py_INCREF((PyObject *)out->of.object);
     made->bytes = bytes_of(input->dtype, out);
     held_bytes += made->bytes;
     keep(input, in, made);
@@ -338,17 +344,17 @@ make(const Callable *callable, PreparedInput *input, const PlanTensor *in, PlanT
 }
 
 int
-prepared_take(const Callable *callable, PlanTensor *in)
+prepared_take(const Callable *callable, PlanParam *in)
 {
     const Captured *captured = &callable->captured;
-    PlanTensor *out = in + callable->nparams;
+    PlanParam *out = in + callable->nparams;
     for (int k = 0; k < captured->nprepared; k++) {
         PreparedInput *input = &captured->prepared[k];
         const Made *made = find_made(input, in);
         int status = 0;
         if (made && made_holds(made, input, in)) {
-            tensor_assign(&out[k], &made->value);
-            Py_INCREF((PyObject *)out[k].object);
+            out[k] = made->value;
+            Py_INCREF((PyObject *)out[k].of.object);
         } else {
             status = make(callable, input, in, &out[k]);
         }
@@ -361,10 +367,10 @@ prepared_take(const Callable *callable, PlanTensor *in)
 }
 
 void
-prepared_give(int n, PlanTensor *values)
+prepared_give(int n, PlanParam *values)
 {
     for (int k = 0; k < n; k++) {
-        Py_CLEAR(*(PyObject **)&values[k].object);
+        Py_CLEAR(*(PyObject **)&values[k].of.object);
     }
 }
 

@@ -13,24 +13,24 @@ range_wanted(void)
 
 /* The operands' values; those that torch does not give are left out. */
 static int
-take_inputs(int n, const PlanTensor *const *tensors, C10IValueHandle *inputs)
+take_inputs(int n, void *const *objects, C10IValueHandle *inputs)
 {
     int taken = 0;
     bool known = torch_abi.aoti_torch_tensor_to_ivalue &&
                  torch_abi.aoti_torch_delete_c10_value_object;
     for (int k = 0; k < n && known && taken < MOST_INPUTS; k++) {
-        TorchTensor handle = torch_abi_handle(tensors[k]->object);
+        TorchTensor handle = torch_abi_handle(objects[k]);
         taken += torch_abi.aoti_torch_tensor_to_ivalue(handle, &inputs[taken]) == 0;
     }
     return taken;
 }
 
 void *
-range_begin(const char *name, int n, const PlanTensor *const *tensors)
+range_begin(const char *name, int n, void *const *objects)
 {
     C10IValueHandle inputs[MOST_INPUTS] = {NULL};
     AtenRecordFunctionHandle range = NULL;
-    int taken = take_inputs(n, tensors, inputs);
+    int taken = take_inputs(n, objects, inputs);
     if (torch_abi.aoti_record_function_start(name, NULL, inputs, (uint64_t)taken, &range) != 0) {
         range = NULL;           /* the kernel runs without */
     }

@@ -123,7 +123,7 @@ is_on_cpu(PyObject *tensor, void *handle)
 }
 
 int
-pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
+pytensor_param(PyObject *tensor, Dtype dtype, PlanParam *out)
 {
     void *handle = torch_abi_handle(tensor);
     int64_t rank, *sizes, *strides;
@@ -133,20 +133,37 @@ pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
         torch_abi.aoti_torch_get_dim(handle, &rank) || rank > MAX_RANK ||
         torch_abi.aoti_torch_get_sizes(handle, &sizes) ||
         torch_abi.aoti_torch_get_strides(handle, &strides) ||
-        torch_abi.aoti_torch_get_data_ptr(handle, &out->data)) {
+        torch_abi.aoti_torch_get_data_ptr(handle, &out->of.data)) {
         return -1;
     }
-    out->object = tensor;
+    out->of.object = tensor;
     out->rank = (int)rank;
+    out->sizes = sizes;
+    out->strides = strides;
     int64_t last = 0;
     bool empty = false;
     for (int ax = 0; ax < rank; ax++) {
-        out->sizes[ax] = sizes[ax];
-        out->strides[ax] = strides[ax];
         last += (sizes[ax] - 1) * strides[ax];
         empty |= sizes[ax] == 0;
     }
     return empty || is_inside(handle, last, dtype_info[dtype].bytes) ? 0 : -1;
+}
+
+int
+pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out)
+{
+    PlanParam param;
+    if (pytensor_param(tensor, dtype, &param) < 0) {
+        return -1;
+    }
+    out->object = tensor;
+    out->data = param.of.data;
+    out->rank = param.rank;
+    for (int ax = 0; ax < param.rank; ax++) {
+        out->sizes[ax] = param.sizes[ax];
+        out->strides[ax] = param.strides[ax];
+    }
+    return 0;
 }
 
 /* Wraps an owned handle as a Python tensor, out->object, and releases the handle. */
@@ -206,11 +223,11 @@ pytensor_unpooled(Dtype dtype, PlanTensor *out)
 }
 
 int
-pytensor_view(const PlanTensor *base, int64_t offset, PlanTensor *out)
+pytensor_view(PyObject *base, int64_t offset, PlanTensor *out)
 {
     void *handle;
-    if (torch_abi.aoti_torch__reinterpret_tensor(torch_abi_handle(base->object), out->rank,
-                                                 out->sizes, out->strides, offset, &handle)) {
+    if (torch_abi.aoti_torch__reinterpret_tensor(torch_abi_handle(base), out->rank, out->sizes,
+                                                 out->strides, offset, &handle)) {
         return failed();
     }
     return take_handle(handle, out);

@@ -39,29 +39,28 @@ number_of(const void *counter)
 }
 
 static bool
-lies_so(const PlanTensor *a, const PlanTensor *b)
+lies_so(const PlanTensor *a, const PlanParam *b)
 {
-    bool same = a->data == b->data && a->rank == b->rank;
+    bool same = a->data == b->of.data && a->rank == b->rank;
     for (int ax = 0; same && ax < a->rank; ax++) {
         same = a->sizes[ax] == b->sizes[ax] && a->strides[ax] == b->strides[ax];
     }
     return same;
 }
 
-void
-tensor_assign(PlanTensor *to, const PlanTensor *from)
+static void
+keep_lies(PlanTensor *to, const PlanParam *from)
 {
-    to->object = from->object;
-    to->data = from->data;
+    to->data = from->of.data;
     to->rank = from->rank;
     memcpy(to->sizes, from->sizes, (size_t)from->rank * sizeof *to->sizes);
     memcpy(to->strides, from->strides, (size_t)from->rank * sizeof *to->strides);
 }
 
 bool
-state_holds(const TensorState *state, const PlanTensor *in)
+state_holds(const TensorState *state, const PlanParam *in)
 {
-    PyObject *tensor = in->object;
+    PyObject *tensor = in->of.object;
     const char *implementation = pytensor_implementation(tensor);
     return state->implementation == implementation && state->storage == storage_address(tensor) &&
            state->counter == counter_of(tensor) && number_of(state->counter) == state->version &&
@@ -86,9 +85,9 @@ state_drop(TensorState *state)
 }
 
 bool
-state_take(TensorState *state, const PlanTensor *in, PyObject *died)
+state_take(TensorState *state, const PlanParam *in, PyObject *died)
 {
-    PyObject *tensor = in->object;
+    PyObject *tensor = in->of.object;
     *state = (TensorState){.tensor = tensor,
                            .implementation = pytensor_implementation(tensor),
                            .storage = storage_address(tensor),
@@ -97,8 +96,7 @@ state_take(TensorState *state, const PlanTensor *in, PyObject *died)
         return false;
     }
     state->version = number_of(state->counter);
-    tensor_assign(&state->lies, in);
-    state->lies.object = NULL;
+    keep_lies(&state->lies, in);
     PyObject *storage = PyObject_CallMethod(tensor, "untyped_storage", NULL);
     state->storage_hold = storage ? PyObject_CallMethod(storage, "_weak_ref", NULL) : NULL;
     state->weak = state->storage_hold ? PyWeakref_NewRef(tensor, died) : NULL;

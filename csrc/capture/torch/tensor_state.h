@@ -14,14 +14,12 @@ typedef struct {
     PlanTensor lies; /* data, sizes and strides; no object */
 } TensorState;
 
-/* Of in->object, which lies as `in` says.  False: what it is cannot be said; no exception is set,
+/* Of in's object, which lies as `in` says.  False: what it is cannot be said; no exception is set,
  * and there is nothing to drop.  died: called with the weak reference when the tensor has gone. */
-bool state_take(TensorState *state, const PlanTensor *in, PyObject *died);
+bool state_take(TensorState *state, const PlanParam *in, PyObject *died);
 /* Is the same tensor still that? */
-bool state_holds(const TensorState *state, const PlanTensor *in);
+bool state_holds(const TensorState *state, const PlanParam *in);
 /* Keeps an exception that is set. */
 void state_drop(TensorState *state);
-/* Most of a PlanTensor is room for axes that it does not have. */
-void tensor_assign(PlanTensor *to, const PlanTensor *from);
 
 #endif

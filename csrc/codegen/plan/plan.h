@@ -39,7 +39,9 @@ typedef struct {
     int param; /* PARAM */
     int first, last; /* the steps that make and last use it (roots: or a view of it) */
     bool wants_object; /* VIEW: a call or the caller takes it as a tensor */
-    bool as_is; /* made by a call and read by none but calls and the caller: any layout does */
+    /* made by a call and read by none but calls and the caller: any layout does, and where it is
+     * not known which it is, there is no data */
+    bool as_is;
 } Slot;
 
 typedef enum { STEP_ALLOC, STEP_VIEW, STEP_LAUNCH, STEP_CALL, STEP_COPY, STEP_FREE } StepKind;
@@ -158,7 +160,7 @@ typedef struct Instance {
 
 enum {
     INSTANCES = 8, /* combinations of sizes kept ready */
-    FEW_SLOTS = 128, /* so many have room on the stack of a call */
+    FEW_SLOTS = 1024, /* so many have room on the stack of a call */
 };
 
 struct Plan {
@@ -201,7 +203,7 @@ void *plan_alloc(Plan *plan, size_t bytes); /* zeroed, freed with the plan; NULL
 Instance *instance_get(Plan *plan, const int64_t *sizes);
 void instance_unref(Instance *instance);
 /* Completes sizes (SIZE_UNKNOWN: not given) from the parameters; false when one cannot be found. */
-bool sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes);
+bool sizes_solve(const Plan *plan, const PlanParam *in, int64_t *sizes);
 
 void plan_lock(Plan *plan);
 void plan_unlock(Plan *plan);
@@ -219,7 +221,7 @@ void instance_keeps(const Plan *plan, Instance *inst);
 /* ---- plan_overlap.c ---- */
 
 /* Does a parameter that kernels write to share memory with another one in this call? */
-bool params_overlap(Plan *plan, Instance *inst, const PlanTensor *in);
+bool params_overlap(Plan *plan, Instance *inst, const PlanParam *in);
 
 /* ---- plan_profile.c ---- */
 

@@ -95,12 +95,21 @@ plan_bound(PlanBinder *binder, PlanTensor *results)
     return 0;
 }
 
+static void
+fill_argument(const Run *run, int slot, PlanTensor *out)
+{
+    run_tensor(run, slot, &run->tensors[slot], out);
+    if (run->plan->slots[slot].as_is && !out->data) {
+        out->rank = -1;
+    }
+}
+
 static int
 call_host(Run *run, const Call *call, PlanTensor *args, PlanTensor *res, int64_t *dims)
 {
     PlanBinder binder = {run, call};
     for (int k = 0; k < call->nargs; k++) {
-        args[k] = run->tensors[call->args[k]];
+        fill_argument(run, call->args[k], &args[k]);
     }
     for (int k = 0; k < call->ndims; k++) {
         dims[k] = run->inst->values[call->dims[k]];
@@ -116,7 +125,7 @@ call_host(Run *run, const Call *call, PlanTensor *args, PlanTensor *res, int64_t
         run_end(run, &range);
     }
     for (int k = 0; k < call->nres && status == 0; k++) {
-        run->tensors[call->res[k]] = res[k];
+        run->tensors[call->res[k]] = (PlanObject){res[k].object, res[k].data};
     }
     return status;
 }

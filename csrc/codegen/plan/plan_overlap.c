@@ -27,23 +27,23 @@ lower_first(const void *a, const void *b)
 }
 
 static bool
-known_disjoint(Plan *plan, const Instance *inst, const PlanTensor *in)
+known_disjoint(Plan *plan, const Instance *inst, const PlanParam *in)
 {
     bool same = true;
     plan_lock(plan);
     for (int k = 0; k < plan->nparams && same; k++) {
-        same = inst->disjoint[k] == in[k].data;
+        same = inst->disjoint[k] == in[k].of.data;
     }
     plan_unlock(plan);
     return same;
 }
 
 static void
-remember(Plan *plan, Instance *inst, const PlanTensor *in)
+remember(Plan *plan, Instance *inst, const PlanParam *in)
 {
     plan_lock(plan);
     for (int k = 0; k < plan->nparams; k++) {
-        inst->disjoint[k] = in[k].data;
+        inst->disjoint[k] = in[k].of.data;
     }
     plan_unlock(plan);
 }
@@ -65,7 +65,7 @@ extents_overlap(Extent *extents, int n)
 }
 
 bool
-params_overlap(Plan *plan, Instance *inst, const PlanTensor *in)
+params_overlap(Plan *plan, Instance *inst, const PlanParam *in)
 {
     if (known_disjoint(plan, inst, in)) {
         return false;
@@ -80,7 +80,7 @@ params_overlap(Plan *plan, Instance *inst, const PlanTensor *in)
     }
     for (int k = 0; k < plan->nparams; k++) {
         const Slot *slot = &plan->slots[k];
-        uintptr_t at = (uintptr_t)in[k].data;
+        uintptr_t at = (uintptr_t)in[k].of.data;
         uintptr_t bytes = (uintptr_t)slot_bytes(slot, inst->values);
         bool written = extents[k].written;
         if (bytes) {

@@ -225,8 +225,7 @@ instance_keeps(const Plan *plan, Instance *inst)
 void
 instance_memory(const Plan *plan, const Instance *inst, PlanMemory *out, int64_t *given)
 {
-    int rows = plan->nslots + plan->nparams + plan->nresults; /* with the caller's tables */
-    int64_t table = plan->nslots > FEW_SLOTS ? rows * (int64_t)sizeof(PlanTensor) : 0;
+    int64_t table = plan->nslots > FEW_SLOTS ? plan->nslots * (int64_t)sizeof(PlanObject) : 0;
     Walk w = walk_begin(plan, inst, given);
     int64_t most = w.alive;
     while (walk_on(&w)) {

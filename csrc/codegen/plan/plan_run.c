@@ -42,9 +42,11 @@ slot_data(const Run *run, int k)
 static int
 slot_alloc(Run *run, int slot)
 {
-    PlanTensor *tensor = &run->tensors[slot];
-    run_shape(run, slot, tensor);
-    return run->host->alloc(run->host->arg, run->plan->slots[slot].dtype, tensor);
+    PlanTensor made = {0};
+    run_shape(run, slot, &made);
+    int status = run->host->alloc(run->host->arg, run->plan->slots[slot].dtype, &made);
+    run->tensors[slot] = (PlanObject){made.object, made.data};
+    return status;
 }
 
 /* Tensors that lend their memory from step `at` on. */
@@ -71,7 +73,7 @@ free_work(Run *run)
 }
 
 static int
-view_of(const Run *run, int slot, const PlanTensor *base, PlanTensor *out)
+view_of(const Run *run, int slot, const PlanObject *base, PlanTensor *out)
 {
     const Slot *s = &run->plan->slots[slot];
     int64_t offset = s->kind == SLOT_VIEW ? run->inst->values[s->offset] : 0;
@@ -233,10 +235,20 @@ step_copy(Run *run, const Step *step)
 }
 
 static int
+step_view(Run *run, int slot)
+{
+    PlanTensor made = {0};
+    run_enter(run);
+    int status = view_of(run, slot, &run->tensors[run->plan->slots[slot].root], &made);
+    run->tensors[slot] = (PlanObject){made.object, made.data};
+    return status;
+}
+
+static int
 do_step(Run *run, int at)
 {
     const Step *step = &run->plan->steps[at];
-    PlanTensor *tensor = &run->tensors[step->slot];
+    PlanObject *tensor = &run->tensors[step->slot];
     switch (step->kind) {
     case STEP_ALLOC:
         if (tensor->object) {
@@ -245,8 +257,7 @@ do_step(Run *run, int at)
         run_enter(run);
         return slot_alloc(run, step->slot);
     case STEP_VIEW:
-        run_enter(run);
-        return view_of(run, step->slot, &run->tensors[run->plan->slots[step->slot].root], tensor);
+        return step_view(run, step->slot);
     case STEP_LAUNCH:
         return step_launch(run, step);
     case STEP_CALL:
@@ -259,7 +270,7 @@ do_step(Run *run, int at)
     case STEP_FREE:
         run_enter(run);
         if (run->plan->slots[step->slot].kind != SLOT_PARAM) {
-            run->host->release(run->host->arg, tensor);
+            run->host->release(run->host->arg, tensor->object);
         } else if (run->host->give_up) {
             run->host->give_up(run->host->arg, step->slot, run->inst->keeps[at]);
         }
@@ -297,24 +308,25 @@ give_results(Run *run, PlanTensor *out)
         if (plan->slots[r->slot].kind == SLOT_SCALAR) {
             out[k].sizes[0] = run->inst->values[plan->slots[r->slot].offset];
         } else if (r->kind == RESULT_FRESH) {
-            out[k] = run->tensors[r->slot];
+            run_tensor(run, r->slot, &run->tensors[r->slot], &out[k]);
             run->tensors[r->slot].object = NULL;
         }
     }
     for (int k = 0; k < plan->nresults; k++) {
         const PlanResult *r = &plan->results[k];
-        if (r->kind == RESULT_VIEW_PARAM && r->slot == r->of && run->in[r->of].object) {
+        if (r->kind == RESULT_VIEW_PARAM && r->slot == r->of && run->in[r->of].of.object) {
             /* A parameter as it is: the same object, by which torch knows sizes of nested
              * tensors. */
-            out[k] = run->in[r->of];
-            run->host->retain(run->host->arg, &out[k]);
+            run_tensor(run, r->slot, &run->in[r->of].of, &out[k]);
+            run->host->retain(run->host->arg, out[k].object);
         } else if (r->kind == RESULT_VIEW_PARAM &&
-                   view_of(run, r->slot, &run->in[r->of], &out[k]) < 0) {
+                   view_of(run, r->slot, &run->in[r->of].of, &out[k]) < 0) {
             return -1;
         } else if (r->kind == RESULT_VIEW_RESULT) {
-            int root = plan->slots[r->slot].root, owner = r->view_slot;
-            const PlanTensor *base = run->tensors[root].object ? &run->tensors[root] : &out[owner];
-            if (view_of(run, r->slot, base, &out[k]) < 0) {
+            const PlanTensor *owner = &out[r->view_slot];
+            PlanObject base = run->tensors[plan->slots[r->slot].root];
+            base = base.object ? base : (PlanObject){owner->object, owner->data};
+            if (view_of(run, r->slot, &base, &out[k]) < 0) {
                 return -1;
             }
         }
@@ -327,7 +339,7 @@ drop_results(Run *run, PlanTensor *out)
 {
     for (int k = 0; k < run->plan->nresults; k++) {
         if (out[k].object) {
-            run->host->release(run->host->arg, &out[k]);
+            run->host->release(run->host->arg, out[k].object);
         }
         out[k].object = NULL;
     }
@@ -355,7 +367,7 @@ shadow_params(Run *run)
         if (slot_alloc(run, slot) < 0) {
             return -1;
         }
-        copy_param(run, slot, run->tensors[slot].data, run->in[slot].data);
+        copy_param(run, slot, run->tensors[slot].data, run->in[slot].of.data);
     }
     return 0;
 }
@@ -367,24 +379,12 @@ drop_shadows(Run *run, bool keep)
     for (int k = 0; k < plan->nin_place; k++) {
         int slot = plan->in_place[k];
         if (keep) {
-            copy_param(run, slot, run->in[slot].data, run->tensors[slot].data);
+            copy_param(run, slot, run->in[slot].of.data, run->tensors[slot].data);
         }
-        if (run->tensors[slot].object && run->tensors[slot].object != run->in[slot].object) {
-            run->host->release(run->host->arg, &run->tensors[slot]);
+        if (run->tensors[slot].object && run->tensors[slot].object != run->in[slot].of.object) {
+            run->host->release(run->host->arg, run->tensors[slot].object);
         }
-        run->tensors[slot] = run->in[slot];
-    }
-}
-
-void
-plan_tensor_copy(PlanTensor *to, const PlanTensor *from)
-{
-    to->object = from->object;
-    to->data = from->data;
-    to->rank = from->rank;
-    for (int ax = 0; ax < from->rank; ax++) {
-        to->sizes[ax] = from->sizes[ax];
-        to->strides[ax] = from->strides[ax];
+        run->tensors[slot] = run->in[slot].of;
     }
 }
 
@@ -428,7 +428,7 @@ run_steps(Run *run, PlanTensor *out)
 {
     const Plan *plan = run->plan;
     for (int k = 0; k < plan->nparams; k++) {
-        plan_tensor_copy(&run->tensors[k], &run->in[k]); /* parameter k is slot k */
+        run->tensors[k] = run->in[k].of; /* parameter k is slot k */
     }
     bool shadows = plan->nin_place && params_overlap((Plan *)plan, run->inst, run->in);
     int status = shadows ? shadow_params(run) : 0;
@@ -447,7 +447,7 @@ run_steps(Run *run, PlanTensor *out)
     }
     for (int k = plan->nparams; k < plan->nslots; k++) {
         if (run->tensors[k].object) {
-            run->host->release(run->host->arg, &run->tensors[k]);
+            run->host->release(run->host->arg, run->tensors[k].object);
         }
     }
     return status;
@@ -460,16 +460,16 @@ enum { MOST_SHOWN = 8 }; /* operands of a kernel that a profiler is shown */
 RunRange
 run_begin(const Run *run, const char *name, int n, const int *slots)
 {
-    const PlanTensor *tensors[MOST_SHOWN];
+    void *objects[MOST_SHOWN];
     int shown = 0;
     for (int k = 0; k < n && shown < MOST_SHOWN; k++) {
-        const PlanTensor *tensor = &run->tensors[slots[k]];
+        void *object = run->tensors[slots[k]].object;
         SlotKind kind = run->plan->slots[slots[k]].kind;
-        if (kind != SLOT_WORK && kind != SLOT_SCALAR && kind != SLOT_VIEW && tensor->object) {
-            tensors[shown++] = tensor;
+        if (kind != SLOT_WORK && kind != SLOT_SCALAR && kind != SLOT_VIEW && object) {
+            objects[shown++] = object;
         }
     }
-    void *range = run->watched ? run->host->begin(name, shown, tensors) : NULL;
+    void *range = run->watched ? run->host->begin(name, shown, objects) : NULL;
     return (RunRange){name, range, run->traced ? clock_seconds() : 0};
 }
 
@@ -488,7 +488,7 @@ run_end(const Run *run, const RunRange *range)
 static int
 run_instance(Run *run, PlanTensor *out)
 {
-    PlanTensor few[FEW_SLOTS], *many = NULL;
+    PlanObject few[FEW_SLOTS], *many = NULL;
     int status = -1, nown = run->inst->nown;
     size_t nslots = (size_t)run->plan->nslots;
     if (nslots > FEW_SLOTS) {
@@ -515,7 +515,7 @@ run_instance(Run *run, PlanTensor *out)
 /* Does the tensor have the sizes and strides of its slot?  Strides do not matter where an axis has
  * size 1, nor in a tensor without elements. */
 static bool
-param_fits(const Slot *slot, const int64_t *values, const PlanTensor *in)
+param_fits(const Slot *slot, const int64_t *values, const PlanParam *in)
 {
     bool strides = true, empty = false;
     if (slot->rank != in->rank) {
@@ -544,7 +544,7 @@ params_fit(const Run *run)
 }
 
 int
-plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanTensor *in,
+plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanParam *in,
          PlanTensor *out)
 {
     enum { FEW_SIZES = 32 };

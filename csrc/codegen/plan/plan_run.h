@@ -9,8 +9,8 @@ typedef struct Run {
     Instance *inst;             /* for the sizes that are known */
     int64_t *sizes;             /* of all names; SIZE_UNKNOWN where no call has bound it yet */
     const PlanHost *host;
-    const PlanTensor *in;
-    PlanTensor *tensors;        /* by slot: the host's tensor; object NULL where there is none */
+    const PlanParam *in;
+    PlanObject *tensors;        /* by slot: the host's tensor; object NULL where there is none */
     char *work;                 /* NULL before the first step that needs it */
     int64_t room;               /* bytes at work */
     int lent;                   /* of the instance's lenders: so many are made */
@@ -38,7 +38,7 @@ run_leave(Run *run)
     }
 }
 
-/* The concrete sizes and strides of a slot. */
+/* The sizes and strides that a slot has in this run. */
 static inline void
 run_shape(const Run *run, int k, PlanTensor *out)
 {
@@ -48,6 +48,15 @@ run_shape(const Run *run, int k, PlanTensor *out)
         out->sizes[ax] = run->inst->values[slot->sizes[ax]];
         out->strides[ax] = run->inst->values[slot->strides[ax]];
     }
+}
+
+/* The host's tensor with the shape of the slot. */
+static inline void
+run_tensor(const Run *run, int slot, const PlanObject *tensor, PlanTensor *out)
+{
+    out->object = tensor->object;
+    out->data = tensor->data;
+    run_shape(run, slot, out);
 }
 
 /* Of a kernel or a call under way; name NULL: nobody wants to know. */

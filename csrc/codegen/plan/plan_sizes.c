@@ -19,7 +19,7 @@ quotient(int64_t a, int64_t b)
 }
 
 bool
-sizes_solve(const Plan *plan, const PlanTensor *in, int64_t *sizes)
+sizes_solve(const Plan *plan, const PlanParam *in, int64_t *sizes)
 {
     for (int k = 0; k < plan->ndeclared; k++) {
         const Solve *solve = &plan->solves[k];
