@@ -2,7 +2,8 @@
 
 What counts is what the compiled graphs have beside their inputs: workspaces, values that the forward
 saves, results, gradients of results (tangents) and of parameters. What an operator of torch's library takes
-and gives back inside of its call does not, nor does what the process keeps for coming calls (DLC_POOL).
+and gives back inside of its call counts where it was measured (dlc/report/inside.py), but not for a limit.
+What the process keeps for coming calls (DLC_POOL) does not count.
 """
 
 from __future__ import annotations

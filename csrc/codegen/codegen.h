@@ -560,8 +560,10 @@ void call_profile_free(Profile *profile);
 void call_profile_begin(Profile *profile); /* forgets the calls there were */
 /* false: there was no call */
 bool call_profile_summary(const Profile *profile, ProfileSummary *out);
-/* As plan_memory_for, for the sizes of that call. */
-void call_profile_memory(const Profile *profile, PlanMemory *out, int64_t *given);
+/* As plan_memory_for, for the sizes of that call.  inside: by site, the bytes that a call takes and
+ * gives back besides its results; NULL: they do not count. */
+void call_profile_memory(const Profile *profile, const int64_t *inside, PlanMemory *out,
+                         int64_t *given);
 void call_profile_step(const Profile *profile, int k, ProfileStep *out);
 void call_profile_slot(const Profile *profile, int k, ProfileSlot *out);
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import _C
 from ..options import failure_text, parse
+from .inside import inside
 from .model import Break, Graph, Place, Report, measured_machine
 from .steps import add_steps
 
@@ -140,8 +141,19 @@ def _again(report: dict[str, Any]) -> None:
             taken = time.perf_counter() - begin
             if taken > (_AGAIN_SECONDS if k + 1 >= _AGAIN_LEAST else _AGAIN_MOST):
                 break
+        report["profile"] = compiled.profile()
+        found = _inside(report["profile"]["steps"], lambda: compiled(list(args)))
     del kept
-    report["profile"] = compiled.profile()
+    report["profile"]["memory"] = compiled.profile(inside=found)["memory"]
+    report["inside"] = max(found.values(), default=0)
+
+
+def _inside(steps: list[dict[str, Any]], call: Callable[[], Any]) -> dict[int, int]:
+    try:
+        return inside(steps, call)
+    except Exception as error:  # torch has no such profiler, or another one runs
+        log.debug("what calls take inside is not known: %s", error, exc_info=error)
+        return {}
 
 
 def measure(reports: list[dict[str, Any]]) -> None:
@@ -152,7 +164,7 @@ def measure(reports: list[dict[str, Any]]) -> None:
             _again(report)
         except Exception as error:  # what is measured is not worth an error
             log.debug("a graph is not measured again: %s", error, exc_info=error)
-        report.pop("arguments", None)
+        report["arguments"] = None  # those of later calls are not kept
 
 
 def build(reports: list[dict[str, Any]], seen: Seen, options: dict[str, Any] | None = None) -> Report:

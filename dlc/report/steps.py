@@ -340,7 +340,7 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
         graph,
         memory=_held(profile, words),
         workspace=profile["memory"]["workspace"],
-        taken=profile["memory"] | {"tangents": report.get("tangents", [])},
+        taken=profile["memory"] | {"tangents": report.get("tangents", []), "inside": report.get("inside", 0)},
         points=len(profile["steps"]),
         call_seconds=profile["seconds"],
         measured=profile["calls"],

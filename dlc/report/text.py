@@ -97,6 +97,9 @@ def memory_lines(graph: Graph) -> Iterator[str]:
         yield f"peak: {size(graph.taken['peak'])} with the workspace and with saved values"
     elif graph.taken:
         yield f"peak: {size(graph.taken['peak'])} with the workspace"
+    if graph.taken.get("inside"):
+        most = size(graph.taken["inside"])
+        yield f"inside of a call: at most {most} of the library's, which count in the peak"
 
 
 def _graph(report: Report, k: int) -> Iterator[str]:

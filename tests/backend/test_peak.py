@@ -33,6 +33,14 @@ def test_the_peak_is_the_one_that_was_predicted(rows: list[dict[str, Any]], kind
 
 
 @NEEDS_GLIBC
+def test_copies_inside_of_a_call_are_measured_and_count(rows: list[dict[str, Any]]) -> None:
+    """A gradient of 1 MiB and its reordered copy."""
+    (made,) = [row["library"] for row in rows if "library" in row]
+    assert made["inside"] >= 1 << 20
+    assert abs(made["measured"] - made["predicted"]) < OTHER, made
+
+
+@NEEDS_GLIBC
 def test_a_call_keeps_little_of_each_value(rows: list[dict[str, Any]]) -> None:
     """Of 400 parameters and as many other values: less than 64 bytes of each."""
     (made,) = [row["deep"] for row in rows if "deep" in row]

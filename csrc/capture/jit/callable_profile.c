@@ -92,45 +92,76 @@ memory_dict(const Callable *self, const PlanMemory *found, const int64_t *given)
                  : NULL;
 }
 
+/* Of a dict of bytes by site, or None; -1: an exception. */
+static int
+read_inside(const Callable *self, PyObject *dict, int64_t *inside)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+    while (dict != Py_None && PyDict_Next(dict, &at, &key, &value)) {
+        long site = PyLong_AsLong(key);
+        if (!PyErr_Occurred() && (site < 0 || site >= self->captured.nsites)) {
+            PyErr_SetString(PyExc_IndexError, "the graph has no such call");
+        }
+        int64_t bytes = PyErr_Occurred() ? -1 : PyLong_AsLongLong(value);
+        if (PyErr_Occurred()) {
+            return -1;
+        }
+        inside[site] = bytes;
+    }
+    return 0;
+}
+
 /* new: of the call that was profiled. */
 static PyObject *
-memory_profiled(const Callable *self)
+memory_profiled(const Callable *self, PyObject *dict)
 {
-    int64_t *given = PyMem_Calloc((size_t)self->nparams + 1, sizeof *given);
+    size_t n = (size_t)self->captured.nsites;
+    int64_t *inside = PyMem_Calloc(n + (size_t)self->nparams + 1, sizeof *inside),
+            *given = inside + n;
+    PyObject *made = NULL;
     PlanMemory found;
-    if (!given) {
+    if (!inside) {
         return PyErr_NoMemory();
     }
-    call_profile_memory(self->profile, &found, given);
-    PyObject *made = memory_dict(self, &found, given);
-    PyMem_Free(given);
+    if (read_inside(self, dict, inside) == 0) {
+        call_profile_memory(self->profile, inside, &found, given);
+        made = memory_dict(self, &found, given);
+    }
+    PyMem_Free(inside);
     return made;
 }
 
 PyDoc_STRVAR(
     profile_doc,
-    "profile(begin=False) -> dict or None\n\n"
+    "profile(begin=False, inside=None) -> dict or None\n\n"
     "What the steps of the fastest call took, in seconds, and the bytes of everything; None where "
     "no call was\n"
     "measured: only callables with a report measure.  written: the positions of the inputs that a "
     "call writes to.\n"
-    "begin: forget the calls so far.");
+    "begin: forget the calls so far.  inside: a dict of the bytes that calls of operators take\n"
+    "besides their results, by 'site' of their steps, which then count in 'memory'.");
 
 static PyObject *
 profile(PyObject *object, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"begin", NULL};
+    static char *names[] = {"begin", "inside", NULL};
     const Callable *self = (const Callable *)object;
     ProfileSummary sum;
+    PyObject *inside = Py_None;
     int begin = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", names, &begin)) {
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|pO", names, &begin, &inside)) {
+        return NULL;
+    }
+    if (inside != Py_None && !PyDict_Check(inside)) {
+        PyErr_SetString(PyExc_TypeError, "inside: a dict or None");
         return NULL;
     }
     if (!self->profile || !call_profile_summary(self->profile, &sum)) {
         Py_RETURN_NONE;
     }
     PyObject *made = Py_BuildValue("{sLsdsNsNsNsN}", "calls", (long long)sum.calls, "seconds",
-                                   sum.seconds, "memory", memory_profiled(self), "steps",
+                                   sum.seconds, "memory", memory_profiled(self, inside), "steps",
                                    tuple_of(sum.nsteps, step_at, self), "slots",
                                    tuple_of(sum.nslots, slot_at, self), "written",
                                    tuple_of(self->nwritten, position_at, self));

@@ -210,8 +210,9 @@ void plan_unlock(Plan *plan);
 
 /* ---- plan_peak.c ---- */
 
-/* As plan_memory_for; given may be NULL. */
-void instance_memory(const Plan *plan, const Instance *inst, PlanMemory *out, int64_t *given);
+/* As call_profile_memory; given may be NULL. */
+void instance_memory(const Plan *plan, const Instance *inst, const int64_t *inside, PlanMemory *out,
+                     int64_t *given);
 /* The most bytes at once if each call of the library takes as many for copies as it has operands
  * and results.  Sets inst->frees and inst->work_end for the places of the slots and scratch. */
 int64_t instance_peak(const Plan *plan, Instance *inst);

@@ -6,8 +6,9 @@
  * How:      the steps in order, as plan_run.c does them: a tensor lives from the step that makes it
  *           to the one that frees it, the workspace from the first step that has something in it to
  *           a call that frees it, and so again, large tables of slots for the whole call.
- * Why not   count what an operator of the library takes and gives back inside of its call: nothing
- *           says how much that is.
+ * Why not   count what an operator of the library takes and gives back inside of its call: how much
+ *           that is says only torch's memory profiler, of a call that has run.  Who has asked it
+ *           (dlc/report/inside.py) gives the bytes of each call.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -223,13 +224,18 @@ instance_keeps(const Plan *plan, Instance *inst)
 }
 
 void
-instance_memory(const Plan *plan, const Instance *inst, PlanMemory *out, int64_t *given)
+instance_memory(const Plan *plan, const Instance *inst, const int64_t *inside, PlanMemory *out,
+                int64_t *given)
 {
     int64_t table = plan->nslots > FEW_SLOTS ? plan->nslots * (int64_t)sizeof(PlanObject) : 0;
     Walk w = walk_begin(plan, inst, given);
     int64_t most = w.alive;
     while (walk_on(&w)) {
-        most = w.alive + w.workspace > most ? w.alive + w.workspace : most;
+        const Step *step = &plan->steps[w.at];
+        bool asked = inside && step->kind == STEP_CALL;
+        int64_t own = asked ? inside[plan->calls[step->call].site] : 0;
+        int64_t now = w.alive + w.workspace + own;
+        most = now > most ? now : most;
     }
     out->workspace = inst->workspace;
     out->peak = table + most;
@@ -250,7 +256,7 @@ plan_memory_for(Plan *plan, const int64_t *sizes, PlanMemory *out, int64_t *give
     }
     bool fits = inst && !inst->too_many;
     if (fits) {
-        instance_memory(plan, inst, out, given);
+        instance_memory(plan, inst, NULL, out, given);
     }
     instance_unref(inst);
     free(known);

@@ -87,9 +87,9 @@ call_profile_summary(const Profile *profile, ProfileSummary *out)
 }
 
 void
-call_profile_memory(const Profile *profile, PlanMemory *out, int64_t *given)
+call_profile_memory(const Profile *profile, const int64_t *inside, PlanMemory *out, int64_t *given)
 {
-    instance_memory(profile->plan, profile->inst, out, given);
+    instance_memory(profile->plan, profile->inst, inside, out, given);
 }
 
 void
