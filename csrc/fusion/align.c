@@ -37,14 +37,14 @@ reduced_of(Groups *g, const Node *red, Domain *out)
             out->reduced[out->nreduced++] = axis;
         }
     }
-    out->rows = cost_numel(g->cx, red->value->type->rank, red->value->type->dims);
+    out->rows = dims_typical(g->cx, red->value->type->rank, red->value->type->dims);
 }
 
 Domain
 group_domain(Groups *g, int group)
 {
     const Node *node = &g->nodes[g->nodes[group].domain];
-    Domain d = {.most = cost_most(g->cx, node->rank, node->dims)};
+    Domain d = {.most = dims_most(g->cx, node->rank, node->dims)};
     for (int ax = 0; ax < node->rank; ax++) {
         int axis = node_axis(g, node, ax);
         if (axis >= 0) {

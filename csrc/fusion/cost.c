@@ -6,9 +6,7 @@
  * that the wider the vectors, the more is computed again.  For processors without a column ops.def
  * has a guess.
  *
- * Sizes may be names.  A name is taken to be COST_TYPICAL, moved into its declared range and to a
- * multiple of its divisor: decisions must hold for all sizes, estimates only choose among right
- * programs.
+ * For sizes that are symbols ir/dim/estimate.c has typical numbers of elements.
  */
 #include "group.h"
 
@@ -62,47 +60,17 @@ cost_map(const Let *let)
 }
 
 int64_t
-cost_numel(Cx *cx, int rank, const Dim *dims)
-{
-    int64_t n = 1;
-    for (int ax = 0; ax < rank; ax++) {
-        if (__builtin_mul_overflow(n, dim_typical(cx, dims[ax]), &n)) {
-            return INT64_MAX / 64;
-        }
-    }
-    return n < INT64_MAX / 64 ? n : INT64_MAX / 64;
-}
-
-int64_t
-cost_most(Cx *cx, int rank, const Dim *dims)
-{
-    int64_t n = 1;
-    for (int ax = 0; ax < rank; ax++) {
-        if (__builtin_mul_overflow(n, dim_range(cx, dims[ax]).hi, &n)) {
-            return DIM_INF;
-        }
-    }
-    return n;
-}
-
-int64_t
-cost_bytes(Cx *cx, const Type *t)
-{
-    return cost_numel(cx, t->rank, t->dims) * dtype_info[t->dtype].bytes;
-}
-
-int64_t
 cost_terms(Cx *cx, const Let *let)
 {
     const Type *t = op_info[let->op].kind == KIND_RED ? let->args[0]->type : let->res[0]->type;
-    int64_t n = cost_numel(cx, t->rank, t->dims);
+    int64_t n = dims_typical(cx, t->rank, t->dims);
     if (let->op == OP_contract) {
         Contraction c = let_contraction(let);
         Dim dims[MAX_RANK];
         for (int k = 0; k < c.nsum; k++) {
             dims[k] = letter_dim(&c, let->args[0]->type, let->args[1]->type, c.sum[k]);
         }
-        if (__builtin_mul_overflow(n, cost_numel(cx, c.nsum, dims), &n)) {
+        if (__builtin_mul_overflow(n, dims_typical(cx, c.nsum, dims), &n)) {
             return INT64_MAX / 64;
         }
     }

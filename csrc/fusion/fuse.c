@@ -175,9 +175,9 @@ is_narrow_scan(Groups *g, int group, int other)
         return false;
     }
     const Node *scan = &g->nodes[g->nodes[group].scan];
-    int64_t extent = cost_numel(g->cx, 1, &scan->dims[let_int(scan->let, "axis")]);
+    int64_t extent = dim_typical(g->cx, scan->dims[let_int(scan->let, "axis")]);
     return scan->numel < COST_NARROW_ROWS * extent &&
-           cost_most(g->cx, scan->rank, scan->dims) > COST_NARROW_NUMEL &&
+           dims_most(g->cx, scan->rank, scan->dims) > COST_NARROW_NUMEL &&
            work_of(g, other) > (double)scan->numel * COST_SCAN;
 }
 
@@ -342,7 +342,7 @@ siblings(Groups *g, int *count)
         }
         int same = read->at ? next_sibling(g, r, true) : -1;
         int next = same >= 0 ? same : next_sibling(g, r, false);
-        int64_t gain = same >= 0 ? cost_bytes(g->cx, read->at->type) : 0;
+        int64_t gain = same >= 0 ? type_typical_bytes(g->cx, read->at->type) : 0;
         if (next >= 0) {
             list[(*count)++] = (Candidate){.gain = gain, .a = r, .b = next};
         }

@@ -94,8 +94,4 @@ typedef struct {
  * limit. */
 Preparation *prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel);
 
-/* ---- cost.c ---- */
-
-int64_t cost_numel(Cx *cx, int rank, const Dim *dims); /* a symbol counts as a typical size */
-
 #endif

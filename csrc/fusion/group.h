@@ -96,10 +96,8 @@ Value *panels_make(Build *b, Value *v, const PanelAxes *axes);
 /* The value that panels are of, as a view of them; v: that value, or one of its type. */
 Value *panels_read(Build *b, Value *panels, const Value *v, const PanelAxes *axes);
 
-/* ---- cost.c: estimates for sizes that are symbols ---- */
+/* ---- cost.c: what the passes believe about time ---- */
 
-int64_t cost_most(Cx *cx, int rank, const Dim *dims); /* the largest number of elements */
-int64_t cost_bytes(Cx *cx, const Type *t);
 int cost_let(const Let *let); /* of one element, in units of cost.c */
 /* How many of them a let computes: a reduction each element that it reads, a contraction each
  * product. */

@@ -271,7 +271,7 @@ bytes_across(const Layouts *s, const Value *v, const Order *order)
         for (const Touch *t = s->tensors[s->readers[v->id][k]]; t; t = t->next) {
             if (t->v != v && !s->open[t->v->id] && t->v->type->rank == v->type->rank) {
                 Order as = order_as(own, t, order);
-                sum += lies_in(s->cx, t->v, &as) ? 0 : cost_bytes(s->cx, t->v->type);
+                sum += lies_in(s->cx, t->v, &as) ? 0 : type_typical_bytes(s->cx, t->v->type);
             }
         }
     }

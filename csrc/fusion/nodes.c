@@ -112,8 +112,8 @@ domain_of(Groups *g, Node *node)
     }
     node->rank = t ? t->rank : 0;
     node->dims = t ? t->dims : NULL;
-    node->numel = t ? cost_numel(g->cx, t->rank, t->dims) : 0;
-    node->bytes = t ? cost_bytes(g->cx, node->value->type) : 0;
+    node->numel = t ? dims_typical(g->cx, t->rank, t->dims) : 0;
+    node->bytes = t ? type_typical_bytes(g->cx, node->value->type) : 0;
 }
 
 static void
@@ -258,13 +258,13 @@ evaluations(Groups *g, const Node *to, const Value *v, const Access *a)
 {
     int last = -1;
     if (!a->at) {
-        int64_t numel = cost_numel(g->cx, v->type->rank, v->type->dims);
+        int64_t numel = dims_typical(g->cx, v->type->rank, v->type->dims);
         return to->numel < numel ? to->numel : numel;
     }
     for (int k = 0; k < a->at->type->rank; k++) {
         last = a->axis[k] > last ? a->axis[k] : last;
     }
-    return cost_numel(g->cx, last + 1, to->dims);
+    return dims_typical(g->cx, last + 1, to->dims);
 }
 
 /* Does the gather look up what another one finds, each along its own axes?  Then all that the inner

@@ -209,7 +209,7 @@ static int64_t
 run_of(Cx *cx, const Let *cat, const Type *part)
 {
     int axis = (int)let_int(cat, "axis");
-    return cost_numel(cx, part->rank - axis, part->dims + axis);
+    return dims_typical(cx, part->rank - axis, part->dims + axis);
 }
 
 /* Is the kernel nothing but a cat of so many results that it is not worth compiling? */

@@ -214,7 +214,7 @@ operand_of(const Packer *s, const Let *let, int j)
     }
     PanelAxes axes = panel_axes(cx, let, j);
     bool known = is_matrix(&axes) && dim_is_int(cx, v->type->dims[axes.sums[0]], NULL);
-    return known && cost_bytes(cx, v->type) <= COST_PACKED_BYTES
+    return known && type_typical_bytes(cx, v->type) <= COST_PACKED_BYTES
                ? &s->operands[2 * v->id + axes.columns]
                : NULL;
 }

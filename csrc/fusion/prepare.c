@@ -104,7 +104,7 @@ find_params(Cutter *c, const bool *frozen)
         bool strides = !v->strides || are_constant(c->cx, v->type->rank, v->strides);
         bool constant = strides && are_constant(c->cx, v->type->rank, v->type->dims);
         c->source[v->id] = frozen && frozen[k] && constant ? FROM_FROZEN : FROM_OTHERS;
-        c->read[v->id] = cost_bytes(c->cx, v->type);
+        c->read[v->id] = type_typical_bytes(c->cx, v->type);
     }
     for (int k = 0; k < fn->body->nrets; k++) {
         if (fn->results[k].kind == RESULT_INTO) {
@@ -174,8 +174,8 @@ make_ready(Cutter *c, const Value *v, const PanelAxes *axes)
 static bool
 is_worth(const Cutter *c, const Value *v, bool memory)
 {
-    int64_t bytes = cost_bytes(c->cx, v->type),
-            numel = cost_numel(c->cx, v->type->rank, v->type->dims);
+    int64_t bytes = type_typical_bytes(c->cx, v->type),
+            numel = dims_typical(c->cx, v->type->rank, v->type->dims);
     double saved = (double)c->cost[v->id] + cost_traffic((double)c->read[v->id] - (double)bytes);
     saved += memory ? cost_traffic(2 * (double)bytes) + COST_LAUNCH : 0;
     bool small = bytes <= COST_CACHED, dear = memory || c->cost[v->id] / 4 >= numel;
@@ -305,7 +305,7 @@ make_function(const Cutter *c, const Ready *ready)
     v = ready->axes.nsums ? panels_make(b, v, &ready->axes) : v;
     fn_results(made.make, 1, &v, NULL);
     rename_values(made.make);
-    made.bytes = cost_bytes(c->cx, v->type);
+    made.bytes = type_typical_bytes(c->cx, v->type);
     return made;
 }
 

@@ -76,7 +76,7 @@ group_reads(Groups *g, int group, const Value *root)
 static double
 leaf_traffic(Groups *g, const Slice *s, int k)
 {
-    return cost_traffic((double)cost_bytes(g->cx, s->leaf[k]->root->type));
+    return cost_traffic((double)type_typical_bytes(g->cx, s->leaf[k]->root->type));
 }
 
 /* Is p all that its kernel is for? */

@@ -73,7 +73,7 @@ depth_of(Groups *g, const Node *node)
     double depth = 1;
     for (int k = 0; k < c.nsum; k++) {
         Dim n = letter_dim(&c, node->let->args[0]->type, node->let->args[1]->type, c.sum[k]);
-        depth *= (double)cost_numel(g->cx, 1, &n);
+        depth *= (double)dim_typical(g->cx, n);
     }
     return depth;
 }
@@ -86,7 +86,7 @@ uses_of(Groups *g, const Node *node, int operand)
     double uses = 1;
     for (int k = 0; k < c.nout; k++) {
         bool own = letter_axis(operand ? c.b : c.a, operand ? c.nb : c.na, c.out[k]) < 0;
-        uses *= own ? (double)cost_numel(g->cx, 1, &node->dims[k]) : 1;
+        uses *= own ? (double)dim_typical(g->cx, node->dims[k]) : 1;
     }
     return uses;
 }
@@ -218,7 +218,7 @@ largest_read(Groups *g, int group)
         for (int r = g->nodes[k].reads; r < g->nodes[k].reads + g->nodes[k].nreads; r++) {
             const Read *read = &g->reads[r];
             bool own = read->from >= 0 && group_find(g, read->from) == group;
-            int64_t bytes = own || read->order ? 0 : cost_bytes(g->cx, read->root->type);
+            int64_t bytes = own || read->order ? 0 : type_typical_bytes(g->cx, read->root->type);
             most = bytes > most ? bytes : most;
         }
     }
@@ -243,7 +243,7 @@ static bool
 is_neck(Groups *g, int p, int c, const Value *passed)
 {
     int64_t in = largest_read(g, p), out = largest_result(g, c);
-    return (in < out ? in : out) - cost_bytes(g->cx, passed->type) > COST_NECK;
+    return (in < out ? in : out) - type_typical_bytes(g->cx, passed->type) > COST_NECK;
 }
 
 static bool

@@ -51,7 +51,7 @@ bytes_waiting(Groups *g, const Read *read, int a, int b, int made)
     g->seen[from] = g->stamp;
     const Node *node = &g->nodes[from];
     bool waits = node->made >= 0 && node->made < made && !is_read_later(g, from, a, b, made);
-    int64_t bytes = cost_bytes(g->cx, read->root->type);
+    int64_t bytes = type_typical_bytes(g->cx, read->root->type);
     return !waits ? 0 : node->call ? bytes / 2 : bytes;
 }
 

@@ -240,8 +240,6 @@ bool dim_any_name(const Cx *cx, Dim d, bool (*is)(const void *arg, Dim name), co
 bool dim_has_index(const Cx *cx, Dim d);                /* does a loop index occur in d? */
 /* The value, given a function for the bare names.  Divisions by zero give 0. */
 int64_t dim_eval(const Cx *cx, Dim d, int64_t (*value)(void *arg, Dim name), void *arg);
-/* The value, at least 0, if each name is COST_TYPICAL or what its range has next to that. */
-int64_t dim_typical(Cx *cx, Dim d);
 /* Visits d as an expression in postorder, for printers and compilers of dims.
  * kind: 'i' integer (value), 'n' bare name (name); of two operands '+', '*', '/', '%', 'M' max, 'm'
  * min and 's' scale, whose second is the bits of its float as an integer. */
@@ -254,6 +252,14 @@ Dim dim_apply(Cx *cx, char kind, Dim a, Dim b);         /* what a walk split, jo
 int64_t dim_scaled(int64_t a, int64_t bits);            /* the value of 's' */
 double dim_factor(int64_t bits);                        /* the float of its second operand */
 void dim_text(const Cx *cx, Dim d, Text *out);          /* as the language writes it */
+
+/* ---- estimate.c: numbers of elements and bytes where sizes are symbols ---- */
+
+/* The value, at least 0, if each name is COST_TYPICAL or what its range has next to that. */
+int64_t dim_typical(Cx *cx, Dim d);
+int64_t dims_typical(Cx *cx, int n, const Dim *dims);   /* the elements of these typical sizes */
+int64_t type_typical_bytes(Cx *cx, const Type *t);
+int64_t dims_most(Cx *cx, int n, const Dim *dims);      /* the most elements, or DIM_INF */
 
 /* ---- type.c: interned types ---- */
 

@@ -85,8 +85,8 @@ images_last(Walk *w, const Bound *at, const Type *made)
     const Type *from = x->arg.v->type, *by = weight->arg.v->type;
     bool one_group = by->dims[1] == from->dims[1] || by->dims[1] == made->dims[1];
     bool lies = lies_in(w, weight->arg.v, channels_last(w, by)) || is_either(w, by);
-    int64_t read = cost_numel(w->cx, 4, from->dims), written = cost_numel(w->cx, 4, made->dims);
-    bool is_small = cost_numel(w->cx, 4, by->dims) <= read + written;
+    int64_t read = dims_typical(w->cx, 4, from->dims), written = dims_typical(w->cx, 4, made->dims);
+    bool is_small = dims_typical(w->cx, 4, by->dims) <= read + written;
     bool is_free = lies_in(w, x->arg.v, channels_last(w, from)) || may_be_written(w, x->arg.v);
     bool depthwise = dim_is(w->cx, by->dims[1], 1),
          worth = (lies || is_small) && (is_free || read <= written);

@@ -37,8 +37,6 @@ bool index_uses(Cx *cx, int n, const Dim *idx, Dim name);        /* does one of 
 bool extent_is_one(Cx *cx, Dim d);
 int64_t extent_least(Cx *cx, Dim d);                    /* its lower bound, but no less than 1 */
 Dim extent_ceiling(Cx *cx, Dim d, Dim by);              /* d / by, rounded up */
-/* upper bound of the product, or DIM_INF */
-int64_t extent_most(Cx *cx, int n, const Dim *dims);
 /* The extent; or the most it may be, where it depends on the index of a loop: the scratch of a
  * kernel is known before its loops run. */
 Dim extent_of_buffer(Cx *cx, Dim extent);

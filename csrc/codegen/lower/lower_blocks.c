@@ -308,7 +308,7 @@ find_rows(Lower *lo, const Shape *s, const Probe *probe, Blocks *b)
         b->n += sites_use(lo->cx, probe, s->all[k]);
     }
     for (int k = 0; k < probe->nsites; k++) {
-        int64_t row = extent_most(lo->cx, probe->sites[k].nown, probe->sites[k].extent);
+        int64_t row = dims_most(lo->cx, probe->sites[k].nown, probe->sites[k].extent);
         b->row = row > b->row ? row : b->row;
     }
     if (!probe->nsites) {

@@ -84,7 +84,7 @@ reduces_columns(Lower *lo, const Space *space, const Probe *probe)
         RowLayout out = layout_along(lo, space, s, space->nouter, space->outer);
         inner = (RowLayout){inner.contiguous + own.contiguous, inner.across + own.across};
         outer = (RowLayout){outer.contiguous + out.contiguous, outer.across + out.across};
-        int64_t most = extent_most(lo->cx, s->nown, s->extent);
+        int64_t most = dims_most(lo->cx, s->nown, s->extent);
         row = most > row ? most : row;
     }
     bool along = outer.across != inner.across ? outer.across < inner.across && outer.contiguous > 0

@@ -160,7 +160,7 @@ static bool
 is_copied(const Product *p, const Factor *f, const Value *v)
 {
     Cx *cx = p->lo->cx;
-    int64_t most = extent_most(cx, v->type->rank, v->type->dims);
+    int64_t most = dims_most(cx, v->type->rank, v->type->dims);
     return f == &p->a && p->nsum && !p->runs &&
            !dim_is(cx, step_of(cx, f->offset, p->sum[p->nsum - 1]), 1) &&
            most > MICRO_MOST_ROWS * CONTRACTION_CHAIN && most <= DLC_PRODUCT_COPY;
@@ -526,7 +526,7 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
     if (k < 0) {
         return 0;
     }
-    *row = extent_most(lo->cx, p.nsum, p.sum_extent);
+    *row = dims_most(lo->cx, p.nsum, p.sum_extent);
     for (int j = 0; j < s->nall; j++) {
         names[n] = s->all[j];
         n += index_uses(lo->cx, probe->contract->args[k]->type->rank, idx, s->all[j]);
@@ -546,7 +546,7 @@ join_rows(Product *p)
     Dim idx[MAX_RANK];
     Order order = {.nsum = c->nsum};
     int rank = v->type->rank, n = 0;
-    int64_t most = extent_most(lo->cx, rank, v->type->dims);
+    int64_t most = dims_most(lo->cx, rank, v->type->dims);
     if (lo->blocked || p->b.panels || p->runs || !p->nsum || most > DLC_PRODUCT_COPY ||
         most < MICRO_MOST_ROWS * CONTRACTION_CHAIN ||
         own_extent(p, !p->swapped) < DLC_PRODUCT_PANELS * panel_width(p->dtype) ||

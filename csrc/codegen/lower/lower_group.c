@@ -145,8 +145,8 @@ is_aligned(Lower *lo, const Space *space, const Site *site)
 static bool
 wants_split(Lower *lo, const Space *space, const Site *site, bool column)
 {
-    int64_t rows = extent_most(lo->cx, space->nouter, space->outer_extent);
-    int64_t row = extent_most(lo->cx, site->nown, site->extent);
+    int64_t rows = dims_most(lo->cx, space->nouter, space->outer_extent);
+    int64_t row = dims_most(lo->cx, site->nown, site->extent);
     return lo->blocked ? false
            : column    ? rows <= DLC_FEW_COLUMNS && row >= 4 * DLC_STEPS
                        : rows < DLC_FEW_ROWS && row >= DLC_THREADS_ROW / (rows > 0 ? rows : 1);

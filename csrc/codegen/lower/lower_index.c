@@ -41,19 +41,6 @@ extent_of_buffer(Cx *cx, Dim extent)
     return dim_has_index(cx, extent) ? dim_int(cx, dim_range(cx, extent).hi) : extent;
 }
 
-int64_t
-extent_most(Cx *cx, int n, const Dim *dims)
-{
-    int64_t most = 1;
-    for (int k = 0; k < n; k++) {
-        int64_t hi = dim_range(cx, dims[k]).hi;
-        if (hi == DIM_INF || __builtin_mul_overflow(most, hi, &most)) {
-            return DIM_INF;
-        }
-    }
-    return most;
-}
-
 bool
 index_uses(Cx *cx, int n, const Dim *idx, Dim name)
 {

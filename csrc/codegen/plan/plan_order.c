@@ -35,18 +35,6 @@ typedef struct {
     int nreads, stamp, *stamps; /* by Value.id */
 } Order;
 
-static int64_t
-typical_bytes(Cx *cx, const Type *t)
-{
-    int64_t bytes = dtype_info[t->dtype].bytes;
-    for (int ax = 0; ax < t->rank; ax++) {
-        if (__builtin_mul_overflow(bytes, dim_typical(cx, t->dims[ax]), &bytes)) {
-            return INT64_MAX / 64;
-        }
-    }
-    return bytes < INT64_MAX / 64 ? bytes : INT64_MAX / 64;
-}
-
 static bool
 is_view(const Let *let)
 {
@@ -109,7 +97,7 @@ held_bytes(Order *s, const Let *let)
     int64_t bytes = 0;
     find_reads(s, let);
     for (int k = 0; k < s->nreads; k++) {
-        bytes += s->lasts[s->reads[k]->id] ? 0 : typical_bytes(s->fn->cx, s->reads[k]->type);
+        bytes += s->lasts[s->reads[k]->id] ? 0 : type_typical_bytes(s->fn->cx, s->reads[k]->type);
     }
     return bytes;
 }
@@ -119,7 +107,7 @@ made_bytes(const Order *s, const Let *let)
 {
     int64_t bytes = 0;
     for (int k = 0; k < let->nres; k++) {
-        bytes += typical_bytes(s->fn->cx, let->res[k]->type);
+        bytes += type_typical_bytes(s->fn->cx, let->res[k]->type);
     }
     return bytes;
 }

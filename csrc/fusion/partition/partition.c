@@ -209,7 +209,7 @@ root_of(const Value *v)
 int64_t
 value_bytes(const Cutter *c, const Value *v)
 {
-    return cost_bytes(c->cx, v->type);
+    return type_typical_bytes(c->cx, v->type);
 }
 
 bool
@@ -261,11 +261,12 @@ call_cost(const Cutter *c, const Let *let)
         by = t->rank >= 2 && (!filters || k == 1) ? t : by;
     }
     if (by && filters) {
-        terms = cost_numel(c->cx, by->rank - 1, by->dims + 1);
+        terms = dims_typical(c->cx, by->rank - 1, by->dims + 1);
     } else if (by) {
-        terms = cost_numel(c->cx, 1, by->dims + by->rank - 2);
+        terms = dims_typical(c->cx, 1, by->dims + by->rank - 2);
     }
-    return times(times(cost_numel(c->cx, out->rank, out->dims), terms), op_info[OP_contract].cost);
+    return times(times(dims_typical(c->cx, out->rank, out->dims), terms),
+                 op_info[OP_contract].cost);
 }
 
 /* FLOW_INF: not at all. */

@@ -1,5 +1,4 @@
 /* Dims decomposed: names, replacement, value, expression, text. */
-#include "ir/costs.h"
 #include "ir/cx.h"
 
 static bool
@@ -159,24 +158,6 @@ dim_eval(const Cx *cx, Dim d, int64_t (*value)(void *arg, Dim name), void *arg)
         sum += term;
     }
     return (int64_t)sum;
-}
-
-static int64_t
-typical(void *arg, Dim name)
-{
-    Cx *cx = arg;
-    Range range = dim_range(cx, name);
-    int64_t divisor = dim_divisor(cx, name);
-    int64_t value = COST_TYPICAL < range.lo ? range.lo : COST_TYPICAL;
-    value = value > range.hi ? range.hi : value;
-    return divisor > 1 && value % divisor ? value - value % divisor + divisor : value;
-}
-
-int64_t
-dim_typical(Cx *cx, Dim d)
-{
-    int64_t value = dim_eval(cx, d, typical, cx);
-    return value < 0 ? 0 : value;
 }
 
 /* ---- as an expression ---- */
