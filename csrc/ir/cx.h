@@ -105,6 +105,11 @@ bool dim_refuted(Cx *cx, Dim d);
 
 /* ---- range.c ---- */
 
+/* The atom, with its range and divisor found anew if a size was declared since. */
+const AtomNode *atom_facts(Cx *cx, Atom id);
+
+/* ---- prove.c ---- */
+
 bool dim_nonneg(Cx *cx, Dim d);
 /* d >= 1, also by what the indices in `with` say of their extents: an index exists, so its
  * extent is at least 1. */

@@ -190,7 +190,7 @@ bool text_is_yes(const char *text);
 void text_vadd(Text *out, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 void text_put(Text *out, const char *bytes, size_t length);
 
-/* ---- dim.c, range.c: symbolic sizes ---- */
+/* ---- dim.c, range.c, prove.c: symbolic sizes ---- */
 
 /* An interned size in normal form: a polynomial with int64 coefficients over atoms.  An atom is a
  * size symbol, a loop index, or an opaque a//b, a%b, max(a,b), min(a,b) of dims.  Two dims are

@@ -240,7 +240,7 @@ dim_extent(const Cx *cx, Dim index)
     return dim_atom(cx, index)->a;
 }
 
-/* ---- bounds of the work, for dim_div.c and range.c ---- */
+/* ---- bounds of the work, for dim_div.c and prove.c ---- */
 
 enum { WORK = 300 };
 
