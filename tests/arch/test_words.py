@@ -27,7 +27,7 @@ class Word(NamedTuple):
 # Of contractions: `chain` is the language's word for 256 fused multiply-adds in order (docs/ir.md).
 PRODUCTS = (
     ("csrc/codegen/micro", "chain"),
-    ("csrc/codegen/lower/lower_contract.c", "CONTRACTION_CHAIN"),
+    ("csrc/codegen/lower/lower_operands.c", "CONTRACTION_CHAIN"),
     ("csrc/codegen/lower/lower_tile", "chain"),
     ("csrc/codegen/lower/lower_places.c", "chain"),
     ("csrc/codegen/lower/lower_product.h", "chain"),

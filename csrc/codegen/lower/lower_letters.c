@@ -1,7 +1,7 @@
 /* Plans the loops of a product's letters.
  *
  * What:     the loops over batches, rows and columns, and how many terms a sum has.
- * Requires: a Product with both operands (lower_contract.c).
+ * Requires: a Product with both operands (lower_operands.c).
  * Ensures:  the last letter of the rows, and of the columns, is in the tiles; the others are loops
  *           around them.
  * How:      letters of one class are merged if they advance everything as one axis would.

@@ -44,8 +44,29 @@ typedef struct {
     bool rows_packed;
 } TileSizes;
 
-/* lower_contract.c: do the summed letters advance the offset as one axis would? */
+/* lower_operands.c.  Operand k, 0 or 1: its index over the names of the letters; where it is in
+ * memory, false if it is computed; it as a buffer of the block; the number of elements of the
+ * letters that only it and the result have, 0 if that is not known. */
+void operand_index(const Product *p, int k, Dim *idx);
+bool operand_find(const Product *p, int k, Factor *f);
+void operand_materialise(const Product *p, int k);
+int64_t operand_own_extent(const Product *p, int k);
+/* By how much the bare index advances the offset; DIM_NONE: not by the same each time. */
+Dim offset_step(Cx *cx, Dim offset, Dim index);
+/* Do the summed letters advance the offset as one axis would?  Do they by even steps on at most
+ * three levels, elements of a run, runs, and groups of runs?  A microkernel can follow both. */
 bool product_is_one_sum(const Product *p, Dim offset);
+bool product_goes_in_runs(const Product *p, Dim offset);
+/* Can the row operand be read where it is?  *memory: is it in memory at all? */
+bool product_reads_rows(Product *p, bool *memory);
+/* Finds both operands where the row operand is read in place, run by run; false: it cannot be.  The
+ * elements of a run, or those of the rows, are adjacent.  The column operand is then packed; its
+ * last summed letter may be out of order in memory. */
+bool product_find_runs(Product *p);
+/* Makes both operands what the tiles read; or the column operand alone, where both operands have
+ * the letter of the columns and the row operand is found already. */
+void product_make_operands(Product *p);
+void product_make_columns(Product *p);
 /* lower_letters.c: plans the loops of the letters, and how many terms a sum has.  The class says
  * with which loops that of a letter of the result is: BOTH are the loops around all others. */
 void product_plan(Product *p, const Group *g, const Probe *probe);
