@@ -17,7 +17,7 @@
  *           3. Axes become loops (lower_nest.c): the outer loops, in them the reductions, then the
  *              loop over the row.  A reduction stores the values that later loops over the row
  *              would otherwise compute again at a high cost.
- *           4. Scalars are placed by demand (lower_scalar.c).
+ *           4. Scalars are placed by demand (lower_scalar.c, lower_loops.c).
  *           A reduction with few outer elements and a long row is split: one phase computes partial
  *           results of its blocks in parallel, and the next phase combines them.  The operations
  *           and their order are those of one loop, and so are the bits.  A group that needs a cat

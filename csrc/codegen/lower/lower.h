@@ -203,37 +203,48 @@ struct Lower {
     Map origins; /* a buffer of a part of a value to where that begins */
 };
 
+/* The scalar that holds element idx of v. */
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
-/* `at` is an index of the value that the buffer holds, even if it holds a part of it only. */
-Value *lower_number(Lower *lo, Dtype dtype, double number, const char *name);
-void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
-/* the offset of an element, over the names in `at` */
-Dim lower_offset(const Lower *lo, const Value *buffer, const Dim *at);
-bool lower_is_open(const Lower *lo, Dim index); /* is it the index of an open loop? */
-bool lower_is_part(const Lower *lo, const Value *buffer); /* of a block's part of a value? */
-Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
-/* The same in the loop that is open, for a buffer that this loop stores to. */
-Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
-Value *lower_combine(Lower *lo, Op op, Value *a, Value *b);
-Value *lower_compare(Lower *lo, Op op, Value *a, Value *b);
-/* Updates in the loop that is open. */
-void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
-/* The index of this extent that a scalar is bound to; wrap as of gather. */
-Dim lower_bind(Lower *lo, Value *v, Dim extent, int wrap);
-/* The index that a gather or scatter takes from element idx of its index tensor.  It is bound, and
- * so checked, unless it is made of positions, sizes and checked indices and thus known to be in
- * range. */
+/* In lower_index.c: the index that a gather or scatter takes from element idx of its index tensor.
+ * It is bound, and so checked, unless it is made of positions, sizes and checked indices and thus
+ * known to be in range. */
 Dim lower_index(Lower *lo, const Let *let, const Dim *idx);
 /* The dtype in which a reduction is computed. */
 Dtype reduce_dtype(const Let *red);
-Value *lower_cast(Lower *lo, Value *v, Dtype to);
-Value *lower_truth(Lower *lo, Value *v); /* a loaded bool as 0 or 1 */
-Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);
+
+/* ---- lower_loops.c: loops under construction, and the lets in them ---- */
+
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);
 Let *lower_close(Lower *lo);
 Value *lower_close_reduce(Lower *lo, Op op, unsigned marks, Value *ret);
+/* Opens the nest's loops.  axes: the index of each axis of the nest over these loops. */
 void nest_open(Lower *lo, const Nest *nest, Dim *axes);
+bool lower_is_open(const Lower *lo, Dim index); /* is it the index of an open loop? */
+bool lower_frame_is_open(const Lower *lo, const Frame *frame);
+Frame *lower_frame(const Lower *lo, const Value *v); /* that a scalar is in */
+int lower_depth(const Lower *lo, int n, const Dim *dims); /* of the deepest loop that dims use */
+/* `at` is an index of the value that the buffer holds, even if it holds a part of it only. */
+void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
+/* the offset of an element, over the names in `at` */
+Dim lower_offset(const Lower *lo, const Value *buffer, const Dim *at);
+bool lower_is_part(const Lower *lo, const Value *buffer); /* of a block's part of a value? */
+Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
+/* The same in the loop that is open, for a buffer that this loop stores to. */
+Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
+/* Updates in the loop that is open. */
+void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
+Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);
+Value *lower_map(Lower *lo, Op op, int nargs, Value *const *args, Dtype dtype, const char *stem);
+Value *lower_combine(Lower *lo, Op op, Value *a, Value *b);
+Value *lower_compare(Lower *lo, Op op, Value *a, Value *b);
+Value *lower_cast(Lower *lo, Value *v, Dtype to);
+Value *lower_truth(Lower *lo, Value *v); /* a loaded bool as 0 or 1 */
+Value *lower_const(Lower *lo, int depth, Value *literal, Dtype dtype, const char *name);
+Value *lower_number(Lower *lo, Dtype dtype, double number, const char *name);
+Value *lower_size(Lower *lo, Dim d); /* a dim as an i64 */
+/* The index of this extent that a scalar is bound to; wrap as of gather. */
+Dim lower_bind(Lower *lo, Value *v, Dim extent, int wrap);
 
 /* ---- lower_column.c: which way the vectors of a reduction run ---- */
 

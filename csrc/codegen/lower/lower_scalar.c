@@ -6,9 +6,7 @@
  * Ensures:  every scalar stands in the outermost loop whose index it needs and is computed once
  *           there.
  * How:      Demand driven, from a result back through its operands, memoised on (v, idx).  A let
- *           goes into the block of the deepest of its operands, so that a scalar that is the same
- *           for a whole row is computed outside the loop over the row.  A loop under construction
- *           is appended to its block when it is closed, after all that it uses.  Linear in lets
+ *           goes into the block of the deepest of its operands (lower_loops.c).  Linear in lets
  *           times the loops that need them.
  * Why not:  emit everything in the innermost loop and hoist invariants afterwards: a reduction must
  *           be placed before its loop is built, and placement by depth of operands is hoisting.
@@ -24,367 +22,7 @@ typedef struct {
     Frame *frame;
 } Scalar;
 
-/* ---- frames ---- */
-
-static int
-frame_depth(const Lower *lo, const Frame *frame)
-{
-    for (int k = lo->depth; k > 0; k--) {
-        if (lo->path[k] == frame) {
-            return k;
-        }
-    }
-    return 0;
-}
-
-static bool
-is_open(const Lower *lo, const Frame *frame)
-{
-    return frame == lo->path[0] || frame_depth(lo, frame) > 0;
-}
-
-/* Indices and scalars share one table: a key of one word is an index, of two a scalar's id. */
-static void
-set_home(Lower *lo, const uint32_t *key, int n, Frame *frame)
-{
-    *(Frame **)map_at(lo->cx, &lo->homes, key, n, sizeof(Frame *)) = frame;
-}
-
-static int
-value_depth(const Lower *lo, const Value *v)
-{
-    uint32_t key[2] = {(uint32_t)v->id, 0};
-    Frame **home = value_is_const(v) ? NULL : map_get(&lo->homes, key, 2);
-    return home ? frame_depth(lo, *home) : 0;
-}
-
-typedef struct {
-    const Lower *lo;
-    int depth;
-} Deepest;
-
-static void
-note_depth(void *arg, Dim name)
-{
-    Deepest *d = arg;
-    Frame **home = map_get(&d->lo->homes, &name, 1);
-    int depth = home ? frame_depth(d->lo, *home) : 0;
-    d->depth = depth > d->depth ? depth : d->depth;
-}
-
-static int
-dims_depth(const Lower *lo, int n, const Dim *dims)
-{
-    Deepest d = {lo, 0};
-    for (int k = 0; k < n; k++) {
-        dim_names(lo->cx, dims[k], note_depth, &d);
-    }
-    return d.depth;
-}
-
-bool
-lower_is_open(const Lower *lo, Dim index)
-{
-    Frame **home = map_get(&lo->homes, &index, 1);
-    return home && is_open(lo, *home);
-}
-
-/* ---- elements of buffers ---- */
-
-bool
-lower_is_part(const Lower *lo, const Value *buffer)
-{
-    uint32_t key = (uint32_t)buffer->id;
-    return map_get(&lo->origins, &key, 1) != NULL;
-}
-
-static bool
-is_inside(Cx *cx, Dim index, Dim size)
-{
-    return dim_le(cx, dim_int(cx, 0), index) && dim_lt(cx, index, size);
-}
-
-/* The index in the buffer of the value's element `at`.  A buffer of a block's part begins
- * elsewhere.  Along an axis where it begins at the same element for all blocks it has what they
- * read, wherever they begin to.  So it has where the block says which of its own rows are read, as
- * those that a place of a window leaves out are not. */
-static const Dim *
-place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
-{
-    uint32_t key = (uint32_t)buffer->id;
-    const Dim *origin = map_get(&lo->origins, &key, 1);
-    for (int ax = 0; origin && ax < buffer->type->rank; ax++) {
-        out[ax] = dim_sub(lo->cx, at[ax], origin[ax]);
-        for (int k = 1; k <= lo->block_depth; k++) {
-            Dim block = lo->path[k]->index;
-            if (dim_uses(lo->cx, origin[ax], block) && dim_uses(lo->cx, out[ax], block) &&
-                !is_inside(lo->cx, out[ax], buffer->type->dims[ax])) {
-                fail(lo->cx, DIAG_OTHER_BLOCK, buffer->name);
-            }
-        }
-    }
-    return origin ? out : at;
-}
-
-Dim
-lower_offset(const Lower *lo, const Value *buffer, const Dim *at)
-{
-    Dim out[MAX_RANK];
-    return index_offset(lo->cx, buffer, place(lo, buffer, at, out));
-}
-
-/* ---- lets ---- */
-
-static Let *
-put(Lower *lo, int depth, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs)
-{
-    Let *let = let_new(lo->fn, op, nargs, args, nattrs, attrs);
-    let->loc = cx_loc(lo->cx);
-    block_append(lo->cx, lo->path[depth]->blk, let);
-    return let;
-}
-
-static Value *
-result(Lower *lo, Let *let, int depth, const Type *type, const char *stem)
-{
-    const char *name = fn_take_name(lo->fn, stem) ? stem : fn_fresh_name(lo->fn, stem);
-    Value *v = let_result(lo->fn, let, name, type, NULL);
-    uint32_t key[2] = {(uint32_t)v->id, 0};
-    set_home(lo, key, 2, lo->path[depth]);
-    return v;
-}
-
-static int
-args_depth(const Lower *lo, int n, Value *const *args)
-{
-    int depth = 0;
-    for (int k = 0; k < n; k++) {
-        int d = value_depth(lo, args[k]);
-        depth = d > depth ? d : depth;
-    }
-    return depth;
-}
-
-static Value *
-map_new(Lower *lo, Op op, int nargs, Value *const *args, Dtype dtype, const char *stem)
-{
-    int depth = args_depth(lo, nargs, args);
-    Let *let = put(lo, depth, op, nargs, args, 0, NULL);
-    return result(lo, let, depth, type_scalar(lo->cx, dtype), stem);
-}
-
-Value *
-lower_cast(Lower *lo, Value *v, Dtype to)
-{
-    return v->type->dtype == to ? v : map_new(lo, OP_cast, 1, &v, to, v->name);
-}
-
-/* Makes a loaded bool 0 or 1.  Eager PyTorch takes every byte but 0 for true, and a tensor may have
- * other bytes than 1 (a view of bytes, an array of NumPy).  Casts and the condition of a `where`
- * take such bytes as they are; all other operations need 0 or 1. */
-Value *
-lower_truth(Lower *lo, Value *v)
-{
-    if (value_is_const(v) || v->type->dtype != DT_bool || !v->def || v->def->op != OP_load) {
-        return v;
-    }
-    Value *no = cx_alloc(lo->cx, sizeof *no);
-    no->literal = (Literal){.is_int = true};
-    return map_new(lo, OP_ne, 2, (Value *[]){v, no}, DT_bool, v->name);
-}
-
-static Value *
-scalar_const(Lower *lo, int depth, Value *literal, Dtype dtype, const char *name)
-{
-    Let *let = put(lo, depth, OP_const, 1, &literal, 0, NULL);
-    return result(lo, let, depth, type_scalar(lo->cx, dtype), name);
-}
-
-Value *
-lower_number(Lower *lo, Dtype dtype, double number, const char *name)
-{
-    Value *literal = cx_alloc(lo->cx, sizeof *literal);
-    bool is_int = dtype_info[dtype].class != CLASS_FLOAT;
-    literal->literal = (Literal){.is_int = is_int, .i = (int64_t)number, .f = number};
-    return scalar_const(lo, lo->depth, literal, dtype, name);
-}
-
-static bool
-is_empty(const Lower *lo, const Type *t)
-{
-    bool empty = false;
-    for (int ax = 0; ax < t->rank; ax++) {
-        empty = empty || dim_is(lo->cx, t->dims[ax], 0);
-    }
-    return empty;
-}
-
-/* An element of an empty buffer: any number, since no iteration reads it.  It stands in the
- * innermost loop, so that a check of a value made of it never runs.  A load would run even if its
- * loop has no iterations, because it is placed before the loop if its index does not depend on the
- * loop. */
-static Value *
-load_of_nothing(Lower *lo, const Value *buffer)
-{
-    Value *literal = cx_alloc(lo->cx, sizeof *literal), *v;
-    Dtype dtype = buffer->type->dtype,
-          part = dtype_part(dtype) == DTYPE_COUNT ? dtype : dtype_part(dtype);
-    literal->literal = (Literal){.is_int = dtype_info[part].class != CLASS_FLOAT};
-    v = scalar_const(lo, lo->depth, literal, part, buffer->name);
-    return part == dtype ? v : map_new(lo, OP_complex, 2, (Value *[]){v, v}, dtype, buffer->name);
-}
-
-/* Is a result of the kernel written in place to the parameter?  Then the iteration that stores an
- * element must load it, and it must not be loaded before. */
-static bool
-is_overwritten(const Lower *lo, const Value *buffer)
-{
-    bool over = false;
-    for (int k = 0; k < lo->nin_place; k++) {
-        over |= lo->in_place[k] == buffer;
-    }
-    return over;
-}
-
-Value *
-lower_load(Lower *lo, Value *buffer, const Dim *at)
-{
-    if (is_empty(lo, buffer->type)) {
-        return load_of_nothing(lo, buffer);
-    }
-    Dim out[MAX_RANK];
-    int rank = buffer->type->rank, depth = dims_depth(lo, rank, at);
-    int made = value_depth(lo, buffer);
-    depth = is_overwritten(lo, buffer) ? lo->depth : depth > made ? depth : made;
-    Attr attr = attr_dims(lo->cx, "at", rank, place(lo, buffer, at, out));
-    Let *let = put(lo, depth, OP_load, 1, &buffer, 1, &attr);
-    return result(lo, let, depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
-}
-
-Value *
-lower_load_here(Lower *lo, Value *buffer, const Dim *at)
-{
-    Dim out[MAX_RANK];
-    Attr attr = attr_dims(lo->cx, "at", buffer->type->rank, place(lo, buffer, at, out));
-    Let *let = put(lo, lo->depth, OP_load, 1, &buffer, 1, &attr);
-    return result(lo, let, lo->depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
-}
-
-Value *
-lower_combine(Lower *lo, Op op, Value *a, Value *b)
-{
-    return map_new(lo, op, 2, (Value *[]){a, b}, b->type->dtype, op_info[op].name);
-}
-
-Value *
-lower_compare(Lower *lo, Op op, Value *a, Value *b)
-{
-    return map_new(lo, op, 2, (Value *[]){a, b}, DT_bool, op_info[op].name);
-}
-
-void
-lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value)
-{
-    Dim out[MAX_RANK];
-    Value *args[] = {buffer, value};
-    Attr attr = attr_dims(lo->cx, "at", buffer->type->rank, place(lo, buffer, at, out));
-    put(lo, lo->depth, OP_store, 2, args, 1, &attr);
-}
-
-void
-lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value)
-{
-    Value *args[] = {buffer, value};
-    Attr attrs[] = {attr_name(lo->cx, "op", op_info[op].name, DIM_NONE),
-                    attr_dims(lo->cx, "at", buffer->type->rank, at)};
-    put(lo, lo->depth, OP_update, 2, args, 2, attrs);
-}
-
-Value *
-lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims)
-{
-    Let *let = put(lo, depth, OP_buffer, 0, NULL, 0, NULL);
-    return result(lo, let, depth, type_of(lo->cx, dtype, rank, dims), "buf");
-}
-
-static Value *
-size_new(Lower *lo, Dim d)
-{
-    Attr attr = attr_dim(lo->cx, "dim", d);
-    int depth = dims_depth(lo, 1, &d);
-    Let *let = put(lo, depth, OP_size, 0, NULL, 1, &attr);
-    return result(lo, let, depth, type_scalar(lo->cx, DT_i64), "at");
-}
-
-/* ---- loops ---- */
-
-Dim
-lower_open(Lower *lo, const char *stem, Dim extent)
-{
-    Cx *cx = lo->cx;
-    if (lo->depth + 1 >= MAX_LOOPS) {
-        fail(cx, DIAG_NESTED_LOOPS, MAX_LOOPS);
-    }
-    Frame *frame = cx_alloc(cx, sizeof *frame);
-    frame->blk = cx_alloc(cx, sizeof *frame->blk);
-    frame->extent = extent;
-    frame->index = dim_index(cx, fn_fresh_name(lo->fn, stem), extent);
-    lo->path[++lo->depth] = frame;
-    set_home(lo, &frame->index, 1, frame);
-    return frame->index;
-}
-
-static Let *
-close_loop(Lower *lo, Op op, int nattrs, const Attr *attrs)
-{
-    Frame *frame = lo->path[lo->depth--];
-    Let *let = put(lo, lo->depth, op, 0, NULL, nattrs, attrs);
-    let->body = frame->blk;
-    frame->blk->owner = let;
-    return let;
-}
-
-Let *
-lower_close(Lower *lo)
-{
-    const Frame *frame = lo->path[lo->depth];
-    Attr attrs[] = {
-        attr_name(lo->cx, "index", dim_name(lo->cx, frame->index), frame->index),
-        attr_dim(lo->cx, "extent", frame->extent),
-        attr_marks(lo->cx, 0),
-    };
-    return close_loop(lo, OP_for, 3, attrs);
-}
-
-Value *
-lower_close_reduce(Lower *lo, Op op, unsigned marks, Value *ret)
-{
-    Frame *frame = lo->path[lo->depth];
-    Attr attrs[] = {
-        attr_name(lo->cx, "op", op_info[op].name, DIM_NONE),
-        attr_name(lo->cx, "index", dim_name(lo->cx, frame->index), frame->index),
-        attr_dim(lo->cx, "extent", frame->extent),
-        attr_marks(lo->cx, marks),
-    };
-    frame->blk->rets = cx_copy(lo->cx, &ret, sizeof ret);
-    frame->blk->nrets = 1;
-    Let *let = close_loop(lo, OP_reduce, 4, attrs);
-    Dtype dtype = op_info[op].rule == RULE_INDEX ? DT_i64 : ret->type->dtype;
-    return result(lo, let, lo->depth, type_scalar(lo->cx, dtype), op_info[op].name);
-}
-
-/* Opens the nest's loops.  axes: the index of each axis of the nest over the opened loops. */
-void
-nest_open(Lower *lo, const Nest *nest, Dim *axes)
-{
-    memcpy(axes, nest->axis, (size_t)nest->naxes * sizeof *axes);
-    for (int k = 0; k < nest->nloops; k++) {
-        Dim index = lower_open(lo, "i", nest->count[k]);
-        for (int ax = 0; ax < nest->naxes; ax++) {
-            axes[ax] = dim_replace(lo->cx, axes[ax], nest->index[k], index);
-        }
-    }
-}
+/* ---- reductions ---- */
 
 static Value *
 close_reduces(Lower *lo, const Nest *nest, Op op, Value *ret)
@@ -395,8 +33,6 @@ close_reduces(Lower *lo, const Nest *nest, Op op, Value *ret)
     }
     return ret;
 }
-
-/* ---- reductions ---- */
 
 Dtype
 reduce_dtype(const Let *red)
@@ -418,7 +54,7 @@ reduce_here(Lower *lo, const Let *red, const Dim *idx)
                           reduce_dtype(red));
     lo->row = row;
     if (nest->nloops == 0 && op_info[red->op].rule == RULE_INDEX) {
-        return size_new(lo, dim_int(lo->cx, 0)); /* the index of the only element */
+        return lower_size(lo, dim_int(lo->cx, 0)); /* the index of the only element */
     }
     return close_reduces(lo, nest, red->op, v);
 }
@@ -429,7 +65,7 @@ static Value *
 scalar_reduce(Lower *lo, const Let *red, const Dim *idx)
 {
     int rank = red->res[0]->type->rank;
-    int depth = dims_depth(lo, rank, idx), saved = lo->depth;
+    int depth = lower_depth(lo, rank, idx), saved = lo->depth;
     Frame *inside[MAX_LOOPS + 2];
     memcpy(inside, lo->path, sizeof inside);
     lo->depth = depth ? depth : lo->outer;
@@ -463,29 +99,8 @@ scalar_piece(Lower *lo, const Let *let, const Dim *idx)
     if (cat ? piece < 0 : piece == 0) {
         fail(lo->cx, DIAG_PART_UNKNOWN, op_info[let->op].name);
     }
-    return piece < 0
-               ? scalar_const(lo, 0, let->args[1], let->res[0]->type->dtype, let->res[0]->name)
-               : scalar_operand(lo, let, cat ? piece : 0, idx);
-}
-
-Dim
-lower_bind(Lower *lo, Value *v, Dim extent, int wrap)
-{
-    uint32_t key[] = {(uint32_t)v->id, extent, (uint32_t)wrap};
-    Dim *known = map_at(lo->cx, &lo->binds, key, 3, sizeof *known);
-    if (*known == DIM_NONE) {
-        int depth = value_depth(lo, v);
-        Attr attrs[] = {
-            attr_dim(lo->cx, "extent", extent),
-            attr_int(lo->cx, "wrap", wrap),
-        };
-        Let *let = put(lo, depth, OP_bind, 1, &v, 2, attrs);
-        *known = dim_index(lo->cx, fn_fresh_name(lo->fn, "g"), extent);
-        let->nsizes = 1;
-        let->sizes = cx_copy(lo->cx, known, sizeof *known);
-        set_home(lo, known, 1, lo->path[depth]);
-    }
-    return *known;
+    return piece < 0 ? lower_const(lo, 0, let->args[1], let->res[0]->type->dtype, let->res[0]->name)
+                     : scalar_operand(lo, let, cat ? piece : 0, idx);
 }
 
 static Value *
@@ -514,7 +129,7 @@ scalar_map(Lower *lo, const Let *let, const Dim *idx)
         bool any = let->op == OP_cast || (let->op == OP_where && k == 0);
         args[k] = any ? args[k] : lower_truth(lo, args[k]);
     }
-    return map_new(lo, let->op, let->nargs, args, let->res[0]->type->dtype, let->res[0]->name);
+    return lower_map(lo, let->op, let->nargs, args, let->res[0]->type->dtype, let->res[0]->name);
 }
 
 static Value *
@@ -533,11 +148,11 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     }
     switch (let->op) {
     case OP_const:
-        return scalar_const(lo, 0, let->args[0], v->type->dtype, v->name);
+        return lower_const(lo, 0, let->args[0], v->type->dtype, v->name);
     case OP_iota:
-        return lower_cast(lo, size_new(lo, idx[let_int(let, "axis")]), v->type->dtype);
+        return lower_cast(lo, lower_size(lo, idx[let_int(let, "axis")]), v->type->dtype);
     case OP_size:
-        return size_new(lo, let_dim(let, "dim"));
+        return lower_size(lo, let_dim(let, "dim"));
     case OP_cat:
     case OP_pad:
         return scalar_piece(lo, let, idx);
@@ -587,7 +202,7 @@ lower_at(Lower *lo, const Value *v, const Dim *idx)
 {
     uint32_t key[MAX_RANK + 1];
     Scalar *s = map_at(lo->cx, &lo->scalars, key, map_key(v, idx, key), sizeof *s);
-    if (s->value && is_open(lo, s->frame)) {
+    if (s->value && lower_frame_is_open(lo, s->frame)) {
         return s->value;
     }
     Loc outer = cx_loc(lo->cx);
@@ -601,6 +216,6 @@ lower_at(Lower *lo, const Value *v, const Dim *idx)
     }
     cx_set_loc(lo->cx, outer);
     s->value = made; /* entries never move */
-    s->frame = lo->path[value_depth(lo, made)];
+    s->frame = lower_frame(lo, made);
     return made;
 }
