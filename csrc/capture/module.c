@@ -1,7 +1,6 @@
 /* dlc._C: the extension module. */
 
 #include "module.h"
-#include "codegen/micro/micro.h"
 
 #include <pthread.h>
 #include <unistd.h>

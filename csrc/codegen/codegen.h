@@ -87,6 +87,12 @@ const char *strip_flag(void);
  * uses them. */
 bool processor_multiplies(Dtype dtype);
 
+/* ---- micro_peak.c ---- */
+
+/* Operations on f32 that all threads together do in a second, at most: a multiply-add is two.  It
+ * takes some 5 ms. */
+double micro_peak(void);
+
 /* ---- code.c: the machine code of one compiled graph ---- */
 
 /* `count` entries by name, each an atomic pointer that a faster tier replaces while calls go on.

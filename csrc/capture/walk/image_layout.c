@@ -17,8 +17,6 @@
  * has the layout of their fake tensors. */
 #include "walk.h"
 
-#include "fusion/fusion.h"
-
 bool
 convolution_is(const Bound *at)
 {

@@ -111,8 +111,5 @@ extern const Micro micro_neon[];
 const Micro *micro_of(const char *dtype);
 /* One of them by its whole name (such as "micro_unpacked_f32" or "pack_bf16"), or NULL. */
 void *micro_find(const char *name);
-/* Operations on f32 that all threads together do in a second, at most: a multiply-add is two.  It
- * takes some 5 ms. */
-double micro_peak(void);
 
 #endif
