@@ -485,8 +485,7 @@ component_of_pair(Rules *r, Op op, Value *v)
 static Value *
 component_before_views(Rules *r, const Let *let, Value *const *args)
 {
-    bool part = op_info[let->op].rule == RULE_PART && args[0]->def &&
-                op_info[args[0]->def->op].kind == KIND_VIEW;
+    bool part = op_info[let->op].rule == RULE_PART && value_is_view(args[0]);
     return part && fuel_spend(r->old->cx) ? component_of_pair(r, let->op, args[0]) : NULL;
 }
 

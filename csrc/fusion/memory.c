@@ -16,12 +16,6 @@ typedef struct {
     bool *made, *wanted;        /* see memory_scan */
 } Memory;
 
-static bool
-is_view(const Value *v)
-{
-    return v->def && op_info[v->def->op].kind == KIND_VIEW;
-}
-
 static const Dim *
 dense(Cx *cx, const Value *v)
 {
@@ -34,7 +28,7 @@ static const Dim *
 layout_of(Memory *s, const Value *v)
 {
     Cx *cx = s->cx;
-    if (s->made[v->id] || !is_view(v)) {
+    if (s->made[v->id] || !value_is_view(v)) {
         return s->layout[v->id] ? s->layout[v->id] : v->strides ? v->strides : dense(cx, v);
     }
     const Value *base = v->def->args[0];
@@ -58,7 +52,7 @@ same_layout(Cx *cx, const Type *t, const Dim *a, const Dim *b)
 static const Value *
 root_of(const Memory *s, const Value *v)
 {
-    while (is_view(v) && !s->made[v->id]) {
+    while (value_is_view(v) && !s->made[v->id]) {
         v = v->def->args[0];
     }
     return v;
@@ -86,7 +80,7 @@ must_materialise_fresh(Memory *s, const Value *v, const Dim *promise)
     Cx *cx = s->cx;
     const Dim *layout = s->layout[v->id];
     bool foreign = dtype_info[v->type->dtype].class == CLASS_OTHER && layout;
-    return is_view(v) && s->cost[v->id] < 0 && !foreign &&
+    return value_is_view(v) && s->cost[v->id] < 0 && !foreign &&
            (!root_of(s, v)->def || !layout ||
             !same_layout(cx, v->type, layout, promise ? promise : dense(cx, v)));
 }
@@ -131,8 +125,8 @@ memory_promises(Groups *g)
         bool fresh = g->fn->results[k].kind == RESULT_FRESH,
              shared = fresh && memory_has_views(g->fn, k);
         const Dim *strides = fresh ? g->fn->results[k].strides : NULL;
-        strides = shared && is_view(v) && !strides ? dense(g->cx, v) : strides;
-        while (strides && shared && is_view(v) && v->def->args[0]->def) {
+        strides = shared && value_is_view(v) && !strides ? dense(g->cx, v) : strides;
+        while (strides && shared && value_is_view(v) && v->def->args[0]->def) {
             Dim *base = cx_alloc(g->cx, MAX_RANK * sizeof *base);
             strides = view_base_strides(g->cx, v->def, strides, base) ? base : NULL;
             v = v->def->args[0];
@@ -150,7 +144,7 @@ is_shared(const Memory *s, const Value *v)
         bool view = kind == RESULT_VIEW_PARAM || kind == RESULT_VIEW_RESULT;
         const Value *u = view ? s->fn->body->rets[k] : NULL;
         while (u && u != v) {
-            u = is_view(u) ? u->def->args[0] : NULL;
+            u = value_is_view(u) ? u->def->args[0] : NULL;
         }
         if (u) {
             return true;
@@ -164,8 +158,8 @@ is_shared(const Memory *s, const Value *v)
 static bool
 must_materialise_into(const Memory *s, const Value *v)
 {
-    return is_view(v) && s->cost[v->id] < 0 && dtype_info[v->type->dtype].class != CLASS_OTHER &&
-           !is_shared(s, v);
+    return value_is_view(v) && s->cost[v->id] < 0 &&
+           dtype_info[v->type->dtype].class != CLASS_OTHER && !is_shared(s, v);
 }
 
 /* First with results laid out as promised, to find the results that are to be made; then with
@@ -176,7 +170,7 @@ scan_results(Memory *s, const Dim *const *promise)
     const Fn *fn = s->fn;
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
-        for (int j = 0; let->op != OP_call && !is_view(let->res[0]) && j < let->nres; j++) {
+        for (int j = 0; let->op != OP_call && !value_is_view(let->res[0]) && j < let->nres; j++) {
             s->layout[let->res[j]->id] = let->res[j]->strides ? NULL : promise[let->res[j]->id];
         }
     }

@@ -94,7 +94,7 @@ is_dense(Cx *cx, const Type *t, const Dim *strides)
 static void
 note_strides(Cx *cx, Value *v)
 {
-    if (!v->def || op_info[v->def->op].kind != KIND_VIEW || v->strides) {
+    if (!value_is_view(v) || v->strides) {
         return;
     }
     const Value *base = v->def->args[0];

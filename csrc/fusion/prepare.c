@@ -50,12 +50,6 @@ by_value(const Cutter *c, size_t size)
     return cx_alloc(c->cx, ((size_t)c->fn->nvalues + 1) * size);
 }
 
-static bool
-is_view(const Value *v)
-{
-    return v->def && op_info[v->def->op].kind == KIND_VIEW;
-}
-
 /* ---- what values depend on ---- */
 
 static bool
@@ -126,7 +120,8 @@ find_sources(Cutter *c)
             continue;
         }
         int id = let->res[0]->id;
-        double cost = is_view(let->res[0]) ? 0 : (double)cost_terms(c->cx, let) * cost_let(let);
+        double cost = value_is_view(let->res[0]) ? 0
+                                                 : (double)cost_terms(c->cx, let) * cost_let(let);
         double read = 0;
         for (int j = 0; j < let->nargs; j++) {
             cost += value_is_const(let->args[j]) ? 0 : (double)c->cost[let->args[j]->id];
@@ -189,7 +184,7 @@ read_frozen(Cutter *c, const Value *v, bool memory)
     if (!v->def || find_ready(c, v, &AS_IT_IS)) {
         return;
     }
-    if (is_view(v)) {
+    if (value_is_view(v)) {
         c->memory[v->id] |= memory;
         c->again[v->id] = true;
     } else if (c->again[v->id] || !is_worth(c, v, memory) || !make_ready(c, v, &AS_IT_IS)) {
@@ -202,7 +197,7 @@ static void
 compute_in_call(Cutter *c, const Value *v)
 {
     c->again[v->id] = true;
-    while (is_view(v)) {
+    while (value_is_view(v)) {
         v = v->def->args[0];
         c->again[v->id] = true;
     }
@@ -234,7 +229,7 @@ find_border(Cutter *c)
 {
     for (int k = c->fn->body->n - 1; k >= 0; k--) {
         const Let *let = c->fn->body->lets[k];
-        bool view = let->nres == 1 && is_view(let->res[0]);
+        bool view = let->nres == 1 && value_is_view(let->res[0]);
         for (int j = 0; runs(c, let) && j < let->nargs; j++) {
             const Value *v = let->args[j];
             if (value_is_const(v) || c->source[v->id] != FROM_FROZEN) {

@@ -20,7 +20,7 @@
 static bool
 is_top_view(const Value *v)
 {
-    return v->def && !v->def->parent->owner && op_info[v->def->op].kind == KIND_VIEW;
+    return value_is_view(v) && !v->def->parent->owner;
 }
 
 static bool

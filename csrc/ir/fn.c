@@ -240,6 +240,21 @@ loop_mark(Let *let, unsigned marks, bool on)
 }
 
 bool
+value_is_view(const Value *v)
+{
+    return v->def && op_info[v->def->op].kind == KIND_VIEW;
+}
+
+bool
+value_is_view_of(const Value *v, const Value *of)
+{
+    while (v != of && value_is_view(v)) {
+        v = v->def->args[0];
+    }
+    return v == of;
+}
+
+bool
 value_is_const(const Value *v)
 {
     return v->name == NULL;

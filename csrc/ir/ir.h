@@ -395,6 +395,8 @@ Attr attr_str(Cx *cx, const char *key, const char *s);
 Attr attr_name(Cx *cx, const char *key, const char *name, Dim index);
 Attr attr_marks(Cx *cx, unsigned marks);
 bool value_is_const(const Value *v);
+bool value_is_view(const Value *v);                     /* does a VIEW make it? */
+bool value_is_view_of(const Value *v, const Value *of); /* a view of views too, or `of` itself */
 bool let_writes(const Let *let);             /* a store or an update: an element of its operand 0 */
 bool let_accesses(const Let *let);                      /* or a load */
 bool let_has_effect(const Let *let);                    /* a call that draws numbers, for one */

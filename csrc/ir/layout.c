@@ -223,7 +223,7 @@ layout_from(Cx *cx, const Value *v, const Value *root, const Dim *of_root, Dim *
 static const Value *
 made_or_param(const Value *v)
 {
-    while (v->def && op_info[v->def->op].kind == KIND_VIEW) {
+    while (value_is_view(v)) {
         v = v->def->args[0];
     }
     return v;

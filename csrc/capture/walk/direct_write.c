@@ -84,7 +84,7 @@ views_between(Walk *w, Bound *x, PyObject *index, const Let **views)
     v = index ? index_view(w, v, index, NULL) : v;
     int n = 0, count;
     for (const Value *at = v; at && at != base; at = at->def->args[0]) {
-        if (!at->def || op_info[at->def->op].kind != KIND_VIEW || n == MAX_VIEWS) {
+        if (!value_is_view(at) || n == MAX_VIEWS) {
             refuse(w, "it writes in place to the result of a function that is not a plain view");
         }
         views[n++] = at->def;

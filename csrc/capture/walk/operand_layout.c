@@ -142,16 +142,6 @@ layout_needed(const Walk *w, const Bound *at, bool aliasing)
                           : (Needs){LAYOUT_ORDER, LAYOUT_ORDER};
 }
 
-/* Is u the value v, or a view of it? */
-static bool
-is_view_of(const Value *u, const Value *v)
-{
-    while (u != v && u->def && op_info[u->def->op].kind == KIND_VIEW) {
-        u = u->def->args[0];
-    }
-    return u == v;
-}
-
 /* Has a call taken the value, or a view of it? */
 static bool
 is_taken(const Walk *w, const Value *v)
@@ -160,7 +150,7 @@ is_taken(const Walk *w, const Value *v)
     for (int k = body->n - 1; k >= 0 && body->lets[k] != v->def; k--) {
         const Let *let = body->lets[k];
         for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
-            if (is_view_of(let->args[j], v)) {
+            if (value_is_view_of(let->args[j], v)) {
                 return true;
             }
         }
@@ -252,7 +242,7 @@ is_taken_otherwise(Walk *w, const Value *v, const Dim *strides)
     type_dense(w->cx, v->type, own);
     for (int k = 0; k < w->ntaken && !found; k++) {
         const Taken *by = &w->taken[k];
-        found = is_view_of(by->v, v) &&
+        found = value_is_view_of(by->v, v) &&
                 value_layout_beside(w->cx, by->v, v, strides ? strides : own, have) &&
                 !suits(w, by->v->type, by->strides, have, by->needed);
     }

@@ -167,12 +167,6 @@ spread_strides(Walk *w, const Type *t, const Bound *b, Dim *strides)
     return before >= 0;
 }
 
-static bool
-same_sizes(const Type *a, const Type *b)
-{
-    return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
-}
-
 /* The tensors that an elementwise node reads; false: it is none, or they are too many. */
 static bool
 operands_of(Walk *w, const Bound *at, const Type *t, Operands *out)
@@ -184,7 +178,7 @@ operands_of(Walk *w, const Bound *at, const Type *t, Operands *out)
         if (b->arg.kind != ARG_TENSOR) {
             continue;
         }
-        out->alike &= same_sizes(b->arg.v->type, t);
+        out->alike &= type_same_shape(b->arg.v->type, t);
         if (out->n == MAX_OPERANDS || b->arg.v->type->rank > t->rank ||
             !spread_strides(w, t, b, out->strides[out->n])) {
             return false;

@@ -116,7 +116,7 @@ try_builder(Cx *cx, void *arg)
 Value *
 view_base(Value *v)
 {
-    while (v->def && op_info[v->def->op].kind == KIND_VIEW && v->def->op != OP_flip) {
+    while (value_is_view(v) && v->def->op != OP_flip) {
         v = v->def->args[0];
     }
     return v;

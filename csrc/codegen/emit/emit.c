@@ -160,7 +160,7 @@ without_indices(Cx *cx, Dim d)
 static int64_t
 combine_cost(const Let *let)
 {
-    return let->op == OP_reduce ? op_info[op_info[reduce_op(let)].combine].cost : 0;
+    return let->op == OP_reduce ? op_info[op_info[let_op(let)].combine].cost : 0;
 }
 
 static int64_t

@@ -94,7 +94,6 @@ int loop_tile(const Let *loop);
 int loop_cost(const Let *loop); /* of its own MAP lets, by ops.def */
 /* May the stores of a vector loop be non-temporal, because memory is slower than its operations? */
 bool loop_may_stream(Cx *cx, const Let *loop);
-Op reduce_op(const Let *reduce);
 int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
 int bind_fault(const Let *bind); /* the fault of an index out of range */

@@ -73,13 +73,6 @@ loop_may_stream(Cx *cx, const Let *loop)
            dim_range(cx, loop_extent(loop)).hi >= DLC_STREAMED;
 }
 
-Op
-reduce_op(const Let *reduce)
-{
-    const char *name = let_str(reduce, "op");
-    return op_find(name, strlen(name));
-}
-
 int
 reduce_block(const Let *reduce)
 {

@@ -43,7 +43,7 @@ onehot_index(const Let *reduce)
             return NULL;
         }
     }
-    if (reduce_op(reduce) != OP_sum || !where || where->parent != reduce->body ||
+    if (let_op(reduce) != OP_sum || !where || where->parent != reduce->body ||
         where->op != OP_where || literal_of(where->args[0]) ||
         !is_zero(where->args[2], ret->type->dtype)) {
         return NULL;

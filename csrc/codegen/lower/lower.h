@@ -34,6 +34,7 @@ Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis 
 /* 1: the element is surely the operand's, -1: surely the fill, 0: not known because of *axis. */
 int index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis);
 bool index_uses(Cx *cx, int n, const Dim *idx, Dim name);        /* does one of the indices? */
+bool index_is_inside(Cx *cx, Dim d, Dim n);             /* is it proved that 0 <= d < n? */
 bool extent_is_one(Cx *cx, Dim d);
 int64_t extent_least(Cx *cx, Dim d);                    /* its lower bound, but no less than 1 */
 Dim extent_ceiling(Cx *cx, Dim d, Dim by);              /* d / by, rounded up */

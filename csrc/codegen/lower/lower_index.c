@@ -51,9 +51,8 @@ index_uses(Cx *cx, int n, const Dim *idx, Dim name)
     return uses;
 }
 
-/* Is it proved that 0 <= d < n? */
-static bool
-inside(Cx *cx, Dim d, Dim n)
+bool
+index_is_inside(Cx *cx, Dim d, Dim n)
 {
     return dim_le(cx, dim_int(cx, 0), d) && dim_lt(cx, d, n);
 }
@@ -207,7 +206,7 @@ index_cat_part(Cx *cx, const Let *cat, Dim at)
     int axis = (int)let_int(cat, "axis");
     for (int k = 0; k < cat->nargs; k++) {
         Dim start = index_cat_start(cx, cat, k);
-        if (inside(cx, dim_sub(cx, at, start), cat->args[k]->type->dims[axis])) {
+        if (index_is_inside(cx, dim_sub(cx, at, start), cat->args[k]->type->dims[axis])) {
             return k;
         }
     }
@@ -225,7 +224,7 @@ index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis)
         if (dim_lt(cx, idx[ax], lo[ax]) || dim_le(cx, end, idx[ax])) {
             return -1;
         }
-        if (state && !inside(cx, dim_sub(cx, idx[ax], lo[ax]), from->dims[ax])) {
+        if (state && !index_is_inside(cx, dim_sub(cx, idx[ax], lo[ax]), from->dims[ax])) {
             state = 0;
             *axis = ax;
         }
@@ -333,7 +332,7 @@ lower_index(Lower *lo, const Let *let, const Dim *idx)
 {
     Dim extent = let->args[0]->type->dims[let_int(let, "axis")],
         at = index_value(lo, let->args[1], idx);
-    if (at != DIM_NONE && inside(lo->cx, at, extent)) {
+    if (at != DIM_NONE && index_is_inside(lo->cx, at, extent)) {
         return at;
     }
     Value *v = lower_cast(lo, lower_at(lo, let->args[1], idx), DT_i64);

@@ -92,12 +92,6 @@ lower_is_part(const Lower *lo, const Value *buffer)
     return map_get(&lo->origins, &key, 1) != NULL;
 }
 
-static bool
-is_inside(Cx *cx, Dim index, Dim size)
-{
-    return dim_le(cx, dim_int(cx, 0), index) && dim_lt(cx, index, size);
-}
-
 /* The index in the buffer of the value's element `at`.  A buffer of a block's part begins
  * elsewhere.  Along an axis where it begins at the same element for all blocks it has what they
  * read, wherever they begin to.  So it has where the block says which of its own rows are read, as
@@ -112,7 +106,7 @@ place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
         for (int k = 1; k <= lo->block_depth; k++) {
             Dim block = lo->path[k]->index;
             if (dim_uses(lo->cx, origin[ax], block) && dim_uses(lo->cx, out[ax], block) &&
-                !is_inside(lo->cx, out[ax], buffer->type->dims[ax])) {
+                !index_is_inside(lo->cx, out[ax], buffer->type->dims[ax])) {
                 fail(lo->cx, DIAG_OTHER_BLOCK, buffer->name);
             }
         }
@@ -203,16 +197,6 @@ lower_number(Lower *lo, Dtype dtype, double number, const char *name)
     return lower_const(lo, lo->depth, literal, dtype, name);
 }
 
-static bool
-is_empty(const Lower *lo, const Type *t)
-{
-    bool empty = false;
-    for (int ax = 0; ax < t->rank; ax++) {
-        empty = empty || dim_is(lo->cx, t->dims[ax], 0);
-    }
-    return empty;
-}
-
 /* An element of an empty buffer: any number, since no iteration reads it.  It stands in the
  * innermost loop, so that a check of a value made of it never runs.  A load would run even if its
  * loop has no iterations, because it is placed before the loop if its index does not depend on the
@@ -243,7 +227,7 @@ is_overwritten(const Lower *lo, const Value *buffer)
 Value *
 lower_load(Lower *lo, Value *buffer, const Dim *at)
 {
-    if (is_empty(lo, buffer->type)) {
+    if (type_is_empty(lo->cx, buffer->type)) {
         return load_of_nothing(lo, buffer);
     }
     Dim out[MAX_RANK];

@@ -35,12 +35,6 @@ times(int64_t n, int64_t by)
 }
 
 static bool
-is_view(const Value *v)
-{
-    return v->def && op_info[v->def->op].kind == KIND_VIEW;
-}
-
-static bool
 has(const Cutter *c, const Value *v, Mark mark)
 {
     return c->rules->marks ? c->rules->marks[v->id] & mark : mark == MARK_NAMED;
@@ -188,7 +182,8 @@ find_stored(Cutter *c)
     for (int k = body->n - 1; k >= 0; k--) {
         const Let *let = body->lets[k];
         const Value *v = let->nres ? let->res[0] : NULL;
-        bool stored = let->op == OP_call ? is_late(c, let) : v && is_view(v) && c->stored[v->id];
+        bool stored = let->op == OP_call ? is_late(c, let)
+                                         : v && value_is_view(v) && c->stored[v->id];
         for (int j = 0; stored && j < let->nargs; j++) {
             c->stored[let->args[j]->id] = true;
         }
@@ -200,7 +195,7 @@ find_stored(Cutter *c)
 const Value *
 root_of(const Value *v)
 {
-    while (is_view(v) && !value_is_const(v->def->args[0])) {
+    while (value_is_view(v) && !value_is_const(v->def->args[0])) {
         v = v->def->args[0];
     }
     return v;
@@ -287,7 +282,7 @@ recompute_cost(const Cutter *c, const Value *v)
                                       : times(cost_terms(c->cx, let), cost_let(let));
     bool product = let->op == OP_contract || let->op == OP_call;
     cost += op_info[let->op].kind == KIND_RED || let->op == OP_contract ? COST_LAUNCH : 0;
-    bool stored = c->stored[v->id] && !is_view(v) && !is_given(v);
+    bool stored = c->stored[v->id] && !value_is_view(v) && !is_given(v);
     cost += stored ? times(value_bytes(c, v), COST_STORE) : 0;
     /* A smaller budget makes memory dear.  It buys no product that the usual one would not make
      * again, unless the rules say so. */
@@ -340,7 +335,7 @@ spend_fuel(Cutter *c)
     for (int k = 0; k < c->nvalues; k++) {
         const Value *v = c->values[k];
         bool again = v->def && !c->late[v->id] && c->forward[v->id] && may_recompute(c, v);
-        if (again && !is_view(v) && !is_given(v)) {
+        if (again && !value_is_view(v) && !is_given(v)) {
             c->once[v->id] = fuel == 0;
             fuel -= fuel > 0;
         }
@@ -407,7 +402,7 @@ cut_at(Cutter *c, const bool *again)
             cut->saved[cut->nsaved++] = v;
             cut->bytes += v->def ? value_bytes(c, v) : 0;
         } else if (!late && made && c->forward[v->id]) {
-            cut->recomputed += !is_view(v) && !is_given(v);
+            cut->recomputed += !value_is_view(v) && !is_given(v);
         }
     }
     return cut;

@@ -372,15 +372,6 @@ verify_block(Verifier *v, const Block *blk)
 
 /* ---- V12: results ---- */
 
-static bool
-passes(const Value *view, const Value *of)
-{
-    while (view != of && view->def && op_info[view->def->op].kind == KIND_VIEW) {
-        view = view->def->args[0];
-    }
-    return view == of;
-}
-
 /* Has result k, a view, strides in what it shares memory with?  A fresh result that it is no view
  * of must have those promised in what both are views of, which is no parameter: else it is a
  * copy. */
@@ -397,7 +388,7 @@ check_strides(Verifier *v, int k)
     type_dense(v->cx, of->type, given);
     promised = promised ? promised : given;
     bool fresh = of_result && fn->results[r->of].kind == RESULT_FRESH, stays = true;
-    if (fresh && !passes(view, of)) {
+    if (fresh && !value_is_view_of(view, of)) {
         stays = value_root(of)->def && value_layout_beside(v->cx, of, of, promised, strides);
         for (int ax = 0; ax < of->type->rank && stays; ax++) {
             stays = strides[ax] == promised[ax] || dim_is(v->cx, of->type->dims[ax], 1);

@@ -287,7 +287,7 @@ cc_let(Emit *e, const Let *let)
 Reduction
 cc_reduction(Emit *e, const Let *let)
 {
-    Reduction r = {.op = reduce_op(let), .ret = let->body->rets[0]};
+    Reduction r = {.op = let_op(let), .ret = let->body->rets[0]};
     r.dtype = value_is_const(r.ret) ? let->res[0]->type->dtype : r.ret->type->dtype;
     r.index = op_info[r.op].rule == RULE_INDEX;
     r.name = cx_format(e->cx, "%s_%s", op_info[r.op].name, compute_name(r.dtype));

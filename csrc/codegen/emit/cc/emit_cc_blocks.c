@@ -16,7 +16,7 @@
 bool
 cc_is_latency_bound(const Let *reduce)
 {
-    return loop_is_latency_bound(reduce) && op_info[reduce_op(reduce)].rule != RULE_INDEX;
+    return loop_is_latency_bound(reduce) && op_info[let_op(reduce)].rule != RULE_INDEX;
 }
 
 /* Is a row long enough for several blocks at once, and the body short enough? */

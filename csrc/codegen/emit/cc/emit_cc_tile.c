@@ -96,7 +96,7 @@ is_light(const Tile *t, const Let *reduce)
         }
         cost += let->op == OP_load ? 1 : op_info[let->op].cost;
     }
-    return op_info[reduce_op(reduce)].rule != RULE_INDEX && cost < COST_EXPENSIVE;
+    return op_info[let_op(reduce)].rule != RULE_INDEX && cost < COST_EXPENSIVE;
 }
 
 /* So many steps, for columns `first` to `last` of the tile. */

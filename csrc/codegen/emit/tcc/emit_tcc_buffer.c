@@ -196,7 +196,7 @@ fold_prefetches(Tcc *t, const Let *load, const Let *reduce)
     const Value *v = reduce->body->rets[0];
     const Pair *pair = value_is_const(v) ? NULL : &t->pairs[v->id];
     return pair && pair->folded && pair->strip && reduce->body->n == 3 &&
-           pair->first->args[0] == load->res[0] && tcc_find_fold(reduce_op(reduce), pair->strip);
+           pair->first->args[0] == load->res[0] && tcc_find_fold(let_op(reduce), pair->strip);
 }
 
 /* Of a reduction that computes much: what follows what its last reading is of. */

@@ -214,7 +214,7 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
     Term term = {.form = "load"};
     Dim step, rest;
     term.x = loaded(body, body->rets[0], dtype, &term.lets);
-    if (!term.x || loop_has(reduce, MARK_pairs) || !has_strip(reduce_op(reduce), &term, true) ||
+    if (!term.x || loop_has(reduce, MARK_pairs) || !has_strip(let_op(reduce), &term, true) ||
         is_private(t->e, term.x->args[0]) || panel_of(t->e, term.x)) {
         return NULL;
     }
@@ -303,7 +303,7 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
     Scattered s = tcc_scattered(t, load->args[0], access_offset(e, load), false);
     prefetch_gathered(t, reduce, load, &s, rows, n);
     put(e, "%s(%s, %s, %s, %s, %s, %s);",
-        tcc_strip(t, "strip_gathered_%s_%s", op_info[reduce_op(reduce)].name,
+        tcc_strip(t, "strip_gathered_%s_%s", op_info[let_op(reduce)].name,
                   dtype_info[load->res[0]->type->dtype].name),
         sum->at, s.from, s.at, s.step, rows, n);
     tcc_free(t, &s.index);
@@ -321,7 +321,7 @@ tcc_reduces_down(const Let *reduce)
 {
     Term term;
     return tcc_find_term(reduce, reduce->res[0]->type->dtype, &term) &&
-           has_strip(reduce_op(reduce), &term, true);
+           has_strip(let_op(reduce), &term, true);
 }
 
 bool
@@ -336,13 +336,13 @@ tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const 
         return true;
     }
     if (t->index == DIM_NONE || !tcc_find_term(reduce, dtype, &term) ||
-        !has_strip(reduce_op(reduce), &term, true) || !find_rows(t, term.x, along, &x) ||
-        !x.varies || (term.y && !find_second(t, reduce->body, term.y, dtype, along, &y))) {
+        !has_strip(let_op(reduce), &term, true) || !find_rows(t, term.x, along, &x) || !x.varies ||
+        (term.y && !find_second(t, reduce->body, term.y, dtype, along, &y))) {
         return false;
     }
     put(e, "%s = %s;", index_c(e, along), from);
     put(e, "%s(%s, %s, %s, %s, %s, %s - %s, %s, %d);",
-        tcc_strip(t, "strip_down_%s_%s_%s", op_info[reduce_op(reduce)].name, term.form,
+        tcc_strip(t, "strip_down_%s_%s_%s", op_info[let_op(reduce)].name, term.form,
                   dtype_info[term.x->res[0]->type->dtype].name),
         sum->at, x.at, dim_c(e, x.row), y.at, dim_c(e, y.row), to, from, t->n, y.varies ? 0 : 2);
     return true;
@@ -355,7 +355,7 @@ tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype)
     Term term;
     Rows x, y = {.at = "0"};
     Dim along = loop_index(reduce);
-    if (!tcc_find_term(reduce, dtype, &term) || !has_strip(reduce_op(reduce), &term, false) ||
+    if (!tcc_find_term(reduce, dtype, &term) || !has_strip(let_op(reduce), &term, false) ||
         !find_rows(t, term.x, along, &x) || !x.varies || (term.y && let_in(reduce->body, term.y))) {
         return NULL;
     }
@@ -367,7 +367,7 @@ tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype)
         return NULL; /* strip_reduce does the same */
     }
     return cx_format(e->cx, "%s(%s, %s, w, %d%s)",
-                     tcc_strip(t, "strip_along_%s_%s_%s", op_info[reduce_op(reduce)].name,
-                               term.form, dtype_info[term.x->res[0]->type->dtype].name),
+                     tcc_strip(t, "strip_along_%s_%s_%s", op_info[let_op(reduce)].name, term.form,
+                               dtype_info[term.x->res[0]->type->dtype].name),
                      x.at, y.at, term.y ? 2 : 0, bits);
 }

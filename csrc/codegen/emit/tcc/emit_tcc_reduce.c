@@ -110,7 +110,7 @@ open_red(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const Value *ret = let->body->rets[0];
-    Red r = {.let = let, .op = reduce_op(let)};
+    Red r = {.let = let, .op = let_op(let)};
     r.dtype = value_is_const(ret) ? let->res[0]->type->dtype : ret->type->dtype;
     r.out = name_c(e, let->res[0]);
     r.i = index_c(e, loop_index(let));

@@ -40,7 +40,7 @@ tcc_has_rows(const Let *reduce)
 {
     const Value *v = reduce->body->rets[0];
     return !value_is_const(v) && v->def && v->def->parent == reduce->body &&
-           has_strip(reduce_op(reduce), "load", dtype_info[v->type->dtype].compute);
+           has_strip(let_op(reduce), "load", dtype_info[v->type->dtype].compute);
 }
 
 /* ---- rows where they are ---- */
@@ -95,7 +95,7 @@ find_call(Tcc *t, const Let *reduce, const Let *grid, RowsCall *call)
     call->b = square ? call->a : (Operand){.outer = term.y};
     const Let *other = term.y && !value_is_const(term.y) && term.y->def ? term.y->def : NULL;
     bool loaded = other && other->parent == reduce->body;
-    return has_strip(reduce_op(reduce), call->form, call->a.buffer->type->dtype) &&
+    return has_strip(let_op(reduce), call->form, call->a.buffer->type->dtype) &&
            (!loaded || find_operand(t, other, reduce, grid, &call->b));
 }
 
@@ -152,7 +152,7 @@ tcc_put_rows_call(Tcc *t, const Let *reduce)
                *b = operand_c(t, &call.b, dtype, &scalars);
     Place out = tcc_room(t, dtype, true, NULL);
     put(e, "%s(%s, %s, %s, rows, %s, %u%s);",
-        tcc_strip(t, "strip_rows_%s_%s_%s", op_info[reduce_op(reduce)].name, call.form,
+        tcc_strip(t, "strip_rows_%s_%s_%s", op_info[let_op(reduce)].name, call.form,
                   dtype_info[from].name),
         out.at, a, b, dim_c(e, loop_extent(reduce)), scalars, next_rows(t, reduce, &call));
     tcc_bind(t, reduce->res[0], out);
@@ -169,7 +169,7 @@ tcc_put_rows(Tcc *t, const Let *reduce, const Place *out)
     const char *tile = tcc_spread(t, ret, ret->type->dtype, &copy);
     const char *columns = dim_c(t->e, t->columns);
     put(t->e, "%s(%s, %s, %s, 0, 0, rows, %s, 0);",
-        tcc_strip(t, "strip_rows_%s_load_%s", op_info[reduce_op(reduce)].name,
+        tcc_strip(t, "strip_rows_%s_load_%s", op_info[let_op(reduce)].name,
                   compute_name(ret->type->dtype)),
         out->at, tile, columns, columns);
     tcc_free(t, &copy);
