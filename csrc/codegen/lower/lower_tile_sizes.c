@@ -78,12 +78,13 @@ product_is_by_panels(const Product *p)
 }
 
 /* The steps of a panel that are used again and again before the next ones are: of a chain, or all
- * of them where rows have loops inside the group's, each of which goes through the group. */
+ * of them where rows have loops inside the group's, each of which goes through the group, and where
+ * the group is packed right before, with whole sums. */
 static int64_t
 steps_used_again(const Product *p, const TileSizes *t)
 {
     int64_t sums = dim_range(p->lo->cx, t->sums).hi;
-    bool all = product_is_by_panels(p) && p->rows.nloops > 1;
+    bool all = p->packs_groups || (product_is_by_panels(p) && p->rows.nloops > 1);
     return sums < 1 ? 1 : all || sums < CONTRACTION_CHAIN ? sums : CONTRACTION_CHAIN;
 }
 
