@@ -93,7 +93,8 @@ const Within *places_later(const Product *p, int k);
 int places_count(const Product *p);
 Dim places_first(const Product *p, Dim sums);
 void places_rows(const Product *p, int k, Dim index, Dim row, Dim place, Dim *from, Dim *to);
-/* lower_tiles.c: the indices of the summed letters at index `at` of the sum; the loops. */
+/* lower_tile.c: the indices of the summed letters at index `at` of the sum.  lower_tiles.c: the
+ * loops. */
 void product_digits(const Product *p, Dim at, Dim *digits);
 void lower_tiles(const Product *p, const Group *g);
 

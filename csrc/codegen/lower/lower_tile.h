@@ -1,0 +1,57 @@
+/* What the order of a product's tiles (lower_tiles.c) asks of the loops of one tile. */
+#ifndef DLC_LOWER_TILE_H
+#define DLC_LOWER_TILE_H
+
+#include "lower_product.h"
+
+/* Names, and the indices that replace them in the loops. */
+typedef struct {
+    int n;
+    Dim name[4 * MAX_RANK], by[4 * MAX_RANK];
+} Renamed;
+
+/* A product, its sizes, and the indices of the loops that are open. */
+typedef struct {
+    const Product *p;
+    TileSizes size;
+    Dim block, group, tile;     /* indices */
+    Dim from;                   /* of the first summed letter; DIM_NONE: 0 */
+    Dim place[MAX_RANK];        /* of the summed letters that have loops of their own */
+    Value *buffer;              /* panels */
+    Renamed names;
+} Tiles;
+
+static inline Dim
+constant(const Tiles *t, int64_t n)
+{
+    return dim_int(t->p->lo->cx, n);
+}
+
+/* Replaces names by indices in n dims. */
+void tiles_rename(Cx *cx, const Renamed *r, int n, Dim *dims);
+/* `extent`, which is at most `most`, if the form applies; else 0.  With `many` that is the form for
+ * more than one tile of rows, otherwise the form for one tile. */
+Dim tiles_of_form(const Tiles *t, bool many, Dim extent, Dim most);
+/* How many terms of a sum are packed at once, at most: the extent of a buffer. */
+Dim tiles_sums_at_once(const Tiles *t);
+/* How many terms the summed letters have from number `first` on. */
+Dim product_terms(const Product *p, int first);
+/* The rows and columns of the tile; row i of it in the buffer, which has all tiles of the block
+ * where there are chains; the index of the letter that w speaks of in a row of the tiles. */
+Dim tile_rows(const Tiles *t);
+Dim tile_columns(const Tiles *t);
+Dim tile_row(const Tiles *t, Dim i);
+Dim tile_index_within(const Tiles *t, const Within *w, Dim row);
+/* Packs n terms of the sums, from `first` on, to panels; packs the whole sums of a group. */
+void tiles_pack(const Tiles *t, Dim first, Dim n);
+void tiles_pack_group(Tiles *t);
+/* Multiplies the rows of a tile: by panels, for n terms of the sums from `first` on, which are not
+ * the first terms with `more`; by columns that are read in place; by columns that each have row
+ * elements of their own. */
+void tile_multiply(const Tiles *t, Value *tile, Dim first, Dim n, bool more);
+void tile_multiply_unpacked(const Tiles *t, Value *tile);
+void tile_multiply_own(const Tiles *t, Value *tile);
+/* Computes and stores the targets at the elements of the tile. */
+void tile_store(const Tiles *t, const Group *g, Value *tile);
+
+#endif
