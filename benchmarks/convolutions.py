@@ -50,7 +50,7 @@ def evaluated(network: Network, batch: int, peers: list[str], budget: float, sma
     model, inputs = network.build(small), network.arguments(batch, small)
     row = steady.row((network.name, model, inputs), peers, budget)
     work = operations(functools.partial(model, *inputs))
-    return Row(row.case, row.timings, share=of_peak(work, row.timings["dlc"], peak))
+    return Row(row.case, row.timings, str(batch), share=of_peak(work, row.timings["dlc"], peak))
 
 
 def through(run: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
@@ -66,7 +66,7 @@ def trained(network: Network, batch: int, peers: list[str], budget: float, small
         calls = {peer: ready(peer, model, inputs, through) for peer in available(peers)}
         timings = interleaved(calls, budget)
         work = operations(functools.partial(through, model, inputs))
-    return Row(network.name, timings, share=of_peak(work, timings["dlc"], peak))
+    return Row(network.name, timings, f"{batch}, a step", share=of_peak(work, timings["dlc"], peak))
 
 
 def resized(network: Network, batch: int, side: int) -> tuple[Tensor, ...]:

@@ -43,7 +43,8 @@ MEANS = (
     ("functions of 16.8 million floats", "kernels", ", mem"),
     ("matrix products, 2 threads", "products", ", 2"),
     ("models, inference", "models", ""),
-    ("networks of convolutions, inference", "convolutions", ""),
+    ("networks of convolutions, inference, 1 image", "convolutions", ", 1"),
+    ("networks of convolutions, inference, 8 images", "convolutions", ", 8"),
     ("models, a step of training", "training", ""),
 )
 

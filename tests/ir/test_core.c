@@ -110,6 +110,7 @@ known_dims(Cx *cx, void *arg)
     CHECK(back == x);
     CHECK(dim_mul(cx, back, K) == dim_mul(cx, x, K));
     CHECK_DIM(dim_add(cx, dim_mul(cx, mid, M), low), "x % (M*N)");
+    CHECK(dim_sub(cx, dim_mod(cx, x, MN), dim_mul(cx, mid, M)) == low);
     CHECK(dim_mod(cx, dim_mod(cx, x, MN), M) == low);
     CHECK(dim_div(cx, dim_mod(cx, x, MN), M) == mid);
     CHECK_DIM(dim_div(cx, dim_div(cx, x, four), dim_int(cx, 3)), "x // 12");

@@ -19,7 +19,8 @@
 bool
 extent_is_one(Cx *cx, Dim d)
 {
-    return dim_is(cx, d, 1);
+    Range r = dim_range(cx, d);
+    return r.lo == 1 && r.hi == 1;
 }
 
 int64_t

@@ -89,7 +89,8 @@ steps_used_again(const Product *p, const TileSizes *t)
 }
 
 /* The number of panels of a group: the largest for which the number of groups is even, or for which
- * the threads have enough tasks. */
+ * the threads have enough tasks.  Groups that pack their panels are the only tasks: an even number
+ * is not enough. */
 static int64_t
 group_panels(const Product *p, const TileSizes *t)
 {
@@ -103,7 +104,7 @@ group_panels(const Product *p, const TileSizes *t)
     }
     int64_t panels = (columns + t->width - 1) / t->width, tasks = tasks_of_group(p, t);
     n = n < panels ? n : panels;
-    while (!p->lo->blocked && n > 1 && panels % (2 * n) != 0 &&
+    while (!p->lo->blocked && n > 1 && (p->packs_groups || panels % (2 * n) != 0) &&
            (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
         n--;
     }

@@ -13,6 +13,7 @@
  *   C2  x % d + (x // d) % k * d  is  x % (d*k)
  *   C3  x // (d*k) * d  is  x // k  where d*k divides x
  *   C4  x - x // d * d  is  x % d
+ *   C5  x % (d*k) - (x // d) % k * d  is  x % d
  *   M1  max and min of dims in a proved order are one of them
  * Both operations share `reduce`, so that quotient and remainder of one pair keep matching. */
 #include "ir/cx.h"
@@ -445,12 +446,32 @@ raw_mul(Cx *cx, Dim a, Dim b)
     return d;
 }
 
-/* C1 and C2 for the term rest * x % d of sum. */
+/* C2 and C5 for the term rest * mod of sum, which has the atom high as well. */
+static bool
+cancel_mods(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, const AtomNode *high,
+            Dim *out)
+{
+    Dim zero = dim_int(cx, 0), part = zero, by = mod->b, d;
+    if (high->a == dim_div(cx, mod->a, mod->b)) {
+        part = raw_mul(cx, raw_mul(cx, rest, mod->b), high->self);
+        by = dim_mul(cx, mod->b, high->b);
+    } else if (divided_by(cx, mod->b, high->b, sum, &d) && high->a == dim_div(cx, mod->a, d)) {
+        part = dim_sub(cx, zero, raw_mul(cx, raw_mul(cx, rest, d), high->self));
+        by = d;
+    }
+    if (by == mod->b || !contains(cx, sum, part)) {
+        return false;
+    }
+    Dim whole = dim_mul(cx, rest, dim_mod(cx, mod->a, by));
+    *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, term), part), whole);
+    return true;
+}
+
+/* C1, C2 and C5 for the term rest * x % d of sum. */
 static bool
 cancel_mod(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, Dim *out)
 {
-    Dim q = dim_div(cx, mod->a, mod->b), scale = raw_mul(cx, rest, mod->b);
-    Dim part = raw_mul(cx, scale, q);
+    Dim q = dim_div(cx, mod->a, mod->b), part = raw_mul(cx, raw_mul(cx, rest, mod->b), q);
     if (!contains(cx, sum, part)) { /* 32*(n // 2) is 16*n there, for an even n */
         part = raw_mul(cx, dim_mul(cx, rest, mod->b), q);
     }
@@ -464,14 +485,8 @@ cancel_mod(Cx *cx, Dim sum, Dim term, Dim rest, const AtomNode *mod, Dim *out)
         const MonoNode *m = mono_node(cx, p->terms[k].mono);
         for (int i = 0; i < m->degree; i++) {
             const AtomNode *high = atom_node(cx, m->atoms[i]);
-            if (high->kind != ATOM_MOD || high->a != q || !dim_positive(cx, high->b, sum)) {
-                continue;
-            }
-            part = raw_mul(cx, scale, high->self);
-            if (contains(cx, sum, part)) {
-                Dim whole = dim_mod(cx, mod->a, dim_mul(cx, mod->b, high->b));
-                *out = dim_add(cx, dim_sub(cx, dim_sub(cx, sum, term), part),
-                               dim_mul(cx, rest, whole));
+            if (high != mod && high->kind == ATOM_MOD && dim_positive(cx, high->b, sum) &&
+                cancel_mods(cx, sum, term, rest, mod, high, out)) {
                 return true;
             }
         }
