@@ -506,10 +506,9 @@ typedef struct PlanHost {
 
 /* Runs the plan.  sizes: by position in fn->sizes, SIZE_UNKNOWN where the value is to be found from
  * the parameters (sizes NULL: all of them).  in: the parameters, whose sizes and strides are read
- * before anything runs; out: the results, each with a
- * reference of its own (object NULL for RESULT_INTO; a result that is a `size` let has its value in
- * sizes[0]). 0, or -1 when the host noted an error; FAULT_LAYOUT comes before anything was
- * written. */
+ * before anything runs; out: the results, each with a reference of its own (object NULL for
+ * RESULT_INTO; a result that is a `size` let has its value in sizes[0]).  0, or -1 when the host
+ * noted an error; FAULT_LAYOUT comes before anything was written. */
 int plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanParam *in,
              PlanTensor *out);
 

@@ -144,7 +144,8 @@ def _again(report: dict[str, Any]) -> None:
         report["profile"] = compiled.profile()
         found = _inside(report["profile"]["steps"], lambda: compiled(list(args)))
     del kept
-    report["profile"]["memory"] = compiled.profile(inside=found)["memory"]
+    if found:
+        report["profile"]["memory"] = compiled.profile(inside=found)["memory"]
     report["inside"] = max(found.values(), default=0)
 
 

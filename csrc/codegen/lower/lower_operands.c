@@ -51,7 +51,7 @@ find_memory(Lower *lo, const Value *v, const Dim *idx, Factor *f)
     Dim at[MAX_RANK], inner[MAX_RANK];
     memcpy(at, idx, (size_t)v->type->rank * sizeof *at);
     while (!lo->leaf[v->id]) {
-        if (op_info[v->def->op].kind != KIND_VIEW) {
+        if (!value_is_view(v)) {
             return false;
         }
         index_operand(lo->cx, v->def, 0, at, inner);
@@ -140,10 +140,7 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
     Cx *cx = p->lo->cx;
     const Type *type = f->from->type;
     int64_t width = panel_width(p->dtype);
-    Dim column = DIM_NONE, row = dim_int(cx, 0);
-    for (int k = 0; k < p->nsum; k++) {
-        row = dim_add(cx, dim_mul(cx, row, p->sum_extent[k]), p->sum[k]);
-    }
+    Dim column = DIM_NONE, row = product_sum(p);
     for (int k = 0; k < rank; k++) {
         Dim name = p->name[(int)letters[k]];
         bool both = letter_class(&p->letters, letters[k]) == LETTER_OF_BOTH;

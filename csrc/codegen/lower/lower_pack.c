@@ -39,7 +39,7 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
 {
     Cx *cx = p->lo->cx;
     const Contraction *c = &p->letters;
-    Dim width = dim_int(cx, panel_width(p->dtype)), sum = dim_int(cx, 0), sums = dim_int(cx, 1);
+    Dim width = dim_int(cx, panel_width(p->dtype));
     int n = 0;
     for (int ax = 0; ax < v->type->rank; ax++) {
         if (ax != axis && letter_axis(c->sum, c->nsum, letters[ax]) < 0) {
@@ -47,15 +47,11 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
             room[n++] = v->type->dims[ax];
         }
     }
-    for (int k = 0; k < p->nsum; k++) {
-        sum = dim_add(cx, dim_mul(cx, sum, p->sum_extent[k]), p->sum[k]);
-        sums = dim_mul(cx, sums, p->sum_extent[k]);
-    }
     Dim column = p->at[(int)letters[axis]];
     Dim panels = extent_ceiling(cx, v->type->dims[axis], width);
-    memcpy(at + n, (Dim[]){dim_div(cx, column, width), sum, dim_mod(cx, column, width)},
+    memcpy(at + n, (Dim[]){dim_div(cx, column, width), product_sum(p), dim_mod(cx, column, width)},
            3 * sizeof *at);
-    memcpy(room + n, (Dim[]){panels, sums, width}, 3 * sizeof *room);
+    memcpy(room + n, (Dim[]){panels, product_terms(p, 0), width}, 3 * sizeof *room);
 }
 
 Dim
@@ -63,10 +59,10 @@ product_open_sum(const Product *p, Dim offset, Dim rows, int *inside)
 {
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
-    Dim last = p->nsum ? p->sum_extent[p->nsum - 1] : DIM_NONE;
     if (product_is_one_sum(p, offset)) {
         return lower_open(lo, "p", rows);
     }
+    Dim last = p->sum_extent[p->nsum - 1];
     Dim digit = lower_open(lo, "p", last), each = lower_open(lo, "e", dim_div(cx, rows, last));
     ++*inside;
     return dim_add(cx, dim_mul(cx, each, last), digit);

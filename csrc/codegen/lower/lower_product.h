@@ -93,9 +93,12 @@ const Within *places_later(const Product *p, int k);
 int places_count(const Product *p);
 Dim places_first(const Product *p, Dim sums);
 void places_rows(const Product *p, int k, Dim index, Dim row, Dim place, Dim *from, Dim *to);
-/* lower_tile.c: the indices of the summed letters at index `at` of the sum.  lower_tiles.c: the
+/* lower_tile.c: the indices of the summed letters at index `at` of the sum; the index of the sum at
+ * the letters' own indices; how many terms they have from number `first` on.  lower_tiles.c: the
  * loops. */
 void product_digits(const Product *p, Dim at, Dim *digits);
+Dim product_sum(const Product *p);
+Dim product_terms(const Product *p, int first);
 void lower_tiles(const Product *p, const Group *g);
 
 #endif

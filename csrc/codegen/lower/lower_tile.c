@@ -31,6 +31,17 @@ put_inner(Cx *cx, const Nest *nest, Dim at, Renamed *r)
     }
 }
 
+Dim
+product_sum(const Product *p)
+{
+    Cx *cx = p->lo->cx;
+    Dim sum = dim_int(cx, 0);
+    for (int k = 0; k < p->nsum; k++) {
+        sum = dim_add(cx, dim_mul(cx, sum, p->sum_extent[k]), p->sum[k]);
+    }
+    return sum;
+}
+
 static void
 put_sum(const Tiles *t, Dim at, Renamed *r)
 {

@@ -34,8 +34,6 @@ void tiles_rename(Cx *cx, const Renamed *r, int n, Dim *dims);
 Dim tiles_of_form(const Tiles *t, bool many, Dim extent, Dim most);
 /* How many terms of a sum are packed at once, at most: the extent of a buffer. */
 Dim tiles_sums_at_once(const Tiles *t);
-/* How many terms the summed letters have from number `first` on. */
-Dim product_terms(const Product *p, int first);
 /* The rows and columns of the tile; row i of it in the buffer, which has all tiles of the block
  * where there are chains; the index of the letter that w speaks of in a row of the tiles. */
 Dim tile_rows(const Tiles *t);

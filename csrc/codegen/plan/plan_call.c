@@ -125,7 +125,7 @@ call_host(Run *run, const Call *call, PlanTensor *args, PlanTensor *res, int64_t
         run_end(run, &range);
     }
     for (int k = 0; k < call->nres && status == 0; k++) {
-        run->tensors[call->res[k]] = (PlanObject){res[k].object, res[k].data};
+        run->tensors[call->res[k]] = run_object(&res[k]);
     }
     return status;
 }

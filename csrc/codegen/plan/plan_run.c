@@ -45,7 +45,7 @@ slot_alloc(Run *run, int slot)
     PlanTensor made = {0};
     run_shape(run, slot, &made);
     int status = run->host->alloc(run->host->arg, run->plan->slots[slot].dtype, &made);
-    run->tensors[slot] = (PlanObject){made.object, made.data};
+    run->tensors[slot] = run_object(&made);
     return status;
 }
 
@@ -240,7 +240,7 @@ step_view(Run *run, int slot)
     PlanTensor made = {0};
     run_enter(run);
     int status = view_of(run, slot, &run->tensors[run->plan->slots[slot].root], &made);
-    run->tensors[slot] = (PlanObject){made.object, made.data};
+    run->tensors[slot] = run_object(&made);
     return status;
 }
 
@@ -323,9 +323,8 @@ give_results(Run *run, PlanTensor *out)
                    view_of(run, r->slot, &run->in[r->of].of, &out[k]) < 0) {
             return -1;
         } else if (r->kind == RESULT_VIEW_RESULT) {
-            const PlanTensor *owner = &out[r->view_slot];
             PlanObject base = run->tensors[plan->slots[r->slot].root];
-            base = base.object ? base : (PlanObject){owner->object, owner->data};
+            base = base.object ? base : run_object(&out[r->view_slot]);
             if (view_of(run, r->slot, &base, &out[k]) < 0) {
                 return -1;
             }

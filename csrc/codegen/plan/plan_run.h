@@ -50,6 +50,12 @@ run_shape(const Run *run, int k, PlanTensor *out)
     }
 }
 
+static inline PlanObject
+run_object(const PlanTensor *tensor)
+{
+    return (PlanObject){tensor->object, tensor->data};
+}
+
 /* The host's tensor with the shape of the slot. */
 static inline void
 run_tensor(const Run *run, int slot, const PlanObject *tensor, PlanTensor *out)
