@@ -141,7 +141,7 @@ is_by_group(const Product *p, const Value *v, const char *letters, int axis)
     }
     return same && !p->lo->blocked && product_is_by_panels(p) &&
            extent_least(cx, columns) >= DLC_PRODUCT_GROUPS * panel_width(p->dtype) &&
-           dims_most(cx, 1, &rows) <= DLC_PRODUCT_TILES * MICRO_MOST_ROWS;
+           dims_typical(cx, 1, &rows) <= DLC_PRODUCT_TILES * MICRO_MOST_ROWS;
 }
 
 bool
