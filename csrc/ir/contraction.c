@@ -1,5 +1,6 @@
 /* The letters of a contraction: "bmk,nk->bmn" has one for each axis of the operands and the
- * result.  Behind them may stand which terms are summed: "nyxpqc,ocpq->nyxo where 0<=1y+p-1<8". */
+ * result.  Behind them may stand which terms are summed: "nyxpqc,ocpq->nyxo where 0<=1y+p-1<8"; and
+ * where the height is that of the result, whatever it is, 0<=1y+p-1<1|y|+0. */
 #include "rules.h"
 
 #include <string.h>
@@ -105,13 +106,34 @@ read_letter(const char **text, char *letter)
     return is_letter(*letter);
 }
 
+/* A number, or a number of times the extent of the letter `at`, and a number: "2|y|-1". */
+static bool
+read_size(const char **text, Within *w)
+{
+    char letter;
+    w->times = 0;
+    if (!read_number(text, &w->size)) {
+        return false;
+    }
+    if (!read_text(text, "|")) {
+        return true;
+    }
+    w->times = w->size;
+    bool known = w->times > 0 && read_letter(text, &letter) && letter == w->at &&
+                 read_text(text, "|"),
+         less = known && read_text(text, "-");
+    known = known && (less || read_text(text, "+")) && read_number(text, &w->size);
+    w->size = less ? -w->size : w->size;
+    return known;
+}
+
 static bool
 read_within(const char **text, Within *w)
 {
     return read_text(text, "0<=") && read_number(text, &w->step) && w->step > 0 &&
            read_letter(text, &w->at) && read_text(text, "+") && read_letter(text, &w->place) &&
            read_text(text, "-") && read_number(text, &w->before) && read_text(text, "<") &&
-           read_number(text, &w->size);
+           read_size(text, w);
 }
 
 /* Those within come in the order of their summed letters, each of which has one at most. */
@@ -145,9 +167,12 @@ read_where(const char *text, Contraction *c)
 static const char *
 text_within(Cx *cx, const char *before, const Within *w)
 {
-    return cx_format(cx, "%s%s0<=%lld%c+%c-%lld<%lld", before,
-                     *before ? where_goes_on : where_begins, (long long)w->step, w->at, w->place,
-                     (long long)w->before, (long long)w->size);
+    const char *size = cx_format(cx, "%lld", (long long)w->size);
+    if (w->times) {
+        size = cx_format(cx, "%lld|%c|%+lld", (long long)w->times, w->at, (long long)w->size);
+    }
+    return cx_format(cx, "%s%s0<=%lld%c+%c-%lld<%s", before, *before ? where_goes_on : where_begins,
+                     (long long)w->step, w->at, w->place, (long long)w->before, size);
 }
 
 const char *
@@ -170,28 +195,44 @@ where_is_at(const Where *w, char letter)
     return at;
 }
 
+Dim
+within_size(Cx *cx, const Within *w, Dim ats)
+{
+    return dim_add(cx, dim_mul(cx, dim_int(cx, w->times), ats), dim_int(cx, w->size));
+}
+
 /* The first place that is at least limit - at, at most `places`. */
 static Dim
-first_place(Cx *cx, Dim at, int64_t limit, Dim places)
+first_place(Cx *cx, Dim at, Dim limit, Dim places)
 {
-    Dim zero = dim_int(cx, 0), left = dim_sub(cx, dim_int(cx, limit), at);
+    Dim zero = dim_int(cx, 0), left = dim_sub(cx, limit, at);
     left = dim_le(cx, zero, left) ? left : dim_max(cx, zero, left);
     return dim_le(cx, left, places) ? left : dim_min(cx, left, places);
 }
 
 void
-within_places(Cx *cx, const Within *w, Dim at, Dim places, Dim *from, Dim *to)
+within_places(Cx *cx, const Within *w, Dim ats, Dim at, Dim places, Dim *from, Dim *to)
 {
-    Dim first = dim_mul(cx, at, dim_int(cx, w->step));
-    *from = first_place(cx, first, w->before, places);
-    *to = first_place(cx, first, w->before + w->size, places);
+    Dim first = dim_mul(cx, at, dim_int(cx, w->step)), before = dim_int(cx, w->before);
+    *from = first_place(cx, first, before, places);
+    *to = first_place(cx, first, dim_add(cx, before, within_size(cx, w, ats)), places);
 }
 
-/* Of so many places those that are summed at one index. */
-static int64_t
-within_at(const Within *w, int64_t at, int64_t places)
+/* The first index has the fewest places in front, the last one the fewest behind. */
+bool
+within_all(Cx *cx, const Within *w, Dim ats, Dim places)
 {
-    int64_t from = w->before - at * w->step, to = from + w->size;
+    Dim before = dim_int(cx, w->before), size = within_size(cx, w, ats);
+    Dim last = dim_mul(cx, dim_sub(cx, ats, dim_int(cx, 1)), dim_int(cx, w->step));
+    return dim_lt(cx, dim_int(cx, 0), size) && dim_lt(cx, before, places) &&
+           dim_lt(cx, last, dim_add(cx, before, size));
+}
+
+/* Of n indices and so many places those that are summed at one index. */
+static int64_t
+within_at(const Within *w, int64_t n, int64_t at, int64_t places)
+{
+    int64_t from = w->before - at * w->step, to = from + w->times * n + w->size;
     from = from < 0 ? 0 : from;
     to = to < places ? to : places;
     return to > from ? to - from : 0;
@@ -205,7 +246,7 @@ within_count(Cx *cx, const Within *w, Dim ats, Dim places)
         return -1;
     }
     for (int64_t at = 0; at < n; at++) {
-        count += within_at(w, at, m);
+        count += within_at(w, n, at, m);
     }
     return count;
 }
@@ -248,21 +289,6 @@ letter_dim(const Contraction *c, const Type *a, const Type *b, char letter)
     return axis >= 0 ? a->dims[axis] : b->dims[letter_axis(c->b, c->nb, letter)];
 }
 
-/* How many places are summed at the index where these are fewest; -1: a size is not known. */
-static int64_t
-within_least(Cx *cx, const Within *w, Dim ats, Dim places)
-{
-    int64_t n, m, least = MOST_WITHIN;
-    if (!dim_is_int(cx, ats, &n) || !dim_is_int(cx, places, &m) || n > MOST_WITHIN) {
-        return -1;
-    }
-    for (int64_t at = 0; at < n; at++) {
-        int64_t count = within_at(w, at, m);
-        least = count < least ? count : least;
-    }
-    return least;
-}
-
 /* Behind a later place there are whole chains, and each sum has one at least. */
 static const char *
 check_where(Cx *cx, const Contraction *c, const Type *a, const Type *b)
@@ -270,11 +296,10 @@ check_where(Cx *cx, const Contraction *c, const Type *a, const Type *b)
     const Where *w = &c->where;
     for (int k = w->first.place ? -1 : 0; k < w->nlater; k++) {
         const Within *one = k < 0 ? &w->first : &w->later[k];
-        Dim behind = dim_int(cx, 1);
-        int64_t terms, least = within_least(cx, one, letter_dim(c, a, b, one->at),
-                                            letter_dim(c, a, b, one->place));
-        if (least < 0) {
-            return "the letters behind `where` have axes of sizes that are not numbers";
+        Dim behind = dim_int(cx, 1), places = letter_dim(c, a, b, one->place);
+        int64_t terms;
+        if (!dim_is_int(cx, places, NULL)) {
+            return "the summed letters behind `where` have axes of sizes that are not numbers";
         }
         for (int j = letter_axis(c->sum, c->nsum, one->place) + 1; j < c->nsum; j++) {
             behind = dim_mul(cx, behind, letter_dim(c, a, b, c->sum[j]));
@@ -283,8 +308,8 @@ check_where(Cx *cx, const Contraction *c, const Type *a, const Type *b)
             return "behind a later letter of those summed that `where` leaves out are no whole "
                    "chains";
         }
-        if (w->nlater && !least) {
-            return "`where` leaves out all terms of a sum";
+        if (w->nlater && !within_all(cx, one, letter_dim(c, a, b, one->at), places)) {
+            return "`where` leaves out all terms of a sum, or nothing shows that it does not";
         }
     }
     return NULL;

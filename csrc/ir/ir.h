@@ -461,11 +461,12 @@ enum {
     MOST_LATER = 2,             /* places of a `where` behind the first summed letter */
 };
 
-/* The terms of a sum: those with 0 <= step * at + place - before < size, of a letter `at` of the
- * first operand and the result, and a summed letter `place`; 0: all terms. */
+/* The terms of a sum: those with 0 <= step * at + place - before < times * |at| + size, of a letter
+ * `at` of the first operand and the result, whose extent is |at|, and a summed letter `place`; 0:
+ * all terms. */
 typedef struct {
     char at, place;
-    int64_t step, before, size;
+    int64_t step, before, times, size;
 } Within;
 
 /* Which terms are summed: those within all of these. */
@@ -488,9 +489,12 @@ const char *contraction_read(const char *over, Contraction *c);
 Contraction let_contraction(const Let *let);            /* of a contract that is verified */
 const char *where_text(Cx *cx, const Where *w);         /* as `over` ends with it */
 bool where_is_at(const Where *w, char letter);  /* does the letter say which terms are summed? */
-/* The first place whose terms are summed at index `at`, and the end of those places. */
-void within_places(Cx *cx, const Within *w, Dim at, Dim places, Dim *from, Dim *to);
-/* All places that are summed at any of so many indices; -1: a size is not known. */
+/* Of so many indices: what the condition compares with; the first of the places whose terms are
+ * summed at index `at`, and the end of those; is it known that each index has one? */
+Dim within_size(Cx *cx, const Within *w, Dim ats);
+void within_places(Cx *cx, const Within *w, Dim ats, Dim at, Dim places, Dim *from, Dim *to);
+bool within_all(Cx *cx, const Within *w, Dim ats, Dim places);
+/* All places that are summed at any of them; -1: a size is not known. */
 int64_t within_count(Cx *cx, const Within *w, Dim ats, Dim places);
 int letter_axis(const char *letters, int n, char letter);       /* -1: it is not there */
 

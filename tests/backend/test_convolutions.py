@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+import dlc
 from dlc import _C
 from tests.capture.graphs import calls, graphs
 from tests.tolerance import Run, assert_runs, assert_same_bits
@@ -151,6 +152,31 @@ def test_products_of_padding_are_left_out(name: str, compiler: Callable[..., Any
             want = got if want is None else want
             assert_same_bits(got, want)
         assert_runs([({"y": want}, {"y": module(x)}, {"y": exact})])
+
+
+@pytest.mark.parametrize("name", PADDED)
+def test_products_of_padding_are_left_out_of_any_size(name: str, compiler: Callable[..., Any]) -> None:
+    """One program: near eager's; where the step is 1, with the bits of a program of one size."""
+    image, places, kwargs = PADDED[name]
+    torch.manual_seed(0)
+    module = Convolution(
+        F.conv3d if len(places) == 3 else F.conv2d, (48, image[1], *places), (48,), **kwargs
+    ).eval()
+    last: Any = torch.channels_last_3d if len(places) == 3 else torch.channels_last
+    exact, runs = copy.deepcopy(module).double(), []
+    compiled = compiler(module, options=OPTIONS)
+    with torch.no_grad():
+        for more in (1, 0, 10):
+            x = torch.randn(*image[:2], *(max(n, 4) + more for n in image[2:])).to(memory_format=last)
+            for axis in range(2, x.ndim):
+                torch._dynamo.mark_dynamic(x, axis, min=4, max=40)
+            got = compiled(x)
+            runs.append(({"y": got}, {"y": module(x)}, {"y": exact(x.double())}))
+            if "stride" not in kwargs:
+                assert_same_bits(got, compiler(module, options=OPTIONS, dynamic=False)(x.clone()))
+        graph = dlc.explain(module, x, options=OPTIONS).graphs[0].texts["graph"]
+    assert graph.count("0<=") == graph.count("|") / 2 == CHAINS.get(name, 1)
+    assert_runs(runs)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)

@@ -586,14 +586,21 @@ static void
 add_within(Gen *g, Text *over, const Type *a)
 {
     Contraction c;
-    int64_t ats, places, at = a->rank ? below(g, a->rank) : 0;
+    int64_t places, at = a->rank ? below(g, a->rank) : 0;
     if (contraction_read(over->text, &c) || !c.nsum || !chance(g, 50) ||
-        letter_class(&c, c.a[at]) != LETTER_OF_A || !dim_is_int(g->cx, a->dims[at], &ats) ||
+        letter_class(&c, c.a[at]) != LETTER_OF_A ||
         !dim_is_int(g->cx, a->dims[letter_axis(c.a, c.na, c.sum[0])], &places)) {
         return;
     }
-    text_add(over, " where 0<=%d%c+%c-%d<%d", 1 + below(g, 3), c.a[at], c.sum[0],
-             below(g, (int)places + 2), below(g, (int)(ats + places) + 1));
+    int64_t ats = dim_typical(g->cx, a->dims[at]);
+    text_add(over, " where 0<=%d%c+%c-%d<", 1 + below(g, 3), c.a[at], c.sum[0],
+             below(g, (int)places + 2));
+    if (chance(g, 50)) {
+        text_add(over, "%d|%c|%+d", 1 + below(g, 2), c.a[at],
+                 below(g, 2 * (int)places + 1) - (int)places);
+    } else {
+        text_add(over, "%d", below(g, (int)(ats + places) + 1));
+    }
 }
 
 /* What both have is summed or kept, what one has is kept; the axes of the result in any order. */

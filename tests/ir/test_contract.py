@@ -40,12 +40,14 @@ def terms(over: str, a: Array, b: Array) -> Iterator[tuple[tuple[int, ...], list
     left, right, out, within = parts(over)
     sizes = dict(zip(left + right, a.shape + b.shape, strict=True))
     summed = [letter for letter in left if letter not in out]
+    within = re.sub(r"\|([a-z])\|", lambda m: f"*{sizes[m[1]]}", within)
+    within = re.sub("([0-9]+)([a-z])", r"\1*\2", within)
     for index in itertools.product(*(range(sizes[letter]) for letter in out)):
         at = dict(zip(out, index, strict=True))
         pairs = []
         for place in itertools.product(*(range(sizes[letter]) for letter in summed)):
             at.update(zip(summed, place, strict=True))
-            if within and not eval(re.sub("([0-9]+)([a-z])", r"\1*\2", within), {}, dict(at)):
+            if within and not eval(within, {}, dict(at)):
                 continue
             pairs.append((a[tuple(at[x] for x in left)], b[tuple(at[x] for x in right)]))
         yield index, pairs
@@ -94,8 +96,9 @@ SHAPES = {
     "mk,kn->nm": ((2, 0), (0, 3)), "bk,k->b": ((0, 4), (4,)),
     "mpk,npk->mn where 0<=2m+p-1<5": ((4, 3, 120), (2, 3, 120)),
     "mpk,npk->mn where 0<=3m+p-2<2": ((4, 3, 5), (2, 3, 5)),
+    "mpk,npk->mn where 0<=2m+p-1<2|m|-1": ((4, 3, 120), (2, 3, 120)),
     "mypqk,npqk->myn where 0<=1m+p-1<3 and 0<=2y+q-1<3": ((3, 2, 3, 3, 256), (2, 3, 3, 256)),
-    "mpqlk,npqlk->nm where 0<=1m+q-1<3 and 0<=1m+l-0<3": ((3, 2, 3, 2, 256), (2, 2, 3, 2, 256)),
+    "mpqlk,npqlk->nm where 0<=1m+q-1<1|m|+0 and 0<=1m+l-0<3": ((3, 2, 3, 2, 256), (2, 2, 3, 2, 256)),
 }  # fmt: skip
 
 

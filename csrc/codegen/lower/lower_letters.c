@@ -79,8 +79,8 @@ places_within(Product *p, Dim places)
 {
     Cx *cx = p->lo->cx;
     const Within *w = &p->letters.where.first;
-    Dim to;
-    within_places(cx, w, p->at[(int)w->at], places, &p->from, &to);
+    Dim to, ats = product_extent(p, w->at);
+    within_places(cx, w, ats, p->at[(int)w->at], places, &p->from, &to);
     Dim n = dim_sub(cx, to, p->from);
     if (!dim_is_name(cx, p->name[(int)w->place])) {
         p->from = DIM_NONE;

@@ -10,6 +10,12 @@
  *           but x = 0, at q = 2 all but x = 6. */
 #include "lower_product.h"
 
+Dim
+product_extent(const Product *p, char letter)
+{
+    return letter_dim(&p->letters, p->let->args[0]->type, p->let->args[1]->type, letter);
+}
+
 const Within *
 places_later(const Product *p, int k)
 {
@@ -67,7 +73,7 @@ places_rows(const Product *p, int k, Dim index, Dim row, Dim place, Dim *from, D
     }
     Dim shift = dim_add(cx, at, p->sum_extent[k]);
     Dim least = dim_add(cx, dim_sub(cx, before, place), dim_mul(cx, step, p->sum_extent[k]));
-    Dim most = dim_add(cx, least, dim_int(cx, w->size));
+    Dim most = dim_add(cx, least, within_size(cx, w, product_extent(p, w->at)));
     Dim first = dim_sub(cx, extent_ceiling(cx, least, step), shift),
         end = dim_sub(cx, extent_ceiling(cx, most, step), shift);
     *from = least_of(cx, most_of(cx, *from, first), *to);

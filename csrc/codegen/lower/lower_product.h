@@ -85,10 +85,12 @@ Dim product_open_sum(const Product *p, Dim offset, Dim rows, int *inside);
 TileSizes product_tile_sizes(const Product *p);
 bool product_is_by_panels(const Product *p);
 Dim product_inner_extent(Cx *cx, const Nest *nest);
-/* lower_places.c: what `where` says of summed letter number k, NULL if nothing; how many summed
- * letters there are up to the last one of which it says something; how many places of the first one
- * there are, of so many terms; of the rows *from .. *to - 1 of a tile those that are summed at this
- * place of letter k, whose index in the row is given. */
+/* lower_places.c: the extent of a letter in the whole product; what `where` says of summed letter
+ * number k, NULL if nothing; how many summed letters there are up to the last one of which it says
+ * something; how many places of the first one there are, of so many terms; of the rows *from ..
+ * *to - 1 of a tile those that are summed at this place of letter k, whose index in the row is
+ * given. */
+Dim product_extent(const Product *p, char letter);
 const Within *places_later(const Product *p, int k);
 int places_count(const Product *p);
 Dim places_first(const Product *p, Dim sums);

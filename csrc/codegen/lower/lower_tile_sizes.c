@@ -74,8 +74,7 @@ product_is_by_panels(const Product *p)
 {
     Cx *cx = p->lo->cx;
     const Type *a = p->a.from->type, *b = p->b.from->type;
-    return p->b.panels &&
-           dims_typical(cx, b->rank, b->dims) > dims_typical(cx, a->rank, a->dims);
+    return p->b.panels && dims_typical(cx, b->rank, b->dims) > dims_typical(cx, a->rank, a->dims);
 }
 
 /* The steps of a panel that are used again and again before the next ones are: of a chain, or all

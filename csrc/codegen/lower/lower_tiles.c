@@ -204,7 +204,8 @@ put_places(Tiles *t, const Group *g)
         Dim row = dim_index(cx, "i", t->size.rows), from = constant(t, 0);
         Dim n = k == 0 && t->from != DIM_NONE ? places_first(p, t->size.sums) : p->sum_extent[k];
         if (w && !dim_uses(cx, tile_index_within(t, w, row), row)) {
-            within_places(cx, w, tile_index_within(t, w, row), p->sum_extent[k], &from, &n);
+            within_places(cx, w, product_extent(p, w->at), tile_index_within(t, w, row),
+                          p->sum_extent[k], &from, &n);
             n = dim_sub(cx, n, from);
         }
         t->place[k] = dim_add(cx, from, lower_open(lo, "w", n));

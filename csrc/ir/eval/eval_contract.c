@@ -93,6 +93,20 @@ index_of(const Tensor *t, int axis, int64_t k)
     return k % t->sizes[axis];
 }
 
+/* The axis of the result whose index says which terms are summed. */
+static int
+axis_of_condition(const Contraction *c, const Within *w)
+{
+    return letter_axis(c->out, c->nout, w->at);
+}
+
+/* What the condition compares with. */
+static int64_t
+size_of(const Contraction *c, const Within *w, const Tensor *out)
+{
+    return w->times * out->sizes[axis_of_condition(c, w)] + w->size;
+}
+
 /* Is the term of this number, with which a chain begins, one that a later letter leaves out of the
  * element number k? */
 static bool
@@ -102,12 +116,12 @@ is_left_out(const Contraction *c, const Steps *sums, const Tensor *out, int64_t 
     for (int j = 0; j < c->where.nlater; j++) {
         const Within *w = &c->where.later[j];
         int axis = letter_axis(c->sum, c->nsum, w->place);
-        int64_t at = w->step * index_of(out, letter_axis(c->out, c->nout, w->at), k), behind = 1;
+        int64_t at = w->step * index_of(out, axis_of_condition(c, w), k), behind = 1;
         for (int ax = axis + 1; ax < sums->n; ax++) {
             behind *= sums->sizes[ax];
         }
         at += number / behind % sums->sizes[axis] - w->before;
-        left_out |= at < 0 || at >= w->size;
+        left_out |= at < 0 || at >= size_of(c, w, out);
     }
     return left_out;
 }
@@ -148,10 +162,10 @@ terms_of(const Contraction *c, const Steps *sums, const Tensor *out, int64_t k, 
     *n = count(sums);
     if (w->place && *n) {
         int64_t each = *n / sums->sizes[0], begin = -1, end = 0;
-        int64_t at = w->step * index_of(out, letter_axis(c->out, c->nout, w->at), k);
+        int64_t at = w->step * index_of(out, axis_of_condition(c, w), k), size = size_of(c, w, out);
         for (int64_t p = 0; p < sums->sizes[0]; p++) {
             int64_t place = at + p - w->before;
-            if (place >= 0 && place < w->size) {
+            if (place >= 0 && place < size) {
                 begin = begin < 0 ? p : begin;
                 end = p + 1;
             }

@@ -428,45 +428,57 @@ has_rows_behind(const Conv *c, int k, const Type *made)
     int64_t rows = 1, n;
     bool windows = false;
     for (int j = k + 1; j < c->w.axes; j++) {
-        n = dim_range(c->n->cx, made->dims[j + 2]).lo;
+        n = dim_typical(c->n->cx, made->dims[j + 2]);
         windows |= c->w.size[j] > 1 && n > 1;
         rows *= n < MICRO_MOST_ROWS ? n : MICRO_MOST_ROWS;
     }
     return windows || rows >= MICRO_MOST_ROWS;
 }
 
+/* Is the number of windows that of an image with as much padding behind it as before it?  They end
+ * at most step - 1 elements before the padding does. */
+static bool
+is_padded_evenly(const Conv *c, int k, Dim size, Dim count)
+{
+    const Window *w = &c->w;
+    Dim moved = window_plus(w, size, 2 * w->lo[k] - w->size[k]);
+    return count == window_plus(w, dim_div(c->n->cx, moved, dim_int(c->n->cx, w->step[k])), 1);
+}
+
 /* Which places of windows along axis k are in the image; false: all are, or it is not known.
- * *part: what share of them is not. */
+ * *part: what share of them is not, of a typical size.
+ *
+ * A size that is a symbol is said by the number of windows.  Where the step is more than 1, the
+ * last window may have padding that is not left out. */
 static bool
 is_padded_along(const Conv *c, int k, const Type *x, const Type *made, Within *in, double *part)
 {
     Cx *cx = c->n->cx;
     const Window *w = &c->w;
-    int64_t size, count;
+    Dim size = x->dims[k + 2], count = made->dims[k + 2], places = dim_int(cx, w->size[k]);
+    *in = (Within){
+        .at = conv_points[k], .place = conv_places[k], .step = w->step[k], .before = w->lo[k]};
+    bool known = dim_is_int(cx, size, &in->size) && dim_is_int(cx, count, NULL);
+    if (!known) {
+        in->times = w->step[k];
+        in->size = w->size[k] - 1 - 2 * w->lo[k];
+    }
     if (w->size[k] == 1 || w->gap[k] != 1 || w->lo[k] < 0 ||
-        !dim_is_int(cx, x->dims[k + 2], &size) || !dim_is_int(cx, made->dims[k + 2], &count)) {
+        !(known || is_padded_evenly(c, k, size, count))) {
         return false;
     }
-    *in = (Within){.at = conv_points[k],
-                   .place = conv_places[k],
-                   .step = w->step[k],
-                   .before = w->lo[k],
-                   .size = size};
-    int64_t all = count * w->size[k];
-    int64_t used = within_count(cx, in, made->dims[k + 2], dim_int(cx, w->size[k]));
+    Dim typical = dim_int(cx, dim_typical(cx, count));
+    int64_t all = dim_typical(cx, count) * w->size[k], used = within_count(cx, in, typical, places);
     *part = all ? (double)(all - used) / (double)all : 0;
     return used < all;
 }
 
 /* Does each window have an element of the image along axis k? */
 static bool
-meets_image(const Conv *c, int k, const Type *x, const Type *made)
+meets_image(const Conv *c, int k, const Type *made, const Within *in)
 {
-    const Window *w = &c->w;
-    int64_t size, count;
-    return dim_is_int(c->n->cx, x->dims[k + 2], &size) &&
-           dim_is_int(c->n->cx, made->dims[k + 2], &count) && w->lo[k] < w->size[k] &&
-           (count - 1) * w->step[k] - w->lo[k] < size;
+    Cx *cx = c->n->cx;
+    return within_all(cx, in, made->dims[k + 2], dim_int(cx, c->w.size[k]));
 }
 
 /* The products with the padding along the first axis of windows are left out: at a depth of 2, of a
@@ -493,13 +505,13 @@ without_products_of_padding(const Conv *c, const Type *x, const Type *made)
     }
     if (!dim_is_int(c->n->cx, x->dims[1], &channels) ||
         channels / c->groups % CONTRACTION_CHAIN != 0 ||
-        (where.first.place && !meets_image(c, (int)k, x, made))) {
+        (where.first.place && !meets_image(c, (int)k, made, &where.first))) {
         return where;
     }
     for (k++; k < w->axes; k++) {
         Within *in = &where.later[where.nlater];
         bool left_out = is_padded_along(c, (int)k, x, made, in, &part) && part * FEWEST >= 1;
-        where.nlater += left_out && meets_image(c, (int)k, x, made);
+        where.nlater += left_out && meets_image(c, (int)k, made, in);
     }
     return where;
 }
