@@ -49,16 +49,18 @@ column_operand(Groups *g, const Node *node)
 }
 
 /* Are there so many blocks of rows that a kernel is cut into them, whatever their number?  Each
- * batch has its own; of batches whose number is a symbol there are enough. */
+ * batch has its own; of batches whose number is a symbol there are enough.  usually: in most
+ * programs, and elsewhere threads share fewer blocks. */
 static bool
-has_blocks(Groups *g, const Node *node, int operand)
+has_blocks(Groups *g, const Node *node, int operand, bool usually)
 {
     Contraction c = let_contraction(node->let);
     double batches = 1, rows = 1;
     for (int k = 0; k < c.nout; k++) {
         LetterClass class = letter_class(&c, c.out[k]);
-        int64_t least = dim_range(g->cx, node->dims[k]).lo,
-                usual = dim_typical(g->cx, node->dims[k]);
+        int64_t usual = dim_typical(g->cx, node->dims[k]),
+                least = usually ? dim_typical_least(g->cx, node->dims[k])
+                                : dim_range(g->cx, node->dims[k]).lo;
         batches *= class == LETTER_OF_BOTH && usual > 1 ? (double)usual : 1;
         rows *= class == (operand ? LETTER_OF_A : LETTER_OF_B) && least > 1 ? (double)least : 1;
     }
@@ -129,7 +131,7 @@ rows_reduced(Groups *g, int p, int c, const Match *m)
         return g->nodes[red].red < 0;
     }
     Domain d = group_domain(g, red);
-    bool columns = operand >= 0 && has_blocks(g, node, operand) &&
+    bool columns = operand >= 0 && has_blocks(g, node, operand, false) &&
                    (depth_of(g, node) <= COST_PASSED || is_batched(g, node));
     for (int k = 0; k < d.nreduced && columns; k++) {
         int axis = red == of ? d.reduced[k] : -1;
@@ -258,7 +260,8 @@ may_join(Groups *g, int p, const Read *read, const Node *node, int operand)
     bool pays = passed <= COST_PASSED || is_batched(g, node);
     return same && plain && !nc->has_call && pays &&
            !(first && is_neck(g, p, group_find(g, read->to), read->root)) &&
-           has_blocks(g, node, !operand) && np->contracts + nc->contracts <= COST_CONTRACTIONS &&
+           has_blocks(g, node, !operand, first != NULL) &&
+           np->contracts + nc->contracts <= COST_CONTRACTIONS &&
            leaves_for(g, p, read, node, operand) && reduces_sums(g, p, read, node->let, operand);
 }
 

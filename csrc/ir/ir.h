@@ -257,6 +257,7 @@ void dim_text(const Cx *cx, Dim d, Text *out);          /* as the language write
 
 /* The value, at least 0, if each name is COST_TYPICAL or what its range has next to that. */
 int64_t dim_typical(Cx *cx, Dim d);
+int64_t dim_typical_least(Cx *cx, Dim d);       /* what it is at least in most programs */
 int64_t dims_typical(Cx *cx, int n, const Dim *dims);   /* the elements of these typical sizes */
 int64_t type_typical_bytes(Cx *cx, const Type *t);
 int64_t dims_most(Cx *cx, int n, const Dim *dims);      /* the most elements, or DIM_INF */

@@ -130,3 +130,27 @@ def test_bags(tmp_path: Path) -> None:
     (sums,) = [k for k in steps if any("dlc_combine_sum_f32" in line for line in lines[k : k + 5])]
     assert sums in made
     assert not any("_out" in line for line in lines[sums : sums + 5])
+
+
+PADDED = """dlc 1 graph
+
+fn padded[H in 1..inf, W in 1..inf](x: f32[1, {h}, {w}, 24], w: f32[32, 24]) -> (f32[1, {h1}, {w1}, 32]) {{
+  let a: f32[1, {h}, {w}, 32] = contract x, w over="mpqk,nk->mpqn"
+  let s: f32[1, {h}, {w}, 32] = sigmoid a
+  let b: f32[1, {h}, {w}, 32] = mul a, s
+  let c: f32[1, {h1}, {w1}, 32] = pad b, 0.0 lo=[0, 1, 1, 0]
+  ret c
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [("64", "128", "65", "129"), ("56", "112", "57", "113"), ("H", "W", "H + 1", "W + 1")],
+    ids="x".join,
+)
+def test_divided_rows(sizes: tuple[str, str, str, str], tmp_path: Path) -> None:
+    """The row of a tile is divided by the image's width: once, and not for each channel."""
+    text = PADDED.format(**dict(zip(("h", "w", "h1", "w1"), sizes, strict=True)))
+    lines, made = loops(text, tmp_path, "< 32; l")
+    assert lines and lines <= made

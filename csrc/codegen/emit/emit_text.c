@@ -296,9 +296,9 @@ rounding(const Let *let)
 
 /* ---- dims ---- */
 
-/* pure: the dim, or DIM_NONE if it has loop indices */
+/* text: NULL if it has no loop indices */
 typedef struct {
-    Dim pure;
+    Dim dim;
     const char *text;
     bool atom;
 } Term;
@@ -335,7 +335,7 @@ dim_leaf(void *arg, char kind, int64_t value, Dim name)
     Cx *cx = o->e->cx;
     bool index = kind == 'n' && dim_extent(cx, name) != DIM_NONE;
     o->stack = cx_grow(cx, o->stack, o->n, sizeof *o->stack);
-    o->stack[o->n++] = index         ? (Term){DIM_NONE, index_c(o->e, name), true}
+    o->stack[o->n++] = index         ? (Term){name, index_c(o->e, name), true}
                        : kind == 'n' ? (Term){name, NULL, true}
                                      : (Term){dim_int(cx, value), NULL, true};
 }
@@ -343,13 +343,17 @@ dim_leaf(void *arg, char kind, int64_t value, Dim name)
 static const char *
 term_c(Emit *e, const Term *t, bool bare)
 {
-    const char *text = t->pure ? size_c(e, t->pure) : t->text;
+    const char *text = t->text ? t->text : size_c(e, t->dim);
     return bare || t->atom ? text : cx_format(e->cx, "(%s)", text);
 }
 
-/* Division rounds down.  Division by zero, which can stand in an empty loop, gives 0. */
+/* Division rounds down, as C's does of what is not negative.  Division by zero, which can stand in
+ * an empty loop, gives 0.  That by a size is not inlined: compilers leave a division behind a
+ * condition in the loop where it stands, and take a call of a function of its operands alone out of
+ * the loops that change neither.  Numbers of 32 bits are divided twice as fast by many
+ * processors. */
 static void
-helper_dim(Emit *e, const char *name, int which)
+helper_dim(Emit *e, const char *name, int which, bool by_size)
 {
     static const char *const bodies[] = {
         "{\n    int64_t q = b ? a / b : 0;\n"
@@ -363,8 +367,16 @@ helper_dim(Emit *e, const char *name, int which)
         "    int64_t q = (int64_t)product;\n    return q - ((double)q > product);\n}",
     };
     if (new_helper(e, name)) {
-        text_add(e->helpers, "\nstatic inline int64_t\n%s(int64_t a, int64_t b)\n%s\n", name,
-                 bodies[which]);
+        const char *kind = "inline", *body = bodies[which];
+        if (by_size) {
+            kind = "__attribute__((const, noinline))";
+            body = cx_format(e->cx,
+                             "{\n    if (b && !((a | b) >> 32)) {\n"
+                             "        return (uint32_t)a %c (uint32_t)b;\n    }\n%s",
+                             which ? '%' : '/', strchr(body, '\n') + 1);
+        }
+        text_add(e->helpers, "\nstatic %s int64_t\n%s(int64_t a, int64_t b)\n%s\n", kind, name,
+                 body);
     }
 }
 
@@ -374,27 +386,30 @@ dim_binary(void *arg, char kind)
     DimOut *o = arg;
     Cx *cx = o->e->cx;
     Term *b = &o->stack[--o->n], *a = b - 1;
-    if (a->pure && b->pure) {
-        *a = (Term){dim_apply(cx, kind, a->pure, b->pure), NULL, true};
+    Dim dim = dim_apply(cx, kind, a->dim, b->dim);
+    if (!a->text && !b->text) {
+        *a = (Term){dim, NULL, true};
         return;
     }
-    int64_t one;
-    if (kind == '*' && a->pure && dim_is_int(cx, a->pure, &one) && one == 1) {
+    bool divides = kind == '/' || kind == '%', known = dim_is_int(cx, b->dim, NULL),
+         plain = divides && known && dim_range(cx, a->dim).lo >= 0 && dim_range(cx, b->dim).lo > 0;
+    if (kind == '*' && dim_is(cx, a->dim, 1)) {
         *a = *b;
-    } else if (kind == '+' || kind == '*') {
+    } else if (kind == '+' || kind == '*' || plain) {
         bool sum = kind == '+';
-        *a = (Term){DIM_NONE,
+        *a = (Term){dim,
                     cx_format(cx, "%s %c %s", term_c(o->e, a, sum), kind, term_c(o->e, b, sum)),
                     false};
     } else {
         static const char *const names[] = {"dim_div", "dim_mod", "dim_max", "dim_min",
                                             "dim_scale"};
         int which = kind == '/' ? 0 : kind == '%' ? 1 : kind == 'M' ? 2 : kind == 'm' ? 3 : 4;
-        helper_dim(o->e, names[which], which);
-        *a = (Term){
-            DIM_NONE,
-            cx_format(cx, "%s(%s, %s)", names[which], term_c(o->e, a, true), term_c(o->e, b, true)),
-            true};
+        bool by_size = divides && !known;
+        const char *name = by_size ? cx_format(cx, "%s_size", names[which]) : names[which];
+        helper_dim(o->e, name, which, by_size);
+        *a = (Term){dim,
+                    cx_format(cx, "%s(%s, %s)", name, term_c(o->e, a, true), term_c(o->e, b, true)),
+                    true};
     }
 }
 

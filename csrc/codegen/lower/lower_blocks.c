@@ -264,6 +264,7 @@ block_epilogue(const Lower *lo, const Value *v)
 typedef struct {
     int n, batches, cut; /* axes; those of batches, which come first; the one that is cut */
     Dim name[MAX_RANK], extent[MAX_RANK];
+    bool passed; /* from one contraction to another, and no reduction wants rows */
     int64_t row; /* elements of the longest row that a step passes on */
     int64_t rows; /* rows of a block */
 } Blocks;
@@ -313,6 +314,7 @@ find_rows(Lower *lo, const Shape *s, const Probe *probe, Blocks *b)
     }
     if (!probe->nsites) {
         b->n = contract_rows(lo, s, probe, b->name, &b->row);
+        b->passed = true;
     }
     sort_rows(lo, probe, b);
     for (int k = 0; k < b->n; k++) {
@@ -327,6 +329,15 @@ most_rows(const Blocks *b)
                                      : DLC_PRODUCT_BLOCK_ROOM / (b->row + 1);
     rows = rows > COST_BLOCK ? COST_BLOCK : rows - rows % MICRO_MOST_ROWS;
     return rows < MICRO_MOST_ROWS ? MICRO_MOST_ROWS : rows;
+}
+
+/* A lower bound of the extent of a loop over rows; of those that one contraction passes on to
+ * another what it is at least in most programs, as fusion/rows.c counts. */
+static int64_t
+least_extent(Cx *cx, const Blocks *b, int k)
+{
+    int64_t least = b->passed ? dim_typical_least(cx, b->extent[k]) : 0;
+    return least > 1 ? least : extent_least(cx, b->extent[k]);
 }
 
 /* Cuts the innermost axis that, together with the axes inside it, has more than half a block of
@@ -344,11 +355,11 @@ cut_rows(Cx *cx, Blocks *b, int64_t most)
     if (b->cut < 0) {
         return 0;
     }
-    int64_t extent = extent_least(cx, b->extent[b->cut]);
+    int64_t extent = least_extent(cx, b, b->cut);
     most = most / inner;
     for (int k = 0; k < b->cut && outer < DLC_FEW_BLOCKS; k++) {
         int64_t usual = k < b->batches ? dim_typical(cx, b->extent[k]) : 1,
-                more = usual > 1 ? usual : extent_least(cx, b->extent[k]);
+                more = usual > 1 ? usual : least_extent(cx, b, k);
         outer = more < DLC_FEW_BLOCKS ? outer * more : DLC_FEW_BLOCKS;
     }
     tasks = (extent + most - 1) / most;

@@ -53,17 +53,17 @@ block_tiles(const Product *p, const TileSizes *t)
     return (tiles + blocks - 1) / blocks;
 }
 
-/* A lower bound of the number of tasks for each group of panels.  One that packs its panels is a
- * task with all of its rows. */
+/* The typical number of tasks for each group of panels, if it is small.  One that packs its panels
+ * is a task with all of its rows. */
 static int64_t
 tasks_of_group(const Product *p, const TileSizes *t)
 {
     const Nest *outer[] = {&p->batch, &p->columns, &p->rows};
-    int64_t n = (extent_least(p->lo->cx, t->tiles) + t->block_tiles - 1) / t->block_tiles;
+    int64_t n = (dim_typical(p->lo->cx, t->tiles) + t->block_tiles - 1) / t->block_tiles;
     n = p->packs_groups ? 1 : n;
     for (int k = 0; k < (p->packs_groups ? 2 : 3); k++) {
         for (int j = 0; j < outer[k]->nloops - (k > 0) && n < DLC_PRODUCT_GROUPS; j++) {
-            n *= extent_least(p->lo->cx, outer[k]->count[j]);
+            n *= dim_typical(p->lo->cx, outer[k]->count[j]);
         }
     }
     return n;

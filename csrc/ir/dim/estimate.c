@@ -23,6 +23,13 @@ dim_typical(Cx *cx, Dim d)
     return value < 0 ? 0 : value;
 }
 
+int64_t
+dim_typical_least(Cx *cx, Dim d)
+{
+    int64_t least = dim_range(cx, d).lo, half = dim_typical(cx, d) / 2;
+    return least > half ? least : half;
+}
+
 /* An estimate is at most this many elements: sums of estimates in bytes do not overflow. */
 #define LARGEST (INT64_MAX / 64)
 
