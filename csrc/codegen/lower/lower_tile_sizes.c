@@ -53,17 +53,28 @@ block_tiles(const Product *p, const TileSizes *t)
     return (tiles + blocks - 1) / blocks;
 }
 
-/* The typical number of tasks for each group of panels, if it is small.  One that packs its panels
- * is a task with all of its rows. */
+/* The tasks of a loop: its least iterations, as threads would have no tasks where a group has
+ * all columns and there are few rows after all.  But each group reads the rows again and stores
+ * them in parts: where a sum has so few terms that this takes as long, it is the typical number. */
+static int64_t
+loop_tasks(const Product *p, const TileSizes *t, Dim extent)
+{
+    Cx *cx = p->lo->cx;
+    bool few_terms = dim_typical(cx, t->sums) < CONTRACTION_CHAIN;
+    return few_terms ? dim_typical(cx, extent) : extent_least(cx, extent);
+}
+
+/* The number of tasks for each group of panels, if it is small.  One that packs its panels is a
+ * task with all of its rows. */
 static int64_t
 tasks_of_group(const Product *p, const TileSizes *t)
 {
     const Nest *outer[] = {&p->batch, &p->columns, &p->rows};
-    int64_t n = (dim_typical(p->lo->cx, t->tiles) + t->block_tiles - 1) / t->block_tiles;
+    int64_t n = (loop_tasks(p, t, t->tiles) + t->block_tiles - 1) / t->block_tiles;
     n = p->packs_groups ? 1 : n;
     for (int k = 0; k < (p->packs_groups ? 2 : 3); k++) {
         for (int j = 0; j < outer[k]->nloops - (k > 0) && n < DLC_PRODUCT_GROUPS; j++) {
-            n *= dim_typical(p->lo->cx, outer[k]->count[j]);
+            n *= loop_tasks(p, t, outer[k]->count[j]);
         }
     }
     return n;
