@@ -63,13 +63,17 @@ sums_from(const Tiles *t, Dim first)
     return known ? left : dim_max(cx, none, left);
 }
 
-/* The number of chains.  Where some sums leave out terms it is that of the others, and the last
- * chains have none. */
+/* The number of chains.  Where some sums leave out terms it is that of the sums that have the most,
+ * or of all terms if nothing is known of that, and the last chains of the others have none. */
 static Dim
 chains_of(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
-    Dim sums = t->p->letters.where.first.place ? extent_of_buffer(cx, t->size.sums) : t->size.sums;
+    Dim sums = t->size.sums;
+    if (t->p->letters.where.first.place) {
+        bool bounded = dim_range(cx, sums).hi < DIM_INF;
+        sums = bounded ? extent_of_buffer(cx, sums) : product_terms(t->p, 0);
+    }
     return extent_ceiling(cx, sums, constant(t, CONTRACTION_CHAIN));
 }
 
@@ -121,17 +125,20 @@ put_tiles(Tiles *t, const Group *g)
     group_close(lo, opened);
 }
 
-/* Multiplies all tiles of the block by one more chain, n terms of the sums from `first` on.  With a
- * group its targets are computed too, of each tile at once. */
+/* Multiplies all tiles of the block by one more chain, n terms of the sums from `first` on; by none
+ * if that is known to be 0.  With a group its targets are computed too, of each tile at once. */
 static void
 put_chain(Tiles *t, Value *tiles, Dim first, Dim n, const Group *g)
 {
+    bool some = !dim_is(t->p->lo->cx, n, 0);
     int opened;
-    if (t->buffer && !t->p->packs_groups) {
+    if (some && t->buffer && !t->p->packs_groups) {
         tiles_pack(t, first, tiles_of_form(t, true, n, constant(t, CONTRACTION_CHAIN)));
     }
     t->tile = open_tiles(t, &opened);
-    tile_multiply(t, tiles, first, n, true);
+    if (some) {
+        tile_multiply(t, tiles, first, n, true);
+    }
     if (g) {
         tile_store(t, g, tiles);
     }
