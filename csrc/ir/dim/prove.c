@@ -226,7 +226,8 @@ prove(Cx *cx, Dim d)
         return true;
     }
     while (cx->dims.orders && (last = last_atom(cx, d, last)) != UINT32_MAX && cx->dims.fuel > 0) {
-        if (atom_node(cx, last)->kind == ATOM_DIV && prove_without(cx, d, last)) {
+        AtomKind kind = atom_node(cx, last)->kind;
+        if ((kind == ATOM_DIV || kind == ATOM_INDEX) && prove_without(cx, d, last)) {
             return true;
         }
     }
@@ -259,7 +260,8 @@ dim_nonneg(Cx *cx, Dim d)
     }
     dim_begin(cx);
     cx->dims.proving = true;
-    /* What was made first may be what must go first: a // 2 in a // 2 - 2*(a // 4). */
+    /* What was made first may be what must go first: a // 2 in a // 2 - 2*(a // 4), and an index of
+     * the extent n - a // 3 in 3*index + a % 3. */
     bool yes = attempt(cx, d, false, false) || attempt(cx, d, true, false) ||
                attempt(cx, d, true, true);
     cx->dims.proving = cx->dims.orders = cx->dims.floors = false;
@@ -414,9 +416,21 @@ holds_in(Cx *cx, Dim d, Dim extent)
     return holds;
 }
 
+static bool
+is_less(Cx *cx, Dim a, Dim b, Dim extent)
+{
+    return dim_lt(cx, a, b) || dim_lt_in(cx, a, b, extent);
+}
+
+/* Less than a maximum is what is less than either operand: each gets proofs of its own. */
 bool
 dim_lt_in(Cx *cx, Dim a, Dim b, Dim extent)
 {
+    const AtomNode *most = dim_atom(cx, b);
     Dim d;
+    if (most && most->kind == ATOM_MAX &&
+        (is_less(cx, a, most->a, extent) || is_less(cx, a, most->b, extent))) {
+        return true;
+    }
     return dim_try_add(cx, b, a, -1, &d) && minus(cx, d, 1, &d) && holds_in(cx, d, extent);
 }
