@@ -80,9 +80,9 @@ def steady_rows(args: argparse.Namespace, peers: list[str]) -> list[report.Row]:
         return attention.run(args.only, peers, args.budget)
     if args.what == "lengths":
         return lengths.run(args.only, args.budget)
-    models = args.what == "models"
-    cases = steady.model_cases(args.only, args.small) if models else steady.overhead_cases(args.only)
-    return steady.run(cases, peers, args.budget)
+    if args.what == "models":
+        return steady.run_models(args.only, peers, args.budget, args.small)
+    return steady.run(steady.overhead_cases(args.only), peers, args.budget)
 
 
 def main() -> None:

@@ -1,20 +1,23 @@
-"""Networks of convolutions, in evaluation or a step of training, and how much of the peak dlc reaches."""
+"""Networks of convolutions, in evaluation or a step of training, and how much of the peak dlc reaches.
+
+Each peer has a process of its own, with the same weights and inputs, which come from a seed.
+"""
 
 import copy
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
-import torch._dynamo
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode, conv_flop_count
 from tqdm import tqdm
 
 import dlc
-from benchmarks import products, steady, training
-from benchmarks.measure import Timing, interleaved
-from benchmarks.networks import ALL, Network
+from benchmarks import processes, products, training
+from benchmarks.measure import Timing
+from benchmarks.networks import ALL, BY_NAME, Network
 from benchmarks.peers import available, ready
 from benchmarks.report import Row
 
@@ -46,59 +49,80 @@ def of_peak(work: int, took: Timing, peak: float) -> float:
     return work / took.median / peak if peak else 0.0
 
 
-def evaluated(network: Network, batch: int, peers: list[str], budget: float, small: bool, peak: float) -> Row:
-    model, inputs = network.build(small), network.arguments(batch, small)
-    row = steady.row((network.name, model, inputs), peers, budget)
-    work = operations(functools.partial(model, *inputs))
-    return Row(row.case, row.timings, str(batch), share=of_peak(work, row.timings["dlc"], peak))
-
-
 def through(run: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     """A step by the weights that `run` has, which are copies where they are channels last."""
     return training.step(run, inputs, list(run.parameters()))
 
 
-def trained(network: Network, batch: int, peers: list[str], budget: float, small: bool, peak: float) -> Row:
-    """A step: forward and backward of the whole result."""
-    model, inputs = network.build(small).train(), network.arguments(batch, small)
-    torch._dynamo.reset()
-    with torch.enable_grad():
-        calls = {peer: ready(peer, model, inputs, through) for peer in available(peers)}
-        timings = interleaved(calls, budget)
-        work = operations(functools.partial(through, model, inputs))
-    return Row(network.name, timings, f"{batch}, a step", share=of_peak(work, timings["dlc"], peak))
+def program(name: str, batch: int, step: bool, small: bool) -> tuple[nn.Module, tuple[Tensor, ...]]:
+    network = BY_NAME[name]
+    return network.build(small).train(step), network.arguments(batch, small)
+
+
+def network_call(
+    name: str, batch: int, step: bool, small: bool, peer: str
+) -> tuple[list[Callable[[], Any]], None]:
+    """In the process of a peer. A step is forward and backward of the whole result."""
+    model, inputs = program(name, batch, step, small)
+    return [ready(peer, model, inputs, through if step else None)], None
+
+
+def row(name: str, batch: int, peers: list[str], budget: float, step: bool, small: bool, peak: float) -> Row:
+    makers = {peer: functools.partial(network_call, name, batch, step, small, peer) for peer in peers}
+    (timings,), _ = processes.interleaved(makers, budget)
+    model, inputs = program(name, batch, step, small)
+    call = functools.partial(through, model, inputs) if step else functools.partial(model, *inputs)
+    share = of_peak(operations(call), timings["dlc"], peak)
+    return Row(name, timings, f"{batch}, a step" if step else str(batch), share=share)
 
 
 def resized(network: Network, batch: int, side: int) -> tuple[Tensor, ...]:
-    return (torch.randn(batch, network.shape[0], *[side] * (len(network.shape) - 1)),)
+    shape = batch, network.shape[0], *[side] * (len(network.shape) - 1)
+    return (torch.randn(shape, generator=torch.Generator().manual_seed(side)),)
 
 
-def changing(network: Network, batch: int, budget: float, small: bool, sides: Iterable[int]) -> list[Row]:
+def programs_of_one(
+    name: str, batch: int, small: bool, sides: Sequence[int]
+) -> tuple[list[Callable[[], Any]], None]:
+    """In a process: for each size the program for it alone."""
+    model, calls = BY_NAME[name].build(small), list[Callable[[], Any]]()
+    for side in sides:
+        alone = torch.compile(copy.deepcopy(model), backend="dlc", dynamic=False)
+        call = functools.partial(alone, *resized(BY_NAME[name], batch, side))
+        for _ in range(2):
+            call()
+            dlc.wait()
+        calls.append(call)
+    return calls, None
+
+
+def program_of_all(
+    name: str, batch: int, small: bool, sides: Sequence[int]
+) -> tuple[list[Callable[[], Any]], list[bool]]:
+    """In a process: the program for all sizes, with each; and whether something was compiled for it."""
+    every = torch.compile(BY_NAME[name].build(small), backend="dlc")
+    calls = [functools.partial(every, *resized(BY_NAME[name], batch, side)) for side in sides]
+    graphs = [dlc.counters()["graphs"]]
+    for call in calls:
+        call()
+        graphs.append(dlc.counters()["graphs"])
+    dlc.wait()
+    return calls, [before < after for before, after in pairwise(graphs)]
+
+
+def changing(name: str, batch: int, budget: float, small: bool, sides: Sequence[int]) -> list[Row]:
     """A row for each size: compiled for it alone, and as one of them all.
 
     Its name says of those after the second size whether something was compiled for them. Dynamo's guards
     may ask for that: torch chooses between libraries by the elements of an image.
     """
-    model = network.build(small)
-    inputs = {side: resized(network, batch, side) for side in sides}
-    torch._dynamo.reset()
-    every = torch.compile(model, backend="dlc")
-    made = []
-    for images in inputs.values():
-        before = dlc.counters()["graphs"]
-        every(*images)
-        made.append(dlc.counters()["graphs"] - before)
-    dlc.wait()
-    rows = []
-    for at, (side, images) in enumerate(inputs.items()):
-        again = ", compiled again" if at > 1 and made[at] else ""
-        alone = torch.compile(copy.deepcopy(model), backend="dlc", dynamic=False)
-        for _ in range(2):
-            alone(*images)
-            dlc.wait()
-        calls = {"dlc": functools.partial(alone, *images), "sizes": functools.partial(every, *images)}
-        rows.append(Row(f"{network.name}, {side}{again}", interleaved(calls, budget)))
-    return rows
+    makers: dict[str, processes.Maker] = {
+        "dlc": functools.partial(programs_of_one, name, batch, small, sides),
+        "sizes": functools.partial(program_of_all, name, batch, small, sides),
+    }
+    timings, found = processes.interleaved(makers, budget)
+    again = [", compiled again" if at > 1 and made else "" for at, made in enumerate(found["sizes"])]
+    return [Row(f"{name}, {side}{a}", t) for side, a, t in zip(sides, again, timings, strict=True)]
 
 
 SIDES = (160, 192, 224, 256)
@@ -108,7 +132,7 @@ def run_sizes(only: str, budget: float, batch: int = 1, small: bool = False) -> 
     """Of the networks that are trained, whose images have sizes that change."""
     networks, sides = [n for n in chosen(only) if n.trained], (32, 48, 64) if small else SIDES
     with tqdm(networks, disable=None, leave=False) as line:
-        return [row for network in line for row in changing(network, batch, budget, small, sides)]
+        return [row for network in line for row in changing(network.name, batch, budget, small, sides)]
 
 
 def run(
@@ -119,9 +143,9 @@ def run(
     if step:
         peers = [peer for peer in peers if peer not in ("frozen", "freezing")]
     peak = 0.0 if small else products.best("drive_peak", 200_000) * torch.get_num_threads()
-    one, rows = trained if step else evaluated, []
+    rows = []
     with tqdm(networks, disable=None, leave=False) as line:
         for network in line:
             line.set_description(network.name)
-            rows.append(one(network, batch, peers, budget, small, peak))
+            rows.append(row(network.name, batch, available(peers), budget, step, small, peak))
     return rows

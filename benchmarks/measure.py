@@ -1,10 +1,12 @@
 """Time, measured so that it can be compared.
 
-A machine's speed drifts by more than the differences one looks for. So the things compared take turns
-in one process, A B A B, and what is reported is the median and the quartiles. A turn begins with a
-pause, in which the other's threads stop spinning, and with a call that is not counted.
+A machine's speed drifts by more than the differences one looks for. So the things compared take turns,
+A B A B, and what is reported is the median and the quartiles. A turn begins with a pause, in which the
+other's threads stop spinning, and with a call that is not counted. Here all are in one process;
+`processes.py` gives each its own.
 """
 
+import functools
 import json
 import os
 import subprocess
@@ -48,10 +50,13 @@ def seconds(value: float) -> str:
     return f"{value / 1e-9:.3g} ns"
 
 
-def turn(call: Callable[[], Any], count: int) -> float:
-    """The time of one of `count` calls in sequence."""
+def turn(call: Callable[[], Any], count: int, warm: float = 0.0) -> float:
+    """Seconds of one of `count` calls in sequence. Before, one is not counted, or those of `warm` seconds."""
     time.sleep(PAUSE)
+    end = time.perf_counter() + warm
     call()
+    while time.perf_counter() < end:
+        call()
     start = time.perf_counter()
     for _ in range(count):
         call()
@@ -62,14 +67,21 @@ def interleaved(
     calls: Mapping[str, Callable[[], Any]], budget: float = 3.0, least: int = 7
 ) -> dict[str, Timing]:
     """Times of calls that take turns for about `budget` seconds, each `least` turns or more."""
-    counts = {name: max(1, round(TURN / turn(call, 1))) for name, call in calls.items()}
-    samples: dict[str, list[float]] = {name: [] for name in calls}
-    end, turns = time.perf_counter() + budget, 0
-    while turns < least or time.perf_counter() < end:
-        for name, call in calls.items():
-            samples[name].append(turn(call, counts[name]))
-        turns += 1
-    return {name: Timing(*quantiles(s, n=4), turns) for name, s in samples.items()}
+    return alternate({name: functools.partial(turn, call) for name, call in calls.items()}, budget, least)
+
+
+def alternate(
+    turns: Mapping[str, Callable[[int], float]], budget: float, least: int = 7
+) -> dict[str, Timing]:
+    """The same where a turn is what a function does: of a count of calls, the seconds that one takes."""
+    counts = {name: max(1, round(TURN / run(1))) for name, run in turns.items()}
+    samples: dict[str, list[float]] = {name: [] for name in turns}
+    end, rounds = time.perf_counter() + budget, 0
+    while rounds < least or time.perf_counter() < end:
+        for name, run in turns.items():
+            samples[name].append(run(counts[name]))
+        rounds += 1
+    return {name: Timing(*quantiles(s, n=4), rounds) for name, s in samples.items()}
 
 
 def resident() -> int:

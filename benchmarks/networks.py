@@ -303,3 +303,4 @@ ALL = [
     Network("DCGAN", generator, lambda: generator(16, 8), (100, 1, 1), (16, 1, 1)),
     Network("R3D-18, half", video, lambda: video(8, 10), (3, 8, 112, 112), (3, 4, 16, 16)),
 ]
+BY_NAME = {network.name: network for network in ALL}

@@ -1,6 +1,10 @@
-"""Time of a call when everything is compiled: models, a function of 64 floats, and modules that are small."""
+"""Time of a call when everything is compiled: models, a function of 64 floats, and modules that are small.
 
-from collections.abc import Iterable
+Of models each peer has a process of its own.
+"""
+
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -8,18 +12,13 @@ import torch._dynamo
 from torch import Tensor, nn
 from tqdm import tqdm
 
+from benchmarks import processes
 from benchmarks.measure import interleaved
 from benchmarks.peers import available, ready
 from benchmarks.report import Row
 from examples.programs import MODELS
 
 Case = tuple[str, Any, tuple[Tensor, ...]]
-
-
-def model_cases(only: str, small: bool) -> Iterable[Case]:
-    for m in MODELS.values():
-        if only in m.name:
-            yield m.name, m.build(small), m.arguments(small)
 
 
 def little(x: Tensor, y: Tensor) -> Tensor:
@@ -58,12 +57,17 @@ def overhead_cases(only: str) -> Iterable[Case]:
 OF_FUNCTIONS = ("jit_numpy", "artifact", "artifact_bare")  # peers that do not take modules
 
 
+def taking(peers: Iterable[str], modules: bool) -> list[str]:
+    """Those that can run the case here."""
+    without = {"xla", *(OF_FUNCTIONS if modules else ())}
+    return [peer for peer in available(peers) if peer not in without]
+
+
 def row(case: Case, peers: list[str], budget: float) -> Row:
     """Compiles the case for all peers, then lets them take turns."""
     name, target, inputs = case
     torch._dynamo.reset()
-    without = {"xla", *(OF_FUNCTIONS if isinstance(target, nn.Module) else ())}
-    calls = {peer: ready(peer, target, inputs) for peer in available(peers) if peer not in without}
+    calls = {peer: ready(peer, target, inputs) for peer in taking(peers, isinstance(target, nn.Module))}
     return Row(name, interleaved(calls, budget))
 
 
@@ -74,4 +78,20 @@ def run(cases: Iterable[Case], peers: list[str], budget: float) -> list[Row]:
         for case in line:
             line.set_description(case[0])
             rows.append(row(case, peers, budget))
+    return rows
+
+
+def model(name: str, small: bool, peer: str) -> tuple[list[Callable[[], Any]], None]:
+    """In the process of a peer."""
+    return [ready(peer, MODELS[name].build(small), MODELS[name].arguments(small))], None
+
+
+def run_models(only: str, peers: list[str], budget: float, small: bool) -> list[Row]:
+    rows = []
+    with tqdm([name for name in MODELS if only in name], disable=None, leave=False) as line:
+        for name in line:
+            line.set_description(name)
+            makers = {peer: functools.partial(model, name, small, peer) for peer in taking(peers, True)}
+            (timings,), _ = processes.interleaved(makers, budget)
+            rows.append(Row(name, timings))
     return rows

@@ -1,6 +1,7 @@
 """Steps of training, and what cutting a model's joint graph in two costs and saves: dlc's cut, functorch's.
 
 A step is forward and backward of a model's whole result; no weight changes, so that all steps are alike.
+Each peer has a process of its own.
 """
 
 import copy
@@ -11,7 +12,6 @@ from statistics import median
 from typing import Any
 
 import torch
-import torch._dynamo
 from rich.table import Table
 from torch import Tensor, nn
 from torch._functorch.partitioners import min_cut_rematerialization_partition
@@ -19,8 +19,9 @@ from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import optimization_hint
 from tqdm import tqdm
 
+from benchmarks import processes
 from benchmarks.first_call import total
-from benchmarks.measure import interleaved, seconds, timed
+from benchmarks.measure import seconds, timed
 from benchmarks.peers import PEERS, available, backend, ready
 from benchmarks.report import Row
 from examples.programs import MODELS
@@ -68,12 +69,18 @@ class Cuts:
         return min_cut_rematerialization_partition(joint, inputs, **how)
 
 
-def cut_by_functorch(gm: GraphModule, inputs: list[Any], cuts: Cuts) -> Any:
+CUTS = Cuts()  # of the one model that the process compiles
+
+
+def cut_by_functorch(gm: GraphModule, inputs: list[Any]) -> Any:
     """A backend: dlc, but for the cut of the joint graph."""
     from dlc.backend import compile_aot
     from dlc.options import Options
 
-    return compile_aot(gm, inputs, Options(strict=True), None, cuts)
+    return compile_aot(gm, inputs, Options(strict=True), None, CUTS)
+
+
+PEERS[CUT] = "dlc, cut by functorch", backend(cut_by_functorch)
 
 
 def step(run: Callable[..., Any], inputs: tuple[Tensor, ...], weights: list[nn.Parameter]) -> Any:
@@ -81,16 +88,20 @@ def step(run: Callable[..., Any], inputs: tuple[Tensor, ...], weights: list[nn.P
         return torch.autograd.grad(total(run(*inputs)), weights, allow_unused=True)
 
 
-def row(name: str, peers: list[str], budget: float, small: bool) -> tuple[Row, dict[str, Any]]:
-    """Compiles a model for all peers, then lets them take turns."""
-    model, inputs, cuts = MODELS[name].build(small).train(), MODELS[name].arguments(small), Cuts()
-    torch._dynamo.reset()
-    PEERS[CUT] = "dlc, cut by functorch", backend(functools.partial(cut_by_functorch, cuts=cuts))
+def model_step(name: str, small: bool, peer: str) -> tuple[list[Callable[[], Any]], dict[str, Any]]:
+    """In the process of a peer: its step, and the cuts, if functorch cuts for it."""
+    model, inputs = MODELS[name].build(small).train(), MODELS[name].arguments(small)
     through = functools.partial(step, weights=list(model.parameters()))
     with torch.enable_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of functorch's copies of graphs
-        calls = {peer: ready(peer, model, inputs, through) for peer in available(peers)}
-    return Row(name, interleaved(calls, budget)), cuts.figures
+        return [ready(peer, model, inputs, through)], CUTS.figures
+
+
+def row(name: str, peers: list[str], budget: float, small: bool) -> tuple[Row, dict[str, Any]]:
+    """A step of each peer, and the cuts of the one that functorch cuts for."""
+    makers = {peer: functools.partial(model_step, name, small, peer) for peer in available(peers)}
+    (timings,), cuts = processes.interleaved(makers, budget)
+    return Row(name, timings), cuts.get(CUT, {})
 
 
 def run(only: str, peers: list[str], budget: float, small: bool) -> tuple[list[Row], list[dict[str, Any]]]:

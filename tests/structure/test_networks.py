@@ -7,7 +7,7 @@ import torch
 import torch._dynamo
 from torch import nn
 
-from benchmarks import convolutions
+from benchmarks import convolutions, processes
 from benchmarks.networks import ALL, Network
 from tests.capture.test_images import gradients
 from tests.tolerance import assert_program
@@ -66,6 +66,15 @@ def test_benchmark(step: bool) -> None:
     with torch.no_grad():
         (row,) = convolutions.run("MobileNet", ["eager", "last", "dlc"], 0.0, step=step, small=True)
     assert row.timings.keys() == {"eager", "last", "dlc"}
+
+
+def test_peer_that_fails() -> None:
+    """Its error is the benchmark's, with its name."""
+    with (
+        torch.no_grad(),
+        pytest.raises(processes.Failed, match=r"(?s)^nobody: Traceback.*KeyError: 'nobody'"),
+    ):
+        convolutions.run("DCGAN", ["nobody"], 0.0, small=True)
 
 
 @pytest.mark.parametrize("groups", [1, 4, 16])
