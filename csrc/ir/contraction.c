@@ -220,7 +220,7 @@ within_places(Cx *cx, const Within *w, Dim ats, Dim at, Dim places, Dim *from, D
 
 /* The first index has the fewest places in front, the last one the fewest behind. */
 bool
-within_all(Cx *cx, const Within *w, Dim ats, Dim places)
+within_each(Cx *cx, const Within *w, Dim ats, Dim places)
 {
     Dim before = dim_int(cx, w->before), size = within_size(cx, w, ats);
     Dim last = dim_mul(cx, dim_sub(cx, ats, dim_int(cx, 1)), dim_int(cx, w->step));
@@ -308,7 +308,7 @@ check_where(Cx *cx, const Contraction *c, const Type *a, const Type *b)
             return "behind a later letter of those summed that `where` leaves out are no whole "
                    "chains";
         }
-        if (w->nlater && !within_all(cx, one, letter_dim(c, a, b, one->at), places)) {
+        if (w->nlater && !within_each(cx, one, letter_dim(c, a, b, one->at), places)) {
             return "`where` leaves out all terms of a sum, or nothing shows that it does not";
         }
     }

@@ -494,7 +494,7 @@ bool where_is_at(const Where *w, char letter);  /* does the letter say which ter
  * summed at index `at`, and the end of those; is it known that each index has one? */
 Dim within_size(Cx *cx, const Within *w, Dim ats);
 void within_places(Cx *cx, const Within *w, Dim ats, Dim at, Dim places, Dim *from, Dim *to);
-bool within_all(Cx *cx, const Within *w, Dim ats, Dim places);
+bool within_each(Cx *cx, const Within *w, Dim ats, Dim places);
 /* All places that are summed at any of them; -1: a size is not known. */
 int64_t within_count(Cx *cx, const Within *w, Dim ats, Dim places);
 int letter_axis(const char *letters, int n, char letter);       /* -1: it is not there */

@@ -478,7 +478,7 @@ static bool
 meets_image(const Conv *c, int k, const Type *made, const Within *in)
 {
     Cx *cx = c->n->cx;
-    return within_all(cx, in, made->dims[k + 2], dim_int(cx, c->w.size[k]));
+    return within_each(cx, in, made->dims[k + 2], dim_int(cx, c->w.size[k]));
 }
 
 /* The products with the padding along the first axis of windows are left out: at a depth of 2, of a
