@@ -41,7 +41,7 @@ CONVOLUTIONS = {aten.convolution.default: ((0,), 1), aten.convolution_backward.d
 BY_STRIDES = {aten.as_strided.default, aten.as_strided_copy.default, aten.as_strided_scatter.default}
 
 
-def _numel(value: Tensor) -> int:
+def numel(value: Tensor) -> int:
     count = 1
     for size in value.shape:
         count *= optimization_hint(size, 64)
@@ -76,7 +76,7 @@ def _wants(node: Node) -> torch.memory_format | None:
     groups = node.args[8] if node.target is aten.convolution.default else node.args[9]
     either = _is_depthwise(weight) or (weight.shape[2] == 1 and weight.shape[3] == 1)
     either = either or is_channels_last_contiguous_or_false(weight)
-    small = _numel(weight) <= sum(map(_numel, images))
+    small = numel(weight) <= sum(map(numel, images))
     return LAST if (groups == 1 or _is_depthwise(weight)) and (either or small) else ROWS
 
 
@@ -84,7 +84,7 @@ def _is_worth(convolutions: list[Node]) -> bool:
     """Have those of each channel by itself a quarter of the images' elements?"""
     total = each = 0
     for images, weight in filter(None, map(_operands, convolutions)):
-        count = sum(map(_numel, images))
+        count = sum(map(numel, images))
         total += count
         each += count if _is_depthwise(weight) else 0
     return total > 0 and 4 * each >= total

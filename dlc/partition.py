@@ -29,6 +29,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from . import _C
+from .gradients import split_gradients
 from .images import images_last
 from .layouts import laid_as_eager
 from .memory import Fit, MemoryLimitError
@@ -231,6 +232,8 @@ class Partitioner:
     ) -> tuple[GraphModule, GraphModule]:
         if self.products != "own":
             images_last(joint)
+        if self.limit is not None:
+            split_gradients(joint)
         try:
             return self._within(joint, num_fwd_outputs)
         except MemoryLimitError:

@@ -164,22 +164,37 @@ is_late(const Order *s, const Let *let)
     return late;
 }
 
-/* Those that are moved, with the views of what they make, after the others. */
+/* Those that are moved after the others, the largest first: the library makes its copy of a large
+ * result while few are there.  The views of what they make follow: late ones read no others. */
 static const Fn *
 with_late(const Order *s)
 {
     Cx *cx = s->fn->cx;
     Fn *fn = cx_copy(cx, s->fn, sizeof *fn);
     fn->body = cx_copy(cx, fn->body, sizeof *fn->body);
-    Let **old = fn->body->lets;
-    fn->body->lets = cx_alloc(cx, ((size_t)fn->body->n + 1) * sizeof *old);
-    for (int late = 0, n = 0; late < 2; late++) {
-        for (int k = 0; k < fn->body->n; k++) {
-            if (is_late(s, old[k]) == (late == 1)) {
-                fn->body->lets[n++] = old[k];
-            }
+    Let **old = fn->body->lets, **lets = cx_alloc(cx, ((size_t)fn->body->n + 1) * sizeof *lets);
+    int n = 0, begin;
+    for (int k = 0; k < fn->body->n; k++) {
+        if (!is_late(s, old[k])) {
+            lets[n++] = old[k];
         }
     }
+    begin = n;
+    for (int k = 0; k < fn->body->n; k++) {
+        if (is_late(s, old[k]) && !is_view(old[k])) {
+            int at = n++;
+            for (; at > begin && made_bytes(s, lets[at - 1]) < made_bytes(s, old[k]); at--) {
+                lets[at] = lets[at - 1];
+            }
+            lets[at] = old[k];
+        }
+    }
+    for (int k = 0; k < fn->body->n; k++) {
+        if (is_late(s, old[k]) && is_view(old[k])) {
+            lets[n++] = old[k];
+        }
+    }
+    fn->body->lets = lets;
     return fn;
 }
 
