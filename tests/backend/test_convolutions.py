@@ -127,15 +127,21 @@ PADDED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
 CHAINS = {"whole chains": 2, "two tiles": 2, "second axis": 1, "volume of chains": 3}
 
 
+def padded(name: str) -> tuple[tuple[int, ...], dict[str, Any], Convolution, Any]:
+    """The image's sizes, the convolution's other arguments, the convolution, and the layout of its images."""
+    image, places, kwargs = PADDED[name]
+    torch.manual_seed(0)
+    function, last = (
+        (F.conv3d, torch.channels_last_3d) if len(places) == 3 else (F.conv2d, torch.channels_last)
+    )
+    module = Convolution(function, (48, image[1], *places), (48,), **kwargs)
+    return image, kwargs, module.eval(), last
+
+
 @pytest.mark.parametrize("name", PADDED)
 def test_products_of_padding_are_left_out(name: str, compiler: Callable[..., Any]) -> None:
     """Results are near eager's, with the same bits in both tiers, with one thread and frozen."""
-    image, places, kwargs = PADDED[name]
-    torch.manual_seed(0)
-    module = Convolution(
-        F.conv3d if len(places) == 3 else F.conv2d, (48, image[1], *places), (48,), **kwargs
-    ).eval()
-    last: Any = torch.channels_last_3d if len(places) == 3 else torch.channels_last
+    image, kwargs, module, last = padded(name)
     x, threads, want = torch.randn(image).to(memory_format=last), torch.get_num_threads(), None
     (gm,) = graphs(lambda x, w, b: module.function(x, w, b, **kwargs), x, module.weight, module.bias)
     axes = CHAINS.get(name, name not in ("one", "without windows behind"))
@@ -157,12 +163,7 @@ def test_products_of_padding_are_left_out(name: str, compiler: Callable[..., Any
 @pytest.mark.parametrize("name", PADDED)
 def test_products_of_padding_are_left_out_of_any_size(name: str, compiler: Callable[..., Any]) -> None:
     """One program: near eager's; where the step is 1, with the bits of a program of one size."""
-    image, places, kwargs = PADDED[name]
-    torch.manual_seed(0)
-    module = Convolution(
-        F.conv3d if len(places) == 3 else F.conv2d, (48, image[1], *places), (48,), **kwargs
-    ).eval()
-    last: Any = torch.channels_last_3d if len(places) == 3 else torch.channels_last
+    image, kwargs, module, last = padded(name)
     exact, runs = copy.deepcopy(module).double(), []
     compiled = compiler(module, options=OPTIONS)
     with torch.no_grad():
