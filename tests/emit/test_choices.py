@@ -52,6 +52,16 @@ def test_rows_that_are_gathered_are_prefetched() -> None:
     ]
 
 
+def test_a_microkernel_prefetches_what_is_read_next() -> None:
+    """The rows of the next tile; where tiles are few, a fourth of what the next group packs."""
+    next_read = r"\.prefetched = (\w+) \+ \((.*)\), \.prefetched_bytes = (\d+),"
+    for tier in ("cc", "tcc"):
+        assert [re.findall(next_read, phase.text) for phase in phases("product_prefetched", tier)] == [
+            [("x", "17024 * r0 + 896 * t0 + 896", str(14 * 64 * 4))],
+            [("v", "65536 * g1 + 16384 * t1 + 65536", str(256 * 256 * 4 // 4))],
+        ]
+
+
 # ---- forms of loops for a C compiler ----
 
 

@@ -60,6 +60,8 @@ class Product(ctypes.Structure):
         *((name, ctypes.c_int64) for name in ("tile_row", "more", "first")),
         ("result", ctypes.c_void_p),
         ("result_row", ctypes.c_int64),
+        ("prefetched", ctypes.c_void_p),
+        ("prefetched_bytes", ctypes.c_int64),
     ]
 
 
@@ -140,16 +142,17 @@ class Micro:
         columns: int = 0,
         first: bool = False,
         result: int = 0,
+        prefetched: int = 0,
     ) -> Array:
         """The product with a panel or with panels [count][k][width]; with a tile it is added to that.
 
-        The address `result` is prefetched and need not be one of this process."""
+        The addresses `result` and `prefetched` are prefetched and need not be of this process."""
         panels = panels if panels.ndim == 3 else panels[None]
         columns = columns or len(panels) * width(dtype)
         b, b_panel = address(panels), steps(panels)[0]
         return self.product(
             "micro", dtype, a, tile, b=b, b_panel=b_panel, columns=columns, first=first, result=result,
-            result_row=4096,
+            result_row=4096, prefetched=prefetched, prefetched_bytes=1 << 16,
         )  # fmt: skip
 
     def over_runs(

@@ -120,6 +120,7 @@ def test_products(isa: Micro, dtype: str, rows: int) -> None:
         want = reference(dtype, a, b, fused=fused(isa))
         assert raw(isa.micro(dtype, a, panel)) == raw(want), (k, a.strides)
         assert raw(isa.micro(dtype, a, panel, first=True, result=64)) == raw(want), k
+        assert raw(isa.micro(dtype, a, panel, prefetched=64)) == raw(want), k
         tile = sample(rng, SUMS[dtype], want.shape)
         more = reference(dtype, a, b, tile, fused=fused(isa))
         assert raw(isa.micro(dtype, a, panel, tile)) == raw(more), k

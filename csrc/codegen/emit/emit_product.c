@@ -26,6 +26,8 @@ static const char product_is[] = "\ntypedef struct {\n"
                                  "    int64_t tile_row, more, first;\n"
                                  "    const void *result;\n"
                                  "    int64_t result_row;\n"
+                                 "    const void *prefetched;\n"
+                                 "    int64_t prefetched_bytes;\n"
                                  "} MicroProduct;\n";
 
 static const char scatter_takes[] = "const MicroScatter *";
@@ -252,9 +254,20 @@ find_runs(Cx *cx, Dim offset, Dim p, Runs *found)
     return false;
 }
 
+/* From the first row of A to the last one; nothing where less than half of it is read. */
+static Span
+span_of_rows(Cx *cx, const Let *access, const Let *rows, const Let *sum, Dim at, Dim row)
+{
+    Dim one = dim_int(cx, 1), length = loop_extent(sum);
+    bool dense = dim_le(cx, one, row) && dim_le(cx, row, dim_mul(cx, length, dim_int(cx, 2)));
+    Dim before = dim_mul(cx, dim_sub(cx, loop_extent(rows), one), row);
+    return dense ? (Span){access->args[0], at, dim_add(cx, before, length)} : (Span){0};
+}
+
 /* Puts the rows of A.  Their sums may be over runs.  Each column may have its own elements of the
- * rows; these must be adjacent. */
-static void
+ * rows; these must be adjacent.  Returns where the rows are, if they are no windows: most of a
+ * window was read by the tiles before. */
+static Span
 put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *columns, const Let *sum)
 {
     Cx *cx = e->cx;
@@ -276,6 +289,8 @@ put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *colu
             dim_c(e, runs.run), dim_c(e, runs.next), dim_c(e, runs.runs), dim_c(e, runs.jump),
             dim_c(e, runs.from));
     }
+    bool plain = one && dim_is(cx, step, 1);
+    return plain ? span_of_rows(cx, access, rows, sum, at, row) : (Span){0};
 }
 
 static bool
@@ -363,11 +378,12 @@ put_micro(Emit *e, const Let *loop, bool pointers)
         dim_c(e, loop_extent(sum)),
         panels ? cx_format(e->cx, "%d * ", (int)panel_width(b->args[0]->type->dtype)) : "",
         dim_c(e, loop_extent(panels ? panels : columns)));
-    put_rows_of_product(e, a, loop, columns, sum);
+    Span read = put_rows_of_product(e, a, loop, columns, sum);
     if (packed) {
         put(e, "    .b = %s, .b_panel = %s, .first = %s,", y.at, y.by[0],
             first_time(e, loop, a, b));
         put_result(e, loop, store->args[0]);
+        put_prefetched(e, loop, b, &read);
     } else {
         put(e, "    .b = %s, .b_k = %s, .b_column = %s,", y.at, y.by[1], y.by[2]);
     }

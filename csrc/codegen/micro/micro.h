@@ -22,7 +22,10 @@
  *       call prefetches the panel after each one, where it would prefetch rows of the same panel
  *       otherwise. `result`, if it is not NULL, is where what is computed of the tile
  *       will be stored next, in rows of as many bytes as the tile's, result_row bytes apart: the
- *       call prefetches that memory while it multiplies.
+ *       call prefetches that memory while it multiplies. `prefetched`, if it is not NULL, begins
+ *       prefetched_bytes that the caller reads next, such as the rows of the next tile: the call
+ *       prefetches them evenly, some in each step, unless it prefetches panels (`first`).  An
+ *       address that is prefetched need not be one of this process.
  *   void micro_unpacked_<t>(const MicroProduct *x)
  *       The same with B in place, of dtype <t>: B[p][j] = b[p * b_k + j * b_column], for j <
  *       columns.  For one tile of rows, where packing B would take longer than the product.  It is
@@ -76,6 +79,8 @@ typedef struct MicroProduct {
     int64_t more, first;            /* truth values */
     const void *result;
     int64_t result_row;
+    const void *prefetched;
+    int64_t prefetched_bytes;
 } MicroProduct;
 
 /* This one too. */

@@ -24,18 +24,21 @@ typedef struct Run {
 } Run;
 /* What the kernels of one chain share.  Strides are in elements, but for those of B and `next`, in
  * bytes: from a row of the panel to the next one, between panels that are read together, and from
- * what is read first to what is prefetched first, which then goes on by next_step.  ahead: the
+ * what is read first to what is prefetched first, which then goes on by next_step.  first: the
  * panel after this one is to be prefetched.  columns: of a panel, those that are wanted.  The k
  * steps of a chain are those of its runs, of which there is one at least.  result: where the
- * columns will be stored, in rows that are result_row bytes apart, or NULL. */
+ * columns will be stored, in rows that are result_row bytes apart, or NULL.  prefetched: what the
+ * caller reads next, or NULL, of which each step prefetches prefetched_step bytes. */
 typedef struct Chain {
     enum Mode mode;
-    bool ahead;
+    bool first;
     int64_t rows, columns, k, row_stride, k_stride, b_step, b_panel, next, next_step, out_row,
         nruns;
     const Run *runs;
     const char *result;
     int64_t result_row;
+    const char *prefetched;
+    int64_t prefetched_step;
 } Chain;
 /* One chain of products of each column with its own: at[p] is where step p of a row of A is. */
 typedef struct Each {
@@ -73,6 +76,14 @@ prefetch_rows(Chain *c, int64_t rows)
 {
     c->next = rows * c->b_step;
     c->next_step = c->b_step;
+}
+
+/* Prefetches what the caller reads next. */
+static inline void
+prefetch_next_read(Chain *c, const void *b)
+{
+    c->next = c->prefetched - (const char *)b;
+    c->next_step = c->prefetched_step;
 }
 
 /* Prefetches, in pass number `pass` over the panel of those that the rows take, its part of the

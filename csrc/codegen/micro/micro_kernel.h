@@ -283,17 +283,20 @@ NAME(passes)(const Chain *c)
 static void
 NAME(heights)(Chain *c, const T *a, const T *b, T *out)
 {
-    const int64_t passes = c->ahead ? NAME(passes)(c) : 0;
+    const int64_t passes = c->first ? NAME(passes)(c) : 0;
     const char *const result = c->result;
     int64_t pass = 0;
 
     prefetch_rows(c, ROWS_AHEAD);
+    if (c->prefetched) {
+        prefetch_next_read(c, b);
+    }
     for (int64_t left = c->rows, height; left > 0; left -= height) {
         height = NAME(height)(left);
         prefetch_result(c, height);
         int64_t width = NAME(is_whole)(height) ? c->columns : WIDTH * LANES;
         for (int64_t j = 0; j < c->columns; j += width, pass++) {
-            if (c->ahead) {
+            if (c->first) {
                 prefetch_part(c, pass, passes, j * (int)sizeof(T));
             }
             (NAME(is_whole)(height) ? NAME(wholes) : NAME(parts))[height](c, a, b + j, out + j);
@@ -321,6 +324,7 @@ NAME(panels)(Chain *c, const T *a, const char *b, T *out, int64_t columns)
             NAME(heights)(c, a, (const T *)(const void *)b, out);
         }
         c->result += c->result ? n * PANEL_ROW : 0;
+        c->prefetched += c->prefetched ? c->k * c->prefetched_step : 0;
     }
 }
 

@@ -99,6 +99,14 @@ is_transposed(const MicroProduct *x, int bytes, int64_t few)
            (x->rows <= DLC_TRANSPOSED_ROWS || x->rows <= 2 * few) && x->k % (16 / bytes) == 0;
 }
 
+/* Bytes that each step of the sums of each panel prefetches; a panel has `full` columns. */
+static int64_t
+prefetched_by_step(const MicroProduct *x, int64_t full)
+{
+    const int64_t steps = x->k * ((x->columns + full - 1) / full);
+    return x->prefetched && steps ? (x->prefetched_bytes + steps - 1) / steps : 0;
+}
+
 #define FUNCTIONS(dtype, S, s, narrow) \
     static void \
     pack_##dtype(int64_t k, int64_t columns, const void *b_, int64_t k_stride, \
@@ -155,7 +163,9 @@ is_transposed(const MicroProduct *x, int bytes, int64_t few)
         Chain c = {.rows = x->rows, .row_stride = copied ? COPY_ROW(sum_##s) : x->a_row, \
                    .k_stride = copied ? 1 : x->a_k, \
                    .b_step = PANEL_ROW, .b_panel = panel, .out_row = x->tile_row, \
-                   .ahead = x->first && panel, .runs = runs, .result_row = x->result_row}; \
+                   .first = x->first && panel, .runs = runs, .result_row = x->result_row, \
+                   .prefetched = x->prefetched, \
+                   .prefetched_step = prefetched_by_step(x, MICRO_COLUMNS(sum_##s))}; \
         EACH_CHAIN(p, n, x->k, x->more) { \
             c.k = n; \
             c.nruns = copied ? 1 : runs_of(x, p, n, runs); \
