@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 import dlc
 from benchmarks.networks import ALL
-from tests.tolerance import assert_program
+from tests.tolerance import assert_runs
 
 
 def block(inputs: int, outputs: int, size: int, **how: int) -> nn.Sequential:
@@ -84,15 +84,23 @@ def gradients(model: nn.Module, x: Tensor) -> dict[str, Tensor]:
 
 
 def check(model: nn.Module, x: Tensor, **how: bool) -> tuple[str, str]:
-    """Results and gradients are eager's and lie so; the texts of the forward and the backward."""
-    exact, plain = copy.deepcopy(model).double(), copy.deepcopy(model)
+    """Results and gradients are eager's and lie so; the texts of the forward and the backward.
+
+    Of several inputs: the library's convolutions of another layout sum in another order, and a norm's
+    gradients amplify rounding.
+    """
     torch._dynamo.reset()
-    compiled = torch.compile(copy.deepcopy(model), backend="dlc", options={"strict": True}, **how)
-    mine = gradients(compiled, x)
-    eager, right = gradients(plain, x), gradients(exact, x.double())
-    for name, t in eager.items():
-        assert mine[name].stride() == t.stride(), name
-    assert_program(mine, eager, right)
+    given, runs = copy.deepcopy(model), []
+    compiled = torch.compile(given, backend="dlc", options={"strict": True}, **how)
+    for each in (x, *(torch.randn_like(x) for _ in range(4))):
+        given.load_state_dict(model.state_dict())
+        given.zero_grad()
+        mine = gradients(compiled, each)
+        eager = gradients(copy.deepcopy(model), each)
+        for name, t in eager.items():
+            assert mine[name].stride() == t.stride(), name
+        runs.append((mine, eager, gradients(copy.deepcopy(model).double(), each.double())))
+    assert_runs(runs)
 
     def step(given: Tensor) -> None:
         made = model(given)
