@@ -261,6 +261,14 @@ laid_as_result(Walk *w, const Bound *b)
                    : v;
 }
 
+/* Do two layouts that differ on axes of one element at most mean other images to torch? */
+static bool
+means_other(Walk *w, const Type *t, const Dim *strides, const Dim *have)
+{
+    return strides && lies_as(w, t, strides, have) &&
+           lies_as_image(w, t, strides) != lies_as_image(w, t, have);
+}
+
 /* In memory as the graph says it is.  What builders made of a `clone` may have the layout of its
  * operand. */
 Value *
@@ -272,6 +280,9 @@ laid_out(Walk *w, const Bound *b, Layout needed)
     int perm[MAX_RANK];
     layout_of(w, v, have);
     if (suits(w, t, b->strides, have, needed)) {
+        if (needed <= LAYOUT_ORDER && means_other(w, t, b->strides, have)) {
+            written_so(w, v, b->strides); /* else nothing is to be done: no copy would change it */
+        }
         return taken(w, b, v, needed);
     }
     if (!b->strides || lies_as(w, t, NULL, b->strides)) {

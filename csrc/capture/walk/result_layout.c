@@ -1,5 +1,11 @@
 /* How eager's results lie where torch's fake tensors are wrong about it (eager_check), and which
- * statistics are float32 there. */
+ * statistics are float32 there.
+ *
+ * Strides of axes of one element address nothing, but of images of one channel, or of one point,
+ * they alone tell operators whether the channels are innermost (decided_by_ones).  Eager's
+ * elementwise operations make rows of operands that are all contiguous, whatever those strides are,
+ * and torch's fake tensors mostly keep them.  Where that is all the difference, the node gets
+ * eager's strides, and is no reason to begin anew until a node reads it whose result lies by it. */
 #include "walk.h"
 
 #include <string.h>
@@ -8,6 +14,10 @@
 typedef enum {
     EAGER_UNSAID,                /* as the fake tensor has it */
     EAGER_EACH,                  /* by the operands, as in each elementwise operation */
+    /* what only those with axes of one element are looked at for */
+    EAGER_MAP,                   /* EAGER_EACH, and numbers are no operands */
+    EAGER_LIKE,                  /* by the argument's strides */
+    EAGER_FORM,                  /* EAGER_IMAGE */
     EAGER_ROWS,                  /* row-major */
     EAGER_BATCH, /* EAGER_IMAGE, or channels last if the argument is dense in this order */
     EAGER_IMAGE, /* channels last if torch takes an argument for such an image, else row-major */
@@ -19,7 +29,7 @@ typedef enum {
 
 typedef struct {
     EagerLayout layout;
-    int image; /* EAGER_BATCH, EAGER_IMAGE: the argument that says it */
+    int image; /* the argument that says it */
     bool wide; /* results 1 and 2 are float32 */
     const AtenRow *row;
 } Rule;
@@ -95,6 +105,13 @@ given(Walk *w, const Bound *at, int k, const char *name)
 static EagerLayout
 settled(Walk *w, const Bound *at, EagerLayout layout)
 {
+    if (layout == EAGER_POWER || layout == EAGER_ANGLE) {
+        return makes_rows(w, at, layout) ? EAGER_ROWS : EAGER_MAP;
+    }
+    if (layout == EAGER_LIKE) {
+        PyObject *format = given(w, at, MAX_RANK, "memory_format");
+        return format && format != Py_None ? EAGER_UNSAID : EAGER_LIKE;
+    }
     if (layout == EAGER_ROLL) {
         PyObject *axes = given(w, at, 2, "dims");
         bool all = !axes || (PySequence_Check(axes) && PySequence_Size(axes) == 0);
@@ -107,7 +124,7 @@ settled(Walk *w, const Bound *at, EagerLayout layout)
                                 PyUnicode_CompareWithASCIIString(mode, "replicate") == 0);
         return repeats ? EAGER_IMAGE : EAGER_UNSAID;
     }
-    return layout < EAGER_POWER ? layout : makes_rows(w, at, layout) ? EAGER_ROWS : EAGER_UNSAID;
+    return layout;
 }
 
 /* Is one of two operands a number?  Torch makes a tensor of it, but for exponents, bounds and 3 / x
@@ -128,10 +145,59 @@ takes_number(Walk *w, const Bound *at, const AtenRow *row)
     return number;
 }
 
+/* Has torch the operator, or that of the function's row, for an elementwise one? */
+static bool
+is_pointwise(Walk *w, const Bound *at, const AtenRow *row)
+{
+    PyObject *op = at->overload ? attr(w, at->node, py.name.target) : NULL;
+    const char *name = row && row->overload ? row->overload : "",
+               *dot = strncmp(name, "aten.", 5) == 0 ? strchr(name + 5, '.') : NULL;
+    if (!op && dot) {
+        op = own(w, PyUnicode_FromStringAndSize(name + 5, dot - name - 5));
+        op = own(w, PyObject_GetAttr(py.aten, op));
+        op = own(w, PyObject_GetAttrString(op, dot + 1));
+    }
+    int is = op ? PySequence_Contains(attr(w, op, py.name.tags), py.pointwise) : 0;
+    if (is < 0) {
+        python_failed(w);
+    }
+    return is;
+}
+
+/* Do strides of axes of one element alone tell whether torch takes the tensor for an image with its
+ * channels innermost?  It has one channel, or one point. */
+static bool
+decided_by_ones(Walk *w, const Type *t)
+{
+    bool image = t->rank == 4 || t->rank == 5, point = image;
+    for (int ax = 2; ax < t->rank; ax++) {
+        point &= dim_is(w->cx, t->dims[ax], 1);
+    }
+    return point || (image && dim_is(w->cx, t->dims[1], 1));
+}
+
+static bool
+is_map(Rule rule)
+{
+    return rule.layout == EAGER_EACH || rule.layout == EAGER_MAP;
+}
+
+/* Do they take part in it? */
+static bool
+has_ones(Walk *w, const Type *t)
+{
+    bool one = false;
+    for (int ax = 0; ax < t->rank; ax++) {
+        one |= dim_is(w->cx, t->dims[ax], 1);
+    }
+    return one && (t->rank == 4 || t->rank == 5);
+}
+
 static Rule
-rule_of(Walk *w, const Bound *at, const AtenRow *row, int n)
+rule_of(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *made)
 {
     const char *name = name_of(at, row);
+    bool found = false;
     bool each = row && row->op != OP_COUNT && op_info[row->op].kind == KIND_MAP &&
                 row->build != aten_scatter;
     Rule rule = {.row = row,
@@ -139,9 +205,13 @@ rule_of(Walk *w, const Bound *at, const AtenRow *row, int n)
                  .wide = n > 2 && keeps_wide(w, at, name)};
     for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
         if (strcmp(results[k].name, name) == 0) {
+            found = true;
             rule.layout = settled(w, at, results[k].layout);
             rule.image = results[k].image;
         }
+    }
+    if (!found && !each && n == 1 && made && has_ones(w, made) && is_pointwise(w, at, row)) {
+        rule.layout = EAGER_MAP;
     }
     return rule;
 }
@@ -232,26 +302,21 @@ is_last(Walk *w, const Bound *at, int k, int rank, const int *last)
     return image && is_in_order(w, b->arg.v->type, b->strides, last);
 }
 
-/* Does torch take the k-th argument for images, or volumes, with their channels innermost?  1 yes,
- * 0 no; -1: it depends on sizes known at run time. */
-static int
-is_image(Walk *w, const Bound *at, int k)
+int
+lies_as_image(Walk *w, const Type *t, const Dim *strides)
 {
-    PyObject *args = attr(w, at->node, py.name.args),
-             *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
-    const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
-    int rank = b && b->arg.kind == ARG_TENSOR && b->strides ? b->arg.v->type->rank : 0;
+    int rank = t->rank;
     if (rank != 4 && rank != 5) {
         return 0;
     }
     Dim least = dim_int(w->cx, 0);
     for (int place = 0; place < rank; place++) {
         int ax = place == 0 ? 1 : place == rank - 1 ? 0 : rank - place; /* innermost first */
-        Dim size = b->arg.v->type->dims[ax], stride = b->strides[ax];
+        Dim size = t->dims[ax], stride = strides[ax];
         /* each axis but the first has one element */
-        bool unsaid = ax == 0 && least == b->strides[1];
+        bool unsaid = ax == 0 && least == strides[1];
         if (dim_lt(w->cx, stride, least) || unsaid || dim_is(w->cx, size, 0) ||
-            dim_is(w->cx, b->strides[1], 0)) {
+            dim_is(w->cx, strides[1], 0)) {
             return 0;
         }
         if (!dim_le(w->cx, least, stride)) {
@@ -260,6 +325,32 @@ is_image(Walk *w, const Bound *at, int k)
         least = dim_mul(w->cx, stride, dim_max(w->cx, size, dim_int(w->cx, 1)));
     }
     return 1;
+}
+
+/* The k-th argument, if it is a tensor that is not simply dense in rows; else NULL. */
+static const Bound *
+strided_argument(Walk *w, const Bound *at, int k)
+{
+    PyObject *args = attr(w, at->node, py.name.args),
+             *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
+    const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
+    return b && b->arg.kind == ARG_TENSOR && b->strides ? b : NULL;
+}
+
+/* Does it take the k-th argument so? */
+static int
+is_image(Walk *w, const Bound *at, int k)
+{
+    const Bound *b = strided_argument(w, at, k);
+    return b ? lies_as_image(w, b->arg.v->type, b->strides) : 0;
+}
+
+static void
+set_channels_last(int rank, int *perm)
+{
+    for (int ax = 0; ax < rank; ax++) {
+        perm[ax] = ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
+    }
 }
 
 /* Eager's order of axes for a result that the fake tensor has in another dense one, or, where
@@ -273,10 +364,13 @@ is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *stri
     strides = strides ? strides : rows;
     EagerLayout layout = rule.layout;
     int channels_last[MAX_RANK];
+    if (layout == EAGER_MAP || layout == EAGER_LIKE || layout == EAGER_FORM) {
+        return false;
+    }
     for (int ax = 0; ax < rank; ax++) {
         perm[ax] = ax;
-        channels_last[ax] = ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
     }
+    set_channels_last(rank, channels_last);
     if (layout == EAGER_EACH && !each_order(w, at, rule.row, t, perm)) {
         return false;
     }
@@ -293,6 +387,101 @@ is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *stri
     return !same && (layout == EAGER_ROWS || dense_order(w, t, strides, fake));
 }
 
+/* The order in which a tensor is dense, and each stride of an axis of one element is one that it
+ * has in this order; false if there is none. */
+static bool
+order_with_ones(Walk *w, const Type *t, const Dim *strides, int *perm)
+{
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    bool used[MAX_RANK] = {false};
+    for (int at = t->rank - 1; at >= 0; at--) {
+        int found = -1;
+        for (int ax = 0; ax < t->rank; ax++) {
+            bool fits = !used[ax] && is_dense(next, strides[ax]);
+            found = fits && (found < 0 || dim_is(w->cx, t->dims[ax], 1)) ? ax : found;
+        }
+        if (found < 0) {
+            return false;
+        }
+        perm[at] = found;
+        used[found] = true;
+        next = dense_outside(w, next, t->dims[found]);
+    }
+    return true;
+}
+
+/* An elementwise operation's, as TensorIterator makes it: operands of the result's shape that are
+ * all contiguous make rows, and such that are all images with their channels innermost such an
+ * image. */
+static bool
+map_order(Walk *w, const Bound *at, Rule rule, const Type *t, const int *rows, const int *last,
+          int *perm)
+{
+    Operands of;
+    if (!operands_of(w, at, t, &of)) {
+        return false;
+    }
+    bool number = rule.layout == EAGER_EACH && takes_number(w, at, rule.row);
+    bool equal = of.alike && !number, in_rows = equal, images = equal && t->rank == 4;
+    for (int k = 0; k < of.n; k++) {
+        in_rows &= is_in_order(w, t, of.strides[k], rows);
+        images &= is_in_order(w, t, of.strides[k], last);
+        equal &= memcmp(of.strides[k], of.strides[0], (size_t)t->rank * sizeof(Dim)) == 0;
+    }
+    if (in_rows || images) {
+        memcpy(perm, in_rows ? rows : last, (size_t)t->rank * sizeof *perm);
+        return true;
+    }
+    return equal ? order_with_ones(w, t, of.strides[0], perm) : eager_order(w, t, &of, perm);
+}
+
+/* The order of axes of a result that has axes of one element; false: it is that of the fake tensor,
+ * or not known. */
+static bool
+ones_order(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
+{
+    int rows[MAX_RANK], last[MAX_RANK];
+    for (int ax = 0; ax < t->rank; ax++) {
+        rows[ax] = ax;
+    }
+    set_channels_last(t->rank, last);
+    const Bound *b = strided_argument(w, at, rule.image);
+    if (is_map(rule)) {
+        return map_order(w, at, rule, t, rows, last, perm);
+    }
+    if (rule.layout == EAGER_LIKE && b) {
+        return type_same_shape(b->arg.v->type, t) && order_with_ones(w, t, b->strides, perm);
+    }
+    bool by_image = rule.layout == EAGER_IMAGE || rule.layout == EAGER_BATCH ||
+                    rule.layout == EAGER_FORM,
+         batch_in_rows = rule.layout == EAGER_BATCH && b && type_same_shape(b->arg.v->type, t) &&
+                         is_in_order(w, t, b->strides, rows);
+    int image = by_image && !batch_in_rows ? is_image(w, at, rule.image) : 0;
+    memcpy(perm, image > 0 ? last : rows, (size_t)t->rank * sizeof *perm);
+    return image >= 0 && rule.layout != EAGER_UNSAID;
+}
+
+/* The strides in that order, if the fake tensor's are others on axes of one element alone, and only
+ * one of the two is an image with its channels innermost; else NULL. */
+static const Dim *
+ones_strides(Walk *w, const Type *t, const Dim *fake, const int *perm)
+{
+    Dim rows[MAX_RANK];
+    type_dense(w->cx, t, rows);
+    fake = fake ? fake : rows;
+    if (!is_in_order(w, t, fake, perm)) {
+        return NULL;
+    }
+    Dim *strides = cx_alloc(w->cx, (size_t)t->rank * sizeof *strides);
+    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    for (int at = t->rank - 1; at >= 0; at--) {
+        strides[perm[at]] = next.positive;
+        next = dense_outside(w, next, t->dims[perm[at]]);
+    }
+    int is = lies_as_image(w, t, strides), was = lies_as_image(w, t, fake);
+    return is != was && is >= 0 && was >= 0 ? strides : NULL;
+}
+
 /* An order for dlc/layouts.py: a tuple of axes, outermost first. */
 static PyObject *
 order_object(Walk *w, int rank, const int *perm)
@@ -307,8 +496,7 @@ order_object(Walk *w, int rank, const int *perm)
 /* The orders of n results, None for one that is as its fake tensor, or torch.float32; NULL: all
  * are. */
 static PyObject *
-orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types,
-          const Dim *const *strides)
+orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types, const Dim **strides)
 {
     PyObject *orders = own(w, PyTuple_New(n));
     bool wrong = false;
@@ -330,23 +518,9 @@ orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types,
 static const char displaced[] =
     "eager's result has another layout than torch's fake tensor, or has another dtype";
 
-bool
-eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types,
-            const Dim *const *strides)
+static void
+displace(Walk *w, Bound *at, PyObject *meta, PyObject *orders)
 {
-    Rule rule = at->displaced ? (Rule){0} : rule_of(w, at, row, n);
-    PyObject *meta = rule.layout == EAGER_UNSAID && !rule.wide ? NULL
-                                                               : attr(w, at->node, py.name.meta);
-    if (rule.layout == EAGER_IMAGE && is_image(w, at, rule.image) < 0) {
-        return false;
-    }
-    if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
-        return true; /* what has been looked at stays as it is now */
-    }
-    PyObject *orders = orders_of(w, at, rule, n, types, strides);
-    if (!orders) {
-        return true;
-    }
     if (w->direct) { /* no node is named: tracing it alone, as dlc/inline.py does, would not help */
         cx_set_loc(w->cx, (Loc){.source = w->last_source});
         refuse(w, "%s", displaced);
@@ -355,7 +529,94 @@ eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *ty
         python_failed(w);
     }
     at->displaced = w->displaced = true;
+}
+
+/* A node whose result may lie by what differs between eager's operands and the fake tensors. */
+static void
+displace_ones(Walk *w, Bound *at)
+{
+    for (int k = 0; k < w->nones; k++) {
+        Bound *b = w->ones[k].at;
+        if (b->displaced) {
+            continue;
+        }
+        PyObject *orders = own(w, PyTuple_New(w->ones[k].n));
+        for (int result = 0; result < w->ones[k].n; result++) {
+            PyObject *order = result == 0 ? order_object(w, w->ones[k].rank, w->ones[k].perm)
+                                          : Py_None;
+            PyTuple_SET_ITEM(orders, result, Py_NewRef(order));
+        }
+        displace(w, b, attr(w, b->node, py.name.meta), orders);
+    }
+    at->displaced = true;
+}
+
+/* Are the strides of the node's results on axes of one element eager's?  The first result gets
+ * them. */
+static void
+check_ones(Walk *w, Bound *at, Rule rule, int n, const Type *const *types, const Dim **strides)
+{
+    Ones read = ones_read(w, at);
+    if (&w->bound[at->root] != at) {
+        return; /* a view */
+    }
+    at->ones = ONES_EAGER;
+    for (int k = 0; k < n; k++) {
+        int perm[MAX_RANK];
+        const Type *t = types[k];
+        bool image = t && (t->rank == 4 || t->rank == 5), decided = image && decided_by_ones(w, t);
+        bool ordered = k == 0 && image && has_ones(w, t) && read != ONES_UNKNOWN &&
+                       ones_order(w, at, rule, t, perm);
+        const Dim *eager = ordered ? ones_strides(w, t, strides[k], perm) : NULL;
+        if (eager) {
+            at->ones = n == 1 ? ONES_OTHER : ONES_UNKNOWN; /* those of several are fake tensors' */
+            strides[k] = eager;
+            w->ones = cx_grow(w->cx, w->ones, w->nones, sizeof *w->ones);
+            w->ones[w->nones].at = at;
+            w->ones[w->nones].n = n;
+            w->ones[w->nones].rank = t->rank;
+            memcpy(w->ones[w->nones++].perm, perm, sizeof perm);
+        } else if (decided && !ordered && read != ONES_EAGER) {
+            at->ones = ONES_UNKNOWN;
+        } else if (image && !decided && !is_map(rule) && read != ONES_EAGER) {
+            displace_ones(w, at);
+        }
+    }
+}
+
+bool
+eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types,
+            const Dim **strides)
+{
+    Rule rule = at->displaced ? (Rule){0} : rule_of(w, at, row, n, n == 1 ? types[0] : NULL);
+    bool unsaid = rule.layout == EAGER_UNSAID && !rule.wide && at->ones == ONES_EAGER;
+    PyObject *meta = unsaid || at->displaced ? NULL : attr(w, at->node, py.name.meta);
+    if (rule.layout == EAGER_IMAGE && is_image(w, at, rule.image) < 0) {
+        return false;
+    }
+    if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
+        at->ones = ONES_EAGER;
+        return true; /* what has been looked at stays as it is now */
+    }
+    PyObject *orders = orders_of(w, at, rule, n, types, strides);
+    if (orders) {
+        displace(w, at, meta, orders);
+    } else {
+        check_ones(w, at, rule, n, types, strides);
+    }
     return true;
+}
+
+Ones
+ones_read(Walk *w, const Bound *at)
+{
+    PyObject *nodes = w->nones ? attr(w, at->node, py.name.all_input_nodes) : NULL;
+    Ones read = ONES_EAGER;
+    for (Py_ssize_t k = 0; nodes && k < PyList_Size(nodes); k++) {
+        Ones ones = bound_of(w, PyList_GET_ITEM(nodes, k))->ones;
+        read = ones > read ? ones : read;
+    }
+    return read;
 }
 
 bool

@@ -29,8 +29,8 @@ typedef struct {
     struct { WALK_NAMES(X) } name;
 #undef X
     PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule;
-    PyObject *torch_dtype, *float32, *strided, *seeded, *assert_scalar, *trunc, *floor,
-        *resolve_conj, *resolve_neg;
+    PyObject *torch_dtype, *float32, *strided, *seeded, *pointwise, *aten, *assert_scalar, *trunc,
+        *floor, *resolve_conj, *resolve_neg;
     PyObject *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *set_grad_enabled, *is_grad_enabled, *get_default_dtype, *is_deterministic,
         *fills_empty;
@@ -56,6 +56,11 @@ typedef struct {
     bool random;
 } Overload;
 
+/* The strides of a result on axes of one element: the fake tensor's are eager's; they are not, and
+ * the node has eager's (OTHER); or it has the fake tensor's, which may not be eager's: a view of
+ * such a result, or what is made of it. */
+typedef enum { ONES_EAGER, ONES_OTHER, ONES_UNKNOWN } Ones;
+
 /* What a node stands for. */
 typedef struct {
     Arg arg;                    /* LIST: several results, NONE where one is None */
@@ -75,6 +80,7 @@ typedef struct {
     bool constant;              /* an attribute of the graph */
     bool pure;                  /* a builder made it, without a call: it draws no random numbers */
     bool displaced;             /* eager's has another layout, or may: see eager_check */
+    Ones ones;
 } Bound;
 
 /* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else
@@ -131,6 +137,8 @@ typedef struct Walk {
     bool leaves_grad;           /* recording for autograd is not as it was before the graph */
     bool wrote;                 /* a copy_ into a parameter has been seen */
     bool displaced;             /* a node is */
+    struct { Bound *at; int n, rank, perm[MAX_RANK]; } *ones;       /* eager's order of the first */
+    int nones;
     const char *place;          /* "aten.add.Tensor: " for messages */
     PyObject *last_trace;       /* the stack trace that last_source came from; borrowed */
     const char *last_source;
@@ -313,7 +321,11 @@ Value *images_operand(Walk *w, const Bound *b, int k);
  * refused at once.  false: how eager's lie depends on sizes known at run time, and no builder may
  * take the node. */
 bool eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types,
-                 const Dim *const *strides);
+                 const Dim **strides);
+Ones ones_read(Walk *w, const Bound *at);      /* of what the node reads, the least that is known */
+/* Does torch take a tensor for images, or volumes, with their channels innermost?  1 yes, 0 no; -1:
+ * it depends on sizes known at run time. */
+int lies_as_image(Walk *w, const Type *t, const Dim *strides);
 bool reads_displaced(Walk *w, const Bound *at);         /* such a result, or what is made of one */
 void eager_check_end(Walk *w);
 

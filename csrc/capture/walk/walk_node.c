@@ -230,6 +230,7 @@ node_build(Walk *w, Bound *at)
     PyObject *target = attr(w, at->node, py.name.target);
     place_node(w, at, target);
     at->displaced = reads_displaced(w, at);
+    at->ones = ones_read(w, at) == ONES_EAGER ? ONES_EAGER : ONES_UNKNOWN;
     if (strcmp(op, "placeholder") == 0) {
         placeholder_build(w, at);
     } else if (strcmp(op, "get_attr") == 0) {

@@ -122,6 +122,8 @@ walk_python_ready(void)
         {"torch.fx:GraphModule", &py.GraphModule},
         {"torch:strided", &py.strided},
         {"torch:Tag.nondeterministic_seeded", &py.seeded},
+        {"torch:Tag.pointwise", &py.pointwise},
+        {"torch:ops.aten", &py.aten},
         {"operator:getitem", &py.getitem},
         {"operator:setitem", &py.setitem},
         {"torch._C:_is_alias_of", &py.is_alias_of},
