@@ -45,8 +45,9 @@ def operations(call: Any) -> int:
     return counter.get_total_flops()
 
 
-def of_peak(work: int, took: Timing, peak: float) -> float:
-    return work / took.median / peak if peak else 0.0
+def of_peak(work: int, took: Timing, most: float, meanwhile: Timing) -> float:
+    """What part of the operations that the processor can do: `most` of them took `meanwhile`."""
+    return (work / took.median) / (most / meanwhile.median)
 
 
 def through(run: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
@@ -67,12 +68,16 @@ def network_call(
     return [ready(peer, model, inputs, through if step else None)], None
 
 
-def row(name: str, batch: int, peers: list[str], budget: float, step: bool, small: bool, peak: float) -> Row:
-    makers = {peer: functools.partial(network_call, name, batch, step, small, peer) for peer in peers}
-    (timings,), _ = processes.interleaved(makers, budget)
+def row(name: str, batch: int, peers: list[str], budget: float, step: bool, small: bool) -> Row:
+    makers: dict[str, processes.Maker] = {
+        peer: functools.partial(network_call, name, batch, step, small, peer) for peer in peers
+    }
+    makers["peak"] = products.multiply_adds
+    (timings,), found = processes.interleaved(makers, budget)
     model, inputs = program(name, batch, step, small)
     call = functools.partial(through, model, inputs) if step else functools.partial(model, *inputs)
-    share = of_peak(operations(call), timings["dlc"], peak)
+    meanwhile = timings.pop("peak")
+    share = 0.0 if small else of_peak(operations(call), timings["dlc"], found["peak"], meanwhile)
     return Row(name, timings, f"{batch}, a step" if step else str(batch), share=share)
 
 
@@ -142,10 +147,9 @@ def run(
     networks = [network for network in chosen(only) if network.trained or not step]
     if step:
         peers = [peer for peer in peers if peer not in ("frozen", "freezing")]
-    peak = 0.0 if small else products.best("drive_peak", 200_000) * torch.get_num_threads()
     rows = []
     with tqdm(networks, disable=None, leave=False) as line:
         for network in line:
             line.set_description(network.name)
-            rows.append(row(network.name, batch, available(peers), budget, step, small, peak))
+            rows.append(row(network.name, batch, available(peers), budget, step, small))
     return rows

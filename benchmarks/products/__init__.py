@@ -5,6 +5,7 @@ What a compiled call costs without any work is measured in the same run and subt
 from __future__ import annotations
 
 import ctypes
+import functools
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -56,7 +57,7 @@ def library() -> ctypes.CDLL:
     source = Path(__file__).with_name("drive.c")
     flags = [f"-I{CSRC}", "-O3", f"-DDLC_ISA={isa}", "-fopenmp", *ISA_FLAGS[isa]]
     made = build(f"products-{isa}", source, *flags)
-    made.drive_peak.restype = made.drive_alone.restype = ctypes.c_double
+    made.drive_peak.restype = made.drive_alone.restype = made.drive_threads.restype = ctypes.c_double
     return made
 
 
@@ -64,6 +65,17 @@ def best(name: str, *arguments: int) -> float:
     """FLOP/s; what else runs on the machine only takes away."""
     function = getattr(library(), name)
     return max(function(*map(ctypes.c_int64, arguments)) for _ in range(30))
+
+
+def multiply_adds() -> tuple[list[Callable[[], Any]], float]:
+    """A call of some milliseconds that does nothing else in all threads, and how many operations it does.
+
+    In turns with a program it says what the processor can do at most meanwhile. The fastest of many short
+    calls (`best`) is of the highest clock, which no program keeps.
+    """
+    sizes = ctypes.c_int64(1_000_000), ctypes.c_int64(torch.get_num_threads())
+    call = functools.partial(library().drive_threads, *sizes)
+    return [call], call()
 
 
 def products(m: int, n: int, k: int) -> dict[str, Callable[[], Any]]:

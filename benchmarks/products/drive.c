@@ -9,6 +9,7 @@
 enum { WIDE = 32 };
 
 double drive_peak(int64_t times);
+double drive_threads(int64_t times, int64_t threads);
 double drive_alone(int64_t rows, int64_t k, int64_t times);
 
 static double
@@ -41,6 +42,17 @@ drive_peak(int64_t times)
         }
     }
     return (double)times * 12 * 2 * VECTOR / 4 / (now() - start);
+}
+
+/* The same loop in each of so many threads; returns how many operations all of them did. */
+double
+drive_threads(int64_t times, int64_t threads)
+{
+#pragma omp parallel for num_threads((int)threads)
+    for (int64_t thread = 0; thread < threads; thread++) {
+        drive_peak(times);
+    }
+    return (double)(threads * times) * 12 * 2 * VECTOR / 4;
 }
 
 /* The same of products of one panel again and again. */
