@@ -52,14 +52,21 @@ def test_rows_that_are_gathered_are_prefetched() -> None:
     ]
 
 
-def test_a_microkernel_prefetches_what_is_read_next() -> None:
-    """The rows of the next tile; where tiles are few, a fourth of what the next group packs."""
-    next_read = r"\.prefetched = (\w+) \+ \((.*)\), \.prefetched_bytes = (\d+),"
+def test_a_microkernel_prefetches_what_comes_next() -> None:
+    """The rows of the next tile; where tiles are few, a fourth of what the next group packs.
+
+    And where the tile will be stored, in an image of any size too, whose rows end anywhere in it.
+    """
+    read = r"\.prefetched = (\w+) \+ \((.*)\), \.prefetched_bytes = (.*),"
     for tier in ("cc", "tcc"):
-        assert [re.findall(next_read, phase.text) for phase in phases("product_prefetched", tier)] == [
+        made = [phase.text for phase in phases("product_prefetched", tier) if ".rows = " in phase.text]
+        assert [re.findall(read, text) for text in made] == [
             [("x", "17024 * r0 + 896 * t0 + 896", str(14 * 64 * 4))],
             [("v", "65536 * g1 + 16384 * t1 + 65536", str(256 * 256 * 4 // 4))],
+            [("s", "6720 * r1 + 336 * t4 + 336", "(96 * dim_min(n1 + (-280) * r1 + (-14) * t4, 14))")],
         ]
+        places = [re.findall(r"\.result = .*, \.result_row = 4 \* (\d+),", text) for text in made]
+        assert places == [["64"], ["512"], ["96"]]
 
 
 # ---- forms of loops for a C compiler ----

@@ -334,18 +334,27 @@ store_of_tile(Emit *e, const Let *loop, const Value *tile, const Let **rows, con
     return NULL;
 }
 
-/* Tells the call where the tile is stored afterwards, so that it prefetches that memory. */
+/* Tells the call where the tile is stored afterwards, so that it prefetches that memory.  Rows that
+ * go on in another row of an image are prefetched as if they did not. */
 static void
 put_result(Emit *e, const Let *loop, const Value *tile)
 {
+    Cx *cx = e->cx;
     const Let *rows, *columns, *store = store_of_tile(e, loop, tile, &rows, &columns);
-    Dim step, rest;
-    if (!store || !dim_affine(e->cx, access_offset(e, store), loop_index(rows), &step, &rest)) {
+    if (!store) {
         return;
     }
-    rest = dim_replace(e->cx, rest, loop_index(columns), dim_int(e->cx, 0));
-    if (loops_give(e->cx, loop->parent->owner, rest) &&
-        loops_give(e->cx, loop->parent->owner, step)) {
+    Dim zero = dim_int(cx, 0), row = loop_index(rows), step, rest;
+    Dim offset = dim_replace(cx, access_offset(e, store), loop_index(columns), zero);
+    Runs runs;
+    if (!dim_affine(cx, offset, row, &step, &rest)) {
+        if (!find_runs(cx, offset, row, &runs)) {
+            return;
+        }
+        step = runs.step;
+        rest = dim_replace(cx, offset, row, zero);
+    }
+    if (loops_give(cx, loop->parent->owner, rest) && loops_give(cx, loop->parent->owner, step)) {
         put(e, "    .result = %s + %s, .result_row = %d * %s,", name_c(e, store->args[0]),
             dim_c(e, rest), dtype_info[tile->type->dtype].bytes, dim_c(e, step));
     }

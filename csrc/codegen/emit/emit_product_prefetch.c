@@ -163,10 +163,13 @@ packed_next(Emit *e, const Let *call, const Let *b)
     return part_of(e, &span, call, body);
 }
 
+/* At most; of a size that is a symbol the typical one. */
 static int64_t
-typical_bytes(Emit *e, const Span *span)
+most_bytes(Emit *e, const Span *span)
 {
-    return span->of ? dim_typical(e->cx, span->count) * dtype_info[span->of->type->dtype].bytes : 0;
+    int64_t most = span->of ? dim_range(e->cx, span->count).hi : 0;
+    most = most < DIM_INF ? most : dim_typical(e->cx, span->count);
+    return span->of ? most * dtype_info[span->of->type->dtype].bytes : 0;
 }
 
 void
@@ -174,8 +177,8 @@ put_prefetched(Emit *e, const Let *loop, const Let *b, const Span *rows)
 {
     Cx *cx = e->cx;
     Span next = rows_of_next(e, loop, b, rows), packed = packed_next(e, loop, b);
-    const Span *span = typical_bytes(e, &packed) > typical_bytes(e, &next) ? &packed : &next;
-    if (typical_bytes(e, span) > 0 && loops_give(cx, loop->parent->owner, span->from)) {
+    const Span *span = most_bytes(e, &packed) > most_bytes(e, &next) ? &packed : &next;
+    if (most_bytes(e, span) > 0 && loops_give(cx, loop->parent->owner, span->from)) {
         int bytes = dtype_info[span->of->type->dtype].bytes;
         put(e, "    .prefetched = %s + %s, .prefetched_bytes = %s,", name_c(e, span->of),
             dim_c(e, span->from), dim_c(e, dim_mul(cx, span->count, dim_int(cx, bytes))));
