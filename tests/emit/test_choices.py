@@ -55,7 +55,8 @@ def test_rows_that_are_gathered_are_prefetched() -> None:
 def test_a_microkernel_prefetches_what_comes_next() -> None:
     """The rows of the next tile; where tiles are few, a fourth of what the next group packs.
 
-    And where the tile will be stored, in an image of any size too, whose rows end anywhere in it.
+    Of the group's last panel too, which has fewer columns. And where the tile will be stored: in an image of
+    any size as well, where it may go on in the image's next row.
     """
     read = r"\.prefetched = (\w+) \+ \((.*)\), \.prefetched_bytes = (.*),"
     for tier in ("cc", "tcc"):
@@ -66,7 +67,7 @@ def test_a_microkernel_prefetches_what_comes_next() -> None:
             [("s", "6720 * r1 + 336 * t4 + 336", "(96 * dim_min(n1 + (-280) * r1 + (-14) * t4, 14))")],
         ]
         places = [re.findall(r"\.result = .*, \.result_row = 4 \* (\d+),", text) for text in made]
-        assert places == [["64"], ["512"], ["96"]]
+        assert places == [["64"], ["500"], ["96"]]
 
 
 # ---- forms of loops for a C compiler ----

@@ -24,7 +24,8 @@ goes_on(Emit *e, const Span *span, const Let *loop)
     return dim_uses(e->cx, span->from, loop_index(loop));
 }
 
-/* The span in the next iteration of the loop. */
+/* The span in the next iteration of the loop, with as many elements as in this one: the last
+ * iteration may have fewer. */
 static Span
 in_next(Emit *e, const Span *span, const Let *loop)
 {
@@ -80,12 +81,13 @@ pack_from(const Block *body, int k)
     return pack;
 }
 
-/* What a pack reads, in all loops of its own up to the block `in`. */
+/* What a pack reads, in all loops of its own up to the block `in`.  The last panel may have fewer
+ * columns than the others: the count is as if it had as many as the first one. */
 static Span
 packed_span(Emit *e, const Let *pack, const Block *in)
 {
     Cx *cx = e->cx;
-    Dim one = dim_int(cx, 1), count = one, used = one, step, extent;
+    Dim zero = dim_int(cx, 0), one = dim_int(cx, 1), count = one, used = one, step, extent;
     const Let *inner = pack;
     while (loop_is(inner->body->lets[0])) {
         inner = inner->body->lets[0];
@@ -95,10 +97,11 @@ packed_span(Emit *e, const Let *pack, const Block *in)
     Dim from = known ? access_offset(e, load) : one;
     for (const Let *loop = load->parent->owner; known; loop = loop->parent->owner) {
         extent = loop_extent(loop);
-        known = dim_affine(cx, from, loop_index(loop), &step, &from) &&
-                dim_le(cx, dim_int(cx, 0), step);
+        known = dim_affine(cx, from, loop_index(loop), &step, &from) && dim_le(cx, zero, step);
         count = known ? dim_add(cx, count, dim_mul(cx, dim_sub(cx, extent, one), step)) : count;
         used = dim_mul(cx, used, extent);
+        count = dim_replace(cx, count, loop_index(loop), zero);
+        used = dim_replace(cx, used, loop_index(loop), zero);
         if (loop->parent == in) {
             break;
         }
@@ -107,42 +110,45 @@ packed_span(Emit *e, const Let *pack, const Block *in)
     return known ? (Span){load->args[0], from, count} : (Span){0};
 }
 
-/* The part of a span that one call takes in the loops around it that are inside of `to`. */
+/* The part of a span that one call takes in the loops around it that are inside of `to`.  In a loop
+ * that may have more iterations than the second-level cache has bytes each of them takes the
+ * same. */
 static Span
 part_of(Emit *e, const Span *span, const Let *call, const Block *to)
 {
     Cx *cx = e->cx;
-    Dim number = dim_int(cx, 0), calls = dim_int(cx, 1);
+    Dim number = dim_int(cx, 0);
+    int64_t calls = 1;
     for (const Let *loop = call; loop->parent != to;) {
         loop = loop->parent->owner;
         int64_t most = dim_range(cx, loop_extent(loop)).hi;
-        if (most < DIM_INF) { /* else each of its iterations takes the same */
-            number = dim_add(cx, number, dim_mul(cx, calls, loop_index(loop)));
-            calls = dim_mul(cx, calls, dim_int(cx, most));
+        if (most > 0 && most <= DLC_L2 / calls) {
+            number = dim_add(cx, number, dim_mul(cx, dim_int(cx, calls), loop_index(loop)));
+            calls *= most;
         }
     }
-    Dim up = dim_sub(cx, dim_add(cx, span->count, calls), dim_int(cx, 1)),
-        part = dim_div(cx, up, calls);
+    Dim up = dim_add(cx, span->count, dim_int(cx, calls - 1)),
+        part = dim_div(cx, up, dim_int(cx, calls));
     return (Span){span->of, dim_add(cx, span->from, dim_mul(cx, part, number)), part};
 }
 
-/* The pack that comes next, after the loops around the call in the block *body.  *around: the loop
- * in whose next iteration it comes, or NULL. */
+/* The pack that comes next, in a block *body of a loop around the call.  *around: that loop, if the
+ * pack comes in its next iteration, else NULL.  Loops of the kernel's own block are not looked at:
+ * they may be another phase's, whose tensors this one does not have. */
 static const Let *
 next_pack(const Let *call, const Block **body, const Let **around)
 {
-    const Let *pack = NULL;
-    for (const Let *at = call; !pack && at && loop_is(at); at = at->parent->owner) {
+    const Let *pack = NULL, *owner = call->parent->owner;
+    for (const Let *at = call; !pack && owner && owner->op == OP_for; owner = at->parent->owner) {
         int k = 0;
         *body = at->parent;
         while ((*body)->lets[k] != at) {
             k++;
         }
         pack = pack_from(*body, k + 1);
-        *around = pack ? NULL : (*body)->owner;
-        if (*around && (*around)->op == OP_for) {
-            pack = pack_from(*body, 0);
-        }
+        *around = pack ? NULL : owner;
+        pack = pack ? pack : pack_from(*body, 0);
+        at = owner;
     }
     return pack;
 }
@@ -151,8 +157,8 @@ next_pack(const Let *call, const Block **body, const Let **around)
 static Span
 packed_next(Emit *e, const Let *call, const Let *b)
 {
-    const Block *body;
-    const Let *around, *pack = next_pack(call, &body, &around);
+    const Block *body = NULL;
+    const Let *around = NULL, *pack = next_pack(call, &body, &around);
     Span span = pack ? packed_span(e, pack, body) : (Span){0};
     if (!span.of || (around && !goes_on(e, &span, around))) {
         return (Span){0};
@@ -178,7 +184,9 @@ put_prefetched(Emit *e, const Let *loop, const Let *b, const Span *rows)
     Cx *cx = e->cx;
     Span next = rows_of_next(e, loop, b, rows), packed = packed_next(e, loop, b);
     const Span *span = most_bytes(e, &packed) > most_bytes(e, &next) ? &packed : &next;
-    if (most_bytes(e, span) > 0 && loops_give(cx, loop->parent->owner, span->from)) {
+    const Let *around = loop->parent->owner;
+    if (most_bytes(e, span) > 0 && loops_give(cx, around, span->from) &&
+        loops_give(cx, around, span->count)) {
         int bytes = dtype_info[span->of->type->dtype].bytes;
         put(e, "    .prefetched = %s + %s, .prefetched_bytes = %s,", name_c(e, span->of),
             dim_c(e, span->from), dim_c(e, dim_mul(cx, span->count, dim_int(cx, bytes))));
