@@ -261,7 +261,8 @@ laid_as_result(Walk *w, const Bound *b)
                    : v;
 }
 
-/* Do two layouts that differ on axes of one element at most mean other images to torch? */
+/* Do two layouts differ on axes of one element alone, and torch takes only one of them for an image
+ * with its channels innermost? */
 static bool
 means_other(Walk *w, const Type *t, const Dim *strides, const Dim *have)
 {
@@ -281,7 +282,8 @@ laid_out(Walk *w, const Bound *b, Layout needed)
     layout_of(w, v, have);
     if (suits(w, t, b->strides, have, needed)) {
         if (needed <= LAYOUT_ORDER && means_other(w, t, b->strides, have)) {
-            written_so(w, v, b->strides); /* else nothing is to be done: no copy would change it */
+            /* if a call has taken it before, it stays: contiguous() would not change it */
+            written_so(w, v, b->strides);
         }
         return taken(w, b, v, needed);
     }

@@ -56,9 +56,11 @@ typedef struct {
     bool random;
 } Overload;
 
-/* The strides of a result on axes of one element: the fake tensor's are eager's; they are not, and
- * the node has eager's (OTHER); or it has the fake tensor's, which may not be eager's: a view of
- * such a result, or what is made of it. */
+/* Has a node eager's strides on axes of one element?
+ *   EAGER    yes, and so has the fake tensor
+ *   OTHER    yes, but the fake tensor has others
+ *   UNKNOWN  it has the fake tensor's, which may be wrong: it is a view of what is OTHER, or is
+ *            made of it */
 typedef enum { ONES_EAGER, ONES_OTHER, ONES_UNKNOWN } Ones;
 
 /* What a node stands for. */
@@ -322,7 +324,7 @@ Value *images_operand(Walk *w, const Bound *b, int k);
  * take the node. */
 bool eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types,
                  const Dim **strides);
-Ones ones_read(Walk *w, const Bound *at);      /* of what the node reads, the least that is known */
+Ones ones_read(Walk *w, const Bound *at);      /* of what the node reads, the last of enum Ones */
 /* Does torch take a tensor for images, or volumes, with their channels innermost?  1 yes, 0 no; -1:
  * it depends on sizes known at run time. */
 int lies_as_image(Walk *w, const Type *t, const Dim *strides);

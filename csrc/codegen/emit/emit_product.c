@@ -334,8 +334,9 @@ store_of_tile(Emit *e, const Let *loop, const Value *tile, const Let **rows, con
     return NULL;
 }
 
-/* Tells the call where the tile is stored afterwards, so that it prefetches that memory.  Rows that
- * go on in another row of an image are prefetched as if they did not. */
+/* Tells the call where the tile is stored afterwards, so that it prefetches that memory.  A tile
+ * may go on in the next row of an image.  It is prefetched as if the row in which it begins had no
+ * end. */
 static void
 put_result(Emit *e, const Let *loop, const Value *tile)
 {

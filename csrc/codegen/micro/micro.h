@@ -23,9 +23,10 @@
  *       otherwise. `result`, if it is not NULL, is where what is computed of the tile
  *       will be stored next, in rows of as many bytes as the tile's, result_row bytes apart: the
  *       call prefetches that memory while it multiplies. `prefetched`, if it is not NULL, begins
- *       prefetched_bytes that the caller reads next, such as the rows of the next tile: the call
- *       prefetches them evenly, some in each step, unless it prefetches panels (`first`).  An
- *       address that is prefetched need not be one of this process.
+ *       prefetched_bytes that the caller reads next, such as the rows of the next tile. The call
+ *       prefetches a line in each step, and the lines lie evenly in these bytes. It does not where
+ *       it prefetches panels (`first`), or has so few rows that it reads several panels at once.
+ *       What is prefetched is not accessed, so these addresses may be any.
  *   void micro_unpacked_<t>(const MicroProduct *x)
  *       The same with B in place, of dtype <t>: B[p][j] = b[p * b_k + j * b_column], for j <
  *       columns.  For one tile of rows, where packing B would take longer than the product.  It is

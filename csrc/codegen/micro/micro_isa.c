@@ -28,7 +28,8 @@ typedef struct Run {
  * panel after this one is to be prefetched.  columns: of a panel, those that are wanted.  The k
  * steps of a chain are those of its runs, of which there is one at least.  result: where the
  * columns will be stored, in rows that are result_row bytes apart, or NULL.  prefetched: what the
- * caller reads next, or NULL, of which each step prefetches prefetched_step bytes. */
+ * caller reads next, or NULL; each step prefetches a line of it and goes on by prefetched_step
+ * bytes. */
 typedef struct Chain {
     enum Mode mode;
     bool first;

@@ -99,7 +99,8 @@ is_transposed(const MicroProduct *x, int bytes, int64_t few)
            (x->rows <= DLC_TRANSPOSED_ROWS || x->rows <= 2 * few) && x->k % (16 / bytes) == 0;
 }
 
-/* Bytes that each step of the sums of each panel prefetches; a panel has `full` columns. */
+/* By how many bytes each step of the sums of each panel goes on in what is prefetched; a panel has
+ * `full` columns. */
 static int64_t
 prefetched_by_step(const MicroProduct *x, int64_t full)
 {
