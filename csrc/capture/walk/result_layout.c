@@ -1,24 +1,25 @@
 /* How eager's results lie where torch's fake tensors are wrong about it (eager_check), and which
  * statistics are float32 there.
  *
- * Strides of axes of one element address nothing, but of images of one channel, or of one point,
- * they alone tell operators whether the channels are innermost (decided_by_ones).  Eager's
- * elementwise operations make rows of operands that are all contiguous, whatever those strides are,
- * and torch's fake tensors mostly keep them.  Where that is all the difference, the node gets
- * eager's strides, and is no reason to begin anew until a node reads it whose result lies by it. */
+ * Strides of axes of one element address nothing.  But whether an image of one channel, or of one
+ * point, has its channels innermost, operators see from these strides alone (decided_by_ones).  If
+ * all operands of an elementwise operation are contiguous, eager makes rows, whatever these strides
+ * are.  Torch's fake tensors mostly keep them.  Where nothing else differs, the node gets eager's
+ * strides, and the walk goes on.  It begins anew when a node reads them whose own result lies by
+ * them (check_ones). */
 #include "walk.h"
 
 #include <string.h>
 
 /* The order of axes in memory of an operator's result. */
 typedef enum {
-    EAGER_UNSAID,                /* as the fake tensor has it */
-    EAGER_EACH,                  /* by the operands, as in each elementwise operation */
-    /* what only those with axes of one element are looked at for */
-    EAGER_MAP,                   /* EAGER_EACH, and numbers are no operands */
-    EAGER_LIKE,                  /* by the argument's strides */
-    EAGER_FORM,                  /* EAGER_IMAGE */
-    EAGER_ROWS,                  /* row-major */
+    EAGER_UNSAID, /* as the fake tensor has it */
+    EAGER_EACH, /* by the operands, as in each elementwise operation */
+    /* these three: the fake tensor is right but for strides of axes of one element */
+    EAGER_MAP, /* EAGER_EACH, and numbers are no operands */
+    EAGER_LIKE, /* by the argument's strides */
+    EAGER_FORM, /* EAGER_IMAGE */
+    EAGER_ROWS, /* row-major */
     EAGER_BATCH, /* EAGER_IMAGE, or channels last if the argument is dense in this order */
     EAGER_IMAGE, /* channels last if torch takes an argument for such an image, else row-major */
     EAGER_POWER, /* row-major if the first argument is a number */
@@ -29,7 +30,7 @@ typedef enum {
 
 typedef struct {
     EagerLayout layout;
-    int image; /* the argument that says it */
+    int image; /* the argument whose layout decides */
     bool wide; /* results 1 and 2 are float32 */
     const AtenRow *row;
 } Rule;
@@ -109,7 +110,8 @@ settled(Walk *w, const Bound *at, EagerLayout layout)
         return makes_rows(w, at, layout) ? EAGER_ROWS : EAGER_MAP;
     }
     if (layout == EAGER_LIKE) {
-        PyObject *format = given(w, at, MAX_RANK, "memory_format");
+        PyObject *kwargs = attr(w, at->node, py.name.kwargs),
+                 *format = PyDict_GetItemString(kwargs, "memory_format");
         return format && format != Py_None ? EAGER_UNSAID : EAGER_LIKE;
     }
     if (layout == EAGER_ROLL) {
@@ -145,7 +147,7 @@ takes_number(Walk *w, const Bound *at, const AtenRow *row)
     return number;
 }
 
-/* Has torch the operator, or that of the function's row, for an elementwise one? */
+/* Does torch tag the operator as pointwise?  Of a function it is the operator of its row. */
 static bool
 is_pointwise(Walk *w, const Bound *at, const AtenRow *row)
 {
@@ -164,8 +166,8 @@ is_pointwise(Walk *w, const Bound *at, const AtenRow *row)
     return is;
 }
 
-/* Do strides of axes of one element alone tell whether torch takes the tensor for an image with its
- * channels innermost?  It has one channel, or one point. */
+/* Is it an image, or a volume, of one channel or of one point?  Then strides of axes of one element
+ * alone decide whether torch takes its channels to be innermost. */
 static bool
 decided_by_ones(Walk *w, const Type *t)
 {
@@ -182,7 +184,7 @@ is_map(Rule rule)
     return rule.layout == EAGER_EACH || rule.layout == EAGER_MAP;
 }
 
-/* Do they take part in it? */
+/* Is it an image, or a volume, with an axis of one element?  Else all strides address something. */
 static bool
 has_ones(Walk *w, const Type *t)
 {
@@ -289,16 +291,31 @@ each_order(Walk *w, const Bound *at, const AtenRow *row, const Type *t, int *per
     return (of.n > 1 || empty) && eager_order(w, t, &of, perm);
 }
 
+/* The tensor that is the k-th argument; the first one may be given by its name.  NULL: there is no
+ * tensor. */
+static const Bound *
+tensor_argument(Walk *w, const Bound *at, int k)
+{
+    PyObject *item = given(w, at, k, k == 0 ? "input" : "");
+    const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
+    return b && b->arg.kind == ARG_TENSOR ? b : NULL;
+}
+
+/* The same; NULL too if the tensor is dense in rows with the usual strides. */
+static const Bound *
+strided_argument(Walk *w, const Bound *at, int k)
+{
+    const Bound *b = tensor_argument(w, at, k);
+    return b && b->strides ? b : NULL;
+}
+
 /* Is the k-th argument, of this rank, dense with its channels innermost?  last: this order of
  * axes. */
 static bool
 is_last(Walk *w, const Bound *at, int k, int rank, const int *last)
 {
-    PyObject *args = attr(w, at->node, py.name.args),
-             *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
-    const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
-    bool image = rank >= 4 && b && b->arg.kind == ARG_TENSOR && b->arg.v->type->rank == rank &&
-                 b->strides;
+    const Bound *b = strided_argument(w, at, k);
+    bool image = rank >= 4 && b && b->arg.v->type->rank == rank;
     return image && is_in_order(w, b->arg.v->type, b->strides, last);
 }
 
@@ -327,17 +344,7 @@ lies_as_image(Walk *w, const Type *t, const Dim *strides)
     return 1;
 }
 
-/* The k-th argument, if it is a tensor that is not simply dense in rows; else NULL. */
-static const Bound *
-strided_argument(Walk *w, const Bound *at, int k)
-{
-    PyObject *args = attr(w, at->node, py.name.args),
-             *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
-    const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
-    return b && b->arg.kind == ARG_TENSOR && b->strides ? b : NULL;
-}
-
-/* Does it take the k-th argument so? */
+/* The same of the k-th argument. */
 static int
 is_image(Walk *w, const Bound *at, int k)
 {
@@ -387,8 +394,8 @@ is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *stri
     return !same && (layout == EAGER_ROWS || dense_order(w, t, strides, fake));
 }
 
-/* The order in which a tensor is dense, and each stride of an axis of one element is one that it
- * has in this order; false if there is none. */
+/* The order of axes in which a tensor is dense; false if there is none.  Unlike in dense_order, an
+ * axis of one element must have the stride that it would have at its place in the order. */
 static bool
 order_with_ones(Walk *w, const Type *t, const Dim *strides, int *perm)
 {
@@ -410,9 +417,9 @@ order_with_ones(Walk *w, const Type *t, const Dim *strides, int *perm)
     return true;
 }
 
-/* An elementwise operation's, as TensorIterator makes it: operands of the result's shape that are
- * all contiguous make rows, and such that are all images with their channels innermost such an
- * image. */
+/* The order of axes of an elementwise result, as TensorIterator makes it.  Operands of the result's
+ * shape that are all contiguous make rows; if all of them are images with their channels innermost,
+ * so is the result. */
 static bool
 map_order(Walk *w, const Bound *at, Rule rule, const Type *t, const int *rows, const int *last,
           int *perm)
@@ -435,8 +442,7 @@ map_order(Walk *w, const Bound *at, Rule rule, const Type *t, const int *rows, c
     return equal ? order_with_ones(w, t, of.strides[0], perm) : eager_order(w, t, &of, perm);
 }
 
-/* The order of axes of a result that has axes of one element; false: it is that of the fake tensor,
- * or not known. */
+/* Eager's order of axes of a result that has axes of one element; false: it is not known. */
 static bool
 ones_order(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
 {
@@ -445,10 +451,14 @@ ones_order(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
         rows[ax] = ax;
     }
     set_channels_last(t->rank, last);
-    const Bound *b = strided_argument(w, at, rule.image);
     if (is_map(rule)) {
         return map_order(w, at, rule, t, rows, last, perm);
     }
+    if (rule.layout == EAGER_UNSAID ||
+        (rule.layout != EAGER_ROWS && !tensor_argument(w, at, rule.image))) {
+        return false;
+    }
+    const Bound *b = strided_argument(w, at, rule.image);
     if (rule.layout == EAGER_LIKE && b) {
         return type_same_shape(b->arg.v->type, t) && order_with_ones(w, t, b->strides, perm);
     }
@@ -458,11 +468,12 @@ ones_order(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
                          is_in_order(w, t, b->strides, rows);
     int image = by_image && !batch_in_rows ? is_image(w, at, rule.image) : 0;
     memcpy(perm, image > 0 ? last : rows, (size_t)t->rank * sizeof *perm);
-    return image >= 0 && rule.layout != EAGER_UNSAID;
+    return image >= 0;
 }
 
-/* The strides in that order, if the fake tensor's are others on axes of one element alone, and only
- * one of the two is an image with its channels innermost; else NULL. */
+/* The strides of a dense result in an order of axes; NULL where they may stay the fake tensor's.
+ * They may not if the two differ on axes of one element alone, and torch takes only one of them for
+ * an image with its channels innermost. */
 static const Dim *
 ones_strides(Walk *w, const Type *t, const Dim *fake, const int *perm)
 {
@@ -531,7 +542,8 @@ displace(Walk *w, Bound *at, PyObject *meta, PyObject *orders)
     at->displaced = w->displaced = true;
 }
 
-/* A node whose result may lie by what differs between eager's operands and the fake tensors. */
+/* The layout of the node's result may depend on operands whose fake tensors have other strides than
+ * eager's: all nodes with eager's strides are displaced. */
 static void
 displace_ones(Walk *w, Bound *at)
 {
