@@ -125,6 +125,51 @@ map_reshape(Cx *cx, const Type *from, const Type *to, const Dim *idx, Dim *out)
     unravel(cx, ravel(cx, to->dims, idx, kb, to->rank), from->dims, ka, from->rank, out);
 }
 
+/* The outermost axis of more than one element of whose row-major stride `stride` is a multiple;
+ * -1: there is none. */
+static int
+axis_of_stride(Cx *cx, const Type *t, const Dim *dense, Dim stride, Dim *times)
+{
+    int64_t whole;
+    for (int ax = 0; ax < t->rank; ax++) {
+        *times = dim_div(cx, stride, dense[ax]);
+        if (!extent_is_one(cx, t->dims[ax]) && dim_is_int(cx, *times, &whole) && whole > 0 &&
+            dim_mul(cx, *times, dense[ax]) == stride) {
+            return ax;
+        }
+    }
+    return -1;
+}
+
+/* The element of an as_strided result, whose axes go along those of the operand, as windows do:
+ * each index is a sum then, with no division.  False: some axis does not, or nothing shows that the
+ * sums stay within the operand's axes. */
+static bool
+map_along_axes(Cx *cx, const Let *let, const Dim *idx, Dim *out)
+{
+    const Type *from = let->args[0]->type, *to = let->res[0]->type;
+    const Dim *strides = let_attr(let, "strides")->dims;
+    Dim dense[MAX_RANK], times;
+    type_dense(cx, from, dense);
+    bool along = dim_is(cx, let_dim(let, "offset"), 0);
+    for (int ax = 0; ax < from->rank; ax++) {
+        out[ax] = dim_int(cx, 0);
+    }
+    for (int ax = 0; ax < to->rank && along; ax++) {
+        if (!extent_is_one(cx, to->dims[ax])) {
+            int axis = axis_of_stride(cx, from, dense, strides[ax], &times);
+            along = axis >= 0;
+            if (along) {
+                out[axis] = dim_add(cx, out[axis], dim_mul(cx, times, idx[ax]));
+            }
+        }
+    }
+    for (int ax = 0; ax < from->rank && along; ax++) {
+        along = index_is_inside(cx, out[ax], from->dims[ax]);
+    }
+    return along;
+}
+
 static void
 map_view(Cx *cx, const Let *let, const Dim *idx, Dim *out)
 {
@@ -159,6 +204,9 @@ map_view(Cx *cx, const Let *let, const Dim *idx, Dim *out)
         }
         break;
     default: { /* as_strided */
+        if (map_along_axes(cx, let, idx, out)) {
+            break;
+        }
         Dim at = let_dim(let, "offset");
         const Attr *strides = let_attr(let, "strides");
         for (int ax = 0; ax < to->rank; ax++) {
