@@ -37,7 +37,6 @@ MADE: dict[str, Callable[[Tensor], Tensor]] = {
     "norm": lambda x: functional.batch_norm(x, *x.new_ones(2, x.shape[1])),
     "groups": lambda x: functional.group_norm(x, 1),
     "layers": lambda x: functional.layer_norm(x, x.shape[1:]),
-    "log_softmax": lambda x: x.log_softmax(-1),
     "by name": lambda x: functional.relu6(input=x),
 }
 
