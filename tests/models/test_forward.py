@@ -9,23 +9,23 @@ from torch import Tensor, nn
 
 from examples.programs import FUNCTIONS, MODELS
 from tests.models.runs import exact_inputs, exact_model, forward, graphs_compiled
-from tests.tolerance import assert_like_eager, assert_program
+from tests.tolerance import Run, assert_like_eager, assert_runs
 
 POINTWISE_SIZES = (4096, 1027, 64)
 
 
-def check(model: nn.Module, compiled: Any, inputs: tuple[Tensor, ...]) -> None:
+def run(model: nn.Module, compiled: Any, inputs: tuple[Tensor, ...]) -> Run:
     exact = forward(exact_model(model), exact_inputs(inputs))
-    assert_program(forward(compiled, inputs), forward(model, inputs), exact)
+    return forward(compiled, inputs), forward(model, inputs), exact
 
 
 @pytest.mark.in_turn(4)
 @pytest.mark.parametrize("name", MODELS)
 def test_static(name: str, compiler: Callable[..., Any]) -> None:
-    model, inputs = MODELS[name].build(small=True), MODELS[name].arguments(small=True)
+    about = MODELS[name]
+    model = about.build(small=True)
     compiled = compiler(model, dynamic=False, fullgraph=True)
-    for _ in range(2):
-        check(model, compiled, inputs)
+    assert_runs([run(model, compiled, about.arguments(small=True, seed=seed)) for seed in range(5)])
 
 
 @pytest.mark.in_turn(4)
@@ -35,10 +35,11 @@ def test_lengths_that_change(name: str, compiler: Callable[..., Any]) -> None:
     about = MODELS[name]
     model = about.build(small=True)
     lengths = (12, 17, 9, 30, 8) if about.varies == "length" else (3, 5, 2, 9, 4)
-    compiled, graphs = compiler(model, fullgraph=True), []
+    compiled, graphs, runs = compiler(model, fullgraph=True), [], []
     for length in lengths:
-        check(model, compiled, about.arguments(small=True, length=length))
+        runs.append(run(model, compiled, about.arguments(small=True, length=length)))
         graphs.append(graphs_compiled())
+    assert_runs(runs)
     assert graphs[1] <= graphs[0] + 1
     assert graphs[1:] == [graphs[1]] * 4, f"compiled again: {graphs} graphs at lengths {lengths}"
 
@@ -56,8 +57,10 @@ def test_marked_dynamic(compiler: Callable[..., Any]) -> None:
     about = MODELS["gpt"]
     model = about.build(small=True)
     compiled = compiler(model, fullgraph=True)
+    runs = []
     for length in (12, 17, 9):
         inputs = about.arguments(small=True, length=length)
         torch._dynamo.mark_dynamic(inputs[0], 1, min=2, max=64)
-        check(model, compiled, inputs)
+        runs.append(run(model, compiled, inputs))
         assert graphs_compiled() == 1
+    assert_runs(runs)
