@@ -11,8 +11,8 @@
  *           - what views shift or reshape (slice, flip, reshape, cat, pad) in front of a value
  *             contains neither a reduction nor a result, and is computed again per use only where
  *             that is cheap;
- *           - a kernel has one cat or pad, and none if it reduces; but a part of a cat may be one
- *             along another axis, and a pad may be the last let beside a contraction;
+ *           - a kernel has one cat or pad, and none if it reduces; but what a cat or pad takes may
+ *             have another in it, and a pad may be the last let beside a contraction;
  *           - the scans of a kernel run along one axis, and it neither reduces nor has a cat or
  *             pad;
  *           - a scatter has a kernel of its own, with what makes its operands alone;
@@ -405,64 +405,51 @@ times_inside(Groups *g, int p, int c, double *bytes)
     return times + one_loop;
 }
 
-/* A cat whose pieces are loops of their own; what is interleaved is made in one loop, which cannot
- * be cut. */
+/* Are the loops of a cat or pad cut into pieces?  What is interleaved is made in one loop, which
+ * cannot be cut. */
 static bool
 is_cut(Groups *g, const Node *node)
 {
-    return node->let->op == OP_cat && !let_interleaves(g->cx, node->let);
+    return node->joins && !let_interleaves(g->cx, node->let);
 }
 
-/* The axes that the group's cats cut; -1: something else does. */
-static int
-axes_cut(Groups *g, int group)
-{
-    int axes = 0;
-    for (int k = group; k >= 0; k = g->nodes[k].next) {
-        const Node *node = &g->nodes[k];
-        if (node->joins && !is_cut(g, node)) {
-            return -1;
-        }
-        axes |= node->joins ? 1 << let_int(node->let, "axis") : 0;
-    }
-    return axes;
-}
-
-/* Is the read value itself a part of the cat that reads it? */
+/* Is the read value itself an operand of the let, with no view between them? */
 static bool
-is_part(const Let *cat, const Read *read)
+is_operand(const Let *let, const Read *read)
 {
-    bool part = false;
-    for (int k = 0; k < cat->nargs; k++) {
-        part |= cat->args[k] == read->root;
+    bool found = false;
+    for (int k = 0; k < let->nargs; k++) {
+        found |= let->args[k] == read->root;
     }
-    return part;
+    return found;
 }
 
-/* The pieces that c's loops would be cut into more for p's: as often as c takes p for a part of a
- * cat along an axis that p does not cut, so that p's pieces are inside of one of c's; -1: c does
- * something else with p, too. */
+/* Do c's cats and pads take what the node makes as their operands, and does nothing else of c read
+ * it?  Then its pieces are inside of one of theirs.  taken: how many of them do. */
+static bool
+is_inside_pieces(Groups *g, const Node *node, int c, int *taken)
+{
+    bool good = !node->joins || is_cut(g, node);
+    for (int r = node->users; r >= 0 && good; r = g->reads[r].next) {
+        const Read *read = &g->reads[r];
+        if (group_find(g, read->to) == c) {
+            good = is_cut(g, &g->nodes[read->to]) && is_operand(g->nodes[read->to].let, read);
+            *taken += 1;
+        }
+    }
+    return good;
+}
+
+/* The pieces that c's loops would be cut into more for p's; -1: they cannot be. */
 static int
 pieces_inside(Groups *g, int p, int c)
 {
-    int axes = axes_cut(g, p), taken = 0;
-    if (!g->nodes[p].pieces) {
-        return 0;
+    int taken = 0;
+    bool good = true;
+    for (int k = g->nodes[p].pieces ? p : -1; k >= 0 && good; k = g->nodes[k].next) {
+        good = is_inside_pieces(g, &g->nodes[k], c, &taken);
     }
-    for (int k = p; k >= 0 && axes >= 0; k = g->nodes[k].next) {
-        for (int r = g->nodes[k].users; r >= 0; r = g->reads[r].next) {
-            const Read *read = &g->reads[r];
-            const Node *to = &g->nodes[read->to];
-            if (group_find(g, read->to) != c) {
-                continue;
-            }
-            if (!is_cut(g, to) || axes >> let_int(to->let, "axis") & 1 || !is_part(to->let, read)) {
-                return -1;
-            }
-            taken++;
-        }
-    }
-    return axes < 0 ? -1 : taken * g->nodes[p].pieces;
+    return good ? taken * g->nodes[p].pieces : -1;
 }
 
 static bool

@@ -318,7 +318,8 @@ take_row_results(Lower *lo, Group *g, const Shape *s)
 
 /* ---- groups ---- */
 
-/* Lowers one group for each piece into which the space is cut. */
+/* Lowers one group for each piece into which the space is cut.  A piece may be cut again along the
+ * same axis: of a cat in a cat, or of what is padded. */
 static void
 lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -326,8 +327,8 @@ lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
         Group piece = *g;
         Dim n = dim_sub(lo->cx, probe->ends[k], probe->starts[k]);
         for (int ax = 0; ax < g->rank; ax++) {
-            if (s->idx[ax] == probe->cut) {
-                piece.start[ax] = probe->starts[k];
+            if (s->idx[ax] == dim_add(lo->cx, g->start[ax], probe->cut)) {
+                piece.start[ax] = dim_add(lo->cx, g->start[ax], probe->starts[k]);
                 piece.dims[ax] = n;
             }
         }

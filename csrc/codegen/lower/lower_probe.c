@@ -186,8 +186,8 @@ walk_scan(Walk *w, const Let *scan, const Dim *idx)
 
 /* ---- lets ---- */
 
-/* Cuts the space into these pieces of its axis `at`.  If the space has no such axis, or a reduction
- * wants the let, it has loops of its own. */
+/* Cuts the space into these pieces of its axis `at`.  If the space has no such axis, or only a part of
+ * it, or a reduction wants the let, it has loops of its own. */
 static void
 cut_space(Walk *w, const Let *let, Dim at, int n, const Dim *starts, const Dim *ends)
 {
@@ -195,7 +195,10 @@ cut_space(Walk *w, const Let *let, Dim at, int n, const Dim *starts, const Dim *
     Probe *p = w->probe;
     bool ours = false;
     for (int k = 0; k < s->nouter + s->nrow && w->loop == 0; k++) {
-        ours |= at == (k < s->nouter ? s->outer[k] : s->row[k - s->nouter]);
+        bool row = k >= s->nouter;
+        int j = row ? k - s->nouter : k;
+        ours |= at == (row ? s->row : s->outer)[j] &&
+                ends[n - 1] == (row ? s->row_extent : s->outer_extent)[j];
     }
     if (!ours) {
         p->own_loops = let;
