@@ -186,8 +186,8 @@ walk_scan(Walk *w, const Let *scan, const Dim *idx)
 
 /* ---- lets ---- */
 
-/* Cuts the space into these pieces of its axis `at`.  If the space has no such axis, or only a part of
- * it, or a reduction wants the let, it has loops of its own. */
+/* Cuts the space into these pieces of its axis `at`.  If the space has no such axis, or only a part
+ * of it, or a reduction wants the let, it has loops of its own. */
 static void
 cut_space(Walk *w, const Let *let, Dim at, int n, const Dim *starts, const Dim *ends)
 {
