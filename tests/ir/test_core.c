@@ -158,6 +158,41 @@ tile_dims(Cx *cx, void *arg)
     CHECK(dim_lt(cx, dim_int(cx, 0), length));
     CHECK(dim_le(cx, length, tile));
     CHECK(!dim_lt(cx, dim_add(cx, start, dim_int(cx, 1)), N));
+
+    /* blocks of 8 strips of 32 columns, of which there are N or some more or fewer */
+    for (int more = -3; more <= 3; more++) {
+        Dim columns = dim_add(cx, N, dim_int(cx, more)), wide = dim_int(cx, 32);
+        Dim up = dim_int(cx, 31), block = dim_int(cx, 256);
+        Dim strips = dim_div(cx, dim_add(cx, columns, up), wide);
+        t = dim_index(cx, "t", dim_div(cx, dim_add(cx, columns, dim_int(cx, 255)), block));
+        length = dim_min(cx, dim_sub(cx, columns, dim_mul(cx, t, block)), block);
+        k = dim_index(cx, "k", dim_div(cx, dim_add(cx, length, up), wide));
+        Dim strip = dim_add(cx, dim_mul(cx, t, dim_int(cx, 8)), k);
+        CHECK(dim_lt(cx, strip, strips));
+        CHECK(!dim_lt(cx, dim_add(cx, strip, dim_int(cx, 1)), strips));
+    }
+}
+
+/* Multiples of a quotient by numbers that its divisor does not divide, and by its divisor. */
+static void
+quotient_bounds(Cx *cx, void *arg)
+{
+    (void)arg;
+    Dim N = dim_size(cx, "N"), two = dim_int(cx, 2), three = dim_int(cx, 3), four = dim_int(cx, 4);
+    Dim third = dim_div(cx, N, three), up = dim_div(cx, dim_add(cx, N, two), three);
+    CHECK(dim_le(cx, dim_mul(cx, two, third), N));
+    CHECK(dim_le(cx, N, dim_mul(cx, four, up)));
+    CHECK(!dim_le(cx, N, dim_mul(cx, two, up)) && !dim_le(cx, dim_mul(cx, four, third), N));
+    Dim above = dim_add(cx, N, dim_int(cx, 5)), below = dim_add(cx, N, dim_int(cx, 3));
+    CHECK(dim_le(cx, below, dim_mul(cx, three, dim_div(cx, above, three))));
+    CHECK(!dim_le(cx, dim_add(cx, N, four), dim_mul(cx, three, dim_div(cx, above, three))));
+    CHECK(dim_le(cx, dim_mul(cx, three, dim_div(cx, above, three)), above));
+
+    Dim C = dim_size(cx, "C"), CC = dim_mul(cx, C, C);
+    dim_declare(cx, C, (Range){1, DIM_INF}, 1);
+    Dim whole = dim_mul(cx, CC, dim_div(cx, dim_add(cx, N, dim_add(cx, C, two)), C));
+    CHECK(dim_le(cx, dim_mul(cx, C, dim_add(cx, N, three)), whole));
+    CHECK(!dim_le(cx, dim_mul(cx, C, dim_add(cx, N, four)), whole));
 }
 
 /* Channels of a part of a cat, windows of images with odd sizes, and padding in images with their
@@ -528,6 +563,7 @@ test_dims(int rounds)
     Cx *cx = cx_new();
     CHECK(cx_try(cx, known_dims, NULL));
     CHECK(cx_try(cx, tile_dims, NULL));
+    CHECK(cx_try(cx, quotient_bounds, NULL));
     CHECK(cx_try(cx, part_dims, NULL));
     CHECK(cx_try(cx, block_dims, NULL));
     cx_free(cx);

@@ -79,9 +79,30 @@ holds_shifted(Cx *cx, const AtomNode *t, Dim q, bool up)
            dim_try_add(cx, edge, t->a, -1, &edge) && prove(cx, edge);
 }
 
+/* g*t is at least g*(x - y + 1)/y and at most g*x/y: is the sum with rest >= 0 even then?  Without
+ * fractions: g/y where y divides g, or else rest*y.  32*((n + 29) // 32) - n + 2 needs this: 32
+ * divides neither n nor n + 29, but their difference is a number. */
+static bool
+holds_as_fraction(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
+{
+    Dim x = t->a, whole, left;
+    dim_divide_whole(cx, g, t->b, &whole, &left);
+    if (dim_is(cx, left, 0)) {
+        g = whole;
+    } else if (!dim_try_mul(cx, rest, t->b, &rest)) {
+        return false;
+    }
+    if (up) {
+        return dim_try_add(cx, x, t->b, -1, &x) && minus(cx, x, -1, &x) &&
+               holds_with(cx, g, x, rest);
+    }
+    return dim_try_add(cx, dim_int(cx, 0), x, -1, &x) && holds_with(cx, g, x, rest);
+}
+
 /* a*t + rest >= 0 is brought to that by dividing rest by g = |a|: what is left over must not be
- * negative.  Where that does not do, and g is a number, by the quotient rounded down, which is
- * neither more nor less than what must hold but may be a new atom: so only in the last attempt. */
+ * negative.  Where that does not do, by bounds that are fractions.  And where g is a number, by the
+ * quotient rounded down, which is neither more nor less than what must hold but may be a new atom:
+ * so only in the last attempt. */
 static bool
 holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
 {
@@ -94,6 +115,9 @@ holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
     bool whole = prove(cx, r) ||
                  (dim_try_add(cx, r, g, 1, &less) && prove(cx, less) && minus(cx, q, 1, &q));
     if (whole && holds_shifted(cx, t, q, up)) {
+        return true;
+    }
+    if (!dim_is(cx, r, 0) && holds_as_fraction(cx, g, t, rest, up)) {
         return true;
     }
     return cx->dims.floors && dim_is_int(cx, g, &by) && by > 1 &&
