@@ -17,84 +17,7 @@ layout_of(Walk *w, const Value *v, Dim *strides)
     }
 }
 
-bool
-is_dense(DenseStride d, Dim stride)
-{
-    return stride == d.plain || stride == d.positive;
-}
-
-DenseStride
-dense_outside(Walk *w, DenseStride d, Dim size)
-{
-    return (DenseStride){dim_mul(w->cx, d.plain, size),
-                         dim_mul(w->cx, d.positive, dim_max(w->cx, size, dim_int(w->cx, 1)))};
-}
-
-bool
-dense_order(Walk *w, const Type *t, const Dim *strides, int *perm)
-{
-    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
-    bool used[MAX_RANK] = {false};
-    for (int at = t->rank - 1; at >= 0; at--) {
-        int ax = t->rank - 1;
-        while (ax >= 0 &&
-               (used[ax] || !(is_dense(next, strides[ax]) || dim_is(w->cx, t->dims[ax], 1)))) {
-            ax--;
-        }
-        if (ax < 0) {
-            return false;
-        }
-        perm[at] = ax;
-        used[ax] = true;
-        next = dense_outside(w, next, t->dims[ax]);
-    }
-    return true;
-}
-
-/* Does eager make a dense result with axis a inside of axis b?  1 yes, -1 no, 0 either will do; 2:
- * unknown. */
-static int
-goes_inside(Cx *cx, const Type *t, const Operands *of, int a, int b)
-{
-    for (int k = 0; k < of->n; k++) {
-        Dim x = of->strides[k][a], y = of->strides[k][b];
-        bool repeats = dim_is(cx, x, 0) || dim_is(cx, y, 0);
-        bool level = x == y && (t->dims[a] == t->dims[b] || dim_le(cx, t->dims[b], t->dims[a]));
-        if (!repeats && !level) {
-            bool less = x == y ? dim_lt(cx, t->dims[a], t->dims[b]) : dim_lt(cx, x, y);
-            return less ? 1 : x != y && dim_lt(cx, y, x) ? -1 : 2;
-        }
-    }
-    return 0;
-}
-
-bool
-eager_order(Walk *w, const Type *t, const Operands *of, int *perm)
-{
-    for (int ax = 0; ax < t->rank; ax++) {
-        perm[ax] = ax;
-    }
-    for (int from = t->rank - 2; from >= 0; from--) {
-        for (int at = from, next = from + 1; next < t->rank; next++) {
-            int inside = goes_inside(w->cx, t, of, perm[at], perm[next]);
-            if (inside == 2) {
-                return false;
-            }
-            if (inside < 0) {
-                break;
-            }
-            if (inside > 0) {
-                int moved = perm[at];
-                perm[at] = perm[next];
-                perm[next] = moved;
-                at = next;
-            }
-        }
-    }
-    return true;
-}
-
-/* That of a copy of what is not dense. */
+/* The order of axes of eager's copy of a tensor that is dense in none. */
 static bool
 copy_order(Walk *w, const Type *t, const Dim *strides, int *perm)
 {
@@ -103,9 +26,9 @@ copy_order(Walk *w, const Type *t, const Dim *strides, int *perm)
     return eager_order(w, t, &one, perm);
 }
 
-/* The value in memory with its axes in an order, outermost first. */
+/* The value, copied so that its axes lie in an order. */
 static Value *
-in_order(Walk *w, Value *v, const int *perm)
+copied_in_order(Walk *w, Value *v, const int *perm)
 {
     int back[MAX_RANK];
     for (int ax = 0; ax < v->type->rank; ax++) {
@@ -115,6 +38,7 @@ in_order(Walk *w, Value *v, const int *perm)
     return build_permute(w->b, call_on(w, py.contiguous, v, NULL, v->type, NULL), back);
 }
 
+/* The operators that need less than the order of axes. */
 static const struct {
     const char *name;
     Needs needs;
@@ -198,11 +122,12 @@ is_contiguous_axis(const Walk *w, const Type *t, const Dim *strides, int k)
     return ax >= 0 && (dim_is(w->cx, strides[ax], 1) || dim_is(w->cx, t->dims[ax], 1));
 }
 
-/* Does what has strides `have` lie as a node with `strides` does?  NULL: in rows. */
+/* Does a tensor with strides `have` lie as one with `strides` (NULL: in rows), but for axes of one
+ * element? */
 static bool
 lies_as(Walk *w, const Type *t, const Dim *strides, const Dim *have)
 {
-    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    DenseStride next = dense_innermost(w);
     bool same = true;
     for (int ax = t->rank - 1; ax >= 0; ax--) {
         Dim want = strides ? strides[ax] : next.plain;
@@ -213,7 +138,8 @@ lies_as(Walk *w, const Type *t, const Dim *strides, const Dim *have)
     return same;
 }
 
-/* May a call that needs a layout take what lies so, where its node has other strides? */
+/* May a call that needs a layout of an operand take one with strides `have`, where the operand's
+ * node has `strides` (NULL: in rows)? */
 static bool
 suits(Walk *w, const Type *t, const Dim *strides, const Dim *have, Layout needed)
 {
@@ -223,9 +149,9 @@ suits(Walk *w, const Type *t, const Dim *strides, const Dim *have, Layout needed
            (needed == LAYOUT_ROWS && (!rows || inner || is_contiguous_axis(w, t, have, 2)));
 }
 
-/* Notes that a call takes the value as its node has it, or in a layout that suits. */
+/* Notes that a call takes the value as its node has it, or in a layout that suits.  Returns it. */
 static Value *
-taken(Walk *w, const Bound *b, Value *v, Layout needed)
+note_taken(Walk *w, const Bound *b, Value *v, Layout needed)
 {
     w->taken = cx_grow(w->cx, w->taken, w->ntaken, sizeof *w->taken);
     w->taken[w->ntaken++] = (Taken){v, b->strides, needed};
@@ -256,22 +182,21 @@ laid_as_result(Walk *w, const Bound *b)
     int perm[MAX_RANK];
     bool other = !b->shared && v->def && let_is_made(v->def) &&
                  is_taken_otherwise(w, v, b->strides);
-    return other && b->strides && dense_order(w, v->type, b->strides, perm) ? in_order(w, v, perm)
+    return other && b->strides && dense_order(w, v->type, b->strides, ONES_BY_INDEX, perm)
+               ? copied_in_order(w, v, perm)
            : other ? call_on(w, py.contiguous, v, NULL, v->type, NULL)
                    : v;
 }
 
-/* Do two layouts differ on axes of one element alone, and torch takes only one of them for an image
- * with its channels innermost? */
+/* Do the strides differ on axes of one element alone, but torch takes only one of the two for an
+ * image with its channels innermost? */
 static bool
-means_other(Walk *w, const Type *t, const Dim *strides, const Dim *have)
+differs_as_image(Walk *w, const Type *t, const Dim *strides, const Dim *have)
 {
     return strides && lies_as(w, t, strides, have) &&
            lies_as_image(w, t, strides) != lies_as_image(w, t, have);
 }
 
-/* In memory as the graph says it is.  What builders made of a `clone` may have the layout of its
- * operand. */
 Value *
 laid_out(Walk *w, const Bound *b, Layout needed)
 {
@@ -281,22 +206,23 @@ laid_out(Walk *w, const Bound *b, Layout needed)
     int perm[MAX_RANK];
     layout_of(w, v, have);
     if (suits(w, t, b->strides, have, needed)) {
-        if (needed <= LAYOUT_ORDER && means_other(w, t, b->strides, have)) {
+        if (needed <= LAYOUT_ORDER && differs_as_image(w, t, b->strides, have)) {
             /* if a call has taken it before, it stays: contiguous() would not change it */
             written_so(w, v, b->strides);
         }
-        return taken(w, b, v, needed);
+        return note_taken(w, b, v, needed);
     }
     if (!b->strides || lies_as(w, t, NULL, b->strides)) {
         return call_on(w, py.contiguous, v, NULL, t, NULL);
     }
-    if (dense_order(w, t, b->strides, perm)) {
-        return needed <= LAYOUT_ORDER && written_so(w, v, b->strides) ? taken(w, b, v, needed)
-                                                                      : in_order(w, v, perm);
+    if (dense_order(w, t, b->strides, ONES_BY_INDEX, perm)) {
+        return needed <= LAYOUT_ORDER && written_so(w, v, b->strides) ? note_taken(w, b, v, needed)
+                                                                      : copied_in_order(w, v, perm);
     }
     if (needed == LAYOUT_VERY) {
         refuse(w,
                "its operand has strides that no order of its axes gives: call contiguous() on it");
     }
-    return copy_order(w, t, b->strides, perm) ? in_order(w, v, perm) : taken(w, b, v, needed);
+    return copy_order(w, t, b->strides, perm) ? copied_in_order(w, v, perm)
+                                              : note_taken(w, b, v, needed);
 }

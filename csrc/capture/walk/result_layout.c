@@ -1,12 +1,15 @@
-/* How eager's results lie where torch's fake tensors are wrong about it (eager_check), and which
- * statistics are float32 there.
+/* Results of which torch's fake tensors are wrong: how eager's lie in memory, and which statistics
+ * of halves are float32 (eager_check).
+ *
+ * Where axes longer than one lie in another order, the node is displaced: it gets another fake
+ * tensor, and the walk begins anew.
  *
  * Strides of axes of one element address nothing.  But whether an image of one channel, or of one
  * point, has its channels innermost, operators see from these strides alone (decided_by_ones).  If
  * all operands of an elementwise operation are contiguous, eager makes rows, whatever these strides
- * are.  Torch's fake tensors mostly keep them.  Where nothing else differs, the node gets eager's
- * strides, and the walk goes on.  It begins anew when a node reads them whose own result lies by
- * them (check_ones). */
+ * are.  Fake tensors mostly keep them.  Where nothing else differs, the node is restrided: it gets
+ * eager's strides here, and the walk goes on.  It begins anew only when another node reads them
+ * whose own result lies by them (check_ones). */
 #include "walk.h"
 
 #include <string.h>
@@ -16,9 +19,9 @@ typedef enum {
     EAGER_UNSAID, /* as the fake tensor has it */
     EAGER_EACH, /* by the operands, as in each elementwise operation */
     /* these three: the fake tensor is right but for strides of axes of one element */
-    EAGER_MAP, /* EAGER_EACH, and numbers are no operands */
+    EAGER_MAP, /* as EAGER_EACH, but numbers are no operands */
     EAGER_LIKE, /* by the argument's strides */
-    EAGER_FORM, /* EAGER_IMAGE */
+    EAGER_FORM, /* as EAGER_IMAGE */
     EAGER_ROWS, /* row-major */
     EAGER_BATCH, /* EAGER_IMAGE, or channels last if the argument is dense in this order */
     EAGER_IMAGE, /* channels last if torch takes an argument for such an image, else row-major */
@@ -30,8 +33,8 @@ typedef enum {
 
 typedef struct {
     EagerLayout layout;
-    int image; /* the argument whose layout decides */
-    bool wide; /* results 1 and 2 are float32 */
+    int argument; /* whose layout decides */
+    bool wide_statistics; /* results 1 and 2 are float32 */
     const AtenRow *row;
 } Rule;
 
@@ -39,24 +42,11 @@ typedef struct {
 static const struct {
     const char *name;
     EagerLayout layout;
-    int image;
+    int argument;
 } results[] = {
 #define RESULTS(name, rule, argument) {name, EAGER_##rule, argument},
 #include "capture/walk/layouts.def"
 };
-
-/* Is the first argument what the row-major ones of such results have there? */
-static bool
-makes_rows(Walk *w, const Bound *at, EagerLayout layout)
-{
-    PyObject *args = attr(w, at->node, py.name.args);
-    PyObject *first = PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, 0) : NULL;
-    bool tensor = !first || is_a(first, py.Node);
-    bool complex = first && tensor && layout == EAGER_ANGLE &&
-                   bound_of(w, first)->arg.kind == ARG_TENSOR &&
-                   dtype_info[bound_of(w, first)->arg.v->type->dtype].class >= CLASS_COMPLEX;
-    return layout == EAGER_POWER ? !tensor : complex;
-}
 
 /* Does eager keep statistics (results 1 and 2) of halves in float32, where torch's fake tensors are
  * halves?  It does where a parameter is float32. */
@@ -93,21 +83,45 @@ name_of(const Bound *at, const AtenRow *row)
                                   : "";
 }
 
-/* The k-th argument, or the one of that name; NULL: not given. */
+/* The k-th argument, or the one of that name (NULL: it has none); NULL: not given. */
 static PyObject *
 given(Walk *w, const Bound *at, int k, const char *name)
 {
     PyObject *args = attr(w, at->node, py.name.args), *kwargs = attr(w, at->node, py.name.kwargs);
     return k < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, k)
-                                      : PyDict_GetItemString(kwargs, name);
+           : name                     ? PyDict_GetItemString(kwargs, name)
+                                      : NULL;
+}
+
+/* The k-th argument, if it is a tensor; only the first one may be given by its name. */
+static const Bound *
+tensor_argument(Walk *w, const Bound *at, int k)
+{
+    PyObject *item = given(w, at, k, k == 0 ? "input" : NULL);
+    const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
+    return b && b->arg.kind == ARG_TENSOR ? b : NULL;
+}
+
+/* The k-th argument, if it is a tensor with strides other than those of dense rows. */
+static const Bound *
+strided_argument(Walk *w, const Bound *at, int k)
+{
+    const Bound *b = tensor_argument(w, at, k);
+    return b && b->strides ? b : NULL;
 }
 
 /* A rule that depends on arguments as one that does not. */
 static EagerLayout
 settled(Walk *w, const Bound *at, EagerLayout layout)
 {
-    if (layout == EAGER_POWER || layout == EAGER_ANGLE) {
-        return makes_rows(w, at, layout) ? EAGER_ROWS : EAGER_MAP;
+    if (layout == EAGER_POWER) {
+        PyObject *base = given(w, at, 0, NULL);
+        return base && !is_a(base, py.Node) ? EAGER_ROWS : EAGER_MAP;
+    }
+    if (layout == EAGER_ANGLE) {
+        const Bound *b = tensor_argument(w, at, 0);
+        bool complex = b && dtype_info[b->arg.v->type->dtype].class >= CLASS_COMPLEX;
+        return complex ? EAGER_ROWS : EAGER_MAP;
     }
     if (layout == EAGER_LIKE) {
         PyObject *kwargs = attr(w, at->node, py.name.kwargs),
@@ -129,8 +143,8 @@ settled(Walk *w, const Bound *at, EagerLayout layout)
     return layout;
 }
 
-/* Is one of two operands a number?  Torch makes a tensor of it, but for exponents, bounds and 3 / x
- * (a reciprocal). */
+/* Is one of two operands a number of which torch makes a tensor?  It does not of exponents, of
+ * bounds, nor of the 3 in 3 / x, which is a reciprocal. */
 static bool
 takes_number(Walk *w, const Bound *at, const AtenRow *row)
 {
@@ -166,16 +180,23 @@ is_pointwise(Walk *w, const Bound *at, const AtenRow *row)
     return is;
 }
 
+/* Has it as many axes as a batch of images, or of volumes? */
+static bool
+is_batch(const Type *t)
+{
+    return t->rank == 4 || t->rank == 5;
+}
+
 /* Is it an image, or a volume, of one channel or of one point?  Then strides of axes of one element
  * alone decide whether torch takes its channels to be innermost. */
 static bool
 decided_by_ones(Walk *w, const Type *t)
 {
-    bool image = t->rank == 4 || t->rank == 5, point = image;
+    bool point = true;
     for (int ax = 2; ax < t->rank; ax++) {
         point &= dim_is(w->cx, t->dims[ax], 1);
     }
-    return point || (image && dim_is(w->cx, t->dims[1], 1));
+    return is_batch(t) && (point || dim_is(w->cx, t->dims[1], 1));
 }
 
 static bool
@@ -192,7 +213,7 @@ has_ones(Walk *w, const Type *t)
     for (int ax = 0; ax < t->rank; ax++) {
         one |= dim_is(w->cx, t->dims[ax], 1);
     }
-    return one && (t->rank == 4 || t->rank == 5);
+    return is_batch(t) && one;
 }
 
 static Rule
@@ -204,12 +225,12 @@ rule_of(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *made)
                 row->build != aten_scatter;
     Rule rule = {.row = row,
                  .layout = each ? EAGER_EACH : EAGER_UNSAID,
-                 .wide = n > 2 && keeps_wide(w, at, name)};
+                 .wide_statistics = n > 2 && keeps_wide(w, at, name)};
     for (size_t k = 0; k < sizeof results / sizeof *results; k++) {
         if (strcmp(results[k].name, name) == 0) {
             found = true;
             rule.layout = settled(w, at, results[k].layout);
-            rule.image = results[k].image;
+            rule.argument = results[k].argument;
         }
     }
     if (!found && !each && n == 1 && made && has_ones(w, made) && is_pointwise(w, at, row)) {
@@ -218,7 +239,8 @@ rule_of(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *made)
     return rule;
 }
 
-/* The operand's strides along the axes of t; false when it does not have t's sizes there. */
+/* The operand's strides along the axes of t, which are as many or more; false when it does not have
+ * t's sizes there. */
 static bool
 spread_strides(Walk *w, const Type *t, const Bound *b, Dim *strides)
 {
@@ -236,12 +258,13 @@ spread_strides(Walk *w, const Type *t, const Bound *b, Dim *strides)
                       : b->strides ? b->strides[ax - before]
                                    : dense[ax - before];
     }
-    return before >= 0;
+    return true;
 }
 
-/* The tensors that an elementwise node reads; false: it is none, or they are too many. */
+/* The tensors that an elementwise node reads, whose result is t; false: they are none or too many,
+ * or have other sizes. */
 static bool
-operands_of(Walk *w, const Bound *at, const Type *t, Operands *out)
+operands_of(Walk *w, const Bound *at, Rule rule, const Type *t, Operands *out)
 {
     PyObject *nodes = attr(w, at->node, py.name.all_input_nodes);
     *out = (Operands){.alike = true};
@@ -257,179 +280,42 @@ operands_of(Walk *w, const Bound *at, const Type *t, Operands *out)
         }
         out->n++;
     }
+    out->alike &= rule.layout == EAGER_MAP || !takes_number(w, at, rule.row);
     return out->n > 0;
 }
 
+/* The order of axes of an elementwise result, as TensorIterator makes it, but for axes of one
+ * element; false: it is that of the fake tensor, or not known.  Torch counts empty tensors as
+ * contiguous, and if all operands are, and of one shape, so is the result: in rows. */
 static bool
-is_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
-{
-    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
-    for (int at = t->rank - 1; at >= 0; at--) {
-        Dim size = t->dims[perm[at]];
-        if (!dim_is(w->cx, size, 1) && !is_dense(next, strides[perm[at]])) {
-            return false;
-        }
-        next = dense_outside(w, next, size);
-    }
-    return true;
-}
-
-/* The order of axes of an elementwise result; false: it is that of the fake tensor, or not known.
- * Torch counts empty tensors as contiguous, and if all operands are, and of one shape, so is the
- * result: in rows. */
-static bool
-each_order(Walk *w, const Bound *at, const AtenRow *row, const Type *t, int *perm)
+map_order(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
 {
     Operands of;
-    if (!operands_of(w, at, t, &of)) {
+    if (!operands_of(w, at, rule, t, &of)) {
         return false;
     }
     bool empty = type_is_empty(w->cx, t);
-    if (empty && of.alike && !takes_number(w, at, row)) {
-        return true; /* as perm is */
+    if (empty && of.alike) {
+        rows_order(t->rank, perm);
+        return true;
     }
     return (of.n > 1 || empty) && eager_order(w, t, &of, perm);
 }
 
-/* The tensor that is the k-th argument; the first one may be given by its name.  NULL: there is no
- * tensor. */
-static const Bound *
-tensor_argument(Walk *w, const Bound *at, int k)
-{
-    PyObject *item = given(w, at, k, k == 0 ? "input" : "");
-    const Bound *b = item && is_a(item, py.Node) ? bound_of(w, item) : NULL;
-    return b && b->arg.kind == ARG_TENSOR ? b : NULL;
-}
-
-/* The same; NULL too if the tensor is dense in rows with the usual strides. */
-static const Bound *
-strided_argument(Walk *w, const Bound *at, int k)
-{
-    const Bound *b = tensor_argument(w, at, k);
-    return b && b->strides ? b : NULL;
-}
-
-/* Is the k-th argument, of this rank, dense with its channels innermost?  last: this order of
- * axes. */
+/* The same with axes of one element; false: not known.  Operands of the result's shape that are all
+ * contiguous make rows; if all are images with their channels innermost, so is the result; if all
+ * have the same strides, so has the result. */
 static bool
-is_last(Walk *w, const Bound *at, int k, int rank, const int *last)
-{
-    const Bound *b = strided_argument(w, at, k);
-    bool image = rank >= 4 && b && b->arg.v->type->rank == rank;
-    return image && is_in_order(w, b->arg.v->type, b->strides, last);
-}
-
-int
-lies_as_image(Walk *w, const Type *t, const Dim *strides)
-{
-    int rank = t->rank;
-    if (rank != 4 && rank != 5) {
-        return 0;
-    }
-    Dim least = dim_int(w->cx, 0);
-    for (int place = 0; place < rank; place++) {
-        int ax = place == 0 ? 1 : place == rank - 1 ? 0 : rank - place; /* innermost first */
-        Dim size = t->dims[ax], stride = strides[ax];
-        /* each axis but the first has one element */
-        bool unsaid = ax == 0 && least == strides[1];
-        if (dim_lt(w->cx, stride, least) || unsaid || dim_is(w->cx, size, 0) ||
-            dim_is(w->cx, strides[1], 0)) {
-            return 0;
-        }
-        if (!dim_le(w->cx, least, stride)) {
-            return -1;
-        }
-        least = dim_mul(w->cx, stride, dim_max(w->cx, size, dim_int(w->cx, 1)));
-    }
-    return 1;
-}
-
-/* The same of the k-th argument. */
-static int
-is_image(Walk *w, const Bound *at, int k)
-{
-    const Bound *b = strided_argument(w, at, k);
-    return b ? lies_as_image(w, b->arg.v->type, b->strides) : 0;
-}
-
-static void
-set_channels_last(int rank, int *perm)
-{
-    for (int ax = 0; ax < rank; ax++) {
-        perm[ax] = ax == 0 ? 0 : ax == rank - 1 ? 1 : ax + 1;
-    }
-}
-
-/* Eager's order of axes for a result that the fake tensor has in another dense one, or, where
- * eager's are rows, in any other; false: it is the same, or not known. */
-static bool
-is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *strides, int *perm)
-{
-    Dim rows[MAX_RANK];
-    int fake[MAX_RANK], rank = t->rank;
-    type_dense(w->cx, t, rows);
-    strides = strides ? strides : rows;
-    EagerLayout layout = rule.layout;
-    int channels_last[MAX_RANK];
-    if (layout == EAGER_MAP || layout == EAGER_LIKE || layout == EAGER_FORM) {
-        return false;
-    }
-    for (int ax = 0; ax < rank; ax++) {
-        perm[ax] = ax;
-    }
-    set_channels_last(rank, channels_last);
-    if (layout == EAGER_EACH && !each_order(w, at, rule.row, t, perm)) {
-        return false;
-    }
-    bool dense = layout == EAGER_BATCH && is_last(w, at, rule.image, rank, channels_last);
-    int of_image = layout == EAGER_IMAGE || layout == EAGER_BATCH ? is_image(w, at, rule.image) : 0;
-    if (layout == EAGER_BATCH && !dense && of_image < 0) {
-        return false;
-    }
-    bool image = layout == EAGER_IMAGE && of_image > 0;
-    if (dense || of_image > 0) {
-        memcpy(perm, channels_last, (size_t)rank * sizeof *perm);
-    }
-    bool same = is_in_order(w, t, strides, perm) && (!image || dim_is(w->cx, strides[1], 1));
-    return !same && (layout == EAGER_ROWS || dense_order(w, t, strides, fake));
-}
-
-/* The order of axes in which a tensor is dense; false if there is none.  Unlike in dense_order, an
- * axis of one element must have the stride that it would have at its place in the order. */
-static bool
-order_with_ones(Walk *w, const Type *t, const Dim *strides, int *perm)
-{
-    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
-    bool used[MAX_RANK] = {false};
-    for (int at = t->rank - 1; at >= 0; at--) {
-        int found = -1;
-        for (int ax = 0; ax < t->rank; ax++) {
-            bool fits = !used[ax] && is_dense(next, strides[ax]);
-            found = fits && (found < 0 || dim_is(w->cx, t->dims[ax], 1)) ? ax : found;
-        }
-        if (found < 0) {
-            return false;
-        }
-        perm[at] = found;
-        used[found] = true;
-        next = dense_outside(w, next, t->dims[found]);
-    }
-    return true;
-}
-
-/* The order of axes of an elementwise result, as TensorIterator makes it.  Operands of the result's
- * shape that are all contiguous make rows; if all of them are images with their channels innermost,
- * so is the result. */
-static bool
-map_order(Walk *w, const Bound *at, Rule rule, const Type *t, const int *rows, const int *last,
-          int *perm)
+map_order_with_ones(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
 {
     Operands of;
-    if (!operands_of(w, at, t, &of)) {
+    if (!operands_of(w, at, rule, t, &of)) {
         return false;
     }
-    bool number = rule.layout == EAGER_EACH && takes_number(w, at, rule.row);
-    bool equal = of.alike && !number, in_rows = equal, images = equal && t->rank == 4;
+    int rows[MAX_RANK], last[MAX_RANK];
+    rows_order(t->rank, rows);
+    channels_last_order(t->rank, last);
+    bool in_rows = of.alike, images = of.alike && t->rank == 4, equal = of.alike;
     for (int k = 0; k < of.n; k++) {
         in_rows &= is_in_order(w, t, of.strides[k], rows);
         images &= is_in_order(w, t, of.strides[k], last);
@@ -439,34 +325,80 @@ map_order(Walk *w, const Bound *at, Rule rule, const Type *t, const int *rows, c
         memcpy(perm, in_rows ? rows : last, (size_t)t->rank * sizeof *perm);
         return true;
     }
-    return equal ? order_with_ones(w, t, of.strides[0], perm) : eager_order(w, t, &of, perm);
+    return equal ? dense_order(w, t, of.strides[0], ONES_BY_STRIDE, perm)
+                 : eager_order(w, t, &of, perm);
+}
+
+/* lies_as_image() of the k-th argument. */
+static int
+is_image(Walk *w, const Bound *at, int k)
+{
+    const Bound *b = strided_argument(w, at, k);
+    return b ? lies_as_image(w, b->arg.v->type, b->strides) : 0;
+}
+
+/* Have axes longer than one another order in eager's result than in the fake one?  perm: eager's.
+ * A fake tensor that is not dense counts only by the rule EAGER_ROWS.  false: no, or not known. */
+static bool
+is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *strides, int *perm)
+{
+    EagerLayout layout = rule.layout;
+    if (layout == EAGER_MAP || layout == EAGER_LIKE || layout == EAGER_FORM) {
+        return false;
+    }
+    Dim rows[MAX_RANK];
+    int fake[MAX_RANK], last[MAX_RANK];
+    type_dense(w->cx, t, rows);
+    strides = strides ? strides : rows;
+    channels_last_order(t->rank, last);
+    rows_order(t->rank, perm);
+    bool image = false;
+    if (layout == EAGER_EACH && !map_order(w, at, rule, t, perm)) {
+        return false;
+    }
+    if (layout == EAGER_IMAGE || layout == EAGER_BATCH) {
+        const Bound *b = strided_argument(w, at, rule.argument);
+        bool dense = layout == EAGER_BATCH && b && t->rank >= 4 &&
+                     b->arg.v->type->rank == t->rank &&
+                     is_in_order(w, b->arg.v->type, b->strides, last);
+        int is = dense ? 1 : is_image(w, at, rule.argument);
+        if (layout == EAGER_BATCH && is < 0) {
+            return false;
+        }
+        image = layout == EAGER_IMAGE && is > 0;
+        if (is > 0) {
+            memcpy(perm, last, (size_t)t->rank * sizeof *perm);
+        }
+    }
+    /* of an image of one channel too, its channels have stride 1 */
+    bool same = is_in_order(w, t, strides, perm) && (!image || dim_is(w->cx, strides[1], 1));
+    return !same && (layout == EAGER_ROWS || dense_order(w, t, strides, ONES_BY_INDEX, fake));
 }
 
 /* Eager's order of axes of a result that has axes of one element; false: it is not known. */
 static bool
 ones_order(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
 {
-    int rows[MAX_RANK], last[MAX_RANK];
-    for (int ax = 0; ax < t->rank; ax++) {
-        rows[ax] = ax;
-    }
-    set_channels_last(t->rank, last);
     if (is_map(rule)) {
-        return map_order(w, at, rule, t, rows, last, perm);
+        return map_order_with_ones(w, at, rule, t, perm);
     }
     if (rule.layout == EAGER_UNSAID ||
-        (rule.layout != EAGER_ROWS && !tensor_argument(w, at, rule.image))) {
+        (rule.layout != EAGER_ROWS && !tensor_argument(w, at, rule.argument))) {
         return false;
     }
-    const Bound *b = strided_argument(w, at, rule.image);
+    const Bound *b = strided_argument(w, at, rule.argument);
     if (rule.layout == EAGER_LIKE && b) {
-        return type_same_shape(b->arg.v->type, t) && order_with_ones(w, t, b->strides, perm);
+        return type_same_shape(b->arg.v->type, t) &&
+               dense_order(w, t, b->strides, ONES_BY_STRIDE, perm);
     }
+    int rows[MAX_RANK], last[MAX_RANK];
+    rows_order(t->rank, rows);
+    channels_last_order(t->rank, last);
     bool by_image = rule.layout == EAGER_IMAGE || rule.layout == EAGER_BATCH ||
                     rule.layout == EAGER_FORM,
          batch_in_rows = rule.layout == EAGER_BATCH && b && type_same_shape(b->arg.v->type, t) &&
                          is_in_order(w, t, b->strides, rows);
-    int image = by_image && !batch_in_rows ? is_image(w, at, rule.image) : 0;
+    int image = by_image && !batch_in_rows ? is_image(w, at, rule.argument) : 0;
     memcpy(perm, image > 0 ? last : rows, (size_t)t->rank * sizeof *perm);
     return image >= 0;
 }
@@ -484,7 +416,7 @@ ones_strides(Walk *w, const Type *t, const Dim *fake, const int *perm)
         return NULL;
     }
     Dim *strides = cx_alloc(w->cx, (size_t)t->rank * sizeof *strides);
-    DenseStride next = {dim_int(w->cx, 1), dim_int(w->cx, 1)};
+    DenseStride next = dense_innermost(w);
     for (int at = t->rank - 1; at >= 0; at--) {
         strides[perm[at]] = next.positive;
         next = dense_outside(w, next, t->dims[perm[at]]);
@@ -514,7 +446,7 @@ orders_of(Walk *w, const Bound *at, Rule rule, int n, const Type *const *types, 
     for (int k = 0; k < n; k++) {
         int perm[MAX_RANK];
         PyObject *is = Py_None;
-        if (rule.wide && k > 0 && k < 3 && types[k] && types[k]->dtype != DT_f32) {
+        if (rule.wide_statistics && k > 0 && k < 3 && types[k] && types[k]->dtype != DT_f32) {
             is = py.float32;
         } else if (rule.layout != EAGER_UNSAID && types[k] && types[k]->rank > 1 &&
                    is_displaced(w, at, rule, types[k], strides[k], perm)) {
@@ -543,22 +475,21 @@ displace(Walk *w, Bound *at, PyObject *meta, PyObject *orders)
 }
 
 /* The layout of the node's result may depend on operands whose fake tensors have other strides than
- * eager's: all nodes with eager's strides are displaced. */
+ * eager's: all restrided nodes are displaced. */
 static void
-displace_ones(Walk *w, Bound *at)
+displace_restrided(Walk *w, Bound *at)
 {
-    for (int k = 0; k < w->nones; k++) {
-        Bound *b = w->ones[k].at;
-        if (b->displaced) {
+    for (int k = 0; k < w->nrestrided; k++) {
+        const Restrided *r = &w->restrided[k];
+        if (r->at->displaced) {
             continue;
         }
-        PyObject *orders = own(w, PyTuple_New(w->ones[k].n));
-        for (int result = 0; result < w->ones[k].n; result++) {
-            PyObject *order = result == 0 ? order_object(w, w->ones[k].rank, w->ones[k].perm)
-                                          : Py_None;
+        PyObject *orders = own(w, PyTuple_New(r->n));
+        for (int result = 0; result < r->n; result++) {
+            PyObject *order = result == 0 ? order_object(w, r->rank, r->perm) : Py_None;
             PyTuple_SET_ITEM(orders, result, Py_NewRef(order));
         }
-        displace(w, b, attr(w, b->node, py.name.meta), orders);
+        displace(w, r->at, attr(w, r->at->node, py.name.meta), orders);
     }
     at->displaced = true;
 }
@@ -574,24 +505,24 @@ check_ones(Walk *w, Bound *at, Rule rule, int n, const Type *const *types, const
     }
     at->ones = ONES_EAGER;
     for (int k = 0; k < n; k++) {
-        int perm[MAX_RANK];
         const Type *t = types[k];
-        bool image = t && (t->rank == 4 || t->rank == 5), decided = image && decided_by_ones(w, t);
-        bool ordered = k == 0 && image && has_ones(w, t) && read != ONES_UNKNOWN &&
-                       ones_order(w, at, rule, t, perm);
-        const Dim *eager = ordered ? ones_strides(w, t, strides[k], perm) : NULL;
+        if (!t || !is_batch(t)) {
+            continue;
+        }
+        Restrided r = {at, n, t->rank, {0}};
+        bool known = k == 0 && has_ones(w, t) && read != ONES_UNKNOWN &&
+                     ones_order(w, at, rule, t, r.perm);
+        const Dim *eager = known ? ones_strides(w, t, strides[k], r.perm) : NULL;
+        bool decided = decided_by_ones(w, t);
         if (eager) {
             at->ones = n == 1 ? ONES_OTHER : ONES_UNKNOWN; /* those of several are fake tensors' */
             strides[k] = eager;
-            w->ones = cx_grow(w->cx, w->ones, w->nones, sizeof *w->ones);
-            w->ones[w->nones].at = at;
-            w->ones[w->nones].n = n;
-            w->ones[w->nones].rank = t->rank;
-            memcpy(w->ones[w->nones++].perm, perm, sizeof perm);
-        } else if (decided && !ordered && read != ONES_EAGER) {
+            w->restrided = cx_grow(w->cx, w->restrided, w->nrestrided, sizeof *w->restrided);
+            w->restrided[w->nrestrided++] = r;
+        } else if (decided && !known && read != ONES_EAGER) {
             at->ones = ONES_UNKNOWN;
-        } else if (image && !decided && !is_map(rule) && read != ONES_EAGER) {
-            displace_ones(w, at);
+        } else if (!decided && !is_map(rule) && read != ONES_EAGER) {
+            displace_restrided(w, at);
         }
     }
 }
@@ -601,9 +532,9 @@ eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *ty
             const Dim **strides)
 {
     Rule rule = at->displaced ? (Rule){0} : rule_of(w, at, row, n, n == 1 ? types[0] : NULL);
-    bool unsaid = rule.layout == EAGER_UNSAID && !rule.wide && at->ones == ONES_EAGER;
+    bool unsaid = rule.layout == EAGER_UNSAID && !rule.wide_statistics && at->ones == ONES_EAGER;
     PyObject *meta = unsaid || at->displaced ? NULL : attr(w, at->node, py.name.meta);
-    if (rule.layout == EAGER_IMAGE && is_image(w, at, rule.image) < 0) {
+    if (rule.layout == EAGER_IMAGE && is_image(w, at, rule.argument) < 0) {
         return false;
     }
     if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
@@ -622,7 +553,7 @@ eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *ty
 Ones
 ones_read(Walk *w, const Bound *at)
 {
-    PyObject *nodes = w->nones ? attr(w, at->node, py.name.all_input_nodes) : NULL;
+    PyObject *nodes = w->nrestrided ? attr(w, at->node, py.name.all_input_nodes) : NULL;
     Ones read = ONES_EAGER;
     for (Py_ssize_t k = 0; nodes && k < PyList_Size(nodes); k++) {
         Ones ones = bound_of(w, PyList_GET_ITEM(nodes, k))->ones;

@@ -85,21 +85,22 @@ typedef struct {
     Ones ones;
 } Bound;
 
-/* What a call needs of an operand's memory: rows or columns side by side where eager has rows, else
- * nothing; rows; eager's order of axes, because the result has it, while its elements depend on
- * nothing but rows; this order, as the operator is as right but slower with another; this order in
- * any case, because random numbers are drawn in it; the very strides. */
+/* What a call needs of an operand's memory, from the least to the most. */
 typedef enum {
-    LAYOUT_ROWS,
-    LAYOUT_INNER,
-    LAYOUT_LIKE,
-    LAYOUT_ORDER,
-    LAYOUT_DRAWN,
-    LAYOUT_VERY
+    LAYOUT_ROWS,    /* elements of rows or of columns side by side, if eager's operand is in rows */
+    LAYOUT_INNER,   /* elements of rows side by side */
+    LAYOUT_LIKE,    /* eager's order of axes: the result has it, its elements need only rows */
+    LAYOUT_ORDER,   /* eager's order of axes: with another the operator is as right, but slower */
+    LAYOUT_DRAWN,   /* eager's order of axes: random numbers are drawn in it */
+    LAYOUT_VERY,    /* eager's strides */
 } Layout;
 
 /* What a call takes, the strides that its node has (NULL: in rows), and what the call needs. */
 typedef struct { const Value *v; const Dim *strides; Layout needed; } Taken;
+
+/* A node of n results that has eager's strides on axes of one element, unlike its fake tensor: the
+ * order of the first result's axes.  See result_layout.c. */
+typedef struct { Bound *at; int n, rank, perm[MAX_RANK]; } Restrided;
 
 typedef struct Walk {
     Cx *cx;
@@ -139,8 +140,8 @@ typedef struct Walk {
     bool leaves_grad;           /* recording for autograd is not as it was before the graph */
     bool wrote;                 /* a copy_ into a parameter has been seen */
     bool displaced;             /* a node is */
-    struct { Bound *at; int n, rank, perm[MAX_RANK]; } *ones;       /* eager's order of the first */
-    int nones;
+    Restrided *restrided;
+    int nrestrided;
     const char *place;          /* "aten.add.Tensor: " for messages */
     PyObject *last_trace;       /* the stack trace that last_source came from; borrowed */
     const char *last_source;
@@ -260,10 +261,12 @@ bool dim_is_known(Walk *w, Dim d);              /* do parameters or earlier call
 void placeholder_build(Walk *w, Bound *at);
 void attribute_build(Walk *w, Bound *at);
 
-/* ---- operand_layout.c: how the operands of a call lie in memory, and orders of axes ---- */
+/* ---- operand_layout.c: how the operands of a call lie in memory ---- */
 
 typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
 Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
+/* The node's value for a call: in memory as its strides say, or as suits what the call needs.
+ * (What a builder made of a `clone` may lie as its operand does.) */
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
 /* The value as a result of the graph: a copy, where a call has taken it as another node has it. */
 Value *laid_as_result(Walk *w, const Bound *b);
@@ -275,17 +278,29 @@ bool may_be_written(const Walk *w, const Value *v);     /* by a kernel, in any o
  * its results are copied. */
 bool written_so(Walk *w, Value *v, const Dim *strides);
 
+/* ---- axis_order.c: orders of axes in memory, outermost first ---- */
+
 /* The stride of an axis of a dense tensor.  torch counts an empty axis as one long, so that for a
  * size which may be 0 it says max(size, 1): the same wherever there is an element. */
 typedef struct {
     Dim plain, positive;
 } DenseStride;
 
-bool is_dense(DenseStride d, Dim stride);
+DenseStride dense_innermost(Walk *w);
 DenseStride dense_outside(Walk *w, DenseStride d, Dim size);    /* of the next axis outwards */
-/* The order of axes, outermost first, in which a tensor of these strides is dense; false if in
- * none. */
-bool dense_order(Walk *w, const Type *t, const Dim *strides, int *perm);
+bool is_dense(DenseStride d, Dim stride);
+
+void rows_order(int rank, int *perm);
+void channels_last_order(int rank, int *perm);
+/* Is a tensor of these strides dense in an order, but for axes of one element? */
+bool is_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm);
+
+/* Which place in an order has an axis of one element, whose stride addresses nothing?
+ *   BY_INDEX   any will do: from inside outwards, the last axis that fits is taken
+ *   BY_STRIDE  one where its stride is dense, inside of a longer axis with the same stride */
+typedef enum { ONES_BY_INDEX, ONES_BY_STRIDE } PlaceOfOnes;
+/* The order in which a tensor of these strides is dense; false if in none. */
+bool dense_order(Walk *w, const Type *t, const Dim *strides, PlaceOfOnes place, int *perm);
 
 enum { MAX_OPERANDS = 8 };      /* of an elementwise operation */
 
@@ -293,14 +308,17 @@ enum { MAX_OPERANDS = 8 };      /* of an elementwise operation */
  * one repeats. */
 typedef struct {
     int n;
-    bool alike;                 /* each has the sizes of the result */
+    bool alike;                 /* each has the sizes of the result, and none is a number */
     Dim strides[MAX_OPERANDS][MAX_RANK];
 } Operands;
 
-/* The order of axes, outermost first, of a dense result: as eager sorts them, by insertion from the
- * last axis on, by the first operand that tells two apart.  false: it depends on sizes known at run
- * time. */
+/* The order of a dense result: as eager sorts axes, by insertion from the last one on, by the first
+ * operand that tells two apart.  false: it depends on sizes known at run time. */
 bool eager_order(Walk *w, const Type *t, const Operands *of, int *perm);
+
+/* Does torch take a tensor for images, or volumes, with their channels innermost?  1 yes, 0 no; -1:
+ * it depends on sizes known at run time. */
+int lies_as_image(Walk *w, const Type *t, const Dim *strides);
 
 /* ---- image_layout.c: convolutions as calls ---- */
 
@@ -325,9 +343,6 @@ Value *images_operand(Walk *w, const Bound *b, int k);
 bool eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types,
                  const Dim **strides);
 Ones ones_read(Walk *w, const Bound *at);      /* of what the node reads, the last of enum Ones */
-/* Does torch take a tensor for images, or volumes, with their channels innermost?  1 yes, 0 no; -1:
- * it depends on sizes known at run time. */
-int lies_as_image(Walk *w, const Type *t, const Dim *strides);
 bool reads_displaced(Walk *w, const Bound *at);         /* such a result, or what is made of one */
 void eager_check_end(Walk *w);
 

@@ -192,7 +192,7 @@ stored(Walk *w, const Bound *at, Value *v)
         own_storage = true;
     }
     int perm[MAX_RANK];
-    if (at->strides && dense_order(w, v->type, at->strides, perm)) {
+    if (at->strides && dense_order(w, v->type, at->strides, ONES_BY_INDEX, perm)) {
         written_so(w, v, at->strides); /* so that a call which takes it otherwise gets a copy */
     }
     w->stored = cx_grow(w->cx, w->stored, w->nstored, sizeof *w->stored);
