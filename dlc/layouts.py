@@ -71,6 +71,20 @@ def pooled_in_rows(gm: GraphModule) -> GraphModule:
     return gm
 
 
+def marked_in_place(gm: GraphModule) -> GraphModule:
+    """gm, Dynamo's, whose operations that write to their first argument are marked.
+
+    Their result has the layout of the argument. AOTAutograd's graph has them out of place, where eager's have
+    another one; its nodes have the `custom` of those that they come from.
+    """
+    for node in gm.graph.nodes:
+        first = node.args[0] if node.args else None
+        made = node.meta.get("example_value")
+        if isinstance(made, Tensor) and isinstance(first, Node) and first.meta.get("example_value") is made:
+            node.meta["custom"] = node.meta.get("custom", {}) | {"dlc_in_place": True}
+    return gm
+
+
 class PooledInRows(TorchFunctionMode):
     """The same where a function is traced without Dynamo, which takes the way with gradients."""
 

@@ -17,6 +17,7 @@
 /* The order of axes in memory of an operator's result. */
 typedef enum {
     EAGER_UNSAID, /* as the fake tensor has it */
+    EAGER_WRITTEN, /* as the argument, written in place where a new result is EAGER_ROWS */
     EAGER_EACH, /* by the operands, as in each elementwise operation */
     /* these three: the fake tensor is right but for strides of axes of one element */
     EAGER_MAP, /* as EAGER_EACH, but numbers are no operands */
@@ -216,6 +217,17 @@ has_ones(Walk *w, const Type *t)
     return is_batch(t) && one;
 }
 
+/* Is the node part of an operation that writes to its first argument, as dlc/layouts.py has noted?
+ * Nodes of its gradient have the same note. */
+static bool
+is_in_place(Walk *w, const Bound *at)
+{
+    PyObject *meta = attr(w, at->node, py.name.meta),
+             *custom = PyDict_GetItem(meta, py.name.custom);
+    return custom && PyDict_Check(custom) && PyDict_GetItem(custom, py.name.dlc_in_place) &&
+           !PyDict_GetItem(meta, py.name.fwd_source_fn_stack);
+}
+
 static Rule
 rule_of(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *made)
 {
@@ -235,6 +247,10 @@ rule_of(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *made)
     }
     if (!found && !each && n == 1 && made && has_ones(w, made) && is_pointwise(w, at, row)) {
         rule.layout = EAGER_MAP;
+    }
+    if (rule.layout != EAGER_UNSAID && is_in_place(w, at)) {
+        rule.layout = rule.layout == EAGER_ROWS ? EAGER_WRITTEN : EAGER_LIKE;
+        rule.argument = 0;
     }
     return rule;
 }
@@ -356,6 +372,13 @@ is_displaced(Walk *w, const Bound *at, Rule rule, const Type *t, const Dim *stri
     if (layout == EAGER_EACH && !map_order(w, at, rule, t, perm)) {
         return false;
     }
+    if (layout == EAGER_WRITTEN) {
+        const Bound *b = tensor_argument(w, at, rule.argument);
+        if (!b || !type_same_shape(b->arg.v->type, t) ||
+            (b->strides && !dense_order(w, t, b->strides, ONES_BY_INDEX, perm))) {
+            return false;
+        }
+    }
     if (layout == EAGER_IMAGE || layout == EAGER_BATCH) {
         const Bound *b = strided_argument(w, at, rule.argument);
         bool dense = layout == EAGER_BATCH && b && t->rank >= 4 &&
@@ -387,7 +410,7 @@ ones_order(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
         return false;
     }
     const Bound *b = strided_argument(w, at, rule.argument);
-    if (rule.layout == EAGER_LIKE && b) {
+    if (b && (rule.layout == EAGER_LIKE || rule.layout == EAGER_WRITTEN)) {
         return type_same_shape(b->arg.v->type, t) &&
                dense_order(w, t, b->strides, ONES_BY_STRIDE, perm);
     }

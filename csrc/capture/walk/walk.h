@@ -14,8 +14,9 @@
 #define WALK_NAMES(X) \
     X(__module__) \
     X(__name__) X(_cdata) X(_expr) X(_hint) X(_name) X(_schema) X(alias_info) X(all_input_nodes) \
-        X(args) X(arguments) X(before_set) X(default_value) X(device) X(divisible) X(dlc_known) \
-            X(dlc_order) X(dtype) X(example_value) X(expr) X(get) X(graph) X(guards) X(is_Float) \
+        X(args) X(arguments) X(before_set) X(custom) X(default_value) X(device) X(divisible) \
+            X(dlc_in_place) X(dlc_known) X(dlc_order) X(dtype) X(example_value) X(expr) \
+            X(fwd_source_fn_stack) X(get) X(graph) X(guards) X(is_Float) \
                 X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) X(is_neg) \
                     X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) X(name) X(node) \
                         X(nodes) X(op) X(requires_grad) X(returns) X(shape_env) X(size) \
