@@ -413,17 +413,6 @@ is_cut(Groups *g, const Node *node)
     return node->joins && !let_interleaves(g->cx, node->let);
 }
 
-/* Is the read value itself an operand of the let, with no view between them? */
-static bool
-is_operand(const Let *let, const Read *read)
-{
-    bool found = false;
-    for (int k = 0; k < let->nargs; k++) {
-        found |= let->args[k] == read->root;
-    }
-    return found;
-}
-
 /* Do c's cats and pads take what the node makes as their operands, and does nothing else of c read
  * it?  Then its pieces are inside of one of theirs.  taken: how many of them do. */
 static bool
@@ -433,7 +422,7 @@ is_inside_pieces(Groups *g, const Node *node, int c, int *taken)
     for (int r = node->users; r >= 0 && good; r = g->reads[r].next) {
         const Read *read = &g->reads[r];
         if (group_find(g, read->to) == c) {
-            good = is_cut(g, &g->nodes[read->to]) && is_operand(g->nodes[read->to].let, read);
+            good = is_cut(g, &g->nodes[read->to]) && read->direct;
             *taken += 1;
         }
     }

@@ -11,6 +11,7 @@ typedef struct Read {
     int from, to;               /* nodes; from is -1 when root is a parameter */
     const Value *root;          /* what is read */
     const Value *at; /* root, or the last view of it whose axes are not root's; or NULL */
+    bool direct; /* the operand is root itself, not a view of it */
     bool plain; /* at is root: root axis k runs along axis[k] of the reader's domain */
     bool memory; /* read from memory: at indices that are data, or in flat order */
     bool order; /* no data: the reader comes later */

@@ -315,6 +315,7 @@ read_add(Scan *s, int to, int arg)
         .to = to,
         .root = a.root,
         .at = a.at,
+        .direct = v == a.root,
         .plain = a.at == a.root,
         .memory = a.memory || reads == 'm' || (data && !found),
         .numel = data ? g->nodes[to].numel : evaluations(g, &g->nodes[to], v, &a),

@@ -118,7 +118,7 @@ typedef struct {
     Map needs; /* value to Need */
     const Value *costly; /* costs more in several loops than as a tensor; or NULL */
     /* Where the space must be cut, because the pieces of a cat or pad meet there: the axis and the
-     * bounds of its pieces. */
+     * bounds of its pieces, counted from where the group's space begins. */
     Dim cut; /* DIM_NONE: nowhere */
     int npieces;
     Dim *starts, *ends; /* the start of an empty piece may be beyond its end */
