@@ -78,7 +78,7 @@ def marked_in_place(gm: GraphModule) -> GraphModule:
     another one; its nodes have the `custom` of those that they come from.
     """
     for node in gm.graph.nodes:
-        first = node.args[0] if node.args else None
+        first = node.args[0] if node.args else node.kwargs.get("input")
         made = node.meta.get("example_value")
         if isinstance(made, Tensor) and isinstance(first, Node) and first.meta.get("example_value") is made:
             node.meta["custom"] = node.meta.get("custom", {}) | {"dlc_in_place": True}

@@ -17,6 +17,7 @@ IMAGES = {
 }
 MADE: dict[str, Callable[[Tensor], Tensor]] = {
     "relu_": lambda x: (x * 1.5).clone().relu_(),
+    "by its name": lambda x: torch.relu_(input=x.clone()),
     "inplace": lambda x: functional.silu(x.clone(), True),
     "add": lambda x: x.clone().add_(x),
     "masked": lambda x: x.clone().masked_fill_(x > 0.5, 0.0),
