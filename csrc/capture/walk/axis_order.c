@@ -118,17 +118,22 @@ eager_order(Walk *w, const Type *t, const Operands *of, int *perm)
     return true;
 }
 
+bool
+is_image_batch(const Type *t)
+{
+    return t->rank == 4 || t->rank == 5;
+}
+
 int
 lies_as_image(Walk *w, const Type *t, const Dim *strides)
 {
-    int rank = t->rank;
-    if (rank != 4 && rank != 5) {
+    if (!is_image_batch(t)) {
         return 0;
     }
     int last[MAX_RANK];
-    channels_last_order(rank, last);
+    channels_last_order(t->rank, last);
     Dim least = dim_int(w->cx, 0);
-    for (int at = rank - 1; at >= 0; at--) {
+    for (int at = t->rank - 1; at >= 0; at--) {
         int ax = last[at];
         Dim size = t->dims[ax], stride = strides[ax];
         /* each axis but the first has one element: torch takes it for an image in rows */

@@ -181,13 +181,6 @@ is_pointwise(Walk *w, const Bound *at, const AtenRow *row)
     return is;
 }
 
-/* Has it as many axes as a batch of images, or of volumes? */
-static bool
-is_batch(const Type *t)
-{
-    return t->rank == 4 || t->rank == 5;
-}
-
 /* Is it an image, or a volume, of one channel or of one point?  Then strides of axes of one element
  * alone decide whether torch takes its channels to be innermost. */
 static bool
@@ -197,7 +190,7 @@ decided_by_ones(Walk *w, const Type *t)
     for (int ax = 2; ax < t->rank; ax++) {
         point &= dim_is(w->cx, t->dims[ax], 1);
     }
-    return is_batch(t) && (point || dim_is(w->cx, t->dims[1], 1));
+    return is_image_batch(t) && (point || dim_is(w->cx, t->dims[1], 1));
 }
 
 static bool
@@ -214,7 +207,7 @@ has_ones(Walk *w, const Type *t)
     for (int ax = 0; ax < t->rank; ax++) {
         one |= dim_is(w->cx, t->dims[ax], 1);
     }
-    return is_batch(t) && one;
+    return is_image_batch(t) && one;
 }
 
 /* Is the node part of an operation that writes to its first argument, as dlc/layouts.py has noted?
@@ -529,7 +522,7 @@ check_ones(Walk *w, Bound *at, Rule rule, int n, const Type *const *types, const
     at->ones = ONES_EAGER;
     for (int k = 0; k < n; k++) {
         const Type *t = types[k];
-        if (!t || !is_batch(t)) {
+        if (!t || !is_image_batch(t)) {
             continue;
         }
         Restrided r = {at, n, t->rank, {0}};

@@ -317,6 +317,7 @@ typedef struct {
  * operand that tells two apart.  false: it depends on sizes known at run time. */
 bool eager_order(Walk *w, const Type *t, const Operands *of, int *perm);
 
+bool is_image_batch(const Type *t);   /* has it as many axes as a batch of images, or of volumes? */
 /* Does torch take a tensor for images, or volumes, with their channels innermost?  1 yes, 0 no; -1:
  * it depends on sizes known at run time. */
 int lies_as_image(Walk *w, const Type *t, const Dim *strides);
