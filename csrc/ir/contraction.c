@@ -351,13 +351,22 @@ panel_width(Dtype sum)
 }
 
 bool
+has_panels(Cx *cx, const Value *v)
+{
+    const Type *type = v->type;
+    int n = type->rank;
+    int64_t width = panel_width(type->dtype);
+    return n >= 2 && dim_is(cx, type->dims[n - 1], width) &&
+           (!v->strides || (dim_is(cx, v->strides[n - 1], 1) && dim_is(cx, v->strides[n - 2], width)));
+}
+
+bool
 is_of_panel(Cx *cx, const Let *access, Dim row, Dim column)
 {
-    const Type *type = access->args[0]->type;
     const Attr *at = let_attr(access, "at");
-    int n = type->rank;
+    int n = at->n;
     Dim step, rest;
-    return n >= 2 && at->n == n && at->dims[n - 1] == column &&
+    return has_panels(cx, access->args[0]) && at->dims[n - 1] == column &&
            dim_affine(cx, at->dims[n - 2], row, &step, &rest) && dim_is(cx, step, 1) &&
-           !dim_uses(cx, rest, column) && dim_is(cx, type->dims[n - 1], panel_width(type->dtype));
+           !dim_uses(cx, rest, column);
 }

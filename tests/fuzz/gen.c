@@ -83,7 +83,7 @@ declare_sizes(Gen *g)
     static const struct { Range range; int64_t divisor; } kinds[] = {
         {{2, DIM_INF}, 1}, {{1, DIM_INF}, 1}, {{0, DIM_INF}, 1}, {{8, 4096}, 8}, {{2, 64}, 1},
     };
-    static const int64_t constants[] = {1, 2, 3, 5, 8, 17, 40};
+    static const int64_t constants[] = {1, 2, 3, 5, 8, 16, 17, 32, 40};
     Cx *cx = g->cx;
     for (int k = below(g, 4) - 1; k >= 0; k--) {
         int kind = below(g, 5);
@@ -98,7 +98,7 @@ declare_sizes(Gen *g)
         }
     }
     for (int k = 0; k < 3; k++) {
-        g->dims[g->ndims++] = dim_int(cx, constants[below(g, 7)]);
+        g->dims[g->ndims++] = dim_int(cx, constants[below(g, 9)]);
     }
 }
 
@@ -713,20 +713,35 @@ gen_let(Gen *g)
 
 /* ---- functions ---- */
 
-/* Row-major strides of the axes in another order, or with room after each row. */
+/* Strides of the axes in any order, with room after each element, row or plane; at times an axis has
+ * stride 0. */
 static const Dim *
 some_strides(Gen *g, const Type *t)
 {
     Cx *cx = g->cx;
     Dim *strides = cx_alloc(cx, (MAX_RANK + 1) * sizeof *strides);
     Dim stride = dim_int(cx, 1 + below(g, 2));
-    int perm[MAX_RANK];
+    int perm[MAX_RANK], order = below(g, 2);
     shuffle(g, t->rank, perm);
     for (int k = t->rank - 1; k >= 0; k--) {
-        strides[perm[k]] = stride;
-        stride = dim_mul(cx, stride, t->dims[perm[k]]);
+        int ax = order ? perm[k] : k;
+        bool repeated = chance(g, 8);
+        strides[ax] = repeated ? dim_int(cx, 0) : stride;
+        stride = repeated ? stride : dim_mul(cx, stride, t->dims[ax]);
+        stride = chance(g, 30) ? dim_add(cx, stride, dim_int(cx, 1 + below(g, 20))) : stride;
     }
     return strides;
+}
+
+/* May the parameter be written?  Not where several elements share memory. */
+static bool
+is_apart(Gen *g, const Value *param)
+{
+    bool apart = true;
+    for (int ax = 0; param->strides && ax < param->type->rank; ax++) {
+        apart = apart && !dim_is(g->cx, param->strides[ax], 0);
+    }
+    return apart;
 }
 
 static void
@@ -737,7 +752,7 @@ gen_params(Gen *g)
     for (int k = 0; k < n; k++) {
         const Type *t = k && chance(g, 40) ? type_with(g->cx, g->values[0]->type, any_dtype(g))
                         : any_type(g, any_dtype(g));
-        const Dim *strides = t->rank && chance(g, 20) ? some_strides(g, t) : NULL;
+        const Dim *strides = t->rank && chance(g, 35) ? some_strides(g, t) : NULL;
         keep(g, fn_param(g->fn, names[k], t, strides), false);
     }
 }
@@ -852,7 +867,9 @@ gen_results(Gen *g)
         results[0].strides = strides;
     }
     for (int k = results[0].kind == RESULT_INTO; k < g->fn->nparams && k < PARAMS; k++) {
-        Value *v = chance(g, 30) ? gen_update(g, g->fn->params[k]) : NULL;
+        Value *v = is_apart(g, g->fn->params[k]) && chance(g, 30)
+                       ? gen_update(g, g->fn->params[k])
+                       : NULL;
         if (v && v->type == g->fn->params[k]->type) {
             results[n] = (Result){.kind = RESULT_INTO, .of = k};
             values[n++] = v;

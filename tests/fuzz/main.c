@@ -1,7 +1,9 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
- *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--damage] [--fuel
- *     N,STEP] [file.dlc ...]
+ *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--products]
+ *     [--damage] [--fuel N,STEP] [file.dlc ...]
+ *
+ * --products: random programs that multiply, with operands of every layout.
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
  * --damage: a random program gets random damage; that it is refused before it is compiled is no
@@ -130,7 +132,7 @@ shrink_body(Cx *cx, void *arg)
 {
     Finding *f = arg;
     Text text = {.cx = cx};
-    print_fn(gen_fn(cx, f->c->seed), &text);
+    print_fn(f->c->generate(cx, f->c->seed), &text);
     const char *smallest = f->c->text ? f->c->text : text.text;
     if (fails_likewise(f, smallest)) {       /* sizes are chosen anew */
         smallest = shrink(cx, smallest, fails_likewise, f);
@@ -193,7 +195,7 @@ damage_body(Cx *cx, void *arg)
     Case *c = arg;
     Text text = {.cx = cx};
     uint64_t state = sample_seed(c->seed);
-    print_fn(gen_fn(cx, c->seed), &text);
+    print_fn(c->generate(cx, c->seed), &text);
     c->text = mutate(cx, text.text, &state);
 }
 
@@ -229,7 +231,7 @@ read_file(const char *path)
 int
 main(int argc, char **argv)
 {
-    Case c = {.tiers = RUN_TCC | RUN_CC};
+    Case c = {.generate = gen_fn, .tiers = RUN_TCC | RUN_CC};
     Counts counts = {0};
     uint64_t seed = 1, count = 100;
     int64_t fuel = 0, step = 0;
@@ -256,12 +258,15 @@ main(int argc, char **argv)
             fuel = strtoll(argv[++k], &comma, 10);
             step = *comma ? strtoll(comma + 1, NULL, 10) : 1;
         }
+        else if (strcmp(argv[k], "--products") == 0) {
+            c.generate = gen_product;
+        }
         else if (strcmp(argv[k], "--damage") == 0) {
             c.damaged = true;
         }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] "
-                    "[--keep FOLDER] [--damage] [--fuel N,STEP] [file.dlc ...]\n");
+                    "[--keep FOLDER] [--products] [--damage] [--fuel N,STEP] [file.dlc ...]\n");
             return 2;
         }
         else {

@@ -159,11 +159,14 @@ release_plan(void *arg)
     plan_free(arg);
 }
 
+/* Parameter k begins some elements into its memory, so at any alignment. */
 static void
-to_plan(Run *r, const Tensor *t, PlanParam *out)
+to_plan(Run *r, const Tensor *t, int k, PlanParam *out)
 {
-    size_t bytes = span(t->rank, t->sizes, t->strides) * (size_t)dtype_info[t->dtype].bytes;
-    void *data = guarded(r, bytes);
+    size_t element = (size_t)dtype_info[t->dtype].bytes;
+    size_t bytes = span(t->rank, t->sizes, t->strides) * element;
+    size_t offset = (r->c->seed + (uint64_t)k) % 4 * element;
+    char *data = (char *)guarded(r, offset + bytes) + offset;
     memcpy(data, t->data, bytes);
     *out = (PlanParam){{data, data}, t->rank, t->sizes, t->strides};
 }
@@ -211,7 +214,7 @@ run_plan(Run *r, unsigned tier, Tensor *out)
     PlanParam *in = cx_alloc(r->cx, (size_t)fn->nparams * sizeof *in + 1);
     PlanTensor *results = cx_alloc(r->cx, (size_t)fn->body->nrets * sizeof *results);
     for (int k = 0; k < fn->nparams; k++) {
-        to_plan(r, &args[k], &in[k]);
+        to_plan(r, &args[k], k, &in[k]);
     }
     int status = plan_run(plan, &host, r->sizes, in, results);
     for (int k = 0; k < fn->body->nrets && status == 0; k++) {
@@ -405,7 +408,7 @@ choose_sizes(Run *r)
 static Fn *
 program(Cx *cx, const Case *c)
 {
-    Fn *fn = c->text ? parse_fn(cx, c->text, "case") : gen_fn(cx, c->seed);
+    Fn *fn = c->text ? parse_fn(cx, c->text, "case") : c->generate(cx, c->seed);
     verify_fn(fn);
     return fn;
 }

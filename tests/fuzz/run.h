@@ -8,12 +8,15 @@ enum { RUN_TCC = 1, RUN_CC = 2 };
 
 #define FUZZ_FIRST_STAGE "graph"        /* parsing, verifying, interpreting */
 
-/* What to run: a text, or when it is NULL the program of the seed.  tiers: RUN_ bits.  damaged: the
+typedef Fn *Generator(Cx *cx, uint64_t seed);
+
+/* What to run: a text, or when it is NULL what `generate` makes of the seed.  tiers: RUN_ bits.  damaged: the
  * text may be no program, or one that the interpreter does not run.  limited: each way may do
  * `fuel` single rewrites and no more. */
 typedef struct {
     uint64_t seed;
     const char *text;
+    Generator *generate;
     unsigned tiers;
     bool damaged, limited;
     int64_t fuel;

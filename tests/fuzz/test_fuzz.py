@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
 COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "96").split(","))
 MORE = 1000  # for libtcc alone
+PRODUCTS, OF_BOTH = 200, 8
 DAMAGED = 2000
 SANITIZED = 200
 PARTS = 4
@@ -48,6 +49,14 @@ def test_libtcc(tmp_path: Path, shard: Shard) -> None:
     """Other programs than those of both tiers."""
     seed = 1_000_000_000 + shard.number * MORE
     run("--tiers", "tcc", "--seed", str(seed), "--count", str(MORE), "--keep", str(tmp_path))
+
+
+def test_products(tmp_path: Path, shard: Shard) -> None:
+    """Sizes around each panel and tile, operands of every layout."""
+    for first, count, tiers in (4_000_000_000, PRODUCTS, "tcc"), (4_500_000_000, OF_BOTH, "tcc,cc"):
+        seed = str(first + shard.number * count)
+        arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
+        run("--products", "--tiers", tiers, *arguments)
 
 
 def test_damaged_programs(tmp_path: Path, shard: Shard) -> None:

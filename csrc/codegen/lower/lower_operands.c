@@ -151,8 +151,7 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
             column = name;
         }
     }
-    if (column == DIM_NONE || p->nsum < 1 || type->rank < 2 || type->dtype != p->dtype ||
-        !dim_is(cx, type->dims[type->rank - 1], width)) {
+    if (column == DIM_NONE || p->nsum < 1 || type->dtype != p->dtype || !has_panels(cx, f->from)) {
         return false;
     }
     Dim panel = dim_index(cx, "j", dim_extent(cx, column)),

@@ -1,0 +1,389 @@
+/* Random products: contractions, attention and convolutions over operands of every layout.
+ *
+ * What is drawn is what decides which routine multiplies: sizes around each panel and tile, and
+ * where the elements of each operand are in memory: rows further apart than they are long, every
+ * second element, axes in another order, axes of stride 0, heads that are merged into one axis.
+ * The program is made as text. */
+#include "gen.h"
+
+#include "ir/eval/eval.h"
+
+#include <string.h>
+
+enum { MAX_AXES = 8, MOST_TERMS = 1 << 19};
+
+typedef struct {
+    char letter;
+    int64_t size;               /* 0: a symbol, whose name is the letter in upper case */
+    const char *text;
+} Axis;
+
+typedef struct {
+    Cx *cx;
+    uint64_t random;
+    const char *dtype;
+    Text params, lets, sizes;
+    int nlets;
+} Gen;
+
+static int
+below(Gen *g, int n)
+{
+    return (int)sample_below(&g->random, n);
+}
+
+static bool
+chance(Gen *g, int percent)
+{
+    return below(g, 100) < percent;
+}
+
+static void
+shuffle(Gen *g, int n, int *order)
+{
+    for (int k = 0; k < n; k++) {
+        int j = below(g, k + 1);
+        order[k] = order[j];
+        order[j] = k;
+    }
+}
+
+/* 0 .. n - 1, often as they are. */
+static void
+some_order(Gen *g, int n, int *order)
+{
+    shuffle(g, n, order);
+    for (int k = 0, same = chance(g, 50); k < n && same; k++) {
+        order[k] = k;
+    }
+}
+
+static Axis
+axis_of(Gen *g, char letter, int64_t size)
+{
+    return (Axis){letter, size, cx_format(g->cx, "%lld", (long long)size)};
+}
+
+/* A size that is a panel's (32 floats, 16 doubles), or crosses one or a tile (14 rows), or any. */
+static int64_t
+some_size(Gen *g)
+{
+    static const int64_t near[] = {1,  2,  3,  5,  7,  8,  13, 14, 15, 16, 17, 24, 27,
+                                   28, 29, 31, 32, 33, 40, 48, 63, 64, 65, 70};
+    static const int64_t panels[] = {32, 16, 32, 64};
+    return chance(g, 30)   ? panels[below(g, 4)]
+           : chance(g, 80) ? near[below(g, (int)(sizeof near / sizeof *near))]
+                           : 1 + below(g, 70);
+}
+
+static Axis
+some_axis(Gen *g, char letter, bool symbols)
+{
+    if (!symbols || chance(g, 60)) {
+        return axis_of(g, letter, some_size(g));
+    }
+    Axis axis = {.letter = letter, .text = cx_format(g->cx, "%c", letter - 'a' + 'A')};
+    text_add(&g->sizes, "%s%s in %d..inf", g->sizes.length ? ", " : "", axis.text, below(g, 3));
+    return axis;
+}
+
+/* ---- types ---- */
+
+static void
+put_type(Text *out, const char *dtype, int n, const Axis *axes)
+{
+    text_add(out, "%s[", dtype);
+    for (int k = 0; k < n; k++) {
+        text_add(out, "%s%s", k ? ", " : "", axes[k].text);
+    }
+    text_add(out, "]");
+}
+
+/* Where the elements are: axes in any order, with room behind each; some have stride 0. */
+static void
+put_strides(Gen *g, Text *out, int n, const Axis *axes, bool repeats)
+{
+    const char *strides[MAX_AXES], *step = cx_format(g->cx, "%d", chance(g, 75) ? 1 : 2);
+    int order[MAX_AXES];
+    some_order(g, n, order);
+    for (int k = n - 1; k >= 0; k--) {
+        int ax = order[k];
+        strides[ax] = step;
+        step = cx_format(g->cx, "(%s)*%s", step, axes[ax].text);
+        if (chance(g, 35)) {
+            step = cx_format(g->cx, "%s + %d", step, 1 + below(g, 40));
+        }
+        if (repeats && chance(g, 8)) {
+            step = strides[ax];
+            strides[ax] = "0";
+        }
+    }
+    text_add(out, " strides=[");
+    for (int ax = 0; ax < n; ax++) {
+        text_add(out, "%s%s", ax ? ", " : "", strides[ax]);
+    }
+    text_add(out, "]");
+}
+
+/* ---- operands ---- */
+
+static const char *
+new_param(Gen *g, const char *dtype, int n, const Axis *axes)
+{
+    const char *name = cx_format(g->cx, "x%d", g->nlets++);
+    text_add(&g->params, "%s%s: ", g->params.length ? ", " : "", name);
+    put_type(&g->params, dtype, n, axes);
+    if (n && chance(g, 70)) {
+        put_strides(g, &g->params, n, axes, true);
+    }
+    return name;
+}
+
+/* let name: type = text; the name. */
+static const char *
+new_let(Gen *g, int n, const Axis *axes, const char *text)
+{
+    const char *name = cx_format(g->cx, "v%d", g->nlets++);
+    text_add(&g->lets, "  let %s: ", name);
+    put_type(&g->lets, g->dtype, n, axes);
+    text_add(&g->lets, " = %s\n", text);
+    return name;
+}
+
+static const char *
+axes_text(Gen *g, int n, const int *axes)
+{
+    Text out = {.cx = g->cx};
+    text_add(&out, "[");
+    for (int k = 0; k < n; k++) {
+        text_add(&out, "%s%d", k ? ", " : "", axes[k]);
+    }
+    text_add(&out, "]");
+    return out.text;
+}
+
+/* A parameter with these axes of which one is made of two, of heads and of what each has. */
+static const char *
+merged_param(Gen *g, int n, const Axis *axes, int at)
+{
+    static const int64_t widths[] = {32, 16, 8, 64};
+    int64_t width = 1;
+    for (int k = 0; k < 4 && width == 1; k++) {
+        width = axes[at].size && axes[at].size % widths[k] == 0 ? widths[k] : 1;
+    }
+    Axis split[MAX_AXES + 1], parts[MAX_AXES + 1];
+    for (int k = 0; k < n; k++) {
+        split[k + (k > at)] = axes[k];
+    }
+    if (axes[at].size) {
+        split[at] = axis_of(g, axes[at].letter, axes[at].size / width);
+        split[at + 1] = axis_of(g, axes[at].letter, width);
+    }
+    else {
+        split[at + 1] = axis_of(g, axes[at].letter, 1);
+    }
+    int order[MAX_AXES + 1], perm[MAX_AXES + 1];
+    some_order(g, n + 1, order);
+    for (int k = 0; k <= n; k++) {
+        parts[k] = split[order[k]];
+        perm[order[k]] = k;
+    }
+    const char *name = new_param(g, g->dtype, n + 1, parts);
+    name = new_let(g, n + 1, split,
+                   cx_format(g->cx, "permute %s perm=%s", name, axes_text(g, n + 1, perm)));
+    return new_let(g, n, axes, cx_format(g->cx, "reshape %s", name));
+}
+
+static bool
+is_float(const Gen *g)
+{
+    return strchr("fb", g->dtype[0]) != NULL;
+}
+
+/* A parameter, or what is computed of one. */
+static const char *
+operand(Gen *g, int n, const Axis *axes)
+{
+    static const char *const functions[] = {"neg", "abs", "tanh"};
+    const char *name = n && n < MAX_AXES - 1 && chance(g, 25)
+                           ? merged_param(g, n, axes, below(g, n))
+                           : new_param(g, g->dtype, n, axes);
+    const char *function = functions[below(g, is_float(g) ? 3 : 2)];
+    return chance(g, 20) ? new_let(g, n, axes, cx_format(g->cx, "%s %s", function, name)) : name;
+}
+
+static void
+put_letters(Text *out, int n, const Axis *axes)
+{
+    for (int k = 0; k < n; k++) {
+        text_add(out, "%c", axes[k].letter);
+    }
+}
+
+static const char *
+contract(Gen *g, const char *a, int na, const Axis *of_a, const char *b, int nb, const Axis *of_b,
+         int nout, const Axis *out)
+{
+    Text over = {.cx = g->cx};
+    put_letters(&over, na, of_a);
+    text_add(&over, ",");
+    put_letters(&over, nb, of_b);
+    text_add(&over, "->");
+    put_letters(&over, nout, out);
+    return new_let(g, nout, out, cx_format(g->cx, "contract %s, %s over=\"%s\"", a, b, over.text));
+}
+
+static int
+reorder(Gen *g, int n, Axis *axes)
+{
+    Axis before[MAX_AXES];
+    int order[MAX_AXES];
+    memcpy(before, axes, sizeof before);
+    some_order(g, n, order);
+    for (int k = 0; k < n; k++) {
+        axes[k] = before[order[k]];
+    }
+    return n;
+}
+
+/* What is computed of a result: a function, a residual of any layout, a sum of its last axis. */
+static const char *
+epilogue(Gen *g, const char *name, int n, const Axis *axes)
+{
+    if (chance(g, 25)) {
+        name = new_let(g, n, axes, cx_format(g->cx, "add %s, %s", name, operand(g, n, axes)));
+    }
+    return chance(g, 25) ? new_let(g, n, axes, cx_format(g->cx, "abs %s", name)) : name;
+}
+
+static void
+put_result(Gen *g, Text *out, int n, const Axis *axes)
+{
+    put_type(out, g->dtype, n, axes);
+    if (n && chance(g, 25)) {
+        put_strides(g, out, n, axes, false);
+    }
+}
+
+/* ---- programs ---- */
+
+/* Axes of a and b, drawn by how many letters of a kind there are. */
+static const char *
+gen_contraction(Gen *g, int *nout, Axis *out)
+{
+    static const struct { const char *letters; bool a, b, out; int first, more; } kinds[] = {
+        {"bc", true, true, true, 35, 20}, {"mp", true, false, true, 95, 20},
+        {"nq", false, true, true, 95, 20}, {"kl", true, true, false, 97, 20},
+    };
+    Axis a[MAX_AXES], b[MAX_AXES];
+    int na = 0, nb = 0, n = 0;
+    bool symbols = chance(g, 30);
+    int64_t terms = 1;
+    for (int kind = 0; kind < 4; kind++) {
+        for (int k = 0; k < 2 && chance(g, k ? kinds[kind].more : kinds[kind].first); k++) {
+            Axis axis = some_axis(g, kinds[kind].letters[k], symbols);
+            if (kind == 0 || k == 1) {      /* few of a batch, few groups */
+                axis = chance(g, 60) || !axis.size ? axis_of(g, axis.letter, 1 + below(g, 4)) : axis;
+            }
+            if (terms * (axis.size ? axis.size : 20) > MOST_TERMS) {
+                axis = axis_of(g, axis.letter, 1 + below(g, 3));
+            }
+            terms *= axis.size ? axis.size : 20;
+            if (kinds[kind].a) {
+                a[na++] = axis;
+            }
+            if (kinds[kind].b) {
+                b[nb++] = axis;
+            }
+            if (kinds[kind].out) {
+                out[n++] = axis;
+            }
+        }
+    }
+    reorder(g, na, a);
+    reorder(g, nb, b);
+    *nout = reorder(g, n, out);
+    const char *left = operand(g, na, a), *right = operand(g, nb, b);
+    return epilogue(g, contract(g, left, na, a, right, nb, b, n, out), n, out);
+}
+
+/* Softmax of q k along k's places, times v: each of them in any order of its axes. */
+static const char *
+gen_attention(Gen *g, int *nout, Axis *out)
+{
+    bool symbols = chance(g, 30);
+    Axis b = axis_of(g, 'b', 1 + below(g, 2)), h = axis_of(g, 'h', 1 + below(g, 3)),
+         l = some_axis(g, 'l', symbols), s = axis_of(g, 's', some_size(g)),
+         d = axis_of(g, 'd', some_size(g)), e = chance(g, 70) ? d : axis_of(g, 'e', some_size(g));
+    e.letter = 'e';
+    Axis q[] = {b, h, l, d, d, d, d, d}, k[] = {b, h, s, d, d, d, d, d},
+         v[] = {b, h, s, e, e, e, e, e}, rows[] = {b, h, l, s};
+    const Axis result[] = {b, h, l, e};
+    reorder(g, 4, q);
+    reorder(g, 4, k);
+    reorder(g, 4, v);
+    const char *x = operand(g, 4, q), *y = operand(g, 4, k), *z = operand(g, 4, v);
+    const char *scores = contract(g, x, 4, q, y, 4, k, 4, rows);
+    const char *most = new_let(g, 3, rows, cx_format(g->cx, "amax %s axes=[3]", scores));
+    most = new_let(g, 4, rows, cx_format(g->cx, "expand %s to=[0, 1, 2]", most));
+    most = new_let(g, 4, rows, cx_format(g->cx, "sub %s, %s", scores, most));
+    const char *parts = new_let(g, 4, rows, cx_format(g->cx, "exp %s", most));
+    const char *sum = new_let(g, 3, rows, cx_format(g->cx, "sum %s axes=[3]", parts));
+    sum = new_let(g, 4, rows, cx_format(g->cx, "expand %s to=[0, 1, 2]", sum));
+    parts = new_let(g, 4, rows, cx_format(g->cx, "div %s, %s", parts, sum));
+    memcpy(out, result, sizeof result);
+    *nout = reorder(g, 4, out);
+    return epilogue(g, contract(g, parts, 4, rows, z, 4, v, 4, out), 4, out);
+}
+
+/* A product over the windows of an image, which may have its channels first in memory. */
+static const char *
+gen_convolution(Gen *g, int *nout, Axis *out)
+{
+    static const int64_t channels[] = {1, 3, 8, 16, 17, 32, 33};
+    int64_t step = 1 + below(g, 2), high = 1 + below(g, 3), wide = 1 + below(g, 3);
+    int64_t rows = high + step * below(g, 9), columns = wide + step * below(g, 17);
+    int64_t c = channels[below(g, 7)];
+    Axis b = axis_of(g, 'b', 1 + below(g, 2)), n = axis_of(g, 'n', channels[below(g, 7)]),
+         i = axis_of(g, 'i', c), x = axis_of(g, 'x', high), y = axis_of(g, 'y', wide),
+         p = axis_of(g, 'p', (rows - high) / step + 1), q = axis_of(g, 'q', (columns - wide) / step + 1);
+    Axis image[] = {b, axis_of(g, 'r', rows), axis_of(g, 's', columns), i},
+         windows[] = {b, p, q, x, y, i}, weight[] = {n, i, x, y, y, y, y, y};
+    const Axis result[] = {b, n, p, q};
+    reorder(g, 4, weight);
+    const char *given = operand(g, 4, image), *w = operand(g, 4, weight);
+    const char *view = new_let(
+        g, 6, windows,
+        cx_format(g->cx, "as_strided %s offset=0 strides=[%lld, %lld, %lld, %lld, %lld, 1]", given,
+                  (long long)(rows * columns * c), (long long)(step * columns * c),
+                  (long long)(step * c), (long long)(columns * c), (long long)c));
+    memcpy(out, result, sizeof result);
+    *nout = reorder(g, 4, out);
+    return epilogue(g, contract(g, view, 6, windows, w, 4, weight, 4, out), 4, out);
+}
+
+Fn *
+gen_product(Cx *cx, uint64_t seed)
+{
+    static const char *const dtypes[] = {"f32", "f32", "f32", "f32", "f32", "f64", "f64",
+                                         "bf16", "f16", "i32", "i64", "i8"};
+    Gen g = {.cx = cx, .random = sample_seed(seed), .params = {.cx = cx}, .lets = {.cx = cx},
+             .sizes = {.cx = cx}};
+    g.dtype = dtypes[below(&g, (int)(sizeof dtypes / sizeof *dtypes))];
+    Text text = {.cx = cx};
+    Axis out[MAX_AXES];
+    int n, kind = below(&g, 100);
+    const char *result = kind < 65                    ? gen_contraction(&g, &n, out)
+                         : kind < 80 && is_float(&g) ? gen_attention(&g, &n, out)
+                                                      : gen_convolution(&g, &n, out);
+    text_add(&text, "dlc 1 graph\n\nfn product");
+    if (g.sizes.length) {
+        text_add(&text, "[%s]", g.sizes.text);
+    }
+    text_add(&text, "(%s) -> (", g.params.text);
+    put_result(&g, &text, n, out);
+    text_add(&text, ") {\n%s  ret %s\n}\n", g.lets.text, result);
+    Fn *fn = parse_fn(cx, text.text, "product");
+    verify_fn(fn);
+    return fn;
+}
