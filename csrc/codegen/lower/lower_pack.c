@@ -55,15 +55,17 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
 }
 
 Dim
-product_open_sum(const Product *p, Dim offset, Dim rows, int *inside)
+product_open_sum(const Product *p, Dim offset, int *inside)
 {
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
+    Product others = *p; /* the sum without its last letter */
     if (product_is_one_sum(p, offset)) {
-        return lower_open(lo, "p", rows);
+        return lower_open(lo, "p", product_terms(p, 0));
     }
-    Dim last = p->sum_extent[p->nsum - 1];
-    Dim digit = lower_open(lo, "p", last), each = lower_open(lo, "e", dim_div(cx, rows, last));
+    others.nsum--;
+    Dim last = p->sum_extent[others.nsum];
+    Dim digit = lower_open(lo, "p", last), each = lower_open(lo, "e", product_terms(&others, 0));
     ++*inside;
     return dim_add(cx, dim_mul(cx, each, last), digit);
 }
@@ -88,7 +90,7 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
         }
     }
     to[n] = lower_open(lo, "g", room[n]);
-    to[n + 1] = product_open_sum(p, f->offset, room[n + 1], &inside);
+    to[n + 1] = product_open_sum(p, f->offset, &inside);
     product_digits(p, to[n + 1], digits);
     Dim first = dim_mul(cx, width, to[n]);
     to[n + 2] = lower_open(lo, "l", dim_min(cx, width, dim_sub(cx, v->type->dims[axis], first)));

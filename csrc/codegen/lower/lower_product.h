@@ -78,7 +78,7 @@ LetterClass product_class(const Product *p, char letter);
  * pack, grows by one with that loop. */
 bool product_pack(Product *p);
 bool product_may_pack(const Product *p);
-Dim product_open_sum(const Product *p, Dim offset, Dim rows, int *inside);
+Dim product_open_sum(const Product *p, Dim offset, int *inside);
 /* lower_tile_sizes.c.  By panels: the column operand is packed already, and larger than the other
  * one; each group of panels is used for all rows before the next one.  The inner extent is that of
  * the loop that is in the tiles; 1 if there is none. */

@@ -217,7 +217,7 @@ tiles_pack_group(Tiles *t)
     Dim room[] = {constant(t, t->size.group_panels), sums, constant(t, t->size.width)};
     t->buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
     Dim column, panel = open_panels(t, &several),
-                sum = product_open_sum(p, p->b.offset, sums, &inside),
+                sum = product_open_sum(p, p->b.offset, &inside),
                 l = open_columns(t, panel, &column);
     lower_store(lo, t->buffer, (Dim[]){panel, sum, l},
                 load_of_columns(&all, column_of(t, column), sum));
