@@ -82,8 +82,11 @@ some_axis(Gen *g, char letter, bool symbols)
     if (!symbols || chance(g, 60)) {
         return axis_of(g, letter, some_size(g));
     }
+    static const int from[] = {0, 1, 2, 10, 25, 58}; /* sizes up to 20 more are drawn */
     Axis axis = {.letter = letter, .text = cx_format(g->cx, "%c", letter - 'a' + 'A')};
-    text_add(&g->sizes, "%s%s in %d..inf", g->sizes.length ? ", " : "", axis.text, below(g, 3));
+    int least = from[below(g, 6)];
+    text_add(&g->sizes, "%s%s in %d..%d", g->sizes.length ? ", " : "", axis.text, least,
+             least + 60);
     return axis;
 }
 
