@@ -197,6 +197,21 @@ merged_param(Gen *g, int n, const Axis *axes, int at)
     return new_let(g, n, axes, cx_format(g->cx, "reshape %s", name));
 }
 
+/* A part of a parameter that is longer along an axis. */
+static const char *
+sliced_param(Gen *g, int n, const Axis *axes, int at)
+{
+    Axis whole[MAX_AXES];
+    int64_t step = 1 + chance(g, 30), start = below(g, 3);
+    int64_t last = start + (axes[at].size - 1) * step + 1;
+    memcpy(whole, axes, (size_t)n * sizeof *axes);
+    whole[at] = axis_of(g, axes[at].letter, chance(g, 30) ? last : (last + 31) / 32 * 32);
+    const char *name = new_param(g, g->dtype, n, whole);
+    return new_let(g, n, axes,
+                   cx_format(g->cx, "slice %s axis=%d start=%d step=%d", name, at, (int)start,
+                             (int)step));
+}
+
 static bool
 is_float(const Gen *g)
 {
@@ -208,9 +223,10 @@ static const char *
 operand(Gen *g, int n, const Axis *axes)
 {
     static const char *const functions[] = {"neg", "abs", "tanh"};
-    const char *name = n && n < MAX_AXES - 1 && chance(g, 25)
-                           ? merged_param(g, n, axes, below(g, n))
-                           : new_param(g, g->dtype, n, axes);
+    int at = n ? below(g, n) : 0, kind = below(g, 100);
+    const char *name = n && n < MAX_AXES - 1 && kind < 25 ? merged_param(g, n, axes, at)
+                       : n && axes[at].size && kind < 45  ? sliced_param(g, n, axes, at)
+                                                          : new_param(g, g->dtype, n, axes);
     const char *function = functions[below(g, is_float(g) ? 3 : 2)];
     return chance(g, 20) ? new_let(g, n, axes, cx_format(g->cx, "%s %s", function, name)) : name;
 }
