@@ -358,7 +358,8 @@ has_panels(Cx *cx, const Value *v)
     int64_t width = panel_width(type->dtype);
     return n >= 2 && dtype_info[type->dtype].compute == type->dtype &&
            dim_is(cx, type->dims[n - 1], width) &&
-           (!v->strides || (dim_is(cx, v->strides[n - 1], 1) && dim_is(cx, v->strides[n - 2], width)));
+           (!v->strides ||
+            (dim_is(cx, v->strides[n - 1], 1) && dim_is(cx, v->strides[n - 2], width)));
 }
 
 bool

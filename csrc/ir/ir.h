@@ -504,9 +504,9 @@ typedef enum { LETTER_OF_NONE, LETTER_OF_A, LETTER_OF_B, LETTER_OF_BOTH } Letter
 
 LetterClass letter_class(const Contraction *c, char letter);
 int64_t panel_width(Dtype sum);                       /* columns of a panel of sums of this dtype */
-/* Does memory hold the value as panels, [.., rows, columns of a panel]?  The shape alone does not say
- * so: the rows of a matrix of so many columns may be any distance apart.  Panels have the dtype of
- * the sums. */
+/* Does memory hold the value as panels, [.., rows, columns of a panel]?  The shape alone does not
+ * say so: the rows of a matrix of so many columns may be any distance apart.  Panels have the dtype
+ * of the sums. */
 bool has_panels(Cx *cx, const Value *v);
 /* Does the load or store reach an element of panels, [.., row + what depends on neither, column],
  * whose last axis is a panel's row? */

@@ -713,8 +713,8 @@ gen_let(Gen *g)
 
 /* ---- functions ---- */
 
-/* Strides of the axes in any order, with room after each element, row or plane; at times an axis has
- * stride 0. */
+/* Strides of the axes in any order, with room after each element, row or plane; at times an axis
+ * has stride 0. */
 static const Dim *
 some_strides(Gen *g, const Type *t)
 {

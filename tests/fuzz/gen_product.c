@@ -302,7 +302,8 @@ gen_contraction(Gen *g, int *nout, Axis *out)
         for (int k = 0; k < 2 && chance(g, k ? kinds[kind].more : kinds[kind].first); k++) {
             Axis axis = some_axis(g, kinds[kind].letters[k], symbols);
             if (kind == 0 || k == 1) {      /* few of a batch, few groups */
-                axis = chance(g, 60) || !axis.size ? axis_of(g, axis.letter, 1 + below(g, 4)) : axis;
+                axis = chance(g, 60) || !axis.size ? axis_of(g, axis.letter, 1 + below(g, 4))
+                                                   : axis;
             }
             if (terms * (axis.size ? axis.size : 20) > MOST_TERMS) {
                 axis = axis_of(g, axis.letter, 1 + below(g, 3));
@@ -365,7 +366,8 @@ gen_convolution(Gen *g, int *nout, Axis *out)
     int64_t c = channels[below(g, 7)];
     Axis b = axis_of(g, 'b', 1 + below(g, 2)), n = axis_of(g, 'n', channels[below(g, 7)]),
          i = axis_of(g, 'i', c), x = axis_of(g, 'x', high), y = axis_of(g, 'y', wide),
-         p = axis_of(g, 'p', (rows - high) / step + 1), q = axis_of(g, 'q', (columns - wide) / step + 1);
+         p = axis_of(g, 'p', (rows - high) / step + 1),
+         q = axis_of(g, 'q', (columns - wide) / step + 1);
     Axis image[] = {b, axis_of(g, 'r', rows), axis_of(g, 's', columns), i},
          windows[] = {b, p, q, x, y, i}, weight[] = {n, i, x, y, y, y, y, y};
     const Axis result[] = {b, n, p, q};

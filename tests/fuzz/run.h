@@ -10,9 +10,9 @@ enum { RUN_TCC = 1, RUN_CC = 2 };
 
 typedef Fn *Generator(Cx *cx, uint64_t seed);
 
-/* What to run: a text, or when it is NULL what `generate` makes of the seed.  tiers: RUN_ bits.  damaged: the
- * text may be no program, or one that the interpreter does not run.  limited: each way may do
- * `fuel` single rewrites and no more. */
+/* What to run: a text, or when it is NULL what `generate` makes of the seed.  tiers: RUN_ bits.
+ * damaged: the text may be no program, or one that the interpreter does not run.  limited: each way
+ * may do `fuel` single rewrites and no more. */
 typedef struct {
     uint64_t seed;
     const char *text;

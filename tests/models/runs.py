@@ -16,6 +16,11 @@ def forward(model: nn.Module, inputs: tuple[Tensor, ...]) -> dict[str, Tensor]:
         return named(model(*inputs), "output")
 
 
+def run_forward(model: nn.Module, compiled: Any, inputs: tuple[Tensor, ...]) -> Run:
+    exact = forward(exact_model(model), exact_inputs(inputs))
+    return forward(compiled, inputs), forward(model, inputs), exact
+
+
 def train(
     model: nn.Module, inputs: tuple[Tensor, ...], compiler: Callable[..., Any] | None = None
 ) -> dict[str, Tensor]:

@@ -5,18 +5,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor, nn
 
 from examples.programs import FUNCTIONS, MODELS
-from tests.models.runs import exact_inputs, exact_model, forward, graphs_compiled
-from tests.tolerance import Run, assert_like_eager, assert_runs
+from tests.models.runs import graphs_compiled, run_forward
+from tests.tolerance import assert_like_eager, assert_runs
 
 POINTWISE_SIZES = (4096, 1027, 64)
-
-
-def run(model: nn.Module, compiled: Any, inputs: tuple[Tensor, ...]) -> Run:
-    exact = forward(exact_model(model), exact_inputs(inputs))
-    return forward(compiled, inputs), forward(model, inputs), exact
 
 
 @pytest.mark.in_turn(4)
@@ -25,7 +19,7 @@ def test_static(name: str, compiler: Callable[..., Any]) -> None:
     about = MODELS[name]
     model = about.build(small=True)
     compiled = compiler(model, dynamic=False, fullgraph=True)
-    assert_runs([run(model, compiled, about.arguments(small=True, seed=seed)) for seed in range(5)])
+    assert_runs([run_forward(model, compiled, about.arguments(small=True, seed=seed)) for seed in range(5)])
 
 
 @pytest.mark.in_turn(4)
@@ -37,7 +31,7 @@ def test_lengths_that_change(name: str, compiler: Callable[..., Any]) -> None:
     lengths = (12, 17, 9, 30, 8) if about.varies == "length" else (3, 5, 2, 9, 4)
     compiled, graphs, runs = compiler(model, fullgraph=True), [], []
     for length in lengths:
-        runs.append(run(model, compiled, about.arguments(small=True, length=length)))
+        runs.append(run_forward(model, compiled, about.arguments(small=True, length=length)))
         graphs.append(graphs_compiled())
     assert_runs(runs)
     assert graphs[1] <= graphs[0] + 1
@@ -61,6 +55,6 @@ def test_marked_dynamic(compiler: Callable[..., Any]) -> None:
     for length in (12, 17, 9):
         inputs = about.arguments(small=True, length=length)
         torch._dynamo.mark_dynamic(inputs[0], 1, min=2, max=64)
-        runs.append(run(model, compiled, inputs))
+        runs.append(run_forward(model, compiled, inputs))
         assert graphs_compiled() == 1
     assert_runs(runs)

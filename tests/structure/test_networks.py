@@ -10,7 +10,8 @@ from torch import nn
 from benchmarks import convolutions, processes
 from benchmarks.networks import ALL, Network
 from tests.capture.test_images import gradients
-from tests.tolerance import assert_program
+from tests.models.runs import run_forward
+from tests.tolerance import assert_program, assert_runs
 
 NAMES = [network.name for network in ALL]
 
@@ -19,12 +20,10 @@ NAMES = [network.name for network in ALL]
 @pytest.mark.parametrize("network", ALL, ids=NAMES)
 def test_network(network: Network, products: str) -> None:
     torch._dynamo.reset()
-    model, inputs = network.build(small=True), network.arguments(2, small=True)
+    model = network.build(small=True)
     options = {"tier": "tcc", "strict": True, "products": products}
-    with torch.no_grad():
-        eager, exact = model(*inputs), copy.deepcopy(model).double()(*(x.double() for x in inputs))
-        actual = torch.compile(model, backend="dlc", fullgraph=True, options=options)(*inputs)
-    assert_program({"result": actual}, {"result": eager}, {"result": exact})
+    compiled = torch.compile(model, backend="dlc", fullgraph=True, options=options)
+    assert_runs([run_forward(model, compiled, network.arguments(2, small=True)) for _ in range(5)])
 
 
 def images(network: Network, dynamic: bool) -> list[torch.Tensor]:

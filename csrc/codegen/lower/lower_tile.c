@@ -216,8 +216,7 @@ tiles_pack_group(Tiles *t)
     Dim sums = product_terms(p, 0);
     Dim room[] = {constant(t, t->size.group_panels), sums, constant(t, t->size.width)};
     t->buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
-    Dim column, panel = open_panels(t, &several),
-                sum = product_open_sum(p, p->b.offset, &inside),
+    Dim column, panel = open_panels(t, &several), sum = product_open_sum(p, p->b.offset, &inside),
                 l = open_columns(t, panel, &column);
     lower_store(lo, t->buffer, (Dim[]){panel, sum, l},
                 load_of_columns(&all, column_of(t, column), sum));
