@@ -16,8 +16,8 @@ from tests.shards import CELLS, Shard, digest
 # The files that take longest, the longest first: who begins with them does not wait for one at the end.
 NAMES = """
     ops/test_sweep emit/test_emit backend/test_process backend/test_kernels alloc/test_alloc
-    fuzz/test_fuzz backend/test_tune capture/test_direct backend/test_freeze backend/test_in_place
-    backend/test_jit_numpy_functions backend/test_failing backend/test_streams
+    fuzz/test_fuzz backend/test_tune backend/test_layouts capture/test_direct backend/test_freeze
+    backend/test_in_place backend/test_jit_numpy_functions backend/test_failing backend/test_streams
     models/test_transformers backend/test_jit_module micro/test_micro capture/test_folds
     models/test_bits capture/test_pools backend/test_command_line models/test_language
     capture/test_products capture/test_scatters capture/test_operators capture/test_scans

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.utils._pytree as pytree
+from numpy.lib.stride_tricks import as_strided
 from torch import Tensor
 
 from .. import trace
@@ -39,7 +40,10 @@ def _to_tensor(value: Any) -> Any:
     if not is_numpy(value):
         return value
     value = _ordinary(value)
-    return torch.from_numpy(value if value.flags.writeable else value.copy())
+    value = value if value.flags.writeable else value.copy()
+    if min(value.strides, default=0) < 0:  # of an axis of one element: never used, but refused by torch
+        value = as_strided(value, strides=[abs(s) for s in value.strides])
+    return torch.from_numpy(value)
 
 
 def _like(array: np.ndarray) -> Tensor:

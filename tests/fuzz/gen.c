@@ -14,24 +14,12 @@ enum { MAX_VALUES = 64, MAX_ELEMENTS = 1 << 14, TYPICAL = 12 };
 typedef struct {
     Cx *cx;
     Fn *fn;
-    uint64_t random;
+    uint64_t *random;
     Dim dims[12];               /* to make shapes of */
     int ndims, n;
     Value *values[MAX_VALUES];
     bool rough[MAX_VALUES];
 } Gen;
-
-static int
-below(Gen *g, int n)
-{
-    return (int)sample_below(&g->random, n);
-}
-
-static bool
-chance(Gen *g, int percent)
-{
-    return below(g, 100) < percent;
-}
 
 static DtypeClass
 class_of(const Value *v)
@@ -46,7 +34,7 @@ any_dtype(Gen *g)
 {
     static const Dtype often[] = {DT_f32, DT_f32, DT_f32, DT_f32, DT_f64, DT_i64, DT_i64, DT_i32,
                                   DT_bool, DT_bf16, DT_f16, DT_u8, DT_i8, DT_i16, DT_c64, DT_c128};
-    return often[below(g, (int)(sizeof often / sizeof *often))];
+    return often[below(g->random, (int)(sizeof often / sizeof *often))];
 }
 
 static int64_t
@@ -68,9 +56,9 @@ static const Type *
 any_type(Gen *g, Dtype dtype)
 {
     Dim dims[MAX_RANK];
-    int rank = below(g, 4);
+    int rank = below(g->random, 4);
     for (int ax = 0; ax < rank; ax++) {
-        dims[ax] = g->dims[below(g, g->ndims)];
+        dims[ax] = g->dims[below(g->random, g->ndims)];
     }
     const Type *t = type_of(g->cx, dtype, rank, dims);
     return small(g, t) ? t : type_scalar(g->cx, dtype);
@@ -85,20 +73,20 @@ declare_sizes(Gen *g)
     };
     static const int64_t constants[] = {1, 2, 3, 5, 8, 16, 17, 32, 40};
     Cx *cx = g->cx;
-    for (int k = below(g, 4) - 1; k >= 0; k--) {
-        int kind = below(g, 5);
+    for (int k = below(g->random, 4) - 1; k >= 0; k--) {
+        int kind = below(g->random, 5);
         Dim d = dim_size(cx, names[k]);
         dim_declare(cx, d, kinds[kind].range, kinds[kind].divisor);
         fn_take_name(g->fn, names[k]);
         fn_size(g->fn, d);
         g->dims[g->ndims++] = d;
-        if (chance(g, 30)) {
-            g->dims[g->ndims++] = dim_add(cx, dim_mul(cx, d, dim_int(cx, 1 + below(g, 2))),
-                                          dim_int(cx, below(g, 3)));
+        if (chance(g->random, 30)) {
+            g->dims[g->ndims++] = dim_add(cx, dim_mul(cx, d, dim_int(cx, 1 + below(g->random, 2))),
+                                          dim_int(cx, below(g->random, 3)));
         }
     }
     for (int k = 0; k < 3; k++) {
-        g->dims[g->ndims++] = dim_int(cx, constants[below(g, 9)]);
+        g->dims[g->ndims++] = dim_int(cx, constants[below(g->random, 9)]);
     }
 }
 
@@ -130,9 +118,10 @@ literal(Gen *g, Dtype dtype)
 {
     Value *v = cx_alloc(g->cx, sizeof *v);
     bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
-    v->literal.is_int = !is_float || chance(g, 20);
-    v->literal.i = dtype_info[dtype].class == CLASS_BOOL ? below(g, 2) : below(g, 7) - 2;
-    v->literal.f = v->literal.is_int ? 0 : (below(g, 33) - 16) / 4.0;
+    v->literal.is_int = !is_float || chance(g->random, 20);
+    v->literal.i = dtype_info[dtype].class == CLASS_BOOL ? below(g->random, 2)
+                   : below(g->random, 7) - 2;
+    v->literal.f = v->literal.is_int ? 0 : (below(g->random, 33) - 16) / 4.0;
     return v;
 }
 
@@ -175,7 +164,8 @@ static Value *
 pick(Gen *g, unsigned classes, bool smooth)
 {
     for (int k = 0; k < 12; k++) {
-        int at = chance(g, 60) ? g->n - 1 - below(g, g->n < 4 ? g->n : 4) : below(g, g->n);
+        int at = chance(g->random, 60) ? g->n - 1 - below(g->random, g->n < 4 ? g->n : 4)
+                 : below(g->random, g->n);
         if (classes >> class_of(g->values[at]) & 1 && !(smooth && g->rough[at])) {
             return g->values[at];
         }
@@ -194,7 +184,7 @@ static Value *
 matching(Gen *g, const Type *t, bool smooth)
 {
     for (int k = 0; k < 8; k++) {
-        int at = below(g, g->n);
+        int at = below(g->random, g->n);
         Value *v = g->values[at];
         if (v->type == t && !(smooth && g->rough[at])) {
             return v;
@@ -265,13 +255,14 @@ gen_map(Gen *g, Op op)
     }
     const Type *t = type_with(g->cx, args[0]->type, dtype);
     for (int k = 1; k < info->arity; k++) {
-        args[k] = chance(g, 20) ? literal(g, dtype) : chance(g, 10) && op != OP_where ? args[0]
+        args[k] = chance(g->random, 20) ? literal(g, dtype)
+                  : chance(g->random, 10) && op != OP_where ? args[0]
                   : matching(g, t, smooth && op != OP_where);
         if (!args[k]) {
             return;
         }
     }
-    if (info->arity == 2 && chance(g, 10) && !value_is_const(args[1])) {
+    if (info->arity == 2 && chance(g->random, 10) && !value_is_const(args[1])) {
         args[0] = literal(g, dtype);
     }
     if (op == OP_copysign || op == OP_signbit) {
@@ -288,23 +279,13 @@ gen_red(Gen *g, Op op)
     bool some = op == OP_amax || op == OP_amin || op == OP_argmax || op == OP_argmin;
     for (int ax = 0; a && ax < a->type->rank; ax++) {
         bool empty = some && !dim_le(g->cx, dim_int(g->cx, 1), a->type->dims[ax]);
-        if (!empty && chance(g, 50) && !(n && op_info[op].rule == RULE_INDEX)) {
+        if (!empty && chance(g->random, 50) && !(n && op_info[op].rule == RULE_INDEX)) {
             axes[n++] = ax;
         }
     }
-    if (a && (n || chance(g, 10))) {
+    if (a && (n || chance(g->random, 10))) {
         Attr attr = attr_axes(g->cx, "axes", n, axes);
         propose(g, op, 1, &a, 1, &attr, a->type);
-    }
-}
-
-static void
-shuffle(Gen *g, int n, int *perm)
-{
-    for (int k = 0; k < n; k++) {
-        int j = below(g, k + 1);
-        perm[k] = perm[j];
-        perm[j] = k;
     }
 }
 
@@ -314,7 +295,7 @@ reshaped(Gen *g, const Type *t)
 {
     Cx *cx = g->cx;
     Dim dims[MAX_RANK + 1];
-    int n = 0, at = t->rank ? below(g, t->rank) : 0, how = below(g, 3);
+    int n = 0, at = t->rank ? below(g->random, t->rank) : 0, how = below(g->random, 3);
     for (int ax = 0; ax < t->rank; ax++) {
         dims[n++] = t->dims[ax];
         if (ax == at && how == 0 && ax + 1 < t->rank) {
@@ -336,16 +317,16 @@ static void
 gen_slice(Gen *g, Value *a)
 {
     Cx *cx = g->cx;
-    int axis = below(g, a->type->rank);
+    int axis = below(g->random, a->type->rank);
     Dim dims[MAX_RANK], size = a->type->dims[axis], one = dim_int(cx, 1);
-    int64_t step = chance(g, 30) ? 2 : 1, start = below(g, 3);
+    int64_t step = chance(g->random, 30) ? 2 : 1, start = below(g->random, 3);
     memcpy(dims, a->type->dims, (size_t)a->type->rank * sizeof *dims);
     Dim left = dim_sub(cx, size, dim_int(cx, start));
     if (!dim_le(cx, one, left)) {
         return;
     }
     dims[axis] = step == 2 ? dim_div(cx, dim_add(cx, left, one), dim_int(cx, 2)) : left;
-    if (chance(g, 30)) {
+    if (chance(g->random, 30)) {
         dims[axis] = one;
     }
     Attr attrs[] = {attr_int(cx, "axis", axis), attr_dim(cx, "start", dim_int(cx, start)),
@@ -359,8 +340,8 @@ gen_expand(Gen *g, Value *a)
     Dim dims[MAX_RANK];
     int to[MAX_RANK], n = 0;
     for (int ax = 0; ax <= a->type->rank; ax++) {
-        if (chance(g, 40)) {
-            dims[n++] = g->dims[below(g, g->ndims)];
+        if (chance(g->random, 40)) {
+            dims[n++] = g->dims[below(g->random, g->ndims)];
         }
         if (ax < a->type->rank) {
             to[ax] = n;
@@ -376,7 +357,7 @@ static void
 gen_as_strided(Gen *g, Value *a)
 {
     Cx *cx = g->cx;
-    Dim n = type_numel(cx, a->type), width = dim_int(cx, 1 + below(g, 4));
+    Dim n = type_numel(cx, a->type), width = dim_int(cx, 1 + below(g->random, 4));
     Dim dims[2] = {dim_sub(cx, n, dim_sub(cx, width, dim_int(cx, 1))), width};
     Dim strides[2] = {dim_int(cx, 1), dim_int(cx, 1)};
     Attr attrs[] = {attr_dim(cx, "offset", dim_int(cx, 0)), attr_dims(cx, "strides", 2, strides)};
@@ -402,7 +383,7 @@ gen_view(Gen *g, Op op)
         propose(g, op, 1, &a, 0, NULL, reshaped(g, a->type));
         break;
     case OP_permute:
-        shuffle(g, a->type->rank, axes);
+        shuffle(g->random, a->type->rank, axes);
         attr = attr_axes(g->cx, "perm", a->type->rank, axes);
         propose(g, op, 1, &a, 1, &attr, a->type);
         break;
@@ -412,7 +393,7 @@ gen_view(Gen *g, Op op)
     case OP_flip:
         for (int ax = 0; ax < a->type->rank; ax++) {
             axes[n] = ax;
-            n += chance(g, 50);
+            n += chance(g->random, 50);
         }
         attr = attr_axes(g->cx, "axes", n, axes);
         propose(g, op, 1, &a, 1, &attr, a->type);
@@ -430,9 +411,9 @@ gen_cat(Gen *g)
     if (!parts[0] || parts[0]->type->rank == 0) {
         return;
     }
-    int n = 2 + below(g, 2), axis = below(g, parts[0]->type->rank);
+    int n = 2 + below(g->random, 2), axis = below(g->random, parts[0]->type->rank);
     for (int k = 1; k < n; k++) {
-        parts[k] = chance(g, 60) ? matching(g, parts[0]->type, false) : parts[0];
+        parts[k] = chance(g->random, 60) ? matching(g, parts[0]->type, false) : parts[0];
         if (!parts[k] || value_is_const(parts[k])) {
             parts[k] = parts[0];
         }
@@ -452,7 +433,7 @@ gen_pad(Gen *g)
     }
     const Type *t = args[0]->type;
     for (int ax = 0; ax < t->rank; ax++) {
-        int before = below(g, 3), after = below(g, 3);
+        int before = below(g->random, 3), after = below(g->random, 3);
         lo[ax] = dim_int(cx, before);
         dims[ax] = dim_add(cx, t->dims[ax], dim_int(cx, before + after));
     }
@@ -501,12 +482,12 @@ gen_gather(Gen *g)
 {
     Cx *cx = g->cx;
     Value *a = pick(g, MOVED, false);
-    int axis = a && a->type->rank ? below(g, a->type->rank) : -1;
+    int axis = a && a->type->rank ? below(g->random, a->type->rank) : -1;
     Value *index = axis < 0 ? NULL
-                   : chance(g, 30) ? choice_of(g, a->type->dims[axis])
+                   : chance(g->random, 30) ? choice_of(g, a->type->dims[axis])
                    : index_of(g, pick(g, INTS, true), a->type->dims[axis]);
     if (index) {
-        Attr attrs[] = {attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g, 3))};
+        Attr attrs[] = {attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g->random, 3))};
         propose(g, OP_gather, 2, (Value *[]){a, index}, 2, attrs, a->type);
     }
 }
@@ -515,12 +496,12 @@ static void
 gen_scan(Gen *g)
 {
     static const Op ops[] = {OP_sum, OP_prod, OP_amax, OP_amin};
-    Value *a = pick(g, chance(g, 50) ? FLOATS : INTS, false);
+    Value *a = pick(g, chance(g->random, 50) ? FLOATS : INTS, false);
     if (!a || !a->type->rank) {
         return;
     }
-    Attr attrs[] = {attr_name(g->cx, "op", op_info[ops[below(g, 4)]].name, DIM_NONE),
-                    attr_int(g->cx, "axis", below(g, a->type->rank))};
+    Attr attrs[] = {attr_name(g->cx, "op", op_info[ops[below(g->random, 4)]].name, DIM_NONE),
+                    attr_int(g->cx, "axis", below(g->random, a->type->rank))};
     propose(g, OP_scan, 1, &a, 2, attrs, a->type);
 }
 
@@ -530,7 +511,7 @@ gen_scatter_into(Gen *g, Value *a)
     static const Op ops[] = {OP_sum, OP_prod, OP_amax, OP_amin, OP_store};
     Cx *cx = g->cx;
     Value *v = NULL;
-    int axis = a && a->type->rank ? below(g, a->type->rank) : -1;
+    int axis = a && a->type->rank ? below(g->random, a->type->rank) : -1;
     for (int k = 0; k < 8 && axis >= 0 && !v; k++) {
         v = pick(g, a->type->dtype < DT_c64 ? ALL : PAIRS, false);
         v = v && v->type->rank == a->type->rank ? v : NULL;
@@ -540,8 +521,8 @@ gen_scatter_into(Gen *g, Value *a)
     Value *index = v ? index_of(g, matching(g, type_with(cx, t, DT_i64), true), a->type->dims[axis])
                      : NULL;
     if (index) {
-        Attr attrs[] = {attr_name(cx, "op", op_info[ops[below(g, 5)]].name, DIM_NONE),
-                        attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g, 3))};
+        Attr attrs[] = {attr_name(cx, "op", op_info[ops[below(g->random, 5)]].name, DIM_NONE),
+                        attr_int(cx, "axis", axis), attr_int(cx, "wrap", below(g->random, 3))};
         propose(g, OP_scatter, 3, (Value *[]){a, index, v}, 3, attrs, a->type);
     }
 }
@@ -571,7 +552,7 @@ shared_letters(Gen *g, const Type *a, const Type *b, char *letters)
     for (int ax = 0; ax < b->rank; ax++) {
         letters[ax] = (char)('n' + ax);
         for (int k = 0; k < a->rank && letters[ax] >= 'n'; k++) {
-            if (!used[k] && a->dims[k] == b->dims[ax] && chance(g, 80)) {
+            if (!used[k] && a->dims[k] == b->dims[ax] && chance(g->random, 80)) {
                 used[k] = true;
                 letters[ax] = (char)('a' + k);
                 shared++;
@@ -586,20 +567,20 @@ static void
 add_within(Gen *g, Text *over, const Type *a)
 {
     Contraction c;
-    int64_t places, at = a->rank ? below(g, a->rank) : 0;
-    if (contraction_read(over->text, &c) || !c.nsum || !chance(g, 50) ||
+    int64_t places, at = a->rank ? below(g->random, a->rank) : 0;
+    if (contraction_read(over->text, &c) || !c.nsum || !chance(g->random, 50) ||
         letter_class(&c, c.a[at]) != LETTER_OF_A ||
         !dim_is_int(g->cx, a->dims[letter_axis(c.a, c.na, c.sum[0])], &places)) {
         return;
     }
     int64_t ats = dim_typical(g->cx, a->dims[at]);
-    text_add(over, " where 0<=%d%c+%c-%d<", 1 + below(g, 3), c.a[at], c.sum[0],
-             below(g, (int)places + 2));
-    if (chance(g, 50)) {
-        text_add(over, "%d|%c|%+d", 1 + below(g, 2), c.a[at],
-                 below(g, 2 * (int)places + 1) - (int)places);
+    text_add(over, " where 0<=%d%c+%c-%d<", 1 + below(g->random, 3), c.a[at], c.sum[0],
+             below(g->random, (int)places + 2));
+    if (chance(g->random, 50)) {
+        text_add(over, "%d|%c|%+d", 1 + below(g->random, 2), c.a[at],
+                 below(g->random, 2 * (int)places + 1) - (int)places);
     } else {
-        text_add(over, "%d", below(g, (int)(ats + places) + 1));
+        text_add(over, "%d", below(g->random, (int)(ats + places) + 1));
     }
 }
 
@@ -608,7 +589,8 @@ static void
 gen_contract(Gen *g)
 {
     Value *args[2] = {pick(g, FLOATS | INTS, false)};
-    args[1] = !args[0] ? NULL : chance(g, 20) ? args[0] : matching_axes(g, args[0]->type->dtype);
+    args[1] = !args[0] ? NULL : chance(g->random, 20) ? args[0]
+              : matching_axes(g, args[0]->type->dtype);
     if (!args[1]) {
         return;
     }
@@ -619,13 +601,13 @@ gen_contract(Gen *g)
     for (int k = 0; k < a->rank + b->rank; k++) {
         char letter = k < a->rank ? (char)('a' + k) : letters[k - a->rank];
         bool both = k < a->rank && memchr(letters, letter, (size_t)b->rank);
-        if ((k < a->rank || letter >= 'n') && !(both && chance(g, 70))) {
+        if ((k < a->rank || letter >= 'n') && !(both && chance(g->random, 70))) {
             kept[n++] = letter;
         }
     }
     Text over = {.cx = g->cx};
     text_add(&over, "%.*s,%.*s->", a->rank, "abcdefghijklm", b->rank, letters);
-    shuffle(g, n, perm);
+    shuffle(g->random, n, perm);
     for (int k = 0; k < n; k++) {
         text_put(&over, &kept[perm[k]], 1);
     }
@@ -633,7 +615,7 @@ gen_contract(Gen *g)
     Attr attr = attr_str(g->cx, "over", over.text);
     Dtype wide = dtype_info[a->dtype].compute;
     propose(g, OP_contract, 2, args, 1, &attr,
-            type_with(g->cx, a, chance(g, 30) ? wide : a->dtype));
+            type_with(g->cx, a, chance(g->random, 30) ? wide : a->dtype));
 }
 
 static void
@@ -648,11 +630,12 @@ gen_node(Gen *g, Op op)
         propose(g, op, 1, &fill, 0, NULL, t);
         break;
     case OP_iota:
-        attr = attr_int(g->cx, "axis", t->rank ? below(g, t->rank) : 0);
-        propose(g, op, 0, NULL, 1, &attr, type_with(g->cx, t, chance(g, 70) ? DT_i64 : DT_i32));
+        attr = attr_int(g->cx, "axis", t->rank ? below(g->random, t->rank) : 0);
+        propose(g, op, 0, NULL, 1, &attr,
+                type_with(g->cx, t, chance(g->random, 70) ? DT_i64 : DT_i32));
         break;
     case OP_size:
-        attr = attr_dim(g->cx, "dim", g->dims[below(g, g->ndims)]);
+        attr = attr_dim(g->cx, "dim", g->dims[below(g->random, g->ndims)]);
         propose(g, op, 0, NULL, 1, &attr, type_scalar(g->cx, DT_i64));
         break;
     case OP_cat:
@@ -674,7 +657,7 @@ gen_node(Gen *g, Op op)
         gen_contract(g);
         break;
     default:                    /* calls run in torch; kernels and loops are what passes make */
-        if (chance(g, 12)) {
+        if (chance(g->random, 12)) {
             gen_scatter(g);
         }
         break;
@@ -687,13 +670,13 @@ gen_let(Gen *g)
     static const int weights[] = {
         [KIND_MAP] = 55, [KIND_RED] = 12, [KIND_VIEW] = 20, [KIND_NODE] = 13
     };
-    int left = below(g, 100), kind = KIND_MAP;
+    int left = below(g->random, 100), kind = KIND_MAP;
     while (left >= weights[kind]) {
         left -= weights[kind++];
     }
     Op op;
     do {
-        op = (Op)below(g, OP_COUNT);
+        op = (Op)below(g->random, OP_COUNT);
     } while (op_info[op].kind != (OpKind)kind);
     switch (kind) {
     case KIND_MAP:
@@ -720,15 +703,17 @@ some_strides(Gen *g, const Type *t)
 {
     Cx *cx = g->cx;
     Dim *strides = cx_alloc(cx, (MAX_RANK + 1) * sizeof *strides);
-    Dim stride = dim_int(cx, 1 + below(g, 2));
-    int perm[MAX_RANK], order = below(g, 2);
-    shuffle(g, t->rank, perm);
+    Dim stride = dim_int(cx, 1 + below(g->random, 2));
+    int perm[MAX_RANK], order = below(g->random, 2);
+    shuffle(g->random, t->rank, perm);
     for (int k = t->rank - 1; k >= 0; k--) {
         int ax = order ? perm[k] : k;
-        bool repeated = chance(g, 8);
+        bool repeated = chance(g->random, 8);
         strides[ax] = repeated ? dim_int(cx, 0) : stride;
         stride = repeated ? stride : dim_mul(cx, stride, t->dims[ax]);
-        stride = chance(g, 30) ? dim_add(cx, stride, dim_int(cx, 1 + below(g, 20))) : stride;
+        if (chance(g->random, 30)) {
+            stride = dim_add(cx, stride, dim_int(cx, 1 + below(g->random, 20)));
+        }
     }
     return strides;
 }
@@ -748,11 +733,12 @@ static void
 gen_params(Gen *g)
 {
     static const char *const names[] = {"x", "y", "z", "w"};
-    int n = 1 + below(g, 4);
+    int n = 1 + below(g->random, 4);
     for (int k = 0; k < n; k++) {
-        const Type *t = k && chance(g, 40) ? type_with(g->cx, g->values[0]->type, any_dtype(g))
+        const Type *t = k && chance(g->random, 40)
+                        ? type_with(g->cx, g->values[0]->type, any_dtype(g))
                         : any_type(g, any_dtype(g));
-        const Dim *strides = t->rank && chance(g, 35) ? some_strides(g, t) : NULL;
+        const Dim *strides = t->rank && chance(g->random, 35) ? some_strides(g, t) : NULL;
         keep(g, fn_param(g->fn, names[k], t, strides), false);
     }
 }
@@ -791,9 +777,9 @@ gen_changed(Gen *g, Value *param)
 {
     static const Op ops[] = {OP_add, OP_mul, OP_maximum, OP_minimum, OP_sub};
     Value *args[2] = {param, matching(g, param->type, false)};
-    int first = below(g, 2);
-    return args[1] ? propose(g, ops[below(g, 5)], 2, (Value *[]){args[first], args[!first]}, 0,
-                             NULL, param->type)
+    int first = below(g->random, 2);
+    return args[1] ? propose(g, ops[below(g->random, 5)], 2,
+                             (Value *[]){args[first], args[!first]}, 0, NULL, param->type)
                    : NULL;
 }
 
@@ -814,7 +800,8 @@ static Value *
 gen_replaced(Gen *g, Value *param)
 {
     Cx *cx = g->cx;
-    int axis = below(g, param->type->rank), from = below(g, 3), n = 1 + below(g, 2);
+    int axis = below(g->random, param->type->rank), from = below(g->random, 3);
+    int n = 1 + below(g->random, 2);
     Dim rest = dim_sub(cx, param->type->dims[axis], dim_int(cx, from + n));
     Value *other = matching(g, param->type, false), *parts[3];
     if (!other || value_is_const(other) || !dim_le(cx, dim_int(cx, 0), rest)) {
@@ -822,7 +809,7 @@ gen_replaced(Gen *g, Value *param)
     }
     parts[0] = slice_of(g, param, axis, 0, dim_int(cx, from));
     parts[1] = slice_of(g, other, axis, 0, dim_int(cx, n));
-    parts[2] = slice_of(g, param, axis, chance(g, 90) ? from + n : 0, rest);
+    parts[2] = slice_of(g, param, axis, chance(g->random, 90) ? from + n : 0, rest);
     Attr attr = attr_int(cx, "axis", axis);
     return parts[0] && parts[1] && parts[2] ? propose(g, OP_cat, 3, parts, 1, &attr, param->type)
                                             : NULL;
@@ -831,7 +818,7 @@ gen_replaced(Gen *g, Value *param)
 static Value *
 gen_update(Gen *g, Value *param)
 {
-    int kind = below(g, 3);
+    int kind = below(g->random, 3);
     if (class_of(param) == CLASS_COMPLEX || class_of(param) == CLASS_BOOL || kind == 0) {
         return class_of(param) == CLASS_BOOL ? NULL : gen_changed(g, param);
     }
@@ -851,15 +838,15 @@ gen_results(Gen *g)
     enum { MOST = 3, PARAMS = 4 };
     Value *values[MOST + PARAMS];
     Result results[MOST + PARAMS] = {{0}};
-    int n = 0, most = 1 + below(g, 3);
-    for (int k = g->n - 1; k >= 0 && n < most; k -= 1 + below(g, 3)) {
+    int n = 0, most = 1 + below(g->random, 3);
+    for (int k = g->n - 1; k >= 0 && n < most; k -= 1 + below(g->random, 3)) {
         values[n++] = g->values[k];
     }
     const Value *param = g->fn->params[0];
-    if (chance(g, 10) && values[0]->type == param->type && !param->strides) {
+    if (chance(g->random, 10) && values[0]->type == param->type && !param->strides) {
         results[0] = (Result){.kind = RESULT_INTO};
     }
-    else if (chance(g, 15) && values[0]->type->rank == 2) {
+    else if (chance(g->random, 15) && values[0]->type->rank == 2) {
         const Type *t = values[0]->type;
         Dim *strides = cx_alloc(g->cx, 2 * sizeof *strides);
         strides[0] = dim_int(g->cx, 1);
@@ -867,7 +854,7 @@ gen_results(Gen *g)
         results[0].strides = strides;
     }
     for (int k = results[0].kind == RESULT_INTO; k < g->fn->nparams && k < PARAMS; k++) {
-        Value *v = is_apart(g, g->fn->params[k]) && chance(g, 30)
+        Value *v = is_apart(g, g->fn->params[k]) && chance(g->random, 30)
                        ? gen_update(g, g->fn->params[k])
                        : NULL;
         if (v && v->type == g->fn->params[k]->type) {
@@ -881,11 +868,12 @@ gen_results(Gen *g)
 Fn *
 gen_fn(Cx *cx, uint64_t seed)
 {
-    Gen g = {.cx = cx, .random = sample_seed(seed), .fn = fn_new(cx, "fuzz", STAGE_GRAPH)};
+    uint64_t random = sample_seed(seed);
+    Gen g = {.cx = cx, .random = &random, .fn = fn_new(cx, "fuzz", STAGE_GRAPH)};
     declare_sizes(&g);
     gen_params(&g);
     gen_params_of_sizes(&g);
-    for (int k = 3 + below(&g, 22); k > 0; k--) {
+    for (int k = 3 + below(g.random, 22); k > 0; k--) {
         gen_let(&g);
     }
     gen_results(&g);

@@ -1,8 +1,12 @@
-/* Random well-typed programs. */
+/* Random well-typed programs, and what they are drawn with. */
 #ifndef DLC_GEN_H
 #define DLC_GEN_H
 
 #include "ir/ir.h"
+
+int below(uint64_t *random, int n);                 /* 0 .. n - 1 */
+bool chance(uint64_t *random, int percent);
+void shuffle(uint64_t *random, int n, int *order);  /* order: 0 .. n - 1 in any order */
 
 /* A verified program of the graph stage; the same seed gives the same one. */
 Fn *gen_fn(Cx *cx, uint64_t seed);

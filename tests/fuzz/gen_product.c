@@ -20,40 +20,18 @@ typedef struct {
 
 typedef struct {
     Cx *cx;
-    uint64_t random;
+    uint64_t *random;
     const char *dtype;
     Text params, lets, sizes;
     int nlets;
 } Gen;
 
-static int
-below(Gen *g, int n)
-{
-    return (int)sample_below(&g->random, n);
-}
-
-static bool
-chance(Gen *g, int percent)
-{
-    return below(g, 100) < percent;
-}
-
-static void
-shuffle(Gen *g, int n, int *order)
-{
-    for (int k = 0; k < n; k++) {
-        int j = below(g, k + 1);
-        order[k] = order[j];
-        order[j] = k;
-    }
-}
-
 /* 0 .. n - 1, often as they are. */
 static void
 some_order(Gen *g, int n, int *order)
 {
-    shuffle(g, n, order);
-    for (int k = 0, same = chance(g, 50); k < n && same; k++) {
+    shuffle(g->random, n, order);
+    for (int k = 0, same = chance(g->random, 50); k < n && same; k++) {
         order[k] = k;
     }
 }
@@ -71,20 +49,20 @@ some_size(Gen *g)
     static const int64_t near[] = {1,  2,  3,  5,  7,  8,  13, 14, 15, 16, 17, 24, 27,
                                    28, 29, 31, 32, 33, 40, 48, 63, 64, 65, 70};
     static const int64_t panels[] = {32, 16, 32, 64};
-    return chance(g, 30)   ? panels[below(g, 4)]
-           : chance(g, 80) ? near[below(g, (int)(sizeof near / sizeof *near))]
-                           : 1 + below(g, 70);
+    return chance(g->random, 30)   ? panels[below(g->random, 4)]
+           : chance(g->random, 80) ? near[below(g->random, (int)(sizeof near / sizeof *near))]
+                           : 1 + below(g->random, 70);
 }
 
 static Axis
 some_axis(Gen *g, char letter, bool symbols)
 {
-    if (!symbols || chance(g, 60)) {
+    if (!symbols || chance(g->random, 60)) {
         return axis_of(g, letter, some_size(g));
     }
     static const int from[] = {0, 1, 2, 10, 25, 58}; /* sizes up to 20 more are drawn */
     Axis axis = {.letter = letter, .text = cx_format(g->cx, "%c", letter - 'a' + 'A')};
-    int least = from[below(g, 6)];
+    int least = from[below(g->random, 6)];
     text_add(&g->sizes, "%s%s in %d..%d", g->sizes.length ? ", " : "", axis.text, least,
              least + 60);
     return axis;
@@ -106,17 +84,17 @@ put_type(Text *out, const char *dtype, int n, const Axis *axes)
 static void
 put_strides(Gen *g, Text *out, int n, const Axis *axes, bool repeats)
 {
-    const char *strides[MAX_AXES], *step = cx_format(g->cx, "%d", chance(g, 75) ? 1 : 2);
+    const char *strides[MAX_AXES], *step = cx_format(g->cx, "%d", chance(g->random, 75) ? 1 : 2);
     int order[MAX_AXES];
     some_order(g, n, order);
     for (int k = n - 1; k >= 0; k--) {
         int ax = order[k];
         strides[ax] = step;
         step = cx_format(g->cx, "(%s)*%s", step, axes[ax].text);
-        if (chance(g, 35)) {
-            step = cx_format(g->cx, "%s + %d", step, 1 + below(g, 40));
+        if (chance(g->random, 35)) {
+            step = cx_format(g->cx, "%s + %d", step, 1 + below(g->random, 40));
         }
-        if (repeats && chance(g, 8)) {
+        if (repeats && chance(g->random, 8)) {
             step = strides[ax];
             strides[ax] = "0";
         }
@@ -136,7 +114,7 @@ new_param(Gen *g, const char *dtype, int n, const Axis *axes)
     const char *name = cx_format(g->cx, "x%d", g->nlets++);
     text_add(&g->params, "%s%s: ", g->params.length ? ", " : "", name);
     put_type(&g->params, dtype, n, axes);
-    if (n && chance(g, 70)) {
+    if (n && chance(g->random, 70)) {
         put_strides(g, &g->params, n, axes, true);
     }
     return name;
@@ -202,10 +180,10 @@ static const char *
 sliced_param(Gen *g, int n, const Axis *axes, int at)
 {
     Axis whole[MAX_AXES];
-    int64_t step = 1 + chance(g, 30), start = below(g, 3);
+    int64_t step = 1 + chance(g->random, 30), start = below(g->random, 3);
     int64_t last = start + (axes[at].size - 1) * step + 1;
     memcpy(whole, axes, (size_t)n * sizeof *axes);
-    whole[at] = axis_of(g, axes[at].letter, chance(g, 30) ? last : (last + 31) / 32 * 32);
+    whole[at] = axis_of(g, axes[at].letter, chance(g->random, 30) ? last : (last + 31) / 32 * 32);
     const char *name = new_param(g, g->dtype, n, whole);
     return new_let(g, n, axes,
                    cx_format(g->cx, "slice %s axis=%d start=%d step=%d", name, at, (int)start,
@@ -223,12 +201,14 @@ static const char *
 operand(Gen *g, int n, const Axis *axes)
 {
     static const char *const functions[] = {"neg", "abs", "tanh"};
-    int at = n ? below(g, n) : 0, kind = below(g, 100);
+    int at = n ? below(g->random, n) : 0, kind = below(g->random, 100);
     const char *name = n && n < MAX_AXES - 1 && kind < 25 ? merged_param(g, n, axes, at)
                        : n && axes[at].size && kind < 45  ? sliced_param(g, n, axes, at)
                                                           : new_param(g, g->dtype, n, axes);
-    const char *function = functions[below(g, is_float(g) ? 3 : 2)];
-    return chance(g, 20) ? new_let(g, n, axes, cx_format(g->cx, "%s %s", function, name)) : name;
+    const char *function = functions[below(g->random, is_float(g) ? 3 : 2)];
+    return chance(g->random, 20)
+               ? new_let(g, n, axes, cx_format(g->cx, "%s %s", function, name))
+               : name;
 }
 
 static void
@@ -269,17 +249,17 @@ reorder(Gen *g, int n, Axis *axes)
 static const char *
 epilogue(Gen *g, const char *name, int n, const Axis *axes)
 {
-    if (chance(g, 25)) {
+    if (chance(g->random, 25)) {
         name = new_let(g, n, axes, cx_format(g->cx, "add %s, %s", name, operand(g, n, axes)));
     }
-    return chance(g, 25) ? new_let(g, n, axes, cx_format(g->cx, "abs %s", name)) : name;
+    return chance(g->random, 25) ? new_let(g, n, axes, cx_format(g->cx, "abs %s", name)) : name;
 }
 
 static void
 put_result(Gen *g, Text *out, int n, const Axis *axes)
 {
     put_type(out, g->dtype, n, axes);
-    if (n && chance(g, 25)) {
+    if (n && chance(g->random, 25)) {
         put_strides(g, out, n, axes, false);
     }
 }
@@ -296,17 +276,18 @@ gen_contraction(Gen *g, int *nout, Axis *out)
     };
     Axis a[MAX_AXES], b[MAX_AXES];
     int na = 0, nb = 0, n = 0;
-    bool symbols = chance(g, 30);
+    bool symbols = chance(g->random, 30);
     int64_t terms = 1;
     for (int kind = 0; kind < 4; kind++) {
-        for (int k = 0; k < 2 && chance(g, k ? kinds[kind].more : kinds[kind].first); k++) {
+        for (int k = 0; k < 2 && chance(g->random, k ? kinds[kind].more : kinds[kind].first); k++) {
             Axis axis = some_axis(g, kinds[kind].letters[k], symbols);
             if (kind == 0 || k == 1) {      /* few of a batch, few groups */
-                axis = chance(g, 60) || !axis.size ? axis_of(g, axis.letter, 1 + below(g, 4))
-                                                   : axis;
+                axis = chance(g->random, 60) || !axis.size
+                           ? axis_of(g, axis.letter, 1 + below(g->random, 4))
+                           : axis;
             }
             if (terms * (axis.size ? axis.size : 20) > MOST_TERMS) {
-                axis = axis_of(g, axis.letter, 1 + below(g, 3));
+                axis = axis_of(g, axis.letter, 1 + below(g->random, 3));
             }
             terms *= axis.size ? axis.size : 20;
             if (kinds[kind].a) {
@@ -331,10 +312,11 @@ gen_contraction(Gen *g, int *nout, Axis *out)
 static const char *
 gen_attention(Gen *g, int *nout, Axis *out)
 {
-    bool symbols = chance(g, 30);
-    Axis b = axis_of(g, 'b', 1 + below(g, 2)), h = axis_of(g, 'h', 1 + below(g, 3)),
+    bool symbols = chance(g->random, 30);
+    Axis b = axis_of(g, 'b', 1 + below(g->random, 2)), h = axis_of(g, 'h', 1 + below(g->random, 3)),
          l = some_axis(g, 'l', symbols), s = axis_of(g, 's', some_size(g)),
-         d = axis_of(g, 'd', some_size(g)), e = chance(g, 70) ? d : axis_of(g, 'e', some_size(g));
+         d = axis_of(g, 'd', some_size(g)),
+         e = chance(g->random, 70) ? d : axis_of(g, 'e', some_size(g));
     e.letter = 'e';
     Axis q[] = {b, h, l, d, d, d, d, d}, k[] = {b, h, s, d, d, d, d, d},
          v[] = {b, h, s, e, e, e, e, e}, rows[] = {b, h, l, s};
@@ -361,10 +343,12 @@ static const char *
 gen_convolution(Gen *g, int *nout, Axis *out)
 {
     static const int64_t channels[] = {1, 3, 8, 16, 17, 32, 33};
-    int64_t step = 1 + below(g, 2), high = 1 + below(g, 3), wide = 1 + below(g, 3);
-    int64_t rows = high + step * below(g, 9), columns = wide + step * below(g, 17);
-    int64_t c = channels[below(g, 7)];
-    Axis b = axis_of(g, 'b', 1 + below(g, 2)), n = axis_of(g, 'n', channels[below(g, 7)]),
+    int64_t step = 1 + below(g->random, 2);
+    int64_t high = 1 + below(g->random, 3), wide = 1 + below(g->random, 3);
+    int64_t rows = high + step * below(g->random, 9), columns = wide + step * below(g->random, 17);
+    int64_t c = channels[below(g->random, 7)];
+    Axis b = axis_of(g, 'b', 1 + below(g->random, 2)),
+         n = axis_of(g, 'n', channels[below(g->random, 7)]),
          i = axis_of(g, 'i', c), x = axis_of(g, 'x', high), y = axis_of(g, 'y', wide),
          p = axis_of(g, 'p', (rows - high) / step + 1),
          q = axis_of(g, 'q', (columns - wide) / step + 1);
@@ -388,12 +372,13 @@ gen_product(Cx *cx, uint64_t seed)
 {
     static const char *const dtypes[] = {"f32", "f32", "f32", "f32", "f32", "f64", "f64",
                                          "bf16", "f16", "i32", "i64", "i8"};
-    Gen g = {.cx = cx, .random = sample_seed(seed), .params = {.cx = cx}, .lets = {.cx = cx},
+    uint64_t random = sample_seed(seed);
+    Gen g = {.cx = cx, .random = &random, .params = {.cx = cx}, .lets = {.cx = cx},
              .sizes = {.cx = cx}};
-    g.dtype = dtypes[below(&g, (int)(sizeof dtypes / sizeof *dtypes))];
+    g.dtype = dtypes[below(g.random, (int)(sizeof dtypes / sizeof *dtypes))];
     Text text = {.cx = cx};
     Axis out[MAX_AXES];
-    int n, kind = below(&g, 100);
+    int n, kind = below(g.random, 100);
     const char *result = kind < 65                    ? gen_contraction(&g, &n, out)
                          : kind < 80 && is_float(&g) ? gen_attention(&g, &n, out)
                                                       : gen_convolution(&g, &n, out);

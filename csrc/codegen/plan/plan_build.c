@@ -339,6 +339,11 @@ find_as_is(Plan *plan)
             plan->slots[plan->slots[k].root].as_is = false;
         }
     }
+    for (int k = 0; k < plan->nresults; k++) { /* a view of the whole has no slot of its own */
+        if (plan->results[k].kind == RESULT_VIEW_RESULT) {
+            plan->slots[plan->slots[plan->results[k].slot].root].as_is = false;
+        }
+    }
     for (int k = 0; k < plan->nsteps; k++) {
         if (plan->steps[k].kind == STEP_COPY) {
             plan->slots[plan->steps[k].from].as_is = false;

@@ -25,7 +25,7 @@ is_of_tile(Cx *cx, const Let *access, Dim row, Dim column)
     const Attr *at = let_attr(access, "at");
     Dim step, rest;
     int64_t width;
-    return v->def && v->def->op == OP_buffer && v->type->rank == 2 && at->n == 2 &&
+    return v->def && v->def->op == OP_buffer && !v->strides && v->type->rank == 2 && at->n == 2 &&
            at->dims[1] == column && dim_affine(cx, at->dims[0], row, &step, &rest) &&
            dim_is(cx, step, 1) && dim_is_int(cx, v->type->dims[1], &width) &&
            width % panel_width(v->type->dtype) == 0;
