@@ -19,6 +19,7 @@ FLAGS = [
     *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
     *("-fopenmp-simd", "-fPIC", "-shared", "-nostdlib", "-w", "-fopt-info-vec"),
     "--param=unroll-jam-max-unroll=1",
+    "-fno-thread-jumps",
 ]
 COLUMNS = """dlc 1 graph
 

@@ -38,6 +38,8 @@ const char *const cc_flags[] = {
     "-w",
     /* gcc would make of the steps of columns a loop that it cannot vectorise */
     "--param=unroll-jam-max-unroll=1",
+    /* see Note [Selects are no branches] */
+    "-fno-thread-jumps",
     NULL,
 };
 
@@ -306,3 +308,14 @@ cc_target_cache(const CcTarget *target)
 {
     return target->cache;
 }
+
+/* Note [Selects are no branches]
+ *
+ * Two selects by one condition are two branches to gcc until its vectoriser makes selects of
+ * them again.  Before that its jump threading joins the branches, and what stands between the
+ * two, a load for the second select, becomes part of one branch.  The vectoriser then has to
+ * load under a mask, which costs more than the load does.  gcc 11 to 11.4, 12 to 12.3, 13 to
+ * 13.2 do worse: where a loop of a few steps is unrolled and its masks were loaded in another
+ * order, they load in that order as well and so read wrong elements (their bug 114375;
+ * where_of_a_transposed_condition.dlc of tests/regress).  The emitter writes each load
+ * outside of the select, so without jump threading none is masked. */
