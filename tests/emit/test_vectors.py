@@ -89,6 +89,26 @@ def test_near_operands(op: str, dtype: str, tmp_path: Path) -> None:
     assert lines and lines <= made
 
 
+ONE_NUMBER = """dlc 1 graph
+
+fn one_number(x: {t}[4000, 999], e: {t}[]) -> ({t}[4000, 999]) {{
+  let b: {t}[4000, 999] = expand e to=[]
+  let r: {t}[4000, 999] = {op} {operands}
+  ret r
+}}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("op", ["pow", "atan2", "hypot", "maximum", "nextafter", "logaddexp"])
+@pytest.mark.parametrize("operands", ["x, b", "b, x"])
+def test_one_number_for_all(op: str, operands: str, dtype: str, tmp_path: Path) -> None:
+    """A condition that holds of all elements or of none is no reason for scalar code."""
+    text = ONE_NUMBER.format(op=op, operands=operands, t=dtype)
+    lines, made = loops(text, tmp_path, "for (int64_t i0 = ")
+    assert lines and lines <= made
+
+
 CAST = """dlc 1 graph
 
 fn cast(x: {t}[400, 999]) -> ({to}[400]) {{

@@ -113,17 +113,23 @@ dlc_pow_size_f32(double x, double b)
     return dlc_poly_exp2_mid(y - (shifted - 0x1.8p52)) * dlc_from_bits_f64(power);
 }
 
+/* Selects as those of dlc_pow_size_f64: none by a condition on one operand alone. */
 DLC_FN float
 dlc_pow_f32(float a, float b)
 {
     float x = dlc_abs_f32(a), size = (float)dlc_pow_size_f32(x, b), inf = __builtin_inff();
-    uint8_t whole = dlc_round_f32(b) == b, odd = whole && dlc_round_f32(0.5f * b) != 0.5f * b;
+    uint8_t whole = dlc_round_f32(b) == b, odd = whole & (dlc_round_f32(0.5f * b) != 0.5f * b);
+    uint8_t none = x == 0, all = x == inf, ends = (dlc_abs_f32(b) == inf) & (x != 1);
+    uint8_t falls = ends & ((x > 1) != (b > 0)), rises = ends & ((x > 1) == (b > 0));
+    uint8_t zero = (none & (b > 0)) | (all & (b < 0)) | falls;
+    uint8_t over = (none & (b < 0)) | (all & (b > 0)) | rises;
+    uint32_t sign = odd ? dlc_bits_f32(-0.0f) : 0;
 
-    size = x == 0 || x == inf ? (x == 0) == (b < 0) ? inf : 0 : size;
-    size = dlc_abs_f32(b) == inf && x != 1 ? (x > 1) == (b > 0) ? inf : 0 : size;
-    size = a < 0 && !whole && x < inf ? __builtin_nanf("") : odd ? dlc_copysign_f32(size, a) : size;
-    size = a != a || b != b ? a + b : size;
-    return b == 0 || a == 1 || (x == 1 && dlc_abs_f32(b) == inf) ? 1 : size;
+    size = zero ? 0 : over ? inf : size;
+    size = dlc_from_bits_f32(dlc_bits_f32(size) | (dlc_bits_f32(a) & sign));
+    size = (a < 0) & !whole & (x < inf) ? __builtin_nanf("") : size;
+    size = (a != a) | (b != b) ? a + b : size;
+    return (b == 0) | (a == 1) | ((x == 1) & (dlc_abs_f32(b) == inf)) ? 1 : size;
 }
 
 DLC_FN float

@@ -355,27 +355,31 @@ dlc_log_pair(double x, double x_lo)
     return dlc_quick_sum(sum.hi, sum.lo + DLC_FMA(m.e, 0x1.473de6af278edp-34, l_lo));
 }
 
-/* |a| ** b without the cases that dlc_pow_edges_f64 puts right. */
+/* |a| ** b without the cases that dlc_pow_edges_f64 puts right.  No condition of a select depends
+ * on one operand alone: that may be one number for all elements, and gcc 12 vectorises no select
+ * whose condition is the same for all. */
 DLC_FN double
 dlc_pow_size_f64(double x, double b)
 {
-    dlc_pair l = dlc_log_pair(x, 0);
-    double hi = x == 0 ? -dlc_inf : x == dlc_inf ? x : l.hi;
-    dlc_pair p = dlc_two_product(b, hi);
-    uint8_t far = dlc_abs_f64(p.hi) > 1000;
+    dlc_pair l = dlc_log_pair(x, 0), p = dlc_two_product(b, l.hi);
+    uint8_t far = dlc_abs_f64(p.hi) > 1000, none = x == 0, all = x == dlc_inf;
+    uint8_t zero = (none & (b > 0)) | (all & (b < 0)), over = (none & (b < 0)) | (all & (b > 0));
+    double r = dlc_exp_scaled_f64(dlc_clamp_exp_f64(p.hi), far ? 0 : DLC_FMA(b, l.lo, p.lo), 0);
 
-    return dlc_exp_scaled_f64(dlc_clamp_exp_f64(p.hi), far ? 0 : DLC_FMA(b, l.lo, p.lo), 0);
+    return zero ? 0 : over ? dlc_inf : r;
 }
 
 /* The sign of a ** b, and its value where a is negative or either operand settles it. */
 DLC_FN double
 dlc_pow_edges_f64(double a, double b, double size)
 {
-    uint8_t whole = dlc_round_f64(b) == b, odd = whole && dlc_round_f64(0.5 * b) != 0.5 * b;
-    double signed_size = odd ? dlc_copysign_f64(size, a) : size;
-    double r = a < 0 && !whole && a > -dlc_inf ? dlc_nan : signed_size;
+    uint8_t whole = dlc_round_f64(b) == b, odd = whole & (dlc_round_f64(0.5 * b) != 0.5 * b);
+    uint64_t sign = odd ? dlc_bits_f64(-0.0) : 0;
+    double signed_size = dlc_from_bits_f64(dlc_bits_f64(size) | (dlc_bits_f64(a) & sign));
+    double r = (a < 0) & !whole & (a > -dlc_inf) ? dlc_nan : signed_size;
+    uint8_t is_one = (b == 0) | (a == 1) | ((a == -1) & dlc_isinf_f64(b));
 
-    return b == 0 || a == 1 || (a == -1 && dlc_isinf_f64(b)) ? 1 : a != a || b != b ? a + b : r;
+    return is_one ? 1 : (a != a) | (b != b) ? a + b : r;
 }
 
 DLC_FN double
