@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import math
 import os
 import time
 from collections.abc import Callable
@@ -125,10 +127,10 @@ def _there(run: Callable[[argparse.Namespace], int]) -> Callable[[argparse.Names
 
 
 def _mib(text: str) -> float:
-    mib = float(text)
-    if not mib >= 0:
-        raise ValueError
-    return mib
+    with contextlib.suppress(ValueError):
+        if 0 <= (mib := float(text)) < math.inf:
+            return mib
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of MiB: write one from 0 on, such as 64")
 
 
 def add_command(commands: Any) -> None:

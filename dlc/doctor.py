@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from . import _C, __version__, cache
-from .options import COMPILERS, FALSE, environment_problems
+from .environment import FALSE
+from .options import COMPILERS, environment_problems
 
 _TIMEOUT = 60.0  # seconds
 _WORD = {"environment": "wrong", "slow here": "mend"}

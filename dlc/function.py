@@ -185,6 +185,8 @@ def _add(compiler: _Compiler, generation: int, *args: Any) -> None:
 
 
 def jit(fn: Any, constants: bool, options: dict[str, Any]) -> Any:
+    if not isinstance(constants, bool):
+        raise ValueError(f"dlc.jit takes constants=True or False, not {constants!r}")
     if isinstance(fn, torch.nn.Module):
         from .module import jit_module
 

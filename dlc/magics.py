@@ -13,7 +13,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-from . import ir
+from . import ir, option_values
 
 _HEADER = re.compile(r"(\s*(#.*)?\n)*\s*dlc \d")
 _FUNCTION = re.compile(r"(\s*(#.*)?\n)*\s*fn\s")
@@ -86,8 +86,8 @@ def _options(words: str) -> tuple[dict[str, Any], str]:
     """-o name=value, as often as wanted, before the expression."""
     found: dict[str, Any] = {}
     while match := re.match(r"\s*-o\s+(\w+)=(\S+)\s", words):
-        value = match[2]
-        found[match[1]] = {"True": True, "False": False}.get(value, value)
+        name, value = match.groups()
+        found[name] = option_values.read(name, value) if name in option_values.TABLE else value
         words = words[match.end() :]
     return found, words.strip()
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
-import re
 import shutil
 import sys
 import warnings
@@ -17,9 +16,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import environment
-from ._C import cache_refusal, compiler_failure, ir_passes
-from .environment import FALSE, TRUE
+from . import environment, option_values
+from ._C import cache_refusal, compiler_failure
 
 COMPILERS = ("cc", "gcc", "clang")
 #: What was warned of, and the cache folders that were looked at, in this process.
@@ -72,57 +70,6 @@ MODES: dict[str, dict[str, Any]] = {
     "max-autotune-no-cudagraphs": {"tune": True},
 }
 _FIELDS = {field.name: field for field in dataclasses.fields(Options)}
-
-
-def _to_bool(name: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str) and value.lower() in TRUE | FALSE:
-        return value.lower() in TRUE
-    raise ValueError(f"dlc option {name!r} is True or False, not {value!r}")
-
-
-def _to_number(name: str, value: Any, most: float, what: str) -> float:
-    try:
-        number = float("nan" if isinstance(value, bool) else value)
-    except (TypeError, ValueError):
-        number = float("nan")
-    if not 0 <= number <= most:
-        raise ValueError(f"dlc option {name!r} is {what}, not {value!r}")
-    return number
-
-
-def _to_bytes(name: str, value: Any) -> int:
-    """A number, or a text such as 512M."""
-    found = re.fullmatch(r"(\d+)([KMGkmg]?)", str(value)) if isinstance(value, int | str) else None
-    if found is None or isinstance(value, bool):
-        raise ValueError(f"dlc option {name!r} is a number of bytes or such as '512M', not {value!r}")
-    return int(found[1]) << {"": 0, "k": 10, "m": 20, "g": 30}[found[2].lower()]
-
-
-def _to_folder(value: Any) -> bool | str:
-    if isinstance(value, str) and value.lower() in TRUE | FALSE:
-        return value.lower() in TRUE
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, (str, os.PathLike)):
-        return str(Path(value).expanduser())
-    raise ValueError(f"dlc option 'cache' is True, False or a folder, not {value!r}")
-
-
-def _to_int(name: str, value: Any) -> int:
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"dlc option {name!r} is an integer, not {value!r}") from None
-
-
-def _check_names(text: str) -> None:
-    """Of what option dump prints: passes and what code generation makes."""
-    names = [*(name for name, _ in ir_passes()), "prepare", "loops", "tcc", "cc", "plan", "all"]
-    for word in filter(None, text.split(",")):
-        if word not in names:
-            raise ValueError(f"dlc option 'dump' has names among {', '.join(names)}, not {word!r}")
 
 
 _OURS = (str(Path(__file__).parent), str(Path(sys.prefix) / "lib"), "<frozen ")
@@ -201,29 +148,7 @@ def _check_settled(options: Options) -> None:
         _say_once(f"dlc finds no C compiler on the PATH ({asked}): kernels that the cache lacks are libtcc's")
 
 
-def _convert(name: str, value: Any) -> Any:
-    if name in ("strict", "verify", "tune", "freeze"):
-        return _to_bool(name, value)
-    if name == "cache":
-        return _to_folder(value)
-    if name == "memory_budget":
-        return _to_number(name, value, 1, "a number from 0 to 1")
-    if name == "memory_limit":
-        return None if value is None else _to_bytes(name, value)
-    if name == "tune_budget":
-        return _to_number(name, value, 1e9, "a number of seconds from 0 on")
-    if name == "fuel":
-        return _to_int(name, value)
-    if name == "tier" and value not in ("auto", "tcc", "gcc"):
-        raise ValueError(f'dlc option "tier" is "auto", "tcc" or "gcc", not {value!r}')
-    if name == "capture" and value not in ("auto", "direct", "aot"):
-        raise ValueError(f'dlc option "capture" is "auto", "direct" or "aot", not {value!r}')
-    if name == "products" and value not in ("auto", "own", "library"):
-        raise ValueError(f'dlc option "products" is "auto", "own" or "library", not {value!r}')
-    if value is not None and not isinstance(value, str):
-        raise ValueError(f"dlc option {name!r} is a string or None, not {value!r}")
-    if name == "dump" and value:
-        _check_names(value)
+def _checked(name: str, value: Any) -> Any:
     if name == "cc" and value:
         _check_compiler(value)
     return value
@@ -237,7 +162,7 @@ def _from_environment(given: Iterable[str]) -> dict[str, Any]:
         text = os.environ.get(variable, "")
         if text and name not in given:
             try:
-                found[name] = _convert(name, text)
+                found[name] = _checked(name, option_values.read(name, text))
             except ValueError as error:
                 raise ValueError(f"{error} (from the environment: {variable})") from None
     return found
@@ -280,7 +205,8 @@ def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             raise ValueError(f"unknown dlc option {name!r}{hint}; the options are {', '.join(_FIELDS)}")
     asked = MODES[mode or "default"] | given
-    found = _from_environment(asked) | {name: _convert(name, value) for name, value in asked.items()}
+    taken = {name: _checked(name, option_values.take(name, value)) for name, value in asked.items()}
+    found = _from_environment(asked) | taken
     settled = Options(**found)
     _check_settled(settled)
     if isinstance(settled.cache, str) and settled.tier != "tcc":

@@ -286,7 +286,7 @@ def test_options_are_kept_but_those_of_the_machine(tmp_path: Path) -> None:
 
     x = torch.randn(3)
     with torch.no_grad():
-        fast = compiled(f, x, cache=tmp_path / "here", cc="cc", tier="gcc", strict="yes", dump="", tune=False)
+        fast = compiled(f, x, cache=tmp_path / "here", cc="cc", tier="gcc", strict=True, dump="", tune=False)
         before = dlc.counters()
         again = reloaded(fast)
         torch.testing.assert_close(again(x), f(x))

@@ -72,7 +72,7 @@ def test_a_folder_is_a_path_or_a_text(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("HOME", str(tmp_path))
     assert parse({"cache": tmp_path / "kept"}).cache == str(tmp_path / "kept")
     assert parse({"cache": "~/kept"}).cache == str(tmp_path / "kept")
-    assert parse({"cache": "off"}).cache is False
+    assert parse({"cache": False}).cache is False
 
 
 def test_an_operator_that_is_not_compiled_is_called() -> None:

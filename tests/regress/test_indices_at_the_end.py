@@ -31,7 +31,7 @@ for rows, width in ((1024, 128), (37, 1024)):
         torch._dynamo.reset()
         table = torch.randint(-9, 9, (20000, width)).float()
         at = eval(which, dict(at=at_the_end(rows)))
-        run = torch.compile(bags, backend="dlc", options=dict(tier="{tier}", strict=True, cache=""))
+        run = torch.compile(bags, backend="dlc", options=dict(tier="{tier}", strict=True, cache=False))
         torch.testing.assert_close(run(at, table), bags(at, table))
 """
 
