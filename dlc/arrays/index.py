@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .value import Array, as_tensor, is_array, is_symbol, lift, refuse
+from .value import Array, Chosen, as_tensor, is_array, is_symbol, lift, refuse
 
 
 def _whole_number(item: Any) -> bool:
@@ -141,11 +141,22 @@ def get(array: Array, index: Any) -> Array:
     chosen = tuple(map(_for_torch, parts))
     if any(is_array(part) for part in parts):
         _check_order(parts)
-        return Array(array.tensor[chosen])
+        masked = _masked(array, parts)
+        return Array(array.tensor[chosen]) if masked is None else Array(None, chosen=masked)
     scalar = not ellipsis and all(_whole_number(part) for part in parts)
     if not chosen:
         return array.view_of(lambda t: t.view(t.shape), scalar=scalar)
     return array.view_of(lambda t: t[chosen], scalar=scalar)
+
+
+def _masked(array: Array, parts: list[Any]) -> Chosen | None:
+    """array[mask] or array[mask, :]; None where it is another index."""
+    if not _last(parts) or parts[0].dtype != bool or not parts[0].ndim:
+        return None
+    places, root, whole = parts[0].tensor, parts[0].root, array.tensor
+    if list(whole.shape[: places.dim()]) != list(places.shape):
+        return None  # torch says what is wrong
+    return Chosen(whole.clone(), places.clone(), places, root, root.writes)
 
 
 def check_write(array: Array) -> None:
@@ -159,6 +170,7 @@ def check_write(array: Array) -> None:
             "it writes to a view that is reversed, broadcast or chosen by a value",
             "write to the array itself",
         )
+    array.root.writes += 1
 
 
 def write(array: Array, value: Tensor) -> None:
@@ -174,23 +186,45 @@ def put(array: Array, index: Any, value: Any) -> None:
     check_write(array)
     if not is_array(value) and not is_symbol(value) and not np.isscalar(value):
         value = lift(value)
-    tensor = as_tensor(value, array.dtype)
     parts = _parts(index, array.ndim)
-    masks = [part for part in parts if is_array(part)]
+    chosen = [part for part in parts if is_array(part)]
     if any(type(part) is slice and isinstance(part.step, int) and part.step < 0 for part in parts):
         refuse("it writes to a reversed slice", "write the reversed value to the slice: x[:] = y[::-1]")
-    if not masks:
-        _write_part(array.tensor, parts, tensor)
-    elif len(masks) == 1 and masks[0].dtype == bool and _last(parts) and tensor.dim() == 0:
-        _write_masked(array.tensor, masks[0].tensor, tensor)
-    elif tensor.dim() == 0 and all(mask.dtype != bool for mask in masks):
-        _check_order(parts)
-        array.tensor[tuple(map(_for_torch, parts))] = tensor
-    else:
+    if not chosen:
+        _write_part(array.tensor, parts, as_tensor(value, array.dtype))
+    elif len(chosen) == 1 and chosen[0].dtype == bool:
+        _put_masked(array, parts, chosen[0], value)
+    elif is_array(value) and value.ndim:
         refuse(
-            "it writes an array to places chosen by an array, which may name a place twice",
-            "write np.where(mask, value, x), or one value",
+            "it writes an array to places chosen by an array of indices, which may name a place twice",
+            "write np.where(mask, value, x) or x[mask] = value with a mask, or one value",
         )
+    else:
+        _check_order(parts)
+        array.tensor[tuple(map(_for_torch, parts))] = as_tensor(value, array.dtype)
+
+
+def _put_masked(array: Array, parts: list[Any], mask: Array, value: Any) -> None:
+    """Writes where the mask is true: a select, if each place of the array has a value."""
+    rest = array.ndim - mask.ndim
+    whole = _whole_of(array, mask, value) if _last(parts) else None
+    if whole is None:
+        value = as_tensor(value, array.dtype)
+        whole = value if _last(parts) and value.dim() <= rest else None
+    if whole is not None:
+        behind = array.tensor.shape[array.ndim - rest :] if whole.dim() <= rest else array.tensor.shape
+        _write_masked(array.tensor, mask.tensor, whole.expand(behind))
+    else:
+        _check_order(parts)
+        array.tensor[tuple(map(_for_torch, parts))] = value
+
+
+def _whole_of(array: Array, mask: Array, value: Any) -> Tensor | None:
+    """What v[mask] is chosen from, in the array's dtype; None for other values."""
+    found = value.chosen if is_array(value) else None
+    if found is None or not found.same_places(mask.tensor, mask.root) or found.whole.dim() != array.ndim:
+        return None
+    return found.whole.to(array.tensor.dtype)
 
 
 def _last(parts: list[Any]) -> bool:

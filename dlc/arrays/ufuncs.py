@@ -15,7 +15,20 @@ import torch
 from torch import Tensor
 
 from .index import write
-from .value import Array, as_tensor, cast, is_array, is_known, is_python, kind, lift, refuse, torch_dtype
+from .value import (
+    Array,
+    Chosen,
+    as_tensor,
+    cast,
+    is_array,
+    is_known,
+    is_python,
+    is_symbol,
+    kind,
+    lift,
+    refuse,
+    torch_dtype,
+)
 
 Row = Callable[..., Any]
 
@@ -276,8 +289,40 @@ def _comparable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(np.int64(x) if out else x for x, out in zip(inputs, far, strict=True))
 
 
+def _is_one(x: Any, like: Chosen) -> bool:
+    """May it be an operand beside what a mask has chosen?  A number is, and what that mask has chosen."""
+    if not is_array(x):
+        return is_symbol(x) or np.isscalar(x)
+    found = x.chosen
+    if found is None:
+        return x.ndim == 0
+    same = found.places is like.places and found.writes == like.writes
+    return same and found.whole.dim() == like.whole.dim()
+
+
+def _of_chosen(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """ufunc of what one mask has chosen, computed of all elements: see Chosen.  None for other operands."""
+    chosen = [x.chosen for x in inputs if is_array(x) and x.chosen is not None]
+    if not chosen or ufunc.nout != 1 or options.keys() - {"out"} or len(inputs) != ufunc.nin:
+        return None
+    out = options.get("out")
+    if not all(_is_one(x, chosen[0]) for x in inputs) or (out is not None and out is not inputs[0]):
+        return None
+    whole = [Array(x.chosen.whole) if is_array(x) and x.chosen is not None else x for x in inputs]
+    if out is None:
+        return Array(None, chosen=chosen[0].with_whole(apply(ufunc, tuple(whole), {}).tensor))
+    if out.chosen is None:
+        return None
+    into = Array(out.chosen.whole.clone())
+    out.chosen = out.chosen.with_whole(apply(ufunc, tuple(whole), {"out": into}).tensor)
+    return out
+
+
 def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """ufunc(*inputs, **options)."""
+    done = _of_chosen(ufunc, inputs, options)
+    if done is not None:
+        return done
     options = dict(options)
     out, where = options.pop("out", None), options.pop("where", True)
     inputs, rest = tuple(inputs[: ufunc.nin]), inputs[ufunc.nin :]

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -75,6 +75,31 @@ class Root:
 
     def __init__(self, argument: str | None = None) -> None:
         self.argument = argument
+        self.writes = 0  # to any part of it
+
+
+class Chosen(NamedTuple):
+    """The elements of an array where a mask is true, as long as nobody asks how many they are.
+
+    What is computed of each of them is computed of all elements instead, and the mask chooses when they are
+    put back: y[m] *= 2 is a select then, whose size is known.
+    """
+
+    whole: Tensor  # what they are chosen from: no write changes it
+    mask: Tensor
+    places: Tensor  # the mask itself, to compare by identity,
+    root: Root  # its memory
+    writes: int  # and what had been written to that
+
+    def elements(self) -> Tensor:
+        return self.whole[self.mask]
+
+    def with_whole(self, whole: Tensor) -> Chosen:
+        return self._replace(whole=whole)
+
+    def same_places(self, places: Tensor, root: Root) -> bool:
+        """Does a mask choose the places that these elements come from?"""
+        return places is self.places and root.writes == self.writes
 
 
 class Array:
@@ -83,10 +108,11 @@ class Array:
     A view that torch has no form of, such as x[::-1], is a function of the array that it is a view of, which
     is applied each time it is read: it sees what is written to that array later, and is not written to.
 
-    weak: it is a float of Python's, an argument or computed of such; symbol: of an argument, torch's.
+    weak: it is a float of Python's, an argument or computed of such; symbol: of an argument, torch's; chosen:
+    what a mask has chosen, None as soon as it is a tensor of its own.
     """
 
-    __slots__ = ("__weakref__", "_read", "_tensor", "root", "scalar", "symbol", "weak")
+    __slots__ = ("__weakref__", "_read", "_tensor", "chosen", "root", "scalar", "symbol", "weak")
     __array_priority__ = 2000.0
     __hash__ = None  # type: ignore[assignment]
 
@@ -99,8 +125,10 @@ class Array:
         read: Callable[[], Tensor] | None = None,
         weak: bool = False,
         symbol: torch.SymFloat | None = None,
+        chosen: Chosen | None = None,
     ) -> None:
         self._tensor = tensor
+        self.chosen = chosen
         self._read = read
         self.scalar = scalar
         self.root = root or Root()
@@ -109,6 +137,8 @@ class Array:
 
     @property
     def tensor(self) -> Tensor:
+        if self.chosen is not None:
+            self._tensor, self.chosen = self.chosen.elements(), None
         return self._read() if self._read else self._tensor  # type: ignore[return-value]
 
     @property
@@ -136,7 +166,7 @@ class Array:
 
     @property
     def dtype(self) -> np.dtype:
-        dtype = self.tensor.dtype
+        dtype = self.tensor.dtype if self.chosen is None else self.chosen.whole.dtype
         if dtype not in NUMPY:
             refuse(
                 f"NumPy has no arrays of {dtype}", "x.to() of another dtype comes before NumPy's functions"
@@ -149,6 +179,8 @@ class Array:
 
     @property
     def ndim(self) -> int:
+        if self.chosen is not None:
+            return self.chosen.whole.dim() - self.chosen.mask.dim() + 1
         return self.tensor.dim()
 
     @property
