@@ -54,6 +54,8 @@ class Captures(NamedTuple):
             except Exception as error:
                 reason = error
         if not isinstance(reason, _C.CaptureError) and not _of_torch(reason):
+            if not self.constants and re.search("(Functional|Fake)Tensor", str(reason)):
+                eager()  # which names the tensor as the function has it
             raise reason
         if not isinstance(reason, _C.CaptureError) and not self.constants:
             eager()

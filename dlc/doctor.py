@@ -19,7 +19,7 @@ from .environment import FALSE
 from .options import COMPILERS, environment_problems
 
 _TIMEOUT = 60.0  # seconds
-_WORD = {"environment": "wrong", "slow here": "mend"}
+_WORD = {"environment": "wrong", "slow here": "advice"}
 
 
 def _package() -> tuple[bool, str]:
@@ -76,7 +76,7 @@ def _compiler() -> tuple[bool, str]:
     if command is None and os.environ.get("DLC_CC", "").strip():
         return False, f"DLC_CC is {os.environ['DLC_CC']!r}, which is no program on the PATH"
     if command is None:
-        return False, "none: kernels stay on the libtcc tier; install gcc or clang for the settled tier"
+        return True, "none, which dlc does without: kernels are libtcc's. With gcc or clang they are faster"
     wrong = _makes_objects(command)
     if wrong is not None:
         return (
@@ -149,7 +149,7 @@ def _flags() -> str:
 
 
 def _processor() -> tuple[bool, str]:
-    from .report.model import _processor as name
+    from .report.machine import _processor as name
 
     return True, f"{name()}, {platform.machine()}, has {_flags()}; strips for {_C.isa()}"
 

@@ -105,7 +105,18 @@ class _Program:
     def refused(self, *args: Tensor) -> Any:
         """The compiled program does not take these arguments."""
         self.shapes(list(args))
-        raise ValueError("an argument has an axis without a place, of which a maximum or a minimum is wanted")
+        for name, arg in zip(self.names, args, strict=True):
+            if 0 in arg.shape:
+                raise ValueError(
+                    f"argument {name!r} has an axis without a place, of which a maximum or minimum is wanted"
+                )
+        if forward_ad._current_level >= 0:
+            raise NotImplementedError(
+                "a kernel has no derivative in forward mode (torch.autograd.forward_ad, torch.func.jvp): "
+                "take its gradient by backward() or torch.func.vjp, or write it as a function of torch's"
+            )
+        kinds = ", ".join(f"{name!r} a {type(a).__name__}" for name, a in zip(self.names, args, strict=True))
+        raise TypeError(f"a kernel takes dense tensors on the CPU; its arguments are {kinds}")
 
     def __call__(self, args: list[Tensor]) -> tuple[Tensor, ...]:
         for name, arg in zip(self.names, args, strict=True):

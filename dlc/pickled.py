@@ -36,10 +36,20 @@ def _has_name(function: Any) -> bool:
     return function.__module__ not in ("__main__", "__mp_main__") and "<" not in function.__qualname__
 
 
+def _of_name(function: Any) -> Any:
+    """What has the function's name in its module: itself where dlc.jit was its decorator; None: nothing."""
+    found = sys.modules.get(function.__module__)
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
 def reduce(function: Any) -> str | tuple[Callable[..., Any], tuple[Any, ...]]:
     """What __reduce_ex__ gives; raises TypeError where there is no way."""
     if not _has_name(function) and function in _made and _by_value():
         return restore, (function.__wrapped__, *_made[function])
+    if function in _made and _of_name(function) is function.__wrapped__:
+        return restore, (function.__wrapped__, *_made[function])  # g = dlc.jit(f): f is found by its name
     if "<" in function.__qualname__:
         raise TypeError(
             f"{function.__name__} is compiled by dlc.jit and cannot be pickled, as no module has it by name: "

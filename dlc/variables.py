@@ -21,6 +21,22 @@ import torch
 
 from ._C import Jit
 
+
+def _scalars() -> tuple[type, ...]:
+    """NumPy's scalars of the dtypes that torch has too; none where NumPy is not installed."""
+    try:
+        import numpy as np
+    except ImportError:
+        return ()
+    words = (
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+        "bool_",
+        "float16",
+        "float32",
+    )
+    return tuple(getattr(np, word) for word in (*words, "float64", "complex64", "complex128"))
+
+
 #: Types of arguments and variables whose values are constants of the compiled code.
 PLAIN = (
     type(None),
@@ -32,6 +48,7 @@ PLAIN = (
     torch.device,
     torch.layout,
     torch.memory_format,
+    *_scalars(),
 )
 
 # Packages whose functions are not followed: what they read is not the user's.

@@ -25,7 +25,12 @@ _KNOWN_REASONS = {
     **dict.fromkeys(
         ("median", "percentile", "quantile", "nanmedian", "nanpercentile", "nanquantile"), _SORTS
     ),
-    **dict.fromkeys(("histogram", "histogram2d", "histogramdd", "bincount", "isin", "interp"), _SORTS),
+    **dict.fromkeys(("histogram", "histogram2d", "histogramdd"), "it counts: do it outside of the function"),
+    "bincount": "its size depends on the values: do it outside, or count n known values, "
+    "(x[:, None] == np.arange(n)).sum(0)",
+    **dict.fromkeys(
+        ("isin", "in1d"), "it searches: do it outside, or compare all, (x[..., None] == values).any(-1)"
+    ),
     **dict.fromkeys(
         ("unique", "nonzero", "argwhere", "flatnonzero", "extract", "compress", "union1d"), _COUNTS
     ),

@@ -318,6 +318,21 @@ def _of_chosen(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]
     return out
 
 
+def _name(ufunc: np.ufunc) -> str:
+    """np.sin; another library's by its name alone, as it does not say which library's it is."""
+    return f"{'np.' if getattr(np, ufunc.__name__, None) is ufunc else ''}{ufunc.__name__}"
+
+
+def _of_torch(ufunc: np.ufunc) -> str:
+    """What torch has of that name, to use instead; "" for none."""
+    for name in (ufunc.__name__, {"gammaln": "lgamma", "psi": "digamma"}.get(ufunc.__name__, "")):
+        if name and callable(getattr(torch.special, name, None)):
+            return f"torch.special.{name}(x) is compiled, also of arrays"
+        if name and callable(getattr(torch, name, None)):
+            return f"torch.{name}(x) is compiled, also of arrays"
+    return ""
+
+
 def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """ufunc(*inputs, **options)."""
     done = _of_chosen(ufunc, inputs, options)
@@ -331,7 +346,7 @@ def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
         return ufunc(*inputs, where=where, **options)
     row = TABLE.get(ufunc.__name__)
     if row is None:
-        refuse(f"np.{ufunc.__name__} has no compiled form")
+        refuse(f"{_name(ufunc)} has no compiled form", _of_torch(ufunc))
     if not options.keys() <= {"dtype", "casting"}:
         refuse(f"np.{ufunc.__name__}({', '.join(options)}=..) has no compiled form")
     outs = _outs(out, ufunc.nout)

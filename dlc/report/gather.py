@@ -15,7 +15,8 @@ from typing import Any
 from .. import _C
 from ..options import failure_text, parse
 from .inside import inside
-from .model import Break, Graph, Place, Report, measured_machine
+from .machine import Watch, measured_machine
+from .model import Break, Graph, Place, Report
 from .steps import add_steps
 
 log = logging.getLogger("dlc")
@@ -132,15 +133,18 @@ def _again(report: dict[str, Any]) -> None:
         old = args[k]
         args[k] = torch.empty_strided(old.shape, old.stride(), dtype=old.dtype).copy_(old)
     compiled.profile(begin=True)
-    begin = time.perf_counter()
+    begin, watch, calls = time.perf_counter(), Watch(), []
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         for k in range(_AGAIN):
             # The results before live until these are made: else the C library gives their memory back to the
             # system each time, and kernels are measured that wait for its pages.
+            called = time.perf_counter()
             kept = compiled(list(args))
+            calls.append(time.perf_counter() - called)
             taken = time.perf_counter() - begin
             if taken > (_AGAIN_SECONDS if k + 1 >= _AGAIN_LEAST else _AGAIN_MOST):
                 break
+        report["disturbed"] = watch.busy(calls[1:])
         report["profile"] = compiled.profile()
         found = _inside(report["profile"]["steps"], lambda: compiled(list(args)))
     del kept
@@ -175,8 +179,10 @@ def build(reports: list[dict[str, Any]], seen: Seen, options: dict[str, Any] | N
         graph = add_steps(Graph.from_report(report), report, parsed)
         name, place = seen.names.get(report.get("compile_id", ""), ("", None))
         made.append(dataclasses.replace(graph, function=name, place=place))
-    machine = measured_machine() if any(graph.call_seconds for graph in made) else None
-    return Report(made, seen.breaks, machine, failure_text(), seen.functions)
+    folder = parsed.cache_folder
+    machine = measured_machine(folder) if any(graph.call_seconds for graph in made) else None
+    disturbed = next((report["disturbed"] for report in reports if report.get("disturbed")), "")
+    return Report(made, seen.breaks, machine, failure_text(), seen.functions, disturbed)
 
 
 # ---- dlc.explain ----

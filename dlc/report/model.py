@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import platform
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from .. import _C
 from ..memory import step_peak
+from .machine import Machine
+
+#: A limit and a kernel are measured at other times, when the clock of the processor may be another one.
+BEYOND = 1.03
 
 
 def count(n: int, what: str) -> str:
@@ -63,16 +64,18 @@ class Step:
         default_factory=dict
     )  # of a kernel: "kernels", "loops", "cc", "tcc"
     symbols: tuple[str, ...] = ()  # of a kernel: its functions in machine code
+    narrow: bool = False  # the library may compute its operands by instructions whose peak is not known
 
     @property
     def label(self) -> str:
         return f"{self.name}: {' + '.join(self.operators)}" if self.kind == "kernel" else self.name
 
     def share(self, machine: Machine | None) -> float | None:
-        """Of what the roofline allows it: 1.0 is as fast as memory or the processor lets it be."""
-        if not self.seconds or machine is None:
+        """Of what the machine allows it: 1.0 is as fast as memory, the processor or a start lets it be."""
+        if not self.seconds or machine is None or (self.product and self.narrow):
             return None
-        return max(self.bytes / machine.bandwidth, self._computing(machine)) / self.seconds
+        moving = self.bytes / machine.bandwidth
+        return max(moving, self._computing(machine), machine.launch) / self.seconds
 
     def moves(self, machine: Machine | None) -> bool:
         """Is it memory that bounds it, and not the processor?"""
@@ -80,7 +83,13 @@ class Step:
 
     def _computing(self, machine: Machine) -> float:
         """The least seconds that its operations take."""
-        return self.operations * (2 if self.wide else 1) / machine.flops
+        return self.operations / machine.peak(self.wide)
+
+    def is_beyond(self, machine: Machine | None) -> bool:
+        """Did it compute faster than the processor can?  Then it is counted or measured wrongly."""
+        if not self.seconds or machine is None or (self.product and self.narrow):
+            return False
+        return self._computing(machine) > BEYOND * self.seconds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,21 +100,6 @@ class Held:
     bytes: int
     first: int
     last: int
-
-
-@dataclasses.dataclass(frozen=True)
-class Machine:
-    """What this machine was seen to do, once in the process."""
-
-    name: str
-    isa: str
-    threads: int
-    bandwidth: float  # bytes a second: a copy of 32 MB, read and written
-    flops: float  # a second, on f32: a loop of multiply-adds that reads no memory, by all threads
-
-    def __str__(self) -> str:
-        rates = f"copies {self.bandwidth / 1e9:.1f} GB/s, computes {self.flops / 1e9:.0f} GFLOP/s"
-        return f"{self.name}, {self.isa}, {count(self.threads, 'thread')}: {rates}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,6 +199,17 @@ class Report:
     machine: Machine | None = None
     failure: str | None = None  # of the C compiler
     functions: list[Place] = dataclasses.field(default_factory=list)  # what Dynamo looked at
+    disturbed: str = ""  # what disturbed the measurement, in words
+
+    @property
+    def limits(self) -> Machine | None:
+        """What steps are compared with; None where a share would say nothing."""
+        return None if self.disturbed or (self.machine and self.machine.disturbed) else self.machine
+
+    @property
+    def beyond(self) -> list[Step]:
+        """The steps that computed faster than the machine can, which are counted or measured wrongly."""
+        return [step for graph in self.graphs for step in graph.steps if step.is_beyond(self.limits)]
 
     def as_dict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -244,20 +249,24 @@ class Report:
         times = [graph.call_seconds for graph in graphs if graph.call_seconds]
         if times:
             parts.append(f"{duration(sum(times))} measured")
-            busy = sum(step.seconds or 0 for step in steps if step.kind == "kernel" and not step.product)
-            moved = sum(step.bytes for step in steps if step.kind == "kernel" and not step.product)
-            if busy and self.machine:
-                share = moved / busy / self.machine.bandwidth
-                of = (
-                    f"{100 * share:.0f} % of copy bandwidth"
-                    if share <= 1
-                    else "more than copy bandwidth (in cache)"
-                )
-                parts.append(f"its loops at {of}")
+            parts += ["on a busy machine"] if self.disturbed else self._loops(steps)
         parts.append(f"compiled in {duration(sum(graph.compile_seconds for graph in graphs))}")
         if self.breaks:
             parts.append(count(len(self.breaks), "graph break"))
         return ", ".join(parts)
+
+    def _loops(self, steps: list[Step]) -> list[str]:
+        """How near its loops are to copy bandwidth; nothing where starting them takes most of the time."""
+        loops = [step for step in steps if step.kind == "kernel" and not step.product]
+        machine, taken = self.limits, sum(step.seconds or 0 for step in loops)
+        if machine is None or not taken:
+            return []
+        moving = sum(step.bytes for step in loops) / machine.bandwidth
+        if moving < len(loops) * machine.launch:
+            return []
+        share = moving / taken
+        of = f"{100 * share:.0f} % of copy bandwidth" if share <= 1 else "more than copy bandwidth (in cache)"
+        return [f"its loops at {of}"]
 
     def save(self, path: str) -> None:
         """Writes the page, which needs nothing but itself."""
@@ -328,48 +337,10 @@ def rate(step: Step) -> str:
 
 
 def share_text(step: Step, machine: Machine | None) -> str:
+    """The share that is printed; "" where there is none to believe."""
     share = step.share(machine)
     if share is None or (step.kind not in ("kernel", "copy") and not step.product):
         return ""
-    return "> 100 % (in cache)" if share > 1 and step.moves(machine) else f"{100 * share:.0f} %"
-
-
-_machine: list[Machine] = []
-
-
-def _fastest(run: Callable[[], Any], times: int) -> float:
-    best = float("inf")
-    for _ in range(times):
-        begin = time.perf_counter()
-        run()
-        best = min(best, time.perf_counter() - begin)
-    return best
-
-
-def measured_machine() -> Machine:
-    """Measured once in a process, in some 50 ms."""
-    import torch
-
-    if not _machine or _machine[0].threads != torch.get_num_threads():
-        with torch.inference_mode():
-            a, b = torch.zeros(1 << 23), torch.zeros(1 << 23)
-            copy = _fastest(lambda: a.copy_(b), 5)
-        _machine[:] = [
-            Machine(
-                _processor(),
-                _C.isa(),
-                torch.get_num_threads(),
-                2 * 4 * a.numel() / copy,
-                _C.peak(),
-            )
-        ]
-    return _machine[0]
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            names = [line.split(":", 1)[1].strip() for line in file if line.startswith("model name")]
-    except OSError:
-        names = []
-    return names[0] if names else platform.machine()
+    if step.is_beyond(machine):
+        return ""
+    return "in cache" if share > 1 and step.moves(machine) else f"{100 * min(share, 1.0):.0f} %"

@@ -9,7 +9,7 @@ from html import escape
 from .disassembly import assembly
 from .model import Graph, Machine, Report, Step, duration, share_text, size
 from .source import sources
-from .text import HEAD, break_lines, heading, nothing, row
+from .text import HEAD, break_lines, doubts, heading, nothing, row
 
 _PAGE = 290_000  # bytes; the texts of all stages fill what the rest leaves
 _STEPS = 400  # rows of a table
@@ -72,6 +72,8 @@ def _parts(report: Report, room: list[int]) -> Iterator[str]:
     yield f"<style>{_STYLE}</style><div class='dlc'><h1>{escape(report.headline())}</h1>"
     if report.machine:
         yield f"<p class='dim'>{escape(str(report.machine))}</p>"
+    for line in doubts(report):
+        yield f"<p class='eager'>{escape(line)}</p>"
     for line in nothing(report):
         yield f"<p>{escape(line)}</p>"
     for line in break_lines(report):
@@ -87,8 +89,8 @@ def _parts(report: Report, room: list[int]) -> Iterator[str]:
         yield "<div class='two'>"
         if graph.memory:
             yield f"<div><h3>Memory over the call</h3>{_memory(graph)}</div>"
-        if report.machine and any(step.seconds for step in graph.steps):
-            yield f"<div><h3>Roofline</h3>{_roofline(graph, report.machine)}</div>"
+        if report.limits and any(step.seconds for step in graph.steps):
+            yield f"<div><h3>Roofline</h3>{_roofline(graph, report.limits)}</div>"
         yield "</div>"
         yield from _texts(graph, room)
     yield "</div>"

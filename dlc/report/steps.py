@@ -134,6 +134,12 @@ def _is_wide(profile: dict[str, Any] | None, entry: dict[str, Any]) -> bool:
     return any(profile["slots"][s]["dtype"] == "f64" for s in entry.get("slots", ())) if profile else False
 
 
+def _is_narrow(profile: dict[str, Any] | None, entry: dict[str, Any]) -> bool:
+    """Are there operands of less than 32 bits, which some processors multiply by other instructions?"""
+    dtypes = {profile["slots"][s]["dtype"] for s in entry.get("slots", ())} if profile else set()
+    return bool(dtypes & {"f16", "bf16", "i8", "u8", "i16"})
+
+
 def _product_operations(word: str, given: list[dict[str, Any]], made: list[dict[str, Any]]) -> int:
     """Terms count as two: a multiplication and an addition."""
     ranked = [slot["sizes"] for slot in given if len(slot["sizes"]) >= 1]
@@ -327,6 +333,7 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
                     tier="",
                     product=product,
                     note=note,
+                    narrow=_is_narrow(profile, entry),
                 )
             )
     if ("copy", -1) in steps:

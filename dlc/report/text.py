@@ -67,7 +67,7 @@ def row(step: Step, report: Report) -> tuple[str, ...]:
         number(step.operations) if step.operations else "",
         duration(step.seconds) if step.seconds else "",
         rate(step),
-        share_text(step, report.machine),
+        share_text(step, report.limits),
         by,
         step.note,
     )
@@ -136,6 +136,21 @@ def nothing(report: Report) -> Iterator[str]:
         )
 
 
+def doubts(report: Report) -> Iterator[str]:
+    """What is to be said of times that are not to be relied on."""
+    if report.disturbed:
+        yield (
+            f"disturbed: {report.disturbed} while this was measured. Times are longer than they need be, and "
+            "no shares are printed; measure again on a quiet machine"
+        )
+    if report.beyond:
+        names = ", ".join(step.name for step in report.beyond)
+        yield (
+            f"not believed: {names} would be faster than this processor computes, so no share is printed: "
+            "please report it"
+        )
+
+
 def lines(report: Report) -> Iterator[str]:
     """All of it."""
     yield report.headline()
@@ -151,6 +166,7 @@ def lines(report: Report) -> Iterator[str]:
     if report.machine:
         yield ""
         yield f"machine: {report.machine}"
+    yield from doubts(report)
     if report.failure:
         yield report.failure
 
@@ -192,6 +208,7 @@ def rich_parts(report: Report, width: int) -> list[Any]:
                     text.append(f"# {said} ", style=colours[kind])
             parts.append(text)
     parts += [Text(""), Text(f"machine: {report.machine}")] if report.machine else []
+    parts += [Text(line, style="yellow") for line in doubts(report)]
     parts += [Text(report.failure, style="yellow")] if report.failure else []
     return parts
 

@@ -229,7 +229,7 @@ def test_doctor_says_what_is_slow_here() -> None:
     assert {"processor", "threads", "compilers", "cache", "pools"} <= lines.keys()
     assert "MiB of results" in lines["pools"] and "OMP_NUM_THREADS=1" in lines["threads"]
     slow = lines["slow here"]
-    assert slow.startswith("mend") and "DLC_CACHE=0: each process compiles again" in slow
+    assert slow.startswith("advice") and "DLC_CACHE=0: each process compiles again" in slow
     assert "DLC_TIER=tcc" in slow
     assert ("1 thread on" in slow) == (len(os.sched_getaffinity(0)) > 1)
     assert done.returncode == 0

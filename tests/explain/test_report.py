@@ -130,7 +130,7 @@ def test_options_are_those_of_torch_compile() -> None:
     assert [step.product for step in graph.steps if step.product] == ["frozen panels"] * 2
     assert graph.prepared[0] == 2 and graph.prepared[1] >= 2 * 4 * 24 * 48
     (product, *_) = [step for step in graph.steps if step.product]
-    computes = dataclasses.replace(report.machine, bandwidth=1e30)
+    computes = dataclasses.replace(report.machine, bandwidth=1e30, launch=0.0)
     share = product.share(computes)
     assert 0 < share < 1.1  # no product is faster than multiply-adds in registers
     assert dataclasses.replace(product, wide=True).share(computes) == 2 * share
@@ -181,8 +181,8 @@ def test_a_cell_of_a_notebook_is_called_so() -> None:
 def test_a_product_in_cache_may_pass_the_roofline() -> None:
     machine = Machine("", "", 1, 1e9, 1e12)
     step = Step("k0", "kernel", (), (), 1e-6, 2000, 1000, False, "gcc", "own", "")
-    assert share_text(step, machine) == "> 100 % (in cache)"
-    assert share_text(dataclasses.replace(step, operations=2_500_000), machine) == "250 %"
+    assert share_text(step, machine) == "in cache"
+    assert share_text(dataclasses.replace(step, operations=2_500_000), machine) == ""  # it cannot be
 
 
 def test_a_function_that_dynamo_skips_says_so() -> None:

@@ -92,12 +92,40 @@ compile_variant(const Jit *self, PyObject *const *bound)
     return done ? 0 : -1;
 }
 
+static PyObject *call_bound(const Jit *self, PyObject **bound, Taken *taken);
+
+/* The call of a function one of whose arguments is a float of NumPy's. */
 static PyObject *
-call_bound(const Jit *self, PyObject *const *bound, Taken *taken)
+call_plain(const Jit *self, PyObject **bound, Taken *taken)
+{
+    int n = self->signature.nparams, done = 0;
+    bool tensors = false;
+    for (int k = 0; k < n; k++) {
+        tensors = tensors || pytensor_check(bound[k]);
+    }
+    for (; done < n; done++) {
+        PyObject *plain = numpy_plain(bound[done], tensors);
+        if (!plain) {
+            break;
+        }
+        bound[done] = plain;
+    }
+    PyObject *value = done == n ? call_bound(self, bound, taken) : NULL;
+    while (done) {
+        Py_DECREF(bound[--done]);
+    }
+    return value;
+}
+
+static PyObject *
+call_bound(const Jit *self, PyObject **bound, Taken *taken)
 {
     int status = torch_watches() ? 1 : watch_check(&self->watched, &self->signature);
     if (status == 0) {
         status = signature_take(&self->signature, bound, taken);
+    }
+    if (status == 3) {
+        return call_plain(self, bound, taken);
     }
     if (status) {
         size_t n = (size_t)self->signature.nparams;

@@ -37,8 +37,8 @@ taken_kind(uint32_t signature)
 }
 
 /* Reads an argument; `plain` is a tuple of the types of constants.  0: done; 1: it cannot be
- * taken, with *why saying what it is (no exception set); 2: it belongs to a transform; -1: an
- * exception. */
+ * taken, with *why saying what it is (no exception set); 2: it belongs to a transform; 3: it is a
+ * float of NumPy's, for numpy_plain; -1: an exception. */
 int take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why);
 /* The same value of the same type, also inside tuples; -1 with an exception. */
 int same_constant(PyObject *a, PyObject *b);
@@ -68,8 +68,8 @@ const char *signature_name(const Signature *signature);
 /* Fills bound, by parameter: borrowed. */
 int signature_bind(const Signature *signature, PyObject *const *args, Py_ssize_t nargs,
                    PyObject *kwnames, PyObject **bound);
-/* 0; 1: the call is for the function itself, as part of a trace or a transform; -1 with an
- * exception. */
+/* 0; 1: the call is for the function itself, as part of a trace or a transform; 3: an argument is a
+ * float of NumPy's; -1 with an exception. */
 int signature_take(const Signature *signature, PyObject *const *bound, Taken *taken);
 
 /* ---- jit_watch.c: what the function reads besides ---- */
@@ -176,6 +176,13 @@ PyObject *variant_run(const Variant *variant, const Taken *args, bool *fits);
 bool numpy_check(PyObject *object);
 /* 0: read, out->tensor filled; 1: not of a dtype of torch's; 2: to be copied first. */
 int numpy_read(PyObject *array, Taken *out, Dtype *dtype);
+/* Is it a scalar of NumPy's with a dtype of floats? */
+bool numpy_is_float(PyObject *object);
+/* new: a float of NumPy's as the float of Python's that it is beside tensors, else as an array of
+ * no axes, which promotes as it does; any other object as it is. */
+PyObject *numpy_plain(PyObject *object, bool tensors);
+/* Have two scalars of one type of NumPy's the same bits?  -1: they are none. */
+int numpy_same(PyObject *a, PyObject *b);
 /* new: the scalar of NumPy's that an array of no axes holds; takes the reference.  NULL stays
  * NULL. */
 PyObject *numpy_scalar(PyObject *array);

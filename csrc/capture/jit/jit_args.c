@@ -132,7 +132,8 @@ same_constant(PyObject *a, PyObject *b)
         return memcmp(&x, &y, sizeof x) == 0;
     }
     if (!PyTuple_CheckExact(a)) {
-        return PyObject_RichCompareBool(a, b, Py_EQ);
+        int same = numpy_same(a, b);
+        return same < 0 ? PyObject_RichCompareBool(a, b, Py_EQ) : same;
     }
     int same = PyTuple_GET_SIZE(a) == PyTuple_GET_SIZE(b);
     for (Py_ssize_t k = 0; same == 1 && k < PyTuple_GET_SIZE(a); k++) {
@@ -155,6 +156,9 @@ take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why)
     }
     if (numpy_check(object)) {
         return take_array(object, out, why);
+    }
+    if (numpy_is_float(object)) {
+        return 3;
     }
     out->signature = TAKE_CONSTANT;
     return !is_constant(object, plain, why);

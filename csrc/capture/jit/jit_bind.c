@@ -89,6 +89,21 @@ describe_elements(PyObject *object)
     return text;
 }
 
+/* An argument that holds others: they are not looked for in it. */
+static void
+refuse_container(const Signature *self, int at, PyObject *object, const char *inner)
+{
+    bool tuple = PyTuple_CheckExact(object);
+    PyErr_Format(PyExc_TypeError,
+                 "%s(): argument '%U' is %s%s; dlc.jit takes tuples of constants (numbers, text, "
+                 "None, dtypes) and no other containers: give each tensor or array a parameter of "
+                 "its own, f(a, b) instead of f((a, b)); dlc.jit(fn, constants=True) takes an "
+                 "object for what it is at first",
+                 signature_name(self), PyTuple_GET_ITEM(self->names, at),
+                 tuple ? "a tuple that holds an object of type " : "of type ",
+                 tuple ? inner : Py_TYPE(object)->tp_name);
+}
+
 static void
 refuse_argument(const Signature *self, int at, PyObject *object, const Taken *taken,
                 const char *why)
@@ -104,6 +119,12 @@ refuse_argument(const Signature *self, int at, PyObject *object, const Taken *ta
                  signature_name(self), PyTuple_GET_ITEM(self->names, at),
                  constant ? "of type " : "", why, more, "", constant ? how : "");
     Py_XDECREF(more);
+}
+
+static bool
+holds_others(PyObject *object)
+{
+    return PyTuple_CheckExact(object) || PyList_CheckExact(object) || PyDict_CheckExact(object);
 }
 
 static bool
@@ -125,6 +146,9 @@ signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
         const char *why = "";
         taken[k].signature = TAKE_TENSOR;
         int status = take_argument(bound[k], self->plain, &taken[k], &why);
+        if (status == 3) {
+            return 3;
+        }
         if (status > 1 || (status == 1 && is_traced(self, bound[k]))) {
             return 1;
         }
@@ -132,7 +156,9 @@ signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
             taken[k].signature = TAKE_OBJECT;
             status = 0;
         }
-        if (status > 0) {
+        if (status > 0 && holds_others(bound[k])) {
+            refuse_container(self, k, bound[k], why);
+        } else if (status > 0) {
             refuse_argument(self, k, bound[k], &taken[k], why);
         }
         if (status != 0) {

@@ -16,17 +16,62 @@ static const struct {
 };
 enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
 
-bool
-numpy_check(PyObject *object)
+/* Has the process NumPy?  It has if the object is NumPy's. */
+static bool
+is_loaded(PyObject *object)
 {
     if (!PyArray_API) {
-        if (strcmp(Py_TYPE(object)->tp_name, "numpy.ndarray") || _import_array() < 0) {
+        if (strncmp(Py_TYPE(object)->tp_name, "numpy.", 6) || _import_array() < 0) {
             PyErr_Clear();
             return false;
         }
     }
-    return PyArray_CheckExact(object);
+    return true;
 }
+
+bool
+numpy_check(PyObject *object)
+{
+    return is_loaded(object) && PyArray_CheckExact(object);
+}
+
+/* ---- scalars ---- */
+
+bool
+numpy_is_float(PyObject *object)
+{
+    return is_loaded(object) && PyArray_IsScalar(object, Floating);
+}
+
+PyObject *
+numpy_plain(PyObject *object, bool tensors)
+{
+    if (!numpy_is_float(object)) {
+        return Py_NewRef(object);
+    }
+    return tensors ? PyNumber_Float(object) : PyArray_FromScalar(object, NULL);
+}
+
+int
+numpy_same(PyObject *a, PyObject *b)
+{
+    if (!is_loaded(a) || !PyArray_IsScalar(a, Number) || Py_TYPE(a) != Py_TYPE(b)) {
+        return -1;
+    }
+    PyObject *x = PyArray_FromScalar(a, NULL), *y = PyArray_FromScalar(b, NULL);
+    int same = -1;
+    if (x && y) {
+        const PyArrayObject *of = (PyArrayObject *)x;
+        same = memcmp(PyArray_DATA(of), PyArray_DATA((PyArrayObject *)y),
+                      (size_t)PyArray_ITEMSIZE(of)) == 0;
+    }
+    Py_XDECREF(x);
+    Py_XDECREF(y);
+    PyErr_Clear();
+    return same;
+}
+
+/* ---- arrays ---- */
 
 int
 numpy_read(PyObject *object, Taken *out, Dtype *dtype)

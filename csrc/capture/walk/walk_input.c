@@ -52,6 +52,10 @@ tensor_type(Walk *w, PyObject *val)
         refuse(w, "the tensor's layout is not torch.strided, and no other one is compiled");
     }
     PyObject *device = attr(w, attr(w, val, py.name.device), py.name.type);
+    if (strcmp(utf8(w, device), "meta") == 0) {
+        refuse(w, "the tensor is on the device meta, so it has no values: make it on the CPU, "
+                  "torch.empty_like(x, device=\"cpu\") or model.to_empty(device=\"cpu\")");
+    }
     if (strcmp(utf8(w, device), "cpu")) {
         refuse(w, "the tensor is on the device %s: dlc compiles for the CPU, so call .cpu() on it",
                utf8(w, device));

@@ -96,9 +96,35 @@ read_size(Reader *r, const char *at)
     return e;
 }
 
+/* Functions of torch's that are written out here. */
+static const struct {
+    const char *name, *instead;
+} written[] = {
+    {"relu", "max(a, 0)"},
+    {"relu6", "min(max(a, 0), 6)"},
+    {"clamp", "min(max(a, low), high)"},
+    {"clip", "min(max(a, low), high)"},
+    {"square", "a * a"},
+    {"silu", "a * sigmoid(a)"},
+    {"swish", "a * sigmoid(a)"},
+    {"softplus", "log1p(exp(a))"},
+    {"gelu", "0.5 * a * (1 + erf(a * 0.7071067811865476))"},
+    {"power", "a ** b"},
+    {"pow", "a ** b"},
+};
+
+enum { WRITTEN = sizeof written / sizeof *written };
+
 static _Noreturn void
 no_function(Reader *r, const Token *t)
 {
+    for (int k = 0; k < WRITTEN; k++) {
+        if (strlen(written[k].name) == t->length &&
+            memcmp(written[k].name, t->at, t->length) == 0) {
+            lex_fail(&r->lex, t->at, "there is no function '%s': write %s", written[k].name,
+                     written[k].instead);
+        }
+    }
     Nearest near = nearest_to(t);
     for (int op = 0; op < OP_COUNT; op++) {
         if (op_info[op].kind == KIND_MAP) {

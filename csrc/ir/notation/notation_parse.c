@@ -20,6 +20,7 @@
  * reaches as far as its product does. */
 #include "notation.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static bool
@@ -40,10 +41,43 @@ is_index(const Line *line, const Expr *const *outer, int nouter, const char *nam
     return false;
 }
 
+/* Reductions that others have: read as arguments, by an index that nothing binds. */
+static const struct {
+    const char *name, *instead;
+} written[] = {
+    {"mean", "sum[%s] .. / size(a, 0), with the array and the axis that %s goes along"},
+    {"avg", "sum[%s] .. / size(a, 0), with the array and the axis that %s goes along"},
+    {"average", "sum[%s] .. / size(a, 0), with the array and the axis that %s goes along"},
+    {"norm", "sqrt(sum[%s] a[%s] * a[%s])"},
+    {"amax", "max[%s] .."},
+    {"amin", "min[%s] .."},
+    {"logsumexp", "log(sum[%s] exp(a[%s]))"},
+};
+
+enum { WRITTEN = sizeof written / sizeof *written };
+
+/* An index that is none of the line's, in a bracket of `read`. */
+static _Noreturn void
+no_index(Reader *r, const Line *line, const Expr *e, const Expr *read)
+{
+    for (int k = 0; k < WRITTEN; k++) {
+        if (strcmp(read->name, written[k].name) == 0) {
+            char instead[160];
+            snprintf(instead, sizeof instead, written[k].instead, e->name, e->name, e->name);
+            lex_fail(&r->lex, read->at, "there is no reduction '%s': write %s", read->name,
+                     instead);
+        }
+    }
+    lex_fail(&r->lex, e->at,
+             "index '%s' is neither on the left nor reduced: write %s[.., %s] or sum[%s]", e->name,
+             line->name, e->name, e->name);
+}
+
 /* Bare names are indices of the line or scalars; anything in a bracket that is none has no
  * place. */
 static void
-check_names(Reader *r, const Line *line, const Expr *e, const Expr **outer, int nouter, bool inside)
+check_names(Reader *r, const Line *line, const Expr *e, const Expr **outer, int nouter,
+            const Expr *inside)
 {
     if (e->kind == EXPR_REDUCE) {
         for (int k = 0; k < e->nnames; k++) {
@@ -59,18 +93,16 @@ check_names(Reader *r, const Line *line, const Expr *e, const Expr **outer, int 
                      "this is nested too deeply: give a part of it a line of its own");
         }
         outer[nouter++] = e;
-        inside = false;
+        inside = NULL;
     }
     if (e->kind == EXPR_NAME && !is_index(line, outer, nouter, e->name)) {
         if (inside) {
-            lex_fail(&r->lex, e->at,
-                     "index '%s' is neither on the left nor reduced: write %s[.., %s] or sum[%s]",
-                     e->name, line->name, e->name, e->name);
+            no_index(r, line, e, inside);
         }
         name_use(r, e->name, e->at, 0);
     }
     for (int k = 0; k < e->n; k++) {
-        check_names(r, line, e->args[k], outer, nouter, inside || e->kind == EXPR_READ);
+        check_names(r, line, e->args[k], outer, nouter, e->kind == EXPR_READ ? e : inside);
     }
 }
 
@@ -129,7 +161,7 @@ read_line(Reader *r)
         read_span(r, &line);
     }
     const Expr *outer[MAX_DEPTH + 1];
-    check_names(r, &line, line.body, outer, 0, false);
+    check_names(r, &line, line.body, outer, 0, NULL);
     if (param_find(n, line.name) >= 0) {
         lex_fail(&r->lex, line.at, "'%s' reads itself: a line reads arguments and earlier lines",
                  line.name);
