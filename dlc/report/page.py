@@ -9,7 +9,7 @@ from html import escape
 from .disassembly import assembly
 from .model import Graph, Machine, Report, Step, duration, share_text, size
 from .source import sources
-from .text import HEAD, break_lines, doubts, heading, nothing, row
+from .text import HEAD, break_lines, doubts, heading, letters, nothing, row
 
 _PAGE = 290_000  # bytes; the texts of all stages fill what the rest leaves
 _STEPS = 400  # rows of a table
@@ -80,6 +80,7 @@ def _parts(report: Report, room: list[int]) -> Iterator[str]:
         yield f"<div class='stop'>{escape(line)}</div>"
     if report.failure:
         yield f"<p class='eager'>{escape(report.failure)}</p>"
+    yield from (f"<p class='dim'>{escape(line)}</p>" for line in letters(report))
     yield from _source(report)
     for k, graph in enumerate(report.graphs):
         yield f"<h2>{escape(heading(report, k))}</h2>"
@@ -212,12 +213,13 @@ def _ticks(low: float, high: float) -> list[float]:
 
 def _roofline(graph: Graph, machine: Machine) -> str:
     """Operations a second over operations a byte, both on logarithmic axes."""
-    width, height, left, top, base = 520, 250, 62, 12, 216
+    width, height, left, top, base = 520, 250, 86, 12, 216
     dots = [
         (step, step.operations / step.bytes, step.operations / step.seconds)
         for step in graph.steps
         if step.seconds and step.bytes and step.operations
     ]
+    dots.sort(key=lambda dot: -(dot[0].seconds or 0))  # smaller dots lie on larger ones
     if not dots:
         return "<p class='dim'>Nothing here computes.</p>"
     ridge = machine.flops / machine.bandwidth
@@ -240,13 +242,13 @@ def _roofline(graph: Graph, machine: Machine) -> str:
         parts.append(
             f"<line x1='{left}' x2='{width - 8}' y1='{up(y):.1f}' y2='{up(y):.1f}' stroke='var(--line)'/>"
         )
-        parts.append(f"<text x='{left - 6}' y='{up(y) + 4:.1f}' text-anchor='end'>{y / 1e9:g} G/s</text>")
+        parts.append(f"<text x='{left - 6}' y='{up(y) + 4:.1f}' text-anchor='end'>{y / 1e9:g} GFLOP/s</text>")
     low = max(x0, y0 / machine.bandwidth)
     roof = [(low, low * machine.bandwidth), (ridge, machine.flops), (x1, machine.flops)]
     line = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in roof)
     parts.append(f"<polyline points='{line}' fill='none' stroke='var(--fg)' stroke-width='1.5'/>")
     longest = max(step.seconds or 0 for step, _, _ in dots)
-    named = {id(step) for step, _, _ in sorted(dots, key=lambda dot: -(dot[0].seconds or 0))[:4]}
+    named = {id(step) for step, _, _ in dots[:4]}
     labelled: list[float] = []
     for step, x, y in dots:
         radius = 3 + 6 * math.sqrt((step.seconds or 0) / longest)

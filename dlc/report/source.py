@@ -49,13 +49,14 @@ def marks(report: Report) -> dict[str, dict[int, list[tuple[str, str]]]]:
             add(graph.place.file, graph.place.line, "break", f"runs eagerly: {graph.error}")
     for stop in report.breaks:
         if stop.place:
-            fix = f". Fix: {stop.fix}" if stop.fix else ""
-            add(stop.place.file, stop.place.line, "break", f"{stop.kind}: {stop.reason}{fix}")
+            add(stop.place.file, stop.place.line, "break", f"{stop.kind}, see above")
     return found
 
 
 def _is_empty(line: Line) -> bool:
-    return not line.number or not (line.marks or line.text.strip())
+    """A gap, a blank line, or (what IPython makes of it) a line that only calls a magic."""
+    magic = line.text.startswith("get_ipython().run_")
+    return not line.number or not (line.marks or (line.text.strip() and not magic))
 
 
 def sources(report: Report) -> Iterator[tuple[str, list[Line]]]:

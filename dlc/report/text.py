@@ -18,6 +18,13 @@ def heading(report: Report, k: int) -> str:
     return f"{mark}: {line}" if mark else line
 
 
+def letters(report: Report) -> Iterator[str]:
+    """What the names of kernels mean beside lines of the source, if there are several graphs."""
+    steps = [step for graph in report.graphs for step in graph.steps]
+    if len(report.graphs) > 1 and any(step.kind == "kernel" and step.places for step in steps):
+        yield "beside lines of the source, Ak0 is kernel k0 of graph A"
+
+
 def break_lines(report: Report) -> Iterator[str]:
     """Each once."""
     for line, times in Counter(map(break_line, report.breaks)).items():
@@ -162,6 +169,7 @@ def lines(report: Report) -> Iterator[str]:
     source = list(_source(report))
     if source:
         yield ""
+        yield from letters(report)
         yield from source
     if report.machine:
         yield ""
