@@ -68,8 +68,8 @@ const char *signature_name(const Signature *signature);
 /* Fills bound, by parameter: borrowed. */
 int signature_bind(const Signature *signature, PyObject *const *args, Py_ssize_t nargs,
                    PyObject *kwnames, PyObject **bound);
-/* 0; 1: the call is for the function itself, as part of a trace or a transform; 3: an argument is a
- * float of NumPy's; -1 with an exception. */
+/* 0; 1: the call is for the function itself, as part of a trace or a transform; 3: an argument
+ * is a float of NumPy's; -1 with an exception. */
 int signature_take(const Signature *signature, PyObject *const *bound, Taken *taken);
 
 /* ---- jit_watch.c: what the function reads besides ---- */
