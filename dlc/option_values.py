@@ -37,6 +37,10 @@ def _truth(value: Any) -> bool:
     raise TypeError
 
 
+def _verify(value: Any) -> bool | str:
+    return "run" if value == "run" else _truth(value)
+
+
 def _is_word(text: str) -> bool:
     return text.lower() in TRUE | FALSE
 
@@ -110,7 +114,7 @@ TABLE: dict[str, Values] = {
     "cache": Values("True, False or a folder", _folder, _read_truth),
     "strict": _TRUTH,
     "cc": Values("a string or None", _text),
-    "verify": _TRUTH,
+    "verify": Values('True, False or "run"', _verify, _read_truth),
     "dump": Values("a string or None", _dump),
     "fuel": Values("an integer", _whole, int),
     "capture": _one_of("auto", "direct", "aot"),

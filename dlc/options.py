@@ -33,7 +33,7 @@ class Options:
     cache: bool | str = True
     strict: bool = False
     cc: str | None = None
-    verify: bool = False
+    verify: bool | str = False
     dump: str | None = None
     fuel: int = -1
     capture: str = "auto"
@@ -51,8 +51,9 @@ class Options:
 
     def compiler_arguments(self) -> dict[str, Any]:
         """Those of the options that the compiler in C takes, by its names for them."""
-        names = ("tier", "cc", "verify", "dump", "fuel", "products")
+        names = ("tier", "cc", "dump", "fuel", "products")
         given = {name: getattr(self, name) for name in names}
+        given |= {"verify": self.verify is True, "checks": self.verify == "run"}
         given |= {"cache": self.cache_folder, "cc": self.cc or ""}  # None would ask the environment again
         given |= {"own_tensors": self.memory_limit is not None}
         if not self.tune:

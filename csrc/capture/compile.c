@@ -359,7 +359,8 @@ PyDoc_STRVAR(
     compile_doc,
     "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
     "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
-    "        products='auto', frozen=None, inference=False, given=None, own_tensors=False)\n"
+    "        products='auto', frozen=None, inference=False, given=None, own_tensors=False,\n"
+    "        checks=False)\n"
     "        -> Callable\n\n"
     "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what "
     "runs the\n"
@@ -386,27 +387,29 @@ PyDoc_STRVAR(
     "one.  given: a list of the positions of inputs that a call "
     "with a list frees after their last use.  own_tensors: large values between kernels are "
     "tensors of their own,\n"
-    "so that a call takes no more at once than is alive.\n\n"
+    "so that a call takes no more at once than is alive.  checks: the first run of each kernel is "
+    "compared with\n"
+    "the interpreter; where it differs, the call raises InternalError.\n\n"
     "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"gm",     "fallback",  "tier",  "cc",          "cache",
-                            "verify", "dump",      "fuel",  "report",      "direct",
-                            "keys",   "bodies",    "tune",  "tune_budget", "products",
-                            "frozen", "inference", "given", "own_tensors", NULL};
+    static char *names[] = {
+        "gm",       "fallback", "tier",      "cc",    "cache",       "verify", "dump",
+        "fuel",     "report",   "direct",    "keys",  "bodies",      "tune",   "tune_budget",
+        "products", "frozen",   "inference", "given", "own_tensors", "checks", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
-    int verify = 0, direct = 0, inference = 0, own_tensors = 0;
+    int verify = 0, direct = 0, inference = 0, own_tensors = 0, checks = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!pO!p", names, &gm,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!pO!pp", names, &gm,
                                      &fallback, &tier, &cc, &cache, &verify, &dump, &fuel, &report,
                                      &direct, &PyList_Type, &keys, &PyDict_Type, &bodies, &tune,
                                      &tune_budget, &products, &PyList_Type, &job.frozen, &inference,
-                                     &PyList_Type, &job.given, &own_tensors) ||
+                                     &PyList_Type, &job.given, &own_tensors, &checks) ||
         mode_from_text(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;
@@ -423,6 +426,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.gm = gm;
     job.walk.direct = direct;
     job.options.own_tensors = own_tensors;
+    job.options.checks = checks;
     job.walk.inference = inference || direct;
     job.walk.bodies = bodies;
     job.walk.weights = job.walk.products == PRODUCTS_AUTO ? job.frozen : NULL;

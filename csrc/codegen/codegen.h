@@ -36,6 +36,7 @@ enum KernelFault {
     FAULT_SIZE, /* from the plan: a call found a size that the graph excludes; node: the text */
     FAULT_MAXIMUM = 2 * FAULT_ELEMENT,
     FAULT_RANGE = 4 * FAULT_ELEMENT,
+    FAULT_WRONG = 8 * FAULT_ELEMENT, /* from the plan: a kernel is wrong; node: the text */
 };
 
 /* ---- count.c: the rows of count.def ---- */
@@ -417,6 +418,7 @@ typedef struct CompileOptions {
      * its caller has, and so frees it after its last use. */
     const bool *given;
     bool own_tensors; /* large values between kernels are not in the workspace */
+    bool checks; /* the first run of each kernel is compared with the interpreter */
 } CompileOptions;
 
 /* Compiles a function of the kernels stage. */

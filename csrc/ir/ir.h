@@ -692,6 +692,9 @@ bool pass_dumps(const PassOptions *options, const char *name);   /* is its progr
 Fn *pass_run(const PassInfo *pass, Fn *fn, PassOptions *options);
 /* NULL: none has the name */
 const PassInfo *pass_in(const PassInfo *table, int n, const char *name);
+/* A file with the text where a person finds it, `name` in its name; NULL: nothing could be written.
+ */
+const char *reproducer_write(Cx *cx, const char *name, const char *text);
 /* Every single rewrite asks first, and is not done when this is false. */
 bool fuel_spend(Cx *cx);
 
@@ -717,6 +720,37 @@ void eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const v
 /* Solves the size symbols from the parameters' sizes; values by position in fn->sizes. */
 void eval_sizes(const Fn *fn, const Tensor *in, int64_t *values);
 
+/* ---- excerpt.c: some elements of what a function computes ---- */
+
+/* So many elements of each axis, from the first on. */
+typedef struct {
+    int rank;
+    int64_t first[MAX_RANK], n[MAX_RANK];
+} Box;
+
+/* A parameter of a part: a box of a value that the whole has as a parameter. */
+typedef struct {
+    const Value *of;
+    Box box;
+} ExcerptParam;
+
+typedef struct {
+    Fn *fn; /* of the graph stage, its sizes are numbers */
+    ExcerptParam *params; /* by position in fn->params */
+    double cost; /* elements that it computes, terms of sums among them */
+} Excerpt;
+
+/* sizes: by position in fn->sizes. */
+Box excerpt_whole(const Fn *fn, const int64_t *sizes, const Type *t);
+/* What makes these boxes of values of the graph stage, which may stand in a kernel. */
+Excerpt *excerpt_new(const Fn *fn, const int64_t *sizes, int n, Value *const *values, const Box *boxes);
+
+/* ---- noise.c: how exactly results can be expected ---- */
+
+/* As eval_fn, but where the order of a sum or product of floating point numbers may matter: these
+ * move by some roundings, and what is computed of them by one or two, at random. */
+void eval_fn_noisy(const Fn *fn, uint64_t seed, const Tensor *in, Tensor *out);
+
 /* ---- sample.c: random arguments, for dlc-opt and the fuzzer ---- */
 
 uint64_t sample_seed(uint64_t seed);                    /* the state a generator starts with */
@@ -732,5 +766,6 @@ void sample_named(const Fn *fn, uint64_t seed, const int64_t *sizes, Tensor *in)
 double sample_distance(const Tensor *a, const Tensor *b);
 double sample_epsilon(Dtype dtype);                     /* the rounding unit of 1 */
 void sample_text(const Tensor *t, Text *out);           /* the type and the first elements */
+void sample_element(const Tensor *t, const int64_t *index, Text *out);
 
 #endif

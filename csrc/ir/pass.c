@@ -80,13 +80,12 @@ dump(const PassInfo *pass, const char *before, const char *after)
     fprintf(stderr, "-- %s%s\n%s", pass->name, same ? " (unchanged)" : "", same ? "" : after);
 }
 
-/* Writes what the pass was given where a person finds it; NULL when nothing can be written. */
-static const char *
-write_reproducer(Cx *cx, const PassInfo *pass, const char *text)
+const char *
+reproducer_write(Cx *cx, const char *name, const char *text)
 {
     const char *folder = getenv("DLC_DUMP_DIR");
     folder = folder ? folder : getenv("TMPDIR");
-    char *path = cx_format(cx, "%s/dlc-%s-XXXXXX", folder ? folder : "/tmp", pass->name);
+    char *path = cx_format(cx, "%s/dlc-%s-XXXXXX", folder ? folder : "/tmp", name);
     int file = mkstemp(path);
     if (file < 0) {
         return NULL;
@@ -118,7 +117,7 @@ check(const PassInfo *pass, Fn *fn, const char *before)
         fail_again(cx);
     }
     const char *why = cx_format(cx, "%s", cx_diag(cx)->message);
-    const char *path = write_reproducer(cx, pass, before);
+    const char *path = reproducer_write(cx, pass->name, before);
     fail(cx, DIAG_PASS, pass->name, why, path ? path : "(no file could be written)");
 }
 

@@ -85,6 +85,8 @@ host_fault(void *arg, int fault, const char *node, const char *source)
         PyErr_SetString(PyExc_MemoryError, "out of memory in a call of a compiled graph");
     } else if (fault == FAULT_SIZE) {
         PyErr_SetString(PyExc_RuntimeError, node);
+    } else if (fault == FAULT_WRONG) {
+        PyErr_SetString(dlc_InternalError, node);
     } else {
         PyObject *type = fault & ~FAULT_INDEX ? PyExc_RuntimeError : PyExc_IndexError;
         PyErr_Format(type, "%s%s%s%s%s", words_of_fault(fault), node ? ": in " : "",

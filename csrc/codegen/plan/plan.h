@@ -68,7 +68,15 @@ typedef struct {
     DimRef operations; /* those of the kernel */
     int use; /* of the kernel that it is a phase of: its place among the plan's;
                                  * -1: it is the one for short rows, which is not tuned */
+    int kernel; /* the same place, of the one for short rows too */
+    int phases; /* of the first phase: how many the kernel has */
 } Launch;
+
+/* A kernel as it was before it was lowered, for plan_check.c. */
+typedef struct {
+    char *text; /* a function of the kernels stage that is the kernel alone */
+    int *operands, *results; /* slots: of the function's parameters, of the kernel's results */
+} CheckedKernel;
 
 /* A size symbol that a call binds: sizes[axis] of its result is scale * name + rest; axis -1: the
  * result is the size. */
@@ -153,6 +161,9 @@ typedef struct Instance {
     int64_t workspace; /* bytes */
     int64_t *scratch; /* per launch: bytes for each thread */
     int threads; /* that there is scratch for; 0: no launch needs any */
+    /* Per launch that is the first of its kernel: a bit for each tier in which it was compared with
+     * the interpreter. */
+    atomic_uchar *checked;
     /* There are too many elements in a tensor or at a place in memory, or a size has more than 64
      * bits, is below 0 or is one that the function excludes.  Nothing else is known. */
     bool too_many;
@@ -189,6 +200,7 @@ struct Plan {
     int nin_place;
     char *name;
     struct Tuner *tuner; /* NULL: nothing is to be measured */
+    CheckedKernel *checks; /* by Launch.kernel; NULL: nothing is compared with the interpreter */
     SpinLock lock; /* guards instances, and what they know of memory that is disjoint */
     Instance *instances[INSTANCES]; /* latest used first */
 };

@@ -171,6 +171,8 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
         .source = plan_text_keep(b, from.source),
         .name = plan_range_name(b, use->let),
         .use = use->row ? -1 : b->at_use - 1,
+        .kernel = b->at_use - 1,
+        .phases = phase == 0 ? use->kernel->nphases : 0,
     };
     for (int k = 0; k < nbuffers; k++) {
         char kind;
@@ -221,7 +223,7 @@ build_phases(Builder *b, const KernelUse *use)
 static void
 build_kernel(Builder *b, const Let *let, const bool *wanted)
 {
-    const KernelUse *use = &b->uses[b->at_use++];
+    KernelUse *use = &b->uses[b->at_use++];
     for (int k = 0; k < let->nres; k++) {
         if (let->res[k]->over) {
             plan_in_place(b, b->slot_of[let->res[k]->id] = plan_slot_for(b, let->res[k]->over));
@@ -229,6 +231,7 @@ build_kernel(Builder *b, const Let *let, const bool *wanted)
         }
         plan_slot_made(b, let->res[k], wanted);
     }
+    plan_check_kernel(b, use, b->at_use - 1);
     for (; use; use = use->shorts) {
         build_phases(b, use);
     }

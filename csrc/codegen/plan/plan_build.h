@@ -33,6 +33,7 @@ typedef struct Builder {
     int depth;
     KernelUse *uses; /* the kernel lets of fn, in its order */
     int nuses, at_use;
+    bool checks; /* runs are compared with the interpreter */
     bool counts; /* operations are counted, for a report */
     bool own_tensors; /* see CompileOptions */
     const bool *given; /* by parameter: the call frees it after its last use; NULL: none */
@@ -109,6 +110,12 @@ void plan_promise_layouts(const Fn *fn);
 bool plan_dumps(const CompileOptions *options, const char *what);
 /* The function with its kernels as loops, to be printed. */
 const Fn *plan_with_loops(const Fn *kernels, const Lowered *lowered);
+
+/* ---- plan_check.c ---- */
+
+/* What a run needs to compare the kernel, whose slots are made, with the interpreter, if that is
+ * wanted.  place: among the uses. */
+void plan_check_kernel(Builder *b, KernelUse *use, int place);
 
 /* ---- tune.c ---- */
 

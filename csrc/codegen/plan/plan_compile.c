@@ -133,6 +133,7 @@ plan_build(const Fn *kernels, const CompileOptions *options)
     plan_promise_layouts(kernels);
     b->cx = cx;
     b->counts = options->show != NULL;
+    b->checks = options->checks;
     b->given = options->given;
     b->own_tensors = options->own_tensors;
     b->fn = kernels;

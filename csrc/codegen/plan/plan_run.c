@@ -21,8 +21,8 @@ work_data(const Run *run, int k)
     return from ? from + run->inst->work_at[k] : NULL;
 }
 
-static void *
-slot_data(const Run *run, int k)
+void *
+run_data(const Run *run, int k)
 {
     const Slot *slot = &run->plan->slots[k];
     char *data;
@@ -32,7 +32,7 @@ slot_data(const Run *run, int k)
     case SLOT_SCALAR:
         return &run->inst->values[slot->offset];        /* nobody writes a scalar */
     case SLOT_VIEW:
-        data = slot_data(run, slot->root);
+        data = run_data(run, slot->root);
         return data ? data + run->inst->values[slot->offset] * dtype_info[slot->dtype].bytes : NULL;
     default:
         return run->tensors[k].data;
@@ -93,7 +93,7 @@ add_buffer(const Run *run, TuneJob *job, int slot)
     }
     const Slot *s = &run->plan->slots[slot];
     size_t bytes = (size_t)slot_bytes(s, run->inst->values);
-    job->buffers[job->nbuffers++] = (TuneBuffer){slot, slot_data(run, slot), bytes};
+    job->buffers[job->nbuffers++] = (TuneBuffer){slot, run_data(run, slot), bytes};
 }
 
 /* Memory for the kernels, until a call that it is freed before; -1: there is none. */
@@ -183,7 +183,7 @@ step_launch(Run *run, const Step *step)
         return launch_fault(run, launch, FAULT_MEMORY);
     }
     for (int k = 0; k < launch->nbuffers; k++) {
-        buffers[k] = slot_data(run, launch->buffers[k]);
+        buffers[k] = run_data(run, launch->buffers[k]);
     }
     char *scratch = work_data(run, run->plan->nslots + step->launch);
     buffers[launch->nbuffers] = scratch;
@@ -212,6 +212,15 @@ step_launch(Run *run, const Step *step)
     return fault ? launch_fault(run, launch, fault) : 0;
 }
 
+/* A launch of a plan whose kernels are compared with the interpreter. */
+static int
+step_checked(Run *run, const Step *step)
+{
+    check_begin(run, step->launch);
+    int status = step_launch(run, step);
+    return status == 0 ? check_end(run, step->launch) : status;
+}
+
 static int
 step_copy(Run *run, const Step *step)
 {
@@ -230,7 +239,7 @@ step_copy(Run *run, const Step *step)
         return -1;
     }
     copy_strided(dtype_info[plan->slots[step->slot].dtype].bytes, to.rank, to.sizes,
-                 slot_data(run, step->slot), to.strides, slot_data(run, step->from), from.strides);
+                 run_data(run, step->slot), to.strides, run_data(run, step->from), from.strides);
     return 0;
 }
 
@@ -259,7 +268,7 @@ do_step(Run *run, int at)
     case STEP_VIEW:
         return step_view(run, step->slot);
     case STEP_LAUNCH:
-        return step_launch(run, step);
+        return run->plan->checks ? step_checked(run, step) : step_launch(run, step);
     case STEP_CALL:
         if (run->inst->frees[at]) {
             free_work(run);
@@ -435,6 +444,7 @@ run_steps(Run *run, PlanTensor *out)
         status = run->host->profile ? time_steps(run) : do_steps(run);
     }
     run_enter(run);
+    check_drop(run);
     if (shadows) {
         drop_shadows(run, status == 0);
     }

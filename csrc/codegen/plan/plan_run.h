@@ -18,6 +18,7 @@ typedef struct Run {
     bool left;                  /* the interpreter lock is released */
     bool watched, traced;       /* a profiler runs; a trace is written */
     Tuning *tuning;             /* NULL: no schedules are compared */
+    struct Check *check;        /* of a kernel that runs now; NULL: it is not compared */
 } Run;
 
 static inline void
@@ -74,6 +75,7 @@ typedef struct {
 
 /* ---- plan_run.c ---- */
 
+void *run_data(const Run *run, int slot); /* the first element of what is in the slot */
 /* slots: of the operands. */
 RunRange run_begin(const Run *run, const char *name, int n, const int *slots);
 void run_end(const Run *run, const RunRange *range);
@@ -86,6 +88,16 @@ int run_open_own(Run *run, int n);
 int run_take_own(Run *run, int at);
 void run_free_own(Run *run, int at); /* ... ends with step `at` */
 void run_drop_own(Run *run, int n);
+
+/* ---- plan_check.c ---- */
+
+typedef struct Check Check;
+
+/* Before a launch: what its kernel, of which it may be the first, is to store. */
+void check_begin(Run *run, int launch);
+/* After it: compares, if the kernel ends with it; -1: an error is noted. */
+int check_end(Run *run, int launch);
+void check_drop(Run *run);
 
 /* ---- plan_call.c ---- */
 

@@ -111,7 +111,7 @@ instance_alloc(const Plan *plan)
     size_t blocks = (size_t)(plan->nslots + plan->nlaunches) * sizeof(OwnBlock);
     size_t pointers = plan->nin_place ? (size_t)plan->nparams * sizeof(void *) : 0;
     Instance *inst = calloc(1, sizeof *inst + words * sizeof(int64_t) + blocks + pointers +
-                                   (size_t)(plan->nlaunches + 4 * plan->nsteps));
+                                   (size_t)(2 * plan->nlaunches + 4 * plan->nsteps));
     if (!inst) {
         return NULL;
     }
@@ -131,6 +131,7 @@ instance_alloc(const Plan *plan)
     inst->at_own = inst->in_work + plan->nsteps;
     inst->frees = inst->at_own + plan->nsteps;
     inst->keeps = inst->frees + plan->nsteps;
+    inst->checked = (atomic_uchar *)(inst->keeps + plan->nsteps);
     return inst;
 }
 

@@ -195,6 +195,7 @@ eval_let(Eval *e, const Let *let)
         eval_node(e, let);
         break;
     }
+    noise_of_let(e, let);
 }
 
 void
@@ -285,10 +286,12 @@ run(Eval *e, const Tensor *in, Tensor *out)
     renew_views(e, in, out);
 }
 
-void
-eval_fn_at(const Fn *fn, const int64_t *sizes, const Tensor *in, Tensor *out)
+static void
+run_at(const Fn *fn, uint64_t noise, const int64_t *sizes, const Tensor *in, Tensor *out)
 {
     Eval e = eval_open(fn);
+    e.noise = noise;
+    e.noisy = noise ? cx_alloc(e.cx, (size_t)fn->nvalues * sizeof *e.noisy) : NULL;
     int64_t *values = cx_copy(e.cx, sizes, (size_t)fn->nsizes * sizeof *values);
     eval_solve(fn, in, values);
     for (int k = 0; k < fn->nsizes; k++) {
@@ -298,9 +301,21 @@ eval_fn_at(const Fn *fn, const int64_t *sizes, const Tensor *in, Tensor *out)
 }
 
 void
+eval_fn_at(const Fn *fn, const int64_t *sizes, const Tensor *in, Tensor *out)
+{
+    run_at(fn, 0, sizes, in, out);
+}
+
+void
 eval_fn(const Fn *fn, const Tensor *in, Tensor *out)
+{
+    eval_fn_with(fn, 0, in, out);
+}
+
+void
+eval_fn_with(const Fn *fn, uint64_t noise, const Tensor *in, Tensor *out)
 {
     int64_t *sizes = cx_alloc(fn->cx, (size_t)fn->nsizes * sizeof *sizes);
     eval_sizes(fn, in, sizes);
-    eval_fn_at(fn, sizes, in, out);
+    run_at(fn, noise, sizes, in, out);
 }

@@ -35,6 +35,8 @@ typedef struct {
     uint8_t **written; /* by Value.id: elements of buffers and of loops kernels' results */
     Known *known;
     int nknown, room;
+    uint64_t noise;             /* the state of random numbers; 0: there is no noise */
+    bool *noisy;                /* by Value.id: has it moved? */
 } Eval;
 
 int64_t eval_dim(Eval *e, Dim d);
@@ -62,7 +64,7 @@ typedef struct {
     Op op;
     Dtype dtype;
     int64_t count, i, at;
-    double f;
+    double f, size;             /* size: the sum of absolute values */
 } Fold;
 
 Fold fold_start(Op op, Dtype dtype);
@@ -71,6 +73,13 @@ void fold_end(Cx *cx, const Fold *fold, Dtype to, void *out);
 void eval_red(Eval *e, const Let *let);
 void eval_view(Eval *e, const Let *let);
 void eval_node(Eval *e, const Let *let);
+
+/* ---- noise.c ---- */
+
+/* noise: the state, not 0. */
+void eval_fn_with(const Fn *fn, uint64_t noise, const Tensor *in, Tensor *out);
+void noise_of_let(Eval *e, const Let *let); /* after it has been evaluated */
+void noise_of_fold(Eval *e, const Let *let, const Fold *fold, void *element); /* of a reduction */
 
 /* ---- eval_contract.c ---- */
 

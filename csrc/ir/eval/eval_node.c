@@ -41,6 +41,7 @@ fold_step(Fold *fold, const void *element, int64_t position)
     switch (fold->op) {
     case OP_sum:
         fold->f += is_float ? x.d : 0;
+        fold->size += is_float ? __builtin_fabs(x.d) : 0;
         fold->i += is_float ? 0 : x.l;
         break;
     case OP_prod:
@@ -113,8 +114,9 @@ eval_red(Eval *e, const Let *let)
         } while (tensor_next(a, index));
     }
     for (int64_t k = 0; k < n; k++) {
-        fold_end(e->cx, &folds[k], out->dtype,
-                 (char *)out->data + k * dtype_info[out->dtype].bytes);
+        char *at = (char *)out->data + k * dtype_info[out->dtype].bytes;
+        fold_end(e->cx, &folds[k], out->dtype, at);
+        noise_of_fold(e, let, &folds[k], at);
     }
 }
 

@@ -238,8 +238,8 @@ sample_distance(const Tensor *a, const Tensor *b)
     return most;
 }
 
-static void
-put_element(const Tensor *t, const int64_t *index, Text *out)
+void
+sample_element(const Tensor *t, const int64_t *index, Text *out)
 {
     Dtype dtype = dtype_component(t->dtype);
     for (int part = 0; part < dtype_components(t->dtype); part++) {
@@ -267,7 +267,7 @@ sample_text(const Tensor *t, Text *out)
     }
     do {
         text_add(out, " ");
-        put_element(t, index, out);
+        sample_element(t, index, out);
     } while (--left > 0 && tensor_next(t, index));
     text_add(out, tensor_numel(t) > 8 ? " ..." : "");
 }

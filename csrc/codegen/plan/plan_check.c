@@ -1,0 +1,415 @@
+/* Kernels compared with the interpreter while a plan runs: verify="run".
+ *
+ * What:     the first run of a kernel with sizes, in each tier, is computed by the interpreter too.
+ * How:      The plan keeps each kernel as text, of the kernels stage: what lowering was given.
+ *           Before the kernel runs, the interpreter computes what it should store, of the operands
+ *           as they lie in memory then.  After its last phase each element is compared.  Of a large
+ *           result some boxes are: at the beginning, in the middle and at the end (ir/eval/excerpt.c).
+ *           The interpreter adds in double and the kernel in an order of its own, so the bits of
+ *           a sum differ.  Runs with noise say by how much they may (ir/eval/noise.c).
+ * Why not:  the loops stage, which has the kernel's order: then a mistake of lowering would be on
+ *           both sides. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/eval/eval.h"
+#include "plan_build.h"
+#include "plan_run.h"
+
+enum {
+    PLACES = 3,                 /* of boxes in a result */
+    MOST = 1 << 19,             /* elements that the interpreter computes of a whole kernel, */
+    MOST_OF_BOX = 1 << 17,      /* of a box, where it can be made so small, */
+    MOST_OF_ALL = 1 << 22,      /* and where it cannot */
+    NOISES = 3,                 /* runs with noise */
+    FACTOR = 16,                /* times what noise moves, a result may be off */
+    ROUNDINGS = 4,              /* and by so many of its own size */
+};
+
+/* A box of a result: what is right, and what runs with noise make of it. */
+typedef struct {
+    int result;
+    Box box;
+    Tensor want, near[NOISES];
+} Checked;
+
+struct Check {
+    Cx *cx;
+    const Run *run;
+    const CheckedKernel *kernel;
+    int last;                   /* the launch after which it is compared */
+    enum CodeTier tier;
+    Fn *fn;
+    Let *let;                   /* the kernel in it */
+    int64_t *sizes;             /* by position in fn->sizes */
+    Checked *checked;
+    int n;
+};
+
+/* ---- in the plan ---- */
+
+void
+plan_check_kernel(Builder *b, KernelUse *use, int place)
+{
+    Plan *plan = b->plan;
+    if (!b->checks) {
+        return;
+    }
+    plan->checks = plan->checks ? plan->checks
+                                : plan_keep(b, (size_t)b->nuses * sizeof *plan->checks);
+    CheckedKernel *kernel = &plan->checks[place];
+    const Fn *part = plan_part(b->fn, &use, 1);
+    Text text = {.cx = b->cx};
+    print_fn(part, &text);
+    kernel->text = plan_text_keep(b, text.text);
+    kernel->operands = plan_keep(b, ((size_t)part->nparams + 1) * sizeof *kernel->operands);
+    kernel->results = plan_keep(b, (size_t)use->let->nres * sizeof *kernel->results);
+    for (int k = 0; k < part->nparams; k++) {
+        kernel->operands[k] = plan_slot_for(b, part->params[k]);
+    }
+    for (int k = 0; k < use->let->nres; k++) {
+        kernel->results[k] = plan_slot_for(b, use->let->res[k]);
+    }
+}
+
+/* ---- what is to be compared ---- */
+
+static void
+read_kernel(Check *c)
+{
+    const Plan *plan = c->run->plan;
+    c->fn = parse_fn(c->cx, c->kernel->text, "kernel");
+    c->let = c->fn->body->lets[0];
+    c->sizes = cx_alloc(c->cx, ((size_t)c->fn->nsizes + 1) * sizeof *c->sizes);
+    for (int k = 0; k < c->fn->nsizes; k++) {
+        for (int j = 0; j < plan->nsizes; j++) {
+            bool is = strcmp(plan->size_names[j], dim_name(c->cx, c->fn->sizes[k])) == 0;
+            c->sizes[k] = is ? c->run->inst->sizes[j] : c->sizes[k];
+        }
+    }
+}
+
+static Excerpt *
+part_of(const Check *c, int result, const Box *box)
+{
+    return excerpt_new(c->fn, c->sizes, 1, &c->let->body->rets[result], box);
+}
+
+/* The tensor in a slot, as it lies. */
+static Tensor
+tensor_of(const Check *c, int slot)
+{
+    PlanTensor shape;
+    run_shape(c->run, slot, &shape);
+    Tensor t = {.dtype = c->run->plan->slots[slot].dtype, .rank = shape.rank};
+    memcpy(t.sizes, shape.sizes, (size_t)shape.rank * sizeof *t.sizes);
+    memcpy(t.strides, shape.strides, (size_t)shape.rank * sizeof *t.strides);
+    t.data = run_data(c->run, slot);
+    return t;
+}
+
+static Tensor
+box_of(const Tensor *t, const Box *box)
+{
+    Tensor part = *t;
+    bool some = true;
+    for (int ax = 0; ax < t->rank; ax++) {
+        part.sizes[ax] = box->n[ax];
+        some = some && box->n[ax] > 0;
+    }
+    part.data = some ? tensor_at(t, box->first) : t->data;
+    return part;
+}
+
+/* seed 0: without noise. */
+static void
+interpret(const Check *c, const Excerpt *part, uint64_t seed, Tensor *out)
+{
+    Tensor *in = cx_alloc(c->cx, ((size_t)part->fn->nparams + 1) * sizeof *in);
+    for (int k = 0; k < part->fn->nparams; k++) {
+        Tensor t = tensor_of(c, c->kernel->operands[part->params[k].of->result]);
+        in[k] = box_of(&t, &part->params[k].box);
+    }
+    if (seed) {
+        eval_fn_noisy(part->fn, seed, in, out);
+    } else {
+        eval_fn(part->fn, in, out);
+    }
+}
+
+/* Shrinks the box around its place, along outer axes first, until it costs little enough. */
+static double
+shrink_box(const Check *c, int result, int place, Box *box)
+{
+    double cost = part_of(c, result, box)->cost;
+    for (int ax = 0; ax < box->rank && cost > MOST_OF_BOX; ax++) {
+        int64_t all = box->n[ax];
+        while (box->n[ax] > 1 && cost > MOST_OF_BOX) {
+            double n = (double)box->n[ax] * MOST_OF_BOX / cost;
+            box->n[ax] = n < 1 ? 1 : (int64_t)n;
+            box->first[ax] = (all - box->n[ax]) * place / (PLACES - 1);
+            cost = part_of(c, result, box)->cost;
+        }
+    }
+    return cost;
+}
+
+static void
+add_checked(Check *c, int result, const Box *box)
+{
+    Checked *checked = &c->checked[c->n];
+    Excerpt *part = part_of(c, result, box);
+    bool reduces = false;
+    *checked = (Checked){.result = result, .box = *box};
+    interpret(c, part, 0, &checked->want);
+    for (int k = 0; k < part->fn->body->n; k++) {
+        reduces |= op_info[part->fn->body->lets[k]->op].kind == KIND_RED;
+    }
+    for (int k = 0; k < NOISES; k++) {
+        checked->near[k] = checked->want;
+        if (reduces) {
+            interpret(c, part, (uint64_t)k + 1, &checked->near[k]);
+        }
+    }
+    c->n++;
+}
+
+static void
+add_result(Check *c, int result)
+{
+    Box all = excerpt_whole(c->fn, c->sizes, c->let->res[result]->type);
+    if (part_of(c, result, &all)->cost <= (double)MOST / c->let->nres) {
+        add_checked(c, result, &all);
+        return;
+    }
+    for (int place = 0; place < PLACES; place++) {
+        Box box = all;
+        if (shrink_box(c, result, place, &box) <= MOST_OF_ALL) {
+            add_checked(c, result, &box);
+        }
+    }
+}
+
+static void
+prepare(Cx *cx, void *arg)
+{
+    Check *c = arg;
+    read_kernel(c);
+    c->checked = cx_alloc(cx, (size_t)(PLACES * c->let->nres) * sizeof *c->checked);
+    for (int k = 0; k < c->let->nres; k++) {
+        add_result(c, k);
+    }
+}
+
+/* ---- comparison ---- */
+
+static void
+element_text(Text *out, const Box *box, const int64_t *index)
+{
+    text_add(out, "[");
+    for (int ax = 0; ax < box->rank; ax++) {
+        text_add(out, ax ? ", %lld" : "%lld", (long long)(box->first[ax] + index[ax]));
+    }
+    text_add(out, "]");
+}
+
+/* The operators of the kernel and their lines, each once. */
+static const char *
+places_of(const Check *c)
+{
+    Text text = {.cx = c->cx};
+    const char *last = NULL;
+    for (int k = 0; k < c->let->body->n; k++) {
+        const Loc *loc = &c->let->body->lets[k]->loc;
+        if (loc->node && !(text.text && strstr(text.text, loc->node))) {
+            bool said = !loc->source || (last && strcmp(last, loc->source) == 0);
+            text_add(&text, "%s%s%s%s", text.text ? "\n    " : "    ", loc->node, said ? "" : ", ",
+                     said ? "" : loc->source);
+            last = loc->source ? loc->source : last;
+        }
+    }
+    return text.text ? text.text : "    (without places)";
+}
+
+/* The kernel as a program of the graph stage, its operands as they lay. */
+static const char *
+reproducer(const Check *c)
+{
+    int n = c->let->nres;
+    Box *boxes = cx_alloc(c->cx, (size_t)n * sizeof *boxes);
+    for (int k = 0; k < n; k++) {
+        boxes[k] = excerpt_whole(c->fn, c->sizes, c->let->res[k]->type);
+    }
+    Excerpt *part = excerpt_new(c->fn, c->sizes, n, c->let->body->rets, boxes);
+    for (int k = 0; k < part->fn->nparams; k++) {
+        Tensor t = tensor_of(c, c->kernel->operands[part->params[k].of->result]);
+        Dim strides[MAX_RANK];
+        for (int ax = 0; ax < t.rank; ax++) {
+            strides[ax] = dim_int(c->cx, t.strides[ax]);
+        }
+        part->fn->params[k]->strides = cx_copy(c->cx, strides, sizeof strides);
+    }
+    Text text = {.cx = c->cx};
+    print_fn(part->fn, &text);
+    const char *path = reproducer_write(c->cx, "kernel", text.text);
+    return path ? cx_format(c->cx, "python -m dlc run %s", path) : "(no file could be written)";
+}
+
+static const char *
+number_text(const Check *c, const Tensor *t, const int64_t *index)
+{
+    Text text = {.cx = c->cx};
+    sample_element(t, index, &text);
+    return text.text;
+}
+
+static _Noreturn void
+report(const Check *c, const Checked *checked, const Tensor *got, const int64_t *index)
+{
+    static const char *const tiers[] = {"no code", "libtcc's code", "the C compiler's code",
+                                        "the C compiler's code of another schedule"};
+    Text at = {.cx = c->cx}, type = {.cx = c->cx};
+    element_text(&at, &checked->box, index);
+    type_text(c->cx, c->let->res[checked->result]->type, &type);
+    fail(c->cx, DIAG_KERNEL_WRONG, tiers[c->tier], checked->result, type.text,
+         c->run->plan->launches[c->last].name, at.text, number_text(c, got, index),
+         number_text(c, &checked->want, index), places_of(c), reproducer(c));
+}
+
+static double
+number(Dtype dtype, const void *element)
+{
+    return elem_cast(dtype, DT_f64, elem_load(dtype, element)).d;
+}
+
+/* A floating point number: near what is right, or where noise makes infinities and NaN. */
+static bool
+is_near(Dtype dtype, const void *want, const void *const near[NOISES], const void *got)
+{
+    double right = number(dtype, want), is = number(dtype, got), moved = 0;
+    bool finite = isfinite(right) && isfinite(is), turned = false;
+    for (int k = 0; k < NOISES; k++) {
+        double x = number(dtype, near[k]);
+        moved = fmax(moved, fabs(x - right));
+        turned |= isnan(x) != isnan(right) || isfinite(x) != isfinite(right);
+    }
+    if (right == is || (isnan(right) && isnan(is)) || turned) {
+        return true;
+    }
+    double size = fmax(fabs(right), fabs(is)), tiny = dtype == DT_f16 ? 0x1p-24 : 0x1p-126;
+    return finite &&
+           fabs(is - right) <= FACTOR * moved + ROUNDINGS * sample_epsilon(dtype) * size + tiny;
+}
+
+/* One number of an element.  What is not floating point is the same unless noise changes it. */
+static bool
+is_right(const Checked *checked, const Tensor *got, const int64_t *index, int part)
+{
+    Dtype dtype = dtype_component(got->dtype);
+    size_t bytes = (size_t)dtype_info[dtype].bytes;
+    const void *want = tensor_part(&checked->want, index, part),
+               *is = tensor_part(got, index, part), *near[NOISES];
+    bool same = memcmp(want, is, bytes) == 0, moved = false;
+    for (int k = 0; k < NOISES; k++) {
+        near[k] = tensor_part(&checked->near[k], index, part);
+        moved |= memcmp(want, near[k], bytes) != 0;
+    }
+    return same ||
+           (dtype_info[dtype].class == CLASS_FLOAT ? is_near(dtype, want, near, is) : moved);
+}
+
+static void
+compare(Cx *cx, void *arg)
+{
+    const Check *c = arg;
+    (void)cx;
+    for (int k = 0; k < c->n; k++) {
+        const Checked *checked = &c->checked[k];
+        Tensor all = tensor_of(c, c->kernel->results[checked->result]);
+        Tensor got = box_of(&all, &checked->box);
+        int64_t index[MAX_RANK] = {0};
+        if (tensor_numel(&got) == 0) {
+            continue;
+        }
+        do {
+            for (int part = 0; part < dtype_components(got.dtype); part++) {
+                if (!is_right(checked, &got, index, part)) {
+                    report(c, checked, &got, index);
+                }
+            }
+        } while (tensor_next(&got, index));
+    }
+}
+
+/* ---- in a run ---- */
+
+/* Is the launch the first one of a kernel that runs here, and is the kernel to be checked in the
+ * tier that it is in? */
+static bool
+is_due(const Run *run, int launch)
+{
+    const Launch *first = &run->plan->launches[launch];
+    bool works = false;
+    for (int k = 0; k < first->phases; k++) {
+        works |= run->inst->values[first[k].extent] != 0;
+    }
+    if (!works) {
+        return false;
+    }
+    unsigned char bit = (unsigned char)(1 << code_tier(first->code, first->entry));
+    return !(atomic_fetch_or(&run->inst->checked[launch], bit) & bit);
+}
+
+void
+check_begin(Run *run, int launch)
+{
+    const Launch *first = &run->plan->launches[launch];
+    Cx *cx = is_due(run, launch) ? cx_new() : NULL;
+    Check *c = cx ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        if (cx) {
+            cx_free(cx);
+        }
+        return;
+    }
+    *c = (Check){.cx = cx,
+                 .run = run,
+                 .kernel = &run->plan->checks[first->kernel],
+                 .last = launch + first->phases - 1,
+                 .tier = code_tier(first->code, first->entry)};
+    run->check = c;
+    run_leave(run);
+    if (!cx_try(cx, prepare, c)) {
+        log_line("verify: %s is not compared: %s", first->name, cx_diag(cx)->message);
+        c->n = 0;
+    }
+    count_add(c->n ? COUNT_CHECKED : COUNT_UNCHECKED, 1);
+}
+
+int
+check_end(Run *run, int launch)
+{
+    Check *c = run->check;
+    if (!c || c->last != launch) {
+        return 0;
+    }
+    run_leave(run);
+    bool right = cx_try(c->cx, compare, c);
+    if (!right) {
+        run_enter(run);
+        run->host->fault(run->host->arg, FAULT_WRONG, cx_diag(c->cx)->message, NULL);
+    }
+    check_drop(run);
+    return right ? 0 : -1;
+}
+
+void
+check_drop(Run *run)
+{
+    if (run->check) {
+        cx_free(run->check->cx);
+        free(run->check);
+        run->check = NULL;
+    }
+}

@@ -1,0 +1,90 @@
+/* Noise: sums moved by what another order of their terms might make, and roundings after them.
+ *
+ * The interpreter adds in double.  A kernel adds in an order of its own, which its program says in
+ * the loops stage.  So their sums differ, and then the roundings of what is computed of them.  Some
+ * runs with noise show by how much a result moves with that.  What is computed of no sum has no
+ * noise: it is the same in both. */
+#include "eval.h"
+
+#include <math.h>
+
+enum { ROUNDINGS = 8 };         /* by which a sum moves at most, of the sum of absolute values */
+
+void
+eval_fn_noisy(const Fn *fn, uint64_t seed, const Tensor *in, Tensor *out)
+{
+    eval_fn_with(fn, sample_seed(seed), in, out);
+}
+
+/* -1 .. 1, and not near 0. */
+static double
+some(Eval *e)
+{
+    double size = 0.5 + (double)sample_below(&e->noise, 1 << 20) * 0x1p-21;
+    return sample_below(&e->noise, 2) ? size : -size;
+}
+
+/* The element moves by so much. */
+static void
+move(Dtype dtype, void *element, double by)
+{
+    double x = elem_cast(dtype, DT_f64, elem_load(dtype, element)).d;
+    if (isfinite(x)) {
+        elem_store(dtype, elem_cast(DT_f64, dtype, (Elem){.d = x + by}), element);
+    }
+}
+
+static bool
+is_noisy(const Eval *e, const Let *let)
+{
+    bool noisy = false;
+    for (int k = 0; k < let->nargs; k++) {
+        noisy |= !value_is_const(let->args[k]) && e->noisy[let->args[k]->id];
+    }
+    return noisy;
+}
+
+/* Elementwise: by two roundings of itself, so that it moves whatever its digits are. */
+static void
+noise_of_map(Eval *e, const Tensor *t)
+{
+    char *at = t->data;
+    for (int64_t n = tensor_numel(t); n > 0; n--, at += dtype_info[t->dtype].bytes) {
+        double x = elem_cast(t->dtype, DT_f64, elem_load(t->dtype, at)).d;
+        move(t->dtype, at, 2 * some(e) * sample_epsilon(t->dtype) * fabs(x));
+    }
+}
+
+void
+noise_of_let(Eval *e, const Let *let)
+{
+    if (!e->noise || !let->nres) {
+        return;
+    }
+    const Value *v = let->res[0];
+    if (is_noisy(e, let)) {
+        e->noisy[v->id] = true;
+        if (op_info[let->op].kind == KIND_MAP && dtype_info[v->type->dtype].class == CLASS_FLOAT) {
+            noise_of_map(e, eval_value(e, v));
+        }
+    }
+}
+
+void
+noise_of_fold(Eval *e, const Let *let, const Fold *fold, void *element)
+{
+    const Value *v = let->res[0];
+    Dtype dtype = v->type->dtype;
+    if (!e->noise || dtype_info[dtype].class != CLASS_FLOAT) {
+        return;
+    }
+    bool moves = fold->op == OP_sum || fold->op == OP_prod;
+    e->noisy[v->id] = e->noisy[v->id] || moves;
+    if (moves) {
+        double size = fold->op == OP_sum ? fold->size : fabs(fold->f) * (double)fold->count;
+        move(dtype, element, ROUNDINGS * some(e) * sample_epsilon(dtype) * size);
+    } else if (fold->f == 0 && sample_below(&e->noise, 2)) {
+        elem_store(dtype, elem_cast(DT_f64, dtype, (Elem){.d = -fold->f}), element);
+        e->noisy[v->id] = true; /* of zeros, the order decides which is the largest */
+    }
+}
