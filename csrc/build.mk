@@ -93,7 +93,7 @@ $(B)/python.mk: always
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
 CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) $(FUSION) $(CODEGEN)))) $(B)/prelude_text.o
 CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
-           $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o)
+           $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o) $(B)/codegen/plan/eval_map_fused.isa.o
 CAPTURE := $(call objects,$(wildcard $(addsuffix /*.c,$(call folders,capture,walk joint aten aten/product aten/special torch jit artifact))))
 OPT     := $(B)/dlc_opt.o
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
@@ -154,6 +154,10 @@ $(B)/codegen/strips/strips_%.isa.o: csrc/codegen/strips/strips_isa.c
 	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
 $(B)/codegen/micro/micro_%.isa.o: csrc/codegen/micro/micro_isa.c
 	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
+# The interpreter's elementwise operations as the strips with fused multiply-adds have them, for plan_check.c.
+RENAMED := $(foreach name,eval_map elem_load elem_store elem_cast elem_literal,-D$(name)=$(name)_fused)
+$(B)/codegen/plan/eval_map_fused.isa.o: csrc/ir/eval/eval_map.c
+	$(call compile,$(ISA_$(filter avx2,$(ISAS))) $(RENAMED))
 $(B)/prelude_text.o: $(B)/prelude_text.c
 	$(compile)
 $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk

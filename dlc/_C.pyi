@@ -86,6 +86,7 @@ def compile(
     inference: bool = False,
     given: list[int] = ...,
     own_tensors: bool = False,
+    checks: bool = False,
 ) -> Callable: ...
 def partition(
     gm: GraphModule,

@@ -747,9 +747,18 @@ Excerpt *excerpt_new(const Fn *fn, const int64_t *sizes, int n, Value *const *va
 
 /* ---- noise.c: how exactly results can be expected ---- */
 
-/* As eval_fn, but where the order of a sum or product of floating point numbers may matter: these
- * move by some roundings, and what is computed of them by one or two, at random. */
-void eval_fn_noisy(const Fn *fn, uint64_t seed, const Tensor *in, Tensor *out);
+typedef void EvalMap(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *c,
+                     void *out);
+
+typedef struct {
+    EvalMap *map; /* what computes an element: eval_map, or the same with fused multiply-adds */
+    /* Not 0: where the order of a sum or product of floating point numbers may matter, these move
+     * by some roundings, and what is computed of them by one or two, at random. */
+    uint64_t noise;
+} EvalHow;
+
+/* As eval_fn. */
+void eval_fn_as(const Fn *fn, EvalHow how, const Tensor *in, Tensor *out);
 
 /* ---- sample.c: random arguments, for dlc-opt and the fuzzer ---- */
 

@@ -170,7 +170,7 @@ eval_map_let(Eval *e, const Let *let)
     const Tensor *out = eval_make(e, let->res[0]);
     char *p = out->data;
     for (int64_t n = tensor_numel(out); n > 0; n--, p += dtype_info[to].bytes) {
-        eval_map(let->op, from, to, a[0].at, a[1].at, a[2].at, p);
+        e->map(let->op, from, to, a[0].at, a[1].at, a[2].at, p);
         for (int k = 0; k < let->nargs; k++) {
             a[k].at += a[k].step;
         }
@@ -287,11 +287,12 @@ run(Eval *e, const Tensor *in, Tensor *out)
 }
 
 static void
-run_at(const Fn *fn, uint64_t noise, const int64_t *sizes, const Tensor *in, Tensor *out)
+run_at(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *in, Tensor *out)
 {
     Eval e = eval_open(fn);
-    e.noise = noise;
-    e.noisy = noise ? cx_alloc(e.cx, (size_t)fn->nvalues * sizeof *e.noisy) : NULL;
+    e.map = how.map;
+    e.noise = how.noise ? sample_seed(how.noise) : 0;
+    e.noisy = how.noise ? cx_alloc(e.cx, (size_t)fn->nvalues * sizeof *e.noisy) : NULL;
     int64_t *values = cx_copy(e.cx, sizes, (size_t)fn->nsizes * sizeof *values);
     eval_solve(fn, in, values);
     for (int k = 0; k < fn->nsizes; k++) {
@@ -303,19 +304,19 @@ run_at(const Fn *fn, uint64_t noise, const int64_t *sizes, const Tensor *in, Ten
 void
 eval_fn_at(const Fn *fn, const int64_t *sizes, const Tensor *in, Tensor *out)
 {
-    run_at(fn, 0, sizes, in, out);
+    run_at(fn, (EvalHow){eval_map, 0}, sizes, in, out);
 }
 
 void
 eval_fn(const Fn *fn, const Tensor *in, Tensor *out)
 {
-    eval_fn_with(fn, 0, in, out);
+    eval_fn_as(fn, (EvalHow){eval_map, 0}, in, out);
 }
 
 void
-eval_fn_with(const Fn *fn, uint64_t noise, const Tensor *in, Tensor *out)
+eval_fn_as(const Fn *fn, EvalHow how, const Tensor *in, Tensor *out)
 {
     int64_t *sizes = cx_alloc(fn->cx, (size_t)fn->nsizes * sizeof *sizes);
     eval_sizes(fn, in, sizes);
-    run_at(fn, noise, sizes, in, out);
+    run_at(fn, how, sizes, in, out);
 }

@@ -35,6 +35,7 @@ typedef struct {
     uint8_t **written; /* by Value.id: elements of buffers and of loops kernels' results */
     Known *known;
     int nknown, room;
+    EvalMap *map;
     uint64_t noise;             /* the state of random numbers; 0: there is no noise */
     bool *noisy;                /* by Value.id: has it moved? */
 } Eval;
@@ -76,8 +77,6 @@ void eval_node(Eval *e, const Let *let);
 
 /* ---- noise.c ---- */
 
-/* noise: the state, not 0. */
-void eval_fn_with(const Fn *fn, uint64_t noise, const Tensor *in, Tensor *out);
 void noise_of_let(Eval *e, const Let *let); /* after it has been evaluated */
 void noise_of_fold(Eval *e, const Let *let, const Fold *fold, void *element); /* of a reduction */
 

@@ -304,16 +304,16 @@ running_dtype(Dtype dtype)
 
 /* One more element of it. */
 static void
-add_exp(Elem *run, Dtype dtype, const void *x, void *out)
+add_exp(Eval *e, Elem *run, Dtype dtype, const void *x, void *out)
 {
     Dtype wide = running_dtype(dtype);
     Elem v = elem_cast(dtype, wide, elem_load(dtype, x));
-    eval_map(OP_logaddexp, wide, wide, run, &v, NULL, run);
+    e->map(OP_logaddexp, wide, wide, run, &v, NULL, run);
     elem_store(dtype, elem_cast(wide, dtype, *run), out);
 }
 
 static void
-eval_running_log(const Tensor *a, const Tensor *out, int axis, int64_t *index)
+eval_running_log(Eval *e, const Tensor *a, const Tensor *out, int axis, int64_t *index)
 {
     Dtype wide = running_dtype(a->dtype);
     Elem run = elem_literal(wide, (Literal){.f = -__builtin_inf()});
@@ -321,7 +321,7 @@ eval_running_log(const Tensor *a, const Tensor *out, int axis, int64_t *index)
         int64_t at[MAX_RANK];
         memcpy(at, index, sizeof at);
         at[axis] = j;
-        add_exp(&run, a->dtype, tensor_at(a, at), tensor_at(out, at));
+        add_exp(e, &run, a->dtype, tensor_at(a, at), tensor_at(out, at));
     }
 }
 
@@ -337,7 +337,7 @@ eval_scan(Eval *e, const Let *let)
     do {
         if (let_op(let) == OP_logaddexp) {
             if (index[axis] == 0) {
-                eval_running_log(a, out, axis, index);
+                eval_running_log(e, a, out, axis, index);
             }
             continue;
         }

@@ -10,12 +10,6 @@
 
 enum { ROUNDINGS = 8 };         /* by which a sum moves at most, of the sum of absolute values */
 
-void
-eval_fn_noisy(const Fn *fn, uint64_t seed, const Tensor *in, Tensor *out)
-{
-    eval_fn_with(fn, sample_seed(seed), in, out);
-}
-
 /* -1 .. 1, and not near 0. */
 static double
 some(Eval *e)
