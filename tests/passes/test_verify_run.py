@@ -49,7 +49,6 @@ with torch.no_grad():
     caught("strip", norm, torch.randn(12, 50))
     caught("range", norm, torch.randn(3000, 501))  # too large to be compared whole
     caught("blocks", attention, torch.randn(2, 2, 70, 16))
-    caught("memory", lambda x: (x + 1).sum() * x.amax(1).cumsum(0).flip(0).exp(), torch.randn(13, 60))
 """
 
 
@@ -63,7 +62,7 @@ def test_bugs_are_reported(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     said = dict(re.findall(r"^== (\S*) ((?:.|\n)*?)(?=^== |\Z)", done.stdout, re.M))
     assert said.pop("").startswith("nothing"), done.stdout
-    assert len(said) == 5
+    assert len(said) == 4
     for bug, text in said.items():
         assert text.startswith("libtcc's code of a kernel stored another value"), (bug, text)
         found = re.search(r"python -m dlc run (\S+)$", text.strip())
