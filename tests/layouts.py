@@ -180,6 +180,20 @@ def layout(choose: random.Random, rank: int, overlaps: bool = True) -> Layout:
     return then(made, choose.choice(makers)(choose, rank))
 
 
+def relaid(t: Tensor, choose: random.Random) -> Tensor:
+    """The same values, which lie in one of the ways in which no two elements share memory: no leaf.
+
+    What has no elements stays: its strides are nobody's.
+    """
+    makers = [make for make, least in LAYOUTS if least <= t.dim() and make not in (expanded, overlapping)]
+    if not makers or not t.numel():
+        return t
+    where, shape = choose.choice(makers)(choose, t.dim()), tuple(t.shape)
+    made = where.view(t.new_zeros(where.before(shape)), shape)
+    made.copy_(t)
+    return made
+
+
 @dataclass(frozen=True)
 class Program:
     """A function of tensors, and the sizes they may have."""

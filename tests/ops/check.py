@@ -1,6 +1,7 @@
 """One sample of one operator: eager against compiled."""
 
 import copy
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from torch import Tensor
 from torch.autograd.gradcheck import gradcheck
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
+from tests.layouts import relaid
 from tests.tolerance import (
     Run,
     assert_program,
@@ -31,7 +33,7 @@ MORE_DTYPES = (
     "int16",
     "int32",
 )  # products of matrices have them too
-LAYOUTS = ("contiguous", "transposed", "offset")
+LAYOUTS = ("contiguous", "strided", "offset")
 AMPLIFIED = 16.0  # ulps that eager is off where a program is said to amplify rounding
 RUNS, NEARBY = 8, 8.0  # such a program is run again so many times, on inputs so many ulps away
 UNDEFINED = ("empty", "new_empty")  # operators of these names, and longer ones, return any numbers
@@ -62,29 +64,33 @@ class Way:
         return " ".join(words + more)
 
 
-def samples(op: Any, way: Way) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
-    """All samples of an entry, the same in every process."""
+def samples(op: Any, way: Way, turn: int = 0) -> list[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
+    """All samples of an entry, the same in every process. turn: chooses how strided tensors lie."""
     torch.manual_seed(SEED)
     if way.errors:
         refused = [e.sample_input for e in op.error_inputs("cpu")]
         return [(s.input, tuple(s.args), dict(s.kwargs)) for s in refused]
     listed = op.sample_inputs("cpu", getattr(torch, way.dtype), requires_grad=way.gradients)
-    return [arranged((s.input, tuple(s.args), dict(s.kwargs)), way.layout) for s in listed]
+    given = ((s.input, tuple(s.args), dict(s.kwargs)) for s in listed)
+    return [arranged(each, way.layout, f"{turn}/{k}") for k, each in enumerate(given)]
 
 
-def arranged(tree: Any, layout: str) -> Any:
+def arranged(tree: Any, layout: str, seed: object = 0) -> Any:
     """The same values; the strided tensors are leaves of autograd and lie in memory as asked for.
 
-    `transposed`: the last two axes are swapped in memory; `offset`: the storage begins earlier, and the
-    compiled function has seen the same sample contiguous before.
+    `strided`: each lies in a way of tests/layouts.py that the seed draws, or has its last two axes swapped;
+    `offset`: the storage begins earlier, and the compiled function has seen the same sample
+    contiguous before.
     """
+    choose = random.Random(f"{seed}")
 
     def tensor(t: Any) -> Any:
         if not strided(t) or (layout == "contiguous" and t.is_leaf):
             return t
         old, new = t.detach(), t.detach()
-        if layout == "transposed" and t.dim() > 1:
-            new = old.mT.contiguous().mT
+        if layout == "strided":
+            swapped = t.dim() > 1 and choose.random() < 0.25
+            new = old.mT.contiguous().mT if swapped else relaid(old, choose).detach()
         elif layout == "offset" and old.is_contiguous():
             new = torch.cat([old.new_zeros(3), old.reshape(-1)])[3:].view(old.shape)
         return new.requires_grad_(t.requires_grad)

@@ -90,7 +90,7 @@ def run_operator(op: Any, job: dict[str, Any], tell: Callable[[Any], None]) -> l
     An error that is not eager's is excused only where aot_eager raises the same.
     """
     way = Way(**job["way"])
-    turns = [samples(op, each) for each in in_turn(way)]
+    turns = [samples(op, each, job["shard"][0]) for each in in_turn(way)]
     listed = turns[-1]
     numbers = numbers_of(job, len(listed))
     alone = numbers
