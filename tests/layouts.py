@@ -15,7 +15,7 @@ import os
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -192,6 +192,12 @@ def relaid(t: Tensor, choose: random.Random) -> Tensor:
     made = where.view(t.new_zeros(where.before(shape)), shape)
     made.copy_(t)
     return made
+
+
+def relay(tensors: Iterable[Tensor], choose: random.Random) -> None:
+    """Parameters and buffers come to lie otherwise, each in its own way."""
+    for t in tensors:
+        t.data = relaid(t.data, choose)
 
 
 @dataclass(frozen=True)
