@@ -154,7 +154,7 @@ $(B)/codegen/strips/strips_%.isa.o: csrc/codegen/strips/strips_isa.c
 	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
 $(B)/codegen/micro/micro_%.isa.o: csrc/codegen/micro/micro_isa.c
 	$(call compile,-O3 -DDLC_ISA=$* $(ISA_$*))
-# The interpreter's elementwise operations as the strips with fused multiply-adds have them, for plan_check.c.
+# The interpreter's elementwise operations as the strips with fused multiply-adds have them, for check.c.
 RENAMED := $(foreach name,eval_map elem_load elem_store elem_cast elem_literal,-D$(name)=$(name)_fused)
 $(B)/codegen/plan/eval_map_fused.isa.o: csrc/ir/eval/eval_map.c
 	$(call compile,$(ISA_$(filter avx2,$(ISAS))) $(RENAMED))

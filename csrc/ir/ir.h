@@ -708,6 +708,11 @@ typedef struct {
     void *data;
 } Tensor;
 
+int64_t tensor_numel(const Tensor *t);
+void *tensor_at(const Tensor *t, const int64_t *index);
+void *tensor_part(const Tensor *t, const int64_t *index, int part); /* of dtype_components */
+/* The next index in row-major order; false after the last. */
+bool tensor_next(const Tensor *t, int64_t *index);
 /* Binds the size symbols by matching the parameters' types (fails with DIAG_ARGUMENT when they do
  * not match), runs the function at any stage, and fills `out`: fresh dense tensors in the arena;
  * INTO results are written to their parameter too.  Sums are accumulated in double. */
@@ -743,7 +748,8 @@ typedef struct {
 /* sizes: by position in fn->sizes. */
 Box excerpt_whole(const Fn *fn, const int64_t *sizes, const Type *t);
 /* What makes these boxes of values of the graph stage, which may stand in a kernel. */
-Excerpt *excerpt_new(const Fn *fn, const int64_t *sizes, int n, Value *const *values, const Box *boxes);
+Excerpt *excerpt_new(const Fn *fn, const int64_t *sizes, int n, Value *const *values,
+                     const Box *boxes);
 
 /* ---- noise.c: how exactly results can be expected ---- */
 
@@ -775,6 +781,7 @@ void sample_named(const Fn *fn, uint64_t seed, const int64_t *sizes, Tensor *in)
 double sample_distance(const Tensor *a, const Tensor *b);
 double sample_epsilon(Dtype dtype);                     /* the rounding unit of 1 */
 void sample_text(const Tensor *t, Text *out);           /* the type and the first elements */
+double sample_number(Dtype dtype, const void *element);
 void sample_element(const Tensor *t, const int64_t *index, Text *out);
 
 #endif

@@ -43,7 +43,7 @@ channels_last(Walk *w, const Type *t)
 
 /* The k-th argument, if it is a tensor of the dtype and rank. */
 static const Bound *
-tensor_at(Walk *w, const Bound *at, int k, const Type *like)
+bound_tensor(Walk *w, const Bound *at, int k, const Type *like)
 {
     PyObject *args = attr(w, at->node, py.name.args),
              *item = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
@@ -76,7 +76,7 @@ images_last(Walk *w, const Bound *at, const Type *made)
     if (!images_are_last(w) || at->shared || !image || !convolution_is(at)) {
         return NULL;
     }
-    const Bound *x = tensor_at(w, at, 0, made), *weight = tensor_at(w, at, 1, made);
+    const Bound *x = bound_tensor(w, at, 0, made), *weight = bound_tensor(w, at, 1, made);
     if (!x || !weight) {
         return NULL;
     }

@@ -111,7 +111,7 @@ bool plan_dumps(const CompileOptions *options, const char *what);
 /* The function with its kernels as loops, to be printed. */
 const Fn *plan_with_loops(const Fn *kernels, const Lowered *lowered);
 
-/* ---- plan_check.c ---- */
+/* ---- codegen/check.c ---- */
 
 /* What a run needs to compare the kernel, whose slots are made, with the interpreter, if that is
  * wanted.  place: among the uses. */

@@ -46,11 +46,6 @@ const Tensor *eval_value(Eval *e, const Value *v); /* of a name that has been ev
 /* Memory for a value: dense, what was there before is lost. */
 Tensor *eval_make(Eval *e, const Value *v);
 void eval_block(Eval *e, const Block *blk);
-int64_t tensor_numel(const Tensor *t);
-void *tensor_at(const Tensor *t, const int64_t *index);
-void *tensor_part(const Tensor *t, const int64_t *index, int part); /* of dtype_components */
-/* The next index in row-major order; false after the last. */
-bool tensor_next(const Tensor *t, int64_t *index);
 void tensor_copy(const Tensor *to, const Tensor *from); /* of one shape and dtype */
 
 /* ---- eval_sizes.c ---- */

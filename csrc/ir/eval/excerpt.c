@@ -87,19 +87,27 @@ set_axis(Box *box, int axis, int64_t first, int64_t n)
 
 /* ---- lets ---- */
 
-/* As `like` in op and place; the sizes are those of the box. */
+typedef struct {
+    Op op;
+    int nargs;
+    Value *const *args;
+    int nattrs;
+    const Attr *attrs;
+    Dtype dtype;
+} New;
+
+/* At the place of `like`; the sizes are those of the box. */
 static Value *
-emit(Maker *m, const Let *like, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs,
-     Dtype dtype, const Box *box)
+emit(Maker *m, const Let *like, const New *new, const Box *box)
 {
     Fn *fn = m->part->fn;
     Dim dims[MAX_RANK];
     for (int ax = 0; ax < box->rank; ax++) {
         dims[ax] = dim_int(m->cx, box->n[ax]);
     }
-    Let *let = let_new(fn, op, nargs, args, nattrs, attrs);
+    Let *let = let_new(fn, new->op, new->nargs, new->args, new->nattrs, new->attrs);
     let->loc = like->loc;
-    Value *v = let_result(fn, let, NULL, type_of(m->cx, dtype, box->rank, dims), NULL);
+    Value *v = let_result(fn, let, NULL, type_of(m->cx, new->dtype, box->rank, dims), NULL);
     block_append(m->cx, fn->body, let);
     m->part->cost += elements(box);
     return v;
@@ -109,8 +117,9 @@ emit(Maker *m, const Let *like, Op op, int nargs, Value *const *args, int nattrs
 static Value *
 emit_like(Maker *m, const Let *let, Value *const *args, const Box *box)
 {
-    return emit(m, let, let->op, let->nargs, args, let->nattrs, let->attrs,
-                let->res[0]->type->dtype, box);
+    return emit(
+        m, let,
+        &(New){let->op, let->nargs, args, let->nattrs, let->attrs, let->res[0]->type->dtype}, box);
 }
 
 static Value *
@@ -120,7 +129,7 @@ emit_slice(Maker *m, const Let *like, Value *v, int axis, int64_t start, int64_t
     const Attr attrs[] = {attr_int(m->cx, "axis", axis),
                           attr_dim(m->cx, "start", dim_int(m->cx, start)),
                           attr_dim(m->cx, "step", dim_int(m->cx, step))};
-    return emit(m, like, OP_slice, 1, &v, 3, attrs, v->type->dtype, box);
+    return emit(m, like, &(New){OP_slice, 1, &v, 3, attrs, v->type->dtype}, box);
 }
 
 /* Of a value that is the box `is`, the box `want` within. */
@@ -140,7 +149,7 @@ cut(Maker *m, const Let *like, Value *v, Box is, const Box *want)
 static Value *
 reshape(Maker *m, const Let *like, Value *v, const Box *to)
 {
-    return emit(m, like, OP_reshape, 1, &v, 0, NULL, v->type->dtype, to);
+    return emit(m, like, &(New){OP_reshape, 1, &v, 0, NULL, v->type->dtype}, to);
 }
 
 /* ---- reshape ---- */
@@ -277,7 +286,7 @@ part_strided(Maker *m, const Let *let, const Box *box)
     Value *v = make(m, let->args[0], &from);
     const Attr attrs[] = {attr_dim(m->cx, "offset", dim_int(m->cx, offset)),
                           attr_dims(m->cx, "strides", strides->n, dims)};
-    return emit(m, let, OP_as_strided, 1, &v, 2, attrs, v->type->dtype, box);
+    return emit(m, let, &(New){OP_as_strided, 1, &v, 2, attrs, v->type->dtype}, box);
 }
 
 static Value *
@@ -322,7 +331,8 @@ part_iota(Maker *m, const Let *let, const Box *box)
     Value *v = emit_like(m, let, NULL, box), *first = cx_alloc(m->cx, sizeof *first);
     first->literal = (Literal){.is_int = true, .i = box->first[let_int(let, "axis")]};
     Value *args[] = {v, first};
-    return first->literal.i ? emit(m, let, OP_add, 2, args, 0, NULL, v->type->dtype, box) : v;
+    return first->literal.i ? emit(m, let, &(New){OP_add, 2, args, 0, NULL, v->type->dtype}, box)
+                            : v;
 }
 
 static Value *
@@ -341,9 +351,11 @@ part_cat(Maker *m, const Let *let, const Box *box)
         }
         at += size;
     }
-    return n == 1 ? parts[0]
-                  : emit(m, let, OP_cat, n, parts, let->nattrs, let->attrs,
-                         let->res[0]->type->dtype, box);
+    return n == 1
+               ? parts[0]
+               : emit(m, let,
+                      &(New){OP_cat, n, parts, let->nattrs, let->attrs, let->res[0]->type->dtype},
+                      box);
 }
 
 static Value *
@@ -364,11 +376,11 @@ part_pad(Maker *m, const Let *let, const Box *box)
     }
     Dtype dtype = let->res[0]->type->dtype;
     if (none) {
-        return emit(m, let, OP_const, 1, &let->args[1], 0, NULL, dtype, box);
+        return emit(m, let, &(New){OP_const, 1, &let->args[1], 0, NULL, dtype}, box);
     }
     Value *args[] = {make(m, let->args[0], &from), let->args[1]};
     const Attr attrs[] = {attr_dims(m->cx, "lo", all.rank, dims)};
-    return emit(m, let, OP_pad, 2, args, 1, attrs, dtype, box);
+    return emit(m, let, &(New){OP_pad, 2, args, 1, attrs, dtype}, box);
 }
 
 static Value *
@@ -464,7 +476,7 @@ part_node(Maker *m, const Let *let, const Box *box)
         return part_iota(m, let, box);
     case OP_size: {
         const Attr dim = attr_dim(m->cx, "dim", dim_int(m->cx, size_of(m, let_dim(let, "dim"))));
-        return emit(m, let, OP_size, 0, NULL, 1, &dim, let->res[0]->type->dtype, box);
+        return emit(m, let, &(New){OP_size, 0, NULL, 1, &dim, let->res[0]->type->dtype}, box);
     }
     case OP_cat:
         return part_cat(m, let, box);

@@ -195,8 +195,8 @@ sample_epsilon(Dtype dtype)
                              : 0x1p-7;
 }
 
-static double
-number_at(Dtype dtype, const void *element)
+double
+sample_number(Dtype dtype, const void *element)
 {
     return elem_cast(dtype, DT_f64, elem_load(dtype, element)).d;
 }
@@ -229,7 +229,8 @@ sample_distance(const Tensor *a, const Tensor *b)
     do {
         for (int part = 0; part < dtype_components(a->dtype); part++) {
             const void *x = tensor_part(a, index, part), *y = tensor_part(b, index, part);
-            double far = is_float ? distance(dtype, number_at(dtype, x), number_at(dtype, y))
+            double far = is_float
+                             ? distance(dtype, sample_number(dtype, x), sample_number(dtype, y))
                          : memcmp(x, y, (size_t)dtype_info[dtype].bytes) ? INFINITY
                                                                          : 0;
             most = far > most ? far : most;

@@ -4,7 +4,7 @@
  * How:      The plan keeps each kernel as text, of the kernels stage: what lowering was given.
  *           Before the kernel runs, the interpreter computes what it should store, of the operands
  *           as they lie in memory then.  After its last phase each element is compared.  Of a large
- *           result some boxes are: at the beginning, in the middle and at the end (ir/eval/excerpt.c).
+ *           result some boxes are: at its beginning, middle and end (ir/eval/excerpt.c).
  *           The interpreter adds in double and the kernel in an order of its own, so the bits of
  *           a sum differ.  Runs with noise say by how much they may (ir/eval/noise.c).
  * Why not:  the loops stage, which has the kernel's order: then a mistake of lowering would be on
@@ -13,9 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ir/eval/eval.h"
-#include "plan_build.h"
-#include "plan_run.h"
+#include "codegen/plan/plan_build.h"
+#include "codegen/plan/plan_run.h"
 
 enum {
     PLACES = 3,                 /* of boxes in a result */
@@ -277,24 +276,18 @@ report(const Check *c, const Checked *checked, const Tensor *got, const int64_t 
          number_text(c, &checked->want, index), places_of(c), reproducer(c));
 }
 
-static double
-number(Dtype dtype, const void *element)
-{
-    return elem_cast(dtype, DT_f64, elem_load(dtype, element)).d;
-}
-
 /* A floating point number: near what is right, or where noise makes infinities and NaN. */
 static bool
 is_near(Dtype dtype, const void *want, const void *const near[NOISES], const void *got)
 {
-    double right = number(dtype, want), is = number(dtype, got), moved = 0;
-    bool finite = isfinite(right) && isfinite(is), turned = false;
+    double right = sample_number(dtype, want), is = sample_number(dtype, got), moved = 0;
+    bool finite = isfinite(right) && isfinite(is), crossed = false;
     for (int k = 0; k < NOISES; k++) {
-        double x = number(dtype, near[k]);
+        double x = sample_number(dtype, near[k]);
         moved = fmax(moved, fabs(x - right));
-        turned |= isnan(x) != isnan(right) || isfinite(x) != isfinite(right);
+        crossed |= isnan(x) != isnan(right) || isfinite(x) != isfinite(right);
     }
-    if (right == is || (isnan(right) && isnan(is)) || turned) {
+    if (right == is || (isnan(right) && isnan(is)) || crossed) {
         return true;
     }
     double size = fmax(fabs(right), fabs(is)), tiny = dtype == DT_f16 ? 0x1p-24 : 0x1p-126;
