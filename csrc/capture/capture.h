@@ -39,6 +39,7 @@ typedef struct {
     PyObject *args, *kwargs; /* owned; kwargs may be NULL */
     /* see host_product.c */
     enum { PRODUCT_NONE, PRODUCT_MM, PRODUCT_ADDMM, PRODUCT_LINEAR } product;
+    bool recorded; /* called as while gradients are recorded: see callable.c */
     char *node, *source; /* for messages; PyMem memory */
     int nresults; /* results of the let: those tensors of the overload's that exist */
     int *positions; /* of each in the tuple or list it returns; -1: the value itself; PyMem */

@@ -95,13 +95,12 @@ number_tensor(PlanTensor *out)
     return 0;
 }
 
-/* The number of a result that is a tensor.  What only the caller reads is as the operator gave it,
- * and has not been looked at. */
-static const void *
-number_at(PlanTensor *result, Dtype dtype)
+const void *
+number_at(const PlanTensor *result, Dtype dtype)
 {
     PlanTensor read = *result;
-    if (!read.data && (pytensor_read(read.object, dtype, &read) < 0 || read.rank != 0)) {
+    if (!read.data && (!read.object || !pytensor_check(read.object) ||
+                       pytensor_read(read.object, dtype, &read) < 0 || read.rank != 0)) {
         PyErr_SetString(PyExc_RuntimeError,
                         "dlc: an operator gave no number where one is returned");
         return NULL;
@@ -426,6 +425,8 @@ resolve_targets(Captured *captured)
             site->function = Py_NewRef(site->target);
         }
         product_find(site);
+        /* Its kernel makes the workspace of the gradient only while gradients are recorded. */
+        site->recorded = is_overload(site->target, "aten.mkldnn_rnn_layer.default");
     }
 }
 

@@ -39,6 +39,8 @@ int host_tuning(void *arg, int done, int total, const char *line);
 
 /* ---- host_product.c ---- */
 
+/* Is it the overload of that name, such as aten.mm.default? */
+bool is_overload(PyObject *target, const char *name);
 /* Finds out whether the site is a product that product_run can do. */
 void product_find(CallSite *site);
 /* 1: the product is in *out, which says what the plan expects; 0: it is for torch's dispatcher; -1:
@@ -59,6 +61,9 @@ extern PyMethodDef callable_profile_methods[];
 
 /* ---- callable.c ---- */
 
+/* The number of a result that is a tensor; NULL: an exception.  What only the caller reads is as
+ * the operator gave it, and has not been looked at. */
+const void *number_at(const PlanTensor *result, Dtype dtype);
 /* new; steals the plan and what captured owns. */
 PyObject *callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback,
                        PyObject *report, PyObject *progress);

@@ -359,11 +359,16 @@ result_object(const PlanHost *host, const OutputSpec *spec, PlanTensor *out)
         }
         return Py_NewRef((PyObject *)result->object);
     case OUTPUT_INT:
-        return PyLong_FromLongLong(result->object ? *(int64_t *)result->data : number);
-    case OUTPUT_BOOL:
-        return PyBool_FromLong((result->object ? *(int64_t *)result->data : number) != 0);
-    case OUTPUT_FLOAT:
-        return PyFloat_FromDouble(*(double *)result->data);
+    case OUTPUT_BOOL: {
+        const int64_t *read = result->object ? number_at(result, DT_i64) : &number;
+        return !read                      ? NULL
+               : spec->kind == OUTPUT_INT ? PyLong_FromLongLong(*read)
+                                          : PyBool_FromLong(*read != 0);
+    }
+    case OUTPUT_FLOAT: {
+        const double *read = number_at(result, DT_f64);
+        return read ? PyFloat_FromDouble(*read) : NULL;
+    }
     default:
         return Py_NewRef(spec->object);
     }

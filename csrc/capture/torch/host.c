@@ -148,9 +148,21 @@ host_tuning(void *arg, int done, int total, const char *line)
 typedef struct {
     const PlanTensor *args;
     const int64_t *dims;
+    bool recorded; /* autograd would record the call of tensors that require gradients */
 } Operands;
 
 static PyObject *fill(PyObject *template, const Operands *with);
+
+/* new: the operand, or the same elements without a gradient, which recording does not see. */
+static PyObject *
+operand_object(const PlanTensor *tensor, const Operands *with)
+{
+    PlanTensor alias = *tensor;
+    if (!with->recorded || tensor->rank < 0 || !pytensor_check(tensor->object)) {
+        return Py_NewRef((PyObject *)tensor->object);
+    }
+    return pytensor_view(tensor->object, 0, &alias) < 0 ? NULL : alias.object;
+}
 
 static PyObject *
 fill_sequence(PyObject *template, const Operands *with)
@@ -217,7 +229,7 @@ fill(PyObject *template, const Operands *with)
             return PyFloat_FromDouble(*(const double *)with->args[index].data);
         }
         const PlanTensor *tensor = &with->args[index];
-        return tensor->object ? Py_NewRef((PyObject *)tensor->object) : float_tensor(tensor->data);
+        return tensor->object ? operand_object(tensor, with) : float_tensor(tensor->data);
     }
     if (PyTuple_CheckExact(template) || PyList_CheckExact(template)) {
         return fill_sequence(template, with);
@@ -288,6 +300,11 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     Dtype as;
     if (PyLong_Check(object) && dtype == DT_i64) {
         return take_number(object, out);
+    }
+    /* An undefined tensor is None in Python.  What only the caller reads is given to it as it is. */
+    if (out->rank < 0 && object == Py_None) {
+        *out = (PlanTensor){.object = object};
+        return 0;
     }
     /* a workspace that was not needed */
     if (object == Py_None && out->sizes[0] == 0 && out->rank <= 1) {
@@ -379,13 +396,25 @@ take_results(const CallSite *site, PyObject *value, int nres, PlanTensor *result
     return 0;
 }
 
+/* Calls it; some kernels keep what their gradient reads only while gradients are recorded. */
+static PyObject *
+call_target(const CallSite *site, PyObject *positional, PyObject *keywords)
+{
+    bool was = site->recorded && pytensor_grad_mode(true);
+    PyObject *value = PyObject_Call(site->function, positional, keywords);
+    if (site->recorded) {
+        pytensor_grad_mode(was);
+    }
+    return value;
+}
+
 static int
 host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
           int nres, PlanTensor *results, PlanBinder *binder)
 {
     HostCall *call = arg;
     const CallSite *site = &call->callable->captured.sites[number];
-    const Operands with = {args, dims};
+    const Operands with = {args, dims, site->recorded};
     (void)nargs;
     (void)ndims;
     int done = site->product && !binder ? product_run(call, site, args, results) : 0;
@@ -395,7 +424,7 @@ host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, c
     PyObject *positional = fill(site->args, &with), *keywords = NULL, *value = NULL;
     int status = -1;
     if (positional && (!site->kwargs || (keywords = fill(site->kwargs, &with)))) {
-        value = PyObject_Call(site->function, positional, keywords);
+        value = call_target(site, positional, keywords);
     }
     if (value && (!binder || bind_sizes(site, value, nres, results, binder) == 0)) {
         status = take_results(site, value, nres, results);

@@ -82,7 +82,7 @@ is_function(PyObject *target, const char *module, const char *name)
     return same;
 }
 
-static bool
+bool
 is_overload(PyObject *target, const char *name)
 {
     PyObject *text = strcmp(Py_TYPE(target)->tp_name, "OpOverload") == 0 ? PyObject_Str(target)

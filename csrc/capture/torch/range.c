@@ -19,7 +19,10 @@ take_inputs(int n, void *const *objects, C10IValueHandle *inputs)
     bool known = torch_abi.aoti_torch_tensor_to_ivalue &&
                  torch_abi.aoti_torch_delete_c10_value_object;
     for (int k = 0; k < n && known && taken < MOST_INPUTS; k++) {
-        TorchTensor handle = torch_abi_handle(objects[k]);
+        if (!objects[k] || !pytensor_check((PyObject *)objects[k])) {
+            continue;           /* a number, an array of NumPy's, an undefined tensor */
+        }
+        TorchTensor handle = torch_abi_handle((PyObject *)objects[k]);
         taken += torch_abi.aoti_torch_tensor_to_ivalue(handle, &inputs[taken]) == 0;
     }
     return taken;
