@@ -7,6 +7,7 @@ registers nothing, and the compiler puts the text's own lets in the place of a c
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch._C._functorch import peek_interpreter_stack
+from torch._library.autograd import Info, make_autograd_impl
 from torch.autograd import forward_ad
 
 from . import torch_init  # noqa: F401  (the compiler wants to know of torch)
@@ -188,11 +190,55 @@ def _backward(ctx: Any, grads: list[Tensor | None]) -> tuple[None, list[Tensor |
     return None, [next(made) if wants else None for wants in ctx.wanted]
 
 
-_LIBRARY.impl("kernel", _run, "CPU")
-_LIBRARY.impl("kernel_gradient", _run_gradient, "CPU")
-torch.library.register_fake("dlc::kernel", _fake, lib=_LIBRARY)
-torch.library.register_fake("dlc::kernel_gradient", _fake_gradient, lib=_LIBRARY)
-torch.library.register_autograd("dlc::kernel", _backward, setup_context=_save, lib=_LIBRARY)
+def _refused(text: str, what: str) -> NotImplementedError:
+    line = text.strip().partition("\n")[0]
+    return NotImplementedError(
+        f"dlc.kernel({line!r}) has no {what}: write the function with torch where that is needed"
+    )
+
+
+def _save_text(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
+    ctx.text = inputs[0]
+
+
+def _no_second(ctx: Any, *_: Any) -> Any:
+    raise _refused(ctx.text, "second derivative")
+
+
+def _no_rule(info: Any, dims: Any, text: str, *_: Any) -> Any:
+    raise _refused(text, "rule for torch.vmap")
+
+
+def _has_tangent(tensor: Tensor) -> bool:
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
+
+
+def _differentiable(operator: Any, backward: Callable[..., Any], save: Callable[..., None]) -> None:
+    """Registers a backward, and refuses what torch would leave out without a word: tangents."""
+    recorded = make_autograd_impl(operator, Info(backward, save))
+
+    def call(keyset: Any, text: str, args: list[Tensor], *rest: Any) -> Any:
+        tensors = [*args, *(rest[0] if rest else ())]
+        if any(map(_has_tangent, tensors)):
+            raise _refused(text, "derivative in forward mode")
+        wants = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+        if wants and torch._C._are_functorch_transforms_active():
+            raise _refused(text, "derivative inside of transforms of torch.func")
+        return recorded(keyset, text, args, *rest)
+
+    _LIBRARY.impl(operator._schema.name.partition("::")[2], call, "Autograd", with_keyset=True)
+
+
+def _register(name: str, run: Any, fake: Any, backward: Any, save: Any) -> None:
+    """An operator with all that torch may ask of it: what it has not is refused by name."""
+    _LIBRARY.impl(name, run, "CPU")
+    torch.library.register_fake(f"dlc::{name}", fake, lib=_LIBRARY)
+    torch.library.register_vmap(f"dlc::{name}", _no_rule, lib=_LIBRARY)
+    _differentiable(getattr(torch.ops.dlc, name).default, backward, save)
+
+
+_register("kernel", _run, _fake, _backward, _save)
+_register("kernel_gradient", _run_gradient, _fake_gradient, _no_second, _save_text)
 
 
 # -- the kernel ----------------------------------------------------------------------------------------
