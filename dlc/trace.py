@@ -267,13 +267,23 @@ def functional(
     return run
 
 
+def _filled(tree: pytree.TreeSpec, leaves: Iterator[Any]) -> Any:
+    """The tree with the next leaves; of a torch.Size pytree itself would make a tuple."""
+    if tree.is_leaf():
+        return next(leaves)
+    parts = [_filled(child, leaves) for child in tree.children()]
+    if tree.type is torch.Size:
+        return torch.Size(parts)
+    return pytree.SUPPORTED_NODES[tree.type].unflatten_fn(parts, tree.context)
+
+
 def _shape(tree: pytree.TreeSpec) -> Any:
     """None for one leaf, tuple for a tuple of leaves, else a function of the list of leaves."""
     if tree.is_leaf():
         return None
     if tree.type is tuple and all(child.is_leaf() for child in tree.children()):
         return tuple
-    return lambda leaves: pytree.tree_unflatten(leaves, tree)
+    return lambda leaves: _filled(tree, iter(leaves))
 
 
 def storage_of(value: Any) -> int | None:

@@ -301,7 +301,7 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     if (PyLong_Check(object) && dtype == DT_i64) {
         return take_number(object, out);
     }
-    /* An undefined tensor is None in Python.  What only the caller reads is given to it as it is. */
+    /* An undefined tensor is None in Python.  What only the caller reads it gets as it is. */
     if (out->rank < 0 && object == Py_None) {
         *out = (PlanTensor){.object = object};
         return 0;
