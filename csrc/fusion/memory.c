@@ -2,7 +2,8 @@
  *
  * A view that strides express stays a view of what it views.  Others are made: views that no
  * strides express, constants, and fresh results that would share storage with a parameter or have
- * other strides than promised.
+ * other strides than promised.  What is made from nothing is made again by each of its readers, but
+ * where results share its storage it is one tensor for them.
  */
 #include "group.h"
 
@@ -14,6 +15,7 @@ typedef struct {
     const int *cost;            /* as in Groups */
     const Dim **layout;         /* by Value.id: strides, NULL where none express the value */
     bool *made, *wanted;        /* see memory_scan */
+    bool *shared; /* by Value.id: on the way to results that share the storage of one tensor */
 } Memory;
 
 static const Dim *
@@ -22,6 +24,13 @@ dense(Cx *cx, const Value *v)
     Dim *strides = cx_alloc(cx, MAX_RANK * sizeof *strides);
     type_dense(cx, v->type, strides);
     return strides;
+}
+
+/* Is it made from nothing wherever it is read? */
+static bool
+is_made_again(const Memory *s, const Value *v)
+{
+    return s->cost[v->id] >= 0 && !s->shared[v->id];
 }
 
 static const Dim *
@@ -33,7 +42,7 @@ layout_of(Memory *s, const Value *v)
     }
     const Value *base = v->def->args[0];
     Dim *strides = cx_alloc(cx, MAX_RANK * sizeof *strides), offset;
-    bool good = !value_is_const(base) && s->layout[base->id] && s->cost[v->id] < 0 &&
+    bool good = !value_is_const(base) && s->layout[base->id] && !is_made_again(s, v) &&
                 view_layout(cx, v->def, s->layout[base->id], dim_int(cx, 0), strides, &offset);
     return good ? strides : NULL;
 }
@@ -65,7 +74,7 @@ require_in_memory(Memory *s, const Value *v)
     if (value_is_const(v) || (v->def && v->def->op == OP_size)) {
         return;
     }
-    if (s->cost[v->id] >= 0 || !s->layout[v->id]) {
+    if (is_made_again(s, v) || !s->layout[v->id]) {
         s->made[v->id] = true;
         s->layout[v->id] = dense(s->cx, v);
     }
@@ -135,22 +144,31 @@ memory_promises(Groups *g)
     }
 }
 
-/* Is it, or a view on the way to, a result that shares the storage of another tensor? */
-static bool
-is_shared(const Memory *s, const Value *v)
+/* Notes that v shares the storage of another tensor, and so do the views on the way to it. */
+static void
+note_shared(Memory *s, const Value *v)
 {
-    for (int k = 0; k < s->fn->body->nrets; k++) {
-        ResultKind kind = s->fn->results[k].kind;
-        bool view = kind == RESULT_VIEW_PARAM || kind == RESULT_VIEW_RESULT;
-        const Value *u = view ? s->fn->body->rets[k] : NULL;
-        while (u && u != v) {
-            u = value_is_view(u) ? u->def->args[0] : NULL;
+    s->shared[v->id] = true;
+    while (value_is_view(v) && !value_is_const(v->def->args[0])) {
+        v = v->def->args[0];
+        s->shared[v->id] = true;
+    }
+    s->made[v->id] |= s->cost[v->id] >= 0;
+}
+
+static void
+scan_shared(Memory *s)
+{
+    const Fn *fn = s->fn;
+    for (int k = 0; k < fn->body->nrets; k++) {
+        ResultKind kind = fn->results[k].kind;
+        if (kind == RESULT_VIEW_PARAM || kind == RESULT_VIEW_RESULT) {
+            note_shared(s, fn->body->rets[k]);
         }
-        if (u) {
-            return true;
+        if (kind == RESULT_VIEW_RESULT && s->cost[fn->body->rets[k]->id] >= 0) {
+            note_shared(s, fn->body->rets[fn->results[k].of]);
         }
     }
-    return false;
 }
 
 /* What goes into a parameter is made rather than seen through a view: the in_place pass may then
@@ -159,7 +177,7 @@ static bool
 must_materialise_into(const Memory *s, const Value *v)
 {
     return value_is_view(v) && s->cost[v->id] < 0 &&
-           dtype_info[v->type->dtype].class != CLASS_OTHER && !is_shared(s, v);
+           dtype_info[v->type->dtype].class != CLASS_OTHER && !s->shared[v->id];
 }
 
 /* First with results laid out as promised, to find the results that are to be made; then with
@@ -181,7 +199,7 @@ scan_results(Memory *s, const Dim *const *promise)
             s->made[v->id] = true;
             s->layout[v->id] = dense(s->cx, v);
         }
-        if (fn->results[k].kind == RESULT_FRESH && !is_shared(s, v) &&
+        if (fn->results[k].kind == RESULT_FRESH && !s->shared[v->id] &&
             must_materialise_fresh(s, v, fn->results[k].strides)) {
             s->made[v->id] = true;
             s->layout[v->id] = fn->results[k].strides;
@@ -204,7 +222,9 @@ memory_scan(const Groups *g, bool *made, bool *wanted)
         .made = made,
         .wanted = wanted,
         .layout = cx_alloc(g->cx, ((size_t)g->fn->nvalues + 1) * sizeof *s.layout),
+        .shared = cx_alloc(g->cx, ((size_t)g->fn->nvalues + 1) * sizeof *s.shared),
     };
+    scan_shared(&s);
     scan_results(&s, g->promise);
 }
 

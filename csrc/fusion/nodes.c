@@ -287,6 +287,17 @@ looks_up_found(Cx *cx, const Let *outer, const Access *a)
     return axis < first || axis >= first + inner->args[1]->type->rank;
 }
 
+/* What a call takes of a value without readers: the value, or what it is a view of; NULL where no
+ * kernel makes it. */
+static const Value *
+made_from_nothing(const Groups *g, const Value *v)
+{
+    while (g->node_of[v->id] < 0 && value_is_view(v) && !value_is_const(v->def->args[0])) {
+        v = v->def->args[0];
+    }
+    return g->node_of[v->id] >= 0 ? v : NULL;
+}
+
 static void
 read_add(Scan *s, int to, int arg)
 {
@@ -299,10 +310,12 @@ read_add(Scan *s, int to, int arg)
     }
     if (s->access[v->id]) {
         a = *s->access[v->id];
-    } else if (let->op == OP_call && g->node_of[v->id] >= 0) {
-        a = (Access){.from = g->node_of[v->id], .root = v}; /* from nothing, for the call */
     } else {
-        return;
+        const Value *made = made_from_nothing(g, v);
+        if (let->op != OP_call || !made) {
+            return;
+        }
+        a = (Access){.from = g->node_of[made->id], .root = made};
     }
     signed char axes[MAX_RANK];
     char reads = op_reads(let->op, arg);

@@ -212,13 +212,37 @@ result_add(Walk *w, Value *v, Result promise)
     return k;
 }
 
+/* Is its value a chain of views from the root's that has the node's strides?  The builder makes the
+ * transpose of what is the same everywhere the thing itself. */
+static bool
+is_viewed_as_eager(Walk *w, const Bound *root, const Bound *at)
+{
+    const Value *v = at->arg.v, *of = root->arg.v;
+    if (view_base(at->arg.v) != of) {
+        return false;
+    }
+    Dim dense[MAX_RANK], own[MAX_RANK], have[MAX_RANK];
+    type_dense(w->cx, of->type, dense);
+    type_dense(w->cx, v->type, own);
+    const Dim *given = root->strides ? root->strides : dense,
+              *want = at->strides ? at->strides : own;
+    if (!value_layout_beside(w->cx, v, of, given, have)) {
+        return true;
+    }
+    bool same = true;
+    for (int ax = 0; ax < v->type->rank && same; ax++) {
+        same = have[ax] == want[ax] || dim_is(w->cx, v->type->dims[ax], 1);
+    }
+    return same;
+}
+
 /* The node's value as one that shares its root's storage: a chain of views from it, or calls of the
  * eager views where the builder made something else of them. */
 static Value *
 sharing(Walk *w, Bound *at)
 {
     Bound *root = &w->bound[at->root];
-    if (at == root || view_base(at->arg.v) == root->arg.v || is_alias(w, at->arg.v)) {
+    if (at == root || is_viewed_as_eager(w, root, at) || is_alias(w, at->arg.v)) {
         return at->arg.v;
     }
     Bound *from = at->overload ? viewed(w, at) : NULL;
