@@ -59,7 +59,9 @@
  *        .., column] of panels, or of anything if there is no loop over panels.  In that case both
  *        may be elements that go along the columns evenly.
  *   V25  short marks only a reduce marked vector, whose op returns no index and whose extent is no
- *        number. */
+ *        number.
+ *   V26  A buffer has as many places as elements: its strides, where it has any, are those of its
+ *        axes in some order, each the product of the sizes before it. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* The rules of the loops stage, V13 to V20 and V25; verify.c has the list. */
+/* The rules of the loops stage, V13 to V20, V25 and V26; verify.c has the list. */
 #include "verify.h"
 #include "ir/rules.h"
 
@@ -253,11 +253,50 @@ check_bind(Verifier *v, const Let *let)
     verify_index(v, let->sizes[0]);
 }
 
+/* ---- V26: buffers ---- */
+
+/* The axis, of those not taken, along which elements are `step` apart; -1: there is none.  Along an
+ * axis of one place nothing moves. */
+static int
+axis_of_step(Verifier *v, const Value *buffer, unsigned taken, Dim step)
+{
+    int found = -1;
+    for (int ax = 0; ax < buffer->type->rank && found < 0; ax++) {
+        bool free = !(taken >> ax & 1) && !dim_is(v->cx, buffer->type->dims[ax], 1);
+        found = free && buffer->strides[ax] == step ? ax : -1;
+    }
+    return found;
+}
+
+static void
+check_buffer(Verifier *v, const Let *let)
+{
+    const Value *buffer = let->res[0];
+    unsigned taken = 0;
+    Dim step = dim_int(v->cx, 1);
+    int left = 0;
+    for (int ax = 0; buffer->strides && ax < buffer->type->rank; ax++) {
+        left += !dim_is(v->cx, buffer->type->dims[ax], 1);
+    }
+    for (; left; left--) {
+        int ax = axis_of_step(v, buffer, taken, step);
+        if (ax < 0) {
+            verify_broken(v, 26, "the strides of '%s' are not those of its axes in any order",
+                          buffer->name);
+        }
+        taken |= 1u << ax;
+        step = dim_mul(v->cx, step, buffer->type->dims[ax]);
+    }
+}
+
 void
 verify_loop_let(Verifier *v, const Let *let)
 {
     check_scalars(v, let);
     switch (let->op) {
+    case OP_buffer:
+        check_buffer(v, let);
+        break;
     case OP_for:
     case OP_reduce:
         check_loop(v, let);
