@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import shutil
+import sys
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -44,6 +45,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
         "in_turn(n, *names): by its shard a run has an n-th of the test's parameters, and those of the names",
+    )
+    config.addinivalue_line(
+        "markers", "refused_inside: the test has a rule of dlc's own refuse a graph, a bug anywhere else"
     )
     config.option.shard = str(Shard.parse(config.option.shard))  # the workers of xdist are told
     config.option.loadscopereorder = False  # they take the files as they are sorted below
@@ -139,6 +143,24 @@ def seed() -> None:
     import torch
 
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def nothing_refused_inside(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A graph that a rule of dlc's own refuses runs eagerly and gives the right result. It is a bug all the
+    same, so that the test fails, strict or not.
+    """
+    before = internal_refusals()
+    yield
+    refused = internal_refusals() - before
+    if refused and request.node.get_closest_marker("refused_inside") is None:
+        pytest.fail(f"rules of dlc's own refused {refused} graphs: DLC_STRICT=1 raises the first reason")
+
+
+def internal_refusals() -> int:
+    """How many graphs rules of dlc's own have refused in this process; none before dlc is imported."""
+    dlc = sys.modules.get("dlc")
+    return int(dlc.counters()["internal_refusals"]) if hasattr(dlc, "counters") else 0
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

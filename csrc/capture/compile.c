@@ -285,6 +285,18 @@ name_program(Cx *cx, Job *job)
     PyErr_Restore(type, error, traceback);
 }
 
+/* The compile ended without a callable: raises why. */
+static void
+raise_failure(Cx *cx, Job *job)
+{
+    DiagKind kind = cx_diag(cx)->kind;
+    if (kind == DIAGKIND_INTERNAL || kind == DIAGKIND_GAP) {
+        count_add(COUNT_INTERNAL_REFUSALS, 1);
+    }
+    raise_diag(cx_diag(cx));
+    name_program(cx, job);
+}
+
 static PyObject *
 run_job(PyObject *module, Job *job, PyObject *fallback)
 {
@@ -295,8 +307,7 @@ run_job(PyObject *module, Job *job, PyObject *fallback)
     }
     bool done = cx_try(cx, compile_body, job);
     if (!done && !job->raised && !PyErr_Occurred()) {
-        raise_diag(cx_diag(cx));
-        name_program(cx, job);
+        raise_failure(cx, job);
     }
     if (done && !job->raised) {
         callable = callable_new(module_state(module)->callable_type, job->plan, &job->captured,

@@ -143,7 +143,7 @@ typedef enum {
     __attribute__((unused)) static const char DIAG_##code##_TEXT[] = text;
 #include "diag.def"
 
-typedef enum { DIAGKIND_CANNOT, DIAGKIND_INVALID, DIAGKIND_INTERNAL } DiagKind;
+typedef enum { DIAGKIND_CANNOT, DIAGKIND_INVALID, DIAGKIND_GAP, DIAGKIND_INTERNAL } DiagKind;
 
 /* Where a let comes from: the FX node's name and the user's source line ("model.py:12: y =
  * f(x)"). */

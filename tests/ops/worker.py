@@ -22,6 +22,7 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from tests.conftest import internal_refusals
 from tests.dynamo import leave_guards_untimed
 from tests.ops.check import (
     Way,
@@ -188,7 +189,15 @@ def settling(turns: list[Any], way: Way) -> Iterator[Any]:
 
 
 def attempt(op: Any, compiled: Callable[..., Any], sample: Any, way: Way) -> str | None:
-    """What is wrong with one sample."""
+    """What is wrong with one sample. That a rule of dlc's own refuses its graph is wrong."""
+    before = internal_refusals()
+    wrong = disagreement(op, compiled, sample, way)
+    refused = internal_refusals() - before
+    return wrong or (f"rules of dlc's own refused {refused} graphs" if refused else None)
+
+
+def disagreement(op: Any, compiled: Callable[..., Any], sample: Any, way: Way) -> str | None:
+    """What differs from eager in one sample."""
     if way.errors:
         return wrong_refusal(op, compiled, sample)
     if way.slopes:
