@@ -165,11 +165,7 @@ masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
     }
     Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = t};
     const Type *scalar = type_scalar(w->cx, t->dtype);
-    Value *v = to->kind == ARG_TENSOR ? to->v : operand(&n, to, scalar);
-    if (!v) {
-        refuse(w, "it writes a number that the dtype of the tensor cannot hold");
-    }
-    v = value_is_const(v) ? build_const(w->b, scalar, v->literal) : v;
+    Value *v = to->kind == ARG_TENSOR ? to->v : assigned(w, to, scalar);
     const Arg args[4] = {x->arg,
                          {.kind = ARG_LIST, .n = 1, .items = &mask},
                          {.kind = ARG_TENSOR, .v = v},
@@ -192,11 +188,10 @@ put_gather(Walk *w, const Bound *x, PyObject *index, const Arg *v)
     }
     Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = t, .nargs = 1, .args = &x->arg};
     Arg list = index_list(w, &n, index);
-    Value *to = v->kind == ARG_TENSOR ? v->v : operand(&n, v, type_scalar(w->cx, t->dtype));
+    Value *to = v->kind == ARG_TENSOR ? v->v : assigned(w, v, type_scalar(w->cx, t->dtype));
     const Arg args[4] = {x->arg, list, {.kind = ARG_TENSOR, .v = to}, {.kind = ARG_BOOL}};
-    Value *made = to && list.kind == ARG_LIST
-                      ? as_overload(&n, "aten.index_put.default", t, 4, args)
-                      : NULL;
+    Value *made = list.kind == ARG_LIST ? as_overload(&n, "aten.index_put.default", t, 4, args)
+                                        : NULL;
     if (!made) {
         refuse(w, "it writes to x[positions] in a form that is not compiled");
     }
