@@ -23,7 +23,7 @@ from torch._ops import OpOverload
 from torch._prims_common import suggest_memory_format
 from torch.fx.experimental.symbolic_shapes import guard_or_true
 
-from . import foreach
+from . import foreach, wholes
 from .grids import grid_sampler_3d, grid_sampler_3d_backward
 from .lengths import equate
 
@@ -150,7 +150,7 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
         torch.ops.aten.grid_sampler_3d.default: grid_sampler_3d,
         torch.ops.aten.grid_sampler_3d_backward.default: grid_sampler_3d_backward,
     }
-    found = get_decompositions(packets) | foreach.decompositions() | own
+    found = get_decompositions(packets) | foreach.decompositions() | wholes.decompositions() | own
     for overload, function in found.items():
         name = overload.overloadpacket.__name__
         if name in _OF_FLOATS.split():
