@@ -1,13 +1,15 @@
 /* Symbolic integers and floats of torch to dims and scalars.
  *
  * A SymInt's expression is a tree of sympy. torch keeps sizes in integers alone (FloorDiv, Mod,
- * Max, ...), so each node has a dim; what has none (a size that came through a float) refuses the
- * graph. */
+ * Max, ...), so nearly every node has a dim.  What has none came through a float: the walk makes a
+ * call of Python that computes it, and a graph that is taken directly is refused. */
 #include "walk.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+enum { MAX_POWER = 16 };       /* a higher one is computed by Python */
 
 static Dim
 remembered(Walk *w, PyObject *memo, PyObject *key)
@@ -182,13 +184,12 @@ dim_function(const char *name)
     return NULL;
 }
 
+/* A power whose exponent is a constant. */
 static Dim
 power(Walk *w, Dim base, Dim exponent)
 {
-    int64_t count;
-    if (!dim_is_int(w->cx, exponent, &count) || count < 0 || count > 16) {
-        refuse(w, "a size is a power whose exponent is not a constant from 0 to 16");
-    }
+    int64_t count = 0;
+    dim_is_int(w->cx, exponent, &count);
     Dim d = dim_int(w->cx, 1);
     while (count-- > 0) {
         d = dim_mul(w->cx, d, base);
@@ -213,8 +214,47 @@ scaled_size(Walk *w, PyObject *product, PyObject *shape_env)
     return known ? dim_scale(w->cx, d, scale) : DIM_NONE;
 }
 
+/* A quotient of whole numbers, rounded: float64 has it near enough for torch's to be the same. */
+static Dim
+rounded_quotient(Walk *w, char way, PyObject *quotient, PyObject *shape_env)
+{
+    Cx *cx = w->cx;
+    PyObject *args = attr(w, quotient, py.name.args);
+    Dim a = dim_of_expr(w, PyTuple_GET_ITEM(args, 0), shape_env),
+        b = dim_of_expr(w, PyTuple_GET_ITEM(args, 1), shape_env), none = dim_int(cx, 0);
+    if (!dim_lt(cx, none, b) || (way == 'T' && !dim_le(cx, none, a))) {
+        return DIM_NONE;
+    }
+    return way == 'C' ? dim_sub(cx, none, dim_div(cx, dim_sub(cx, none, a), b)) : dim_div(cx, a, b);
+}
+
+/* CeilToInt, FloorToInt or TruncToInt of x in whole numbers; DIM_NONE: there is no such form. */
+static Dim
+rounded_size(Walk *w, const char *name, PyObject *x, PyObject *shape_env)
+{
+    bool ceil = strcmp(name, "CeilToInt") == 0;
+    if (!ceil && strcmp(name, "FloorToInt") && strcmp(name, "TruncToInt")) {
+        return DIM_NONE;
+    }
+    if (is_kind(x, "IntTrueDiv")) {
+        return rounded_quotient(w, *name, x, shape_env);
+    }
+    return ceil ? DIM_NONE : scaled_size(w, x, shape_env);
+}
+
+/* Functions that compound() has, besides those that fold: a power, if its exponent is constant. */
+static bool
+has_form(Walk *w, PyObject *expr, const char *name)
+{
+    if (strcmp(name, "Pow") == 0 || strcmp(name, "PowByNatural") == 0) {
+        PyObject *exponent = PyTuple_GET_ITEM(attr(w, expr, py.name.args), 1);
+        int64_t count = attr_true(w, exponent, py.name.is_Integer) ? int_of(w, exponent) : -1;
+        return count >= 0 && count <= MAX_POWER;
+    }
+    return strcmp(name, "ModularIndexing") == 0 || strcmp(name, "Identity") == 0;
+}
+
 static Dim truth_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
-static Value *float_expr(Walk *w, PyObject *expr, PyObject *shape_env);
 
 /* Piecewise((a, condition), .., (z, True)) */
 static Dim
@@ -241,18 +281,14 @@ compound(Walk *w, PyObject *expr, PyObject *shape_env)
     if (strcmp(name, "Piecewise") == 0) {
         return piecewise(w, args, shape_env);
     }
-    if (n == 1 && (strcmp(name, "TruncToInt") == 0 || strcmp(name, "FloorToInt") == 0)) {
-        Dim d = scaled_size(w, PyTuple_GET_ITEM(args, 0), shape_env);
-        if (d != DIM_NONE) {
-            return d;
-        }
-        Value *v = float_expr(w, PyTuple_GET_ITEM(args, 0), shape_env);
-        if (!w->direct && !value_is_const(v)) {
-            return whole_build(w, *name == 'T' ? py.trunc : py.floor, v);
-        }
+    Dim rounded = n == 1 ? rounded_size(w, name, PyTuple_GET_ITEM(args, 0), shape_env) : DIM_NONE;
+    if (rounded != DIM_NONE) {
+        return rounded;
     }
-    if (!n || (!op && strcmp(name, "Pow") && strcmp(name, "PowByNatural") &&
-               strcmp(name, "ModularIndexing") && strcmp(name, "Identity"))) {
+    if (!n || !(op || has_form(w, expr, name))) {
+        if (!w->direct) {
+            return whole_build(w, expr, shape_env);
+        }
         refuse(w, "a size cannot be written in whole numbers: %s",
                utf8(w, own(w, PyObject_Str(expr))));
     }
@@ -392,6 +428,8 @@ in_double(Walk *w, Value *v)
     return value_is_const(v) ? v : build_cast(w->b, v, DT_f64);
 }
 
+static Value *float_expr(Walk *w, PyObject *expr, PyObject *shape_env);
+
 static Value *
 float_operands(Walk *w, Op op, PyObject *args, PyObject *shape_env)
 {
@@ -404,7 +442,7 @@ float_operands(Walk *w, Op op, PyObject *args, PyObject *shape_env)
 }
 
 /* A run-time float parameter is bound to the name of its symbol. */
-static Value *
+Value *
 float_symbol(Walk *w, PyObject *expr)
 {
     const char *name = utf8(w, attr(w, expr, py.name.name));
@@ -437,6 +475,11 @@ float_expr(Walk *w, PyObject *expr, PyObject *shape_env)
         {"OpaqueUnaryFn_sqrt", OP_sqrt},
         {"OpaqueUnaryFn_exp", OP_exp},
         {"OpaqueUnaryFn_log", OP_log},
+        {"OpaqueUnaryFn_log2", OP_log2},
+        {"OpaqueUnaryFn_sin", OP_sin},
+        {"OpaqueUnaryFn_cos", OP_cos},
+        {"OpaqueUnaryFn_tanh", OP_tanh},
+        {"TruncToFloat", OP_trunc},
     };
     const Type *scalar = type_scalar(w->cx, DT_f64);
     const char *name = Py_TYPE(expr)->tp_name;

@@ -14,7 +14,8 @@
 #define WALK_NAMES(X) \
     X(__module__) \
     X(__name__) X(_cdata) X(_expr) X(_hint) X(_name) X(_schema) X(alias_info) X(all_input_nodes) \
-        X(args) X(arguments) X(before_set) X(custom) X(default_value) X(device) X(divisible) \
+        X(args) X(arguments) X(before_set) X(bound_sympy) X(custom) X(default_value) X(device) \
+            X(divisible) \
             X(dlc_in_place) X(dlc_known) X(dlc_order) X(dtype) X(example_value) X(expr) \
             X(fwd_source_fn_stack) X(get) X(graph) X(guards) X(is_Float) \
                 X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) X(is_neg) \
@@ -30,8 +31,8 @@ typedef struct {
     struct { WALK_NAMES(X) } name;
 #undef X
     PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule;
-    PyObject *torch_dtype, *float32, *strided, *seeded, *pointwise, *aten, *assert_scalar, *trunc,
-        *floor, *resolve_conj, *resolve_neg;
+    PyObject *torch_dtype, *float32, *strided, *seeded, *pointwise, *aten, *assert_scalar, *whole,
+        *size_functions, *resolve_conj, *resolve_neg;
     PyObject *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *set_grad_enabled, *is_grad_enabled, *get_default_dtype, *is_deterministic,
         *fills_empty;
@@ -139,6 +140,7 @@ typedef struct Walk {
     struct { Value *v, *param; } *known;      /* values that parameters hold, see saved_results.c */
     int nknown;
     bool leaves_grad;           /* recording for autograd is not as it was before the graph */
+    bool in_inputs;             /* a placeholder is being built: no call can be before it */
     bool wrote;                 /* a copy_ into a parameter has been seen */
     bool displaced;             /* a node is */
     Restrided *restrided;
@@ -223,6 +225,7 @@ Dim dim_of(Walk *w, PyObject *integer);                 /* an int or a SymInt */
 Dim dim_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
 Dim truth_of(Walk *w, PyObject *sym_bool);              /* 1 or 0 */
 Value *number_of(Walk *w, PyObject *sym_float);         /* a scalar f64 */
+Value *float_symbol(Walk *w, PyObject *expr);           /* a symbol of sympy, as it is bound */
 void float_bind(Walk *w, PyObject *sym_float, Value *v);        /* its symbol, if it is one, is v */
 
 /* ---- walk_args.c: arguments of nodes ---- */
@@ -238,8 +241,8 @@ const Arg *args_of(Walk *w, const Bound *at, int *n);
  * share the storage of an operand. */
 void call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n,
                 const Type *const *types, const Dim *const *strides, Value **res);
-/* A call of math.trunc or math.floor on a scalar f64, which binds its result as a size. */
-Dim whole_build(Walk *w, PyObject *function, Value *number);
+/* A call of Python that computes the expression of sympy and binds its result as a size. */
+Dim whole_build(Walk *w, PyObject *expr, PyObject *shape_env);
 /* A call that raises unless the dim, which is 0 or 1, is 1. */
 void assert_build(Walk *w, Dim truth, const char *message);
 /* A call of `target` on v (unless NULL) and a tuple of other arguments (unless NULL). */

@@ -413,21 +413,96 @@ assert_build(Walk *w, Dim truth, const char *message)
     call_let(w, &call, target_name(w, py.assert_scalar), site, true, false, 0, NULL, NULL, NULL);
 }
 
+/* ---- sizes that Python computes ---- */
+
+static PyObject *expr_object(Template *t, PyObject *expr, PyObject *shape_env);
+
+static PyObject *
+symbol_object(Template *t, PyObject *symbol, PyObject *shape_env)
+{
+    if (attr_true(t->w, symbol, py.name.is_integer)) {
+        Dim d = dim_of_expr(t->w, symbol, shape_env);
+        need_dim(t->w, d);
+        return dim_object(t, d);
+    }
+    int k = operand_slot(t, float_symbol(t->w, symbol));
+    text_add(&t->text, "float $%d", k);
+    return own(t->w, slot_new('f', k));
+}
+
+/* (name, operand, ..), as dlc/sizes.py reads it. */
+static PyObject *
+function_object(Template *t, PyObject *expr, PyObject *shape_env)
+{
+    Walk *w = t->w;
+    PyObject *args = attr(w, expr, py.name.args);
+    PyObject *name = own(w, PyUnicode_FromString(Py_TYPE(expr)->tp_name));
+    if (!PyDict_GetItemWithError(py.size_functions, name)) {
+        refuse(w, "a size cannot be written in whole numbers: %s",
+               utf8(w, own(w, PyObject_Str(expr))));
+    }
+    Py_ssize_t n = PyTuple_GET_SIZE(args);
+    PyObject *out = own(w, PyTuple_New(n + 1));
+    PyTuple_SET_ITEM(out, 0, Py_NewRef(name));
+    text_add(&t->text, "%s(", utf8(w, name));
+    for (Py_ssize_t k = 0; k < n; k++) {
+        text_add(&t->text, k ? ", " : "");
+        PyObject *item = expr_object(t, PyTuple_GET_ITEM(args, k), shape_env);
+        PyTuple_SET_ITEM(out, k + 1, Py_NewRef(item));
+    }
+    text_add(&t->text, ")");
+    return out;
+}
+
+static PyObject *
+expr_object(Template *t, PyObject *expr, PyObject *shape_env)
+{
+    Walk *w = t->w;
+    if (attr_true(w, expr, py.name.is_Symbol)) {
+        return symbol_object(t, expr, shape_env);
+    }
+    bool whole = attr_true(w, expr, py.name.is_Integer);
+    if (whole || attr_true(w, expr, py.name.is_Float) || attr_true(w, expr, py.name.is_Rational)) {
+        PyObject *number = own(w, whole ? PyNumber_Long(expr) : PyNumber_Float(expr));
+        plain_text(t, number);
+        return number;
+    }
+    return function_object(t, expr, shape_env);
+}
+
+/* The call's result is a size of its own; of its range this much is told. */
+static Range
+range_of_expr(Walk *w, PyObject *expr, PyObject *shape_env)
+{
+    PyObject *method = attr(w, shape_env, py.name.bound_sympy);
+    PyObject *lower = attr(w, own(w, PyObject_CallOneArg(method, expr)), py.name.lower);
+    PyObject *natural = own(w, PyObject_RichCompare(lower, own(w, PyLong_FromLong(0)), Py_GE));
+    int is = PyObject_IsTrue(natural);
+    if (is < 0) {
+        python_failed(w);
+    }
+    return (Range){is ? 0 : -DIM_INF, DIM_INF};
+}
+
 Dim
-whole_build(Walk *w, PyObject *function, Value *number)
+whole_build(Walk *w, PyObject *expr, PyObject *shape_env)
 {
     Template call = {.w = w, .text = {.cx = w->cx}};
     const Type *t = type_scalar(w->cx, DT_i64);
     const Dim *strides = NULL;
-    int whole = -1, k = operand_slot(&call, number);
-    text_add(&call.text, "float $%d", k);
-    PyObject *args = own(w, PyTuple_Pack(1, own(w, slot_new('f', k))));
-    int site = site_new(w, function, args, NULL, false);
-    Let *let = call_let(w, &call, target_name(w, function), site, false, false, 1, &whole, &t,
+    int whole = -1;
+    if (w->in_inputs) {         /* the input binds it */
+        Dim size = dim_size(w->cx, fn_fresh_name(w->fn, "whole"));
+        dim_declare(w->cx, size, range_of_expr(w, expr, shape_env), 1);
+        return size;
+    }
+    PyObject *args = own(w, PyTuple_Pack(1, expr_object(&call, expr, shape_env)));
+    int site = site_new(w, py.whole, args, NULL, false);
+    Let *let = call_let(w, &call, target_name(w, py.whole), site, false, false, 1, &whole, &t,
                         &strides);
     Dim name = let->nsizes ? let->sizes[0] : dim_size(w->cx, fn_fresh_name(w->fn, "whole"));
     if (!let->nsizes) {
-        dim_declare(w->cx, name, (Range){-DIM_INF, DIM_INF}, 1);
+        dim_declare(w->cx, name, range_of_expr(w, expr, shape_env), 1);
         size_bind(w, let, name);
     }
     return name;

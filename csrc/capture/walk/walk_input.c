@@ -257,6 +257,7 @@ placeholder_build(Walk *w, Bound *at)
     InputSpec *spec = &out->inputs[out->ninputs++];
     const char *name = utf8(w, attr(w, at->node, py.name.name));
     *spec = (InputSpec){INPUT_UNUSED, 0};
+    w->in_inputs = true;
     if (is_a(at->val, py.Tensor)) {
         tensor_input(w, at, name, spec);
     } else if (is_a(at->val, py.SymInt)) {

@@ -233,6 +233,7 @@ node_build(Walk *w, Bound *at)
     at->ones = ones_read(w, at) == ONES_EAGER ? ONES_EAGER : ONES_UNKNOWN;
     if (strcmp(op, "placeholder") == 0) {
         placeholder_build(w, at);
+        w->in_inputs = false;
     } else if (strcmp(op, "get_attr") == 0) {
         attribute_build(w, at);
     } else if (strcmp(op, "call_function") == 0 || (w->direct && strcmp(op, "call_method") == 0)) {
