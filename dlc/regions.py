@@ -20,6 +20,7 @@ from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch import predispatch
 from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.amp import autocast_mode
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -37,8 +38,11 @@ LOAD = predispatch.lazy_load_decompositions
 _STATES = (
     "_grad_increment_nesting", "_jvp_increment_nesting", "_func_increment_nesting", "_enter_dual_level",
     "_autograd_grad", "_saved_tensors_hooks_disable", "set_inplace_requires_grad_allowed",
-    "_set_grad_enabled", "_set_fwd_grad_enabled", "_enter_autocast", "_enter_inference_mode",
+    "_set_fwd_grad_enabled", "_enter_inference_mode",
 )  # fmt: skip
+
+#: Changes of modes that are left out, as the walk does, where they have no effect; see direct_mode.c.
+_MODES = frozenset((torch._C._set_grad_enabled, autocast_mode._enter_autocast, autocast_mode._exit_autocast))
 
 #: What an operator may not be: more than a function of its arguments, or one that gives a number.
 _REFUSED = frozenset((torch.Tag.nondeterministic_seeded, torch.Tag.data_dependent_output))
@@ -144,7 +148,7 @@ def _run(region: list[Node], values: dict[Node, Any], recorder: _Recorder) -> No
     try:
         for node in region:
             recorder.source = node
-            values[node] = _call(node, values)
+            values[node] = None if node.target in _MODES else _call(node, values)
             depth += (node.target is BEGIN) - (node.target is END)
     finally:
         for _ in range(depth):
@@ -173,6 +177,8 @@ def _check(results: list[tuple[Node, Tensor]], inputs: list[Any]) -> None:
         seen = node.meta["example_value"]
         if not isinstance(made, Tensor) or made.dim() != seen.dim() or not is_like(made, seen):
             raise CaptureError("results of a function under vmap have another layout than in the graph")
+        if seen.requires_grad:
+            raise CaptureError("a function under vmap switches gradients on")
     given = {storage_of(v) for v in inputs}
     own = [s for s in (storage_of(made) for _, made in results) if s not in given]
     if len(set(own)) != len(own):
@@ -210,6 +216,8 @@ def batched(gm: GraphModule) -> GraphModule:
     for node in gm.graph.nodes:
         if getattr(node.target, "__name__", "") in _STATES:
             raise CaptureError(f"the graph has {node.target.__name__} beside vmap")
+        if node.target is autocast_mode._enter_autocast and node.args[2] is not False:
+            raise CaptureError("the graph switches autocast on")
     copy = copied(gm)
     for node in copy.graph.find_nodes(op="call_function", target=LOAD):
         copy.graph.erase_node(node)
