@@ -8,8 +8,9 @@ take its place: the rest of the graph is still taken as it is.
 from __future__ import annotations
 
 import contextlib
+import operator
 from operator import getitem
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.utils._pytree as pytree
@@ -39,6 +40,8 @@ def _is_function(node: Node) -> bool:
 def _values(node: Node) -> list[Any]:
     """The tensors that a node gives."""
     value = node.meta.get("example_value")
+    if node.target is operator.setitem:
+        return []
     values = list(value) if isinstance(value, (tuple, list)) else [value]
     if not values or not all(isinstance(v, Tensor) for v in values):
         raise CaptureError("a result of the function is not a tensor")
@@ -74,10 +77,18 @@ def _check(graph: GraphModule, values: list[Any], outputs: list[Any]) -> None:
         raise CaptureError("two results of the function share memory")
 
 
-def _traced(node: Node, inputs: list[Node]) -> GraphModule:
+class _Traced(NamedTuple):
+    """A call as operators, what becomes of its results, and the inputs whose new values are behind them."""
+
+    graph: GraphModule
+    leaves: list[tuple[str, Any]]
+    written: list[int]
+
+
+def _traced(node: Node, inputs: list[Node]) -> _Traced:
     """The node's call of its inputs' values as a graph of operators."""
 
-    def run(*given: Any) -> Any:
+    def call(*given: Any) -> Any:
         by_node = dict(zip(inputs, given, strict=True))
         args, kwargs = pytree.tree_map_only(Node, by_node.__getitem__, (node.args, node.kwargs))
         if node.op == "call_method":
@@ -85,14 +96,23 @@ def _traced(node: Node, inputs: list[Node]) -> GraphModule:
         return node.target(*args, **kwargs)  # type: ignore[operator]
 
     shape: list[Any] = []
+    written: list[int] = []
     fakes = [n.meta["example_value"] for n in inputs]
     # The mode of torch's context is another one by now.
-    mode = getattr(_values(node)[0], "fake_mode", None) or contextlib.nullcontext()
+    tensors = [f for f in (*_values(node), *fakes) if isinstance(f, Tensor)]
+    mode = getattr(tensors[0], "fake_mode", None) or contextlib.nullcontext()
+    run = functional(call, [n.name for n in inputs], (), shape, written)
     with capturing(), torch.inference_mode(False), torch.no_grad(), mode, enable_python_dispatcher():
-        graph = make_fx(functional(run, [n.name for n in inputs], (), shape), decompositions())(*fakes)
-    if any(kind != "result" for kind, _ in shape[0]):
-        raise CaptureError("the function writes to an argument, or returns one")
-    return graph
+        graph = make_fx(run, decompositions())(*fakes)
+    leaves = [] if node.target is operator.setitem else shape[0]
+    if any(
+        kind not in ("result", "argument") or (kind == "argument" and k not in written) for kind, k in leaves
+    ):
+        raise CaptureError("the function returns an argument, or no tensor")
+    storages = [storage_of(f) for f in fakes]
+    if any(storages.count(storages[k]) > 1 for k in written):
+        raise CaptureError("the function writes to an argument that shares its storage with another")
+    return _Traced(graph, leaves, written)
 
 
 def _attribute(gm: GraphModule, graph: GraphModule, node: Node) -> str:
@@ -107,17 +127,24 @@ def _attribute(gm: GraphModule, graph: GraphModule, node: Node) -> str:
 def _replace(gm: GraphModule, node: Node) -> None:
     """Puts the operators of a call where it stands."""
     values = _values(node)
+    if node.target == "copy_":
+        raise CaptureError("the function is the write itself")
     inputs = [n for n in dict.fromkeys(node.all_input_nodes) if n.meta.get("example_value") is not None]
     if len(inputs) != len(node.all_input_nodes):
         raise CaptureError("an argument of the function has no value in the graph")
     if any(isinstance(n.meta["example_value"], (torch.SymFloat, torch.SymBool)) for n in inputs):
         # What the function decides by the number would leave no guard behind, as it does for sizes.
         raise CaptureError("an argument of the function is a float that is known at run time only")
-    graph = _traced(node, inputs)
+    graph, leaves, written = _traced(node, inputs)
     *_, last = graph.graph.nodes
     outputs = pytree.tree_leaves(last.args[0])
-    _check(graph, values, outputs)
-    single = isinstance(node.meta["example_value"], Tensor)
+    made = [v for v, (kind, _) in zip(values, leaves, strict=True) if kind == "result"]
+    _check(graph, made, outputs[: len(outputs) - len(written)])
+    if {storage_of(v.meta["val"]) for v in outputs[: len(made)]} & {
+        storage_of(v.meta["val"]) for v in outputs[len(made) :]
+    }:
+        raise CaptureError("a result of the function shares memory with what it writes to")
+    single = isinstance(node.meta.get("example_value"), Tensor)
     picks = [] if single else list(node.users)
     if any(p.target != getitem for p in picks):
         raise CaptureError("the graph uses the list of the function's results as a whole")
@@ -133,13 +160,18 @@ def _replace(gm: GraphModule, node: Node) -> None:
             if "stack_trace" in node.meta:
                 copy.meta["stack_trace"] = node.meta["stack_trace"]
             places[inner] = copy
-    for inner, value in zip(outputs, values, strict=True):
+    for inner, value in zip(outputs, made, strict=False):
         if all(n is not places[inner] for n in inputs):
             places[inner].meta["example_value"] = value
+    for k, inner in zip(written, outputs[len(made) :], strict=True):
+        with gm.graph.inserting_before(node):
+            write = gm.graph.call_method("copy_", (inputs[k], places[inner]))
+        write.meta = {**node.meta, "example_value": inputs[k].meta["example_value"]}
+    results = [inputs[k] if kind == "argument" else places[outputs[k]] for kind, k in leaves]
     if single:
-        node.replace_all_uses_with(places[outputs[0]])
+        node.replace_all_uses_with(results[0])
     for pick in picks:
-        pick.replace_all_uses_with(places[outputs[int(pick.args[1])]])  # type: ignore[arg-type]
+        pick.replace_all_uses_with(results[int(pick.args[1])])  # type: ignore[arg-type]
         gm.graph.erase_node(pick)
     gm.graph.erase_node(node)
 

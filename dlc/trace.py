@@ -226,13 +226,25 @@ def _check_writes(name: str, tensor: FunctionalTensor) -> None:
         )
 
 
+def _is_changed(argument: FunctionalTensor, written: list[int] | None) -> bool:
+    """Has the function written to it, as it may, and left its shape?"""
+    if written is None or torch._functionalize_has_metadata_mutation(argument.elem):
+        return False
+    return bool(torch._functionalize_has_data_mutation(argument.elem))
+
+
 def functional(
-    fn: Callable[..., Any], names: list[str], objects: tuple[Any, ...], shape: list[Any]
+    fn: Callable[..., Any],
+    names: list[str],
+    objects: tuple[Any, ...],
+    shape: list[Any],
+    written: list[int] | None = None,
 ) -> Callable[..., list[Any]]:
     """fn with every write made a new tensor; gives the flat list of its tensors and symbols.
 
     objects: what it may return besides numbers and the like; shape receives what becomes of each leaf of its
-    result, and the tree of them. Raises CaptureError for a write to an argument.
+    result, and the tree of them; written the arguments that it writes to, whose new values are behind the
+    results. Without such a list a write to an argument raises CaptureError, as a new shape of one does.
     """
 
     def run(*args: Any) -> list[Any]:
@@ -242,9 +254,12 @@ def functional(
         with torch._C._ExcludeDispatchKeyGuard(above), FunctionalTensorMode():
             given = [_wrapped(argument) for argument in args]
             returned, tree = pytree.tree_flatten(fn(*given))
-            for name, argument in zip(names, given, strict=True):
-                if isinstance(argument, FunctionalTensor):
+            changed = []
+            for k, (name, argument) in enumerate(zip(names, given, strict=True)):
+                if isinstance(argument, FunctionalTensor) and not _is_changed(argument, written):
                     _check_writes(name, argument)
+                elif isinstance(argument, FunctionalTensor):
+                    changed.append(k)
             for leaf in returned:
                 leaf = bool(leaf) if isinstance(leaf, torch.SymBool) else leaf
                 kind, leaf = ("scalar", leaf.tensor) if isinstance(leaf, Scalar) else ("result", leaf)
@@ -261,7 +276,10 @@ def functional(
                         f"it returns an object of type {type(leaf).__name__}: return tensors, numbers, or "
                         "lists, tuples and dicts of them"
                     )
+            results += [_plain(given[k]) for k in changed]
         shape[:] = [leaves, tree]
+        if written is not None:
+            written[:] = changed
         return results
 
     return run

@@ -144,6 +144,9 @@ int pytensor_unpooled(Dtype dtype, PlanTensor *out);
 /* new: out's sizes and strides over the storage of base, a tensor, `offset` elements after its
  * first one. */
 int pytensor_view(PyObject *base, int64_t offset, PlanTensor *out);
+/* The same as a view that torch knows of, for what the caller sees of its own tensor: it shares the
+ * counter of versions, by which autograd finds out that what it saved was written to. */
+int pytensor_alias(PyObject *base, int64_t offset, PlanTensor *out);
 int pytensor_copy(PyObject *to, PyObject *from);
 /* Switches recording for autograd off or on for this thread; returns how it was. */
 bool pytensor_grad_mode(bool on);

@@ -504,6 +504,7 @@ typedef struct PlanHost {
      * memory may be kept until a result wants memory of another size; else there will be need of it
      * before.  May be NULL. */
     void (*give_up)(void *arg, int param, bool keep);
+    bool views; /* a result that is a parameter is a view of it, too, and not its object */
 } PlanHost;
 
 /* Runs the plan.  sizes: by position in fn->sizes, SIZE_UNKNOWN where the value is to be found from

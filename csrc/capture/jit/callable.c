@@ -216,6 +216,30 @@ is_for_eager(const Callable *self, const Arguments *arguments)
     return eager;
 }
 
+/* Results of a graph of Dynamo's that are views of its inputs are so for autograd; AOTAutograd makes
+ * such views itself. */
+static int
+direct_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
+{
+    const HostCall *call = arg;
+    bool returned = out >= call->results && out < call->results + call->callable->nresults;
+    bool given = false;
+    for (int k = 0; returned && k < call->callable->nparams; k++) {
+        given |= call->in[k].of.object == base->object;
+    }
+    if (!given || !base->object) {
+        return host_functions.view(arg, base, dtype, offset, out);
+    }
+    if (call->grad) {
+        pytensor_grad_mode(true);
+    }
+    int status = pytensor_alias(base->object, offset, out);
+    if (call->grad) {
+        pytensor_grad_mode(false);
+    }
+    return status;
+}
+
 static PyObject *
 run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *arguments)
 {
@@ -223,9 +247,15 @@ run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *ar
     status = status == 0 ? is_for_eager(self, arguments) : status;
     if (status == 0) {
         bool calls = self->captured.nsites > 0, grad = calls && pytensor_grad_mode(false);
-        HostCall call = {.callable = self, .given = boxed ? (PyObject **)given : NULL};
+        HostCall call = {.callable = self,
+                         .given = boxed ? (PyObject **)given : NULL,
+                         .in = arguments->in,
+                         .results = arguments->out,
+                         .grad = grad};
         PlanHost host = host_functions;
         host.arg = &call;
+        host.view = boxed ? host.view : direct_view;
+        host.views = !boxed;
         host.profile = self->profile;
         count_add(COUNT_CALLS, 1);
         status = prepared_take(self, arguments->in);

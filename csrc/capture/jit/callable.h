@@ -28,6 +28,9 @@ typedef struct {
     const Callable *callable;
     PyThreadState *state; /* while the lock is released */
     PyObject **given; /* the items of the caller's list, NULL: it gave no list */
+    const PlanParam *in; /* as read from the arguments */
+    const PlanTensor *results;
+    bool grad; /* recording for autograd was on before, and is off while the plan runs */
     bool layout; /* the plan does not fit the arguments: run the fallback */
 } HostCall;
 

@@ -238,47 +238,6 @@ typedef struct {
     const PlanTensor *results;  /* of the plan */
 } JitCall;
 
-/* new: sizes or strides */
-static PyObject *
-int_tuple(const int64_t *values, int n)
-{
-    PyObject *tuple = PyTuple_New(n);
-    for (int k = 0; tuple && k < n; k++) {
-        PyObject *item = PyLong_FromLongLong(values[k]);
-        if (!item) {
-            Py_CLEAR(tuple);
-        } else {
-            PyTuple_SET_ITEM(tuple, k, item);
-        }
-    }
-    return tuple;
-}
-
-/* A view of an argument is one that torch knows of: it shares the counter of versions, by which
- * autograd finds out that what it saved was written to. */
-static int
-view_argument(PyObject *tensor, int64_t offset, PlanTensor *out)
-{
-    int64_t start;
-    if (torch_abi.aoti_torch_get_storage_offset(torch_abi_handle(tensor), &start)) {
-        PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
-        return -1;
-    }
-    PyObject *sizes = int_tuple(out->sizes, out->rank);
-    PyObject *strides = sizes ? int_tuple(out->strides, out->rank) : NULL;
-    out->object = strides ? PyObject_CallMethod(tensor, "as_strided", "OOL", sizes, strides,
-                                                (long long)(start + offset))
-                          : NULL;
-    Py_XDECREF(sizes);
-    Py_XDECREF(strides);
-    if (out->object &&
-        torch_abi.aoti_torch_get_data_ptr(torch_abi_handle(out->object), &out->data)) {
-        Py_CLEAR(*(PyObject **)&out->object);
-        PyErr_SetString(PyExc_RuntimeError, torch_abi_error());
-    }
-    return out->object ? 0 : -1;
-}
-
 /* Only what is returned is seen by torch: the views that operators are given go the short way. */
 static int
 tensor_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
@@ -295,7 +254,7 @@ tensor_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, Plan
     for (int k = 0; returned && k < v->ntree && tree_tensors(v->tree, &tensors); k++) {
         given = given || tensors[k].object == base->object;
     }
-    return given ? view_argument(base->object, offset, out)
+    return given ? pytensor_alias(base->object, offset, out)
                  : host_functions.view(arg, base, dtype, offset, out);
 }
 

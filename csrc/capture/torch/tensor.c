@@ -233,6 +233,44 @@ pytensor_view(PyObject *base, int64_t offset, PlanTensor *out)
     return take_handle(handle, out);
 }
 
+/* new: sizes or strides */
+static PyObject *
+int_tuple(const int64_t *values, int n)
+{
+    PyObject *tuple = PyTuple_New(n);
+    for (int k = 0; tuple && k < n; k++) {
+        PyObject *item = PyLong_FromLongLong(values[k]);
+        if (!item) {
+            Py_CLEAR(tuple);
+        } else {
+            PyTuple_SET_ITEM(tuple, k, item);
+        }
+    }
+    return tuple;
+}
+
+int
+pytensor_alias(PyObject *tensor, int64_t offset, PlanTensor *out)
+{
+    int64_t start;
+    if (torch_abi.aoti_torch_get_storage_offset(torch_abi_handle(tensor), &start)) {
+        return failed();
+    }
+    PyObject *sizes = int_tuple(out->sizes, out->rank);
+    PyObject *strides = sizes ? int_tuple(out->strides, out->rank) : NULL;
+    out->object = strides ? PyObject_CallMethod(tensor, "as_strided", "OOL", sizes, strides,
+                                                (long long)(start + offset))
+                          : NULL;
+    Py_XDECREF(sizes);
+    Py_XDECREF(strides);
+    if (out->object &&
+        torch_abi.aoti_torch_get_data_ptr(torch_abi_handle(out->object), &out->data)) {
+        Py_CLEAR(*(PyObject **)&out->object);
+        return failed();
+    }
+    return out->object ? 0 : -1;
+}
+
 int
 pytensor_copy(PyObject *to, PyObject *from)
 {

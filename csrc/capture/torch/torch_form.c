@@ -105,6 +105,13 @@ torch_cast(Aten *n)
     return operand(n, &n->args[0], n->type);
 }
 
+/* x.type(dtype); without a dtype it is a text, and no tensor. */
+Value *
+torch_cast_to(Aten *n)
+{
+    return arg_at(n, 1)->kind == ARG_NONE ? NULL : operand(n, &n->args[0], n->type);
+}
+
 Value *
 torch_copy(Aten *n)
 {
@@ -321,6 +328,13 @@ torch_tensor(Aten *n)
     return arg_is_number(data) && n->type->rank == 0
                ? as_overload(n, "aten.scalar_tensor.default", n->type, 1, data)
                : NULL;
+}
+
+/* as_tensor(tensor) and as_tensor(number), in the result's dtype */
+Value *
+torch_as_tensor(Aten *n)
+{
+    return is_tensor(&n->args[0]) ? torch_cast(n) : torch_tensor(n);
 }
 
 /* ---- gathers, pools, attention ---- */

@@ -29,6 +29,24 @@ listed(const Arg *rest)
     return nested ? rest->items[0] : *rest;
 }
 
+/* broadcast_tensors(x, y, ..): each in the shape of all */
+Value *
+torch_broadcast_tensors(Aten *n)
+{
+    const Arg all = listed(arg_at(n, 0));
+    if (all.kind != ARG_LIST || all.n != n->nres || !all.n) {
+        return NULL;
+    }
+    for (int k = 0; k < all.n; k++) {
+        const Type *t = n->types[k];
+        if (all.items[k].kind != ARG_TENSOR || !t) {
+            return NULL;
+        }
+        n->res[k] = build_broadcast(n->b, all.items[k].v, t->rank, t->dims);
+    }
+    return n->res[0];
+}
+
 static Value *
 with_list(Aten *n, const char *overload)
 {

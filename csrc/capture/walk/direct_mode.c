@@ -2,7 +2,7 @@
  * effect on a graph without gradients, and refused elsewhere. */
 #include "walk.h"
 
-static bool
+bool
 grad_enabled(Walk *w)
 {
     return own(w, PyObject_CallNoArgs(py.is_grad_enabled)) == Py_True;

@@ -62,8 +62,8 @@ layout_needed(const Walk *w, const Bound *at, bool aliasing)
             return readers[k].needs;
         }
     }
-    return o && o->random ? (Needs){LAYOUT_DRAWN, LAYOUT_DRAWN}
-                          : (Needs){LAYOUT_ORDER, LAYOUT_ORDER};
+    bool draws = o ? o->random : at->torch && strchr(at->torch->in, 'r');
+    return draws ? (Needs){LAYOUT_DRAWN, LAYOUT_DRAWN} : (Needs){LAYOUT_ORDER, LAYOUT_ORDER};
 }
 
 /* Has a call taken the value, or a view of it? */

@@ -18,7 +18,8 @@
             X(divisible) \
             X(dlc_in_place) X(dlc_known) X(dlc_order) X(dtype) X(example_value) X(expr) \
             X(fwd_source_fn_stack) X(get) X(graph) X(guards) X(is_Float) \
-                X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_integer) X(is_neg) \
+                X(_is_view) X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_inference) \
+                X(is_integer) X(is_neg) \
                     X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) X(name) X(node) \
                         X(nodes) X(op) X(requires_grad) X(returns) X(shape_env) X(size) \
                             X(stack_trace) X(stride) X(tags) X(target) X(type) \
@@ -216,6 +217,7 @@ void known_replace(Walk *w);                     /* at the end: the program with
 
 /* ---- direct_mode.c: grad mode, autocast ---- */
 
+bool grad_enabled(Walk *w);                      /* is recording for autograd on? */
 bool mode_build(Walk *w, Bound *at, PyObject *target);  /* false: the target changes no mode */
 void modes_check(Walk *w);                       /* at the end: refuses a mode that stays changed */
 

@@ -245,7 +245,7 @@ sharing(Walk *w, Bound *at)
     if (at == root || is_viewed_as_eager(w, root, at) || is_alias(w, at->arg.v)) {
         return at->arg.v;
     }
-    Bound *from = at->overload ? viewed(w, at) : NULL;
+    Bound *from = at->overload || w->direct ? viewed(w, at) : NULL;
     if (!from || from->arg.kind != ARG_TENSOR) {
         refuse(
             w,
@@ -281,6 +281,32 @@ result_of(const Walk *w, const Value *v)
     return k < w->nresults ? k : -1;
 }
 
+/* A view of an input, in a graph of Dynamo's: made of the input, which may have been written to, and
+ * of that one alone.  Two inputs in one storage need not be so in the next call. */
+static void
+view_again_of_input(Walk *w, Bound *at, Bound *root)
+{
+    if (root->arg.kind != ARG_TENSOR || (root->arg.v->def && !root->written)) {
+        refuse(w, "a result is a view of an input that is negated or conjugated when it is read");
+    }
+    for (int k = 0; k < w->nbound; k++) {
+        if (w->bound[k].param >= 0 && &w->bound[k] != root && &w->bound[w->bound[k].root] == root) {
+            refuse(w, "a result is a view of an input that shares its storage with another input");
+        }
+    }
+    if (call0(w, at->val, py.name._is_view) != Py_True &&
+        call0(w, at->val, py.name.is_inference) != Py_True) {
+        refuse(w, "a result is an input without its history: x.detach(), x.data");
+    }
+    if (root->arg.v->def) {
+        root->arg.v = w->fn->params[root->param];
+        root->version = ++root->versions;
+    }
+    if (at->version != root->versions) {
+        renew(w, at);
+    }
+}
+
 static int
 tensor_result(Walk *w, Bound *at)
 {
@@ -291,8 +317,11 @@ tensor_result(Walk *w, Bound *at)
     if (at->result >= 0) {
         return at->result;
     }
-    if (w->direct && (root->param >= 0 || root->constant)) {
-        refuse(w, "a result of the graph shares the storage of an input or a constant");
+    if (w->direct && root->constant) {
+        refuse(w, "a result of the graph shares the storage of a constant");
+    }
+    if (w->direct && root->param >= 0) {
+        view_again_of_input(w, at, root);
     }
     /* what a lazy input stands for is new */
     bool resolved = root->arg.kind == ARG_TENSOR && root->arg.v->def;
@@ -300,6 +329,9 @@ tensor_result(Walk *w, Bound *at)
     if (of_param || (root->shared && root != at)) {
         int of = of_param ? root->param : tensor_result(w, root);
         Value *v = sharing(w, at);
+        if (w->direct && of_param && is_alias(w, v) && grad_enabled(w)) {
+            refuse(w, "a result is a view of an input that only torch can make, for autograd");
+        }
         ResultKind kind = is_alias(w, v) ? RESULT_FRESH
                           : of_param     ? RESULT_VIEW_PARAM
                                          : RESULT_VIEW_RESULT;

@@ -310,7 +310,8 @@ eager_build(Node *node)
             need_sizes(node->w, node->types[k]);
         }
     }
-    call_build(node->w, at, false, views, node->n, node->types, node->strides, node->res);
+    bool draws = at->torch && strchr(at->torch->in, 'r');
+    call_build(node->w, at, draws, views, node->n, node->types, node->strides, node->res);
 }
 
 /* What eager would compute in another dtype than the one it writes to stays with AOTAutograd, which

@@ -61,6 +61,29 @@ view_of_copy(Builder *b, int k, PlanResult *r)
     }
 }
 
+/* A view whose axes of one element have the strides that eager's have: they address nothing, and
+ * the passes do not keep them. */
+static void
+ones_as_wanted(Builder *b, int k, PlanResult *r)
+{
+    const Type *t = b->fn->body->rets[k]->type;
+    const Dim *have = b->strides[r->slot], *want = b->fn->results[k].strides;
+    Dim strides[MAX_RANK], dense[MAX_RANK];
+    bool same = true;
+    type_dense(b->cx, t, dense);
+    want = want ? want : dense;
+    for (int ax = 0; ax < t->rank; ax++) {
+        bool one = dim_is(b->cx, t->dims[ax], 1);
+        strides[ax] = one ? want[ax] : have[ax];
+        same &= strides[ax] == have[ax];
+    }
+    if (!same) {
+        int root = b->plan->slots[r->slot].root;
+        r->slot = plan_slot_new(b, SLOT_VIEW, t, strides, b->offsets[r->slot]);
+        b->plan->slots[r->slot].root = root;
+    }
+}
+
 /* What has no elements shares anything's storage: the passes made it a constant. */
 static void
 result_view(Builder *b, int k, PlanResult *r)
@@ -83,6 +106,7 @@ result_view(Builder *b, int k, PlanResult *r)
         r->slot = plan_slot_copy(b, SLOT_OBJECT, b->fn->body->rets[k]->type, want->strides,
                                  r->slot);
     }
+    ones_as_wanted(b, k, r);
 }
 
 /* ---- results into parameters ---- */

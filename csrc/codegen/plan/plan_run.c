@@ -323,7 +323,8 @@ give_results(Run *run, PlanTensor *out)
     }
     for (int k = 0; k < plan->nresults; k++) {
         const PlanResult *r = &plan->results[k];
-        if (r->kind == RESULT_VIEW_PARAM && r->slot == r->of && run->in[r->of].of.object) {
+        bool whole = r->kind == RESULT_VIEW_PARAM && r->slot == r->of && run->in[r->of].of.object;
+        if (whole && !run->host->views) {
             /* A parameter as it is: the same object, by which torch knows sizes of nested
              * tensors. */
             run_tensor(run, r->slot, &run->in[r->of].of, &out[k]);
