@@ -65,6 +65,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--repeats", type=int, default=3, help="processes a figure, for compile, settle, growth"
     )
+    parser.add_argument(
+        "--packages", metavar="FOLDER", help="of compile: packages that come first, as another transformers"
+    )
     parser.add_argument("--threads", type=int, help="threads of torch")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     args = parser.parse_args()
@@ -95,6 +98,9 @@ def main() -> None:
         peers.append("tuned")
     if args.what == "compile":
         rows = []
+        if args.packages:
+            first_call.put_first(args.packages)
+        print(first_call.versions())
         for way in args.way.split(","):
             found = first_call.run(args.only, peers, args.repeats, way)
             for figure, title in first_call.FIGURES.items():

@@ -38,6 +38,14 @@ _T5 = {
     "use_cache": False,
 }
 _OPT = _BASE | {"ffn_dim": 512, "max_position_embeddings": 512, "word_embed_proj_dim": WIDTH}
+_GPT2 = {
+    "vocab_size": WORDS,
+    "n_embd": WIDTH,
+    "n_layer": 4,
+    "n_head": 8,
+    "n_positions": 512,
+    "use_cache": False,
+}
 
 #: Model, configuration, its arguments, and what the model is called with.
 DECODERS: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
@@ -64,6 +72,11 @@ DECODERS: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
         _PAIR,
         ("input_ids", "encoder_hidden_states"),
     ),
+    "Granite": ("GraniteForCausalLM", "GraniteConfig", _GROUPS, ("input_ids", "attention_mask")),
+    "OLMo2": ("Olmo2ForCausalLM", "Olmo2Config", _GROUPS, ("input_ids", "attention_mask")),
+    "Cohere": ("CohereForCausalLM", "CohereConfig", _GROUPS, ("input_ids", "attention_mask")),
+    "StarCoder2": ("Starcoder2ForCausalLM", "Starcoder2Config", _GROUPS, ("input_ids", "attention_mask")),
+    "GPT-2": ("GPT2LMHeadModel", "GPT2Config", _GPT2, ("input_ids", "attention_mask")),
     "T5": ("T5ForConditionalGeneration", "T5Config", _T5, ("input_ids", "decoder_input_ids")),
 }
 

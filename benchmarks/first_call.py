@@ -6,9 +6,12 @@ peer. `warm` is a second process that finds the caches of a first, which has set
 """
 
 import json
+import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -19,7 +22,10 @@ from benchmarks.peers import available
 
 OWN = ("fifteen", "black_scholes", "mlp", "gpt", "gpt12", "resnet", "bert", "llama")
 #: Of the transformers library, see decoders.py.
-DECODERS = ("Llama", "Qwen2", "Mistral", "Gemma2", "Phi", "GPT-NeoX", "OPT", "Whisper", "T5")
+DECODERS = (
+    "Llama", "Qwen2", "Mistral", "Gemma2", "Phi", "GPT-NeoX", "OPT", "Whisper", "T5",
+    "Granite", "OLMo2", "Cohere", "StarCoder2", "GPT-2",
+)  # fmt: skip
 CASES = (*OWN, *DECODERS)
 PEERS = ("dynamo", "aot_eager", "tcc", "dlc", "inductor")
 WAYS = {
@@ -121,6 +127,22 @@ def child(case: str, peer: str, way: str) -> dict[str, float]:
         own = own_seconds() - before
         settle(peer)
     return {"seconds": seconds, "own": own, "memory": resident() - size}
+
+
+def put_first(folder: str) -> None:
+    """The packages of a folder, of `pip install --target`, come first in all processes from here on."""
+    paths = [str(Path(folder).resolve()), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+
+
+def versions() -> str:
+    """What is measured, as a new process finds it."""
+    code = (
+        "import json, importlib.metadata as m;"
+        "print(json.dumps([m.version(p) for p in ('torch', 'transformers')]))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, text=True)
+    return "torch {}, transformers {}".format(*json.loads(found.stdout))
 
 
 def measure(case: str, peer: str, way: str) -> dict[str, float]:

@@ -23,6 +23,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import torch
 import transformers
+from packaging.version import Version
 from torch import Tensor, nn
 
 from dlc.report import collect
@@ -30,6 +31,7 @@ from tests.models.family_list import CACHED, FAMILIES, Family
 from tests.tolerance import assert_program, double
 
 ROOT = Path(__file__).resolve().parents[2]
+#: What was found, a folder for each version of the library.
 FOUND, PAGE = ROOT / "build" / "families", ROOT / "docs" / "families.md"
 
 CASES = ("bare", "masked", "dynamic cache", "static cache")
@@ -177,9 +179,9 @@ def wanted(family: Family, model: nn.Module, case: str) -> list[Results]:
             return [eager, eager]
 
 
-def kept(name: str) -> list[dict[str, Any]]:
-    """What has been found of a family."""
-    path = FOUND / f"{name}.json"
+def kept(name: str, version: str = transformers.__version__) -> list[dict[str, Any]]:
+    """What has been found of a family in a version of the library."""
+    path = FOUND / version / f"{name}.json"
     return json.loads(path.read_text()) if path.exists() else []
 
 
@@ -191,13 +193,14 @@ def child(name: str, only: list[str], missing: bool) -> None:
     if not chosen:
         return
     model, want = build(family), dict[str, list[Results]]()
-    FOUND.mkdir(parents=True, exist_ok=True)
+    folder = FOUND / transformers.__version__
+    folder.mkdir(parents=True, exist_ok=True)
     for case, way in chosen:
         if case not in want:
             want[case] = wanted(family, model, case)
         rows[case, way] = one(family, model, case, way, want[case])
         print(text(name, rows[case, way]), flush=True)
-        (FOUND / f"{name}.json").write_text(json.dumps(list(rows.values())))
+        (folder / f"{name}.json").write_text(json.dumps(list(rows.values())))
 
 
 def _is_meant(only: list[str], case: str, way: str) -> bool:
@@ -220,15 +223,20 @@ def text(name: str, row: dict[str, Any]) -> str:
 
 _HEAD = """# Families of transformers
 
-Written by `python -m tests.models.families --page` for transformers {version}, PyTorch {torch}. Each family
-is built from a small configuration and called without gradients: *bare*, with a *mask* of padding, and, a
-decoder, twice with one *dynamic* or *static cache*. Each is compiled for its sizes, with `dynamic=True`, and
-with its axes marked as dynamic. A cell says how many graphs AOTAutograd had in the three: `direct` none, `-`
-that the family has no such call here; it names the ways when not all were run. Results were compared with
-eager's.
+Written by `python -m tests.models.families --page` for transformers {versions}, PyTorch {torch}; another
+version is run with `PYTHONPATH` set to a folder of `pip install --target`. Each family is built from a small
+configuration and called without gradients: *bare*, with a *mask* of padding, and, a decoder, twice with one
+*dynamic* or *static cache*. Each is compiled for its sizes, with `dynamic=True`, and with its axes marked as
+dynamic. A cell says how many graphs AOTAutograd had in the three: `direct` none, `-` that the family has no
+such call here; it names the ways when not all were run. Results were compared with eager's. What sends graphs
+through AOTAutograd, or breaks them, is below each table.
+"""
+
+_SECTION = """
+## transformers {version}
 
 {direct} of {all} families are taken directly in all that was run, {plain} when caches are left out;
-{complete} were run in every way. What sends graphs through AOTAutograd, or breaks them, is below the table.
+{complete} were run in every way.
 
 | family | kind | bare | masked | dynamic cache | static cache |
 |---|---|---|---|---|---|
@@ -261,14 +269,13 @@ def _reasons(name: str, rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"- {name}, {', '.join(dict.fromkeys(where))}: {reason}"
 
 
-def page() -> str:
-    """The page, of what the runs have left in build/families."""
-    found = {name: rows for name in FAMILIES if (rows := kept(name))}
+def section(version: str) -> str:
+    """The table of a version, and its reasons."""
+    found = {name: rows for name in FAMILIES if (rows := kept(name, version))}
     whole = [n for n, rows in found.items() if all(map(is_direct, rows))]
     plain = [n for n, rows in found.items() if all(is_direct(r) for r in rows if "cache" not in r["case"])]
-    head = _HEAD.format(
-        version=transformers.__version__,
-        torch=torch.__version__.split("+")[0],
+    head = _SECTION.format(
+        version=version,
         direct=len(whole),
         plain=len(plain),
         all=len(found),
@@ -280,7 +287,14 @@ def page() -> str:
         cells = (_cell(family, case, [r for r in rows if r["case"] == case]) for case in CASES)
         lines.append(f"| {name} | {FAMILIES[name].kind} | {' | '.join(cells)} |")
     reasons = [line for name, rows in found.items() for line in _reasons(name, rows)]
-    return head + "\n".join([*lines, "", "## Why", "", *reasons]) + "\n"
+    return head + "\n".join([*lines, "", *reasons]) + "\n"
+
+
+def page() -> str:
+    """The page, of what the runs of each version have left in build/families."""
+    versions = sorted((p.name for p in FOUND.iterdir() if p.is_dir()), key=Version)
+    head = _HEAD.format(versions=" and ".join(versions), torch=torch.__version__.split("+")[0])
+    return head + "".join(map(section, versions))
 
 
 def main() -> None:
