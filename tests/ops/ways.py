@@ -1,7 +1,8 @@
 """Which operators, as functions, methods and in place, send a graph without gradients through AOTAutograd:
 python -m tests.ops.ways [PART/OF]
 
-Each is compiled with one sample that needs no gradient. What INDIRECT does not list is marked as new; INDIRECT may only shrink.
+Each is compiled with one sample that needs no gradient. What INDIRECT does not list is marked as new;
+INDIRECT may only shrink.
 """
 
 from __future__ import annotations
