@@ -290,7 +290,8 @@ view_again_of_input(Walk *w, Bound *at, Bound *root)
         refuse(w, "a result is a view of an input that is negated or conjugated when it is read");
     }
     for (int k = 0; k < w->nbound; k++) {
-        if (w->bound[k].param >= 0 && &w->bound[k] != root && &w->bound[w->bound[k].root] == root) {
+        const Bound *other = &w->bound[k];
+        if (other != root && other->param >= 0 && &w->bound[other->root] == root) {
             refuse(w, "a result is a view of an input that shares its storage with another input");
         }
     }
