@@ -216,8 +216,8 @@ is_for_eager(const Callable *self, const Arguments *arguments)
     return eager;
 }
 
-/* Results of a graph of Dynamo's that are views of its inputs are so for autograd; AOTAutograd makes
- * such views itself. */
+/* Results of a graph of Dynamo's that are views of its inputs are so for autograd; AOTAutograd
+ * makes such views itself. */
 static int
 direct_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {

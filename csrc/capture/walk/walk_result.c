@@ -281,8 +281,8 @@ result_of(const Walk *w, const Value *v)
     return k < w->nresults ? k : -1;
 }
 
-/* A view of an input, in a graph of Dynamo's: made of the input, which may have been written to, and
- * of that one alone.  Two inputs in one storage need not be so in the next call. */
+/* A view of an input, in a graph of Dynamo's: made of the input, which may have been written to,
+ * and of that one alone.  Two inputs in one storage need not be so in the next call. */
 static void
 view_again_of_input(Walk *w, Bound *at, Bound *root)
 {
