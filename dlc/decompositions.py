@@ -35,7 +35,7 @@ _NAMES = """
 
     _unsafe_masked_index _unsafe_masked_index_put_accumulate
 
-    binary_cross_entropy binary_cross_entropy_backward binary_cross_entropy_with_logits
+    binary_cross_entropy_backward binary_cross_entropy_with_logits
     huber_loss huber_loss_backward mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward
     soft_margin_loss soft_margin_loss_backward
 
@@ -52,11 +52,7 @@ _NAMES = """
 #: Overload packets of aten; all overloads that torch has a decomposition for are meant.
 NAMES = tuple(_NAMES.split())
 
-# What eager refuses of integers, or of truth values, and the definitions do not: it stays whole, and raises.
-_OF_FLOATS = """
-    celu _prelu_kernel grid_sampler_3d
-    binary_cross_entropy huber_loss smooth_l1_loss soft_margin_loss
-"""
+_OF_FLOATS = "_prelu_kernel grid_sampler_3d hardshrink huber_loss soft_margin_loss softshrink"
 _OF_NUMBERS = "mvlgamma trace"
 
 # Eager's result is dense and row-major, whatever the operands are.
@@ -101,10 +97,37 @@ def _of_whole_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     return decomposed
 
 
-def _refusing(function: Callable[..., Any], takes: Callable[[Tensor], bool]) -> Callable[..., Any]:
+def _celu(x: Tensor, alpha: float = 1.0) -> bool:
+    return x.is_floating_point() and alpha != 0
+
+
+def _mse_loss(x: Tensor, target: Tensor, reduction: int = 1) -> bool:
+    return torch.result_type(x, target).is_floating_point
+
+
+def _smooth_l1_loss(x: Tensor, target: Tensor, reduction: int = 1, beta: float = 1.0) -> bool:
+    return x.is_floating_point() and beta >= 0
+
+
+def _with_logits(x: Tensor, target: Tensor, *args: Any, **kwargs: Any) -> bool:
+    return torch.broadcast_shapes(x.shape, target.shape) == target.shape
+
+
+# What eager's kernel takes. The definition would take more: the operator then stays whole, and raises.
+_TAKEN: dict[str, Callable[..., bool]] = {
+    **dict.fromkeys(_OF_FLOATS.split(), lambda x, *args, **kwargs: x.is_floating_point()),
+    **dict.fromkeys(_OF_NUMBERS.split(), lambda x, *args, **kwargs: x.dtype != torch.bool),
+    "binary_cross_entropy_with_logits": _with_logits,
+    "celu": _celu,
+    "mse_loss": _mse_loss,
+    "smooth_l1_loss": _smooth_l1_loss,
+}
+
+
+def _refusing(function: Callable[..., Any], takes: Callable[..., bool]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def decomposed(x: Tensor, *args: Any, **kwargs: Any) -> Any:
-        return function(x, *args, **kwargs) if takes(x) else NotImplemented
+    def decomposed(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs) if takes(*args, **kwargs) else NotImplemented
 
     return decomposed
 
@@ -153,8 +176,8 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     found = get_decompositions(packets) | foreach.decompositions() | wholes.decompositions() | own
     for overload, function in found.items():
         name = overload.overloadpacket.__name__
-        if name in _OF_FLOATS.split():
-            found[overload] = _refusing(function, Tensor.is_floating_point)
+        if name in _TAKEN:
+            found[overload] = _refusing(function, _TAKEN[name])
         elif name in _IN_ROWS.split():
             found[overload] = _in_rows(function)
         elif name == "linalg_vector_norm":
@@ -163,6 +186,4 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
             found[overload] = _as_images(function)
         elif name == "linspace":
             found[overload] = _of_whole_numbers(function)
-        elif name in _OF_NUMBERS.split():
-            found[overload] = _refusing(function, lambda x: x.dtype != torch.bool)
     return found

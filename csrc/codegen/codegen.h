@@ -28,16 +28,23 @@ typedef int (*KernelFn)(void *const *p, const int64_t *n, int64_t lo, int64_t hi
 
 enum KernelFault {
     FAULT_NONE,
-    FAULT_INDEX, /* a gather index is out of range */
+    FAULT_INDEX, /* an index is out of range, of the first two kinds of check.def */
     FAULT_MEMORY, /* from the plan: no memory for the call */
     FAULT_LAYOUT, /* from the plan: a parameter is not of the sizes or strides compiled for, or the
                                  * sizes are so large that no tensor can be */
-    FAULT_ELEMENT, /* the same of a gather with wrap=2; a bit of its own, as those of wrap=3 .. */
-    FAULT_SIZE, /* from the plan: a call found a size that the graph excludes; node: the text */
-    FAULT_MAXIMUM = 2 * FAULT_ELEMENT,
-    FAULT_RANGE = 4 * FAULT_ELEMENT,
-    FAULT_WRONG = 8 * FAULT_ELEMENT, /* from the plan: a kernel is wrong; node: the text */
+    FAULT_ELEMENT, /* an index of the third kind; each later one has the next bit */
+    FAULT_SIZE = FAULT_ELEMENT | FAULT_MEMORY, /* from the plan: a call found a size that the graph
+                                                * excludes; node: the text.  No kinds make it. */
+    FAULT_WRONG = FAULT_ELEMENT |
+                  FAULT_LAYOUT, /* from the plan: a kernel is wrong; node: the text */
 };
+
+/* The fault of an index of a kind, which is the `wrap` of a gather. */
+static inline int
+fault_of_index(int kind)
+{
+    return kind < INDEX_OF_ELEMENT ? FAULT_INDEX : FAULT_ELEMENT << (kind - INDEX_OF_ELEMENT);
+}
 
 /* ---- count.c: the rows of count.def ---- */
 

@@ -553,11 +553,8 @@ Value *build_cat(Build *b, int n, Value *const *parts, int axis);
 Value *build_pad(Build *b, Value *a, Value *fill, const Type *t, const Dim *lo);
 /* `wrap` of a gather or bind, see ops.def */
 enum {
-    INDEX_FROM_START,
-    INDEX_FROM_END,
-    INDEX_OF_ELEMENT,
-    INDEX_OF_MAXIMUM,
-    INDEX_OF_RANGE,
+#define CHECK(kind, error, words) INDEX_##kind,
+#include "ir/check.def"
     INDEX_KINDS
 };
 Value *build_gather(Build *b, Value *a, Value *index, int axis, int wrap);

@@ -146,6 +146,18 @@ arg_is_float(const Arg *a)
 }
 
 bool
+has_sizes(const Aten *n, const Value *v, const Dim *dims)
+{
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        Dim size = v->type->dims[ax];
+        if (size != dims[ax] && !(dim_le(n->cx, size, dims[ax]) && dim_le(n->cx, dims[ax], size))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
 arg_axis(const Arg *a, int rank, int *axis)
 {
     int64_t count = rank ? rank : 1;            /* a scalar passes for one axis */

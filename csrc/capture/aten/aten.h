@@ -88,6 +88,8 @@ bool arg_dim(const Aten *n, const Arg *a, Dim *out); /* an int or a size */
 double arg_float(const Arg *a, double otherwise); /* int or float; otherwise when None */
 bool arg_is_number(const Arg *a); /* a constant: bool, int or float */
 bool arg_is_float(const Arg *a); /* a tensor of floating-point numbers */
+/* Is the value known to have these sizes, as many as it has axes?  Where eager refuses others. */
+bool has_sizes(const Aten *n, const Value *v, const Dim *dims);
 /* Axis numbers, negative ones counted from the end; false when out of range. */
 bool arg_axis(const Arg *a, int rank, int *axis);
 /* The axes of an int, a list, or all of them for None and the empty list; false: out of range. */
@@ -148,6 +150,8 @@ Value *part(Aten *n, Value *x, int axis, Dim start, Dim step, Dim length);
 bool from_start(const Aten *n, Dim index, Dim size, Dim *out);
 /* The start of a slice: argument k, None for 0, cut to 0 .. size.  false: it is not an integer. */
 bool slice_start(const Aten *n, int k, Dim size, Dim *start);
+/* Its length, from there to argument k, None for size, in steps. */
+bool slice_extent(const Aten *n, int k, Dim size, Dim start, int64_t step, Dim *length);
 
 /* ---- aten_gather.c ---- */
 
@@ -165,6 +169,7 @@ Value *gather_merged(Aten *n, Value *x, int first, int count, Value *at);
 Value *move_axes(Aten *n, Value *v, int from, int count, int to);
 
 bool is_index(const Arg *a); /* a tensor of i32 or i64 */
+bool is_index64(const Arg *a); /* of i64, where eager takes no other */
 /* x, argument 0, with v at the list of indices that is argument 1; NULL: not a list of indices. */
 Value *put_at(Aten *n, Value *v, bool adds);
 

@@ -30,11 +30,14 @@ operands(Aten *n, int count, Value **v)
     return true;
 }
 
+/* Numbers, which eager wants the dtype of arithmetic to hold. */
 static bool
 constants(const Aten *n, int first, int last)
 {
     for (int k = first; k <= last; k++) {
-        if (!arg_is_number(arg_at(n, k))) {
+        double f = fabs(constant_at(n, k));
+        bool large = wide(n->type->dtype) == DT_f32 && f > FLT_MAX && !isinf(f);
+        if (!arg_is_number(arg_at(n, k)) || large) {
             return false;
         }
     }
@@ -87,11 +90,14 @@ aten_leaky_relu(Aten *n)
     return WHERE(GT(v[0], NUM(0)), v[0], MUL(v[0], NUM(constant_at(n, 1))));
 }
 
+/* (grad, x or result, slope, is_result): of a result, the sign of x is known by that of the slope;
+ * eager refuses negative ones. */
 Value *
 aten_leaky_relu_backward(Aten *n)
 {
     Value *v[2];
-    if (!operands(n, 2, v) || !constants(n, 2, 2)) {
+    if (!operands(n, 2, v) || !constants(n, 2, 2) ||
+        (arg_true(arg_at(n, 3)) && constant_at(n, 2) < 0)) {
         return NULL;
     }
     return WHERE(GT(v[1], NUM(0)), v[0], MUL(v[0], NUM(constant_at(n, 2))));
@@ -166,12 +172,12 @@ aten_elu(Aten *n)
     return WHERE(LT(v[0], NUM(0)), negative, MUL(v[0], NUM(scale)));
 }
 
-/* elu_backward(grad, alpha, scale, input_scale, is_result, self_or_result) */
+/* elu_backward(grad, alpha, scale, input_scale, is_result, self_or_result): as of leaky_relu */
 Value *
 aten_elu_backward(Aten *n)
 {
     Value *g = wide_operand(n, 0), *x = wide_operand(n, 5);
-    if (!g || !x || !constants(n, 1, 3)) {
+    if (!g || !x || !constants(n, 1, 3) || (arg_true(arg_at(n, 4)) && constant_at(n, 1) < 0)) {
         return NULL;
     }
     double scale = constant_at(n, 2), below = constant_at(n, 1) * scale, inner = constant_at(n, 3);

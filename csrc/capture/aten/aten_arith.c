@@ -219,8 +219,12 @@ aten_pow_scalar(Aten *n)
     if (arg_float(e, 1) == 0) {
         return number(n, 1);
     }
+    double by = rounded(dtype, arg_float(e, 1));
+    if (is_half(dtype) && isinf(by) && !isinf(arg_float(e, 1))) {
+        return NULL; /* eager wants the dtype to hold it */
+    }
     const Type *t = dtype == DT_f16 ? type_with(n->cx, n->type, DT_f32) : n->type;
-    return special_power(n, operand(n, &n->args[0], t), rounded(dtype, arg_float(e, 1)));
+    return special_power(n, operand(n, &n->args[0], t), by);
 }
 
 /* ---- rounding to decimals, angles ---- */

@@ -261,6 +261,9 @@ each(Aten *n, Op op)
     if (dtype == DTYPE_COUNT || (op == OP_nextafter && is_half(dtype))) {
         return NULL; /* a neighbour in f32 is none in f16 */
     }
+    if (dtype == DT_bool && (op == OP_shl || op == OP_shr)) {
+        return NULL; /* eager has none of truth values */
+    }
     if (dtype == DT_bool && rule == RULE_NUM) {
         op = on_bools(op);
         if (op == OP_COUNT) {
@@ -325,6 +328,13 @@ Value *
 aten_sign(Aten *n)
 {
     return n->type->dtype == DT_bool ? n->args[0].v : each(n, OP_sign);
+}
+
+/* The same, and of complex numbers, of which eager has no sign. */
+Value *
+aten_sgn(Aten *n)
+{
+    return aten_sign(n);
 }
 
 Value *

@@ -13,6 +13,12 @@ is_index(const Arg *a)
     return a->kind == ARG_TENSOR && (a->v->type->dtype == DT_i64 || a->v->type->dtype == DT_i32);
 }
 
+bool
+is_index64(const Arg *a)
+{
+    return a->kind == ARG_TENSOR && a->v->type->dtype == DT_i64;
+}
+
 /* Rank of a gather's result is within bounds. */
 static bool
 fits(const Value *x, const Value *index)
@@ -45,7 +51,7 @@ aten_index_select(Aten *n)
     if (!arg_axis(arg_at(n, 1), x->type->rank, &axis) || arg_at(n, 2)->v->type->rank != 1) {
         return NULL;
     }
-    return gather(n, x, arg_at(n, 2), axis, INDEX_FROM_START);
+    return gather(n, x, arg_at(n, 2), axis, axis == 1 ? INDEX_OF_COLUMN : INDEX_FROM_START);
 }
 
 /* ---- positions in several axes ---- */
@@ -389,8 +395,8 @@ aten_one_hot(Aten *n)
     const Arg *index = arg_at(n, 0), *classes = arg_at(n, 1);
     int to[MAX_RANK], rank = n->type->rank;
     Dim size;
-    if (!is_index(index) || rank != index->v->type->rank + 1 || !arg_dim(n, classes, &size) ||
-        size != n->type->dims[rank - 1]) {
+    if (!is_index64(index) || rank != index->v->type->rank + 1 || !arg_dim(n, classes, &size) ||
+        size != n->type->dims[rank - 1] || !dim_lt(n->cx, zero(n), size)) {
         return NULL;
     }
     for (int ax = 0; ax < rank; ax++) {

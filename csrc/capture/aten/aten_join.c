@@ -1,6 +1,8 @@
 /* Rearrangements that copy: rolled, repeated, joined, replaced in part, padded. */
 #include "aten.h"
 
+#include <string.h>
+
 Value *
 aten_flip(Aten *n)
 {
@@ -252,10 +254,15 @@ aten_slice_scatter(Aten *n)
     Value *x = n->args[0].v, *src = n->args[1].v;
     const Arg *step = arg_at(n, 5);
     int axis;
-    Dim start;
+    Dim start, dims[MAX_RANK];
     if (!x->type->rank || src->type->rank != x->type->rank || step->kind != ARG_INT ||
-        step->i < 1 || !arg_axis(arg_at(n, 2), x->type->rank, &axis) ||
-        !slice_start(n, 3, x->type->dims[axis], &start)) {
+        step->i < 1 || !arg_axis(arg_at(n, 2), x->type->rank, &axis)) {
+        return NULL;
+    }
+    Dim size = x->type->dims[axis];
+    memcpy(dims, x->type->dims, (size_t)x->type->rank * sizeof *dims);
+    if (!slice_start(n, 3, size, &start) ||
+        !slice_extent(n, 4, size, start, step->i, &dims[axis]) || !has_sizes(n, src, dims)) {
         return NULL;
     }
     return step->i == 1 ? replaced(n, x, src, axis, start)

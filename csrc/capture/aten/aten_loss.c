@@ -1,5 +1,5 @@
-/* The negative log likelihood: one element of each row, chosen by a class. */
-#include "aten.h"
+/* The negative log likelihood: one element of each row, chosen by a class; that of two classes. */
+#include "aten_formula.h"
 
 /* What forward and backward have in common: (.., x, target, weight, reduction, ignore_index) from
  * argument `first` on.  x has an axis of classes, which the target has not. */
@@ -135,4 +135,49 @@ aten_nll_loss_backward(Aten *n)
     g = map3(n, OP_where, loss.kept, w ? map2(n, OP_mul, g, w) : g, number(n, 0));
     Value *here = is_class(n, &loss, loss.safe);
     return map3(n, OP_where, here, over_classes(n, &loss, g), number(n, 0));
+}
+
+/* ---- two classes ---- */
+
+/* Nothing where v is in 0 .. 1, else a fault of the kind. */
+static Value *
+fault_of_part(Aten *n, Value *v, int kind)
+{
+    Value *outside = map1(n, OP_not, AND(GE(v, NUM(0)), LE(v, NUM(1))));
+    return build_cast(n->b, checked(n, outside, one(n), kind), v->type->dtype);
+}
+
+/* A logarithm, which eager keeps from minus infinity. */
+static Value *
+bounded(Aten *n, Value *v)
+{
+    return MAX(v, NUM(-100));
+}
+
+/* binary_cross_entropy(x, target, weight, reduction); eager refuses another dtype or size of the
+ * target.  What the checks give is 0: taken away, it leaves zeros their sign. */
+Value *
+aten_binary_cross_entropy(Aten *n)
+{
+    const Arg *given = arg_at(n, 1), *weight = arg_at(n, 2), *how = arg_at(n, 3);
+    const Type *t = n->args[0].v->type;
+    if (!arg_is_float(&n->args[0]) || !arg_is_float(given) || given->v->type->dtype != t->dtype ||
+        given->v->type->rank != t->rank || !has_sizes(n, given->v, t->dims) ||
+        how->kind != ARG_INT || (weight->kind != ARG_NONE && !arg_is_float(weight))) {
+        return NULL;
+    }
+    int axes[MAX_RANK] = {0}, rank = t->rank;
+    const Type *as = type_with(n->cx, t, wide(t->dtype));
+    Value *x = operand(n, &n->args[0], as), *target = operand(n, given, as);
+    Value *off = MUL(SUB(target, NUM(1)), bounded(n, LOG1P(NEG(x))));
+    Value *loss = SUB(off, MUL(target, bounded(n, LOG(x))));
+    loss = SUB(loss, fault_of_part(n, x, INDEX_OF_INPUT));
+    loss = SUB(loss, fault_of_part(n, target, INDEX_OF_TARGET));
+    loss = weight->kind == ARG_NONE ? loss : MUL(loss, operand(n, weight, as));
+    for (int ax = 0; ax < rank; ax++) {
+        axes[ax] = ax;
+    }
+    return how->i == 0   ? loss
+           : how->i == 1 ? mean_of(n, loss, rank, axes)
+                         : build_red(n->b, OP_sum, loss, rank, axes);
 }

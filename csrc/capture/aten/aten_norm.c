@@ -391,13 +391,27 @@ moved(const Over *o, const Batch *s, const Arg *old, Value *fresh, double moment
     return ADD(fresh == s->mean ? step(o, s, added) : added, step(o, s, MUL(v, NUM(rest))));
 }
 
+/* Eager takes parameters of x's dtype, and of float32 beside halves. */
+static bool
+takes_parameters(const Aten *n, int last)
+{
+    Dtype dtype = n->args[0].v->type->dtype;
+    bool all = true;
+    for (int k = 1; k < last; k++) {
+        const Arg *a = arg_at(n, k);
+        all &= a->kind != ARG_TENSOR || a->v->type->dtype == dtype ||
+               (is_half(dtype) && a->v->type->dtype == DT_f32);
+    }
+    return all;
+}
+
 /* (x, weight, bias, running_mean, running_var, training, momentum, eps) -> y, mean, 1 / deviation,
  * and where there are five results the new running_mean and running_var */
 Value *
 aten_batch_norm(Aten *n)
 {
     Over o;
-    if (!over_batch(n, &n->args[0], &o)) {
+    if (!over_batch(n, &n->args[0], &o) || !takes_parameters(n, 5)) {
         return NULL;
     }
     bool training = arg_true(arg_at(n, 5)), moves = n->nres == 5;

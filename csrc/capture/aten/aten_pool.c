@@ -303,7 +303,9 @@ aten_max_pool(Aten *n)
 {
     Window w;
     Value *x = n->args[0].v;
-    if (x->type->dtype == DT_bool || !window_of(n, 1, x->type->rank, n->axes, true, &w)) {
+    bool whole = dtype_info[x->type->dtype].class != CLASS_FLOAT;
+    if (x->type->dtype == DT_bool || (whole && n->axes == 1) || /* eager has none of these */
+        !window_of(n, 1, x->type->rank, n->axes, true, &w)) {
         return NULL;
     }
     Pooled p = pooled(&w, x, n->type);

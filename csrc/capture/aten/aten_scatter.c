@@ -268,24 +268,25 @@ aten_index_add(Aten *n)
     return v ? shaped_as_result(n, scattered(n, OP_sum, p.x, p.index, v, p.axis, wrap)) : NULL;
 }
 
-/* index_copy(x, dim, index, source) */
+/* index_copy(x, dim, index, source); eager refuses an index of i32. */
 Value *
 aten_index_copy(Aten *n)
 {
     Places p;
-    Value *v = read_rows(n, &p) ? rows_of(n, &p, arg_at(n, 3)) : NULL;
+    Value *v = is_index64(arg_at(n, 2)) && read_rows(n, &p) ? rows_of(n, &p, arg_at(n, 3)) : NULL;
     return v ? shaped_as_result(n,
                                 scattered(n, OP_store, p.x, p.index, v, p.axis, INDEX_FROM_START))
              : NULL;
 }
 
-/* index_fill(x, dim, index, value); eager keeps x's strides, of which the graph's metadata knows
- * nothing. */
+/* index_fill(x, dim, index, value); eager refuses an index of i32, and keeps x's strides, of which
+ * the graph's metadata knows nothing. */
 Value *
 aten_index_fill(Aten *n)
 {
     Places p;
-    Value *v = !n->args[0].v->strides && read_rows(n, &p) ? operand(n, arg_at(n, 3), p.of) : NULL;
+    bool fits = is_index64(arg_at(n, 2)) && !n->args[0].v->strides && read_rows(n, &p);
+    Value *v = fits ? operand(n, arg_at(n, 3), p.of) : NULL;
     v = v ? scattered(n, OP_store, p.x, p.index, named(n, v, p.of), p.axis, INDEX_FROM_END) : NULL;
     return shaped_as_result(n, v);
 }
@@ -334,7 +335,7 @@ aten_put(Aten *n)
     const Arg *index = arg_at(n, 1), *src = arg_at(n, 2);
     Value *x = n->args[0].v;
     bool adds = arg_true(arg_at(n, 3));
-    if (!is_index(index) || !is_tensor_of(src, x->type) || (adds && x->type->dtype == DT_bool)) {
+    if (!is_index64(index) || !is_tensor_of(src, x->type) || (adds && x->type->dtype == DT_bool)) {
         return NULL;
     }
     Dim size = type_numel(n->cx, x->type), count = type_numel(n->cx, index->v->type);
@@ -349,6 +350,18 @@ aten_put(Aten *n)
 }
 
 /* ---- places that are known ---- */
+
+static Dim
+diagonal_length(Aten *n, Dim rows, Dim columns, int64_t offset)
+{
+    Dim by = dim_int(n->cx, offset < 0 ? -offset : offset), none = zero(n);
+    rows = offset < 0 ? dim_sub(n->cx, rows, by) : rows;
+    columns = offset < 0 ? columns : dim_sub(n->cx, columns, by);
+    Dim least = dim_le(n->cx, rows, columns)   ? rows
+                : dim_le(n->cx, columns, rows) ? columns
+                                               : dim_min(n->cx, rows, columns);
+    return dim_le(n->cx, none, least) ? least : dim_max(n->cx, least, none);
+}
 
 /* diagonal_scatter(x, src, offset, dim1, dim2): x with src, whose last axis runs along it, as its
  * diagonal. */
@@ -370,8 +383,12 @@ aten_diagonal_scatter(Aten *n)
     }
     x = build_permute(n->b, x, perm);
     const Type *t = x->type, *of = src->v->type;
-    Dim width = t->dims[rank - 1], first = dim_int(n->cx, offset->i < 0 ? -offset->i : offset->i);
     memcpy(dims, t->dims, (size_t)(rank - 2) * sizeof *dims);
+    dims[rank - 2] = diagonal_length(n, t->dims[rank - 2], t->dims[rank - 1], offset->i);
+    if (!has_sizes(n, src->v, dims)) {
+        return NULL;
+    }
+    Dim width = t->dims[rank - 1], first = dim_int(n->cx, offset->i < 0 ? -offset->i : offset->i);
     dims[rank - 2] = dim_mul(n->cx, t->dims[rank - 2], width);
     first = offset->i < 0 ? dim_mul(n->cx, first, width) : first;
     const Type *places = type_with(n->cx, of, DT_i64);

@@ -133,18 +133,38 @@ clamped(const Aten *n, Dim index, Dim size)
     return dim_le(cx, zero(n), index) ? index : dim_max(cx, index, zero(n));
 }
 
-bool
-slice_start(const Aten *n, int k, Dim size, Dim *start)
+/* An end of a slice: argument k, or what stands for None. */
+static bool
+slice_end(const Aten *n, int k, Dim otherwise, Dim size, Dim *end)
 {
-    Dim index = zero(n);
+    Dim index = otherwise;
     const Arg *a = arg_at(n, k);
     if (a->kind != ARG_NONE && !arg_dim(n, a, &index)) {
         return false;
     }
-    if (!from_start(n, index, size, start)) {
+    if (!from_start(n, index, size, end)) {
         return false;
     }
-    *start = clamped(n, *start, size);
+    *end = clamped(n, *end, size);
+    return true;
+}
+
+bool
+slice_start(const Aten *n, int k, Dim size, Dim *start)
+{
+    return slice_end(n, k, zero(n), size, start);
+}
+
+bool
+slice_extent(const Aten *n, int k, Dim size, Dim start, int64_t step, Dim *length)
+{
+    Dim end, each = dim_int(n->cx, step);
+    if (!slice_end(n, k, size, size, &end)) {
+        return false;
+    }
+    Dim count = dim_sub(n->cx, end, start);
+    count = dim_le(n->cx, zero(n), count) ? count : dim_max(n->cx, count, zero(n));
+    *length = dim_div(n->cx, dim_add(n->cx, count, dim_int(n->cx, step - 1)), each);
     return true;
 }
 

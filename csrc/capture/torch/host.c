@@ -66,13 +66,23 @@ host_give_up(void *arg, int param, bool keep)
     }
 }
 
-/* What a gather that finds nothing says: eager's words. */
-static const char *
-words_of_fault(int fault)
+/* Raises what a gather that finds nothing says. */
+static void
+raise_fault(int fault, const char *node, const char *source)
 {
-    return fault & FAULT_MAXIMUM ? "Found an invalid max index"
-           : fault & FAULT_RANGE ? "torch.histc: range of [min, max] is not finite"
-                                 : "index out of range in self";
+#define CHECK(kind, error, words) {PyExc_##error##Error, words},
+    const struct {
+        PyObject *type;
+        const char *words;
+    } rows[] = {
+#include "ir/check.def"
+    };
+    int kind = INDEX_KINDS - 1;
+    while (kind > 0 && !(fault & fault_of_index(kind))) {
+        kind--;
+    }
+    PyErr_Format(rows[kind].type, "%s%s%s%s%s", rows[kind].words, node ? ": in " : "",
+                 node ? node : "", source ? ", " : "", source ? source : "");
 }
 
 static void
@@ -88,9 +98,7 @@ host_fault(void *arg, int fault, const char *node, const char *source)
     } else if (fault == FAULT_WRONG) {
         PyErr_SetString(dlc_InternalError, node);
     } else {
-        PyObject *type = fault & ~FAULT_INDEX ? PyExc_RuntimeError : PyExc_IndexError;
-        PyErr_Format(type, "%s%s%s%s%s", words_of_fault(fault), node ? ": in " : "",
-                     node ? node : "", source ? ", " : "", source ? source : "");
+        raise_fault(fault, node, source);
     }
 }
 

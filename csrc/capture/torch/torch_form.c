@@ -356,6 +356,9 @@ torch_adaptive_avg_pool(Aten *n)
     int rank = n->type->rank;
     Arg items[MAX_RANK];
     bool all = rank > n->axes;
+    if (all && dim_is(n->cx, n->type->dims[rank - 1 - n->axes], 0)) {
+        return NULL; /* eager refuses to have no channels */
+    }
     for (int k = 0; k < n->axes; k++) {
         items[k] = int_arg(-1 - k);
         all = all && dim_is(n->cx, n->type->dims[rank - 1 - k], 1);

@@ -3,15 +3,10 @@
 
 #include "emit.h"
 
-_Static_assert(FAULT_MAXIMUM == FAULT_ELEMENT << (INDEX_OF_MAXIMUM - INDEX_OF_ELEMENT) &&
-                   FAULT_RANGE == FAULT_ELEMENT << (INDEX_OF_RANGE - INDEX_OF_ELEMENT),
-               "a bit for each kind of index");
-
 int
 bind_fault(const Let *bind)
 {
-    int wrap = (int)let_int(bind, "wrap");
-    return wrap < INDEX_OF_ELEMENT ? FAULT_INDEX : FAULT_ELEMENT << (wrap - INDEX_OF_ELEMENT);
+    return fault_of_index((int)let_int(bind, "wrap"));
 }
 
 Dim

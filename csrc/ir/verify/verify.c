@@ -12,9 +12,9 @@
  *        scalars: MAP, const, size, for, reduce, bind, load, store, update, buffer.
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
- *   V06  An op has the attributes of its schema, with values that mean something: wrap is 0 to
- *        4, effect, shares and laid 0 or 1, a target is not empty, a loop may carry its marks
- *        (marks.def), a step is not 0, `over` is letters of a contraction.
+ *   V06  An op has the attributes of its schema, with values that mean something: wrap is a row
+ *        of check.def, effect, shares and laid are 0 or 1, a target is not empty, a loop may carry
+ *        its marks (marks.def), a step is not 0, `over` is letters of a contraction.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
  *   V09  The operand of const and the fill of pad are constants; the source of a load, the target
@@ -164,7 +164,7 @@ check_attr(Verifier *v, const Attr *a)
         verify_broken(v, 6, "%s must be 0 or 1", key);
     }
     if (strcmp(key, "wrap") == 0 && (a->i < INDEX_FROM_START || a->i >= INDEX_KINDS)) {
-        verify_broken(v, 6, "wrap must be 0 to 4");
+        verify_broken(v, 6, "wrap must be 0 to %d", INDEX_KINDS - 1);
     }
     if (strcmp(key, "target") == 0 && a->s[0] == '\0') {
         verify_broken(v, 6, "the target is empty");

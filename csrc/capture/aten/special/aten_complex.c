@@ -473,7 +473,7 @@ static const Way ways[] = {
     MATH(tanh_backward, OP_COUNT, tanh_backward),
     MATH(each, OP_abs, absolute),
     MATH(angle, OP_COUNT, direction),
-    MATH(sign, OP_COUNT, sign),
+    MATH(sgn, OP_COUNT, sign),
     MATH(each, OP_eq, compared),
     MATH(each, OP_ne, compared),
     MATH(never_of_ints, OP_isnan, either),
