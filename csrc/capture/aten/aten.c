@@ -158,6 +158,18 @@ has_sizes(const Aten *n, const Value *v, const Dim *dims)
 }
 
 bool
+may_have_sizes(const Aten *n, const Value *v, const Dim *dims)
+{
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        Dim size = v->type->dims[ax];
+        if (dim_lt(n->cx, size, dims[ax]) || dim_lt(n->cx, dims[ax], size)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool
 arg_axis(const Arg *a, int rank, int *axis)
 {
     int64_t count = rank ? rank : 1;            /* a scalar passes for one axis */

@@ -90,6 +90,8 @@ bool arg_is_number(const Arg *a); /* a constant: bool, int or float */
 bool arg_is_float(const Arg *a); /* a tensor of floating-point numbers */
 /* Is the value known to have these sizes, as many as it has axes?  Where eager refuses others. */
 bool has_sizes(const Aten *n, const Value *v, const Dim *dims);
+/* Is it not known to have others? */
+bool may_have_sizes(const Aten *n, const Value *v, const Dim *dims);
 /* Axis numbers, negative ones counted from the end; false when out of range. */
 bool arg_axis(const Arg *a, int rank, int *axis);
 /* The axes of an int, a list, or all of them for None and the empty list; false: out of range. */
@@ -159,6 +161,8 @@ bool slice_extent(const Aten *n, int k, Dim size, Dim start, int64_t step, Dim *
 Value *position(Aten *n, const Type *t, int axis);
 /* The index, i64 and checked to be one of 0 .. size-1, or as `wrap` (of a gather) says. */
 Value *checked(Aten *n, Value *index, Dim size, int wrap);
+/* An i64 0 where a truth value is false, else a fault of the kind. */
+Value *fault_where(Aten *n, Value *wrong, int kind);
 /* at * size + next: the row-major position with one more axis; NULL starts one. */
 Value *row_major(Aten *n, Value *at, Dim size, Value *next);
 /* Elements of x by their positions in `count` axes from `first` on, which are known to be in

@@ -71,6 +71,15 @@ checked(Aten *n, Value *index, Dim size, int wrap)
     return build_gather(n->b, all, build_cast(n->b, index, DT_i64), 0, wrap);
 }
 
+/* An index of two, of which -1 is none.  One of a single element would be known to be 0, and what
+ * nothing reads is not checked. */
+Value *
+fault_where(Aten *n, Value *wrong, int kind)
+{
+    Value *index = map1(n, OP_neg, build_cast(n->b, wrong, DT_i64));
+    return checked(n, index, dim_int(n->cx, 2), kind);
+}
+
 Value *
 row_major(Aten *n, Value *at, Dim size, Value *next)
 {

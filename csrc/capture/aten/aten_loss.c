@@ -144,7 +144,7 @@ static Value *
 fault_of_part(Aten *n, Value *v, int kind)
 {
     Value *outside = map1(n, OP_not, AND(GE(v, NUM(0)), LE(v, NUM(1))));
-    return build_cast(n->b, checked(n, outside, one(n), kind), v->type->dtype);
+    return build_cast(n->b, fault_where(n, outside, kind), v->type->dtype);
 }
 
 /* A logarithm, which eager keeps from minus infinity. */

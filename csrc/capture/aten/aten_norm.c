@@ -174,12 +174,26 @@ reciprocal_deviation(Aten *n, Value *variance, const Arg *eps)
     return map1(n, OP_rsqrt, ADD(variance, NUM(arg_float(eps, 0))));
 }
 
+/* Eager takes parameters of x's dtype, and of float32 beside halves: arguments first .. last. */
+static bool
+takes_parameters(const Aten *n, int first, int last)
+{
+    Dtype dtype = n->args[0].v->type->dtype;
+    bool all = true;
+    for (int k = first; k <= last; k++) {
+        const Arg *a = arg_at(n, k);
+        all &= a->kind != ARG_TENSOR || a->v->type->dtype == dtype ||
+               (is_half(dtype) && a->v->type->dtype == DT_f32);
+    }
+    return all;
+}
+
 /* native_layer_norm(x, shape, weight, bias, eps) -> y, mean, 1 / deviation */
 Value *
 aten_layer_norm(Aten *n)
 {
     Over o;
-    if (!over_last(n, &n->args[0], 1, &o)) {
+    if (!over_last(n, &n->args[0], 1, &o) || !takes_parameters(n, 2, 3)) {
         return NULL;
     }
     Value *x = operand(n, &n->args[0], o.t), *m = mean(&o, x), *gap = SUB(x, along(&o, m));
@@ -299,7 +313,8 @@ Value *
 aten_batch_norm_inference(Aten *n)
 {
     Over o;
-    return over_batch(n, &n->args[0], &o) ? by_running(n, &o, arg_at(n, 6)) : NULL;
+    bool taken = over_batch(n, &n->args[0], &o) && takes_parameters(n, 1, 4);
+    return taken ? by_running(n, &o, arg_at(n, 6)) : NULL;
 }
 
 /* The dtype in which eager keeps statistics of a batch: float32 for halves with a parameter (of the
@@ -391,27 +406,13 @@ moved(const Over *o, const Batch *s, const Arg *old, Value *fresh, double moment
     return ADD(fresh == s->mean ? step(o, s, added) : added, step(o, s, MUL(v, NUM(rest))));
 }
 
-/* Eager takes parameters of x's dtype, and of float32 beside halves. */
-static bool
-takes_parameters(const Aten *n, int last)
-{
-    Dtype dtype = n->args[0].v->type->dtype;
-    bool all = true;
-    for (int k = 1; k < last; k++) {
-        const Arg *a = arg_at(n, k);
-        all &= a->kind != ARG_TENSOR || a->v->type->dtype == dtype ||
-               (is_half(dtype) && a->v->type->dtype == DT_f32);
-    }
-    return all;
-}
-
 /* (x, weight, bias, running_mean, running_var, training, momentum, eps) -> y, mean, 1 / deviation,
  * and where there are five results the new running_mean and running_var */
 Value *
 aten_batch_norm(Aten *n)
 {
     Over o;
-    if (!over_batch(n, &n->args[0], &o) || !takes_parameters(n, 5)) {
+    if (!over_batch(n, &n->args[0], &o) || !takes_parameters(n, 1, 4)) {
         return NULL;
     }
     bool training = arg_true(arg_at(n, 5)), moves = n->nres == 5;

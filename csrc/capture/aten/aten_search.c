@@ -221,7 +221,7 @@ own_range(Aten *n, Value *x, Ends *r)
     r->low = map3(n, OP_where, same, below, low);
     r->high = map3(n, OP_where, same, above, high);
     Value *finite = map2(n, OP_bit_and, map2(n, OP_gt, low, least), map2(n, OP_lt, high, inf));
-    return checked(n, map1(n, OP_not, finite), dim_int(n->cx, 1), INDEX_OF_RANGE);
+    return fault_where(n, map1(n, OP_not, finite), INDEX_OF_RANGE);
 }
 
 /* The bin of each element; what is not `in` the range has any. */

@@ -54,7 +54,6 @@ for value in ("1e9", "-1e9"):
     refuses("pow.Tensor_Scalar", "an exponent that the dtype holds", f"torch.pow(x, {value})", X.half())
 takes("pow.Tensor_Scalar", "an infinite exponent", "torch.pow(x, inf)", X.half())
 refuses("polygamma", "no negative order", "torch.polygamma(-1, x)", X)
-refuses("mvlgamma", "at least one dimension", "torch.mvlgamma(x, 0)", X)
 refuses("clamp", "a bound", "torch.clamp(x)", X)
 refuses("add.Tensor", "sizes that broadcast", "x + y", X, reals(3))
 refuses("fill.Scalar", "a number that fits", "x.to(torch.int8).fill_(300)", WHOLE)
