@@ -2,7 +2,7 @@
 
 import torch
 
-from . import Rows, ints, of, reals
+from . import Rows, of, reals
 
 ROWS = Rows()
 refuses, takes = ROWS.refuses, ROWS.takes
