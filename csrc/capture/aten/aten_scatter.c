@@ -351,8 +351,8 @@ aten_put(Aten *n)
 
 /* ---- places that are known ---- */
 
-/* Nothing where a size has the value that it has to have, else a fault, for sizes of which neither is
- * known. */
+/* Nothing where a size has the value that it has to have, else a fault: for sizes of which that is
+ * not known. */
 static Value *
 fault_of_size(Aten *n, Dim size, Dim wanted)
 {
