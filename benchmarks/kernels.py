@@ -16,7 +16,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from benchmarks import xla
-from benchmarks.cases import CASES, SIZES, Case
+from benchmarks.cases import CASES, IMAGES, SIZES, Case
 from benchmarks.measure import Timing, interleaved
 from benchmarks.peers import available, ready
 from benchmarks.report import Row
@@ -27,8 +27,9 @@ FLOORS = {"xla": XLA_FLOOR, "eager": ""}  # of all others: FLOOR, or TRAIN_FLOOR
 
 def chosen(only: str) -> list[Case]:
     """Cases by their whole titles, or by parts of them; a comma stands between."""
-    titles, wanted = {c.title for c in CASES}, only.split(",")
-    return [c for c in CASES if any(w == c.title or (w not in titles and w in c.title) for w in wanted)]
+    cases = (*CASES, *IMAGES)
+    titles, wanted = {c.title for c in cases}, only.split(",")
+    return [c for c in cases if any(w == c.title or (w not in titles and w in c.title) for w in wanted)]
 
 
 def leaves(value: Any) -> list[Tensor]:
