@@ -164,5 +164,5 @@ def test_the_environment_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     dlc.jit(lambda x: x * 3 + 1)(torch.ones(5))
     assert dlc.counters()["checked"] == before + 1
     monkeypatch.setenv("DLC_VERIFY", "often")
-    with pytest.raises(ValueError, match="'verify' is True, False or .run., not 'often'"):
+    with pytest.raises(ValueError, match=r"'verify' is True, False or .run., not 'often'"):
         dlc.jit(lambda x: x * 3 + 1)(torch.ones(5))
