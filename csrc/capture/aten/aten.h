@@ -163,6 +163,8 @@ Value *position(Aten *n, const Type *t, int axis);
 Value *checked(Aten *n, Value *index, Dim size, int wrap);
 /* An i64 0 where a truth value is false, else a fault of the kind. */
 Value *fault_where(Aten *n, Value *wrong, int kind);
+/* The same where a size is not the one that it has to be, for sizes of which that is not known. */
+Value *fault_of_size(Aten *n, Dim size, Dim wanted);
 /* at * size + next: the row-major position with one more axis; NULL starts one. */
 Value *row_major(Aten *n, Value *at, Dim size, Value *next);
 /* Elements of x by their positions in `count` axes from `first` on, which are known to be in

@@ -247,6 +247,20 @@ replaced_by_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t st
     return real ? replaced_in_steps(n, x, src, axis, start, step) : NULL;
 }
 
+/* src, and a fault at run time where its size along the axis is not this one.  What the check gives is
+ * 0: taken away, it leaves zeros their sign.  NULL: the dtype has no such arithmetic. */
+static Value *
+of_size(Aten *n, Value *src, int axis, Dim size)
+{
+    const Type *t = src->type;
+    if (dtype_info[t->dtype].class > CLASS_FLOAT) {
+        return NULL;
+    }
+    Value *fault = build_cast(n->b, fault_of_size(n, t->dims[axis], size), t->dtype);
+    fault = build_broadcast(n->b, fault, t->rank, t->dims);
+    return map2(n, t->dtype == DT_bool ? OP_ne : OP_sub, src, fault);
+}
+
 /* slice_scatter(x, src, dim, start, end, step) */
 Value *
 aten_slice_scatter(Aten *n)
@@ -262,7 +276,15 @@ aten_slice_scatter(Aten *n)
     Dim size = x->type->dims[axis];
     memcpy(dims, x->type->dims, (size_t)x->type->rank * sizeof *dims);
     if (!slice_start(n, 3, size, &start) ||
-        !slice_extent(n, 4, size, start, step->i, &dims[axis]) || !has_sizes(n, src, dims)) {
+        !slice_extent(n, 4, size, start, step->i, &dims[axis]) || !may_have_sizes(n, src, dims)) {
+        return NULL;
+    }
+    if (!has_sizes(n, src, dims)) {
+        Dim wanted = dims[axis];
+        dims[axis] = src->type->dims[axis];
+        src = has_sizes(n, src, dims) ? of_size(n, src, axis, wanted) : NULL;
+    }
+    if (!src) {
         return NULL;
     }
     return step->i == 1 ? replaced(n, x, src, axis, start)

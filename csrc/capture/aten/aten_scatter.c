@@ -351,9 +351,7 @@ aten_put(Aten *n)
 
 /* ---- places that are known ---- */
 
-/* Nothing where a size has the value that it has to have, else a fault: for sizes of which that is
- * not known. */
-static Value *
+Value *
 fault_of_size(Aten *n, Dim size, Dim wanted)
 {
     const Arg a = {.kind = ARG_DIM, .d = size}, b = {.kind = ARG_DIM, .d = wanted};
