@@ -327,7 +327,7 @@ Value *
 aten_gelu_backward(Aten *n)
 {
     Value *v[2];
-    if (!operands(n, 2, v)) {
+    if (!arg_is_float(&n->args[0]) || !arg_is_float(&n->args[1]) || !operands(n, 2, v)) {
         return NULL;
     }
     Value *x = v[1];
