@@ -176,7 +176,7 @@ def test_inference_mode() -> None:
 
 
 def test_an_option_that_is_none() -> None:
-    with pytest.raises(Exception, match='dlc option "capture" is'):
+    with pytest.raises(Exception, match="dlc option 'capture' is"):
         run(torch.exp, (X,), "sometimes")
 
 

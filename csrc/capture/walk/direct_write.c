@@ -48,13 +48,11 @@ put_back(Walk *w, const Let *view, Value *x, Value *v)
         refuse(w, "it writes in place to a slice with a step");
     }
     Aten n = {.b = w->b, .cx = w->cx, .number = w->number, .type = x->type};
-    const Arg one = {.kind = ARG_INT, .i = 1};
-    const Arg args[6] = {{.kind = ARG_TENSOR, .v = x},
-                         {.kind = ARG_TENSOR, .v = v},
-                         {.kind = ARG_INT, .i = let_int(view, "axis")},
-                         {.kind = ARG_DIM, .d = let_dim(view, "start")},
-                         {.kind = ARG_NONE},
-                         one};
+    int64_t axis = let_int(view, "axis");
+    Dim start = let_dim(view, "start"), end = dim_add(w->cx, start, v->type->dims[axis]);
+    const Arg args[6] = {{.kind = ARG_TENSOR, .v = x}, {.kind = ARG_TENSOR, .v = v},
+                         {.kind = ARG_INT, .i = axis}, {.kind = ARG_DIM, .d = start},
+                         {.kind = ARG_DIM, .d = end},  {.kind = ARG_INT, .i = 1}};
     Value *made = as_overload(&n, "aten.slice_scatter.default", x->type, 6, args);
     if (!made) {
         refuse(w, "it writes in place to a slice whose size is not known");
