@@ -115,7 +115,7 @@ class _Program:
         if forward_ad._current_level >= 0:
             raise NotImplementedError(
                 "a kernel has no derivative in forward mode (torch.autograd.forward_ad, torch.func.jvp): "
-                "take its gradient by backward() or torch.func.vjp, or write it as a function of torch's"
+                "take its gradient by backward(), or write it as a function of torch's"
             )
         kinds = ", ".join(f"{name!r} a {type(a).__name__}" for name, a in zip(self.names, args, strict=True))
         raise TypeError(f"a kernel takes dense tensors on the CPU; its arguments are {kinds}")

@@ -47,6 +47,9 @@ slice_add(Groups *g, Slice *s, int k)
     s->cost += cost_let(node->let);
     for (int r = node->reads; r < node->reads + node->nreads; r++) {
         const Read *read = &g->reads[r];
+        if (read->order) {
+            return false;       /* who computes it again would have to come as late */
+        }
         if (read->from >= 0 && !(g->nodes[read->from].kept && !read->copied)) {
             if (!slice_add(g, s, read->from)) {
                 return false;
