@@ -72,6 +72,34 @@ def test_bugs_are_reported(tmp_path: Path) -> None:
     assert "mean, script.py:5: centred = x - x.mean(-1, keepdim=True)" in said["load"]
 
 
+HALVES = """
+import os
+os.environ["BROKEN"] = "load"
+import torch
+import dlc
+
+options = {"strict": True, "verify": "run", "tier": "tcc", "cache": False}
+for dtype in (torch.bfloat16, torch.float16):
+    compiled = torch.compile(lambda x: x.sum(-1), backend="dlc", options=options, dynamic=False)
+    x = (torch.rand(40, 300) / 4 + 0.5).to(dtype)
+    for _ in range(3):
+        try:
+            compiled(x)
+            print("nothing")
+        except dlc.InternalError:
+            print("reported")
+"""
+
+
+def test_a_wrong_sum_of_halves_is_reported_in_each_call(tmp_path: Path) -> None:
+    """Half of the terms are not within what the order of a sum may change."""
+    script = tmp_path / "script.py"
+    script.write_text(HALVES)
+    env = os.environ | {"PYTHONPATH": str(SITE), "DLC_DUMP_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env)
+    assert done.stdout.split() == ["reported"] * 6, done.stdout + done.stderr
+
+
 def test_a_report_repeats(tmp_path: Path) -> None:
     """Its file, run by the dlc that is wrong, is wrong again."""
     script = tmp_path / "script.py"

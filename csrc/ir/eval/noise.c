@@ -76,7 +76,9 @@ noise_of_fold(Eval *e, const Let *let, const Fold *fold, void *element)
     e->noisy[v->id] = e->noisy[v->id] || moves;
     if (moves) {
         double size = fold->op == OP_sum ? fold->size : fabs(fold->f) * (double)fold->count;
-        move(dtype, element, ROUNDINGS * some(e) * sample_epsilon(dtype) * size);
+        double order = ROUNDINGS * sample_epsilon(dtype_info[dtype].compute) * size;
+        double store = sample_epsilon(dtype) * fabs(fold->f); /* it is rounded once */
+        move(dtype, element, some(e) * fmax(order, store));
     } else if (fold->f == 0 && sample_below(&e->noise, 2)) {
         elem_store(dtype, elem_cast(DT_f64, dtype, (Elem){.d = -fold->f}), element);
         e->noisy[v->id] = true; /* of zeros, the order decides which is the largest */
