@@ -23,8 +23,8 @@ enum {
     MOST_OF_ALL = 1 << 22,      /* and where it cannot */
     NOISES = 3,                 /* runs with noise */
     FACTOR = 16,                /* times what noise moves, a result may be off */
-    FACTOR_OF_HALVES = 2,       /* the same of what is rounded to 16 bits, by far the most of it */
-    ROUNDINGS = 4,              /* and by so many of its own size */
+    FACTOR_OF_HALVES = 2, /* the same of what is rounded to 16 bits, by far the most of it */
+    ROUNDINGS = 4, /* and by so many of its own size */
 };
 
 /* eval_map.c again, compiled for processors with fused multiply-adds. */
@@ -41,12 +41,12 @@ struct Check {
     Cx *cx;
     const Run *run;
     const CheckedKernel *kernel;
-    int first, last;            /* its launches: after the last one it is compared */
-    bool done;                  /* the results were as they should be, or too large to compare */
+    int first, last; /* its launches: after the last one it is compared */
+    bool done; /* the results were as they should be, or too large to compare */
     enum CodeTier tier;
     Fn *fn;
-    Let *let;                   /* the kernel in it */
-    int64_t *sizes;             /* by position in fn->sizes */
+    Let *let; /* the kernel in it */
+    int64_t *sizes; /* by position in fn->sizes */
     Checked *checked;
     int n;
 };

@@ -247,8 +247,8 @@ replaced_by_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t st
     return real ? replaced_in_steps(n, x, src, axis, start, step) : NULL;
 }
 
-/* src, and a fault at run time where its size along the axis is not this one.  What the check gives is
- * 0: taken away, it leaves zeros their sign.  NULL: the dtype has no such arithmetic. */
+/* src, and a fault at run time where its size along the axis is not this one.  What the check gives
+ * is 0: taken away, it leaves zeros their sign.  NULL: the dtype has no such arithmetic. */
 static Value *
 of_size(Aten *n, Value *src, int axis, Dim size)
 {
