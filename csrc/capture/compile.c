@@ -19,6 +19,7 @@ typedef struct {
     Plan *plan;
     PyObject *progress; /* told about the comparison of schedules, or NULL: there is none */
     bool raised; /* a Python exception is set */
+    bool given_text; /* the program was read from a file, and no rule has seen it yet */
     Wait wait;
 } Job;
 
@@ -218,8 +219,9 @@ compile_body(Cx *cx, void *arg)
 {
     Job *job = arg;
     double begin = clock_seconds();
-    int status = PyDict_Check(job->gm) ? artifact_read(cx, job->gm, &job->captured)
-                                       : walk_graph(cx, job->gm, &job->walk, &job->captured);
+    job->given_text = PyDict_Check(job->gm);
+    int status = job->given_text ? artifact_read(cx, job->gm, &job->captured)
+                                 : walk_graph(cx, job->gm, &job->walk, &job->captured);
     if (status < 0) {
         job->raised = true;
         return;
@@ -227,6 +229,7 @@ compile_body(Cx *cx, void *arg)
     double walked = clock_seconds();
     trace_event("capture", "capture", begin, walked - begin);
     verify_fn(job->captured.fn);
+    job->given_text = false;
     if (job->report) {
         report_fn(job->report, "graph", job->captured.fn);
         report_calls(job->report, &job->captured);
@@ -285,12 +288,13 @@ name_program(Cx *cx, Job *job)
     PyErr_Restore(type, error, traceback);
 }
 
-/* The compile ended without a callable: raises why. */
+/* The compile ended without a callable: raises why. What a file says and a rule refuses is the
+ * file's fault, and no bug to be counted. */
 static void
 raise_failure(Cx *cx, Job *job)
 {
     DiagKind kind = cx_diag(cx)->kind;
-    if (kind == DIAGKIND_INTERNAL || kind == DIAGKIND_GAP) {
+    if ((kind == DIAGKIND_INTERNAL || kind == DIAGKIND_GAP) && !job->given_text) {
         count_add(COUNT_INTERNAL_REFUSALS, 1);
     }
     raise_diag(cx_diag(cx));
