@@ -70,7 +70,7 @@ PRELUDE := $(addprefix csrc/ir/math/,prelude.h prelude_poly.h prelude_f64.h prel
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
 NOTATION := csrc/ir/notation
-FUSION  := $(call folders,fusion,partition)
+FUSION  := $(call folders,fusion,partition channels)
 CODEGEN := $(call folders,codegen,lower schedule emit emit/cc emit/tcc strips micro jit plan)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 

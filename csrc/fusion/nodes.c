@@ -1,11 +1,11 @@
 /* Nodes: what the fuse pass groups, and how each reads the others.
  *
  * A node is a let that computes (MAP, RED, cat, pad, gather, scan, scatter, contract), a call, or a
- * view that has to be made real.  All other lets are not nodes, and are copied into every kernel
- * that wants them: views, because they are only index maps; constants, iota and sizes, and what
- * follows from those alone at low cost (a causal mask is cheaper to compare than to load), but no
- * floats made integers, which are places to look up.  So a Read leads from node
- * to node through whatever views lie between, and says which axis runs along which.
+ * view that has to be made real, or is better made so.  All other lets are not nodes, and are copied
+ * into every kernel that wants them: views, because they are only index maps; constants, iota and
+ * sizes, and what follows from those alone at low cost (a causal mask is cheaper to compare than to
+ * load), but no floats made integers, which are places to look up.  So a Read leads from node to
+ * node through whatever views lie between, and says which axis runs along which.
  */
 #include "group.h"
 
@@ -28,6 +28,7 @@ typedef struct {
     Access **access;            /* by Value.id; NULL: made from nothing */
     bool *made;                 /* by Value.id: a view or constant that must be a tensor */
     bool *wanted;               /* by Value.id: must be in memory */
+    bool *repeated;             /* by Value.id: a view that its readers have in memory */
 } Scan;
 
 static bool
@@ -374,6 +375,80 @@ order_node(Groups *g, int node, int *effect, int *binder)
     }
 }
 
+/* By Value.id: what is expanded, or computed elementwise of what is. */
+static bool *
+find_expanded(const Groups *g)
+{
+    const Fn *fn = g->fn;
+    bool *expanded = cx_alloc(g->cx, ((size_t)fn->nvalues + 1) * sizeof *expanded);
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        bool is = let->op == OP_expand && let->args[0]->type->rank > 0;
+        for (int j = 0; op_info[let->op].kind == KIND_MAP && j < let->nargs && !is; j++) {
+            is = !value_is_const(let->args[j]) && expanded[let->args[j]->id];
+        }
+        expanded[let->nres ? let->res[0]->id : fn->nvalues] = is;
+    }
+    return expanded;
+}
+
+/* Does a reshape make one axis of two? */
+static bool
+merges_axes(Cx *cx, const Let *reshape)
+{
+    const Type *from = reshape->args[0]->type, *to = reshape->res[0]->type;
+    int wide = 0;
+    for (int ax = 0; ax < from->rank; ax++) {
+        wide += !is_one(cx, from->dims[ax]);
+    }
+    for (int ax = 0; ax < to->rank; ax++) {
+        wide -= !is_one(cx, to->dims[ax]);
+    }
+    return wide > 0;
+}
+
+static int64_t
+typical_numel(Cx *cx, const Value *v)
+{
+    return dims_typical(cx, v->type->rank, v->type->dims);
+}
+
+/* Does the let read v only to expand each element to very many? */
+static bool
+expands_much(Cx *cx, const Let *let, const Value *v)
+{
+    return let->op == OP_expand &&
+           typical_numel(cx, let->res[0]) >= COST_REPEATED * typical_numel(cx, v);
+}
+
+/* What is known of a group, for each of its channels, is an expansion whose axes are merged into
+ * one.  A loop along that axis divides its index, or is cut in two.  So such a view becomes a tensor
+ * if all that its readers do is to expand it to very many elements. */
+static void
+find_repeated(Scan *s)
+{
+    const Fn *fn = s->g->fn;
+    const bool *expanded = find_expanded(s->g);
+    bool *other = cx_alloc(s->g->cx, ((size_t)fn->nvalues + 1) * sizeof *other);
+    for (int k = 0; k < fn->body->nrets; k++) {
+        other[fn->body->rets[k]->id] = true;
+    }
+    for (int k = fn->body->n - 1; k >= 0; k--) { /* readers first */
+        const Let *let = fn->body->lets[k];
+        for (int j = 0; j < let->nargs; j++) {
+            const Value *v = let->args[j];
+            if (!value_is_const(v) && !expands_much(s->g->cx, let, v)) {
+                other[v->id] = true;
+            }
+        }
+        const Value *v = let->nres ? let->res[0] : NULL;
+        if (let->op == OP_reshape && !other[v->id] && s->g->cost[v->id] < 0 &&
+            expanded[let->args[0]->id] && merges_axes(s->g->cx, let)) {
+            s->repeated[v->id] = s->made[v->id] = s->wanted[v->id] = true;
+        }
+    }
+}
+
 static void
 scan_nodes(Scan *s)
 {
@@ -396,7 +471,9 @@ scan_nodes(Scan *s)
         order_node(g, node, &effect, &binder);
         for (int j = 0; j < let->nres; j++) {
             if (g->cost[let->res[j]->id] < 0) {
-                s->access[let->res[j]->id] = access_new(g, let->res[j], node);
+                Access *a = access_new(g, let->res[j], node);
+                a->memory = s->repeated[let->res[j]->id];
+                s->access[let->res[j]->id] = a;
             }
         }
     }
@@ -447,6 +524,7 @@ groups_new(Fn *fn)
         .access = cx_alloc(cx, values * sizeof *s.access),
         .made = cx_alloc(cx, values * sizeof *s.made),
         .wanted = cx_alloc(cx, values * sizeof *s.wanted),
+        .repeated = cx_alloc(cx, values * sizeof *s.repeated),
     };
     g->nodes = cx_alloc(cx, lets * sizeof *g->nodes);
     for (int k = 0; k < fn->nparams; k++) {
@@ -460,6 +538,7 @@ groups_new(Fn *fn)
     }
     memory_promises(g);
     memory_scan(g, s.made, s.wanted);
+    find_repeated(&s);
     scan_nodes(&s);
     link_reads(g);
     waits_scan(g);

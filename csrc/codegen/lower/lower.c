@@ -29,6 +29,8 @@
  * Example:  y = softmax(x) over f32[B, N] becomes: for i in B { reduce amax; reduce sum, which
  *           stores exp(x - max) to a row buffer; for j in N { load the buffer, divide, store } }.
  */
+#include <string.h>
+
 #include "lower.h"
 
 /* ---- kernels ---- */
@@ -110,6 +112,7 @@ lower_results(Lower *lo)
         }
         g.nfull = g.ntargets;
         lower_group(lo, &g);
+        memcpy(lo->stored, lo->done, (size_t)lo->nresults * sizeof *lo->stored);
         read_results(lo, &g);
     }
 }
@@ -209,6 +212,7 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, const User *user)
                   .body = old->body,
                   .nresults = old->body->nrets};
     lo->done = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->done);
+    lo->stored = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->stored);
     lo->in_place = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->in_place);
     for (int k = 0; k < lo->nresults; k++) {
         lo->in_place[lo->nin_place] = let->res[k]->over;

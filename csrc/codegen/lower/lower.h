@@ -174,6 +174,7 @@ struct Lower {
     int nresults;
     Value *const *rets;
     bool *done;
+    bool *stored; /* by result: phases that are built already store all of it */
     const Value **in_place; /* the parameters whose memory results take */
     int nin_place;
     Frame *path[MAX_LOOPS + 2]; /* the loops that are open, outermost first */

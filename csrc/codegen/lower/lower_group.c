@@ -406,19 +406,81 @@ lower_phases(Lower *lo, Group *g, Shape *s, Probe *probe)
     }
 }
 
+/* Has the group loads instead of results that are stored already, and that cost more to compute
+ * again than a tensor?  False: there are none. */
+static bool
+read_stored(Lower *lo, const Probe *probe)
+{
+    bool any = false;
+    for (int k = 0; k < lo->nresults; k++) {
+        const Value *v = lo->rets[k];
+        const uint32_t key = value_is_const(v) ? 0 : (uint32_t)v->id;
+        const Need *need = value_is_const(v) ? NULL : map_get(&probe->needs, &key, 1);
+        if (lo->stored[k] && need && need->cost >= COST_MATERIALISED && !lo->leaf[v->id] &&
+            !lo->kernel->res[k]->over) {
+            lo->leaf[v->id] = lo->kernel->res[k];
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* A tensor of this shape that the kernel reads, with strides of its own; NULL: there is none. */
+static const Value *
+find_operand(const Lower *lo, const Type *shape)
+{
+    for (int k = 0; k < lo->body->n; k++) {
+        const Let *let = lo->body->lets[k];
+        for (int j = 0; j < let->nargs; j++) {
+            const Value *v = let->args[j], *leaf = value_is_const(v) ? NULL : lo->leaf[v->id];
+            if (leaf && leaf->strides && type_same_shape(leaf->type, shape)) {
+                return leaf;
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The order in memory of the axes of such a tensor.  false: they are in rows, as far as is known. */
+static bool
+order_of_operand(const Lower *lo, const Type *shape, Order *order)
+{
+    const Value *from = find_operand(lo, shape);
+    Dim next = dim_int(lo->cx, 1);
+    bool used[MAX_RANK] = {false};
+    for (int at = 0; from && at < shape->rank; at++) {
+        int ax = shape->rank - 1;
+        while (ax >= 0 && (used[ax] || (from->strides[ax] != next &&
+                                        !extent_is_one(lo->cx, shape->dims[ax])))) {
+            ax--;
+        }
+        if (ax < 0) {
+            return false;
+        }
+        order->axis[at] = ax;
+        used[ax] = true;
+        next = dim_mul(lo->cx, next, shape->dims[ax]);
+    }
+    return from != NULL;
+}
+
 /* Makes a tensor of a reduction that cannot stand in the group's loops.  If there is a value that
  * several loops would compute at too high a cost, that value becomes a tensor first. */
 static void
 materialise_site(Lower *lo, const Probe *probe, const Let *site)
 {
     const Dim *at = NULL;
+    Order order = {.nsum = 0};
     for (int k = 0; k < probe->nsites; k++) {
         at = probe->sites[k].red == site ? probe->sites[k].idx : at;
     }
     if (lo->blocked) {
         block_materialise(lo, site->res[0], at, NULL, false);
-    } else {
-        group_materialise(lo, probe->costly ? probe->costly : site->res[0], NULL);
+    } else if (!probe->costly) {
+        group_materialise(lo, site->res[0], NULL);
+    } else if (!read_stored(lo, probe)) {
+        bool ordered = order_of_operand(lo, probe->costly->type, &order);
+        group_materialise(lo, probe->costly, ordered ? &order : NULL);
     }
 }
 

@@ -201,10 +201,23 @@ dim_size(Cx *cx, const char *name)
                                       .divisor = 1});
 }
 
+/* The multiples of the divisor in the range; the range itself where there are none. */
+static Range
+range_of_multiples(Range range, int64_t divisor)
+{
+    Range out = range;
+    int64_t over = int_mod(range.lo, divisor);
+    bool room = !over || range.lo <= INT64_MAX - divisor;
+    out.lo += over && room ? divisor - over : 0;
+    out.hi -= range.hi == DIM_INF ? 0 : int_mod(range.hi, divisor);
+    return range.lo >= 0 && room && out.lo <= out.hi ? out : range;
+}
+
 void
 dim_declare(Cx *cx, Dim size, Range range, int64_t divisor)
 {
     AtomNode *atom = dim_atom(cx, size);
+    range = range_of_multiples(range, divisor > 0 ? divisor : 1);
     if (atom->range.lo != range.lo || atom->range.hi != range.hi || atom->divisor != divisor) {
         atom->range = range;
         atom->divisor = divisor > 0 ? divisor : 1;
