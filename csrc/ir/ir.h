@@ -214,6 +214,9 @@ Dim dim_div(Cx *cx, Dim a, Dim b);                      /* a // b */
 Dim dim_mod(Cx *cx, Dim a, Dim b);
 Dim dim_max(Cx *cx, Dim a, Dim b);
 Dim dim_min(Cx *cx, Dim a, Dim b);
+/* d with x for each factor max(1, x), x >= 0: as torch writes the strides of sizes that may be 0.
+ * Where the result is not 0, d is equal to it. */
+Dim dim_of_nonempty(Cx *cx, Dim d);
 /* a times by, in float64, rounded down; by is finite and not negative. */
 Dim dim_scale(Cx *cx, Dim a, double by);
 bool dim_is_int(const Cx *cx, Dim d, int64_t *value);   /* value may be NULL */

@@ -27,9 +27,9 @@ dense_innermost(Walk *w)
 }
 
 bool
-is_dense(DenseStride d, Dim stride)
+is_dense(Walk *w, DenseStride d, Dim stride)
 {
-    return stride == d.plain || stride == d.positive;
+    return stride == d.plain || stride == d.positive || dim_of_nonempty(w->cx, stride) == d.plain;
 }
 
 DenseStride
@@ -48,7 +48,7 @@ dense_order(Walk *w, const Type *t, const Dim *strides, PlaceOfOnes place, int *
         int found = -1;
         for (int ax = 0; ax < t->rank; ax++) {
             bool one = dim_is(w->cx, t->dims[ax], 1), anywhere = place == ONES_BY_INDEX;
-            bool fits = !used[ax] && (is_dense(next, strides[ax]) || (one && anywhere));
+            bool fits = !used[ax] && (is_dense(w, next, strides[ax]) || (one && anywhere));
             /* by stride: after a longer axis one of one element no longer fits; two longer ones fit
              * at once only if the tensor is empty */
             found = fits && (found < 0 || one || anywhere) ? ax : found;
@@ -69,7 +69,7 @@ is_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
     DenseStride next = dense_innermost(w);
     for (int at = t->rank - 1; at >= 0; at--) {
         Dim size = t->dims[perm[at]];
-        if (!dim_is(w->cx, size, 1) && !is_dense(next, strides[perm[at]])) {
+        if (!dim_is(w->cx, size, 1) && !is_dense(w, next, strides[perm[at]])) {
             return false;
         }
         next = dense_outside(w, next, size);

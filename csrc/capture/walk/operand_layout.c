@@ -132,7 +132,7 @@ lies_as(Walk *w, const Type *t, const Dim *strides, const Dim *have)
     for (int ax = t->rank - 1; ax >= 0; ax--) {
         Dim want = strides ? strides[ax] : next.plain;
         same &= dim_is(w->cx, t->dims[ax], 1) || have[ax] == want ||
-                (is_dense(next, want) && is_dense(next, have[ax]));
+                (is_dense(w, next, want) && is_dense(w, next, have[ax]));
         next = dense_outside(w, next, t->dims[ax]);
     }
     return same;

@@ -294,7 +294,8 @@ typedef struct {
 
 DenseStride dense_innermost(Walk *w);
 DenseStride dense_outside(Walk *w, DenseStride d, Dim size);    /* of the next axis outwards */
-bool is_dense(DenseStride d, Dim stride);
+/* Does an axis of a tensor with elements have that stride, if it has the stride of d? */
+bool is_dense(Walk *w, DenseStride d, Dim stride);
 
 void rows_order(int rank, int *perm);
 void channels_last_order(int rank, int *perm);

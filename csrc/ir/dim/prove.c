@@ -458,3 +458,34 @@ dim_lt_in(Cx *cx, Dim a, Dim b, Dim extent)
     }
     return dim_try_add(cx, b, a, -1, &d) && minus(cx, d, 1, &d) && holds_in(cx, d, extent);
 }
+
+/* ---- what a stride is where its tensor has elements ---- */
+
+/* x, where the atom is max(1, x) for an x that is not negative. */
+static bool
+is_size_or_one(Cx *cx, const AtomNode *atom, Dim *x)
+{
+    if (atom->kind != ATOM_MAX || !(dim_is(cx, atom->a, 1) || dim_is(cx, atom->b, 1))) {
+        return false;
+    }
+    *x = dim_is(cx, atom->a, 1) ? atom->b : atom->a;
+    return dim_le(cx, dim_int(cx, 0), *x);
+}
+
+Dim
+dim_of_nonempty(Cx *cx, Dim d)
+{
+    Dim x, by, rest;
+    const Poly *p = dim_poly(cx, d);
+    const MonoNode *m = p->n ? mono_node(cx, p->terms[0].mono) : NULL;
+    for (int k = 0; m && k < m->degree; k++) {
+        const AtomNode *atom = atom_node(cx, m->atoms[k]);
+        if (is_size_or_one(cx, atom, &x)) {
+            dim_split(cx, d, atom->self, &by, &rest);
+            if (dim_is(cx, rest, 0) && dim_try_mul(cx, by, x, &by)) {
+                return dim_of_nonempty(cx, by);
+            }
+        }
+    }
+    return d;
+}
