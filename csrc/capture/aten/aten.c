@@ -34,7 +34,8 @@ class_of_arg(const Arg *a)
         DtypeClass class = class_of_arg(&a->items[k]);
         most = class > most ? class : most;
     }
-    return a->kind == ARG_TENSOR    ? dtype_info[a->v->type->dtype].class
+    bool typed = a->kind == ARG_TENSOR && a->v && a->v->type;   /* a constant has no type */
+    return typed                    ? dtype_info[a->v->type->dtype].class
            : a->kind == ARG_DTYPE   ? dtype_info[a->dtype].class
            : a->kind == ARG_COMPLEX ? CLASS_COMPLEX
                                     : most;
@@ -110,10 +111,20 @@ arg_at(const Aten *n, int k)
     return k < n->nargs ? &n->args[k] : &none;
 }
 
+Value *
+arg_tensor(const Aten *n, int k)
+{
+    const Arg *a = arg_at(n, k);
+    if (a->kind != ARG_TENSOR || !a->v || !a->v->type) {
+        fail(n->cx, DIAG_NO_TENSOR, k + 1);
+    }
+    return a->v;
+}
+
 bool
 arg_true(const Arg *a)
 {
-    return a->kind == ARG_BOOL && a->i;
+    return a->kind == ARG_FLOAT ? a->f != 0 : arg_is_number(a) && a->i;
 }
 
 bool

@@ -83,7 +83,9 @@ Value *aten_run(Aten *n, const AtenRow *row); /* its first half, and what it tak
 bool aten_hold(Aten *n); /* its second half */
 
 const Arg *arg_at(const Aten *n, int k); /* NONE past the end */
-bool arg_true(const Arg *a); /* a bool argument; None is false */
+/* The argument as a tensor; the builder declines where it is a number, a size or None. */
+Value *arg_tensor(const Aten *n, int k);
+bool arg_true(const Arg *a); /* a bool, or a number as one; None is false */
 bool arg_dim(const Aten *n, const Arg *a, Dim *out); /* an int or a size */
 double arg_float(const Arg *a, double otherwise); /* int or float; otherwise when None */
 bool arg_is_number(const Arg *a); /* a constant: bool, int or float */

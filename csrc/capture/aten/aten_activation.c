@@ -350,8 +350,11 @@ aten_logit(Aten *n)
     }
     Value *x = v[0];
     const Arg *eps = arg_at(n, 1);
-    if (arg_is_number(eps)) {
-        double e = rounded(n->type->dtype, arg_float(eps, 0));
+    if (eps->kind != ARG_NONE) {
+        double e = rounded(n->type->dtype, arg_float(eps, 1));
+        if (e > 0.5) {
+            return NULL; /* a size, or the ends cross: which one counts depends on eager's loop */
+        }
         x = MIN(MAX(x, NUM(e)), NUM(rounded(n->type->dtype, 1 - e)));
     }
     return LOG(rounded_step(n, DIV(x, rounded_step(n, SUB(NUM(1), x)))));
@@ -456,7 +459,7 @@ Value *
 aten_heaviside(Aten *n)
 {
     Value *v[2];
-    if (!operands(n, 2, v) || n->args[0].v->type->dtype != n->args[1].v->type->dtype) {
+    if (!operands(n, 2, v) || arg_tensor(n, 0)->type->dtype != arg_tensor(n, 1)->type->dtype) {
         return NULL;
     }
     Value *step = WHERE(GT(v[0], NUM(0)), full(n, 1), NUM(0));

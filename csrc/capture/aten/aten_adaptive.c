@@ -67,7 +67,7 @@ places(const Parts *p)
 static bool
 parts_of(Aten *n, Parts *p)
 {
-    const Type *x = n->args[0].v->type, *made = n->type;
+    const Type *x = arg_tensor(n, 0)->type, *made = n->type;
     *p = (Parts){.n = n, .axes = n->axes, .first = x->rank - n->axes};
     if (p->first < 0 || made->rank != x->rank || dtype_info[x->dtype].class != CLASS_FLOAT) {
         return false;
@@ -183,7 +183,7 @@ uneven_avg_pool(Aten *n)
     if (!parts_of(n, &p)) {
         return NULL;
     }
-    Value *sum = sum_over_parts(&p, build_cast(n->b, n->args[0].v, wide(n->type->dtype)));
+    Value *sum = sum_over_parts(&p, build_cast(n->b, arg_tensor(n, 0), wide(n->type->dtype)));
     return shared(&p, sum);
 }
 
@@ -195,7 +195,7 @@ uneven_avg_pool_backward(Aten *n)
     if (!parts_of(n, &p)) {
         return NULL;
     }
-    Value *grad = build_cast(n->b, n->args[0].v, wide(n->type->dtype));
+    Value *grad = build_cast(n->b, arg_tensor(n, 0), wide(n->type->dtype));
     of = p;
     of.grid = type_of(n->cx, DT_i32, n->axes, grad->type->dims + p.first);
     for (int k = 0; k < n->axes; k++) {
@@ -230,7 +230,7 @@ Value *
 aten_adaptive_max_pool(Aten *n)
 {
     Parts p;
-    Value *x = n->args[0].v, *best = NULL, *index = NULL;
+    Value *x = arg_tensor(n, 0), *best = NULL, *index = NULL;
     if (!parts_of(n, &p)) {
         return NULL;
     }

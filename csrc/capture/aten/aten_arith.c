@@ -253,7 +253,7 @@ aten_round_decimals(Aten *n)
 Value *
 aten_angle(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     if (dtype_info[n->type->dtype].class != CLASS_FLOAT) {
         return NULL;
     }
@@ -271,7 +271,7 @@ aten_angle(Aten *n)
 Value *
 aten_frexp(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     if (x->type->dtype != n->type->dtype || dtype_info[x->type->dtype].class != CLASS_FLOAT) {
         return NULL;
     }

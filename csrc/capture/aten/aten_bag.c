@@ -36,7 +36,7 @@ read_bags(Aten *n, Bags *bags)
 {
     const Arg *index = arg_at(n, 1), *offsets = arg_at(n, 2), *padding = arg_at(n, 8);
     bool padded = padding->kind != ARG_NONE && !(padding->kind == ARG_INT && padding->i < 0);
-    if (!arg_is_float(&n->args[0]) || n->args[0].v->type->rank != 2 || !is_index(index) ||
+    if (!arg_is_float(&n->args[0]) || arg_tensor(n, 0)->type->rank != 2 || !is_index(index) ||
         !is_index(offsets) || arg_at(n, 6)->kind != ARG_NONE || arg_true(arg_at(n, 7)) || padded) {
         return false;
     }
@@ -50,8 +50,8 @@ read_bags(Aten *n, Bags *bags)
         return false;
     }
     Dim dims[] = {at->dims[0], dim_int(n->cx, size)};
-    Value *checks = checked(n, index->v, n->args[0].v->type->dims[0], INDEX_OF_ELEMENT);
-    *bags = (Bags){n->args[0].v, build_reshape(n->b, checks, 2, dims), size};
+    Value *checks = checked(n, index->v, arg_tensor(n, 0)->type->dims[0], INDEX_OF_ELEMENT);
+    *bags = (Bags){arg_tensor(n, 0), build_reshape(n->b, checks, 2, dims), size};
     return true;
 }
 

@@ -201,7 +201,7 @@ compute_dtype(const Aten *n, DtypeRule rule, int arity)
     case RULE_CMP:
         return promoted(n, 0, arity - 1);
     case RULE_PRED:
-        return arg_at(n, 0)->kind == ARG_TENSOR ? n->args[0].v->type->dtype : DTYPE_COUNT;
+        return arg_at(n, 0)->kind == ARG_TENSOR ? arg_tensor(n, 0)->type->dtype : DTYPE_COUNT;
     case RULE_BOOL:
         return DT_bool;
     case RULE_FLOAT:
@@ -310,13 +310,14 @@ aten_rounding(Aten *n)
 Value *
 aten_never_of_ints(Aten *n)
 {
-    return class_of(n->args[0].v->type->dtype) == CLASS_FLOAT ? each(n, n->op) : build_int(n->b, 0);
+    return class_of(arg_tensor(n, 0)->type->dtype) == CLASS_FLOAT ? each(n, n->op)
+                                                                  : build_int(n->b, 0);
 }
 
 Value *
 aten_signbit(Aten *n)
 {
-    Value *x = n->args[0].v, *none = build_int(n->b, 0);
+    Value *x = arg_tensor(n, 0), *none = build_int(n->b, 0);
     if (class_of(x->type->dtype) == CLASS_FLOAT) {
         return each(n, OP_signbit);
     }
@@ -327,7 +328,7 @@ aten_signbit(Aten *n)
 Value *
 aten_sign(Aten *n)
 {
-    return n->type->dtype == DT_bool ? n->args[0].v : each(n, OP_sign);
+    return n->type->dtype == DT_bool ? arg_tensor(n, 0) : each(n, OP_sign);
 }
 
 /* The same, and of complex numbers, of which eager has no sign. */

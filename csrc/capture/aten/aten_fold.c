@@ -285,7 +285,7 @@ Value *
 aten_avg_pool_backward(Aten *n)
 {
     Window w;
-    Value *grad = n->args[0].v;
+    Value *grad = arg_tensor(n, 0);
     const Type *x = n->type;
     if (dtype_info[x->dtype].class != CLASS_FLOAT ||
         !window_of(n, 2, x->rank, n->axes, false, &w)) {
@@ -301,7 +301,7 @@ Value *
 aten_adaptive_avg_pool_backward(Aten *n)
 {
     Window w;
-    Value *grad = n->args[0].v;
+    Value *grad = arg_tensor(n, 0);
     if (dtype_info[n->type->dtype].class != CLASS_FLOAT || n->type->rank < n->axes) {
         return NULL;
     }
@@ -343,6 +343,6 @@ aten_col2im(Aten *n)
     if (!holders_of(&w, made, counts, &h)) {
         return NULL;
     }
-    Value *v = build_cast(n->b, a[0].v, wide(made->dtype));
+    Value *v = build_cast(n->b, arg_tensor(n, 0), wide(made->dtype));
     return sum_over_holders(&h, build_reshape(n->b, v, w.first + 1, dims), true);
 }

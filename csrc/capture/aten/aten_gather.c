@@ -39,16 +39,16 @@ gather(Aten *n, Value *x, const Arg *index, int axis, int wrap)
 Value *
 aten_embedding(Aten *n)
 {
-    return gather(n, n->args[0].v, arg_at(n, 1), 0, INDEX_FROM_START);
+    return gather(n, arg_tensor(n, 0), arg_at(n, 1), 0, INDEX_FROM_START);
 }
 
 /* index_select(x, dim, index) */
 Value *
 aten_index_select(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int axis;
-    if (!arg_axis(arg_at(n, 1), x->type->rank, &axis) || arg_at(n, 2)->v->type->rank != 1) {
+    if (!arg_axis(arg_at(n, 1), x->type->rank, &axis) || arg_tensor(n, 2)->type->rank != 1) {
         return NULL;
     }
     return gather(n, x, arg_at(n, 2), axis, axis == 1 ? INDEX_OF_COLUMN : INDEX_FROM_START);
@@ -221,7 +221,7 @@ find_own(Aten *n, const Span *s, int *own)
 static Value *
 at_each(Aten *n, const Span *s, const int *own, int wrap)
 {
-    Value *v = n->args[0].v;
+    Value *v = arg_tensor(n, 0);
     for (int k = s->count - 1, from = s->made; k >= 0; k--) {
         Value *index = build_cast(n->b, s->items[s->first + k].v, DT_i64);
         const Type *t = index->type;
@@ -239,7 +239,7 @@ at_each(Aten *n, const Span *s, const int *own, int wrap)
 static Value *
 at_several(Aten *n, const Span *s, bool check)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int own[MAX_RANK];
     if (s->tensors == s->count && s->count > 1 && s->made <= MAX_RANK && find_own(n, s, own)) {
         return at_each(n, s, own, check ? INDEX_FROM_END : INDEX_FROM_START);
@@ -270,7 +270,7 @@ aten_index(Aten *n)
     if (!find_span(n, &s)) {
         return NULL;
     }
-    return s.tensors == 1 ? gather(n, n->args[0].v, &s.items[s.first], s.first, INDEX_FROM_END)
+    return s.tensors == 1 ? gather(n, arg_tensor(n, 0), &s.items[s.first], s.first, INDEX_FROM_END)
                           : at_several(n, &s, true);
 }
 
@@ -321,7 +321,7 @@ Value *
 put_at(Aten *n, Value *v, bool adds)
 {
     Span s;
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     Dim dims[MAX_RANK];
     if (!find_span(n, &s) || !broadcast_indices(n, &s, dims)) {
         return NULL;
@@ -366,7 +366,7 @@ aten_unsafe_index(Aten *n)
 Value *
 aten_gather(Aten *n)
 {
-    Value *x = n->args[0].v, *at = NULL;
+    Value *x = arg_tensor(n, 0), *at = NULL;
     const Arg *index = arg_at(n, 2);
     int axis, rank = x->type->rank;
     if (!is_index(index) || index->v->type->rank != rank || !arg_axis(arg_at(n, 1), rank, &axis)) {
@@ -392,7 +392,7 @@ aten_gather(Aten *n)
 Value *
 aten_take(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     Dim size = type_numel(n->cx, x->type);
     return gather(n, build_reshape(n->b, x, 1, &size), arg_at(n, 1), 0, INDEX_FROM_END);
 }
@@ -421,7 +421,7 @@ aten_one_hot(Aten *n)
 static Value *
 written(Aten *n, int axis, const Arg *index)
 {
-    const Type *x = n->args[0].v->type, *t = type_with(n->cx, x, DT_i64);
+    const Type *x = arg_tensor(n, 0)->type, *t = type_with(n->cx, x, DT_i64);
     if (!x->rank || !is_index(index) || index->v->type->rank != x->rank) {
         return NULL;
     }
@@ -455,7 +455,7 @@ first_of_rows(Aten *n, Value *src, const Type *x, int axis)
 Value *
 aten_scatter(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     Arg src = *arg_at(n, 3);
     int axis;
     Value *here = arg_axis(arg_at(n, 1), x->type->rank, &axis) ? written(n, axis, arg_at(n, 2))

@@ -61,7 +61,7 @@ for_all_places(Aten *n, Value *v, int first, int taken, const Type *x)
 Value *
 aten_index_put(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     const Arg *list = arg_at(n, 1), *values = arg_at(n, 2);
     int first = 0;
     Value *mask = list->kind == ARG_LIST ? only_mask(list, &first) : NULL;
@@ -87,7 +87,7 @@ aten_masked_scatter(Aten *n)
     const Type *t = n->type;
     if (n->args[0].kind != ARG_TENSOR || mask->kind != ARG_TENSOR ||
         mask->v->type->dtype != DT_bool || source->kind != ARG_TENSOR ||
-        source->v->type->dtype != n->args[0].v->type->dtype) {
+        source->v->type->dtype != arg_tensor(n, 0)->type->dtype) {
         return NULL;
     }
     Dim all = type_numel(n->cx, t), count = type_numel(n->cx, source->v->type);
@@ -95,7 +95,7 @@ aten_masked_scatter(Aten *n)
         return NULL; /* what is looked up for an element that is not written has to be there */
     }
     Value *here = build_broadcast(n->b, mask->v, t->rank, t->dims);
-    Value *x = build_broadcast(n->b, n->args[0].v, t->rank, t->dims);
+    Value *x = build_broadcast(n->b, arg_tensor(n, 0), t->rank, t->dims);
     Value *flat = build_reshape(n->b, here, 1, &all);
     Value *nth = build_scan(n->b, OP_sum, build_cast(n->b, flat, DT_i64), 0);
     nth = map3(n, OP_where, flat, map2(n, OP_sub, nth, build_int(n->b, 1)), build_int(n->b, 0));

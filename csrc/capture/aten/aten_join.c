@@ -6,7 +6,7 @@
 Value *
 aten_flip(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int count, axes[MAX_RANK];
     const Arg *dims = arg_at(n, 1);
     if (dims->kind != ARG_LIST || !arg_axes(dims, x->type->rank, &count, axes)) {
@@ -28,7 +28,7 @@ rolled(Aten *n, Value *x, int axis, Dim by)
 Value *
 aten_roll(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     const Arg *shifts = arg_at(n, 1), *dims = arg_at(n, 2);
     if (shifts->kind != ARG_LIST || dims->kind != ARG_LIST || dims->n != shifts->n ||
         !x->type->rank) {
@@ -57,7 +57,7 @@ aten_roll(Aten *n)
 Value *
 aten_repeat(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     const Arg *repeats = arg_at(n, 1);
     int rank = n->type->rank, lead = rank - x->type->rank, pair[MAX_RANK];
     Dim dims[MAX_RANK];
@@ -265,7 +265,7 @@ of_size(Aten *n, Value *src, int axis, Dim size)
 Value *
 aten_slice_scatter(Aten *n)
 {
-    Value *x = n->args[0].v, *src = n->args[1].v;
+    Value *x = arg_tensor(n, 0), *src = arg_tensor(n, 1);
     const Arg *step = arg_at(n, 5);
     int axis;
     Dim start, dims[MAX_RANK];
@@ -295,7 +295,7 @@ aten_slice_scatter(Aten *n)
 Value *
 aten_select_scatter(Aten *n)
 {
-    Value *x = n->args[0].v, *src = n->args[1].v;
+    Value *x = arg_tensor(n, 0), *src = arg_tensor(n, 1);
     int axis;
     Dim index, dims[MAX_RANK];
     if (!x->type->rank || src->type->rank != x->type->rank - 1 ||
@@ -324,7 +324,7 @@ cut_off(Aten *n, Dim width, Dim *cut)
 Value *
 aten_pad(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     const Arg *pad = arg_at(n, 1), *value = arg_at(n, 2);
     int rank = x->type->rank;
     Dim lo[MAX_RANK], shape[MAX_RANK];
@@ -364,7 +364,7 @@ aten_pad(Aten *n)
 Value *
 aten_glu(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int axis;
     if (!x->type->rank || dtype_info[n->type->dtype].class != CLASS_FLOAT ||
         !arg_axis(arg_at(n, 1), x->type->rank, &axis)) {

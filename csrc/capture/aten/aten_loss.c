@@ -106,7 +106,7 @@ aten_nll_loss(Aten *n)
         return NULL;
     }
     bool rows = loss.each && loss.x->rank > 1;
-    Value *v = map1(n, OP_neg, at_class(n, &loss, n->args[0].v)), *w = weights(n, &loss);
+    Value *v = map1(n, OP_neg, at_class(n, &loss, arg_tensor(n, 0))), *w = weights(n, &loss);
     v = map3(n, OP_where, loss.kept, w ? map2(n, OP_mul, v, w) : v, number(n, 0));
     w = w ? map3(n, OP_where, loss.kept, w, number(n, 0))
           : build_cast(n->b, loss.kept, v->type->dtype);
@@ -160,7 +160,7 @@ Value *
 aten_binary_cross_entropy(Aten *n)
 {
     const Arg *given = arg_at(n, 1), *weight = arg_at(n, 2), *how = arg_at(n, 3);
-    const Type *t = n->args[0].v->type;
+    const Type *t = arg_tensor(n, 0)->type;
     if (!arg_is_float(&n->args[0]) || !arg_is_float(given) || given->v->type->dtype != t->dtype ||
         given->v->type->rank != t->rank || !has_sizes(n, given->v, t->dims) ||
         how->kind != ARG_INT || (weight->kind != ARG_NONE && !arg_is_float(weight))) {

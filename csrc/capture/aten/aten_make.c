@@ -124,7 +124,7 @@ aten_eye(Aten *n)
 Value *
 aten_triangle(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int rank = x->type->rank;
     const Type *t = rank >= 2 ? type_with(n->cx, x->type, DT_i64) : NULL;
     const Arg *diagonal = arg_at(n, 1);

@@ -41,7 +41,7 @@ shaped(Aten *n, Value *v, int k)
 static Value *
 lowered(Aten *n, Over *o)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     o->n = n;
     o->naxes = 1;
     if (!arg_is_float(&n->args[0]) || !arg_axis(arg_at(n, 1), x->type->rank, o->axes)) {
@@ -86,7 +86,7 @@ aten_safe_softmax(Aten *n)
     if (!x || !y) {
         return y;
     }
-    Value *given = build_reshape(n->b, n->args[0].v, x->type->rank, x->type->dims);
+    Value *given = build_reshape(n->b, arg_tensor(n, 0), x->type->rank, x->type->dims);
     Value *nothing = EQ(build_cast(n->b, given, x->type->dtype), NUM(-INFINITY));
     Value *all = shaped(n, along(&o, total(&o, OP_all, nothing)), 0);
     return WHERE(all, NUM(0), y);
@@ -104,7 +104,7 @@ aten_log_softmax(Aten *n)
 static bool
 gradient(Aten *n, Over *o, Value **g, Value **y)
 {
-    *y = n->args[1].v;
+    *y = arg_tensor(n, 1);
     o->n = n;
     o->naxes = 1;
     if (!arg_is_float(&n->args[0]) || !arg_is_float(&n->args[1]) || (*y)->type->rank == 0 ||
@@ -178,7 +178,7 @@ reciprocal_deviation(Aten *n, Value *variance, const Arg *eps)
 static bool
 takes_parameters(const Aten *n, int first, int last)
 {
-    Dtype dtype = n->args[0].v->type->dtype;
+    Dtype dtype = arg_tensor(n, 0)->type->dtype;
     bool all = true;
     for (int k = first; k <= last; k++) {
         const Arg *a = arg_at(n, k);
@@ -322,7 +322,7 @@ aten_batch_norm_inference(Aten *n)
 static Dtype
 sums_dtype(const Aten *n, int last)
 {
-    Dtype dtype = n->args[0].v->type->dtype;
+    Dtype dtype = arg_tensor(n, 0)->type->dtype;
     for (int k = 1; k < last; k++) {
         const Arg *a = arg_at(n, k);
         if (is_half(dtype) && a->kind == ARG_TENSOR && a->v->type->dtype == DT_f32) {

@@ -134,7 +134,7 @@ looked_up(const Pad *p, Value *x)
 static Value *
 padded(Aten *n, const Arg *pad, bool reflect)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int count = pad->kind == ARG_LIST ? pad->n / 2 : 0;
     Pad p = {n, pad, reflect, x->type->rank - count};
     if (count <= 0 || p.first < 0 || n->type->rank != x->type->rank || n->type->dtype == DT_bool) {

@@ -302,7 +302,7 @@ Value *
 aten_max_pool(Aten *n)
 {
     Window w;
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     bool whole = dtype_info[x->type->dtype].class != CLASS_FLOAT;
     if (x->type->dtype == DT_bool || (whole && n->axes == 1) || /* eager has none of these */
         !window_of(n, 1, x->type->rank, n->axes, true, &w)) {
@@ -376,7 +376,7 @@ Value *
 aten_avg_pool(Aten *n)
 {
     Window w;
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     bool refused = n->axes == 3 && is_half(x->type->dtype); /* eager has no kernel */
     if (dtype_info[x->type->dtype].class != CLASS_FLOAT || refused ||
         !window_of(n, 1, x->type->rank, n->axes, false, &w)) {
@@ -423,7 +423,7 @@ Value *
 aten_adaptive_avg_pool(Aten *n)
 {
     Window w;
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     if (dtype_info[x->type->dtype].class != CLASS_FLOAT || x->type->rank < n->axes) {
         return NULL;
     }
@@ -446,7 +446,7 @@ aten_im2col(Aten *n)
 {
     const Arg *a = n->args;
     const Arg args[5] = {a[0], *arg_at(n, 1), *arg_at(n, 4), *arg_at(n, 3), *arg_at(n, 2)};
-    const Type *x = a[0].v->type;
+    const Type *x = arg_tensor(n, 0)->type;
     Aten as = *n;
     as.args = args;
     as.nargs = 5;
@@ -464,7 +464,7 @@ aten_im2col(Aten *n)
         dims[c + 1 + k] = window_plus(&w, dim_div(n->cx, reach, dim_int(n->cx, w.step[k])), 1);
     }
     const Type *made = type_of(n->cx, x->dtype, rank, dims);
-    Value *v = padded(&w, a[0].v, build_int(n->b, 0), made);
+    Value *v = padded(&w, arg_tensor(n, 0), build_int(n->b, 0), made);
     if (!v) {
         return NULL;
     }

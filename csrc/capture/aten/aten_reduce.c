@@ -99,7 +99,7 @@ static Value *
 reduced(Aten *n, int *naxes, int *axes)
 {
     const Arg *a = arg_at(n, 1), all = {.kind = ARG_NONE};
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     bool says = a->kind == ARG_INT || a->kind == ARG_LIST;
     return arg_axes(says ? a : &all, x->type->rank, naxes, axes) ? x : NULL;
 }
@@ -260,7 +260,7 @@ aten_logsumexp(Aten *n)
 Value *
 aten_scan(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int axis;
     if (n->type->dtype == DT_bool ||
         (n->op == OP_logaddexp && class_of(n->type->dtype) != CLASS_FLOAT)) {
@@ -279,7 +279,7 @@ aten_scan(Aten *n)
 Value *
 aten_scan_at(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     const Type *t = type_with(n->cx, x->type, DT_i64);
     int axis;
     if (n->nres != 2 || x->type->dtype == DT_bool) {

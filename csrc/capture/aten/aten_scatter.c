@@ -61,7 +61,7 @@ read_places(Aten *n, Places *p)
     if (!is_index(index)) {
         return false;
     }
-    p->x = at_least_one_axis(n, n->args[0].v);
+    p->x = at_least_one_axis(n, arg_tensor(n, 0));
     p->index = at_least_one_axis(n, index->v);
     p->of = type_with(n->cx, p->index->type, p->x->type->dtype);
     return arg_axis(arg_at(n, 1), p->x->type->rank, &p->axis) &&
@@ -227,7 +227,7 @@ read_rows(Aten *n, Places *p)
         return false;
     }
     Value *at = at_least_one_axis(n, index->v);
-    p->x = at_least_one_axis(n, n->args[0].v);
+    p->x = at_least_one_axis(n, arg_tensor(n, 0));
     if (!arg_axis(arg_at(n, 1), p->x->type->rank, &p->axis)) {
         return false;
     }
@@ -285,7 +285,7 @@ Value *
 aten_index_fill(Aten *n)
 {
     Places p;
-    bool fits = is_index64(arg_at(n, 2)) && !n->args[0].v->strides && read_rows(n, &p);
+    bool fits = is_index64(arg_at(n, 2)) && !arg_tensor(n, 0)->strides && read_rows(n, &p);
     Value *v = fits ? operand(n, arg_at(n, 3), p.of) : NULL;
     v = v ? scattered(n, OP_store, p.x, p.index, named(n, v, p.of), p.axis, INDEX_FROM_END) : NULL;
     return shaped_as_result(n, v);
@@ -333,7 +333,7 @@ Value *
 aten_put(Aten *n)
 {
     const Arg *index = arg_at(n, 1), *src = arg_at(n, 2);
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     bool adds = arg_true(arg_at(n, 3));
     if (!is_index64(index) || !is_tensor_of(src, x->type) || (adds && x->type->dtype == DT_bool)) {
         return NULL;
@@ -377,7 +377,7 @@ diagonal_length(Aten *n, Dim rows, Dim columns, int64_t offset)
 Value *
 aten_diagonal_scatter(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     const Arg *src = arg_at(n, 1), *offset = arg_at(n, 2);
     int rank = x->type->rank, a, b, perm[MAX_RANK], back[MAX_RANK];
     Dim dims[MAX_RANK] = {zero(n)}, wanted[MAX_RANK];
@@ -434,7 +434,7 @@ strided_places(Aten *n, const Type *t, const Dim *strides, Dim offset)
 Value *
 aten_as_strided_scatter(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     const Arg *src = arg_at(n, 1), *size = arg_at(n, 2), *stride = arg_at(n, 3),
               *from = arg_at(n, 4);
     Dim strides[MAX_RANK], offset = zero(n), last, d;

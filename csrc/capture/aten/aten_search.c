@@ -131,7 +131,7 @@ aten_searchsorted(Aten *n)
 {
     const Arg *x = arg_at(n, 1), *sorter = arg_at(n, 5);
     int side = side_of(arg_at(n, 3), arg_at(n, 4));
-    const Type *t = n->args[0].kind == ARG_TENSOR ? n->args[0].v->type : NULL;
+    const Type *t = n->args[0].kind == ARG_TENSOR ? arg_tensor(n, 0)->type : NULL;
     if (!t || !t->rank || side < 0) {
         return NULL;
     }
@@ -144,7 +144,7 @@ aten_searchsorted(Aten *n)
             return NULL;
         }
     }
-    Sorted s = {.rows = n->args[0].v, .right = side};
+    Sorted s = {.rows = arg_tensor(n, 0), .right = side};
     s.row = rows ? row_begins(n, t, x->v->type) : NULL;
     s.rows = sorter->kind == ARG_NONE ? s.rows : in_order_of(n, s.rows, sorter);
     return s.rows ? search(n, &s, x, promoted(n, 0, 1), t) : NULL;
@@ -160,7 +160,7 @@ aten_isin(Aten *n)
     if (n->args[0].kind != ARG_TENSOR || members->kind != ARG_TENSOR) {
         return NULL;
     }
-    Value *x = n->args[0].v, *set = members->v, *found = NULL;
+    Value *x = arg_tensor(n, 0), *set = members->v, *found = NULL;
     Dim all = type_numel(n->cx, set->type);
     int64_t count = known_count(n, all, MAX_MEMBERS);
     if (count < 1 || x->type->dtype != set->type->dtype) {

@@ -33,7 +33,7 @@ as_image(Aten *n, Value *v, bool last)
 static Value *
 combined_at(Aten *n, Op op, const Arg *index)
 {
-    Value *grad = n->args[0].v;
+    Value *grad = arg_tensor(n, 0);
     int rank = n->type->rank, first = rank - n->axes;
     if (!is_index(index) || first < 1 || !type_same_shape(grad->type, index->v->type) ||
         grad->type->rank != rank || n->type->dtype == DT_bool) {

@@ -53,19 +53,19 @@ strided(Aten *n, Value *x, const Dim *strides, Dim offset)
 Value *
 aten_same(Aten *n)
 {
-    return n->args[0].v;
+    return arg_tensor(n, 0);
 }
 
 Value *
 aten_reshape(Aten *n)
 {
-    return build_reshape(n->b, n->args[0].v, n->type->rank, n->type->dims);
+    return build_reshape(n->b, arg_tensor(n, 0), n->type->rank, n->type->dims);
 }
 
 Value *
 aten_expand(Aten *n)
 {
-    return build_broadcast(n->b, n->args[0].v, n->type->rank, n->type->dims);
+    return build_broadcast(n->b, arg_tensor(n, 0), n->type->rank, n->type->dims);
 }
 
 /* ---- permutations ---- */
@@ -73,7 +73,7 @@ aten_expand(Aten *n)
 Value *
 aten_permute(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int count, perm[MAX_RANK];
     const Arg *dims = arg_at(n, 1);
     if (dims->kind != ARG_LIST || dims->n != x->type->rank ||
@@ -96,17 +96,17 @@ swap(Aten *n, Value *x, int a, int b)
 Value *
 aten_transpose(Aten *n)
 {
-    int a, b, rank = n->args[0].v->type->rank;
+    int a, b, rank = arg_tensor(n, 0)->type->rank;
     if (!arg_axis(arg_at(n, 1), rank, &a) || !arg_axis(arg_at(n, 2), rank, &b)) {
         return NULL;
     }
-    return swap(n, n->args[0].v, a, b);
+    return swap(n, arg_tensor(n, 0), a, b);
 }
 
 Value *
 aten_t(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     return x->type->rank == 2 ? swap(n, x, 0, 1) : x;
 }
 
@@ -172,7 +172,7 @@ slice_extent(const Aten *n, int k, Dim size, Dim start, int64_t step, Dim *lengt
 Value *
 aten_slice(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int axis;
     Dim start, step = one(n);
     if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis) ||
@@ -193,7 +193,7 @@ selected(Aten *n, Value *x, int axis, Dim index, const Type *t)
 Value *
 aten_select(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int axis;
     Dim index;
     if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis) ||
@@ -206,7 +206,7 @@ aten_select(Aten *n)
 Value *
 aten_unbind(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int axis;
     if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis)) {
         return NULL;
@@ -221,7 +221,7 @@ aten_unbind(Aten *n)
 Value *
 aten_split(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int axis;
     if (!x->type->rank || !arg_axis(arg_at(n, 2), x->type->rank, &axis)) {
         return NULL;
@@ -241,7 +241,7 @@ aten_split(Aten *n)
 Value *
 aten_diagonal(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int rank = x->type->rank, a, b, made = 0;
     const Arg *off = arg_at(n, 1);
     if (rank < 2 || off->kind != ARG_INT || !arg_axis(arg_at(n, 2), rank, &a) ||
@@ -265,7 +265,7 @@ aten_diagonal(Aten *n)
 Value *
 aten_unfold(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int rank = x->type->rank, axis;
     Dim step, dense[MAX_RANK + 1];
     if (!rank || rank >= MAX_RANK || !arg_axis(arg_at(n, 1), rank, &axis) ||
@@ -294,5 +294,5 @@ aten_as_strided(Aten *n)
             return NULL;
         }
     }
-    return strided(n, n->args[0].v, strides, offset);
+    return strided(n, arg_tensor(n, 0), strides, offset);
 }

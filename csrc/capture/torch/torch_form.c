@@ -96,7 +96,7 @@ torch_where_method(Aten *n)
 Value *
 torch_same(Aten *n)
 {
-    return is_tensor(&n->args[0]) ? n->args[0].v : NULL;
+    return is_tensor(&n->args[0]) ? arg_tensor(n, 0) : NULL;
 }
 
 Value *
@@ -251,7 +251,7 @@ torch_std_mean(Aten *n)
 static Value *
 softmax(Aten *n, const char *overload)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     const Arg *dim = arg_at(n, 1);
     if (!is_tensor(&n->args[0]) || dim->kind != ARG_INT) {
         return NULL;
@@ -375,10 +375,10 @@ Value *
 torch_attention(Aten *n)
 {
     const Arg *dropout = arg_at(n, 4), *grouped = arg_at(n, 7);
-    const Type *v = is_tensor(&n->args[2]) ? n->args[2].v->type : NULL;
+    const Type *v = is_tensor(&n->args[2]) ? arg_tensor(n, 2)->type : NULL;
     bool same = v != NULL;
     for (int k = 0; same && k < 2; k++) {
-        const Type *t = is_tensor(&n->args[k]) ? n->args[k].v->type : NULL;
+        const Type *t = is_tensor(&n->args[k]) ? arg_tensor(n, k)->type : NULL;
         same = t && t->rank == 4 && v->rank == 4 && t->dims[3] == v->dims[3] &&
                (t->dims[1] == v->dims[1] || (k == 0 && arg_true(grouped)));
     }

@@ -11,7 +11,7 @@
 static Value *
 given(Aten *n, int k)
 {
-    bool same = arg_is_float(&n->args[0]) && n->type->dtype == n->args[0].v->type->dtype;
+    bool same = arg_is_float(&n->args[0]) && n->type->dtype == arg_tensor(n, 0)->type->dtype;
     return same ? operand(n, arg_at(n, k), n->type) : NULL;
 }
 
@@ -23,7 +23,7 @@ torch_isfinite(Aten *n)
     if (!arg_is_float(&n->args[0])) {
         return NULL;
     }
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     return AND(map2(n, OP_ne, ABS(x), NUM(INFINITY)), EQ(x, x));
 }
 
@@ -132,7 +132,7 @@ torch_rms_norm(Aten *n)
          (!arg_is_float(weight) || weight->v->type->dtype != n->type->dtype))) {
         return NULL;
     }
-    Value *x = widened(n, n->args[0].v, n->type);
+    Value *x = widened(n, arg_tensor(n, 0), n->type);
     int axes[MAX_RANK];
     for (int k = 0; k < shape->n; k++) {
         axes[k] = n->type->rank - shape->n + k;
@@ -160,7 +160,7 @@ Value *
 torch_normalize(Aten *n)
 {
     const Arg *eps = arg_at(n, 3);
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int naxes, axes[MAX_RANK];
     if (!arg_is_float(&n->args[0]) || wide(x->type->dtype) != x->type->dtype ||
         arg_float(arg_at(n, 1), 0) != 2 || arg_at(n, 2)->kind == ARG_NONE ||
@@ -204,7 +204,7 @@ Value *
 torch_interpolate(Aten *n)
 {
     const Arg *mode = arg_at(n, 3);
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int factors[MAX_RANK], to[MAX_RANK], rank = 0;
     Dim dims[MAX_RANK];
     if (n->args[0].kind != ARG_TENSOR || mode->kind != ARG_TEXT || strcmp(mode->text, "nearest") ||
@@ -228,7 +228,7 @@ torch_interpolate(Aten *n)
 static Value *
 shuffled(Aten *n, bool out)
 {
-    const Type *x = n->args[0].kind == ARG_TENSOR ? n->args[0].v->type : NULL, *t = n->type;
+    const Type *x = n->args[0].kind == ARG_TENSOR ? arg_tensor(n, 0)->type : NULL, *t = n->type;
     const Arg *factor = arg_at(n, 1);
     if (!x || x->rank < 3 || x->rank > MAX_RANK - 2 || factor->kind != ARG_INT) {
         return NULL;
@@ -242,7 +242,7 @@ shuffled(Aten *n, bool out)
         perm[ax] = ax < at ? ax : at + (out ? wide_perm : deep_perm)[ax - at];
         dims[ax] = ax < at ? x->dims[ax] : (out ? wide_dims : deep_dims)[ax - at];
     }
-    Value *v = build_permute(n->b, build_reshape(n->b, n->args[0].v, at + 5, dims), perm);
+    Value *v = build_permute(n->b, build_reshape(n->b, arg_tensor(n, 0), at + 5, dims), perm);
     return build_reshape(n->b, v, t->rank, t->dims);
 }
 

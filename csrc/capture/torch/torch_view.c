@@ -18,7 +18,7 @@ torch_reshape(Aten *n)
 Value *
 torch_expand(Aten *n)
 {
-    return build_broadcast(n->b, n->args[0].v, n->type->rank, n->type->dims);
+    return build_broadcast(n->b, arg_tensor(n, 0), n->type->rank, n->type->dims);
 }
 
 /* permute(2, 0, 1) or permute((2, 0, 1)): what is left of the arguments comes as a list. */
@@ -77,7 +77,7 @@ Value *
 torch_tile(Aten *n)
 {
     Arg given = listed(arg_at(n, 1)), items[MAX_RANK];
-    int rank = n->args[0].kind == ARG_TENSOR ? n->args[0].v->type->rank : 0;
+    int rank = n->args[0].kind == ARG_TENSOR ? arg_tensor(n, 0)->type->rank : 0;
     int missing = rank > given.n ? rank - given.n : 0;
     if (given.kind != ARG_LIST || n->args[0].kind != ARG_TENSOR || given.n > MAX_RANK) {
         return NULL;
@@ -121,7 +121,7 @@ torch_roll(Aten *n)
 Value *
 torch_repeat_interleave(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int axis, to[MAX_RANK];
     Dim times, dims[MAX_RANK];
     if (!arg_dim(n, arg_at(n, 1), &times) || !x->type->rank || x->type->rank == MAX_RANK ||
@@ -171,7 +171,7 @@ Value *
 torch_getattr(Aten *n)
 {
     const Arg *name = arg_at(n, 1);
-    Value *x = n->args[0].kind == ARG_TENSOR ? n->args[0].v : NULL;
+    Value *x = n->args[0].kind == ARG_TENSOR ? arg_tensor(n, 0) : NULL;
     int rank = x ? x->type->rank : 0, perm[MAX_RANK];
     bool all = x && name->kind == ARG_TEXT && strcmp(name->text, "T") == 0;
     bool last = x && name->kind == ARG_TEXT && strcmp(name->text, "mT") == 0;

@@ -170,7 +170,7 @@ index_view(Walk *w, Value *x, PyObject *index, const Type *shape)
 Arg
 index_list(Walk *w, const Aten *n, PyObject *index)
 {
-    int count = item_count(index), rank = n->args[0].v->type->rank, made = 0;
+    int count = item_count(index), rank = arg_tensor(n, 0)->type->rank, made = 0;
     Arg *items = cx_alloc(w->cx, MAX_RANK * sizeof *items);
     for (int k = 0; k < count; k++) {
         PyObject *item = item_at(index, k);

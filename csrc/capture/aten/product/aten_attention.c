@@ -254,7 +254,7 @@ aten_flash_attention_backward(Aten *n)
         !attention_of(n, 1, arg_at(n, 8), arg_at(n, 7), arg_at(n, 9), &a)) {
         return NULL;
     }
-    const Arg log_sum = {.kind = ARG_TENSOR, .v = split_heads(&a, arg_at(n, 5)->v, 1)};
+    const Arg log_sum = {.kind = ARG_TENSOR, .v = split_heads(&a, arg_tensor(n, 5), 1)};
     if (!query_term(&a, arg_at(n, 0), ".te", ".gte", &grad) ||
         !query_term(&a, arg_at(n, 4), ".te", ".gte", &result) ||
         !term_of(&log_sum, a.grouped ? ".gt" : ".t", &sums) || !scores(&a, &p)) {

@@ -228,9 +228,9 @@ aten_trilinear(Aten *n)
     if (product_dtype(n, 0, 2) == DTYPE_COUNT) {
         return NULL;
     }
-    int rank = n->args[0].v->type->rank + arg_at(n, 3)->n;
+    int rank = arg_tensor(n, 0)->type->rank + arg_at(n, 3)->n;
     for (int k = 0; k < 3; k++) {
-        terms[k] = (Term){.v = n->args[k].v};
+        terms[k] = (Term){.v = arg_tensor(n, k)};
         terms[k].n = letters_without(arg_at(n, 3 + k), rank, terms[k].letters);
         if (terms[k].n != terms[k].v->type->rank) {
             return NULL;

@@ -371,7 +371,7 @@ Value *
 aten_linear(Aten *n)
 {
     const Arg none = {.kind = ARG_NONE}, *bias = arg_at(n, 2);
-    bool vector = arg_at(n, 1)->kind == ARG_TENSOR && arg_at(n, 1)->v->type->rank == 1;
+    bool vector = arg_at(n, 1)->kind == ARG_TENSOR && arg_tensor(n, 1)->type->rank == 1;
     bool has_bias = bias->kind == ARG_TENSOR;
     Dtype to = has_bias ? wide(n->type->dtype) : n->type->dtype;
     Value *v = vector ? product(n, 0, ".k", "k", REST, to)
@@ -385,7 +385,7 @@ aten_matmul(Aten *n)
 {
     int ranks[2];
     for (int k = 0; k < 2; k++) {
-        ranks[k] = arg_at(n, k)->kind == ARG_TENSOR ? arg_at(n, k)->v->type->rank : 0;
+        ranks[k] = arg_at(n, k)->kind == ARG_TENSOR ? arg_tensor(n, k)->type->rank : 0;
         if (ranks[k] == 0) {
             return NULL;
         }
@@ -427,7 +427,7 @@ aten_euclidean_dist(Aten *n)
     if (!v || v->type != n->type) {
         return NULL;
     }
-    Value *x = arg_at(n, 0)->v, *y = arg_at(n, 1)->v;
+    Value *x = arg_tensor(n, 0), *y = arg_tensor(n, 1);
     x = along(n, squares(n, x), x->type->rank - 1, n->type);
     y = along(n, squares(n, y), y->type->rank - 2, n->type);
     v = map2(n, OP_add, map2(n, OP_sub, x, map2(n, OP_mul, v, number(n, 2))), y);

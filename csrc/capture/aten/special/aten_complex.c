@@ -259,7 +259,7 @@ aten_conj(Aten *n)
 {
     Parts z;
     return complex_own_parts(n, &z) ? complex_joined(n, (Parts){z.re, map1(n, OP_neg, z.im)})
-                                    : n->args[0].v;
+                                    : arg_tensor(n, 0);
 }
 
 /* The two operands, tensors of the parts' dtype: eager refuses any other. */
@@ -316,7 +316,7 @@ aten_view_as_real(Aten *n)
 Value *
 aten_view_as_complex(Aten *n)
 {
-    Value *x = n->args[0].v;
+    Value *x = arg_tensor(n, 0);
     int last = x->type->rank - 1;
     Parts z;
     if (!is_complex(n->type) || last < 0 || dtype_pair(x->type->dtype) != n->type->dtype) {
