@@ -209,8 +209,8 @@ struct Lower {
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
 /* In lower_index.c: the index that a gather or scatter takes from element idx of its index tensor.
  * It is bound, and so checked, unless it is made of positions, sizes and checked indices and thus
- * known to be in range. */
-Dim lower_index(Lower *lo, const Let *let, const Dim *idx);
+ * known to be in range.  to: as of lower_bind. */
+Dim lower_index(Lower *lo, const Let *let, const Dim *idx, int n, const Dim *to);
 /* The dtype in which a reduction is computed. */
 Dtype reduce_dtype(const Let *red);
 
@@ -245,8 +245,9 @@ Value *lower_truth(Lower *lo, Value *v); /* a loaded bool as 0 or 1 */
 Value *lower_const(Lower *lo, int depth, Value *literal, Dtype dtype, const char *name);
 Value *lower_number(Lower *lo, Dtype dtype, double number, const char *name);
 Value *lower_size(Lower *lo, Dim d); /* a dim as an i64 */
-/* The index of this extent that a scalar is bound to; wrap as of gather. */
-Dim lower_bind(Lower *lo, Value *v, Dim extent, int wrap);
+/* The index of this extent that a scalar is bound to; wrap as of gather.  to: the n indices, over
+ * the open loops, of the element for which it is read or written. */
+Dim lower_bind(Lower *lo, Value *v, Dim extent, int wrap, int n, const Dim *to);
 
 /* ---- lower_column.c: which way the vectors of a reduction run ---- */
 

@@ -394,7 +394,7 @@ all_if_nan(Lower *lo, Bounded *b, Dim end, const Dim *start, const Dim *dims)
         n += is_batch(lo, b, ax, start, dims, &at[n]);
     }
     Value *sum = lower_load_here(lo, b->nan, at), *nan = lower_compare(lo, OP_ne, sum, sum);
-    Dim all = lower_bind(lo, lower_cast(lo, nan, DT_i64), dim_int(lo->cx, 2), 0);
+    Dim all = lower_bind(lo, lower_cast(lo, nan, DT_i64), dim_int(lo->cx, 2), 0, 0, NULL);
     return dim_add(lo->cx, end, dim_mul(lo->cx, b->full, all));
 }
 

@@ -337,7 +337,8 @@ checked_index(Lower *lo, const Let *gather, const Dim *idx)
     }
     index_operand(lo->cx, gather, 1, idx, inner);
     Value *v = lower_cast(lo, lower_at(lo, gather->args[1], inner), DT_i64);
-    return lower_bind(lo, v, gather->args[0]->type->dims[0], (int)let_int(gather, "wrap"));
+    return lower_bind(lo, v, gather->args[0]->type->dims[0], (int)let_int(gather, "wrap"),
+                      gather->res[0]->type->rank, idx);
 }
 
 /* An element of an i64 tensor as a dim, if it is made only of positions, sizes and checked indices;
@@ -377,7 +378,7 @@ index_value(Lower *lo, const Value *v, const Dim *idx)
 }
 
 Dim
-lower_index(Lower *lo, const Let *let, const Dim *idx)
+lower_index(Lower *lo, const Let *let, const Dim *idx, int n, const Dim *to)
 {
     Dim extent = let->args[0]->type->dims[let_int(let, "axis")],
         at = index_value(lo, let->args[1], idx);
@@ -385,7 +386,7 @@ lower_index(Lower *lo, const Let *let, const Dim *idx)
         return at;
     }
     Value *v = lower_cast(lo, lower_at(lo, let->args[1], idx), DT_i64);
-    return lower_bind(lo, v, extent, (int)let_int(let, "wrap"));
+    return lower_bind(lo, v, extent, (int)let_int(let, "wrap"), n, to);
 }
 
 /* ---- offsets ---- */

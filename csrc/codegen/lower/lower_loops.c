@@ -365,13 +365,33 @@ nest_open(Lower *lo, const Nest *nest, Dim *axes)
 
 /* ---- indices that are data ---- */
 
+/* The loop that an index is checked in, for what is read at `to`: the loop of its scalar, or the
+ * deepest one over the elements there that may have no iterations.  Outside of that one, an index
+ * would be checked although nothing is read at it. */
+static int
+check_depth(const Lower *lo, const Value *v, int n, const Dim *to)
+{
+    int made = value_depth(lo, v);
+    for (int depth = lo->depth; depth > made; depth--) {
+        const Frame *frame = lo->path[depth];
+        bool over = false;
+        for (int k = 0; k < n; k++) {
+            over |= dim_uses(lo->cx, to[k], frame->index);
+        }
+        if (over && dim_range(lo->cx, frame->extent).lo < 1) {
+            return depth;
+        }
+    }
+    return made;
+}
+
 Dim
-lower_bind(Lower *lo, Value *v, Dim extent, int wrap)
+lower_bind(Lower *lo, Value *v, Dim extent, int wrap, int n, const Dim *to)
 {
     uint32_t key[] = {(uint32_t)v->id, extent, (uint32_t)wrap};
     Dim *known = map_at(lo->cx, &lo->binds, key, 3, sizeof *known);
-    if (*known == DIM_NONE) {
-        int depth = value_depth(lo, v);
+    if (*known == DIM_NONE || !lower_is_open(lo, *known)) {
+        int depth = check_depth(lo, v, n, to);
         Attr attrs[] = {
             attr_dim(lo->cx, "extent", extent),
             attr_int(lo->cx, "wrap", wrap),

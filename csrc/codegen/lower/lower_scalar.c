@@ -111,7 +111,7 @@ scalar_gather(Lower *lo, const Let *gather, const Dim *idx)
     Dim inner[MAX_RANK], at[MAX_RANK];
     index_operand(lo->cx, gather, 1, idx, at);
     for (int ax = 0; ax < x->rank; ax++) {
-        inner[ax] = ax == axis  ? lower_index(lo, gather, at)
+        inner[ax] = ax == axis  ? lower_index(lo, gather, at, gather->res[0]->type->rank, idx)
                     : ax < axis ? idx[ax]
                                 : idx[ax - 1 + skip];
     }

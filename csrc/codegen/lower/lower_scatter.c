@@ -110,7 +110,7 @@ put_updates(Lower *lo, const Let *scatter, Value *to)
     at[axis] = lower_open(lo, "j", g.dims[axis]);
     Value *v = lower_at(lo, scatter->args[2], at);
     v = lower_cast(lo, let_op(scatter) == OP_store ? v : lower_truth(lo, v), to->type->dtype);
-    at[axis] = lower_index(lo, scatter, at);
+    at[axis] = lower_index(lo, scatter, at, g.rank, at);
     lower_update(lo, let_op(scatter), to, at, v);
     lower_close(lo);
     group_close(lo, opened);
