@@ -41,9 +41,9 @@ def test_softmax_of_one_element(dtype: torch.dtype, dynamic: bool, tier: str, co
 @pytest.mark.parametrize("size", [8, 16, 24, 33])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_attention_of_one_key(dtype: torch.dtype, size: int, products: str, compiler: Compiler) -> None:
-    """Each of two sums of `size` products is off by that many roundings of its terms, and one more of float32.
+    """Each of two sums of `size` products is off by that many roundings of its terms, and one more.
 
-    The gradient of the score and that of the query are rounded to the dtype; below its smallest numbers, to a
+    The gradients of score and query are rounded to the dtype too; below its smallest numbers, to a
     multiple of the least of all.
     """
     q, k, v, gradient = (torch.randn(4, 3, 1, size).to(dtype) for _ in range(4))

@@ -165,8 +165,11 @@ Value *position(Aten *n, const Type *t, int axis);
 Value *checked(Aten *n, Value *index, Dim size, int wrap);
 /* An i64 0 where a truth value is false, else a fault of the kind. */
 Value *fault_where(Aten *n, Value *wrong, int kind);
-/* The same where a size is not the one that it has to be, for sizes of which that is not known. */
-Value *fault_of_size(Aten *n, Dim size, Dim wanted);
+/* v, which raises where the truth value of its element, or that of all, is true. */
+Value *raising_where(Aten *n, Value *v, Value *wrong, int kind);
+/* Of a source that is written to a part of x: both raise where its size along the axis is not the
+ * wanted one, of which that is not known. */
+void raise_unless_size(Aten *n, Value **x, Value **src, int axis, Dim wanted);
 /* at * size + next: the row-major position with one more axis; NULL starts one. */
 Value *row_major(Aten *n, Value *at, Dim size, Value *next);
 /* Elements of x by their positions in `count` axes from `first` on, which are known to be in

@@ -80,6 +80,34 @@ fault_where(Aten *n, Value *wrong, int kind)
     return checked(n, index, dim_int(n->cx, 2), kind);
 }
 
+/* What the check gives is 0.  Taken away, it leaves zeros their sign. */
+Value *
+raising_where(Aten *n, Value *v, Value *wrong, int kind)
+{
+    const Type *t = v->type;
+    if (dtype_info[t->dtype].class == CLASS_COMPLEX) {
+        Value *re = raising_where(n, map1(n, OP_real, v), wrong, kind);
+        return map2(n, OP_complex, re, map1(n, OP_imag, v));
+    }
+    Value *fault = build_cast(n->b, fault_where(n, wrong, kind), t->dtype);
+    fault = build_broadcast(n->b, fault, t->rank, t->dims);
+    return map2(n, t->dtype == DT_bool ? OP_ne : OP_sub, v, fault);
+}
+
+/* A check is made where it is read, with the elements of a value.  A source that may have none is
+ * not enough; x has some, as the part of it that is as large as is wanted. */
+void
+raise_unless_size(Aten *n, Value **x, Value **src, int axis, Dim wanted)
+{
+    const Type *t = type_scalar(n->cx, DT_i64), *of = (*src)->type;
+    const Arg size = {.kind = ARG_DIM, .d = of->dims[axis]}, as = {.kind = ARG_DIM, .d = wanted};
+    Value *wrong = map2(n, OP_ne, operand(n, &size, t), operand(n, &as, t));
+    *src = raising_where(n, *src, wrong, INDEX_OF_PART);
+    if (may_be_empty(n, of, 1, &axis)) {
+        *x = raising_where(n, *x, wrong, INDEX_OF_PART);
+    }
+}
+
 Value *
 row_major(Aten *n, Value *at, Dim size, Value *next)
 {

@@ -247,20 +247,6 @@ replaced_by_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t st
     return real ? replaced_in_steps(n, x, src, axis, start, step) : NULL;
 }
 
-/* src, and a fault at run time where its size along the axis is not this one.  What the check gives
- * is 0: taken away, it leaves zeros their sign.  NULL: the dtype has no such arithmetic. */
-static Value *
-of_size(Aten *n, Value *src, int axis, Dim size)
-{
-    const Type *t = src->type;
-    if (dtype_info[t->dtype].class > CLASS_FLOAT) {
-        return NULL;
-    }
-    Value *fault = build_cast(n->b, fault_of_size(n, t->dims[axis], size), t->dtype);
-    fault = build_broadcast(n->b, fault, t->rank, t->dims);
-    return map2(n, t->dtype == DT_bool ? OP_ne : OP_sub, src, fault);
-}
-
 /* slice_scatter(x, src, dim, start, end, step) */
 Value *
 aten_slice_scatter(Aten *n)
@@ -282,10 +268,10 @@ aten_slice_scatter(Aten *n)
     if (!has_sizes(n, src, dims)) {
         Dim wanted = dims[axis];
         dims[axis] = src->type->dims[axis];
-        src = has_sizes(n, src, dims) ? of_size(n, src, axis, wanted) : NULL;
-    }
-    if (!src) {
-        return NULL;
+        if (!has_sizes(n, src, dims)) {
+            return NULL;
+        }
+        raise_unless_size(n, &x, &src, axis, wanted);
     }
     return step->i == 1 ? replaced(n, x, src, axis, start)
                         : replaced_by_steps(n, x, src, axis, start, step->i);

@@ -139,12 +139,12 @@ aten_nll_loss_backward(Aten *n)
 
 /* ---- two classes ---- */
 
-/* Nothing where v is in 0 .. 1, else a fault of the kind. */
+/* The loss, which raises where v is not in 0 .. 1. */
 static Value *
-fault_of_part(Aten *n, Value *v, int kind)
+of_parts(Aten *n, Value *loss, Value *v, int kind)
 {
     Value *outside = map1(n, OP_not, AND(GE(v, NUM(0)), LE(v, NUM(1))));
-    return build_cast(n->b, fault_where(n, outside, kind), v->type->dtype);
+    return raising_where(n, loss, outside, kind);
 }
 
 /* A logarithm, which eager keeps from minus infinity. */
@@ -155,7 +155,7 @@ bounded(Aten *n, Value *v)
 }
 
 /* binary_cross_entropy(x, target, weight, reduction); eager refuses another dtype or size of the
- * target.  What the checks give is 0: taken away, it leaves zeros their sign. */
+ * target. */
 Value *
 aten_binary_cross_entropy(Aten *n)
 {
@@ -171,8 +171,8 @@ aten_binary_cross_entropy(Aten *n)
     Value *x = operand(n, &n->args[0], as), *target = operand(n, given, as);
     Value *off = MUL(SUB(target, NUM(1)), bounded(n, LOG1P(NEG(x))));
     Value *loss = SUB(off, MUL(target, bounded(n, LOG(x))));
-    loss = SUB(loss, fault_of_part(n, x, INDEX_OF_INPUT));
-    loss = SUB(loss, fault_of_part(n, target, INDEX_OF_TARGET));
+    loss = of_parts(n, loss, x, INDEX_OF_INPUT);
+    loss = of_parts(n, loss, target, INDEX_OF_TARGET);
     loss = weight->kind == ARG_NONE ? loss : MUL(loss, operand(n, weight, as));
     for (int ax = 0; ax < rank; ax++) {
         axes[ax] = ax;

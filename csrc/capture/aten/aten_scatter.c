@@ -351,15 +351,6 @@ aten_put(Aten *n)
 
 /* ---- places that are known ---- */
 
-Value *
-fault_of_size(Aten *n, Dim size, Dim wanted)
-{
-    const Arg a = {.kind = ARG_DIM, .d = size}, b = {.kind = ARG_DIM, .d = wanted};
-    const Type *t = type_scalar(n->cx, DT_i64);
-    Value *differs = map2(n, OP_ne, operand(n, &a, t), operand(n, &b, t));
-    return fault_where(n, differs, INDEX_OF_PART);
-}
-
 static Dim
 diagonal_length(Aten *n, Dim rows, Dim columns, int64_t offset)
 {
@@ -377,10 +368,10 @@ diagonal_length(Aten *n, Dim rows, Dim columns, int64_t offset)
 Value *
 aten_diagonal_scatter(Aten *n)
 {
-    Value *x = arg_tensor(n, 0);
+    Value *x = arg_tensor(n, 0), *v;
     const Arg *src = arg_at(n, 1), *offset = arg_at(n, 2);
     int rank = x->type->rank, a, b, perm[MAX_RANK], back[MAX_RANK];
-    Dim dims[MAX_RANK] = {zero(n)}, wanted[MAX_RANK];
+    Dim dims[MAX_RANK] = {zero(n)};
     if (!is_tensor_of(src, x->type) || src->v->type->rank != rank - 1 || offset->kind != ARG_INT ||
         !arg_axis(arg_at(n, 3), rank, &a) || !arg_axis(arg_at(n, 4), rank, &b) || a == b) {
         return NULL;
@@ -394,12 +385,17 @@ aten_diagonal_scatter(Aten *n)
     const Type *t = x->type, *of = src->v->type;
     memcpy(dims, t->dims, (size_t)(rank - 2) * sizeof *dims);
     dims[rank - 2] = diagonal_length(n, t->dims[rank - 2], t->dims[rank - 1], offset->i);
-    bool known = has_sizes(n, src->v, dims);
-    if (!known && !may_have_sizes(n, src->v, dims)) {
+    if (!may_have_sizes(n, src->v, dims)) {
         return NULL; /* eager raises */
     }
+    bool known = has_sizes(n, src->v, dims);
+    v = src->v;
+    for (int ax = 0; ax < rank - 1 && !known; ax++) {
+        if (of->dims[ax] != dims[ax]) {
+            raise_unless_size(n, &x, &v, ax, dims[ax]);
+        }
+    }
     Dim width = t->dims[rank - 1], first = dim_int(n->cx, offset->i < 0 ? -offset->i : offset->i);
-    memcpy(wanted, dims, sizeof dims);
     dims[rank - 2] = dim_mul(n->cx, t->dims[rank - 2], width);
     first = offset->i < 0 ? dim_mul(n->cx, first, width) : first;
     const Type *places = type_with(n->cx, of, DT_i64);
@@ -407,12 +403,8 @@ aten_diagonal_scatter(Aten *n)
               from = {.kind = ARG_DIM, .d = first};
     Value *at = map2(n, OP_mul, position(n, places, rank - 2), operand(n, &step, places));
     at = map2(n, OP_add, at, operand(n, &from, places));
-    for (int ax = 0; !known && ax < rank - 1; ax++) {
-        Value *fault = fault_of_size(n, of->dims[ax], wanted[ax]);
-        at = map2(n, OP_add, at, build_broadcast(n->b, fault, places->rank, places->dims));
-    }
     x = build_reshape(n->b, x, rank - 1, dims);
-    x = scattered(n, OP_store, x, at, src->v, rank - 2, INDEX_FROM_START);
+    x = scattered(n, OP_store, x, at, v, rank - 2, INDEX_FROM_START);
     return build_permute(n->b, build_reshape(n->b, x, rank, t->dims), back);
 }
 
