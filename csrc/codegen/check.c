@@ -7,6 +7,7 @@
  *           result some boxes are: at its beginning, middle and end (ir/eval/excerpt.c).
  *           The interpreter adds in double and the kernel in an order of its own, so the bits of
  *           a sum differ.  Runs with noise say by how much they may (ir/eval/noise.c).
+ *           If the interpreter finds an index out of range, the kernel has to raise.
  * Why not:  the loops stage, which has the kernel's order: then a mistake of lowering would be on
  *           both sides. */
 #include <math.h>
@@ -43,12 +44,16 @@ struct Check {
     const CheckedKernel *kernel;
     int first, last; /* its launches: after the last one it is compared */
     bool done; /* the results were as they should be, or too large to compare */
-    enum CodeTier tier;
+    enum CodeTier tier; /* of all entries */
     Fn *fn;
     Let *let; /* the kernel in it */
     int64_t *sizes; /* by position in fn->sizes */
     Checked *checked;
-    int n;
+    int n, left_out; /* boxes, and results with elements of which there is none */
+    const Excerpt *part; /* what the interpreter computes, */
+    uint64_t seed; /* with this noise */
+    const char *out_of_range; /* an index that it found: the kernel has to raise */
+    KernelFn entries[]; /* by phase: however long the interpreter takes, these run */
 };
 
 /* ---- in the plan ---- */
@@ -163,6 +168,7 @@ add_checked(Check *c, int result, const Box *box)
     Excerpt *part = part_of(c, result, box);
     bool reduces = false;
     *checked = (Checked){.result = result, .box = *box};
+    c->part = part;
     interpret(c, part, 0, &checked->want);
     for (int k = 0; k < part->fn->body->n; k++) {
         reduces |= op_info[part->fn->body->lets[k]->op].kind == KIND_RED;
@@ -176,10 +182,24 @@ add_checked(Check *c, int result, const Box *box)
     c->n++;
 }
 
+static bool
+is_empty(const Box *box)
+{
+    bool empty = false;
+    for (int ax = 0; ax < box->rank; ax++) {
+        empty |= box->n[ax] == 0;
+    }
+    return empty;
+}
+
 static void
 add_result(Check *c, int result)
 {
     Box all = excerpt_whole(c->fn, c->sizes, c->let->res[result]->type);
+    int before = c->n;
+    if (is_empty(&all)) {
+        return;                 /* nothing is computed of what has no elements */
+    }
     if (part_of(c, result, &all)->cost <= (double)MOST / c->let->nres) {
         add_checked(c, result, &all);
         return;
@@ -190,6 +210,7 @@ add_result(Check *c, int result)
             add_checked(c, result, &box);
         }
     }
+    c->left_out += c->n == before;
 }
 
 static void
@@ -201,6 +222,27 @@ prepare(Cx *cx, void *arg)
     for (int k = 0; k < c->let->nres; k++) {
         add_result(c, k);
     }
+}
+
+static void
+interpret_again(Cx *cx, void *arg)
+{
+    const Check *c = arg;
+    Tensor *out = cx_alloc(cx, sizeof *out);
+    interpret(c, c->part, c->seed, out);
+}
+
+/* The index out of range that the interpreter has met, if the kernel has to meet it: it reads what
+ * the interpreter reads, and no rounding of a sum changes the index.  Else NULL. */
+static const char *
+certain_index(Check *c)
+{
+    const char *found = cx_diag(c->cx)->message;
+    bool certain = cx_diag(c->cx)->code == DIAG_EVAL_INDEX && c->part && !c->part->more;
+    for (c->seed = 0; c->seed <= NOISES && certain; c->seed++) {
+        certain = !cx_try(c->cx, interpret_again, c) && cx_diag(c->cx)->code == DIAG_EVAL_INDEX;
+    }
+    return certain ? found : NULL;
 }
 
 /* ---- comparison ---- */
@@ -265,11 +307,19 @@ number_text(const Check *c, const Tensor *t, const int64_t *index)
     return text.text;
 }
 
+static const char *const tiers[] = {"no code", "libtcc's code", "the C compiler's code",
+                                    "the C compiler's code of another schedule"};
+
+static _Noreturn void
+report_index(const Check *c)
+{
+    fail(c->cx, DIAG_INDEX_MISSED, tiers[c->tier], c->run->plan->launches[c->last].name,
+         c->out_of_range, places_of(c), reproducer(c));
+}
+
 static _Noreturn void
 report(const Check *c, const Checked *checked, const Tensor *got, const int64_t *index)
 {
-    static const char *const tiers[] = {"no code", "libtcc's code", "the C compiler's code",
-                                        "the C compiler's code of another schedule"};
     Text at = {.cx = c->cx}, type = {.cx = c->cx};
     element_text(&at, &checked->box, index);
     type_text(c->cx, c->let->res[checked->result]->type, &type);
@@ -320,6 +370,9 @@ compare(Cx *cx, void *arg)
 {
     const Check *c = arg;
     (void)cx;
+    if (c->out_of_range) {
+        report_index(c);
+    }
     for (int k = 0; k < c->n; k++) {
         const Checked *checked = &c->checked[k];
         Tensor all = tensor_of(c, c->kernel->results[checked->result]);
@@ -350,38 +403,66 @@ is_due(const Run *run, int launch)
     for (int k = 0; k < first->phases; k++) {
         works |= run->inst->values[first[k].extent] != 0;
     }
-    if (!works) {
-        return false;
+    unsigned bit = 1u << code_tier(first->code, first->entry);
+    return works && !(atomic_load(&run->inst->checked[launch]) & bit);
+}
+
+/* A check of the kernel in the tier that all of its phases have now.  NULL: a better one is just
+ * coming, it has been checked meanwhile, or there is no memory. */
+static Check *
+check_new(Run *run, int launch)
+{
+    const Launch *first = &run->plan->launches[launch];
+    Check *c = calloc(1, sizeof *c + (size_t)first->phases * sizeof *c->entries);
+    bool same = c != NULL;
+    for (int k = 0; k < first->phases && same; k++) {
+        enum CodeTier tier;
+        c->entries[k] = code_entry_of(first[k].code, first[k].entry, &tier);
+        same = k == 0 || tier == c->tier;
+        c->tier = tier;
     }
-    unsigned char bit = (unsigned char)(1 << code_tier(first->code, first->entry));
-    return !(atomic_fetch_or(&run->inst->checked[launch], bit) & bit);
+    unsigned char bit = same ? (unsigned char)(1 << c->tier) : 0;
+    Cx *cx = same && !(atomic_fetch_or(&run->inst->checked[launch], bit) & bit) ? cx_new() : NULL;
+    if (!cx) {
+        free(c);
+        return NULL;
+    }
+    c->cx = cx;
+    c->run = run;
+    c->kernel = &run->plan->checks[first->kernel];
+    c->first = launch;
+    c->last = launch + first->phases - 1;
+    return c;
 }
 
 void
 check_begin(Run *run, int launch)
 {
-    const Launch *first = &run->plan->launches[launch];
-    Cx *cx = is_due(run, launch) ? cx_new() : NULL;
-    Check *c = cx ? calloc(1, sizeof *c) : NULL;
+    const char *name = run->plan->launches[launch].name;
+    Check *c = is_due(run, launch) ? check_new(run, launch) : NULL;
     if (!c) {
-        if (cx) {
-            cx_free(cx);
-        }
         return;
     }
-    *c = (Check){.cx = cx,
-                 .run = run,
-                 .kernel = &run->plan->checks[first->kernel],
-                 .first = launch,
-                 .last = launch + first->phases - 1,
-                 .tier = code_tier(first->code, first->entry)};
     run->check = c;
     run_leave(run);
-    if (!cx_try(cx, prepare, c)) {
-        log_line("verify: %s is not compared: %s", first->name, cx_diag(cx)->message);
+    if (!cx_try(c->cx, prepare, c)) {
         c->n = 0;
+        c->out_of_range = certain_index(c);
+        if (!c->out_of_range) {
+            c->left_out = 1;
+            log_line("verify: %s is not compared: %s", name, cx_diag(c->cx)->message);
+        }
+    } else if (c->left_out) {
+        log_line("verify: %s is not compared: %d results are too large", name, c->left_out);
     }
-    count_add(c->n ? COUNT_CHECKED : COUNT_UNCHECKED, 1);
+    count_add(c->left_out ? COUNT_UNCHECKED : COUNT_CHECKED, 1);
+}
+
+KernelFn
+check_entry(const Run *run, int launch)
+{
+    const Check *c = run->check;
+    return c && launch >= c->first && launch <= c->last ? c->entries[launch - c->first] : NULL;
 }
 
 int

@@ -115,6 +115,7 @@ void code_unref(Code *code);
 bool code_is_alone(const Code *code); /* the reference is the last */
 KernelFn code_entry(const Code *code, int k); /* the best now, or NULL */
 enum CodeTier code_tier(const Code *code, int k);
+KernelFn code_entry_of(const Code *code, int k, enum CodeTier *tier); /* and the tier that it is */
 int code_count(const Code *code);
 const char *code_name(const Code *code, int k);
 

@@ -743,6 +743,7 @@ typedef struct {
     Fn *fn; /* of the graph stage, its sizes are numbers */
     ExcerptParam *params; /* by position in fn->params */
     double cost; /* elements that it computes, terms of sums among them */
+    bool more; /* it may compute elements that the whole would not, if it computed the boxes only */
 } Excerpt;
 
 /* sizes: by position in fn->sizes. */

@@ -100,6 +100,74 @@ def test_a_wrong_sum_of_halves_is_reported_in_each_call(tmp_path: Path) -> None:
     assert done.stdout.split() == ["reported"] * 6, done.stdout + done.stderr
 
 
+INDEX = """
+import os, sys
+import torch
+import dlc
+
+options = {"strict": True, "verify": "run", "tier": sys.argv[1], "cache": False}
+x, rows = torch.randn(9, 4), torch.tensor([1, 7, 0])
+compiled = torch.compile(lambda x, rows: x[rows] * 2, backend="dlc", options=options, dynamic=False)
+for part in (x, x[:5], x[:5]):
+    try:
+        compiled(part, rows)
+        print("nothing")
+    except (dlc.InternalError, IndexError) as error:
+        print(type(error).__name__, error)
+"""
+
+
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("bug", ["", "index"])
+def test_a_missing_check_of_an_index_is_reported(bug: str, tier: str, tmp_path: Path) -> None:
+    """What lies behind a tensor was read.  A kernel that raises is right, and due again in the next call."""
+    script = tmp_path / "script.py"
+    script.write_text(INDEX)
+    env = os.environ | {"PYTHONPATH": str(SITE), "BROKEN": bug, "DLC_DUMP_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, script, tier], capture_output=True, text=True, env=env)
+    first, *others = re.findall(r"^(?:nothing|IndexError|InternalError).*", done.stdout, re.M)
+    assert first == "nothing" and len(others) == 2, done.stdout + done.stderr
+    if not bug:
+        assert all(said.startswith("IndexError index out of range") for said in others)
+        return
+    code = "libtcc's code" if tier == "tcc" else "the C compiler's code"
+    for said in others:
+        assert re.match(
+            rf"InternalError {code} of a kernel, dlc::.*, raised nothing where .* index 7 .* 5 el", said
+        )
+    found = re.search(r"python -m dlc run (\S+)$", done.stdout.strip())
+    assert found is not None and Path(found[1]).read_text().startswith("dlc 1 graph"), done.stdout
+
+
+LATE = """
+import os
+os.environ["BROKEN"] = "late"
+import torch
+import dlc
+
+options = {"strict": True, "verify": "run", "tier": "auto", "cache": False}
+compiled = torch.compile(lambda x: x.exp(), backend="dlc", options=options, dynamic=False)
+for _ in range(2):
+    try:
+        compiled(torch.ones(40, 30))
+        print("nothing")
+    except dlc.InternalError as error:
+        print(error)
+print(dlc.counters()["checked"])
+"""
+
+
+def test_the_code_that_runs_is_what_is_named(tmp_path: Path) -> None:
+    """Better code that comes while the interpreter computes is compared in the next call."""
+    script = tmp_path / "script.py"
+    script.write_text(LATE)
+    env = os.environ | {"PYTHONPATH": str(SITE), "DLC_DUMP_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env)
+    said = done.stdout.splitlines()
+    assert said[0].startswith("libtcc's code of a kernel stored another value"), done.stdout + done.stderr
+    assert said[-2:] == ["nothing", "2"], done.stdout
+
+
 def test_a_report_repeats(tmp_path: Path) -> None:
     """Its file, run by the dlc that is wrong, is wrong again."""
     script = tmp_path / "script.py"
@@ -168,6 +236,60 @@ def test_sound_kernels_are_not_reported(name: str) -> None:
     x = torch.randn(1200, 1500)
     there, left_out = checked(LARGE[name], x, tier="tcc", products="own")
     assert there > 0 and left_out == 0
+
+
+def test_a_kernel_whose_results_are_not_all_compared_is_not_counted() -> None:
+    """One is a sum of so many terms that the interpreter would take long."""
+    x = torch.rand(2200, 2200)
+    assert checked(lambda x: (x + 1, x.exp()), x, tier="tcc") == (1, 0)
+    there, left_out = checked(lambda x: ((x * 2).amax(1), (x * 2).sum()), x, tier="tcc")
+    assert left_out == 1, there
+
+
+def test_results_without_elements() -> None:
+    """Nothing is computed, so that no index is out of range and nothing is left out."""
+    x, rows = torch.randn(9, 4), torch.tensor([1, 70])
+    assert checked(lambda x, rows: (x[:, :0][rows], x + 1), x, rows, tier="tcc") == (1, 0)
+
+
+BEYOND: dict[str, Callable[[Tensor], object]] = {
+    "sum": lambda x: x.sum(1),
+    "mean": lambda x: x.mean(1).tanh(),
+    "sign": lambda x: x.sum(1) > 0,
+    "reciprocal": lambda x: 1 / x.sum(1),
+    "columns": lambda x: x.t().sum(0) + 1,
+    "product": lambda x: (x.sign() * x.abs().pow(0.6)).pow(x.sign()).prod(1),
+    "product is more": lambda x: x.abs().pow(0.6).pow(x.sign()).prod(1) > 0.5,
+    "small product": lambda x: (x.abs().pow(-0.6) + 0).pow(x.sign()).prod(1),
+}
+
+
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_sums_of_some_terms_that_overflow(dtype: torch.dtype, tier: str) -> None:
+    """Infinite, NaN or a number: the order decides, and the interpreter adds in double."""
+    big = torch.finfo(dtype).max * 0.9
+    x = torch.tensor([big, big, -big, -big] * 20, dtype=dtype).repeat(3, 1)
+    apart = torch.cat([x[:, ::4], x[:, 2::4], x[:, 1::4], x[:, 3::4]], 1)
+
+    def together(x: Tensor) -> list[object]:
+        return [f(x) for f in BEYOND.values()]
+
+    for f in [*(BEYOND.values() if tier == "tcc" else []), together]:
+        for order in (x, x.flip(1), apart) if f is together else (x,):
+            torch._dynamo.reset()
+            there, left_out = checked(f, order, tier=tier)
+            assert there > 0 and left_out == 0
+
+
+def test_sums_at_the_end_of_the_numbers() -> None:
+    """Rounding decides whether they are infinite; those of one sign beyond it are, in any order."""
+    for dtype, few in (torch.float32, 2.0**-25), (torch.float64, 2.0**-54), (torch.float16, 2.0**-12):
+        most = torch.finfo(dtype).max
+        for factor in (few / 2, few, few * 4):
+            x = torch.tensor([most] + [most * factor] * 63, dtype=dtype).repeat(3, 1)
+            torch._dynamo.reset()
+            assert checked(lambda x: (x.sum(1), x.flip(1).sum(1)), x, tier="tcc")[1] == 0
 
 
 def test_each_tier_is_compared_once() -> None:

@@ -92,6 +92,16 @@ code_tier(const Code *code, int k)
     return atomic_load_explicit(&code->entries[k].tier, memory_order_relaxed);
 }
 
+KernelFn
+code_entry_of(const Code *code, int k, enum CodeTier *tier)
+{
+    lock_take(LOCK_code);       /* code_set changes the two one after the other */
+    KernelFn fn = code_entry(code, k);
+    *tier = code_tier(code, k);
+    lock_give(LOCK_code);
+    return fn;
+}
+
 int
 code_count(const Code *code)
 {

@@ -95,6 +95,8 @@ typedef struct Check Check;
 
 /* Before a launch: what its kernel, of which it may be the first, is to store. */
 void check_begin(Run *run, int launch);
+/* What the launch has to run, of a kernel that is compared; else NULL: what is best by then. */
+KernelFn check_entry(const Run *run, int launch);
 /* After it: compares, if the kernel ends with it; -1: an error is noted. */
 int check_end(Run *run, int launch);
 void check_drop(Run *run);

@@ -292,6 +292,7 @@ run_at(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *in, Tensor
     Eval e = eval_open(fn);
     e.map = how.map;
     e.noise = how.noise ? sample_seed(how.noise) : 0;
+    e.beyond = (int)(how.noise % 3);
     e.noisy = how.noise ? cx_alloc(e.cx, (size_t)fn->nvalues * sizeof *e.noisy) : NULL;
     int64_t *values = cx_copy(e.cx, sizes, (size_t)fn->nsizes * sizeof *values);
     eval_solve(fn, in, values);

@@ -38,6 +38,7 @@ typedef struct {
     EvalMap *map;
     uint64_t noise;             /* the state of random numbers; 0: there is no noise */
     bool *noisy;                /* by Value.id: has it moved? */
+    int beyond;                 /* which of the results beyond all numbers this run tries */
 } Eval;
 
 int64_t eval_dim(Eval *e, Dim d);
@@ -60,7 +61,9 @@ typedef struct {
     Op op;
     Dtype dtype;
     int64_t count, i, at;
-    double f, size;             /* size: the sum of absolute values */
+    double f, size;             /* size: the sum of absolute values of what is finite */
+    bool above, below;          /* of a sum: is a term above 0, or below? */
+    double most, least;         /* of a product: that of the factors above 1, and below */
 } Fold;
 
 Fold fold_start(Op op, Dtype dtype);

@@ -8,7 +8,9 @@
 Fold
 fold_start(Op op, Dtype dtype)
 {
-    return (Fold){.op = op, .dtype = dtype, .f = op == OP_prod, .i = op == OP_prod || op == OP_all};
+    bool one = op == OP_prod;
+    return (Fold){
+        .op = op, .dtype = dtype, .f = one, .most = 1, .least = 1, .i = one || op == OP_all};
 }
 
 /* Whether x goes before the one chosen so far, NaN before all.  Of equals an index is that of the
@@ -41,11 +43,16 @@ fold_step(Fold *fold, const void *element, int64_t position)
     switch (fold->op) {
     case OP_sum:
         fold->f += is_float ? x.d : 0;
-        fold->size += is_float ? __builtin_fabs(x.d) : 0;
+        fold->size += is_float && __builtin_isfinite(x.d) ? __builtin_fabs(x.d) : 0;
+        fold->above |= is_float && x.d > 0;
+        fold->below |= is_float && x.d < 0;
         fold->i += is_float ? 0 : x.l;
         break;
     case OP_prod:
         fold->f *= is_float ? x.d : 1;
+        if (is_float && __builtin_isfinite(x.d)) {
+            *(__builtin_fabs(x.d) < 1 ? &fold->least : &fold->most) *= __builtin_fabs(x.d);
+        }
         fold->i *= is_float ? 1 : x.l;
         break;
     case OP_any:

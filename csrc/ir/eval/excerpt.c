@@ -139,6 +139,7 @@ cut(Maker *m, const Let *like, Value *v, Box is, const Box *want)
     for (int ax = 0; ax < is.rank; ax++) {
         int64_t start = want->first[ax] - is.first[ax];
         if (is.n[ax] != want->n[ax]) {
+            m->part->more = true;
             set_axis(&is, ax, want->first[ax], want->n[ax]);
             v = emit_slice(m, like, v, ax, start, 1, &is);
         }
@@ -268,6 +269,7 @@ part_slice(Maker *m, const Let *let, const Box *box)
     int64_t least = step > 0 ? first : last, most = step > 0 ? last : first;
     set_axis(&from, axis, least, most - least + 1);
     Value *v = make(m, let->args[0], &from);
+    m->part->more |= step != 1;
     return step == 1 ? v : emit_slice(m, let, v, axis, first - least, step, box);
 }
 
@@ -277,6 +279,7 @@ part_strided(Maker *m, const Let *let, const Box *box)
     const Attr *strides = let_attr(let, "strides");
     Box from = whole(m, let->args[0]->type);
     int64_t offset = size_of(m, let_dim(let, "offset"));
+    m->part->more = true;
     Dim dims[MAX_RANK];
     for (int ax = 0; ax < strides->n; ax++) {
         int64_t stride = size_of(m, strides->dims[ax]);
@@ -397,6 +400,8 @@ part_gather(Maker *m, const Let *let, const Box *box)
     for (int ax = 0; ax < more; ax++) {
         set_axis(&index, ax, box->first[axis + ax], box->n[axis + ax]);
     }
+    /* of one element the index is known, and a kernel reads of an operand what is looked up */
+    m->part->more |= from.n[axis] == 1 || let->args[0]->def;
     Value *args[] = {make(m, let->args[0], &from), make(m, let->args[1], &index)};
     return emit_like(m, let, args, box);
 }
@@ -448,6 +453,7 @@ static Value *
 part_contract(Maker *m, const Let *let, const Box *box)
 {
     Contraction c = let_contraction(let);
+    m->part->more = true; /* a kernel may leave out terms that a mask excludes */
     Box out = *box, all = whole(m, let->res[0]->type);
     for (int ax = 0; ax < out.rank; ax++) {
         if (where_is_at(&c.where, c.out[ax])) {

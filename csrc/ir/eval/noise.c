@@ -6,6 +6,7 @@
  * noise: it is the same in both. */
 #include "eval.h"
 
+#include <float.h>
 #include <math.h>
 
 enum { ROUNDINGS = 8 };         /* by which a sum moves at most, of the sum of absolute values */
@@ -64,6 +65,50 @@ noise_of_let(Eval *e, const Let *let)
     }
 }
 
+/* Is a sum or product of some of the terms perhaps beyond all numbers of the dtype that it is
+ * computed in, and that of all not?  Then it depends on the order whether it is an infinity or, of
+ * two of them, NaN.  It does not if all terms have one sign, or no factor is below 1. */
+static bool
+may_overflow(const Fold *fold, Dtype compute)
+{
+    bool grows = fold->op == OP_sum ? !(fold->above && fold->below) : fold->least == 1;
+    double size = fold->op == OP_sum ? fold->size : fold->most;
+    double max = compute == DT_f64 ? DBL_MAX : FLT_MAX;
+    return !grows && !(size * (1 + (double)ROUNDINGS * sample_epsilon(compute)) <= max);
+}
+
+/* Of three runs each has another result of that kind, so that one shows in what is made of it. */
+static double
+beyond(const Eval *e)
+{
+    return e->beyond == 0 ? NAN : e->beyond == 1 ? INFINITY : -INFINITY;
+}
+
+/* A product of some factors may be 0, though that of all is not. */
+static bool
+may_underflow(const Fold *fold, Dtype compute)
+{
+    return fold->op == OP_prod && fold->least < (compute == DT_f64 ? DBL_MIN : FLT_MIN);
+}
+
+/* What another order makes of the sum or product, in double: it may be a number of the dtype even
+ * where that of the program's order is none. */
+static double
+moved(Eval *e, const Fold *fold, Dtype dtype)
+{
+    Dtype compute = dtype_info[dtype].compute;
+    double size = fold->op == OP_sum ? fold->size : fabs(fold->f) * (double)fold->count;
+    double order = ROUNDINGS * sample_epsilon(compute) * size;
+    double store = sample_epsilon(dtype) * fabs(fold->f); /* it is rounded once */
+    if (may_overflow(fold, compute)) {
+        return beyond(e);
+    }
+    if (may_underflow(fold, compute) && e->beyond == 0) {
+        return 0;
+    }
+    return isfinite(fold->f) ? fold->f + some(e) * fmax(order, store) : fold->f;
+}
+
 void
 noise_of_fold(Eval *e, const Let *let, const Fold *fold, void *element)
 {
@@ -75,10 +120,7 @@ noise_of_fold(Eval *e, const Let *let, const Fold *fold, void *element)
     bool moves = fold->op == OP_sum || fold->op == OP_prod;
     e->noisy[v->id] = e->noisy[v->id] || moves;
     if (moves) {
-        double size = fold->op == OP_sum ? fold->size : fabs(fold->f) * (double)fold->count;
-        double order = ROUNDINGS * sample_epsilon(dtype_info[dtype].compute) * size;
-        double store = sample_epsilon(dtype) * fabs(fold->f); /* it is rounded once */
-        move(dtype, element, some(e) * fmax(order, store));
+        elem_store(dtype, elem_cast(DT_f64, dtype, (Elem){.d = moved(e, fold, dtype)}), element);
     } else if (fold->f == 0 && sample_below(&e->noise, 2)) {
         elem_store(dtype, elem_cast(DT_f64, dtype, (Elem){.d = -fold->f}), element);
         e->noisy[v->id] = true; /* of zeros, the order decides which is the largest */
