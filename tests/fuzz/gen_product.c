@@ -1,8 +1,7 @@
 /* Random products: contractions, attention and convolutions over operands of every layout.
  *
- * What is drawn is what decides which routine multiplies: sizes around each panel and tile, and
- * where the elements of each operand are in memory: rows further apart than they are long, every
- * second element, axes in another order, axes of stride 0, heads that are merged into one axis.
+ * What is drawn is what decides which routine multiplies: sizes around each panel and tile, heads
+ * that are merged into one axis, and where the elements of each operand are in memory (relay.c).
  * The program is made as text. */
 #include "gen.h"
 
@@ -80,32 +79,6 @@ put_type(Text *out, const char *dtype, int n, const Axis *axes)
     text_add(out, "]");
 }
 
-/* Where the elements are: axes in any order, with room behind each; some have stride 0. */
-static void
-put_strides(Gen *g, Text *out, int n, const Axis *axes, bool repeats)
-{
-    const char *strides[MAX_AXES], *step = cx_format(g->cx, "%d", chance(g->random, 75) ? 1 : 2);
-    int order[MAX_AXES];
-    some_order(g, n, order);
-    for (int k = n - 1; k >= 0; k--) {
-        int ax = order[k];
-        strides[ax] = step;
-        step = cx_format(g->cx, "(%s)*%s", step, axes[ax].text);
-        if (chance(g->random, 35)) {
-            step = cx_format(g->cx, "%s + %d", step, 1 + below(g->random, 40));
-        }
-        if (repeats && chance(g->random, 8)) {
-            step = strides[ax];
-            strides[ax] = "0";
-        }
-    }
-    text_add(out, " strides=[");
-    for (int ax = 0; ax < n; ax++) {
-        text_add(out, "%s%s", ax ? ", " : "", strides[ax]);
-    }
-    text_add(out, "]");
-}
-
 /* ---- operands ---- */
 
 static const char *
@@ -114,9 +87,6 @@ new_param(Gen *g, const char *dtype, int n, const Axis *axes)
     const char *name = cx_format(g->cx, "x%d", g->nlets++);
     text_add(&g->params, "%s%s: ", g->params.length ? ", " : "", name);
     put_type(&g->params, dtype, n, axes);
-    if (n && chance(g->random, 70)) {
-        put_strides(g, &g->params, n, axes, true);
-    }
     return name;
 }
 
@@ -255,15 +225,6 @@ epilogue(Gen *g, const char *name, int n, const Axis *axes)
     return chance(g->random, 25) ? new_let(g, n, axes, cx_format(g->cx, "abs %s", name)) : name;
 }
 
-static void
-put_result(Gen *g, Text *out, int n, const Axis *axes)
-{
-    put_type(out, g->dtype, n, axes);
-    if (n && chance(g->random, 25)) {
-        put_strides(g, out, n, axes, false);
-    }
-}
-
 /* ---- programs ---- */
 
 /* Axes of a and b, drawn by how many letters of a kind there are. */
@@ -387,9 +348,10 @@ gen_product(Cx *cx, uint64_t seed)
         text_add(&text, "[%s]", g.sizes.text);
     }
     text_add(&text, "(%s) -> (", g.params.text);
-    put_result(&g, &text, n, out);
+    put_type(&text, g.dtype, n, out);
     text_add(&text, ") {\n%s  ret %s\n}\n", g.lets.text, result);
     Fn *fn = parse_fn(cx, text.text, "product");
+    relay(fn, g.random);
     verify_fn(fn);
     return fn;
 }

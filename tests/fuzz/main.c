@@ -1,11 +1,12 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
  *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--products]
- *     [--damage] [--fuel N,STEP] [file.dlc ...]
+ *     [--damage] [--layouts] [--fuel N,STEP] [file.dlc ...]
  *
  * --products: random programs that multiply, with operands of every layout.
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
+ * --layouts: operands of the files lie in memory as the seed says, and sizes are near a panel's.
  * --damage: a random program gets random damage; that it is refused before it is compiled is no
  *   failure, nor that a pass refuses a size which does not fit in 64 bits.
  * Each case runs in a process of its own, so that a crash is a finding like any other.  Of a
@@ -199,6 +200,34 @@ damage_body(Cx *cx, void *arg)
     c->text = mutate(cx, text.text, &state);
 }
 
+static void
+lay_out_body(Cx *cx, void *arg)
+{
+    Case *c = arg;
+    Text text = {.cx = cx};
+    uint64_t state = sample_seed(c->seed);
+    Fn *fn = parse_fn(cx, c->text, "case");
+    relay(fn, &state);
+    verify_fn(fn);
+    print_fn(fn, &text);
+    c->text = text.text;
+}
+
+/* The program of a file, with operands that lie as the seed says. */
+static void
+run_laid_out(Case *c, const char *name, Counts *counts)
+{
+    Cx *cx = cx_new();
+    if (cx && cx_try(cx, lay_out_body, c)) {
+        report(c, name, NULL, counts);
+    }
+    else {
+        printf("%s: %s\n", name, cx ? cx_diag(cx)->message : "no memory");
+        counts->failed++;
+    }
+    cx_free(cx);
+}
+
 /* The program of the seed, or what is left of it. */
 static void
 run_seed(Case *c, const char *keep, Counts *counts)
@@ -261,12 +290,16 @@ main(int argc, char **argv)
         else if (strcmp(argv[k], "--products") == 0) {
             c.generate = gen_product;
         }
+        else if (strcmp(argv[k], "--layouts") == 0) {
+            c.laid_out = true;
+        }
         else if (strcmp(argv[k], "--damage") == 0) {
             c.damaged = true;
         }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] "
-                    "[--keep FOLDER] [--products] [--damage] [--fuel N,STEP] [file.dlc ...]\n");
+                    "[--keep FOLDER] [--products] [--damage] [--layouts] [--fuel N,STEP] "
+                    "[file.dlc ...]\n");
             return 2;
         }
         else {
@@ -275,7 +308,10 @@ main(int argc, char **argv)
             c.text = text;
             c.seed = seed;
             c.fuel = fuel;
-            if (step > 0) {
+            if (c.laid_out) {
+                run_laid_out(&c, argv[k], &counts);
+            }
+            else if (step > 0) {
                 sweep(&c, argv[k], step, &counts);
             }
             else {

@@ -76,11 +76,12 @@ turn_zero(Fn *fn, int *at, Value *v)
 
 /* Inserts after the reduction at position k what stands for it, or returns NULL: itself. */
 static Value *
-insert_nudge(Fn *fn, int *k, const Nudge *by)
+insert_nudge(Fn *fn, int *k, const Nudge *by, int number)
 {
     const Let *let = fn->body->lets[*k];
-    Value *v = let->res[0],
-          *roundings = constant(fn->cx, by->roundings * sample_epsilon(v->type->dtype));
+    Value *v = let->res[0];
+    double way = by->turn && number / by->turn % 2 ? -1 : 1;
+    Value *roundings = constant(fn->cx, way * by->roundings * sample_epsilon(v->type->dtype));
     *k += 1;
     if (let->op == OP_amax || let->op == OP_amin) {
         return by->zeros ? turn_zero(fn, k, v) : NULL;
@@ -114,11 +115,12 @@ replace(Fn *fn, int from, const Value *v, Value *by)
 Fn *
 nudge(Fn *fn, const Nudge *by)
 {
-    int k = 0;
+    int k = 0, number = 0;
     while (k < fn->body->n) {
         const Let *let = fn->body->lets[k];
-        Value *nudged = is_nudged(let) ? insert_nudge(fn, &k, by) : NULL;
+        Value *nudged = is_nudged(let) ? insert_nudge(fn, &k, by, number) : NULL;
         if (nudged) {
+            number++;
             replace(fn, k, let->res[0], nudged);
         } else {
             k += !is_nudged(let);

@@ -12,13 +12,14 @@ typedef Fn *Generator(Cx *cx, uint64_t seed);
 
 /* What to run: a text, or when it is NULL what `generate` makes of the seed.  tiers: RUN_ bits.
  * damaged: the text may be no program, or one that the interpreter does not run.  limited: each way
- * may do `fuel` single rewrites and no more. */
+ * may do `fuel` single rewrites and no more.  laid_out: operands lie as the seed says, and sizes are
+ * drawn around those of panels. */
 typedef struct {
     uint64_t seed;
     const char *text;
     Generator *generate;
     unsigned tiers;
-    bool damaged, limited;
+    bool damaged, limited, laid_out;
     int64_t fuel;
 } Case;
 

@@ -99,6 +99,24 @@ def test_what_once_failed(path: Path, shard: Shard) -> None:
     run("--seed", str(1 + shard.number % 3), str(path))
 
 
+#: Of the replayed programs those of any size that the interpreter knows how to give arguments.
+REPLAYED = [
+    path
+    for path in sorted((ROOT / "tests" / "replay" / "corpus").glob("*_dynamic_*.dlc"))
+    if not any(word in path.read_text() for word in (" = call ", " = gather ", " = scatter "))
+]
+OF_BOTH_TIERS = 12  # of so many programs one
+
+
+@pytest.mark.in_turn(3)
+@pytest.mark.parametrize("path", [*KERNELS, *REPLAYED], ids=lambda path: path.stem)
+def test_other_layouts(path: Path, shard: Shard) -> None:
+    """Operands and results that are not dense, and sizes of about a panel: the next run draws others."""
+    place = [*KERNELS, *REPLAYED].index(path)
+    tiers = "tcc" if (place // 3 + shard.number) % OF_BOTH_TIERS else "tcc,cc"
+    run("--layouts", "--tiers", tiers, "--seed", str(shard.number), str(path))
+
+
 def test_a_program_that_fails_is_reported(tmp_path: Path) -> None:
     """The fuzzer itself: a program that cannot run is a finding, with its exit status and message."""
     path = tmp_path / "call.dlc"

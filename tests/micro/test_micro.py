@@ -46,10 +46,10 @@ def sample(rng: np.random.Generator, dtype: str, shape: tuple[int, ...]) -> Arra
 
 
 def laid_out(rng: np.random.Generator, x: Array) -> Array:
-    """The same matrix with strides drawn at random: either side adjacent, gaps, from the end backwards,
-    rows that share a set of the cache."""
+    """A matrix of that size with strides drawn at random: either side adjacent, gaps, every second row or
+    column, from the end backwards, rows that share a set of the cache, one row or column again and again."""
     rows, columns = x.shape
-    form = rng.integers(7)
+    form = rng.integers(11)
     if form == 0:
         return x.copy()
     if form == 1:
@@ -70,6 +70,14 @@ def laid_out(rng: np.random.Generator, x: Array) -> Array:
         room = np.zeros((rows, 4096 * (columns // 4096 + 1)), x.dtype)
         room[:, :columns] = x
         return room[:, :columns]
+    if form == 6:
+        return np.repeat(x, 2, 0)[::2]
+    if form == 7:
+        return np.repeat(x, 2, 1)[:, ::2]
+    if form == 8:
+        return np.broadcast_to(x[:1], x.shape)
+    if form == 9:
+        return np.broadcast_to(x[:, :1], x.shape)
     return x[::-1, ::-1].copy()[::-1, ::-1]
 
 
@@ -147,7 +155,8 @@ def test_several_panels(isa: Micro, dtype: str, rows: int) -> None:
 @pytest.mark.parametrize("rows", range(1, ROWS + 1))
 def test_unpacked(isa: Micro, dtype: str, rows: int) -> None:
     rng, full = np.random.default_rng(rows), width(dtype)
-    for columns, k in itertools.product((1, full // 2 + 1, full, 2 * full, 3 * full + 1), LENGTHS):
+    widths = (1, full // 2 + 1, full - 1, full, full + 1, 2 * full, 3 * full + 1)
+    for columns, k in itertools.product(widths, LENGTHS):
         a, b = sample(rng, dtype, (rows, k)), sample(rng, dtype, (k, columns))
         adjacent = np.ascontiguousarray(b.T).T
         line = sample(rng, dtype, (k + columns,))
