@@ -12,8 +12,8 @@ typedef Fn *Generator(Cx *cx, uint64_t seed);
 
 /* What to run: a text, or when it is NULL what `generate` makes of the seed.  tiers: RUN_ bits.
  * damaged: the text may be no program, or one that the interpreter does not run.  limited: each way
- * may do `fuel` single rewrites and no more.  laid_out: operands lie as the seed says, and sizes are
- * drawn around those of panels. */
+ * may do `fuel` single rewrites and no more.  laid_out: the sizes are drawn around those of
+ * panels. */
 typedef struct {
     uint64_t seed;
     const char *text;
