@@ -1,5 +1,5 @@
 """python -m benchmarks kernels|models|training|compile|settle|growth|overhead [options]
-python -m benchmarks products|convolutions|attention|lengths|notation [options]"""
+python -m benchmarks operators|products|convolutions|attention|lengths|notation [options]"""
 
 import argparse
 from pathlib import Path
@@ -14,6 +14,7 @@ from benchmarks import (
     kernels,
     lengths,
     notation,
+    operators,
     products,
     report,
     settle,
@@ -32,12 +33,16 @@ PEERS = {
     "compile": ",".join(first_call.PEERS),
     "settle": "dlc,tcc",
     "growth": "tcc",
+    "operators": "eager,dlc",
     "products": "torch",
     "convolutions": "eager,last,dlc,frozen,inductor,freezing",
     "notation": "torch",
     "attention": "eager,dlc,frozen,inductor",
     "lengths": "dlc,sizes",
 }
+SIZE_HELP = (
+    "of kernels: l1, l2, mem; of operators: small, middle, large; or numbers of elements; commas between"
+)
 
 
 def arguments() -> argparse.Namespace:
@@ -51,7 +56,7 @@ def arguments() -> argparse.Namespace:
         metavar="TEXT",
         help="cases with TEXT in their name; of compile: several, commas between",
     )
-    parser.add_argument("--size", default="all", help="of kernels: l1, l2, mem, or elements; commas between")
+    parser.add_argument("--size", default="all", help=SIZE_HELP)
     parser.add_argument("--small", action="store_true", help="small models and networks")
     parser.add_argument("--batch", type=int, default=1, help="of convolutions: how many images")
     parser.add_argument("--step", action="store_true", help="of convolutions: steps of training")
@@ -137,6 +142,10 @@ def main() -> None:
             found = notation.run(args.only, args.budget)
         report.wide().print(notation.table(found))
         rows = notation.data(found)
+    elif args.what == "operators":
+        with torch.no_grad():
+            rows = operators.run(args.only, args.size, peers, args.budget)
+        report.wide().print(operators.table(rows))
     elif args.what == "training":
         steps, cuts = training.run(args.only, peers, args.budget, args.small)
         report.show(f"training, {torch.get_num_threads()} threads", steps)

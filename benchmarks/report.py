@@ -21,7 +21,7 @@ class Row:
 
     floors: of peers whose call takes that long without any work, which is not counted. call: seconds of
     such a call where it is counted. share: how much dlc reached of the bandwidth of a copy of as many bytes
-    in the same turns, or of the peak of multiplications.
+    in the same turns, or of the peak of multiplications. disturbed: what else the machine did meanwhile.
     """
 
     case: str
@@ -30,6 +30,7 @@ class Row:
     floors: dict[str, Timing] = field(default_factory=dict)
     share: float = 0.0
     call: float = 0.0
+    disturbed: str = ""
 
     def net(self, peer: str) -> float:
         """Seconds of a call beyond the peer's floor, and a tenth of a microsecond where that is less."""
@@ -43,7 +44,8 @@ class Row:
     @classmethod
     def of(cls, data: dict[str, Any]) -> "Row":
         timings, floors = ({p: Timing(**t) for p, t in data[k].items()} for k in ("seconds", "floors"))
-        return cls(data["case"], timings, data["size"], floors, data["share"], data.get("call", 0.0))
+        later = {name: data[name] for name in ("call", "disturbed") if name in data}
+        return cls(data["case"], timings, data["size"], floors, data["share"], **later)
 
 
 def machine() -> dict[str, Any]:
