@@ -124,7 +124,7 @@ call_bound(const Jit *self, PyObject **bound, Taken *taken)
     if (status == 0) {
         status = signature_take(&self->signature, bound, taken);
     }
-    if (status == 3) {
+    if (status == TAKING_NUMPY_FLOAT) {
         return call_plain(self, bound, taken);
     }
     if (status) {

@@ -36,9 +36,17 @@ taken_kind(uint32_t signature)
     return (TakeKind)(signature & 15);
 }
 
-/* Reads an argument; `plain` is a tuple of the types of constants.  0: done; 1: it cannot be
- * taken, with *why saying what it is (no exception set); 2: it belongs to a transform; 3: it is a
- * float of NumPy's, for numpy_plain; -1: an exception. */
+/* What reading an argument came to. */
+enum {
+    TAKING_RAISED = -1, /* an exception is set */
+    TAKING_DONE,
+    TAKING_REFUSED,     /* it cannot be taken; no exception is set */
+    TAKING_TRANSFORMED, /* it belongs to a transform */
+    TAKING_NUMPY_FLOAT, /* it is a float of NumPy's, for numpy_plain */
+};
+
+/* Reads an argument; `plain` is a tuple of the types of constants.  TAKING_REFUSED: *why says what
+ * it is. */
 int take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why);
 /* The same value of the same type, also inside tuples; -1 with an exception. */
 int same_constant(PyObject *a, PyObject *b);
@@ -68,8 +76,8 @@ const char *signature_name(const Signature *signature);
 /* Fills bound, by parameter: borrowed. */
 int signature_bind(const Signature *signature, PyObject *const *args, Py_ssize_t nargs,
                    PyObject *kwnames, PyObject **bound);
-/* 0; 1: the call is for the function itself, as part of a trace or a transform; 3: an argument
- * is a float of NumPy's; -1 with an exception. */
+/* TAKING_DONE; TAKING_REFUSED: the call is for the function itself, as part of a trace or a
+ * transform; TAKING_NUMPY_FLOAT: an argument is one; TAKING_RAISED. */
 int signature_take(const Signature *signature, PyObject *const *bound, Taken *taken);
 
 /* ---- jit_watch.c: what the function reads besides ---- */

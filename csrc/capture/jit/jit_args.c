@@ -61,10 +61,10 @@ take_tensor(PyObject *tensor, Taken *out, const char **why)
     int64_t rank;
     if (keys != layout.plain[0] && keys != layout.plain[1]) {
         *why = "a tensor that is not a dense one in the memory of the CPU";
-        return keys & layout.transforms ? 2 : 1;
+        return keys & layout.transforms ? TAKING_TRANSFORMED : TAKING_REFUSED;
     }
     if (has_gradient(tensor) && pytensor_forward_mode()) {
-        return 2;
+        return TAKING_TRANSFORMED;
     }
     void *handle = torch_abi_handle(tensor);
     if (torch_abi.aoti_torch_get_dtype(handle, &number) ||
@@ -158,7 +158,7 @@ take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why)
         return take_array(object, out, why);
     }
     if (numpy_is_float(object)) {
-        return 3;
+        return TAKING_NUMPY_FLOAT;
     }
     out->signature = TAKE_CONSTANT;
     return !is_constant(object, plain, why);

@@ -146,13 +146,15 @@ signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
         const char *why = "";
         taken[k].signature = TAKE_TENSOR;
         int status = take_argument(bound[k], self->plain, &taken[k], &why);
-        if (status == 3) {
-            return 3;
+        if (status == TAKING_NUMPY_FLOAT) {
+            return status;
         }
-        if (status > 1 || (status == 1 && is_traced(self, bound[k]))) {
+        if (status == TAKING_TRANSFORMED ||
+            (status == TAKING_REFUSED && is_traced(self, bound[k]))) {
             return 1;
         }
-        if (status == 1 && self->objects && taken_kind(taken[k].signature) == TAKE_CONSTANT) {
+        if (status == TAKING_REFUSED && self->objects &&
+            taken_kind(taken[k].signature) == TAKE_CONSTANT) {
             taken[k].signature = TAKE_OBJECT;
             status = 0;
         }

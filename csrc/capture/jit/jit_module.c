@@ -108,7 +108,8 @@ held_read(const Held *held, Taken *taken)
 {
     const char *why;
     PyObject *no_constants = PyTuple_New(0);
-    bool taken_now = no_constants && take_argument(held->object, no_constants, taken, &why) == 0;
+    bool taken_now = no_constants &&
+                     take_argument(held->object, no_constants, taken, &why) == TAKING_DONE;
     Py_XDECREF(no_constants);
     return taken_now;
 }
