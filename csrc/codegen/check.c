@@ -483,17 +483,16 @@ check_end(Run *run, int launch)
     return right ? 0 : -1;
 }
 
-/* A kernel that was wrong, or did not come to its end, is due again in the next call. */
+/* Of a run with a check: a kernel that was wrong, or did not come to its end, is due again in the
+ * next call. */
 void
 check_drop(Run *run)
 {
     const Check *c = run->check;
-    if (c) {
-        if (!c->done) {
-            atomic_fetch_and(&run->inst->checked[c->first], (unsigned char)~(1 << c->tier));
-        }
-        cx_free(c->cx);
-        free(run->check);
-        run->check = NULL;
+    if (!c->done) {
+        atomic_fetch_and(&run->inst->checked[c->first], (unsigned char)~(1 << c->tier));
     }
+    cx_free(c->cx);
+    free(run->check);
+    run->check = NULL;
 }
