@@ -1,11 +1,11 @@
 /* Nodes: what the fuse pass groups, and how each reads the others.
  *
  * A node is a let that computes (MAP, RED, cat, pad, gather, scan, scatter, contract), a call, or a
- * view that has to be made real, or is better made so.  All other lets are not nodes, and are copied
- * into every kernel that wants them: views, because they are only index maps; constants, iota and
- * sizes, and what follows from those alone at low cost (a causal mask is cheaper to compare than to
- * load), but no floats made integers, which are places to look up.  So a Read leads from node to
- * node through whatever views lie between, and says which axis runs along which.
+ * view that has to be made real, or is better made so.  All other lets are not nodes, and are
+ * copied into every kernel that wants them: views, because they are only index maps; constants,
+ * iota and sizes, and what follows from those alone at low cost (a causal mask is cheaper to
+ * compare than to load), but no floats made integers, which are places to look up.  So a Read leads
+ * from node to node through whatever views lie between, and says which axis runs along which.
  */
 #include "group.h"
 
@@ -422,14 +422,16 @@ expands_much(Cx *cx, const Let *let, const Value *v)
 }
 
 /* What is known of a group, for each of its channels, is an expansion whose axes are merged into
- * one.  A loop along that axis divides its index, or is cut in two.  So such a view becomes a tensor
- * if all that its readers do is to expand it to very many elements. */
+ * one.  A loop along that axis divides its index, or is cut in two.  So such a view becomes a
+ * tensor if all that its readers do is to expand it to very many elements.  A view of what is in
+ * memory anyway stays one. */
 static void
 find_repeated(Scan *s)
 {
     const Fn *fn = s->g->fn;
     const bool *expanded = find_expanded(s->g);
     bool *other = cx_alloc(s->g->cx, ((size_t)fn->nvalues + 1) * sizeof *other);
+    bool *read = cx_alloc(s->g->cx, ((size_t)fn->nvalues + 1) * sizeof *read);
     for (int k = 0; k < fn->body->nrets; k++) {
         other[fn->body->rets[k]->id] = true;
     }
@@ -437,13 +439,15 @@ find_repeated(Scan *s)
         const Let *let = fn->body->lets[k];
         for (int j = 0; j < let->nargs; j++) {
             const Value *v = let->args[j];
-            if (!value_is_const(v) && !expands_much(s->g->cx, let, v)) {
-                other[v->id] = true;
+            if (!value_is_const(v)) {
+                read[v->id] = true;
+                other[v->id] |= !expands_much(s->g->cx, let, v);
             }
         }
         const Value *v = let->nres ? let->res[0] : NULL;
-        if (let->op == OP_reshape && !other[v->id] && s->g->cost[v->id] < 0 &&
-            expanded[let->args[0]->id] && merges_axes(s->g->cx, let)) {
+        if (let->op == OP_reshape && read[v->id] && !other[v->id] && s->g->cost[v->id] < 0 &&
+            expanded[let->args[0]->id] && merges_axes(s->g->cx, let) &&
+            !s->wanted[let->args[0]->id]) {
             s->repeated[v->id] = s->made[v->id] = s->wanted[v->id] = true;
         }
     }

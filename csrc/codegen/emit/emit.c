@@ -273,7 +273,7 @@ put_indices(Emit *e, const char *at)
     for (int k = e->ncollapsed - 1; k > 0; k--) {
         const char *name = collapsed_name(e, k), *count = dim_c(e, e->counts[k]);
         const char *over = k == 1 ? collapsed_name(e, 0)
-                                  : cx_format(e->cx, "t%d_%s", k, e->second ? "next" : "rest");
+                                  : cx_format(e->cx, "t%d_%srest", k, e->second ? "next_" : "");
         put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
         rest = over;
     }

@@ -441,7 +441,7 @@ find_operand(const Lower *lo, const Type *shape)
     return NULL;
 }
 
-/* The order in memory of the axes of such a tensor.  false: they are in rows, as far as is known. */
+/* The order in memory of the axes of such a tensor.  false: rows, as far as is known. */
 static bool
 order_of_operand(const Lower *lo, const Type *shape, Order *order)
 {

@@ -6,12 +6,13 @@
  *             their results;
  *           - factors a reduction over the channels of a group and other axes into two: one over
  *             the other axes, which leaves a number for each channel, and one over the channels;
- *           - reduces what is only reshaped in its own shape.
+ *           - makes a reduction of a reshape one of what was reshaped.
  *           Where a group is a row in memory, what follows the norm elementwise is computed in the
  *           shape of the groups, so that it can stand in the norm's kernel.
  * Requires  a verified graph;
  * and ensures: the same values; those of factored reductions of floats up to the order of their
- *           terms (docs/bits.md).
+ *           terms (docs/bits.md).  What has strides given stays as it is, with what it is computed
+ *           from elementwise; so does what is reduced over groups, or over their channels, alone.
  * How:      one walk forwards.  A let reads a grouped value if an operand is a reshape; the reshape
  *           is cut into segments, the least runs of axes with as many elements on both sides.
  *           O(lets * axes), and a walk to the tensors in memory for each reshape.
@@ -43,9 +44,12 @@ typedef struct {
     Cx *cx;
     Build *b;
     Value **map;                /* by old Value.id */
+    bool *laid;                 /* ...: it, or what is computed of it elementwise, has strides */
     Innermost innermost;        /* of new values */
     Shapes grouped;             /* in which channels are grouped that are innermost */
-    Shapes rows;                /* whose last axes are reduced: a group is a row */
+    Shapes others;              /* of the old function: not reduced along their last axes only */
+    const Type **rows; /* by new Value.id: the shape that it, or an operand, is reduced in */
+    int nrows, seen; /* how many are known; lets that were looked at */
 } Channels;
 
 /* ---- shapes that were seen ---- */
@@ -61,11 +65,56 @@ has_shape(const Shapes *s, const Type *t)
 }
 
 static void
-add_shape(Channels *c, Shapes *s, const Type *t)
+add_shape(Cx *cx, Shapes *s, const Type *t)
 {
     if (!has_shape(s, t)) {
-        s->types = cx_grow(c->cx, s->types, s->n, sizeof *s->types);
+        s->types = cx_grow(cx, s->types, s->n, sizeof *s->types);
         s->types[s->n++] = t;
+    }
+}
+
+/* ---- what the old function says ---- */
+
+/* Is it a reduction over the last axes, so many at least, and not over all?  One over a group, of
+ * its channels and of an image, is over two at least. */
+static bool
+reduces_last(const Let *red, int least)
+{
+    const Attr *axes = let_attr(red, "axes");
+    int rank = red->args[0]->type->rank;
+    return axes->n >= least && axes->n < rank && axes->axes[0] == rank - axes->n;
+}
+
+/* Notes the shapes with other reductions.  A softmax over groups, or over the channels of each, has
+ * one domain: all of it stays in its shape. */
+static void
+find_others(Channels *c, const Fn *fn)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        if (op_info[let->op].kind == KIND_RED && !reduces_last(let, 1)) {
+            add_shape(c->cx, &c->others, let->args[0]->type);
+        }
+    }
+}
+
+/* A value whose strides are given is stored so, and what it is computed from elementwise stays in
+ * its shape: in one kernel with it. */
+static void
+find_laid(Channels *c, const Fn *fn)
+{
+    for (int k = fn->body->n - 1; k >= 0; k--) {
+        const Let *let = fn->body->lets[k];
+        const Value *v = let->nres ? let->res[0] : NULL;
+        if (!v || op_info[let->op].kind != KIND_MAP || !(v->strides || c->laid[v->id])) {
+            continue;
+        }
+        c->laid[v->id] = true;
+        for (int j = 0; j < let->nargs; j++) {
+            if (!value_is_const(let->args[j])) {
+                c->laid[let->args[j]->id] = true;
+            }
+        }
     }
 }
 
@@ -131,19 +180,21 @@ count_axes(Cx *cx, const Grouped *g, const Segment *s, const int *under, int *ha
 }
 
 /* An expansion in the whole shape: what is known of a group becomes what is known of each of its
- * channels.  NULL: it has a part of the axes of another segment. */
+ * channels.  NULL: it has a part of the axes of another segment, or is known of each pixel. */
 static Value *
 expand_whole(Channels *c, const Grouped *g, const Let *expand)
 {
     const Type *whole = g->whole->type;
     Dim grouped[MAX_RANK], dims[MAX_RANK];
     int under[MAX_RANK], inner[MAX_RANK], outer[MAX_RANK];
-    int nin = 0, ngrouped = 0, nout = 0;
+    int nin = 0, ngrouped = 0, nout = 0, parts = 0, pixels = 0;
     axes_under(expand, under);
     for (int k = 0; k < g->n; k++) {
         const Segment *s = &g->segments[k];
         int have, lack;
         count_axes(c->cx, g, s, under, &have, &lack);
+        parts += have && lack;
+        pixels += have && k > g->channels;
         if (have && lack && k != g->channels) {
             return NULL;
         }
@@ -159,6 +210,9 @@ expand_whole(Channels *c, const Grouped *g, const Let *expand)
             dims[nout] = whole->dims[ax];
             outer[nout++] = ax;
         }
+    }
+    if (parts && pixels) {
+        return NULL;
     }
     Value *v = build_expand(c->b, expand->args[0], ngrouped, grouped, inner);
     v = build_reshape(c->b, v, nout, dims);
@@ -191,7 +245,7 @@ map_whole(Channels *c, const Let *let, Value *const *args)
     const Type *t = let->res[0]->type;
     bool any = false;
     for (int k = 0; k < let->nargs && !any; k++) {
-        any = is_grouped(c, args[k], &g);
+        any = is_grouped(c, args[k], &g) && !has_shape(&c->others, g.type);
     }
     for (int k = 0; k < let->nargs && any; k++) {
         moved[k] = operand_whole(c, &g, args[k]);
@@ -211,7 +265,7 @@ note_grouped_shape(Channels *c, const Value *v)
 {
     Grouped g;
     if (is_grouped(c, v, &g) && cuts_channels(c->cx, &g)) {
-        add_shape(c, &c->grouped, v->type);
+        add_shape(c->cx, &c->grouped, v->type);
     }
 }
 
@@ -254,7 +308,7 @@ static Value *
 map_of_channels(Channels *c, const Let *let, Value *const *args)
 {
     const Type *t = let->res[0]->type;
-    bool has[MAX_RANK] = {false}, expands = has_shape(&c->grouped, t);
+    bool has[MAX_RANK] = {false}, expands = has_shape(&c->grouped, t) && !has_shape(&c->others, t);
     int axes[MAX_RANK], place[MAX_RANK], n = 0, wide = 0;
     Dim dims[MAX_RANK];
     for (int k = 0; k < let->nargs && expands; k++) {
@@ -280,17 +334,51 @@ map_of_channels(Channels *c, const Let *let, Value *const *args)
 
 /* ---- rows of groups ---- */
 
-/* Notes the shape of what is reduced along its last axes, two at least. */
-static void
-note_rows(Channels *c, const Let *red, const Type *t)
+static const Type *
+rows_of_operands(const Channels *c, const Let *let)
 {
-    const Attr *axes = let_attr(red, "axes");
-    bool last = axes->n > 1 && axes->n < t->rank;
-    for (int k = 0; k < axes->n && last; k++) {
-        last = axes->axes[k] == t->rank - axes->n + k;
+    const Type *rows = NULL;
+    OpKind kind = op_info[let->op].kind;
+    for (int k = 0; k < let->nargs && (kind == KIND_MAP || kind == KIND_VIEW) && !rows; k++) {
+        const Value *arg = let->args[k];
+        rows = value_is_const(arg) || arg->id >= c->nrows ? NULL : c->rows[arg->id];
     }
-    if (last) {
-        add_shape(c, &c->rows, t);
+    return rows;
+}
+
+/* Marks what is reduced in rows, and what it is computed of in its shape: a norm reads that again,
+ * and in a backward it may read the statistics of the forward. */
+static void
+mark_reduced(Channels *c, const Value *v)
+{
+    const Type *t = v->type;
+    c->rows[v->id] = t;
+    for (int k = 0; v->def && op_info[v->def->op].kind == KIND_MAP && k < v->def->nargs; k++) {
+        const Value *arg = v->def->args[k];
+        if (!value_is_const(arg) && type_same_shape(arg->type, t) && arg->id < c->nrows) {
+            c->rows[arg->id] = t;
+        }
+    }
+}
+
+/* Notes of the new values what was reduced in rows to compute them. */
+static void
+note_rows(Channels *c)
+{
+    const Fn *fn = build_fn(c->b);
+    while (c->seen < fn->body->n) {
+        const Let *let = fn->body->lets[c->seen++];
+        bool reduces = op_info[let->op].kind == KIND_RED && reduces_last(let, 2);
+        for (int k = 0; k < let->nres; k++) {
+            while (c->nrows <= let->res[k]->id) {
+                c->rows = cx_grow(c->cx, c->rows, c->nrows, sizeof *c->rows);
+                c->rows[c->nrows++] = NULL;
+            }
+            c->rows[let->res[k]->id] = reduces ? let->args[0]->type : rows_of_operands(c, let);
+        }
+        if (reduces && let->args[0]->id < c->nrows) {
+            mark_reduced(c, let->args[0]);
+        }
     }
 }
 
@@ -299,31 +387,44 @@ note_rows(Channels *c, const Let *red, const Type *t)
 static Value *
 before_reshape(const Channels *c, const Value *v)
 {
-    Value *from = v->def && v->def->op == OP_reshape ? v->def->args[0] : NULL;
+    const Let *let = value_is_const(v) ? NULL : v->def;
+    Value *from = let && let->op == OP_reshape ? let->args[0] : NULL;
     bool computed = from && from->def && op_info[from->def->op].kind == KIND_MAP;
-    return computed && has_shape(&c->rows, from->type) ? from : NULL;
+    const Type *rows = computed && from->id < c->nrows ? c->rows[from->id] : NULL;
+    return rows && type_same_shape(rows, from->type) ? from : NULL;
 }
 
-/* An activation of what was normalised in rows is computed in these rows: while they are in the
- * cache, and in one kernel with the norm. */
+/* An operand in the shape of rows: a constant, what was reshaped from it, or what is in dense
+ * memory anyway.  NULL: it is none of these. */
+static Value *
+operand_in_rows(Channels *c, Value *v, const Type *rows)
+{
+    Value *from = before_reshape(c, v);
+    if (value_is_const(v)) {
+        return v;
+    }
+    if (from) {
+        return type_same_shape(from->type, rows) ? from : NULL;
+    }
+    bool dense = (!v->def || v->def->op == OP_call) && !v->strides;
+    return dense ? build_reshape(c->b, v, rows->rank, rows->dims) : NULL;
+}
+
+/* An activation of what was normalised in rows, and its gradient, are computed in these rows: while
+ * they are in the cache, and in one kernel with the norm. */
 static Value *
 map_in_rows(Channels *c, const Let *let, Value *const *args)
 {
-    Value *moved[3] = {NULL, NULL, NULL};
-    const Type *rows = NULL, *t = let->res[0]->type;
-    for (int k = 0; k < let->nargs; k++) {
-        moved[k] = value_is_const(args[k]) ? args[k] : before_reshape(c, args[k]);
-        if (!moved[k]) {
-            return NULL;
-        }
-        if (!value_is_const(moved[k])) {
-            if (rows && !type_same_shape(rows, moved[k]->type)) {
-                return NULL;
-            }
-            rows = moved[k]->type;
-        }
+    Value *moved[3] = {NULL, NULL, NULL}, *from = NULL;
+    const Type *t = let->res[0]->type;
+    for (int k = 0; k < let->nargs && !from; k++) {
+        from = before_reshape(c, args[k]);
     }
-    return rows && fuel_spend(c->cx)
+    for (int k = 0; k < let->nargs && from; k++) {
+        moved[k] = operand_in_rows(c, args[k], from->type);
+        from = moved[k] ? from : NULL;
+    }
+    return from && fuel_spend(c->cx)
                ? build_reshape(c->b, build_op(c, let, moved), t->rank, t->dims)
                : NULL;
 }
@@ -409,6 +510,25 @@ reduce_whole(Channels *c, const Let *let, Value *v)
     return build_reshape(c->b, build_cast(c->b, v, t->dtype), t->rank, t->dims);
 }
 
+/* The reduction over whole axes of what is only reshaped from rows is one of the rows. */
+static Value *
+reduce_in_rows(Channels *c, const Let *let, const Value *v)
+{
+    const Type *t = let->res[0]->type;
+    Value *from = before_reshape(c, v);
+    int axes[MAX_RANK];
+    bool inside;
+    if (!from || op_info[let->op].rule == RULE_INDEX) {
+        return NULL;
+    }
+    Grouped g = {.whole = from, .type = v->type, .channels = AXIS_UNKNOWN};
+    g.n = reshape_segments(c->cx, from->type, v->type, g.segments);
+    int n = reduced_whole(c->cx, &g, let, axes, &inside);
+    return n > 0 && fuel_spend(c->cx)
+               ? build_reshape(c->b, build_red(c->b, let->op, from, n, axes), t->rank, t->dims)
+               : NULL;
+}
+
 /* ---- the pass ---- */
 
 static void
@@ -421,15 +541,13 @@ channels_let(Channels *c, const Let *let)
         Value *arg = let->args[k];
         args[k] = !value_is_const(arg) && c->map[arg->id] ? c->map[arg->id] : arg;
     }
-    if (kind == KIND_MAP) {
+    if (kind == KIND_MAP && !c->laid[let->res[0]->id]) {
         v = map_whole(c, let, args);
         v = v ? v : map_of_channels(c, let, args);
         v = v ? v : map_in_rows(c, let, args);
     } else if (kind == KIND_RED) {
         v = reduce_whole(c, let, args[0]);
-        if (!v) {
-            note_rows(c, let, args[0]->type);
-        }
+        v = v ? v : reduce_in_rows(c, let, args[0]);
     }
     if (v) {
         c->map[let->res[0]->id] = v;
@@ -439,6 +557,7 @@ channels_let(Channels *c, const Let *let)
     if (let->op == OP_reshape) {
         note_grouped_shape(c, c->map[let->res[0]->id]);
     }
+    note_rows(c);
     for (int k = 0; k < let->nres; k++) { /* so that no walk is deep */
         innermost_axis(&c->innermost, c->map[let->res[k]->id]);
     }
@@ -450,6 +569,9 @@ pass_channels(Fn *fn)
     Channels c = {.cx = fn->cx, .innermost = {.cx = fn->cx}};
     Fn *out = rebuild_open(fn, fn->stage, &c.map);
     c.b = build_new(out);
+    c.laid = cx_alloc(fn->cx, ((size_t)fn->nvalues + 1) * sizeof *c.laid);
+    find_others(&c, fn);
+    find_laid(&c, fn);
     for (int k = 0; k < fn->body->n; k++) {
         channels_let(&c, fn->body->lets[k]);
     }

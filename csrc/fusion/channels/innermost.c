@@ -33,7 +33,6 @@ reshape_segments(Cx *cx, const Type *whole, const Type *grouped, Segment *out)
     return n;
 }
 
-
 static int
 axis_of_one_step(Cx *cx, const Value *v)
 {
@@ -122,6 +121,9 @@ make_room(Innermost *in, int id)
 int
 innermost_axis(Innermost *in, const Value *v)
 {
+    if (value_is_const(v)) {
+        return AXIS_UNKNOWN;
+    }
     if (v->id >= in->room) {
         make_room(in, v->id);
     }
