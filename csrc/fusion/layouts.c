@@ -203,25 +203,13 @@ lies_in(Cx *cx, const Value *v, const Order *order)
 static bool
 order_of(Cx *cx, const Value *v, Order *out)
 {
-    Dim have[MAX_RANK], next = dim_int(cx, 1);
-    int rank = v->type->rank;
-    bool used[MAX_RANK] = {false};
-    if (!value_layout(cx, v, have)) {
-        return false;
+    Dim have[MAX_RANK];
+    int innermost_first[MAX_RANK], rank = v->type->rank;
+    bool dense = value_layout(cx, v, have) && strides_order(cx, v->type, have, innermost_first);
+    for (int at = 0; at < rank && dense; at++) {
+        out->perm[at] = innermost_first[rank - 1 - at];
     }
-    for (int at = rank - 1; at >= 0; at--) {
-        int ax = rank - 1;
-        while (ax >= 0 && (used[ax] || (have[ax] != next && !dim_is(cx, v->type->dims[ax], 1)))) {
-            ax--;
-        }
-        if (ax < 0) {
-            return false;
-        }
-        out->perm[at] = ax;
-        used[ax] = true;
-        next = dim_mul(cx, next, v->type->dims[ax]);
-    }
-    return true;
+    return dense;
 }
 
 static const Touch *

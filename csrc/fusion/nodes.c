@@ -396,15 +396,7 @@ find_expanded(const Groups *g)
 static bool
 merges_axes(Cx *cx, const Let *reshape)
 {
-    const Type *from = reshape->args[0]->type, *to = reshape->res[0]->type;
-    int wide = 0;
-    for (int ax = 0; ax < from->rank; ax++) {
-        wide += !is_one(cx, from->dims[ax]);
-    }
-    for (int ax = 0; ax < to->rank; ax++) {
-        wide -= !is_one(cx, to->dims[ax]);
-    }
-    return wide > 0;
+    return type_wide_axes(cx, reshape->args[0]->type) > type_wide_axes(cx, reshape->res[0]->type);
 }
 
 static int64_t

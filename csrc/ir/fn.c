@@ -273,6 +273,16 @@ let_attr(const Let *let, const char *key)
 }
 
 bool
+attr_has_axis(const Attr *axes, int axis)
+{
+    bool has = false;
+    for (int k = 0; k < axes->n; k++) {
+        has |= axes->axes[k] == axis;
+    }
+    return has;
+}
+
+bool
 let_is_made(const Let *let)
 {
     static const Op nodes[] = {OP_cat, OP_pad, OP_gather, OP_scan, OP_scatter, OP_contract};

@@ -278,6 +278,7 @@ const Type *type_scalar(Cx *cx, Dtype dtype);
 const Type *type_with(Cx *cx, const Type *t, Dtype dtype);              /* the same shape */
 bool type_same_shape(const Type *a, const Type *b);
 Dim type_numel(Cx *cx, const Type *t);
+int type_wide_axes(Cx *cx, const Type *t);              /* how many have not one element */
 void type_dense(Cx *cx, const Type *t, Dim *strides);   /* row-major strides, in elements */
 bool type_is_empty(Cx *cx, const Type *t);              /* provably without elements */
 void type_text(const Cx *cx, const Type *t, Text *out);
@@ -408,6 +409,7 @@ bool let_is_plain(const Let *let);                      /* computes an element, 
 bool loop_is(const Let *let);                           /* for, reduce */
 /* fails never: the key is in the op's schema */
 const Attr *let_attr(const Let *let, const char *key);
+bool attr_has_axis(const Attr *axes, int axis);
 /* Of the graph stage: are there elements that a kernel computes or moves? */
 bool let_is_made(const Let *let);
 bool loop_has(const Let *let, unsigned marks);          /* all of them */
@@ -602,6 +604,9 @@ bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offse
 /* The strides that a value has in memory, row-major if a kernel makes it; false for a view that has
  * no strides of its own: a kernel has to make it. */
 bool value_layout(Cx *cx, const Value *v, Dim *strides);
+/* The axes of a tensor that is dense in memory, innermost first; of axes of one element, the last
+ * first.  false: it is dense in no order. */
+bool strides_order(Cx *cx, const Type *t, const Dim *strides, int *axes);
 /* The same where fusion may store what both are views of, so that `of` has the strides given. */
 bool value_layout_beside(Cx *cx, const Value *v, const Value *of, const Dim *given, Dim *strides);
 /* From the strides of the view let those of its operand, where every element of the operand is in

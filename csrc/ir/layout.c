@@ -51,6 +51,26 @@ is_dense(Cx *cx, const Type *t, const Dim *strides)
     return true;
 }
 
+bool
+strides_order(Cx *cx, const Type *t, const Dim *strides, int *axes)
+{
+    Dim next = dim_int(cx, 1);
+    bool used[MAX_RANK] = {false};
+    for (int at = 0; at < t->rank; at++) {
+        int ax = t->rank - 1;
+        while (ax >= 0 && (used[ax] || (strides[ax] != next && !dim_is(cx, t->dims[ax], 1)))) {
+            ax--;
+        }
+        if (ax < 0) {
+            return false;
+        }
+        axes[at] = ax;
+        used[ax] = true;
+        next = dim_mul(cx, next, t->dims[ax]);
+    }
+    return true;
+}
+
 /* The element `at` of the base in row-major order, as a place in memory. */
 static Dim
 place_of(Cx *cx, const Type *base, const Dim *base_strides, Dim at)

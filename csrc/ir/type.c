@@ -58,6 +58,16 @@ type_same_shape(const Type *a, const Type *b)
            (a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof(Dim)) == 0);
 }
 
+int
+type_wide_axes(Cx *cx, const Type *t)
+{
+    int n = 0;
+    for (int ax = 0; ax < t->rank; ax++) {
+        n += !dim_is(cx, t->dims[ax], 1);
+    }
+    return n;
+}
+
 Dim
 type_numel(Cx *cx, const Type *t)
 {

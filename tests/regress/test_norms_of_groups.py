@@ -20,10 +20,15 @@ SIZES = [
     (2, 12, 4, 1, 1), (1, 130, 2, 6, 6), (2, 6, 3, 1, 9), (1, 48, 3, 33, 31),
 ]  # fmt: skip
 FORMATS = {"first": torch.contiguous_format, "last": torch.channels_last}
+#: ... of an image that is alone in memory, and of every second column of one behind another.
+LAYOUTS = [*FORMATS, *(f"{layout}, apart" for layout in FORMATS)]
 
 
 def image(n: int, c: int, h: int, w: int, layout: str, dtype: torch.dtype = torch.float32) -> Tensor:
-    return torch.randn(n, c, h, w).to(dtype).contiguous(memory_format=FORMATS[layout])
+    where = FORMATS[layout.removesuffix(", apart")]
+    if layout in FORMATS:
+        return torch.randn(n, c, h, w).to(dtype).contiguous(memory_format=where)
+    return torch.randn(n + 1, c, h, 2 * w).to(dtype).contiguous(memory_format=where)[1:, :, :, ::2]
 
 
 def close(got: Tensor, want: Tensor, eps: float) -> None:
@@ -52,9 +57,9 @@ def as_float64(fn: Callable[..., Tensor], *args: Tensor, grad: bool, **options: 
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 def test_group_norm(size: tuple[int, ...], layout: str, dynamic: bool) -> None:
     n, c, groups, h, w = size
     args = image(n, c, h, w, layout), torch.randn(c), torch.randn(c)
@@ -105,8 +110,9 @@ def with_a_residual(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 NORMS = [by_hand, without_weights, of_a_convolution, of_a_sequence, with_a_residual]
 
 
-@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("norm", NORMS, ids=lambda norm: norm.__name__)
+@pytest.mark.in_turn(4)
 def test_norms(norm: Callable[..., Tensor], layout: str) -> None:
     args = image(2, 24, 6, 10, layout), torch.randn(24), torch.randn(24)
     for grad in (False, True):
@@ -129,8 +135,9 @@ REDUCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-@pytest.mark.parametrize("layout", FORMATS)
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.in_turn(4)
 def test_reductions(name: str, layout: str) -> None:
     as_float64(
         lambda x: REDUCTIONS[name]((x * 2).unflatten(1, (8, 3))), image(2, 24, 6, 10, layout), grad=True

@@ -35,22 +35,12 @@
 
 /* ---- kernels ---- */
 
-static int
-wide_axes(Cx *cx, const Type *t)
-{
-    int n = 0;
-    for (int ax = 0; ax < t->rank; ax++) {
-        n += !extent_is_one(cx, t->dims[ax]);
-    }
-    return n;
-}
-
 /* The same shape, but for axes of one element? */
 static bool
 same_wide_axes(Cx *cx, const Type *a, const Type *b)
 {
     int j = 0;
-    bool same = wide_axes(cx, a) == wide_axes(cx, b);
+    bool same = type_wide_axes(cx, a) == type_wide_axes(cx, b);
     for (int k = 0; k < a->rank && same; k++) {
         if (!extent_is_one(cx, a->dims[k])) {
             while (extent_is_one(cx, b->dims[j])) {
@@ -68,8 +58,8 @@ next_result(const Lower *lo)
 {
     int best = -1, most = -1;
     for (int k = 0; k < lo->nresults; k++) {
-        int n = wide_axes(lo->cx, lo->kernel->res[k]->type);
-        if (!lo->done[k] && n > most) {
+        int n = type_wide_axes(lo->cx, lo->kernel->res[k]->type);
+        if (!lo->group_of[k] && n > most) {
             most = n;
             best = k;
         }
@@ -100,19 +90,19 @@ lower_results(Lower *lo)
         const Type *type = lo->kernel->res[k]->type;
         Group g = {.rank = type->rank,
                    .targets = cx_alloc(lo->cx, (size_t)lo->nresults * sizeof(Target))};
+        lo->ngroups++;
         for (int ax = 0; ax < g.rank; ax++) {
             g.start[ax] = dim_int(lo->cx, 0);
             g.dims[ax] = type->dims[ax];
         }
         for (int j = k; j < lo->nresults; j++) {
-            if (!lo->done[j] && same_wide_axes(lo->cx, type, lo->kernel->res[j]->type)) {
+            if (!lo->group_of[j] && same_wide_axes(lo->cx, type, lo->kernel->res[j]->type)) {
                 g.targets[g.ntargets++] = target_of(lo, lo->rets[j], lo->kernel->res[j]);
-                lo->done[j] = true;
+                lo->group_of[j] = lo->ngroups;
             }
         }
         g.nfull = g.ntargets;
         lower_group(lo, &g);
-        memcpy(lo->stored, lo->done, (size_t)lo->nresults * sizeof *lo->stored);
         read_results(lo, &g);
     }
 }
@@ -211,8 +201,7 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, const User *user)
                   .rets = old->body->rets,
                   .body = old->body,
                   .nresults = old->body->nrets};
-    lo->done = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->done);
-    lo->stored = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->stored);
+    lo->group_of = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->group_of);
     lo->in_place = cx_alloc(cx, (size_t)lo->nresults * sizeof *lo->in_place);
     for (int k = 0; k < lo->nresults; k++) {
         lo->in_place[lo->nin_place] = let->res[k]->over;

@@ -170,11 +170,12 @@ struct Lower {
     Cx *cx;
     Fn *fn;
     Let *kernel; /* the new let */
-    /* the kernel's results; their values in the old body; whether a group has taken them */
+    /* the kernel's results; their values in the old body; the number of the group that stores them,
+     * or 0 */
     int nresults;
     Value *const *rets;
-    bool *done;
-    bool *stored; /* by result: phases that are built already store all of it */
+    int *group_of;
+    int ngroups; /* that were begun; those before it are phases already */
     const Value **in_place; /* the parameters whose memory results take */
     int nin_place;
     Frame *path[MAX_LOOPS + 2]; /* the loops that are open, outermost first */
@@ -279,7 +280,6 @@ typedef struct {
 
 void lower_group(Lower *lo, Group *g);
 Shape group_shape(Lower *lo, const Group *g);
-bool axes_have(const Attr *axes, int ax);
 /* The axes of a buffer, innermost first; the first nsum are summed. */
 typedef struct {
     int axis[MAX_RANK], nsum;

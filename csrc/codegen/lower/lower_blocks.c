@@ -117,7 +117,7 @@ add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *
     Dim room[MAX_RANK], origin[MAX_RANK];
     int n = 0;
     for (int ax = 0; ax < g->rank; ax++) {
-        if (!without || !axes_have(without, ax)) {
+        if (!without || !attr_has_axis(without, ax)) {
             origin[n] = g->start[ax];
             room[n++] = g->dims[ax] == lo->block_extent ? lo->block_most
                                                         : bounds_room(lo, g->dims[ax]);

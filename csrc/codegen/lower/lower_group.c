@@ -73,23 +73,13 @@ place_target(Cx *cx, const Group *g, const Dim *idx, const Target *target)
     }
 }
 
-bool
-axes_have(const Attr *axes, int ax)
-{
-    bool has = false;
-    for (int k = 0; k < axes->n; k++) {
-        has |= axes->axes[k] == ax;
-    }
-    return has;
-}
-
 static void
 put_targets(Cx *cx, const Group *g, const Shape *s)
 {
     for (int k = 0; k < g->ntargets && g->part; k++) {
         const Let *red = k ? g->targets[k].value->def : NULL;
         for (int ax = 0, n = 0; ax < g->rank; ax++) {
-            if (!red || !axes_have(let_attr(red, "axes"), ax)) {
+            if (!red || !attr_has_axis(let_attr(red, "axes"), ax)) {
                 g->targets[k].at[n++] = s->idx[ax];
             }
         }
@@ -306,11 +296,12 @@ take_row_results(Lower *lo, Group *g, const Shape *s)
     for (int k = 0; k < lo->nresults && s->space.nrow && mine; k++) {
         const Type *t = lo->kernel->res[k]->type;
         Dim at[MAX_RANK];
-        if (!lo->done[k] && is_row_result(lo, g, s, t, at)) {
+        if (!lo->group_of[k] && is_row_result(lo, g, s, t, at)) {
             Target *target = &g->targets[g->ntargets++];
             *target = target_of(lo, lo->rets[k], lo->kernel->res[k]);
             memcpy(target->at, at, (size_t)t->rank * sizeof *at);
-            lo->done[k] = taken = true;
+            lo->group_of[k] = lo->ngroups;
+            taken = true;
         }
     }
     return taken;
@@ -416,7 +407,8 @@ read_stored(Lower *lo, const Probe *probe)
         const Value *v = lo->rets[k];
         const uint32_t key = value_is_const(v) ? 0 : (uint32_t)v->id;
         const Need *need = value_is_const(v) ? NULL : map_get(&probe->needs, &key, 1);
-        if (lo->stored[k] && need && need->cost >= COST_MATERIALISED && !lo->leaf[v->id] &&
+        bool stored = lo->group_of[k] && lo->group_of[k] < lo->ngroups;
+        if (stored && need && need->cost >= COST_MATERIALISED && !lo->leaf[v->id] &&
             !lo->kernel->res[k]->over) {
             lo->leaf[v->id] = lo->kernel->res[k];
             any = true;
@@ -446,22 +438,7 @@ static bool
 order_of_operand(const Lower *lo, const Type *shape, Order *order)
 {
     const Value *from = find_operand(lo, shape);
-    Dim next = dim_int(lo->cx, 1);
-    bool used[MAX_RANK] = {false};
-    for (int at = 0; from && at < shape->rank; at++) {
-        int ax = shape->rank - 1;
-        while (ax >= 0 && (used[ax] || (from->strides[ax] != next &&
-                                        !extent_is_one(lo->cx, shape->dims[ax])))) {
-            ax--;
-        }
-        if (ax < 0) {
-            return false;
-        }
-        order->axis[at] = ax;
-        used[ax] = true;
-        next = dim_mul(lo->cx, next, shape->dims[ax]);
-    }
-    return from != NULL;
+    return from && strides_order(lo->cx, shape, from->strides, order->axis);
 }
 
 /* Makes a tensor of a reduction that cannot stand in the group's loops.  If there is a value that

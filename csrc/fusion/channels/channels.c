@@ -36,7 +36,7 @@ typedef struct {
 } Grouped;
 
 typedef struct {
-    const Type **types;
+    const Type **types;         /* with one dtype: equal shapes are the same pointer */
     int n;
 } Shapes;
 
@@ -55,11 +55,12 @@ typedef struct {
 /* ---- shapes that were seen ---- */
 
 static bool
-has_shape(const Shapes *s, const Type *t)
+has_shape(Cx *cx, const Shapes *s, const Type *t)
 {
+    const Type *shape = s->n ? type_with(cx, t, s->types[0]->dtype) : t;
     bool found = false;
     for (int k = 0; k < s->n && !found; k++) {
-        found = type_same_shape(s->types[k], t);
+        found = s->types[k] == shape;
     }
     return found;
 }
@@ -67,9 +68,10 @@ has_shape(const Shapes *s, const Type *t)
 static void
 add_shape(Cx *cx, Shapes *s, const Type *t)
 {
-    if (!has_shape(s, t)) {
+    if (!has_shape(cx, s, t)) {
         s->types = cx_grow(cx, s->types, s->n, sizeof *s->types);
-        s->types[s->n++] = t;
+        s->types[s->n] = s->n ? type_with(cx, t, s->types[0]->dtype) : t;
+        s->n++;
     }
 }
 
@@ -245,7 +247,7 @@ map_whole(Channels *c, const Let *let, Value *const *args)
     const Type *t = let->res[0]->type;
     bool any = false;
     for (int k = 0; k < let->nargs && !any; k++) {
-        any = is_grouped(c, args[k], &g) && !has_shape(&c->others, g.type);
+        any = is_grouped(c, args[k], &g) && !has_shape(c->cx, &c->others, g.type);
     }
     for (int k = 0; k < let->nargs && any; k++) {
         moved[k] = operand_whole(c, &g, args[k]);
@@ -269,22 +271,11 @@ note_grouped_shape(Channels *c, const Value *v)
     }
 }
 
-/* Marks the axes that an operand is not expanded along; false: it is no expansion. */
+/* An expansion, or a number? */
 static bool
-mark_axes(const Value *v, bool *has)
+is_expanded(const Value *v)
 {
-    if (value_is_const(v)) {
-        return true;
-    }
-    const Let *let = v->def;
-    if (!let || let->op != OP_expand) {
-        return false;
-    }
-    const Attr *to = let_attr(let, "to");
-    for (int k = 0; k < to->n; k++) {
-        has[to->axes[k]] = true;
-    }
-    return true;
+    return value_is_const(v) || (v->def && v->def->op == OP_expand);
 }
 
 /* An expansion along the axes that are marked only. */
@@ -308,15 +299,19 @@ static Value *
 map_of_channels(Channels *c, const Let *let, Value *const *args)
 {
     const Type *t = let->res[0]->type;
-    bool has[MAX_RANK] = {false}, expands = has_shape(&c->grouped, t) && !has_shape(&c->others, t);
+    bool expands = has_shape(c->cx, &c->grouped, t) && !has_shape(c->cx, &c->others, t);
     int axes[MAX_RANK], place[MAX_RANK], n = 0, wide = 0;
     Dim dims[MAX_RANK];
     for (int k = 0; k < let->nargs && expands; k++) {
-        expands = mark_axes(args[k], has);
+        expands = is_expanded(args[k]);
     }
-    for (int ax = 0; ax < t->rank; ax++) {
-        wide += !has[ax] && !dim_is(c->cx, t->dims[ax], 1);
-        if (has[ax]) {
+    for (int ax = 0; ax < t->rank && expands; ax++) {
+        bool has = false;
+        for (int k = 0; k < let->nargs; k++) {
+            has |= !value_is_const(args[k]) && attr_has_axis(let_attr(args[k]->def, "to"), ax);
+        }
+        wide += !has && !dim_is(c->cx, t->dims[ax], 1);
+        if (has) {
             place[ax] = n;
             dims[n] = t->dims[ax];
             axes[n++] = ax;
@@ -431,35 +426,25 @@ map_in_rows(Channels *c, const Let *let, Value *const *args)
 
 /* ---- reductions ---- */
 
-static bool
-is_reduced(const Let *red, int ax)
-{
-    const Attr *axes = let_attr(red, "axes");
-    bool reduced = false;
-    for (int k = 0; k < axes->n; k++) {
-        reduced |= axes->axes[k] == ax;
-    }
-    return reduced;
-}
-
 /* The axes of the whole value that are reduced when those of the grouped one are, without the
  * channels of a group.  Returns how many; AXIS_UNKNOWN: a part of another segment is reduced.
  * *inside: of the channels only those of a group are. */
 static int
 reduced_whole(Cx *cx, const Grouped *g, const Let *red, int *axes, bool *inside)
 {
+    const Attr *reduced = let_attr(red, "axes");
     int n = 0;
     *inside = false;
     for (int k = 0; k < g->n; k++) {
         const Segment *s = &g->segments[k];
         int gone = 0, kept = 0;
         for (int ax = s->to; ax < s->to + s->nto; ax++) {
-            bool one = dim_is(cx, g->type->dims[ax], 1);
-            gone += !one && is_reduced(red, ax);
-            kept += !one && !is_reduced(red, ax);
+            bool one = dim_is(cx, g->type->dims[ax], 1), is_reduced = attr_has_axis(reduced, ax);
+            gone += !one && is_reduced;
+            kept += !one && !is_reduced;
         }
         if (gone && kept) {
-            *inside = k == g->channels && cuts_channels(cx, g) && is_reduced(red, s->to + 1);
+            *inside = k == g->channels && cuts_channels(cx, g) && attr_has_axis(reduced, s->to + 1);
             if (!*inside) {
                 return AXIS_UNKNOWN;
             }
@@ -480,7 +465,7 @@ reduce_channels(Channels *c, const Grouped *g, const Let *red, Value *v)
     int n = 0, axis = 0;
     for (int ax = 0; ax < g->type->rank; ax++) {
         axis = ax == s->to + 1 ? n : axis;
-        if (ax == s->to + 1 || !is_reduced(red, ax)) {
+        if (ax == s->to + 1 || !attr_has_axis(let_attr(red, "axes"), ax)) {
             dims[n++] = g->type->dims[ax];
         }
     }

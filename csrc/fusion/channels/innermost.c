@@ -113,7 +113,9 @@ make_room(Innermost *in, int id)
     int room = 2 * (id + 1);
     signed char *more = cx_alloc(in->cx, (size_t)room);
     memset(more, UNSEEN, (size_t)room);
-    memcpy(more, in->axis, (size_t)in->room);
+    for (int k = 0; k < in->room; k++) {
+        more[k] = in->axis[k];
+    }
     in->axis = more;
     in->room = room;
 }
