@@ -38,7 +38,7 @@ def test_shards_are_everything_once(count: int, some: list[Any]) -> None:
     assert set(found.values()) == {1}
 
 
-def test_sixty_landings_visit_every_cell_once() -> None:
+def test_landings_of_one_round_visit_every_cell_once() -> None:
     visits = [
         [cell for cell in everything() if Shard(number).visits(*cell)] for number in range(500, 500 + CELLS)
     ]
@@ -61,8 +61,8 @@ def test_places_stay() -> None:
     """A hash of names: not of Python's own seed, nor of what else is there."""
     assert digest("add", "static", 3) == 10643551697357014389
     assert [k for k in range(CELLS) if Shard(k).visits("add", "static")] == [36]
-    many = Shard(36, 180).samples(100, "add", "static")
-    assert many and [i for i in many if i < 50] == Shard(36, 180).samples(50, "add", "static")
+    many = Shard(36, 3 * CELLS).samples(100, "add", "static")
+    assert many and [i for i in many if i < 50] == Shard(36, 3 * CELLS).samples(50, "add", "static")
 
 
 def test_numbers() -> None:
@@ -113,8 +113,8 @@ def test_a_failure_says_its_shard(tmp_path: Path) -> None:
         inner,
     ]
     done = subprocess.run([*command, "--shard=47"], cwd=shards.ROOT, capture_output=True, text=True)
-    assert "shard of the sweeps and turn of the tests: --shard=47/60" in done.stdout
-    assert 'make test ARGS="--shard=47/60 test_inner.py::test_inner"' in done.stdout
+    assert "shard of the sweeps and turn of the tests: --shard=47/120" in done.stdout
+    assert 'make test ARGS="--shard=47/120 test_inner.py::test_inner"' in done.stdout
 
 
 TURNS = """

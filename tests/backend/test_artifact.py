@@ -254,6 +254,7 @@ def test_a_header_that_is_none(content: str) -> None:
         load(data)
 
 
+@pytest.mark.in_turn(3)
 def test_random_damage(shard: Shard) -> None:
     """DLC_DAMAGE=count,seed tries others than those of the commit."""
     asked = os.environ.get("DLC_DAMAGE", f"600,{shard.number}")

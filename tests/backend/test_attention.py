@@ -70,6 +70,7 @@ def test_heads_are_not_repeated(form: Callable[..., Tensor], compiler: Callable[
     assert_as_eager([actual], [form(*args)], [form(*double(args))])
 
 
+@pytest.mark.in_turn(3)
 def test_same_bits_however_it_runs(compiler: Callable[..., Any]) -> None:
     """In both tiers, on one thread and two, for any sizes, and batches apart."""
     args, threads = operands(batches=4), torch.get_num_threads()

@@ -46,6 +46,7 @@ def command(*arguments: str, text: str = "", **environment: str) -> subprocess.C
     )
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.parametrize("name", ["opt", "bisect", "cache", "explain", "doctor"])
 def test_every_command_has_help(name: str) -> None:
     assert name in command("--help").stdout
@@ -77,6 +78,7 @@ def test_names_that_take_torch_are_there() -> None:
     assert issubclass(dlc.ArtifactError, ValueError) and issubclass(dlc.EagerGraphWarning, UserWarning)
 
 
+@pytest.mark.in_turn(3)
 def test_opt() -> None:
     same = command("opt", "-", text=PROGRAM)
     assert same.returncode == 0 and dlc.ir.parse(same.stdout) == dlc.ir.parse(PROGRAM)
@@ -107,6 +109,7 @@ def test_opt_lists_the_passes() -> None:
     assert {"canonicalise", "fuse", "dead"} <= set(names)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("name", ["opt", "bisect", "explain"])
 def test_a_file_that_is_missing_is_named(tmp_path: Path, name: str) -> None:
     missing = str(tmp_path / "missing.py")
@@ -123,6 +126,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     assert done.returncode == 1 and not done.stderr
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.parametrize("action", ["list", "check", "clear", "trim 1", "export kernels.zip"])
 def test_a_cache_that_is_not_there_is_not_made(tmp_path: Path, action: str) -> None:
     folder = tmp_path / "mistyped"
@@ -171,6 +175,7 @@ def test_explain_takes_a_function() -> None:
         dlc.explain(3)
 
 
+@pytest.mark.in_turn(3)
 def test_cache(tmp_path: Path) -> None:
     folder = str(tmp_path / "cache")
     torch._dynamo.reset()
@@ -186,6 +191,7 @@ def test_cache(tmp_path: Path) -> None:
     assert "0 kernels removed" in command("cache", "--folder", folder, "trim", "1").stdout
 
 
+@pytest.mark.in_turn(3)
 def test_explain_a_script(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
@@ -211,6 +217,7 @@ def test_explain_names_what_runs_eagerly() -> None:
     assert "runs eagerly" in str(report) and "conj" in str(report)
 
 
+@pytest.mark.in_turn(3)
 def test_doctor() -> None:
     done = command("doctor", DLC_CC="cc -O1", DLC_LOG="0")
     words = {line.split()[1]: line.split()[0] for line in done.stdout.splitlines()}
@@ -223,6 +230,7 @@ def test_doctor() -> None:
     assert "DLC_CC=cc -O1" in lines["environment"] and "DLC_LOG=0" in lines["environment"]
 
 
+@pytest.mark.in_turn(3)
 def test_doctor_says_what_is_slow_here() -> None:
     done = command("doctor", DLC_CACHE="0", DLC_TIER="tcc", OMP_NUM_THREADS="1")
     lines = {line[9:21].strip(): line for line in done.stdout.splitlines()}
@@ -235,6 +243,7 @@ def test_doctor_says_what_is_slow_here() -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.in_turn(3)
 def test_doctor_tries_the_compiler(tmp_path: Path) -> None:
     compiler = tmp_path / "cc"
     compiler.write_text(
@@ -298,6 +307,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.in_turn(5)
 @pytest.mark.parametrize("name", ["opt", "bisect"])
 @pytest.mark.parametrize("text", TEXTS)
 def test_what_is_no_program_is_a_line(tmp_path: Path, name: str, text: str) -> None:
@@ -309,6 +319,7 @@ def test_what_is_no_program_is_a_line(tmp_path: Path, name: str, text: str) -> N
     assert TEXTS[text][1] in done.stderr.splitlines()[0] and done.stderr.startswith(str(file))
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("passes", "said"), [("nothing", "there is no pass 'nothing'"), ("\udcff", "surrogates"), ("dead,,", "")]
 )

@@ -125,13 +125,14 @@ SCRIPT = """
 """
 
 
+@pytest.mark.in_turn(3)
 def test_without_a_compiler_on_the_path(tmp_path: Path) -> None:
     done = run(SCRIPT, PATH=str(tmp_path), DLC_CACHE_DIR=str(tmp_path / "cache"))
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["1", "0", "0"]
 
 
-@pytest.mark.in_turn(3, "sleep 1000")
+@pytest.mark.in_turn(6, "sleep 1000")
 @pytest.mark.parametrize("body", ["sleep 1000", "echo garbage; echo more >&2", "kill -9 $$", "exit 3"])
 def test_a_broken_compiler_leaves_the_libtcc_tier(tmp_path: Path, body: str) -> None:
     cc = tmp_path / "cc"

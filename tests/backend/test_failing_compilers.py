@@ -119,6 +119,7 @@ def test_in_the_background_nobody_is_told_of_one_that_was_found(
     assert "ended with status 5" in str(dlc.explain(lambda x: x.exp() * 6.5, torch.randn(8)))
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("body", "line"),
     [

@@ -44,6 +44,7 @@ def child(to: str) -> None:
     torch.save({"isa": dlc._C.isa(), "found": found, "eager": block(x)}, to)
 
 
+@pytest.mark.in_turn(3)
 def test_bits(tmp_path: Path) -> None:
     sets = SETS[: SETS.index(dlc._C.isa()) + 1]
     made = []

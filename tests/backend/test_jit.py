@@ -65,6 +65,7 @@ def layouts() -> dict[str, Tensor]:
     }
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("name", layouts())
 def test_strides(name: str) -> None:
     x, y = layouts()[name], torch.randn(5, 6)

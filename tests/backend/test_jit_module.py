@@ -130,7 +130,7 @@ def test_an_encoder_of_transformers() -> None:
     assert count() == 0
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 def test_a_decoder_of_transformers() -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.LlamaConfig(

@@ -107,7 +107,7 @@ def check(program: Program, fast: Any, dtype: str, layout: str, n: int) -> None:
     assert_like_numpy(fast(*args), want, exact)
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(16)
 @pytest.mark.parametrize(("name", "dtype"), [(n, d) for n, p in PROGRAMS.items() for d in p.dtypes])
 def test_program(name: str, dtype: str) -> None:
     program = PROGRAMS[name]

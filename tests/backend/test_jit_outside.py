@@ -241,6 +241,7 @@ def test_a_warning_once_where_each_call_is_compiled() -> None:
     assert not warned(lambda x, s: x * s, [(X, n / 4) for n in range(20)])
 
 
+@pytest.mark.in_turn(3)
 def test_a_warning_where_variants_are_forgotten() -> None:
     shapes = [tuple(1 + (k >> b & 1) for b in range(7)) for k in range(70)]
     (said,) = warned(lambda x: x + 1, [(torch.ones(shape),) for shape in shapes])
@@ -291,7 +292,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("way", ["spawn", "joblib"])
 def test_functions_of_a_script(way: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"

@@ -121,6 +121,7 @@ def test_in_a_compiled_function_its_lets_take_its_place(name: str, kernels: dict
     assert dlc.counters()["eager_graphs"] == before
 
 
+@pytest.mark.in_turn(3)
 def test_a_compiled_function_calls_no_operator(kernels: dict[str, Any]) -> None:
     report = dlc.explain(lambda x: torch.exp(kernels["average"](x)) + 1, torch.randn(20))
     assert "1 kernel, 0 calls" in str(report).replace("kernels", "kernel")

@@ -79,6 +79,7 @@ def cache(filled: tuple[Path, int, str], tmp_path: Path) -> Path:
     return Path(shutil.copytree(filled[0], tmp_path / "cache"))
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("path", [None, "/nonexistent"], ids=["a compiler", "no compiler"])
 def test_a_second_process_finds_the_settled_kernels(filled: tuple[Path, int, str], path: str | None) -> None:
     folder, kernels, result = filled
@@ -88,6 +89,7 @@ def test_a_second_process_finds_the_settled_kernels(filled: tuple[Path, int, str
     assert done.stdout.splitlines() == [wanted, result]
 
 
+@pytest.mark.in_turn(3)
 def test_another_compiler_does_not_use_what_the_first_one_made(cache: Path) -> None:
     other = run(SECOND, DLC_CACHE_DIR=str(cache), DLC_CC="cc -O2")
     assert "'gcc_compiles': 1, 'cache_hits': 0" in other.stdout, other.stderr + other.stdout
@@ -101,6 +103,7 @@ def test_damaged_entries_are_compiled_again(filled: tuple[Path, int, str], cache
     assert done.stdout.splitlines()[1] == filled[2]
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("text", ["", "0" * 64], ids=["empty", "unknown"])
 def test_a_note_that_is_untrue_is_a_miss(filled: tuple[Path, int, str], cache: Path, text: str) -> None:
     (note,) = cache.glob("note-*")

@@ -41,7 +41,7 @@ def leaves(result: Any) -> tuple[Tensor, ...]:
     return result if isinstance(result, tuple) else (result,)
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("call", [heat, differences, turned, two_results, turned_in_place])
 def test_bits(call: Callable[..., Any], dynamic: bool, compiler: Callable[..., Any]) -> None:

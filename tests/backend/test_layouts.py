@@ -21,6 +21,7 @@ from tests.tolerance import Run
 PARTS, EACH = 6, 16  # programs of a run
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_programs(part: int, shard: Shard) -> None:
     leave_guards_untimed()

@@ -45,6 +45,7 @@ def test_ten_thousand_calls() -> None:
     assert_memory_stays_flat(lambda: f(x, y), warm=1000, times=10000)
 
 
+@pytest.mark.in_turn(3)
 def test_two_hundred_compiles() -> None:
     from dlc import _C
 
@@ -85,6 +86,7 @@ STEPS = {
 }
 
 
+@pytest.mark.in_turn(3)
 @settings(max_examples=15, deadline=None)
 @given(
     st.lists(

@@ -78,6 +78,7 @@ def convolutions() -> tuple[nn.Module, Tensor]:
     return nn.Sequential(nn.Conv2d(3, 16, 1), *(Residual(16) for _ in range(10))), torch.randn(4, 3, 32, 32)
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("build", [layers, convolutions])
 def test_segments_of_a_deep_model_take_six_tenths(build: Any) -> None:
     """What is alive between two blocks is kept, the rest of a block is computed again when it is its turn."""
@@ -89,6 +90,7 @@ def test_segments_of_a_deep_model_take_six_tenths(build: Any) -> None:
     assert all(map(torch.equal, free, limited))
 
 
+@pytest.mark.in_turn(3)
 def test_an_error_names_the_smallest_limit(blocks: nn.Module) -> None:
     x = torch.randn(4, 64, 32)
     least = refused(lambda: trained(blocks, x, 1000))
@@ -96,6 +98,7 @@ def test_an_error_names_the_smallest_limit(blocks: nn.Module) -> None:
     assert refused(lambda: trained(blocks, x, least - 1)) == least
 
 
+@pytest.mark.in_turn(3)
 def test_sizes_that_may_pass_the_limit_are_compiled_anew(blocks: nn.Module) -> None:
     weights = list(blocks.parameters())
     _, most = trained(blocks, torch.randn(16, 64, 32), None)

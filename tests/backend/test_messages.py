@@ -214,6 +214,7 @@ def test_a_print_of_a_captured_function_is_said() -> None:
     assert caught[0].filename == __file__
 
 
+@pytest.mark.in_turn(3)
 def test_a_function_without_tensors_is_said() -> None:
     said = str(dlc.explain(lambda x: 3, THREE))
     assert Path(__file__).name in said and "computes with no tensor" in said

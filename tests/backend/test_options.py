@@ -121,6 +121,7 @@ def test_a_number_of_bytes(text: str, mib: int, monkeypatch: pytest.MonkeyPatch)
     assert dlc.cache.describe().endswith(f"of {mib} MiB")
 
 
+@pytest.mark.in_turn(3)
 def test_a_number_of_bytes_that_is_none_is_logged() -> None:
     """Where a notebook sets it between two calls; a compile raises."""
     script = """if True:

@@ -19,6 +19,7 @@ def own(compiler: Callable[..., Any], function: Callable[..., Any], tier: str = 
     return compiler(function, options={"products": "own", "tier": tier}, **kwargs)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("dtype", FLOATS)
 @pytest.mark.parametrize("draw", [torch.randn, torch.rand], ids=["cancelling", "growing"])
 def test_sums_of_any_length(draw: Callable[..., Tensor], dtype: str, compiler: Callable[..., Any]) -> None:

@@ -22,6 +22,7 @@ def bits(result: Any) -> list[Tensor]:
     return [t.view(torch.int32) for t in (result if isinstance(result, tuple) else (result,))]
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("name", ROWS)
 def test_bits(name: str, compiler: Callable[..., Any]) -> None:
     """Of one block and of several, with a rest and without; past 2**18 elements rows go one by one."""

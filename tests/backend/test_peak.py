@@ -24,6 +24,7 @@ NEEDS_GLIBC = pytest.mark.skipif(
 )
 
 
+@pytest.mark.in_turn(3)
 @NEEDS_GLIBC
 @pytest.mark.parametrize("kind", ["train", "evaluate", "limited"])
 def test_the_peak_is_the_one_that_was_predicted(rows: list[dict[str, Any]], kind: str) -> None:

@@ -75,7 +75,7 @@ LOAD = (
 )
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize(
     ("load", "trusted", "path", "said"),
     [

@@ -65,6 +65,7 @@ def test_compile_says_that_torch_init_comes_first() -> None:
     assert done.returncode == 1 and "import dlc.backend" in done.stderr
 
 
+@pytest.mark.in_turn(3)
 def test_another_torch_is_refused() -> None:
     """Its number is all that is another here: nobody knows what else a next one changes."""
     for variable, refused in (("0", True), ("1", False)):
@@ -79,6 +80,7 @@ def test_another_torch_is_refused() -> None:
         assert ("is for PyTorch 2.13, and this is PyTorch 2.99.1+cpu: install" in done.stderr) == refused
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("mode", ["torch.inference_mode()", "torch.device('meta')"])
 def test_the_first_import_may_be_anywhere(mode: str) -> None:
     done = run(f"""
@@ -137,6 +139,7 @@ def is_running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("tier", ["auto", "gcc"])
 def test_the_end_of_the_process_ends_its_compilers(tmp_path: Path, tier: str) -> None:
     """The compiler here would never end: in the background, or waited for by a thread."""

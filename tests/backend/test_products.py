@@ -45,6 +45,7 @@ def test_linear_has_eagers_bits(sizes: tuple[int, ...], dtype: torch.dtype) -> N
             assert result.stride() == expected.stride()
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("function", [linear, addmm, mm])
 def test_products_of_other_layouts(function: Any) -> None:
     for m, k, n in (5, 24, 40), (1, 300, 7), (33, 64, 1):

@@ -46,6 +46,7 @@ def test_kernels_are_ranges_with_shapes() -> None:
     assert [6, 7] in ranges[0].input_shapes
 
 
+@pytest.mark.in_turn(3)
 def test_a_process_is_traced_and_mapped(tmp_path: Path) -> None:
     trace, script = tmp_path / "trace.json", tmp_path / "script.py"
     script.write_text(SCRIPT)
@@ -86,6 +87,7 @@ while True:
 """
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is not installed")
 def test_gdb_says_the_users_line(tmp_path: Path) -> None:
     script = tmp_path / "looping.py"

@@ -33,7 +33,7 @@ def bits(result: Any) -> list[Tensor]:
     return [t.view(torch.int32) if t.dtype == torch.float32 else t for t in parts]
 
 
-@pytest.mark.parametrize("tier", ["tcc", pytest.param("gcc", marks=pytest.mark.in_turn(4))])
+@pytest.mark.parametrize("tier", ["tcc", pytest.param("gcc", marks=pytest.mark.in_turn(8))])
 @pytest.mark.parametrize("name", ROWS)
 def test_every_size(name: str, tier: str, compiler: Callable[..., Any]) -> None:
     """A row's bits depend on its size alone: they are those of a program that knows the size."""

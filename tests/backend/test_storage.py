@@ -221,6 +221,7 @@ threading.Thread(target=lambda: kept.append(f(torch.zeros(1 << 19)))).start()
 """
 
 
+@pytest.mark.in_turn(3)
 def test_interpreter_ends() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1.0 1.0\n", "")

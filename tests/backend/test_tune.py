@@ -45,6 +45,7 @@ def counts(before: dict[str, Any]) -> dict[str, Any]:
     return {name: value - before[name] for name, value in dlc.counters().items()}
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_the_bits_are_those_without_it(tmp_path: Path, dynamic: bool) -> None:
     x, y = inputs()
@@ -85,6 +86,7 @@ PROCESS = """
 """
 
 
+@pytest.mark.in_turn(3)
 def test_a_second_process_compiles_and_measures_nothing(tmp_path: Path) -> None:
     first = run(PROCESS, DLC_CACHE_DIR=str(tmp_path / "cache"))
     assert first.returncode == 0, first.stderr
@@ -233,6 +235,7 @@ def test_the_loops_are_dumped_again(tmp_path: Path, capfd: pytest.CaptureFixture
     assert "for " in before and after.count("for ") == before.count("for ")
 
 
+@pytest.mark.in_turn(3)
 def test_gradients(tmp_path: Path) -> None:
     x = inputs()[0].requires_grad_()
     before = counters()

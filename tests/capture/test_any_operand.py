@@ -9,7 +9,7 @@ import pytest
 PARTS = 16
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(16)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_any_operand(part: int) -> None:
     program = [sys.executable, "-m", "tests.capture.any_operand", f"{part}/{PARTS}"]

@@ -103,7 +103,7 @@ def test_overflow_of_a_factor_alone(dtype: torch.dtype) -> None:
         torch.testing.assert_close(*(torch.view_as_real(t) for t in (mine, theirs)), rtol=1e-5, atol=0)
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize(
     ("names", "dtype"),
     [

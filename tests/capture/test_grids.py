@@ -17,7 +17,7 @@ IMAGE = torch.randn(2, 3, 13, 34, generator=G)
 GRID = torch.rand(2, 7, 9, 2, generator=G) * 2.6 - 1.3  # some points are outside
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
 def test_grid(mode: str, padding: str, compiler: Callable[..., Any]) -> None:
@@ -56,7 +56,7 @@ POINTS.view(-1)[7::29] = 1.0
 POINTS.view(-1)[8::31] = -1.0
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest"])
 def test_grid_in_a_volume(mode: str, padding: str) -> None:

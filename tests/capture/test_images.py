@@ -119,6 +119,7 @@ def images(text: str) -> list[bool]:
     return [stride == "1" for stride in re.findall(image, text)]
 
 
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("model", [Residual, UNet, Flat], ids=lambda m: m.__name__)
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_images_of_training_have_their_channels_innermost(model: type[nn.Module], dynamic: bool) -> None:
@@ -131,11 +132,13 @@ def test_images_of_training_have_their_channels_innermost(model: type[nn.Module]
     assert all(images(backward))
 
 
+@pytest.mark.in_turn(3)
 def test_a_weight_larger_than_its_images_leaves_them_in_rows() -> None:
     forward, _ = check(Wide().train(), torch.randn(2, 8, 12, 12))
     assert images(forward) == [True, True, False, True]
 
 
+@pytest.mark.in_turn(3)
 def test_a_model_with_its_channels_innermost_gets_its_results_so() -> None:
     last = torch.channels_last
     x = torch.randn(2, 3, 8, 8).to(memory_format=last)
@@ -154,6 +157,7 @@ def test_random_draws_are_those_of_rows() -> None:
     assert got.stride() == want.stride()
 
 
+@pytest.mark.in_turn(3)
 def test_convolutions_of_all_channels_stay_as_they_are() -> None:
     model = nn.Sequential(block(3, 16, 3), nn.MaxPool2d(2), block(16, 16, 3)).train()
     forward, backward = check(model, torch.randn(2, 3, 16, 16))
@@ -161,6 +165,7 @@ def test_convolutions_of_all_channels_stay_as_they_are() -> None:
     assert not any(images(backward))
 
 
+@pytest.mark.in_turn(3)
 def test_the_gradient_of_a_pool_lies_as_its_image() -> None:
     """The scatter's axes are the image's in memory: the norm's gradient reads it along the channels."""
     last = torch.channels_last
@@ -170,6 +175,7 @@ def test_the_gradient_of_a_pool_lies_as_its_image() -> None:
     assert re.search(r": f32\[2, 256, 16\] = scatter ", backward)
 
 
+@pytest.mark.in_turn(3)
 def test_one_convolution_alone_stays_as_it_is() -> None:
     forward, _ = check(block(16, 16, 3, groups=16).train(), torch.randn(2, 16, 8, 8))
     assert images(forward) == [False]
@@ -195,6 +201,7 @@ def differing(a: dict[str, Tensor], b: dict[str, Tensor]) -> set[str]:
     return {name for name, t in a.items() if not torch.equal(t, b[name])}
 
 
+@pytest.mark.in_turn(3)
 def test_bits_of_a_step_are_those_of_both_tiers_and_of_any_threads() -> None:
     """But for gradients of the weights of the library's convolutions, which it sums by threads."""
     network = next(n for n in ALL if n.name == "MobileNet-v2")
@@ -206,6 +213,7 @@ def test_bits_of_a_step_are_those_of_both_tiers_and_of_any_threads() -> None:
     assert differing(*fast) <= of_library
 
 
+@pytest.mark.in_turn(3)
 def test_bits_of_a_step_with_products_of_our_own_are_those_of_any_threads() -> None:
     model, x = Residual().train(), torch.randn(2, 3, 16, 16)
     fast, settled = steps(model, x, "tcc", "own"), steps(model, x, "gcc", "own")

@@ -23,6 +23,7 @@ def layer(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
     return F.dropout(F.layer_norm(F.gelu(F.linear(x, w, b)), (8,), b, b)).softmax(-1)
 
 
+@pytest.mark.in_turn(3)
 def test_objects_and_memory() -> None:
     """Of three rounds the quietest: a leak shows in each, the garbage of earlier tests goes in one."""
     (gm,) = graphs(layer, torch.randn(4, 8), torch.randn(8, 8), torch.randn(8), dynamic=True)

@@ -184,6 +184,7 @@ def region(x: Tensor, w: Tensor) -> Tensor:
     return torch.mm(torch.mm(x, w).sin(), w).cos()
 
 
+@pytest.mark.in_turn(3)
 def test_a_memory_budget(compiler: Callable[..., Any]) -> None:
     model = MODELS["gpt"].build(small=True).train()
     (tokens,) = MODELS["gpt"].arguments(small=True)
@@ -253,6 +254,7 @@ def test_a_second_backward_is_an_error_as_in_torch(compiler: Callable[..., Any])
         gradient.sum().backward()
 
 
+@pytest.mark.in_turn(3)
 def test_what_cannot_be_cut_is_left_to_functorch(compiler: Callable[..., Any]) -> None:
     def policy(*args: Any, **kwargs: Any) -> CheckpointPolicy:
         return CheckpointPolicy.MUST_CPU_OFFLOAD
@@ -269,6 +271,7 @@ def test_what_cannot_be_cut_is_left_to_functorch(compiler: Callable[..., Any]) -
         torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.in_turn(3)
 def test_explain_says_what_is_saved() -> None:
     def f(x: Tensor) -> Tensor:
         return torch.mm(x, x).sin()

@@ -121,6 +121,7 @@ def test_scan_of_any_rows(name: str, tier: str) -> None:
     check_whole(ROWS[name], WIDE[:5], exact=name != "of rows of a sum", dynamic=True, tier=tier)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 def test_scan_of_more_than_caches_hold(tier: str, dynamic: bool) -> None:

@@ -46,7 +46,7 @@ def test_special_of_halves(name: str) -> None:
         check_whole(FUNCTIONS[name], X.to(dtype))
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("name", ["i1", "bessel_y1", "airy_ai", "digamma", "polygamma", "log_ndtr"])
 def test_special_by_the_c_compiler(name: str) -> None:
     check_whole(FUNCTIONS[name], spread(X.view(3, -1)), tier="gcc", dynamic=True)

@@ -31,8 +31,8 @@ time.sleep(1)
 """
 
 
-@pytest.mark.in_turn(4, "2")
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(8, "2")
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("processes", [2, 4])
 def test_gradients_are_those_of_one_process(processes: int, tmp_path: Path) -> None:
     parts = [block.text for block in blocks(PAGES["several_machines.md"]) if block.title == "train.py"]

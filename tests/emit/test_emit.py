@@ -50,7 +50,7 @@ def test_sizes_of_any_kind(name: str, shard: Shard) -> None:
     check(name, f"seed={1 + shard.number // 12 % 2}", "integers=3")
 
 
-@pytest.mark.in_turn(8, "softmax", "columns")
+@pytest.mark.in_turn(12, "softmax", "columns")
 @pytest.mark.parametrize("name", FILES)
 def test_every_prefix_of_the_rewrites(name: str) -> None:
     """Each single rewrite of the schedule leaves the kernel right, in both tiers."""
@@ -63,7 +63,7 @@ def test_every_prefix_of_the_rewrites(name: str) -> None:
         loops, fuel = done.stdout, fuel + 1
 
 
-@pytest.mark.in_turn(2 * PARTS)
+@pytest.mark.in_turn(4 * PARTS)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", FILES)
 def test_every_prefix_by_the_c_compiler(name: str, part: int) -> None:
@@ -146,7 +146,7 @@ def test_an_index_out_of_range_is_a_fault_and_nothing_else() -> None:
     check("scatter", "integers=1000", "N=3", "J=5", "C=5", "fault=1")
 
 
-@pytest.mark.in_turn(8, "softmax", "columns")
+@pytest.mark.in_turn(16, "softmax", "columns")
 @pytest.mark.parametrize("name", FILES)
 def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
     source = tmp_path / "unit.c"

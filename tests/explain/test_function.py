@@ -46,6 +46,7 @@ COMPILED: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("name", COMPILED)
 def test_what_another_backend_has_compiled_is_explained_itself(name: str) -> None:
     compiled = COMPILED[name]()
@@ -76,6 +77,7 @@ def test_all_compiled_code_is_forgotten_and_the_run_is_real(compiles: Callable[[
     assert compiles() == before + 1
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(
     ("end", "status", "said"),
     [("raise KeyError('lost')", 1, "KeyError: 'lost'"), ("raise SystemExit(7)", 7, "")],

@@ -60,6 +60,7 @@ def test_limits_are_kept(folder: Path, forgotten: None) -> None:
     assert measured_machine(str(folder)).flops == 123.0  # it is read, not measured
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     "wrong", [{"date": "2001-01-01"}, {"flops": -1.0}, {"date": "today"}, {"more": 1}], ids=str
 )
@@ -131,6 +132,7 @@ def quiet(report: Any, **fields: Any) -> Any:
     return dataclasses.replace(report, disturbed="", machine=machine)
 
 
+@pytest.mark.in_turn(3)
 def test_a_disturbed_report_says_so(report: Any) -> None:
     busy = dataclasses.replace(quiet(report), disturbed="other programs used 1.9 processors")
     text = str(busy)
@@ -155,6 +157,7 @@ def test_a_step_that_cannot_be_is_named(report: Any) -> None:
     assert any("not believed: k0" in line and "please report it" in line for line in doubts(wrong))
 
 
+@pytest.mark.in_turn(3)
 def test_loops_that_only_start_have_no_share() -> None:
     report = quiet(dlc.explain(lambda x: x.exp().sum(), torch.ones(4)), launch=1e-6, bandwidth=1e10)
     assert "copy bandwidth" not in report.headline()
@@ -170,6 +173,7 @@ PROGRAMS = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turn(10)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_no_product_is_faster_than_the_processor(name: str, dtype: torch.dtype) -> None:

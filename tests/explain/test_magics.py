@@ -132,6 +132,7 @@ def interruptible() -> Iterator[None]:
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_a_working_state(shell: Any, tmp_path: Path, monkeypatch: Any) -> None:
     """While the C compiler is waited for, and between calls."""

@@ -27,7 +27,7 @@ def shown(book: Any) -> str:
     return "\n".join(text_of(cell) for cell in book.cells if cell.cell_type == "code")
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_notebook_runs_and_shows_what_it_promises(name: str) -> None:
     book = executed(name)

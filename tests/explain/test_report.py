@@ -263,6 +263,7 @@ def test_as_dict_is_plain(report: Any) -> None:
     assert plain["graphs"][0]["steps"][0]["name"] == "k0" and plain["machine"]["bandwidth"] > 0
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize(
     ("text", "status", "said"),
     [

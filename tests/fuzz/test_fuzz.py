@@ -51,6 +51,7 @@ def test_libtcc(tmp_path: Path, shard: Shard) -> None:
     run("--tiers", "tcc", "--seed", str(seed), "--count", str(MORE), "--keep", str(tmp_path))
 
 
+@pytest.mark.in_turn(3)
 def test_products(tmp_path: Path, shard: Shard) -> None:
     """Sizes around each panel and tile, operands of every layout."""
     for first, count, tiers in (4_000_000_000, PRODUCTS, "tcc"), (4_500_000_000, OF_BOTH, "tcc,cc"):
@@ -82,7 +83,7 @@ KERNELS = sorted((Path(__file__).parent / "kernels").glob("*.dlc"))
 EVERY = 11  # of the prefixes the C compiler gets one in so many: others in the next run, so no multiple of 3
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(10)
 @pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
 def test_every_prefix_of_the_rewrites(path: Path, shard: Shard) -> None:
     """With fuel for 0, 1, 2, ... single rewrites of fusion and code generation, up to all of them."""

@@ -116,7 +116,7 @@ def reductions(x: Tensor) -> tuple[Tensor, ...]:
     return x.amax(-1), x.amin(-1), x.exp().sum(-1), x.softmax(-1), x.sigmoid().prod(-1)
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.usefixtures("only_dlc")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_rows_of_any_length(dtype: torch.dtype, compiler: Callable[..., Any]) -> None:

@@ -13,7 +13,7 @@ from tests.models.family_list import FAMILIES
 DIRECT = {"strict": True, "capture": "direct", "tier": "tcc"}
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize(
     ("name", "case"),
     [("llama", "masked"), ("llama", "dynamic cache"), ("llama", "static cache"), ("mistral", "static cache")],

@@ -10,7 +10,7 @@ from examples.programs import MODELS
 from tests.models.runs import assert_steps, exact_inputs, exact_model, graphs_compiled, step, train
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("name", MODELS)
 def test_static(name: str, compiler: Callable[..., Any]) -> None:
     model, runs = MODELS[name].build(small=True), []
@@ -25,7 +25,7 @@ def test_static(name: str, compiler: Callable[..., Any]) -> None:
     assert_steps(runs)
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("name", ["mlp", "gpt", "t5", "llama"])
 def test_lengths_that_change(name: str, compiler: Callable[..., Any]) -> None:
     about = MODELS[name]

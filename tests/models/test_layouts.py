@@ -46,7 +46,7 @@ def test_forward(name: str, compiler: Callable[..., Any], shard: Shard) -> None:
         assert_runs([run_forward(model, compiled, inputs) for inputs in given])
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(16)
 @pytest.mark.parametrize("name", MODELS)
 def test_gradients(name: str, compiler: Callable[..., Any], shard: Shard) -> None:
     """Of weights that lie otherwise; they and the inputs of the exact run are dense."""

@@ -38,6 +38,7 @@ def assert_near(actual: Tensor, eager: Tensor, exact: Tensor, name: str) -> None
     assert float((actual - exact).abs().max()) <= allowed, f"{name}: off by the size of the values, {size}"
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("k", range(EACH))
 def test_network(k: int, shard: Shard) -> None:
     made = network(shard.number * EACH + k)

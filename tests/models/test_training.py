@@ -73,6 +73,7 @@ def trained(model: nn.Module, call: Callable[[Tensor], Tensor], inputs: Tensor) 
     return found | {f"weight {n}": p.detach().clone() for n, p in model.named_parameters()}
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("name", CASES)
 def test_ten_steps(name: str, dynamic: bool, compiler: Callable[..., Any]) -> None:

@@ -181,7 +181,7 @@ def read(text: str) -> Counter[str]:
     return Counter({name: int(n) for n, name in (part.split() for part in text.split(", "))})
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(16)
 @pytest.mark.parametrize("precision", LENGTHS)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_training(name: str, precision: str, compiler: Callable[..., Any]) -> None:

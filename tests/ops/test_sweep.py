@@ -142,6 +142,7 @@ def lethal(graph: Any, inputs: list[Any]) -> Any:
     return graph.forward
 
 
+@pytest.mark.in_turn(3)
 def test_crash_costs_one_sample(pool: Pool) -> None:
     backend = f"{lethal.__module__}:{lethal.__name__}"
     (outcome,) = pool.run(jobs(SOFTPLUS, backend))
@@ -163,6 +164,7 @@ def odd(graph: Any, inputs: list[Any]) -> Any:
     return run
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("function", [odd, lethal])
 def test_a_group_fails_as_its_samples_do(function: Any, pool: Pool) -> None:
     """Samples that share a compiled function are judged as they are alone, crashes too."""

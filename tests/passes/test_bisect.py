@@ -73,6 +73,7 @@ def test_a_script_that_is_wrong_anyway_says_why(tmp_path: Path) -> None:
     assert done.stderr.count("No module named 'a_module_that_is_missing'") == 1
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("text", "said"),
     [

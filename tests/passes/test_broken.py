@@ -47,6 +47,7 @@ def test_verify_sees_what_is_compiled(tmp_path: Path) -> None:
     assert replayed(wide, BROKEN="store", **verify).returncode == 0, "only short rows are broken"
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("bug", "rewrite", "program", "sizes"),
     [

@@ -89,6 +89,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(tmp_path_factory.mktemp("bug") / "bug.dlc").parent
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("bug", ["load", "crash"])
 def test_a_bug_becomes_small(bug: str, folder: Path) -> None:
     assert SITE.exists(), "make -f csrc/build.mk broken builds it"
@@ -96,12 +97,14 @@ def test_a_bug_becomes_small(bug: str, folder: Path) -> None:
     assert lets <= MOST_LETS, (folder / f"{bug}.dlc").read_text()
 
 
+@pytest.mark.in_turn(3)
 def test_a_sound_program_agrees(folder: Path) -> None:
     done = command("run", folder / "bug.dlc")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all agree" in done.stdout and re.search(r"^  tcc  .* right", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.in_turn(3)
 def test_a_fault_of_the_compiler_names_its_file(tmp_path: Path) -> None:
     """In a process of its own, whose dlc has the bug."""
     script = tmp_path / "script.py"

@@ -52,6 +52,7 @@ with torch.no_grad():
 """
 
 
+@pytest.mark.in_turn(3)
 def test_bugs_are_reported(tmp_path: Path) -> None:
     """With the kernel, the user's operators and lines, the element, both values, and a file."""
     assert SITE.exists(), "make -f csrc/build.mk broken builds it"
@@ -117,6 +118,7 @@ for part in (x, x[:5], x[:5]):
 """
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("bug", ["", "index"])
 def test_a_missing_check_of_an_index_is_reported(bug: str, tier: str, tmp_path: Path) -> None:
@@ -157,6 +159,7 @@ print(dlc.counters()["checked"])
 """
 
 
+@pytest.mark.in_turn(3)
 def test_the_code_that_runs_is_what_is_named(tmp_path: Path) -> None:
     """Better code that comes while the interpreter computes is compared in the next call."""
     script = tmp_path / "script.py"
@@ -168,6 +171,7 @@ def test_the_code_that_runs_is_what_is_named(tmp_path: Path) -> None:
     assert said[-2:] == ["nothing", "2"], done.stdout
 
 
+@pytest.mark.in_turn(3)
 def test_a_report_repeats(tmp_path: Path) -> None:
     """Its file, run by the dlc that is wrong, is wrong again."""
     script = tmp_path / "script.py"
@@ -264,6 +268,7 @@ BEYOND: dict[str, Callable[[Tensor], object]] = {
 }
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_sums_of_some_terms_that_overflow(dtype: torch.dtype, tier: str) -> None:

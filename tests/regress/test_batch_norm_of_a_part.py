@@ -8,6 +8,7 @@ from torch.nn import functional
 from tests.tolerance import strides
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_it_lies_as_eager_s(training: bool, dynamic: bool) -> None:

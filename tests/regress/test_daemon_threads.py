@@ -64,6 +64,7 @@ while thread.is_alive() and not runs_without_the_lock(thread):
 """
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("way", ["jit", "backward"])
 def test_a_kernel_ends_after_the_interpreter(way: str) -> None:
     command = [sys.executable, "-c", PROGRAM, way]

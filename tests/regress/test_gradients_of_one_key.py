@@ -23,6 +23,7 @@ def by_hand(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.softmax(q @ k.mT * 0.25, -1) @ v
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

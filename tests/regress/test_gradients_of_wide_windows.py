@@ -33,6 +33,7 @@ def gradients(fn: Callable[..., Any], net: nn.Module, x: Tensor) -> dict[str, Te
     return dict(zip(names, torch.autograd.grad(fn(x).square().sum(), weights), strict=True))
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(("size", "stride", "calls"), [(5, 1, 2), (5, 2, 2), (7, 1, 2), (3, 1, 3)])
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_gradients(size: int, stride: int, calls: int, dynamic: bool, compiler: Callable[..., Any]) -> None:

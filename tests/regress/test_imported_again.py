@@ -53,7 +53,7 @@ WAYS = {
 }  # fmt: skip
 
 
-@pytest.mark.in_turn(4, "second gone")
+@pytest.mark.in_turn(8, "second gone")
 @pytest.mark.parametrize("way", WAYS)
 def test_imported_again(way: str) -> None:
     """torch has no gradients after another interpreter was there: its lock is taken for held."""

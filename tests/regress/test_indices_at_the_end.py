@@ -36,6 +36,7 @@ for rows, width in ((1024, 128), (37, 1024)):
 """
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux's numbers for mmap")
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 def test_bags(tier: str) -> None:

@@ -34,6 +34,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("tier", ["auto", "gcc"])
 def test_an_interrupt_ends_the_waiting(tmp_path: Path, tier: str) -> None:
     cc = tmp_path / "cc"

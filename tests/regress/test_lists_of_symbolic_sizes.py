@@ -34,6 +34,7 @@ def same_gradients(function: Callable[[Tensor], Tensor], *inputs: Tensor) -> Non
         torch.testing.assert_close(mine.grad, theirs.grad)
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("mode", "antialias"), WAYS)
 def test_resized(mode: str, antialias: bool, size: str) -> None:

@@ -28,7 +28,7 @@ def far(found: torch.Tensor, exact: torch.Tensor) -> float:
     return (found.double() - exact).abs().max().item()
 
 
-@pytest.mark.in_turn(6, "layer_norm")
+@pytest.mark.in_turn(12, "layer_norm")
 @pytest.mark.parametrize("name", NORMS)
 @pytest.mark.parametrize("draw", DRAWS)
 def test_statistics_of_long_rows(compiler: Callable[..., Any], name: str, draw: str, shard: Shard) -> None:

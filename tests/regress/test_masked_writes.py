@@ -101,6 +101,7 @@ def test_one_axis(f: Callable[..., Any]) -> None:
     assert_numpys(f, y, v > 0.3, v)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("f", FUNCTIONS, ids=lambda f: f.__name__)
 def test_two_axes(f: Callable[..., Any]) -> None:
     random = np.random.default_rng(1)

@@ -9,6 +9,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.skipif(not (ROOT / "build/inject/site/dlc").exists(), reason="needs `make inject`")
 def test_what_has_no_memory_is_no_call() -> None:
     command = [sys.executable, "-m", "tests.alloc.every", "--only", "compile-own", "--last", "12"]

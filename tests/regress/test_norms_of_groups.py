@@ -59,7 +59,7 @@ def as_float64(fn: Callable[..., Tensor], *args: Tensor, grad: bool, **options: 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("size", SIZES, ids=str)
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(12)
 def test_group_norm(size: tuple[int, ...], layout: str, dynamic: bool) -> None:
     n, c, groups, h, w = size
     args = image(n, c, h, w, layout), torch.randn(c), torch.randn(c)
@@ -71,6 +71,7 @@ def test_group_norm(size: tuple[int, ...], layout: str, dynamic: bool) -> None:
         as_float64(fn, *args, grad=grad, dynamic=dynamic)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("layout", FORMATS)
 @pytest.mark.parametrize("dtype", EPS, ids=str)
@@ -112,7 +113,7 @@ NORMS = [by_hand, without_weights, of_a_convolution, of_a_sequence, with_a_resid
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("norm", NORMS, ids=lambda norm: norm.__name__)
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 def test_norms(norm: Callable[..., Tensor], layout: str) -> None:
     args = image(2, 24, 6, 10, layout), torch.randn(24), torch.randn(24)
     for grad in (False, True):

@@ -79,6 +79,7 @@ def test_explain_refuses_them_too() -> None:
         dlc.explain(lambda x: x + 1, torch.ones(2), options={"freeze": "no"})
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("text", ["abc", "-1", "nan", "inf", ""])
 def test_the_size_to_trim_to(text: str) -> None:
     words = [sys.executable, "-m", "dlc", "cache", "trim", "--", text]

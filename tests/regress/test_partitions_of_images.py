@@ -69,7 +69,7 @@ PROGRAMS = [
 SHAPES = ((2, 3, 4, 6), (3, 5, 8, 4))
 
 
-@pytest.mark.in_turn(4, "windows_of_blocks")
+@pytest.mark.in_turn(8, "windows_of_blocks")
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_partition(compiler: Callable[..., Any], program: Any, dynamic: bool) -> None:
@@ -84,6 +84,7 @@ def test_partition(compiler: Callable[..., Any], program: Any, dynamic: bool) ->
         assert compiled(nothing).stride() == function(nothing).stride()
 
 
+@pytest.mark.in_turn(3)
 def test_windows_of_any_side(compiler: Callable[..., Any]) -> None:
     compiled = compiler(windows_of_blocks, dynamic=True)
     for shape, side in ((SHAPES[0], 2), (SHAPES[1], 4), ((2, 2, 6, 9), 3)):
@@ -91,7 +92,7 @@ def test_windows_of_any_side(compiler: Callable[..., Any]) -> None:
         assert_like_eager(lambda x: compiled(x, side), lambda x: windows_of_blocks(x, side), x)  # noqa: B023
 
 
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(12)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_gradients(compiler: Callable[..., Any], program: Any, tier: str) -> None:

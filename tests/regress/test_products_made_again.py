@@ -13,6 +13,7 @@ def saved(model: nn.Module, x: torch.Tensor, products: str, budget: float) -> st
     return line
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("budget", [0.5, 0.0])
 def test_none_is(budget: float) -> None:
     model = nn.Sequential(

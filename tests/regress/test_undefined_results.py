@@ -34,6 +34,7 @@ LAYERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("wants", [False, True])
 @pytest.mark.parametrize("name", LAYERS)

@@ -132,12 +132,14 @@ CASES["decoder"] = decoder, (TEXTS, TOKENS)
 CASES["decoder_of_a_window"] = decoder_of_a_window, (TEXTS, TOKENS)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("name", CASES)
 def test_region(name: str) -> None:
     function, args = CASES[name]
     check(function, *args)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     "name", ["several_results", "nested", "causal_mask", "decoder", "decoder_of_a_window"]
 )

@@ -34,7 +34,7 @@ def images(network: Network, dynamic: bool) -> list[torch.Tensor]:
     return [*made, torch.randn(3, channels, *larger[:-1], (larger[-1] + 1) // 2)] if dynamic else made
 
 
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(16)
 @pytest.mark.parametrize("freeze", [False, True], ids=["", "frozen"])
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("step", [False, True], ids=["evaluation", "step"])
@@ -60,6 +60,7 @@ def test_products_of_our_own(network: Network, step: bool, dynamic: bool, freeze
         assert_program(actual, eager, exact)
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("step", [False, True], ids=["evaluation", "step"])
 def test_benchmark(step: bool) -> None:
     with torch.no_grad():
@@ -67,6 +68,7 @@ def test_benchmark(step: bool) -> None:
     assert row.timings.keys() == {"eager", "last", "dlc"}
 
 
+@pytest.mark.in_turn(3)
 def test_peer_that_fails() -> None:
     """Its error is the benchmark's, with its name."""
     with (
@@ -85,6 +87,7 @@ def test_operations_of_gradients(kind: type[nn.Module], groups: int) -> None:
     assert convolutions.operations(lambda: layer(image).sum().backward()) == 3 * forward
 
 
+@pytest.mark.in_turn(3)
 def test_sizes_that_change() -> None:
     """One program from the second size on."""
     with torch.no_grad():

@@ -74,6 +74,7 @@ def starting() -> set[str]:
     return set(done.stdout.splitlines())
 
 
+@pytest.mark.in_turn(3)
 def test_small_work_starts_no_thread(starting: set[str]) -> None:
     assert not [word for word in starting if word.startswith("l1:")]
 

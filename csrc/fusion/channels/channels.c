@@ -48,8 +48,7 @@ typedef struct {
     Innermost innermost;        /* of new values */
     Shapes grouped;             /* in which channels are grouped that are innermost */
     Shapes others;              /* of the old function: not reduced along their last axes only */
-    const Type **rows; /* by new Value.id: the shape that it, or an operand, is reduced in */
-    int nrows, seen; /* how many are known; lets that were looked at */
+    Rows rows;
 } Channels;
 
 /* ---- shapes that were seen ---- */
@@ -76,16 +75,6 @@ add_shape(Cx *cx, Shapes *s, const Type *t)
 }
 
 /* ---- what the old function says ---- */
-
-/* Is it a reduction over the last axes, so many at least, and not over all?  One over a group, of
- * its channels and of an image, is over two at least. */
-static bool
-reduces_last(const Let *red, int least)
-{
-    const Attr *axes = let_attr(red, "axes");
-    int rank = red->args[0]->type->rank;
-    return axes->n >= least && axes->n < rank && axes->axes[0] == rank - axes->n;
-}
 
 /* Notes the shapes with other reductions.  A softmax over groups, or over the channels of each, has
  * one domain: all of it stays in its shape. */
@@ -182,14 +171,19 @@ count_axes(Cx *cx, const Grouped *g, const Segment *s, const int *under, int *ha
 }
 
 /* An expansion in the whole shape: what is known of a group becomes what is known of each of its
- * channels.  NULL: it has a part of the axes of another segment, or is known of each pixel. */
-static Value *
-expand_whole(Channels *c, const Grouped *g, const Let *expand)
-{
-    const Type *whole = g->whole->type;
+ * channels. */
+typedef struct {
+    int nin, inner[MAX_RANK]; /* axes of the small value, by axis of the grouped one */
+    int ngrouped, nout, outer[MAX_RANK];
     Dim grouped[MAX_RANK], dims[MAX_RANK];
-    int under[MAX_RANK], inner[MAX_RANK], outer[MAX_RANK];
-    int nin = 0, ngrouped = 0, nout = 0, parts = 0, pixels = 0;
+} Expansion;
+
+/* false: it has a part of the axes of another segment, or is known of each pixel. */
+static bool
+expansion_of(Channels *c, const Grouped *g, const Let *expand, Expansion *e)
+{
+    int under[MAX_RANK], parts = 0, pixels = 0;
+    *e = (Expansion){.nin = 0};
     axes_under(expand, under);
     for (int k = 0; k < g->n; k++) {
         const Segment *s = &g->segments[k];
@@ -198,45 +192,49 @@ expand_whole(Channels *c, const Grouped *g, const Let *expand)
         parts += have && lack;
         pixels += have && k > g->channels;
         if (have && lack && k != g->channels) {
-            return NULL;
+            return false;
         }
         for (int ax = s->to; ax < s->to + s->nto; ax++) {
             if (under[ax] != AXIS_UNKNOWN) {
-                inner[nin++] = ngrouped;
+                e->inner[e->nin++] = e->ngrouped;
             }
             if (under[ax] != AXIS_UNKNOWN || have) {
-                grouped[ngrouped++] = g->type->dims[ax];
+                e->grouped[e->ngrouped++] = g->type->dims[ax];
             }
         }
         for (int ax = s->from; ax < s->from + s->nfrom && have; ax++) {
-            dims[nout] = whole->dims[ax];
-            outer[nout++] = ax;
+            e->dims[e->nout] = g->whole->type->dims[ax];
+            e->outer[e->nout++] = ax;
         }
     }
-    if (parts && pixels) {
-        return NULL;
-    }
-    Value *v = build_expand(c->b, expand->args[0], ngrouped, grouped, inner);
-    v = build_reshape(c->b, v, nout, dims);
-    return build_expand(c->b, v, whole->rank, whole->dims, outer);
+    return !(parts && pixels);
 }
 
+static bool
+has_whole(Channels *c, const Grouped *g, const Value *v)
+{
+    const Let *let = value_is_const(v) ? NULL : v->def;
+    Expansion e;
+    return value_is_const(v) || (let && let->op == OP_reshape) ||
+           (let && let->op == OP_expand && expansion_of(c, g, let, &e));
+}
+
+/* An operand that has one, in the whole shape. */
 static Value *
 operand_whole(Channels *c, const Grouped *g, Value *v)
 {
     const Type *whole = g->whole->type;
-    const Let *let = value_is_const(v) ? NULL : v->def;
-    return value_is_const(v)              ? v
-           : let && let->op == OP_reshape ? build_reshape(c->b, v, whole->rank, whole->dims)
-           : let && let->op == OP_expand  ? expand_whole(c, g, let)
-                                          : NULL;
-}
-
-static Value *
-build_op(Channels *c, const Let *let, Value *const *args)
-{
-    return let->op == OP_cast ? build_cast(c->b, args[0], let->res[0]->type->dtype)
-                              : build_map(c->b, let->op, args[0], args[1], args[2]);
+    Expansion e;
+    if (value_is_const(v)) {
+        return v;
+    }
+    if (v->def->op == OP_reshape) {
+        return build_reshape(c->b, v, whole->rank, whole->dims);
+    }
+    expansion_of(c, g, v->def, &e);
+    v = build_expand(c->b, v->def->args[0], e.ngrouped, e.grouped, e.inner);
+    v = build_reshape(c->b, v, e.nout, e.dims);
+    return build_expand(c->b, v, whole->rank, whole->dims, e.outer);
 }
 
 static Value *
@@ -250,13 +248,15 @@ map_whole(Channels *c, const Let *let, Value *const *args)
         any = is_grouped(c, args[k], &g) && !has_shape(c->cx, &c->others, g.type);
     }
     for (int k = 0; k < let->nargs && any; k++) {
-        moved[k] = operand_whole(c, &g, args[k]);
-        any = moved[k] != NULL;
+        any = has_whole(c, &g, args[k]);
     }
     if (!any || !fuel_spend(c->cx)) {
         return NULL;
     }
-    Value *v = build_op(c, let, moved);
+    for (int k = 0; k < let->nargs; k++) {
+        moved[k] = operand_whole(c, &g, args[k]);
+    }
+    Value *v = map_again(c->b, let, moved);
     return build_reshape(c->b, v, t->rank, t->dims);
 }
 
@@ -324,104 +324,7 @@ map_of_channels(Channels *c, const Let *let, Value *const *args)
     for (int k = 0; k < let->nargs; k++) {
         small[k] = expand_along(c, args[k], place, n, dims);
     }
-    return build_expand(c->b, build_op(c, let, small), t->rank, t->dims, axes);
-}
-
-/* ---- rows of groups ---- */
-
-static const Type *
-rows_of_operands(const Channels *c, const Let *let)
-{
-    const Type *rows = NULL;
-    OpKind kind = op_info[let->op].kind;
-    for (int k = 0; k < let->nargs && (kind == KIND_MAP || kind == KIND_VIEW) && !rows; k++) {
-        const Value *arg = let->args[k];
-        rows = value_is_const(arg) || arg->id >= c->nrows ? NULL : c->rows[arg->id];
-    }
-    return rows;
-}
-
-/* Marks what is reduced in rows, and what it is computed of in its shape: a norm reads that again,
- * and in a backward it may read the statistics of the forward. */
-static void
-mark_reduced(Channels *c, const Value *v)
-{
-    const Type *t = v->type;
-    c->rows[v->id] = t;
-    for (int k = 0; v->def && op_info[v->def->op].kind == KIND_MAP && k < v->def->nargs; k++) {
-        const Value *arg = v->def->args[k];
-        if (!value_is_const(arg) && type_same_shape(arg->type, t) && arg->id < c->nrows) {
-            c->rows[arg->id] = t;
-        }
-    }
-}
-
-/* Notes of the new values what was reduced in rows to compute them. */
-static void
-note_rows(Channels *c)
-{
-    const Fn *fn = build_fn(c->b);
-    while (c->seen < fn->body->n) {
-        const Let *let = fn->body->lets[c->seen++];
-        bool reduces = op_info[let->op].kind == KIND_RED && reduces_last(let, 2);
-        for (int k = 0; k < let->nres; k++) {
-            while (c->nrows <= let->res[k]->id) {
-                c->rows = cx_grow(c->cx, c->rows, c->nrows, sizeof *c->rows);
-                c->rows[c->nrows++] = NULL;
-            }
-            c->rows[let->res[k]->id] = reduces ? let->args[0]->type : rows_of_operands(c, let);
-        }
-        if (reduces && let->args[0]->id < c->nrows) {
-            mark_reduced(c, let->args[0]);
-        }
-    }
-}
-
-/* What v was in the shape of rows before it was reshaped; NULL: it was none, or is no result of an
- * elementwise operation. */
-static Value *
-before_reshape(const Channels *c, const Value *v)
-{
-    const Let *let = value_is_const(v) ? NULL : v->def;
-    Value *from = let && let->op == OP_reshape ? let->args[0] : NULL;
-    bool computed = from && from->def && op_info[from->def->op].kind == KIND_MAP;
-    const Type *rows = computed && from->id < c->nrows ? c->rows[from->id] : NULL;
-    return rows && type_same_shape(rows, from->type) ? from : NULL;
-}
-
-/* An operand in the shape of rows: a constant, what was reshaped from it, or what is in dense
- * memory anyway.  NULL: it is none of these. */
-static Value *
-operand_in_rows(Channels *c, Value *v, const Type *rows)
-{
-    Value *from = before_reshape(c, v);
-    if (value_is_const(v)) {
-        return v;
-    }
-    if (from) {
-        return type_same_shape(from->type, rows) ? from : NULL;
-    }
-    bool dense = (!v->def || v->def->op == OP_call) && !v->strides;
-    return dense ? build_reshape(c->b, v, rows->rank, rows->dims) : NULL;
-}
-
-/* An activation of what was normalised in rows, and its gradient, are computed in these rows: while
- * they are in the cache, and in one kernel with the norm. */
-static Value *
-map_in_rows(Channels *c, const Let *let, Value *const *args)
-{
-    Value *moved[3] = {NULL, NULL, NULL}, *from = NULL;
-    const Type *t = let->res[0]->type;
-    for (int k = 0; k < let->nargs && !from; k++) {
-        from = before_reshape(c, args[k]);
-    }
-    for (int k = 0; k < let->nargs && from; k++) {
-        moved[k] = operand_in_rows(c, args[k], from->type);
-        from = moved[k] ? from : NULL;
-    }
-    return from && fuel_spend(c->cx)
-               ? build_reshape(c->b, build_op(c, let, moved), t->rank, t->dims)
-               : NULL;
+    return build_expand(c->b, map_again(c->b, let, small), t->rank, t->dims, axes);
 }
 
 /* ---- reductions ---- */
@@ -500,7 +403,7 @@ static Value *
 reduce_in_rows(Channels *c, const Let *let, const Value *v)
 {
     const Type *t = let->res[0]->type;
-    Value *from = before_reshape(c, v);
+    Value *from = before_reshape(&c->rows, v);
     int axes[MAX_RANK];
     bool inside;
     if (!from || op_info[let->op].rule == RULE_INDEX) {
@@ -529,7 +432,7 @@ channels_let(Channels *c, const Let *let)
     if (kind == KIND_MAP && !c->laid[let->res[0]->id]) {
         v = map_whole(c, let, args);
         v = v ? v : map_of_channels(c, let, args);
-        v = v ? v : map_in_rows(c, let, args);
+        v = v ? v : map_in_rows(&c->rows, let, args);
     } else if (kind == KIND_RED) {
         v = reduce_whole(c, let, args[0]);
         v = v ? v : reduce_in_rows(c, let, args[0]);
@@ -542,7 +445,7 @@ channels_let(Channels *c, const Let *let)
     if (let->op == OP_reshape) {
         note_grouped_shape(c, c->map[let->res[0]->id]);
     }
-    note_rows(c);
+    note_rows(&c->rows);
     for (int k = 0; k < let->nres; k++) { /* so that no walk is deep */
         innermost_axis(&c->innermost, c->map[let->res[k]->id]);
     }
@@ -554,6 +457,7 @@ pass_channels(Fn *fn)
     Channels c = {.cx = fn->cx, .innermost = {.cx = fn->cx}};
     Fn *out = rebuild_open(fn, fn->stage, &c.map);
     c.b = build_new(out);
+    c.rows = (Rows){.cx = fn->cx, .b = c.b};
     c.laid = cx_alloc(fn->cx, ((size_t)fn->nvalues + 1) * sizeof *c.laid);
     find_others(&c, fn);
     find_laid(&c, fn);

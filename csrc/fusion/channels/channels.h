@@ -1,4 +1,4 @@
-/* What channels.c and innermost.c share. */
+/* What the files of this folder share. */
 #ifndef DLC_CHANNELS_H
 #define DLC_CHANNELS_H
 
@@ -26,5 +26,29 @@ typedef struct {
  * or AXIS_UNKNOWN.  An expansion says nothing.  Asked in the order of the lets, so that no walk is
  * deep. */
 int innermost_axis(Innermost *in, const Value *v);
+
+/* ---- rows.c ---- */
+
+/* What is known of the values of a function that is being built. */
+typedef struct {
+    Cx *cx;
+    Build *b;
+    const Type **types; /* by Value.id: the shape that it, or an operand, is reduced in */
+    int n, seen;        /* how many values are known; lets that were looked at */
+} Rows;
+
+/* Is it a reduction over the last axes, so many at least, and not over all?  One over a group, of
+ * its channels and of an image, is over two at least. */
+bool reduces_last(const Let *red, int least);
+/* The elementwise let with other operands. */
+Value *map_again(Build *b, const Let *let, Value *const *args);
+/* Looks at the lets that are new. */
+void note_rows(Rows *r);
+/* What v was in the shape of rows before it was reshaped; NULL: it was none, or is no result of an
+ * elementwise operation. */
+Value *before_reshape(const Rows *r, const Value *v);
+/* The elementwise let in the rows of its operands, reshaped; NULL: they are no rows, or fuel is
+ * out. */
+Value *map_in_rows(Rows *r, const Let *let, Value *const *args);
 
 #endif

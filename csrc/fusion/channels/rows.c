@@ -1,0 +1,117 @@
+/* Rows: where a group of channels is a row in memory, what follows its norm is computed in the shape
+ * of the groups, so that it can stand in the norm's kernel. */
+#include "channels.h"
+
+bool
+reduces_last(const Let *red, int least)
+{
+    const Attr *axes = let_attr(red, "axes");
+    int rank = red->args[0]->type->rank;
+    return axes->n >= least && axes->n < rank && axes->axes[0] == rank - axes->n;
+}
+
+Value *
+map_again(Build *b, const Let *let, Value *const *args)
+{
+    return let->op == OP_cast ? build_cast(b, args[0], let->res[0]->type->dtype)
+                              : build_map(b, let->op, args[0], args[1], args[2]);
+}
+
+static const Type *
+rows_of_operands(const Rows *r, const Let *let)
+{
+    const Type *rows = NULL;
+    OpKind kind = op_info[let->op].kind;
+    for (int k = 0; k < let->nargs && (kind == KIND_MAP || kind == KIND_VIEW) && !rows; k++) {
+        const Value *arg = let->args[k];
+        rows = value_is_const(arg) || arg->id >= r->n ? NULL : r->types[arg->id];
+    }
+    return rows;
+}
+
+/* Marks what is reduced in rows, and what it is computed of in its shape: a norm reads that again,
+ * and in a backward it may read the statistics of the forward. */
+static void
+mark_reduced(Rows *r, const Value *v)
+{
+    const Type *t = v->type;
+    r->types[v->id] = t;
+    for (int k = 0; v->def && op_info[v->def->op].kind == KIND_MAP && k < v->def->nargs; k++) {
+        const Value *arg = v->def->args[k];
+        if (!value_is_const(arg) && type_same_shape(arg->type, t) && arg->id < r->n) {
+            r->types[arg->id] = t;
+        }
+    }
+}
+
+/* Notes of the new values what was reduced in rows to compute them. */
+void
+note_rows(Rows *r)
+{
+    const Fn *fn = build_fn(r->b);
+    while (r->seen < fn->body->n) {
+        const Let *let = fn->body->lets[r->seen++];
+        bool reduces = op_info[let->op].kind == KIND_RED && reduces_last(let, 2);
+        for (int k = 0; k < let->nres; k++) {
+            while (r->n <= let->res[k]->id) {
+                r->types = cx_grow(r->cx, r->types, r->n, sizeof *r->types);
+                r->types[r->n++] = NULL;
+            }
+            r->types[let->res[k]->id] = reduces ? let->args[0]->type : rows_of_operands(r, let);
+        }
+        if (reduces && let->args[0]->id < r->n) {
+            mark_reduced(r, let->args[0]);
+        }
+    }
+}
+
+Value *
+before_reshape(const Rows *r, const Value *v)
+{
+    const Let *let = value_is_const(v) ? NULL : v->def;
+    Value *from = let && let->op == OP_reshape ? let->args[0] : NULL;
+    bool computed = from && from->def && op_info[from->def->op].kind == KIND_MAP;
+    const Type *rows = computed && from->id < r->n ? r->types[from->id] : NULL;
+    return rows && type_same_shape(rows, from->type) ? from : NULL;
+}
+
+/* Can it be had in the shape of rows: a constant, what was reshaped from it, or what is in dense
+ * memory anyway? */
+static bool
+has_rows(const Rows *r, const Value *v, const Type *rows)
+{
+    const Value *from = before_reshape(r, v);
+    if (value_is_const(v) || from) {
+        return value_is_const(v) || type_same_shape(from->type, rows);
+    }
+    return (!v->def || v->def->op == OP_call) && !v->strides;
+}
+
+static Value *
+operand_in_rows(Rows *r, Value *v, const Type *rows)
+{
+    Value *from = before_reshape(r, v);
+    return value_is_const(v) ? v : from ? from : build_reshape(r->b, v, rows->rank, rows->dims);
+}
+
+/* An activation of what was normalised in rows, and its gradient, are computed in these rows: while
+ * they are in the cache, and in one kernel with the norm. */
+Value *
+map_in_rows(Rows *r, const Let *let, Value *const *args)
+{
+    Value *moved[3] = {NULL, NULL, NULL}, *from = NULL;
+    const Type *t = let->res[0]->type;
+    for (int k = 0; k < let->nargs && !from; k++) {
+        from = before_reshape(r, args[k]);
+    }
+    for (int k = 0; k < let->nargs && from; k++) {
+        from = has_rows(r, args[k], from->type) ? from : NULL;
+    }
+    if (!from || !fuel_spend(r->cx)) {
+        return NULL;
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        moved[k] = operand_in_rows(r, args[k], from->type);
+    }
+    return build_reshape(r->b, map_again(r->b, let, moved), t->rank, t->dims);
+}
