@@ -1,5 +1,5 @@
-/* Rows: where a group of channels is a row in memory, what follows its norm is computed in the shape
- * of the groups, so that it can stand in the norm's kernel. */
+/* Rows: where a group of channels is a row in memory, what follows its norm is computed in the
+ * shape of the groups, so that it can stand in the norm's kernel. */
 #include "channels.h"
 
 bool
