@@ -100,17 +100,8 @@ read_size(Reader *r, const char *at)
 static const struct {
     const char *name, *instead;
 } written[] = {
-    {"relu", "max(a, 0)"},
-    {"relu6", "min(max(a, 0), 6)"},
-    {"clamp", "min(max(a, low), high)"},
-    {"clip", "min(max(a, low), high)"},
-    {"square", "a * a"},
-    {"silu", "a * sigmoid(a)"},
-    {"swish", "a * sigmoid(a)"},
-    {"softplus", "log1p(exp(a))"},
-    {"gelu", "0.5 * a * (1 + erf(a * 0.7071067811865476))"},
-    {"power", "a ** b"},
-    {"pow", "a ** b"},
+#define FUNCTION(name, instead) {#name, instead},
+#include "instead.def"
 };
 
 enum { WRITTEN = sizeof written / sizeof *written };

@@ -45,13 +45,8 @@ is_index(const Line *line, const Expr *const *outer, int nouter, const char *nam
 static const struct {
     const char *name, *instead;
 } written[] = {
-    {"mean", "sum[%s] .. / size(a, 0), with the array and the axis that %s goes along"},
-    {"avg", "sum[%s] .. / size(a, 0), with the array and the axis that %s goes along"},
-    {"average", "sum[%s] .. / size(a, 0), with the array and the axis that %s goes along"},
-    {"norm", "sqrt(sum[%s] a[%s] * a[%s])"},
-    {"amax", "max[%s] .."},
-    {"amin", "min[%s] .."},
-    {"logsumexp", "log(sum[%s] exp(a[%s]))"},
+#define REDUCTION(name, instead) {#name, instead},
+#include "instead.def"
 };
 
 enum { WRITTEN = sizeof written / sizeof *written };
