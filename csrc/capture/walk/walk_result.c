@@ -88,15 +88,25 @@ root_find(Walk *w, Bound *at, int position)
     }
 }
 
+/* Several tensors that an operator returned. */
+static bool
+is_several(PyObject *val)
+{
+    return val && (PyTuple_Check(val) || PyList_Check(val)) && PySequence_Fast_GET_SIZE(val) &&
+           is_a(PySequence_Fast_GET_ITEM(val, 0), py.Tensor);
+}
+
 /* The first node in the storage of this fake tensor: `position` itself when there is none
- * before. */
+ * before.  Of several new tensors each is the first in its own. */
 static int
 first_in_storage(Walk *w, PyObject *storages, PyObject *val, int position)
 {
     PyObject *key = attr(w, call0(w, val, py.name.untyped_storage), py.name._cdata);
     PyObject *first = PyDict_GetItemWithError(storages, key);
-    if (!first && (PyErr_Occurred() ||
-                   PyDict_SetItem(storages, key, own(w, PyLong_FromLong(position))) < 0)) {
+    bool several = is_several(w->bound[position].val);
+    if (!first &&
+        (PyErr_Occurred() ||
+         (!several && PyDict_SetItem(storages, key, own(w, PyLong_FromLong(position))) < 0))) {
         python_failed(w);
     }
     return first ? (int)PyLong_AsLong(first) : position;
@@ -114,8 +124,7 @@ root_find_direct(Walk *w, PyObject *storages, int position)
             refuse(w, "the tensor's layout is not torch.strided, and no other one is compiled");
         }
         at->root = first_in_storage(w, storages, val, position);
-    } else if (val && (PyTuple_Check(val) || PyList_Check(val)) && PySequence_Fast_GET_SIZE(val) &&
-               is_a(PySequence_Fast_GET_ITEM(val, 0), py.Tensor)) {
+    } else if (is_several(val)) {
         at->root = first_in_storage(w, storages, PySequence_Fast_GET_ITEM(val, 0), position);
     }
 }
