@@ -27,8 +27,7 @@ def selected(x: Tensor, y: Tensor) -> Tensor:
 
 UNSAFE: dict[str, tuple[Callable[..., Any], str]] = {
     "metadata": (metadata, "the function is not in the table"),
-    "an input without its history": (lambda x, y: (x.detach(), y + 1), "without its history"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", UNSAFE)

@@ -216,18 +216,14 @@ is_for_eager(const Callable *self, const Arguments *arguments)
     return eager;
 }
 
-/* Results of a graph of Dynamo's that are views of its inputs are so for autograd; AOTAutograd
- * makes such views itself. */
+/* Results of a graph of Dynamo's that are views, of its inputs or of one another, are so for
+ * autograd: a write to one counts as one to the other.  AOTAutograd makes such views itself. */
 static int
 direct_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
     const HostCall *call = arg;
     bool returned = out >= call->results && out < call->results + call->callable->nresults;
-    bool given = false;
-    for (int k = 0; returned && k < call->callable->nparams; k++) {
-        given |= call->in[k].of.object == base->object;
-    }
-    if (!given || !base->object) {
+    if (!returned || !base->object) {
         return host_functions.view(arg, base, dtype, offset, out);
     }
     if (call->grad) {

@@ -13,6 +13,8 @@ typedef struct {
     int axes;                   /* OVER: how many of the last axes are meant */
 } TorchRow;
 
+enum { TORCH_HOLDERS = 6 };    /* modules that torch.def has a letter for */
+
 extern const TorchRow torch_rows[];
 extern const int torch_nrows;
 

@@ -156,6 +156,19 @@ torch_elu(Aten *n)
     return as_overload(n, "aten.elu.default", n->type, 4, args);
 }
 
+/* Where the slope is not drawn: the middle of its range. */
+Value *
+torch_rrelu(Aten *n)
+{
+    const Arg *lower = arg_at(n, 1), *upper = arg_at(n, 2), *train = arg_at(n, 3);
+    if (train->kind != ARG_BOOL || train->i || !arg_is_number(lower) || !arg_is_number(upper)) {
+        return NULL;
+    }
+    double slope = (arg_float(lower, 0) + arg_float(upper, 0)) / 2;
+    const Arg args[2] = {n->args[0], {.kind = ARG_FLOAT, .f = slope}};
+    return as_overload(n, "aten.leaky_relu.default", n->type, 2, args);
+}
+
 Value *
 torch_log_sigmoid(Aten *n)
 {

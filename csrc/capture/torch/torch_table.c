@@ -42,9 +42,9 @@ function_add(PyObject *holder, const char *name, int row, bool writes)
 }
 
 static int
-row_names(int row, PyObject *const holders[5])
+row_names(int row, PyObject *const holders[TORCH_HOLDERS])
 {
-    static const char places[] = "tfnob";
+    static const char places[] = "tfnobl";
     const TorchRow *r = &torch_rows[row];
     bool writes = strchr(r->in, '_') != NULL;
     char written[64], stem[64];
@@ -119,7 +119,7 @@ builder_of(const TorchRow *row)
 }
 
 int
-torch_table_ready(PyObject *const holders[5])
+torch_table_ready(PyObject *const holders[TORCH_HOLDERS])
 {
     if (!parameters) {
         parameters = PyMem_Calloc((size_t)torch_nrows, sizeof *parameters);
@@ -257,10 +257,16 @@ torch_args(Walk *w, const Bound *at, int *n)
     return out;
 }
 
+int
+torch_inplace(const TorchRow *row)
+{
+    return parameters[row - torch_rows].inplace;
+}
+
 bool
 torch_writes(const Bound *at, const Arg *args)
 {
-    int k = parameters[at->torch - torch_rows].inplace;
+    int k = torch_inplace(at->torch);
     return at->writes || (k >= 0 && arg_true(&args[k]));
 }
 

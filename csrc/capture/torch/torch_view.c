@@ -29,9 +29,10 @@ listed(const Arg *rest)
     return nested ? rest->items[0] : *rest;
 }
 
-/* broadcast_tensors(x, y, ..): each in the shape of all */
-Value *
-torch_broadcast_tensors(Aten *n)
+/* Each of the tensors that a function takes as its arguments, or in one list, made by `make` of it
+ * and of the type that the metadata gives the result. */
+static Value *
+of_each(Aten *n, Value *(*make)(Build *b, Value *x, int rank, const Dim *dims))
 {
     const Arg all = listed(arg_at(n, 0));
     if (all.kind != ARG_LIST || all.n != n->nres || !all.n) {
@@ -42,9 +43,23 @@ torch_broadcast_tensors(Aten *n)
         if (all.items[k].kind != ARG_TENSOR || !t) {
             return NULL;
         }
-        n->res[k] = build_broadcast(n->b, all.items[k].v, t->rank, t->dims);
+        n->res[k] = make(n->b, all.items[k].v, t->rank, t->dims);
     }
     return n->res[0];
+}
+
+/* broadcast_tensors(x, y, ..): each in the shape of all */
+Value *
+torch_broadcast_tensors(Aten *n)
+{
+    return of_each(n, build_broadcast);
+}
+
+/* atleast_2d(x, y, ..): each with axes of one element more */
+Value *
+torch_reshape_each(Aten *n)
+{
+    return of_each(n, build_reshape);
 }
 
 static Value *

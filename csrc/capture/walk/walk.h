@@ -18,7 +18,8 @@
             X(divisible) \
             X(dlc_in_place) X(dlc_known) X(dlc_order) X(dtype) X(example_value) X(expr) \
             X(fwd_source_fn_stack) X(get) X(graph) X(guards) X(is_Float) \
-                X(_is_view) X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) X(is_inference) \
+                X(_base) X(inplace) X(is_Integer) X(is_Rational) X(is_Symbol) X(is_conj) \
+                X(is_inference) \
                 X(is_integer) X(is_neg) \
                     X(is_write) X(item) X(kwargs) X(layout) X(lower) X(meta) X(name) X(node) \
                         X(nodes) X(op) X(requires_grad) X(returns) X(shape_env) X(size) \
@@ -33,7 +34,7 @@ typedef struct {
 #undef X
     PyObject *Tensor, *TensorBase, *Node, *SymInt, *SymFloat, *SymBool, *OpOverload, *GraphModule;
     PyObject *torch_dtype, *float32, *strided, *seeded, *pointwise, *aten, *assert_scalar, *whole,
-        *size_functions, *resolve_conj, *resolve_neg;
+        *size_functions, *resolve_conj, *resolve_neg, *detach, *drawn;
     PyObject *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *set_grad_enabled, *is_grad_enabled, *get_default_dtype, *is_deterministic,
         *fills_empty;
@@ -66,13 +67,16 @@ typedef struct {
  *            made of it */
 typedef enum { ONES_EAGER, ONES_OTHER, ONES_UNKNOWN } Ones;
 
+/* A call that does what a node does and writes to no argument; borrowed.  NULL: the node's own. */
+typedef struct { PyObject *target, *args, *kwargs; } Twin;
+
 /* What a node stands for. */
 typedef struct {
     Arg arg;                    /* LIST: several results, NONE where one is None */
     PyObject *node, *val;       /* borrowed from the graph; val may be NULL */
     const Overload *overload;   /* of a call_function node; NULL: not an overload */
     const TorchRow *torch;      /* of a function or method in torch.def, else NULL */
-    PyObject *instead;      /* what a call of the node calls, when it is not the target; borrowed */
+    Twin twin;                  /* what a call of the node calls, when it is not the target */
     bool writes;                /* ... that writes its result to its first argument */
     const Dim *strides;         /* of a tensor, as meta['val'] has them; NULL: dense row-major */
     int root;                   /* the node whose storage it is */
@@ -177,14 +181,15 @@ Dtype dtype_of(Walk *w, PyObject *torch_dtype);         /* DTYPE_COUNT when ther
 
 /* ---- torch_table.c: torch.def ---- */
 
-/* The table by object.  holders: the modules of t, f, n, o and b in torch.def. */
-int torch_table_ready(PyObject *const holders[5]);      /* 0, or -1 with an exception */
+/* The table by object.  holders: the modules of t, f, n, o, b and l in torch.def. */
+int torch_table_ready(PyObject *const holders[TORCH_HOLDERS]);  /* 0, or -1 with an exception */
 const TorchRow *torch_row_of(Walk *w, PyObject *target, bool *writes);  /* NULL: not in the table */
 const AtenRow *torch_builder(const TorchRow *row);  /* NULL: it always runs as the eager function */
 bool torch_may_call(const TorchRow *row);               /* may it run as the eager function? */
 /* The arguments in the order of the row's parameters, defaults filled in; in the arena. */
 const Arg *torch_args(Walk *w, const Bound *at, int *n);
 bool torch_writes(const Bound *at, const Arg *args);    /* its result goes to its first argument */
+int torch_inplace(const TorchRow *row);     /* the position of the parameter `inplace`, or -1 */
 void torch_check_call(Walk *w, const Bound *at);        /* refuses arguments no call may have */
 
 /* ---- direct_index.c: x[..] ---- */
@@ -207,6 +212,12 @@ void write_value(Walk *w, Bound *x, PyObject *index, const Arg *v);
 void set_item(Walk *w, Bound *at);                      /* operator.setitem(x, index, v) */
 /* The node's value again, after a write to its storage. */
 void renew(Walk *w, Bound *at);
+
+/* ---- direct_twin.c: calls that write, as calls that do not ---- */
+
+/* Gives a node that writes to its first argument a twin, which makes what is written; false: it has
+ * none. */
+bool twin_find(Walk *w, Bound *at);
 
 /* ---- saved_results.c: results that are given ---- */
 

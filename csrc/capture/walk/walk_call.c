@@ -350,17 +350,18 @@ void
 call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n, const Type *const *types,
            const Dim *const *strides, Value **res)
 {
-    const Dim *last = n == 1 && !at->instead ? images_last(w, at, types[0]) : NULL;
+    const Dim *last = n == 1 && !at->twin.target ? images_last(w, at, types[0]) : NULL;
     Template t = {
         .w = w, .needs = layout_needed(w, at, aliasing), .images = last, .text = {.cx = w->cx}};
-    PyObject *target = at->instead ? at->instead : attr(w, at->node, py.name.target);
-    PyObject *args = attr(w, at->node, py.name.args);
+    const Twin *twin = &at->twin;
+    PyObject *target = twin->target ? twin->target : attr(w, at->node, py.name.target);
+    PyObject *args = twin->args ? twin->args : attr(w, at->node, py.name.args);
     if (PyUnicode_Check(target)) {
         target = attr(w, py.Tensor, target);    /* a method */
     }
     /* it copies the layout of an operand that eager may lay out otherwise */
     t.laid = target == py.clone;
-    PyObject *kwargs = attr(w, at->node, py.name.kwargs);
+    PyObject *kwargs = twin->kwargs ? twin->kwargs : attr(w, at->node, py.name.kwargs);
     PyObject *given = sequence_object(&t, args, false), *named = NULL;
     if (PyDict_Size(kwargs)) {
         named = dict_object(&t, kwargs, " ", "");

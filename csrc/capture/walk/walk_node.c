@@ -84,13 +84,20 @@ are_numbers(PyObject *val)
     return n >= 0;
 }
 
+/* Does its row say so? */
+static bool
+gives_numbers(const Bound *at)
+{
+    return at->torch && strchr(at->torch->in, 's');
+}
+
 /* May this function be left out where its result is known?  Methods, overloads, arithmetic of
  * Python, torch.Size and torch.sym_*; any other may do more than return numbers. */
 static void
 check_number(Walk *w, const Bound *at, PyObject *target)
 {
     static const char *const modules[] = {"_operator", "math", "builtins"};
-    if (!w->direct || at->overload || PyUnicode_Check(target)) {
+    if (!w->direct || at->overload || PyUnicode_Check(target) || gives_numbers(at)) {
         return;
     }
     PyObject *module = attr_or_null(w, target, py.name.__module__);
@@ -155,6 +162,10 @@ function_build(Walk *w, Bound *at, PyObject *target)
         return;
     }
     PyObject *val = at->val = !at->val && at->overload && at->overload->silent ? Py_None : at->val;
+    if (!val && gives_numbers(at)) {
+        at->arg = (Arg){.kind = ARG_OTHER}; /* of constants: Dynamo has put it where it is read */
+        return;
+    }
     if (!val) {
         refuse(w, "the graph does not say what its result is: the node has no meta['val']");
     }

@@ -80,16 +80,16 @@ add_dtypes(PyObject *torch)
 static int
 add_functions(void)
 {
-    static const char *const paths[5] = {
-        "torch:", "torch.nn.functional:", "torch._C:_nn", "operator:", "builtins:",
+    static const char *const paths[TORCH_HOLDERS] = {
+        "torch:", "torch.nn.functional:", "torch._C:_nn", "operator:", "builtins:", "torch.linalg:",
     };
-    PyObject *holders[5] = {NULL};
+    PyObject *holders[TORCH_HOLDERS] = {NULL};
     int status = 0;
-    for (int k = 0; k < 5 && status == 0; k++) {
+    for (int k = 0; k < TORCH_HOLDERS && status == 0; k++) {
         status = import_path(paths[k], &holders[k]);
     }
     status = status < 0 || !(py.functions = PyDict_New()) ? -1 : torch_table_ready(holders);
-    for (int k = 0; k < 5; k++) {
+    for (int k = 0; k < TORCH_HOLDERS; k++) {
         Py_XDECREF(holders[k]);
     }
     return status;
@@ -118,6 +118,8 @@ walk_python_ready(void)
         {"dlc.sizes:FUNCTIONS", &py.size_functions},
         {"torch:ops.aten.resolve_conj.default", &py.resolve_conj},
         {"torch:ops.aten.resolve_neg.default", &py.resolve_neg},
+        {"torch:ops.aten.detach.default", &py.detach},
+        {"dlc.draws:drawn", &py.drawn},
         {"torch._ops:OpOverload", &py.OpOverload},
         {"torch.fx:GraphModule", &py.GraphModule},
         {"torch:strided", &py.strided},

@@ -290,6 +290,14 @@ result_of(const Walk *w, const Value *v)
     return k < w->nresults ? k : -1;
 }
 
+/* The root's value is v from here on, and views of it are made of that. */
+static void
+root_becomes(Bound *root, Value *v)
+{
+    root->arg.v = v;
+    root->version = ++root->versions;
+}
+
 /* A view of an input, in a graph of Dynamo's: made of the input, which may have been written to,
  * and of that one alone.  Two inputs in one storage need not be so in the next call. */
 static void
@@ -304,17 +312,44 @@ view_again_of_input(Walk *w, Bound *at, Bound *root)
             refuse(w, "a result is a view of an input that shares its storage with another input");
         }
     }
-    if (call0(w, at->val, py.name._is_view) != Py_True &&
-        call0(w, at->val, py.name.is_inference) != Py_True) {
-        refuse(w, "a result is an input without its history: x.detach(), x.data");
-    }
     if (root->arg.v->def) {
-        root->arg.v = w->fn->params[root->param];
-        root->version = ++root->versions;
+        root_becomes(root, w->fn->params[root->param]);
     }
     if (at->version != root->versions) {
         renew(w, at);
     }
+}
+
+/* A tensor in the storage of an input that is no view of it for autograd: x.detach(),
+ * x.view(dtype). */
+static bool
+is_detached(Walk *w, const Bound *at, const Bound *root)
+{
+    if (call0(w, at->val, py.name.is_inference) == Py_True) {
+        return false;
+    }
+    PyObject *base = attr(w, at->val, py.name._base);
+    return base == Py_None || (base != root->val && base != attr(w, root->val, py.name._base));
+}
+
+/* As a view of the whole input without its history, which becomes a result for that. */
+static int
+detached_result(Walk *w, Bound *at, Bound *root)
+{
+    Value *param = root->arg.v;
+    Value *whole = call_on(w, py.detach, param, NULL, param->type, root->strides);
+    root_becomes(root, whole);
+    renew(w, at);
+    Value *v = sharing(w, at);
+    root_becomes(root, param);
+    int of = result_of(w, v == whole || !is_alias(w, v) ? whole : v);
+    if (of < 0 && is_alias(w, v)) {
+        return result_add(w, v, (Result){.kind = RESULT_FRESH, .strides = at->strides});
+    }
+    if (of < 0) {
+        of = result_add(w, whole, (Result){.kind = RESULT_FRESH, .strides = root->strides});
+    }
+    return result_add(w, v, (Result){RESULT_VIEW_RESULT, of, at->strides});
 }
 
 static int
@@ -336,6 +371,9 @@ tensor_result(Walk *w, Bound *at)
     /* what a lazy input stands for is new */
     bool resolved = root->arg.kind == ARG_TENSOR && root->arg.v->def;
     bool of_param = root->param >= 0 && !resolved;
+    if (w->direct && of_param && is_detached(w, at, root)) {
+        return at->result = detached_result(w, at, root);
+    }
     if (of_param || (root->shared && root != at)) {
         int of = of_param ? root->param : tensor_result(w, root);
         Value *v = sharing(w, at);

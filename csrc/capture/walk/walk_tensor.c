@@ -334,17 +334,17 @@ check_promotion(Walk *w, const Node *node)
     }
 }
 
-/* x.scatter_(..) as x.scatter(..), the method that writes to no argument. */
+/* What is written, as the result of a call that does not write. */
 static void
 twin_call(Node *node)
 {
     Bound *at = node->at;
-    at->instead = PyDict_GetItemString(((PyTypeObject *)py.TensorBase)->tp_dict, at->torch->name);
-    if (!at->instead) {
-        refuse(node->w, "it writes to its argument in a form that is not compiled");
+    if (!twin_find(node->w, at)) {
+        refuse(node->w, "it writes to its argument a value that is not compiled");
     }
-    call_build(node->w, at, false, false, 1, node->types, node->strides, node->res);
-    at->instead = NULL;
+    bool draws = strchr(at->torch->in, 'r');
+    call_build(node->w, at, draws, false, 1, node->types, node->strides, node->res);
+    at->twin = (Twin){NULL};
 }
 
 /* x.add_(y): the node stands for x, whose value is another from here on. */
@@ -356,14 +356,10 @@ write_build(Node *node)
     if (node->n != 1 || !node->types[0]) {
         refuse(w, "it writes to its argument in a form that is not compiled");
     }
-    bool has_twin = at->writes && strchr(at->torch->in, 'w');
-    if (node->row && !has_twin) {
+    if (node->row && !(at->writes && strchr(at->torch->in, 'w'))) {
         check_promotion(w, node);
     }
     if (!by_builder(node)) {
-        if (!has_twin) {
-            refuse(w, "it writes to its argument a value that is not compiled");
-        }
         twin_call(node);
     }
     write_value(w, x, NULL, &(Arg){.kind = ARG_TENSOR, .v = node->res[0]});
