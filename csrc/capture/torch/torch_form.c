@@ -99,6 +99,28 @@ torch_same(Aten *n)
     return is_tensor(&n->args[0]) ? arg_tensor(n, 0) : NULL;
 }
 
+/* Of real numbers. */
+static Value *
+same_real(Aten *n)
+{
+    Value *x = torch_same(n);
+    return x && dtype_info[x->type->dtype].class < CLASS_COMPLEX ? x : NULL;
+}
+
+Value *
+torch_conj(Aten *n)
+{
+    Value *x = same_real(n);
+    return x ? x : as_overload(n, "aten._conj.default", n->type, 1, n->args);
+}
+
+Value *
+torch_real(Aten *n)
+{
+    Value *x = same_real(n);
+    return x ? x : map1(n, OP_real, arg_tensor(n, 0));
+}
+
 Value *
 torch_cast(Aten *n)
 {

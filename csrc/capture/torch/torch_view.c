@@ -192,6 +192,9 @@ torch_getattr(Aten *n)
     bool last = x && name->kind == ARG_TEXT && strcmp(name->text, "mT") == 0;
     bool real = x && name->kind == ARG_TEXT && strcmp(name->text, "real") == 0;
     bool imag = x && name->kind == ARG_TEXT && strcmp(name->text, "imag") == 0;
+    if (real && dtype_info[x->type->dtype].class < CLASS_COMPLEX) {
+        return x;
+    }
     if ((real || imag) && dtype_info[x->type->dtype].class == CLASS_COMPLEX) {
         return map1(n, real ? OP_real : OP_imag, x);
     }

@@ -118,12 +118,26 @@ check_input(Walk *w, const Bound *root)
     }
 }
 
+/* What is negated or conjugated when it is read has a value of its own, which would be the old one. */
+static void
+check_lazy(Walk *w, const Bound *x)
+{
+    for (int k = 0; k < w->nbound; k++) {
+        const Bound *other = &w->bound[k];
+        if (other->storage == x->storage && other->root != x->root) {
+            refuse(w,
+                   "it writes in place to a tensor that is negated or conjugated when it is read");
+        }
+    }
+}
+
 void
 write_value(Walk *w, Bound *x, PyObject *index, const Arg *to)
 {
     const Let *views[MAX_VIEWS];
     Value *values[MAX_VIEWS + 1];
     Bound *root = &w->bound[x->root];
+    check_lazy(w, x);
     if (root->constant) {
         refuse(w, "it writes in place to a constant of the graph");
     }

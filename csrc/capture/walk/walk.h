@@ -80,6 +80,7 @@ typedef struct {
     bool writes;                /* ... that writes its result to its first argument */
     const Dim *strides;         /* of a tensor, as meta['val'] has them; NULL: dense row-major */
     int root;                   /* the node whose storage it is */
+    int storage;        /* the same; of what is negated or conjugated when it is read, where it lies */
     int same;                   /* the node that it wrote to and returned, or -1 */
     int version, versions;      /* of its storage: when its value was made; a root: now */
     int result;                 /* of the function, -1: none yet */
@@ -384,10 +385,14 @@ Value *view_base(Value *v);
 /* x.item(), or an assertion about numbers: builds it; false: the node is another. */
 bool scalar_build(Walk *w, Bound *at);
 
+/* ---- walk_root.c: whose storage a node is in ---- */
+
+void roots_find(Walk *w);                               /* before the first node is built */
+Bound *viewed(Walk *w, const Bound *at);                /* the node that a view is of, or NULL */
+
 /* ---- walk_result.c: what the graph returns ---- */
 
 PyObject *outputs_of(Walk *w, const Bound *output);     /* a tuple */
-void roots_find(Walk *w);                               /* before the first node is built */
 void results_build(Walk *w, const Bound *output);
 void result_into(Walk *w, Bound *copy);                 /* copy_(placeholder, value) */
 void inputs_build(Walk *w);                     /* inputs that a graph of Dynamo's has written to */

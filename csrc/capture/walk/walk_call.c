@@ -122,8 +122,9 @@ bound_object(Template *t, const Bound *b)
     switch (b->arg.kind) {
     case ARG_TENSOR:
     case ARG_NUMBER:
-        t->laid |= b->arg.kind == ARG_TENSOR && !t->w->direct &&
-                   is_lazy(t->w, b->val, b->arg.v->type->dtype);
+        t->laid |= b->arg.kind == ARG_TENSOR &&
+                   (t->w->direct ? b->storage != b->root
+                                 : is_lazy(t->w, b->val, b->arg.v->type->dtype));
         layout = t->nargs ? t->needs.others : t->needs.first;
         k = operand_slot(t, b->arg.kind != ARG_TENSOR ? b->arg.v
                             : t->images               ? images_operand(t->w, b, t->nargs)

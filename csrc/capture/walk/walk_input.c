@@ -64,7 +64,7 @@ tensor_type(Walk *w, PyObject *val)
         refuse(w, "the tensor has the dtype %s, which dlc does not know",
                utf8(w, own(w, PyObject_Str(torch_dtype))));
     }
-    if (w->direct && is_lazy(w, val, dtype)) {
+    if (w->direct && w->in_inputs && is_lazy(w, val, dtype)) {
         refuse(w, "the tensor is negated or conjugated when it is read: call resolve_neg() or "
                   "resolve_conj() on it");
     }

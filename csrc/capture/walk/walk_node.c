@@ -42,7 +42,7 @@ check_reads(Walk *w, const Bound *at)
     PyObject *inputs = attr(w, at->node, py.name.all_input_nodes);
     for (Py_ssize_t k = 0; k < PyList_Size(inputs); k++) {
         const Bound *from = bound_of(w, PyList_GET_ITEM(inputs, k));
-        if (w->bound[from->root].written) {
+        if (w->bound[from->storage].written) {
             refuse(w, "it reads an input that the graph has written to before");
         }
     }

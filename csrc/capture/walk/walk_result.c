@@ -1,175 +1,10 @@
 /* What the graph returns, and which of it shares storage.
  *
- * Eager's results are views of inputs, of one another, or new.  The schemas say which overloads
- * make views, so each node has a root, the node whose storage it is in.  Outputs whose root is an
- * input are views of the parameter.  When several outputs have one root, the root becomes a result
- * too, even if the graph does not return it, and they are views of that.  All else is new: a value
- * of its own for each output. */
+ * Eager's results are views of inputs, of one another, or new.  Outputs whose root (walk_root.c) is
+ * an input are views of the parameter.  When several outputs have one root, the root becomes a
+ * result too, even if the graph does not return it, and they are views of that.  All else is new: a
+ * value of its own for each output. */
 #include "walk.h"
-
-#include <string.h>
-
-/* ---- roots ---- */
-
-/* Of a view that the fake tensors tell of: the first input in the same storage. */
-static Bound *
-viewed_storage(Walk *w, const Bound *at)
-{
-    PyObject *inputs = attr(w, at->node, py.name.all_input_nodes);
-    for (Py_ssize_t k = 0; k < PyList_Size(inputs); k++) {
-        Bound *from = bound_of(w, PyList_GET_ITEM(inputs, k));
-        if (from->root == at->root && is_a(from->val, py.Tensor)) {
-            return from;
-        }
-    }
-    return NULL;
-}
-
-/* The node that a view is of: the aliased argument, by position or by name. */
-static Bound *
-viewed(Walk *w, const Bound *at)
-{
-    const Overload *o = at->overload;
-    if (w->direct) {
-        return viewed_storage(w, at);
-    }
-    PyObject *args = attr(w, at->node, py.name.args);
-    PyObject *a = o->alias < PyTuple_GET_SIZE(args)
-                      ? PyTuple_GET_ITEM(args, o->alias)
-                      : PyDict_GetItem(attr(w, at->node, py.name.kwargs), o->names[o->alias]);
-    return is_a(a, py.Node) ? bound_of(w, a) : NULL;
-}
-
-/* A complex tensor as the real one of its parts, or back. */
-static bool
-is_complex_view(const Overload *o)
-{
-    return strcmp(o->name, "aten.view_as_real.default") == 0 ||
-           strcmp(o->name, "aten.view_as_complex.default") == 0;
-}
-
-static bool
-same_storage(Walk *w, const Bound *a, const Bound *b)
-{
-    if (!is_a(a->val, py.Tensor) || !is_a(b->val, py.Tensor)) {
-        return true;
-    }
-    if (attr(w, a->val, py.name.dtype) != attr(w, b->val, py.name.dtype)) {
-        return is_complex_view(a->overload);    /* any other is not a view that strides can say */
-    }
-    return !a->overload->maybe_alias ||
-           own(w, PyObject_CallFunctionObjArgs(py.is_alias_of, a->val, b->val, NULL)) == Py_True;
-}
-
-static bool
-is_lazy_view(const Overload *o)
-{
-    return strcmp(o->name, "aten._conj.default") == 0 ||
-           strcmp(o->name, "aten._neg_view.default") == 0;
-}
-
-static void
-root_find(Walk *w, Bound *at, int position)
-{
-    at->root = position;
-    if (at->overload && is_lazy_view(at->overload)) {
-        return;                 /* what it stands for is computed */
-    }
-    if (at->overload && at->overload->alias >= 0) {
-        const Bound *from = viewed(w, at);
-        if (from && same_storage(w, at, from)) {
-            at->root = from->root;
-        }
-    } else if (!at->overload && attr(w, at->node, py.name.target) == py.getitem) {
-        PyObject *args = attr(w, at->node, py.name.args);
-        const Bound *from = bound_of(w, PyTuple_GET_ITEM(args, 0));
-        bool views = from->overload && from->overload->alias >= 0;
-        at->root = views ? from->root : position;
-    }
-}
-
-/* Several tensors that an operator returned. */
-static bool
-is_several(PyObject *val)
-{
-    return val && (PyTuple_Check(val) || PyList_Check(val)) && PySequence_Fast_GET_SIZE(val) &&
-           is_a(PySequence_Fast_GET_ITEM(val, 0), py.Tensor);
-}
-
-/* The first node in the storage of this fake tensor: `position` itself when there is none
- * before.  Of several new tensors each is the first in its own. */
-static int
-first_in_storage(Walk *w, PyObject *storages, PyObject *val, int position)
-{
-    PyObject *key = attr(w, call0(w, val, py.name.untyped_storage), py.name._cdata);
-    PyObject *first = PyDict_GetItemWithError(storages, key);
-    bool several = is_several(w->bound[position].val);
-    if (!first &&
-        (PyErr_Occurred() ||
-         (!several && PyDict_SetItem(storages, key, own(w, PyLong_FromLong(position))) < 0))) {
-        python_failed(w);
-    }
-    return first ? (int)PyLong_AsLong(first) : position;
-}
-
-/* Dynamo's fake tensors share storage where eager's tensors do; no schema is asked. */
-static void
-root_find_direct(Walk *w, PyObject *storages, int position)
-{
-    Bound *at = &w->bound[position];
-    PyObject *val = at->val;
-    at->root = position;
-    if (is_a(val, py.Tensor)) {
-        if (attr(w, val, py.name.layout) != py.strided) {
-            refuse(w, "the tensor's layout is not torch.strided, and no other one is compiled");
-        }
-        at->root = first_in_storage(w, storages, val, position);
-    } else if (is_several(val)) {
-        at->root = first_in_storage(w, storages, PySequence_Fast_GET_ITEM(val, 0), position);
-    }
-}
-
-PyObject *
-outputs_of(Walk *w, const Bound *output)
-{
-    PyObject *args = attr(w, output->node, py.name.args);
-    PyObject *values = PyTuple_GET_ITEM(args, 0);
-    bool many = PyTuple_Check(values) || PyList_Check(values);
-    return many ? own(w, PySequence_Tuple(values)) : own(w, PyTuple_Pack(1, values));
-}
-
-void
-roots_find(Walk *w)
-{
-    PyObject *storages = own(w, PyDict_New());
-    for (int k = 0; k < w->nbound; k++) {
-        int mark = w->npool;
-        if (w->direct) {
-            root_find_direct(w, storages, k);
-        } else {
-            root_find(w, &w->bound[k], k);
-        }
-        pool_release(w, mark);
-    }
-    if (w->joint) {
-        return;
-    }
-    int mark = w->npool;
-    PyObject *outputs = outputs_of(w, &w->bound[w->nbound - 1]);
-    int *first = cx_alloc(w->cx, (size_t)w->nbound * sizeof *first);
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outputs); k++) {
-        PyObject *o = PyTuple_GET_ITEM(outputs, k);
-        if (is_a(o, py.Node)) {
-            const Bound *at = bound_of(w, o);
-            int me = (int)(at - w->bound) + 1;
-            if (first[at->root] && first[at->root] != me) {
-                w->bound[at->root].shared = true;
-            }
-            first[at->root] = me;
-        }
-    }
-    pool_release(w, mark);
-}
 
 bool
 is_alias(const Walk *w, const Value *v)
@@ -352,6 +187,24 @@ detached_result(Walk *w, Bound *at, Bound *root)
     return result_add(w, v, (Result){RESULT_VIEW_RESULT, of, at->strides});
 }
 
+/* A result that eager negates or conjugates when it is read has its elements in memory of its own
+ * here, which must not be another's as well. */
+static void
+check_lazy_result(Walk *w, const Bound *at)
+{
+    PyObject *outputs = outputs_of(w, &w->bound[w->nbound - 1]);
+    bool alone = w->bound[at->storage].param < 0 && !w->bound[at->storage].constant;
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(outputs); k++) {
+        PyObject *o = PyTuple_GET_ITEM(outputs, k);
+        const Bound *other = is_a(o, py.Node) ? bound_of(w, o) : at;
+        alone = alone && (other->storage != at->storage || other->root == at->root);
+    }
+    if (!alone) {
+        refuse(w, "a result is negated or conjugated when it is read: call resolve_neg() or "
+                  "resolve_conj() on it");
+    }
+}
+
 static int
 tensor_result(Walk *w, Bound *at)
 {
@@ -361,6 +214,9 @@ tensor_result(Walk *w, Bound *at)
     Bound *root = &w->bound[at->root];
     if (at->result >= 0) {
         return at->result;
+    }
+    if (w->direct && at->storage != at->root) {
+        check_lazy_result(w, at);
     }
     if (w->direct && root->constant) {
         refuse(w, "a result of the graph shares the storage of a constant");
