@@ -131,7 +131,7 @@ def test_random_numbers_are_left() -> None:
     """They are drawn in the order and number in which eager draws them."""
 
     def function(x: Tensor) -> Tensor:
-        return F.rrelu(x, training=True) + 1
+        return torch.rrelu(x, training=True) + 1
 
     torch._dynamo.reset()
     with collect() as reports, torch.no_grad():

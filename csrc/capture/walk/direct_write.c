@@ -118,7 +118,7 @@ check_input(Walk *w, const Bound *root)
     }
 }
 
-/* What is negated or conjugated when it is read has a value of its own, which would be the old one. */
+/* What is negated or conjugated when it is read has a value of its own: it would be the old one. */
 static void
 check_lazy(Walk *w, const Bound *x)
 {

@@ -80,7 +80,7 @@ typedef struct {
     bool writes;                /* ... that writes its result to its first argument */
     const Dim *strides;         /* of a tensor, as meta['val'] has them; NULL: dense row-major */
     int root;                   /* the node whose storage it is */
-    int storage;        /* the same; of what is negated or conjugated when it is read, where it lies */
+    int storage;                /* the same; or of which one it is the negative or conjugate */
     int same;                   /* the node that it wrote to and returned, or -1 */
     int version, versions;      /* of its storage: when its value was made; a root: now */
     int result;                 /* of the function, -1: none yet */
