@@ -311,8 +311,8 @@ has_factor(const Cx *cx, Mono mono, Atom atom)
     return has;
 }
 
-/* An extent is at least 1: an atom is not 0 if it is a factor of all its terms, or a name with
- * which there would be no iteration. */
+/* An extent is at least 1: an atom is not 0 if it is a factor of all its terms, or if there would be
+ * no iteration with 0 in its place: a is not 0 in an index of the extent a*b - (a*b) // 2. */
 static void
 look_at_extent(void *arg, Dim name)
 {
@@ -328,7 +328,7 @@ look_at_extent(void *arg, Dim name)
         all = all && has_factor(cx, extent->terms[k].mono, want->atom);
     }
     Dim self = atom_node(cx, want->atom)->self;
-    want->found = all || (dim_is_name(cx, self) && dim_uses(cx, index->a, self) &&
+    want->found = all || (dim_uses(cx, index->a, self) &&
                           dim_range(cx, dim_replace(cx, index->a, self, dim_int(cx, 0))).hi <= 0);
 }
 
