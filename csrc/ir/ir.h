@@ -597,6 +597,9 @@ void build_bodies(Build *b, BuildLet *each, void *arg);
 
 /* ---- layout.c: views in memory ---- */
 
+/* Are the strides equal wherever a tensor of the type has elements?  torch counts sizes of 0 as 1
+ * in strides, by factors max(1, size). */
+bool stride_same(Cx *cx, const Type *t, Dim a, Dim b);
 /* From the operand's strides and offset (elements) those of the view let; false when none express
  * it. */
 bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,

@@ -3,7 +3,28 @@
 
 #include <string.h>
 
-#include "ir.h"
+#include "cx.h"
+
+/* Is the dim positive wherever a tensor of the type has elements? */
+static bool
+is_positive_with_elements(Cx *cx, const Type *t, Dim d)
+{
+    Dim indices = dim_int(cx, 0);
+    for (int ax = 0; ax < t->rank; ax++) {
+        indices = dim_add(cx, indices, dim_index(cx, "i", t->dims[ax]));
+    }
+    return dim_positive(cx, d, indices);
+}
+
+bool
+stride_same(Cx *cx, const Type *t, Dim a, Dim b)
+{
+    if (a == b) {
+        return true;
+    }
+    Dim plain = dim_of_nonempty(cx, a);
+    return plain == dim_of_nonempty(cx, b) && is_positive_with_elements(cx, t, plain);
+}
 
 /* Splits both shapes from the end in runs of axes with equal numbers of elements; a run of the base
  * must be dense in itself.  false: the reshape cannot be a view. */
@@ -14,8 +35,8 @@ reshape_strides(Cx *cx, const Type *base, const Dim *strides, const Type *to, Di
     int j = to->rank - 1, ax = base->rank - 1;
     while (ax >= 0) {
         Dim step = strides[ax], count = base->dims[ax], made = one;
-        while (ax > 0 &&
-               (dim_is(cx, base->dims[ax - 1], 1) || strides[ax - 1] == dim_mul(cx, count, step))) {
+        while (ax > 0 && (dim_is(cx, base->dims[ax - 1], 1) ||
+                          stride_same(cx, base, strides[ax - 1], dim_mul(cx, count, step)))) {
             ax--;
             count = dim_mul(cx, count, base->dims[ax]);
         }
@@ -44,7 +65,7 @@ is_dense(Cx *cx, const Type *t, const Dim *strides)
     Dim dense[MAX_RANK];
     type_dense(cx, t, dense);
     for (int ax = 0; ax < t->rank; ax++) {
-        if (strides[ax] != dense[ax] && !dim_is(cx, t->dims[ax], 1)) {
+        if (!dim_is(cx, t->dims[ax], 1) && !stride_same(cx, t, strides[ax], dense[ax])) {
             return false;
         }
     }

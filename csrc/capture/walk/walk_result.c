@@ -75,7 +75,8 @@ is_viewed_as_eager(Walk *w, const Bound *root, const Bound *at)
     }
     bool same = true;
     for (int ax = 0; ax < v->type->rank && same; ax++) {
-        same = have[ax] == want[ax] || dim_is(w->cx, v->type->dims[ax], 1);
+        same = dim_is(w->cx, v->type->dims[ax], 1) ||
+               stride_same(w->cx, v->type, have[ax], want[ax]);
     }
     return same;
 }

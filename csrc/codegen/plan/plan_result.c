@@ -61,10 +61,10 @@ view_of_copy(Builder *b, int k, PlanResult *r)
     }
 }
 
-/* A view whose axes of one element have the strides that eager's have: they address nothing, and
- * the passes do not keep them. */
+/* A view that has eager's strides where they address nothing, which the passes do not keep: those
+ * of axes of one element, and all of what has no elements. */
 static void
-ones_as_wanted(Builder *b, int k, PlanResult *r)
+strides_as_wanted(Builder *b, int k, PlanResult *r)
 {
     const Type *t = b->fn->body->rets[k]->type;
     const Dim *have = b->strides[r->slot], *want = b->fn->results[k].strides;
@@ -73,8 +73,8 @@ ones_as_wanted(Builder *b, int k, PlanResult *r)
     type_dense(b->cx, t, dense);
     want = want ? want : dense;
     for (int ax = 0; ax < t->rank; ax++) {
-        bool one = dim_is(b->cx, t->dims[ax], 1);
-        strides[ax] = one ? want[ax] : have[ax];
+        bool free = dim_is(b->cx, t->dims[ax], 1) || stride_same(b->cx, t, have[ax], want[ax]);
+        strides[ax] = free ? want[ax] : have[ax];
         same &= strides[ax] == have[ax];
     }
     if (!same) {
@@ -106,7 +106,7 @@ result_view(Builder *b, int k, PlanResult *r)
         r->slot = plan_slot_copy(b, SLOT_OBJECT, b->fn->body->rets[k]->type, want->strides,
                                  r->slot);
     }
-    ones_as_wanted(b, k, r);
+    strides_as_wanted(b, k, r);
 }
 
 /* ---- results into parameters ---- */

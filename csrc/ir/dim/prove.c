@@ -311,8 +311,8 @@ has_factor(const Cx *cx, Mono mono, Atom atom)
     return has;
 }
 
-/* An extent is at least 1: an atom is not 0 if it is a factor of all its terms, or if there would be
- * no iteration with 0 in its place: a is not 0 in an index of the extent a*b - (a*b) // 2. */
+/* An extent is at least 1: an atom is not 0 if it is a factor of all its terms, or if there would
+ * be no iteration with 0 in its place: a is not 0 in an index of the extent a*b - (a*b) // 2. */
 static void
 look_at_extent(void *arg, Dim name)
 {

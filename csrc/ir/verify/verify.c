@@ -393,7 +393,8 @@ check_strides(Verifier *v, int k)
     if (fresh && !value_is_view_of(view, of)) {
         stays = value_root(of)->def && value_layout_beside(v->cx, of, of, promised, strides);
         for (int ax = 0; ax < of->type->rank && stays; ax++) {
-            stays = strides[ax] == promised[ax] || dim_is(v->cx, of->type->dims[ax], 1);
+            stays = dim_is(v->cx, of->type->dims[ax], 1) ||
+                    stride_same(v->cx, of->type, strides[ax], promised[ax]);
         }
     }
     if (!stays || !value_layout_beside(v->cx, view, of, promised, strides)) {
