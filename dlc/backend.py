@@ -31,7 +31,7 @@ from . import _C, torch_artifacts
 from .bodies import compiled_bodies
 from .compiler import compile_with
 from .frozen import frozen_of_aot, frozen_of_dynamo
-from .layouts import laid_as_eager, marked_in_place, pooled_in_rows
+from .layouts import drawn_as_eager, laid_as_eager, made_in_rows, marked_in_place
 from .lengths import equate_lengths
 from .memory import MemoryLimitError, check, given_up, tangents_of
 from .options import MODES, Options, parse, warn
@@ -204,7 +204,7 @@ def compile_aot(
         decompositions=decompositions(),
         partition_fn=cut or partitioner,
         keep_inference_input_mutations=True,
-    )(marked_in_place(pooled_in_rows(gm)), example_inputs)
+    )(marked_in_place(drawn_as_eager(made_in_rows(gm))), example_inputs)
 
 
 def _needs_aot(example_inputs: list[Any]) -> str | None:

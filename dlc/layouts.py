@@ -17,10 +17,9 @@ from torch import Tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
 from torch._ops import OpOverload
-from torch._prims_common import is_contiguous_or_false
+from torch._prims_common import compute_elementwise_output_logical_to_physical_perm, is_contiguous_or_false
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
-from torch.nn.functional import max_pool1d
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves, tree_map_only
 
@@ -50,16 +49,19 @@ def laid_as_eager(gm: GraphModule, take: Callable[[], T]) -> T:
                     _lay(gm, [node])
 
 
-def pooled_in_rows(gm: GraphModule) -> GraphModule:
-    """gm, Dynamo's, in whose graph max_pool1d without gradients is followed by `contiguous`.
+def made_in_rows(gm: GraphModule) -> GraphModule:
+    """gm, Dynamo's, in whose graph operators that make rows in eager alone are followed by `contiguous`.
 
-    Eager's has a kernel of its own there, which makes rows. AOTAutograd traces the one with gradients, whose
-    results lie as their operand does; no aten graph tells the two apart.
+    max_pool1d without gradients has a kernel of its own there, which makes rows. AOTAutograd traces the one
+    with gradients, whose results lie as their operand does; no aten graph tells the two apart. Nor does
+    rrelu's functional form make rows, where eager's rrelu does.
     """
     changed = False
-    for node in [n for n in gm.graph.nodes if getattr(n.target, "__name__", "") == "max_pool1d"]:
+    for node in [n for n in gm.graph.nodes if _name(n.target) in ("max_pool1d", "rrelu")]:
         made = node.meta.get("example_value")
-        if not isinstance(made, Tensor) or made.requires_grad or is_contiguous_or_false(made):
+        if not isinstance(made, Tensor) or is_contiguous_or_false(made):
+            continue
+        if made.requires_grad if _name(node.target) == "max_pool1d" else _is_in_place(node):
             continue
         with gm.graph.inserting_after(node):
             rows = gm.graph.call_method("contiguous", (node,))
@@ -78,22 +80,98 @@ def marked_in_place(gm: GraphModule) -> GraphModule:
     another one; its nodes have the `custom` of those that they come from.
     """
     for node in gm.graph.nodes:
-        first = node.args[0] if node.args else node.kwargs.get("input")
-        made = node.meta.get("example_value")
-        if isinstance(made, Tensor) and isinstance(first, Node) and first.meta.get("example_value") is made:
+        if _is_in_place(node):
             node.meta["custom"] = node.meta.get("custom", {}) | {"dlc_in_place": True}
     return gm
 
 
-class PooledInRows(TorchFunctionMode):
-    """The same where a function is traced without Dynamo, which takes the way with gradients."""
+#: What draws numbers in the order of its operand's memory. AOTAutograd's form of it draws them in rows.
+_DRAWN = ("alpha_dropout", "alpha_dropout_", "bernoulli_")
+
+
+def drawn_as_eager(gm: GraphModule) -> GraphModule:
+    """gm, Dynamo's, in which what is drawn in the order of memory is drawn through a view that has rows."""
+    changed = False
+    for node in [n for n in gm.graph.nodes if _name(n.target) in _DRAWN]:
+        first = _first(node)
+        value = first.meta.get("example_value") if first else None
+        if first and isinstance(value, Tensor) and not is_contiguous_or_false(value):
+            _draw_through_view(node, first, value)
+            changed = True
+    if changed:
+        gm.recompile()
+    return gm
+
+
+def _draw_through_view(node: Node, first: Node, value: Tensor) -> None:
+    """The node's operand, and a tensor of chances, as views whose axes are in the order of memory."""
+    graph, (order, back), in_place = node.graph, _memory_order(value), _is_in_place(node)
+
+    def method(name: str, *args: Any) -> Node:
+        made = graph.call_method(name, args)
+        made.meta = dict(node.meta)
+        return made
+
+    with graph.inserting_before(node):
+        view = method("permute", first, order)
+        view.meta["example_value"] = value.permute(order)
+        chance = node.args[1] if len(node.args) > 1 else node.kwargs.get("p")
+        if isinstance(chance, Node) and isinstance(chance.meta.get("example_value"), Tensor):
+            node.replace_input_with(chance, method("permute", method("expand_as", chance, first), order))
+    node.replace_input_with(first, view)
+    if in_place:
+        node.replace_all_uses_with(first)
+        node.meta["example_value"] = view.meta["example_value"]
+        return
+    with graph.inserting_after(node):
+        made = method("permute", node, back)
+    node.replace_all_uses_with(made, delete_user_cb=lambda user: user is not made)
+
+
+def _name(target: Any) -> str:
+    return target if isinstance(target, str) else getattr(target, "__name__", "")
+
+
+def _first(node: Node) -> Node | None:
+    first = node.args[0] if node.args else node.kwargs.get("input")
+    return first if isinstance(first, Node) else None
+
+
+def _is_in_place(node: Node) -> bool:
+    """Is the result of the node, of Dynamo's graph, its first argument?"""
+    first, made = _first(node), node.meta.get("example_value")
+    return first is not None and isinstance(made, Tensor) and first.meta.get("example_value") is made
+
+
+def _memory_order(t: Tensor) -> tuple[list[int], list[int]]:
+    """The axes from the outermost in memory to the innermost, and the permutation that undoes this."""
+    order = list(compute_elementwise_output_logical_to_physical_perm(t)[0])
+    return order, [order.index(axis) for axis in range(t.dim())]
+
+
+class LaidAsEager(TorchFunctionMode):
+    """The same where a function is traced without Dynamo, for max_pool1d on the way with gradients."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
-        made = func(*args, **(kwargs or {}))
-        pooled = func in (torch.max_pool1d, max_pool1d) and isinstance(made, Tensor)
-        return made.contiguous() if pooled else made
+        kwargs = kwargs or {}
+        first = args[0] if args else None
+        if _name(func) in _DRAWN and isinstance(first, Tensor) and not is_contiguous_or_false(first):
+            return self._drawn(func, first, args[1:], kwargs)
+        made = func(*args, **kwargs)
+        rows = _name(func) in ("max_pool1d", "rrelu") and isinstance(made, Tensor) and made is not first
+        return made.contiguous() if rows else made
+
+    def _drawn(
+        self, func: Callable[..., Any], x: Tensor, rest: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Tensor:
+        order, back = _memory_order(x)
+        view = x.permute(order)
+        if rest and isinstance(rest[0], Tensor):
+            rest = (rest[0].expand_as(x).permute(order), *rest[1:])
+        made: Tensor = func(view, *rest, **kwargs)
+        return x if made is view else made.permute(back)
 
 
 def _displaced(gm: GraphModule) -> list[Node]:

@@ -27,7 +27,7 @@ from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
 from ._C import CaptureError
 from .decompositions import decompositions
-from .layouts import PooledInRows
+from .layouts import LaidAsEager
 from .variables import is_definition, is_plain
 
 # A symbol: its name, the argument it is read from, "size" or "stride", the axis, its range (None: no end).
@@ -349,7 +349,7 @@ def capture(
         filled = list(args)
         for k, value in zip(inputs, given, strict=True):
             filled[k] = value
-        with PooledInRows():
+        with LaidAsEager():
             return fn(*filled)
 
     shape: list[Any] = []
