@@ -103,7 +103,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return {"arguments": cases, "model": model, "results": torch.load(folder / "results")}
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
 def test_results_in_another_process(case: Callable[..., Any], there: dict[str, Any]) -> None:
     args = there["arguments"][case.__name__]

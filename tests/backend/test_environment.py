@@ -107,6 +107,7 @@ def test_a_value_that_is_one_is_not(name: str, value: str, monkeypatch: pytest.M
         parse(None)
 
 
+@pytest.mark.in_turn(3)
 def test_doctor_lists_all_of_them() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "dlc", "doctor"],

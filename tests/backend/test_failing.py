@@ -178,6 +178,7 @@ def test_threads_call_one_model() -> None:
     assert not wrong
 
 
+@pytest.mark.in_turn(3)
 def test_nothing_is_left_running_or_lying_about(tmp_path: Path) -> None:
     script = SCRIPT.replace("dlc.wait()", "")
     done = run(script, DLC_CACHE_DIR=str(tmp_path / "cache"), TMPDIR=str(tmp_path))

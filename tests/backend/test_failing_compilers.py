@@ -72,6 +72,7 @@ def test_dlc_jit_tells_too(made: Made) -> None:
         dlc.jit(lambda x: x.exp() * 1.75, tier="gcc", cache=False, cc=made("exit 9"))(torch.randn(3))
 
 
+@pytest.mark.in_turn(3)
 def test_one_that_hangs_is_waited_for_once(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -220,6 +220,7 @@ def test_a_function_without_tensors_is_said() -> None:
     assert Path(__file__).name in said and "computes with no tensor" in said
 
 
+@pytest.mark.in_turn(3)
 def test_without_a_home_one_line_says_that_nothing_is_kept(tmp_path: Path) -> None:
     script = """
         import torch

@@ -94,6 +94,7 @@ def test_options_win_over_the_variables_of_the_passes(
     assert kernels({"fuel": -1, "dump": None}) == 1 and not capfd.readouterr().err
 
 
+@pytest.mark.in_turn(3)
 def test_no_compiler_in_particular_wins_over_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -37,6 +37,7 @@ def test_the_process_may_end_while_compiles_are_under_way() -> None:
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
 
 
+@pytest.mark.in_turn(3)
 def test_the_modules_may_be_imported_again() -> None:
     done = run("""
         import gc, sys, torch, dlc

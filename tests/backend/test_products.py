@@ -81,6 +81,7 @@ def test_who_listens_to_the_dispatcher_hears_of_products() -> None:
     assert flops.get_total_flops() == 2 * 5 * 24 * 40
 
 
+@pytest.mark.in_turn(3)
 def test_gradients_and_inference_mode() -> None:
     x, w, b = torch.randn(5, 24), torch.randn(40, 24), torch.randn(40)
     call = jit(linear, **LIBRARY)

@@ -77,7 +77,7 @@ def test_all_compiled_code_is_forgotten_and_the_run_is_real(compiles: Callable[[
     assert compiles() == before + 1
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize(
     ("end", "status", "said"),
     [("raise KeyError('lost')", 1, "KeyError: 'lost'"), ("raise SystemExit(7)", 7, "")],

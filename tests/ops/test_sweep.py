@@ -164,7 +164,7 @@ def odd(graph: Any, inputs: list[Any]) -> Any:
     return run
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("function", [odd, lethal])
 def test_a_group_fails_as_its_samples_do(function: Any, pool: Pool) -> None:
     """Samples that share a compiled function are judged as they are alone, crashes too."""

@@ -92,6 +92,7 @@ for dtype in (torch.bfloat16, torch.float16):
 """
 
 
+@pytest.mark.in_turn(3)
 def test_a_wrong_sum_of_halves_is_reported_in_each_call(tmp_path: Path) -> None:
     """Half of the terms are not within what the order of a sum may change."""
     script = tmp_path / "script.py"
@@ -118,7 +119,7 @@ for part in (x, x[:5], x[:5]):
 """
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("bug", ["", "index"])
 def test_a_missing_check_of_an_index_is_reported(bug: str, tier: str, tmp_path: Path) -> None:

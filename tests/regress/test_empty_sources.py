@@ -21,6 +21,7 @@ SCATTERS: dict[str, tuple[Scatter, int]] = {
 MESSAGE = "expected src to have a size equal to the slice of self"
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.complex64], ids=str)
 @pytest.mark.parametrize("name", SCATTERS)

@@ -49,6 +49,7 @@ def cut(x: Tensor, groups: int) -> tuple[Tensor, ...]:
     return y.flatten(1, 2), y[:, 1:], y[..., 0]
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("grad", [False, True], ids=["alone", "with gradients"])
 @pytest.mark.parametrize("groups", GROUPS)

@@ -54,7 +54,7 @@ def normed(x: Tensor, groups: int) -> Tensor:
 @pytest.mark.parametrize(
     "part", [halves, chunks, thirds, odd_first, behind, turned], ids=lambda f: f.__name__
 )
-@pytest.mark.in_turn(2, "halves", "chunks")
+@pytest.mark.in_turn(4, "halves", "chunks")
 def test_parts(compiler: Compiler, part: Callable[[Tensor], Tensor], dynamic: bool, tier: str) -> None:
     def f(x: Tensor) -> Tensor:
         return F.silu(part(normed(x, 8)))

@@ -16,6 +16,7 @@ from tests.tolerance import assert_program, assert_runs
 NAMES = [network.name for network in ALL]
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("products", ["auto", "own"])
 @pytest.mark.parametrize("network", ALL, ids=NAMES)
 def test_network(network: Network, products: str) -> None:
@@ -34,7 +35,7 @@ def images(network: Network, dynamic: bool) -> list[torch.Tensor]:
     return [*made, torch.randn(3, channels, *larger[:-1], (larger[-1] + 1) // 2)] if dynamic else made
 
 
-@pytest.mark.in_turn(16)
+@pytest.mark.in_turn(32)
 @pytest.mark.parametrize("freeze", [False, True], ids=["", "frozen"])
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("step", [False, True], ids=["evaluation", "step"])
