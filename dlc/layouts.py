@@ -49,6 +49,10 @@ def laid_as_eager(gm: GraphModule, take: Callable[[], T]) -> T:
                     _lay(gm, [node])
 
 
+#: What makes rows in eager alone.
+_IN_ROWS = ("max_pool1d", "rrelu")
+
+
 def made_in_rows(gm: GraphModule) -> GraphModule:
     """gm, Dynamo's, in whose graph operators that make rows in eager alone are followed by `contiguous`.
 
@@ -57,7 +61,7 @@ def made_in_rows(gm: GraphModule) -> GraphModule:
     rrelu's functional form make rows, where eager's rrelu does.
     """
     changed = False
-    for node in [n for n in gm.graph.nodes if _name(n.target) in ("max_pool1d", "rrelu")]:
+    for node in [n for n in gm.graph.nodes if _name(n.target) in _IN_ROWS]:
         made = node.meta.get("example_value")
         if not isinstance(made, Tensor) or is_contiguous_or_false(made):
             continue
@@ -160,7 +164,7 @@ class LaidAsEager(TorchFunctionMode):
         if _name(func) in _DRAWN and isinstance(first, Tensor) and not is_contiguous_or_false(first):
             return self._drawn(func, first, args[1:], kwargs)
         made = func(*args, **kwargs)
-        rows = _name(func) in ("max_pool1d", "rrelu") and isinstance(made, Tensor) and made is not first
+        rows = _name(func) in _IN_ROWS and isinstance(made, Tensor) and made is not first
         return made.contiguous() if rows else made
 
     def _drawn(

@@ -84,16 +84,26 @@ root_find(Walk *w, Bound *at, int position)
     }
 }
 
-/* The first node of this key: `position` itself when there is none before. */
+/* The first node of this key before; -1: there is none. */
+static int
+known_first(Walk *w, PyObject *storages, PyObject *key)
+{
+    PyObject *first = PyDict_GetItemWithError(storages, key);
+    if (!first && PyErr_Occurred()) {
+        python_failed(w);
+    }
+    return first ? (int)PyLong_AsLong(first) : -1;
+}
+
+/* The same, or `position` itself, which is the first from here on. */
 static int
 first_of(Walk *w, PyObject *storages, PyObject *key, int position)
 {
-    PyObject *first = PyDict_GetItemWithError(storages, key);
-    if (!first && (PyErr_Occurred() ||
-                   PyDict_SetItem(storages, key, own(w, PyLong_FromLong(position))) < 0)) {
+    int first = known_first(w, storages, key);
+    if (first < 0 && PyDict_SetItem(storages, key, own(w, PyLong_FromLong(position))) < 0) {
         python_failed(w);
     }
-    return first ? (int)PyLong_AsLong(first) : position;
+    return first < 0 ? position : first;
 }
 
 static PyObject *
@@ -107,12 +117,8 @@ storage_of(Walk *w, PyObject *val)
 static int
 first_of_several(Walk *w, PyObject *storages, PyObject *several, int position)
 {
-    PyObject *key = storage_of(w, PySequence_Fast_GET_ITEM(several, 0));
-    PyObject *first = PyDict_GetItemWithError(storages, key);
-    if (!first && PyErr_Occurred()) {
-        python_failed(w);
-    }
-    return first ? (int)PyLong_AsLong(first) : position;
+    int first = known_first(w, storages, storage_of(w, PySequence_Fast_GET_ITEM(several, 0)));
+    return first < 0 ? position : first;
 }
 
 /* What a tensor stands for that is negated or conjugated when it is read is computed: the first one
