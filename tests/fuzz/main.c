@@ -1,8 +1,9 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
  *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--products]
- *     [--damage] [--layouts] [--fuel N,STEP] [file.dlc ...]
+ *     [--damage] [--layouts] [--fuel N,STEP] [--print FOLDER] [file.dlc ...]
  *
+ * --print: the random programs are written to FOLDER/<seed>.dlc, and none of them runs.
  * --products: random programs that multiply, with operands of every layout.
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
@@ -244,6 +245,33 @@ run_seed(Case *c, const char *keep, Counts *counts)
     cx_free(cx);
 }
 
+typedef struct { const Case *c; const char *folder; } Printed;
+
+static void
+print_body(Cx *cx, void *arg)
+{
+    const Printed *p = arg;
+    Text text = {.cx = cx};
+    print_fn(p->c->generate(cx, p->c->seed), &text);
+    const char *path = cx_format(cx, "%s/%llu.dlc", p->folder, (unsigned long long)p->c->seed);
+    FILE *file = fopen(path, "w");
+    if (!file || fputs(text.text, file) < 0 || fclose(file) != 0) {
+        fail_as(cx, DIAG_ARGUMENT, "%s cannot be written", path);
+    }
+}
+
+static void
+print_seed(const Case *c, const char *folder, Counts *counts)
+{
+    Cx *cx = cx_new();
+    if (!cx || !cx_try(cx, print_body, &(Printed){c, folder})) {
+        printf("seed %llu: %s\n", (unsigned long long)c->seed,
+               cx ? cx_diag(cx)->message : "no memory");
+        counts->failed++;
+    }
+    cx_free(cx);
+}
+
 static char *
 read_file(const char *path)
 {
@@ -264,7 +292,7 @@ main(int argc, char **argv)
     Counts counts = {0};
     uint64_t seed = 1, count = 100;
     int64_t fuel = 0, step = 0;
-    const char *keep = NULL;
+    const char *keep = NULL, *printed = NULL;
     bool files = false;
     for (int k = 1; k < argc; k++) {
         bool more = k + 1 < argc && argv[k][0] == '-';
@@ -276,6 +304,9 @@ main(int argc, char **argv)
         }
         else if (more && strcmp(argv[k], "--keep") == 0) {
             keep = argv[++k];
+        }
+        else if (more && strcmp(argv[k], "--print") == 0) {
+            printed = argv[++k];
         }
         else if (more && strcmp(argv[k], "--tiers") == 0) {
             k++;
@@ -299,7 +330,7 @@ main(int argc, char **argv)
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] "
                     "[--keep FOLDER] [--products] [--damage] [--layouts] [--fuel N,STEP] "
-                    "[file.dlc ...]\n");
+                    "[--print FOLDER] [file.dlc ...]\n");
             return 2;
         }
         else {
@@ -322,7 +353,12 @@ main(int argc, char **argv)
     }
     for (uint64_t k = 0; !files && k < count; k++) {
         c.seed = seed + k;
-        run_seed(&c, keep, &counts);
+        if (printed) {
+            print_seed(&c, printed, &counts);
+        }
+        else {
+            run_seed(&c, keep, &counts);
+        }
     }
     if (c.damaged) {
         printf("%llu refused\n", (unsigned long long)counts.refused);

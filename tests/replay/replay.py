@@ -1,5 +1,8 @@
 """Is the generated C the same as before?  `make replay`, or python -m tests.replay.replay
 
+With `--against PROGRAM`, a test-replay of another tree, it is compared with what that one generates;
+`--random N` adds N random programs, those of the seeds from 1 on.
+
 `build/test-replay` writes the C for libtcc and for the C compiler of every program of the corpus; digests.txt
 has what it was when somebody last accepted it. A refactoring changes no digest. A wanted change is accepted
 with `make replay ACCEPT=1`, which prints what has changed, and committed together with digests.txt.
@@ -16,7 +19,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
-PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-replay"
+BUILD = Path(os.environ.get("DLC_BIN", ROOT / "build"))
+PROGRAM = BUILD / "test-replay"
 DIGESTS = HERE / "digests.txt"
 TEXTS = ROOT / "build" / "replay"
 TARGETS = ("libtcc", "C compiler")
@@ -49,13 +53,23 @@ def read(text: str) -> Digests:
     return found
 
 
-def made(folder: Path | None = None) -> Digests:
-    """The digests of what is generated now; folder: where the texts go.
+def random_programs(count: int) -> list[Path]:
+    """The random programs of the seeds 1 to count, written to build/replay/random."""
+    folder = TEXTS / "random"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    command = [BUILD / "test-fuzz", "--print", folder, "--seed", "1", "--count", str(count)]
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True)
+    return sorted(folder.glob("*.dlc"))
+
+
+def made(folder: Path | None = None, program: Path = PROGRAM, drawn: list[Path] | None = None) -> Digests:
+    """The digests of what `program` generates now; folder: where the texts go; drawn: more programs.
 
     Raises SystemExit with the reason when a program of the corpus does not compile.
     """
     environment = os.environ | {"DLC_COSTS": "avx2"}  # what the passes weigh is one processor's
-    command = [PROGRAM, folder or "-", *programs()]
+    command = [program, folder or "-", *programs(), *(drawn or [])]
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise SystemExit(f"test-replay failed:\n{done.stderr}")
@@ -81,7 +95,16 @@ def write(digests: Digests) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.replay.replay", description=__doc__)
     parser.add_argument("--accept", action="store_true", help="store the digests of what is generated now")
+    parser.add_argument("--against", type=Path, metavar="PROGRAM", help="a test-replay of another tree")
+    parser.add_argument(
+        "--random", type=int, default=0, metavar="N", help="with --against: N random programs too"
+    )
     args = parser.parse_args()
+    if args.against:
+        drawn = random_programs(args.random)
+        lines = differences(made(None, args.against, drawn), made(None, PROGRAM, drawn))
+        print("\n".join([*lines, f"{len(programs()) + len(drawn)} programs, {len(lines)} differences"]))
+        return bool(lines)
     new, accepted = TEXTS / "new", TEXTS / "accepted"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
