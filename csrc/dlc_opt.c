@@ -134,9 +134,10 @@ emit(const Job *job, const Fn *fn)
         if (fn->stage != STAGE_LOOPS) {
             fail(fn->cx, DIAG_EMIT_STAGE);
         }
+        Target target = target_find(job->emit);
         Unit unit;
-        emit_unit(fn, &unit);
-        fputs(strcmp(job->emit, "c") == 0 ? unit.cc_text : unit.tcc_text, stdout);
+        emit_unit(fn, 1u << target, &unit);
+        fputs(unit.text[target], stdout);
     }
 }
 

@@ -366,7 +366,17 @@ const PassInfo *schedule_rewrite(const char *word); /* marks all phases; NULL: n
 /* The flag of the C compiler that belongs to it; NULL: none.  A constant. */
 const char *schedule_flag(const char *schedule);
 
-/* ---- emit.c, emit_cc.c, emit_tcc.c: the loops stage to C, for two tiers ---- */
+/* ---- emit.c, emit_cc.c, emit_tcc.c: the loops stage to C, for the targets of targets.def ---- */
+
+typedef enum {
+#define TARGET(name, primitives, what) TARGET_##name,
+#include "targets.def"
+    TARGETS
+} Target;
+
+const char *target_name(Target target);
+const char *target_what(Target target); /* for people */
+Target target_find(const char *name); /* TARGETS when there is none */
 
 /* One phase of one kernel: what a launch needs to know. */
 typedef struct Phase {
@@ -384,11 +394,11 @@ typedef struct Phase {
 typedef struct Unit {
     Phase *phases; /* in the order of execution */
     int nphases;
-    const char *tcc_text; /* strips do the arithmetic */
-    const char *cc_text; /* plain loops under the prelude, without the prelude itself */
+    const char *text[TARGETS]; /* without the prelude; NULL for a target that was not wanted */
 } Unit;
 
-void emit_unit(const Fn *loops, Unit *out);
+/* wanted: a bit 1 << target for each target whose text is wanted. */
+void emit_unit(const Fn *loops, unsigned wanted, Unit *out);
 
 /* A kernel of the loops stage, and the function that it was lowered in. */
 typedef struct {
@@ -397,7 +407,7 @@ typedef struct {
 } Lowered;
 
 /* Kernels of several functions as one unit, for people: it is not compiled. */
-void emit_kernels(Cx *cx, int n, const Lowered *kernels, Unit *out);
+void emit_kernels(Cx *cx, int n, const Lowered *kernels, unsigned wanted, Unit *out);
 
 /* ---- plan.c, plan_build.c, plan_memory.c: what runs a call ---- */
 

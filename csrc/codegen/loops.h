@@ -5,6 +5,8 @@
 #include "codegen.h"
 #include "ir/costs.h"
 
+enum { MAX_LOOPS = 3 * MAX_RANK }; /* around a let, of one kernel */
+
 /* ---- schedule.c ---- */
 
 int loop_count(const Block *blk); /* loops in the block itself, not deeper */

@@ -356,8 +356,8 @@ compile(Cx *cx, const Unit *unit, bool cc)
     Code *code = code_new(names, unit->nphases);
     const char *folder = getenv("DLC_CACHE_DIR");
     CcOptions options = {.cache = folder ? folder : "", .wait = true};
-    bool done = cc ? jit_cc_submit(code, unit->cc_text, &options, error, sizeof error)
-                   : jit_tcc_compile(code, unit->tcc_text, error, sizeof error);
+    bool done = cc ? jit_cc_submit(code, unit->text[TARGET_cc], &options, error, sizeof error)
+                   : jit_tcc_compile(code, unit->text[TARGET_tcc], error, sizeof error);
     if (!done) {
         fail_as(cx, DIAG_LIBTCC, "%s: %s", cc ? "cc" : "tcc", error);
     }
@@ -443,9 +443,9 @@ run(Cx *cx, void *arg)
     rng = 88172645463325252ull + (seed ? (uint64_t)atoll(seed) * 7919 : 0);
     const Fn *loops = to_loops(r, kernels);
     Unit unit;
-    emit_unit(loops, &unit);
+    emit_unit(loops, 1u << TARGET_tcc | 1u << TARGET_cc, &unit);
     if (print && strcmp(print, "loops") != 0) {
-        printf("%s", strcmp(print, "tcc") == 0 ? unit.tcc_text : unit.cc_text);
+        printf("%s", strcmp(print, "tcc") == 0 ? unit.text[TARGET_tcc] : unit.text[TARGET_cc]);
     }
     if (!(runs && runs[0] == '0')) {
         run_unit_everywhere(r, kernels, loops, &unit);

@@ -35,8 +35,8 @@ note_unit(void *arg, const Fn *loops, const Unit *unit)
     Written *w = arg;
     (void)loops;
     w->units++;
-    text_add(&w->tcc, "%s", unit->tcc_text);
-    text_add(&w->cc, "%s", unit->cc_text);
+    text_add(&w->tcc, "%s", unit->text[TARGET_tcc]);
+    text_add(&w->cc, "%s", unit->text[TARGET_cc]);
 }
 
 static void

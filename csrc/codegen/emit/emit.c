@@ -1,15 +1,17 @@
-/* Emission: the loops stage to C, for two tiers.
+/* Emission: the loops stage to C, for each target that is wanted.
  *
- * What:     one C function for each phase (a top-level loop of a kernel), twice: plain loops for an
- *           optimising compiler (emit_cc.c), calls of strips for libtcc (emit_tcc.c).
+ * What:     one C function for each phase (a top-level loop of a kernel), for each target: plain
+ *           loops for an optimising compiler (emit_cc.c), calls of strips for libtcc (emit_tcc.c).
  * Requires: a scheduled function of the loops stage.
- * Ensures:  both texts compute the same bits, for any partition of the parallel loop: the order of
+ * Ensures:  all texts compute the same bits, for any partition of the parallel loop: the order of
  *           everything that is not elementwise is that of docs/bits.md.
- * How:      this file holds what the tiers share: which buffers and dims a phase needs, names, dims
- *           and literals as C, the parallel loop's iteration count and cost.  Dims over size
- *           symbols alone are values of n[], each once; dims with loop indices are written as
- *           expressions over those.  One pass over the lets.
- * Why not:  one text for both: an optimiser wants one loop with everything in it, which a compiler
+ * How:      this file holds what the targets share: which buffers a phase needs, its parallel
+ *           loop's iteration count and cost, and its function around the statements.  Dims over
+ *           size symbols alone are values of n[], each once; dims with loop indices are written as
+ *           expressions over those.  A target's statements are made without a look at another's:
+ *           each has names n0, n1, .. of its own for such values.  When all statements are there,
+ *           each value gets its place in n[], and the functions are put that read it from there.
+ * Why not:  one text for all: an optimiser wants one loop with everything in it, which a compiler
  *           without optimisation cannot use, and the other way round.
  * Example:  x[i, j] of f32[B, N] is x[i * N + j] with `const int64_t N = n[0];`.
  */
@@ -55,17 +57,22 @@ is_cached(Cx *cx, const Value *buffer)
 
 /* ---- what a phase uses of the kernel's own block ---- */
 
-static void use_let(Emit *e, const Let *let);
+typedef struct {
+    const Emit *e;
+    bool *used;
+} Using;
+
+static void use_let(const Emit *e, bool *used, const Let *let);
 
 static void
-use_value(Emit *e, const Value *v)
+use_value(const Emit *e, bool *used, const Value *v)
 {
-    if (value_is_const(v) || e->used[v->id]) {
+    if (value_is_const(v) || used[v->id]) {
         return;
     }
-    e->used[v->id] = true;
+    used[v->id] = true;
     if (v->def && v->def->parent && v->def->parent->owner == e->phase->kernel) {
-        use_let(e, v->def);
+        use_let(e, used, v->def);
     }
 }
 
@@ -74,39 +81,40 @@ use_value(Emit *e, const Value *v)
 static void
 use_name(void *arg, Dim name)
 {
-    Emit *e = arg;
-    const Block *root = e->phase->kernel->body;
+    const Using *using = arg;
+    const Block *root = using->e->phase->kernel->body;
     for (int k = 0; k < root->n; k++) {
         if (root->lets[k]->nsizes && root->lets[k]->sizes[0] == name) {
-            use_value(e, root->lets[k]->args[0]);
+            use_value(using->e, using->used, root->lets[k]->args[0]);
         }
     }
 }
 
 static void
-use_let(Emit *e, const Let *let)
+use_let(const Emit *e, bool *used, const Let *let)
 {
+    Using using = {e, used};
     for (int k = 0; k < let->nargs; k++) {
-        use_value(e, let->args[k]);
+        use_value(e, used, let->args[k]);
     }
     for (int k = 0; k < let->nattrs; k++) {
         const Attr *a = &let->attrs[k];
         for (int j = 0; a->kind == ATTR_DIMS && j < a->n; j++) {
-            dim_names(e->cx, a->dims[j], use_name, e);
+            dim_names(e->cx, a->dims[j], use_name, &using);
         }
         if (a->kind == ATTR_DIM) {
-            dim_names(e->cx, a->d, use_name, e);
+            dim_names(e->cx, a->d, use_name, &using);
         }
     }
     for (int k = 0; let->body && k < let->body->n; k++) {
-        use_let(e, let->body->lets[k]);
+        use_let(e, used, let->body->lets[k]);
     }
     for (int k = 0; let->body && k < let->body->nrets; k++) {
-        use_value(e, let->body->rets[k]);
+        use_value(e, used, let->body->rets[k]);
     }
 }
 
-static bool
+bool
 has_update(const Let *let)
 {
     bool found = let->op == OP_update;
@@ -273,17 +281,20 @@ put_indices(Emit *e, const char *at)
     for (int k = e->ncollapsed - 1; k > 0; k--) {
         const char *name = collapsed_name(e, k), *count = dim_c(e, e->counts[k]);
         const char *over = k == 1 ? collapsed_name(e, 0)
-                                  : cx_format(e->cx, "t%d_%srest", k, e->second ? "next_" : "");
+                                  : cx_format(e->cx, "t%d_%srest", k, e->copy.second ? "next_" : "");
         put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
         rest = over;
     }
 }
 
 bool
-in_jam(const Emit *e, const Let *loop)
+is_copied(const Emit *e, const Let *loop)
 {
-    return e->jam && loop &&
-           (loop == e->jam || (collapsed_at(e, e->jam) >= 0 && collapsed_at(e, loop) >= 0));
+    bool copied = false;
+    for (int k = 0; k < e->copy.nloops && !copied; k++) {
+        copied = e->copy.loops[k] == loop;
+    }
+    return copied;
 }
 
 /* Is a count other than the outermost one not a number?  Then each iteration would divide by a
@@ -379,13 +390,12 @@ vector_bounds(Emit *e, const Let *loop, const char **from, const char **to)
     }
 }
 
-/* ---- a phase ---- */
+/* ---- the function of a phase ---- */
 
-static void
-put_declarations(Emit *e, Text *unit, bool optimised)
+void
+put_pointers(Emit *e, Text *unit)
 {
-    bool lengths = optimised && cc_has_lengths(e);
-    Phase *ph = e->phase;
+    const Phase *ph = e->phase;
     for (int k = 0; k < ph->nbuffers; k++) {
         const Value *v = ph->buffers[k];
         bool written = v->def && (v->def == ph->kernel || v->def->op == OP_buffer);
@@ -395,25 +405,28 @@ put_declarations(Emit *e, Text *unit, bool optimised)
     if (!dim_is(e->cx, e->scratch, 0)) {
         text_add(unit, "    char *scratch = p[%d];\n", ph->nbuffers);
     }
-    for (int k = 0; k < e->ndims; k++) {
-        if (!e->dim_used[k]) {
-            continue;
-        }
-        bool name = dim_is_name(e->cx, e->dims[k]);
-        if (lengths && e->dims[k] == e->length) {
-            continue;
-        }
-        Text dim = {.cx = e->cx};
-        dim_text(e->cx, e->dims[k], &dim);
-        text_add(unit, "    const int64_t %s = n[%d];%s%s%s\n",
-                 name ? index_c(e, e->dims[k]) : cx_format(e->cx, "n%d", k), k, name ? "" : " /* ",
-                 name ? "" : dim.text, name ? "" : " */");
-        if (optimised && name) {
-            cc_most(e, e->dims[k], unit);
+}
+
+void
+put_size(Emit *e, int k, Text *unit)
+{
+    Text dim = {.cx = e->cx};
+    bool name = dim_is_name(e->cx, e->sizes[k].dim);
+    dim_text(e->cx, e->sizes[k].dim, &dim);
+    text_add(unit, "    const int64_t %s = n[%d];%s%s%s\n", size_name(e, k), e->sizes[k].place,
+             name ? "" : " /* ", name ? "" : dim.text, name ? "" : " */");
+}
+
+void
+put_sizes(Emit *e, Text *unit, void (*put_one)(Emit *e, int k, Text *unit))
+{
+    for (int place = 0; place < e->phase->ndims; place++) {
+        for (int k = 0; k < e->nsizes; k++) {
+            if (e->sizes[k].place == place && e->sizes[k].declared) {
+                put_one(e, k, unit);
+            }
         }
     }
-    text_add(unit, "%s    int fault = 0;\n",
-             e->opaque_zero ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
 }
 
 /* Lists where the phase's lets come from: FX nodes and lines of the user's program. */
@@ -450,8 +463,8 @@ put_sources(Sources *s, const Block *blk)
     }
 }
 
-static void
-put_header(Emit *e, const Let *loop, Text *unit)
+void
+put_header(const Emit *e, const Let *loop, Text *unit)
 {
     const Phase *ph = e->phase;
     text_add(unit, "\n/* %s, phase of", ph->name);
@@ -475,88 +488,140 @@ put_phase_head(const Emit *e, Text *unit)
     text_add(unit, "int %s(%s);\n\nint\n%s(%s)\n{\n", name, takes, name, takes);
 }
 
-/* Emits one tier's text of a phase.  The second tier's text has the first one's dims at the same
- * places. */
-static void
-emit_tier(Emit *e, const Let *loop, Text *unit, void (*body)(Emit *e, const Let *loop))
+void
+put_phase_end(Text *unit)
 {
-    Text out = {.cx = e->cx};
-    e->out = &out;
-    e->indent = 1;
-    e->scratch = dim_int(e->cx, 0);
-    memset(e->dim_used, 0, (size_t)e->ndims * sizeof *e->dim_used);
-    body(e, loop);
-    if (body == emit_cc_phase) {
-        emit_lines(e->cx, loop, &out);
-    }
-    put_header(e, loop, unit);
-    bool lengths = body == emit_cc_phase && cc_has_lengths(e);
-    if (lengths) {
-        cc_length_head(e, unit);
-    } else {
-        (e->near ? cc_near_head : put_phase_head)(e, unit);
-    }
-    put_declarations(e, unit, body == emit_cc_phase);
-    text_put(unit, out.text, out.length);
     text_add(unit, "    (void)p, (void)n;\n    return fault;\n}\n");
-    if (e->near) {
-        cc_near_phase(e, unit);
-    } else if (lengths) {
-        cc_length_phase(e, unit);
-    }
 }
 
+/* ---- targets ---- */
+
+static const struct {
+    const char *name, *what, *head;
+    void (*phase)(Emit *e, const Let *loop);
+    void (*function)(Emit *e, const Let *loop, const Text *body, Text *unit);
+} targets[] = {
+#define TARGET(name, primitives, what)                                                             \
+    {#name, what, emit_##name##_head, emit_##name##_phase, emit_##name##_function},
+#include "codegen/targets.def"
+};
+
+const char *
+target_name(Target target)
+{
+    return targets[target].name;
+}
+
+const char *
+target_what(Target target)
+{
+    return targets[target].what;
+}
+
+Target
+target_find(const char *name)
+{
+    int k = 0;
+    while (k < TARGETS && strcmp(targets[k].name, name) != 0) {
+        k++;
+    }
+    return (Target)k;
+}
+
+/* ---- a phase ---- */
+
+/* The text of a unit for one target, as it grows. */
 typedef struct {
     Text functions, helpers;
     Map made;
-} Tier;
+} Written;
 
-static void
-emit_phase(const Fn *fn, const Let *loop, Phase *phase, Tier *tcc, Tier *cc)
+/* What is so of a phase for all targets: what it uses, its buffers, its parallel loops, its cost. */
+static Emit
+find_interface(const Fn *fn, const Let *loop, Phase *phase)
 {
     Cx *cx = fn->cx;
-    Emit e = {.cx = cx, .fn = fn, .phase = phase};
     size_t values = (size_t)fn->nvalues;
-    e.names = cx_alloc(cx, values * sizeof *e.names);
-    e.used = cx_alloc(cx, values * sizeof *e.used);
-    e.dim_used = cx_alloc(cx, sizeof *e.dim_used);
-    use_let(&e, loop);
-    bool *seen = cx_alloc(cx, values * sizeof *seen);
+    bool *used = cx_alloc(cx, values * sizeof *used), *seen = cx_alloc(cx, values * sizeof *seen);
+    Emit e = {.cx = cx, .fn = fn, .phase = phase, .used = used, .scratch = dim_int(cx, 0)};
+    use_let(&e, used, loop);
     for (int k = 0; k < phase->kernel->body->n; k++) {
         const Let *let = phase->kernel->body->lets[k];
-        if (let == loop || (let->op == OP_load && e.used[let->res[0]->id])) {
+        if (let == loop || (let->op == OP_load && used[let->res[0]->id])) {
             add_buffers(&e, let, seen);
         }
     }
     find_collapsed(&e, loop);
-    e.updates = has_update(loop);
-    e.helpers = &tcc->helpers;
-    e.made = &tcc->made;
-    emit_tier(&e, loop, &tcc->functions, emit_tcc_phase);
-    Dim scratch = e.scratch;
-    e.helpers = &cc->helpers;
-    e.made = &cc->made;
-    emit_tier(&e, loop, &cc->functions, emit_cc_phase);
-    phase->scratch = dim_max(cx, scratch, e.scratch);
-    phase->dims = e.dims;
-    phase->ndims = e.ndims;
+    return e;
+}
+
+/* Gives the target's sizes their places in n[], where sizes of targets before may be already. */
+static void
+place_sizes(Emit *e)
+{
+    Phase *phase = e->phase;
+    for (int j = 0; j < e->nsizes; j++) {
+        int k = 0;
+        while (k < phase->ndims && phase->dims[k] != e->sizes[j].dim) {
+            k++;
+        }
+        if (k == phase->ndims) {
+            phase->dims = cx_grow(e->cx, phase->dims, k, sizeof *phase->dims);
+            phase->dims[phase->ndims++] = e->sizes[j].dim;
+        }
+        e->sizes[j].place = k;
+    }
+}
+
+/* Statements first, for each target that is wanted: by then the sizes of all are known. */
+static void
+emit_phase(const Fn *fn, const Let *loop, Phase *phase, unsigned wanted, Written *units)
+{
+    Cx *cx = fn->cx;
+    const Emit shared = find_interface(fn, loop, phase);
+    Emit each[TARGETS];
+    Text bodies[TARGETS];
+    phase->scratch = dim_int(cx, 0);
+    for (int k = 0; k < TARGETS; k++) {
+        if (wanted & 1u << k) {
+            Emit *e = &each[k];
+            *e = shared;
+            bodies[k] = (Text){.cx = cx};
+            e->names = cx_alloc(cx, (size_t)fn->nvalues * sizeof *e->names);
+            e->helpers = &units[k].helpers;
+            e->made = &units[k].made;
+            e->out = &bodies[k];
+            e->indent = 1;
+            targets[k].phase(e, loop);
+            place_sizes(e);
+            phase->scratch = dim_max(cx, phase->scratch, e->scratch);
+        }
+    }
+    for (int k = 0; k < TARGETS; k++) {
+        if (wanted & 1u << k) {
+            targets[k].function(&each[k], loop, &bodies[k], &units[k].functions);
+        }
+    }
 }
 
 static const char *
-unit_text(Cx *cx, const char *head, const Tier *tier)
+unit_text(Cx *cx, const char *head, const Written *written)
 {
     Text unit = {.cx = cx};
     text_add(&unit, "%s", head);
-    text_put(&unit, tier->helpers.text, tier->helpers.length);
-    text_put(&unit, tier->functions.text, tier->functions.length);
+    text_put(&unit, written->helpers.text, written->helpers.length);
+    text_put(&unit, written->functions.text, written->functions.length);
     return unit.text;
 }
 
 void
-emit_kernels(Cx *cx, int n, const Lowered *kernels, Unit *out)
+emit_kernels(Cx *cx, int n, const Lowered *kernels, unsigned wanted, Unit *out)
 {
-    Tier tcc = {{.cx = cx}, {.cx = cx}, {0}}, cc = {{.cx = cx}, {.cx = cx}, {0}};
+    Written units[TARGETS];
     *out = (Unit){0};
+    for (int k = 0; k < TARGETS; k++) {
+        units[k] = (Written){{.cx = cx}, {.cx = cx}, {0}};
+    }
     for (int k = 0; k < n; k++) {
         const Let *kernel = kernels[k].let;
         int phases = 0;
@@ -566,16 +631,17 @@ emit_kernels(Cx *cx, int n, const Lowered *kernels, Unit *out)
                 out->phases = cx_grow(cx, out->phases, out->nphases, sizeof *out->phases);
                 Phase *phase = &out->phases[out->nphases++];
                 *phase = (Phase){.name = cx_format(cx, "k%d_%d", k, phases++), .kernel = kernel};
-                emit_phase(kernels[k].fn, loop, phase, &tcc, &cc);
+                emit_phase(kernels[k].fn, loop, phase, wanted, units);
             }
         }
     }
-    out->tcc_text = unit_text(cx, emit_tcc_head, &tcc);
-    out->cc_text = unit_text(cx, emit_cc_head, &cc);
+    for (int k = 0; k < TARGETS; k++) {
+        out->text[k] = wanted & 1u << k ? unit_text(cx, targets[k].head, &units[k]) : NULL;
+    }
 }
 
 void
-emit_unit(const Fn *fn, Unit *out)
+emit_unit(const Fn *fn, unsigned wanted, Unit *out)
 {
     Lowered *kernels = cx_alloc(fn->cx, (size_t)(fn->body->n + 1) * sizeof *kernels);
     int n = 0;
@@ -584,5 +650,5 @@ emit_unit(const Fn *fn, Unit *out)
             kernels[n++] = (Lowered){fn, fn->body->lets[k]};
         }
     }
-    emit_kernels(fn->cx, n, kernels, out);
+    emit_kernels(fn->cx, n, kernels, wanted, out);
 }

@@ -1,8 +1,9 @@
-/* What the two emitters share, see emit.c. */
+/* What the emitters share, see emit.c. */
 #ifndef DLC_EMIT_H
 #define DLC_EMIT_H
 
-#include "codegen/lower/lower.h"
+#include "codegen/loops.h"
+#include "codegen/map.h"
 
 /* A load of a tile that goes across the rows, and the array that has its elements transposed. */
 typedef struct {
@@ -10,49 +11,46 @@ typedef struct {
     const char *name;
 } Panel;
 
-/* A tier's emission of one phase.  All text is made in the body first; sizes and names that it
- * turns out to need are declared in front of it. */
+/* A size that the text of a phase needs, a value of n[]. */
+typedef struct {
+    Dim dim;
+    bool declared; /* the phase's function begins with a variable for it */
+    int place; /* in n[], when the statements of all targets are there */
+} Size;
+
+/* Loops whose bodies are put twice: the second time, what they bind has names of its own. */
+typedef struct {
+    const Let *loops[MAX_LOOPS];
+    int nloops;
+    bool second;
+} Copy;
+
+/* The emission of one phase for one target: what all targets share.  All statements are made
+ * first; sizes and names that they turn out to need are declared in front of them. */
 typedef struct {
     Cx *cx;
     const Fn *fn;
     Phase *phase;
+    void *own;                  /* what the target itself needs: Cc, Tcc, .. */
     Text *out;                  /* statements of the phase */
     Text *helpers;              /* of the unit: functions and constants made once */
     Map *made;                  /* of the unit: which helpers are there */
     int indent;
     const char **names;         /* C names by Value.id */
-    bool *used;                 /* by Value.id: the phase uses it */
-    Dim *dims;                  /* n[k] of the phase, and whether the tier has used it */
-    bool *dim_used;
-    int ndims;
+    const bool *used;           /* by Value.id: the phase uses it */
+    Size *sizes;
+    int nsizes;
     Dim scratch;                /* bytes of private scratch so far */
     const Let *collapsed[MAX_LOOPS];/* the parallel loops, outermost first, and their counts */
     Dim counts[MAX_LOOPS];
     int ncollapsed;
     const Let *tile;            /* the vector loop around, if there is one */
-    /* the loop marked recurrences around, if its buffers are C variables; cc alone */
-    const Let *recurrences;
-    int lane, together;         /* which recurrence is emitted, and how many run together */
-    /* accesses whose elements at the end of a row are in arrays, cc alone */
-    const Let *const *rest;
-    int nrest;
-    const Let *wide;    /* a reduction in lanes whose bf16 are widened in arrays, cc alone */
-    bool updates;               /* the phase has updates: an index out of range ends it at once */
-    bool opaque_zero; /* the phase hides from the compiler what it could know, cc alone */
-    const Let *jam;    /* a loop of rows in unroll-and-jam, cc alone; see emit_cc_jam.c */
-    bool short_row;             /* what is emitted is for rows of one block: no prefetch */
-    bool second;                /* the second of its two copies is emitted */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
     Panel panels[DLC_PANELS];
     int npanels;
-    const Let *flat; /* a vector loop around, many rows of which run as one, cc alone */
-    const Let *streaming; /* another vector loop around that may have non-temporal stores */
+    const Let *streaming; /* a vector loop around that may have non-temporal stores */
     bool streams; /* the phase has non-temporal stores */
-    Dim length; /* of rows for which the phase has copies, cc alone; see emit_cc_length.c */
-    /* the phase runs in parts, with forms for near operands, cc alone; see emit_cc_near.c */
-    bool near;
-    bool near_tests; /* each part is tested first */
-    const char *near_lane; /* the lane that a loop over lanes is at */
+    Copy copy;
 } Emit;
 
 /* ---- emit_text.c ---- */
@@ -65,6 +63,9 @@ void put_scope(Emit *e); /* a bare { */
 void put_close(Emit *e);
 /* A helper of the unit, once: true when `key` is new. */
 bool new_helper(Emit *e, const char *key);
+/* The size's place among those of the phase, as this target counts them; new ones are added. */
+int size_at(Emit *e, Dim size);
+const char *size_name(Emit *e, int k); /* of the variable that it has */
 /* as a C expression, in parentheses if composite */
 const char *dim_c(Emit *e, Dim d);
 const char *offset_c(Emit *e, Dim offset); /* the same, never in parentheses */
@@ -114,10 +115,19 @@ bool is_cached(Cx *cx, const Value *buffer); /* known to be so small that it sta
 int open_parallel(Emit *e);
 int collapsed_at(const Emit *e, const Let *loop); /* its place among the collapsed loops, or -1 */
 void put_indices(Emit *e, const char *at); /* those of the collapsed loops, of iteration `at` */
-/* has each copy of an unroll-and-jam its own index of the loop? */
-bool in_jam(const Emit *e, const Let *loop);
+bool is_copied(const Emit *e, const Let *loop); /* is it one of e->copy? */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
-void put_phase_head(const Emit *e, Text *unit); /* the first lines of the phase's function */
+bool has_update(const Let *loop); /* at any depth */
+
+/* The parts of a phase's function, in their order: a comment that says what it is of, its head, its
+ * pointers, its sizes, and after its statements its end. */
+void put_header(const Emit *e, const Let *loop, Text *unit);
+void put_phase_head(const Emit *e, Text *unit);
+void put_pointers(Emit *e, Text *unit);
+/* Calls `put` for each size that has a variable, in the order of n[]. */
+void put_sizes(Emit *e, Text *unit, void (*put_one)(Emit *e, int k, Text *unit));
+void put_size(Emit *e, int k, Text *unit);
+void put_phase_end(Text *unit);
 
 /* ---- emit_panel.c ---- */
 
@@ -174,40 +184,45 @@ bool is_onehot(const Let *reduce); /* is it a one-hot select? */
 
 /* ---- emit_prefetch.c ---- */
 
+/* The offset of a load whose elements are contiguous along the loop, without its index; DIM_NONE
+ * for others. */
+Dim row_offset(Emit *e, const Let *load, const Let *loop);
+/* Does it read a tensor that may have to come from memory, at a position that loops give? */
+bool is_from_memory(Emit *e, const Let *load);
 /* The distance in bytes from what a reduction along rows loads to what it prefetches; 0: it does
  * not prefetch.  The reduction loads `least` bytes at a time. */
 int prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
-/* For a loop over a row after reductions of it, with non-temporal stores: the distance in bytes
- * from a load to the same element of the next row; 0: prefetching is not worth it. */
-int prefetch_next_row(Emit *e, const Let *load);
-
-/* ---- emit_cc_near.c ---- */
-
-/* The first lines of the function of a part, and the phase that calls it. */
-void cc_near_head(const Emit *e, Text *unit);
-void cc_near_phase(Emit *e, Text *unit);
-
-/* ---- cc/emit_cc_length.c ---- */
-
-bool cc_has_lengths(const Emit *e); /* has the phase copies for frequent lengths of rows? */
-void cc_length_head(Emit *e, Text *unit); /* of the function with the length as a parameter */
-void cc_length_phase(Emit *e, Text *unit); /* the phase, which calls it */
-void cc_most(Emit *e, Dim size, Text *unit); /* says how large the size is at most, if little */
 
 /* ---- emit_nontemporal.c ---- */
 
+/* The bytes of an element if the access goes along contiguous elements of a tensor; else 0. */
+int contiguous_bytes(Emit *e, const Let *loop, const Let *let);
 /* Is the store non-temporal, because its tensor is larger than caches?  1: yes, 0: no, -1: its size
  * decides. */
 int streamed(Emit *e, const Let *store);
+/* The same, if `streaming` is the loop that has non-temporal stores. */
+int streamed_if(Emit *e, const Let *store, const Let *streaming);
 /* Lets a routine store without the caches if the tensor is large: the C condition for that.  Unless
  * it is never true, the phase will end with a fence. */
 const char *use_nontemporal_c(Emit *e, const Let *store);
+/* Has the access's tensor at least DLC_LARGE bytes?  1: yes, 0: no, -1: its size decides. */
+int is_large(Emit *e, const Let *access);
+/* What to add to a C condition: that it has; that a store is non-temporal.  Empty if it is known. */
+const char *and_large(Emit *e, const Let *access);
+const char *and_nontemporal(Emit *e, const Let *store);
 
-/* ---- emit_cc.c, emit_cc_tile.c, emit_tcc.c: the statements of a phase ---- */
+/* ---- the emitters: rows of targets.def ---- */
 
-void emit_cc_phase(Emit *e, const Let *loop);
+/* emit_<target>_phase puts the statements of a phase; when all targets have, emit_<target>_function
+ * puts the function, of which they are the body. */
+#define TARGET(name, primitives, what)                                                             \
+    void emit_##name##_phase(Emit *e, const Let *loop);                                            \
+    void emit_##name##_function(Emit *e, const Let *loop, const Text *body, Text *unit);           \
+    extern const char emit_##name##_head[];
+#include "codegen/targets.def"
+
+/* ---- emit_lines.c ---- */
+
 void emit_lines(Cx *cx, const Let *loop, Text *text);
-void emit_tcc_phase(Emit *e, const Let *loop);
-extern const char emit_cc_head[], emit_tcc_head[]; /* what stands before all phases */
 
 #endif

@@ -1,38 +1,15 @@
-/* Vector loops over tensors that are larger than caches, for an optimising C compiler; and the
- * choice of non-temporal stores, for both tiers.
+/* Non-temporal stores: which ones, for all targets.
  *
- * What:     three kinds of loops that processors alone do not run at the speed of memory.
- *           A stencil is a loop over several rows of one tensor.  It runs in strips of DLC_STRIP
- *           iterations.  Each strip first prefetches what is needed DLC_PREFETCH iterations later:
- *           of the row that is furthest ahead in memory, and of what is stored.
- *           The vector loop in a loop marked tile stores to an array; non-temporal stores take that
- *           to memory.
- *           Any other loop that memory limits has non-temporal stores line by line (a stencil block
- *           by block).  Between the lines it prefetches the next row, if reductions have brought
- *           this one near (emit_prefetch.c).
- * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
- * Ensures:  each iteration's operations as they were, and its stores after its loads.
- * How:      Processors prefetch along a row by themselves, but not far enough if the same loop
- *           reads two more rows, and not at all from the short rows of one tile to those of the
- *           next.  Vectors of a stencil have 32 bytes: few of its loads begin where a cache line
- *           does, and a vector of 64 bytes would be in two lines.
- *           The plain loop is faster for data in a cache, so the size decides.  If the size is a
- *           symbol, it decides when the phase runs.
- * Why not:  prefetch in all loops: a processor finds one row, or rows of several tensors, by itself
- *           (measured: 0.94 times the speed).  Stencils over columns of tiles, which keep rows in
- *           the first-level cache: 0.75 times.  Larger tiles, other ways through them, blocks of 16
- *           by 16, prefetching the next tile's lines: 0.9 to 1.1 times, because the stores are what
- *           waits.
- * Example:  y[i, j] = x[i, j] + x[i+1, j]: prefetches x[i+1, j+1024] and y[i, j+1024].
- *
- * One thread of Zen 5, four million floats: the heat equation takes 0.77 ms instead of 1.33, a copy
- * of as many bytes 0.62.  x.T + 2y takes 1.6 ms instead of 2.0, a copy 1.2; with the next kernel
- * that reads it, 2.2 instead of 2.5.  Half as many floats: 1.22 instead of 1.46; with the next
- * kernel, 1.94 instead of 1.96. */
-#include "codegen/emit/cc/emit_cc.h"
+ * What:     the stores of a phase to tensors that are larger than caches.
+ * Requires: a vector loop without loops inside, along contiguous elements.
+ * Ensures:  nothing but speed.
+ * How:      A non-temporal store writes whole lines, which are not read before, and leaves what the
+ *           caches hold.  The next kernel then reads from memory: so only what caches cannot hold
+ *           anyway.  If the size is a symbol, it decides when the phase runs.
+ */
+#include "emit.h"
 
-/* The bytes of an element if the access goes along contiguous elements of a tensor; else 0. */
-static int
+int
 contiguous_bytes(Emit *e, const Let *loop, const Let *let)
 {
     Dim step, rest;
@@ -41,13 +18,6 @@ contiguous_bytes(Emit *e, const Let *loop, const Let *let)
                       dim_is(e->cx, step, 1);
     int bytes = contiguous ? dtype_info[let->args[0]->type->dtype].bytes : 0;
     return bytes == 4 || bytes == 8 ? bytes : 0;
-}
-
-/* Elements from load a to load b of the same tensor. */
-static Range
-distance(Emit *e, const Let *a, const Let *b)
-{
-    return dim_range(e->cx, dim_sub(e->cx, access_offset(e, b), access_offset(e, a)));
 }
 
 /* Has the tensor of the access at least so many bytes?  1: yes, 0: no, -1: its size decides. */
@@ -72,101 +42,17 @@ and_bytes(Emit *e, const Let *access, int bytes)
                      bytes / dtype_info[t->dtype].bytes);
 }
 
-static int
+int
 is_large(Emit *e, const Let *access)
 {
     return has_bytes(e, access, DLC_LARGE);
 }
 
-static const char *
+const char *
 and_large(Emit *e, const Let *access)
 {
     return and_bytes(e, access, DLC_LARGE);
 }
-
-/* ---- stencils ---- */
-
-/* The load that is a row ahead of another load of the same tensor, and behind none. */
-static const Let *
-find_row(Emit *e, const Let *loop)
-{
-    const Block *blk = loop->body;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *load = blk->lets[k];
-        bool row = false,
-             last = load->op == OP_load && contiguous_bytes(e, loop, load) && is_large(e, load);
-        for (int j = 0; j < blk->n && last; j++) {
-            const Let *other = blk->lets[j];
-            if (other != load && other->op == OP_load && other->args[0] == load->args[0]) {
-                Range far = distance(e, other, load);
-                row |= far.lo > 0 && far.hi >= DLC_ROW_DISTANCE;
-                last = far.lo >= 0;
-            }
-        }
-        if (row && last) {
-            return load;
-        }
-    }
-    return NULL;
-}
-
-const Let *
-cc_stencil_row(Emit *e, const Let *loop)
-{
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (op_info[let->op].kind != KIND_MAP && let->op != OP_load && let->op != OP_store) {
-            return NULL;
-        }
-    }
-    return loop->parent->owner && loop != e->columns ? find_row(e, loop) : NULL;
-}
-
-/* Prefetches a cache line of a strip. */
-static void
-put_prefetch(Emit *e, const Let *let)
-{
-    put(e, "__builtin_prefetch(%s + (%s) + %d + cache_line, %d);", name_c(e, let->args[0]),
-        offset_c(e, access_offset(e, let)), DLC_PREFETCH, let->op == OP_store);
-}
-
-static void
-put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
-{
-    const char *i = index_c(e, loop_index(loop));
-    int bytes = contiguous_bytes(e, loop, row);
-    put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, DLC_STRIP, to, and_large(e, row), i,
-             DLC_STRIP);
-    put_open(e, "for (int64_t cache_line = 0, %s = %s_at; cache_line < %d; cache_line += %d)", i, i,
-             DLC_STRIP, DLC_LINE / bytes);
-    put_prefetch(e, row);
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (let->op == OP_store && contiguous_bytes(e, loop, let) && !streamed(e, let)) {
-            put_prefetch(e, let);
-        }
-    }
-    put_close(e);
-    put(e, "VECTORS_OF(%d)", DLC_VECTOR / bytes);
-    put_open(e, "for (int64_t %s = %s_at; %s < %s_at + %d; %s++)", i, i, i, i, DLC_STRIP, i);
-    cc_block(e, loop->body);
-    put_close(e);
-    put_close(e);
-}
-
-void
-cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to)
-{
-    const char *i = index_c(e, loop_index(loop));
-    put(e, "int64_t %s_at = %s;", i, from);
-    put_strips(e, loop, row, to);
-    put(e, "INDEPENDENT");
-    put_open(e, "for (int64_t %s = %s_at; %s < %s; %s++)", i, i, i, to, i);
-    cc_block(e, loop->body);
-    put_close(e);
-}
-
-/* ---- non-temporal stores ---- */
 
 /* The bytes of all tensors of the phase. */
 static Dim
@@ -198,8 +84,7 @@ is_nontemporal(Emit *e, const Let *store)
     return half < 0 && whole ? -1 : half ? whole : 0;
 }
 
-/* The same as a C condition to add after another one; empty if it is known. */
-static const char *
+const char *
 and_nontemporal(Emit *e, const Let *store)
 {
     if (store->parent->owner == e->columns) {
@@ -223,8 +108,7 @@ is_alone(const Let *store)
     return accesses == 1 && !store->args[0]->over;
 }
 
-/* The same as of `streamed`, if `streaming` is the loop that has non-temporal stores. */
-static int
+int
 streamed_if(Emit *e, const Let *store, const Let *streaming)
 {
     const Let *loop = store->parent->owner;
@@ -246,249 +130,4 @@ use_nontemporal_c(Emit *e, const Let *store)
     int huge = is_alone(store) ? is_nontemporal(e, store) : 0;
     e->streams |= huge != 0;
     return huge > 0 ? "1" : huge == 0 ? "0" : cx_format(e->cx, "(1%s)", and_nontemporal(e, store));
-}
-
-/* The address of the first element that a block, or a row of a tile, stores. */
-static const char *
-place(Emit *e, const Let *store)
-{
-    Dim index = loop_index(store->parent->owner), step, rest;
-    dim_affine(e->cx, access_offset(e, store), index, &step, &rest);
-    if (e->flat) {
-        return cx_format(e->cx, "%s + (%s)", name_c(e, store->args[0]), offset_c(e, rest));
-    }
-    return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest),
-                     index_c(e, index));
-}
-
-/* Prefetches what a load reads DLC_PREFETCH_TILE_ROWS rows later, if it is contiguous along the
- * row. */
-static void
-put_prefetch_rows(Emit *e, const Let *load)
-{
-    Dim index = loop_index(e->columns), i = loop_index(e->rows), step, row, rest;
-    int bytes = panel_of(e, load) ? 0 : contiguous_bytes(e, e->columns, load);
-    if (!bytes || !is_large(e, load) ||
-        !dim_affine(e->cx, access_offset(e, load), index, &step, &rest) ||
-        !dim_affine(e->cx, rest, i, &row, &step) || dim_is(e->cx, row, 0)) {
-        return;
-    }
-    Dim at = dim_add(e->cx, rest, dim_mul(e->cx, row, dim_int(e->cx, DLC_PREFETCH_TILE_ROWS)));
-    put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)", DLC_WIDTH,
-             and_large(e, load), DLC_LINE / bytes);
-    put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]),
-        offset_c(e, at), index_c(e, index));
-    put_close(e);
-}
-
-/* Puts, for each non-temporal store, an array for the elements of one block and a pointer to it.
- * If the tensor turns out to be small, the pointer is to the store's own place. */
-static void
-put_arrays(Emit *e, const Let *loop, int elements)
-{
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (streamed(e, let)) {
-            const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
-            e->streams = true;
-            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_nontemporal(e, let));
-            put(e, "_Alignas(64) %s %s_row[%d];", type, out, elements);
-            put(e, "%s *const %s_to = %s_large ? %s_row : %s;", type, out, out, out, place(e, let));
-        }
-    }
-}
-
-void
-cc_stream_open(Emit *e, const Let *loop)
-{
-    for (int k = 0; k < loop->body->n; k++) {
-        if (loop->body->lets[k]->op == OP_load) {
-            put_prefetch_rows(e, loop->body->lets[k]);
-        }
-    }
-    put_arrays(e, loop, DLC_WIDTH);
-}
-
-/* Would the loop have non-temporal stores, and few enough? */
-static bool
-may_stream(Emit *e, const Let *loop)
-{
-    int stores = 0;
-    for (int k = 0; k < loop->body->n; k++) {
-        stores += streamed_if(e, loop->body->lets[k], loop) != 0;
-    }
-    return stores > 0 && stores <= DLC_NONTEMPORAL_TENSORS && !e->tile && !e->jam &&
-           !e->recurrences && loop_may_stream(e->cx, loop);
-}
-
-bool
-cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
-{
-    const char *i = index_c(e, loop_index(loop));
-    if (!may_stream(e, loop)) {
-        return false;
-    }
-    put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", i, *from, i, *to, i,
-             DLC_STREAMED);
-    put(e, "const int64_t %s_to = %s_from + %d < %s ? %s_from + %d : %s;", i, i, DLC_STREAMED, *to,
-        i, DLC_STREAMED, *to);
-    *from = cx_format(e->cx, "%s_from", i);
-    *to = cx_format(e->cx, "%s_to", i);
-    e->streaming = loop;
-    put_arrays(e, loop, DLC_STREAMED);
-    return true;
-}
-
-/* Runs sixteen iterations at a time.  They store to arrays, which the compiler keeps in registers,
- * and non-temporal stores take these to memory. */
-static void
-put_lines(Emit *e, const Let *loop, const char *i, const char *to)
-{
-    e->streaming = loop;
-    put_open(e, "for (%s_from = %s_stop; %s_from + 16 <= %s; %s_from += 16)", i, i, i, to, i);
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (streamed(e, let)) {
-            put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype),
-                name_c(e, let->args[0]));
-        }
-    }
-    cc_prefetch_rows(e, loop, cx_format(e->cx, "%s_from", i));
-    put(e, "LANES");
-    put_open(e, "for (int64_t %s = %s_from; %s < %s_from + 16; %s++)", i, i, i, i, i);
-    e->near_lane = cx_format(e->cx, "%s - %s_from", i, i);
-    cc_block(e, loop->body);
-    e->near_lane = NULL;
-    put_close(e);
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (streamed(e, let)) {
-            put(e, "dlc_stream_lines(%s, %s_to, %d);", place(e, let), name_c(e, let->args[0]),
-                contiguous_bytes(e, loop, let) / 4);
-        }
-    }
-    put_close(e);
-    e->streaming = NULL;
-}
-
-/* The C condition under which all non-temporal stores apply.  *first: the first one. */
-static const char *
-stream_condition(Emit *e, const Let *loop, const Let **first)
-{
-    const char *condition = "DLC_STREAMS";
-    e->streaming = loop;
-    for (int k = loop->body->n - 1; k >= 0; k--) {
-        const Let *let = loop->body->lets[k];
-        if (streamed(e, let)) {
-            condition = cx_format(e->cx, "%s%s", condition, and_nontemporal(e, let));
-            *first = let;
-        }
-    }
-    e->streaming = NULL;
-    return condition;
-}
-
-bool
-cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
-{
-    const char *i = index_c(e, loop_index(loop));
-    const Let *first = NULL;
-    if (!may_stream(e, loop)) {
-        return false;
-    }
-    const char *condition = stream_condition(e, loop, &first);
-    e->streams = true;
-    put(e, "int64_t %s_from = %s, %s_stop = %s;", i, from, i, to);
-    put_open(e, "if (%s)", condition);
-    put(e, "const int64_t lead = %s + dlc_lead(%s, %d);", from, place(e, first),
-        contiguous_bytes(e, loop, first));
-    put(e, "%s_stop = lead < %s ? lead : %s;", i, to, to);
-    put_close(e);
-    put_open(e, "for (;;)");
-    put(e, "INDEPENDENT");
-    put_open(e, "for (int64_t %s = %s_from; %s < %s_stop; %s++)", i, i, i, i, i);
-    cc_block(e, loop->body);
-    put_close(e);
-    put_open(e, "if (%s_stop >= %s)", i, to);
-    put(e, "break;");
-    put_close(e);
-    put_lines(e, loop, i, to);
-    put(e, "%s_stop = %s;", i, to);
-    put_close(e);
-    return true;
-}
-
-/* ---- blocks of short rows ---- */
-
-/* The address of the store with the narrowest elements.  Where its cache lines begin, lines of
- * wider elements begin too. */
-const char *
-cc_stream_block_place(Emit *e, const Let *loop)
-{
-    const Let *first = NULL;
-    int stores = 0;
-    e->streaming = e->flat = loop;
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (streamed(e, let)) {
-            first = first && contiguous_bytes(e, loop, first) <= contiguous_bytes(e, loop, let)
-                        ? first
-                        : let;
-            stores++;
-        }
-    }
-    const char *found = stores > 0 && stores <= DLC_NONTEMPORAL_TENSORS ? place(e, first) : NULL;
-    e->streaming = e->flat = NULL;
-    return found;
-}
-
-void
-cc_stream_block_open(Emit *e, const Let *loop, int elements)
-{
-    put_arrays(e, loop, elements);
-}
-
-void
-cc_stream_block_close(Emit *e, const Let *loop, int elements)
-{
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *store = loop->body->lets[k];
-        if (streamed(e, store)) {
-            const char *out = name_c(e, store->args[0]);
-            put_open(e, "if (%s_large)", out);
-            put(e, "dlc_stream_lines(%s, %s_row, %d);", place(e, store), out,
-                elements * contiguous_bytes(e, loop, store) / DLC_LINE);
-            put_close(e);
-        }
-    }
-}
-
-const char *
-cc_stream_element(Emit *e, const Let *store)
-{
-    if (!streamed(e, store) || e->flat) {
-        return NULL;
-    }
-    const char *i = index_c(e, loop_index(store->parent->owner));
-    return cx_format(e->cx, "%s_to[%s - %s_from]", name_c(e, store->args[0]), i, i);
-}
-
-void
-cc_stream_close(Emit *e, const Let *loop)
-{
-    const char *i = index_c(e, loop_index(loop));
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *store = loop->body->lets[k];
-        if (streamed(e, store)) {
-            const char *out = name_c(e, store->args[0]);
-            put_open(e, "if (%s_large)", out);
-            put(e, "dlc_stream(%s, %s_row, %s(%s_to - %s_from));", place(e, store), out,
-                contiguous_bytes(e, loop, store) == 8 ? "2 * " : "", i, i);
-            put_close(e);
-        }
-    }
-    if (loop == e->streaming) {
-        put_close(e);
-        e->streaming = NULL;
-    }
 }

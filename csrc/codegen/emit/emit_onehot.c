@@ -8,7 +8,7 @@
  * Example:  cross entropy takes one logarithm of each row: a pass over the row, a third of the
  *           time, is one load.
  */
-#include "codegen/emit/cc/emit_cc.h"
+#include "emit.h"
 
 /* The operand that is compared with the reduction's own index, or NULL. */
 static const Value *
@@ -56,17 +56,4 @@ bool
 is_onehot(const Let *reduce)
 {
     return reduce->op == OP_reduce && onehot_index(reduce);
-}
-
-void
-cc_onehot(Emit *e, const Let *reduce)
-{
-    Reduction r = cc_reduction(e, reduce);
-    const char *at = cc_value(e, onehot_index(reduce), DT_i64);
-    put(e, "%s %s = dlc_identity_%s();", r.type, r.out, r.name);
-    put_open(e, "if (%s >= 0 && %s < %s)", at, at, r.extent);
-    put(e, "const int64_t %s = %s;", r.i, at);
-    cc_block(e, reduce->body);
-    put(e, "%s = dlc_combine_%s(%s, %s);", r.out, r.name, r.out, cc_term(e, &r));
-    put_close(e);
 }

@@ -143,17 +143,16 @@ name_c(Emit *e, const Value *v)
     if (!e->names[v->id]) {
         e->names[v->id] = identifier(e->cx, v->name, v->id);
     }
-    bool next = e->second && v->def && v->def->parent && in_jam(e, v->def->parent->owner);
+    bool next = e->copy.second && v->def && v->def->parent && is_copied(e, v->def->parent->owner);
     return next ? cx_format(e->cx, "%s_next", e->names[v->id]) : e->names[v->id];
 }
 
-/* Is it the index of a loop in unroll-and-jam, of which two iterations run together? */
 static bool
-is_of_jam(const Emit *e, Dim index)
+is_index_of_copy(const Emit *e, Dim index)
 {
-    bool found = e->jam && loop_index(e->jam) == index;
-    for (int k = 0; k < e->ncollapsed && !found; k++) {
-        found = loop_index(e->collapsed[k]) == index && in_jam(e, e->collapsed[k]);
+    bool found = false;
+    for (int k = 0; k < e->copy.nloops && !found; k++) {
+        found = loop_index(e->copy.loops[k]) == index;
     }
     return found;
 }
@@ -162,7 +161,7 @@ const char *
 index_c(Emit *e, Dim index)
 {
     const char *name = identifier(e->cx, dim_name(e->cx, index), (int)index);
-    return e->second && is_of_jam(e, index) ? cx_format(e->cx, "%s_next", name) : name;
+    return e->copy.second && is_index_of_copy(e, index) ? cx_format(e->cx, "%s_next", name) : name;
 }
 
 /* ---- dtypes and literals ---- */
@@ -308,6 +307,27 @@ typedef struct {
     int n;
 } DimOut;
 
+int
+size_at(Emit *e, Dim size)
+{
+    int k = 0;
+    while (k < e->nsizes && e->sizes[k].dim != size) {
+        k++;
+    }
+    if (k == e->nsizes) {
+        e->sizes = cx_grow(e->cx, e->sizes, k, sizeof *e->sizes);
+        e->sizes[e->nsizes++] = (Size){.dim = size};
+    }
+    return k;
+}
+
+const char *
+size_name(Emit *e, int k)
+{
+    Dim size = e->sizes[k].dim;
+    return dim_is_name(e->cx, size) ? index_c(e, size) : cx_format(e->cx, "n%d", k);
+}
+
 static const char *
 size_c(Emit *e, Dim d)
 {
@@ -315,17 +335,9 @@ size_c(Emit *e, Dim d)
     if (dim_is_int(e->cx, d, &value)) {
         return cx_format(e->cx, value < 0 ? "(%lld)" : "%lld", (long long)value);
     }
-    int k = 0;
-    while (k < e->ndims && e->dims[k] != d) {
-        k++;
-    }
-    if (k == e->ndims) {
-        e->dims = cx_grow(e->cx, e->dims, k, sizeof *e->dims);
-        e->dim_used = cx_grow(e->cx, e->dim_used, k, sizeof *e->dim_used);
-        e->dims[e->ndims++] = d;
-    }
-    e->dim_used[k] = true;
-    return dim_is_name(e->cx, d) ? index_c(e, d) : cx_format(e->cx, "n%d", k);
+    int k = size_at(e, d);
+    e->sizes[k].declared = true;
+    return size_name(e, k);
 }
 
 static void

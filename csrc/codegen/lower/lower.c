@@ -77,8 +77,8 @@ read_results(Lower *lo, const Group *g)
         contracts |= lo->body->lets[k]->op == OP_contract;
     }
     for (int k = 0; k < g->nfull && contracts; k++) {
-        if (!lo->leaf[g->targets[k].value->id]) {
-            lo->leaf[g->targets[k].value->id] = g->targets[k].buffer;
+        if (!lo->leaf[g->outputs[k].value->id]) {
+            lo->leaf[g->outputs[k].value->id] = g->outputs[k].buffer;
         }
     }
 }
@@ -89,7 +89,7 @@ lower_results(Lower *lo)
     for (int k = next_result(lo); k >= 0; k = next_result(lo)) {
         const Type *type = lo->kernel->res[k]->type;
         Group g = {.rank = type->rank,
-                   .targets = cx_alloc(lo->cx, (size_t)lo->nresults * sizeof(Target))};
+                   .outputs = cx_alloc(lo->cx, (size_t)lo->nresults * sizeof(Output))};
         lo->ngroups++;
         for (int ax = 0; ax < g.rank; ax++) {
             g.start[ax] = dim_int(lo->cx, 0);
@@ -97,11 +97,11 @@ lower_results(Lower *lo)
         }
         for (int j = k; j < lo->nresults; j++) {
             if (!lo->group_of[j] && same_wide_axes(lo->cx, type, lo->kernel->res[j]->type)) {
-                g.targets[g.ntargets++] = target_of(lo, lo->rets[j], lo->kernel->res[j]);
+                g.outputs[g.noutputs++] = output_of(lo, lo->rets[j], lo->kernel->res[j]);
                 lo->group_of[j] = lo->ngroups;
             }
         }
-        g.nfull = g.ntargets;
+        g.nfull = g.noutputs;
         lower_group(lo, &g);
         read_results(lo, &g);
     }

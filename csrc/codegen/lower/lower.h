@@ -3,25 +3,12 @@
 #define DLC_LOWER_H
 
 #include "codegen/loops.h"
-
-enum { MAX_LOOPS = 3 * MAX_RANK };
-
-/* ---- lower_hash.c: hash tables from a few words to an entry ---- */
-
-typedef struct MapEntry MapEntry;
-typedef struct {
-    MapEntry **slots;
-    size_t room, count;
-} Map;
-
-/* NULL when there is none */
-void *map_get(const Map *map, const uint32_t *key, int n);
-/* made, zeroed, if new */
-void *map_at(Cx *cx, Map *map, const uint32_t *key, int n, size_t bytes);
-/* of a value at an index vector */
-int map_key(const Value *v, const Dim *idx, uint32_t *key);
+#include "codegen/map.h"
 
 /* ---- lower_index.c: index vectors ---- */
+
+/* The key, in a Map, of a value at an index vector; returns its length. */
+int map_key(const Value *v, const Dim *idx, uint32_t *key);
 
 /* Where a let's operand k is read for the element idx of its result: MAP, VIEW, the indices of a
  * gather, the part of a cat or the operand of a pad that holds the element. */
@@ -87,22 +74,22 @@ typedef struct {
     int nrow; /* the number of axes of its row buffer; 0: it is not buffered */
     const Dim *row; /* the sizes of these axes */
     Value *buffer; /* its row buffer, once it has been computed */
-    /* A target's buffer that serves as the row buffer, or NULL; where the row is in it, over the
+    /* An output's buffer that serves as the row buffer, or NULL; where the row is in it, over the
      * names of the row's axes. */
-    Value *target;
+    Value *output;
     Dim *at;
     const Dim *axes;
 } Need;
 
-/* lane: which of the group's lanes the target is for */
+/* lane: which of the group's lanes the output is for */
 typedef struct {
     const Value *value;
     Value *buffer;
     Dim *at;
     int lane;
-} Target;
+} Output;
 
-/* The index space of a group of targets: outer axes, then those of the row that reductions run
+/* The index space of a group of outputs: outer axes, then those of the row that reductions run
  * over. */
 typedef struct {
     int nouter, nrow;
@@ -142,7 +129,7 @@ typedef struct {
 typedef struct Lower Lower;
 typedef struct Bounded Bounded;
 
-void probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *targets,
+void probe_outputs(const Lower *lo, const Space *space, int noutputs, const Output *outputs,
                    Probe *probe);
 
 /* ---- lower_scalar.c: values to scalar lets in loops ---- */
@@ -259,12 +246,12 @@ bool reduces_columns(Lower *lo, const Space *space, const Probe *probe);
 
 /* Values of one index space; dims may be a part (from `start`) of a larger one. */
 typedef struct {
-    /* the first nfull targets have these dims, the others those of the outer axes */
-    int ntargets, nfull;
-    Target *targets; /* room for all results of the kernel */
+    /* the first nfull outputs have these dims, the others those of the outer axes */
+    int noutputs, nfull;
+    Output *outputs; /* room for all results of the kernel */
     int rank;
     Dim start[MAX_RANK], dims[MAX_RANK];
-    /* For one element of the group along this axis, each target has `lanes` adjacent ones and
+    /* For one element of the group along this axis, each output has `lanes` adjacent ones and
      * makes one of them.  lanes 0: there is no such axis. */
     int lane_axis, lanes;
     bool part; /* buffers hold this part of a value, or its reductions */
@@ -275,7 +262,7 @@ typedef struct {
     Space space;
     int nall;
     Dim all[MAX_RANK], all_extent[MAX_RANK]; /* axes that are not of size 1 */
-    Dim idx[MAX_RANK]; /* the index of a target that has the group's shape */
+    Dim idx[MAX_RANK]; /* the index of an output that has the group's shape */
 } Shape;
 
 void lower_group(Lower *lo, Group *g);
@@ -288,14 +275,14 @@ typedef struct {
 Dim *group_strides(Lower *lo, const Type *type, const Order *order);
 /* Makes it a buffer of the kernel, in phases of its own; order NULL: row-major. */
 void group_materialise(Lower *lo, const Value *v, const Order *order);
-Target target_of(Lower *lo, const Value *value, Value *buffer);
+Output output_of(Lower *lo, const Value *value, Value *buffer);
 /* Is a reduction wanted at a place that uses the name?  Such an axis of a group is an outer one. */
 bool sites_use(Cx *cx, const Probe *probe, Dim name);
 
 /* ---- lower_phase.c: one phase of a group ---- */
 
 void group_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe);
-/* Computes the targets from .. to-1 and stores them.  outer, row: the axes of the space over the
+/* Computes the outputs from .. to-1 and stores them.  outer, row: the axes of the space over the
  * open loops. */
 void group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
                  const Dim *row);
@@ -357,7 +344,7 @@ Dim bounds_room(const Lower *lo, Dim extent);
 
 /* ---- lower_split.c ---- */
 
-/* Lowers a group whose only target is the last site of the probe. */
+/* Lowers a group whose only output is the last site of the probe. */
 void group_split(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
 
 #endif

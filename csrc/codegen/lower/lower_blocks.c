@@ -109,10 +109,10 @@ pad_rows(Lower *lo, const Value *v, int inner, Dim *room)
                         : dim_add(lo->cx, room[inner], dim_int(lo->cx, line));
 }
 
-/* Adds a target to the group: the value, and a buffer over the part's axes except those in
+/* Adds an output to the group: the value, and a buffer over the part's axes except those in
  * `without`. */
 static void
-add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *without)
+add_output(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *without)
 {
     Dim room[MAX_RANK], origin[MAX_RANK];
     int n = 0;
@@ -130,7 +130,7 @@ add_target(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *
     buffer->strides = group_strides(lo, buffer->type, order);
     uint32_t key = (uint32_t)buffer->id;
     memcpy(map_at(lo->cx, &lo->origins, &key, 1, sizeof origin), origin, sizeof origin);
-    g->targets[g->ntargets++] = target_of(lo, v, buffer);
+    g->outputs[g->noutputs++] = output_of(lo, v, buffer);
 }
 
 /* Notes v and all values of the kernel that it is computed of. */
@@ -199,7 +199,7 @@ add_reductions(Lower *lo, Group *g, const Value *v)
                   bounds_room(lo, g->dims[ax]) == v->type->dims[ax];
         }
         if (red) {
-            add_target(lo, g, let->res[0], NULL, axes);
+            add_output(lo, g, let->res[0], NULL, axes);
         }
     }
 }
@@ -229,16 +229,16 @@ block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
         }
         return;
     }
-    g.targets = cx_alloc(lo->cx, (size_t)(lo->body->n + 1) * sizeof *g.targets);
-    add_target(lo, &g, v, order, NULL);
+    g.outputs = cx_alloc(lo->cx, (size_t)(lo->body->n + 1) * sizeof *g.outputs);
+    add_output(lo, &g, v, order, NULL);
     if (reductions) {
         add_reductions(lo, &g, v);
     }
     lower_group(lo, &g);
-    for (int k = 0; k < g.ntargets; k++) {
-        Value **leaf = &lo->leaf[g.targets[k].value->id];
+    for (int k = 0; k < g.noutputs; k++) {
+        Value **leaf = &lo->leaf[g.outputs[k].value->id];
         note_replaced(lo, leaf, *leaf);
-        *leaf = g.targets[k].buffer;
+        *leaf = g.outputs[k].buffer;
     }
 }
 
@@ -432,7 +432,7 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
         const Replaced *last = &lo->replaced[--lo->nreplaced];
         *last->leaf = last->before;
     }
-    g->ntargets = part.ntargets;
+    g->noutputs = part.noutputs;
     group_close(lo, b.cut + 1);
     return true;
 }

@@ -4,7 +4,7 @@
  *           lower_letters.c plans the loops, and lower_tiles.c writes them.
  * Requires: a probe that has found one contraction, wanted at each element of the group's space.
  * Ensures:  the sums do not depend on the tiles: the mark `fused` fixes their order.
- * How:      The columns are the axis along which the first target is contiguous.  The operand that
+ * How:      The columns are the axis along which the first output is contiguous.  The operand that
  *           has the columns (the column operand) is packed; either operand may be that one, since
  *           multiplication commutes.  The other is the row operand.  Which is which also depends
  *           on where the operands are: the choice that copies less is better.
@@ -89,7 +89,7 @@ is_better_across(const Product *p, bool swapped)
            (!product_find_runs(&here) && product_find_runs(&across));
 }
 
-/* Does the first operand have the columns?  Yes if the first target is contiguous along one of its
+/* Does the first operand have the columns?  Yes if the first output is contiguous along one of its
  * letters, or if the second operand has no letters of its own, but for operands that are better
  * read the other way.  And columns that fill at most half a panel become the rows if there are more
  * rows than columns: a tile of few rows is no waste. */
@@ -118,7 +118,7 @@ is_swapped(const Product *p, const Probe *probe)
 }
 
 /* Chooses a letter of both operands as the columns; false: none will do.  One operand, the row
- * operand, must have letters of its own, and the other one none.  The first target and the row
+ * operand, must have letters of its own, and the other one none.  The first output and the row
  * operand must be contiguous along the columns.  The row operand is found here, and is read in
  * place; product_make_columns finds the other one. */
 static bool

@@ -1,9 +1,9 @@
 /* Groups: the loops for values of one index space.
  *
  * What:     decides of which phases a group is, and which values must be tensors before.
- * Requires: targets whose shapes differ at most in axes of one element, and results that have only
+ * Requires: outputs whose shapes differ at most in axes of one element, and results that have only
  *           the outer axes (row results).
- * Ensures:  lower_phase.c, lower_split.c and others build the phases; each target is stored once.
+ * Ensures:  lower_phase.c, lower_split.c and others build the phases; each output is stored once.
  * How:      steps 1 to 3 of lower.c.  Each round of the loop in lower_group settles one thing (a
  *           cut, a value that must be a tensor first, a row result that joins) and probes again.
  * Why not:  decide all from one probe: each decision changes which loops there are.
@@ -59,28 +59,28 @@ divide_axes(Lower *lo, Shape *s, const Probe *probe)
     }
 }
 
-/* Where a target's element is, given the group's index.  Axes of one element may differ. */
+/* Where an output's element is, given the group's index.  Axes of one element may differ. */
 static void
-place_target(Cx *cx, const Group *g, const Dim *idx, const Target *target)
+place_output(Cx *cx, const Group *g, const Dim *idx, const Output *output)
 {
-    const Type *own = g->targets[0].buffer->type, *t = target->buffer->type;
+    const Type *own = g->outputs[0].buffer->type, *t = output->buffer->type;
     for (int ax = 0, from = 0; ax < t->rank; ax++) {
         bool one = extent_is_one(cx, t->dims[ax]);
         while (!one && extent_is_one(cx, own->dims[from])) {
             from++;
         }
-        target->at[ax] = one ? dim_int(cx, 0) : idx[from++];
+        output->at[ax] = one ? dim_int(cx, 0) : idx[from++];
     }
 }
 
 static void
-put_targets(Cx *cx, const Group *g, const Shape *s)
+put_outputs(Cx *cx, const Group *g, const Shape *s)
 {
-    for (int k = 0; k < g->ntargets && g->part; k++) {
-        const Let *red = k ? g->targets[k].value->def : NULL;
+    for (int k = 0; k < g->noutputs && g->part; k++) {
+        const Let *red = k ? g->outputs[k].value->def : NULL;
         for (int ax = 0, n = 0; ax < g->rank; ax++) {
             if (!red || !attr_has_axis(let_attr(red, "axes"), ax)) {
-                g->targets[k].at[n++] = s->idx[ax];
+                g->outputs[k].at[n++] = s->idx[ax];
             }
         }
     }
@@ -92,9 +92,9 @@ put_targets(Cx *cx, const Group *g, const Shape *s)
         memcpy(idx, s->idx, sizeof idx);
         if (g->lanes) {
             idx[g->lane_axis] = dim_add(cx, dim_mul(cx, idx[g->lane_axis], dim_int(cx, g->lanes)),
-                                        dim_int(cx, g->targets[k].lane));
+                                        dim_int(cx, g->outputs[k].lane));
         }
-        place_target(cx, g, idx, &g->targets[k]);
+        place_output(cx, g, idx, &g->outputs[k]);
     }
 }
 
@@ -148,10 +148,10 @@ returns_index(Op op)
     return op_info[op].rule == RULE_INDEX;
 }
 
-Target
-target_of(Lower *lo, const Value *value, Value *buffer)
+Output
+output_of(Lower *lo, const Value *value, Value *buffer)
 {
-    return (Target){value, buffer, cx_alloc(lo->cx, MAX_RANK * sizeof(Dim)), 0};
+    return (Output){value, buffer, cx_alloc(lo->cx, MAX_RANK * sizeof(Dim)), 0};
 }
 
 /* Strides of a buffer whose axes are in this order, innermost first; NULL: row-major. */
@@ -173,8 +173,8 @@ group_materialise(Lower *lo, const Value *v, const Order *order)
 {
     Value *buffer = lower_buffer(lo, 0, v->type->dtype, v->type->rank, v->type->dims);
     buffer->strides = group_strides(lo, v->type, order);
-    Target target = target_of(lo, v, buffer);
-    Group g = {.ntargets = 1, .nfull = 1, .targets = &target, .rank = v->type->rank};
+    Output output = output_of(lo, v, buffer);
+    Group g = {.noutputs = 1, .nfull = 1, .outputs = &output, .rank = v->type->rank};
     for (int ax = 0; ax < g.rank; ax++) {
         g.start[ax] = dim_int(lo->cx, 0);
         g.dims[ax] = v->type->dims[ax];
@@ -188,8 +188,8 @@ group_materialise(Lower *lo, const Value *v, const Order *order)
 static void
 materialise_pieces(Lower *lo, const Group *g, const Let *let)
 {
-    for (int k = 0; k < g->ntargets; k++) {
-        if (g->targets[k].value == let->res[0] && let->op != OP_scan && let->op != OP_scatter) {
+    for (int k = 0; k < g->noutputs; k++) {
+        if (g->outputs[k].value == let->res[0] && let->op != OP_scan && let->op != OP_scatter) {
             fail(lo->cx, DIAG_PIECES, let->res[0]->name);
         }
     }
@@ -197,22 +197,22 @@ materialise_pieces(Lower *lo, const Group *g, const Let *let)
 }
 
 /* A scan's loop contains no other loops.  So the scan becomes a tensor or, if it is the only
- * target, its operand does. */
+ * output, its operand does. */
 static void
 materialise_scan(Lower *lo, const Group *g, const Probe *probe)
 {
     const Let *scan = probe->scans[0];
-    bool alone = g->ntargets == 1 && g->targets[0].value == scan->res[0];
+    bool alone = g->noutputs == 1 && g->outputs[0].value == scan->res[0];
     group_materialise(lo, alone ? scan->args[0] : scan->res[0], NULL);
 }
 
 static bool
 is_root(const Group *g, const Site *site)
 {
-    return g->ntargets == 1 && g->targets[0].value == site->red->res[0];
+    return g->noutputs == 1 && g->outputs[0].value == site->red->res[0];
 }
 
-/* Is the site the group's only target, and is it computed in two phases? */
+/* Is the site the group's only output, and is it computed in two phases? */
 static bool
 is_split(Lower *lo, const Group *g, const Shape *s, const Site *site, bool column)
 {
@@ -266,7 +266,7 @@ static bool
 is_row_result(Lower *lo, const Group *g, const Shape *s, const Type *t, Dim *at)
 {
     const Space *space = &s->space;
-    const Type *full = g->targets[0].buffer->type;
+    const Type *full = g->outputs[0].buffer->type;
     int ax = 0;
     bool same = true;
     for (int k = 0; k < g->rank && same; k++) {
@@ -292,14 +292,14 @@ static bool
 take_row_results(Lower *lo, Group *g, const Shape *s)
 {
     bool taken = false,
-         mine = g->targets[0].buffer->def == lo->kernel && (lo->blocked || is_whole(lo, g));
+         mine = g->outputs[0].buffer->def == lo->kernel && (lo->blocked || is_whole(lo, g));
     for (int k = 0; k < lo->nresults && s->space.nrow && mine; k++) {
         const Type *t = lo->kernel->res[k]->type;
         Dim at[MAX_RANK];
         if (!lo->group_of[k] && is_row_result(lo, g, s, t, at)) {
-            Target *target = &g->targets[g->ntargets++];
-            *target = target_of(lo, lo->rets[k], lo->kernel->res[k]);
-            memcpy(target->at, at, (size_t)t->rank * sizeof *at);
+            Output *output = &g->outputs[g->noutputs++];
+            *output = output_of(lo, lo->rets[k], lo->kernel->res[k]);
+            memcpy(output->at, at, (size_t)t->rank * sizeof *at);
             lo->group_of[k] = lo->ngroups;
             taken = true;
         }
@@ -329,40 +329,40 @@ lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     }
 }
 
-/* Repeats each target for each lane: one iteration makes all elements that a cat interleaves, so
+/* Repeats each output for each lane: one iteration makes all elements that a cat interleaves, so
  * that memory is read and written once. */
 static void
 lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
     Group all = *g;
     all.lanes = probe->lanes;
-    all.ntargets = all.nfull = 0;
-    all.targets = cx_alloc(lo->cx, (size_t)(g->ntargets * probe->lanes + lo->nresults) *
-                                       sizeof *all.targets);
+    all.noutputs = all.nfull = 0;
+    all.outputs = cx_alloc(lo->cx, (size_t)(g->noutputs * probe->lanes + lo->nresults) *
+                                       sizeof *all.outputs);
     for (int ax = 0; ax < g->rank; ax++) {
         if (s->idx[ax] == probe->interleaved_axis) {
             all.lane_axis = ax;
             all.dims[ax] = dim_div(lo->cx, g->dims[ax], dim_int(lo->cx, probe->lanes));
         }
     }
-    for (int k = 0; k < g->ntargets * probe->lanes; k++) {
-        const Target *one = &g->targets[k / probe->lanes];
-        all.targets[k] = target_of(lo, one->value, one->buffer);
-        all.targets[k].lane = k % probe->lanes;
+    for (int k = 0; k < g->noutputs * probe->lanes; k++) {
+        const Output *one = &g->outputs[k / probe->lanes];
+        all.outputs[k] = output_of(lo, one->value, one->buffer);
+        all.outputs[k].lane = k % probe->lanes;
     }
-    all.ntargets = all.nfull = g->ntargets * probe->lanes;
+    all.noutputs = all.nfull = g->noutputs * probe->lanes;
     lower_group(lo, &all);
 }
 
-/* Probes what the group's loops will read, with each target at the axes of the space. */
+/* Probes what the group's loops will read, with each output at the axes of the space. */
 static void
 probe_group(Lower *lo, const Group *g, Shape *s, Probe *probe)
 {
     s->space = (Space){.nouter = s->nall, .laned = is_whole(lo, g)};
     memcpy(s->space.outer, s->all, sizeof s->all);
     memcpy(s->space.outer_extent, s->all_extent, sizeof s->all_extent);
-    put_targets(lo->cx, g, s);
-    probe_targets(lo, &s->space, g->ntargets, g->targets, probe);
+    put_outputs(lo->cx, g, s);
+    probe_outputs(lo, &s->space, g->noutputs, g->outputs, probe);
 }
 
 /* Lowers a group of scans, lanes or pieces; false: the group is none of these. */
@@ -386,7 +386,7 @@ static void
 lower_phases(Lower *lo, Group *g, Shape *s, Probe *probe)
 {
     if (s->space.nrow) {        /* again, now that the axes of the row are known */
-        probe_targets(lo, &s->space, g->ntargets, g->targets, probe);
+        probe_outputs(lo, &s->space, g->noutputs, g->outputs, probe);
     }
     lo->probe = probe;
     const Site *last = probe->nsites ? &probe->sites[probe->nsites - 1] : NULL;
@@ -475,7 +475,7 @@ materialise_for_contract(Lower *lo, const Group *g, const Shape *s, const Probe 
         block_materialise(lo, probe->sites[0].red->res[0], probe->sites[0].idx, NULL, false);
         return;
     }
-    block_materialise(lo, end == g->targets[0].value ? v : end, probe->contract_at, NULL, false);
+    block_materialise(lo, end == g->outputs[0].value ? v : end, probe->contract_at, NULL, false);
 }
 
 /* Makes one value after the other a tensor until the rest can stand in the group's own loops. */

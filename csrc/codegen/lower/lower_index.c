@@ -457,3 +457,13 @@ index_offset(Cx *cx, const Value *buffer, const Dim *at)
     dim_walk(cx, offset, &walk, &r);
     return has_division(cx, r.stack[0]) ? offset : r.stack[0];
 }
+
+int
+map_key(const Value *v, const Dim *idx, uint32_t *key)
+{
+    key[0] = (uint32_t)v->id;
+    if (v->type->rank) {
+        memcpy(key + 1, idx, (size_t)v->type->rank * sizeof *idx);
+    }
+    return v->type->rank + 1;
+}

@@ -113,7 +113,7 @@ count_sums(Product *p)
 static bool
 is_padded(const Group *g)
 {
-    const Let *let = g->targets[0].value->def;
+    const Let *let = g->outputs[0].value->def;
     return let && let->op == OP_pad;
 }
 

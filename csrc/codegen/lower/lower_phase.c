@@ -1,7 +1,7 @@
 /* One phase of a group: its loops, the reductions in them, and the stores.
  *
  * What:     the outer loops of an index space; in them the reductions and, if there is a row, the
- *           loops along it; the stores of the targets.
+ *           loops along it; the stores of the outputs.
  * Requires: a probe whose reductions are all at the outer axes.
  * Ensures:  loops whose innermost one runs along memory; all loads of a block before its stores.
  * How:      steps 2 and 3 of lower.c: the nest of each reduction and of the outer axes is planned
@@ -87,58 +87,58 @@ void
 group_store(Lower *lo, const Group *g, int from, int to, const Space *space, const Dim *outer,
             const Dim *row)
 {
-    Value **values = cx_alloc(lo->cx, (size_t)g->ntargets * sizeof *values);
-    Dim *idx = cx_alloc(lo->cx, (size_t)g->ntargets * MAX_RANK * sizeof *idx);
+    Value **values = cx_alloc(lo->cx, (size_t)g->noutputs * sizeof *values);
+    Dim *idx = cx_alloc(lo->cx, (size_t)g->noutputs * MAX_RANK * sizeof *idx);
     for (int k = from; k < to; k++) {
         Dim *at = idx + k * MAX_RANK;
-        int rank = g->targets[k].buffer->type->rank;
-        memcpy(at, g->targets[k].at, (size_t)rank * sizeof *at);
+        int rank = g->outputs[k].buffer->type->rank;
+        memcpy(at, g->outputs[k].at, (size_t)rank * sizeof *at);
         axes_rename(lo, space->nouter, space->outer, outer, rank, at);
         axes_rename(lo, space->nrow, space->row, row, rank, at);
-        values[k] = lower_cast(lo, lower_at(lo, g->targets[k].value, at),
-                               g->targets[k].buffer->type->dtype);
+        values[k] = lower_cast(lo, lower_at(lo, g->outputs[k].value, at),
+                               g->outputs[k].buffer->type->dtype);
     }
     for (int k = from; k < to; k++) {
-        lower_store(lo, g->targets[k].buffer, idx + k * MAX_RANK, values[k]);
+        lower_store(lo, g->outputs[k].buffer, idx + k * MAX_RANK, values[k]);
     }
 }
 
-/* The need of a target that several loops over the row need, or NULL. */
+/* The need of an output that several loops over the row need, or NULL. */
 static Need *
-need_of_target(const Probe *probe, const Target *target)
+need_of_output(const Probe *probe, const Output *output)
 {
-    uint32_t key = (uint32_t)target->value->id;
+    uint32_t key = (uint32_t)output->value->id;
     Need *need = map_get(&probe->needs, &key, 1);
     return need && need->nrow ? need : NULL;
 }
 
 /* A row buffer would be copied to the block's part of the value.  So the part takes its place. */
 static void
-keep_row_in_target(Lower *lo, const Group *g, const Space *sp, const Probe *probe, const Dim *axes)
+keep_row_in_output(Lower *lo, const Group *g, const Space *sp, const Probe *probe, const Dim *axes)
 {
-    const Target *target = &g->targets[0];
-    const Type *type = target->buffer->type;
-    Need *need = need_of_target(probe, target);
+    const Output *output = &g->outputs[0];
+    const Type *type = output->buffer->type;
+    Need *need = need_of_output(probe, output);
     bool same = g->part && g->nfull == 1 && need && need->nrow == sp->nrow &&
-                type->dtype == target->value->type->dtype;
+                type->dtype == output->value->type->dtype;
     for (int k = 0; k < sp->nrow && same; k++) {
         same = need->row[k] == sp->row_extent[k];
     }
     if (same) {
-        need->target = target->buffer;
+        need->output = output->buffer;
         need->axes = sp->row;
         need->at = cx_alloc(lo->cx, MAX_RANK * sizeof *need->at);
-        memcpy(need->at, target->at, (size_t)type->rank * sizeof *need->at);
+        memcpy(need->at, output->at, (size_t)type->rank * sizeof *need->at);
         axes_rename(lo, sp->nouter, sp->outer, axes, type->rank, need->at);
     }
 }
 
-/* Does a reduction's loop store the only full target? */
+/* Does a reduction's loop store the only full output? */
 static bool
 is_full_stored(const Group *g, const Probe *probe)
 {
-    const Need *need = need_of_target(probe, &g->targets[0]);
-    return need && need->buffer && need->buffer == need->target;
+    const Need *need = need_of_output(probe, &g->outputs[0]);
+    return need && need->buffer && need->buffer == need->output;
 }
 
 void
@@ -150,14 +150,14 @@ group_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
     group_outer(lo, sp, probe, &outer);
     int opened = group_open(lo, &outer, axes);
     lo->outer = lo->depth;
-    keep_row_in_target(lo, g, sp, probe, axes);
+    keep_row_in_output(lo, g, sp, probe, axes);
     for (int k = 0; k < probe->nsites; k++) {
         const Value *red = probe->sites[k].red->res[0];
         memcpy(at, probe->sites[k].idx, (size_t)red->type->rank * sizeof *at);
         axes_rename(lo, sp->nouter, sp->outer, axes, red->type->rank, at);
         lower_at(lo, red, at);
     }
-    group_store(lo, g, sp->nrow ? g->nfull : 0, g->ntargets, sp, axes, sp->row);
+    group_store(lo, g, sp->nrow ? g->nfull : 0, g->noutputs, sp, axes, sp->row);
     if (sp->nrow && !is_full_stored(g, probe)) {
         nest_plan(lo->cx, &row, sp->nrow, sp->row, sp->row_extent, probe->nstores, probe->noffsets,
                   probe->offsets, 0);

@@ -2,7 +2,7 @@
  *
  * What:     the reductions that are demanded and where, the offsets of all loads, and the values
  *           that several loops over the same row need.
- * Requires: targets of one index space, named by bare indices.
+ * Requires: outputs of one index space, named by bare indices.
  * Ensures:  sites in an order in which each needs only earlier ones.  Changes nothing.
  * How:      The walk is that of lower_scalar.c without the building: from a result back through its
  *           operands, each (value, indices) once for each loop.  Reductions over axes of the same
@@ -476,13 +476,13 @@ cost_with_buffers(Walk *w, const Value *v, const Need *need)
 }
 
 static void
-demand_roots(Walk *w, int ntargets, const Target *targets)
+demand_roots(Walk *w, int noutputs, const Output *outputs)
 {
     for (int k = 0; k < w->probe->nsites; k++) {
         demand(w, w->probe->sites[k].red->args[0], k + 1, false);
     }
-    for (int k = 0; k < ntargets; k++) {
-        demand(w, targets[k].value, w->probe->nsites + 1, false);
+    for (int k = 0; k < noutputs; k++) {
+        demand(w, outputs[k].value, w->probe->nsites + 1, false);
     }
 }
 
@@ -495,9 +495,9 @@ demand_operands(Walk *w, const Value *v, const Need *need, bool again)
 }
 
 static void
-choose_buffered(Walk *w, int ntargets, const Target *targets)
+choose_buffered(Walk *w, int noutputs, const Output *outputs)
 {
-    demand_roots(w, ntargets, targets);
+    demand_roots(w, noutputs, outputs);
     for (int k = w->norder - 1; k >= 0; k--) {
         Need *need = need_of(w, w->order[k]);
         mark_buffered(w, w->order[k], need);
@@ -511,11 +511,11 @@ choose_buffered(Walk *w, int ntargets, const Target *targets)
 }
 
 static bool
-is_target(const Value *v, int ntargets, const Target *targets)
+is_output(const Value *v, int noutputs, const Output *outputs)
 {
     bool is = false;
-    for (int k = 0; k < ntargets; k++) {
-        is |= targets[k].value == v;
+    for (int k = 0; k < noutputs; k++) {
+        is |= outputs[k].value == v;
     }
     return is;
 }
@@ -524,10 +524,10 @@ is_target(const Value *v, int ntargets, const Target *targets)
  * a cost if each were a phase of its own.  It must have the shape of what is reduced: values with
  * one element for each row are cheap to compute again. */
 static void
-find_costly(Walk *w, int ntargets, const Target *targets)
+find_costly(Walk *w, int noutputs, const Output *outputs)
 {
     Probe *p = w->probe;
-    demand_roots(w, ntargets, targets);
+    demand_roots(w, noutputs, outputs);
     for (int k = w->norder - 1; k >= 0; k--) {
         const Need *need = need_of(w, w->order[k]);
         demand_operands(w, w->order[k], need, need->again);
@@ -538,7 +538,7 @@ find_costly(Walk *w, int ntargets, const Target *targets)
         if (!p->costly && need->again && need->cost >= COST_MATERIALISED &&
             op_info[v->def->op].kind == KIND_MAP &&
             type_same_shape(v->type, p->sites[need->first - 1].red->args[0]->type) &&
-            !is_target(v, ntargets, targets)) {
+            !is_output(v, noutputs, outputs)) {
             p->costly = v;
         }
         need->first = 0;
@@ -547,7 +547,7 @@ find_costly(Walk *w, int ntargets, const Target *targets)
 }
 
 void
-probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *targets,
+probe_outputs(const Lower *lo, const Space *space, int noutputs, const Output *outputs,
               Probe *probe)
 {
     Walk w = {.cx = lo->cx, .lo = lo, .space = space, .probe = probe};
@@ -558,15 +558,15 @@ probe_targets(const Lower *lo, const Space *space, int ntargets, const Target *t
         w.shared = cx_grow(lo->cx, NULL, 0, sizeof *w.shared);
         w.shared[w.nshared++] = (Names){space->nrow, space->row_extent, space->row};
     }
-    for (int k = 0; k < ntargets; k++) {
-        add_offset(&w, lower_offset(lo, targets[k].buffer, targets[k].at));
+    for (int k = 0; k < noutputs; k++) {
+        add_offset(&w, lower_offset(lo, outputs[k].buffer, outputs[k].at));
     }
     probe->nstores = probe->noffsets;
-    for (int k = 0; k < ntargets; k++) {
-        walk(&w, targets[k].value, targets[k].at);
+    for (int k = 0; k < noutputs; k++) {
+        walk(&w, outputs[k].value, outputs[k].at);
     }
     if (probe->nsites) {
-        find_costly(&w, ntargets, targets);
-        choose_buffered(&w, ntargets, targets);
+        find_costly(&w, noutputs, outputs);
+        choose_buffered(&w, noutputs, outputs);
     }
 }

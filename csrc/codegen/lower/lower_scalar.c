@@ -171,11 +171,11 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
 static const Dim *
 at_row(Lower *lo, const Need *need, Dim *at)
 {
-    if (!need->target) {
+    if (!need->output) {
         return lo->row;
     }
-    memcpy(at, need->at, (size_t)need->target->type->rank * sizeof *at);
-    axes_rename(lo, need->nrow, need->axes, lo->row, need->target->type->rank, at);
+    memcpy(at, need->at, (size_t)need->output->type->rank * sizeof *at);
+    axes_rename(lo, need->nrow, need->axes, lo->row, need->output->type->rank, at);
     return at;
 }
 
@@ -191,7 +191,7 @@ scalar_buffered(Lower *lo, const Value *v, const Dim *idx, Need *need)
     for (int k = 0; k < need->nrow; k++) {
         room[k] = bounds_room(lo, need->row[k]);
     }
-    need->buffer = need->target ? need->target
+    need->buffer = need->output ? need->output
                                 : lower_buffer(lo, lo->outer, v->type->dtype, need->nrow, room);
     lower_store(lo, need->buffer, at_row(lo, need, at), made);
     return made;

@@ -103,6 +103,6 @@ group_scan(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     Dim n = dim_extent(lo->cx, probe->along), at = lower_open(lo, "j", n);
     Dim last = dim_sub(lo->cx, n, dim_int(lo->cx, 1));
     at = probe->back ? dim_sub(lo->cx, last, at) : at;
-    group_store(lo, g, 0, g->ntargets, &space, axes, &at);
+    group_store(lo, g, 0, g->noutputs, &space, axes, &at);
     group_close(lo, opened + 1);
 }

@@ -3,7 +3,7 @@
  * What:     phases for a scatter.  The first ones store what is added to.  The next one has loops
  *           over the values' other axes and, in them, one along the scatter's axis, which makes the
  *           updates in order.
- * Requires: a group with the scatter's value as its only target.
+ * Requires: a group with the scatter's value as its only output.
  * Ensures:  the values for one element are combined in their order along the axis, whatever the
  *           tier and the number of threads: iterations of the parallel loops never write the same
  *           element.
@@ -25,16 +25,16 @@
 bool
 group_is_scatter(const Group *g)
 {
-    const Let *def = g->targets[0].value->def;
-    return g->ntargets == 1 && def && def->op == OP_scatter;
+    const Let *def = g->outputs[0].value->def;
+    return g->noutputs == 1 && def && def->op == OP_scatter;
 }
 
 static Group
 group_of_value(Lower *lo, const Value *v, Value *buffer)
 {
-    Group g = {.ntargets = 1, .nfull = 1, .rank = v->type->rank};
-    g.targets = cx_alloc(lo->cx, ((size_t)lo->nresults + 1) * sizeof *g.targets);
-    g.targets[0] = target_of(lo, v, buffer);
+    Group g = {.noutputs = 1, .nfull = 1, .rank = v->type->rank};
+    g.outputs = cx_alloc(lo->cx, ((size_t)lo->nresults + 1) * sizeof *g.outputs);
+    g.outputs[0] = output_of(lo, v, buffer);
     for (int ax = 0; ax < g.rank; ax++) {
         g.start[ax] = dim_int(lo->cx, 0);
         g.dims[ax] = v->type->dims[ax];
@@ -49,15 +49,15 @@ probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
 {
     Value *as = cx_alloc(lo->cx, sizeof *as);
     *as = (Value){.type = v->type};
-    Target read = target_of(lo, v, as);
+    Output read = output_of(lo, v, as);
     Space all = {.nouter = s->nall};
     memcpy(read.at, s->idx, (size_t)v->type->rank * sizeof *read.at);
     memcpy(all.outer, s->all, sizeof all.outer);
     memcpy(all.outer_extent, s->all_extent, sizeof all.outer_extent);
-    probe_targets(lo, &all, 1, &read, probe);
+    probe_outputs(lo, &all, 1, &read, probe);
     if (probe->nsites || probe->nscans || probe->cut != DIM_NONE || probe->own_loops) {
         group_materialise(lo, v, NULL);
-        probe_targets(lo, &all, 1, &read, probe);
+        probe_outputs(lo, &all, 1, &read, probe);
     }
 }
 
@@ -120,7 +120,7 @@ put_updates(Lower *lo, const Let *scatter, Value *to)
 static void
 put_narrow(Lower *lo, const Group *g, Value *wide)
 {
-    Value *to = g->targets[0].buffer;
+    Value *to = g->outputs[0].buffer;
     Shape s = group_shape(lo, g);
     Nest nest;
     Dim axes[MAX_RANK], at[MAX_RANK];
@@ -137,8 +137,8 @@ put_narrow(Lower *lo, const Group *g, Value *wide)
 void
 group_scatter(Lower *lo, const Group *g)
 {
-    const Let *scatter = g->targets[0].value->def;
-    Value *to = g->targets[0].buffer, *sums = to;
+    const Let *scatter = g->outputs[0].value->def;
+    Value *to = g->outputs[0].buffer, *sums = to;
     Dtype wide = let_op(scatter) == OP_store ? to->type->dtype
                                              : dtype_info[to->type->dtype].compute;
     if (wide != to->type->dtype) {

@@ -2,7 +2,7 @@
  *
  * What:     two phases for one reduction.  The first computes partial results of its blocks, in
  *           parallel, to a buffer; the second combines them.
- * Requires: a group with the reduction's value as its only target.
+ * Requires: a group with the reduction's value as its only output.
  * Ensures:  the bits of the form with one phase: its blocks are the same, and the mark `pairs`
  *           combines them in the same order.
  * How:      The innermost loop of the reduction is cut into blocks of 1024 elements; for columns
@@ -113,8 +113,8 @@ build_total(Lower *lo, const Split *s, const Group *g, const Shape *shape, const
     for (int k = s->cut; k >= 0; k--) {
         v = lower_close_reduce(lo, s->site->red->op, k == s->cut ? MARK_pairs : 0, v);
     }
-    v = lower_cast(lo, v, g->targets[0].value->type->dtype);
-    lower_store(lo, g->targets[0].buffer, idx, v);
+    v = lower_cast(lo, v, g->outputs[0].value->type->dtype);
+    lower_store(lo, g->outputs[0].buffer, idx, v);
     group_close(lo, opened);
 }
 

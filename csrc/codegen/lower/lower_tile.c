@@ -1,7 +1,7 @@
 /* The loops of one tile of a product: packing for it, multiplying, storing.
  *
  * What:     loops marked pack, which fill panels; loops marked micro, which multiply rows by panels
- *           or by columns in place; the loops that compute and store the targets of a tile.
+ *           or by columns in place; the loops that compute and store the outputs of a tile.
  * Requires: the loops around the tile are open (lower_tiles.c), and t has their indices.
  * Ensures:  each loop marked pack or micro is one that emit_product.c makes a call of.
  * How:      an element of an operand is read at the indices of the letters, in which the names of
@@ -357,6 +357,6 @@ tile_store(const Tiles *t, const Group *g, Value *tile)
         space.outer[space.nouter] = all.name[k];
         outer[space.nouter++] = all.by[k];
     }
-    group_store(lo, g, 0, g->ntargets, &space, outer, NULL);
+    group_store(lo, g, 0, g->noutputs, &space, outer, NULL);
     group_close(lo, 2);
 }

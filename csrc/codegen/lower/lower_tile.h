@@ -49,7 +49,7 @@ void tiles_pack_group(Tiles *t);
 void tile_multiply(const Tiles *t, Value *tile, Dim first, Dim n, bool more);
 void tile_multiply_unpacked(const Tiles *t, Value *tile);
 void tile_multiply_own(const Tiles *t, Value *tile);
-/* Computes and stores the targets at the elements of the tile. */
+/* Computes and stores the outputs at the elements of the tile. */
 void tile_store(const Tiles *t, const Group *g, Value *tile);
 
 #endif

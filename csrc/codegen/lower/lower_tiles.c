@@ -4,7 +4,7 @@
  *           panel has 128 bytes of adjacent columns.  In them, loops marked pack copy the panels of
  *           the column operand.  For each tile of rows, a loop marked micro multiplies rows of the
  *           other operand by the panels into a tile of sums.  Loops over the tile compute and store
- *           the targets while the tile is in the first-level cache.
+ *           the outputs while the tile is in the first-level cache.
  * Requires: a Product (lower_contract.c).
  * Ensures:  rows and columns may be symbols.  No loop's bounds depend on the machine or on the
  *           number of threads.
@@ -15,7 +15,7 @@
  *           forms, and the loops of the form that does not apply have the extent zero.
  *           Sums longer than one chain are cut into chains, so that the panels of one chain stay in
  *           the second-level cache while all tiles of the block are computed; a tile keeps its sums
- *           between the chains.  The targets of a tile are computed right after its last chain.
+ *           between the chains.  The outputs of a tile are computed right after its last chain.
  *           Rows whose elements of a sum are not adjacent are packed too.
  *           A column operand that lower_pack.c leaves to the groups is packed in the loop over
  *           these, whole sums at once, and the loops over rows are in that loop.
@@ -100,7 +100,7 @@ open_tiles(const Tiles *t, int *opened)
 
 /* ---- the orders of tiles ---- */
 
-/* Computes all sums of a tile at once, then its targets, tile by tile. */
+/* Computes all sums of a tile at once, then its outputs, tile by tile. */
 static void
 put_tiles(Tiles *t, const Group *g)
 {
@@ -126,7 +126,7 @@ put_tiles(Tiles *t, const Group *g)
 }
 
 /* Multiplies all tiles of the block by one more chain, n terms of the sums from `first` on; by none
- * if that is known to be 0.  With a group its targets are computed too, of each tile at once. */
+ * if that is known to be 0.  With a group its outputs are computed too, of each tile at once. */
 static void
 put_chain(Tiles *t, Value *tiles, Dim first, Dim n, const Group *g)
 {

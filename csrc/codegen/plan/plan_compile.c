@@ -88,9 +88,9 @@ show_loops(Builder *b, const CompileOptions *options)
     }
     if (texts) {
         Unit unit;
-        emit_kernels(b->cx, b->nuses, lowered, &unit);
-        show(options, "tcc", unit.tcc_text);
-        show(options, "cc", unit.cc_text);
+        emit_kernels(b->cx, b->nuses, lowered, 1u << TARGET_tcc | 1u << TARGET_cc, &unit);
+        show(options, "tcc", unit.text[TARGET_tcc]);
+        show(options, "cc", unit.text[TARGET_cc]);
     }
 }
 

@@ -257,7 +257,7 @@ cc_text(Cx *cx, const char *head, const Unit *unit, const New *group, int n, con
         const Fn *part)
 {
     Text text = {.cx = cx};
-    text_add(&text, "%s%s", head, unit->cc_text);
+    text_add(&text, "%s%s", head, unit->text[TARGET_cc]);
     for (int k = 0; k < n; k++) {
         char symbol[32];
         kernel_shape_symbol(&group[k].use->key.key, symbol);
@@ -314,7 +314,7 @@ make_unit(Maker *m, const New *group, int n)
         return false;
     }
     Unit unit;
-    emit_unit(loops, &unit);
+    emit_unit(loops, 1u << TARGET_tcc | 1u << TARGET_cc, &unit);
     if (m->options->unit) {
         m->options->unit(m->options->unit_arg, loops, &unit);
     }
@@ -330,7 +330,7 @@ make_unit(Maker *m, const New *group, int n)
     }
     cx_cleanup(cx, drop, code);
     if (unit.nphases) {
-        compile_texts(m, code, group, n, cx_format(cx, "%s%s", head, unit.tcc_text),
+        compile_texts(m, code, group, n, cx_format(cx, "%s%s", head, unit.text[TARGET_tcc]),
                       cc_text(cx, head, &unit, group, n, shapes, part));
     }
     give_kernels(loops, group, n, shapes, code);

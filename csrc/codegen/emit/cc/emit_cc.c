@@ -142,12 +142,12 @@ cc_element(Emit *e, const Let *access)
     if (rest) {
         return rest;
     }
-    if (e->flat && access->parent == e->flat->body) {
+    if (cc_of(e)->flat && access->parent == cc_of(e)->flat->body) {
         return cc_flat_element(e, access);
     }
     const char *at = offset_c(e, access_offset(e, access));
-    if (e->recurrences && is_private(e, v) && v->def->parent->owner == e->recurrences) {
-        return cx_format(e->cx, "%s[%d]", name_c(e, v), e->lane);
+    if (cc_of(e)->recurrences && is_private(e, v) && v->def->parent->owner == cc_of(e)->recurrences) {
+        return cx_format(e->cx, "%s[%d]", name_c(e, v), cc_of(e)->lane);
     }
     if (is_private(e, v) && e->tile && cc_is_inside(e->tile, v->def)) {
         return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_tile(e->tile));
@@ -213,7 +213,7 @@ put_update(Emit *e, const Let *let)
 bool
 cc_may_end_phase(const Emit *e, const Let *let)
 {
-    return let->op == OP_bind && (e->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1);
+    return let->op == OP_bind && (cc_of(e)->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1);
 }
 
 /* Note [Indices from comparisons]
@@ -236,7 +236,7 @@ put_bind(Emit *e, const Let *let)
     put(e, "const int64_t %s_at = %s;", g, at);
     if (cc_may_end_phase(e, let)) {
         put_open(e, "if (%s_at < 0 || %s_at >= %s)", g, g, extent);
-        if (e->near) {
+        if (cc_of(e)->near) {
             put(e, "*again = 1;");      /* the index may be wrong because an operand is far */
         }
         put(e, "return %d;", bind_fault(let));
@@ -246,7 +246,7 @@ put_bind(Emit *e, const Let *let)
     }
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
     bool computed = let->args[0]->def && let->args[0]->def->op != OP_load;
-    e->opaque_zero |= computed;
+    cc_of(e)->opaque_zero |= computed;
     put(e,
         computed ? "const int64_t %s = opaque ^ (%s_out ? 0 : %s_at);"
                  : "const int64_t %s = %s_out ? 0 : %s_at;",
@@ -271,8 +271,8 @@ cc_let(Emit *e, const Let *let)
     } else if (let->op == OP_buffer) {
         const Value *v = let->res[0];
         const char *type = storage_c(v->type->dtype);
-        if (e->recurrences && let->parent->owner == e->recurrences) {
-            put(e, "%s %s[%d];", type, name_c(e, v), e->together);
+        if (cc_of(e)->recurrences && let->parent->owner == cc_of(e)->recurrences) {
+            put(e, "%s %s[%d];", type, name_c(e, v), cc_of(e)->together);
         } else {
             put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
                 private_buffer(e, v, e->tile ? loop_tile(e->tile) : 1));
@@ -483,7 +483,8 @@ void
 emit_cc_phase(Emit *e, const Let *loop)
 {
     const Block *root = e->phase->kernel->body;
-    e->streams = false;
+    e->own = cx_alloc(e->cx, sizeof(Cc));
+    cc_of(e)->updates = has_update(loop);
     cc_near_open(e, loop);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
@@ -509,4 +510,28 @@ emit_cc_phase(Emit *e, const Let *loop)
         put(e, "dlc_stream_end();");
     }
     cc_near_close(e);
+    emit_lines(e->cx, loop, e->out);
+}
+
+void
+emit_cc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
+{
+    bool lengths = cc_has_lengths(e), near = cc_of(e)->near;
+    put_header(e, loop, unit);
+    if (lengths) {
+        cc_length_head(e, unit);
+    } else {
+        (near ? cc_near_head : put_phase_head)(e, unit);
+    }
+    put_pointers(e, unit);
+    put_sizes(e, unit, cc_length_size);
+    text_add(unit, "%s    int fault = 0;\n",
+             cc_of(e)->opaque_zero ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
+    text_put(unit, body->text, body->length);
+    put_phase_end(unit);
+    if (near) {
+        cc_near_phase(e, unit);
+    } else if (lengths) {
+        cc_length_phase(e, unit);
+    }
 }

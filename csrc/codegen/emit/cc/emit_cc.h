@@ -4,6 +4,32 @@
 
 #include "codegen/emit/emit.h"
 
+/* What an emission for the C compiler needs besides an Emit. */
+typedef struct {
+    const Let *recurrences; /* the loop so marked around, if its buffers are C variables */
+    int lane, together; /* which recurrence is emitted, and how many run together */
+    /* accesses whose elements at the end of a row are in arrays */
+    const Let *const *rest;
+    int nrest;
+    const Let *wide; /* a reduction in lanes whose bf16 are widened in arrays */
+    bool updates; /* the phase has updates: an index out of range ends it at once */
+    bool opaque_zero; /* the phase hides from the compiler what it could know */
+    const Let *jam; /* a loop of rows in unroll-and-jam, see emit_cc_jam.c */
+    bool short_row; /* what is emitted is for rows of one block: no prefetch */
+    const Let *flat; /* a vector loop around, many rows of which run as one */
+    Dim length; /* of rows for which the phase has copies, see emit_cc_length.c */
+    /* the phase runs in parts, with forms for near operands, see emit_cc_near.c */
+    bool near;
+    bool near_tests; /* each part is tested first */
+    const char *near_lane; /* the lane that a loop over lanes is at */
+} Cc;
+
+static inline Cc *
+cc_of(const Emit *e)
+{
+    return e->own;
+}
+
 /* A reduction as C writes it: the names of its routines, types and results. */
 typedef struct {
     Op op;
@@ -71,10 +97,6 @@ void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);
 void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r);
 void cc_arg_step(Emit *e, const Reduction *r);
 
-/* ---- emit_onehot.c ---- */
-
-void cc_onehot(Emit *e, const Let *reduce);
-
 /* ---- emit_cc_stage.c ---- */
 
 /* a vector loop: is it better cut in several? */
@@ -86,6 +108,11 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 /* a load of the tile, which may be a gather with a step that is a short length */
 void cc_see_length(Emit *e, const Let *load, const Let *tile);
 void cc_see_row(Emit *e, const Let *reduce); /* a reduction marked short */
+bool cc_has_lengths(const Emit *e); /* has the phase copies for frequent lengths of rows? */
+void cc_length_head(Emit *e, Text *unit); /* of the function with the length as a parameter */
+void cc_length_phase(Emit *e, Text *unit); /* the phase, which calls it */
+/* As put_size, with what the compiler is told of the size; the length is a parameter. */
+void cc_length_size(Emit *e, int k, Text *unit);
 
 /* ---- emit_cc_near.c ---- */
 
@@ -97,8 +124,11 @@ void cc_near_close(Emit *e);
 const char *cc_near_call(Emit *e, const Let *let, const char *function, const char *operands);
 const char *cc_near_stores(const Emit *e,
                            const Let *store); /* the condition before a store, or "" */
+/* The first lines of the function of a part, and the phase that calls it. */
+void cc_near_head(const Emit *e, Text *unit);
+void cc_near_phase(Emit *e, Text *unit);
 
-/* ---- emit_nontemporal.c ---- */
+/* ---- emit_cc_stream.c ---- */
 
 /* The vector loop of a tile, between what its stores to large tensors need. */
 void cc_stream_open(Emit *e, const Let *loop);
@@ -130,11 +160,8 @@ void cc_jam_loop(Emit *e, const Let *rows); /* all of them */
 /* those of a parallel loop, from lo on, but for an odd one */
 void cc_jam_phase(Emit *e, const Let *phase);
 
-/* ---- emit_prefetch.c ---- */
+/* ---- emit_cc_prefetch.c ---- */
 
-/* The offset of a load whose elements are contiguous along the reduction, without its index;
- * DIM_NONE for others. */
-Dim cc_row_offset(Emit *e, const Let *load, const Let *reduce);
 /* What a reduction put in lanes will read, at its element `at`, of so many that one loop is over at
  *      once. */
 void cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements);

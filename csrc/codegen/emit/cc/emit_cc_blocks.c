@@ -89,23 +89,37 @@ put_all_blocks(Emit *e, const Let *let, const Reduction *r)
 static void
 open_short(Emit *e, const Reduction *r)
 {
-    e->short_row = true;
+    cc_of(e)->short_row = true;
     put_open(e, "if (%s <= %d)", r->extent, DLC_BLOCK);
 }
 
 static void
 open_long(Emit *e)
 {
-    e->short_row = false;
+    cc_of(e)->short_row = false;
     put_close(e);
     put_open(e, "else");
+}
+
+/* A one-hot select, see emit_onehot.c. */
+static void
+put_onehot(Emit *e, const Let *reduce)
+{
+    Reduction r = cc_reduction(e, reduce);
+    const char *at = cc_value(e, onehot_index(reduce), DT_i64);
+    put(e, "%s %s = dlc_identity_%s();", r.type, r.out, r.name);
+    put_open(e, "if (%s >= 0 && %s < %s)", at, at, r.extent);
+    put(e, "const int64_t %s = %s;", r.i, at);
+    cc_block(e, reduce->body);
+    put(e, "%s = dlc_combine_%s(%s, %s);", r.out, r.name, r.out, cc_term(e, &r));
+    put_close(e);
 }
 
 void
 cc_lanes_reduce(Emit *e, const Let *let)
 {
     if (is_onehot(let)) {
-        cc_onehot(e, let);
+        put_onehot(e, let);
         return;
     }
     Reduction r = cc_reduction(e, let);
@@ -148,14 +162,14 @@ static void
 put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
 {
     for (int k = 0; k < 2; k++) {
-        e->second = k > 0;
+        e->copy.second = k > 0;
         put(e, "%s %s_stack[64];", r[k].type, r[k].out);
         put(e, "int64_t %s_blocks = 0;", r[k].out);
         if (has_blocks(e, let)) {
             put_blocks(e, let, &r[k]);
         }
     }
-    e->second = false;
+    e->copy.second = false;
     cc_open_blocks(e, r, has_blocks(e, let) ? cx_format(e->cx, "%s_first", r->out) : "0",
                    DLC_BLOCK);
     cc_lanes_two(e, let, r, put_block);
@@ -178,11 +192,11 @@ cc_lanes_jam(Emit *e, const Let *let)
 {
     Reduction r[2];
     for (int k = 0; k < 2; k++) {
-        e->second = k > 0;
+        e->copy.second = k > 0;
         r[k] = cc_reduction(e, let);
         put(e, "%s %s;", r[k].type, r[k].out);
     }
-    e->second = false;
+    e->copy.second = false;
     put_scope(e);
     if (one_block(e->cx, let)) {
         put_blocks_alone(e, let, r);

@@ -223,7 +223,7 @@ is_many(const Flat *f)
 bool
 cc_is_flat(Emit *e, const Let *rows)
 {
-    if (e->jam || e->updates || e->tile || e->rows || e->recurrences || rows->op != OP_for ||
+    if (cc_of(e)->jam || cc_of(e)->updates || e->tile || e->rows || cc_of(e)->recurrences || rows->op != OP_for ||
         loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) ||
         loop_has(rows, MARK_recurrences) || loop_is_recurrence(rows)) {
         return false;
@@ -417,12 +417,12 @@ put_blocks(const Flat *f, const char *to, bool streams)
     put_open(e, "for (; %s_from + %d <= %s; %s_from += %d)", f->i, DLC_FLAT, to, f->i, DLC_FLAT);
     put_filled(f, OTHER);
     put_row(f, cx_format(e->cx, "%s_from", f->i));
-    e->flat = f->loop;
+    cc_of(e)->flat = f->loop;
     e->streaming = streams ? f->loop : NULL;
     cc_stream_block_open(e, f->loop, DLC_FLAT * (int)f->n);
     put_flat(f);
     cc_stream_block_close(e, f->loop, DLC_FLAT * (int)f->n);
-    e->streaming = e->flat = NULL;
+    e->streaming = cc_of(e)->flat = NULL;
     put_close(e);
     put_close(e);
 }

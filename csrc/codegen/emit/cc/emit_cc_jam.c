@@ -106,7 +106,7 @@ cc_is_short(Emit *e, const Let *rows)
 bool
 cc_is_jam(Emit *e, const Let *rows)
 {
-    bool other = e->jam || e->updates || e->tile || e->rows || e->recurrences ||
+    bool other = cc_of(e)->jam || cc_of(e)->updates || e->tile || e->rows || cc_of(e)->recurrences ||
                  loop_is_recurrence(rows) || loop_has(rows, MARK_vector) ||
                  loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences);
     if (other || loop_count(rows->body) < 2 || !is_plain(rows->body) ||
@@ -146,7 +146,7 @@ static void
 put_twice(Emit *e, const Let *let)
 {
     for (int k = 0; k < 2; k++) {
-        e->second = k > 0;
+        e->copy.second = k > 0;
         if (let->op == OP_for) {
             put_scope(e);
             cc_loop(e, let);
@@ -157,7 +157,7 @@ put_twice(Emit *e, const Let *let)
             cc_let(e, let);
         }
     }
-    e->second = false;
+    e->copy.second = false;
 }
 
 static void
@@ -165,13 +165,26 @@ put_jam(Emit *e, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->op == OP_for && in_jam(e, let)) {
+        if (let->op == OP_for && is_copied(e, let)) {
             put_jam(e, let->body);
-        } else if (loop_is(let) && is_joint(e, let, e->jam)) {
+        } else if (loop_is(let) && is_joint(e, let, cc_of(e)->jam)) {
             cc_lanes_jam(e, let);
         } else {
             put_twice(e, let);
         }
+    }
+}
+
+/* From now on rows and the loops that run with it are put twice; NULL: no more. */
+static void
+set_jam(Emit *e, const Let *rows)
+{
+    bool all = rows && collapsed_at(e, rows) >= 0;
+    cc_of(e)->jam = rows;
+    e->copy = (Copy){.loops = {rows}, .nloops = rows != NULL};
+    for (int k = 0; k < e->ncollapsed && all; k++) {
+        e->copy.loops[k] = e->collapsed[k];
+        e->copy.nloops = e->ncollapsed;
     }
 }
 
@@ -182,10 +195,10 @@ cc_jam_loop(Emit *e, const Let *rows)
     put_scope(e);
     put(e, "int64_t %s = 0;", i);
     put_open(e, "for (; %s + 2 <= %s%s; %s += 2)", i, extent, are_near(e, rows), i);
-    e->jam = rows;
+    set_jam(e, rows);
     put(e, "const int64_t %s_next = %s + 1;", i, i);
     put_jam(e, rows->body);
-    e->jam = NULL;
+    set_jam(e, NULL);
     put_close(e);
     put_open(e, "for (; %s < %s; %s++)", i, extent, i);
     cc_block(e, rows->body);
@@ -198,12 +211,12 @@ cc_jam_phase(Emit *e, const Let *phase)
 {
     const Let *rows = e->collapsed[e->ncollapsed - 1];
     put_open(e, "for (; lo + 2 <= hi%s; lo += 2)", are_near(e, rows));
-    e->jam = rows;
+    set_jam(e, rows);
     put_indices(e, "lo");
-    e->second = true;
+    e->copy.second = true;
     put_indices(e, "(lo + 1)");
-    e->second = false;
+    e->copy.second = false;
     put_jam(e, phase->body);
-    e->jam = NULL;
+    set_jam(e, NULL);
     put_close(e);
 }

@@ -67,8 +67,8 @@ accessed(const Let *access)
 const char *
 cc_rest_element(Emit *e, const Let *access)
 {
-    for (int k = 0; k < e->nrest; k++) {
-        if (e->rest[k] == access) {
+    for (int k = 0; k < cc_of(e)->nrest; k++) {
+        if (cc_of(e)->rest[k] == access) {
             return cx_format(e->cx, "%s_rest[k]", name_c(e, accessed(access)));
         }
     }
@@ -106,7 +106,7 @@ is_masked(Emit *e, const Let *let, const Let *load)
     int64_t known = known_rest(e, let);
     bool part = known == 0 || known == DLC_LANES / 4 || known == DLC_LANES / 2;
     return dtype_info[load->args[0]->type->dtype].bytes <= 8 && !part &&
-           cc_row_offset(e, load, let) != DIM_NONE;
+           row_offset(e, load, let) != DIM_NONE;
 }
 
 /* Does a body without expensive operations gain by it?  It does not if it has to take elements
@@ -133,7 +133,7 @@ static bool
 fills_lanes(Emit *e, const Let *let, const Reduction *r)
 {
     int cost = checks_nan(r) ? COST_EXPENSIVE : 0;       /* compilers make branches of it */
-    if (e->tile || e->rows || e->recurrences) {
+    if (e->tile || e->rows || cc_of(e)->recurrences) {
         return false;
     }
     for (int k = 0; k < let->body->n; k++) {
@@ -203,9 +203,9 @@ put_body_over_lanes(Emit *e, const Let *let, const Reduction *r)
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
     put(e, "const int64_t %s = %s_at + k;", r->i, out);
     put(e, "(void)%s;", r->i);
-    e->near_lane = "k";
+    cc_of(e)->near_lane = "k";
     cc_block(e, let->body);
-    e->near_lane = NULL;
+    cc_of(e)->near_lane = NULL;
     put(e, "%s_term[k] = %s;", out, cc_term(e, r));
     if (r->kept) {
         put(e, "%s[%s - %s_from] = %s;", r->kept, r->i, out, cc_term(e, r));
@@ -230,7 +230,7 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
         stores = find_along(e, let, OP_store, along + loads);
     /* gcc unrolls a loop whose count it can compute, and this one's would be scalar code again. */
     bool hidden = known_rest(e, let) > DLC_LANES / 2;
-    e->opaque_zero |= hidden;
+    cc_of(e)->opaque_zero |= hidden;
     put(e, "const int %s_left = (int)(%s_end - %s_at%s);", out, out, out,
         hidden ? " + opaque" : "");
     put_open(e, "if (%s_left > 0)", out);
@@ -244,10 +244,10 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
     put(e, "%s_has[k] = -(k < %s_left);", out, out);
     put_close(e);
-    e->rest = along;
-    e->nrest = loads + stores;
+    cc_of(e)->rest = along;
+    cc_of(e)->nrest = loads + stores;
     put_body_over_lanes(e, let, r);
-    e->nrest = 0;
+    cc_of(e)->nrest = 0;
     if (stores) {
         put_rest_out(e, r, along + loads, stores);
     }
@@ -260,13 +260,13 @@ static bool
 is_wide(Emit *e, const Let *load, const Let *reduce)
 {
     return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 && !e->tile && !e->rows &&
-           !e->recurrences && cc_row_offset(e, load, reduce) != DIM_NONE;
+           !cc_of(e)->recurrences && row_offset(e, load, reduce) != DIM_NONE;
 }
 
 bool
 cc_is_wide(Emit *e, const Let *load)
 {
-    return e->wide && load->parent->owner == e->wide && is_wide(e, load, e->wide);
+    return cc_of(e)->wide && load->parent->owner == cc_of(e)->wide && is_wide(e, load, cc_of(e)->wide);
 }
 
 /* Opens the loop over lanes from element `at` on, in a scope of its own where loads are widened
@@ -279,26 +279,26 @@ open_lanes(Emit *e, const Let *let, const char *at)
         if (!is_wide(e, load, let)) {
             continue;
         }
-        if (!e->wide) {
+        if (!cc_of(e)->wide) {
             put_scope(e);
-            e->wide = let;
+            cc_of(e)->wide = let;
         }
         put(e, "DLC_WIDE_BF16(%s_wide, %s + %s + %s);", name_c(e, load->res[0]),
-            name_c(e, load->args[0]), offset_c(e, cc_row_offset(e, load, let)), at);
+            name_c(e, load->args[0]), offset_c(e, row_offset(e, load, let)), at);
     }
     put(e, "LANES");
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    e->near_lane = "k";
+    cc_of(e)->near_lane = "k";
 }
 
 static void
 close_lanes(Emit *e)
 {
-    e->near_lane = NULL;
+    cc_of(e)->near_lane = NULL;
     put_close(e);
-    if (e->wide) {
+    if (cc_of(e)->wide) {
         put_close(e);
-        e->wide = NULL;
+        cc_of(e)->wide = NULL;
     }
 }
 
@@ -339,13 +339,13 @@ put_whole_lanes(Emit *e, const Let *let, const Reduction *r, int n)
     put(e, "int64_t %s_at = %s_from;", out, out);
     put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, DLC_LANES, out, out, DLC_LANES);
     for (int k = 0; k < n; k++) {
-        e->second = e->second || k > 0;
+        e->copy.second = e->copy.second || k > 0;
         cc_prefetch_lanes(e, let, cx_format(e->cx, "%s_at", out), 0);
         open_lanes(e, let, cx_format(e->cx, "%s_at", out));
         put_lanes_body(e, let, &r[k], out);
         close_lanes(e);
     }
-    e->second = e->second && n == 1;
+    e->copy.second = e->copy.second && n == 1;
     put_close(e);
 }
 
@@ -459,9 +459,9 @@ cc_lanes_two(Emit *e, const Let *let, const Reduction r[2],
     put(e, "const int64_t %s_end = %s_end;", r[1].out, r[0].out);
     put(e, "int64_t %s_at = %s_at;", r[1].out, r[0].out);
     for (int k = 0; k < 2; k++) {
-        e->second = k > 0;
+        e->copy.second = k > 0;
         put_last_lanes(e, let, &r[k]);
         value(e, &r[k]);
     }
-    e->second = false;
+    e->copy.second = false;
 }

@@ -31,7 +31,7 @@ cc_see_length(Emit *e, const Let *load, const Let *tile)
     if (load->op == OP_load &&
         dim_affine(e->cx, access_offset(e, load), loop_index(tile), &step, &rest) &&
         dim_is_name(e->cx, step) && dim_range(e->cx, step).hi <= DLC_SHORT_ROW) {
-        e->length = step;
+        cc_of(e)->length = step;
     }
 }
 
@@ -39,8 +39,8 @@ void
 cc_see_row(Emit *e, const Let *reduce)
 {
     Dim extent = loop_extent(reduce);
-    if (e->length == DIM_NONE && dim_is_name(e->cx, extent)) {
-        e->length = extent;
+    if (cc_of(e)->length == DIM_NONE && dim_is_name(e->cx, extent)) {
+        cc_of(e)->length = extent;
     }
 }
 
@@ -49,8 +49,9 @@ static int
 place_of_length(const Emit *e)
 {
     int place = -1;
-    for (int k = 0; k < e->ndims && e->length != DIM_NONE && !e->near; k++) {
-        place = e->dims[k] == e->length && e->dim_used[k] ? k : place;
+    for (int k = 0; k < e->nsizes && cc_of(e)->length != DIM_NONE && !cc_of(e)->near; k++) {
+        bool found = e->sizes[k].dim == cc_of(e)->length && e->sizes[k].declared;
+        place = found ? e->sizes[k].place : place;
     }
     return place;
 }
@@ -68,7 +69,7 @@ cc_length_head(Emit *e, Text *unit)
              "DLC_FN int\n"
              "%s_part(void *const *p, const int64_t *n, int64_t lo, int64_t hi, const int64_t %s)\n"
              "{\n",
-             e->phase->name, index_c(e, e->length));
+             e->phase->name, index_c(e, cc_of(e)->length));
 }
 
 void
@@ -76,7 +77,7 @@ cc_length_phase(Emit *e, Text *unit)
 {
     const char *name = e->phase->name;
     int place = place_of_length(e);
-    Range range = dim_range(e->cx, e->length);
+    Range range = dim_range(e->cx, cc_of(e)->length);
     int64_t least = range.hi > DLC_SHORT_ROW ? DLC_LANES : 0;   /* shorter ones: another phase */
     text_add(unit, "\n");
     put_phase_head(e, unit);
@@ -90,8 +91,9 @@ cc_length_phase(Emit *e, Text *unit)
     text_add(unit, "    default: return %s_part(p, n, lo, hi, n[%d]);\n    }\n}\n", name, place);
 }
 
-void
-cc_most(Emit *e, Dim size, Text *unit)
+/* Says how large a size is at most, if that is little. */
+static void
+put_most(Emit *e, Dim size, Text *unit)
 {
     Range range = dim_range(e->cx, size);
     if (range.hi > DLC_SHORT_ROW) {
@@ -104,4 +106,16 @@ cc_most(Emit *e, Dim size, Text *unit)
                              "#else\n#define AT_MOST(n, most) ((void)0)\n#endif\n");
     }
     text_add(unit, "    AT_MOST(%s, %" PRId64 ");\n", index_c(e, size), range.hi);
+}
+
+void
+cc_length_size(Emit *e, int k, Text *unit)
+{
+    Dim size = e->sizes[k].dim;
+    if (size != cc_of(e)->length || !cc_has_lengths(e)) {
+        put_size(e, k, unit);
+        if (dim_is_name(e->cx, size)) {
+            put_most(e, size, unit);
+        }
+    }
 }

@@ -61,7 +61,7 @@ accesses(const Let *let, Op op, const Value *tensor)
 static bool
 may_repeat(const Emit *e, const Let *loop)
 {
-    bool may = !e->updates;
+    bool may = !cc_of(e)->updates;
     for (int k = 0; k < e->phase->nbuffers; k++) {
         const Value *v = e->phase->buffers[k];
         may &= !(accesses(loop, OP_store, v) && accesses(loop, OP_load, v));
@@ -86,13 +86,20 @@ static const struct {
     int bits;
 } widths[] = {{DT_f32, "f32", 32}, {DT_f64, "f64", 64}};
 
+/* The work of an iteration of the parallel loop, which decides how many are a part. */
+static Dim
+work_of(const Emit *e)
+{
+    return e->ncollapsed ? e->phase->work : dim_int(e->cx, 1);
+}
+
 void
 cc_near_open(Emit *e, const Let *loop)
 {
-    e->near = may_repeat(e, loop) && (has_near(loop, DT_f32) || has_near(loop, DT_f64));
-    e->near_tests = stores_in_place(e, loop);
+    cc_of(e)->near = may_repeat(e, loop) && (has_near(loop, DT_f32) || has_near(loop, DT_f64));
+    cc_of(e)->near_tests = stores_in_place(e, loop);
     /* Both widths: what stands before the loop may be of another one. */
-    for (int k = 0; k < 2 && e->near; k++) {
+    for (int k = 0; k < 2 && cc_of(e)->near; k++) {
         put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name,
             widths[k].name, DLC_LANES);
     }
@@ -101,11 +108,14 @@ cc_near_open(Emit *e, const Let *loop)
 void
 cc_near_close(Emit *e)
 {
-    for (int k = 0; k < 2 && e->near; k++) {
+    for (int k = 0; k < 2 && cc_of(e)->near; k++) {
         put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
         put(e, "far_%s |= lanes_%s[k];", widths[k].name, widths[k].name);
         put_close(e);
         put(e, "*again |= DLC_IS_FAR(far_%s);", widths[k].name);
+    }
+    if (cc_of(e)->near && !dim_is_int(e->cx, work_of(e), NULL)) {
+        size_at(e, work_of(e)); /* the phase reads it */
     }
 }
 
@@ -113,12 +123,12 @@ const char *
 cc_near_call(Emit *e, const Let *let, const char *function, const char *operands)
 {
     const char *dtype = compute_name(map_dtype(let));
-    if (!e->near || !is_near(let)) {
+    if (!cc_of(e)->near || !is_near(let)) {
         return cx_format(e->cx, "%s(%s)", function, operands);
     }
     const char *form = cx_format(e->cx, "%s_%s(%s)", op_info[let->op].name, dtype, operands);
-    if (e->near_lane) {
-        put(e, "lanes_%s[%s] |= dlc_far_%s;", dtype, e->near_lane, form);
+    if (cc_of(e)->near_lane) {
+        put(e, "lanes_%s[%s] |= dlc_far_%s;", dtype, cc_of(e)->near_lane, form);
     } else {
         put(e, "far_%s |= dlc_far_%s;", dtype, form);
     }
@@ -128,7 +138,7 @@ cc_near_call(Emit *e, const Let *let, const char *function, const char *operands
 const char *
 cc_near_stores(const Emit *e, const Let *store)
 {
-    return e->near && store->args[0]->over ? "if (how != DLC_TEST) " : "";
+    return cc_of(e)->near && store->args[0]->over ? "if (how != DLC_TEST) " : "";
 }
 
 void
@@ -147,11 +157,10 @@ cc_near_head(const Emit *e, Text *unit)
 static const char *
 part_c(Emit *e)
 {
-    Dim work = e->ncollapsed ? e->phase->work : dim_int(e->cx, 1);
-    const char *each = dim_c(e, work);
-    for (int k = 0; k < e->ndims; k++) {
-        each = e->dims[k] == work ? cx_format(e->cx, "n[%d]", k) : each;
-    }
+    Dim work = work_of(e);
+    bool known = dim_is_int(e->cx, work, NULL);
+    const char *each = known ? dim_c(e, work)
+                             : cx_format(e->cx, "n[%d]", e->sizes[size_at(e, work)].place);
     return cx_format(e->cx, "dlc_part(%d, %s)", DLC_NEAR_PART, each);
 }
 
@@ -169,7 +178,7 @@ cc_near_phase(Emit *e, Text *unit)
              "/* a near form of a far operand may be a wrong index */\n",
              part);
     text_add(unit,
-             e->near_tests ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
+             cc_of(e)->near_tests ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
                              "        if (!again) {\n"
                              "            wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
                              "        } else {\n"

@@ -404,7 +404,7 @@ put_element(Recurrences *c, int recurrence)
     put_scope(e);
     c->uses_i = false;
     e->out = &body;
-    e->lane = recurrence;
+    cc_of(e)->lane = recurrence;
     for (int j = 0; j < 2; j++) {
         for (int k = 0; k < blocks[j]->n; k++) {
             const Let *let = blocks[j]->lets[k];
@@ -427,10 +427,10 @@ put_interleaved(Recurrences *c, int together)
 {
     Emit *e = c->e;
     const Block *own = c->rows->body;
-    e->together = together;
+    cc_of(e)->together = together;
     put_open(e, "for (; %s_at + %d <= %s_to; %s_at += %d)", c->i, together, c->i, c->i, together);
     for (int k = 0; k < own->n; k++) {
-        for (e->lane = 0; e->lane < (let_writes(own->lets[k]) ? together : 0); e->lane++) {
+        for (cc_of(e)->lane = 0; cc_of(e)->lane < (let_writes(own->lets[k]) ? together : 0); cc_of(e)->lane++) {
             cc_let(e, own->lets[k]);
         }
         if (own->lets[k]->op == OP_buffer) {
@@ -473,7 +473,7 @@ put_plain(Recurrences *c)
 {
     Emit *e = c->e;
     bool several = dim_range(e->cx, loop_extent(c->rows)).hi > 1;
-    e->recurrences = c->rows;
+    cc_of(e)->recurrences = c->rows;
     if (is_plain(c->rows->body) && is_plain(c->loop->body)) {
         put(e, "int64_t %s_at = %s_from;", c->i, c->i);
         if (dim_range(e->cx, loop_extent(c->rows)).hi >= DLC_RECURRENCES) {
@@ -485,12 +485,12 @@ put_plain(Recurrences *c)
         put_interleaved(c, 1);
     } else {
         put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", c->i, c->i, c->i, c->i, c->i);
-        e->lane = 0;
-        e->together = 1;
+        cc_of(e)->lane = 0;
+        cc_of(e)->together = 1;
         cc_block(e, c->rows->body);
         put_close(e);
     }
-    e->recurrences = NULL;
+    cc_of(e)->recurrences = NULL;
 }
 
 void

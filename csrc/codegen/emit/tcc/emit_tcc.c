@@ -430,7 +430,6 @@ emit_tcc_phase(Emit *e, const Let *loop)
     Block *root = e->phase->kernel->body;
     e->out = &body;
     t.places = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.places);
-    e->streams = false;
     tcc_find_fused(&t, root);
     note_uses(&t, root);
     for (int k = 0; k < root->n; k++) {
@@ -453,4 +452,16 @@ emit_tcc_phase(Emit *e, const Let *loop)
     e->out = out;
     tcc_slots(&t);
     text_put(out, body.text, body.length);
+}
+
+void
+emit_tcc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
+{
+    put_header(e, loop, unit);
+    put_phase_head(e, unit);
+    put_pointers(e, unit);
+    put_sizes(e, unit, put_size);
+    text_add(unit, "    int fault = 0;\n");
+    text_put(unit, body->text, body->length);
+    put_phase_end(unit);
 }

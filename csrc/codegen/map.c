@@ -1,7 +1,7 @@
 /* Hash tables from a few words to an entry in the arena: open addressing, nothing is removed. */
 #include <string.h>
 
-#include "lower.h"
+#include "map.h"
 
 struct MapEntry {
     uint64_t hash;
@@ -82,14 +82,4 @@ map_at(Cx *cx, Map *map, const uint32_t *key, int n, size_t bytes)
         map->count++;
     }
     return (*slot)->payload + key_room(n);
-}
-
-int
-map_key(const Value *v, const Dim *idx, uint32_t *key)
-{
-    key[0] = (uint32_t)v->id;
-    if (v->type->rank) {
-        memcpy(key + 1, idx, (size_t)v->type->rank * sizeof *idx);
-    }
-    return v->type->rank + 1;
 }
