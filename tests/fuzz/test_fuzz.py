@@ -60,6 +60,11 @@ def test_products(tmp_path: Path, shard: Shard) -> None:
         run("--products", "--tiers", tiers, *arguments)
 
 
+def test_a_sum_and_its_neighbours() -> None:
+    """Terms of a product cancel: the element moves for one neighbour of its softmax's sum, and for no other."""
+    run("--products", "--tiers", "tcc", "--seed", "2002729", "--count", "1")
+
+
 def test_damaged_programs(tmp_path: Path, shard: Shard) -> None:
     """Refused before they are compiled, or equal to the interpreter."""
     seed = 2_000_000_000 + shard.number * DAMAGED
