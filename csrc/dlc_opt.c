@@ -17,11 +17,11 @@ static const char usage[] =
     "before a call, and\n"
     "                    the one that reads them\n"
     "  --budget B        of the partition: 0 saves the fewest bytes, 1 (the default) costs least\n"
-    "  --emit WHAT       ir (the default), c (for the C compiler), tcc (for libtcc) or none\n"
+    "  --emit WHAT       ir (the default), none, or the C for a target; see --list\n"
     "  --no-verify       do not verify the text and what each pass makes of it\n"
     "  --eval SEED       run on random arguments, print the results; fail when passes change them\n"
     "  --fuel N          let passes do N single rewrites\n"
-    "  --list            list the passes\n"
+    "  --list            list the passes and the targets\n"
     "\n"
     "A file holds one program, or several with lines of --- between them.\n"
     "Exit status: 0 success, 1 the program or a pass is wrong, 2 the command line or file is.\n";
@@ -333,7 +333,7 @@ read_file(const char *name)
 }
 
 static int
-list_passes(void)
+list_all(void)
 {
     const PassInfo *(*const tables[])(int *count) = {pass_table, rewrite_table};
     for (int t = 0; t < 2; t++) {
@@ -345,6 +345,9 @@ list_passes(void)
     }
     const PassInfo *all = rewrite_find("schedule");
     printf("%-14s %s\n", all->name, all->what);
+    for (int k = 0; k < TARGETS; k++) {
+        printf("--emit %-7s %s.\n", target_name((Target)k), target_what((Target)k));
+    }
     return 0;
 }
 
@@ -378,13 +381,11 @@ take(const char *name, int argc, char **argv, int *k, const char **to)
 static int
 check_options(const Job *job)
 {
-    const char *const emits[] = {"ir", "c", "tcc", "none"};
-    for (int k = 0; k < 4; k++) {
-        if (strcmp(job->emit, emits[k]) == 0) {
-            return job->file ? -1 : complain("which file?", "");
-        }
+    if (strcmp(job->emit, "ir") == 0 || strcmp(job->emit, "none") == 0 ||
+        target_find(job->emit) != TARGETS) {
+        return job->file ? -1 : complain("which file?", "");
     }
-    return complain("--emit ir, c, tcc or none, not", job->emit);
+    return complain("--emit ir, none or a target that --list names, not", job->emit);
 }
 
 /* -1: go on; else the status to end with. */
@@ -407,7 +408,7 @@ read_options(int argc, char **argv, Job *job)
             return 0;
         }
         if (strcmp(a, "--list") == 0) {
-            return list_passes();
+            return list_all();
         }
         bool pipeline = strcmp(a, "--pipeline") == 0, no = strcmp(a, "--no-verify") == 0;
         if (a[0] == '-' && a[1] && !pipeline && !no) {
