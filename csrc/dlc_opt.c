@@ -346,7 +346,7 @@ list_all(void)
     const PassInfo *all = rewrite_find("schedule");
     printf("%-14s %s\n", all->name, all->what);
     for (int k = 0; k < TARGETS; k++) {
-        printf("--emit %-7s %s.\n", target_name((Target)k), target_what((Target)k));
+        printf("--emit %-7s %s.\n", target_info[k].name, target_info[k].what);
     }
     return 0;
 }

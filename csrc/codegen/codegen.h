@@ -374,8 +374,11 @@ typedef enum {
     TARGETS
 } Target;
 
-const char *target_name(Target target);
-const char *target_what(Target target); /* for people */
+typedef struct {
+    const char *name, *primitives, *what; /* columns of targets.def */
+} TargetInfo;
+
+extern const TargetInfo target_info[TARGETS];
 Target target_find(const char *name); /* TARGETS when there is none */
 
 /* One phase of one kernel: what a launch needs to know. */

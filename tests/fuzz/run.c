@@ -13,11 +13,11 @@
 
 enum { GUARD = 64, GUARD_BYTE = 0xb7, MAX_MEMORY = 64, LARGE = 1 << 18, NUDGES = 4 };
 
-/* By how many roundings sums are nudged, and whether zeros change their sign.  Three of them share no
- * factor: the cosine of a sum that is so large that its roundings are whole turns comes back to
+/* By how many roundings sums are nudged, and whether zeros change their sign.  Three of them share
+ * no factor: the cosine of a sum that is so large that its roundings are whole turns comes back to
  * where it was by one of them.  In the second and third not all sums move the same way: what a mean
  * and a variance change may cancel.  The last two are a sum's neighbours, which another order gives
- * most often: an element of a product whose terms cancel can be the same for all but one of them. */
+ * most often: an element of a product whose terms cancel can be the same for all but one. */
 static const Nudge nudges[NUDGES] = {{8, false, 0}, {-3, true, 1}, {1, false, 2}, {-1, false, 0}};
 
 typedef struct { char *memory; size_t bytes; } Guarded;

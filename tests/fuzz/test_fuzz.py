@@ -61,7 +61,7 @@ def test_products(tmp_path: Path, shard: Shard) -> None:
 
 
 def test_a_sum_and_its_neighbours() -> None:
-    """Terms of a product cancel: the element moves for one neighbour of its softmax's sum, and for no other."""
+    """Terms of a product cancel: an element moves for one neighbour of the softmax's sum alone."""
     run("--products", "--tiers", "tcc", "--seed", "2002729", "--count", "1")
 
 

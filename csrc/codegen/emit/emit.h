@@ -26,7 +26,7 @@ typedef struct {
 } Copy;
 
 /* The emission of one phase for one target: what all targets share.  All statements are made
- * first; sizes and names that they turn out to need are declared in front of them. */
+ * first; sizes and names that they need are declared in front of them. */
 typedef struct {
     Cx *cx;
     const Fn *fn;
@@ -92,18 +92,26 @@ const char *rounding(const Let *let);
 
 /* of a vector loop: DLC_TILE or DLC_COLUMNS */
 int loop_tile(const Let *loop);
+/* The number of iterations of a loop that make one parallel iteration. */
+int loop_step(const Let *loop);
 int loop_cost(const Let *loop); /* of its own MAP lets, by ops.def */
 /* May the stores of a vector loop be non-temporal, because memory is slower than its operations? */
 bool loop_may_stream(Cx *cx, const Let *loop);
 int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
+bool has_update(const Let *loop); /* at any depth */
 int bind_fault(const Let *bind); /* the fault of an index out of range */
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
 /* Is d made of sizes and of indices of the loop `inside` and those around it, and of no data? */
 bool loops_give(const Cx *cx, const Let *inside, Dim d);
 
-/* ---- emit.c ---- */
+/* ---- emit_phase.c ---- */
+
+/* What is so of the phase for all targets; fills its buffers, extent and work. */
+Emit phase_interface(const Fn *fn, const Let *loop, Phase *phase);
+
+/* ---- emit_parallel.c ---- */
 
 const char *scratch_room(Emit *e, Dim bytes); /* the offset of so many bytes of scratch */
 /* its offset in the scratch */
@@ -117,7 +125,8 @@ int collapsed_at(const Emit *e, const Let *loop); /* its place among the collaps
 void put_indices(Emit *e, const char *at); /* those of the collapsed loops, of iteration `at` */
 bool is_copied(const Emit *e, const Let *loop); /* is it one of e->copy? */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
-bool has_update(const Let *loop); /* at any depth */
+
+/* ---- emit_function.c ---- */
 
 /* The parts of a phase's function, in their order: a comment that says what it is of, its head, its
  * pointers, its sizes, and after its statements its end. */
@@ -207,7 +216,7 @@ int streamed_if(Emit *e, const Let *store, const Let *streaming);
 const char *use_nontemporal_c(Emit *e, const Let *store);
 /* Has the access's tensor at least DLC_LARGE bytes?  1: yes, 0: no, -1: its size decides. */
 int is_large(Emit *e, const Let *access);
-/* What to add to a C condition: that it has; that a store is non-temporal.  Empty if it is known. */
+/* What to add to a C condition: that it has; that a store is non-temporal.  "" if it is known. */
 const char *and_large(Emit *e, const Let *access);
 const char *and_nontemporal(Emit *e, const Let *store);
 
@@ -215,9 +224,9 @@ const char *and_nontemporal(Emit *e, const Let *store);
 
 /* emit_<target>_phase puts the statements of a phase; when all targets have, emit_<target>_function
  * puts the function, of which they are the body. */
-#define TARGET(name, primitives, what)                                                             \
-    void emit_##name##_phase(Emit *e, const Let *loop);                                            \
-    void emit_##name##_function(Emit *e, const Let *loop, const Text *body, Text *unit);           \
+#define TARGET(name, primitives, what) \
+    void emit_##name##_phase(Emit *e, const Let *loop); \
+    void emit_##name##_function(Emit *e, const Let *loop, const Text *body, Text *unit); \
     extern const char emit_##name##_head[];
 #include "codegen/targets.def"
 

@@ -51,6 +51,15 @@ loop_tile(const Let *loop)
 }
 
 int
+loop_step(const Let *loop)
+{
+    return loop_has(loop, MARK_vector)        ? loop_tile(loop)
+           : loop_has(loop, MARK_tile)        ? DLC_ROWS
+           : loop_has(loop, MARK_recurrences) ? DLC_RECURRENCES
+                                              : 1;
+}
+
+int
 loop_cost(const Let *loop)
 {
     int cost = 0;
@@ -78,4 +87,14 @@ bool
 one_block(Cx *cx, const Let *reduce)
 {
     return dim_range(cx, loop_extent(reduce)).hi <= reduce_block(reduce);
+}
+
+bool
+has_update(const Let *let)
+{
+    bool found = let->op == OP_update;
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        found |= has_update(let->body->lets[k]);
+    }
+    return found;
 }

@@ -55,8 +55,7 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
                      !is_onehot(later);
         for (int j = 0; reads && j < later->body->n; j++) {
             const Let *l = later->body->lets[j];
-            if (l->op == OP_load && l->args[0] == load->args[0] &&
-                row_offset(e, l, later) == row) {
+            if (l->op == OP_load && l->args[0] == load->args[0] && row_offset(e, l, later) == row) {
                 return true;
             }
         }

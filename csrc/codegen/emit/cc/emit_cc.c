@@ -146,7 +146,8 @@ cc_element(Emit *e, const Let *access)
         return cc_flat_element(e, access);
     }
     const char *at = offset_c(e, access_offset(e, access));
-    if (cc_of(e)->recurrences && is_private(e, v) && v->def->parent->owner == cc_of(e)->recurrences) {
+    if (cc_of(e)->recurrences && is_private(e, v) &&
+        v->def->parent->owner == cc_of(e)->recurrences) {
         return cx_format(e->cx, "%s[%d]", name_c(e, v), cc_of(e)->lane);
     }
     if (is_private(e, v) && e->tile && cc_is_inside(e->tile, v->def)) {
@@ -213,7 +214,8 @@ put_update(Emit *e, const Let *let)
 bool
 cc_may_end_phase(const Emit *e, const Let *let)
 {
-    return let->op == OP_bind && (cc_of(e)->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1);
+    return let->op == OP_bind &&
+           (cc_of(e)->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1);
 }
 
 /* Note [Indices from comparisons]

@@ -7,7 +7,7 @@
  * How:      element k of the rows is iteration k of one loop.  What has the layout of the results
  *           is used where it is; what all rows share, and what a row has one of, stands in an array
  *           beside it, filled once, or for each block.  Results larger than caches are stored
- *           nontemporally (emit_nontemporal.c): the rows of a block are whole lines.
+ *           nontemporally (emit_cc_stream.c): the rows of a block are whole lines.
  * Why not:  rows one by one: compilers make vectors of 2, 3, 4, 8 or 16 elements, by shuffling
  *           them, and of other rows none.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3:
@@ -223,8 +223,8 @@ is_many(const Flat *f)
 bool
 cc_is_flat(Emit *e, const Let *rows)
 {
-    if (cc_of(e)->jam || cc_of(e)->updates || e->tile || e->rows || cc_of(e)->recurrences || rows->op != OP_for ||
-        loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) ||
+    if (cc_of(e)->jam || cc_of(e)->updates || e->tile || e->rows || cc_of(e)->recurrences ||
+        rows->op != OP_for || loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) ||
         loop_has(rows, MARK_recurrences) || loop_is_recurrence(rows)) {
         return false;
     }

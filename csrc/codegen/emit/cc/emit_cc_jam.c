@@ -106,8 +106,8 @@ cc_is_short(Emit *e, const Let *rows)
 bool
 cc_is_jam(Emit *e, const Let *rows)
 {
-    bool other = cc_of(e)->jam || cc_of(e)->updates || e->tile || e->rows || cc_of(e)->recurrences ||
-                 loop_is_recurrence(rows) || loop_has(rows, MARK_vector) ||
+    bool other = cc_of(e)->jam || cc_of(e)->updates || e->tile || e->rows ||
+                 cc_of(e)->recurrences || loop_is_recurrence(rows) || loop_has(rows, MARK_vector) ||
                  loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences);
     if (other || loop_count(rows->body) < 2 || !is_plain(rows->body) ||
         dim_is(e->cx, loop_extent(rows), 1)) {

@@ -266,7 +266,8 @@ is_wide(Emit *e, const Let *load, const Let *reduce)
 bool
 cc_is_wide(Emit *e, const Let *load)
 {
-    return cc_of(e)->wide && load->parent->owner == cc_of(e)->wide && is_wide(e, load, cc_of(e)->wide);
+    return cc_of(e)->wide && load->parent->owner == cc_of(e)->wide &&
+           is_wide(e, load, cc_of(e)->wide);
 }
 
 /* Opens the loop over lanes from element `at` on, in a scope of its own where loads are widened

@@ -178,12 +178,13 @@ cc_near_phase(Emit *e, Text *unit)
              "/* a near form of a far operand may be a wrong index */\n",
              part);
     text_add(unit,
-             cc_of(e)->near_tests ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
-                             "        if (!again) {\n"
-                             "            wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
-                             "        } else {\n"
-                           : "        wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
-                             "        if (again) {\n",
+             cc_of(e)->near_tests
+                 ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
+                   "        if (!again) {\n"
+                   "            wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
+                   "        } else {\n"
+                 : "        wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"
+                   "        if (again) {\n",
              name, name);
     text_add(unit,
              "            wrong = %s_part(p, n, lo, end, DLC_EXACT, &again);\n"

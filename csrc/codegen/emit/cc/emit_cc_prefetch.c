@@ -67,7 +67,8 @@ next_row(Emit *e, const Let *load)
         row = n.lo >= 1 && n.hi <= DLC_L2 ? row * n.hi : DLC_L2 + 1;
         rows = rows->parent->owner;
     }
-    bool prefetches = row >= 2 * DLC_PAGE && row <= DLC_L2 && loop_is(rows) && is_from_memory(e, load) &&
+    bool prefetches = row >= 2 * DLC_PAGE && row <= DLC_L2 && loop_is(rows) &&
+                      is_from_memory(e, load) &&
                       dim_affine(cx, access_offset(e, load), loop_index(rows), &stride, &rest) &&
                       dim_is_int(cx, stride, &elements) && elements > 0 &&
                       elements <= DLC_FARTHEST / bytes;

@@ -430,7 +430,8 @@ put_interleaved(Recurrences *c, int together)
     cc_of(e)->together = together;
     put_open(e, "for (; %s_at + %d <= %s_to; %s_at += %d)", c->i, together, c->i, c->i, together);
     for (int k = 0; k < own->n; k++) {
-        for (cc_of(e)->lane = 0; cc_of(e)->lane < (let_writes(own->lets[k]) ? together : 0); cc_of(e)->lane++) {
+        for (cc_of(e)->lane = 0; cc_of(e)->lane < (let_writes(own->lets[k]) ? together : 0);
+             cc_of(e)->lane++) {
             cc_let(e, own->lets[k]);
         }
         if (own->lets[k]->op == OP_buffer) {
