@@ -312,6 +312,12 @@ let_is_plain(const Let *let)
 }
 
 bool
+let_is_map(const Let *let)
+{
+    return op_info[let->op].kind == KIND_MAP;
+}
+
+bool
 loop_is(const Let *let)
 {
     return op_info[let->op].flags & OPF_LOOP;

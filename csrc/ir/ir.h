@@ -406,6 +406,7 @@ bool let_writes(const Let *let);             /* a store or an update: an element
 bool let_accesses(const Let *let);                      /* or a load */
 bool let_has_effect(const Let *let);                    /* a call that draws numbers, for one */
 bool let_is_plain(const Let *let);                      /* computes an element, and nothing else */
+bool let_is_map(const Let *let);
 bool loop_is(const Let *let);                           /* for, reduce */
 /* fails never: the key is in the op's schema */
 const Attr *let_attr(const Let *let, const char *key);

@@ -2,8 +2,8 @@
 #ifndef DLC_EMIT_H
 #define DLC_EMIT_H
 
-#include "codegen/loops.h"
-#include "codegen/map.h"
+#include "codegen/loops/facts.h"
+#include "codegen/loops/loops.h"
 
 /* A load of a tile that goes across the rows, and the array that has its elements transposed. */
 typedef struct {
@@ -30,6 +30,7 @@ typedef struct {
 typedef struct {
     Cx *cx;
     const Fn *fn;
+    const Facts *facts;
     Phase *phase;
     void *own;                  /* what the target itself needs: Cc, Tcc, .. */
     Text *out;                  /* statements of the phase */
@@ -69,7 +70,7 @@ const char *size_name(Emit *e, int k); /* of the variable that it has */
 /* as a C expression, in parentheses if composite */
 const char *dim_c(Emit *e, Dim d);
 const char *offset_c(Emit *e, Dim offset); /* the same, never in parentheses */
-Dim access_offset(Emit *e, const Let *access); /* of a load or store, in elements */
+Dim access_offset(const Emit *e, const Let *access); /* of a load or store, in elements */
 const char *name_c(Emit *e, const Value *v);
 const char *index_c(Emit *e, Dim index);
 const char *type_c(Dtype dtype); /* the C type for computing in it */
@@ -90,21 +91,21 @@ const char *rounding(const Let *let);
 
 /* ---- emit_loop.c ---- */
 
+/* How the access goes on with the loop: see facts_step, facts_contiguous. */
+const Step *step_along(const Emit *e, const Let *access, const Let *loop);
+bool is_contiguous(const Emit *e, const Let *access, const Let *loop);
 /* of a vector loop: DLC_TILE or DLC_COLUMNS */
 int loop_tile(const Let *loop);
 /* The number of iterations of a loop that make one parallel iteration. */
 int loop_step(const Let *loop);
-int loop_cost(const Let *loop); /* of its own MAP lets, by ops.def */
 /* May the stores of a vector loop be non-temporal, because memory is slower than its operations? */
-bool loop_may_stream(Cx *cx, const Let *loop);
+bool loop_may_stream(const Emit *e, const Let *loop);
 int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
 bool has_update(const Let *loop); /* at any depth */
 int bind_fault(const Let *bind); /* the fault of an index out of range */
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
-/* Is d made of sizes and of indices of the loop `inside` and those around it, and of no data? */
-bool loops_give(const Cx *cx, const Let *inside, Dim d);
 
 /* ---- emit_phase.c ---- */
 
@@ -195,7 +196,7 @@ bool is_onehot(const Let *reduce); /* is it a one-hot select? */
 
 /* The offset of a load whose elements are contiguous along the loop, without its index; DIM_NONE
  * for others. */
-Dim row_offset(Emit *e, const Let *load, const Let *loop);
+Dim row_offset(const Emit *e, const Let *load, const Let *loop);
 /* Does it read a tensor that may have to come from memory, at a position that loops give? */
 bool is_from_memory(Emit *e, const Let *load);
 /* The distance in bytes from what a reduction along rows loads to what it prefetches; 0: it does

@@ -15,33 +15,22 @@ loop_index(const Let *loop)
     return let_dim(loop, "index");
 }
 
+const Step *
+step_along(const Emit *e, const Let *access, const Let *loop)
+{
+    return facts_step(e->facts, access, loop_index(loop));
+}
+
+bool
+is_contiguous(const Emit *e, const Let *access, const Let *loop)
+{
+    return facts_contiguous(e->facts, access, loop_index(loop));
+}
+
 Dim
 loop_extent(const Let *loop)
 {
     return let_dim(loop, "extent");
-}
-
-typedef struct {
-    const Cx *cx;
-    const Let *inside;
-} Around;
-
-/* Is it an index that comes from data, or from a loop elsewhere? */
-static bool
-is_foreign(const void *arg, Dim name)
-{
-    const Around *around = arg;
-    bool known = dim_extent(around->cx, name) == DIM_NONE;
-    for (const Let *let = around->inside; let && !known; let = let->parent->owner) {
-        known = loop_is(let) && loop_index(let) == name;
-    }
-    return !known;
-}
-
-bool
-loops_give(const Cx *cx, const Let *inside, Dim d)
-{
-    return !dim_any_name(cx, d, is_foreign, &(Around){cx, inside});
 }
 
 int
@@ -59,22 +48,12 @@ loop_step(const Let *loop)
                                               : 1;
 }
 
-int
-loop_cost(const Let *loop)
-{
-    int cost = 0;
-    for (int k = 0; k < loop->body->n; k++) {
-        Op op = loop->body->lets[k]->op;
-        cost += op_info[op].kind == KIND_MAP ? op_info[op].cost : 0;
-    }
-    return cost;
-}
-
 bool
-loop_may_stream(Cx *cx, const Let *loop)
+loop_may_stream(const Emit *e, const Let *loop)
 {
-    return !loop_count(loop->body) && loop_cost(loop) <= COST_STREAMED &&
-           dim_range(cx, loop_extent(loop)).hi >= DLC_STREAMED;
+    const LoopFacts *facts = facts_loop(e->facts, loop);
+    return !facts->loops && facts->cost <= COST_STREAMED &&
+           dim_range(e->cx, loop_extent(loop)).hi >= DLC_STREAMED;
 }
 
 int

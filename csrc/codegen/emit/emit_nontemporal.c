@@ -12,11 +12,9 @@
 int
 contiguous_bytes(Emit *e, const Let *loop, const Let *let)
 {
-    Dim step, rest;
-    bool contiguous = let_accesses(let) && !is_private(e, let->args[0]) &&
-                      dim_affine(e->cx, access_offset(e, let), loop_index(loop), &step, &rest) &&
-                      dim_is(e->cx, step, 1);
-    int bytes = contiguous ? dtype_info[let->args[0]->type->dtype].bytes : 0;
+    const AccessFacts *facts = let_accesses(let) ? facts_access(e->facts, let) : NULL;
+    bool contiguous = facts && !facts->is_private && is_contiguous(e, let, loop);
+    int bytes = contiguous ? facts->bytes : 0;
     return bytes == 4 || bytes == 8 ? bytes : 0;
 }
 

@@ -46,7 +46,7 @@ put_panels(Emit *e, const char *(*transpose)(void *arg, int bytes), void *arg)
     Dim step;
     for (int k = 0; k < body->n && e->npanels < DLC_PANELS; k++) {
         const Let *load = body->lets[k];
-        if (load->op == OP_load && loop_transposes(e->cx, e->rows, e->columns, load, &step)) {
+        if (load->op == OP_load && facts_transposed(e->facts, load, e->rows, e->columns, &step)) {
             put_panel(e, load, step, transpose(arg, dtype_info[load->res[0]->type->dtype].bytes));
         }
     }

@@ -191,10 +191,21 @@ phase_interface(const Fn *fn, const Let *loop, Phase *phase)
     Cx *cx = fn->cx;
     size_t values = (size_t)fn->nvalues;
     bool *used = cx_alloc(cx, values * sizeof *used), *seen = cx_alloc(cx, values * sizeof *seen);
-    Emit e = {.cx = cx, .fn = fn, .phase = phase, .used = used, .scratch = dim_int(cx, 0)};
+    Facts *facts = cx_alloc(cx, sizeof *facts);
+    *facts = (Facts){.cx = cx, .kernel = phase->kernel};
+    Emit e = {.cx = cx,
+              .fn = fn,
+              .facts = facts,
+              .phase = phase,
+              .used = used,
+              .scratch = dim_int(cx, 0)};
     use_let(&e, used, loop);
+    facts_add(facts, loop);
     for (int k = 0; k < phase->kernel->body->n; k++) {
         const Let *let = phase->kernel->body->lets[k];
+        if (let_accesses(let)) {
+            facts_add(facts, let);
+        }
         if (let == loop || (let->op == OP_load && used[let->res[0]->id])) {
             add_buffers(&e, let, seen);
         }

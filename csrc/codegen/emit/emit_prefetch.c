@@ -28,19 +28,16 @@ is_from_memory(Emit *e, const Let *load)
         is_cached(e->cx, buffer)) {
         return false;
     }
-    return loops_give(e->cx, load->parent->owner, access_offset(e, load));
+    return facts_access(e->facts, load)->from_loops;
 }
 
 /* ---- along rows ---- */
 
 Dim
-row_offset(Emit *e, const Let *load, const Let *loop)
+row_offset(const Emit *e, const Let *load, const Let *loop)
 {
-    Dim step, rest;
-    bool contiguous = load->op == OP_load &&
-                      dim_affine(e->cx, access_offset(e, load), loop_index(loop), &step, &rest) &&
-                      dim_is(e->cx, step, 1);
-    return contiguous ? rest : DIM_NONE;
+    bool contiguous = load->op == OP_load && is_contiguous(e, load, loop);
+    return contiguous ? step_along(e, load, loop)->rest : DIM_NONE;
 }
 
 /* Does a later reduction of the same rows read the element again? */
@@ -68,23 +65,24 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
  * if the next row follows or the row itself goes on; else it is the distance to the next row; 0: it
  * is not known. */
 static int
-distance_in_row(Emit *e, const Let *reduce, Dim row, int bytes, int64_t least)
+distance_in_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
 {
+    int bytes = facts_access(e->facts, load)->bytes;
     const Let *rows = reduce->parent->owner;
     Range length = dim_range(e->cx, loop_extent(reduce));
-    Dim stride, rest;
     int64_t elements = 0;
     int on = least < DLC_PAGE ? DLC_PAGE : least < DLC_L1 ? (int)least : DLC_L1;
     if (length.lo >= 2 * DLC_PAGE / bytes) {
         return on;
     }
-    if (!loop_is(rows) || !dim_affine(e->cx, row, loop_index(rows), &stride, &rest)) {
+    const Step *next = loop_is(rows) ? step_along(e, load, rows) : NULL;
+    if (!next) {
         return 0;
     }
-    if (stride == loop_extent(reduce) || dim_is(e->cx, stride, length.hi)) {
+    if (next->step == loop_extent(reduce) || dim_is(e->cx, next->step, length.hi)) {
         return on;
     }
-    bool far = dim_is_int(e->cx, stride, &elements) && elements > length.hi &&
+    bool far = dim_is_int(e->cx, next->step, &elements) && elements > length.hi &&
                elements <= DLC_FARTHEST / bytes;
     return far && length.lo >= DLC_PAGE / bytes / DLC_PAGE_ROWS ? (int)elements * bytes : 0;
 }
@@ -94,7 +92,5 @@ prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
 {
     Dim row = is_from_memory(e, load) ? row_offset(e, load, reduce) : DIM_NONE;
     bool prefetches = row != DIM_NONE && !is_onehot(reduce) && !comes_again(e, load, reduce, row);
-    return prefetches ? distance_in_row(e, reduce, row,
-                                        dtype_info[load->args[0]->type->dtype].bytes, least)
-                      : 0;
+    return prefetches ? distance_in_row(e, load, reduce, least) : 0;
 }

@@ -78,20 +78,22 @@ match(const Let *recurrences, Scan *s)
 /* Finds the steps in memory from an element to the next one of the row, and to that of the next
  * row. */
 static bool
-find_steps(Emit *e, const Let *access, Dim row, Dim along, ScanSteps *steps)
+find_steps(const Emit *e, const Let *access, const Let *rows, const Let *loop, ScanSteps *steps)
 {
-    Cx *cx = e->cx;
-    Dim offset = access_offset(e, access), rest;
-    return !is_private(e, access->args[0]) && dim_affine(cx, offset, along, &steps->along, &rest) &&
-           dim_affine(cx, offset, row, &steps->row, &rest) && !dim_uses(cx, steps->along, row);
+    const Step *along = step_along(e, access, loop), *row = step_along(e, access, rows);
+    if (is_private(e, access->args[0]) || !along || !row ||
+        dim_uses(e->cx, along->step, loop_index(rows))) {
+        return false;
+    }
+    *steps = (ScanSteps){along->step, row->step};
+    return true;
 }
 
 bool
 scan_alone(Emit *e, const Let *recurrences, Scan *s)
 {
-    Dim row = loop_index(recurrences);
-    if (!match(recurrences, s) || !find_steps(e, s->store, row, loop_index(s->loop), &s->to) ||
-        !find_steps(e, s->load, row, loop_index(s->loop), &s->from)) {
+    if (!match(recurrences, s) || !find_steps(e, s->store, recurrences, s->loop, &s->to) ||
+        !find_steps(e, s->load, recurrences, s->loop, &s->from)) {
         return false;
     }
     s->at_once = s->dtype == DT_f32 && s->wide == DT_f64 && dim_is(e->cx, s->to.along, 1) &&

@@ -462,7 +462,7 @@ update_map(Emit *e, const Let *update)
 }
 
 Dim
-access_offset(Emit *e, const Let *access)
+access_offset(const Emit *e, const Let *access)
 {
-    return index_offset(e->cx, access->args[0], let_attr(access, "at")->dims);
+    return facts_access(e->facts, access)->offset;
 }

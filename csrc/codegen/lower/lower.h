@@ -2,7 +2,7 @@
 #ifndef DLC_LOWER_H
 #define DLC_LOWER_H
 
-#include "codegen/loops.h"
+#include "codegen/loops/loops.h"
 #include "codegen/map.h"
 
 /* ---- lower_index.c: index vectors ---- */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "codegen/loops.h"
+#include "codegen/loops/loops.h"
 #include "plan.h"
 
 typedef void (*TransposeFn)(void *out, const void *from, int64_t step, int64_t rows,

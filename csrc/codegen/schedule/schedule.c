@@ -32,23 +32,8 @@
  */
 #include <string.h>
 
-#include "codegen/loops.h"
-
-int
-loop_count(const Block *blk)
-{
-    int n = 0;
-    for (int k = 0; k < blk->n; k++) {
-        n += loop_is(blk->lets[k]);
-    }
-    return n;
-}
-
-bool
-loop_is_call(const Let *let)
-{
-    return let->op == OP_for && (loop_has(let, MARK_pack) || loop_has(let, MARK_micro));
-}
+#include "codegen/loops/facts.h"
+#include "codegen/loops/loops.h"
 
 static bool
 has_call(const Block *blk)
@@ -89,40 +74,6 @@ only_for(const Let *let)
     return found;
 }
 
-Let *
-loop_inner(const Let *let)
-{
-    for (int k = 0; k < let->body->n; k++) {
-        if (let->body->lets[k]->op == OP_for) {
-            return let->body->lets[k];
-        }
-    }
-    return NULL;
-}
-
-static bool
-is_bound_in(const void *arg, Dim name)
-{
-    const Block *block = arg;
-    bool bound = false;
-    for (int k = 0; k < block->n; k++) {
-        const Let *let = block->lets[k];
-        bound |= let->op == OP_bind && let->sizes[0] == name;
-    }
-    return bound;
-}
-
-bool
-loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step)
-{
-    Dim i = let_dim(rows, "index"), j = let_dim(inner, "index"), one, rest;
-    Dim offset = index_offset(cx, load->args[0], let_attr(load, "at")->dims);
-    bool bound = dim_any_name(cx, offset, is_bound_in, rows->body) ||
-                 dim_any_name(cx, offset, is_bound_in, inner->body);
-    return !bound && dim_affine(cx, offset, i, &one, &rest) && dim_is(cx, one, 1) &&
-           dim_affine(cx, rest, j, step, &rest) && !dim_is(cx, *step, 0) && !dim_is(cx, *step, 1);
-}
-
 /* Each mark is one rewrite, so it costs fuel. */
 static bool
 mark_by_fuel(Cx *cx, Let *let, unsigned mark)
@@ -137,48 +88,18 @@ mark_by_fuel(Cx *cx, Let *let, unsigned mark)
 /* Marks the loop `tile` if a load of its only vector loop reads adjacent elements from one
  * iteration of this loop to the next, and not along the vector. */
 static void
-mark_tile(Cx *cx, Let *let, const Let *inner)
+mark_tile(const Facts *facts, Let *let, const Let *inner)
 {
     Dim step;
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
-        if (load->op == OP_load && loop_transposes(cx, let, inner, load, &step) &&
-            dim_range(cx, let_dim(let, "extent")).hi >= DLC_FEW_ITERATIONS &&
-            dim_range(cx, let_dim(inner, "extent")).hi >= DLC_FEW_ITERATIONS) {
-            mark_by_fuel(cx, let, MARK_tile);
+        if (load->op == OP_load && facts_transposed(facts, load, let, inner, &step) &&
+            dim_range(facts->cx, let_dim(let, "extent")).hi >= DLC_FEW_ITERATIONS &&
+            dim_range(facts->cx, let_dim(inner, "extent")).hi >= DLC_FEW_ITERATIONS) {
+            mark_by_fuel(facts->cx, let, MARK_tile);
             return;
         }
     }
-}
-
-const Let *
-loop_carried(const Let *combine)
-{
-    const Block *body = combine->parent;
-    const Let *load = combine->nargs == 2 && !value_is_const(combine->args[0])
-                          ? combine->args[0]->def
-                          : NULL;
-    const Let *buffer = load && load->op == OP_load && load->parent == body ? load->args[0]->def
-                                                                            : NULL;
-    if (!buffer || buffer->op != OP_buffer || buffer->parent == body) {
-        return NULL;
-    }
-    for (int k = 0; k < body->n; k++) {
-        const Let *store = body->lets[k];
-        if (store->op == OP_store && store->args[0] == load->args[0] &&
-            store->args[1] == combine->res[0]) {
-            return load;
-        }
-    }
-    return NULL;
-}
-
-bool
-loop_is_recurrence(const Let *loop)
-{
-    const Let *around = loop->parent->owner;
-    return loop->op == OP_for && around && around->op == OP_for &&
-           loop_has(around, MARK_recurrences);
 }
 
 /* Does an iteration need what the one before it has left in a buffer outside the loop? */
@@ -186,7 +107,7 @@ static bool
 is_ordered(const Let *let)
 {
     for (int k = 0; k < let->body->n; k++) {
-        if (op_info[let->body->lets[k]->op].kind == KIND_MAP && loop_carried(let->body->lets[k])) {
+        if (let_is_map(let->body->lets[k]) && loop_carried(let->body->lets[k])) {
             return true;
         }
     }
@@ -195,16 +116,14 @@ is_ordered(const Let *let)
 
 /* Counts the accesses of the loop that are contiguous along the index; a store counts twice. */
 static int
-contiguous_accesses(Cx *cx, const Let *loop, Dim index)
+contiguous_accesses(const Facts *facts, const Let *loop, Dim index)
 {
     int n = 0;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        Dim step, rest;
-        if (let_accesses(let) &&
-            dim_affine(cx, index_offset(cx, let->args[0], let_attr(let, "at")->dims), index, &step,
-                       &rest)) {
-            n += (dim_is(cx, step, 1) || dim_is(cx, step, -1)) * (let_writes(let) ? 2 : 1);
+        const Step *along = let_accesses(let) ? facts_step(facts, let, index) : NULL;
+        if (along && (dim_is(facts->cx, along->step, 1) || dim_is(facts->cx, along->step, -1))) {
+            n += let_writes(let) ? 2 : 1;
         }
     }
     return n;
@@ -213,15 +132,15 @@ contiguous_accesses(Cx *cx, const Let *loop, Dim index)
 /* Is it a loop around one that must run in order, and no good vector?  It is none if it has too few
  * iterations, or if memory is less contiguous along it than along the inner loop. */
 static bool
-is_recurrences(Cx *cx, const Let *let)
+is_recurrences(const Facts *facts, const Let *let)
 {
     const Let *inner = loop_count(let->body) == 1 ? loop_inner(let) : NULL;
     if (!inner || loop_count(inner->body) || !is_ordered(inner)) {
         return false;
     }
-    int across = contiguous_accesses(cx, inner, let_dim(let, "index"));
-    return dim_range(cx, let_dim(let, "extent")).hi < DLC_LANES || across == 0 ||
-           across < contiguous_accesses(cx, inner, let_dim(inner, "index"));
+    int across = contiguous_accesses(facts, inner, let_dim(let, "index"));
+    return dim_range(facts->cx, let_dim(let, "extent")).hi < DLC_LANES || across == 0 ||
+           across < contiguous_accesses(facts, inner, let_dim(inner, "index"));
 }
 
 /* The update in the loop's own block, or NULL. */
@@ -239,26 +158,23 @@ update_in(const Let *let)
 /* Is it a loop around one that updates in order, with adjacent elements and enough iterations for a
  * vector? */
 static bool
-is_columns(Cx *cx, const Let *let)
+is_columns(const Facts *facts, const Let *let)
 {
     const Let *inner = loop_count(let->body) == 1 ? loop_inner(let) : NULL;
     const Let *update = inner ? update_in(inner) : NULL;
-    Dim step, rest;
-    if (!update || dim_range(cx, let_dim(let, "extent")).hi < DLC_LANES) {
-        return false;
-    }
-    Dim offset = index_offset(cx, update->args[0], let_attr(update, "at")->dims);
-    return dim_affine(cx, offset, let_dim(let, "index"), &step, &rest) && dim_is(cx, step, 1);
+    return update && dim_range(facts->cx, let_dim(let, "extent")).hi >= DLC_LANES &&
+           facts_contiguous(facts, update, let_dim(let, "index"));
 }
 
 static void
-mark_vector(Cx *cx, Let *let)
+mark_vector(const Facts *facts, Let *let)
 {
+    Cx *cx = facts->cx;
     if (is_ordered(let) || loop_is_call(let)) {
         return;
     }
-    if (is_columns(cx, let) || is_recurrences(cx, let)) {
-        mark_by_fuel(cx, let, is_columns(cx, let) ? MARK_vector : MARK_recurrences);
+    if (is_columns(facts, let) || is_recurrences(facts, let)) {
+        mark_by_fuel(cx, let, is_columns(facts, let) ? MARK_vector : MARK_recurrences);
         return;
     }
     bool once = dim_is(cx, let_dim(let, "extent"), 1);
@@ -266,12 +182,12 @@ mark_vector(Cx *cx, Let *let)
         (once || has_vector(let->body) || has_call(let->body) || only_for(let))) {
         for (int k = 0; k < let->body->n; k++) {
             if (let->body->lets[k]->op == OP_for) {
-                mark_vector(cx, let->body->lets[k]);
+                mark_vector(facts, let->body->lets[k]);
             }
         }
         const Let *inner = only_for(let);
         if (inner && loop_has(inner, MARK_vector) && loop_count(inner->body) == 0) {
-            mark_tile(cx, let, inner);
+            mark_tile(facts, let, inner);
         }
     } else {
         mark_by_fuel(cx, let, MARK_vector);
@@ -353,10 +269,18 @@ each_phase(Fn *fn, void (*mark)(Cx *cx, Let *phase))
     return fn;
 }
 
+static void
+vectorise_phase(Cx *cx, Let *phase)
+{
+    Facts facts = {.cx = cx, .kernel = phase->parent->owner};
+    facts_add(&facts, phase);
+    mark_vector(&facts, phase);
+}
+
 Fn *
 rewrite_vectorise(Fn *fn)
 {
-    return each_phase(fn, mark_vector);
+    return each_phase(fn, vectorise_phase);
 }
 
 Fn *

@@ -19,7 +19,7 @@
  */
 #include <string.h>
 
-#include "codegen/loops.h"
+#include "codegen/loops/loops.h"
 
 static bool
 is_marked(const Let *loop, unsigned marks)

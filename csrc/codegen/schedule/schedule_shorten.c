@@ -14,22 +14,7 @@
  */
 #include <string.h>
 
-#include "codegen/loops.h"
-
-bool
-loop_is_latency_bound(const Let *reduce)
-{
-    int cost = 0;
-    for (int k = 0; k < reduce->body->n; k++) {
-        const Let *let = reduce->body->lets[k];
-        bool map = op_info[let->op].kind == KIND_MAP;
-        if (!map && let->op != OP_load) {
-            return false;
-        }
-        cost += map ? op_info[let->op].cost : 1;
-    }
-    return cost < COST_EXPENSIVE && loop_has(reduce, MARK_vector);
-}
+#include "codegen/loops/loops.h"
 
 /* Is its extent a block at most or more, as it comes when it runs? */
 static bool

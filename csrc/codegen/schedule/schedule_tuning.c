@@ -8,7 +8,7 @@
  *           other. */
 #include <string.h>
 
-#include "codegen/loops.h"
+#include "codegen/loops/loops.h"
 
 typedef struct {
     const char *word, *flag, *isa;

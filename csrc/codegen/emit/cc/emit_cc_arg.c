@@ -30,13 +30,11 @@ static const Let *
 stored_row(Emit *e, const Let *reduce)
 {
     const Let *load = reduce->body->n == 1 ? reduce->body->lets[0] : NULL;
-    Dim step, rest;
     if (!load || load->op != OP_load || reduce->body->rets[0] != load->res[0] ||
         strcmp(storage_c(load->res[0]->type->dtype), type_c(load->res[0]->type->dtype)) != 0) {
         return NULL;
     }
-    bool affine = dim_affine(e->cx, access_offset(e, load), loop_index(reduce), &step, &rest);
-    return affine && dim_is(e->cx, step, 1) ? load : NULL;
+    return is_contiguous(e, load, reduce) ? load : NULL;
 }
 
 /* The place of the extreme of n elements from <out>_from on, in a block that begins at `block`,

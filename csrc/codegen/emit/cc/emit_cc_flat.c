@@ -105,16 +105,13 @@ static Dim
 contiguous_row(const Flat *f, const Let *access)
 {
     Cx *cx = f->e->cx;
-    Dim one, row, step, rest, stride = dim_int(cx, f->n);
-    if (!let_accesses(access) ||
-        !dim_affine(cx, access_offset(f->e, access), loop_index(f->loop), &one, &row) ||
-        !dim_is(cx, one, 1)) {
+    Dim stride = dim_int(cx, f->n);
+    if (!let_accesses(access) || !is_contiguous(f->e, access, f->loop)) {
         return DIM_NONE;
     }
-    rest = row;
     for (int k = f->nlevels - 1; k >= 0; k--) {
-        Dim whole = rest;
-        if (!dim_affine(cx, whole, loop_index(f->levels[k]), &step, &rest) || step != stride) {
+        const Step *next = step_along(f->e, access, f->levels[k]);
+        if (!next || next->step != stride) {
             return DIM_NONE;
         }
         stride = dim_mul(cx, stride, loop_extent(f->levels[k]));
@@ -122,11 +119,11 @@ contiguous_row(const Flat *f, const Let *access)
     const Let *bind;
     FOR_ROW_LETS(bind, f)
     {
-        if (bind->op == OP_bind && dim_uses(cx, rest, bind->sizes[0])) {
+        if (bind->op == OP_bind && dim_uses(cx, access_offset(f->e, access), bind->sizes[0])) {
             return DIM_NONE;
         }
     }
-    return row;
+    return step_along(f->e, access, f->loop)->rest;
 }
 
 static RowLayout

@@ -33,16 +33,15 @@ typedef struct {
 
 /* Do the indices follow each other in memory, from one run of the loop through them to the next? */
 static bool
-in_order(Emit *e, const Let *through, Dim rest)
+in_order(Emit *e, const Let *index, const Let *through)
 {
-    Dim stride, more;
     for (const Let *loop = through->parent->owner; loop_is(loop); loop = loop->parent->owner) {
-        if (dim_affine(e->cx, rest, loop_index(loop), &stride, &more) &&
-            stride == loop_extent(through)) {
+        const Step *next = step_along(e, index, loop);
+        if (next && next->step == loop_extent(through)) {
             return true;
         }
     }
-    return !dim_has_index(e->cx, rest) ||
+    return !dim_has_index(e->cx, row_offset(e, index, through)) ||
            dim_range(e->cx, loop_extent(through)).lo > 4 * DLC_PREFETCH_GATHER;
 }
 
@@ -64,11 +63,9 @@ index_load(Emit *e, const Let *bind, const Let *along, const Let *through)
         is_private(e, words) || panel_of(e, index)) {
         return NULL;
     }
-    Dim offset = access_offset(e, index), step, rest;
-    bool follows = !dim_uses(e->cx, offset, loop_index(along)) &&
-                   dim_affine(e->cx, offset, loop_index(through), &step, &rest) &&
-                   dim_is(e->cx, step, 1);
-    return follows && in_order(e, through, rest) ? index : NULL;
+    bool follows = !dim_uses(e->cx, access_offset(e, index), loop_index(along)) &&
+                   is_contiguous(e, index, through);
+    return follows && in_order(e, index, through) ? index : NULL;
 }
 
 /* Finds what a load gathers: adjacent elements along one loop, of a row whose place is read from an
@@ -76,12 +73,9 @@ index_load(Emit *e, const Let *bind, const Let *along, const Let *through)
 static bool
 find_gather(Emit *e, const Let *load, const Let *along, const Let *through, Gather *l)
 {
-    Dim one;
-    *l = (Gather){.load = load};
-    if (load->op != OP_load || is_private(e, load->args[0]) || panel_of(e, load) ||
-        is_cached(e->cx, load->args[0]) ||
-        !dim_affine(e->cx, access_offset(e, load), loop_index(along), &one, &l->row) ||
-        !dim_is(e->cx, one, 1) || dim_uses(e->cx, l->row, loop_index(through))) {
+    *l = (Gather){.load = load, .row = row_offset(e, load, along)};
+    if (l->row == DIM_NONE || is_private(e, load->args[0]) || panel_of(e, load) ||
+        is_cached(e->cx, load->args[0]) || dim_uses(e->cx, l->row, loop_index(through))) {
         return false;
     }
     int binds = 0;

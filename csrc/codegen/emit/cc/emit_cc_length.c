@@ -27,11 +27,10 @@ static const int frequent[] = {2, 3, 4, 8, 16, 32, 64};
 void
 cc_see_length(Emit *e, const Let *load, const Let *tile)
 {
-    Dim step, rest;
-    if (load->op == OP_load &&
-        dim_affine(e->cx, access_offset(e, load), loop_index(tile), &step, &rest) &&
-        dim_is_name(e->cx, step) && dim_range(e->cx, step).hi <= DLC_SHORT_ROW) {
-        cc_of(e)->length = step;
+    const Step *along = load->op == OP_load ? step_along(e, load, tile) : NULL;
+    if (along && dim_is_name(e->cx, along->step) &&
+        dim_range(e->cx, along->step).hi <= DLC_SHORT_ROW) {
+        cc_of(e)->length = along->step;
     }
 }
 

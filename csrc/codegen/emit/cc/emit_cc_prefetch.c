@@ -61,7 +61,6 @@ next_row(Emit *e, const Let *load)
     Cx *cx = e->cx;
     const Let *rows = load->parent->owner;
     int64_t bytes = dtype_info[load->args[0]->type->dtype].bytes, row = bytes, elements = 0;
-    Dim stride, rest;
     while (row <= DLC_L2 && loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
         Range n = dim_range(cx, loop_extent(rows));
         row = n.lo >= 1 && n.hi <= DLC_L2 ? row * n.hi : DLC_L2 + 1;
@@ -69,8 +68,8 @@ next_row(Emit *e, const Let *load)
     }
     bool prefetches = row >= 2 * DLC_PAGE && row <= DLC_L2 && loop_is(rows) &&
                       is_from_memory(e, load) &&
-                      dim_affine(cx, access_offset(e, load), loop_index(rows), &stride, &rest) &&
-                      dim_is_int(cx, stride, &elements) && elements > 0 &&
+                      step_along(e, load, rows) &&
+                      dim_is_int(cx, step_along(e, load, rows)->step, &elements) && elements > 0 &&
                       elements <= DLC_FARTHEST / bytes;
     return prefetches ? (int)(elements * bytes) : 0;
 }
@@ -97,11 +96,10 @@ cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
 static bool
 column_row(Emit *e, const Let *load, const Let *reduce, const Let *tile, Dim *row, Dim *stride)
 {
-    Dim one, rest;
-    return is_from_memory(e, load) &&
-           dim_affine(e->cx, access_offset(e, load), loop_index(tile), &one, row) &&
-           dim_is(e->cx, one, 1) && dim_affine(e->cx, *row, loop_index(reduce), stride, &rest) &&
-           !dim_is(e->cx, *stride, 0);
+    const Step *next = is_from_memory(e, load) ? step_along(e, load, reduce) : NULL;
+    *row = next ? row_offset(e, load, tile) : DIM_NONE;
+    *stride = next ? next->step : DIM_NONE;
+    return *row != DIM_NONE && !dim_is(e->cx, *stride, 0);
 }
 
 ColumnsFrom

@@ -125,13 +125,13 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
 static const char *
 place(Emit *e, const Let *store)
 {
-    Dim index = loop_index(store->parent->owner), step, rest;
-    dim_affine(e->cx, access_offset(e, store), index, &step, &rest);
+    const Let *loop = store->parent->owner;
+    Dim rest = step_along(e, store, loop)->rest;
     if (cc_of(e)->flat) {
         return cx_format(e->cx, "%s + (%s)", name_c(e, store->args[0]), offset_c(e, rest));
     }
     return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest),
-                     index_c(e, index));
+                     index_c(e, loop_index(loop)));
 }
 
 /* Prefetches what a load reads DLC_PREFETCH_TILE_ROWS rows later, if it is contiguous along the
@@ -139,18 +139,17 @@ place(Emit *e, const Let *store)
 static void
 put_prefetch_rows(Emit *e, const Let *load)
 {
-    Dim index = loop_index(e->columns), i = loop_index(e->rows), step, row, rest;
     int bytes = panel_of(e, load) ? 0 : contiguous_bytes(e, e->columns, load);
-    if (!bytes || !is_large(e, load) ||
-        !dim_affine(e->cx, access_offset(e, load), index, &step, &rest) ||
-        !dim_affine(e->cx, rest, i, &row, &step) || dim_is(e->cx, row, 0)) {
+    const Step *row = bytes && is_large(e, load) ? step_along(e, load, e->rows) : NULL;
+    if (!row || dim_is(e->cx, row->step, 0)) {
         return;
     }
-    Dim at = dim_add(e->cx, rest, dim_mul(e->cx, row, dim_int(e->cx, DLC_PREFETCH_TILE_ROWS)));
+    Dim ahead = dim_mul(e->cx, row->step, dim_int(e->cx, DLC_PREFETCH_TILE_ROWS)),
+        at = dim_add(e->cx, row_offset(e, load, e->columns), ahead);
     put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)", DLC_WIDTH,
              and_large(e, load), DLC_LINE / bytes);
     put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]),
-        offset_c(e, at), index_c(e, index));
+        offset_c(e, at), index_c(e, loop_index(e->columns)));
     put_close(e);
 }
 
@@ -191,7 +190,7 @@ may_stream(Emit *e, const Let *loop)
         stores += streamed_if(e, loop->body->lets[k], loop) != 0;
     }
     return stores > 0 && stores <= DLC_NONTEMPORAL_TENSORS && !e->tile && !cc_of(e)->jam &&
-           !cc_of(e)->recurrences && loop_may_stream(e->cx, loop);
+           !cc_of(e)->recurrences && loop_may_stream(e, loop);
 }
 
 bool

@@ -247,7 +247,7 @@ may_stream(const Emit *e, const Let *loop)
         const Let *let = loop->body->lets[k];
         floats &= let->op != OP_store || let->args[0]->type->dtype == DT_f32;
     }
-    return floats || loop_may_stream(e->cx, loop);
+    return floats || loop_may_stream(e, loop);
 }
 
 static void put_block(Tcc *t, const Block *blk);

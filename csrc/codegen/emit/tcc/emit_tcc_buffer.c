@@ -184,9 +184,9 @@ tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
 
 /* Is so much computed from what a reduction loads that what is prefetched arrives meanwhile? */
 static bool
-is_slow(const Let *reduce)
+is_slow(const Tcc *t, const Let *reduce)
 {
-    return loop_cost(reduce) >= COST_EXP;
+    return facts_loop(t->e->facts, reduce)->cost >= COST_EXP;
 }
 
 /* Does the one strip that the reduction of a load is prefetch by itself, as it goes? */
@@ -205,7 +205,7 @@ prefetch_in_reduction(Tcc *t, const Let *load, const char *at)
 {
     const Let *reduce = t->e->tile;
     int bytes = dtype_info[load->args[0]->type->dtype].bytes;
-    bool prefetches = load->parent == reduce->body && is_slow(reduce) &&
+    bool prefetches = load->parent == reduce->body && is_slow(t, reduce) &&
                       !fold_prefetches(t, load, reduce);
     int far = prefetches ? prefetch_along_row(t->e, load, reduce, 0) : 0;
     if (far) {
@@ -318,15 +318,14 @@ void
 tcc_prefetch_stores(Tcc *t, const Let *loop)
 {
     Emit *e = t->e;
-    Dim step, rest;
     if (t->width >= DLC_BLOCK) {
         return;
     }
     for (int k = 0; k < loop->body->n && loop != e->columns && !loop_count(loop->body); k++) {
         const Let *store = loop->body->lets[k];
         Dim offset = store->op == OP_store ? access_offset(e, store) : DIM_NONE;
-        if (offset == DIM_NONE || !dim_affine(e->cx, offset, t->index, &step, &rest) ||
-            !dim_is(e->cx, step, 1) || tcc_streams(t, store) ||
+        if (offset == DIM_NONE || !facts_contiguous(e->facts, store, t->index) ||
+            tcc_streams(t, store) ||
             !comes_from_memory(t, store->args[0], offset)) {
             continue;
         }

@@ -50,12 +50,6 @@ has_strip(Op red, const Term *term, bool down)
 
 /* ---- forms ---- */
 
-static const Let *
-let_in(const Block *body, const Value *v)
-{
-    return !value_is_const(v) && v->def && v->def->parent == body ? v->def : NULL;
-}
-
 /* The load that v is, or the cast of to the dtype that it is computed in; NULL: none. */
 static const Let *
 loaded(const Block *body, const Value *v, Dtype compute, int *lets)
@@ -143,7 +137,7 @@ typedef struct {
 
 /* Is the index bound to what is in memory? */
 static bool
-is_bound(const void *arg, Dim name)
+is_index_in_memory(const void *arg, Dim name)
 {
     const Tcc *t = arg;
     return map_get(&t->indices, &name, 1) != NULL;
@@ -155,14 +149,17 @@ find_rows(Tcc *t, const Let *load, Dim along, Rows *rows)
 {
     Cx *cx = t->e->cx;
     const Value *buffer = load->args[0];
-    Dim offset = access_offset(t->e, load), step, rest, one = dim_int(cx, 1), zero = dim_int(cx, 0);
-    if (dim_any_name(cx, offset, is_bound, t) || is_private(t->e, buffer) || panel_of(t->e, load) ||
-        !dim_affine(cx, offset, t->index, &step, &rest) || (step != one && step != zero) ||
-        !dim_affine(cx, offset, along, &rows->row, &rest)) {
+    Dim offset = access_offset(t->e, load);
+    const Step *tile = facts_step(t->e->facts, load, t->index),
+               *row = facts_step(t->e->facts, load, along);
+    if (dim_any_name(cx, offset, is_index_in_memory, t) || is_private(t->e, buffer) ||
+        panel_of(t->e, load) || !tile || !row ||
+        !(dim_is(cx, tile->step, 1) || dim_is(cx, tile->step, 0))) {
         return false;
     }
-    rows->at = cx_format(cx, "%s + %s", name_c(t->e, buffer), dim_c(t->e, offset));
-    rows->varies = step == one;
+    *rows = (Rows){.at = cx_format(cx, "%s + %s", name_c(t->e, buffer), dim_c(t->e, offset)),
+                   .row = row->step,
+                   .varies = dim_is(cx, tile->step, 1)};
     return true;
 }
 
@@ -219,7 +216,7 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
         return NULL;
     }
     Dim offset = access_offset(t->e, term.x);
-    if (dim_any_name(t->e->cx, offset, is_bound, t) ||
+    if (dim_any_name(t->e->cx, offset, is_index_in_memory, t) ||
         !tcc_affine(t, offset, t->index, &step, &rest) || !dim_is(t->e->cx, step, 1) ||
         dim_uses(t->e->cx, rest, t->index) || body->lets[body->n - term.lets] != term.x) {
         return NULL;
@@ -239,19 +236,16 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
 static const Let *
 next_indices(Tcc *t, const Let *reduce, const Let *row)
 {
-    Cx *cx = t->e->cx;
     const Block *body = reduce->body;
     const Let *index = row->mark == 3 && body->lets[1]->op == OP_bind ? body->lets[0] : NULL;
-    Dim step, rest, stride, more;
     if (!index || index->op != OP_load || index->args[0]->strides ||
         index->res[0]->type->dtype != DT_i64 || is_private(t->e, index->args[0]) ||
-        !dim_affine(cx, access_offset(t->e, index), loop_index(reduce), &step, &rest) ||
-        !dim_is(cx, step, 1)) {
+        !is_contiguous(t->e, index, reduce)) {
         return NULL;
     }
     for (const Let *loop = reduce->parent->owner; loop_is(loop); loop = loop->parent->owner) {
-        if (dim_affine(cx, rest, loop_index(loop), &stride, &more) &&
-            stride == loop_extent(reduce)) {
+        const Step *next = step_along(t->e, index, loop);
+        if (next && next->step == loop_extent(reduce)) {
             return index;
         }
     }

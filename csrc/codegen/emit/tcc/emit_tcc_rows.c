@@ -74,11 +74,11 @@ static bool
 find_operand(Tcc *t, const Let *load, const Let *reduce, const Let *grid, Operand *o)
 {
     Cx *cx = t->e->cx;
-    Dim offset = access_offset(t->e, load), step, rest;
-    *o = (Operand){.buffer = load->args[0]};
+    Dim offset = access_offset(t->e, load), start = row_offset(t->e, load, reduce);
+    const Step *row = step_along(t->e, load, grid);
+    *o = (Operand){.buffer = load->args[0], .start = start, .step = row ? row->step : DIM_NONE};
     return !is_private(t->e, load->args[0]) && !is_looked_up(cx, grid->body, offset) &&
-           dim_affine(cx, offset, loop_index(reduce), &step, &o->start) && dim_is(cx, step, 1) &&
-           dim_affine(cx, o->start, loop_index(grid), &o->step, &rest);
+           start != DIM_NONE && row;
 }
 
 static bool

@@ -1,28 +1,30 @@
-/* Looking at the loops stage; shared by schedule.c and emit_*.c. */
+/* Questions about the loops stage, see loops.c; facts.h has what is asked of each access. */
 #ifndef DLC_LOOPS_H
 #define DLC_LOOPS_H
 
-#include "codegen.h"
+#include "codegen/codegen.h"
 #include "ir/costs.h"
 
 enum { MAX_LOOPS = 3 * MAX_RANK }; /* around a let, of one kernel */
 
-/* ---- schedule.c ---- */
+/* ---- loops.c ---- */
 
 int loop_count(const Block *blk); /* loops in the block itself, not deeper */
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */
 Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
-/* Does the load in the vector loop `inner` advance by one element with the loop `rows` around it,
- * and by *step with `inner`? */
-bool loop_transposes(Cx *cx, const Let *rows, const Let *inner, const Let *load, Dim *step);
-
-/* schedule_shorten.c: does a step of the reduction wait for more than it computes? */
+/* Does a step of the reduction wait for more than it computes? */
 bool loop_is_latency_bound(const Let *reduce);
 
 /* Does the let combine a value with what the iteration before has left in a buffer outside the
  * loop, and leave the result there?  Returns the load of that buffer, its operand 0, or NULL. */
 const Let *loop_carried(const Let *combine);
 bool loop_is_recurrence(const Let *loop); /* in order, inside one so marked */
+
+/* Is d made of sizes and of indices of the loop `inside` and those around it, and of no data? */
+bool loops_give(const Cx *cx, const Let *inside, Dim d);
+bool buffer_is_private(const Value *buffer, const Let *kernel); /* made in a loop of the kernel */
+bool let_is_expensive(const Let *let); /* a MAP that is worth vectors of its own */
+Let *let_in(const Block *block, const Value *v); /* the let of the block that makes v, or NULL */
 
 /* ---- lower_index.c ---- */
 

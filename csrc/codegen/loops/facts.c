@@ -1,0 +1,150 @@
+/* Facts of a loop nest.
+ *
+ * What:     for each access its offset, its step along each loop around, its bytes, where its buffer
+ *           is made and whether data give its place; for each loop what its own lets cost.
+ * Requires: a kernel of the loops stage, which does not change while its facts are asked for (marks
+ *           may).
+ * Ensures:  each question has one answer, for rewrites and emitters alike.
+ * How:      one pass over the lets; a struct for each, found by the let.
+ * Example:  `load x[i0, i1]` of f32[B, N]: offset N*i0 + i1, steps N along i0 and 1 along i1.
+ */
+#include <string.h>
+
+#include "facts.h"
+#include "loops.h"
+
+typedef struct {
+    AccessFacts access;
+    LoopFacts loop;
+} LetFacts;
+
+static void
+key_of(const Let *let, uint32_t key[2])
+{
+    memcpy(key, &let, sizeof let);
+}
+
+static const LetFacts *
+find(const Facts *facts, const Let *let)
+{
+    uint32_t key[2];
+    key_of(let, key);
+    return map_get(&facts->lets, key, 2);
+}
+
+const AccessFacts *
+facts_access(const Facts *facts, const Let *access)
+{
+    return &find(facts, access)->access;
+}
+
+const LoopFacts *
+facts_loop(const Facts *facts, const Let *loop)
+{
+    return &find(facts, loop)->loop;
+}
+
+const Step *
+facts_step(const Facts *facts, const Let *access, Dim index)
+{
+    const AccessFacts *a = facts_access(facts, access);
+    const Step *step = &a->still;
+    for (int k = 0; k < a->nsteps && step == &a->still; k++) {
+        step = a->steps[k].index == index ? &a->steps[k] : step;
+    }
+    return step->step == DIM_NONE ? NULL : step;
+}
+
+bool
+facts_contiguous(const Facts *facts, const Let *access, Dim index)
+{
+    const Step *step = facts_step(facts, access, index);
+    return step && dim_is(facts->cx, step->step, 1);
+}
+
+static bool
+is_bound_in(const void *arg, Dim name)
+{
+    const Block *block = arg;
+    bool bound = false;
+    for (int k = 0; k < block->n; k++) {
+        const Let *let = block->lets[k];
+        bound |= let->op == OP_bind && let->sizes[0] == name;
+    }
+    return bound;
+}
+
+bool
+facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let *inner, Dim *step)
+{
+    Cx *cx = facts->cx;
+    Dim offset = facts_access(facts, load)->offset;
+    const Step *along = facts_step(facts, load, let_dim(inner, "index"));
+    *step = along ? along->step : DIM_NONE;
+    return along && facts_contiguous(facts, load, let_dim(rows, "index")) &&
+           !dim_any_name(cx, offset, is_bound_in, rows->body) &&
+           !dim_any_name(cx, offset, is_bound_in, inner->body) && !dim_is(cx, *step, 0) &&
+           !dim_is(cx, *step, 1);
+}
+
+/* ---- finding them ---- */
+
+static int
+loops_around(const Let *let)
+{
+    int n = 0;
+    for (const Let *loop = let->parent->owner; loop_is(loop); loop = loop->parent->owner) {
+        n++;
+    }
+    return n;
+}
+
+static void
+add_access(const Facts *facts, const Let *let, AccessFacts *a)
+{
+    Cx *cx = facts->cx;
+    const Value *buffer = let->args[0];
+    a->offset = index_offset(cx, buffer, let_attr(let, "at")->dims);
+    a->bytes = dtype_info[buffer->type->dtype].bytes;
+    a->is_private = buffer_is_private(buffer, facts->kernel);
+    a->from_loops = loops_give(cx, let->parent->owner, a->offset);
+    a->still = (Step){DIM_NONE, dim_int(cx, 0), a->offset};
+    a->steps = cx_alloc(cx, (size_t)(loops_around(let) + 1) * sizeof *a->steps);
+    for (const Let *loop = let->parent->owner; loop_is(loop); loop = loop->parent->owner) {
+        Step *step = &a->steps[a->nsteps++];
+        step->index = let_dim(loop, "index");
+        if (!dim_affine(cx, a->offset, step->index, &step->step, &step->rest)) {
+            step->step = step->rest = DIM_NONE;
+        }
+    }
+}
+
+static void
+add_loop(const Let *loop, LoopFacts *l)
+{
+    l->is_plain = true;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        l->cost += let_is_map(let) ? op_info[let->op].cost : 0;
+        l->loops += loop_is(let);
+        l->is_plain &= loop_is(let) || let_is_plain(let) || let->op == OP_store ||
+                       let->op == OP_buffer;
+    }
+}
+
+void
+facts_add(Facts *facts, const Let *let)
+{
+    uint32_t key[2];
+    key_of(let, key);
+    if (let_accesses(let)) {
+        LetFacts *f = map_at(facts->cx, &facts->lets, key, 2, sizeof *f);
+        add_access(facts, let, &f->access);
+    } else if (loop_is(let)) {
+        LetFacts *f = map_at(facts->cx, &facts->lets, key, 2, sizeof *f);
+        add_loop(let, &f->loop);
+    }
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        facts_add(facts, let->body->lets[k]);
+    }
+}

@@ -1,0 +1,50 @@
+/* What is so of the lets of a loop nest, computed once: see facts.c. */
+#ifndef DLC_FACTS_H
+#define DLC_FACTS_H
+
+#include "codegen/map.h"
+
+/* How an access goes on with a loop around it: its offset is step times the loop's index plus rest,
+ * which does not have the index.  step: DIM_NONE if it is not so. */
+typedef struct {
+    Dim index, step, rest;
+} Step;
+
+/* Of a load, a store or an update. */
+typedef struct {
+    Dim offset; /* of its element, in elements */
+    int bytes; /* of an element */
+    bool is_private; /* its buffer is made in a loop of the kernel */
+    bool from_loops; /* loops and sizes give the offset, and no data */
+    int nsteps;
+    Step *steps; /* one for each loop around, the innermost first */
+    Step still; /* for any other index */
+} AccessFacts;
+
+/* Of a loop or a reduction. */
+typedef struct {
+    int cost; /* of its own MAP lets, by ops.def */
+    int loops; /* in its own block */
+    bool is_plain; /* its own lets compute, load, store, and are buffers or loops */
+} LoopFacts;
+
+typedef struct {
+    Cx *cx;
+    const Let *kernel;
+    Map lets; /* by let */
+} Facts;
+
+/* Adds the facts of a let of the kernel's own block and of all that is in it. */
+void facts_add(Facts *facts, const Let *let);
+const AccessFacts *facts_access(const Facts *facts, const Let *access);
+const LoopFacts *facts_loop(const Facts *facts, const Let *loop);
+/* How the access goes on with the index; NULL: by no even steps. */
+const Step *facts_step(const Facts *facts, const Let *access, Dim index);
+/* Are its elements adjacent along the index? */
+bool facts_contiguous(const Facts *facts, const Let *access, Dim index);
+/* Are they adjacent along the loop `rows`, and *step apart along the vector loop `inner` in it, at
+ * places that neither reads from memory? */
+bool facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let *inner,
+                      Dim *step);
+
+#endif

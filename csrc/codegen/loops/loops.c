@@ -1,0 +1,121 @@
+/* Looking at the loops stage: a let, a loop, a buffer. */
+#include "loops.h"
+
+/* ---- lets ---- */
+
+bool
+let_is_expensive(const Let *let)
+{
+    return let_is_map(let) && op_info[let->op].cost >= COST_EXPENSIVE;
+}
+
+Let *
+let_in(const Block *block, const Value *v)
+{
+    return !value_is_const(v) && v->def && v->def->parent == block ? v->def : NULL;
+}
+
+bool
+buffer_is_private(const Value *buffer, const Let *kernel)
+{
+    return buffer->def && buffer->def->op == OP_buffer && buffer->def->parent->owner != kernel;
+}
+
+/* ---- loops ---- */
+
+int
+loop_count(const Block *blk)
+{
+    int n = 0;
+    for (int k = 0; k < blk->n; k++) {
+        n += loop_is(blk->lets[k]);
+    }
+    return n;
+}
+
+bool
+loop_is_call(const Let *let)
+{
+    return let->op == OP_for && (loop_has(let, MARK_pack) || loop_has(let, MARK_micro));
+}
+
+Let *
+loop_inner(const Let *let)
+{
+    for (int k = 0; k < let->body->n; k++) {
+        if (let->body->lets[k]->op == OP_for) {
+            return let->body->lets[k];
+        }
+    }
+    return NULL;
+}
+
+bool
+loop_is_latency_bound(const Let *reduce)
+{
+    int cost = 0;
+    for (int k = 0; k < reduce->body->n; k++) {
+        const Let *let = reduce->body->lets[k];
+        bool map = op_info[let->op].kind == KIND_MAP;
+        if (!map && let->op != OP_load) {
+            return false;
+        }
+        cost += map ? op_info[let->op].cost : 1;
+    }
+    return cost < COST_EXPENSIVE && loop_has(reduce, MARK_vector);
+}
+
+const Let *
+loop_carried(const Let *combine)
+{
+    const Block *body = combine->parent;
+    const Let *load = combine->nargs == 2 && !value_is_const(combine->args[0])
+                          ? combine->args[0]->def
+                          : NULL;
+    const Let *buffer = load && load->op == OP_load && load->parent == body ? load->args[0]->def
+                                                                            : NULL;
+    if (!buffer || buffer->op != OP_buffer || buffer->parent == body) {
+        return NULL;
+    }
+    for (int k = 0; k < body->n; k++) {
+        const Let *store = body->lets[k];
+        if (store->op == OP_store && store->args[0] == load->args[0] &&
+            store->args[1] == combine->res[0]) {
+            return load;
+        }
+    }
+    return NULL;
+}
+
+bool
+loop_is_recurrence(const Let *loop)
+{
+    const Let *around = loop->parent->owner;
+    return loop->op == OP_for && around && around->op == OP_for &&
+           loop_has(around, MARK_recurrences);
+}
+
+/* ---- indices ---- */
+
+typedef struct {
+    const Cx *cx;
+    const Let *inside;
+} Around;
+
+/* Is it an index that comes from data, or from a loop elsewhere? */
+static bool
+is_foreign(const void *arg, Dim name)
+{
+    const Around *around = arg;
+    bool known = dim_extent(around->cx, name) == DIM_NONE;
+    for (const Let *let = around->inside; let && !known; let = let->parent->owner) {
+        known = loop_is(let) && let_dim(let, "index") == name;
+    }
+    return !known;
+}
+
+bool
+loops_give(const Cx *cx, const Let *inside, Dim d)
+{
+    return !dim_any_name(cx, d, is_foreign, &(Around){cx, inside});
+}
