@@ -42,6 +42,7 @@ typedef struct {
     Size *sizes;
     int nsizes;
     Dim scratch;                /* bytes of private scratch so far */
+    Dim bytes;                  /* of all tensors of the phase */
     const Let *collapsed[MAX_LOOPS];/* the parallel loops, outermost first, and their counts */
     Dim counts[MAX_LOOPS];
     int ncollapsed;
@@ -104,6 +105,8 @@ int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
 bool has_update(const Let *loop); /* at any depth */
 int bind_fault(const Let *bind); /* the fault of an index out of range */
+/* The let of the block that computes the value; NULL: none does, or it is a constant. */
+Let *computed_in(const Block *block, const Value *v);
 Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
 
@@ -123,6 +126,9 @@ bool is_cached(Cx *cx, const Value *buffer); /* known to be so small that it sta
  * close.  A vector loop among them is left to its own let, with these bounds. */
 int open_parallel(Emit *e);
 int collapsed_at(const Emit *e, const Let *loop); /* its place among the collapsed loops, or -1 */
+/* How often the loop's body runs in the phase, if the loop is a parallel one or in the last of
+ * them. */
+Dim iterations_of(const Emit *e, const Let *loop);
 void put_indices(Emit *e, const char *at); /* those of the collapsed loops, of iteration `at` */
 bool is_copied(const Emit *e, const Let *loop); /* is it one of e->copy? */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);

@@ -9,6 +9,12 @@ bind_fault(const Let *bind)
     return fault_of_index((int)let_int(bind, "wrap"));
 }
 
+Let *
+computed_in(const Block *block, const Value *v)
+{
+    return literal_of(v) ? NULL : let_in(block, v);
+}
+
 Dim
 loop_index(const Let *loop)
 {

@@ -52,20 +52,6 @@ and_large(Emit *e, const Let *access)
     return and_bytes(e, access, DLC_LARGE);
 }
 
-/* The bytes of all tensors of the phase. */
-static Dim
-bytes_of_phase(Emit *e)
-{
-    Dim all = dim_int(e->cx, 0);
-    for (int k = 0; k < e->phase->nbuffers; k++) {
-        const Type *t = e->phase->buffers[k]->type;
-        all = dim_add(
-            e->cx, all,
-            dim_mul(e->cx, type_numel(e->cx, t), dim_int(e->cx, dtype_info[t->dtype].bytes)));
-    }
-    return all;
-}
-
 /* Is the result so large that caches keep nothing of it for the next kernel?  1: yes, 0: no, -1:
  * sizes decide.  For a tile the store's tensor alone decides: a tile's rows are short and wait for
  * each line that they write. */
@@ -75,7 +61,7 @@ is_nontemporal(Emit *e, const Let *store)
     if (store->parent->owner == e->columns) {
         return is_large(e, store);
     }
-    Range all = dim_range(e->cx, bytes_of_phase(e));
+    Range all = dim_range(e->cx, e->bytes);
     int half = has_bytes(e, store, DLC_HUGE / 2), whole = all.lo >= DLC_HUGE  ? 1
                                                           : all.hi < DLC_HUGE ? 0
                                                                               : -1;
@@ -88,7 +74,7 @@ and_nontemporal(Emit *e, const Let *store)
     if (store->parent->owner == e->columns) {
         return and_large(e, store);
     }
-    Dim all = bytes_of_phase(e);
+    Dim all = e->bytes;
     const char *half = and_bytes(e, store, DLC_HUGE / 2);
     bool known = dim_range(e->cx, all).lo >= DLC_HUGE;
     return known ? half : cx_format(e->cx, "%s && %s >= %d", half, dim_c(e, all), DLC_HUGE);

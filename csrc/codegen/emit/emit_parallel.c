@@ -50,6 +50,16 @@ collapsed_at(const Emit *e, const Let *loop)
     return -1;
 }
 
+Dim
+iterations_of(const Emit *e, const Let *loop)
+{
+    Dim all = collapsed_at(e, loop) < 0 ? loop_extent(loop) : dim_int(e->cx, 1);
+    for (int k = 0; k < e->ncollapsed; k++) {
+        all = dim_mul(e->cx, all, loop_extent(e->collapsed[k]));
+    }
+    return all;
+}
+
 static const char *
 collapsed_name(Emit *e, int k)
 {

@@ -82,6 +82,19 @@ add_buffers(Emit *e, const Let *let, bool *seen)
     }
 }
 
+/* Of all its tensors, each once. */
+static Dim
+bytes_of(Cx *cx, const Phase *phase)
+{
+    Dim all = dim_int(cx, 0);
+    for (int k = 0; k < phase->nbuffers; k++) {
+        const Type *t = phase->buffers[k]->type;
+        Dim bytes = dim_int(cx, dtype_info[t->dtype].bytes);
+        all = dim_add(cx, all, dim_mul(cx, type_numel(cx, t), bytes));
+    }
+    return all;
+}
+
 /* ---- cost ---- */
 
 typedef struct {
@@ -210,6 +223,7 @@ phase_interface(const Fn *fn, const Let *loop, Phase *phase)
             add_buffers(&e, let, seen);
         }
     }
+    e.bytes = bytes_of(cx, phase);
     find_collapsed(&e, loop);
     return e;
 }

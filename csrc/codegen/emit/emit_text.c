@@ -76,7 +76,7 @@ put_close(Emit *e)
 /* ---- names ---- */
 
 static bool
-is_plain(const char *name)
+is_free(const char *name)
 {
     static const char *const taken[] = {
         "auto",       "break",       "case",        "char",     "const",      "continue",
@@ -127,7 +127,7 @@ is_plain(const char *name)
 static const char *
 identifier(Cx *cx, const char *name, int number)
 {
-    if (is_plain(name)) {
+    if (is_free(name)) {
         return name;
     }
     char *text = cx_format(cx, "v_%s_%d", name, number);

@@ -1,7 +1,7 @@
 /* Facts of a loop nest.
  *
- * What:     for each access its offset, its step along each loop around, its bytes, where its buffer
- *           is made and whether data give its place; for each loop what its own lets cost.
+ * What:     for each access its offset, its step along each loop around, its bytes, where its
+ *           buffer is made and whether data give its place; for each loop what its own lets cost.
  * Requires: a kernel of the loops stage, which does not change while its facts are asked for (marks
  *           may).
  * Ensures:  each question has one answer, for rewrites and emitters alike.

@@ -29,7 +29,7 @@ typedef struct {
 
 /* Is it an index that is data: of no outer axis and no axis of the reduction? */
 static bool
-is_bound(const void *arg, Dim name)
+is_index_in_memory(const void *arg, Dim name)
 {
     const Axes *b = arg;
     bool known = dim_extent(b->lo->cx, name) == DIM_NONE;
@@ -52,7 +52,8 @@ loads_across(const Lower *lo, const Space *space, const Site *s, Dim axis, bool 
         Dim step, rest;
         bool contiguous = dim_affine(lo->cx, s->offsets[k], axis, &step, &rest) &&
                           dim_is(lo->cx, step, 1);
-        bool bound = own && dim_any_name(lo->cx, s->offsets[k], is_bound, &(Axes){lo, space, s});
+        bool bound = own &&
+                     dim_any_name(lo->cx, s->offsets[k], is_index_in_memory, &(Axes){lo, space, s});
         n += (dim_uses(lo->cx, s->offsets[k], axis) && !contiguous) || bound;
     }
     return n;

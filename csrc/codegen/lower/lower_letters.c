@@ -12,7 +12,7 @@
 
 /* Does a letter of the result say which terms are summed?  It is not merged with others. */
 static bool
-is_bound(const Product *p, char letter)
+is_in_where(const Product *p, char letter)
 {
     return where_is_at(&p->letters.where, letter);
 }
@@ -24,7 +24,8 @@ is_outside(const Product *p, char letter, LetterClass class)
 {
     const Where *w = &p->letters.where;
     LetterClass columns = p->swapped ? LETTER_OF_A : LETTER_OF_B;
-    return is_bound(p, letter) && (class == columns || (w->first.place && letter == w->first.at));
+    return is_in_where(p, letter) &&
+           (class == columns || (w->first.place && letter == w->first.at));
 }
 
 /* The class of a letter of the result.  A column letter that both operands have is of none.  The
@@ -65,7 +66,7 @@ plan_class(const Product *p, const Probe *probe, int first, int from, int to, Le
         if (product_class(p, c->out[k]) == class && dim_is_name(cx, name)) {
             names[n] = name;
             extents[n++] = dim_extent(cx, name);
-            if (is_bound(p, c->out[k])) {
+            if (is_in_where(p, c->out[k])) {
                 all[nprobed + noffsets++] = name;
             }
         }

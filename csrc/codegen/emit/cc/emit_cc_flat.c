@@ -161,7 +161,7 @@ is_spread(const Flat *f, const Let *let)
 /* Of a row, or of its loop: are its elements in tensors, and may loads of other rows go before
  * it? */
 static bool
-is_plain(const Flat *f, const Let *let, bool in_loop)
+may_be_flat(const Flat *f, const Let *let, bool in_loop)
 {
     bool known = let_is_plain(let) || let->op == (in_loop ? OP_store : OP_bind);
     return known && !(let_accesses(let) && is_private(f->e, let->args[0])) &&
@@ -170,17 +170,17 @@ is_plain(const Flat *f, const Let *let, bool in_loop)
 
 /* One loop in each of them, and nothing that has to stay in order. */
 static bool
-has_plain_lets(const Flat *f)
+has_flat_lets(const Flat *f)
 {
     const Let *let;
     bool plain = true, stores = false;
-    FOR_ROW_LETS(let, f) { plain &= is_plain(f, let, false); }
+    FOR_ROW_LETS(let, f) { plain &= may_be_flat(f, let, false); }
     for (int k = 0; k < f->nlevels; k++) {
         plain &= loop_count(f->levels[k]->body) == 1 &&
                  !dim_has_index(f->e->cx, loop_extent(f->levels[k]));
     }
     for (int k = 0; k < f->loop->body->n; k++) {
-        plain &= is_plain(f, f->loop->body->lets[k], true);
+        plain &= may_be_flat(f, f->loop->body->lets[k], true);
         stores |= f->loop->body->lets[k]->op == OP_store;
     }
     return plain && stores;
@@ -232,7 +232,7 @@ cc_is_flat(Emit *e, const Let *rows)
         loop_count(f.loop->body) || (collapsed_at(e, rows) >= 0 && f.nlevels != around)) {
         return false;
     }
-    return has_plain_lets(&f) && is_many(&f) && is_worth_it(&f) && !cc_stencil_row(e, f.loop);
+    return has_flat_lets(&f) && is_many(&f) && is_worth_it(&f) && !cc_stencil_row(e, f.loop);
 }
 
 /* ---- their text ---- */

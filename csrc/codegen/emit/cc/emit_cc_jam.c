@@ -21,18 +21,6 @@
 
 /* ---- which loops ---- */
 
-/* Do all lets but loops mean the same under other names, once for each row? */
-static bool
-is_plain(const Block *blk)
-{
-    bool plain = true;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        plain &= loop_is(let) || let_is_plain(let) || let->op == OP_store || let->op == OP_buffer;
-    }
-    return plain;
-}
-
 /* Is the extent the same of both rows? */
 static bool
 is_even(Emit *e, const Let *loop, const Let *rows)
@@ -67,12 +55,7 @@ row_of(Emit *e, const Let *rows)
 static Dim
 elements_of(Emit *e, const Let *rows)
 {
-    Cx *cx = e->cx;
-    Dim all = collapsed_at(e, rows) < 0 ? loop_extent(rows) : dim_int(cx, 1);
-    for (int k = 0; k < e->ncollapsed; k++) {
-        all = dim_mul(cx, all, loop_extent(e->collapsed[k]));
-    }
-    return dim_mul(cx, all, row_of(e, rows));
+    return dim_mul(e->cx, iterations_of(e, rows), row_of(e, rows));
 }
 
 /* The bytes of the widest element that the reductions of a row load. */
@@ -109,12 +92,12 @@ cc_is_jam(Emit *e, const Let *rows)
     bool other = cc_of(e)->jam || cc_of(e)->updates || e->tile || e->rows ||
                  cc_of(e)->recurrences || loop_is_recurrence(rows) || loop_has(rows, MARK_vector) ||
                  loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences);
-    if (other || loop_count(rows->body) < 2 || !is_plain(rows->body) ||
+    if (other || loop_count(rows->body) < 2 || !facts_loop(e->facts, rows)->is_plain ||
         dim_is(e->cx, loop_extent(rows), 1)) {
         return false;
     }
     for (int k = 0; k < e->ncollapsed; k++) {
-        if (!is_plain(e->collapsed[k]->body)) {
+        if (!facts_loop(e->facts, e->collapsed[k])->is_plain) {
             return false;
         }
     }

@@ -28,18 +28,18 @@
 #include "emit_cc.h"
 
 static bool
-is_near(const Let *let)
+has_near_form(const Let *let)
 {
     return op_info[let->op].kind == KIND_MAP && op_info[let->op].flags & OPF_NEAR;
 }
 
 /* Is there one of operands that are computed in the dtype? */
 static bool
-has_near(const Let *let, Dtype dtype)
+has_near_forms(const Let *let, Dtype dtype)
 {
-    bool found = is_near(let) && dtype_info[map_dtype(let)].compute == dtype;
+    bool found = has_near_form(let) && dtype_info[map_dtype(let)].compute == dtype;
     for (int k = 0; let->body && k < let->body->n; k++) {
-        found |= has_near(let->body->lets[k], dtype);
+        found |= has_near_forms(let->body->lets[k], dtype);
     }
     return found;
 }
@@ -96,7 +96,8 @@ work_of(const Emit *e)
 void
 cc_near_open(Emit *e, const Let *loop)
 {
-    cc_of(e)->near = may_repeat(e, loop) && (has_near(loop, DT_f32) || has_near(loop, DT_f64));
+    cc_of(e)->near = may_repeat(e, loop) &&
+                     (has_near_forms(loop, DT_f32) || has_near_forms(loop, DT_f64));
     cc_of(e)->near_tests = stores_in_place(e, loop);
     /* Both widths: what stands before the loop may be of another one. */
     for (int k = 0; k < 2 && cc_of(e)->near; k++) {
@@ -123,7 +124,7 @@ const char *
 cc_near_call(Emit *e, const Let *let, const char *function, const char *operands)
 {
     const char *dtype = compute_name(map_dtype(let));
-    if (!cc_of(e)->near || !is_near(let)) {
+    if (!cc_of(e)->near || !has_near_form(let)) {
         return cx_format(e->cx, "%s(%s)", function, operands);
     }
     const char *form = cx_format(e->cx, "%s_%s(%s)", op_info[let->op].name, dtype, operands);

@@ -67,8 +67,7 @@ next_row(Emit *e, const Let *load)
         rows = rows->parent->owner;
     }
     bool prefetches = row >= 2 * DLC_PAGE && row <= DLC_L2 && loop_is(rows) &&
-                      is_from_memory(e, load) &&
-                      step_along(e, load, rows) &&
+                      is_from_memory(e, load) && step_along(e, load, rows) &&
                       dim_is_int(cx, step_along(e, load, rows)->step, &elements) && elements > 0 &&
                       elements <= DLC_FARTHEST / bytes;
     return prefetches ? (int)(elements * bytes) : 0;

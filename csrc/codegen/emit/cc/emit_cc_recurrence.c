@@ -32,24 +32,11 @@ typedef struct {
     int last;    /* stage; vectors have even numbers, recurrences odd ones, from 2 on */
 } Recurrences;
 
-static bool
-is_map(const Let *let)
-{
-    return op_info[let->op].kind == KIND_MAP;
-}
-
 /* Made again where it is wanted. */
 static bool
 is_source(const Let *let)
 {
     return let->op == OP_load || let->op == OP_size;
-}
-
-/* The let of the inner loop that makes the value, or NULL. */
-static Let *
-producer_of(const Recurrences *c, const Value *v)
-{
-    return !literal_of(v) && v->def && v->def->parent == c->loop->body ? v->def : NULL;
 }
 
 static bool
@@ -60,24 +47,6 @@ is_run_access(const Recurrences *c, const Let *let)
 }
 
 /* ---- is it worth stages? ---- */
-
-static bool
-is_plain(const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (!let_is_plain(let) && let->op != OP_store && let->op != OP_buffer && !loop_is(let)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool
-is_expensive(const Let *let)
-{
-    return is_map(let) && op_info[let->op].cost >= COST_EXPENSIVE;
-}
 
 /* Half precisions are loaded and stored as vectors, or slowly. */
 static bool
@@ -94,12 +63,13 @@ has_stages(const Recurrences *c)
     bool expensive = false, half = false;
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
-        maps += is_map(let);
-        expensive |= is_expensive(let);
+        maps += let_is_map(let);
+        expensive |= let_is_expensive(let);
         half |= is_half(let);
     }
     bool several = dim_range(c->e->cx, loop_extent(c->rows)).hi > 1;
-    return is_plain(c->rows->body) && is_plain(c->loop->body) &&
+    return facts_loop(c->e->facts, c->rows)->is_plain &&
+           facts_loop(c->e->facts, c->loop)->is_plain &&
            dim_range(c->e->cx, loop_extent(c->loop)).hi > DLC_STAGE_ROW &&
            (expensive || (several && (half || maps > DLC_STAGE_OPS)));
 }
@@ -112,7 +82,7 @@ stage_of(const Recurrences *c, const Let *let)
     int stage = 2;
     bool recurrence = loop_carried(let) != NULL;
     for (int k = 0; k < let->nargs; k++) {
-        const Let *from = producer_of(c, let->args[k]);
+        const Let *from = computed_in(c->loop->body, let->args[k]);
         int mark = from && !is_source(from) ? from->mark : 0;
         mark += !recurrence && mark % 2;
         stage = mark > stage ? mark : stage;
@@ -124,7 +94,7 @@ stage_of(const Recurrences *c, const Let *let)
 static void
 use(Recurrences *c, const Value *v, int stage)
 {
-    const Let *from = producer_of(c, v);
+    const Let *from = computed_in(c->loop->body, v);
     if (from && !is_source(from) && from->mark != stage) {
         c->crosses[v->id] = true;
     }
@@ -137,13 +107,13 @@ number(Recurrences *c)
     c->last = 2;
     for (int k = 0; k < blk->n; k++) {
         Let *let = blk->lets[k];
-        let->mark = is_map(let) ? stage_of(c, let) : 0;
+        let->mark = let_is_map(let) ? stage_of(c, let) : 0;
         c->last = let->mark > c->last ? let->mark : c->last;
     }
     c->last += c->last % 2;
     for (int k = 0; k < blk->n; k++) {
         Let *let = blk->lets[k];
-        bool recurrence = is_map(let) && loop_carried(let);
+        bool recurrence = let_is_map(let) && loop_carried(let);
         let->mark = let->op == OP_store && !is_run_access(c, let) ? c->last : let->mark;
         for (int j = let->op == OP_store || recurrence; let->mark && j < let->nargs; j++) {
             use(c, let->args[j], recurrence ? let->mark - 1 : let->mark);
@@ -170,7 +140,7 @@ make_run(Emit *e, const Let *combine)
     if (!new_helper(e, name)) {
         return name;
     }
-    if (is_expensive(combine)) {
+    if (let_is_expensive(combine)) {
         text_add(e->helpers,
                  "\n/* All recurrences together, as a vector. */\nstatic inline void\n"
                  "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t w)\n{\n"
@@ -228,11 +198,11 @@ declare(Recurrences *c)
     Emit *e = c->e;
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
-        if (is_map(let) && loop_carried(let)) {
+        if (let_is_map(let) && loop_carried(let)) {
             put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
-                DLC_RECURRENCES, DLC_WIDTH, is_expensive(let) ? " = {0}" : "");
+                DLC_RECURRENCES, DLC_WIDTH, let_is_expensive(let) ? " = {0}" : "");
         }
-        if (is_map(let) && (c->crosses[let->res[0]->id] || loop_carried(let))) {
+        if (let_is_map(let) && (c->crosses[let->res[0]->id] || loop_carried(let))) {
             put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
                 DLC_RECURRENCES, DLC_WIDTH);
         }
@@ -269,7 +239,7 @@ put_row_lets(Recurrences *c, int stage)
     const Block *blk = c->loop->body, *own = c->rows->body;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        bool recurrence = is_map(let) && loop_carried(let);
+        bool recurrence = let_is_map(let) && loop_carried(let);
         for (int j = let->op == OP_store || recurrence;
              let->mark == stage + recurrence && j < let->nargs; j++) {
             want(c, let->args[j]);
@@ -288,7 +258,7 @@ put_row_lets(Recurrences *c, int stage)
 static void
 import(Recurrences *c, const Value *v, int stage, bool *seen)
 {
-    const Let *from = producer_of(c, v);
+    const Let *from = computed_in(c->loop->body, v);
     if (!from || seen[v->id] || (from->mark == stage && !is_source(from))) {
         return;
     }
@@ -310,7 +280,7 @@ put_lets(Recurrences *c, int stage)
     bool *seen = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *seen);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        bool recurrence = is_map(let) && loop_carried(let) != NULL;
+        bool recurrence = let_is_map(let) && loop_carried(let) != NULL;
         if (let->mark != stage + recurrence) {
             continue;
         }
@@ -323,7 +293,7 @@ put_lets(Recurrences *c, int stage)
             continue;
         }
         put_let(c, let);
-        if (is_map(let) && c->crosses[let->res[0]->id]) {
+        if (let_is_map(let) && c->crosses[let->res[0]->id]) {
             put(e, "%s_t[recurrence][k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
         }
     }
@@ -370,7 +340,7 @@ put_recurrences(Recurrences *c, int stage)
         if (let->mark == stage) {
             const char *v = name_c(e, let->res[0]);
             put(e, "%s(%s_t, %s_x, %s, %sw);", make_run(e, let), v, v, run_of(c, let),
-                is_expensive(let) ? "" : "recurrences, ");
+                let_is_expensive(let) ? "" : "recurrences, ");
         }
     }
 }
@@ -475,7 +445,7 @@ put_plain(Recurrences *c)
     Emit *e = c->e;
     bool several = dim_range(e->cx, loop_extent(c->rows)).hi > 1;
     cc_of(e)->recurrences = c->rows;
-    if (is_plain(c->rows->body) && is_plain(c->loop->body)) {
+    if (facts_loop(c->e->facts, c->rows)->is_plain && facts_loop(c->e->facts, c->loop)->is_plain) {
         put(e, "int64_t %s_at = %s_from;", c->i, c->i);
         if (dim_range(e->cx, loop_extent(c->rows)).hi >= DLC_RECURRENCES) {
             put_rows_at_once(c);

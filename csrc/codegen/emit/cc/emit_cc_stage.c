@@ -16,24 +16,12 @@
  */
 #include "emit_cc.h"
 
-static bool
-is_map(const Let *let)
-{
-    return op_info[let->op].kind == KIND_MAP;
-}
-
 /* The let of this loop that makes an operand, if it is a MAP. */
 static const Let *
-producer_of(const Let *loop, const Value *v)
+map_in(const Let *loop, const Value *v)
 {
-    return !literal_of(v) && v->def && v->def->parent == loop->body && is_map(v->def) ? v->def
-                                                                                      : NULL;
-}
-
-static bool
-is_expensive(const Let *let)
-{
-    return op_info[let->op].cost >= COST_EXPENSIVE;
+    const Let *let = computed_in(loop->body, v);
+    return let && let_is_map(let) ? let : NULL;
 }
 
 /* How a loop is cut: the stage of each MAP by the Value.id of its result, from 1 on.  All stores
@@ -56,7 +44,7 @@ latency(const Let *let)
 static int
 stage_of(const Stages *s, const Let *let)
 {
-    return let->op == OP_store ? s->last : is_map(let) ? s->of[let->res[0]->id] : 0;
+    return let->op == OP_store ? s->last : let_is_map(let) ? s->of[let->res[0]->id] : 0;
 }
 
 /* The stage of a MAP whose operands have theirs: that of the latest, while their stage is not too
@@ -66,7 +54,7 @@ earliest_stage(const Stages *s, const Let *let, int *ready)
 {
     int stage = 1, wait = 0;
     for (int k = 0; k < let->nargs; k++) {
-        const Let *from = producer_of(s->loop, let->args[k]);
+        const Let *from = map_in(s->loop, let->args[k]);
         if (from && stage_of(s, from) >= stage) {
             int cycles = ready[from->res[0]->id];
             wait = stage_of(s, from) > stage || cycles > wait ? cycles : wait;
@@ -90,7 +78,7 @@ first_user(const Stages *s, int at)
     for (int k = at + 1; k < blk->n; k++) {
         for (int j = 0; j < blk->lets[k]->nargs; j++) {
             int stage = stage_of(s, blk->lets[k]);
-            if (producer_of(s->loop, blk->lets[k]->args[j]) == blk->lets[at] &&
+            if (map_in(s->loop, blk->lets[k]->args[j]) == blk->lets[at] &&
                 (!first || stage < first)) {
                 first = stage;
             }
@@ -107,10 +95,10 @@ move_later(Stages *s)
     for (int k = blk->n - 1; k >= 0; k--) {
         const Let *let = blk->lets[k];
         int computed = 0;
-        for (int j = 0; j < let->nargs && is_map(let); j++) {
-            computed += producer_of(s->loop, let->args[j]) != NULL;
+        for (int j = 0; j < let->nargs && let_is_map(let); j++) {
+            computed += map_in(s->loop, let->args[j]) != NULL;
         }
-        if (is_map(let) && !is_expensive(let) && computed <= 1) {
+        if (let_is_map(let) && !let_is_expensive(let) && computed <= 1) {
             int first = first_user(s, k), *stage = &s->of[let->res[0]->id];
             *stage = first > *stage ? first : *stage;
         }
@@ -125,7 +113,7 @@ find_stages(const Emit *e, const Let *loop)
     Stages s = {loop, cx_alloc(e->cx, room * sizeof *s.of), 1};
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (is_map(let)) {
+        if (let_is_map(let)) {
             int stage = earliest_stage(&s, let, ready);
             s.of[let->res[0]->id] = stage;
             s.last = stage > s.last ? stage : s.last;
@@ -140,7 +128,7 @@ cc_has_stages(const Emit *e, const Let *loop)
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (!is_map(let) && let->op != OP_load && let->op != OP_store) {
+        if (!let_is_map(let) && let->op != OP_load && let->op != OP_store) {
             return false;
         }
     }
@@ -157,8 +145,7 @@ crosses(const Stages *s, const Let *let)
     for (int k = 0; k < blk->n; k++) {
         const Let *user = blk->lets[k];
         for (int j = 0; j < user->nargs; j++) {
-            if (stage_of(s, user) > stage_of(s, let) &&
-                producer_of(s->loop, user->args[j]) == let) {
+            if (stage_of(s, user) > stage_of(s, let) && map_in(s->loop, user->args[j]) == let) {
                 return true;
             }
         }
@@ -220,7 +207,7 @@ put_stage(Emit *e, const Stages *s, int stage, const char *at)
             import(e, s, let->args[j], stage, seen);
         }
         cc_let(e, let);
-        if (is_map(let) && crosses(s, let)) {
+        if (let_is_map(let) && crosses(s, let)) {
             put(e, "%s_t[k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
         }
     }
@@ -238,7 +225,7 @@ cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to)
         DLC_COLUMNS);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (is_map(let) && crosses(&s, let)) {
+        if (let_is_map(let) && crosses(&s, let)) {
             put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
                 DLC_COLUMNS);
         }

@@ -178,7 +178,7 @@ whole_row(const Emit *e, const Let *loop)
 
 /* Has a reduction gone along the row before?  Then it is near. */
 static bool
-is_near(const Let *loop)
+follows_reduction(const Let *loop)
 {
     const Block *blk = loop->parent;
     for (int k = 0; k < blk->n; k++) {
@@ -232,7 +232,7 @@ tile_of(const Tcc *t, const Let *loop)
     return loop_count(loop->body)  ? columns_of(t, loop)
            : loop == e->columns    ? DLC_WIDTH
            : maps <= DLC_STRIP_OPS ? DLC_BLOCK
-           : maps > DLC_STRIP_ACCESSES * accesses || !t->prefetches || is_near(loop)
+           : maps > DLC_STRIP_ACCESSES * accesses || !t->prefetches || follows_reduction(loop)
                ? 2 * DLC_SCALAR_TILE
                : whole_row(e, loop);
 }

@@ -124,19 +124,6 @@ note_prefetched(Tcc *t, const Value *buffer, Dim row)
     t->prefetched[t->nprefetched++] = (Prefetched){buffer, row};
 }
 
-/* Bytes of all that the phase goes through, as far as they are known; no more than DLC_STAYS. */
-static int64_t
-bytes_of_phase(const Emit *e)
-{
-    int64_t all = 0;
-    for (int k = 0; k < e->phase->nbuffers && all < DLC_STAYS; k++) {
-        const Type *type = e->phase->buffers[k]->type;
-        int64_t n = dim_range(e->cx, type_numel(e->cx, type)).lo;
-        all += n < DLC_STAYS ? n * dtype_info[type->dtype].bytes : DLC_STAYS;
-    }
-    return all < DLC_STAYS ? all : DLC_STAYS;
-}
-
 /* Does the buffer stay near a core?  One of several that alternate does not, however small each is:
  * a step of Adam over a hundred tensors of 700 KB took a third longer without prefetching; but of
  * 3.5 MB in all a seventh longer with. */
@@ -146,7 +133,7 @@ stays_cached(const Emit *e, const Value *buffer)
     int64_t n = dim_range(e->cx, type_numel(e->cx, buffer->type)).hi;
     return is_cached(e->cx, buffer) &&
            (n <= DLC_STAYS_ALWAYS / dtype_info[buffer->type->dtype].bytes ||
-            bytes_of_phase(e) < DLC_STAYS);
+            dim_range(e->cx, e->bytes).lo < DLC_STAYS);
 }
 
 /* Not a buffer of the iteration, nor what caches hold (prefetching takes a tenth to a third of the
@@ -325,8 +312,7 @@ tcc_prefetch_stores(Tcc *t, const Let *loop)
         const Let *store = loop->body->lets[k];
         Dim offset = store->op == OP_store ? access_offset(e, store) : DIM_NONE;
         if (offset == DIM_NONE || !facts_contiguous(e->facts, store, t->index) ||
-            tcc_streams(t, store) ||
-            !comes_from_memory(t, store->args[0], offset)) {
+            tcc_streams(t, store) || !comes_from_memory(t, store->args[0], offset)) {
             continue;
         }
         if (store->args[0]->over) {

@@ -148,7 +148,7 @@ tcc_find_nontemporal(const Call *call)
 
 /* Is the second operand a number? */
 static bool
-is_bound(const Let *let)
+is_number(const Let *let)
 {
     const Literal *literal = literal_of(let->args[1]);
     return literal && (literal->is_int || literal->f == literal->f);
@@ -181,7 +181,7 @@ has_strip_order(const Tcc *t, const Row *r, const Let *second, const Value *v)
     case FORM_left:
         return !both && (either || operand_at(t, second, 0) == v);
     case FORM_clamp:
-        return second->args[0] == v && is_bound(second) && is_bound(v->def);
+        return second->args[0] == v && is_number(second) && is_number(v->def);
     case FORM_right:
         return !both && operand_at(t, second, 1) == v;
     case FORM_twice:

@@ -36,7 +36,7 @@ is_of_row(const Emit *e, const Let *access, const Let *loop)
 
 /* Of a row of the grid, which is the loop, or of its rows: then the loop is NULL. */
 static bool
-is_plain(const Emit *e, const Let *let, const Let *loop)
+may_be_in_grid(const Emit *e, const Let *let, const Let *loop)
 {
     if (loop_is(let) || let->op == OP_buffer) {
         return !loop;
@@ -46,10 +46,10 @@ is_plain(const Emit *e, const Let *let, const Let *loop)
 }
 
 static bool
-has_plain_lets(const Emit *e, const Block *blk, const Let *loop)
+may_be_grid(const Emit *e, const Block *blk, const Let *loop)
 {
     for (int k = 0; k < blk->n; k++) {
-        if (!is_plain(e, blk->lets[k], loop)) {
+        if (!may_be_in_grid(e, blk->lets[k], loop)) {
             return false;
         }
     }
@@ -71,7 +71,7 @@ bool
 tcc_is_short(const Emit *e, const Let *loop)
 {
     return is_up_to(e->cx, loop, DLC_GRID_COLUMNS) && loop_count(loop->body) == 0 &&
-           has_plain_lets(e, loop->body, loop) && (loop->op == OP_for || tcc_has_rows(loop));
+           may_be_grid(e, loop->body, loop) && (loop->op == OP_for || tcc_has_rows(loop));
 }
 
 /* Does one call reduce the row with others, where they are? */
@@ -91,13 +91,9 @@ is_long(const Emit *e, const Let *loop)
 
 /* Do all rows of the loop, none longer than so many elements, stay in caches near a core? */
 static bool
-is_near(const Emit *e, const Let *loop, int64_t longest)
+are_cached(const Emit *e, const Let *loop, int64_t longest)
 {
-    Dim all = collapsed_at(e, loop) < 0 ? loop_extent(loop) : dim_int(e->cx, 1);
-    for (int k = 0; k < e->ncollapsed; k++) {
-        all = dim_mul(e->cx, all, loop_extent(e->collapsed[k]));
-    }
-    return dim_range(e->cx, all).hi <= DLC_CORE / longest;
+    return dim_range(e->cx, iterations_of(e, loop)).hi <= DLC_CORE / longest;
 }
 
 /* Loops of the rows that a grid could be of: those of a tile, calls, and long ones. */
@@ -147,12 +143,12 @@ has_rows(Tcc *t, const Let *loop)
 {
     if (loop->op != OP_for || loop_has(loop, MARK_vector) || loop_has(loop, MARK_tile) ||
         loop_has(loop, MARK_recurrences) || loop_is_recurrence(loop) ||
-        !has_plain_lets(t->e, loop->body, NULL)) {
+        !may_be_grid(t->e, loop->body, NULL)) {
         return false;
     }
     Kinds kinds = kinds_of(t, loop);
     return kinds.rows > 0 && (!kinds.longs || (kinds.calls > 1 && !has_more(loop) &&
-                                               is_near(t->e, loop, kinds.called)));
+                                               are_cached(t->e, loop, kinds.called)));
 }
 
 /* So many rows of up to so many that they are whole lines of the cache. */
