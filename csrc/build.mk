@@ -15,7 +15,7 @@
 
 B       ?= build/obj
 BIN     ?= build
-PYTHON  ?= .venv/bin/python
+PYTHON  ?= $(or $(wildcard .venv/bin/python),python3)
 WERROR  ?=
 SAN     ?=
 OBJCOPY ?= objcopy
@@ -65,7 +65,7 @@ PRELUDE := $(addprefix csrc/ir/math/,prelude.h prelude_poly.h prelude_f64.h prel
            prelude_f64_special.h prelude_f32.h prelude_f32_special.h) \
            $(addprefix csrc/codegen/emit/,prelude_reduce.h prelude_transpose.h prelude_scan.h)
 
-# -- what the key of a compiled kernel says of the compiler: the sources it is made of
+# -- the folders; digest.py says which of them decide machine code, so that the key of a kernel covers them
 
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
@@ -91,7 +91,8 @@ $(B)/python.mk: always
 # -- objects ------------------------------------------------------------------------------------
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
-CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) $(FUSION) $(CODEGEN)))) $(B)/prelude_text.o
+TEXTS   := $(B)/prelude_text.o $(B)/sources_text.o
+CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) $(FUSION) $(CODEGEN)))) $(TEXTS)
 CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
            $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o) $(B)/codegen/plan/eval_map_fused.isa.o
 CAPTURE := $(call objects,$(wildcard $(addsuffix /*.c,$(call folders,capture,walk joint aten aten/product aten/special torch jit artifact))))
@@ -114,7 +115,7 @@ programs: $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-fuzz $(BIN
           $(BIN)/broken-emit $(BIN)/broken-replay; @:
 check: $(ALL)
 # By gcc's static analyser; the routines of the strips are generated from the tables that the others use, and take it long.
-analyse: $(filter-out %.isa.o %/prelude_text.o,$(CORE)) $(CAPTURE) $(OPT); @:
+analyse: $(filter-out %.isa.o $(TEXTS),$(CORE)) $(CAPTURE) $(OPT); @:
 analyse: CFLAGS += -fanalyzer -Werror
 # What it finds there was read, and is not so: a chunk hangs on its list by a pointer to a pointer, and what is made
 # half is freed by who asked for it (leak); an operand that the op's arity promises, an array that cx_alloc has made
@@ -145,8 +146,6 @@ $(B)/%.o: csrc/%.c
 	$(compile)
 $(B)/tests/%.o: tests/%.c
 	$(compile)
-$(B)/codegen/jit/kernel_key.o: csrc/codegen/jit/kernel_key.c $(SOURCES)
-	$(call compile,-DDLC_SOURCES='"$(shell cat $(SOURCES) | sha256sum | cut -c1-16)"')
 # The fuzzer's interpreter fuses multiplications where the strips of this machine do.
 $(B)/tests/fuzz/native.o: csrc/ir/eval/eval_map.c
 	$(call compile,$(NATIVE))
@@ -158,13 +157,17 @@ $(B)/codegen/micro/micro_%.isa.o: csrc/codegen/micro/micro_isa.c
 RENAMED := $(foreach name,eval_map elem_load elem_store elem_cast elem_literal,-D$(name)=$(name)_fused)
 $(B)/codegen/plan/eval_map_fused.isa.o: csrc/ir/eval/eval_map.c
 	$(call compile,$(ISA_$(filter avx2,$(ISAS))) $(RENAMED))
-$(B)/prelude_text.o: $(B)/prelude_text.c
+$(TEXTS): %.o: %.c
 	$(compile)
 $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
 	@mkdir -p $(@D)
 	@{ printf '%s\n' 'extern const char dlc_prelude_text[];' \
 	       'const char dlc_prelude_text[] = "#define DLC_PASTED\n"'; \
 	   sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $(PRELUDE); echo ';'; } >$@
+$(B)/sources_text.c: $(SOURCES) csrc/digest.py
+	@mkdir -p $(@D)
+	@digest=$$($(PYTHON) csrc/digest.py) && printf '%s\n' 'extern const char dlc_sources[];' \
+	    "const char dlc_sources[] = \"$$digest\";" >$@
 
 $(B)/libtcc.o: $(call library,libtcc.a) csrc/build.mk
 	@mkdir -p $(@D)

@@ -177,6 +177,8 @@ const char *cc_target_cache(const CcTarget *target); /* the folder, "" for none 
 
 /* The prelude's files one after the other: made from them by the build. */
 extern const char dlc_prelude_text[];
+/* The digest of the sources that decide machine code (digest.py), likewise. */
+extern const char dlc_sources[];
 
 /* Compiles the prelude and `text` to a shared object, loads it and swaps every entry.  What is in
  * the cache is swapped in before it returns; else, in the background, it returns at once, and

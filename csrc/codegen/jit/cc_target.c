@@ -203,7 +203,7 @@ begin_keys(void)
     for (const char *const *flag = cc_flags; *flag; flag++) {
         sha256_add(&common, *flag, strlen(*flag) + 1);
     }
-    sha256_add(&common, dlc_prelude_text, strlen(dlc_prelude_text));
+    sha256_add(&common, dlc_sources, strlen(dlc_sources));
     Sha256 copy = common;
     key_end(&copy, &common_key);
 }

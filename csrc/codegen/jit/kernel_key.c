@@ -2,8 +2,8 @@
  *
  * Values and size symbols count from 0 in the order in which the kernel's text meets them, types in
  * the same way; where a let comes from is left out.  So the equal layers of a model have one key,
- * in one graph and in the next.  The key also covers the sources of the code generator: what it
- * would make of the kernel. */
+ * in one graph and in the next.  The key also covers the sources that decide machine code
+ * (digest.py): what the kernel would become. */
 #include <string.h>
 
 #include "codegen/plan/kernel.h"
@@ -216,7 +216,7 @@ kernel_key(KernelCoder *c, const Let *kernel, KernelKey *out)
     c->nvalues = c->ntypes = c->nsizes = c->noperands = 0;
     c->sizes = NULL;            /* the last kernel's are its own */
     c->operands = NULL;
-    put_string(c, DLC_SOURCES);
+    put_string(c, dlc_sources);
     put_block(c, kernel->body);
     put_int(c, kernel->nres);
     for (int k = 0; k < kernel->nres; k++) {
