@@ -1,6 +1,5 @@
 """The digest of sources in the keys of the disk cache: what empties a user's cache, and what does not."""
 
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -9,12 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-CSRC = ROOT / "csrc"
-spec = importlib.util.spec_from_file_location("dlc_digest", CSRC / "digest.py")
-assert spec is not None and spec.loader is not None
-digest = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(digest)
+from tests.sources import CSRC, ROOT, digest
 
 FILES = sorted(path for path in CSRC.rglob("*") if path.suffix in digest.KINDS)
 PATHS = {path.relative_to(CSRC).as_posix() for path in FILES}

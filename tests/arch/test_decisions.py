@@ -1,0 +1,286 @@
+"""How far code generation is from its rule: an emitter translates one let at a time, and each decision is a
+line of the loops text. Each count is measured on the tree and may only go one way.
+
+    python -m tests.arch.test_decisions             prints the table
+    python -m tests.arch.test_decisions --store     and stores what is measured now, in this file
+"""
+
+import ast
+import re
+import sys
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.sources import CSRC, ROOT, tokens
+
+EMIT = CSRC / "codegen/emit"
+
+#: What each count was when it was last stored.
+STORED = {
+    "lines_of_emitters": 11_691,
+    "thresholds_that_emitters_read": 58,
+    "thresholds_that_schedule_reads": 7,
+    "modes_of_an_emission": 23,
+    "modes_of_emit_that_one_target_reads": 16,
+    "conditions_that_a_mode_is_off": 11,
+    "places_that_print_a_loop": 95,
+    "suffixes_kept_by_hand": 44,
+    "readers_of_c_among_tests": 27,
+    "lines_of_c_of_softmax": 946,
+}  # fmt: skip
+
+#: A count goes up when decisions become lines of the loops text; all others go down.
+GROWING = {"thresholds_that_schedule_reads"}
+
+COUNTS: dict[str, Callable[[], int]] = {}
+
+
+def count(measure: Callable[[], int]) -> Callable[[], int]:
+    COUNTS[measure.__name__] = measure
+    return measure
+
+
+# ---- reading the sources ----
+
+
+@cache
+def emitters() -> tuple[Path, ...]:
+    """The C of the emitters without the preludes, which are text that generated code includes."""
+    found = sorted(path for path in EMIT.rglob("*.[ch]") if not path.name.startswith("prelude"))
+    assert len(found) > 10
+    return tuple(found)
+
+
+@cache
+def code(path: Path) -> str:
+    """The tokens with a blank between two."""
+    return " ".join(tokens(path))
+
+
+def literals(path: Path) -> list[str]:
+    """The string constants of a file, with their quotes."""
+    return [token for token in tokens(path) if token.startswith('"')]
+
+
+def target_of(path: Path) -> str | None:
+    """The target whose files alone are in the folder; None for what all targets share."""
+    inside = path.relative_to(EMIT).parts
+    return inside[0] if len(inside) > 1 else None
+
+
+def thresholds() -> set[str]:
+    rows = re.findall(r"^MACHINE\( (\w+),", (CSRC / "codegen/machine.def").read_text(), re.MULTILINE)
+    assert len(rows) > 50
+    return {f"DLC_{row}" for row in rows}
+
+
+def thresholds_in(paths: Iterator[Path] | tuple[Path, ...]) -> set[str]:
+    return thresholds() & {word for path in paths for word in code(path).split()}
+
+
+@cache
+def structures() -> dict[str, list[tuple[str, str]]]:
+    """The structures of the emitters by name: type and name of each field."""
+    found = {}
+    for path in emitters():
+        for body, name in re.findall(r"typedef struct (?:\w+ )?\{ ([^{}]*) \} (\w+) ;", code(path)):
+            declared = [line for line in body.split(" ; ") if line.strip(" ;")]
+            found[name] = [(kind, field) for line in declared for kind, field in fields_of(line)]
+    return found
+
+
+def fields_of(line: str) -> Iterator[tuple[str, str]]:
+    """Of a declaration such as `const Let * rows , * columns`: its type, "" for pointers and arrays."""
+    line = line.strip(" ;")
+    plain = re.match(r"(?:const )?(\w+) \w+(?: ,|$)", line)
+    for one in line.split(","):
+        yield (plain[1] if plain else ""), re.findall(r"\w+", one.partition("[")[0])[-1]
+
+
+def fields(structure: str) -> list[str]:
+    """Their names: an array of structures is one field, a structure in another is its fields."""
+    found = structures()
+    return [
+        name
+        for kind, field in found[structure]
+        for name in (fields(kind) if kind in found and kind != structure else [field])
+    ]
+
+
+def own_structures() -> set[str]:
+    """What each target adds to an emission: what a function `<target>_of(e)` returns, which is `e->own`."""
+    own = r"(\w+) \* \w+ \( const Emit \* \w+ \) \{ return \w+ -> own ; \}"
+    return {name for path in emitters() for name in re.findall(own, code(path))} & structures().keys()
+
+
+# What every emission has, whatever it emits: what is read, where text goes, names, sizes, parallel loops.
+FOUNDATION = {
+    "cx", "fn", "phase", "own", "out", "helpers", "made", "indent", "names", "used", "scratch",
+    "dims", "dim_used", "ndims", "sizes", "nsizes", "collapsed", "counts", "ncollapsed",
+}  # fmt: skip
+
+
+def modes(structure: str) -> set[str]:
+    return set(fields(structure)) - FOUNDATION
+
+
+def access_to(structure: str, path: Path) -> str:
+    """A pattern of what stands before a field: `e ->`, or `<target>_of(e) ->` and variables of that type."""
+    if structure == "Emit":
+        return r"\be ->"
+    variables = set(re.findall(rf"\b{structure} \* (\w+) [=,)]", code(path)))
+    return "(?:" + "|".join([r"\b\w+_of \( e \) ->", *(rf"\b{name} ->" for name in sorted(variables))]) + ")"
+
+
+# ---- the counts ----
+
+
+@count
+def lines_of_emitters() -> int:
+    """Lines of every .c and .h under csrc/codegen/emit, with comments and blank lines, without the files that
+    begin with `prelude`.
+    """
+    return sum(len(path.read_text().splitlines()) for path in emitters())
+
+
+@count
+def thresholds_that_emitters_read() -> int:
+    """Rows of machine.def whose constant stands in the code of a file that `lines_of_emitters` counts."""
+    return len(thresholds_in(emitters()))
+
+
+@count
+def thresholds_that_schedule_reads() -> int:
+    """Rows of machine.def whose constant stands in the code of a .c or .h under csrc/codegen/schedule."""
+    return len(thresholds_in((CSRC / "codegen/schedule").rglob("*.[ch]")))
+
+
+@count
+def modes_of_an_emission() -> int:
+    """Fields of struct Emit and of the structures that targets add to it (`<target>_of(e)`), but for those of
+    `FOUNDATION`: each tells one function of an emitter how another one wants its text.
+    """
+    return len(modes("Emit")) + sum(len(modes(name)) for name in own_structures())
+
+
+@count
+def modes_of_emit_that_one_target_reads() -> int:
+    """Of the modes that are in struct Emit itself, those that the files of one target's folder name, as
+    `e->mode`, and those of no other target. Files that all targets share are not looked at.
+    """
+    readers: dict[str, set[str]] = {mode: set() for mode in modes("Emit")}
+    for path in emitters():
+        target = target_of(path)
+        for mode in readers if target else ():
+            if re.search(rf"\be -> (?:\w+ \. )?{mode}\b", code(path)):
+                readers[mode].add(str(target))
+    return sum(len(targets) == 1 for targets in readers.values())
+
+
+@count
+def conditions_that_a_mode_is_off() -> int:
+    """Places where an emitter asks whether a mode of `modes_of_an_emission` is off: `!e->mode`, or the same
+    of a target's structure. By such a condition one path keeps out of another's way.
+    """
+    found = 0
+    for structure in ("Emit", *own_structures()):
+        names = "|".join(sorted(modes(structure)))
+        for path in emitters():
+            asked = rf"! {access_to(structure, path)} (?:\w+ \. )?(?:{names})\b(?! (?:->|\.|\())"
+            found += len(re.findall(asked, code(path)))
+    return found
+
+
+@count
+def places_that_print_a_loop() -> int:
+    """Times that `for (` stands in string constants of the emitters."""
+    return sum(text.count("for (") for path in emitters() for text in literals(path))
+
+
+@count
+def suffixes_kept_by_hand() -> int:
+    """String constants of emit_text.c that are the end of a name, such as "_from": a parameter must not have
+    it.
+    """
+    return sum(bool(re.fullmatch(r'"_[a-z0-9_]+"', text)) for text in literals(EMIT / "emit_text.c"))
+
+
+# How a test gets at generated C: of test-emit, of dlc-opt, of the option `dump`.
+READS_C = re.compile(
+    r"""["']print=(?:cc|tcc|c\b|\{) | \bphases\( | ["']--emit["'],\s*["'](?:cc|tcc|c)["']
+      | (?:["']dump["']:|\bdump=)\s*(?:["'](?:[\w,]*,)?(?:cc|tcc|c)["',]|tier\b)""",
+    re.VERBOSE,
+)
+
+
+@count
+def readers_of_c_among_tests() -> int:
+    """Functions test_* under tests that ask for the C of a target themselves (`READS_C`), however many
+    parameters they have. tests/replay, which compares digests of all C, has none of these.
+    """
+    found = 0
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        text = path.read_text()
+        if path != Path(__file__) and READS_C.search(text):
+            nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+            tests = [node for node in nodes if node.name.startswith("test_")]
+            found += sum(bool(READS_C.search(ast.get_source_segment(text, node) or "")) for node in tests)
+    return found
+
+
+@count
+def lines_of_c_of_softmax() -> int:
+    """Lines that `build/test-emit tests/emit/softmax.dlc print=cc` writes: the C for gcc of one kernel, with
+    its macros and without the preludes.
+    """
+    from tests.emit.written import printed
+
+    return len(printed("softmax", "print=cc").splitlines())
+
+
+# ---- the test ----
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_a_count_is_the_stored_one(name: str) -> None:
+    """Larger is a step back; smaller has to be stored, so that it stays so."""
+    now, stored = COUNTS[name](), STORED[name]
+    assert now == stored or (now > stored) == (name in GROWING), (
+        f"{name} was {stored} and is {now}: a decision belongs in the loops text, not in an emitter"
+    )
+    assert now == stored, (
+        f"{name} was {stored} and is {now}, which is better: "
+        "store it with `python -m tests.arch.test_decisions --store`"
+    )
+
+
+def test_each_count_says_what_it_counts() -> None:
+    assert STORED.keys() == COUNTS.keys() >= GROWING
+    assert all(measure.__doc__ for measure in COUNTS.values())
+
+
+def store(now: dict[str, int]) -> None:
+    """Writes the table of this file again."""
+    path = Path(__file__)
+    rows = "".join(f'    "{name}": {number:_},\n' for name, number in now.items())
+    path.write_text(re.sub(r"(?<=^STORED = \{\n)[^}]*", rows, path.read_text(), flags=re.MULTILINE))
+
+
+def main(arguments: list[str]) -> int:
+    if arguments not in ([], ["--store"]):
+        print(__doc__)
+        return 2
+    now = {name: measure() for name, measure in COUNTS.items()}
+    print(f"{'':40}{'stored':>8}{'now':>8}")
+    for name, number in now.items():
+        print(f"{name:40}{STORED.get(name, '-'):>8}{number:>8}")
+    if arguments:
+        store(now)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
