@@ -81,12 +81,7 @@ const char *compute_name(Dtype dtype);
 bool is_narrow(Dtype dtype); /* rounded or wrapped after each op */
 /* The MAP let that combines an update's element, operand 0, with its value, operand 1. */
 const Let *update_map(Emit *e, const Let *update);
-/* The constant that an operand is, or NULL: a literal, or what a `const` let binds. */
-const Literal *literal_of(const Value *v);
-uint64_t literal_bits(Dtype dtype, Literal literal); /* of the compute type, as dtype holds it */
 const char *literal_c(Cx *cx, Dtype dtype, Literal literal);
-Dtype map_dtype(const Let *let); /* the dtype a MAP let computes in */
-Dtype operand_dtype(const Let *let, int k); /* of operand k of a MAP let */
 /* What a MAP let's result goes through: "round_f16", "wrap_u8" and the like, or NULL. */
 const char *rounding(const Let *let);
 
@@ -95,20 +90,10 @@ const char *rounding(const Let *let);
 /* How the access goes on with the loop: see facts_step, facts_contiguous. */
 const Step *step_along(const Emit *e, const Let *access, const Let *loop);
 bool is_contiguous(const Emit *e, const Let *access, const Let *loop);
-/* of a vector loop: DLC_TILE or DLC_COLUMNS */
-int loop_tile(const Let *loop);
-/* The number of iterations of a loop that make one parallel iteration. */
-int loop_step(const Let *loop);
 /* May the stores of a vector loop be non-temporal, because memory is slower than its operations? */
 bool loop_may_stream(const Emit *e, const Let *loop);
-int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
-bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
-bool has_update(const Let *loop); /* at any depth */
-int bind_fault(const Let *bind); /* the fault of an index out of range */
 /* The let of the block that computes the value; NULL: none does, or it is a constant. */
 Let *computed_in(const Block *block, const Value *v);
-Dim loop_index(const Let *loop);
-Dim loop_extent(const Let *loop);
 
 /* ---- emit_phase.c ---- */
 
@@ -191,12 +176,6 @@ typedef struct {
 } Scan;
 /* Does a loop marked recurrences scan what it loads, and nothing else? */
 bool scan_alone(Emit *e, const Let *recurrences, Scan *s);
-
-/* ---- emit_onehot.c ---- */
-
-/* The index of the element that is not zero; NULL: the reduction is no one-hot select. */
-const Value *onehot_index(const Let *reduce);
-bool is_onehot(const Let *reduce); /* is it a one-hot select? */
 
 /* ---- emit_prefetch.c ---- */
 

@@ -194,20 +194,6 @@ is_narrow(Dtype dtype)
     return dtype_info[dtype].compute != dtype;
 }
 
-/* The bits of the literal in the compute type of the dtype. */
-uint64_t
-literal_bits(Dtype dtype, Literal literal)
-{
-    uint64_t stored = 0, bits = 0;
-    if (literal.is_int) {
-        eval_map(OP_cast, DT_i64, dtype, &literal.i, NULL, NULL, &stored);
-    } else {
-        eval_map(OP_cast, DT_f64, dtype, &literal.f, NULL, NULL, &stored);
-    }
-    eval_map(OP_cast, dtype, dtype_info[dtype].compute, &stored, NULL, NULL, &bits);
-    return bits;
-}
-
 const char *
 literal_c(Cx *cx, Dtype dtype, Literal literal)
 {
@@ -233,29 +219,6 @@ literal_c(Cx *cx, Dtype dtype, Literal literal)
         return cx_format(cx, "(%lld%s - 1)", (long long)(i + 1), i == INT64_MIN ? "L" : "");
     }
     return cx_format(cx, i < 0 ? "(%lld%s)" : "%lld%s", (long long)i, compute == DT_i64 ? "L" : "");
-}
-
-const Literal *
-literal_of(const Value *v)
-{
-    bool bound = !value_is_const(v) && v->def && v->def->op == OP_const;
-    return value_is_const(v) ? &v->literal : bound ? &v->def->args[0]->literal : NULL;
-}
-
-Dtype
-map_dtype(const Let *let)
-{
-    Dtype from = let->res[0]->type->dtype;
-    for (int k = let->nargs - 1; k >= 0 && let->op != OP_where; k--) {
-        from = value_is_const(let->args[k]) ? from : let->args[k]->type->dtype;
-    }
-    return from;
-}
-
-Dtype
-operand_dtype(const Let *let, int k)
-{
-    return let->op == OP_where && k == 0 ? DT_bool : map_dtype(let);
 }
 
 /* Is the result representable without rounding if the operands are?  So it is for selections,

@@ -79,9 +79,9 @@ facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let
 {
     Cx *cx = facts->cx;
     Dim offset = facts_access(facts, load)->offset;
-    const Step *along = facts_step(facts, load, let_dim(inner, "index"));
+    const Step *along = facts_step(facts, load, loop_index(inner));
     *step = along ? along->step : DIM_NONE;
-    return along && facts_contiguous(facts, load, let_dim(rows, "index")) &&
+    return along && facts_contiguous(facts, load, loop_index(rows)) &&
            !dim_any_name(cx, offset, is_bound_in, rows->body) &&
            !dim_any_name(cx, offset, is_bound_in, inner->body) && !dim_is(cx, *step, 0) &&
            !dim_is(cx, *step, 1);
@@ -112,7 +112,7 @@ add_access(const Facts *facts, const Let *let, AccessFacts *a)
     a->steps = cx_alloc(cx, (size_t)(loops_around(let) + 1) * sizeof *a->steps);
     for (const Let *loop = let->parent->owner; loop_is(loop); loop = loop->parent->owner) {
         Step *step = &a->steps[a->nsteps++];
-        step->index = let_dim(loop, "index");
+        step->index = loop_index(loop);
         if (!dim_affine(cx, a->offset, step->index, &step->step, &step->rest)) {
             step->step = step->rest = DIM_NONE;
         }
@@ -137,6 +137,7 @@ facts_add(Facts *facts, const Let *let)
 {
     uint32_t key[2];
     key_of(let, key);
+    facts->updates |= let->op == OP_update;
     if (let_accesses(let)) {
         LetFacts *f = map_at(facts->cx, &facts->lets, key, 2, sizeof *f);
         add_access(facts, let, &f->access);

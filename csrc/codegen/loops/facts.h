@@ -32,6 +32,7 @@ typedef struct {
     Cx *cx;
     const Let *kernel;
     Map lets; /* by let */
+    bool updates; /* one of them is an update */
 } Facts;
 
 /* Adds the facts of a let of the kernel's own block and of all that is in it. */

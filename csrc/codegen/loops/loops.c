@@ -21,7 +21,89 @@ buffer_is_private(const Value *buffer, const Let *kernel)
     return buffer->def && buffer->def->op == OP_buffer && buffer->def->parent->owner != kernel;
 }
 
+const Literal *
+literal_of(const Value *v)
+{
+    bool bound = !value_is_const(v) && v->def && v->def->op == OP_const;
+    return value_is_const(v) ? &v->literal : bound ? &v->def->args[0]->literal : NULL;
+}
+
+Dtype
+map_dtype(const Let *let)
+{
+    Dtype from = let->res[0]->type->dtype;
+    for (int k = let->nargs - 1; k >= 0 && let->op != OP_where; k--) {
+        from = value_is_const(let->args[k]) ? from : let->args[k]->type->dtype;
+    }
+    return from;
+}
+
+Dtype
+operand_dtype(const Let *let, int k)
+{
+    return let->op == OP_where && k == 0 ? DT_bool : map_dtype(let);
+}
+
+/* The bits of the literal in the compute type of the dtype. */
+uint64_t
+literal_bits(Dtype dtype, Literal literal)
+{
+    uint64_t stored = 0, bits = 0;
+    if (literal.is_int) {
+        eval_map(OP_cast, DT_i64, dtype, &literal.i, NULL, NULL, &stored);
+    } else {
+        eval_map(OP_cast, DT_f64, dtype, &literal.f, NULL, NULL, &stored);
+    }
+    eval_map(OP_cast, dtype, dtype_info[dtype].compute, &stored, NULL, NULL, &bits);
+    return bits;
+}
+
 /* ---- loops ---- */
+
+Dim
+loop_index(const Let *loop)
+{
+    return let_dim(loop, "index");
+}
+
+Dim
+loop_extent(const Let *loop)
+{
+    return let_dim(loop, "extent");
+}
+
+int
+loop_tile(const Let *loop)
+{
+    return loop_count(loop->body) ? DLC_COLUMNS : DLC_TILE;
+}
+
+int
+loop_step(const Let *loop)
+{
+    return loop_has(loop, MARK_vector)        ? loop_tile(loop)
+           : loop_has(loop, MARK_tile)        ? DLC_ROWS
+           : loop_has(loop, MARK_recurrences) ? DLC_RECURRENCES
+                                              : 1;
+}
+
+int
+reduce_block(const Let *reduce)
+{
+    return loop_has(reduce, MARK_pairs) ? 1 : loop_has(reduce, MARK_vector) ? DLC_BLOCK : DLC_STEPS;
+}
+
+bool
+one_block(Cx *cx, const Let *reduce)
+{
+    return dim_range(cx, loop_extent(reduce)).hi <= reduce_block(reduce);
+}
+
+int
+bind_fault(const Let *bind)
+{
+    return fault_of_index((int)let_int(bind, "wrap"));
+}
 
 int
 loop_count(const Block *blk)
@@ -109,7 +191,7 @@ is_foreign(const void *arg, Dim name)
     const Around *around = arg;
     bool known = dim_extent(around->cx, name) == DIM_NONE;
     for (const Let *let = around->inside; let && !known; let = let->parent->owner) {
-        known = loop_is(let) && let_dim(let, "index") == name;
+        known = loop_is(let) && loop_index(let) == name;
     }
     return !known;
 }

@@ -9,6 +9,20 @@ enum { MAX_LOOPS = 3 * MAX_RANK }; /* around a let, of one kernel */
 
 /* ---- loops.c ---- */
 
+Dim loop_index(const Let *loop);
+Dim loop_extent(const Let *loop);
+/* of a vector loop: DLC_TILE or DLC_COLUMNS */
+int loop_tile(const Let *loop);
+/* The number of iterations of a loop that make one parallel iteration. */
+int loop_step(const Let *loop);
+int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
+bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
+int bind_fault(const Let *bind); /* the fault of an index out of range */
+/* The constant that an operand is, or NULL: a literal, or what a `const` let binds. */
+const Literal *literal_of(const Value *v);
+uint64_t literal_bits(Dtype dtype, Literal literal); /* of the compute type, as dtype holds it */
+Dtype map_dtype(const Let *let); /* the dtype a MAP let computes in */
+Dtype operand_dtype(const Let *let, int k); /* of operand k of a MAP let */
 int loop_count(const Block *blk); /* loops in the block itself, not deeper */
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */
 Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
@@ -25,6 +39,12 @@ bool loops_give(const Cx *cx, const Let *inside, Dim d);
 bool buffer_is_private(const Value *buffer, const Let *kernel); /* made in a loop of the kernel */
 bool let_is_expensive(const Let *let); /* a MAP that is worth vectors of its own */
 Let *let_in(const Block *block, const Value *v); /* the let of the block that makes v, or NULL */
+
+/* ---- onehot.c ---- */
+
+/* The index of the element that is not zero; NULL: the reduction is no one-hot select. */
+const Value *onehot_index(const Let *reduce);
+bool is_onehot(const Let *reduce); /* is it a one-hot select? */
 
 /* ---- lower_index.c ---- */
 

@@ -94,8 +94,8 @@ mark_tile(const Facts *facts, Let *let, const Let *inner)
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
         if (load->op == OP_load && facts_transposed(facts, load, let, inner, &step) &&
-            dim_range(facts->cx, let_dim(let, "extent")).hi >= DLC_FEW_ITERATIONS &&
-            dim_range(facts->cx, let_dim(inner, "extent")).hi >= DLC_FEW_ITERATIONS) {
+            dim_range(facts->cx, loop_extent(let)).hi >= DLC_FEW_ITERATIONS &&
+            dim_range(facts->cx, loop_extent(inner)).hi >= DLC_FEW_ITERATIONS) {
             mark_by_fuel(facts->cx, let, MARK_tile);
             return;
         }
@@ -138,9 +138,9 @@ is_recurrences(const Facts *facts, const Let *let)
     if (!inner || loop_count(inner->body) || !is_ordered(inner)) {
         return false;
     }
-    int across = contiguous_accesses(facts, inner, let_dim(let, "index"));
-    return dim_range(facts->cx, let_dim(let, "extent")).hi < DLC_LANES || across == 0 ||
-           across < contiguous_accesses(facts, inner, let_dim(inner, "index"));
+    int across = contiguous_accesses(facts, inner, loop_index(let));
+    return dim_range(facts->cx, loop_extent(let)).hi < DLC_LANES || across == 0 ||
+           across < contiguous_accesses(facts, inner, loop_index(inner));
 }
 
 /* The update in the loop's own block, or NULL. */
@@ -162,8 +162,8 @@ is_columns(const Facts *facts, const Let *let)
 {
     const Let *inner = loop_count(let->body) == 1 ? loop_inner(let) : NULL;
     const Let *update = inner ? update_in(inner) : NULL;
-    return update && dim_range(facts->cx, let_dim(let, "extent")).hi >= DLC_LANES &&
-           facts_contiguous(facts, update, let_dim(let, "index"));
+    return update && dim_range(facts->cx, loop_extent(let)).hi >= DLC_LANES &&
+           facts_contiguous(facts, update, loop_index(let));
 }
 
 static void
@@ -177,7 +177,7 @@ mark_vector(const Facts *facts, Let *let)
         mark_by_fuel(cx, let, is_columns(facts, let) ? MARK_vector : MARK_recurrences);
         return;
     }
-    bool once = dim_is(cx, let_dim(let, "extent"), 1);
+    bool once = dim_is(cx, loop_extent(let), 1);
     if (loop_count(let->body) &&
         (once || has_vector(let->body) || has_call(let->body) || only_for(let))) {
         for (int k = 0; k < let->body->n; k++) {
@@ -214,11 +214,11 @@ is_little(Cx *cx, const Let *let)
 {
     int64_t most = 1;
     if (loop_has(let, MARK_vector)) {
-        Range n = dim_range(cx, let_dim(let, "extent"));
+        Range n = dim_range(cx, loop_extent(let));
         return (n.lo > 0 || is_alone(let)) && n.hi <= DLC_COLUMNS;
     }
     for (const Let *inner = only_for(let); inner && most <= DLC_LANES; inner = only_for(let)) {
-        Range n = dim_range(cx, let_dim(inner, "extent"));
+        Range n = dim_range(cx, loop_extent(inner));
         most = n.lo > 0 && n.hi <= DLC_LANES ? most * n.hi : DLC_LANES + 1;
         let = inner;
     }
@@ -230,7 +230,7 @@ is_little(Cx *cx, const Let *let)
 static bool
 is_even(Cx *cx, const Let *let)
 {
-    return !dim_has_index(cx, let_dim(let, "extent"));
+    return !dim_has_index(cx, loop_extent(let));
 }
 
 static void
@@ -243,7 +243,7 @@ mark_parallel(Cx *cx, Let *let)
         if (whole || !is_even(cx, let) || !mark_by_fuel(cx, let, MARK_parallel)) {
             break;
         }
-        int64_t n = dim_range(cx, let_dim(let, "extent")).lo;
+        int64_t n = dim_range(cx, loop_extent(let)).lo;
         n = loop_has(let, MARK_tile)          ? n / DLC_ROWS
             : loop_has(let, MARK_recurrences) ? n / DLC_RECURRENCES
                                               : n;

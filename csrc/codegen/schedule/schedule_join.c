@@ -107,8 +107,7 @@ may_exchange_blocks(Cx *cx, const Block *a, const Block *b, const Levels *levels
 static bool
 are_alike(const Let *a, const Let *b)
 {
-    return let_dim(a, "extent") == let_dim(b, "extent") &&
-           let_int(a, "marks") == let_int(b, "marks") &&
+    return loop_extent(a) == loop_extent(b) && let_int(a, "marks") == let_int(b, "marks") &&
            loop_count(a->body) + loop_count(b->body) <= DLC_JOINED;
 }
 
@@ -121,7 +120,7 @@ has_shared(Cx *cx, const Block *blk)
         const Let *let = blk->lets[k];
         has |= loop_is(let) && loop_has(let, MARK_parallel) &&
                (!is_marked(let, MARK_parallel | MARK_vector) ||
-                dim_range(cx, let_dim(let, "extent")).lo > DLC_COLUMNS);
+                dim_range(cx, loop_extent(let)).lo > DLC_COLUMNS);
     }
     return has;
 }
@@ -136,8 +135,8 @@ common(Cx *cx, const Let *a, const Let *b)
            (levels.n || is_marked(a, MARK_parallel))) {
         const Let *in_a = rows_inner(a), *in_b = rows_inner(b);
         bool inside = has_shared(cx, a->body) || has_shared(cx, b->body);
-        levels.a[levels.n] = let_dim(a, "index");
-        levels.b[levels.n++] = let_dim(b, "index");
+        levels.a[levels.n] = loop_index(a);
+        levels.b[levels.n++] = loop_index(b);
         if (!may_exchange_blocks(cx, a->body, b->body, &levels)) {
             break; /* more levels do not help: join also moves what stands beside the inner loops */
         }
@@ -193,7 +192,7 @@ join(Cx *cx, Let *a, const Let *b, int levels)
     Let *in_a = levels > 1 ? rows_inner(a) : NULL, *in_b = levels > 1 ? rows_inner(b) : NULL;
     int n = 0, count = a->body->n + b->body->n;
     Let **lets = cx_alloc(cx, (size_t)count * sizeof *lets);
-    rename_index(cx, b->body, let_dim(b, "index"), let_dim(a, "index"));
+    rename_index(cx, b->body, loop_index(b), loop_index(a));
     for (int k = 0; k < count; k++) {
         Let *let = k < a->body->n ? a->body->lets[k] : b->body->lets[k - a->body->n];
         if (!in_a || (let != in_a && let != in_b)) {

@@ -20,7 +20,7 @@
 static bool
 may_be_both(Cx *cx, const Let *reduce)
 {
-    Range extent = dim_range(cx, let_dim(reduce, "extent"));
+    Range extent = dim_range(cx, loop_extent(reduce));
     return extent.lo <= DLC_BLOCK && extent.hi > DLC_BLOCK;
 }
 

@@ -215,7 +215,7 @@ bool
 cc_may_end_phase(const Emit *e, const Let *let)
 {
     return let->op == OP_bind &&
-           (cc_of(e)->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1);
+           (e->facts->updates || dim_range(e->cx, let_dim(let, "extent")).lo < 1);
 }
 
 /* Note [Indices from comparisons]
@@ -486,7 +486,6 @@ emit_cc_phase(Emit *e, const Let *loop)
 {
     const Block *root = e->phase->kernel->body;
     e->own = cx_alloc(e->cx, sizeof(Cc));
-    cc_of(e)->updates = has_update(loop);
     cc_near_open(e, loop);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
@@ -532,7 +531,7 @@ emit_cc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
     text_put(unit, body->text, body->length);
     put_phase_end(unit);
     if (near) {
-        cc_near_phase(e, unit);
+        cc_near_phase(e, loop, unit);
     } else if (lengths) {
         cc_length_phase(e, unit);
     }

@@ -12,7 +12,6 @@ typedef struct {
     const Let *const *rest;
     int nrest;
     const Let *wide; /* a reduction in lanes whose bf16 are widened in arrays */
-    bool updates; /* the phase has updates: an index out of range ends it at once */
     bool opaque_zero; /* the phase hides from the compiler what it could know */
     const Let *jam; /* a loop of rows in unroll-and-jam, see emit_cc_jam.c */
     bool short_row; /* what is emitted is for rows of one block: no prefetch */
@@ -20,7 +19,6 @@ typedef struct {
     Dim length; /* of rows for which the phase has copies, see emit_cc_length.c */
     /* the phase runs in parts, with forms for near operands, see emit_cc_near.c */
     bool near;
-    bool near_tests; /* each part is tested first */
     const char *near_lane; /* the lane that a loop over lanes is at */
 } Cc;
 
@@ -126,7 +124,7 @@ const char *cc_near_stores(const Emit *e,
                            const Let *store); /* the condition before a store, or "" */
 /* The first lines of the function of a part, and the phase that calls it. */
 void cc_near_head(const Emit *e, Text *unit);
-void cc_near_phase(Emit *e, Text *unit);
+void cc_near_phase(Emit *e, const Let *loop, Text *unit);
 
 /* ---- emit_cc_stream.c ---- */
 

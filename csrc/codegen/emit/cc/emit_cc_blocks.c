@@ -101,7 +101,7 @@ open_long(Emit *e)
     put_open(e, "else");
 }
 
-/* A one-hot select, see emit_onehot.c. */
+/* A one-hot select, see loops/onehot.c. */
 static void
 put_onehot(Emit *e, const Let *reduce)
 {

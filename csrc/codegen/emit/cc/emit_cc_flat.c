@@ -220,7 +220,7 @@ is_many(const Flat *f)
 bool
 cc_is_flat(Emit *e, const Let *rows)
 {
-    if (cc_of(e)->jam || cc_of(e)->updates || e->tile || e->rows || cc_of(e)->recurrences ||
+    if (cc_of(e)->jam || e->facts->updates || e->tile || e->rows || cc_of(e)->recurrences ||
         rows->op != OP_for || loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) ||
         loop_has(rows, MARK_recurrences) || loop_is_recurrence(rows)) {
         return false;

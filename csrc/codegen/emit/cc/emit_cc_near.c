@@ -61,7 +61,7 @@ accesses(const Let *let, Op op, const Value *tensor)
 static bool
 may_repeat(const Emit *e, const Let *loop)
 {
-    bool may = !cc_of(e)->updates;
+    bool may = !e->facts->updates;
     for (int k = 0; k < e->phase->nbuffers; k++) {
         const Value *v = e->phase->buffers[k];
         may &= !(accesses(loop, OP_store, v) && accesses(loop, OP_load, v));
@@ -98,7 +98,6 @@ cc_near_open(Emit *e, const Let *loop)
 {
     cc_of(e)->near = may_repeat(e, loop) &&
                      (has_near_forms(loop, DT_f32) || has_near_forms(loop, DT_f64));
-    cc_of(e)->near_tests = stores_in_place(e, loop);
     /* Both widths: what stands before the loop may be of another one. */
     for (int k = 0; k < 2 && cc_of(e)->near; k++) {
         put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name,
@@ -166,7 +165,7 @@ part_c(Emit *e)
 }
 
 void
-cc_near_phase(Emit *e, Text *unit)
+cc_near_phase(Emit *e, const Let *loop, Text *unit)
 {
     const char *name = e->phase->name, *part = part_c(e);
     text_add(unit, "\n");
@@ -179,7 +178,7 @@ cc_near_phase(Emit *e, Text *unit)
              "/* a near form of a far operand may be a wrong index */\n",
              part);
     text_add(unit,
-             cc_of(e)->near_tests
+             stores_in_place(e, loop)
                  ? "        %s_part(p, n, lo, end, DLC_TEST, &again);\n"
                    "        if (!again) {\n"
                    "            wrong = %s_part(p, n, lo, end, DLC_NEAR, &again);\n"

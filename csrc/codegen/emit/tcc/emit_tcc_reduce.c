@@ -265,7 +265,7 @@ put_onehot_sum(Tcc *t, const Let *reduce)
     }
 }
 
-/* A sum of one element chosen by its index, and zeros: that element, as emit_onehot.c has it. */
+/* A sum of one element chosen by its index, and zeros: that element, as loops/onehot.c has it. */
 static void
 put_onehot(Tcc *t, const Red *r)
 {

@@ -1,4 +1,4 @@
-/* One-hot selects: sums along a row of which one element is not zero, for an optimising compiler.
+/* One-hot selects: sums along a row of which one element is not zero.
  *
  * What:     the sum of where(i == at, v, 0) over i: one evaluation of v, at that element.
  * Requires: a reduction marked vector whose body loads and computes only; `at` known before it.
@@ -8,7 +8,7 @@
  * Example:  cross entropy takes one logarithm of each row: a pass over the row, a third of the
  *           time, is one load.
  */
-#include "emit.h"
+#include "loops.h"
 
 /* The operand that is compared with the reduction's own index, or NULL. */
 static const Value *
