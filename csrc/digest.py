@@ -22,6 +22,7 @@ KINDS = {".c", ".h", ".def", ".inc"}
 DECIDE = {
     "ir",
     "codegen",
+    "codegen/loops",
     "codegen/lower",
     "codegen/schedule",
     "codegen/emit",
