@@ -12,9 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import dlc
+from tests.fresh import run
 from tests.tolerance import assert_like_eager
-
-from .test_failing import run
 
 
 def compiled(fn: Any, *args: Any, **options: Any) -> Any:

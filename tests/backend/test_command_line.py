@@ -17,6 +17,7 @@ import torch
 
 import dlc
 from dlc.options import Options, parse
+from tests.fresh import run_module
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """dlc 1 graph
@@ -36,14 +37,7 @@ f(torch.eye(3))
 
 
 def command(*arguments: str, text: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dlc", *arguments],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | environment,
-    )
+    return run_module("dlc", *arguments, where={"text": text}, **environment)
 
 
 @pytest.mark.in_turn(5)

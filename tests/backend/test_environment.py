@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -15,6 +12,7 @@ import torch
 
 from dlc.environment import PROCESS, WORKSHOP
 from dlc.options import Options, environment_problems, parse, said
+from tests.fresh import run_module
 
 ROOT = Path(__file__).parents[2]
 OPTIONS = {f"DLC_{field.name.upper()}" for field in dataclasses.fields(Options)}
@@ -109,13 +107,7 @@ def test_a_value_that_is_one_is_not(name: str, value: str, monkeypatch: pytest.M
 
 @pytest.mark.in_turn(3)
 def test_doctor_lists_all_of_them() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "dlc", "doctor"],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"DLC_TEIR": "gcc", "DLC_TIER": "clang", "DLC_POOL": "lots"},
-    )
+    done = run_module("dlc", "doctor", DLC_TEIR="gcc", DLC_TIER="clang", DLC_POOL="lots")
     line = next(line for line in done.stdout.splitlines() if line.split()[1] == "environment")
     assert done.returncode == 1 and line.startswith("wrong ")
     assert "did you mean DLC_TIER?" in line and "not 'clang'" in line and "not 'lots'" in line

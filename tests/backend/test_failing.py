@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import textwrap
 import threading
 import warnings
 from pathlib import Path
@@ -16,16 +12,7 @@ from torch._dynamo.exc import BackendCompilerFailed
 
 import dlc
 from dlc.options import parse
-
-
-def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, **environment},
-    )
+from tests.fresh import run
 
 
 def test_an_unknown_option_lists_the_valid_ones() -> None:

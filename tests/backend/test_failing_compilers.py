@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +11,8 @@ import pytest
 import torch
 
 import dlc
+from tests.fresh import run as run_script
+from tests.fresh import run_module
 
 Made = Callable[[str], str]
 GARBAGE = "for a in $@; do test $b && echo garbage > $a; b=; test $a = -o && b=1; done; exit 0"
@@ -84,10 +83,7 @@ def test_one_that_hangs_is_waited_for_once(
             options = {{"tier": "gcc", "cache": False, "cc": {cc!r}}}
             torch.compile(lambda x: x.exp() * scale, backend="dlc", options=options)(torch.randn(8))
     """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True, text=True, check=False, env=os.environ | {"DLC_CC_TIMEOUT": "1"},
-    )  # fmt: skip
+    done = run_script(script, DLC_CC_TIMEOUT="1")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("killed, it had 1 seconds") == 1
     assert (tmp_path / "runs").read_text() == "x\n"
@@ -130,9 +126,6 @@ def test_in_the_background_nobody_is_told_of_one_that_was_found(
     ],
 )
 def test_doctor_tries_it(body: str, line: str, made: Made) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "dlc", "doctor"],
-        capture_output=True, text=True, check=False, env=os.environ | {"DLC_CC": made(body)},
-    )  # fmt: skip
+    done = run_module("dlc", "doctor", DLC_CC=made(body))
     found = next(text for text in done.stdout.splitlines() if text.split()[1] == "compiler")
     assert found.startswith("missing") and line in found

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import dlc
-
-from .test_failing import run
+from tests.fresh import run
 
 STACK = """
     import torch, dlc

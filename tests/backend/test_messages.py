@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import dlc
-from tests.backend.test_failing import run
+from tests.fresh import run
 
 THREE, ROWS = torch.ones(3), torch.ones(3, 4)
 PRODUCT = "C[m,n] = sum[k] A[m,k] * B[k,n]"

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import warnings
 from pathlib import Path
 
@@ -13,6 +10,7 @@ import torch
 
 import dlc
 from dlc.options import Options, parse, said
+from tests.fresh import run
 
 
 @pytest.fixture(autouse=True)
@@ -66,16 +64,6 @@ def test_a_settled_tier_without_a_compiler_is_warned_of(
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         parse(None)
-
-
-def run(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        env=os.environ | environment,
-        check=True,
-    )
 
 
 def kernels(options: dict[str, object]) -> int:
@@ -133,4 +121,5 @@ def test_a_number_of_bytes_that_is_none_is_logged() -> None:
         f(x)
     """
     done = run(script, DLC_LOG="1")
+    assert done.returncode == 0, done.stderr
     assert 'DLC_POOL is "plenty", which is no number of bytes' in done.stderr

@@ -16,9 +16,9 @@ import pytest
 import dlc
 from dlc import cache, portable
 from dlc.portable import Archive, Unit
+from tests.fresh import run
 
 from .refused import PROGRAM
-from .test_failing import run
 from .test_kernels import STACK
 
 FIRST = (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_failing import run
+from tests.fresh import run
 
 
 def test_a_child_process_goes_on() -> None:
@@ -84,7 +84,8 @@ def test_another_torch_is_refused() -> None:
 @pytest.mark.in_turn(2)
 @pytest.mark.parametrize("mode", ["torch.inference_mode()", "torch.device('meta')"])
 def test_the_first_import_may_be_anywhere(mode: str) -> None:
-    done = run(f"""
+    done = run(
+        f"""
         import torch
         x = torch.ones(3)
         f = torch.compile(lambda x: x + 1, backend="dlc")
@@ -92,7 +93,9 @@ def test_the_first_import_may_be_anywhere(mode: str) -> None:
             assert f(x).tolist() == [2, 2, 2]
         import dlc
         assert dlc.jit(lambda x: x * 2)(x).tolist() == [2, 2, 2]
-    """)
+    """,
+        where={"bare": True},
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -128,7 +131,7 @@ def test_threads_of_torch_are_those_of_every_thread() -> None:
 
 @pytest.mark.parametrize("module", ["torch", "numpy"])
 def test_import_is_cheap(module: str) -> None:
-    done = run(f"import sys, dlc; assert {module!r} not in sys.modules")
+    done = run(f"import sys, dlc; assert {module!r} not in sys.modules", where={"bare": True})
     assert done.returncode == 0, done.stderr
 
 

@@ -14,6 +14,8 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from tests.fresh import run_file
+
 ROOT = Path(__file__).parents[2]
 
 SCRIPT = """
@@ -50,8 +52,7 @@ def test_kernels_are_ranges_with_shapes() -> None:
 def test_a_process_is_traced_and_mapped(tmp_path: Path) -> None:
     trace, script = tmp_path / "trace.json", tmp_path / "script.py"
     script.write_text(SCRIPT)
-    env = os.environ | {"DLC_TRACE": str(trace), "DLC_PERF": "1", "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env)
+    done = run_file(script, DLC_TRACE=str(trace), DLC_PERF="1", PYTHONPATH=str(ROOT))
     assert done.returncode == 0, done.stderr
     spaces, _, mapped = done.stdout.partition("map ")
     code = [[int(end, 16) for end in line.split()[0].split("-")] for line in spaces.split("\n") if line]

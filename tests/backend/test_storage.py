@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import pickle
 import resource
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -16,6 +14,7 @@ import torch
 from torch import Tensor
 
 import dlc
+from tests.fresh import run
 
 N = 1 << 19  # floats: 2 MiB, which is large
 
@@ -223,7 +222,7 @@ threading.Thread(target=lambda: kept.append(f(torch.zeros(1 << 19)))).start()
 
 @pytest.mark.in_turn(3)
 def test_interpreter_ends() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
+    done = run(SCRIPT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1.0 1.0\n", "")
 
 

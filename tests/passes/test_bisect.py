@@ -1,12 +1,12 @@
 """python -m dlc bisect finds the first bad rewrite."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dlc import bisect
+from tests.fresh import run_module
 
 GOOD = """dlc 1 graph
 
@@ -45,9 +45,7 @@ def test_a_failure_that_cannot_be_repeated_ends() -> None:
 
 
 def command(file: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "dlc", "bisect", str(file)], capture_output=True, text=True, timeout=120
-    )
+    return run_module("dlc", "bisect", str(file))
 
 
 def test_script(tmp_path: Path) -> None:

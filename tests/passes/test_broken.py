@@ -6,10 +6,11 @@ build/broken-emit and build/broken-replay are test-emit and test-replay with the
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.fresh import run_module
 
 ROOT = Path(__file__).parents[2]
 BUILD = Path(os.environ.get("DLC_BIN", ROOT / "build"))
@@ -63,9 +64,8 @@ def test_bisection_finds_the_rewrite(
     script = tmp_path / "script.py"
     command = [str(BUILD / "broken-emit"), str(ROOT / f"tests/emit/{program}.dlc"), "cc=0", *sizes]
     script.write_text(f"import subprocess, sys\nsys.exit(subprocess.run({command}).returncode)\n")
-    bisect = [sys.executable, "-m", "dlc", "bisect", str(script)]
-    done = subprocess.run(bisect, capture_output=True, text=True, env=os.environ | {"BROKEN": bug})
+    done = run_module("dlc", "bisect", str(script), BROKEN=bug)
     assert done.returncode == 1 and re.search(r"Rewrite \d+ makes it wrong", done.stdout), done.stderr
     assert f"in the pass {rewrite}." in done.stdout
-    sound = subprocess.run(bisect, capture_output=True, text=True)
+    sound = run_module("dlc", "bisect", str(script))
     assert "makes it wrong" not in sound.stdout

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import dlc
+from tests.fresh import run_file, run_module
 
 ROOT = Path(__file__).parents[2]
 SITE = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "broken" / "site"
@@ -63,9 +64,8 @@ def saved(path: Path, **options: object) -> Path:
 
 
 def command(name: str, file: Path, *more: str, bug: str = "") -> subprocess.CompletedProcess[str]:
-    env = os.environ | {"PYTHONPATH": str(SITE if bug else ROOT), "BROKEN": bug, "TMPDIR": str(file.parent)}
-    words = [sys.executable, "-m", "dlc", name, str(file), *more]
-    return subprocess.run(words, capture_output=True, text=True, env=env, cwd=file.parent)
+    env = {"PYTHONPATH": str(SITE if bug else ROOT), "BROKEN": bug, "TMPDIR": str(file.parent)}
+    return run_module("dlc", name, str(file), *more, where={"folder": file.parent}, **env)
 
 
 def reduced(bug: str, folder: Path) -> tuple[int, float]:
@@ -112,8 +112,8 @@ def test_a_fault_of_the_compiler_names_its_file(tmp_path: Path) -> None:
         "import torch\n"
         "torch.compile(lambda x: x.amax(0), backend='dlc', options={'strict': True})(torch.ones(3))\n"
     )
-    env = os.environ | {"PYTHONPATH": str(SITE), "BROKEN": "fault", "DLC_DUMP_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env, cwd=tmp_path)
+    env = {"PYTHONPATH": str(SITE), "BROKEN": "fault", "DLC_DUMP_DIR": str(tmp_path)}
+    done = run_file(script, where={"folder": tmp_path}, **env)
     found = re.search(r"to repeat it: python -m dlc run (\S+\.dlc)", done.stderr)
     assert done.returncode == 1 and found is not None, done.stderr
     assert "script.py" not in Path(found.group(1)).read_text()

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import dlc
+from tests.fresh import run_file, run_module
 
 ROOT = Path(__file__).parents[2]
 SITE = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "broken" / "site"
@@ -58,8 +57,7 @@ def test_bugs_are_reported(tmp_path: Path) -> None:
     assert SITE.exists(), "make -f csrc/build.mk broken builds it"
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
-    env = os.environ | {"PYTHONPATH": str(SITE), "DLC_DUMP_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env)
+    done = run_file(script, PYTHONPATH=str(SITE), DLC_DUMP_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
     said = dict(re.findall(r"^== (\S*) ((?:.|\n)*?)(?=^== |\Z)", done.stdout, re.M))
     assert said.pop("").startswith("nothing"), done.stdout
@@ -97,8 +95,7 @@ def test_a_wrong_sum_of_halves_is_reported_in_each_call(tmp_path: Path) -> None:
     """Half of the terms are not within what the order of a sum may change."""
     script = tmp_path / "script.py"
     script.write_text(HALVES)
-    env = os.environ | {"PYTHONPATH": str(SITE), "DLC_DUMP_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env)
+    done = run_file(script, PYTHONPATH=str(SITE), DLC_DUMP_DIR=str(tmp_path))
     assert done.stdout.split() == ["reported"] * 6, done.stdout + done.stderr
 
 
@@ -126,8 +123,7 @@ def test_a_missing_check_of_an_index_is_reported(bug: str, tier: str, tmp_path: 
     """What lies behind a tensor was read.  A kernel that raises is right, and due again in the next call."""
     script = tmp_path / "script.py"
     script.write_text(INDEX)
-    env = os.environ | {"PYTHONPATH": str(SITE), "BROKEN": bug, "DLC_DUMP_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, script, tier], capture_output=True, text=True, env=env)
+    done = run_file(script, tier, PYTHONPATH=str(SITE), BROKEN=bug, DLC_DUMP_DIR=str(tmp_path))
     first, *others = re.findall(r"^(?:nothing|IndexError|InternalError).*", done.stdout, re.M)
     assert first == "nothing" and len(others) == 2, done.stdout + done.stderr
     if not bug:
@@ -165,8 +161,7 @@ def test_the_code_that_runs_is_what_is_named(tmp_path: Path) -> None:
     """Better code that comes while the interpreter computes is compared in the next call."""
     script = tmp_path / "script.py"
     script.write_text(LATE)
-    env = os.environ | {"PYTHONPATH": str(SITE), "DLC_DUMP_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env)
+    done = run_file(script, PYTHONPATH=str(SITE), DLC_DUMP_DIR=str(tmp_path))
     said = done.stdout.splitlines()
     assert said[0].startswith("libtcc's code of a kernel stored another value"), done.stdout + done.stderr
     assert said[-2:] == ["nothing", "2"], done.stdout
@@ -181,14 +176,13 @@ def test_a_report_repeats(tmp_path: Path) -> None:
         "options = {'strict': True, 'verify': 'run', 'tier': 'tcc', 'cache': False}\n"
         "torch.compile(lambda x: x.exp(), backend='dlc', options=options)(torch.ones(9, 64)[:, ::2])\n"
     )
-    env = os.environ | {"PYTHONPATH": str(SITE), "BROKEN": "strip", "DLC_DUMP_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=env, cwd=tmp_path)
+    env = {"PYTHONPATH": str(SITE), "BROKEN": "strip", "DLC_DUMP_DIR": str(tmp_path)}
+    done = run_file(script, where={"folder": tmp_path}, **env)
     found = re.search(r"python -m dlc run (\S+)", done.stderr)
     assert done.returncode == 1 and found is not None, done.stderr
     assert "strides=[64, 2]" in Path(found[1]).read_text()
-    command = [sys.executable, "-m", "dlc", "run", found[1]]
     env |= {"PATH": "", "DLC_CC": ""}  # a C compiler is another way, which takes long
-    again = subprocess.run(command, capture_output=True, text=True, env=env, cwd=tmp_path)
+    again = run_module("dlc", "run", found[1], where={"folder": tmp_path}, **env)
     assert again.returncode == 1 and re.search(r"^  tcc .*WRONG", again.stdout, re.M), again.stdout
 
 

@@ -7,11 +7,11 @@ What is here leaves no tensor to be freed. The interpreter ends only when the th
 uses time of the processor while the main thread keeps Python's lock.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.fresh import run
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -67,6 +67,5 @@ while thread.is_alive() and not runs_without_the_lock(thread):
 @pytest.mark.in_turn(2)
 @pytest.mark.parametrize("way", ["jit", "backward"])
 def test_a_kernel_ends_after_the_interpreter(way: str) -> None:
-    command = [sys.executable, "-c", PROGRAM, way]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = run(PROGRAM, way, where={"folder": ROOT})
     assert done.returncode == 0 and done.stderr == "", done.stderr

@@ -1,10 +1,11 @@
 """Indices that are the last words of their memory: what looks ahead in them stays inside."""
 
 import mmap
-import subprocess
 import sys
 
 import pytest
+
+from tests.fresh import run
 
 SCRIPT = """
 import ctypes, sys, torch
@@ -41,6 +42,6 @@ for rows, width in ((1024, 128), (37, 1024)):
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 def test_bags(tier: str) -> None:
     text = SCRIPT.format(page=mmap.PAGESIZE, tier=tier)
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    done = run(text)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(done.stdout.splitlines()) == 8

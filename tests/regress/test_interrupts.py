@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.backend.test_failing import run
+from tests.fresh import run
 
 SCRIPT = """
     import os, signal, threading, time, torch, dlc

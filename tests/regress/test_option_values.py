@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import torch
 import dlc
 from dlc import magics, option_values
 from dlc.options import Options, parse
+from tests.fresh import run_module
 
 WRONG = [
     *[
@@ -82,6 +81,5 @@ def test_explain_refuses_them_too() -> None:
 @pytest.mark.in_turn(3)
 @pytest.mark.parametrize("text", ["abc", "-1", "nan", "inf", ""])
 def test_the_size_to_trim_to(text: str) -> None:
-    words = [sys.executable, "-m", "dlc", "cache", "trim", "--", text]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run_module("dlc", "cache", "trim", "--", text)
     assert done.returncode == 2 and f"{text!r} is no number of MiB: write one from 0 on" in done.stderr

@@ -1,10 +1,11 @@
 """Work that fits in a core's first cache runs on the thread that calls: none is started for it."""
 
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+
+from tests.fresh import run
+from tests.shards import ROOT
 
 SCRIPT = """
 import os
@@ -67,9 +68,7 @@ LONGER = ("chain", "mean of axis 2", "transpose_add")
 def starting() -> set[str]:
     """The cases that started a thread, with their sizes."""
     words = [f"l1:{title}" for title in TITLES] + [f"l2:{title}" for title in LONGER]
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, *words], cwd=Path(__file__).parents[2], capture_output=True, text=True
-    )
+    done = run(SCRIPT, *words, where={"folder": ROOT})
     assert done.returncode == 0, done.stderr
     return set(done.stdout.splitlines())
 
