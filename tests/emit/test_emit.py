@@ -63,7 +63,7 @@ def test_every_prefix_of_the_rewrites(name: str) -> None:
         loops, fuel = done.stdout, fuel + 1
 
 
-@pytest.mark.in_turn(4 * PARTS)
+@pytest.mark.in_turn(5 * PARTS)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", FILES)
 def test_every_prefix_by_the_c_compiler(name: str, part: int) -> None:
@@ -76,6 +76,7 @@ def test_every_prefix_by_the_c_compiler(name: str, part: int) -> None:
             break
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     "name", ["softmax", "pointwise", "columns", "total", "narrow", "choices", "stages", "places", "near"]
 )
@@ -83,7 +84,7 @@ def test_special_numbers(name: str) -> None:
     check(name, "special=1")
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize(
     "case",
     [

@@ -56,6 +56,7 @@ def loops(text: str, folder: Path, head: str, *flags: str) -> tuple[set[int], se
     return {k + 1 for k, line in enumerate(source.read_text().splitlines()) if head in line}, made
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
 @pytest.mark.parametrize("op", ["sum", "prod", "amax", "amin"])
 def test_columns(op: str, dtype: str, tmp_path: Path) -> None:
@@ -64,6 +65,7 @@ def test_columns(op: str, dtype: str, tmp_path: Path) -> None:
     assert steps and steps <= made
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
 @pytest.mark.parametrize("op", ["add", "div", "maximum", "hypot"])
 def test_rows(op: str, dtype: str, tmp_path: Path) -> None:
@@ -81,6 +83,7 @@ fn angles(x: {t}[4000, 999]) -> ({t}[4000, 999]) {{
 """
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("dtype", ["bf16", "f32", "f64"])
 @pytest.mark.parametrize("op", ["sin", "cos", "tan"])
 def test_near_operands(op: str, dtype: str, tmp_path: Path) -> None:
@@ -99,6 +102,7 @@ fn one_number(x: {t}[4000, 999], e: {t}[]) -> ({t}[4000, 999]) {{
 """
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("op", ["pow", "atan2", "hypot", "maximum", "nextafter", "logaddexp"])
 @pytest.mark.parametrize("operands", ["x, b", "b, x"])
@@ -119,6 +123,7 @@ fn cast(x: {t}[400, 999]) -> ({to}[400]) {{
 """
 
 
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("op", ["sum", "amax", "amin"])
 @pytest.mark.parametrize(("dtype", "to"), [("f32", "i32"), ("f64", "i32"), ("f32", "i64"), ("f64", "i64")])
 def test_whole_numbers_of_a_row(op: str, dtype: str, to: str, tmp_path: Path) -> None:

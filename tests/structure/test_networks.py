@@ -16,7 +16,7 @@ from tests.tolerance import assert_program, assert_runs
 NAMES = [network.name for network in ALL]
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("products", ["auto", "own"])
 @pytest.mark.parametrize("network", ALL, ids=NAMES)
 def test_network(network: Network, products: str) -> None:
@@ -61,7 +61,7 @@ def test_products_of_our_own(network: Network, step: bool, dynamic: bool, freeze
         assert_program(actual, eager, exact)
 
 
-@pytest.mark.in_turn(2)
+@pytest.mark.in_turn(12)
 @pytest.mark.parametrize("step", [False, True], ids=["evaluation", "step"])
 def test_benchmark(step: bool) -> None:
     with torch.no_grad():
@@ -69,7 +69,7 @@ def test_benchmark(step: bool) -> None:
     assert row.timings.keys() == {"eager", "last", "dlc"}
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(8)
 def test_peer_that_fails() -> None:
     """Its error is the benchmark's, with its name."""
     with (
@@ -88,7 +88,7 @@ def test_operations_of_gradients(kind: type[nn.Module], groups: int) -> None:
     assert convolutions.operations(lambda: layer(image).sum().backward()) == 3 * forward
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(8)
 def test_sizes_that_change() -> None:
     """One program from the second size on."""
     with torch.no_grad():
