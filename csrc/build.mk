@@ -71,7 +71,7 @@ folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
 NOTATION := csrc/ir/notation
 FUSION  := $(call folders,fusion,partition channels)
-CODEGEN := $(call folders,codegen,loops lower schedule emit emit/cc emit/tcc strips micro jit plan)
+CODEGEN := $(call folders,codegen,loops lower schedule emit emit/cc emit/tcc strips micro jit compile plan tune)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----
@@ -124,11 +124,11 @@ analyse: CFLAGS += -fanalyzer -Werror
 # of which there are MAX_AXES at most (uninitialized).
 unfounded = $(foreach file,$(2),$(eval $(B)/$(file).o: CFLAGS += -Wno-analyzer-$(1)))
 ifneq ($(filter analyse,$(MAKECMDGOALS)),)
-$(call unfounded,malloc-leak,ir/cx codegen/jit/tcc_memory codegen/schedule/tune_time)
+$(call unfounded,malloc-leak,ir/cx codegen/jit/tcc_memory codegen/tune/tune_time)
 $(call unfounded,null-dereference,ir/build/build ir/build/build_again ir/text/parse ir/eval/eval_node fusion/canonicalise \
     codegen/jit/cc_job capture/aten/aten_join capture/aten/product/aten_convolve)
 $(call unfounded,use-of-uninitialized-value,codegen/emit/tcc/emit_tcc_access codegen/emit/tcc/emit_tcc_map \
-    codegen/plan/kernel_shape capture/aten/aten_adaptive capture/aten/aten_gather capture/aten/product/aten_convolve \
+    codegen/compile/kernel_shape capture/aten/aten_adaptive capture/aten/aten_gather capture/aten/product/aten_convolve \
     ir/notation/notation_build \
     capture/jit/callable capture/jit/jit_guard)
 endif

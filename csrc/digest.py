@@ -35,25 +35,13 @@ REST = {
     "capture",
     "codegen/jit",
     "codegen/plan",
+    "codegen/tune",  # what it chooses among has keys of its own
     "ir/notation",  # of programs that users write
 }
 NAMED = {".", "codegen"}  # folders whose entries are in the lists themselves
 
-# Files by name, so that one may be moved: these decide, wherever in codegen they are,
-DECIDING = {
-    "kernel_key.c",
-    "kernel.c",
-    "kernel.h",
-    "kernel_shape.c",
-    "plan_kernels.c",
-    "plan_program.c",
-    "plan_import.c",
-    "plan_short_rows.c",
-    "cc_target.c",
-    "cc_job.c",
-    "cc_job.h",
-    "jit_cc.c",
-}
+# Files of the other folders that decide all the same,
+DECIDING = {"cc_target.c", "cc_job.c", "cc_job.h", "jit_cc.c"}
 # and these do not: messages, logs, locks, measurements, checks, samples.
 RUNNING = {
     "diag.def",

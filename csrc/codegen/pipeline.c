@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "codegen.h"
+#include "compile/kernels.h"
 
 enum {
 #define REWRITE(name, in, out, what) REWRITE_##name,
@@ -29,6 +30,19 @@ static const PassInfo rewrites[] = {
 #include "rewrites.def"
 };
 
+/* Of the program, before its kernels are told apart. */
+static const PassInfo *const program[] = {
+    &rewrites[REWRITE_promise],
+    &rewrites[REWRITE_order],
+    NULL,
+};
+
+static const PassInfo of_program = {
+    "program", STAGE_KERNELS, STAGE_KERNELS, NULL, "The rewrites before kernels are looked for.",
+    program,
+};
+
+/* Of a unit, once it is lowered. */
 static const PassInfo *const schedule[] = {
     &rewrites[REWRITE_vectorise],
     &rewrites[REWRITE_shorten],
@@ -37,7 +51,7 @@ static const PassInfo *const schedule[] = {
     NULL,
 };
 
-static const PassInfo whole = {
+static const PassInfo of_loops = {
     "schedule", STAGE_LOOPS, STAGE_LOOPS, NULL, "All rewrites of the loops stage, in order.",
     schedule,
 };
@@ -52,8 +66,14 @@ rewrite_table(int *count)
 const PassInfo *
 rewrite_find(const char *name)
 {
+    static const PassInfo *const groups[] = {&of_program, &of_loops};
+    for (int k = 0; k < 2; k++) {
+        if (strcmp(name, groups[k]->name) == 0) {
+            return groups[k];
+        }
+    }
     const PassInfo *found = pass_in(rewrites, REWRITES, name);
-    return found ? found : strcmp(name, whole.name) == 0 ? &whole : schedule_rewrite(name);
+    return found ? found : schedule_rewrite(name);
 }
 
 Fn *
@@ -61,6 +81,68 @@ loops_make(const Fn *kernels, const char *chosen, PassOptions *options)
 {
     /* The cast is safe: lowering only reads its input. */
     Fn *loops = pass_run(&rewrites[REWRITE_lower], (Fn *)kernels, options);
-    loops = pass_run(&whole, loops, options);
+    loops = pass_run(&of_loops, loops, options);
     return chosen ? pass_run(schedule_rewrite(chosen), loops, options) : loops;
+}
+
+/* False: kernels are no longer what they were looked for as. */
+static bool
+make_unit(Kernels *ks, const NewKernel *group, int n)
+{
+    Fn *part = unit_program(ks, group, n);
+    Fn *loops = loops_make(part, group->use->schedule, &ks->passes);
+    if (kernels_lose_memory(ks, group, n, loops)) {
+        return false;
+    }
+    Unit unit;
+    emit_unit(loops, 1u << TARGET_tcc | 1u << TARGET_cc, &unit);
+    unit_compile(ks, group, n, part, loops, &unit);
+    return true;
+}
+
+static bool
+make_units(Kernels *ks)
+{
+    bool made = true;
+    for (int k = 0, n; k < ks->nfresh && made; k += n) {
+        n = unit_next(ks, k);
+        Range full = kernel_narrow(ks->cx, ks->fresh[k].use->row);
+        made = make_unit(ks, ks->fresh + k, n);
+        kernel_widen(ks->cx, ks->fresh[k].use->row, full);
+    }
+    return made;
+}
+
+void
+kernels_compile(Kernels *ks, const CompileOptions *options)
+{
+    kernels_begin(ks, options);
+    for (kernels_look_up(ks); !make_units(ks); kernels_look_up(ks)) {
+        kernels_key_again(ks);
+    }
+    kernels_share(ks);
+}
+
+Kernels *
+kernels_make(const Fn *fn, const CompileOptions *options)
+{
+    CompileOptions *rest = cx_copy(fn->cx, options, sizeof *options);
+    rest->passes.trace = NULL; /* of fusion's passes: most of those here run once a unit */
+    Kernels *ks = kernels_of(pass_run(&of_program, program_given(fn, options), &rest->passes));
+    kernels_find_short(ks);
+    kernels_compile(ks, rest);
+    return ks;
+}
+
+Lowered
+kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options)
+{
+    if (!use->loops.fn) {
+        PassOptions passes = {.fuel = options->passes.fuel};
+        Range full = kernel_narrow(ks->cx, use->row);
+        const Fn *loops = loops_make(kernels_part(ks->fn, &use, 1), use->schedule, &passes);
+        kernel_widen(ks->cx, use->row, full);
+        use->loops = (Lowered){loops, loops->body->lets[0]};
+    }
+    return use->loops;
 }

@@ -299,6 +299,7 @@ struct Value {
     const Dim *strides;         /* promised layout, in elements; NULL: dense row-major */
     /* a kernel's result: the parameter whose memory it takes, see alias.c; or NULL */
     const Value *over;
+    bool given;                 /* a parameter: the call frees it after its last use */
     Let *def;                   /* NULL: a parameter or a constant */
     int result;                 /* which result of def; position among the parameters */
     /* A dense number within the function, for side tables, from 1.  Constants are shared by all

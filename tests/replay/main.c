@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/plan/plan_build.h"
+#include "codegen/compile/kernels.h"
 #include "fusion/fusion.h"
 
 #include "../read_file.h"
@@ -74,18 +74,6 @@ report(const Job *job, Cx *cx, const char *schedule, const Written *w)
     }
 }
 
-static void
-drop_kernels(void *arg)
-{
-    Builder *b = arg;
-    for (int k = 0; k < b->nuses; k++) {
-        for (KernelUse *use = &b->uses[k]; use; use = use->shorts) {
-            kernel_unref(use->kernel);
-            use->kernel = NULL;
-        }
-    }
-}
-
 /* The kernels of the function as a compile makes them, all with this schedule (NULL: the usual
  * one). */
 static void
@@ -95,21 +83,18 @@ make(const Job *job, Fn *kernels, const char *schedule)
     Written w = {.tcc = {.cx = cx}, .cc = {.cx = cx}};
     CompileOptions options = {.mode = MODE_TCC, .passes = pass_options_wanted(), .unit = note_unit,
                               .unit_arg = &w};
-    Builder *b = cx_alloc(cx, sizeof *b);
-    b->cx = cx;
-    b->fn = kernels;
-    cx_cleanup(cx, drop_kernels, b);
-    plan_promise_layouts(kernels);
-    plan_find_uses(b);
-    plan_find_short(b);
-    for (int k = 0; k < b->nuses && schedule; k++) {
-        for (KernelUse *use = &b->uses[k]; use; use = use->shorts) {
-            plan_schedule(use, schedule);
+    PassOptions passes = options.passes;
+    kernels = pass_run(rewrite_find("program"), kernels, &passes);
+    Kernels *ks = kernels_of(kernels);
+    kernels_find_short(ks);
+    for (int k = 0; k < ks->nuses && schedule; k++) {
+        for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
+            kernel_schedule(use, schedule);
         }
     }
-    plan_kernels(b, &options);
+    kernels_compile(ks, &options);
     report(job, cx, schedule ? schedule : "-", &w);
-    drop_kernels(b);
+    kernels_drop(ks);
 }
 
 static Fn *

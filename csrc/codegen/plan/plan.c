@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel.h"
+#include "codegen/compile/kernel.h"
 #include "plan.h"
 
 struct Chunk {

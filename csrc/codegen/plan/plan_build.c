@@ -187,7 +187,7 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
     for (int k = 0; k < launch->ndims; k++) {
         launch->dims[k] = dim_ref(b, shape_dim(r));
     }
-    launch->extent = dim_ref(b, dim_mul(b->cx, shape_dim(r), plan_share(b->cx, use)));
+    launch->extent = dim_ref(b, dim_mul(b->cx, shape_dim(r), kernel_share(b->cx, use)));
     launch->work = dim_ref(b, shape_dim(r));
     launch->scratch = dim_ref(b, shape_dim(r));
     if (b->counts && phase == 0) {
@@ -223,7 +223,7 @@ build_phases(Builder *b, const KernelUse *use)
 static void
 build_kernel(Builder *b, const Let *let, const bool *wanted)
 {
-    KernelUse *use = &b->uses[b->at_use++];
+    KernelUse *use = &b->kernels->uses[b->at_use++];
     for (int k = 0; k < let->nres; k++) {
         if (let->res[k]->over) {
             plan_in_place(b, b->slot_of[let->res[k]->id] = plan_slot_for(b, let->res[k]->over));
@@ -397,7 +397,7 @@ static bool
 is_given_up(const Builder *b, int slot)
 {
     const Plan *plan = b->plan;
-    bool given = slot < plan->nparams && b->given && b->given[slot];
+    bool given = slot < plan->nparams && b->fn->params[slot]->given;
     for (int k = 0; k < plan->nresults && given; k++) {
         const PlanResult *r = &plan->results[k];
         bool shares = r->kind == RESULT_VIEW_PARAM || r->kind == RESULT_INTO;
@@ -456,8 +456,8 @@ static int
 count_phases(const Builder *b)
 {
     int n = 0;
-    for (int k = 0; k < b->nuses; k++) {
-        for (const KernelUse *use = &b->uses[k]; use; use = use->shorts) {
+    for (int k = 0; k < b->kernels->nuses; k++) {
+        for (const KernelUse *use = &b->kernels->uses[k]; use; use = use->shorts) {
             n += use->kernel->nphases;
         }
     }

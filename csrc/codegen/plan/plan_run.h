@@ -2,7 +2,7 @@
 #ifndef DLC_PLAN_RUN_H
 #define DLC_PLAN_RUN_H
 
-#include "codegen/schedule/tune.h"
+#include "codegen/tune/tune.h"
 
 typedef struct Run {
     const Plan *plan;

@@ -10,7 +10,8 @@
  *   sizes     '[' list(size) ']'
  *   size      name ['in' end '..' end] ['%' integer]       the divisor; without `in`: 0..inf
  *   end       integer | 'inf' | '-' 'inf'
- *   binder    name ':' type [strides] ['over' name]         over: of a let
+ *   binder    name ':' type [strides] ['over' name] ['given']
+ *                                        over: of a let; given: of a parameter
  *   result    type [strides] ['into' name | 'view' 'of' name | 'view' 'of' 'result' integer]
  *   type      dtype [dims]                                  f32 and f32[] are the same scalar type
  *   strides   'strides' '=' dims                            in elements; without: dense row-major
@@ -402,7 +403,9 @@ parse_params(Parser *p)
     lex_expect(&p->lex, "(");
     for (int k = 0; parse_another(p, k, ")"); k++) {
         Binder b = parse_binder(p);
-        parse_bind_to(p, &b, fn_param(p->fn, b.name, b.type, b.strides));
+        Value *v = fn_param(p->fn, b.name, b.type, b.strides);
+        parse_bind_to(p, &b, v);
+        v->given = lex_take(&p->lex, "given");
     }
 }
 

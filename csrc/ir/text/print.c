@@ -107,6 +107,7 @@ print_binder(const Value *v, Text *out)
     if (v->over) {
         text_add(out, " over %s", v->over->name);
     }
+    text_add(out, v->given ? " given" : "");
 }
 
 /* A size symbol with its range and divisor, as declared; an index of `bind` has neither. */

@@ -2,7 +2,16 @@
  * machine code. */
 #include <string.h>
 
-#include "plan_build.h"
+#include "kernels.h"
+
+Fn *
+program_given(const Fn *fn, const CompileOptions *options)
+{
+    for (int k = 0; k < fn->nparams; k++) {
+        fn->params[k]->given = options->given && options->given[k];
+    }
+    return (Fn *)fn; /* the rewrites change its lets, as its caller expects */
+}
 
 static bool
 bound_in(KernelUse *const *uses, int n, const Value *v)
@@ -54,7 +63,7 @@ add_result(Fn *part, Value *v)
 }
 
 Fn *
-plan_part(const Fn *fn, KernelUse *const *uses, int n)
+kernels_part(const Fn *fn, KernelUse *const *uses, int n)
 {
     Cx *cx = fn->cx;
     Fn *part = cx_copy(cx, fn, sizeof *fn);
@@ -86,7 +95,7 @@ plan_part(const Fn *fn, KernelUse *const *uses, int n)
 }
 
 const char *
-plan_part_text(const Fn *fn)
+kernels_text(const Fn *fn)
 {
     Text text = {.cx = fn->cx}, out = {.cx = fn->cx};
     print_fn(fn, &text);
@@ -102,12 +111,12 @@ plan_part_text(const Fn *fn)
 }
 
 const char *
-plan_program(Builder *b, int *places)
+kernels_program(const Kernels *ks, int *places)
 {
-    KernelUse **uses = cx_alloc(b->cx, (size_t)b->nuses * sizeof *uses);
+    KernelUse **uses = cx_alloc(ks->cx, (size_t)ks->nuses * sizeof *uses);
     int n = 0;
-    for (int k = 0; k < b->nuses; k++) {
-        KernelUse *use = &b->uses[k];
+    for (int k = 0; k < ks->nuses; k++) {
+        KernelUse *use = &ks->uses[k];
         int at = 0;
         while (at < n && strcmp(uses[at]->key.key.hex, use->key.key.hex) != 0) {
             at++;
@@ -117,5 +126,5 @@ plan_program(Builder *b, int *places)
         }
         places[k] = at;
     }
-    return plan_part_text(plan_part(b->fn, uses, n));
+    return kernels_text(kernels_part(ks->fn, uses, n));
 }

@@ -3,7 +3,7 @@
 #ifndef DLC_TUNE_H
 #define DLC_TUNE_H
 
-#include "codegen/plan/kernel.h"
+#include "codegen/compile/kernel.h"
 #include "codegen/plan/plan.h"
 
 /* ---- tune.c ---- */

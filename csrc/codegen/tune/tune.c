@@ -64,7 +64,7 @@ struct Tuning {
 void
 tuner_build(Builder *b, const CompileOptions *options)
 {
-    if (!options->tune || b->nuses == 0 || options->passes.fuel >= 0) {
+    if (!options->tune || b->kernels->nuses == 0 || options->passes.fuel >= 0) {
         return;
     }
     if (options->mode == MODE_TCC) {
@@ -72,14 +72,14 @@ tuner_build(Builder *b, const CompileOptions *options)
         return;
     }
     Tuner *tuner = plan_keep(b, sizeof *tuner);
-    tuner->nuses = b->nuses;
-    tuner->places = plan_keep(b, (size_t)b->nuses * sizeof *tuner->places);
-    tuner->program = plan_text_keep(b, plan_program(b, tuner->places));
+    tuner->nuses = b->kernels->nuses;
+    tuner->places = plan_keep(b, (size_t)b->kernels->nuses * sizeof *tuner->places);
+    tuner->program = plan_text_keep(b, kernels_program(b->kernels, tuner->places));
     tuner->compiler = plan_text_keep(b, options->cc.compiler);
     tuner->cache = plan_text_keep(b, options->cc.cache);
     tuner->budget = options->tune_budget;
     tuner->verifies = options->passes.verify;
-    tuner->dumps = plan_dumps(options, "loops");
+    tuner->dumps = compile_dumps(options, "loops");
     b->plan->tuner = tuner;
 }
 
@@ -160,7 +160,7 @@ make_kernel(Tuning *t, KernelUse *use, Tuned *tuned)
     for (int k = 0; k < t->nschedules; k++) {
         KernelUse other = *use;
         if (k > 0) {
-            plan_schedule(&other, schedule_word(k - 1));
+            kernel_schedule(&other, schedule_word(k - 1));
         }
         cc_target_key(t->target, other.key.key.hex, sizeof other.key.key.hex, &tuned->disk[k]);
     }
@@ -168,37 +168,17 @@ make_kernel(Tuning *t, KernelUse *use, Tuned *tuned)
 }
 
 static void
-drop_uses(void *arg)
-{
-    Builder *b = arg;
-    for (int k = 0; k < b->nuses; k++) {
-        kernel_unref(b->uses[k].kernel);
-    }
-}
-
-static Builder *
-builder(Tuning *t)
-{
-    Builder *b = cx_alloc(t->cx, sizeof *b);
-    b->cx = t->cx;
-    b->fn = t->program;
-    cx_cleanup(t->cx, drop_uses, b);
-    plan_find_uses(b);
-    return b;
-}
-
-static void
 find_kernels(Tuning *t)
 {
-    Builder *b = builder(t);
-    t->nkernels = b->nuses;
-    t->kernels = cx_alloc(t->cx, (size_t)b->nuses * sizeof *t->kernels);
+    Kernels *ks = kernels_of(t->program);
+    t->nkernels = ks->nuses;
+    t->kernels = cx_alloc(t->cx, (size_t)ks->nuses * sizeof *t->kernels);
     for (int k = t->tuner->nuses - 1; k >= 0; k--) {
         t->kernels[t->tuner->places[k]].usual = t->plan->kernels[k];
     }
-    for (int k = 0; k < b->nuses; k++) {
+    for (int k = 0; k < ks->nuses; k++) {
         Tuned *tuned = &t->kernels[k];
-        make_kernel(t, &b->uses[k], tuned);
+        make_kernel(t, &ks->uses[k], tuned);
         tuned->kernels[0] = tuned->usual;
         tuned->ours = tuned->usual->nphases > 0 && !atomic_flag_test_and_set(&tuned->usual->tuned);
         tuned->wanted = tuned->ours;
@@ -210,17 +190,17 @@ find_kernels(Tuning *t)
 static void
 make_schedules(Tuning *t, int (*schedule_of)(const Tuning *t, int kernel))
 {
-    Builder *b = builder(t);
-    int n = 0, *which = cx_alloc(t->cx, (size_t)b->nuses * sizeof *which);
+    Kernels *ks = kernels_of(t->program);
+    int n = 0, *which = cx_alloc(t->cx, (size_t)ks->nuses * sizeof *which);
     for (int k = 0; k < t->nkernels; k++) {
         int schedule = schedule_of(t, k);
         if (schedule > 0) {
-            b->uses[n] = b->uses[k];
-            plan_schedule(&b->uses[n], schedule_word(schedule - 1));
+            ks->uses[n] = ks->uses[k];
+            kernel_schedule(&ks->uses[n], schedule_word(schedule - 1));
             which[n++] = k;
         }
     }
-    b->nuses = n;
+    ks->nuses = n;
     CompileOptions options = {.mode = MODE_CC, .passes = PASS_OPTIONS_NONE};
     options.passes.verify = t->tuner->verifies;
     options.cc = (CcOptions){
@@ -230,14 +210,14 @@ make_schedules(Tuning *t, int (*schedule_of)(const Tuning *t, int kernel))
         .enter = t->host->enter,
         .lock_arg = t->host->arg,
     };
-    plan_kernels(b, &options);
+    kernels_compile(ks, &options);
     for (int k = 0; k < n; k++) {
         Tuned *tuned = &t->kernels[which[k]];
-        tuned->kernels[schedule_of(t, which[k])] = b->uses[k].kernel;
+        tuned->kernels[schedule_of(t, which[k])] = ks->uses[k].kernel;
         if (t->tuner->dumps) {
-            tuned->loops[schedule_of(t, which[k])] = plan_lowered(b, &b->uses[k], &options);
+            tuned->loops[schedule_of(t, which[k])] = kernel_loops(ks, &ks->uses[k], &options);
         }
-        b->uses[k].kernel = NULL;
+        ks->uses[k].kernel = NULL;
     }
 }
 
@@ -485,14 +465,15 @@ dump(Cx *cx, void *arg)
 {
     Tuning *t = arg;
     CompileOptions options = {.passes = PASS_OPTIONS_NONE};
-    Builder *b = builder(t);
+    Kernels *ks = kernels_of(t->program);
     Lowered *loops = cx_alloc(cx, (size_t)t->nkernels * sizeof *loops);
     Text text = {.cx = cx};
     for (int k = 0; k < t->nkernels; k++) {
         const Tuned *tuned = &t->kernels[k];
-        loops[k] = tuned->best ? tuned->loops[tuned->best] : plan_lowered(b, &b->uses[k], &options);
+        loops[k] = tuned->best ? tuned->loops[tuned->best]
+                               : kernel_loops(ks, &ks->uses[k], &options);
     }
-    print_fn(plan_with_loops(t->program, loops), &text);
+    print_fn(kernels_with_loops(t->program, loops), &text);
     fprintf(stderr, "/* loops, tuned */\n%s\n", text.text);
 }
 

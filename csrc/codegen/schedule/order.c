@@ -2,8 +2,8 @@
  *
  * What:     a let whose results only the caller reads, larger than all that it reads, comes after
  *           all others: until then what it reads is in memory, and the results are not.
- * Requires: the kernels stage, and that the call frees parameters (`given`): a backward, which
- *           frees what the forward saved.
+ * Requires: the kernels stage, and that the call frees parameters, which the text marks `given`: a
+ *           backward frees what the forward saved.
  * Ensures:  each let comes after what it reads; those that have an effect, bind sizes or share
  *           memory keep their places.  A function that writes to parameters keeps its order.
  * How:      what a let keeps is counted by root: a value that is there until the end all the same,
@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#include "plan_build.h"
+#include "codegen/codegen.h"
 
 enum {
     LEAST = 1 << 16,            /* bytes of results from which on a let is worth moving */
@@ -26,8 +26,7 @@ enum {
 };
 
 typedef struct {
-    Builder *b;
-    const Fn *fn;
+    Fn *fn;
     bool *read;                 /* by Value.id, a root: by a let that is no view */
     bool *lasts;                /* ...: it is in memory until the end */
     bool *late;                 /* ...: of a let that is moved */
@@ -131,7 +130,7 @@ scan(Order *s)
     const Fn *fn = s->fn;
     bool pure = true;
     for (int k = 0; k < fn->nparams; k++) {
-        s->lasts[fn->params[k]->id] = !s->b->given[k];
+        s->lasts[fn->params[k]->id] = !fn->params[k]->given;
     }
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
@@ -166,7 +165,7 @@ is_late(const Order *s, const Let *let)
 
 /* Those that are moved after the others, the largest first: the library makes its copy of a large
  * result while few are there.  The views of what they make follow: late ones read no others. */
-static const Fn *
+static Fn *
 with_late(const Order *s)
 {
     Cx *cx = s->fn->cx;
@@ -198,14 +197,25 @@ with_late(const Order *s)
     return fn;
 }
 
-void
-plan_order(Builder *b)
+static bool
+gives_any(const Fn *fn)
 {
-    Cx *cx = b->cx;
-    const Fn *fn = b->fn;
+    bool any = false;
+    for (int k = 0; k < fn->nparams; k++) {
+        any |= fn->params[k]->given;
+    }
+    return any;
+}
+
+Fn *
+rewrite_order(Fn *fn)
+{
+    Cx *cx = fn->cx;
     size_t n = (size_t)fn->nvalues + 1;
+    if (!gives_any(fn)) {
+        return fn;
+    }
     Order s = {
-        .b = b,
         .fn = fn,
         .read = cx_alloc(cx, n * sizeof *s.read),
         .lasts = cx_alloc(cx, n * sizeof *s.lasts),
@@ -213,11 +223,8 @@ plan_order(Builder *b)
         .reads = cx_alloc(cx, n * sizeof *s.reads),
         .stamps = cx_alloc(cx, n * sizeof *s.stamps),
     };
-    if (!b->given || !scan(&s)) {
-        return;
-    }
-    bool any = false;
-    for (int k = 0; k < ROUNDS * fn->body->n; k++) {
+    bool pure = scan(&s), any = false;
+    for (int k = 0; k < ROUNDS * fn->body->n && pure; k++) {
         const Let *let = fn->body->lets[k % fn->body->n];
         int64_t made = is_free(&s, let) ? made_bytes(&s, let) : 0;
         if (made >= LEAST && made > held_bytes(&s, let) && fuel_spend(cx)) {
@@ -225,5 +232,5 @@ plan_order(Builder *b)
             any = true;
         }
     }
-    b->fn = any ? with_late(&s) : fn;
+    return any ? with_late(&s) : fn;
 }

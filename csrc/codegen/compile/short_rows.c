@@ -4,7 +4,7 @@
  *           size symbol and may be DLC_SHORT_ROW and less, or more.  These are kernels that reduce
  *           such rows.  They are also those whose last axis is such a size symbol, if they reduce
  *           other axes or read an operand through a view.
- * Requires: the keys of the kernels (plan_find_uses).
+ * Requires: the keys of the kernels (kernels_of).
  * Ensures:  in a call one of the two has iterations, the other none: each one's extents are
  *           multiplied by what is 1 for its sizes and 0 for the others, so nothing is decided at
  *           run time but the value of a dim.
@@ -17,7 +17,7 @@
  *           as long. A kernel for each short size: as many compiles as there are sizes.
  * Example:  softmax of f32[B, N], N in 2..inf: a kernel for N in 2..8 and one for N in 2..inf.
  */
-#include "plan_build.h"
+#include "codegen/compile/kernels.h"
 
 enum {
     DIM_MANY = UINT32_MAX - 1,      /* no dim: more than one symbol */
@@ -154,7 +154,7 @@ row_of(Cx *cx, const Let *kernel)
 }
 
 Range
-plan_narrow(Cx *cx, Dim row)
+kernel_narrow(Cx *cx, Dim row)
 {
     Range full = {0, 0};
     if (row != DIM_NONE) {
@@ -167,7 +167,7 @@ plan_narrow(Cx *cx, Dim row)
 }
 
 void
-plan_widen(Cx *cx, Dim row, Range full)
+kernel_widen(Cx *cx, Dim row, Range full)
 {
     if (row != DIM_NONE) {
         Dim symbol = only_symbol(cx, row);
@@ -176,30 +176,30 @@ plan_widen(Cx *cx, Dim row, Range full)
 }
 
 void
-plan_key(Cx *cx, KernelCoder *coder, KernelUse *use)
+kernel_key_of(Cx *cx, KernelCoder *coder, KernelUse *use)
 {
-    Range full = plan_narrow(cx, use->row);
+    Range full = kernel_narrow(cx, use->row);
     kernel_key(coder, use->let, &use->key);
-    plan_widen(cx, use->row, full);
+    kernel_widen(cx, use->row, full);
 }
 
 void
-plan_find_short(Builder *b)
+kernels_find_short(Kernels *ks)
 {
-    KernelCoder *coder = kernel_coder(b->fn);
-    for (int k = 0; k < b->nuses; k++) {
-        KernelUse *use = &b->uses[k];
-        Dim row = row_of(b->cx, use->let);
+    KernelCoder *coder = kernel_coder(ks->fn);
+    for (int k = 0; k < ks->nuses; k++) {
+        KernelUse *use = &ks->uses[k];
+        Dim row = row_of(ks->cx, use->let);
         if (row != DIM_NONE) {
-            use->shorts = cx_alloc(b->cx, sizeof *use->shorts);
+            use->shorts = cx_alloc(ks->cx, sizeof *use->shorts);
             *use->shorts = (KernelUse){.let = use->let, .row = row};
-            plan_key(b->cx, coder, use->shorts);
+            kernel_key_of(ks->cx, coder, use->shorts);
         }
     }
 }
 
 Dim
-plan_share(Cx *cx, const KernelUse *use)
+kernel_share(Cx *cx, const KernelUse *use)
 {
     Dim one = dim_int(cx, 1), row = use->shorts ? use->shorts->row : use->row;
     if (row == DIM_NONE) {

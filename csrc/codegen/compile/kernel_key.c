@@ -6,7 +6,7 @@
  * (digest.py): what the kernel would become. */
 #include <string.h>
 
-#include "codegen/plan/kernel.h"
+#include "kernel.h"
 
 struct KernelCoder {
     Cx *cx;

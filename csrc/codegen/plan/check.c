@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/plan/plan_build.h"
-#include "codegen/plan/plan_run.h"
+#include "plan_build.h"
+#include "plan_run.h"
 
 enum {
     PLACES = 3,                 /* of boxes in a result */
@@ -66,9 +66,9 @@ plan_check_kernel(Builder *b, KernelUse *use, int place)
         return;
     }
     plan->checks = plan->checks ? plan->checks
-                                : plan_keep(b, (size_t)b->nuses * sizeof *plan->checks);
+                                : plan_keep(b, (size_t)b->kernels->nuses * sizeof *plan->checks);
     CheckedKernel *kernel = &plan->checks[place];
-    const Fn *part = plan_part(b->fn, &use, 1);
+    const Fn *part = kernels_part(b->fn, &use, 1);
     Text text = {.cx = b->cx};
     print_fn(part, &text);
     kernel->text = plan_text_keep(b, text.text);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "codegen/jit/cc_job.h"
-#include "plan_build.h"
+#include "kernels.h"
 
 /* ---- checking ---- */
 
@@ -79,7 +79,7 @@ program_check(Cx *cx, const char *text)
 /* ---- importing ---- */
 
 typedef struct {
-    Builder *b;
+    Kernels *ks;
     CcTarget *target;
     Cache cache;
     Key *disk;                  /* of each use */
@@ -89,9 +89,6 @@ static void
 release(void *arg)
 {
     Import *im = arg;
-    for (int k = 0; im->b && k < im->b->nuses; k++) {
-        kernel_unref(im->b->uses[k].kernel);
-    }
     cc_target_unref(im->target);
     cache_close(&im->cache);
 }
@@ -100,10 +97,10 @@ release(void *arg)
 static bool
 is_stored(Import *im)
 {
-    for (int k = 0; k < im->b->nuses; k++) {
+    for (int k = 0; k < im->ks->nuses; k++) {
         char symbol[32];
         void *object = cache_load(&im->cache, im->disk[k].hex);
-        kernel_shape_symbol(&im->b->uses[k].key.key, symbol);
+        kernel_shape_symbol(&im->ks->uses[k].key.key, symbol);
         bool there = object && dlsym(object, symbol);
         if (object) {
             dlclose(object);
@@ -119,10 +116,10 @@ is_stored(Import *im)
 static bool
 take_object(Import *im, const Program *program)
 {
-    for (int k = 0; program->object && k < im->b->nuses; k++) {
+    for (int k = 0; program->object && k < im->ks->nuses; k++) {
         if (strcmp(im->disk[k].hex, program->key) == 0) {
             bool ok = object_is_whole(program->object, program->size) &&
-                      cache_store(&im->cache, im->disk, im->b->nuses, program->object,
+                      cache_store(&im->cache, im->disk, im->ks->nuses, program->object,
                                   program->size, cache_bound()) &&
                       is_stored(im);
             if (ok) {
@@ -139,19 +136,16 @@ begin(Import *im, Cx *cx, const Program *program, const CcOptions *cc)
 {
     im->cache.fd = -1;
     cx_cleanup(cx, release, im);
-    im->b = cx_alloc(cx, sizeof *im->b);
-    im->b->cx = cx;
-    im->b->fn = program_check(cx, program->text);
-    plan_find_uses(im->b);
+    im->ks = kernels_of(program_check(cx, program->text));
     if (!(im->target = cc_target_new(cc))) {
         fail(cx, DIAG_MEMORY, sizeof *im->target);
     }
     if (program->object) {
         cc_target_assume(im->target, program->common, program->compiler);
     }
-    im->disk = cx_alloc(cx, (size_t)im->b->nuses * sizeof *im->disk);
-    for (int k = 0; k < im->b->nuses; k++) {
-        const Key *key = &im->b->uses[k].key.key;
+    im->disk = cx_alloc(cx, (size_t)im->ks->nuses * sizeof *im->disk);
+    for (int k = 0; k < im->ks->nuses; k++) {
+        const Key *key = &im->ks->uses[k].key.key;
         cc_target_key(im->target, key->hex, sizeof key->hex, &im->disk[k]);
     }
 }
@@ -174,6 +168,6 @@ program_import(Cx *cx, const Program *program, const CcOptions *cc)
     if (im->target->nwords == 0) {
         return IMPORT_FAILED;
     }
-    plan_kernels(im->b, &options);
+    kernels_compile(im->ks, &options);
     return is_stored(im) ? IMPORT_COMPILED : IMPORT_FAILED;
 }

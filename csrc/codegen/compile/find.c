@@ -1,0 +1,108 @@
+/* Which kernels are there already: in the process, then in the cache on disk.
+ *
+ * Kernels are told apart by key before anything is lowered (kernel_key.c). */
+#include <string.h>
+
+#include "kernels.h"
+
+/* The key in this process: a kernel is shared by those who want it compiled in the same way. */
+static void
+key_here(const Kernels *ks, const KernelKey *key, Key *disk, Key *id)
+{
+    /* not all rewrites */
+    char mode = (char)((ks->options->passes.fuel < 0 ? '0' : 'a') + ks->options->mode);
+    Sha256 s;
+    *disk = key->key;
+    sha256_begin(&s);
+    sha256_add(&s, &mode, 1);
+    if (ks->target) {
+        cc_target_key(ks->target, key->key.hex, sizeof key->key.hex, disk);
+        sha256_add(&s, cc_target_cache(ks->target), strlen(cc_target_cache(ks->target)) + 1);
+    }
+    sha256_add(&s, disk->hex, sizeof disk->hex);
+    key_end(&s, id);
+}
+
+static Kernel *
+from_disk(Cache *cache, const Key *disk, const Key *id, const Key *key)
+{
+    void *object = cache_load(cache, disk->hex);
+    Kernel *kernel = object ? kernel_load(id, key, object) : NULL;
+    count_add(COUNT_CACHE_HITS, kernel != NULL);
+    return kernel;
+}
+
+/* A rough count of what it computes; sizes that are not known count as their least value, or 64. */
+static double
+estimate_work(Cx *cx, const Let *kernel)
+{
+    double work = 0;
+    for (int k = 0; k < kernel->body->n; k++) {
+        const Let *let = kernel->body->lets[k];
+        const Type *t = let->nres ? let->res[0]->type : NULL;
+        for (int j = 0; j < let->nargs; j++) { /* a reduction does the work of its operand */
+            const Type *arg = let->args[j]->type;
+            t = arg && (!t || arg->rank > t->rank) ? arg : t;
+        }
+        double elements = op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : 1;
+        for (int ax = 0; t && ax < t->rank; ax++) {
+            int64_t least = dim_range(cx, t->dims[ax]).lo;
+            elements *= dim_is_int(cx, t->dims[ax], NULL) || least > 64 ? (double)least : 64;
+        }
+        work += elements;
+    }
+    return work;
+}
+
+static const NewKernel *
+find_new(const Kernels *ks, const Key *id)
+{
+    for (int k = 0; k < ks->nfresh; k++) {
+        if (strcmp(ks->fresh[k].id.hex, id->hex) == 0) {
+            return &ks->fresh[k];
+        }
+    }
+    return NULL;
+}
+
+static void
+look_up(Kernels *ks, Cache *cache, KernelUse *use, int place)
+{
+    NewKernel new = {.let = use->let, .use = use, .place = place};
+    key_here(ks, &use->key, &new.disk, &new.id);
+    if (ks->target && ks->options->used) {
+        ks->options->used(ks->options->used_arg, new.disk.hex);
+    }
+    use->kernel = ks->anew ? NULL : kernel_find(&new.id);
+    if (!use->kernel && find_new(ks, &new.id)) {
+        use->same_as = find_new(ks, &new.id)->use;
+        return;
+    }
+    if (!use->kernel && cache) {
+        use->kernel = from_disk(cache, &new.disk, &new.id, &use->key.key);
+    }
+    if (!use->kernel) {
+        new.work = estimate_work(ks->cx, use->let);
+        ks->fresh = cx_grow(ks->cx, ks->fresh, ks->nfresh, sizeof *ks->fresh);
+        ks->fresh[ks->nfresh++] = new;
+    }
+}
+
+void
+kernels_look_up(Kernels *ks)
+{
+    Cache cache;
+    bool open = ks->target && !ks->anew && *cc_target_cache(ks->target) &&
+                cache_open(&cache, cc_target_cache(ks->target));
+    ks->nfresh = 0;
+    for (int k = 0; k < ks->nuses; k++) {
+        for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
+            if (!use->kernel) {
+                look_up(ks, open ? &cache : NULL, use, k);
+            }
+        }
+    }
+    if (open) {
+        cache_close(&cache);
+    }
+}

@@ -1,0 +1,158 @@
+/* The kernels of a function: its lets, their keys, and in the end their machine code. */
+#include <string.h>
+
+#include "kernels.h"
+
+void
+kernels_drop(Kernels *ks)
+{
+    for (int k = 0; k < ks->nuses; k++) {
+        for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
+            kernel_unref(use->kernel);
+            use->kernel = NULL;
+        }
+    }
+}
+
+static void
+release(void *ks)
+{
+    kernels_drop(ks);
+}
+
+Kernels *
+kernels_of(const Fn *fn)
+{
+    Kernels *ks = cx_alloc(fn->cx, sizeof *ks);
+    KernelCoder *coder = kernel_coder(fn);
+    ks->cx = fn->cx;
+    ks->fn = fn;
+    cx_cleanup(fn->cx, release, ks);
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        if (let->op == OP_kernel) {
+            ks->uses = cx_grow(ks->cx, ks->uses, ks->nuses, sizeof *ks->uses);
+            KernelUse *use = &ks->uses[ks->nuses++];
+            *use = (KernelUse){.let = let};
+            kernel_key(coder, let, &use->key);
+        }
+    }
+    return ks;
+}
+
+void
+kernel_schedule(KernelUse *use, const char *schedule)
+{
+    Sha256 s;
+    sha256_begin(&s);
+    sha256_add(&s, use->key.key.hex, sizeof use->key.key.hex);
+    sha256_add(&s, schedule, strlen(schedule));
+    key_end(&s, &use->key.key);
+    use->schedule = schedule;
+}
+
+static void
+drop_target(void *target)
+{
+    cc_target_unref(target);
+}
+
+void
+kernels_begin(Kernels *ks, const CompileOptions *options)
+{
+    ks->options = options;
+    ks->passes = options->passes;
+    CcOptions cc = options->cc;
+    ks->anew = ks->passes.verify || ks->passes.fuel >= 0;
+    ks->passes.trace = NULL; /* of fusion's passes: those here run once a unit */
+    /* what some rewrites make has the key of what all do */
+    cc.cache = ks->passes.fuel >= 0 ? "" : cc.cache;
+    if (options->mode != MODE_TCC && ks->nuses) {
+        if (!(ks->target = cc_target_new(&cc))) {
+            fail(ks->cx, DIAG_MEMORY, sizeof(void *));
+        }
+        cx_cleanup(ks->cx, drop_target, ks->target);
+    }
+}
+
+static bool
+has_key(const KernelUse *use, const KernelKey *key)
+{
+    bool has = false;
+    for (; use && !has; use = use->shorts) {
+        has = strcmp(use->key.key.hex, key->key.hex) == 0;
+    }
+    return has;
+}
+
+/* The result takes no parameter's memory, in neither of the kernels for short rows and for others:
+ * one that is there already was made to. */
+static void
+drop_in_place(KernelUse *use, int result)
+{
+    use->let->res[result]->over = NULL;
+    for (; use; use = use->shorts) {
+        kernel_unref(use->kernel);
+        use->kernel = NULL;
+        use->loops = (Lowered){0};
+    }
+}
+
+/* Results of which the loops read an element late lose their parameters, in all kernels with the
+ * key. */
+static bool
+drop_overs(Kernels *ks, const NewKernel *new, const Let *loops)
+{
+    bool dropped = false;
+    for (int j = 0; j < loops->nres; j++) {
+        const Value *v = loops->res[j];
+        bool drop = new->let->res[j]->over && (!v->over || in_place_wrong_loops(ks->cx, v));
+        for (int k = 0; k < ks->nuses && drop; k++) {
+            if (has_key(&ks->uses[k], &new->use->key)) {
+                drop_in_place(&ks->uses[k], j);
+            }
+        }
+        dropped |= drop;
+    }
+    return dropped;
+}
+
+bool
+kernels_lose_memory(Kernels *ks, const NewKernel *group, int n, const Fn *loops)
+{
+    bool dropped = false;
+    for (int k = 0; k < n; k++) {
+        dropped |= drop_overs(ks, &group[k], loops->body->lets[k]);
+    }
+    return dropped;
+}
+
+void
+kernels_key_again(Kernels *ks)
+{
+    KernelCoder *coder = kernel_coder(ks->fn);
+    for (int k = 0; k < ks->nuses; k++) {
+        for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
+            use->same_as = NULL;
+            if (!use->kernel) {
+                kernel_key_of(ks->cx, coder, use);
+                if (use->schedule) {
+                    kernel_schedule(use, use->schedule);
+                }
+            }
+        }
+    }
+}
+
+void
+kernels_share(Kernels *ks)
+{
+    for (int k = 0; k < ks->nuses; k++) {
+        for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
+            if (use->same_as) {
+                use->kernel = kernel_find(&use->same_as->kernel->id);
+                use->loops = (Lowered){0};
+            }
+        }
+    }
+}

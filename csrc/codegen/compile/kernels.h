@@ -1,0 +1,127 @@
+/* The kernels of a function on their way to machine code: what pipeline.c and the files of this
+ * folder share, and those who ask for kernels (plan, tune). */
+#ifndef DLC_KERNELS_H
+#define DLC_KERNELS_H
+
+#include "codegen/codegen.h"
+#include "kernel.h"
+
+/* A kernel let and its machine code. */
+typedef struct KernelUse {
+    const Let *let;
+    KernelKey key;
+    Kernel *kernel;             /* a reference, which goes to the plan */
+    Lowered loops;              /* what was compiled; nothing, if the kernel was there already */
+    const struct KernelUse *same_as;
+    const char *schedule;       /* see schedule_tuning.c; NULL: the one that is not measured */
+    Dim row; /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
+    struct KernelUse *shorts; /* the same let's kernel for short rows, or NULL */
+} KernelUse;
+
+/* One that neither the process nor the cache has. */
+typedef struct NewKernel {
+    const Let *let;
+    KernelUse *use;
+    Key id, disk;               /* its keys in the process and in the cache */
+    double work;
+    int place;                  /* in the function */
+} NewKernel;
+
+typedef struct Kernels {
+    Cx *cx;
+    const Fn *fn;               /* of the kernels stage */
+    KernelUse *uses;            /* its kernel lets, in its order */
+    int nuses;
+    /* While they are looked for and compiled: */
+    const CompileOptions *options;
+    PassOptions passes;         /* the fuel is what the passes before have left */
+    bool anew;                  /* nothing that was made before is taken */
+    CcTarget *target;           /* NULL: no C compiler is wanted */
+    NewKernel *fresh;           /* ... one unit after the other */
+    int nfresh;
+} Kernels;
+
+/* ---- kernels.c ---- */
+
+/* The kernel lets and their keys, in the function's order.  The kernels that they get are dropped
+ * with the arena, unless somebody has taken them. */
+Kernels *kernels_of(const Fn *fn);
+/* Before they are compiled: the use is of the kernel with this schedule, which has a key of its
+ * own. */
+void kernel_schedule(KernelUse *use, const char *schedule);
+/* With what they are compiled; the options stay where they are. */
+void kernels_begin(Kernels *ks, const CompileOptions *options);
+/* Results of a unit's kernels whose loops read a parameter late lose its memory, in all kernels
+ * with the same key.  false: none does. */
+bool kernels_lose_memory(Kernels *ks, const NewKernel *group, int n, const Fn *loops);
+/* The keys of those that have no kernel, computed again. */
+void kernels_key_again(Kernels *ks);
+/* Equal ones get the kernel that one of them has. */
+void kernels_share(Kernels *ks);
+/* The references that they have, all or none of them taken by a plan. */
+void kernels_drop(Kernels *ks);
+
+/* ---- find.c ---- */
+
+/* Each that has no kernel gets one of the process or of the cache; the others are `fresh`. */
+void kernels_look_up(Kernels *ks);
+
+/* ---- units.c ---- */
+
+/* How many of `fresh` make the unit that begins at `first`.  Asked of one unit after the other, as
+ * it puts them in order: what has most work comes first, and within a unit the function's order,
+ * so that names are bound before they are used. */
+int unit_next(Kernels *ks, int first);
+/* A function of the unit's kernels alone. */
+Fn *unit_program(const Kernels *ks, const NewKernel *group, int n);
+/* Both tiers of a unit: its kernels get their code. */
+void unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, const Fn *loops,
+                  const Unit *unit);
+
+/* ---- program.c ---- */
+
+/* The function, whose text says which parameters the call frees. */
+Fn *program_given(const Fn *fn, const CompileOptions *options);
+
+/* The kernels as a function of their own; what they share with `fn` stays where it is. */
+Fn *kernels_part(const Fn *fn, KernelUse *const *uses, int n);
+/* Its text, without the places that its lets come from. */
+const char *kernels_text(const Fn *part);
+/* All kernels as a program, equal ones once.  places: by use, its kernel's place there. */
+const char *kernels_program(const Kernels *ks, int *places);
+
+/* ---- short_rows.c ---- */
+
+/* Gives uses one for short rows, where rows may be short. */
+void kernels_find_short(Kernels *ks);
+/* While the kernel for short rows is made: the row's range until kernel_widen. */
+Range kernel_narrow(Cx *cx, Dim row);
+void kernel_widen(Cx *cx, Dim row, Range full);
+/* The key of the use's kernel, which is made for those rows. */
+void kernel_key_of(Cx *cx, KernelCoder *coder, KernelUse *use);
+/* 1 for the sizes that the use's kernel is for, 0 for those that the other one is for. */
+Dim kernel_share(Cx *cx, const KernelUse *use);
+
+/* ---- pipeline.c ---- */
+
+/* The kernels of a function with their machine code.  ks->fn is the program that they are of. */
+Kernels *kernels_make(const Fn *fn, const CompileOptions *options);
+/* Gives each use its kernel. */
+void kernels_compile(Kernels *ks, const CompileOptions *options);
+/* The loops of a kernel: those that were compiled, or for one that was there already those that
+ * would be. */
+Lowered kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options);
+
+/* ---- show.c ---- */
+
+/* Is the text wanted on standard error? */
+bool compile_dumps(const CompileOptions *options, const char *what);
+/* Is it wanted by anybody? */
+bool compile_shows(const CompileOptions *options, const char *what);
+void compile_show(const CompileOptions *options, const char *what, const char *text);
+/* The function with its kernels as loops, to be printed. */
+const Fn *kernels_with_loops(const Fn *kernels, const Lowered *lowered);
+/* Shows the loops that were compiled and what was made of them, as one function and one text. */
+void kernels_show(const Kernels *ks, const CompileOptions *options);
+
+#endif
