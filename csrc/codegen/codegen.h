@@ -357,6 +357,7 @@ const PassInfo *rewrite_table(int *count);
 /* NULL when there is none; "schedule" is all of those of the loops stage, in order. */
 const PassInfo *rewrite_find(const char *name);
 /* Kernels to loops that are ready for the emitters.  chosen: a word of tuning.def, or NULL. */
+Fn *rewrites_apply(Fn *kernels); /* the same inside a pass, without the chosen one */
 Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
 
 /* ---- schedule_tuning.c: what of a schedule is chosen by measuring ---- */

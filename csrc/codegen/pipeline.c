@@ -85,13 +85,26 @@ loops_make(const Fn *kernels, const char *chosen, PassOptions *options)
     return chosen ? pass_run(schedule_rewrite(chosen), loops, options) : loops;
 }
 
+Fn *
+rewrites_apply(Fn *kernels)
+{
+    Fn *loops = rewrite_lower(kernels);
+    for (const PassInfo *const *rewrite = schedule; *rewrite; rewrite++) {
+        loops = (*rewrite)->run(loops);
+    }
+    return loops;
+}
+
 /* False: kernels are no longer what they were looked for as. */
 static bool
 make_unit(Kernels *ks, const NewKernel *group, int n)
 {
+    PassOptions again = ks->passes; /* with the fuel for these loops */
     Fn *part = unit_program(ks, group, n);
     Fn *loops = loops_make(part, group->use->schedule, &ks->passes);
-    if (kernels_lose_memory(ks, group, n, loops)) {
+    if (unit_reads_late(group, n, loops)) {
+        pass_run(&rewrites[REWRITE_retract], part, &again);
+        kernels_retract(ks, group, n);
         return false;
     }
     Unit unit;

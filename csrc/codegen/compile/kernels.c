@@ -85,12 +85,30 @@ has_key(const KernelUse *use, const KernelKey *key)
     return has;
 }
 
-/* The result takes no parameter's memory, in neither of the kernels for short rows and for others:
- * one that is there already was made to. */
-static void
-drop_in_place(KernelUse *use, int result)
+bool
+unit_reads_late(const NewKernel *group, int n, const Fn *loops)
 {
-    use->let->res[result]->over = NULL;
+    bool late = false;
+    for (int k = 0; k < n; k++) {
+        const Let *made = loops->body->lets[k];
+        for (int j = 0; j < made->nres; j++) {
+            const Value *v = made->res[j];
+            late |= group[k].let->res[j]->over &&
+                    (!v->over || in_place_wrong_loops(loops->cx, v) != NULL);
+        }
+    }
+    return late;
+}
+
+/* Which of its results take memory of parameters is as in `like`, in the kernels for short rows and
+ * for others: one that is there already is another. */
+static void
+retract_as(KernelUse *use, const Let *like)
+{
+    for (int k = 0; k < like->nres; k++) {
+        Value *v = use->let->res[k];
+        v->over = like->res[k]->over ? v->over : NULL;
+    }
     for (; use; use = use->shorts) {
         kernel_unref(use->kernel);
         use->kernel = NULL;
@@ -98,33 +116,16 @@ drop_in_place(KernelUse *use, int result)
     }
 }
 
-/* Results of which the loops read an element late lose their parameters, in all kernels with the
- * key. */
-static bool
-drop_overs(Kernels *ks, const NewKernel *new, const Let *loops)
+void
+kernels_retract(Kernels *ks, const NewKernel *group, int n)
 {
-    bool dropped = false;
-    for (int j = 0; j < loops->nres; j++) {
-        const Value *v = loops->res[j];
-        bool drop = new->let->res[j]->over && (!v->over || in_place_wrong_loops(ks->cx, v));
-        for (int k = 0; k < ks->nuses && drop; k++) {
-            if (has_key(&ks->uses[k], &new->use->key)) {
-                drop_in_place(&ks->uses[k], j);
+    for (int k = 0; k < n; k++) {
+        for (int j = 0; j < ks->nuses; j++) {
+            if (has_key(&ks->uses[j], &group[k].use->key)) {
+                retract_as(&ks->uses[j], group[k].let);
             }
         }
-        dropped |= drop;
     }
-    return dropped;
-}
-
-bool
-kernels_lose_memory(Kernels *ks, const NewKernel *group, int n, const Fn *loops)
-{
-    bool dropped = false;
-    for (int k = 0; k < n; k++) {
-        dropped |= drop_overs(ks, &group[k], loops->body->lets[k]);
-    }
-    return dropped;
 }
 
 void

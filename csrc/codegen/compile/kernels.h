@@ -51,9 +51,11 @@ Kernels *kernels_of(const Fn *fn);
 void kernel_schedule(KernelUse *use, const char *schedule);
 /* With what they are compiled; the options stay where they are. */
 void kernels_begin(Kernels *ks, const CompileOptions *options);
-/* Results of a unit's kernels whose loops read a parameter late lose its memory, in all kernels
- * with the same key.  false: none does. */
-bool kernels_lose_memory(Kernels *ks, const NewKernel *group, int n, const Fn *loops);
+/* Have the unit's kernels results over parameters that their loops would read too late? */
+bool unit_reads_late(const NewKernel *group, int n, const Fn *loops);
+/* Results of the unit's kernels have lost a parameter's memory (rewrite_retract): kernels with the
+ * same keys are others now too. */
+void kernels_retract(Kernels *ks, const NewKernel *group, int n);
 /* The keys of those that have no kernel, computed again. */
 void kernels_key_again(Kernels *ks);
 /* Equal ones get the kernel that one of them has. */
