@@ -55,7 +55,6 @@ RUNNING = {
     "log.c",
     "trace.c",
     "micro_peak.c",
-    "tune_time.c",
     "excerpt.c",
     "noise.c",
     "sample.c",
