@@ -65,13 +65,16 @@ PRELUDE := $(addprefix csrc/ir/math/,prelude.h prelude_poly.h prelude_f64.h prel
            prelude_f64_special.h prelude_f32.h prelude_f32_special.h) \
            $(addprefix csrc/codegen/emit/,prelude_reduce.h prelude_transpose.h prelude_scan.h)
 
+# The same for units in portable C: the preprocessor's result, of which a unit takes what it uses.
+PORTABLE := csrc/codegen/emit/c/prelude_c.h $(filter-out %_transpose.h %_scan.h,$(PRELUDE))
+
 # -- the folders; digest.py says which of them decide machine code, so that the key of a kernel covers them
 
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
 NOTATION := csrc/ir/notation
 FUSION  := $(call folders,fusion,partition channels)
-CODEGEN := $(call folders,codegen,loops lower schedule emit emit/cc emit/tcc strips micro jit compile plan tune)
+CODEGEN := $(call folders,codegen,loops lower schedule emit emit/c emit/cc emit/tcc strips micro jit compile plan tune)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----
@@ -91,14 +94,14 @@ $(B)/python.mk: always
 # -- objects ------------------------------------------------------------------------------------
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
-TEXTS   := $(B)/prelude_text.o $(B)/sources_text.o
+TEXTS   := $(B)/prelude_text.o $(B)/portable_text.o $(B)/sources_text.o
 CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) $(FUSION) $(CODEGEN)))) $(TEXTS)
 CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
            $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o) $(B)/codegen/plan/eval_map_fused.isa.o
 CAPTURE := $(call objects,$(wildcard $(addsuffix /*.c,$(call folders,capture,walk joint aten aten/product aten/special torch jit artifact))))
 OPT     := $(B)/dlc_opt.o
 TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
-EMIT    := $(B)/tests/emit/run_emit.o
+EMIT    := $(B)/tests/emit/run_emit.o $(B)/tests/emit/portable.o
 REPLAY  := $(B)/tests/replay/main.o
 THREADS := $(B)/tests/threads/main.o
 BROKEN  := $(B)/tests/passes/broken.o $(B)/tests/passes/broken_lower.o
@@ -159,11 +162,16 @@ $(B)/codegen/plan/eval_map_fused.isa.o: csrc/ir/eval/eval_map.c
 	$(call compile,$(ISA_$(filter avx2,$(ISAS))) $(RENAMED))
 $(TEXTS): %.o: %.c
 	$(compile)
+# its name, and what prints it
+define text
+@mkdir -p $(@D)
+@{ echo 'extern const char dlc_$(1)_text[];'; echo 'const char dlc_$(1)_text[] ='; \
+   { $(2); } | sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/'; echo ';'; } >$@
+endef
 $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
-	@mkdir -p $(@D)
-	@{ printf '%s\n' 'extern const char dlc_prelude_text[];' \
-	       'const char dlc_prelude_text[] = "#define DLC_PASTED\n"'; \
-	   sed 's/\\/\\\\/g; s/"/\\"/g; s/^/"/; s/$$/\\n"/' $(PRELUDE); echo ';'; } >$@
+	$(call text,prelude,echo '#define DLC_PASTED'; cat $(PRELUDE))
+$(B)/portable_text.c: $(PORTABLE) csrc/build.mk
+	$(call text,portable,cat $(PORTABLE) | $(CC) -E -P -x c -DDLC_PASTED -)
 $(B)/sources_text.c: $(SOURCES) csrc/digest.py
 	@mkdir -p $(@D)
 	@digest=$$($(PYTHON) csrc/digest.py) && printf '%s\n' 'extern const char dlc_sources[];' \

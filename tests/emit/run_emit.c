@@ -1,11 +1,12 @@
 /* Runs a function of the kernels stage on random operands in every way there is, and compares.
  *
  *     test-emit file.dlc [name=size ...] [seed=n] [integers=n] [special=1] [fault=1]
- *               [print=loops|tcc|cc] [cc=0] [fuel=n] [run=0]
+ *               [print=loops|tcc|cc|c] [cc=0] [fuel=n] [run=0]
  *
  * The interpreter runs the kernels stage and the loops stage; libtcc and the C compiler run each
- * phase over several partitions of its parallel loop.  Both tiers must agree in every bit, NaN
- * aside, and with the interpreter within a tolerance.  Buffers have guard bytes on both sides.
+ * phase over several partitions of its parallel loop, the latter the text for it and the portable
+ * one.  All must agree in every bit, NaN aside, and with the interpreter within a tolerance.  With
+ * cc=0 libtcc runs alone.  Buffers have guard bytes on both sides.
  * With run=0 nothing runs: the text is all that is wanted.  The C compiler's objects are kept in
  * $DLC_CACHE_DIR, as the same text is run with many sizes and operands. */
 #include <math.h>
@@ -16,6 +17,7 @@
 #include "codegen/codegen.h"
 
 #include "../read_file.h"
+#include "portable.h"
 
 enum { GUARD = 64, PIECES = 3 };
 
@@ -346,20 +348,21 @@ run_tier(Run *r, const char *what, const Fn *loops, const Unit *unit, const Code
 }
 
 static Code *
-compile(Cx *cx, const Unit *unit, bool cc)
+compile(Cx *cx, const Unit *unit, Target target)
 {
     const char **names = cx_alloc(cx, (size_t)(unit->nphases + 1) * sizeof *names);
+    const char *text = unit->text[target], *folder = getenv("DLC_CACHE_DIR");
     char error[4096] = "";
     for (int k = 0; k < unit->nphases; k++) {
         names[k] = unit->phases[k].name;
     }
     Code *code = code_new(names, unit->nphases);
-    const char *folder = getenv("DLC_CACHE_DIR");
     CcOptions options = {.cache = folder ? folder : "", .wait = true};
-    bool done = cc ? jit_cc_submit(code, unit->text[TARGET_cc], &options, error, sizeof error)
-                   : jit_tcc_compile(code, unit->text[TARGET_tcc], error, sizeof error);
+    bool done = target == TARGET_tcc  ? jit_tcc_compile(code, text, error, sizeof error)
+                : target == TARGET_cc ? jit_cc_submit(code, text, &options, error, sizeof error)
+                                      : portable_compile(code, text, error, sizeof error);
     if (!done) {
-        fail_as(cx, DIAG_LIBTCC, "%s: %s", cc ? "cc" : "tcc", error);
+        fail_as(cx, DIAG_LIBTCC, "%s: %s", target_name(target), error);
     }
     return code;
 }
@@ -409,15 +412,18 @@ run_unit_everywhere(Run *r, const Fn *kernels, const Fn *loops, const Unit *unit
         eval_fn(loops, in, got);
         check(r, "loops", kernels, got, want, false);
     }
-    Code *tcc = compile(cx, unit, false);
-    Code *gcc = cc && cc[0] == '0' ? NULL : compile(cx, unit, true);
-    const Tensor *first = run_tier(r, "tcc", loops, unit, tcc, &sizes, in, 1);
-    for (int k = 0; k < 2 * PIECES && !faults && first; k++) {
-        const Code *code = k < PIECES ? tcc : gcc;
-        const char *what =
-            cx_format(cx, "%s in %d pieces", k < PIECES ? "tcc" : "cc", k % PIECES + 1);
-        const Tensor *out =
-            code ? run_tier(r, what, loops, unit, code, &sizes, in, k % PIECES + 1) : NULL;
+    Code *code[TARGETS] = {NULL};
+    for (int k = 0; k < TARGETS; k++) {
+        code[k] = k == TARGET_tcc || !cc || cc[0] != '0' ? compile(cx, unit, (Target)k) : NULL;
+    }
+    const Tensor *first = run_tier(r, "tcc", loops, unit, code[TARGET_tcc], &sizes, in, 1);
+    for (int k = 0; k < TARGETS * PIECES && !faults && first; k++) {
+        Target target = (Target)(k / PIECES);
+        int pieces = k % PIECES + 1;
+        const char *what = cx_format(cx, "%s in %d pieces", target_name(target), pieces);
+        const Tensor *out = code[target] ? run_tier(r, what, loops, unit, code[target], &sizes, in,
+                                                    pieces)
+                                         : NULL;
         if (out) {
             check(r, what, kernels, out, first, true);
         }
@@ -425,11 +431,12 @@ run_unit_everywhere(Run *r, const Fn *kernels, const Fn *loops, const Unit *unit
     if (first) {
         check(r, "tcc against the interpreter", kernels, first, want, false);
     }
-    if (gcc && faults) {
-        run_tier(r, "cc", loops, unit, gcc, &sizes, in, 1);
+    for (int k = 0; k < TARGETS; k++) {
+        if (faults && k != TARGET_tcc && code[k]) {
+            run_tier(r, target_name((Target)k), loops, unit, code[k], &sizes, in, 1);
+        }
+        code_unref(code[k]);
     }
-    code_unref(tcc);
-    code_unref(gcc);
 }
 
 static void
@@ -443,9 +450,9 @@ run(Cx *cx, void *arg)
     rng = 88172645463325252ull + (seed ? (uint64_t)atoll(seed) * 7919 : 0);
     const Fn *loops = to_loops(r, kernels);
     Unit unit;
-    emit_unit(loops, 1u << TARGET_tcc | 1u << TARGET_cc, &unit);
+    emit_unit(loops, (1u << TARGETS) - 1, &unit);
     if (print && strcmp(print, "loops") != 0) {
-        printf("%s", strcmp(print, "tcc") == 0 ? unit.text[TARGET_tcc] : unit.text[TARGET_cc]);
+        printf("%s", target_find(print) == TARGETS ? "" : unit.text[target_find(print)]);
     }
     if (!(runs && runs[0] == '0')) {
         run_unit_everywhere(r, kernels, loops, &unit);
@@ -458,7 +465,7 @@ main(int argc, char **argv)
     Run r = {argc, argv, false};
     Cx *cx = cx_new();
     if (argc < 2 || !cx) {
-        printf("usage: test-emit file.dlc [name=size ...] [seed=n] [print=loops|tcc|cc] [cc=0] "
+        printf("usage: test-emit file.dlc [name=size ...] [seed=n] [print=loops|tcc|cc|c] [cc=0] "
                "[run=0]\n");
         return 2;
     }

@@ -13,10 +13,15 @@
  *
  * The functions are free of branches wherever a vectoriser is to take them, see Note [No branches].
  * The same formula serves vector bodies and tails: a result depends on the operands alone.
- * Requires -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv for the promised bits. */
+ * Requires -ffp-contract=off -fno-math-errno -fno-trapping-math -fwrapv for the promised bits.
+ *
+ * With DLC_PORTABLE, which codegen/emit/c/prelude_c.h defines with all that stands for GNU C there,
+ * the preprocessor makes C11 of it: types are those of <stdint.h>, fused operations and rounding
+ * functions of the C library, and DLC_FMA stays a name. */
 #ifndef DLC_PRELUDE_H
 #define DLC_PRELUDE_H
 
+#ifndef DLC_PORTABLE
 typedef __INT8_TYPE__ int8_t;
 typedef __INT16_TYPE__ int16_t;
 typedef __INT32_TYPE__ int32_t;
@@ -25,6 +30,7 @@ typedef __UINT8_TYPE__ uint8_t;
 typedef __UINT16_TYPE__ uint16_t;
 typedef __UINT32_TYPE__ uint32_t;
 typedef __UINT64_TYPE__ uint64_t;
+#endif
 
 /* A complex number of f64; one of f32 is a uint64_t whose low half is the real part. */
 #ifndef DLC_C128
@@ -37,7 +43,9 @@ typedef struct { double re, im; } dlc_c128;
 
 /* Fused where the strips are fused: those for AVX2 and AVX-512 require FMA, those for SSE2 have
  * none, and a processor with FMA but without AVX2 runs the latter. */
-#if defined(__aarch64__) || (defined(__FMA__) && defined(__AVX2__))
+#if defined(DLC_PORTABLE)
+#define DLC_HAS_FMA 1
+#elif defined(__aarch64__) || (defined(__FMA__) && defined(__AVX2__))
 #define DLC_HAS_FMA 1
 #define DLC_FMA(a, b, c) \
     _Generic(a, float: __builtin_fmaf, default: __builtin_fma)(a, b, c)
@@ -46,14 +54,14 @@ typedef struct { double re, im; } dlc_c128;
 #define DLC_FMA(a, b, c) ((a) * (b) + (c))
 #endif
 
-#if defined(__aarch64__) || defined(__SSE4_1__)
+#if defined(DLC_PORTABLE) || defined(__aarch64__) || defined(__SSE4_1__)
 #define DLC_HAS_ROUND 1
 #else
 #define DLC_HAS_ROUND 0
 #endif
 
 /* The word for shuffles of vectors, where the compiler has one. */
-#if defined __has_builtin
+#if defined __has_builtin && !defined DLC_PORTABLE
 #if __has_builtin(__builtin_shufflevector)
 #define DLC_ZIP(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #endif

@@ -1,0 +1,256 @@
+/* Emission of portable C: the loops stage as it is, for reading and for export.
+ *
+ * What:     one translation unit in C11 that needs <stdint.h> and functions of the C library alone.
+ * Requires: what emit.c requires.
+ * Ensures:  the bits of the other targets where the C compiler contracts nothing (-ffp-contract=off)
+ *           and integers wrap (-fwrapv).  No warning under -Wall -Wextra -pedantic.
+ * How:      A loop is a `for` over all of its iterations, a load an indexed read, a scalar let a
+ *           const variable.  Of the marks of loops only those are read that say in which order a
+ *           reduction is, and how many iterations of a loop are one of the phase's.  What a unit
+ *           uses of the prelude stands before its phases (emit_c_prelude.c).
+ * Why not:  as fast as the text for gcc and clang: that one says how to be fast, which this one is
+ *           there to do without.
+ * Example:  for i in N vector { let x0 = load x[i]; let y0 = exp x0; store y[i] = y0 }:
+ *               for (int64_t i = 0; i < N; i++) {
+ *                   const float x0 = x[i];
+ *                   const float y0 = dlc_exp_f32(x0);
+ *                   y[i] = y0;
+ *               }
+ */
+#include "emit_c.h"
+
+const char emit_c_head[] =
+    "/* Made by dlc.  Each phase runs iterations lo..hi of its outer loops and returns 0, or the\n"
+    " * number of a fault.  p: its tensors, then scratch memory; n: sizes.  The promised bits need a\n"
+    " * compiler that contracts nothing and lets integers wrap: -ffp-contract=off -fwrapv. */\n"
+    "#include <stdint.h>\n";
+
+/* ---- memory ---- */
+
+/* The most elements of a buffer that is a variable. */
+enum { FEW = 16 };
+
+static void
+put_buffer(Emit *e, const Value *v)
+{
+    const char *type = storage_c(v->type->dtype);
+    int64_t n;
+    if (dim_is_int(e->cx, type_numel(e->cx, v->type), &n) && n > 0 && n <= FEW) {
+        put(e, "%s %s[%lld];", type, name_c(e, v), (long long)n);
+    } else {
+        put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
+            private_buffer(e, v, 1));
+    }
+}
+
+static const char *
+element(Emit *e, const Let *access)
+{
+    return cx_format(e->cx, "%s[%s]", name_c(e, access->args[0]),
+                     offset_c(e, access_offset(e, access)));
+}
+
+static bool
+is_half(Dtype dtype)
+{
+    return dtype == DT_bf16 || dtype == DT_f16;
+}
+
+static const char *
+loaded(Emit *e, const Let *access, Dtype dtype)
+{
+    const char *at = element(e, access);
+    return is_half(dtype) ? cx_format(e->cx, "dlc_load_%s(%s)", dtype_info[dtype].name, at) : at;
+}
+
+static void
+put_stored(Emit *e, const Let *access, const char *v)
+{
+    Dtype dtype = access->args[0]->type->dtype;
+    const char *to = element(e, access);
+    if (is_half(dtype)) {       /* rounded where it was made */
+        put(e, "%s = dlc_pack_%s(%s);", to, dtype_info[dtype].name, v);
+    } else if (is_narrow(dtype)) {
+        put(e, "%s = (%s)%s;", to, storage_c(dtype), v);
+    } else {
+        put(e, "%s = %s;", to, v);
+    }
+}
+
+static void
+put_update(Emit *e, const Let *let)
+{
+    Dtype dtype = let->args[0]->type->dtype;
+    const char *v = c_value(e, let->args[1], dtype);
+    if (let_op(let) != OP_store) {
+        v = cx_format(e->cx, "(%s)", c_combined(e, let, loaded(e, let, dtype), v));
+    }
+    put_stored(e, let, v);
+}
+
+/* An index out of range ends the phase: nothing is read or written outside. */
+static void
+put_bind(Emit *e, const Let *let)
+{
+    const char *g = index_c(e, let->sizes[0]), *v = c_value(e, let->args[0], DT_i64),
+               *extent = dim_c(e, let_dim(let, "extent"));
+    if (let_int(let, "wrap") == INDEX_FROM_END) {
+        put(e, "const int64_t %s = %s < 0 ? %s + %s : %s;", g, v, v, extent, v);
+    } else {
+        put(e, "const int64_t %s = %s;", g, v);
+    }
+    put_open(e, "if (%s < 0 || %s >= %s)", g, g, extent);
+    put(e, "return %d;", bind_fault(let));
+    put_close(e);
+}
+
+/* ---- lets ---- */
+
+static void
+put_const(Emit *e, const Value *v, const char *made)
+{
+    put(e, "const %s %s = %s;", type_c(v->type->dtype), name_c(e, v), made);
+}
+
+void
+c_let(Emit *e, const Let *let)
+{
+    if (let->op == OP_load) {
+        put_const(e, let->res[0], loaded(e, let, let->res[0]->type->dtype));
+    } else if (let->op == OP_store) {
+        put_stored(e, let, c_value(e, let->args[1], let->args[0]->type->dtype));
+    } else if (let->op == OP_update) {
+        put_update(e, let);
+    } else if (let->op == OP_bind) {
+        put_bind(e, let);
+    } else if (let->op == OP_size) {
+        put_const(e, let->res[0], dim_c(e, let_dim(let, "dim")));
+    } else if (let->op == OP_buffer) {
+        put_buffer(e, let->res[0]);
+    } else if (op_info[let->op].kind == KIND_MAP) {
+        put_const(e, let->res[0], c_map(e, let));
+    }
+}
+
+/* ---- loops ---- */
+
+static void
+open_range(Emit *e, const Let *loop, const char *from, const char *to)
+{
+    const char *i = index_c(e, loop_index(loop));
+    put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
+}
+
+void
+c_open_for(Emit *e, const Let *loop)
+{
+    open_range(e, loop, "0", dim_c(e, loop_extent(loop)));
+}
+
+/* Opens the iterations of a loop that one of the phase's is: some, or one, whose index is known. */
+static bool
+open_part(Emit *e, const Let *loop)
+{
+    const char *i = index_c(e, loop_index(loop)), *from, *to;
+    bool tile = loop_has(loop, MARK_tile);
+    if (loop_has(loop, MARK_vector)) {
+        vector_bounds(e, loop, &from, &to);
+    } else if (tile || loop_has(loop, MARK_recurrences)) {
+        open_rows(e, loop, tile ? DLC_ROWS : DLC_RECURRENCES);
+        from = cx_format(e->cx, "%s_from", i);
+        to = cx_format(e->cx, "%s_to", i);
+    } else {
+        return false;
+    }
+    open_range(e, loop, from, to);
+    return true;
+}
+
+static void
+put_for(Emit *e, const Let *loop)
+{
+    bool opened = true;
+    if (collapsed_at(e, loop) >= 0) {
+        opened = open_part(e, loop);
+    } else {
+        c_open_for(e, loop);
+    }
+    c_block(e, loop->body);
+    if (opened) {
+        put_close(e);
+    }
+}
+
+void
+c_block(Emit *e, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        if (blk->lets[k]->op == OP_for) {
+            put_for(e, blk->lets[k]);
+        } else if (blk->lets[k]->op == OP_reduce) {
+            c_reduce(e, blk->lets[k]);
+        } else {
+            c_let(e, blk->lets[k]);
+        }
+    }
+}
+
+/* Opens a loop over the phase's iterations, unless one loop of elements is all it has; returns how
+ * many to close. */
+static int
+open_phase(Emit *e)
+{
+    if (e->ncollapsed == 0) {
+        put(e, "(void)lo, (void)hi;");
+        return 0;
+    }
+    if (e->ncollapsed == 1) {
+        return open_parallel(e);
+    }
+    put_open(e, "for (int64_t t = lo; t < hi; t++)");
+    put_indices(e, "t");
+    return 1;
+}
+
+/* Lets of the kernel's own block that the phase uses. */
+static void
+put_root(Emit *e)
+{
+    const Block *root = e->phase->kernel->body;
+    for (int k = 0; k < root->n; k++) {
+        const Let *let = root->lets[k];
+        bool bound = let->op == OP_bind && e->used[let->args[0]->id];
+        if (bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id])) {
+            c_let(e, let);
+        }
+    }
+}
+
+void
+emit_c_phase(Emit *e, const Let *loop)
+{
+    c_read_prelude(e);
+    new_helper(e, "dim_div_size"); /* the prelude has these in C11 */
+    new_helper(e, "dim_mod_size");
+    put_root(e);
+    int opened = open_phase(e);
+    put_for(e, loop);
+    if (opened) {
+        put_close(e);
+    }
+}
+
+void
+emit_c_function(Emit *e, const Let *loop, const Text *body, Text *unit)
+{
+    Text function = {.cx = e->cx};
+    put_header(e, loop, &function);
+    put_phase_head(e, &function);
+    put_pointers(e, &function);
+    put_sizes(e, &function, put_size);
+    text_add(&function, "    int fault = 0;\n");
+    text_put(&function, body->text, body->length);
+    put_phase_end(&function);
+    c_need(e, function.text);
+    text_put(unit, function.text, function.length);
+}

@@ -1,0 +1,103 @@
+/* Emission of portable C: reductions.
+ *
+ * What:     a loop over the elements, each a step of the reduction.
+ * Ensures:  the order of docs/bits.md, which the prelude's functions keep: lanes and blocks are theirs.
+ * How:      argmax and argmin keep the best element and its index, as no order can be seen of them.
+ *           The chains of a product (marked `fused`) are fused multiply-adds, 256 each.
+ * Example:  dlc_reduction_f32 sum_kept;
+ *           dlc_begin_sum_f32(&sum_kept, 16, 1024);
+ *           for (..) { ..; dlc_step_sum_f32(&sum_kept, e); }
+ *           const float sum = dlc_end_sum_f32(&sum_kept);
+ */
+#include "emit_c.h"
+
+static Dtype
+element_dtype(const Let *reduce)
+{
+    const Value *ret = reduce->body->rets[0];
+    return value_is_const(ret) ? reduce->res[0]->type->dtype : ret->type->dtype;
+}
+
+static void
+put_steps(Emit *e, const Let *reduce)
+{
+    Dtype dtype = element_dtype(reduce);
+    const char *out = name_c(e, reduce->res[0]), *kind = compute_name(dtype),
+               *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, kind);
+    int lanes = loop_has(reduce, MARK_vector) && !loop_has(reduce, MARK_pairs) ? DLC_LANES : 1;
+    put(e, "dlc_reduction_%s %s_kept;", kind, out);
+    put(e, "dlc_begin_%s(&%s_kept, %d, %d);", name, out, lanes, reduce_block(reduce));
+    c_open_for(e, reduce);
+    c_block(e, reduce->body);
+    put(e, "dlc_step_%s(&%s_kept, %s);", name, out, c_value(e, reduce->body->rets[0], dtype));
+    put_close(e);
+    put(e, "const %s %s = dlc_end_%s(&%s_kept);", type_c(reduce->res[0]->type->dtype), out, name,
+        out);
+}
+
+static void
+put_index(Emit *e, const Let *reduce)
+{
+    Dtype dtype = element_dtype(reduce);
+    const char *out = name_c(e, reduce->res[0]), *i = index_c(e, loop_index(reduce)),
+               *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name,
+                                 compute_name(dtype)),
+               *v = c_value(e, reduce->body->rets[0], dtype);
+    put(e, "int64_t %s = 0;", out);
+    put(e, "%s %s_best = dlc_identity_%s().value;", type_c(dtype), out, name);
+    c_open_for(e, reduce);
+    c_block(e, reduce->body);
+    put_open(e, "if (dlc_beats_%s(%s, %s_best))", name, v, out);
+    put(e, "%s_best = %s;", out, v);
+    put(e, "%s = %s;", out, i);
+    put_close(e);
+    put_close(e);
+}
+
+/* The body but for the product that it ends with. */
+static void
+put_factors(Emit *e, const Let *reduce)
+{
+    const Block *body = reduce->body;
+    for (int k = 0; k < body->n; k++) {
+        if (body->lets[k] != body->rets[0]->def) {
+            c_let(e, body->lets[k]);
+        }
+    }
+}
+
+static void
+put_chains(Emit *e, const Let *reduce)
+{
+    const Let *product = reduce->body->rets[0]->def;
+    Dtype dtype = reduce->res[0]->type->dtype;
+    const char *out = name_c(e, reduce->res[0]), *i = index_c(e, loop_index(reduce)),
+               *extent = dim_c(e, loop_extent(reduce));
+    bool one = dim_range(e->cx, loop_extent(reduce)).hi <= CONTRACTION_CHAIN;
+    const char *chain = one ? out : cx_format(e->cx, "%s_part", out);
+    put(e, one ? "%s %s = 0;" : "%s %s = 0, %s = 0;", type_c(dtype), out, chain);
+    c_open_for(e, reduce);
+    put_factors(e, reduce);
+    put(e, "%s = dlc_fma_%s(%s, %s, %s);", chain, compute_name(dtype),
+        c_value(e, product->args[0], dtype), c_value(e, product->args[1], dtype), chain);
+    if (!one) {
+        put_open(e, "if (%s %% %d == %d || %s + 1 == %s)", i, CONTRACTION_CHAIN,
+                 CONTRACTION_CHAIN - 1, i, extent);
+        put(e, "%s = %s < %d ? %s : %s + %s;", out, i, CONTRACTION_CHAIN, chain, out, chain);
+        put(e, "%s = 0;", chain);
+        put_close(e);
+    }
+    put_close(e);
+}
+
+void
+c_reduce(Emit *e, const Let *reduce)
+{
+    if (loop_has(reduce, MARK_fused)) {
+        put_chains(e, reduce);
+    } else if (op_info[let_op(reduce)].rule == RULE_INDEX) {
+        put_index(e, reduce);
+    } else {
+        put_steps(e, reduce);
+    }
+}
