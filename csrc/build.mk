@@ -106,7 +106,8 @@ REPLAY  := $(B)/tests/replay/main.o
 THREADS := $(B)/tests/threads/main.o
 BROKEN  := $(B)/tests/passes/broken.o $(B)/tests/passes/broken_lower.o
 INJECT  := $(B)/tests/alloc/inject.o
-FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o
+FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o \
+           $(B)/tests/emit/portable.o
 ALL     := $(CORE) $(CAPTURE) $(OPT) $(TESTS) $(EMIT) $(REPLAY) $(THREADS) $(BROKEN) $(INJECT) $(FUZZ)
 
 .PHONY: ext libtcc inject broken sanitized programs check analyse
@@ -221,6 +222,10 @@ $(BIN)/test-threads: $(THREADS)
 $(BIN)/test-threads: LDFLAGS += -rdynamic
 $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-replay $(BIN)/test-threads: $(CORE) $(TCC_OBJ)
 	$(link)
+# The fuzzer's plans take the portable C where it says so: tests/fuzz/portable.c.
+PORTABLY = $(PORTABLE_CALLS:%=-Wl,--wrap=%)
+PORTABLE_CALLS := emit_kernels emit_unit jit_cc_submit
+
 # A compile under sanitizers takes long: one of 16 parts of the sources has them, the others are objects of PLAIN.
 PART    ?= 0
 PLAIN   ?= build/obj
@@ -230,7 +235,7 @@ number  := $(shell echo $$(($(PART) % 16)))
 chosen  := $(shell printf '%s\n' $(sort $(filter-out %.isa.o %/libtcc.o,$(FUZZED))) | awk 'NR % 16 == $(number)')
 sanitized: $(BIN)/test-fuzz-$(number); @:
 $(BIN)/test-fuzz-$(number): $(chosen) $(patsubst $(B)/%,$(PLAIN)/%,$(filter-out $(chosen),$(FUZZED)))
-	$(link)
+	$(link) $(PORTABLY)
 endif
 # With bugs on purpose, which have to be found.
 WORSE := rewrite_join product_pack group_blocks pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for \
@@ -244,4 +249,4 @@ $(BROKEN_EXT): $(BROKEN) $(CORE) $(CAPTURE) $(TCC_OBJ) $(B)/exports.map
 	$(link) -shared -Wl,--version-script=$(B)/exports.map $(WORSE:%=-Wl,--wrap=%)
 	@ln -sfn $(abspath dlc)/*.py $(abspath dlc)/arrays $(abspath dlc)/operators.txt $(@D)/
 $(BIN)/test-fuzz: $(FUZZ) $(filter-out %/ir/eval/eval_map.o,$(CORE)) $(TCC_OBJ)
-	$(link)
+	$(link) $(PORTABLY)

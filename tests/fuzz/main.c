@@ -1,6 +1,6 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
- *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] [--keep FOLDER] [--products]
+ *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] [--keep FOLDER] [--products]
  *     [--damage] [--layouts] [--fuel N,STEP] [--print FOLDER] [file.dlc ...]
  *
  * --print: the random programs are written to FOLDER/<seed>.dlc, and none of them runs.
@@ -285,6 +285,22 @@ read_file(const char *path)
     return text;
 }
 
+static unsigned
+read_tiers(const char *names)
+{
+    static const char *const known[] = {"tcc", "cc", "c"};
+    unsigned tiers = 0;
+    while (*names) {
+        size_t length = strcspn(names, ",");
+        for (int k = 0; k < 3; k++) {
+            bool same = strlen(known[k]) == length && memcmp(known[k], names, length) == 0;
+            tiers |= same ? 1u << k : 0;
+        }
+        names += length + (names[length] == ',');
+    }
+    return tiers;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -309,9 +325,7 @@ main(int argc, char **argv)
             printed = argv[++k];
         }
         else if (more && strcmp(argv[k], "--tiers") == 0) {
-            k++;
-            c.tiers = (strstr(argv[k], "tcc") ? RUN_TCC : 0u)
-                      | (strncmp(argv[k], "cc", 2) == 0 || strstr(argv[k], ",cc") ? RUN_CC : 0u);
+            c.tiers = read_tiers(argv[++k]);
         }
         else if (more && strcmp(argv[k], "--fuel") == 0) {
             char *comma;
@@ -328,7 +342,7 @@ main(int argc, char **argv)
             c.damaged = true;
         }
         else if (argv[k][0] == '-') {
-            fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc|none] "
+            fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] "
                     "[--keep FOLDER] [--products] [--damage] [--layouts] [--fuel N,STEP] "
                     "[--print FOLDER] [file.dlc ...]\n");
             return 2;

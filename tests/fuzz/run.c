@@ -1,5 +1,6 @@
 /* One program, run in every way and compared with the interpreter on the graph. */
 #include "nudge.h"
+#include "portable.h"
 #include "run.h"
 
 #include "codegen/codegen.h"
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* the executors of run_case */
+enum { OF_TCC = 2, EXECUTORS = 5 };
 enum { GUARD = 64, GUARD_BYTE = 0xb7, MAX_MEMORY = 64, LARGE = 1 << 18, NUDGES = 4 };
 
 /* By how many roundings sums are nudged, and whether zeros change their sign.  Three of them share
@@ -202,14 +205,15 @@ static void
 run_plan(Run *r, unsigned tier, Tensor *out)
 {
     const Fn *fn = r->kernels;
-    CompileOptions options = {.mode = tier == RUN_CC ? MODE_CC : MODE_TCC, .passes = r->left};
+    CompileOptions options = {.mode = tier == RUN_TCC ? MODE_TCC : MODE_CC, .passes = r->left};
     options.cc = (CcOptions){.cache = "", .wait = true};
     PlanHost host = {r, host_alloc, host_view, host_call, host_reference, host_reference,
                      host_fault, host_lock, host_lock};
     int64_t by_tcc = count_get(COUNT_TCC_COMPILES);
+    portable_use(tier == RUN_C);
     Plan *plan = plan_build(fn, &options);
     cx_cleanup(r->cx, release_plan, plan);
-    if (tier == RUN_CC && count_get(COUNT_TCC_COMPILES) != by_tcc) {
+    if (tier != RUN_TCC && count_get(COUNT_TCC_COMPILES) != by_tcc) {
         fail_as(r->cx, DIAG_PASS, "no C compiler compiled the kernels: libtcc stood in for it");
     }
     Tensor *args = arguments(r);
@@ -225,7 +229,7 @@ run_plan(Run *r, unsigned tier, Tensor *out)
         }
         out[k] = from_plan(r, fn->body->rets[k], &results[k]);
     }
-    check_guards(r, tier == RUN_CC ? "cc" : "tcc");
+    check_guards(r, tier == RUN_CC ? "cc" : tier == RUN_C ? "c" : "tcc");
     if (status && r->c->damaged && r->fault == FAULT_LAYOUT) {
         /* elements that are written share memory, or are too far apart: refused */
         r->stage(FUZZ_FIRST_STAGE);
@@ -322,9 +326,9 @@ compare(Run *r, const char *name, int k, const Tensor *want, Tensor near[NUDGES]
     } while (tensor_next(want, index));
 }
 
-/* Two tiers give the same bits; NaNs are all alike. */
+/* Two tiers give the same bits; NaNs are all alike.  name: of the second one. */
 static void
-compare_bits(Run *r, int k, const Tensor *a, const Tensor *b)
+compare_bits(Run *r, const char *name, int k, const Tensor *a, const Tensor *b)
 {
     int64_t index[MAX_RANK] = {0};
     size_t bytes = (size_t)dtype_info[dtype_component(a->dtype)].bytes;
@@ -337,7 +341,7 @@ compare_bits(Run *r, int k, const Tensor *a, const Tensor *b)
             if (memcmp(tensor_part(a, index, part), tensor_part(b, index, part), bytes) != 0
                 && !(isnan(x) && isnan(y))) {
                 fail_as(r->cx, DIAG_PASS,
-                        "the tiers differ: result %d is %.17g from tcc and %.17g from cc", k, x, y);
+                        "the tiers differ: result %d is %.17g from tcc and %.17g from %s", k, x, y, name);
             }
         }
     } while (tensor_next(a, index));
@@ -440,9 +444,9 @@ program(Cx *cx, const Case *c)
 int64_t
 run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
 {
-    static const Executor executors[] = {
+    static const Executor executors[EXECUTORS] = {
         {"kernels", 0, interpret}, {"loops", 0, interpret},
-        {"tcc", RUN_TCC, run_plan}, {"cc", RUN_CC, run_plan},
+        {"tcc", RUN_TCC, run_plan}, {"cc", RUN_CC, run_plan}, {"c", RUN_C, run_plan},
     };
     Run r = {.cx = cx, .c = c, .state = sample_seed(c->seed), .stage = stage};
     stage(FUZZ_FIRST_STAGE);
@@ -451,7 +455,7 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
     if (c->damaged && (largest(&r) > LARGE || largest(&r) < 0)) {
         fail_as(cx, DIAG_PASS, "too large a tensor");
     }
-    Tensor near[NUDGES][MAX_RANK], want[MAX_RANK], got[2][MAX_RANK];
+    Tensor near[NUDGES][MAX_RANK], want[MAX_RANK], got[EXECUTORS][MAX_RANK];
     for (int i = 0; i < NUDGES; i++) {
         r.graph = nudge(program(cx, c), &nudges[i]);  /* sizes are the same objects in all */
         interpret(&r, 0, near[i]);
@@ -459,7 +463,7 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
     r.graph = program(cx, c);
     interpret(&r, 0, want);
     PassOptions options = {.verify = true, .fuel = c->limited ? c->fuel : -1};
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < EXECUTORS; k++) {
         const Executor *e = &executors[k];
         stage(e->name);
         if (e->tier & ~c->tiers) {
@@ -473,14 +477,14 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
         if (r.loops) {
             verify_fn(r.loops);
         }
-        Tensor *out = got[e->tier == RUN_CC];
-        e->run(&r, e->tier, out);
+        e->run(&r, e->tier, got[k]);
+        bool second = e->tier > RUN_TCC && c->tiers & RUN_TCC;
         for (int j = 0; j < r.graph->body->nrets; j++) {
-            compare(&r, e->name, j, &want[j], near, &out[j]);
+            compare(&r, e->name, j, &want[j], near, &got[k][j]);
+            if (second) {
+                compare_bits(&r, e->name, j, &got[OF_TCC][j], &got[k][j]);
+            }
         }
-    }
-    for (int j = 0; j < r.graph->body->nrets && c->tiers == (RUN_TCC | RUN_CC); j++) {
-        compare_bits(&r, j, &got[0][j], &got[1][j]);
     }
     return options.fuel;
 }

@@ -4,7 +4,7 @@
 
 #include "gen.h"
 
-enum { RUN_TCC = 1, RUN_CC = 2 };
+enum { RUN_TCC = 1, RUN_CC = 2, RUN_C = 4 };    /* the last by the portable C */
 
 #define FUZZ_FIRST_STAGE "graph"        /* parsing, verifying, interpreting */
 

@@ -83,7 +83,8 @@ put_update(Emit *e, const Let *let)
     Dtype dtype = let->args[0]->type->dtype;
     const char *v = c_value(e, let->args[1], dtype);
     if (let_op(let) != OP_store) {
-        v = cx_format(e->cx, "(%s)", c_combined(e, let, loaded(e, let, dtype), v));
+        v = c_combined(e, let, loaded(e, let, dtype), v);
+        v = is_narrow(dtype) && !is_half(dtype) ? cx_format(e->cx, "(%s)", v) : v;
     }
     put_stored(e, let, v);
 }
@@ -226,12 +227,23 @@ put_root(Emit *e)
     }
 }
 
+/* Has the phase no iterations at all? */
+static bool
+is_empty(const Emit *e)
+{
+    return dim_is(e->cx, e->phase->extent, 0);
+}
+
 void
 emit_c_phase(Emit *e, const Let *loop)
 {
     c_read_prelude(e);
     new_helper(e, "dim_div_size"); /* the prelude has these in C11 */
     new_helper(e, "dim_mod_size");
+    if (is_empty(e)) {
+        put(e, "(void)lo, (void)hi;");
+        return;
+    }
     put_root(e);
     int opened = open_phase(e);
     put_for(e, loop);
@@ -246,7 +258,9 @@ emit_c_function(Emit *e, const Let *loop, const Text *body, Text *unit)
     Text function = {.cx = e->cx};
     put_header(e, loop, &function);
     put_phase_head(e, &function);
-    put_pointers(e, &function);
+    if (!is_empty(e)) {
+        put_pointers(e, &function);
+    }
     put_sizes(e, &function, put_size);
     text_add(&function, "    int fault = 0;\n");
     text_put(&function, body->text, body->length);

@@ -1,0 +1,42 @@
+/* Plans whose kernels are compiled from the portable C instead of that for gcc and clang.
+ *
+ * The linker gives emission's and the C compiler's callers these functions (-Wl,--wrap): a plan
+ * needs no way of its own to run what nobody runs but a test. */
+#include "portable.h"
+
+#include "../emit/portable.h"
+
+#define WRAPPED(name) __typeof__(name) __real_##name, __wrap_##name
+
+static bool portable;
+
+void
+portable_use(bool use)
+{
+    portable = use;
+}
+
+WRAPPED(emit_kernels);
+void
+__wrap_emit_kernels(Cx *cx, int n, const Lowered *kernels, unsigned wanted, Unit *out)
+{
+    __real_emit_kernels(cx, n, kernels, wanted | (portable ? 1u << TARGET_c : 0), out);
+    out->text[TARGET_cc] = portable ? out->text[TARGET_c] : out->text[TARGET_cc];
+}
+
+WRAPPED(emit_unit);
+void
+__wrap_emit_unit(const Fn *loops, unsigned wanted, Unit *out)
+{
+    __real_emit_unit(loops, wanted | (portable ? 1u << TARGET_c : 0), out);
+    out->text[TARGET_cc] = portable ? out->text[TARGET_c] : out->text[TARGET_cc];
+}
+
+WRAPPED(jit_cc_submit);
+bool
+__wrap_jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error,
+                     size_t cap)
+{
+    return portable ? portable_compile(code, text, error, cap)
+                    : __real_jit_cc_submit(code, text, options, error, cap);
+}
