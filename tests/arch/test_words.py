@@ -34,6 +34,7 @@ PRODUCTS = (
     ("csrc/capture/aten/product/aten_convolve.c", "chain"),
     ("csrc/codegen/lower/README.md", "lower_tiles.c"),
     ("csrc/codegen/emit/emit_product.c", "chain"),
+    ("csrc/codegen/emit/c/emit_c_reduce.c", "chain"),
     ("csrc/ir/eval/eval_contract.c", "chain"),
     ("csrc/ir/eval/eval_loops.c", "chain"),
     ("csrc/ir/contraction.c", "chain"),

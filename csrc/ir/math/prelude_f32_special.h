@@ -127,8 +127,8 @@ dlc_pow_f32(float a, float b)
 
     size = zero ? 0 : over ? inf : size;
     size = dlc_from_bits_f32(dlc_bits_f32(size) | (dlc_bits_f32(a) & sign));
-    size = (a < 0) & !whole & (x < inf) ? __builtin_nanf("") : size;
-    size = (a != a) | (b != b) ? a + b : size;
+    size = ((a < 0) & !whole & (x < inf)) ? __builtin_nanf("") : size;
+    size = ((a != a) | (b != b)) ? a + b : size;
     return (b == 0) | (a == 1) | ((x == 1) & (dlc_abs_f32(b) == inf)) ? 1 : size;
 }
 

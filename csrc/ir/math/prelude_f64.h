@@ -376,10 +376,10 @@ dlc_pow_edges_f64(double a, double b, double size)
     uint8_t whole = dlc_round_f64(b) == b, odd = whole & (dlc_round_f64(0.5 * b) != 0.5 * b);
     uint64_t sign = odd ? dlc_bits_f64(-0.0) : 0;
     double signed_size = dlc_from_bits_f64(dlc_bits_f64(size) | (dlc_bits_f64(a) & sign));
-    double r = (a < 0) & !whole & (a > -dlc_inf) ? dlc_nan : signed_size;
+    double r = ((a < 0) & !whole & (a > -dlc_inf)) ? dlc_nan : signed_size;
     uint8_t is_one = (b == 0) | (a == 1) | ((a == -1) & dlc_isinf_f64(b));
 
-    return is_one ? 1 : (a != a) | (b != b) ? a + b : r;
+    return is_one ? 1 : ((a != a) | (b != b)) ? a + b : r;
 }
 
 DLC_FN double

@@ -27,19 +27,16 @@ const char emit_c_head[] =
 
 /* ---- memory ---- */
 
-/* The most elements of a buffer that is a variable. */
-enum { FEW = 16 };
-
+/* A buffer of as few elements as there are lanes is a variable. */
 static void
 put_buffer(Emit *e, const Value *v)
 {
     const char *type = storage_c(v->type->dtype);
     int64_t n;
-    if (dim_is_int(e->cx, type_numel(e->cx, v->type), &n) && n > 0 && n <= FEW) {
+    if (dim_is_int(e->cx, type_numel(e->cx, v->type), &n) && n > 0 && n <= DLC_LANES) {
         put(e, "%s %s[%lld];", type, name_c(e, v), (long long)n);
     } else {
-        put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
-            private_buffer(e, v, 1));
+        put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type, private_buffer(e, v, 1));
     }
 }
 

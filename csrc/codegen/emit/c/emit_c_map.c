@@ -121,8 +121,7 @@ row_function(Emit *e, const Let *let)
 static const char *
 cast_of(Emit *e, const Let *let, const char *operand)
 {
-    const char *from = compute_name(map_dtype(let)),
-               *to = compute_name(let->res[0]->type->dtype);
+    const char *from = compute_name(map_dtype(let)), *to = compute_name(let->res[0]->type->dtype);
     return strcmp(from, to) == 0 ? operand
                                  : cx_format(e->cx, "dlc_cast_%s_%s(%s)", from, to, operand);
 }

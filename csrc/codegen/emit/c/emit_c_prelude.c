@@ -91,8 +91,7 @@ c_read_prelude(Emit *e)
     Prelude *prelude = e->own = cx_alloc(e->cx, sizeof *prelude);
     for (const char *c = skip_space(dlc_portable_text); *c;) {
         Item item = read_item(c);
-        prelude->items =
-            cx_grow(e->cx, prelude->items, prelude->nitems, sizeof *prelude->items);
+        prelude->items = cx_grow(e->cx, prelude->items, prelude->nitems, sizeof *prelude->items);
         prelude->items[prelude->nitems++] = item;
         c = skip_space(c + item.length);
     }
@@ -114,8 +113,6 @@ find_item(const Emit *e, const char *name, size_t length)
 
 /* ---- layout: the preprocessor has put what macros make into one line ---- */
 
-enum { WIDTH = 100 };
-
 typedef struct {
     Text *out;
     size_t line; /* where the line begins */
@@ -136,7 +133,7 @@ static void
 put_word(Layout *l, const char *word, size_t length)
 {
     static const char spaces[] = "                                                ";
-    bool wraps = l->space && l->out->length - l->line + length + 1 > WIDTH - 4;
+    bool wraps = l->space && l->out->length - l->line + length > 94;
     if (wraps) {
         new_line(l);
     }

@@ -2,12 +2,12 @@
  *
  * What:     a loop over the elements, each a step of the reduction.
  * Ensures:  the order of docs/bits.md, which the prelude's functions keep: lanes and blocks are theirs.
- * How:      argmax and argmin keep the best element and its index, as no order can be seen of them.
+ * How:      argmax and argmin hold the best element and its index, as no order can be seen of them.
  *           The chains of a product (marked `fused`) are fused multiply-adds, 256 each.
- * Example:  dlc_reduction_f32 sum_kept;
- *           dlc_begin_sum_f32(&sum_kept, 16, 1024);
- *           for (..) { ..; dlc_step_sum_f32(&sum_kept, e); }
- *           const float sum = dlc_end_sum_f32(&sum_kept);
+ * Example:  dlc_reduction_f32 sum_stack;
+ *           dlc_begin_sum_f32(&sum_stack, 16, 1024);
+ *           for (..) { ..; dlc_step_sum_f32(&sum_stack, e); }
+ *           const float sum = dlc_end_sum_f32(&sum_stack);
  */
 #include "emit_c.h"
 
@@ -25,13 +25,13 @@ put_steps(Emit *e, const Let *reduce)
     const char *out = name_c(e, reduce->res[0]), *kind = compute_name(dtype),
                *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, kind);
     int lanes = loop_has(reduce, MARK_vector) && !loop_has(reduce, MARK_pairs) ? DLC_LANES : 1;
-    put(e, "dlc_reduction_%s %s_kept;", kind, out);
-    put(e, "dlc_begin_%s(&%s_kept, %d, %d);", name, out, lanes, reduce_block(reduce));
+    put(e, "dlc_reduction_%s %s_stack;", kind, out);
+    put(e, "dlc_begin_%s(&%s_stack, %d, %d);", name, out, lanes, reduce_block(reduce));
     c_open_for(e, reduce);
     c_block(e, reduce->body);
-    put(e, "dlc_step_%s(&%s_kept, %s);", name, out, c_value(e, reduce->body->rets[0], dtype));
+    put(e, "dlc_step_%s(&%s_stack, %s);", name, out, c_value(e, reduce->body->rets[0], dtype));
     put_close(e);
-    put(e, "const %s %s = dlc_end_%s(&%s_kept);", type_c(reduce->res[0]->type->dtype), out, name,
+    put(e, "const %s %s = dlc_end_%s(&%s_stack);", type_c(reduce->res[0]->type->dtype), out, name,
         out);
 }
 
@@ -40,8 +40,7 @@ put_index(Emit *e, const Let *reduce)
 {
     Dtype dtype = element_dtype(reduce);
     const char *out = name_c(e, reduce->res[0]), *i = index_c(e, loop_index(reduce)),
-               *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name,
-                                 compute_name(dtype)),
+               *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, compute_name(dtype)),
                *v = c_value(e, reduce->body->rets[0], dtype);
     put(e, "int64_t %s = 0;", out);
     put(e, "%s %s_best = dlc_identity_%s().value;", type_c(dtype), out, name);

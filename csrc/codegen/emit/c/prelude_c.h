@@ -51,44 +51,88 @@ float sqrtf(float a);
 double copysign(double a, double b);
 float copysignf(float a, float b);
 
-static inline float dlc_infinity_f32(void) { return dlc_from_bits_f32(0x7f800000u); }
-static inline double dlc_infinity_f64(void) { return dlc_from_bits_f64((uint64_t)0x7ff << 52); }
-static inline float dlc_nan_f32(void) { return dlc_from_bits_f32(0x7fc00000u); }
-static inline double dlc_nan_f64(void) { return dlc_from_bits_f64((uint64_t)0xfff << 51); }
+static inline float
+dlc_infinity_f32(void)
+{
+    return dlc_from_bits_f32(0x7f800000u);
+}
+static inline double
+dlc_infinity_f64(void)
+{
+    return dlc_from_bits_f64((uint64_t)0x7ff << 52);
+}
+static inline float
+dlc_nan_f32(void)
+{
+    return dlc_from_bits_f32(0x7fc00000u);
+}
+static inline double
+dlc_nan_f64(void)
+{
+    return dlc_from_bits_f64((uint64_t)0xfff << 51);
+}
 
 /* By names of their own: a value of the program may be called fma. */
-static inline float dlc_fma_f32(float a, float b, float c) { return fmaf(a, b, c); }
-static inline double dlc_fma_f64(double a, double b, double c) { return fma(a, b, c); }
-static inline int32_t dlc_fma_i32(int32_t a, int32_t b, int32_t c) { return a * b + c; }
-static inline int64_t dlc_fma_i64(int64_t a, int64_t b, int64_t c) { return a * b + c; }
+static inline float
+dlc_fma_f32(float a, float b, float c)
+{
+    return fmaf(a, b, c);
+}
+static inline double
+dlc_fma_f64(double a, double b, double c)
+{
+    return fma(a, b, c);
+}
+static inline int32_t
+dlc_fma_i32(int32_t a, int32_t b, int32_t c)
+{
+    return a * b + c;
+}
+static inline int64_t
+dlc_fma_i64(int64_t a, int64_t b, int64_t c)
+{
+    return a * b + c;
+}
 
 /* ---- bits ---- */
 
 static inline uint32_t
 dlc_bits_f32(float a)
 {
-    union { float f; uint32_t bits; } of = {a};
+    union {
+        float f;
+        uint32_t bits;
+    } of = {a};
     return of.bits;
 }
 
 static inline float
 dlc_from_bits_f32(uint32_t bits)
 {
-    union { uint32_t bits; float f; } of = {bits};
+    union {
+        uint32_t bits;
+        float f;
+    } of = {bits};
     return of.f;
 }
 
 static inline uint64_t
 dlc_bits_f64(double a)
 {
-    union { double f; uint64_t bits; } of = {a};
+    union {
+        double f;
+        uint64_t bits;
+    } of = {a};
     return of.bits;
 }
 
 static inline double
 dlc_from_bits_f64(uint64_t bits)
 {
-    union { uint64_t bits; double f; } of = {bits};
+    union {
+        uint64_t bits;
+        double f;
+    } of = {bits};
     return of.f;
 }
 
@@ -119,7 +163,11 @@ dim_mod_size(int64_t a, int64_t b)
 
 /* Of integers none is NaN, and compilers warn of what looks for it. */
 #define DLC_WHOLE(dtype, T) \
-    static inline T dlc_or_nan_##dtype(T a, T v) { (void)a; return v; } \
+    static inline T dlc_or_nan_##dtype(T a, T v) \
+    { \
+        (void)a; \
+        return v; \
+    } \
     static inline int dlc_beats_argmax_##dtype(T a, T b) { return a > b; } \
     static inline int dlc_beats_argmin_##dtype(T a, T b) { return a < b; }
 DLC_WHOLE(i32, int32_t)
