@@ -18,6 +18,7 @@ FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
 COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "96").split(","))
 MORE = 1000  # for libtcc alone
 PRODUCTS, OF_BOTH = 200, 8
+PORTABLE = 60
 DAMAGED = 2000
 SANITIZED = 200
 PARTS = 4
@@ -49,6 +50,20 @@ def test_libtcc(tmp_path: Path, shard: Shard) -> None:
     """Other programs than those of both tiers."""
     seed = 1_000_000_000 + shard.number * MORE
     run("--tiers", "tcc", "--seed", str(seed), "--count", str(MORE), "--keep", str(tmp_path))
+
+
+def test_portable_c(tmp_path: Path, shard: Shard) -> None:
+    """Others again, as the portable C has them: strictly compiled, and with the bits of libtcc's."""
+    for first, count, more in (5_000_000_000, PORTABLE, []), (5_500_000_000, OF_BOTH, ["--products"]):
+        arguments = (
+            "--seed",
+            str(first + shard.number * count),
+            "--count",
+            str(count),
+            "--keep",
+            str(tmp_path),
+        )
+        run("--tiers", "tcc,c", *arguments, *more)
 
 
 @pytest.mark.in_turn(3)

@@ -4,8 +4,8 @@
  * How:      The expression is its row's of ops.def.  One that reads each operand once is written
  *           with the operands in place; any other becomes a function op_<name>_<dtype> of the unit.
  *           M(f) is the prelude's function for the dtype.
- * Example:  add: x0 + b0; exp: dlc_exp_f32(d); maximum of bf16: dlc_round_bf16 is not needed, and
- *           op_maximum_f32(a, b) is made of its row.
+ * Example:  add: x0 + b0; exp: dlc_exp_f32(d); maximum: op_maximum_f32(x0, b0); a sum of bf16:
+ *           dlc_round_bf16(x0 + b0).
  */
 #include <ctype.h>
 #include <string.h>

@@ -1,0 +1,139 @@
+"""The portable C: it is C11, needs <stdint.h> and functions of the C library alone, and reads like the loops.
+
+`build/test-emit` compares its bits with those of the other targets (test_emit.py), and so does
+`build/test-fuzz` (tests/fuzz). Here all compilers there are have nothing to say about it.
+"""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.emit.written import HERE, PROGRAM, ROOT, printed
+
+OPT = PROGRAM.parent / "dlc-opt"
+FILES = sorted(HERE.glob("*.dlc"))
+CORPUS = sorted((ROOT / "tests/replay/corpus").glob("*.dlc"))
+STRICT = ["-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wvla"]
+COMPILERS = {"gcc": [*STRICT, "-O1"], "clang": [*STRICT, "-O1"], "tcc": ["-Wall", "-Werror"]}
+FOUND = [name for name in COMPILERS if shutil.which(name)]
+
+
+def emitted(path: Path) -> str:
+    passes = "lower,schedule"
+    first = ["--pipeline"] if path.read_text().startswith("dlc 1 graph") else []
+    command = [OPT, *first, "--pass", passes, "--emit", "c", path]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def check(path: Path, folder: Path) -> None:
+    source = folder / "unit.c"
+    source.write_text(emitted(path))
+    assert FOUND
+    for name in FOUND:
+        command = [name, *COMPILERS[name], "-c", source, "-o", folder / "unit.o"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), name
+
+
+@pytest.mark.in_turn(8, "softmax", "product")
+@pytest.mark.parametrize("name", [path.stem for path in FILES])
+def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
+    check(HERE / f"{name}.dlc", tmp_path)
+
+
+@pytest.mark.in_turn(16)
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_of_models_neither(path: Path, tmp_path: Path) -> None:
+    check(path, tmp_path)
+
+
+NUMBERS = ["i32", "i64", "f32", "f64", "u8", "i8", "i16", "f16", "bf16"]
+FLOATS = ["f32", "f64", "f16", "bf16"]
+OPERANDS = {
+    "NUM": NUMBERS,
+    "FLOAT": FLOATS,
+    "SAME": [*NUMBERS, "bool"],
+    "CMP": [*NUMBERS, "bool"],
+    "PRED": FLOATS,
+    "INT": ["bool", "i32", "i64", "u8", "i8", "i16"],
+    "BOOL": ["bool"],
+}
+
+
+def every_operation(dtype: str) -> str:
+    """A kernel of each row of ops.def that takes the dtype, and of casts from it."""
+    rows = re.findall(r"^MAP\( *(\w+), *(\d), *(\w+),", (ROOT / "csrc/ir/ops.def").read_text(), re.MULTILINE)
+    made = [
+        ("bool" if kind in ("CMP", "PRED", "BOOL") else dtype, f"{name} {', '.join('xy'[: int(arity)])}")
+        for name, arity, kind in rows
+        if dtype in OPERANDS.get(kind, ())
+    ]
+    made += [(to, "cast x") for to in [*NUMBERS, "bool"] if to != dtype]
+    types = ", ".join(f"{to}[N]" for to, _ in made)
+    results = ", ".join(f"o{k}: {to}[N]" for k, (to, _) in enumerate(made))
+    lets = "\n".join(f"    let r{k}: {to}[N] = {text}" for k, (to, text) in enumerate(made))
+    head = f"dlc 1 kernels\n\nfn ops[N in 1..inf](x: {dtype}[N], y: {dtype}[N]) -> ({types}) {{\n"
+    all_of = [", ".join(f"{letter}{k}" for k in range(len(made))) for letter in "ro"]
+    return f"{head}  let {results} = kernel {{\n{lets}\n    ret {all_of[0]}\n  }}\n  ret {all_of[1]}\n}}\n"
+
+
+@pytest.mark.in_turn(5)
+@pytest.mark.parametrize("dtype", [*NUMBERS, "bool"])
+def test_every_operation(dtype: str, tmp_path: Path) -> None:
+    """So each function of the math header that a program can name is C11, and has the same bits."""
+    path = tmp_path / "ops.dlc"
+    path.write_text(every_operation(dtype))
+    check(path, tmp_path)
+    command = [PROGRAM, path, "N=300", "special=1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def phases_of(name: str) -> str:
+    text = printed(name, "print=c")
+    return text[text.index("\n/* k0_0,") + 1 :]
+
+
+@pytest.mark.parametrize("name", ["softmax", "pointwise"])
+def test_golden(name: str, request: pytest.FixtureRequest) -> None:
+    path = HERE / "golden" / f"{name}.c.txt"
+    if request.config.getoption("--update-golden"):
+        path.write_text(phases_of(name))
+    assert phases_of(name) == path.read_text()
+
+
+def test_it_reads_like_the_loops() -> None:
+    """As many loops, each of one line, and few lines beside those of the loops stage."""
+    text, loops = phases_of("softmax"), printed("softmax", "print=loops")
+    assert text.count("for (") == len(re.findall(r"\bfor\b|= reduce", loops)) == 4
+    assert len(text.splitlines()) <= 80
+
+
+def test_a_unit_has_what_it_uses_of_the_prelude_and_nothing_else() -> None:
+    for name in ("softmax", "scatter", "near", "product"):
+        text = printed(name, "print=c")
+        assert re.findall(r"^#include (.*)$", text, re.MULTILINE) == ["<stdint.h>"]
+        assert not re.search(r"__\w+|_Pragma|\basm\b", text)
+        made = re.findall(r"^static .*?\b((?:dlc|op|dim)_\w+)\(", text, re.MULTILINE)
+        assert made and len(made) == len(set(made))
+        once = [function for function in made if len(re.findall(rf"\b{function}\b", text)) == 1]
+        assert once == []
+
+
+def test_no_name_of_a_program_hides_a_function(tmp_path: Path) -> None:
+    """Values called as functions of the C library: locals, which the prelude's functions do not see."""
+    names = ["fma", "fmaf", "floor", "fabs", "sqrt", "rint", "trunc", "copysign"]
+    head = ", ".join(f"{name}: f64[N]" for name in names)
+    sums = [f"    let s{k + 1}: f64[N] = pow s{k}, {name}" for k, name in enumerate(names)]
+    lines = [
+        "dlc 1 kernels", "", f"fn f[N in 1..inf]({head}) -> (f64[N]) {{", "  let r: f64[N] = kernel {",
+        "    let s0: f64[N] = floor floor", *sums, f"    ret s{len(names)}", "  }", "  ret r", "}", "",
+    ]  # fmt: skip
+    path = tmp_path / "names.dlc"
+    path.write_text("\n".join(lines))
+    check(path, tmp_path)
