@@ -1,8 +1,5 @@
 """DLC_ISA: both tiers have the same bits with each instruction set; so have all that fuse multiply-adds."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 import dlc
+from tests.fresh import run
 
 SETS = ["sse2", "avx2", "avx512"]
 pytestmark = pytest.mark.skipif(dlc._C.isa() not in SETS[1:], reason="there is no narrower set here")
@@ -50,11 +48,8 @@ def test_bits(tmp_path: Path) -> None:
     made = []
     for isa in sets:
         to = tmp_path / isa
-        subprocess.run(
-            [sys.executable, "-c", f"from tests.backend.test_isa import child; child({str(to)!r})"],
-            env=os.environ | {"DLC_ISA": isa},
-            check=True,
-        )
+        done = run(f"from tests.backend.test_isa import child; child({str(to)!r})", DLC_ISA=isa)
+        assert done.returncode == 0, done.stderr
         made.append(torch.load(to))
     assert [m["isa"] for m in made] == sets
     for m in made:

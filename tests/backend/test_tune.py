@@ -147,6 +147,7 @@ def two(x: Tensor) -> tuple[Tensor, Tensor]:
     return torch.softmax(x, -1).sin(), x.sum(0)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("at", ["before", "compiled", "measured"])
 def test_an_interrupt_leaves_what_there_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
     calls: list[int] = []
@@ -244,6 +245,7 @@ def test_gradients(tmp_path: Path) -> None:
     torch.testing.assert_close(x.grad, want)
 
 
+@pytest.mark.in_turn(3)
 def test_a_jitted_function(tmp_path: Path) -> None:
     before = counters()["tuned"]
     fn = dlc.jit(lambda x: torch.softmax(x, -1) * 3, tune=True, cache=str(tmp_path / "cache"))

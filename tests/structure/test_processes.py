@@ -26,7 +26,7 @@ def made(call: Callable[[], Any]) -> tuple[list[Callable[[], Any]], None]:
     return [call], None
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(8)
 def test_each_has_a_process() -> None:
     """With this one's threads and mode of gradients; the parent has seconds of each case."""
     makers = {"first": functools.partial(slow, 0.01, 0.1), "second": functools.partial(slow, 0.02, 0.2)}
@@ -53,7 +53,7 @@ ENDS: dict[str, tuple[processes.Maker, str]] = {
 }
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(8)
 @pytest.mark.parametrize("end", ENDS)
 def test_an_end_is_said_by_name(end: str) -> None:
     maker, message = ENDS[end]
