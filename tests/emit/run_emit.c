@@ -362,7 +362,7 @@ compile(Cx *cx, const Unit *unit, Target target)
                 : target == TARGET_cc ? jit_cc_submit(code, text, &options, error, sizeof error)
                                       : portable_compile(code, text, error, sizeof error);
     if (!done) {
-        fail_as(cx, DIAG_LIBTCC, "%s: %s", target_name(target), error);
+        fail_as(cx, DIAG_LIBTCC, "%s: %s", target_info[target].name, error);
     }
     return code;
 }
@@ -420,7 +420,7 @@ run_unit_everywhere(Run *r, const Fn *kernels, const Fn *loops, const Unit *unit
     for (int k = 0; k < TARGETS * PIECES && !faults && first; k++) {
         Target target = (Target)(k / PIECES);
         int pieces = k % PIECES + 1;
-        const char *what = cx_format(cx, "%s in %d pieces", target_name(target), pieces);
+        const char *what = cx_format(cx, "%s in %d pieces", target_info[target].name, pieces);
         const Tensor *out = code[target] ? run_tier(r, what, loops, unit, code[target], &sizes, in,
                                                     pieces)
                                          : NULL;
@@ -433,7 +433,7 @@ run_unit_everywhere(Run *r, const Fn *kernels, const Fn *loops, const Unit *unit
     }
     for (int k = 0; k < TARGETS; k++) {
         if (faults && k != TARGET_tcc && code[k]) {
-            run_tier(r, target_name((Target)k), loops, unit, code[k], &sizes, in, 1);
+            run_tier(r, target_info[k].name, loops, unit, code[k], &sizes, in, 1);
         }
         code_unref(code[k]);
     }
