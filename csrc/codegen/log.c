@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "codegen.h"
+#include "process.h"
 
 static atomic_bool on;
 

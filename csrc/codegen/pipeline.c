@@ -16,7 +16,7 @@
  */
 #include <string.h>
 
-#include "codegen.h"
+#include "rewrites.h"
 #include "compile/kernels.h"
 
 enum {

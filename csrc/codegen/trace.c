@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codegen.h"
+#include "process.h"
 #include "lock.h"
 
 enum { MOST = 1 << 20, NAME = 96 };

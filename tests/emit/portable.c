@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "codegen/jit/files.h"
+
 extern char **environ;
 
 /* A number for the text, for the name of its object. */

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/codegen.h"
 #include "codegen/compile/kernels.h"
 #include "fusion/fusion.h"
 

@@ -6,6 +6,7 @@
  * Every result is looked at.  `make tsan` runs it under ThreadSanitizer for a minute,
  * tests/threads/test_threads.py as it is. */
 #define _GNU_SOURCE
+#include <stdatomic.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

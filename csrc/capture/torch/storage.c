@@ -13,6 +13,8 @@
  *
  * The interpreter lock guards all of this file. */
 
+#include <stdatomic.h>
+
 #include "capture/module.h"
 #include "torch_abi.h"
 

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/codegen.h"
+#include "code.h"
+#include "codegen/process.h"
 #include "codegen/lock.h"
 
 typedef struct {

@@ -2,7 +2,9 @@
 #ifndef DLC_KERNEL_H
 #define DLC_KERNEL_H
 
-#include "codegen/codegen.h"
+#include <stdatomic.h>
+
+#include "codegen/jit/jit.h"
 
 /* ---- kernel_key.c ---- */
 

@@ -3,7 +3,8 @@
 #ifndef DLC_KERNELS_H
 #define DLC_KERNELS_H
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "compile.h"
 #include "kernel.h"
 
 /* A kernel let and its machine code. */

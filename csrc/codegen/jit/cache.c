@@ -18,7 +18,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "files.h"
+#include "jit.h"
 
 enum { KEY_SIZE = 2 * SHA256_SIZE, STALE_SECONDS = 3600 };
 

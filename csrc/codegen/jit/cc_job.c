@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cc_job.h"
+#include "codegen/rewrites.h"
 
 void
 job_free(Job *job)

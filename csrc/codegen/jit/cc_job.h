@@ -3,7 +3,9 @@
 #ifndef DLC_CC_JOB_H
 #define DLC_CC_JOB_H
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "files.h"
+#include "jit.h"
 
 enum { CC_WORDS = 16, CC_PATH = 4096 };
 

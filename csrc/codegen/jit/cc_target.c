@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cc_job.h"
+#include "codegen/processor.h"
 
 #ifdef __aarch64__
 #define NATIVE "-mcpu=native"

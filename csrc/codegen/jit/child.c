@@ -15,7 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "files.h"
+#include "jit.h"
 #include "codegen/lock.h"
 
 enum {

@@ -6,7 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "files.h"
+#include "jit.h"
 
 char *
 file_read(int fd, size_t size)

@@ -18,7 +18,9 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "files.h"
+#include "jit.h"
 
 enum { MOST_LINKS = 40, PATH_SIZE = 4096, MOST_NAMES = 100 };
 

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "cc_job.h"
+#include "codegen/processor.h"
 #include "codegen/lock.h"
 
 enum { NICENESS = 10, MAX_ERROR = 2048 };

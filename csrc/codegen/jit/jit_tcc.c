@@ -13,7 +13,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "codegen/processor.h"
+#include "jit.h"
 #include "codegen/lock.h"
 #include "codegen/micro/micro.h"
 #include "tcc_memory.h"

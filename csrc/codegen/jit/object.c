@@ -16,7 +16,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "files.h"
+#include "jit.h"
 #include "codegen/lock.h"
 #include "codegen/micro/micro.h"
 

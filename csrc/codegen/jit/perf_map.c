@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "jit.h"
 #include "codegen/lock.h"
 
 static int

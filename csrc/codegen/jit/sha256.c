@@ -1,7 +1,8 @@
 /* SHA-256 as FIPS 180-4 defines it: the names of cache entries and the seal on their content. */
 #include <string.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "jit.h"
 
 static const uint32_t K[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,

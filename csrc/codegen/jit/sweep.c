@@ -16,7 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "files.h"
+#include "jit.h"
 
 enum { OLD_SECONDS = 3600 };
 

@@ -2,7 +2,7 @@
 #ifndef DLC_LOOPS_H
 #define DLC_LOOPS_H
 
-#include "codegen/codegen.h"
+#include "codegen/phase.h"
 #include "ir/costs.h"
 
 enum { MAX_LOOPS = 3 * MAX_RANK }; /* around a let, of one kernel */

@@ -32,6 +32,7 @@
 #include <string.h>
 
 #include "lower.h"
+#include "codegen/rewrites.h"
 
 /* ---- kernels ---- */
 

@@ -3,7 +3,7 @@
 #define DLC_LOWER_H
 
 #include "codegen/loops/loops.h"
-#include "codegen/map.h"
+#include "ir/map.h"
 
 /* ---- lower_index.c: index vectors ---- */
 

@@ -1,6 +1,6 @@
 /* The choice of the microkernels for this processor, and their lookup by name. */
 #include "micro.h"
-#include "codegen/codegen.h"
+#include "codegen/processor.h"
 
 #include <string.h>
 

@@ -4,7 +4,8 @@
  * many that none waits for the one before it, and the instruction set is that of the microkernels.
  * A product cannot be faster. */
 #include "micro.h"
-#include "codegen/codegen.h"
+#include "codegen/processor.h"
+#include "codegen/plan/parallel.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -14,16 +15,12 @@ enum { SUMS = 12, STEPS = 20000, TIMES = 100 };
 
 /* sse2 has no fused multiply-add: multiplications and additions take turns, in other registers. */
 #define LOOP(isa, bytes, attributes, body) \
-    attributes static void \
-    loop_##isa(void) \
+    attributes static void loop_##isa(void) \
     { \
         typedef float Vector __attribute__((vector_size(bytes))); \
         Vector sum[SUMS] = {{0}}, one = {0}; \
         for (int n = 0; n < STEPS; n++) { \
-            _Pragma("GCC unroll 12") \
-            for (int k = 0; k < SUMS; k++) { \
-                body; \
-            } \
+            _Pragma("GCC unroll 12") for (int k = 0; k < SUMS; k++) { body; } \
         } \
     }
 #if defined(__x86_64__)
@@ -31,7 +28,7 @@ enum { SUMS = 12, STEPS = 20000, TIMES = 100 };
 LOOP(avx512, 64, __attribute__((target("avx512f"))), FUSED)
 LOOP(avx2, 32, __attribute__((target("avx2,fma"))), FUSED)
 LOOP(sse2, 16, , if (k % 2) __asm__ volatile("mulps %1, %0" : "+x"(sum[k]) : "x"(one));
-                 else __asm__ volatile("addps %1, %0" : "+x"(sum[k]) : "x"(one)))
+     else __asm__ volatile("addps %1, %0" : "+x"(sum[k]) : "x"(one)))
 #else
 LOOP(neon, 16, , __asm__ volatile("fmla %0.4s, %1.4s, %1.4s" : "+w"(sum[k]) : "w"(one)))
 #endif

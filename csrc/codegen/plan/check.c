@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "plan_build.h"
+#include "codegen/processor.h"
 #include "plan_run.h"
 
 enum {

@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "parallel.h"
 #include "codegen/lock.h"
 #include "codegen/machine.h"
 

@@ -8,7 +8,9 @@
 
 #include <stdatomic.h>
 
-#include "codegen/codegen.h"
+#include "codegen/process.h"
+#include "plan_api.h"
+#include "parallel.h"
 #include "codegen/lock.h"
 
 typedef int DimRef;             /* index into Plan.code: a dim as the plan evaluates it */

@@ -14,6 +14,7 @@
 
 #include "codegen/loops/loops.h"
 #include "plan.h"
+#include "codegen/processor.h"
 
 typedef void (*TransposeFn)(void *out, const void *from, int64_t step, int64_t rows,
                             int64_t columns);

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-#include "codegen/codegen.h"
+#include "codegen/rewrites.h"
 
 enum {
     LEAST = 1 << 16,            /* bytes of results from which on a let is worth moving */

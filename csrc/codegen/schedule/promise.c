@@ -10,7 +10,7 @@
  * Example:  `let y: f32[8, 64] = kernel { .. }` with the result `f32[8, 64] strides=[1, 8]` becomes
  *           `let y: f32[8, 64] strides=[1, 8] = kernel { .. }`, and no copy follows.
  */
-#include "codegen/codegen.h"
+#include "codegen/rewrites.h"
 
 static bool
 has_views(const Fn *fn, int result)

@@ -14,7 +14,7 @@
  * Example:  `let y: f32[N, N] over x = kernel { .. }` of a transposition in two phases becomes
  *           `let y: f32[N, N] = kernel { .. }`.
  */
-#include "codegen/codegen.h"
+#include "codegen/rewrites.h"
 
 static bool
 takes_memory(const Fn *fn)

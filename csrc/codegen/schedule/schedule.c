@@ -34,6 +34,7 @@
 
 #include "codegen/loops/facts.h"
 #include "codegen/loops/loops.h"
+#include "codegen/rewrites.h"
 
 static bool
 has_call(const Block *blk)

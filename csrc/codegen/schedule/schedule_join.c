@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "codegen/loops/loops.h"
+#include "codegen/rewrites.h"
 
 static bool
 is_marked(const Let *loop, unsigned marks)

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "codegen/loops/loops.h"
+#include "codegen/rewrites.h"
 
 /* Is its extent a block at most or more, as it comes when it runs? */
 static bool

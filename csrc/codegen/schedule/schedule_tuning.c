@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "codegen/loops/loops.h"
+#include "codegen/processor.h"
+#include "codegen/rewrites.h"
 
 typedef struct {
     const char *word, *flag, *isa;

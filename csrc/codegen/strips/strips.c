@@ -1,5 +1,5 @@
 /* The choice of the strips for this processor, and how they are found by name. */
-#include "codegen/codegen.h"
+#include "codegen/processor.h"
 #include "strips.h"
 
 #include <pthread.h>
@@ -42,8 +42,8 @@ choose(void)
     const char *asked = getenv("DLC_ISA");
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw")
-                  && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                  __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 
     find_halves();
     if (asked && avx512 && strcmp(asked, "avx2") == 0) {

@@ -19,6 +19,7 @@
 
 #include "codegen/jit/cc_job.h"
 #include "codegen/plan/plan_build.h"
+#include "codegen/rewrites.h"
 #include "tune.h"
 
 struct Tuner {

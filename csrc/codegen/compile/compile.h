@@ -1,0 +1,48 @@
+/* Compiling kernels: what a compile may be told, and programs of units compiled elsewhere. */
+#ifndef DLC_CODEGEN_COMPILE_H
+#define DLC_CODEGEN_COMPILE_H
+
+#include "codegen/jit/jit.h"
+
+typedef struct CompileOptions {
+    /* libtcc then gcc behind; libtcc alone; gcc first */
+    enum { MODE_AUTO, MODE_TCC, MODE_CC } mode;
+    CcOptions cc;
+    PassOptions passes; /* "loops", "cc", "tcc", "plan" among the names of dump, too */
+    bool tune; /* the first call compares schedules, */
+    double tune_budget; /* for about so many seconds */
+    /* When not NULL, called with each text of the compile: the names are those of dump. */
+    void (*show)(void *arg, const char *what, const char *text);
+    void *show_arg;
+    /* When not NULL, called with the key in the cache of each kernel that the C compiler makes. */
+    void (*used)(void *arg, const char *key);
+    void *used_arg;
+    /* When not NULL, called with each unit before it is compiled: its loops and its text for both
+     * targets. */
+    void (*unit)(void *arg, const Fn *loops, const Unit *unit);
+    void *unit_arg;
+    /* By parameter, or NULL: a call with a list takes it out of the list, the only reference that
+     * its caller has, and so frees it after its last use. */
+    const bool *given;
+    bool own_tensors; /* large values between kernels are not in the workspace */
+    bool checks; /* the first run of each kernel is compared with the interpreter */
+} CompileOptions;
+
+/* ---- import.c: programs of units compiled elsewhere, into the cache ---- */
+
+/* The text of a unit's program.  Fails when it is none, or is one that must not be compiled. */
+Fn *program_check(Cx *cx, const char *text);
+
+typedef struct Program {
+    const char *text;
+    const char *key; /* in the cache that it comes from */
+    const void *object; /* the machine code that was there; NULL: the text is to be compiled */
+    size_t size;
+    const char *common, *compiler; /* what that key was made of, see cc_target_origin */
+} Program;
+
+typedef enum { IMPORT_PRESENT, IMPORT_TAKEN, IMPORT_COMPILED, IMPORT_FAILED } ImportResult;
+
+ImportResult program_import(Cx *cx, const Program *program, const CcOptions *cc);
+
+#endif

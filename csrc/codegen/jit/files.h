@@ -1,0 +1,70 @@
+/* Child processes, files, folders and shared objects: what the compilers and the cache are made
+ * of. */
+#ifndef DLC_CODEGEN_FILES_H
+#define DLC_CODEGEN_FILES_H
+
+#include <dirent.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* ---- child.c: a child process with an end ---- */
+
+typedef struct ChildLimits {
+    double seconds; /* then its process group is killed */
+    int folder; /* a descriptor: it runs in this folder; 0: where this process does */
+    int niceness; /* its priority, 0: that of this process */
+    const atomic_bool *stop; /* killed when this becomes true; may be NULL */
+    bool (*interrupted)(void *arg); /* or when this says so; may be NULL */
+    void *arg;
+} ChildLimits;
+
+bool child_is_stopped(const ChildLimits *limits);
+
+/* Runs argv[0] (a path) with argv and env and waits for it.  true when it ended with status 0.
+ * `text` receives what it wrote to standard output and standard error, cut to cap, or why it
+ * failed. */
+bool child_run(char *const argv[], char *const env[], const ChildLimits *limits, char *text,
+               size_t cap);
+/* Kills the groups of all children of this process, and of those that come later. */
+void child_kill_all(void);
+
+/* ---- file.c: whole files ---- */
+
+char *file_read(int fd, size_t size); /* to be freed; NULL: errno */
+bool file_read_at(int fd, size_t at, void *data, size_t size);
+bool file_write(int fd, const void *data, size_t size);
+/* a new one, mode 0600 */
+bool file_create(int folder, const char *name, const char *head, const char *text);
+
+/* ---- folder.c: folders whose path nobody else can change, and folders of our own ---- */
+
+/* The folder for reading and *at; -1: `why` says which folder on the way is not to be trusted, or
+ * what the system said.  make: it and those above it that are missing are made, for us alone. */
+int folder_open(const char *path, bool make, char *why, size_t cap);
+DIR *folder_read(int fd); /* from its beginning; NULL: it cannot be read */
+enum { FOLDER_NAME = 4 + 6 + 1 }; /* of a folder of our own: dlc-XXXXXX */
+#define FOLDER_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+#define FOLDER_MARKER ".dlc-compile" /* the marker file by which one is known */
+/* ours and empty, with the name it gets; -1: errno */
+int folder_new(int parent, char name[FOLDER_NAME]);
+void folder_remove(int fd, int parent, const char *name); /* and the files in it; closes fd */
+
+/* ---- sweep.c: folders that killed processes left ---- */
+
+void folder_mark(int fd); /* folder_sweep knows it, and leaves it while this process has fd open */
+/* removes old ones that have a marker.  Once a process */
+void folder_sweep(int parent, const char *path);
+
+/* ---- object.c: shared objects ---- */
+
+enum { OBJECT_MOST = 64 << 20 }; /* bytes of a file that one may be */
+
+struct stat;
+/* A regular file of that size at most, for reading, and no link; waits for nobody.  -1: errno. */
+int object_open(int folder, const char *name, struct stat *st);
+bool object_is_whole(const char *data, size_t size); /* as a compiler writes it */
+/* For dlsym; NULL: a line in the log.  path: what debuggers are told, no more. */
+void *object_load(int fd, const char *path);
+
+#endif

@@ -1,0 +1,88 @@
+/* Phases of kernels: what a function of generated code is, and what the emitters make of the loops
+ * stage. */
+#ifndef DLC_CODEGEN_PHASE_H
+#define DLC_CODEGEN_PHASE_H
+
+#include "ir/ir.h"
+#include "machine.h"
+
+enum {
+    DLC_LANES = 16,             /* lanes of a vector reduction */
+    DLC_SHORT_ROW = 15,         /* elements of rows not worth a vector */
+    DLC_BLOCK = 1024,           /* elements of a block of a vector reduction */
+    DLC_STEPS = 64,             /* steps of a block of a reduction that is not vector */
+};
+
+/* The entry of one phase of a kernel.  p: the kernel's buffers (operands, results, scratch), in the
+ * order the phase's header comment lists; n: the values of its size symbols and dims; lo, hi: the
+ * part of the parallel loop to run.  Returns 0, or a KernelFault.  Thread safe; touches only its
+ * buffers. */
+typedef int (*KernelFn)(void *const *p, const int64_t *n, int64_t lo, int64_t hi);
+
+enum KernelFault {
+    FAULT_NONE,
+    FAULT_INDEX, /* an index is out of range, of the first two kinds of check.def */
+    FAULT_MEMORY, /* from the plan: no memory for the call */
+    FAULT_LAYOUT, /* from the plan: a parameter is not of the sizes or strides compiled for, or the
+                                 * sizes are so large that no tensor can be */
+    FAULT_ELEMENT, /* an index of the third kind; each later one has the next bit */
+    FAULT_SIZE = FAULT_ELEMENT | FAULT_MEMORY, /* from the plan: a call found a size that the graph
+                                                * excludes; node: the text.  No kinds make it. */
+    FAULT_WRONG = FAULT_ELEMENT |
+                  FAULT_LAYOUT, /* from the plan: a kernel is wrong; node: the text */
+};
+
+/* The fault of an index of a kind, which is the `wrap` of a gather. */
+static inline int
+fault_of_index(int kind)
+{
+    return kind < INDEX_OF_ELEMENT ? FAULT_INDEX : FAULT_ELEMENT << (kind - INDEX_OF_ELEMENT);
+}
+
+/* ---- emit.c: the loops stage to C, for the targets of targets.def ---- */
+
+typedef enum {
+#define TARGET(name, primitives, what) TARGET_##name,
+#include "targets.def"
+    TARGETS
+} Target;
+
+typedef struct {
+    const char *name, *primitives, *what; /* columns of targets.def */
+} TargetInfo;
+
+extern const TargetInfo target_info[TARGETS];
+Target target_find(const char *name); /* TARGETS when there is none */
+
+/* One phase of one kernel: what a launch needs to know. */
+typedef struct Phase {
+    const char *name; /* of the C function, a KernelFn */
+    const Let *kernel; /* the let in the loops function */
+    Value **buffers; /* p[k]: operands, results and scratch buffers of the kernel */
+    int nbuffers;
+    Dim *dims; /* n[k]: dims over the function's size symbols */
+    int ndims;
+    Dim extent; /* of the parallel loop; 1 when the phase has none */
+    Dim work; /* estimated cost of one iteration, in units of ops.def */
+    Dim scratch; /* bytes of private scratch one running piece needs; p[nbuffers] points to it */
+} Phase;
+
+typedef struct Unit {
+    Phase *phases; /* in the order of execution */
+    int nphases;
+    const char *text[TARGETS]; /* without the prelude; NULL for a target that was not wanted */
+} Unit;
+
+/* wanted: a bit 1 << target for each target whose text is wanted. */
+void emit_unit(const Fn *loops, unsigned wanted, Unit *out);
+
+/* A kernel of the loops stage, and the function that it was lowered in. */
+typedef struct {
+    const Fn *fn;
+    const Let *let;
+} Lowered;
+
+/* Kernels of several functions as one unit, for people: it is not compiled. */
+void emit_kernels(Cx *cx, int n, const Lowered *kernels, unsigned wanted, Unit *out);
+
+#endif

@@ -1,0 +1,26 @@
+/* What this processor has: vector primitives by name, an instruction set, a peak. */
+#ifndef DLC_CODEGEN_PROCESSOR_H
+#define DLC_CODEGEN_PROCESSOR_H
+
+#include "ir/ir.h"
+
+/* ---- strips.c, strips_*.c: SIMD routines compiled into the extension, see strips.h ---- */
+
+/* The routine `name` (such as "strip_exp_f32") for this processor, or NULL. */
+void *strip_find(const char *name);
+/* The instruction set chosen: "sse2", "avx2", "avx512", "neon", ... */
+const char *strip_isa(void);
+/* What the C compiler has to be told if DLC_ISA chose a narrower set than the processor's, or
+ * NULL. */
+const char *strip_flag(void);
+/* Has the processor instructions that multiply numbers of f16 or bf16 as they are?  No kernel here
+ * uses them. */
+bool processor_multiplies(Dtype dtype);
+
+/* ---- micro_peak.c ---- */
+
+/* Operations on f32 that all threads together do in a second, at most: a multiply-add is two.  It
+ * takes some 5 ms. */
+double micro_peak(void);
+
+#endif

@@ -1,0 +1,28 @@
+/* The rewrites of rewrites.def, and the ways through them. */
+#ifndef DLC_CODEGEN_REWRITES_H
+#define DLC_CODEGEN_REWRITES_H
+
+#include "ir/ir.h"
+
+/* ---- pipeline.c: the rewrites of rewrites.def, one file or part of a file each ---- */
+
+#define REWRITE(name, in, out, what) Fn *rewrite_##name(Fn *fn);
+#include "rewrites.def"
+
+const PassInfo *rewrite_table(int *count);
+/* NULL when there is none; "schedule" is all of those of the loops stage, in order. */
+const PassInfo *rewrite_find(const char *name);
+/* Kernels to loops that are ready for the emitters.  chosen: a word of tuning.def, or NULL. */
+Fn *rewrites_apply(Fn *kernels); /* the same inside a pass, without the chosen one */
+Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
+
+/* ---- schedule_tuning.c: what of a schedule is chosen by measuring ---- */
+
+/* A schedule is a word of tuning.def; the usual one has none. */
+int schedule_count(void); /* of those worth measuring here, */
+const char *schedule_word(int k); /* and each of them */
+const PassInfo *schedule_rewrite(const char *word); /* marks all phases; NULL: no such word */
+/* The flag of the C compiler that belongs to it; NULL: none.  A constant. */
+const char *schedule_flag(const char *schedule);
+
+#endif
