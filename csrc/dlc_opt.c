@@ -343,8 +343,11 @@ list_all(void)
             printf("%-14s %s\n", table[k].name, table[k].what);
         }
     }
-    const PassInfo *all = rewrite_find("schedule");
-    printf("%-14s %s\n", all->name, all->what);
+    static const char *const groups[] = {"program", "schedule"};
+    for (int k = 0; k < 2; k++) {
+        const PassInfo *all = rewrite_find(groups[k]);
+        printf("%-14s %s\n", all->name, all->what);
+    }
     for (int k = 0; k < TARGETS; k++) {
         printf("--emit %-7s %s.\n", target_info[k].name, target_info[k].what);
     }

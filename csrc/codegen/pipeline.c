@@ -1,18 +1,18 @@
-/* Code generation on one page: what becomes of the kernels of a unit, and in which order.
+/* Code generation on one page: every step from the kernels stage to machine code.
  *
- * What:     loops_make takes kernels of the kernels stage to the loops stage and through the
- *           rewrites of their schedule; the emitters then write C for both targets.  All machine
- *           code comes this way: the kernels of a plan, those for short rows, and the schedules
- *           that tuning compares.
+ * What:     kernels_make rewrites the program of a function, tells its kernels apart by key, and
+ *           takes those that the process or the cache has.  The others go to the loops stage in
+ *           units, through the rewrites of their schedule, to the C of both targets and to machine
+ *           code. All machine code comes this way: the kernels of a plan, those for short rows,
+ *           imported ones, and the schedules that tuning compares.
  * Requires: a verified function of the kernels stage.
  * Ensures:  the object that is compiled is the one that was verified and dumped.
  * How:      a rewrite is a row of rewrites.def and runs as any pass does (ir/pass.c): with
  *           verification, dumps, blame and fuel.  A schedule that is chosen by measuring is one
- *           more rewrite, after the others. plan_kernels.c says which kernels make a unit, and what
- *           becomes of its text.
+ *           more rewrite, after the others.  The folder compile has the other steps.
  * Why not:  decide in the emitters: a decision that is not in the text can be neither verified, nor
  *           bisected, nor tuned.
- * Example:  dlc-opt --pipeline --pass lower,vectorise softmax.dlc
+ * Example:  dlc-opt --pass program,lower,vectorise softmax.dlc
  */
 #include <string.h>
 

@@ -10,7 +10,8 @@
 #include "rewrites.def"
 
 const PassInfo *rewrite_table(int *count);
-/* NULL when there is none; "schedule" is all of those of the loops stage, in order. */
+/* NULL when there is none; "program" and "schedule" are those before kernels are told apart, and
+ * those of the loops stage, in order. */
 const PassInfo *rewrite_find(const char *name);
 /* Kernels to loops that are ready for the emitters.  chosen: a word of tuning.def, or NULL. */
 Fn *rewrites_apply(Fn *kernels); /* the same inside a pass, without the chosen one */

@@ -13,7 +13,7 @@ CSRC = Path(__file__).resolve().parents[2] / "csrc"
 CODEGEN = CSRC / "codegen"
 # Rooms that know only the loops stage, and how it is told (phase.h, loops.h, rewrites.h).
 TEXT_ALONE = {"emit", "lower", "schedule"}
-# What compiles and runs: their folders, and what a file needs to start threads and children or to read folders.
+# What compiles and runs: their folders, and headers for threads, children and folders.
 BEHIND = {"jit", "compile", "plan", "tune"}
 OF_THE_SYSTEM = {"dirent.h", "pthread.h", "stdatomic.h", "sys/wait.h", "spawn.h", "unistd.h"}
 # Rooms of this list that a room must not know besides.  Emission and lowering meet in the loops stage; where
@@ -36,7 +36,7 @@ def included(path: Path, name: str) -> Path:
 
 
 def known(path: Path, seen: set[Path] | None = None) -> Iterator[tuple[Path | None, str]]:
-    """The files of csrc that a source includes, itself or through others, and with None the system's headers."""
+    """What a source includes, itself or through others: files of csrc, and with None the system's headers."""
     seen = set() if seen is None else seen
     for kind, name in includes(path):
         if kind == "<":

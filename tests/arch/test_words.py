@@ -51,8 +51,8 @@ WORDS = {
             ("csrc", r"quarter turn|half turn|turn (every|them) into|dlc_(sin|tan)_turn|in turn\b"),
             ("csrc/ir/math", r"\bturn\b"),  # an angle in turns
             ("csrc/capture/aten/aten_arith.c", "half_turn"),
-            ("csrc/codegen/schedule/tune_time.c", r"\bturn"),  # schedules take turns
-            ("csrc/codegen/codegen.h", "its turn comes"),
+            ("csrc/codegen/tune/tune_time.c", r"\bturn"),  # schedules take turns
+            ("csrc/codegen/jit/jit.h", "its turn comes"),
             ("csrc/codegen/log.c", "turn it on"),
             ("csrc/ir/eval", r"\bturn\b"),  # a pass of a loop
             ("dlc/grids.py", r"\b[Tt]urned\b"),  # reflected

@@ -1,10 +1,8 @@
-/* Machine code for the kernels of a function: what the process has, then what the disk cache has,
- * then what is compiled.
+/* Units: kernels that are lowered, emitted and compiled together.
  *
- * What:     a Kernel for every kernel let; equal ones share it.
- * How:      kernels are told apart by key before anything is lowered.  What is new is lowered,
- *           emitted and compiled in units of bounded size, those with the most work first: libtcc
- *           makes a unit at once, the C compiler gets it in that order.
+ * What:     code for the kernels that nobody has made before.
+ * How:      units are of bounded size, those with the most work first: libtcc makes a unit at once,
+ *           the C compiler gets it in that order.
  * Why not:  one unit a graph: the hottest kernel would wait for the last one, and a kernel of
  *           another graph could not be found again.  One unit a kernel: the prelude is read for
  *           each, 20 ms. */

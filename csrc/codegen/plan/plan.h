@@ -74,7 +74,7 @@ typedef struct {
     int phases; /* of the first phase: how many the kernel has */
 } Launch;
 
-/* A kernel as it was before it was lowered, for codegen/check.c. */
+/* A kernel as it was before it was lowered, for check.c. */
 typedef struct {
     char *text; /* a function of the kernels stage that is the kernel alone */
     int *operands, *results; /* slots: of the function's parameters, of the kernel's results */

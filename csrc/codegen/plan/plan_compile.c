@@ -1,5 +1,5 @@
-/* From the kernels stage to a plan: the kernels get their machine code (pipeline.c), then the plan is
- * built of them. */
+/* From the kernels stage to a plan: the kernels get their machine code (pipeline.c), then the plan
+ * is built of them. */
 
 #include <stdlib.h>
 

@@ -162,7 +162,7 @@ step_launch(Run *run, const Step *step)
     const Launch *launch = &run->plan->launches[step->launch];
     void *p[FEW_BUFFERS + 1], **buffers = p;
     const int64_t *values = run->inst->values;
-    bool works = values[launch->extent] != 0; /* else another kernel does (plan_short_rows.c) */
+    bool works = values[launch->extent] != 0; /* else another kernel does (short_rows.c) */
     bool tuned = works && run->tuning && launch->use >= 0 &&
                  tuning_wants(run->tuning, launch->use); /* with the launches that follow */
     bool in_work = tuned || (works && run->inst->in_work[step - run->plan->steps]);

@@ -89,7 +89,7 @@ int run_take_own(Run *run, int at);
 void run_free_own(Run *run, int at); /* ... ends with step `at` */
 void run_drop_own(Run *run, int n);
 
-/* ---- codegen/check.c ---- */
+/* ---- check.c ---- */
 
 typedef struct Check Check;
 

@@ -18,10 +18,10 @@
 
 #include <string.h>
 
+#include "codegen/machine.h"
 #include "codegen/rewrites.h"
 
 enum {
-    LEAST = 1 << 16,            /* bytes of results from which on a let is worth moving */
     ROUNDS = 2,                 /* in the second, what those of the first read is free */
 };
 
@@ -227,7 +227,7 @@ rewrite_order(Fn *fn)
     for (int k = 0; k < ROUNDS * fn->body->n && pure; k++) {
         const Let *let = fn->body->lets[k % fn->body->n];
         int64_t made = is_free(&s, let) ? made_bytes(&s, let) : 0;
-        if (made >= LEAST && made > held_bytes(&s, let) && fuel_spend(cx)) {
+        if (made >= DLC_LATE && made > held_bytes(&s, let) && fuel_spend(cx)) {
             move(&s, let);
             any = true;
         }

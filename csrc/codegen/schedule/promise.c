@@ -1,6 +1,7 @@
 /* Results in the layout that the caller was promised.
  *
- * What:     a kernel's result that is a fresh result of the function gets the strides that this has.
+ * What:     a kernel's result that is a fresh result of the function gets the strides that this
+ *           has.
  * Requires: the kernels stage.
  * Ensures:  the kernel stores each element where the caller will look for it.
  * How:      only where the passes of fusion have left the layout open: a value with strides of its

@@ -9,8 +9,9 @@
  *           spends it as it will again; the change itself is no choice and costs none.
  *           A compile runs it for a unit whose loops have lost a parameter, and for no other:
  *           pipeline.c.
- * Why not   decide it in fusion: whether loops read late depends on blocks, tiles and joined phases.
- *           Before keys are looked up: a process that finds its kernels would lower them all.
+ * Why not   decide it in fusion: whether loops read late depends on blocks, tiles and joined
+ *           phases. Before keys are looked up: a process that finds its kernels would lower them
+ *           all.
  * Example:  `let y: f32[N, N] over x = kernel { .. }` of a transposition in two phases becomes
  *           `let y: f32[N, N] = kernel { .. }`.
  */

@@ -7,7 +7,7 @@
  * How:      a reduction is marked if its extent may be a block at most or more, and if its body
  *           costs less than what combines blocks: of an expensive one the second copy of the text
  *           would cost more time to compile than it saves.
- * Why not:  a kernel of its own, as rows of fewer elements than lanes have (plan_short_rows.c): the
+ * Why not:  a kernel of its own, as rows of fewer elements than lanes have (short_rows.c): the
  *           choice is the same in all rows, so that the processor foresees it.
  * Example:  distance of points in D dimensions:
  *               let s: f32 = reduce sum d in D vector short { .. }
