@@ -39,7 +39,7 @@ _NAMES = """
     huber_loss huber_loss_backward mse_loss mse_loss_backward smooth_l1_loss smooth_l1_loss_backward
     soft_margin_loss soft_margin_loss_backward
 
-    _prelu_kernel _prelu_kernel_backward glu_backward rrelu_with_noise_backward
+    _prelu_kernel _prelu_kernel_backward glu_backward
 
     native_group_norm_backward _fused_rms_norm _fused_rms_norm_backward
     diagonal_backward slice_backward select_backward
@@ -73,6 +73,17 @@ def _log_softmax(x: Tensor, axis: int, half_to_float: bool) -> Tensor:
 def _dropout_backward(grad: Tensor, mask: Tensor, scale: float) -> Tensor:
     """With the strides of eager's formula; torch's own makes them row-major."""
     return grad * mask * scale
+
+
+def _rrelu_backward(grad: Tensor, x: Tensor, noise: Tensor, lower: float, upper: float, *how: bool) -> Tensor:
+    """In rows where the slopes were drawn, as eager's is; torch's own is laid as the gradient.
+
+    A clone, as the gradient of a graph of symbolic sizes gets its layout only after this.
+    """
+    training, of_result = how
+    if training:
+        return (grad * noise).clone(memory_format=torch.contiguous_format)
+    return torch.ops.aten.leaky_relu_backward(grad, x, (lower + upper) / 2, of_result)
 
 
 def _view_copy(x: Tensor, size: list[int]) -> Tensor:
@@ -168,6 +179,7 @@ def decompositions() -> dict[OpOverload, Callable[..., Any]]:
     own: dict[OpOverload, Callable[..., Any]] = {
         torch.ops.aten._log_softmax.default: _log_softmax,
         torch.ops.aten.native_dropout_backward.default: _dropout_backward,
+        torch.ops.aten.rrelu_with_noise_backward.default: _rrelu_backward,
         torch.ops.aten.view_copy.default: _view_copy,
         torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,
         torch.ops.aten.grid_sampler_3d.default: grid_sampler_3d,

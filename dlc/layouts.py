@@ -17,7 +17,11 @@ from torch import Tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import TracingContext
 from torch._ops import OpOverload
-from torch._prims_common import compute_elementwise_output_logical_to_physical_perm, is_contiguous_or_false
+from torch._prims_common import (
+    compute_elementwise_output_logical_to_physical_perm,
+    is_contiguous_or_false,
+    is_non_overlapping_and_dense_or_false,
+)
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 from torch.overrides import TorchFunctionMode
@@ -90,13 +94,19 @@ def marked_in_place(gm: GraphModule) -> GraphModule:
 
 
 #: What draws numbers in the order of its operand's memory. AOTAutograd's form of it draws them in rows.
-_DRAWN = ("alpha_dropout", "alpha_dropout_", "bernoulli_")
+_DRAWN = ("alpha_dropout", "alpha_dropout_", "bernoulli_", "dropout_")
+
+
+def _draws(target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Is it one of these?  dropout is, if it writes to its operand."""
+    name = _name(target)
+    return name in _DRAWN or (name == "dropout" and bool(kwargs.get("inplace", args[3:] == (True,))))
 
 
 def drawn_as_eager(gm: GraphModule) -> GraphModule:
     """gm, Dynamo's, in which what is drawn in the order of memory is drawn through a view that has rows."""
     changed = False
-    for node in [n for n in gm.graph.nodes if _name(n.target) in _DRAWN]:
+    for node in [n for n in gm.graph.nodes if _draws(n.target, n.args, n.kwargs)]:
         first = _first(node)
         value = first.meta.get("example_value") if first else None
         if first and isinstance(value, Tensor) and not is_contiguous_or_false(value):
@@ -161,7 +171,7 @@ class LaidAsEager(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         first = args[0] if args else None
-        if _name(func) in _DRAWN and isinstance(first, Tensor) and not is_contiguous_or_false(first):
+        if _draws(func, args, kwargs) and isinstance(first, Tensor) and not is_contiguous_or_false(first):
             return self._drawn(func, first, args[1:], kwargs)
         made = func(*args, **kwargs)
         rows = _name(func) in _IN_ROWS and isinstance(made, Tensor) and made is not first
@@ -176,6 +186,61 @@ class LaidAsEager(TorchFunctionMode):
             rest = (rest[0].expand_as(x).permute(order), *rest[1:])
         made: Tensor = func(view, *rest, **kwargs)
         return x if made is view else made.permute(back)
+
+
+def tangents_as_results(joint: GraphModule, count: int) -> None:
+    """Lays each tangent of a joint graph in the order of its result, one of the first count of the outputs.
+
+    Where sizes are symbolic, AOTAutograd makes a tangent channels last or rows, whatever its result is.
+    Eager's gradients follow the result.
+    """
+    (output,) = joint.graph.find_nodes(op="output")
+    about = zip(output.meta.get("desc", ())[:count], output.args[0], strict=False)
+    results = {one: node.meta.get("val") for one, node in about if isinstance(node, Node)}
+    last = [node for node in joint.graph.nodes if node.op == "placeholder"][-1]
+    for node in joint.graph.find_nodes(op="placeholder"):
+        result = results.get(getattr(node.meta.get("desc"), "output", None))
+        if isinstance(result, Tensor) and isinstance(node.meta.get("val"), Tensor):
+            _lay_tangent(joint, node, result, last)
+
+
+def _lay_tangent(joint: GraphModule, node: Node, result: Tensor, after: Node) -> None:
+    """A copy in the result's order, if the tangent has another one; it fuses with what reads it."""
+    value = node.meta["val"]
+    if not is_non_overlapping_and_dense_or_false(result):
+        return
+    order, back = _memory_order(result)
+    if order == _memory_order(value)[0]:
+        return
+    aten, made = torch.ops.aten, [node]
+    in_rows = {"memory_format": torch.contiguous_format}
+    for op, args, kwargs in (
+        (aten.permute.default, (order,), {}),
+        (aten.clone.default, (), in_rows),
+        (aten.permute.default, (back,), {}),
+    ):
+        with joint.graph.inserting_after(made[-1] if made[1:] else after):
+            made.append(joint.graph.call_function(op, (made[-1], *args), kwargs))
+        made[-1].meta = {key: one for key, one in node.meta.items() if key != "desc"}
+    node.replace_all_uses_with(made[-1], delete_user_cb=lambda user: user is not made[1])
+    _follow_or_undo(joint, made)
+
+
+def _follow_or_undo(joint: GraphModule, made: list[Node]) -> None:
+    """The values of made[1:], each of which reads the one before, and of what follows; else made[0] alone."""
+    old = {n: n.meta["val"] for n in joint.graph.nodes if "val" in n.meta}
+    try:
+        with torch.no_grad(), made[0].meta["val"].fake_mode, enable_python_dispatcher():
+            for node in made[1:]:
+                node.meta["val"] = value_now(node)
+            _follow(joint, {node: node.meta["val"] for node in made[1:]})
+    except Exception as error:
+        log.debug("%s keeps its layout: %s", made[0], error)
+        for node, value in old.items():
+            node.meta["val"] = value
+        made[-1].replace_all_uses_with(made[0])
+        for node in reversed(made[1:]):
+            joint.graph.erase_node(node)
 
 
 def _displaced(gm: GraphModule) -> list[Node]:

@@ -31,7 +31,7 @@ from torch.fx.experimental.symbolic_shapes import (
 from . import _C
 from .gradients import split_gradients
 from .images import images_last
-from .layouts import laid_as_eager
+from .layouts import laid_as_eager, tangents_as_results
 from .memory import Fit, MemoryLimitError
 
 log = logging.getLogger("dlc")
@@ -230,6 +230,7 @@ class Partitioner:
         num_fwd_outputs: int,
         static_lifetime_input_indices: list[int] | None = None,
     ) -> tuple[GraphModule, GraphModule]:
+        tangents_as_results(joint, num_fwd_outputs)
         if self.products != "own":
             images_last(joint)
         if self.limit is not None:

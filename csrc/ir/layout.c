@@ -79,7 +79,8 @@ strides_order(Cx *cx, const Type *t, const Dim *strides, int *axes)
     bool used[MAX_RANK] = {false};
     for (int at = 0; at < t->rank; at++) {
         int ax = t->rank - 1;
-        while (ax >= 0 && (used[ax] || (strides[ax] != next && !dim_is(cx, t->dims[ax], 1)))) {
+        while (ax >= 0 && (used[ax] || !(dim_is(cx, t->dims[ax], 1) ||
+                                         stride_same(cx, t, strides[ax], next)))) {
             ax--;
         }
         if (ax < 0) {

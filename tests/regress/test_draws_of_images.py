@@ -21,8 +21,15 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "alpha_dropout": lambda x: F.alpha_dropout(x, 0.5, True),
     "alpha_dropout in place": lambda x: F.alpha_dropout(x * 2, 0.5, True, inplace=True),
     "alpha_dropout, then more": lambda x: torch.alpha_dropout(x, 0.3, True).relu() * 2,
+    "rrelu in place": lambda x: F.rrelu(x - 1, training=True, inplace=True),
+    "rrelu in place, not training": lambda x: F.rrelu(x - 1, inplace=True),
+    "rrelu_": lambda x: torch.rrelu_(x - 1, training=True),
     "feature_alpha_dropout": lambda x: F.feature_alpha_dropout(x, 0.5, True),
     "dropout": lambda x: F.dropout(x, 0.5, True),
+    "dropout in place": lambda x: F.dropout(x * 2, 0.5, True, inplace=True),
+    "dropout in place of a view": lambda x: F.dropout((x * 2).transpose(1, 2)[1:], 0.5, True, True),
+    "dropout_": lambda x: torch.dropout_(x * 2, 0.5, True) + x,
+    "dropout2d in place": lambda x: F.dropout2d(x * 2, 0.5, True, inplace=True),
     "dropout2d": lambda x: F.dropout2d(x, 0.5, True),
     "rand_like": lambda x: x + torch.rand_like(x),
     "randn_like in rows": lambda x: x + torch.randn_like(x, memory_format=torch.contiguous_format),
@@ -63,8 +70,7 @@ def test_draws(compiler: Callable[..., Any], name: str, operand: str, dynamic: b
         weights = torch.randn_like(f(x)) if grad else None
         for got, want in zip(run(compiled, x, weights), run(f, x, weights), strict=True):
             torch.testing.assert_close(got, want)
-            if operand != "transposed":
-                assert_same_kind(got, want)
+            assert_same_kind(got, want)
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 4, 5), (2, 3, 1, 1), (1, 3, 4, 1), (2, 3, 4, 5, 2)], ids=str)
@@ -82,7 +88,19 @@ def test_images_of_one_row_or_channel(
     assert strides(got) == strides(want)
 
 
-@pytest.mark.parametrize("name", ["rrelu", "alpha_dropout", "alpha_dropout in place", "bernoulli_"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rrelu",
+        "rrelu in place",
+        "alpha_dropout",
+        "alpha_dropout in place",
+        "bernoulli_",
+        "dropout_",
+        "dropout in place",
+        "dropout in place of a view",
+    ],
+)
 def test_draws_without_dynamo(name: str) -> None:
     def f(x: Tensor) -> Tensor:
         return FUNCTIONS[name](x.exp())
