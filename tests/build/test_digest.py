@@ -40,7 +40,7 @@ RUNNING = [
     "codegen/log.c",
     "codegen/trace.c",
     "codegen/jit/cache.c",
-    "codegen/schedule/tune_time.c",
+    "codegen/tune/tune_time.c",
     "fusion/fuse.c",
     "capture/walk/walk.c",
     "ir/diag.def",

@@ -3,7 +3,6 @@
 #define DLC_LOWER_H
 
 #include "codegen/loops/loops.h"
-#include "ir/map.h"
 
 /* ---- lower_index.c: index vectors ---- */
 
