@@ -137,3 +137,14 @@ def test_no_name_of_a_program_hides_a_function(tmp_path: Path) -> None:
     path = tmp_path / "names.dlc"
     path.write_text("\n".join(lines))
     check(path, tmp_path)
+
+
+def test_a_value_that_is_compared_with_itself(tmp_path: Path) -> None:
+    lets = [f"    let r{k}: bool[N] = {op} x, x" for k, op in enumerate(["eq", "ne", "lt", "ge"])]
+    head = "dlc 1 kernels\n\nfn f[N in 1..inf](x: i64[N]) -> (bool[N], bool[N], bool[N], bool[N]) {\n"
+    results = "  let a: bool[N], b: bool[N], c: bool[N], d: bool[N] = kernel {\n"
+    path = tmp_path / "itself.dlc"
+    path.write_text(
+        head + results + "\n".join([*lets, "    ret r0, r1, r2, r3", "  }", "  ret a, b, c, d", "}", ""])
+    )
+    check(path, tmp_path)

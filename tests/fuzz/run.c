@@ -341,7 +341,8 @@ compare_bits(Run *r, const char *name, int k, const Tensor *a, const Tensor *b)
             if (memcmp(tensor_part(a, index, part), tensor_part(b, index, part), bytes) != 0
                 && !(isnan(x) && isnan(y))) {
                 fail_as(r->cx, DIAG_PASS,
-                        "the tiers differ: result %d is %.17g from tcc and %.17g from %s", k, x, y, name);
+                        "the tiers differ: result %d is %.17g from tcc and %.17g from %s", k, x, y,
+                        name);
             }
         }
     } while (tensor_next(a, index));

@@ -2,8 +2,8 @@
  *
  * What:     one translation unit in C11 that needs <stdint.h> and functions of the C library alone.
  * Requires: what emit.c requires.
- * Ensures:  the bits of the other targets where the C compiler contracts nothing (-ffp-contract=off)
- *           and integers wrap (-fwrapv).  No warning under -Wall -Wextra -pedantic.
+ * Ensures:  the bits of the other targets where the C compiler contracts nothing and integers wrap
+ *           (-ffp-contract=off -fwrapv).  No warning under -Wall -Wextra -pedantic.
  * How:      A loop is a `for` over all of its iterations, a load an indexed read, a scalar let a
  *           const variable.  Of the marks of loops only those are read that say in which order a
  *           reduction is, and how many iterations of a loop are one of the phase's.  What a unit
@@ -21,7 +21,7 @@
 
 const char emit_c_head[] =
     "/* Made by dlc.  Each phase runs iterations lo..hi of its outer loops and returns 0, or the\n"
-    " * number of a fault.  p: its tensors, then scratch memory; n: sizes.  The promised bits need a\n"
+    " * number of a fault.  p: its tensors, then scratch memory; n: sizes.  Its bits need a\n"
     " * compiler that contracts nothing and lets integers wrap: -ffp-contract=off -fwrapv. */\n"
     "#include <stdint.h>\n";
 

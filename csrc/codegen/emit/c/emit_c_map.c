@@ -126,6 +126,13 @@ cast_of(Emit *e, const Let *let, const char *operand)
                                  : cx_format(e->cx, "dlc_cast_%s_%s(%s)", from, to, operand);
 }
 
+/* Is it of one value twice?  Compilers warn of what is compared with itself. */
+static bool
+is_of_one(const Let *let, const char *const *operands)
+{
+    return let->nargs == 2 && strcmp(operands[0], operands[1]) == 0;
+}
+
 /* With operands that are names, literals, or in parentheses. */
 static const char *
 apply(Emit *e, const Let *let, const char *const *operands)
@@ -133,7 +140,7 @@ apply(Emit *e, const Let *let, const char *const *operands)
     const char *round = rounding(let), *made;
     if (let->op == OP_cast) {
         made = cast_of(e, let, operands[0]);
-    } else if (reads_once(row_expression(let))) {
+    } else if (reads_once(row_expression(let)) && !is_of_one(let, operands)) {
         made = expression_of(e, let, operands);
     } else {
         Text all = {.cx = e->cx};

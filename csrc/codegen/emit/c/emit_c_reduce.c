@@ -1,7 +1,7 @@
 /* Emission of portable C: reductions.
  *
  * What:     a loop over the elements, each a step of the reduction.
- * Ensures:  the order of docs/bits.md, which the prelude's functions keep: lanes and blocks are theirs.
+ * Ensures:  the order of docs/bits.md: lanes and blocks are the prelude's.
  * How:      argmax and argmin hold the best element and its index, as no order can be seen of them.
  *           The chains of a product (marked `fused`) are fused multiply-adds, 256 each.
  * Example:  dlc_reduction_f32 sum_stack;

@@ -1,6 +1,6 @@
 /* What the portable target's units have in place of GNU C, and their reductions.
  *
- * The build runs this file, the math header (ir/math) and the order of reductions (prelude_reduce.h)
+ * The build runs this file, the math header (ir/math) and prelude_reduce.h
  * through the preprocessor: emit_c_prelude.c takes from the result what a unit uses.  Of two
  * definitions of a name the first stands, so that those here replace the header's.
  *
