@@ -190,19 +190,6 @@ bool text_is_yes(const char *text);
 void text_vadd(Text *out, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 void text_put(Text *out, const char *bytes, size_t length);
 
-/* ---- map.c: hash tables from a few words to an entry ---- */
-
-typedef struct MapEntry MapEntry;
-typedef struct {
-    MapEntry **slots;
-    size_t room, count;
-} Map;
-
-/* NULL when there is none */
-void *map_get(const Map *map, const uint32_t *key, int n);
-/* made, zeroed, if new */
-void *map_at(Cx *cx, Map *map, const uint32_t *key, int n, size_t bytes);
-
 /* ---- dim.c, range.c, prove.c: symbolic sizes ---- */
 
 /* An interned size in normal form: a polynomial with int64 coefficients over atoms.  An atom is a

@@ -21,6 +21,8 @@ EMIT = CSRC / "codegen/emit"
 #: What each count was when it was last stored.
 STORED = {
     "lines_of_emitters": 11_652,
+    "lines_of_the_plain_target": 825,
+    "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 57,
     "thresholds_that_schedule_reads": 7,
     "modes_of_an_emission": 23,
@@ -28,7 +30,7 @@ STORED = {
     "conditions_that_a_mode_is_off": 10,
     "places_that_print_a_loop": 95,
     "suffixes_kept_by_hand": 44,
-    "readers_of_c_among_tests": 27,
+    "readers_of_c_among_tests": 28,
     "lines_of_c_of_softmax": 946,
 }  # fmt: skip
 
@@ -48,7 +50,14 @@ def count(measure: Callable[[], int]) -> Callable[[], int]:
 
 @cache
 def emitters() -> tuple[Path, ...]:
-    """The C of the emitters without the preludes, which are text that generated code includes."""
+    """The C of the emitters that expand schedules: without the preludes, which are text that generated code
+    includes, and without the target `c`, which writes the loops as they are (`lines_of_the_plain_target`).
+    """
+    return tuple(path for path in sources() if target_of(path) != "c")
+
+
+@cache
+def sources() -> tuple[Path, ...]:
     found = sorted(path for path in EMIT.rglob("*.[ch]") if not path.name.startswith("prelude"))
     assert len(found) > 10
     return tuple(found)
@@ -141,9 +150,21 @@ def access_to(structure: str, path: Path) -> str:
 @count
 def lines_of_emitters() -> int:
     """Lines of every .c and .h under csrc/codegen/emit, with comments and blank lines, without the files that
-    begin with `prelude`.
+    begin with `prelude` and without emit/c.
     """
     return sum(len(path.read_text().splitlines()) for path in emitters())
+
+
+@count
+def lines_of_the_plain_target() -> int:
+    """The same of emit/c: what a target takes that decides nothing."""
+    return sum(len(path.read_text().splitlines()) for path in sources() if target_of(path) == "c")
+
+
+@count
+def thresholds_that_the_plain_target_reads() -> int:
+    """Rows of machine.def whose constant stands in emit/c: none, since it decides nothing."""
+    return len(thresholds_in(tuple(path for path in sources() if target_of(path) == "c")))
 
 
 @count

@@ -2,7 +2,7 @@
 #ifndef DLC_FACTS_H
 #define DLC_FACTS_H
 
-#include "ir/ir.h"
+#include "map.h"
 
 /* How an access goes on with a loop around it: its offset is step times the loop's index plus rest,
  * which does not have the index.  step: DIM_NONE if it is not so. */

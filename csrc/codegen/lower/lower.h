@@ -3,6 +3,7 @@
 #define DLC_LOWER_H
 
 #include "codegen/loops/loops.h"
+#include "codegen/loops/map.h"
 
 /* ---- lower_index.c: index vectors ---- */
 

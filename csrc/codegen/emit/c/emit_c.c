@@ -150,11 +150,10 @@ static bool
 open_part(Emit *e, const Let *loop)
 {
     const char *i = index_c(e, loop_index(loop)), *from, *to;
-    bool tile = loop_has(loop, MARK_tile);
     if (loop_has(loop, MARK_vector)) {
         vector_bounds(e, loop, &from, &to);
-    } else if (tile || loop_has(loop, MARK_recurrences)) {
-        open_rows(e, loop, tile ? DLC_ROWS : DLC_RECURRENCES);
+    } else if (loop_has(loop, MARK_tile) || loop_has(loop, MARK_recurrences)) {
+        open_rows(e, loop, loop_step(loop));
         from = cx_format(e->cx, "%s_from", i);
         to = cx_format(e->cx, "%s_to", i);
     } else {

@@ -1,7 +1,7 @@
 /* Hash tables from a few words to an entry in the arena: open addressing, nothing is removed. */
 #include <string.h>
 
-#include "ir.h"
+#include "map.h"
 
 struct MapEntry {
     uint64_t hash;
