@@ -42,13 +42,13 @@ fault_of_index(int kind)
 /* ---- emit.c: the loops stage to C, for the targets of targets.def ---- */
 
 typedef enum {
-#define TARGET(name, primitives, what) TARGET_##name,
+#define TARGET(name, what) TARGET_##name,
 #include "targets.def"
     TARGETS
 } Target;
 
 typedef struct {
-    const char *name, *primitives, *what; /* columns of targets.def */
+    const char *name, *what; /* columns of targets.def */
 } TargetInfo;
 
 extern const TargetInfo target_info[TARGETS];

@@ -108,7 +108,7 @@ make_unit(Kernels *ks, const NewKernel *group, int n)
         return false;
     }
     Unit unit;
-    emit_unit(loops, 1u << TARGET_tcc | 1u << TARGET_cc, &unit);
+    emit_unit(loops, unit_targets(ks), &unit);
     unit_compile(ks, group, n, part, loops, &unit);
     return true;
 }

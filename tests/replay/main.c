@@ -83,7 +83,7 @@ make(const Job *job, Fn *kernels, const char *schedule)
     Cx *cx = kernels->cx;
     Written w = {.tcc = {.cx = cx}, .cc = {.cx = cx}};
     CompileOptions options = {.mode = MODE_TCC, .passes = pass_options_wanted(), .unit = note_unit,
-                              .unit_arg = &w};
+                              .unit_arg = &w, .targets = 1u << TARGET_cc};
     PassOptions passes = options.passes;
     kernels = pass_run(rewrite_find("program"), kernels, &passes);
     Kernels *ks = kernels_of(kernels);

@@ -17,10 +17,11 @@ typedef struct CompileOptions {
     /* When not NULL, called with the key in the cache of each kernel that the C compiler makes. */
     void (*used)(void *arg, const char *key);
     void *used_arg;
-    /* When not NULL, called with each unit before it is compiled: its loops and its text for both
-     * targets. */
+    /* When not NULL, called with each unit before it is compiled: its loops, its texts for the
+     * targets that are compiled and for those of `targets`, a bit 1 << target each. */
     void (*unit)(void *arg, const Fn *loops, const Unit *unit);
     void *unit_arg;
+    unsigned targets;
     /* By parameter, or NULL: a call with a list takes it out of the list, the only reference that
      * its caller has, and so frees it after its last use. */
     const bool *given;

@@ -104,6 +104,13 @@ head_of(Cx *cx, const Unit *unit, const NewKernel *group, const Fn *loops, int n
     return head.text ? head.text : "";
 }
 
+unsigned
+unit_targets(const Kernels *ks)
+{
+    unsigned cc = ks->options->mode == MODE_TCC ? 0 : 1u << TARGET_cc;
+    return 1u << TARGET_tcc | cc | ks->options->targets;
+}
+
 /* What the C compiler gets: the phases, and what the disk cache keeps beside them. */
 static const char *
 cc_text(Cx *cx, const char *head, const Unit *unit, const NewKernel *group, int n,
@@ -142,7 +149,7 @@ submit(const Kernels *ks, Code *code, const NewKernel *group, int n, const char 
     }
 }
 
-/* Both tiers of a unit; the Code is the caller's. */
+/* Both tiers of a unit; the Code is the caller's.  cc: NULL if no C compiler is wanted. */
 static void
 compile_texts(const Kernels *ks, Code *code, const NewKernel *group, int n, const char *tcc,
               const char *cc)
@@ -205,7 +212,9 @@ unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, cons
     cx_cleanup(cx, drop, code);
     if (unit->nphases) {
         compile_texts(ks, code, group, n, cx_format(cx, "%s%s", head, unit->text[TARGET_tcc]),
-                      cc_text(cx, head, unit, group, n, shapes, program));
+                      ks->options->mode == MODE_TCC
+                          ? NULL
+                          : cc_text(cx, head, unit, group, n, shapes, program));
     }
     give_kernels(loops, group, n, shapes, code);
 }

@@ -22,7 +22,7 @@
 /* ---- targets ---- */
 
 const TargetInfo target_info[] = {
-#define TARGET(name, primitives, what) {#name, primitives, what},
+#define TARGET(name, what) {#name, what},
 #include "codegen/targets.def"
 };
 
@@ -31,7 +31,7 @@ static const struct {
     void (*phase)(Emit *e, const Let *loop);
     void (*function)(Emit *e, const Let *loop, const Text *body, Text *unit);
 } emitters[] = {
-#define TARGET(name, primitives, what) \
+#define TARGET(name, what) \
     {emit_##name##_head, emit_##name##_phase, emit_##name##_function},
 #include "codegen/targets.def"
 };

@@ -1,6 +1,6 @@
 /* Rows of a symbolic length: what the C compiler is told of it.
  *
- * What:     a phase for short rows (plan_short_rows.c) says how long they are at most.  One that
+ * What:     a phase for short rows (short_rows.c) says how long they are at most.  One that
  *           goes across such rows, or reduces rows marked `short`, has copies for the lengths that
  *           are frequent.
  * Requires: a length that is a size symbol.
