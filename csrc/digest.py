@@ -42,23 +42,24 @@ NAMED = {".", "codegen"}  # folders whose entries are in the lists themselves
 
 # Files of the other folders that decide all the same,
 DECIDING = {"cc_target.c", "cc_job.c", "cc_job.h", "jit_cc.c"}
-# and these do not: messages, logs, locks, measurements, checks, samples.
+# and files of deciding folders that do not: messages, logs, locks, measurements, samples.
 RUNNING = {
-    "diag.def",
-    "check.c",
-    "count.c",
-    "count.def",
-    "environment.c",
-    "lock.c",
-    "lock.def",
-    "lock.h",
-    "log.c",
-    "trace.c",
-    "micro_peak.c",
-    "excerpt.c",
-    "noise.c",
-    "sample.c",
-    "shrink.c",
+    "ir/diag.def",
+    "ir/eval/excerpt.c",
+    "ir/eval/noise.c",
+    "ir/eval/sample.c",
+    "ir/text/shrink.c",
+    "codegen/count.c",
+    "codegen/count.def",
+    "codegen/environment.c",
+    "codegen/lock.c",
+    "codegen/lock.def",
+    "codegen/lock.h",
+    "codegen/log.c",
+    "codegen/trace.c",
+    "codegen/process.h",
+    "codegen/micro/micro_peak.c",
+    "codegen/compile/show.c",
 }
 
 TOKEN = re.compile(
@@ -110,7 +111,7 @@ def listed(folder: str) -> str | None:
 def decides(path: str) -> bool:
     """Does the file, by its path from csrc, decide machine code? It does if nothing is said of its folder."""
     folder, _, name = path.rpartition("/")
-    if name in RUNNING:
+    if path in RUNNING:
         return False
     if name in DECIDING and folder.startswith("codegen/"):
         return True

@@ -62,6 +62,9 @@ class Server:
             os.kill(child, signal.SIGKILL)
             self.answer(None)
             raise subprocess.TimeoutExpired(job["words"], SECONDS) from None
+        except BaseException:  # an answer is under way that nobody would read
+            self.process.kill()
+            raise
 
     def answer(self, seconds: float | None) -> int:
         self.channel.settimeout(seconds)

@@ -2,7 +2,7 @@
  *
  * What:     kernels_make rewrites the program of a function, tells its kernels apart by key, and
  *           takes those that the process or the cache has.  The others go to the loops stage in
- *           units, through the rewrites of their schedule, to the C of both targets and to machine
+ *           units, through the rewrites of their schedule, to the C of the targets that are wanted and to machine
  *           code. All machine code comes this way: the kernels of a plan, those for short rows,
  *           imported ones, and the schedules that tuning compares.
  * Requires: a verified function of the kernels stage.
@@ -100,11 +100,13 @@ static bool
 make_unit(Kernels *ks, const NewKernel *group, int n)
 {
     PassOptions again = ks->passes; /* with the fuel for these loops */
+    int64_t fuel = ks->passes.fuel;
     Fn *part = unit_program(ks, group, n);
     Fn *loops = loops_make(part, group->use->schedule, &ks->passes);
     if (unit_reads_late(group, n, loops)) {
         pass_run(&rewrites[REWRITE_retract], part, &again);
         kernels_retract(ks, group, n);
+        ks->passes.fuel = fuel; /* the unit that it will be has it all */
         return false;
     }
     Unit unit;

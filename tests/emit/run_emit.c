@@ -452,7 +452,10 @@ run(Cx *cx, void *arg)
     Unit unit;
     emit_unit(loops, (1u << TARGETS) - 1, &unit);
     if (print && strcmp(print, "loops") != 0) {
-        printf("%s", target_find(print) == TARGETS ? "" : unit.text[target_find(print)]);
+        if (target_find(print) == TARGETS) {
+            fail_as(cx, DIAG_ARGUMENT, "print=%s is neither loops nor a target", print);
+        }
+        printf("%s", unit.text[target_find(print)]);
     }
     if (!(runs && runs[0] == '0')) {
         run_unit_everywhere(r, kernels, loops, &unit);

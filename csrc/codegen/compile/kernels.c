@@ -100,6 +100,17 @@ unit_reads_late(const NewKernel *group, int n, const Fn *loops)
     return late;
 }
 
+/* Does a result take memory of a parameter that it does not take in `like`? */
+static bool
+takes_more(const Let *let, const Let *like)
+{
+    bool more = false;
+    for (int k = 0; k < like->nres; k++) {
+        more |= let->res[k]->over && !like->res[k]->over;
+    }
+    return more;
+}
+
 /* Which of its results take memory of parameters is as in `like`, in the kernels for short rows and
  * for others: one that is there already is another. */
 static void
@@ -121,7 +132,8 @@ kernels_retract(Kernels *ks, const NewKernel *group, int n)
 {
     for (int k = 0; k < n; k++) {
         for (int j = 0; j < ks->nuses; j++) {
-            if (has_key(&ks->uses[j], &group[k].use->key)) {
+            if (has_key(&ks->uses[j], &group[k].use->key) &&
+                takes_more(ks->uses[j].let, group[k].let)) {
                 retract_as(&ks->uses[j], group[k].let);
             }
         }

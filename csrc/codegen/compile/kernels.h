@@ -77,9 +77,9 @@ void kernels_look_up(Kernels *ks);
 int unit_next(Kernels *ks, int first);
 /* A function of the unit's kernels alone. */
 Fn *unit_program(const Kernels *ks, const NewKernel *group, int n);
-/* Both tiers of a unit: its kernels get their code. */
 /* The targets that its text is wanted for, a bit 1 << target each. */
 unsigned unit_targets(const Kernels *ks);
+/* Both tiers of a unit: its kernels get their code. */
 void unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, const Fn *loops,
                   const Unit *unit);
 

@@ -1,7 +1,8 @@
 /* Emission: the loops stage to C, for each target that is wanted.
  *
  * What:     one C function for each phase (a top-level loop of a kernel), for each target: plain
- *           loops for an optimising compiler (emit_cc.c), calls of strips for libtcc (emit_tcc.c).
+ *           loops for an optimising compiler (emit_cc.c), calls of strips for libtcc
+ *           (emit_tcc.c), the loops as they are in portable C (emit_c.c).
  * Requires: a scheduled function of the loops stage.
  * Ensures:  all texts compute the same bits, for any partition of the parallel loop: the order of
  *           everything that is not elementwise is that of docs/bits.md.
@@ -31,8 +32,7 @@ static const struct {
     void (*phase)(Emit *e, const Let *loop);
     void (*function)(Emit *e, const Let *loop, const Text *body, Text *unit);
 } emitters[] = {
-#define TARGET(name, what) \
-    {emit_##name##_head, emit_##name##_phase, emit_##name##_function},
+#define TARGET(name, what) {emit_##name##_head, emit_##name##_phase, emit_##name##_function},
 #include "codegen/targets.def"
 };
 

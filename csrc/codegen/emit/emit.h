@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
     Dim dim;
     bool declared; /* the phase's function begins with a variable for it */
-    int place; /* in n[], when the statements of all targets are there */
+    int place; /* in n[], when the statements of all targets are there; before, -1 */
 } Size;
 
 /* Loops whose bodies are put twice: the second time, what they bind has names of its own. */

@@ -1,6 +1,4 @@
-/* Questions of the emitters about a loop: its index, its extent, how its reductions are cut. */
-#include <string.h>
-
+/* Questions of the emitters about a loop and its accesses. */
 #include "emit.h"
 
 Let *

@@ -26,7 +26,7 @@ private_buffer(Emit *e, const Value *v, int lanes)
 bool
 is_private(const Emit *e, const Value *v)
 {
-    return v->def && v->def->op == OP_buffer && v->def->parent->owner != e->phase->kernel;
+    return buffer_is_private(v, e->phase->kernel);
 }
 
 bool

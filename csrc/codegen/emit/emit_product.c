@@ -293,14 +293,6 @@ put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *colu
     return plain ? span_of_rows(cx, access, rows, sum, at, row) : (Span){0};
 }
 
-static bool
-is_adjacent(Emit *e, const Let *access, Dim index)
-{
-    Dim step, rest;
-    return dim_affine(e->cx, access_offset(e, access), index, &step, &rest) &&
-           dim_is(e->cx, step, 1);
-}
-
 /* The first store in the loops over a tile that follow its last product that goes along the tile's
  * columns, to what is declared before that product; else NULL.  *rows, *columns: the two loops. */
 static const Let *
@@ -326,7 +318,7 @@ store_of_tile(Emit *e, const Let *loop, const Value *tile, const Let **rows, con
         const Let *let = (*columns)->body->lets[k];
         const Let *def = let->op == OP_store ? let->args[0]->def : NULL;
         bool late = def && (def->parent == body || def->parent == (*rows)->body);
-        if (let->op == OP_store && !late && is_adjacent(e, let, loop_index(*columns)) &&
+        if (let->op == OP_store && !late && facts_contiguous(e->facts, let, loop_index(*columns)) &&
             dtype_info[let->args[0]->type->dtype].bytes == dtype_info[tile->type->dtype].bytes) {
             return let;
         }
@@ -377,7 +369,7 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     if (panels && !packed) {
         fail(e->cx, DIAG_NO_PANELS, b->args[0]->name);
     }
-    if (each && !is_adjacent(e, b, loop_index(columns))) {
+    if (each && !facts_contiguous(e->facts, b, loop_index(columns))) {
         fail(e->cx, DIAG_STRIDES_OF_PRODUCT, b->args[0]->name);
     }
     if (new_helper(e, "MicroProduct")) {

@@ -15,7 +15,7 @@ bool
 new_helper(Emit *e, const char *key)
 {
     const char *interned = cx_intern(e->cx, key, strlen(key));
-    uint32_t words[2];
+    uint32_t words[2] = {0};
     memcpy(words, &interned, sizeof words);
     bool *made = map_at(e->cx, e->made, words, 2, sizeof *made), was = *made;
     *made = true;
@@ -279,7 +279,7 @@ size_at(Emit *e, Dim size)
     }
     if (k == e->nsizes) {
         e->sizes = cx_grow(e->cx, e->sizes, k, sizeof *e->sizes);
-        e->sizes[e->nsizes++] = (Size){.dim = size};
+        e->sizes[e->nsizes++] = (Size){.dim = size, .place = -1};
     }
     return k;
 }

@@ -21,6 +21,7 @@ typedef struct {
 static void
 key_of(const Let *let, uint32_t key[2])
 {
+    memset(key, 0, 2 * sizeof *key);
     memcpy(key, &let, sizeof let);
 }
 
@@ -29,7 +30,11 @@ find(const Facts *facts, const Let *let)
 {
     uint32_t key[2];
     key_of(let, key);
-    return map_get(&facts->lets, key, 2);
+    const LetFacts *found = map_get(&facts->lets, key, 2);
+    if (!found) {
+        fail(facts->cx, DIAG_NO_FACTS, op_info[let->op].name);
+    }
+    return found;
 }
 
 const AccessFacts *
@@ -62,18 +67,6 @@ facts_contiguous(const Facts *facts, const Let *access, Dim index)
     return step && dim_is(facts->cx, step->step, 1);
 }
 
-static bool
-is_bound_in(const void *arg, Dim name)
-{
-    const Block *block = arg;
-    bool bound = false;
-    for (int k = 0; k < block->n; k++) {
-        const Let *let = block->lets[k];
-        bound |= let->op == OP_bind && let->sizes[0] == name;
-    }
-    return bound;
-}
-
 bool
 facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let *inner, Dim *step)
 {
@@ -82,9 +75,8 @@ facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let
     const Step *along = facts_step(facts, load, loop_index(inner));
     *step = along ? along->step : DIM_NONE;
     return along && facts_contiguous(facts, load, loop_index(rows)) &&
-           !dim_any_name(cx, offset, is_bound_in, rows->body) &&
-           !dim_any_name(cx, offset, is_bound_in, inner->body) && !dim_is(cx, *step, 0) &&
-           !dim_is(cx, *step, 1);
+           !dim_is_bound_in(cx, offset, rows->body) && !dim_is_bound_in(cx, offset, inner->body) &&
+           !dim_is(cx, *step, 0) && !dim_is(cx, *step, 1);
 }
 
 /* ---- finding them ---- */

@@ -36,6 +36,7 @@ bool loop_is_recurrence(const Let *loop); /* in order, inside one so marked */
 
 /* Is d made of sizes and of indices of the loop `inside` and those around it, and of no data? */
 bool loops_give(const Cx *cx, const Let *inside, Dim d);
+bool dim_is_bound_in(const Cx *cx, Dim d, const Block *block); /* has it an index bound there? */
 bool buffer_is_private(const Value *buffer, const Let *kernel); /* made in a loop of the kernel */
 bool let_is_expensive(const Let *let); /* a MAP that is worth vectors of its own */
 Let *let_in(const Block *block, const Value *v); /* the let of the block that makes v, or NULL */
@@ -45,8 +46,6 @@ Let *let_in(const Block *block, const Value *v); /* the let of the block that ma
 /* The index of the element that is not zero; NULL: the reduction is no one-hot select. */
 const Value *onehot_index(const Let *reduce);
 bool is_onehot(const Let *reduce); /* is it a one-hot select? */
-
-/* ---- lower_index.c ---- */
 
 /* in elements, simplified */
 Dim index_offset(Cx *cx, const Value *buffer, const Dim *at);

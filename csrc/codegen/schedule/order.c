@@ -193,6 +193,9 @@ with_late(const Order *s)
             lets[n++] = old[k];
         }
     }
+    for (int k = 0; k < n; k++) {
+        lets[k]->parent = fn->body;
+    }
     fn->body->lets = lets;
     return fn;
 }

@@ -1,7 +1,7 @@
 /* Strips: SIMD routines over short contiguous arrays, the instruction set of the libtcc tier.
  *
  * They are compiled into the extension once for each instruction set and found by name (strip_find
- * in codegen.h); generated code declares the ones it calls.  T is the C type of a dtype: uint8_t
+ * in processor.h); generated code declares the ones it calls.  T is the C type of a dtype: uint8_t
  * (bool, 0 or 1), int32_t, int64_t, float, double;
  * uint64_t and dlc_c128 of prelude.h for complex numbers.  Arrays need no alignment; n may be 0.
  *

@@ -252,7 +252,7 @@ next_indices(Tcc *t, const Let *reduce, const Let *row)
     return NULL;
 }
 
-/* Asks for rows that are looked up soon, if all of a row is one tile. */
+/* Prefetches rows that are looked up soon, if all of a row is one tile. */
 static void
 prefetch_gathered(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const char *rows,
                   const char *n)

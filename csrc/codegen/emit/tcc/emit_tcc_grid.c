@@ -305,18 +305,6 @@ can_materialise(Tcc *t, const Walk *walk, bool collapsed)
     return walk->kind == WALK_GRID && dim_is(t->e->cx, walk->row_step, 0) && !inside;
 }
 
-/* Does the offset want an index that is bound in the block? */
-static bool
-is_looked_up(const Tcc *t, const Block *block, Dim offset)
-{
-    bool found = false;
-    for (int k = 0; k < block->n; k++) {
-        const Let *let = block->lets[k];
-        found |= let->op == OP_bind && dim_uses(t->e->cx, offset, let->sizes[0]);
-    }
-    return found;
-}
-
 static void
 materialise_row(Tcc *t, const Let *inner, bool collapsed)
 {
@@ -328,8 +316,9 @@ materialise_row(Tcc *t, const Let *inner, bool collapsed)
         }
         Dim offset = access_offset(t->e, load);
         Walk walk = tcc_walk(t, offset);
-        if (can_materialise(t, &walk, collapsed) && !is_looked_up(t, inner->body, offset) &&
-            !is_looked_up(t, inner->parent, offset)) {
+        if (can_materialise(t, &walk, collapsed) &&
+            !dim_is_bound_in(t->e->cx, offset, inner->body) &&
+            !dim_is_bound_in(t->e->cx, offset, inner->parent)) {
             t->materialised = cx_grow(t->e->cx, t->materialised, t->nmaterialised,
                                       sizeof *t->materialised);
             t->materialised[t->nmaterialised++] = (Materialised){

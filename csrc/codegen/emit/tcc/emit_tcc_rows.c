@@ -57,18 +57,6 @@ typedef struct {
     Operand a, b;
 } RowsCall;
 
-/* Is an index in the offset that the body looks up? */
-static bool
-is_looked_up(Cx *cx, const Block *body, Dim offset)
-{
-    for (int k = 0; k < body->n; k++) {
-        if (body->lets[k]->op == OP_bind && dim_uses(cx, offset, body->lets[k]->sizes[0])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Elements side by side in each row, and rows at even steps. */
 static bool
 find_operand(Tcc *t, const Let *load, const Let *reduce, const Let *grid, Operand *o)
@@ -77,7 +65,7 @@ find_operand(Tcc *t, const Let *load, const Let *reduce, const Let *grid, Operan
     Dim offset = access_offset(t->e, load), start = row_offset(t->e, load, reduce);
     const Step *row = step_along(t->e, load, grid);
     *o = (Operand){.buffer = load->args[0], .start = start, .step = row ? row->step : DIM_NONE};
-    return !is_private(t->e, load->args[0]) && !is_looked_up(cx, grid->body, offset) &&
+    return !is_private(t->e, load->args[0]) && !dim_is_bound_in(cx, offset, grid->body) &&
            start != DIM_NONE && row;
 }
 
