@@ -2,9 +2,9 @@
  *
  * What:     kernels_make rewrites the program of a function, tells its kernels apart by key, and
  *           takes those that the process or the cache has.  The others go to the loops stage in
- *           units, through the rewrites of their schedule, to the C of the targets that are wanted and to machine
- *           code. All machine code comes this way: the kernels of a plan, those for short rows,
- *           imported ones, and the schedules that tuning compares.
+ *           units, through the rewrites of their schedule, to the C of the targets that are wanted
+ *           and to machine code.  All machine code comes this way: the kernels of a plan, those for
+ *           short rows, imported ones, and the schedules that tuning compares.
  * Requires: a verified function of the kernels stage.
  * Ensures:  the object that is compiled is the one that was verified and dumped.
  * How:      a rewrite is a row of rewrites.def and runs as any pass does (ir/pass.c): with

@@ -35,9 +35,9 @@ static bool
 run_compiler(const char *source, const char *object, char *error, size_t cap)
 {
     const char *const argv[] = {
-        "/usr/bin/env", "cc",    "-std=c11", "-pedantic",         "-Wall",  "-Wextra",
-        "-Werror", "-Wno-overlength-strings",      "-Wvla", "-O1",      "-ffp-contract=off", "-fwrapv", "-fPIC",
-        "-shared",      "-o",    object,     source,              "-lm",    NULL,
+        "/usr/bin/env", "cc", "-std=c11", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wvla",
+        "-Wno-overlength-strings", "-O1", "-ffp-contract=off", "-fwrapv", "-fPIC", "-shared",
+        "-o", object, source, "-lm", NULL,
     };
     ChildLimits limits = {.seconds = 300};
     return child_run((char *const *)argv, environ, &limits, error, cap);
