@@ -18,16 +18,9 @@ typedef struct {
     int place; /* in n[], when the statements of all targets are there; before, -1 */
 } Size;
 
-/* Loops whose bodies are put twice: the second time, what they bind has names of its own. */
-typedef struct {
-    const Let *loops[MAX_LOOPS];
-    int nloops;
-    bool second;
-} Copy;
-
 /* The emission of one phase for one target: what all targets share.  All statements are made
  * first; sizes and names that they need are declared in front of them. */
-typedef struct {
+typedef struct Emit {
     Cx *cx;
     const Fn *fn;
     const Facts *facts;
@@ -52,7 +45,9 @@ typedef struct {
     int npanels;
     const Let *streaming; /* a vector loop around that may have non-temporal stores */
     bool streams; /* the phase has non-temporal stores */
-    Copy copy;
+    /* NULL, or: has what is put names of its own for what the loop binds (NULL: for the loop's
+     * index), as it is the second of two copies? */
+    bool (*is_second)(const struct Emit *e, const Let *loop, Dim index);
 } Emit;
 
 /* ---- emit_text.c ---- */
@@ -115,7 +110,6 @@ int collapsed_at(const Emit *e, const Let *loop); /* its place among the collaps
  * them. */
 Dim iterations_of(const Emit *e, const Let *loop);
 void put_indices(Emit *e, const char *at); /* those of the collapsed loops, of iteration `at` */
-bool is_copied(const Emit *e, const Let *loop); /* is it one of e->copy? */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
 
 /* ---- emit_function.c ---- */

@@ -70,28 +70,18 @@ collapsed_name(Emit *e, int k)
 void
 put_indices(Emit *e, const char *at)
 {
+    bool is_second = e->is_second && e->is_second(e, e->collapsed[0], DIM_NONE);
     const char *rest = at;
     if (e->ncollapsed == 1) {
         put(e, "const int64_t %s = %s;", collapsed_name(e, 0), at);
     }
     for (int k = e->ncollapsed - 1; k > 0; k--) {
         const char *name = collapsed_name(e, k), *count = dim_c(e, e->counts[k]);
-        const char *over = k == 1
-                               ? collapsed_name(e, 0)
-                               : cx_format(e->cx, "t%d_%srest", k, e->copy.second ? "next_" : "");
+        const char *over = k == 1 ? collapsed_name(e, 0)
+                                  : cx_format(e->cx, "t%d_%srest", k, is_second ? "next_" : "");
         put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
         rest = over;
     }
-}
-
-bool
-is_copied(const Emit *e, const Let *loop)
-{
-    bool copied = false;
-    for (int k = 0; k < e->copy.nloops && !copied; k++) {
-        copied = e->copy.loops[k] == loop;
-    }
-    return copied;
 }
 
 /* Is a count other than the outermost one not a number?  Then each iteration would divide by a

@@ -143,25 +143,16 @@ name_c(Emit *e, const Value *v)
     if (!e->names[v->id]) {
         e->names[v->id] = identifier(e->cx, v->name, v->id);
     }
-    bool next = e->copy.second && v->def && v->def->parent && is_copied(e, v->def->parent->owner);
+    bool next = e->is_second && v->def && v->def->parent && v->def->parent->owner &&
+                e->is_second(e, v->def->parent->owner, DIM_NONE);
     return next ? cx_format(e->cx, "%s_next", e->names[v->id]) : e->names[v->id];
-}
-
-static bool
-is_index_of_copy(const Emit *e, Dim index)
-{
-    bool found = false;
-    for (int k = 0; k < e->copy.nloops && !found; k++) {
-        found = loop_index(e->copy.loops[k]) == index;
-    }
-    return found;
 }
 
 const char *
 index_c(Emit *e, Dim index)
 {
     const char *name = identifier(e->cx, dim_name(e->cx, index), (int)index);
-    return e->copy.second && is_index_of_copy(e, index) ? cx_format(e->cx, "%s_next", name) : name;
+    return e->is_second && e->is_second(e, NULL, index) ? cx_format(e->cx, "%s_next", name) : name;
 }
 
 /* ---- dtypes and literals ---- */

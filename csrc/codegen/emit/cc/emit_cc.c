@@ -486,6 +486,7 @@ emit_cc_phase(Emit *e, const Let *loop)
 {
     const Block *root = e->phase->kernel->body;
     e->own = cx_alloc(e->cx, sizeof(Cc));
+    e->is_second = cc_jam_is_second;
     cc_near_open(e, loop);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];

@@ -14,6 +14,7 @@ typedef struct {
     const Let *wide; /* a reduction in lanes whose bf16 are widened in arrays */
     bool opaque_zero; /* the phase hides from the compiler what it could know */
     const Let *jam; /* a loop of rows in unroll-and-jam, see emit_cc_jam.c */
+    bool second; /* the second of its two copies is emitted */
     bool short_row; /* what is emitted is for rows of one block: no prefetch */
     const Let *flat; /* a vector loop around, many rows of which run as one */
     Dim length; /* of rows for which the phase has copies, see emit_cc_length.c */
@@ -154,6 +155,7 @@ void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from,
 
 bool cc_is_jam(Emit *e, const Let *rows); /* are its iterations better run two at a time? */
 bool cc_is_short(Emit *e, const Let *rows); /* and is that so wherever they come from? */
+bool cc_jam_is_second(const Emit *e, const Let *loop, Dim index); /* see Emit.is_second */
 void cc_jam_loop(Emit *e, const Let *rows); /* all of them */
 /* those of a parallel loop, from lo on, but for an odd one */
 void cc_jam_phase(Emit *e, const Let *phase);

@@ -162,14 +162,14 @@ static void
 put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
 {
     for (int k = 0; k < 2; k++) {
-        e->copy.second = k > 0;
+        cc_of(e)->second = k > 0;
         put(e, "%s %s_stack[64];", r[k].type, r[k].out);
         put(e, "int64_t %s_blocks = 0;", r[k].out);
         if (has_blocks(e, let)) {
             put_blocks(e, let, &r[k]);
         }
     }
-    e->copy.second = false;
+    cc_of(e)->second = false;
     cc_open_blocks(e, r, has_blocks(e, let) ? cx_format(e->cx, "%s_first", r->out) : "0",
                    DLC_BLOCK);
     cc_lanes_two(e, let, r, put_block);
@@ -192,11 +192,11 @@ cc_lanes_jam(Emit *e, const Let *let)
 {
     Reduction r[2];
     for (int k = 0; k < 2; k++) {
-        e->copy.second = k > 0;
+        cc_of(e)->second = k > 0;
         r[k] = cc_reduction(e, let);
         put(e, "%s %s;", r[k].type, r[k].out);
     }
-    e->copy.second = false;
+    cc_of(e)->second = false;
     put_scope(e);
     if (one_block(e->cx, let)) {
         put_blocks_alone(e, let, r);

@@ -125,11 +125,29 @@ are_near(Emit *e, const Let *rows)
 
 /* ---- their text ---- */
 
+/* Is it one of the loops that run two iterations at a time? */
+static bool
+in_jam(const Emit *e, const Let *loop)
+{
+    const Let *jam = cc_of(e)->jam;
+    return jam && (loop == jam || (collapsed_at(e, jam) >= 0 && collapsed_at(e, loop) >= 0));
+}
+
+bool
+cc_jam_is_second(const Emit *e, const Let *loop, Dim index)
+{
+    bool found = loop ? in_jam(e, loop) : cc_of(e)->jam && loop_index(cc_of(e)->jam) == index;
+    for (int k = 0; k < e->ncollapsed && !loop; k++) {
+        found |= loop_index(e->collapsed[k]) == index && in_jam(e, e->collapsed[k]);
+    }
+    return cc_of(e)->second && found;
+}
+
 static void
 put_twice(Emit *e, const Let *let)
 {
     for (int k = 0; k < 2; k++) {
-        e->copy.second = k > 0;
+        cc_of(e)->second = k > 0;
         if (let->op == OP_for) {
             put_scope(e);
             cc_loop(e, let);
@@ -140,7 +158,7 @@ put_twice(Emit *e, const Let *let)
             cc_let(e, let);
         }
     }
-    e->copy.second = false;
+    cc_of(e)->second = false;
 }
 
 static void
@@ -148,26 +166,13 @@ put_jam(Emit *e, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->op == OP_for && is_copied(e, let)) {
+        if (let->op == OP_for && in_jam(e, let)) {
             put_jam(e, let->body);
         } else if (loop_is(let) && is_joint(e, let, cc_of(e)->jam)) {
             cc_lanes_jam(e, let);
         } else {
             put_twice(e, let);
         }
-    }
-}
-
-/* From now on rows and the loops that run with it are put twice; NULL: no more. */
-static void
-set_jam(Emit *e, const Let *rows)
-{
-    bool all = rows && collapsed_at(e, rows) >= 0;
-    cc_of(e)->jam = rows;
-    e->copy = (Copy){.loops = {rows}, .nloops = rows != NULL};
-    for (int k = 0; k < e->ncollapsed && all; k++) {
-        e->copy.loops[k] = e->collapsed[k];
-        e->copy.nloops = e->ncollapsed;
     }
 }
 
@@ -178,10 +183,10 @@ cc_jam_loop(Emit *e, const Let *rows)
     put_scope(e);
     put(e, "int64_t %s = 0;", i);
     put_open(e, "for (; %s + 2 <= %s%s; %s += 2)", i, extent, are_near(e, rows), i);
-    set_jam(e, rows);
+    cc_of(e)->jam = rows;
     put(e, "const int64_t %s_next = %s + 1;", i, i);
     put_jam(e, rows->body);
-    set_jam(e, NULL);
+    cc_of(e)->jam = NULL;
     put_close(e);
     put_open(e, "for (; %s < %s; %s++)", i, extent, i);
     cc_block(e, rows->body);
@@ -194,12 +199,12 @@ cc_jam_phase(Emit *e, const Let *phase)
 {
     const Let *rows = e->collapsed[e->ncollapsed - 1];
     put_open(e, "for (; lo + 2 <= hi%s; lo += 2)", are_near(e, rows));
-    set_jam(e, rows);
+    cc_of(e)->jam = rows;
     put_indices(e, "lo");
-    e->copy.second = true;
+    cc_of(e)->second = true;
     put_indices(e, "(lo + 1)");
-    e->copy.second = false;
+    cc_of(e)->second = false;
     put_jam(e, phase->body);
-    set_jam(e, NULL);
+    cc_of(e)->jam = NULL;
     put_close(e);
 }

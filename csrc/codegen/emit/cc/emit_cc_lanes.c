@@ -340,13 +340,13 @@ put_whole_lanes(Emit *e, const Let *let, const Reduction *r, int n)
     put(e, "int64_t %s_at = %s_from;", out, out);
     put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, DLC_LANES, out, out, DLC_LANES);
     for (int k = 0; k < n; k++) {
-        e->copy.second = e->copy.second || k > 0;
+        cc_of(e)->second = cc_of(e)->second || k > 0;
         cc_prefetch_lanes(e, let, cx_format(e->cx, "%s_at", out), 0);
         open_lanes(e, let, cx_format(e->cx, "%s_at", out));
         put_lanes_body(e, let, &r[k], out);
         close_lanes(e);
     }
-    e->copy.second = e->copy.second && n == 1;
+    cc_of(e)->second = cc_of(e)->second && n == 1;
     put_close(e);
 }
 
@@ -460,9 +460,9 @@ cc_lanes_two(Emit *e, const Let *let, const Reduction r[2],
     put(e, "const int64_t %s_end = %s_end;", r[1].out, r[0].out);
     put(e, "int64_t %s_at = %s_at;", r[1].out, r[0].out);
     for (int k = 0; k < 2; k++) {
-        e->copy.second = k > 0;
+        cc_of(e)->second = k > 0;
         put_last_lanes(e, let, &r[k]);
         value(e, &r[k]);
     }
-    e->copy.second = false;
+    cc_of(e)->second = false;
 }
