@@ -92,6 +92,8 @@ Let *computed_in(const Block *block, const Value *v);
 
 /* ---- emit_phase.c ---- */
 
+/* Is the let of the kernel's own block, outside of its loops, one that the phase uses? */
+bool phase_begins_with(const Emit *e, const Let *let);
 /* What is so of the phase for all targets; fills its buffers, extent and work. */
 Emit phase_interface(const Fn *fn, const Let *loop, Phase *phase);
 
@@ -114,15 +116,14 @@ void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to)
 
 /* ---- emit_function.c ---- */
 
-/* The parts of a phase's function, in their order: a comment that says what it is of, its head, its
- * pointers, its sizes, and after its statements its end. */
+/* The parts of a phase's function, in their order; the first is a comment that says what it is. */
 void put_header(const Emit *e, const Let *loop, Text *unit);
 void put_phase_head(const Emit *e, Text *unit);
 void put_pointers(Emit *e, Text *unit);
 /* Calls `put` for each size that has a variable, in the order of n[]. */
 void put_sizes(Emit *e, Text *unit, void (*put_one)(Emit *e, int k, Text *unit));
 void put_size(Emit *e, int k, Text *unit);
-void put_phase_end(Text *unit);
+void put_body(const Text *body, Text *unit); /* its statements, and its end */
 
 /* ---- emit_panel.c ---- */
 

@@ -98,7 +98,9 @@ put_phase_head(const Emit *e, Text *unit)
 }
 
 void
-put_phase_end(Text *unit)
+put_body(const Text *body, Text *unit)
 {
+    text_add(unit, "    int fault = 0;\n");
+    text_put(unit, body->text, body->length);
     text_add(unit, "    (void)p, (void)n;\n    return fault;\n}\n");
 }

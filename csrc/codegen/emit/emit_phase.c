@@ -66,6 +66,13 @@ use_let(const Emit *e, bool *used, const Let *let)
     }
 }
 
+bool
+phase_begins_with(const Emit *e, const Let *let)
+{
+    bool bound = let->op == OP_bind && e->used[let->args[0]->id];
+    return bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id]);
+}
+
 /* Finds p[k] of the phase: operands, results and buffers of the kernel, in order of first use. */
 static void
 add_buffers(Emit *e, const Let *let, bool *seen)
@@ -206,12 +213,8 @@ phase_interface(const Fn *fn, const Let *loop, Phase *phase)
     bool *used = cx_alloc(cx, values * sizeof *used), *seen = cx_alloc(cx, values * sizeof *seen);
     Facts *facts = cx_alloc(cx, sizeof *facts);
     *facts = (Facts){.cx = cx, .kernel = phase->kernel};
-    Emit e = {.cx = cx,
-              .fn = fn,
-              .facts = facts,
-              .phase = phase,
-              .used = used,
-              .scratch = dim_int(cx, 0)};
+    Emit e = {.cx = cx, .fn = fn, .facts = facts, .phase = phase, .used = used};
+    e.scratch = dim_int(cx, 0);
     use_let(&e, used, loop);
     facts_add(facts, loop);
     for (int k = 0; k < phase->kernel->body->n; k++) {

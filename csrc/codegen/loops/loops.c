@@ -149,7 +149,7 @@ loop_is_latency_bound(const Let *reduce)
     int cost = 0;
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *let = reduce->body->lets[k];
-        bool map = op_info[let->op].kind == KIND_MAP;
+        bool map = let_is_map(let);
         if (!map && let->op != OP_load) {
             return false;
         }

@@ -125,7 +125,7 @@ c_let(Emit *e, const Let *let)
         put_const(e, let->res[0], dim_c(e, let_dim(let, "dim")));
     } else if (let->op == OP_buffer) {
         put_buffer(e, let->res[0]);
-    } else if (op_info[let->op].kind == KIND_MAP) {
+    } else if (let_is_map(let)) {
         put_const(e, let->res[0], c_map(e, let));
     }
 }
@@ -216,8 +216,7 @@ put_root(Emit *e)
     const Block *root = e->phase->kernel->body;
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
-        bool bound = let->op == OP_bind && e->used[let->args[0]->id];
-        if (bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id])) {
+        if (phase_begins_with(e, let)) {
             c_let(e, let);
         }
     }
@@ -258,9 +257,7 @@ emit_c_function(Emit *e, const Let *loop, const Text *body, Text *unit)
         put_pointers(e, &function);
     }
     put_sizes(e, &function, put_size);
-    text_add(&function, "    int fault = 0;\n");
-    text_put(&function, body->text, body->length);
-    put_phase_end(&function);
+    put_body(body, &function);
     c_need(e, function.text);
     text_put(unit, function.text, function.length);
 }

@@ -88,8 +88,11 @@ read_item(const char *c)
 void
 c_read_prelude(Emit *e)
 {
-    Prelude *prelude = e->own = cx_alloc(e->cx, sizeof *prelude);
-    for (const char *c = skip_space(dlc_portable_text); *c;) {
+    uint32_t key = 0; /* helpers have keys of two words */
+    Prelude *prelude = map_at(e->cx, e->made, &key, 1, sizeof *prelude);
+    bool read = prelude->nitems > 0; /* by another phase of the unit */
+    e->own = prelude;
+    for (const char *c = skip_space(dlc_portable_text); *c && !read;) {
         Item item = read_item(c);
         prelude->items = cx_grow(e->cx, prelude->items, prelude->nitems, sizeof *prelude->items);
         prelude->items[prelude->nitems++] = item;

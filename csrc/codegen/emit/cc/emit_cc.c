@@ -490,8 +490,7 @@ emit_cc_phase(Emit *e, const Let *loop)
     cc_near_open(e, loop);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
-        bool bound = let->op == OP_bind && e->used[let->args[0]->id];
-        if (bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id])) {
+        if (phase_begins_with(e, let)) {
             cc_let(e, let);
         }
     }
@@ -527,10 +526,9 @@ emit_cc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
     }
     put_pointers(e, unit);
     put_sizes(e, unit, cc_length_size);
-    text_add(unit, "%s    int fault = 0;\n",
+    text_add(unit, "%s",
              cc_of(e)->opaque_zero ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
-    text_put(unit, body->text, body->length);
-    put_phase_end(unit);
+    put_body(body, unit);
     if (near) {
         cc_near_phase(e, loop, unit);
     } else if (lengths) {

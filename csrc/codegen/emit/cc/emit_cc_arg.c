@@ -24,7 +24,6 @@
 
 #include "emit_cc.h"
 
-
 /* Elements side by side in memory, as they are compared: those need no array. */
 static const Let *
 stored_row(Emit *e, const Let *reduce)

@@ -434,8 +434,7 @@ emit_tcc_phase(Emit *e, const Let *loop)
     note_uses(&t, root);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
-        bool bound = let->op == OP_bind && e->used[let->args[0]->id];
-        if (bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id])) {
+        if (phase_begins_with(e, let)) {
             tcc_let(&t, let);
         }
     }
@@ -461,7 +460,5 @@ emit_tcc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
     put_phase_head(e, unit);
     put_pointers(e, unit);
     put_sizes(e, unit, put_size);
-    text_add(unit, "    int fault = 0;\n");
-    text_put(unit, body->text, body->length);
-    put_phase_end(unit);
+    put_body(body, unit);
 }
