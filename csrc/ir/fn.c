@@ -214,31 +214,6 @@ attr_name(Cx *cx, const char *key, const char *name, Dim index)
     return a;
 }
 
-Attr
-attr_marks(Cx *cx, unsigned marks)
-{
-    Attr a = attr(cx, "marks", ATTR_MARKS);
-    a.i = marks;
-    return a;
-}
-
-bool
-loop_has(const Let *let, unsigned marks)
-{
-    return (let_int(let, "marks") & marks) == marks;
-}
-
-void
-loop_mark(Let *let, unsigned marks, bool on)
-{
-    for (int k = 0; k < let->nattrs; k++) {
-        Attr *a = &let->attrs[k];
-        if (a->kind == ATTR_MARKS) {
-            a->i = on ? a->i | marks : a->i & ~(int64_t)marks;
-        }
-    }
-}
-
 bool
 value_is_view(const Value *v)
 {

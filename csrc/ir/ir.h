@@ -67,17 +67,6 @@ typedef enum {
     RULE_PART, RULE_PAIR, RULE_ACC, RULE_INDEX, RULE_TRUTH, RULE_NONE
 } DtypeRule;
 
-/* Marks of loops: a set of bits. */
-enum {
-#define MARK(name, on, made, read, what) MARK_INDEX_##name,
-#include "marks.def"
-    MARK_COUNT
-};
-enum {
-#define MARK(name, on, made, read, what) MARK_##name = 1 << MARK_INDEX_##name,
-#include "marks.def"
-};
-
 /* What may stand in one kernel with a let, see ops.def. */
 typedef enum {
     FUSES_FREE, FUSES_ALL, FUSES_REDUCES, FUSES_CUT, FUSES_ORDERED, FUSES_CLOSED, FUSES_EPILOGUE,
@@ -115,15 +104,12 @@ typedef enum { STAGE_GRAPH, STAGE_KERNELS, STAGE_LOOPS } Stage;
 
 extern const DtypeInfo dtype_info[DTYPE_COUNT];
 extern const OpInfo op_info[OP_COUNT];
-extern const char *const mark_names[MARK_COUNT];
 
 /* ---- ops.c: the tables as data ---- */
 
 Op op_find(const char *name, size_t length);            /* OP_COUNT when there is none */
 int op_attrs(Op op);                                    /* how many attributes its schema has */
 char op_reads(Op op, int arg);                          /* a letter of ops.def */
-unsigned mark_find(const char *name);                   /* its bit, or 0 when there is none */
-unsigned marks_of(Op op);                               /* that a let of the op may carry */
 Dtype dtype_find(const char *name, size_t length);      /* DTYPE_COUNT when there is none */
 Dtype dtype_part(Dtype dtype);                   /* of a complex number's parts, else DTYPE_COUNT */
 Dtype dtype_pair(Dtype dtype);             /* the complex dtype with such parts, else DTYPE_COUNT */
@@ -329,6 +315,7 @@ typedef struct {
     const int *axes;            /* AXES */
     const Dim *dims;            /* DIMS */
     const char *s;              /* STR, NAME (an op's or an index's name), interned */
+    const int64_t *values;      /* MARKS: of each mark that has one, else 0; NULL: none has */
 } Attr;
 
 struct Block {
@@ -376,6 +363,8 @@ struct Fn {
     struct Names *names;        /* names in use, of fn.c */
 };
 
+#include "marks.h"
+
 Fn *fn_new(Cx *cx, const char *name, Stage stage);
 const char *stage_name(Stage stage);                    /* in texts and messages */
 void fn_size(Fn *fn, Dim size);
@@ -399,7 +388,6 @@ Attr attr_dims(Cx *cx, const char *key, int n, const Dim *dims);
 Attr attr_str(Cx *cx, const char *key, const char *s);
 /* index: DIM_NONE for an op's */
 Attr attr_name(Cx *cx, const char *key, const char *name, Dim index);
-Attr attr_marks(Cx *cx, unsigned marks);
 bool value_is_const(const Value *v);
 bool value_is_view(const Value *v);                     /* does a VIEW make it? */
 bool value_is_view_of(const Value *v, const Value *of); /* a view of views too, or `of` itself */
@@ -414,8 +402,6 @@ const Attr *let_attr(const Let *let, const char *key);
 bool attr_has_axis(const Attr *axes, int axis);
 /* Of the graph stage: are there elements that a kernel computes or moves? */
 bool let_is_made(const Let *let);
-bool loop_has(const Let *let, unsigned marks);          /* all of them */
-void loop_mark(Let *let, unsigned marks, bool on);
 int64_t let_int(const Let *let, const char *key);
 Op let_op(const Let *let);                          /* that its attribute `op` names, or OP_COUNT */
 Dim let_dim(const Let *let, const char *key);

@@ -45,11 +45,6 @@ const DtypeInfo dtype_info[DTYPE_COUNT] = {
 #include "dtype.def"
 };
 
-const char *const mark_names[MARK_COUNT] = {
-#define MARK(name, on, made, read, what) #name,
-#include "marks.def"
-};
-
 #define DTYPE(id, storage, size, kind, in, number) \
     _Static_assert(sizeof(storage) == (size), "dtype.def: " #id " has another size");
 #include "dtype.def"
@@ -86,27 +81,6 @@ op_reads(Op op, int arg)
     const char *reads = op_info[op].reads;
     int last = (int)strlen(reads) - 1;
     return reads[arg < last ? arg : last];
-}
-
-unsigned
-mark_find(const char *name)
-{
-    int k = 0;
-    while (k < MARK_COUNT && strcmp(mark_names[k], name) != 0) {
-        k++;
-    }
-    return k < MARK_COUNT ? 1u << k : 0;
-}
-
-unsigned
-marks_of(Op op)
-{
-    enum { FOR = 1, REDUCE = 2 };
-    unsigned marks = 0;
-#define MARK(name, on, made, read, what) \
-    marks |= ((on) & FOR && op == OP_for) || ((on) & REDUCE && op == OP_reduce) ? MARK_##name : 0;
-#include "marks.def"
-    return marks;
 }
 
 Dtype

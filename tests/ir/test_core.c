@@ -692,8 +692,8 @@ bodies(Cx *cx, void *arg)
     Block *inner = build_open(b);
     Value *e = build_load(b, x, &i), *y = kernel->res[0];
     CHECK(build_load(b, x, &i) == e);
-    Attr at = attr_dims(cx, "at", 1, &i);
-    build_let(b, OP_store, 2, (Value *[]){y, MAP1(exp, e)}, &at, NULL, 0, NULL, NULL);
+    Attr at[] = {attr_dims(cx, "at", 1, &i), attr_marks(cx, 0)};
+    build_let(b, OP_store, 2, (Value *[]){y, MAP1(exp, e)}, at, NULL, 0, NULL, NULL);
     CHECK(build_load(b, y, &i) != build_load(b, y, &i));
     build_close(b, 0, NULL);
     build_let(b, OP_for, 0, NULL, loop, inner, 0, NULL, NULL);

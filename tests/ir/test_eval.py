@@ -321,11 +321,11 @@ def test_stages_agree() -> None:
   let y: f32[B, N] = kernel {
     for i in B parallel {
       let row: f32[N] = buffer
-      let m: f32 = reduce amax j in N vector {
+      let m: f32 = reduce amax j in N lanes {
         let a: f32 = load x[i, j]
         ret a
       }
-      let s: f32 = reduce sum j in N vector {
+      let s: f32 = reduce sum j in N lanes {
         let b: f32 = load x[i, j]
         let d: f32 = sub b, m
         let e: f32 = exp d

@@ -137,7 +137,7 @@ open_counters(Emit *e)
 int
 open_parallel(Emit *e)
 {
-    if (e->ncollapsed == 0 || (e->ncollapsed == 1 && loop_has(e->collapsed[0], MARK_vector))) {
+    if (e->ncollapsed == 0 || (e->ncollapsed == 1 && let_has(e->collapsed[0], MARK_vector))) {
         return 0;
     }
     if (e->ncollapsed == 1) {

@@ -136,7 +136,7 @@ combine_cost(const Let *let)
 static int64_t
 ends_cost(const Let *let)
 {
-    return loop_has(let, MARK_vector) ? DLC_LANES * combine_cost(let) : 0;
+    return let_has(let, MARK_lanes) ? DLC_LANES * combine_cost(let) : 0;
 }
 
 static Dim
@@ -146,7 +146,7 @@ block_work(Cx *cx, const Block *blk)
     Dim work = dim_int(cx, 0);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (loop_is(let) && loop_has(let, MARK_fused)) {
+        if (loop_is(let) && let_has(let, MARK_fused)) {
             work = dim_add(
                 cx, work,
                 dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, COST_FUSED)));
@@ -182,12 +182,12 @@ find_collapsed(Emit *e, const Let *loop)
     Dim each, together = dim_int(e->cx, 1);
     const Let *whole = loop;
     e->ncollapsed = 0;
-    while (loop && loop_has(loop, MARK_parallel)) {
+    while (loop && let_has(loop, MARK_parallel)) {
         e->counts[e->ncollapsed] = parallel_count(e->cx, loop, &each);
         together = dim_mul(e->cx, together, each);
         e->collapsed[e->ncollapsed++] = loop;
         const Let *inner = NULL;
-        for (int k = 0; k < loop->body->n && !loop_has(loop, MARK_vector); k++) {
+        for (int k = 0; k < loop->body->n && !let_has(loop, MARK_vector); k++) {
             inner = loop->body->lets[k]->op == OP_for ? loop->body->lets[k] : inner;
         }
         loop = inner;

@@ -48,8 +48,7 @@ comes_again(Emit *e, const Let *load, const Let *reduce, Dim row)
     bool seen = false;
     for (int k = 0; k < rows->n; k++) {
         const Let *later = rows->lets[k];
-        bool reads = seen && later->op == OP_reduce && loop_has(later, MARK_vector) &&
-                     !is_onehot(later);
+        bool reads = seen && let_has(later, MARK_lanes) && !let_has(later, MARK_onehot);
         for (int j = 0; reads && j < later->body->n; j++) {
             const Let *l = later->body->lets[j];
             if (l->op == OP_load && l->args[0] == load->args[0] && row_offset(e, l, later) == row) {
@@ -91,6 +90,7 @@ int
 prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least)
 {
     Dim row = is_from_memory(e, load) ? row_offset(e, load, reduce) : DIM_NONE;
-    bool prefetches = row != DIM_NONE && !is_onehot(reduce) && !comes_again(e, load, reduce, row);
+    bool prefetches = row != DIM_NONE && !let_has(reduce, MARK_onehot) &&
+                      !comes_again(e, load, reduce, row);
     return prefetches ? distance_in_row(e, load, reduce, least) : 0;
 }

@@ -402,7 +402,7 @@ put_product(Emit *e, const Let *loop, bool pointers)
     }
     const Let *inner = loop->body->lets[0];
     put_open(e, "if (%s > 0 && %s > 0)", dim_c(e, loop_extent(loop)), dim_c(e, loop_extent(inner)));
-    (loop_has(loop, MARK_pack) ? put_pack : put_micro)(e, loop, pointers);
+    (let_has(loop, MARK_pack) ? put_pack : put_micro)(e, loop, pointers);
     put_close(e);
     return true;
 }

@@ -60,7 +60,7 @@ rows_of_next(Emit *e, const Let *loop, const Let *b, const Span *rows)
 static const Let *
 pack_in(const Let *let)
 {
-    while (loop_is(let) && !loop_has(let, MARK_pack)) {
+    while (loop_is(let) && !let_has(let, MARK_pack)) {
         let = let->body->n == 1 ? let->body->lets[0] : NULL;
         if (!let) {
             return NULL;

@@ -92,16 +92,16 @@ loop_tile(const Let *loop)
 int
 loop_step(const Let *loop)
 {
-    return loop_has(loop, MARK_vector)        ? loop_tile(loop)
-           : loop_has(loop, MARK_tile)        ? DLC_ROWS
-           : loop_has(loop, MARK_recurrences) ? DLC_RECURRENCES
-                                              : 1;
+    return let_has(loop, MARK_vector)        ? loop_tile(loop)
+           : let_has(loop, MARK_tile)        ? DLC_ROWS
+           : let_has(loop, MARK_recurrences) ? DLC_RECURRENCES
+                                             : 1;
 }
 
 int
 reduce_block(const Let *reduce)
 {
-    return loop_has(reduce, MARK_pairs) ? 1 : loop_has(reduce, MARK_vector) ? DLC_BLOCK : DLC_STEPS;
+    return let_has(reduce, MARK_pairs) ? 1 : let_has(reduce, MARK_lanes) ? DLC_BLOCK : DLC_STEPS;
 }
 
 bool
@@ -127,9 +127,15 @@ loop_count(const Block *blk)
 }
 
 bool
+loop_is_vector(const Let *let)
+{
+    return let_has(let, let->op == OP_reduce ? MARK_lanes : MARK_vector);
+}
+
+bool
 loop_is_call(const Let *let)
 {
-    return let->op == OP_for && (loop_has(let, MARK_pack) || loop_has(let, MARK_micro));
+    return let->op == OP_for && (let_has(let, MARK_pack) || let_has(let, MARK_micro));
 }
 
 Let *
@@ -155,7 +161,7 @@ loop_is_latency_bound(const Let *reduce)
         }
         cost += map ? op_info[let->op].cost : 1;
     }
-    return cost < COST_EXPENSIVE && loop_has(reduce, MARK_vector);
+    return cost < COST_EXPENSIVE && let_has(reduce, MARK_lanes);
 }
 
 const Let *
@@ -185,7 +191,7 @@ loop_is_recurrence(const Let *loop)
 {
     const Let *around = loop->parent->owner;
     return loop->op == OP_for && around && around->op == OP_for &&
-           loop_has(around, MARK_recurrences);
+           let_has(around, MARK_recurrences);
 }
 
 /* ---- indices ---- */

@@ -24,6 +24,7 @@ uint64_t literal_bits(Dtype dtype, Literal literal); /* of the compute type, as 
 Dtype map_dtype(const Let *let); /* the dtype a MAP let computes in */
 Dtype operand_dtype(const Let *let, int k); /* of operand k of a MAP let */
 int loop_count(const Block *blk); /* loops in the block itself, not deeper */
+bool loop_is_vector(const Let *let); /* does it run over vectors: marked vector or lanes? */
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */
 Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
 /* Does a step of the reduction wait for more than it computes? */
@@ -43,9 +44,9 @@ Let *let_in(const Block *block, const Value *v); /* the let of the block that ma
 
 /* ---- onehot.c ---- */
 
-/* The index of the element that is not zero; NULL: the reduction is no one-hot select. */
+/* The index that is selected by a reduction that returns where(i == index, v, 0); NULL if the
+ * condition is another one.  A reduction marked onehot has it. */
 const Value *onehot_index(const Let *reduce);
-bool is_onehot(const Let *reduce); /* is it a one-hot select? */
 
 /* in elements, simplified */
 Dim index_offset(Cx *cx, const Value *buffer, const Dim *at);

@@ -368,7 +368,7 @@ find_nan(Lower *lo, Bounded *b, const Dim *start, const Dim *dims)
     v = lower_cast(lo, lower_load_here(lo, lo->leaf[from->id], at), dtype);
     v = lower_combine(lo, OP_mul, zero, v);
     for (int k = 0; k < reduced; k++) {
-        v = lower_close_reduce(lo, OP_sum, k == 0 ? MARK_vector : 0, v);
+        v = lower_close_reduce(lo, OP_sum, k == 0 ? MARK_lanes : 0, v);
     }
     lower_store(lo, b->nan, to, v);
     while (lo->depth) {

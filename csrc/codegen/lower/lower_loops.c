@@ -234,8 +234,9 @@ lower_load(Lower *lo, Value *buffer, const Dim *at)
     int rank = buffer->type->rank, depth = lower_depth(lo, rank, at);
     int made = value_depth(lo, buffer);
     depth = is_overwritten(lo, buffer) ? lo->depth : depth > made ? depth : made;
-    Attr attr = attr_dims(lo->cx, "at", rank, place(lo, buffer, at, out));
-    Let *let = put(lo, depth, OP_load, 1, &buffer, 1, &attr);
+    Attr attrs[] = {attr_dims(lo->cx, "at", rank, place(lo, buffer, at, out)),
+                    attr_marks(lo->cx, 0)};
+    Let *let = put(lo, depth, OP_load, 1, &buffer, 2, attrs);
     return result(lo, let, depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
 }
 
@@ -243,8 +244,9 @@ Value *
 lower_load_here(Lower *lo, Value *buffer, const Dim *at)
 {
     Dim out[MAX_RANK];
-    Attr attr = attr_dims(lo->cx, "at", buffer->type->rank, place(lo, buffer, at, out));
-    Let *let = put(lo, lo->depth, OP_load, 1, &buffer, 1, &attr);
+    Attr attrs[] = {attr_dims(lo->cx, "at", buffer->type->rank, place(lo, buffer, at, out)),
+                    attr_marks(lo->cx, 0)};
+    Let *let = put(lo, lo->depth, OP_load, 1, &buffer, 2, attrs);
     return result(lo, let, lo->depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
 }
 
@@ -265,8 +267,9 @@ lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value)
 {
     Dim out[MAX_RANK];
     Value *args[] = {buffer, value};
-    Attr attr = attr_dims(lo->cx, "at", buffer->type->rank, place(lo, buffer, at, out));
-    put(lo, lo->depth, OP_store, 2, args, 1, &attr);
+    Attr attrs[] = {attr_dims(lo->cx, "at", buffer->type->rank, place(lo, buffer, at, out)),
+                    attr_marks(lo->cx, 0)};
+    put(lo, lo->depth, OP_store, 2, args, 2, attrs);
 }
 
 void
@@ -281,7 +284,8 @@ lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value)
 Value *
 lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims)
 {
-    Let *let = put(lo, depth, OP_buffer, 0, NULL, 0, NULL);
+    Attr marks = attr_marks(lo->cx, 0);
+    Let *let = put(lo, depth, OP_buffer, 0, NULL, 1, &marks);
     return result(lo, let, depth, type_of(lo->cx, dtype, rank, dims), "buf");
 }
 

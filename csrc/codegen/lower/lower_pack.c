@@ -99,7 +99,7 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
     axes_rename(lo, p->nsum, p->sum, digits, f->from->type->rank, from);
     lower_store(lo, buffer, to, lower_cast(lo, lower_load_here(lo, f->from, from), p->dtype));
     group_close(lo, inside);
-    loop_mark(lower_close(lo), MARK_pack, true);
+    let_mark(lower_close(lo), MARK_pack, true);
     group_close(lo, n + 1);
 }
 

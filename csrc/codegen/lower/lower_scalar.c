@@ -29,7 +29,7 @@ close_reduces(Lower *lo, const Nest *nest, Op op, Value *ret)
 {
     for (int k = nest->nloops - 1; k >= 0; k--) {
         bool vector = !lo->column && k == nest->nloops - 1;
-        ret = lower_close_reduce(lo, op, vector ? MARK_vector : 0, ret);
+        ret = lower_close_reduce(lo, op, vector ? MARK_lanes : 0, ret);
     }
     return ret;
 }

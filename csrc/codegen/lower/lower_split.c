@@ -90,7 +90,7 @@ build_partials(Lower *lo, const Split *s, const Space *space, const Nest *outer,
     }
     Value *v = partial_element(lo, s, space, axes, loops);
     for (int k = s->cut; k < nest->nloops; k++) {
-        v = lower_close_reduce(lo, s->site->red->op, lo->column ? 0 : MARK_vector, v);
+        v = lower_close_reduce(lo, s->site->red->op, lo->column ? 0 : MARK_lanes, v);
     }
     lower_store(lo, partial, at, v);
     group_close(lo, s->cut + 1 + outer->nloops);

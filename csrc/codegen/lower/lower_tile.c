@@ -200,7 +200,7 @@ tiles_pack(const Tiles *t, Dim first, Dim n)
     Value *v = load_of_columns(t, column_of(t, column), dim_add(lo->cx, first, p));
     lower_store(lo, t->buffer, (Dim[]){panel, p, l}, v);
     lower_close(lo);
-    loop_mark(lower_close(lo), MARK_pack, true);
+    let_mark(lower_close(lo), MARK_pack, true);
     group_close(lo, several);
 }
 
@@ -221,7 +221,7 @@ tiles_pack_group(Tiles *t)
     lower_store(lo, t->buffer, (Dim[]){panel, sum, l},
                 load_of_columns(&all, column_of(t, column), sum));
     group_close(lo, inside);
-    loop_mark(lower_close(lo), MARK_pack, true);
+    let_mark(lower_close(lo), MARK_pack, true);
     group_close(lo, several);
 }
 
@@ -236,7 +236,7 @@ pack_rows(const Tiles *t, Dim first, Dim n, Dim row, Dim rows)
     Value *v = load_of_rows(t, row_of(t, dim_add(lo->cx, row, i)), dim_add(lo->cx, first, p));
     lower_store(lo, buffer, (Dim[]){p, i}, v);
     lower_close(lo);
-    loop_mark(lower_close(lo), MARK_pack, true);
+    let_mark(lower_close(lo), MARK_pack, true);
     return buffer;
 }
 
@@ -255,7 +255,7 @@ store_sum(const Tiles *t, Value *tile, const Dim *at, Value *product, bool more,
     lower_store(lo, tile, at, v);
     lower_close(lo);
     group_close(lo, several);
-    loop_mark(lower_close(lo), MARK_micro, true);
+    let_mark(lower_close(lo), MARK_micro, true);
 }
 
 Dim

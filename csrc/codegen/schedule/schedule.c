@@ -52,7 +52,7 @@ has_vector(const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (loop_is(let) && (loop_has(let, MARK_vector) || has_vector(let->body))) {
+        if (loop_is(let) && (loop_is_vector(let) || has_vector(let->body))) {
             return true;
         }
     }
@@ -81,7 +81,7 @@ mark_by_fuel(Cx *cx, Let *let, unsigned mark)
 {
     bool may = fuel_spend(cx);
     if (may) {
-        loop_mark(let, mark, true);
+        let_mark(let, mark, true);
     }
     return may;
 }
@@ -187,7 +187,7 @@ mark_vector(const Facts *facts, Let *let)
             }
         }
         const Let *inner = only_for(let);
-        if (inner && loop_has(inner, MARK_vector) && loop_count(inner->body) == 0) {
+        if (inner && let_has(inner, MARK_vector) && loop_count(inner->body) == 0) {
             mark_tile(facts, let, inner);
         }
     } else {
@@ -214,7 +214,7 @@ static bool
 is_little(Cx *cx, const Let *let)
 {
     int64_t most = 1;
-    if (loop_has(let, MARK_vector)) {
+    if (let_has(let, MARK_vector)) {
         Range n = dim_range(cx, loop_extent(let));
         return (n.lo > 0 || is_alone(let)) && n.hi <= DLC_COLUMNS;
     }
@@ -240,15 +240,15 @@ mark_parallel(Cx *cx, Let *let)
     int64_t least = 1;
     for (const Let *first = let; let && !update_in(let) && (let == first || !is_little(cx, let));
          let = only_for(let)) {
-        bool whole = loop_has(let, MARK_pack) || loop_has(let, MARK_micro);
+        bool whole = let_has(let, MARK_pack) || let_has(let, MARK_micro);
         if (whole || !is_even(cx, let) || !mark_by_fuel(cx, let, MARK_parallel)) {
             break;
         }
         int64_t n = dim_range(cx, loop_extent(let)).lo;
-        n = loop_has(let, MARK_tile)          ? n / DLC_ROWS
-            : loop_has(let, MARK_recurrences) ? n / DLC_RECURRENCES
-                                              : n;
-        if (loop_has(let, MARK_vector) || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
+        n = let_has(let, MARK_tile)          ? n / DLC_ROWS
+            : let_has(let, MARK_recurrences) ? n / DLC_RECURRENCES
+                                             : n;
+        if (let_has(let, MARK_vector) || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
             least >= DLC_PARALLEL) {
             break;
         }

@@ -119,7 +119,7 @@ has_shared(Cx *cx, const Block *blk)
     bool has = false;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        has |= loop_is(let) && loop_has(let, MARK_parallel) &&
+        has |= loop_is(let) && let_has(let, MARK_parallel) &&
                (!is_marked(let, MARK_parallel | MARK_vector) ||
                 dim_range(cx, loop_extent(let)).lo > DLC_COLUMNS);
     }
@@ -180,7 +180,7 @@ unshare(const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         if (loop_is(blk->lets[k])) {
-            loop_mark(blk->lets[k], MARK_parallel, false);
+            let_mark(blk->lets[k], MARK_parallel, false);
         }
     }
 }
@@ -226,7 +226,7 @@ has_in_place(const Let *kernel)
 static bool
 has_tiles(const Let *let)
 {
-    bool has = loop_has(let, MARK_micro) || loop_has(let, MARK_pack);
+    bool has = let_has(let, MARK_micro) || let_has(let, MARK_pack);
     for (int k = 0; k < let->body->n && !has; k++) {
         has = let->body->lets[k]->op == OP_for && has_tiles(let->body->lets[k]);
     }
@@ -242,7 +242,7 @@ join_phases(Cx *cx, Let *kernel)
     Let *last = NULL;
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];
-        bool may = last && let->op == OP_for && loop_has(let, MARK_parallel) && !has_tiles(let);
+        bool may = last && let->op == OP_for && let_has(let, MARK_parallel) && !has_tiles(let);
         int levels = may ? common(cx, last, let) : 0;
         if (levels && fuel_spend(cx)) {
             join(cx, last, let, levels); /* at the later one's place: what it needs exists there */

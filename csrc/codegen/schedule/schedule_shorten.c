@@ -10,7 +10,7 @@
  * Why not:  a kernel of its own, as rows of fewer elements than lanes have (short_rows.c): the
  *           choice is the same in all rows, so that the processor foresees it.
  * Example:  distance of points in D dimensions:
- *               let s: f32 = reduce sum d in D vector short { .. }
+ *               let s: f32 = reduce sum d in D lanes short { .. }
  */
 #include <string.h>
 
@@ -37,7 +37,7 @@ shorten(Cx *cx, const Block *blk)
         const char *op = let->op == OP_reduce ? let_str(let, "op") : NULL;
         if (op && op_info[op_find(op, strlen(op))].rule != RULE_INDEX &&
             loop_is_latency_bound(let) && may_be_both(cx, let) && fuel_spend(cx)) {
-            loop_mark(let, MARK_short, true);
+            let_mark(let, MARK_short, true);
         }
     }
 }

@@ -22,7 +22,7 @@ mark_phases(const Fn *loops, Let *kernel, const char *schedule)
 {
     for (int k = 0; k < kernel->body->n; k++) {
         if (kernel->body->lets[k]->op == OP_for && fuel_spend(loops->cx)) {
-            loop_mark(kernel->body->lets[k], mark_find(schedule), true);
+            let_mark(kernel->body->lets[k], mark_find(schedule), true);
         }
     }
 }

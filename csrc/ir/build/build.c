@@ -112,14 +112,28 @@ static uint64_t
 hash_attr(const Attr *a)
 {
     uint64_t h = hash_mix(hash_mix((uint64_t)a->i, a->d), (uint64_t)(uintptr_t)a->s);
+    for (int k = 0; a->kind == ATTR_MARKS && k < MARK_COUNT; k++) {
+        h = hash_mix(h, (uint64_t)attr_mark_value(a, k));
+    }
     h = a->kind == ATTR_AXES ? hash_mix(h, hash_bytes(a->axes, (size_t)a->n * sizeof(int))) : h;
     return a->kind == ATTR_DIMS ? hash_mix(h, hash_bytes(a->dims, (size_t)a->n * sizeof(Dim))) : h;
 }
 
 static bool
+same_marks(const Attr *a, const Attr *b)
+{
+    bool same = a->i == b->i;
+    for (int k = 0; k < MARK_COUNT; k++) {
+        same &= attr_mark_value(a, k) == attr_mark_value(b, k);
+    }
+    return same;
+}
+
+static bool
 same_attr(const Attr *a, const Attr *b)
 {
-    return a->kind == b->kind && a->i == b->i && a->d == b->d && a->s == b->s && a->n == b->n &&
+    return a->kind == b->kind && (a->kind != ATTR_MARKS || same_marks(a, b)) && a->i == b->i &&
+           a->d == b->d && a->s == b->s && a->n == b->n &&
            (a->kind != ATTR_AXES || !a->n ||
             memcmp(a->axes, b->axes, (size_t)a->n * sizeof(int)) == 0) &&
            (a->kind != ATTR_DIMS || !a->n ||
@@ -412,7 +426,7 @@ build_load(Build *b, Value *a, const Dim *at)
         build_wrong(b, OP_load, "the operand must not be a constant");
     }
     const Type *t = type_scalar(b->cx, a->type->dtype);
-    Attr attrs = attr_dims(b->cx, "at", a->type->rank, at);
-    Wanted want = {OP_load, 1, 1, 1, &a, &attrs, &t, NULL};
+    Attr attrs[] = {attr_dims(b->cx, "at", a->type->rank, at), attr_marks(b->cx, 0)};
+    Wanted want = {OP_load, 1, 2, 1, &a, attrs, &t, NULL};
     return (is_stored_to(b, a) ? append(b, &want) : find_or_append(b, &want))->res[0];
 }

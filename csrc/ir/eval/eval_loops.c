@@ -199,7 +199,7 @@ eval_loop_node(Eval *e, const Let *let)
     switch (let->op) {
     case OP_for:
     case OP_reduce:
-        (let->op == OP_reduce && loop_has(let, MARK_fused) ? eval_fused : eval_loop)(e, let);
+        (let->op == OP_reduce && let_has(let, MARK_fused) ? eval_fused : eval_loop)(e, let);
         break;
     case OP_bind:
         eval_bind(e, let);

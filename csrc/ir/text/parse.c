@@ -182,8 +182,8 @@ parse_op(Parser *p)
     return op;
 }
 
-static unsigned
-parse_mark(Parser *p, const Let *let)
+static void
+parse_mark(Parser *p, Let *let)
 {
     Token word = p->lex.token;
     const char *name = lex_word(&p->lex, "a mark");
@@ -191,14 +191,30 @@ parse_mark(Parser *p, const Let *let)
     if (!mark) {
         Nearest near = nearest_to(&word);
         for (int k = 0; k < MARK_COUNT; k++) {
-            nearest_offer(&near, mark_names[k]);
+            nearest_offer(&near, mark_info[k].name);
         }
         lex_fail(&p->lex, word.at, "'%s' is not a mark%s", name, nearest_text(p->cx, &near));
     }
-    if (loop_has(let, mark)) {
+    if (let_has(let, mark)) {
         lex_fail(&p->lex, word.at, "'%s' is given twice", name);
     }
-    return mark;
+    if (lex_take(&p->lex, "=")) {
+        let_mark_with(p->cx, let, mark, lex_int(&p->lex));
+    } else {
+        let_mark(let, mark, true);
+    }
+}
+
+/* The words after a loop's extent are its marks.  After an access or a buffer the next let may
+ * follow, so only words that are marks are. */
+static void
+parse_marks(Parser *p, Let *let)
+{
+    const Lexer *lex = &p->lex;
+    while (lex->token.kind == TOKEN_WORD && find_attr(let, "marks") &&
+           (loop_is(let) || mark_find(cx_intern(p->cx, lex->token.at, lex->token.length)))) {
+        parse_mark(p, let);
+    }
 }
 
 /* for and reduce up to their body; the index is in scope from here to the end of the body. */
@@ -214,9 +230,7 @@ parse_loop(Parser *p, Let *let)
     extent->d = parse_dim(p);
     index->d = dim_index(p->cx, index->s, extent->d);
     push_index(p, index->s, index->d);
-    while (p->lex.token.kind == TOKEN_WORD) {
-        loop_mark(let, parse_mark(p, let), true);
-    }
+    parse_marks(p, let);
 }
 
 static void
@@ -233,6 +247,7 @@ parse_access(Parser *p, Let *let)
         lex_expect(&p->lex, "=");
         let->args[let->nargs++] = parse_operand(p);
     }
+    parse_marks(p, let);
 }
 
 static void
@@ -244,6 +259,8 @@ parse_right(Parser *p, Let *let)
         parse_loop(p, let);
     } else if (let_accesses(let)) {
         parse_access(p, let);
+    } else if (let->op == OP_buffer) {
+        parse_marks(p, let);
     } else {
         if (op_info[let->op].arity != 0 && !lex_is_attr(&p->lex)) {
             let->args = parse_operands(p, &let->nargs);

@@ -195,9 +195,17 @@ put_loop(const Let *let, Text *out)
     }
     text_add(out, "%s in ", let_str(let, "index"));
     dim_text(out->cx, let_dim(let, "extent"), out);
+}
+
+static void
+put_marks(const Let *let, Text *out)
+{
     for (int k = 0; k < MARK_COUNT; k++) {
-        if (loop_has(let, 1u << k)) {
-            text_add(out, " %s", mark_names[k]);
+        if (let_has(let, 1u << k)) {
+            text_add(out, " %s", mark_info[k].name);
+        }
+        if (let_mark_value(let, 1u << k)) {
+            text_add(out, "=%lld", (long long)let_mark_value(let, 1u << k));
         }
     }
 }
@@ -224,7 +232,7 @@ put_right(const Let *let, Text *out)
     }
     put_operands(let->args, let->nargs, out);
     for (int k = 0; k < let->nattrs; k++) {
-        if (!attr_is_default(let, &let->attrs[k])) {
+        if (let->attrs[k].kind != ATTR_MARKS && !attr_is_default(let, &let->attrs[k])) {
             put_attr(&let->attrs[k], out);
         }
     }
@@ -277,6 +285,7 @@ print_let(const Let *let, int indent, Text *out)
         text_add(out, " = ");
     }
     put_right(let, out);
+    put_marks(let, out);
     if (let->body) {
         put_block(let->body, indent, out);
     }

@@ -58,10 +58,12 @@
  *        panels do not occur, the second one in which the row does not: of an element [.., sum +
  *        .., column] of panels, or of anything if there is no loop over panels.  In that case both
  *        may be elements that go along the columns evenly.
- *   V25  short marks only a reduce marked vector, whose op returns no index and whose extent is no
+ *   V25  short marks only a reduce marked lanes, whose op returns no index and whose extent is no
  *        number.
  *   V26  A buffer has as many places as elements: its strides, where it has any, are those of its
- *        axes in some order, each the product of the sizes before it. */
+ *        axes in some order, each the product of the sizes before it.
+ *   V27  onehot marks only a sum marked lanes whose body loads and computes, and returns where(i ==
+ *        at, v, 0): i is its own index, at is made outside of it, and the zero is positive. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -171,7 +173,12 @@ check_attr(Verifier *v, const Attr *a)
     }
     for (int k = 0; a->kind == ATTR_MARKS && k < MARK_COUNT; k++) {
         if (a->i & ~(int64_t)marks_of(v->let->op) & (1u << k)) {
-            verify_broken(v, 6, "'%s' is not a mark of this loop", mark_names[k]);
+            verify_broken(v, 6, "'%s' is not a mark of '%s'", mark_info[k].name,
+                          op_info[v->let->op].name);
+        }
+        if (a->i >> k & 1 && (attr_mark_value(a, k) > 0) != mark_info[k].has_value) {
+            verify_broken(v, 6, "'%s' %s", mark_info[k].name,
+                          mark_info[k].has_value ? "needs a value above 0" : "has no value");
         }
     }
     if (strcmp(key, "over") == 0 && contraction_read(a->s, &letters)) {

@@ -1,7 +1,8 @@
-/* The rules of the loops stage, V13 to V20, V25 and V26; verify.c has the list. */
+/* The rules of the loops stage, V13 to V20 and V25 to V27; verify.c has the list. */
 #include "verify.h"
 #include "ir/rules.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- V13, V18: loops ---- */
@@ -18,9 +19,8 @@ check_reduce(Verifier *v, const Let *let)
         verify_broken(v, 13, "the body must return one scalar");
     }
     int64_t extent;
-    if (loop_has(let, MARK_short) &&
-        (!loop_has(let, MARK_vector) || op_info[op].rule == RULE_INDEX ||
-         dim_is_int(v->cx, let_dim(let, "extent"), &extent))) {
+    if (let_has(let, MARK_short) && (!let_has(let, MARK_lanes) || op_info[op].rule == RULE_INDEX ||
+                                     dim_is_int(v->cx, let_dim(let, "extent"), &extent))) {
         verify_broken(v, 25, "short marks a reduction without blocks, or of a known length");
     }
     const Type *ret = let->body->rets[0]->type;
@@ -36,6 +36,47 @@ check_reduce(Verifier *v, const Let *let)
     }
 }
 
+/* Is it a positive zero: a constant, or what a `const` binds? */
+static bool
+is_zero(const Value *v)
+{
+    const Value *c = v->def && v->def->op == OP_const ? v->def->args[0] : v;
+    return value_is_const(c) &&
+           (c->literal.is_int ? c->literal.i == 0 : c->literal.f == 0 && !signbit(c->literal.f));
+}
+
+/* Is one of the two the loop's own index, and is the other one made before the loop? */
+static bool
+compares_index(const Let *eq, const Let *reduce)
+{
+    bool compares = false;
+    for (int k = 0; k < 2; k++) {
+        const Let *index = eq->args[k]->def, *at = eq->args[1 - k]->def;
+        compares |= index && index->parent == reduce->body && index->op == OP_size &&
+                    let_dim(index, "dim") == let_attr(reduce, "index")->d && at &&
+                    at->parent != reduce->body;
+    }
+    return compares;
+}
+
+/* ---- V27: one-hot selects ---- */
+
+static void
+check_onehot(Verifier *v, const Let *let)
+{
+    const Let *where = let->body->nrets == 1 ? let->body->rets[0]->def : NULL;
+    bool good = let_has(let, MARK_lanes) && strcmp(let_str(let, "op"), "sum") == 0 && where &&
+                where->parent == let->body && where->op == OP_where && is_zero(where->args[2]);
+    const Let *eq = good ? where->args[0]->def : NULL;
+    good = eq && eq->parent == let->body && eq->op == OP_eq && compares_index(eq, let);
+    for (int k = 0; k < let->body->n; k++) {
+        good &= let_is_map(let->body->lets[k]) || let_is_plain(let->body->lets[k]);
+    }
+    if (!good) {
+        verify_broken(v, 27, "onehot marks a reduction that is not the sum of one element");
+    }
+}
+
 static void
 check_tile(Verifier *v, const Let *let)
 {
@@ -46,7 +87,7 @@ check_tile(Verifier *v, const Let *let)
         good &= inner->op != OP_store && inner->op != OP_buffer && inner->op != OP_reduce;
         if (inner->op == OP_for) {
             loops++;
-            good &= loop_has(inner, MARK_vector);
+            good &= let_has(inner, MARK_vector);
             for (int j = 0; j < inner->body->n; j++) {
                 good &= !loop_is(inner->body->lets[j]);
             }
@@ -82,7 +123,7 @@ check_parallel(Verifier *v, const Let *let)
 {
     const Let *around = let->parent->owner;
     bool outermost = around == v->kernel;
-    if (!outermost && !(around->op == OP_for && loop_has(around, MARK_parallel))) {
+    if (!outermost && !(around->op == OP_for && let_has(around, MARK_parallel))) {
         verify_broken(v, 18, "parallel marks a loop within one that is not");
     }
     for (int k = 0; k < let->parent->n && !outermost; k++) {
@@ -102,13 +143,13 @@ check_parallel(Verifier *v, const Let *let)
 static void
 check_product(Verifier *v, const Let *let)
 {
-    if (loop_has(let, MARK_fused)) {
+    if (let_has(let, MARK_fused)) {
         verify_fused(v, let);
     }
-    if (loop_has(let, MARK_pack)) {
+    if (let_has(let, MARK_pack)) {
         verify_pack(v, let);
     }
-    if (loop_has(let, MARK_micro)) {
+    if (let_has(let, MARK_micro)) {
         verify_micro(v, let);
     }
 }
@@ -117,13 +158,16 @@ static void
 check_loop(Verifier *v, const Let *let)
 {
     int nsizes = v->nsizes;
-    if (loop_has(let, MARK_parallel)) {
+    if (let_has(let, MARK_parallel)) {
         check_parallel(v, let);
     }
-    if (loop_has(let, MARK_tile)) {
+    if (let_has(let, MARK_onehot)) {
+        check_onehot(v, let);
+    }
+    if (let_has(let, MARK_tile)) {
         check_tile(v, let);
     }
-    if (loop_has(let, MARK_recurrences)) {
+    if (let_has(let, MARK_recurrences)) {
         check_recurrences(v, let);
     }
     verify_index(v, let_attr(let, "index")->d);

@@ -150,9 +150,9 @@ static bool
 open_part(Emit *e, const Let *loop)
 {
     const char *i = index_c(e, loop_index(loop)), *from, *to;
-    if (loop_has(loop, MARK_vector)) {
+    if (let_has(loop, MARK_vector)) {
         vector_bounds(e, loop, &from, &to);
-    } else if (loop_has(loop, MARK_tile) || loop_has(loop, MARK_recurrences)) {
+    } else if (let_has(loop, MARK_tile) || let_has(loop, MARK_recurrences)) {
         open_rows(e, loop, loop_step(loop));
         from = cx_format(e->cx, "%s_from", i);
         to = cx_format(e->cx, "%s_to", i);

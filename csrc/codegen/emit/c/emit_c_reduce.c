@@ -24,7 +24,7 @@ put_steps(Emit *e, const Let *reduce)
     Dtype dtype = element_dtype(reduce);
     const char *out = name_c(e, reduce->res[0]), *kind = compute_name(dtype),
                *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, kind);
-    int lanes = loop_has(reduce, MARK_vector) && !loop_has(reduce, MARK_pairs) ? DLC_LANES : 1;
+    int lanes = let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_pairs) ? DLC_LANES : 1;
     put(e, "dlc_reduction_%s %s_stack;", kind, out);
     put(e, "dlc_begin_%s(&%s_stack, %d, %d);", name, out, lanes, reduce_block(reduce));
     c_open_for(e, reduce);
@@ -92,7 +92,7 @@ put_chains(Emit *e, const Let *reduce)
 void
 c_reduce(Emit *e, const Let *reduce)
 {
-    if (loop_has(reduce, MARK_fused)) {
+    if (let_has(reduce, MARK_fused)) {
         put_chains(e, reduce);
     } else if (op_info[let_op(reduce)].rule == RULE_INDEX) {
         put_index(e, reduce);

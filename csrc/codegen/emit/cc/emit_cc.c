@@ -424,13 +424,13 @@ put_for(Emit *e, const Let *let)
     if (put_product(e, let, true)) {
         return;
     }
-    if (loop_has(let, MARK_tile)) {
+    if (let_has(let, MARK_tile)) {
         put_rows(e, let, transpose, put_row, e);
-    } else if (loop_has(let, MARK_recurrences)) {
+    } else if (let_has(let, MARK_recurrences)) {
         cc_recurrences(e, let);
-    } else if (loop_has(let, MARK_vector) && loop_count(let->body)) {
+    } else if (let_has(let, MARK_vector) && loop_count(let->body)) {
         cc_tile_loop(e, let);
-    } else if (loop_has(let, MARK_vector)) {
+    } else if (let_has(let, MARK_vector)) {
         put_vector(e, let);
     } else if (collapsed_at(e, let) >= 0) {         /* its index is known already */
         cc_block(e, let->body);
@@ -450,7 +450,7 @@ cc_loop(Emit *e, const Let *loop)
 {
     if (loop->op == OP_for) {
         put_for(e, loop);
-    } else if (loop_has(loop, MARK_vector)) {
+    } else if (let_has(loop, MARK_lanes)) {
         cc_lanes_reduce(e, loop);
     } else {
         put_scalar_reduce(e, loop);
@@ -475,7 +475,7 @@ static const Let *
 flat_rows(Emit *e)
 {
     int last = e->ncollapsed - 1;
-    if (last > 0 && loop_has(e->collapsed[last], MARK_vector)) {
+    if (last > 0 && let_has(e->collapsed[last], MARK_vector)) {
         last--;
     }
     return last >= 0 && cc_is_flat(e, e->collapsed[last]) ? e->collapsed[last] : NULL;

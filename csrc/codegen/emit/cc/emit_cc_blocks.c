@@ -118,7 +118,7 @@ put_onehot(Emit *e, const Let *reduce)
 void
 cc_lanes_reduce(Emit *e, const Let *let)
 {
-    if (is_onehot(let)) {
+    if (let_has(let, MARK_onehot)) {
         put_onehot(e, let);
         return;
     }
@@ -131,7 +131,7 @@ cc_lanes_reduce(Emit *e, const Let *let)
     put_scope(e);
     if (one_block(e->cx, let)) {
         put_block_alone(e, let, &r);
-    } else if (loop_has(let, MARK_short)) {
+    } else if (let_has(let, MARK_short)) {
         cc_see_row(e, let);
         open_short(e, &r);
         put_block_alone(e, let, &r);
@@ -200,7 +200,7 @@ cc_lanes_jam(Emit *e, const Let *let)
     put_scope(e);
     if (one_block(e->cx, let)) {
         put_blocks_alone(e, let, r);
-    } else if (loop_has(let, MARK_short)) {
+    } else if (let_has(let, MARK_short)) {
         cc_see_row(e, let);
         open_short(e, r);
         put_blocks_alone(e, let, r);

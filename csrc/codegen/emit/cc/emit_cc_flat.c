@@ -221,14 +221,14 @@ bool
 cc_is_flat(Emit *e, const Let *rows)
 {
     if (cc_of(e)->jam || e->facts->updates || e->tile || e->rows || cc_of(e)->recurrences ||
-        rows->op != OP_for || loop_has(rows, MARK_vector) || loop_has(rows, MARK_tile) ||
-        loop_has(rows, MARK_recurrences) || loop_is_recurrence(rows)) {
+        rows->op != OP_for || let_has(rows, MARK_vector) || let_has(rows, MARK_tile) ||
+        let_has(rows, MARK_recurrences) || loop_is_recurrence(rows)) {
         return false;
     }
     Flat f = flat_of(e, &rows);
     int around = collapsed_at(e, rows) < 0 || collapsed_at(e, f.loop) >= 0 ? e->ncollapsed - 1
                                                                            : e->ncollapsed;
-    if (f.n < 2 || f.n > DLC_FLAT_ROW || f.loop->op != OP_for || !loop_has(f.loop, MARK_vector) ||
+    if (f.n < 2 || f.n > DLC_FLAT_ROW || f.loop->op != OP_for || !let_has(f.loop, MARK_vector) ||
         loop_count(f.loop->body) || (collapsed_at(e, rows) >= 0 && f.nlevels != around)) {
         return false;
     }

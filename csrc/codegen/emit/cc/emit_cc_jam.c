@@ -90,8 +90,8 @@ bool
 cc_is_jam(Emit *e, const Let *rows)
 {
     bool other = cc_of(e)->jam || e->facts->updates || e->tile || e->rows ||
-                 cc_of(e)->recurrences || loop_is_recurrence(rows) || loop_has(rows, MARK_vector) ||
-                 loop_has(rows, MARK_tile) || loop_has(rows, MARK_recurrences);
+                 cc_of(e)->recurrences || loop_is_recurrence(rows) || let_has(rows, MARK_vector) ||
+                 let_has(rows, MARK_tile) || let_has(rows, MARK_recurrences);
     if (other || loop_count(rows->body) < 2 || !facts_loop(e->facts, rows)->is_plain ||
         dim_is(e->cx, loop_extent(rows), 1)) {
         return false;

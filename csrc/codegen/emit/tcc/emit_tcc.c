@@ -183,7 +183,7 @@ follows_reduction(const Let *loop)
     const Block *blk = loop->parent;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->op == OP_reduce && loop_has(let, MARK_vector) &&
+        if (let->op == OP_reduce && let_has(let, MARK_lanes) &&
             loop_extent(let) == loop_extent(loop)) {
             return true;
         }
@@ -331,11 +331,11 @@ put_for(Tcc *t, const Let *let)
         tcc_grid_row(t, let, put_vector);
     } else if (tcc_is_grid(t, let)) {
         tcc_grid(t, let);
-    } else if (loop_has(let, MARK_tile)) {
+    } else if (let_has(let, MARK_tile)) {
         put_rows(e, let, transpose, put_row, t);
-    } else if (loop_has(let, MARK_recurrences)) {
+    } else if (let_has(let, MARK_recurrences)) {
         put_recurrences(t, let);
-    } else if (loop_has(let, MARK_vector) || loop_is_recurrence(let)) {
+    } else if (let_has(let, MARK_vector) || loop_is_recurrence(let)) {
         put_scope(e);
         put_vector(t, let);
         put_close(e);

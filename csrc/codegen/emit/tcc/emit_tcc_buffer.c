@@ -143,7 +143,7 @@ static bool
 comes_from_memory(Tcc *t, const Value *buffer, Dim offset)
 {
     Cx *cx = t->e->cx;
-    bool vector = t->e->ncollapsed == 1 && loop_has(t->e->collapsed[0], MARK_vector);
+    bool vector = t->e->ncollapsed == 1 && let_has(t->e->collapsed[0], MARK_vector);
     Dim row = dim_replace(cx, offset, t->index, dim_int(cx, 0));
     if (is_private(t->e, buffer) || stays_cached(t->e, buffer) || is_prefetched(t, buffer, row)) {
         return false;

@@ -211,7 +211,7 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
     Term term = {.form = "load"};
     Dim step, rest;
     term.x = loaded(body, body->rets[0], dtype, &term.lets);
-    if (!term.x || loop_has(reduce, MARK_pairs) || !has_strip(let_op(reduce), &term, true) ||
+    if (!term.x || let_has(reduce, MARK_pairs) || !has_strip(let_op(reduce), &term, true) ||
         is_private(t->e, term.x->args[0]) || panel_of(t->e, term.x)) {
         return NULL;
     }

@@ -395,7 +395,7 @@ find_minus(Tcc *t, const Let *let, const int *uses)
 {
     const Let *loop = let->parent->owner;
     if (let->op != OP_add || let->args[0] == let->args[1] || loop->op != OP_for ||
-        !loop_has(loop, MARK_vector) || dtype_info[map_dtype(let)].class != CLASS_FLOAT ||
+        !let_has(loop, MARK_vector) || dtype_info[map_dtype(let)].class != CLASS_FLOAT ||
         t->pairs[let->res[0]->id].minus) {
         return;
     }

@@ -62,7 +62,7 @@ static bool
 is_up_to(Cx *cx, const Let *loop, int64_t most)
 {
     Range range = dim_range(cx, loop_extent(loop));
-    return loop_has(loop, MARK_vector) && range.hi > 1 && range.hi <= most &&
+    return loop_is_vector(loop) && range.hi > 1 && range.hi <= most &&
            !dim_has_index(cx, loop_extent(loop));
 }
 
@@ -141,8 +141,8 @@ has_more(const Let *loop)
 static bool
 has_rows(Tcc *t, const Let *loop)
 {
-    if (loop->op != OP_for || loop_has(loop, MARK_vector) || loop_has(loop, MARK_tile) ||
-        loop_has(loop, MARK_recurrences) || loop_is_recurrence(loop) ||
+    if (loop->op != OP_for || let_has(loop, MARK_vector) || let_has(loop, MARK_tile) ||
+        let_has(loop, MARK_recurrences) || loop_is_recurrence(loop) ||
         !may_be_grid(t->e, loop->body, NULL)) {
         return false;
     }
@@ -376,7 +376,7 @@ static const Let *
 collapsed_rows(const Emit *e)
 {
     int last = e->ncollapsed - 1;
-    bool vector = last >= 0 && loop_has(e->collapsed[last], MARK_vector);
+    bool vector = last >= 0 && let_has(e->collapsed[last], MARK_vector);
     return last - vector >= 0 ? e->collapsed[last - vector] : NULL;
 }
 

@@ -281,8 +281,8 @@ offer_to_fold(Tcc *t, const Let *let, const Call *call)
     const Let *reduce = let->parent->owner;
     Pair *pair = &t->pairs[let->res[0]->id];
     pair->folded = pair->folded && call->varies && !t->grid &&
-                   (loop_has(reduce, MARK_vector) ? tcc_find_fold(let_op(reduce), call->strip)
-                                                  : tcc_find_step(let_op(reduce), call->strip));
+                   (let_has(reduce, MARK_lanes) ? tcc_find_fold(let_op(reduce), call->strip)
+                                                : tcc_find_step(let_op(reduce), call->strip));
     t->fold = *call;
     return pair->folded;
 }

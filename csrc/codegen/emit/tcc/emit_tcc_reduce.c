@@ -217,7 +217,7 @@ put_vector(Tcc *t, Red *r)
     Emit *e = t->e;
     Place copy;
     const char *type = type_c(r->dtype);
-    bool one = one_block(e->cx, r->let), is_short = !one && loop_has(r->let, MARK_short);
+    bool one = one_block(e->cx, r->let), is_short = !one && let_has(r->let, MARK_short);
     put(e, "%s %s = *(const %s *)%s;", type, r->out, type, identity(t, r));
     put_scope(e);
     if (!one) {
@@ -449,11 +449,11 @@ tcc_reduce(Tcc *t, const Let *let)
     Red r = open_red(t, let);
     bool index = op_info[r.op].rule == RULE_INDEX;
     Place out = {.at = cx_format(t->e->cx, "&%s", r.out), .slot = -1};
-    if (loop_has(let, MARK_vector) && index) {
+    if (let_has(let, MARK_lanes) && index) {
         put_vector_arg(t, &r);
-    } else if (loop_has(let, MARK_vector) && is_onehot(let)) {
+    } else if (let_has(let, MARK_onehot)) {
         put_onehot(t, &r);
-    } else if (loop_has(let, MARK_vector)) {
+    } else if (let_has(let, MARK_lanes)) {
         put_vector(t, &r);
     } else if (index) {
         put_sequence_arg(t, &r, &out);

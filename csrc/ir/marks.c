@@ -1,0 +1,105 @@
+/* Marks of loops and accesses: the table as data, and the marks of a let. */
+#include "cx.h"
+
+#include <string.h>
+
+enum { FOR = 1, REDUCE = 2, LOAD = 4, STORE = 8, BUFFER = 16 };
+enum { ORDER, SCHEDULE };
+enum { BARE, NUMBER };
+
+const MarkInfo mark_info[MARK_COUNT] = {
+#define MARK(name, of, on, value, made, read, what) {#name, (of) == ORDER, (value) == NUMBER, on},
+#include "marks.def"
+};
+
+_Static_assert(MARK_COUNT <= 32, "marks.def: a set of marks is an unsigned");
+
+static int
+index_of(unsigned mark)
+{
+    return __builtin_ctz(mark);
+}
+
+unsigned
+mark_find(const char *name)
+{
+    int k = 0;
+    while (k < MARK_COUNT && strcmp(mark_info[k].name, name) != 0) {
+        k++;
+    }
+    return k < MARK_COUNT ? 1u << k : 0;
+}
+
+unsigned
+marks_of(Op op)
+{
+    unsigned on = op == OP_for      ? FOR
+                  : op == OP_reduce ? REDUCE
+                  : op == OP_load   ? LOAD
+                  : op == OP_store  ? STORE
+                  : op == OP_buffer ? BUFFER
+                                    : 0;
+    unsigned marks = 0;
+    for (int k = 0; k < MARK_COUNT; k++) {
+        marks |= mark_info[k].on & on ? 1u << k : 0;
+    }
+    return marks;
+}
+
+Attr
+attr_marks(Cx *cx, unsigned marks)
+{
+    return (Attr){.key = cx_intern(cx, "marks", 5), .kind = ATTR_MARKS, .i = marks};
+}
+
+int64_t
+attr_mark_value(const Attr *marks, int index)
+{
+    return marks->i >> index & 1 && marks->values ? marks->values[index] : 0;
+}
+
+/* NULL: it has none. */
+static Attr *
+marks_in(const Let *let)
+{
+    for (int k = 0; k < let->nattrs; k++) {
+        if (let->attrs[k].kind == ATTR_MARKS) {
+            return &let->attrs[k];
+        }
+    }
+    return NULL;
+}
+
+bool
+let_has(const Let *let, unsigned marks)
+{
+    const Attr *have = marks_in(let);
+    return have && (have->i & marks) == marks;
+}
+
+void
+let_mark(Let *let, unsigned marks, bool on)
+{
+    Attr *have = marks_in(let);
+    have->i = on ? have->i | marks : have->i & ~(int64_t)marks;
+}
+
+void
+let_mark_with(Cx *cx, Let *let, unsigned mark, int64_t value)
+{
+    Attr *have = marks_in(let);
+    int64_t *values = cx_alloc(cx, MARK_COUNT * sizeof *values); /* other lets may share the old */
+    for (int k = 0; k < MARK_COUNT; k++) {
+        values[k] = attr_mark_value(have, k);
+    }
+    values[index_of(mark)] = value;
+    have->i |= mark;
+    have->values = values;
+}
+
+int64_t
+let_mark_value(const Let *let, unsigned mark)
+{
+    const Attr *have = marks_in(let);
+    return have ? attr_mark_value(have, index_of(mark)) : 0;
+}
