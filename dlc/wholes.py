@@ -74,7 +74,7 @@ def _whole(overload: OpOverload, result: Callable[..., Tensor]) -> Callable[...,
 
 
 def _greatest(dtype: torch.dtype) -> int:
-    """The greatest number that x.random_(low, None) draws; of floats, the last below which none is missing."""
+    """The greatest number that x.random_(low, None) draws; of floats, the last with all before it."""
     if dtype.is_floating_point:
         return int(2 / torch.finfo(dtype).eps)
     return 1 if dtype == torch.bool else torch.iinfo(dtype).max
