@@ -2,12 +2,17 @@
 
 All kernels are calls of one operator of torch's, dlc::kernel, that is given the text: so to make one
 registers nothing, and the compiler puts the text's own lets in the place of a call in a graph.
+
+The operator's derivatives and batches are calls of it as well, with the same text and a list of steps: which
+derivative of which batch of the text it is (csrc/ir/notation/notation_steps.c). So each of them has
+derivatives and batches in turn, and no rule is written twice.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Iterable
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -15,17 +20,17 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch._C._functorch import peek_interpreter_stack
-from torch._library.autograd import Info, make_autograd_impl
+from torch._functorch.autograd_function import enable_single_level_autograd_function
 from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
 
 from . import torch_init  # noqa: F401  (the compiler wants to know of torch)
-from ._C import notation
+from ._C import CaptureError, notation
 from .compiler import compile_with
 from .options import parse
 
 _LIBRARY = torch.library.Library("dlc", "DEF")
-_LIBRARY.define("kernel(str text, Tensor[] args) -> Tensor[]")
-_LIBRARY.define("kernel_gradient(str text, Tensor[] args, Tensor[] seeds, bool[] wanted) -> Tensor[]")
+_LIBRARY.define('kernel(str text, Tensor[] args, str steps="") -> Tensor[]')
 
 _DTYPES = {
     torch.bool: "bool",
@@ -60,15 +65,17 @@ def _types(rows: list[tuple[str, tuple[str, ...]]]) -> list[_Type]:
 
 
 class _Program:
-    """What a text is for arguments of some dtypes: compiled when it is first run."""
+    """What a text is for arguments of some dtypes, after some steps: compiled when it is first run."""
 
-    def __init__(self, text: str, dtypes: tuple[torch.dtype, ...], wanted: tuple[bool, ...] | None) -> None:
+    def __init__(self, text: str, dtypes: tuple[torch.dtype, ...], steps: str) -> None:
         self.names = [name for name, _ in notation(text)[0]]
-        names = tuple(_dtype_name(*row) for row in zip(self.names, dtypes, strict=True))
-        made = notation(text, names) if wanted is None else notation(text, names, wanted)
-        self.text, params, results = made
+        names = tuple(map(_dtype_name, self.names, dtypes[: len(self.names)]))
+        try:
+            self.text, params, results = notation(text, names, steps)
+        except CaptureError as error:
+            raise _refused(text, str(error)) from None
         self.params, self.results = _types(params), _types(results)
-        self.names += ["a gradient"] * (len(params) - len(self.names))
+        self.names += ["a derivative"] * (len(params) - len(self.names))
 
     @functools.cached_property
     def run(self) -> Any:
@@ -112,11 +119,6 @@ class _Program:
                 raise ValueError(
                     f"argument {name!r} has an axis without a place, of which a maximum or minimum is wanted"
                 )
-        if forward_ad._current_level >= 0:
-            raise NotImplementedError(
-                "a kernel has no derivative in forward mode (torch.autograd.forward_ad, torch.func.jvp): "
-                "take its gradient by backward(), or write it as a function of torch's"
-            )
         kinds = ", ".join(f"{name!r} a {type(a).__name__}" for name, a in zip(self.names, args, strict=True))
         raise TypeError(f"a kernel takes dense tensors on the CPU; its arguments are {kinds}")
 
@@ -139,24 +141,31 @@ def _dtype_name(argument: str, dtype: torch.dtype) -> str:
     return _DTYPES[dtype]
 
 
+def _refused(text: str, why: str) -> NotImplementedError:
+    line = text.strip().partition("\n")[0]
+    return NotImplementedError(
+        f"dlc.kernel({line!r}): {why}; write the function with torch, or detach() what needs no derivative"
+    )
+
+
 @functools.cache
-def _program(text: str, dtypes: tuple[torch.dtype, ...], wanted: tuple[bool, ...] | None = None) -> _Program:
-    return _Program(text, dtypes, wanted)
+def _program(text: str, dtypes: tuple[torch.dtype, ...], steps: str = "") -> _Program:
+    return _Program(text, dtypes, steps)
 
 
-def _of(text: str, args: list[Tensor], wanted: tuple[bool, ...] | None = None) -> _Program:
-    return _program(text, tuple(arg.dtype for arg in args), wanted)
+def _of(text: str, args: list[Tensor], steps: str) -> _Program:
+    return _program(text, tuple(arg.dtype for arg in args), steps)
 
 
-# -- the operators -------------------------------------------------------------------------------------
+# -- the operator --------------------------------------------------------------------------------------
 
 
-def _run(text: str, args: list[Tensor]) -> list[Tensor]:
-    return list(_of(text, args)(args))
+def _run(text: str, args: list[Tensor], steps: str = "") -> list[Tensor]:
+    return list(_of(text, args, steps)(args))
 
 
-def _fake(text: str, args: list[Tensor]) -> list[Tensor]:
-    program = _of(text, args)
+def _fake(text: str, args: list[Tensor], steps: str = "") -> list[Tensor]:
+    program = _of(text, args, steps)
     shapes = program.shapes(args)
     return [
         args[0].new_empty(shape, dtype=result.dtype)
@@ -164,81 +173,106 @@ def _fake(text: str, args: list[Tensor]) -> list[Tensor]:
     ]
 
 
-def _run_gradient(text: str, args: list[Tensor], seeds: list[Tensor], wanted: list[bool]) -> list[Tensor]:
-    return list(_of(text, args, tuple(wanted))([*args, *seeds]))
+def _flags(values: Iterable[Any]) -> str:
+    return "".join("1" if value else "0" for value in values)
 
 
-def _fake_gradient(text: str, args: list[Tensor], seeds: list[Tensor], wanted: list[bool]) -> list[Tensor]:
-    return [arg.new_empty(arg.shape) for arg, wants in zip(args, wanted, strict=True) if wants]
+def _step(text: str, args: list[Tensor], steps: str, step: str) -> list[Tensor]:
+    """The operator after one step more."""
+    return torch.ops.dlc.kernel.default(text, args, f"{steps} {step}".lstrip())
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    ctx.text, args = inputs
-    ctx.save_for_backward(*args)
-    ctx.wanted = [arg.requires_grad for arg in args]
-    ctx.results = [(result.shape, result.dtype) for result in output]
+def _batched(info: Any, dims: tuple[Any, ...], text: str, args: list[Tensor], steps: str = "") -> Any:
+    """The rule for torch.vmap: one axis more, the first, for each argument that has one."""
+    moved = [arg if dim is None else arg.movedim(dim, 0) for arg, dim in zip(args, dims[1], strict=True)]
+    made = _step(text, moved, steps, f"batch:{_flags(dim is not None for dim in dims[1])}")
+    return made, [0] * len(made)
 
 
-def _backward(ctx: Any, grads: list[Tensor | None]) -> tuple[None, list[Tensor | None]]:
-    args = list(ctx.saved_tensors)
-    seeds = [
-        args[0].new_zeros(shape, dtype=dtype) if grad is None else grad
-        for grad, (shape, dtype) in zip(grads, ctx.results, strict=True)
-        if dtype.is_floating_point
-    ]
-    made = iter(torch.ops.dlc.kernel_gradient.default(ctx.text, args, seeds, ctx.wanted))
-    return None, [next(made) if wants else None for wants in ctx.wanted]
+def _at_level(tensor: Tensor, level: int) -> Tensor | None:
+    """The whole tensor, the axis of the batch first; None: it has no batch of this level."""
+    whole = torch._remove_batch_dim(tensor, level, 0, 0)  # 0: the size of an axis that it has not
+    return whole if len(whole) else None
 
 
-def _refused(text: str, what: str) -> NotImplementedError:
-    line = text.strip().partition("\n")[0]
-    return NotImplementedError(
-        f"dlc.kernel({line!r}) has no {what}: write the function with torch where that is needed"
-    )
+def _batched_by_autograd(text: str, args: list[Tensor], steps: str = "") -> list[Tensor]:
+    """The rule for the older vmap, by which torch.autograd makes batches (is_grads_batched, vectorize)."""
+    level = torch._C._vmapmode_increment_nesting()
+    torch._C._vmapmode_decrement_nesting()
+    whole: list[Tensor | None] = []
+    while level and not any(tensor is not None for tensor in whole):
+        level -= 1
+        whole = [_at_level(arg, level) for arg in args]
+    dims = [None if tensor is None else 0 for tensor in whole]
+    tensors = [arg if tensor is None else tensor for arg, tensor in zip(args, whole, strict=True)]
+    made, _ = _batched(None, (None, dims), text, tensors, steps)
+    return [torch._add_batch_dim(result, 0, level) for result in made]
 
 
-def _save_text(ctx: Any, inputs: tuple[Any, ...], output: list[Tensor]) -> None:
-    ctx.text = inputs[0]
+class _Differentiable(_SingleLevelFunction):
+    """The operator where torch records it, at one level: by torch.autograd or by one transform of torch.func."""
+
+    @staticmethod
+    def forward(ctx: Any, keyset: Any, text: str, steps: str, *args: Tensor) -> tuple[Tensor, ...]:
+        ctx.text, ctx.steps = text, steps
+        ctx.save_for_backward(*args)
+        ctx.save_for_forward(*args)
+        ctx.set_materialize_grads(False)
+        results = _below_autograd(keyset, text, list(args), steps)
+        ctx.smooth = [result.is_floating_point() or result.is_complex() for result in results]
+        ctx.mark_non_differentiable(
+            *(result for result, smooth in zip(results, ctx.smooth, strict=True) if not smooth)
+        )
+        return tuple(results)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        seeds = [
+            grad if smooth else None for grad, smooth in zip(grads, ctx.smooth, strict=True)
+        ]
+        wanted = ctx.needs_input_grad[3:]
+        given = [seed for seed in seeds if seed is not None]
+        if not given:
+            return (None,) * (3 + len(wanted))
+        step = f"gradient:{_flags(wanted)}/{_flags(seed is not None for seed in seeds)}"
+        made = iter(_step(ctx.text, [*ctx.saved_tensors, *given], ctx.steps, step))
+        return (None, None, None, *(next(made) if wants else None for wants in wanted))
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Tensor | None) -> tuple[Tensor | None, ...]:
+        given = tangents[3:]
+        step = f"tangent:{_flags(tangent is not None for tangent in given)}"
+        args = [*ctx.saved_tensors, *(tangent for tangent in given if tangent is not None)]
+        made = iter(_step(ctx.text, args, ctx.steps, step))
+        return tuple(next(made) if smooth else None for smooth in ctx.smooth)
 
 
-def _no_second(ctx: Any, *_: Any) -> Any:
-    raise _refused(ctx.text, "second derivative")
+def _below_autograd(keyset: Any, text: str, args: list[Tensor], steps: str) -> list[Tensor]:
+    after = keyset & torch._C._after_autograd_keyset
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch._C._AutoDispatchBelowAutograd())
+        if torch._C._are_functorch_transforms_active():
+            # A Function records nothing inside of itself, but transforms around this one do.
+            stack.enter_context(torch.enable_grad())
+            stack.enter_context(forward_ad._set_fwd_grad_enabled(True))
+        return torch.ops.dlc.kernel.default.redispatch(after, text, args, steps)
 
 
-def _no_rule(info: Any, dims: Any, text: str, *_: Any) -> Any:
-    raise _refused(text, "rule for torch.vmap")
+def _recorded(keyset: Any, text: str, args: list[Tensor], steps: str = "") -> list[Tensor]:
+    """The operator under torch.autograd and under the derivatives of torch.func."""
+    transformed = torch._C._are_functorch_transforms_active()
+    gradients = torch.is_grad_enabled() and any(arg.requires_grad for arg in args)
+    if not (transformed or gradients or forward_ad._current_level >= 0):
+        return _below_autograd(keyset, text, args, steps)
+    with enable_single_level_autograd_function():
+        return list(_Differentiable.apply(keyset, text, steps, *args))
 
 
-def _has_tangent(tensor: Tensor) -> bool:
-    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
-
-
-def _differentiable(operator: Any, backward: Callable[..., Any], save: Callable[..., None]) -> None:
-    """Registers a backward, and refuses what torch would leave out without a word: tangents."""
-    recorded = make_autograd_impl(operator, Info(backward, save))
-
-    def call(keyset: Any, text: str, args: list[Tensor], *rest: Any) -> Any:
-        tensors = [*args, *(rest[0] if rest else ())]
-        if any(map(_has_tangent, tensors)):
-            raise _refused(text, "derivative in forward mode")
-        wants = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-        if wants and torch._C._are_functorch_transforms_active():
-            raise _refused(text, "derivative inside of transforms of torch.func")
-        return recorded(keyset, text, args, *rest)
-
-    _LIBRARY.impl(operator._schema.name.partition("::")[2], call, "Autograd", with_keyset=True)
-
-
-def _register(name: str, run: Any, fake: Any, backward: Any, save: Any) -> None:
-    """An operator with all that torch may ask of it: what it has not is refused by name."""
-    _LIBRARY.impl(name, run, "CPU")
-    torch.library.register_fake(f"dlc::{name}", fake, lib=_LIBRARY)
-    torch.library.register_vmap(f"dlc::{name}", _no_rule, lib=_LIBRARY)
-    _differentiable(getattr(torch.ops.dlc, name).default, backward, save)
-
-
-_register("kernel", _run, _fake, _backward, _save)
-_register("kernel_gradient", _run_gradient, _fake_gradient, _no_second, _save_text)
+_LIBRARY.impl("kernel", _run, "CPU")
+_LIBRARY.impl("kernel", _batched_by_autograd, "Batched")
+_LIBRARY.impl("kernel", _recorded, "Autograd", with_keyset=True)
+torch.library.register_fake("dlc::kernel", _fake, lib=_LIBRARY)
+torch.library.register_vmap("dlc::kernel", _batched, lib=_LIBRARY)
 
 
 # -- the kernel ----------------------------------------------------------------------------------------

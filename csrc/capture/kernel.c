@@ -7,7 +7,7 @@ typedef struct {
     const char *text;
     const Dtype *dtypes;        /* NULL: no program is wanted */
     int ndtypes;
-    const bool *wanted;         /* NULL: the program itself, not its gradient */
+    const char *steps;          /* "": the text itself, not a derivative */
     Notation *notation;
     Fn *fn;
     Text program;
@@ -24,8 +24,7 @@ do_work(Cx *cx, void *arg)
     if (notation_nparams(w->notation) != w->ndtypes) {
         fail(cx, DIAG_NOTATION_ARGUMENTS, notation_nparams(w->notation), w->ndtypes);
     }
-    w->fn = w->wanted ? notation_gradient(w->notation, w->dtypes, w->wanted)
-                      : notation_fn(w->notation, w->dtypes);
+    w->fn = notation_fn(w->notation, w->steps, w->dtypes);
     verify_fn(w->fn);
     w->program.cx = cx;
     print_fn(w->fn, &w->program);
@@ -101,19 +100,6 @@ read_dtypes(PyObject *names, Dtype *out)
     return 0;
 }
 
-static int
-read_wanted(PyObject *list, bool *out)
-{
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(list); k++) {
-        int is = PyObject_IsTrue(PyTuple_GET_ITEM(list, k));
-        if (is < 0) {
-            return -1;
-        }
-        out[k] = is;
-    }
-    return 0;
-}
-
 static PyObject *
 run(Work *w)
 {
@@ -133,35 +119,32 @@ run(Work *w)
 
 PyDoc_STRVAR(
     notation_doc,
-    "notation(text, dtypes=None, wanted=None) -> ([(name, rank), ..], number of results), of the "
-    "text alone;\n"
-    "with dtypes, a tuple of names, a program: (text, parameters, results), both as [(dtype, "
-    "sizes), ..].\n"
-    "wanted: a tuple of bools, by parameter: the program of their gradients, of the parameters and "
-    "of the gradients\n"
-    "of the floating point results.\n\n"
+    "notation(text, dtypes=None, steps='') -> ([(name, rank), ..], number of results), of the text "
+    "alone;\n"
+    "with dtypes, a tuple of names, by parameter of the text: a program (text, parameters, "
+    "results), both as\n"
+    "[(dtype, sizes), ..].  steps: which of its derivatives and batches, as "
+    "csrc/ir/notation/notation_steps.c says.\n\n"
     "Raises ParseError with line, column and a caret.");
 
 static PyObject *
 notation(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *names = NULL, *wanted = NULL;
+    PyObject *names = NULL;
     enum { MOST = 64 };
     Dtype dtypes[MOST];
-    bool flags[MOST];
-    Work w = {0};
-    if (!PyArg_ParseTuple(args, "s|O!O!", &w.text, &PyTuple_Type, &names, &PyTuple_Type, &wanted)) {
+    Work w = {.steps = ""};
+    if (!PyArg_ParseTuple(args, "s|O!s", &w.text, &PyTuple_Type, &names, &w.steps)) {
         return NULL;
     }
     Py_ssize_t n = names ? PyTuple_GET_SIZE(names) : 0;
-    if (n > MOST || (wanted && PyTuple_GET_SIZE(wanted) != n)) {
+    if (n > MOST) {
         return PyErr_Format(PyExc_ValueError, "a kernel takes up to %d arguments", MOST);
     }
     if (names) {
         w.dtypes = dtypes;
         w.ndtypes = (int)n;
-        w.wanted = wanted ? flags : NULL;
-        if (read_dtypes(names, dtypes) < 0 || (wanted && read_wanted(wanted, flags) < 0)) {
+        if (read_dtypes(names, dtypes) < 0) {
             return NULL;
         }
     }

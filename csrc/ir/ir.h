@@ -631,17 +631,13 @@ int notation_nparams(const Notation *n);
 const char *notation_param(const Notation *n, int k);
 int notation_rank(const Notation *n, int k);            /* of parameter k */
 int notation_nresults(const Notation *n);
-/* The program for parameters of such dtypes, of sizes that are symbols. */
-Fn *notation_fn(const Notation *n, const Dtype *dtypes);
-/* The lets in a function under construction; fails with DIAG_TWO_SIZES where sizes are not known to
- * be equal. */
-void notation_build(const Notation *n, Build *b, Value *const *args, Value **results);
-/* The program of the gradients of the parameters that are wanted: of the parameters and, behind
- * them, of the gradients of the floating point results. */
-Fn *notation_gradient(const Notation *n, const Dtype *dtypes, const bool *wanted);
-/* Its lets in a function under construction; false: the arguments do not fit. */
-bool notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args,
-                             const bool *wanted, Value **gradients);
+/* A program of the text, for parameters of such dtypes, of sizes that are symbols.  steps: which of
+ * its derivatives and batches it is, "" the text itself; see notation_steps.c. */
+Fn *notation_fn(const Notation *n, const char *steps, const Dtype *dtypes);
+/* Its lets in a function under construction; false: the arguments do not fit.  Fails with
+ * DIAG_TWO_SIZES where sizes are not known to be equal. */
+bool notation_build(const Notation *n, const char *steps, Build *b, int nargs, Value *const *args,
+                    int nres, Value **results);
 
 /* ---- derive.c ---- */
 

@@ -13,16 +13,52 @@ typedef struct {
     Value **gradient; /* by Value.id */
 } Derive;
 
+bool
+derive_has(const Value *v)
+{
+    DtypeClass class = v->type ? dtype_info[v->type->dtype].class : CLASS_BOOL;
+    return class == CLASS_FLOAT || class == CLASS_COMPLEX;
+}
+
+static bool
+is_complex(const Type *t)
+{
+    return dtype_info[t->dtype].class == CLASS_COMPLEX;
+}
+
+Value *
+derive_zero(Build *b, const Type *t)
+{
+    Literal zero = {.f = 0};
+    if (!is_complex(t)) {
+        return build_const(b, t, zero);
+    }
+    Value *part = build_const(b, type_with(build_cx(b), t, dtype_part(t->dtype)), zero);
+    return build_map(b, OP_complex, part, part, NULL);
+}
+
+Value *
+derive_add(Build *b, Value *x, Value *y)
+{
+    if (!x) {
+        return y;
+    }
+    if (!is_complex(x->type)) {
+        return build_map(b, OP_add, x, y, NULL);
+    }
+    Value *part[2];
+    for (int k = 0; k < 2; k++) {
+        Op op = k ? OP_imag : OP_real;
+        part[k] = build_map(b, OP_add, build_map(b, op, x, NULL, NULL),
+                            build_map(b, op, y, NULL, NULL), NULL);
+    }
+    return build_map(b, OP_complex, part[0], part[1], NULL);
+}
+
 void
 derive_none(Build *b, Op op)
 {
     fail(build_cx(b), DIAG_NO_DERIVATIVE, op_info[op].name);
-}
-
-static bool
-is_real(const Value *v)
-{
-    return v->type && dtype_info[v->type->dtype].class == CLASS_FLOAT;
 }
 
 static bool
@@ -41,209 +77,10 @@ give(Derive *d, Value *v, Value *g)
         g = build_const(d->b, v->type, g->literal);
     }
     g = build_cast(d->b, g, v->type->dtype);
-    Value *before = d->gradient[v->id];
-    d->gradient[v->id] = before ? build_map(d->b, OP_add, before, g, NULL) : g;
+    d->gradient[v->id] = derive_add(d->b, d->gradient[v->id], g);
 }
 
-static Value *
-zeros(Derive *d, const Type *t)
-{
-    return build_const(d->b, t, (Literal){.f = 0});
-}
-
-/* ---- views ---- */
-
-static Value *
-of_expand(Derive *d, const Let *let, Value *g)
-{
-    const Attr *to = let_attr(let, "to");
-    int axes[MAX_RANK], n = 0;
-    for (int ax = 0, at = 0; ax < g->type->rank; ax++) {
-        if (at < to->n && to->axes[at] == ax) {
-            at++;
-        } else {
-            axes[n++] = ax;
-        }
-    }
-    return n ? build_red(d->b, OP_sum, g, n, axes) : g;
-}
-
-static Value *
-of_permute(Derive *d, const Let *let, Value *g)
-{
-    const Attr *perm = let_attr(let, "perm");
-    int back[MAX_RANK];
-    for (int k = 0; k < perm->n; k++) {
-        back[perm->axes[k]] = k;
-    }
-    return build_permute(d->b, g, back);
-}
-
-/* start + step*iota along the axis, an index for each element of t. */
-static Value *
-places(Derive *d, const Type *t, int axis, Dim start, Dim step)
-{
-    Build *b = d->b;
-    Value *i = build_iota(b, type_with(d->cx, t, DT_i64), axis), *n;
-    if (!dim_is(d->cx, step, 1)) {
-        n = build_expand(b, build_size(b, step), t->rank, t->dims, NULL);
-        i = build_map(b, OP_mul, i, n, NULL);
-    }
-    if (!dim_is(d->cx, start, 0)) {
-        n = build_expand(b, build_size(b, start), t->rank, t->dims, NULL);
-        i = build_map(b, OP_add, i, n, NULL);
-    }
-    return i;
-}
-
-static Value *
-of_slice(Derive *d, const Let *let, Value *g)
-{
-    const Type *t = let->args[0]->type;
-    int axis = (int)let_int(let, "axis");
-    Dim start = let_dim(let, "start"), step = let_dim(let, "step"), lo[MAX_RANK];
-    if (!dim_is(d->cx, step, 1)) {
-        Value *index = places(d, g->type, axis, start, step);
-        return build_scatter(d->b, OP_sum, zeros(d, t), index, g, axis, INDEX_FROM_START);
-    }
-    for (int ax = 0; ax < t->rank; ax++) {
-        lo[ax] = ax == axis ? start : dim_int(d->cx, 0);
-    }
-    return build_pad(d->b, g, build_float(d->b, 0), t, lo);
-}
-
-static Value *
-of_strided(Derive *d, const Let *let, Value *g)
-{
-    Build *b = d->b;
-    const Type *t = let->args[0]->type;
-    const Dim *strides = let_attr(let, "strides")->dims;
-    Dim numel = type_numel(d->cx, t), n = type_numel(d->cx, g->type);
-    Value *index = build_expand(b, build_size(b, let_dim(let, "offset")), g->type->rank,
-                                g->type->dims, NULL);
-    for (int ax = 0; ax < g->type->rank; ax++) {
-        index = build_map(b, OP_add, index, places(d, g->type, ax, dim_int(d->cx, 0), strides[ax]),
-                          NULL);
-    }
-    Value *to = zeros(d, type_of(d->cx, t->dtype, 1, &numel));
-    Value *flat = build_scatter(b, OP_sum, to, build_reshape(b, index, 1, &n),
-                                build_reshape(b, g, 1, &n), 0, INDEX_FROM_START);
-    return build_reshape(b, flat, t->rank, t->dims);
-}
-
-static Value *
-of_view(Derive *d, const Let *let, Value *g)
-{
-    const Type *t = let->args[0]->type;
-    switch (let->op) {
-    case OP_expand:
-        return of_expand(d, let, g);
-    case OP_reshape:
-        return build_reshape(d->b, g, t->rank, t->dims);
-    case OP_permute:
-        return of_permute(d, let, g);
-    case OP_slice:
-        return of_slice(d, let, g);
-    case OP_flip: {
-        const Attr *axes = let_attr(let, "axes");
-        return build_flip(d->b, g, axes->n, axes->axes);
-    }
-    default:
-        return of_strided(d, let, g);
-    }
-}
-
-/* ---- reductions ---- */
-
-/* A value of the result's shape over the axes that were reduced. */
-static Value *
-over_axes(Derive *d, const Let *let, Value *v)
-{
-    const Type *t = let->args[0]->type;
-    const Attr *axes = let_attr(let, "axes");
-    int to[MAX_RANK], n = 0;
-    for (int ax = 0, at = 0; ax < t->rank; ax++) {
-        if (at < axes->n && axes->axes[at] == ax) {
-            at++;
-        } else {
-            to[n++] = ax;
-        }
-    }
-    return build_expand(d->b, v, t->rank, t->dims, to);
-}
-
-/* The product of the elements before each one along the axis; with flips, behind it. */
-static Value *
-product_before(Derive *d, Value *x, int axis)
-{
-    const Type *t = x->type;
-    Dim lo[MAX_RANK], dims[MAX_RANK], one = dim_int(d->cx, 1), zero = dim_int(d->cx, 0);
-    for (int ax = 0; ax < t->rank; ax++) {
-        lo[ax] = ax == axis ? one : zero;
-        dims[ax] = ax == axis ? dim_add(d->cx, t->dims[ax], one) : t->dims[ax];
-    }
-    x = build_pad(d->b, x, build_float(d->b, 1), type_of(d->cx, t->dtype, t->rank, dims), lo);
-    return build_scan(d->b, OP_prod, build_slice(d->b, x, axis, zero, one, t->dims[axis]), axis);
-}
-
-static Value *
-of_prod(Derive *d, const Let *let, Value *g)
-{
-    Build *b = d->b;
-    int axis = let_attr(let, "axes")->axes[0];
-    Value *x = let->args[0];
-    Value *before = product_before(d, x, axis);
-    Value *behind = build_flip(b, product_before(d, build_flip(b, x, 1, &axis), axis), 1, &axis);
-    return build_map(b, OP_mul, over_axes(d, let, g), build_map(b, OP_mul, before, behind, NULL),
-                     NULL);
-}
-
-/* Elements that are the extreme share the gradient. */
-static Value *
-of_extreme(Derive *d, const Let *let, Value *g)
-{
-    Build *b = d->b;
-    const Attr *axes = let_attr(let, "axes");
-    Value *x = let->args[0], *is = build_map(b, OP_eq, x, over_axes(d, let, let->res[0]), NULL);
-    Value *count = build_red(b, OP_sum, build_cast(b, is, g->type->dtype), axes->n, axes->axes);
-    Value *share = over_axes(d, let, build_map(b, OP_div, g, count, NULL));
-    return build_map(b, OP_where, is, share, build_float(b, 0));
-}
-
-static Value *
-of_reduction(Derive *d, const Let *let, Value *g)
-{
-    switch (let->op) {
-    case OP_sum:
-        return over_axes(d, let, g);
-    case OP_prod:
-        return of_prod(d, let, g);
-    case OP_amax:
-    case OP_amin:
-        return of_extreme(d, let, g);
-    default:
-        return NULL;
-    }
-}
-
-/* ---- gathers, products ---- */
-
-/* One index for each element: the axes of the index are one axis, as those that it made. */
-static Value *
-of_gather(Derive *d, const Let *let, Value *g)
-{
-    Build *b = d->b;
-    Value *index = let->args[1];
-    const Type *t = let->args[0]->type;
-    int axis = (int)let_int(let, "axis"), wrap = (int)let_int(let, "wrap");
-    Dim dims[MAX_RANK], n = type_numel(d->cx, index->type);
-    for (int ax = 0; ax < t->rank; ax++) {
-        dims[ax] = ax == axis ? n : t->dims[ax];
-    }
-    index = build_expand(b, build_reshape(b, index, 1, &n), t->rank, dims, &axis);
-    return build_scatter(b, OP_sum, zeros(d, t), index, build_reshape(b, g, t->rank, dims), axis,
-                         wrap);
-}
+/* ---- products ---- */
 
 typedef struct {
     Value *v;
@@ -310,19 +147,6 @@ of_contract(Derive *d, const Let *let, Value *g)
     }
 }
 
-/* What a pad has left out has no gradient; so the other way round it is a pad. */
-static Value *
-of_pad(Derive *d, const Let *let, Value *g)
-{
-    const Type *t = let->args[0]->type;
-    const Dim *lo = let_attr(let, "lo")->dims;
-    Dim back[MAX_RANK];
-    for (int ax = 0; ax < t->rank; ax++) {
-        back[ax] = dim_sub(d->cx, dim_int(d->cx, 0), lo[ax]);
-    }
-    return build_pad(d->b, g, build_float(d->b, 0), t, back);
-}
-
 static void
 of_cat(Derive *d, const Let *let, Value *g)
 {
@@ -332,6 +156,47 @@ of_cat(Derive *d, const Let *let, Value *g)
         Dim length = let->args[k]->type->dims[axis];
         give(d, let->args[k], build_slice(d->b, g, axis, start, dim_int(d->cx, 1), length));
         start = dim_add(d->cx, start, length);
+    }
+}
+
+/* What it has added to gets the whole gradient, and each value that of its place. */
+static void
+of_scatter(Derive *d, const Let *let, Value *g)
+{
+    if (let_op(let) != OP_sum) {
+        derive_none(d->b, let->op);
+    }
+    give(d, let->args[0], g);
+    if (is_active(d, let->args[2])) {
+        int axis = (int)let_int(let, "axis");
+        give(d, let->args[2], derive_taken(d->b, g, let->args[1], axis));
+    }
+}
+
+static void
+of_node(Derive *d, const Let *let, Value *g)
+{
+    switch (let->op) {
+    case OP_gather:
+        give(d, let->args[0], derive_gather(d->b, let, g));
+        return;
+    case OP_scatter:
+        of_scatter(d, let, g);
+        return;
+    case OP_scan:
+        give(d, let->args[0], derive_scan(d->b, let, g));
+        return;
+    case OP_contract:
+        of_contract(d, let, g);
+        return;
+    case OP_pad:
+        give(d, let->args[0], derive_pad(d->b, let, g));
+        return;
+    case OP_cat:
+        of_cat(d, let, g);
+        return;
+    default:
+        derive_none(d->b, let->op);
     }
 }
 
@@ -347,29 +212,13 @@ of_let(Derive *d, const Let *let, Value *g)
         }
         return;
     case KIND_RED:
-        give(d, let->args[0], of_reduction(d, let, g));
+        give(d, let->args[0], derive_reduction(d->b, let, g));
         return;
     case KIND_VIEW:
-        give(d, let->args[0], of_view(d, let, g));
+        give(d, let->args[0], derive_view(d->b, let, g));
         return;
     default:
-        break;
-    }
-    switch (let->op) {
-    case OP_gather:
-        give(d, let->args[0], of_gather(d, let, g));
-        return;
-    case OP_contract:
-        of_contract(d, let, g);
-        return;
-    case OP_pad:
-        give(d, let->args[0], of_pad(d, let, g));
-        return;
-    case OP_cat:
-        of_cat(d, let, g);
-        return;
-    default:
-        derive_none(d->b, let->op);
+        of_node(d, let, g);
     }
 }
 
@@ -389,7 +238,7 @@ derive(Build *b, int nof, Value *const *of, Value *const *seeds, int n, Value *c
     for (int k = 0; k < nlets; k++) {
         const Let *let = fn->body->lets[k];
         for (int j = 0; j < let->nargs; j++) {
-            if (is_active(&d, let->args[j]) && is_real(let->res[0])) {
+            if (is_active(&d, let->args[j]) && derive_has(let->res[0])) {
                 d.active[let->res[0]->id] = true;
             }
         }

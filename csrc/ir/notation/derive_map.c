@@ -53,10 +53,55 @@ bell(const Rule *r, double scale, double factor)
     return mul(r, mul(r, r->g, e), num(r, factor));
 }
 
+#define PI 3.14159265358979323846
 #define LN2 0.693147180559945309417
 #define LN10 2.30258509299404568402
 #define TWO_OVER_ROOT_PI 1.12837916709551257390
 #define ONE_OVER_ROOT_TWO_PI 0.398942280401432677940
+
+static Value *
+zero_of(const Rule *r, const Value *v)
+{
+    return derive_zero(r->b, v->type);
+}
+
+static Value *
+choose(const Rule *r, Value *c, Value *a, Value *b)
+{
+    return build_map(r->b, OP_where, c, a, b);
+}
+
+/* Of z + TERMS: digamma by its asymptotic series, whose terms are smaller than a rounding there. */
+static Value *
+digamma_far(const Rule *r, Value *z)
+{
+    static const double bernoulli[] = {1 / 12., 691 / 32760., 1 / 132., 1 / 240.,
+                                       1 / 252., 1 / 120.,    1 / 12.};
+    Value *inverse = un(r, OP_reciprocal, z), *w = mul(r, inverse, inverse);
+    Value *sum = mul(r, w, num(r, bernoulli[0]));
+    for (size_t k = 1; k < sizeof bernoulli / sizeof *bernoulli; k++) {
+        sum = mul(r, w, two(r, OP_sub, num(r, bernoulli[k]), sum));
+    }
+    sum = two(r, OP_add, sum, mul(r, inverse, num(r, 0.5)));
+    return two(r, OP_sub, un(r, OP_log, z), sum);
+}
+
+/* The derivative of lgamma: digamma(z) is digamma(z + 1) - 1/z, and below a half it is reflected.
+ * What the other case is given has no pole, as its derivatives are multiplied by 0 there. */
+static Value *
+digamma(const Rule *r)
+{
+    enum { TERMS = 10 };
+    Value *x = r->x, *low = two(r, OP_lt, x, num(r, 0.5));
+    Value *z = choose(r, low, two(r, OP_sub, num(r, 1), x), x);
+    Value *near = choose(r, low, two(r, OP_sub, x, un(r, OP_round, x)), num(r, 0.25));
+    Value *cot = un(r, OP_reciprocal, un(r, OP_tan, mul(r, near, num(r, PI))));
+    Value *sum = digamma_far(r, two(r, OP_add, z, num(r, TERMS)));
+    for (int k = TERMS - 1; k >= 0; k--) {
+        sum = two(r, OP_sub, sum, un(r, OP_reciprocal, two(r, OP_add, z, num(r, k))));
+    }
+    return choose(r, low, two(r, OP_sub, sum, mul(r, cot, num(r, PI))), sum);
+}
 
 /* Of one operand; false: there is none in the table. */
 static bool
@@ -151,6 +196,18 @@ derive_one(const Rule *r, Op op, Value **out)
     case OP_cast:
         *out = g;
         break;
+    case OP_erfinv:
+        *out = mul(r, mul(r, g, un(r, OP_exp, mul(r, y, y))), num(r, 1 / TWO_OVER_ROOT_PI));
+        break;
+    case OP_lgamma:
+        *out = mul(r, g, digamma(r));
+        break;
+    case OP_real:               /* a gradient by a complex number is that by its two parts */
+        *out = two(r, OP_complex, g, zero_of(r, g));
+        break;
+    case OP_imag:
+        *out = two(r, OP_complex, zero_of(r, g), g);
+        break;
     case OP_floor:
     case OP_ceil:
     case OP_trunc:
@@ -172,6 +229,19 @@ derive_extreme(const Rule *r, bool least, Value **out)
           *second = two(r, least ? OP_gt : OP_lt, r->x, r->y);
     out[0] = build_map(r->b, OP_where, same, half, build_map(r->b, OP_where, first, r->g, zero));
     out[1] = build_map(r->b, OP_where, same, half, build_map(r->b, OP_where, second, r->g, zero));
+}
+
+/* A base of 0 has no logarithm and needs none, and a power of 0 no quotient: there another base is
+ * put in place before, not the result behind, so that derivatives of this are right as well. */
+static void
+derive_power(const Rule *r, Value **out)
+{
+    Value *x = r->x, *y = r->y, *one = num(r, 1), *zero = num(r, 0);
+    Value *wide = two(r, OP_gt, un(r, OP_abs, x), zero), *base = choose(r, wide, x, one);
+    base = choose(r, two(r, OP_eq, y, zero), base, x);
+    out[0] = mul(r, r->g, mul(r, y, two(r, OP_pow, base, two(r, OP_sub, y, one))));
+    base = choose(r, two(r, OP_eq, x, zero), one, x);
+    out[1] = mul(r, r->g, mul(r, r->r, un(r, OP_log, base)));
 }
 
 static bool
@@ -219,15 +289,22 @@ derive_two(const Rule *r, Op op, Value **out)
         out[0] = mul(r, s, x);
         out[1] = mul(r, s, y);
         break;
+    case OP_loghypot:
+        s = two(r, OP_add, mul(r, x, x), mul(r, y, y));
+        s = two(r, OP_div, g, s);
+        out[0] = mul(r, s, x);
+        out[1] = mul(r, s, y);
+        break;
+    case OP_complex:
+        out[0] = un(r, OP_real, g);
+        out[1] = un(r, OP_imag, g);
+        break;
     case OP_logaddexp:
         out[0] = mul(r, g, un(r, OP_exp, two(r, OP_sub, x, r->r)));
         out[1] = mul(r, g, un(r, OP_exp, two(r, OP_sub, y, r->r)));
         break;
-    case OP_pow:                /* a power of 0 has no logarithm, and needs none */
-        s = mul(r, g, mul(r, y, two(r, OP_pow, x, two(r, OP_sub, y, num(r, 1)))));
-        out[0] = build_map(r->b, OP_where, two(r, OP_eq, y, num(r, 0)), num(r, 0), s);
-        s = mul(r, g, mul(r, r->r, un(r, OP_log, x)));
-        out[1] = build_map(r->b, OP_where, two(r, OP_eq, x, num(r, 0)), num(r, 0), s);
+    case OP_pow:
+        derive_power(r, out);
         break;
     case OP_copysign:
         out[0] = mul(r, g, mul(r, un(r, OP_sign, x), un(r, OP_sign, r->r)));
@@ -244,22 +321,26 @@ derive_two(const Rule *r, Op op, Value **out)
 void
 derive_map(Build *b, const Let *let, Value *g, Value **out)
 {
-    const Type *t = let->res[0]->type;
+    const Type *t = let->res[0]->type, *of = t;
     Rule r = {.b = b, .r = let->res[0], .g = g};
     Value *args[3] = {NULL, NULL, NULL};
     /* constants as tensors: two of them are no operands of an op */
+    if (let->op == OP_complex) {
+        of = type_with(build_cx(b), t, dtype_part(t->dtype));
+    }
     for (int k = 0; k < let->nargs; k++) {
         const Value *a = let->args[k];
         args[k] = let->args[k];
         if (value_is_const(a) && op_info[let->op].rule != RULE_SEL) {
-            args[k] = build_const(b, t, a->literal);
+            args[k] = build_const(b, of, a->literal);
         }
     }
     r.x = args[0];
     r.y = let->nargs > 1 ? args[1] : NULL;
     if (let->op == OP_where) {
-        out[1] = build_map(b, OP_where, args[0], g, build_float(b, 0));
-        out[2] = build_map(b, OP_where, args[0], build_const(b, t, (Literal){.f = 0}), g);
+        Value *zero = derive_zero(b, t);
+        out[1] = build_map(b, OP_where, args[0], g, zero);
+        out[2] = build_map(b, OP_where, args[0], zero, g);
         return;
     }
     if (let->nargs == 1 ? derive_one(&r, let->op, out) : derive_two(&r, let->op, out)) {

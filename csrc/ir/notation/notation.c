@@ -126,39 +126,50 @@ results_of(const Scene *s, Value **out)
     return n;
 }
 
-static Fn *
-fn_of(Scene *s, const Dtype *dtypes)
+static Build *
+finish(Scene *s, Fn *fn)
 {
-    const Notation *n = s->notation;
-    symbols_of(s);
-    Fn *fn = fn_new(s->cx, "kernel", STAGE_GRAPH);
+    Value **results = cx_alloc(s->cx, (size_t)s->notation->nresults * sizeof *results);
+    s->b = build_new(fn);
+    run_lines(s);
+    results_of(s, results);
+    fn_results(fn, s->notation->nresults, results, NULL);
+    return s->b;
+}
+
+Build *
+notation_of_dtypes(const Notation *n, const Dtype *dtypes)
+{
+    Scene s = scene_of(n, n->cx);
+    symbols_of(&s);
+    Fn *fn = fn_new(s.cx, "kernel", STAGE_GRAPH);
     for (int k = 0; k < n->nparams; k++) {
         for (int ax = 0; ax < n->ranks[k]; ax++) {
-            dim_names(s->cx, s->named[k].dims[ax], add_size, fn);
+            dim_names(s.cx, s.named[k].dims[ax], add_size, fn);
         }
     }
     for (int k = 0; k < n->nparams; k++) {
-        const Type *t = type_of(s->cx, dtypes[k], n->ranks[k], s->named[k].dims);
-        s->named[k].v = fn_param(fn, n->params[k], t, NULL);
+        const Type *t = type_of(s.cx, dtypes[k], n->ranks[k], s.named[k].dims);
+        s.named[k].v = fn_param(fn, n->params[k], t, NULL);
     }
-    s->b = build_new(fn);
-    run_lines(s);
-    return fn;
+    return finish(&s, fn);
 }
 
-Fn *
-notation_fn(const Notation *n, const Dtype *dtypes)
+Build *
+notation_of_types(const Notation *n, Cx *cx, const Type *const *types)
 {
-    Scene s = scene_of(n, n->cx);
-    Fn *fn = fn_of(&s, dtypes);
-    Value **results = cx_alloc(n->cx, (size_t)n->nresults * sizeof *results);
-    results_of(&s, results);
-    fn_results(fn, n->nresults, results, NULL);
-    return fn;
+    Scene s = scene_of(n, cx);
+    Fn *fn = fn_new(cx, "kernel", STAGE_GRAPH);
+    s.fixed = true;
+    for (int k = 0; k < n->nparams; k++) {
+        s.named[k].v = fn_param(fn, n->params[k], types[k], NULL);
+        memcpy(s.named[k].dims, types[k]->dims, (size_t)n->ranks[k] * sizeof(Dim));
+    }
+    return finish(&s, fn);
 }
 
 void
-notation_build(const Notation *n, Build *b, Value *const *args, Value **results)
+notation_lines(const Notation *n, Build *b, Value *const *args, Value **results)
 {
     Scene s = scene_of(n, build_cx(b));
     s.b = b;
@@ -169,81 +180,4 @@ notation_build(const Notation *n, Build *b, Value *const *args, Value **results)
     }
     run_lines(&s);
     results_of(&s, results);
-}
-
-/* Ends the function with the gradients of what is wanted. */
-static Fn *
-gradient_of(Scene *s, Fn *fn, const bool *wanted)
-{
-    const Notation *n = s->notation;
-    Cx *cx = s->cx;
-    Value **results = cx_alloc(cx, (size_t)n->nresults * sizeof *results);
-    Value **seeds = cx_alloc(cx, (size_t)n->nresults * sizeof *seeds);
-    Value **by = cx_alloc(cx, (size_t)(n->nparams + 1) * sizeof *by);
-    Value **gradients = cx_alloc(cx, (size_t)(n->nparams + 1) * sizeof *gradients);
-    int nby = 0;
-    results_of(s, results);
-    for (int k = 0; k < n->nresults; k++) {
-        const Type *t = results[k]->type;
-        if (dtype_info[t->dtype].class == CLASS_FLOAT) {
-            seeds[k] = fn_param(fn, fn_fresh_name(fn, "seed"), t, NULL);
-        }
-    }
-    for (int k = 0; k < n->nparams; k++) {
-        if (wanted[k]) {
-            by[nby++] = s->named[k].v;
-        }
-    }
-    derive(s->b, n->nresults, results, seeds, nby, by, gradients);
-    for (int k = 0; k < nby; k++) {
-        if (!gradients[k]) {
-            gradients[k] = build_const(s->b, by[k]->type, (Literal){.f = 0});
-        }
-    }
-    fn_results(fn, nby, gradients, NULL);
-    return fn;
-}
-
-Fn *
-notation_gradient(const Notation *n, const Dtype *dtypes, const bool *wanted)
-{
-    Scene s = scene_of(n, n->cx);
-    Fn *fn = fn_of(&s, dtypes);
-    return gradient_of(&s, fn, wanted);
-}
-
-/* By way of a function of its own: what is derived is not to be mixed with lets that stand around
- * it. */
-bool
-notation_build_gradient(const Notation *n, Build *b, int nargs, Value *const *args,
-                        const bool *wanted, Value **gradients)
-{
-    Cx *cx = build_cx(b);
-    Scene s = scene_of(n, cx);
-    Fn *fn = fn_new(cx, "gradient", STAGE_GRAPH);
-    s.b = build_new(fn);
-    s.fixed = true;
-    for (int k = 0; k < n->nparams; k++) {
-        s.named[k].v = fn_param(fn, n->params[k], args[k]->type, NULL);
-        memcpy(s.named[k].dims, args[k]->type->dims, (size_t)n->ranks[k] * sizeof(Dim));
-    }
-    run_lines(&s);
-    gradient_of(&s, fn, wanted);
-    if (nargs != fn->nparams) {
-        return false;
-    }
-    Value **map = cx_alloc(cx, (size_t)fn->nvalues * sizeof *map);
-    for (int k = 0; k < nargs; k++) {
-        if (args[k]->type != fn->params[k]->type) {
-            return false;
-        }
-        map[fn->params[k]->id] = args[k];
-    }
-    for (int k = 0; k < fn->body->n; k++) {
-        build_again(b, fn->body->lets[k], map);
-    }
-    for (int k = 0; k < fn->body->nrets; k++) {
-        gradients[k] = map[fn->body->rets[k]->id];
-    }
-    return true;
 }

@@ -151,4 +151,27 @@ Part part_cast(Scene *s, Part t, Dtype to);
 /* Letters of both, ascending. */
 int letters_join(int na, const int *a, int nb, const int *b, int *out);
 
+/* ---- notation.c ---- */
+
+/* The lines as a function of their own, for parameters of such dtypes, of sizes that are symbols,
+ * or of such types.  Its results are those of the text. */
+Build *notation_of_dtypes(const Notation *n, const Dtype *dtypes);
+Build *notation_of_types(const Notation *n, Cx *cx, const Type *const *types);
+/* Their lets in a function under construction. */
+void notation_lines(const Notation *n, Build *b, Value *const *args, Value **results);
+
+/* ---- tangent.c ---- */
+
+/* By Value.id: do the results depend on it?  A derivative leaves lets that nothing needs. */
+bool *values_in_use(const Fn *fn);
+/* How nof values change when n others do by `given`; NULL: not at all.  As derive. */
+void tangents(Build *b, int n, Value *const *by, Value *const *given, int nof, Value *const *of,
+              Value **out);
+
+/* ---- batch.c ---- */
+
+/* The function for a batch of so many: which of its parameters have the axis, the first one, more.
+ * All its results have it. */
+Build *batch(const Fn *fn, const bool *which, Dim size);
+
 #endif

@@ -1,70 +1,22 @@
-/* The operators of dlc.kernel: einstein notation, whose lets take the place of the call. */
+/* The operator of dlc.kernel: einstein notation, whose lets take the place of the call. */
 #include "capture/aten/aten.h"
 
-/* The text's parameters from a list of tensors; NULL: they do not fit. */
-static Value **
-operands(const Aten *n, const Arg *list, const Notation *of)
-{
-    int count = notation_nparams(of);
-    Value **args = cx_alloc(n->cx, (size_t)(count + 1) * sizeof *args);
-    if (list->kind != ARG_LIST || list->n != count) {
-        return NULL;
-    }
-    for (int k = 0; k < count; k++) {
-        const Arg *a = &list->items[k];
-        if (a->kind != ARG_TENSOR || a->v->type->rank != notation_rank(of, k)) {
-            return NULL;
-        }
-        args[k] = a->v;
-    }
-    return args;
-}
-
-/* kernel(text, args) */
+/* kernel(text, args, steps) */
 Value *
 aten_kernel(Aten *n)
 {
-    const Arg *text = arg_at(n, 0);
-    if (text->kind != ARG_TEXT) {
+    const Arg *text = arg_at(n, 0), *list = arg_at(n, 1), *steps = arg_at(n, 2);
+    if (text->kind != ARG_TEXT || list->kind != ARG_LIST) {
         return NULL;
     }
-    Notation *of = notation_parse(n->cx, text->text, "kernel");
-    Value **args = operands(n, arg_at(n, 1), of);
-    if (!args || notation_nresults(of) != n->nres) {
-        return NULL;
-    }
-    notation_build(of, n->b, args, n->res);
-    return n->res[0];
-}
-
-/* kernel_gradient(text, args, seeds, wanted) */
-Value *
-aten_kernel_gradient(Aten *n)
-{
-    const Arg *text = arg_at(n, 0), *seeds = arg_at(n, 2), *flags = arg_at(n, 3);
-    if (text->kind != ARG_TEXT || seeds->kind != ARG_LIST || flags->kind != ARG_LIST) {
-        return NULL;
-    }
-    Notation *of = notation_parse(n->cx, text->text, "kernel");
-    int count = notation_nparams(of), nwanted = 0;
-    Value **args = operands(n, arg_at(n, 1), of);
-    if (!args || flags->n != count) {
-        return NULL;
-    }
-    Value **all = cx_alloc(n->cx, (size_t)(count + seeds->n + 1) * sizeof *all);
-    bool *wanted = cx_alloc(n->cx, (size_t)(count + 1) * sizeof *wanted);
-    for (int k = 0; k < count; k++) {
-        all[k] = args[k];
-        wanted[k] = arg_true(&flags->items[k]);
-        nwanted += wanted[k];
-    }
-    for (int k = 0; k < seeds->n; k++) {
-        if (seeds->items[k].kind != ARG_TENSOR) {
+    Value **args = cx_alloc(n->cx, (size_t)(list->n + 1) * sizeof *args);
+    for (int k = 0; k < list->n; k++) {
+        if (list->items[k].kind != ARG_TENSOR) {
             return NULL;
         }
-        all[count + k] = seeds->items[k].v;
+        args[k] = list->items[k].v;
     }
-    bool built = nwanted == n->nres &&
-                 notation_build_gradient(of, n->b, count + seeds->n, all, wanted, n->res);
-    return built ? n->res[0] : NULL;
+    Notation *of = notation_parse(n->cx, text->text, "kernel");
+    const char *then = steps->kind == ARG_TEXT ? steps->text : "";
+    return notation_build(of, then, n->b, list->n, args, n->nres, n->res) ? n->res[0] : NULL;
 }
