@@ -36,7 +36,7 @@ OPTIONS = {
 }
 FORMS = {"torch": "eager", "tcc": "dlc (libtcc)", "gcc": "dlc (settled)", "frozen": "dlc (frozen)"}
 
-#: The README's table: words, the part of the page, how the names of its rows end.
+#: The rows of the tables of means: words, the part of the page, how the names of its rows end.
 MEANS = (
     ("the first call", "compile", ""),
     ("functions of 131,072 floats", "kernels", ", l2"),
@@ -147,7 +147,7 @@ def joined(files: list[dict[str, Any]]) -> dict[str, Any]:
     return files[0] | {"rows": [row for file in files for row in file["rows"]]}
 
 
-# ---- the README's table, which the page determines ----
+# ---- the tables of means, which the rest of the page determines ----
 
 
 def between(text: str, what: str) -> re.Match[str]:
@@ -184,20 +184,32 @@ def over_dlc(columns: dict[str, dict[str, float]], peer: str) -> str:
     return f"{geometric(figures):.2f} ({len(figures)})" if figures else "-"
 
 
-def means(page: str) -> str:
-    """Geometric means of what the page has, and where it was measured."""
-    rows, places = list[list[str]](), dict[str, None]()
+def machine_of(page: str, what: str) -> str:
+    """Where a part of the page was measured."""
+    return between(page, what).group().partition("\n")[0].partition(" on ")[2]
+
+
+def means(page: str, machine: str) -> str:
+    """Geometric means of what the page has from one machine."""
+    rows = list[list[str]]()
     for words, what, ending in MEANS:
-        columns = brackets(page, what, ending)
-        figures = [over_dlc(columns, peer) for peer in ("eager", "TorchInductor")]
-        rows.append([words, *figures, f"`python -m benchmarks {what}`"])
-        places[between(page, what).group().partition("\n")[0].partition(" on ")[2]] = None
-    table = markdown(["", "eager", "TorchInductor", "command"], rows)
+        if machine_of(page, what) == machine:
+            columns = brackets(page, what, ending)
+            figures = [over_dlc(columns, peer) for peer in ("eager", "TorchInductor")]
+            rows.append([words, *figures, f"`python -m benchmarks {what}`"])
+    return f"{markdown(['', 'eager', 'TorchInductor', 'command'], rows)}\nMeasured on {machine}.\n"
+
+
+def machines(page: str) -> list[str]:
+    """The machines of the page; that of the first row comes first, and its table is the README's."""
+    return list(dict.fromkeys(machine_of(page, what) for _, what, _ in MEANS))
+
+
+def all_means(page: str) -> str:
+    """One table for each machine."""
     first = geometric(list(brackets(page, "compile", "")["dlc"].values()))
-    return (
-        f"{table}\nMeasured on {'; '.join(places)}.\n"
-        f"A first call with dlc takes {first:.2f} times as long as Dynamo alone.\n"
-    )
+    tables = [means(page, machine) for machine in machines(page)]
+    return "\n".join([*tables, f"A first call with dlc takes {first:.2f} times as long as Dynamo alone.\n"])
 
 
 def main() -> None:
@@ -212,7 +224,10 @@ def main() -> None:
     for what in found or PARTS:
         data = joined(found[what]) if found else measured(what, args.budget)
         PAGE.write_text(put(PAGE.read_text(), what, part(data)))
-    README.write_text(put(README.read_text(), "means", means(PAGE.read_text())))
+    page = PAGE.read_text()
+    page = put(page, "means", all_means(page))
+    PAGE.write_text(page)
+    README.write_text(put(README.read_text(), "means", means(page, machines(page)[0])))
     from benchmarks import plots  # which reads the page by functions of this file
 
     plots.write()

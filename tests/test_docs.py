@@ -44,6 +44,7 @@ def blocks(page: Path) -> Iterator[Block]:
 
 PAGES = {str(page.relative_to(DOCS)): page for page in sorted(DOCS.rglob("*.md"))}
 ELSEWHERE = {"several_machines.md"}  # tests/distributed
+NEEDS = {"howto/transformers.md": "transformers"}  # packages
 RUN = [
     name
     for name, page in PAGES.items()
@@ -69,6 +70,8 @@ def shell(block: Block, folder: Path) -> None:
 def test_the_page_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import torch
 
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name])
     main = types.ModuleType("__main__")  # Dynamo looks a function's globals up by the name of its module
     monkeypatch.setitem(sys.modules, "__main__", main)
     monkeypatch.chdir(tmp_path)

@@ -18,7 +18,8 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
 import pictures  # noqa: E402
 
-TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "benchmarks/README.md")
+FOLDERS = ("benchmarks/README.md", "examples/README.md")
+TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", *FOLDERS)
 LINK = re.compile(r"(!?)\[((?:[^\]\[]|\[[^\]]*\])*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 CODE = re.compile(r"^```.*?^```$|`(?:[^`\n]|\n(?!\n))+`", re.DOTALL | re.MULTILINE)
 
