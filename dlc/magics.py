@@ -137,21 +137,54 @@ def _explain(shell: Any, line: str) -> Any:
 def _made(text: str) -> Any:
     """A cell that is run again gets what it got before."""
     if _HEADER.match(text) or _FUNCTION.match(text):
-        from .program import Program
+        from .program import Program, Source, lines_of_lets
 
+        source = Source(text, lines_of_lets(text))
         if not _HEADER.match(text):
             text = "dlc 1 graph" + text  # in the place of the cell's first line
-        return Program(text, "cell")
+        return Program(text, "cell", source)
     from .notation import Kernel
 
     return Kernel(text)
 
 
-@functools.cache
-def _program(text: str) -> Any:
-    from .program import Program
+def _lets(program: str) -> list[str]:
+    return [line for line in program.splitlines() if line.startswith("  let ")]
 
-    return Program(text)
+
+def _statements(made: Any, dtypes: dict[str, Any]) -> dict[str, int]:
+    """By let of a kernel's program, the line of the cell that its statement ends in.
+
+    The first statements alone are a kernel too, and their lets are the first ones of the program.
+    """
+    from .notation import Kernel
+
+    text, found = made.text.splitlines(), dict[str, int]()
+    whole = _lets(made.program(*dtypes.values()))
+    for end in range(1, len(text) + 1):
+        try:
+            part = Kernel("\n".join(text[:end]))
+            lets = _lets(part.program(*(dtypes[name] for name in part.names)))
+        except ir.ParseError:
+            continue  # a statement does not end here
+        if lets == whole[: len(lets)]:
+            for line in lets[len(found) :]:
+                found[line.split()[1].rstrip(":")] = end
+    return found
+
+
+@functools.cache
+def _program(made: Any, dtypes: tuple[Any, ...]) -> Any:
+    from .program import Program, Source
+
+    lines = _statements(made, dict(zip(made.names, dtypes, strict=True)))
+    last = max(lines.values(), default=len(made.text.splitlines()))
+    text = made.program(*dtypes)
+    return Program(text, source=Source(made.text, dict.fromkeys(_names_of(text), last) | lines))
+
+
+def _names_of(program: str) -> list[str]:
+    return [line.split()[1].rstrip(":") for line in _lets(program)]
 
 
 def _program_of(made: Any, args: list[Any]) -> Any:
@@ -163,7 +196,7 @@ def _program_of(made: Any, args: list[Any]) -> Any:
     if not hasattr(made, "program"):
         return made
     dtypes = [_to_tensor(name, arg).dtype for name, arg in zip(made.names, args, strict=False)]
-    return _program(made.program(*dtypes, *[torch.float32] * (len(made.names) - len(dtypes))))
+    return _program(made, (*dtypes, *[torch.float32] * (len(made.names) - len(dtypes))))
 
 
 def _cell(shell: Any, line: str, body: str) -> Cell:

@@ -5,6 +5,7 @@ What a cell of a notebook makes of a program (dlc/magics.py), and the report of 
 
 from __future__ import annotations
 
+import dataclasses
 import linecache
 import re
 from typing import Any
@@ -29,15 +30,30 @@ def _dims(kind: str) -> list[str]:
     return [dim.strip() for dim in found.split(",") if dim.strip()]
 
 
-def _placed(text: str, file: str) -> tuple[str, dict[str, dict[str, Any]]]:
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """The text that a program was made of, as its user wrote it: a cell."""
+
+    text: str
+    lines: dict[str, int]  # by let: the line that it comes from
+
+
+def lines_of_lets(text: str) -> dict[str, int]:
+    """By let, its line in a program's text."""
+    found = (re.match(r"\s*let (\w+)\s*:", line) for line in text.splitlines())
+    return {let[1]: k for k, let in enumerate(found, 1) if let}
+
+
+def _placed(text: str, file: str, source: Source) -> tuple[str, dict[str, dict[str, Any]]]:
     """The text with a node for each let, and what a report is told of them: operator and line."""
-    lines, nodes = text.splitlines(), {}
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    lines, nodes, own = text.splitlines(), {}, source.text.splitlines()
+    linecache.cache[file] = (len(source.text), None, source.text.splitlines(keepends=True), file)
     for k, line in enumerate(lines):
         found = re.match(r"  let (\w+): .*? = (\w+)\b[^@]*$", line)
         if found:
             lines[k] = f"{line}  @{found[1]}"
-            place = Place(file, k + 1, line.strip())
+            at = source.lines.get(found[1], 1)
+            place = Place(file, at, own[at - 1].strip())
             nodes[found[1]] = {"word": found[2], "base": found[2], "places": place, "again": True}
     return "\n".join(lines) + "\n", nodes
 
@@ -49,7 +65,8 @@ class Program:
     by name. It returns tensors, or arrays where all arguments are such. It has no gradient.
     """
 
-    def __init__(self, text: str, file: str = "text") -> None:
+    def __init__(self, text: str, file: str = "text", source: Source | None = None) -> None:
+        """`source`: what a report shows instead of the program's own text."""
         self.function = ir.parse(text, file)
         if self.function.stage != "graph":
             raise ValueError(f"the program is of the stage {self.function.stage}: one to compile is a graph")
@@ -59,6 +76,8 @@ class Program:
         self._dtypes = [_TORCH[param.type.partition("[")[0].split(" ")[0]] for param in params]
         shown = {dim for dims in self._dims for dim in dims}
         self._hidden = [size for size in self.function.sizes if size not in shown]
+        self._source = source or Source(self.text, lines_of_lets(self.text))
+        self._file = f"<cell {id(self)}>" if source else f"<{self.function.name}>"
         self._compiled: Any = None
         self.report: dict[str, Any] = {}
 
@@ -67,7 +86,7 @@ class Program:
             inputs = [("tensor", k) for k in range(len(self._dims))]
             inputs += [("size", self.function.sizes.index(size)) for size in self._hidden]
             outputs, _ = _outputs(Repro(self.text))
-            text, nodes = _placed(self.text, f"<{self.function.name}>")
+            text, nodes = _placed(self.text, self._file, self._source)
             parts = {"text": text, "inputs": inputs, "outputs": outputs, "calls": []}
             self.report = {"kind": "program", "nodes": nodes}
             self._compiled = compile_with(parse({}), parts, self._refused, report=self.report)

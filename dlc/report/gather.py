@@ -16,7 +16,7 @@ from .. import _C
 from ..options import failure_text, parse
 from .inside import inside
 from .machine import Watch, measured_machine
-from .model import Break, Graph, Place, Report
+from .model import Break, Graph, Place, Report, own_line
 from .steps import add_steps
 
 log = logging.getLogger("dlc")
@@ -75,7 +75,7 @@ def _words(reason: str) -> tuple[str, str]:
 
 
 def _place(file: str | None, line: int | None) -> Place | None:
-    return Place(file, line, linecache.getline(file, line).strip()) if file and line else None
+    return Place(file, line, own_line(linecache.getline(file, line).strip())) if file and line else None
 
 
 def _function(name: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,7 +21,26 @@ def count(n: int, what: str) -> str:
 
 def file_name(path: str) -> str:
     """As the user knows it: a cell is in a file that Jupyter has made, a library somewhere in a long path."""
-    return "cell" if "/ipykernel_" in path else path.rpartition("/site-packages/")[2]
+    if "/ipykernel_" in path or path.startswith("<cell "):
+        return "cell"
+    numbered = re.match(r"<ipython-input-(\d+)-", path)
+    return f"cell {numbered[1]}" if numbered else path.rpartition("/site-packages/")[2]
+
+
+_MAGIC = re.compile(r"get_ipython\(\)\.(run_line_magic|system|getoutput)\((.*)\)$")
+
+
+def own_line(text: str) -> str:
+    """The line as the user wrote it: IPython makes a call of `%magic words` and of `!command`."""
+    found = _MAGIC.search(text)
+    if not found:
+        return text
+    try:
+        words = ast.literal_eval(f"({found[2]},)")
+    except (SyntaxError, ValueError):
+        return text
+    sign = {"run_line_magic": "%", "system": "!", "getoutput": "!!"}[found[1]]
+    return text[: found.start()] + sign + " ".join(filter(None, map(str, words)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,6 +64,15 @@ class Break:
     reason: str
     fix: str  # Dynamo's first hint, "" where it has none
     place: Place | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Stop:
+    """The breaks at one place for one reason, which are said once."""
+
+    first: Break
+    times: int  # that Dynamo met it
+    skipped: str  # the function that runs in Python because of it; "" if only a graph ends
 
 
 @dataclasses.dataclass(frozen=True)
@@ -202,6 +232,21 @@ class Report:
     disturbed: str = ""  # what disturbed the measurement, in words
 
     @property
+    def stops(self) -> list[Stop]:
+        """The breaks, those of one place and reason together."""
+        found: dict[tuple[Place | None, str], list[Break]] = {}
+        for stop in self.breaks:
+            found.setdefault((stop.place, stop.reason), []).append(stop)
+        return [
+            Stop(
+                each[0],
+                max(1, sum(stop.kind != "skipped" for stop in each)),
+                next((stop.function for stop in each if stop.kind == "skipped"), ""),
+            )
+            for each in found.values()
+        ]
+
+    @property
     def limits(self) -> Machine | None:
         """What steps are compared with; None where a share would say nothing."""
         return None if self.disturbed or (self.machine and self.machine.disturbed) else self.machine
@@ -252,7 +297,7 @@ class Report:
             parts += ["on a busy machine"] if self.disturbed else self._loops(steps)
         parts.append(f"compiled in {duration(sum(graph.compile_seconds for graph in graphs))}")
         if self.breaks:
-            parts.append(count(len(self.breaks), "graph break"))
+            parts.append(count(len(self.stops), "graph break"))
         return ", ".join(parts)
 
     def _loops(self, steps: list[Step]) -> list[str]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from html import escape
 
 from .disassembly import assembly
-from .model import Graph, Machine, Report, Step, duration, share_text, size
-from .source import sources
-from .text import HEAD, break_lines, doubts, heading, letters, nothing, row
+from .model import Graph, Report
+from .picture import memory, roofline
+from .source import legend, sources
+from .text import HEAD, break_lines, doubts, heading, nothing, row, taken_lines
 
 _PAGE = 290_000  # bytes; the texts of all stages fill what the rest leaves
 _STEPS = 400  # rows of a table
@@ -38,6 +38,7 @@ padding:.25em .6em;text-align:left!important;vertical-align:top}
 .dlc .kernel{color:var(--kernel)}.dlc .library{color:var(--library)}.dlc .eager{color:var(--eager)}
 .dlc .copy{color:var(--copy)}
 .dlc .break{color:var(--break)}
+.dlc .key b{font-weight:600}
 .dlc pre{background:var(--soft);color:var(--fg);border:1px solid var(--line);border-radius:6px;
 padding:.6em .8em;overflow:auto;max-height:32em;font:12px/1.5 ui-monospace,monospace;margin:.3em 0}
 .dlc pre.src{max-height:none;padding:.4em 0}.dlc pre.src div{padding:0 .8em;white-space:pre}
@@ -80,7 +81,6 @@ def _parts(report: Report, room: list[int]) -> Iterator[str]:
         yield f"<div class='stop'>{escape(line)}</div>"
     if report.failure:
         yield f"<p class='eager'>{escape(report.failure)}</p>"
-    yield from (f"<p class='dim'>{escape(line)}</p>" for line in letters(report))
     yield from _source(report)
     for k, graph in enumerate(report.graphs):
         yield f"<h2>{escape(heading(report, k))}</h2>"
@@ -88,10 +88,9 @@ def _parts(report: Report, room: list[int]) -> Iterator[str]:
             yield f"<p class='dim'>{escape(note)}</p>"
         yield from _table(graph, report)
         yield "<div class='two'>"
-        if graph.memory:
-            yield f"<div><h3>Memory over the call</h3>{_memory(graph)}</div>"
+        yield from _memory(graph)
         if report.limits and any(step.seconds for step in graph.steps):
-            yield f"<div><h3>Roofline</h3>{_roofline(graph, report.limits)}</div>"
+            yield f"<div><h3>Roofline</h3>{roofline(graph, report.limits)}</div>"
         yield "</div>"
         yield from _texts(graph, room)
     yield "</div>"
@@ -101,6 +100,12 @@ def _parts(report: Report, room: list[int]) -> Iterator[str]:
 
 
 def _source(report: Report) -> Iterator[str]:
+    key = "; ".join(
+        f"<b class='{kind}'>{escape(sample)}</b> {escape(meaning)}"
+        for kind, sample, meaning in legend(report)
+    )
+    if key:
+        yield f"<p class='dim key'>Marks beside the source: {key}.</p>"
     for k, (file, lines) in enumerate(sources(report)):
         body = []
         for line in lines:
@@ -127,6 +132,13 @@ def _source(report: Report) -> Iterator[str]:
 def _first_marks(marks: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Breaks, and the first of the others."""
     return sorted(marks, key=lambda mark: mark[0] != "break")[:_MARKS]
+
+
+def _memory(graph: Graph) -> Iterator[str]:
+    lines = "".join(f"<p class='dim'>{escape(line)}</p>" for line in taken_lines(graph))
+    picture = memory(graph) if graph.memory else ""
+    if picture or lines:
+        yield f"<div><h3>Memory over the call</h3>{picture}{lines}</div>"
 
 
 # ---- steps ----
@@ -173,105 +185,3 @@ def _texts(graph: Graph, room: list[int]) -> Iterator[str]:
             yield f"<details><summary>{escape(step.label[:160])}</summary>{''.join(parts)}</details>"
     if left_out:
         yield f"<p class='dim'>The texts of {left_out} more kernels are left out of the page.</p>"
-
-
-# ---- pictures ----
-
-
-def _memory(graph: Graph) -> str:
-    """The bytes that are alive at each step of the plan."""
-    width, height, left, top = 520, 190, 62, 18
-    curve = graph.curve()
-    at, most, holders = graph.peak()
-    across, up = (width - left - 8) / max(len(curve), 1), (height - top - 22) / max(most, 1)
-    base = height - 22
-    points = " ".join(
-        f"{left + k * across:.1f},{base - n * up:.1f} {left + (k + 1) * across:.1f},{base - n * up:.1f}"
-        for k, n in enumerate(curve)
-    )
-    x = left + (at + 0.5) * across
-    names = "".join(f"<li>{escape(held.what)}: {size(held.bytes)}</li>" for held in holders[:5])
-    more = f"<li>and {len(holders) - 5} more</li>" if len(holders) > 5 else ""
-    return (
-        f"<svg viewBox='0 0 {width} {height}' width='{width}' role='img' aria-label='memory over the call'>"
-        f"<polygon points='{left},{base} {points} {left + len(curve) * across:.1f},{base}' "
-        "fill='var(--library)' fill-opacity='.22' stroke='var(--library)'/>"
-        f"<line x1='{x:.1f}' x2='{x:.1f}' y1='{top}' y2='{base}' stroke='var(--break)' "
-        f"stroke-dasharray='3 3'/>"
-        f"<line x1='{left}' x2='{width}' y1='{base}' y2='{base}' stroke='var(--line)'/>"
-        f"<text x='{left - 6}' y='{top + 6}' text-anchor='end'>{size(most)}</text>"
-        f"<text x='{left - 6}' y='{base}' text-anchor='end'>0</text>"
-        f"<text x='{left}' y='{height - 6}'>first step</text>"
-        f"<text x='{width - 8}' y='{height - 6}' text-anchor='end'>last step</text></svg>"
-        f"<p class='dim'>At most {size(most)} beside inputs; there hold</p><ul>{names}{more}</ul>"
-    )
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    return [10.0**k for k in range(math.ceil(math.log10(low)), math.floor(math.log10(high)) + 1)]
-
-
-def _roofline(graph: Graph, machine: Machine) -> str:
-    """Operations a second over operations a byte, both on logarithmic axes."""
-    width, height, left, top, base = 520, 250, 86, 12, 216
-    dots = [
-        (step, step.operations / step.bytes, step.operations / step.seconds)
-        for step in graph.steps
-        if step.seconds and step.bytes and step.operations
-    ]
-    dots.sort(key=lambda dot: -(dot[0].seconds or 0))  # smaller dots lie on larger ones
-    if not dots:
-        return "<p class='dim'>Nothing here computes.</p>"
-    ridge = machine.flops / machine.bandwidth
-    xs, ys = [ridge * 4, *(x for _, x, _ in dots)], [machine.flops * 2, *(y for _, _, y in dots)]
-    x0, x1, y0, y1 = min(xs) / 2, max(xs) * 2, min(min(ys) / 2, machine.flops / 1e3), max(ys) * 1.2
-
-    def across(x: float) -> float:
-        return left + (width - left - 8) * math.log(x / x0) / math.log(x1 / x0)
-
-    def up(y: float) -> float:
-        return base - (base - top) * math.log(max(y, y0) / y0) / math.log(y1 / y0)
-
-    parts = [f"<svg viewBox='0 0 {width} {height}' width='{width}' role='img' aria-label='roofline'>"]
-    for x in _ticks(x0, x1):
-        parts.append(
-            f"<line x1='{across(x):.1f}' x2='{across(x):.1f}' y1='{top}' y2='{base}' stroke='var(--line)'/>"
-        )
-        parts.append(f"<text x='{across(x):.1f}' y='{base + 14}' text-anchor='middle'>{x:g}</text>")
-    for y in _ticks(y0, y1):
-        parts.append(
-            f"<line x1='{left}' x2='{width - 8}' y1='{up(y):.1f}' y2='{up(y):.1f}' stroke='var(--line)'/>"
-        )
-        parts.append(f"<text x='{left - 6}' y='{up(y) + 4:.1f}' text-anchor='end'>{y / 1e9:g} GFLOP/s</text>")
-    low = max(x0, y0 / machine.bandwidth)
-    roof = [(low, low * machine.bandwidth), (ridge, machine.flops), (x1, machine.flops)]
-    line = " ".join(f"{across(x):.1f},{up(y):.1f}" for x, y in roof)
-    parts.append(f"<polyline points='{line}' fill='none' stroke='var(--fg)' stroke-width='1.5'/>")
-    longest = max(step.seconds or 0 for step, _, _ in dots)
-    named = {id(step) for step, _, _ in dots[:4]}
-    labelled: list[float] = []
-    for step, x, y in dots:
-        radius = 3 + 6 * math.sqrt((step.seconds or 0) / longest)
-        said = escape(_dot_title(step, machine), quote=True)
-        parts.append(
-            f"<circle cx='{across(x):.1f}' cy='{up(y):.1f}' r='{radius:.1f}' fill='var(--{step.kind})' "
-            f"fill-opacity='.55'><title>{said}</title></circle>"
-        )
-        free = all(abs(up(y) - up(other)) > 11 for other in labelled)
-        if id(step) in named and free:
-            labelled.append(y)
-            name = escape(step.name.split(" ")[0][:16])
-            end = across(x) > width - 160
-            parts.append(
-                f"<text x='{across(x) + (-1 if end else 1) * (radius + 3):.1f}' y='{up(y) + 4:.1f}'"
-                f"{' text-anchor=end' if end else ''}>{name}</text>"
-            )
-    parts.append(f"<text x='{width - 8}' y='{height - 4}' text-anchor='end'>operations a byte</text></svg>")
-    return (
-        "".join(parts)
-        + "<p class='dim'>The line is what this machine was seen to do; a larger dot takes longer.</p>"
-    )
-
-
-def _dot_title(step: Step, machine: Machine) -> str:
-    return f"{step.label}: {duration(step.seconds or 0)}, {share_text(step, machine)}"

@@ -6,7 +6,7 @@ import dataclasses
 import linecache
 from collections.abc import Iterator
 
-from .model import Report, file_name
+from .model import Report, file_name, own_line
 
 _AROUND = 2  # lines of the source around those that have a mark
 _GAP = 12  # lines without a mark that are left out
@@ -47,15 +47,40 @@ def marks(report: Report) -> dict[str, dict[int, list[tuple[str, str]]]]:
                 add(place.file, place.line, step.kind, said[step.kind])
         if graph.error and graph.place:
             add(graph.place.file, graph.place.line, "break", f"runs eagerly: {graph.error}")
-    for stop in report.breaks:
-        if stop.place:
-            add(stop.place.file, stop.place.line, "break", f"{stop.kind}, see above")
+    for k, stop in enumerate(report.stops, 1):
+        if place := stop.first.place:
+            add(place.file, place.line, "break", f"break {k}")
+    return found
+
+
+#: What a mark of each kind says of its line.
+LEGEND = {
+    "kernel": "computed by the kernel of that name",
+    "library": "computed by PyTorch's library",
+    "eager": "runs as in eager PyTorch",
+    "copy": "copied in memory",
+    "break": "Dynamo ended a graph here, or dlc refused it",
+}
+SAMPLES = {"kernel": "k0", "library": "library: ..", "eager": "eager: ..", "copy": "copied: .."}
+
+
+def legend(report: Report) -> list[tuple[str, str, str]]:
+    """Of the kinds of marks that occur: kind, what such a mark looks like, what it means."""
+    kinds = {kind for rows in marks(report).values() for row in rows.values() for kind, _ in row}
+    found = []
+    for kind, meaning in LEGEND.items():
+        if kind not in kinds:
+            continue
+        sample = SAMPLES.get(kind, "break 1")
+        if kind == "kernel" and len(report.graphs) > 1:
+            sample, meaning = "Ak0", "computed by kernel k0 of graph A, and so on"
+        found.append((kind, sample, meaning))
     return found
 
 
 def _is_empty(line: Line) -> bool:
-    """A gap, a blank line, or (what IPython makes of it) a line that only calls a magic."""
-    magic = line.text.startswith("get_ipython().run_")
+    """A gap, a blank line, or a line that only calls a magic."""
+    magic = line.text.startswith(("%", "!"))
     return not line.number or not (line.marks or (line.text.strip() and not magic))
 
 
@@ -72,7 +97,7 @@ def sources(report: Report) -> Iterator[tuple[str, list[Line]]]:
             near = min(abs(number - line) for line in wanted)
             inside = wanted[0] <= number <= wanted[-1] and near <= _GAP // 2
             if near <= _AROUND or inside:
-                shown.append(Line(number, text[number - 1].rstrip(), rows[file].get(number, [])))
+                shown.append(Line(number, own_line(text[number - 1].rstrip()), rows[file].get(number, [])))
             elif shown and shown[-1].number:
                 shown.append(Line(0, ""))
         while shown and _is_empty(shown[-1]):

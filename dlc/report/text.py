@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from .model import Break, Graph, Report, Step, count, duration, number, rate, share_text, size
+from .model import Graph, Report, Step, Stop, count, duration, number, rate, share_text, size
 from .source import letter, sources
 
 _MOST = 40  # steps of a graph that are printed
@@ -25,10 +24,20 @@ def letters(report: Report) -> Iterator[str]:
         yield "beside lines of the source, Ak0 is kernel k0 of graph A"
 
 
+def stop_line(stop: Stop) -> str:
+    """The breaks of one place in a line."""
+    first = stop.first
+    where = f"{first.place}: `{first.place.text}`: " if first.place else ""
+    what = "graph break" if first.kind != "skipped" else f"{first.function} runs in Python"
+    so = f"; so {stop.skipped} runs in Python" if stop.skipped and first.kind != "skipped" else ""
+    times = f" ({stop.times} times)" if stop.times > 1 else ""
+    return f"{where}{what}: {first.reason}{so}" + (f". Fix: {first.fix}" if first.fix else "") + times
+
+
 def break_lines(report: Report) -> Iterator[str]:
-    """Each once."""
-    for line, times in Counter(map(break_line, report.breaks)).items():
-        yield f"{line} ({times} times)" if times > 1 else line
+    """Each once, with the number that its mark beside the source has."""
+    for k, stop in enumerate(report.stops, 1):
+        yield f"break {k}: {stop_line(stop)}"
 
 
 def graph_line(graph: Graph) -> str:
@@ -42,17 +51,6 @@ def graph_line(graph: Graph) -> str:
     if graph.call_seconds is not None:
         text += f"; a call {duration(graph.call_seconds)} (the fastest of {graph.measured})"
     return text
-
-
-def break_line(stop: Break) -> str:
-    """The graph break in a line."""
-    where = f"{stop.place}: `{stop.place.text}`: " if stop.place else ""
-    what = (
-        f"{stop.function} runs in Python, nothing of it is compiled"
-        if stop.kind == "skipped"
-        else "graph break"
-    )
-    return f"{where}{what}: {stop.reason}" + (f". Fix: {stop.fix}" if stop.fix else "")
 
 
 HEAD = ("step", "operators", "at", "bytes", "operations", "time", "rate", "roofline", "by", "why apart")
@@ -98,6 +96,11 @@ def memory_lines(graph: Graph) -> Iterator[str]:
         held = ", ".join(f"{held.what} {size(held.bytes)}" for held in holders[:3])
         more = f" and {count(len(holders) - 3, 'more')}".replace("mores", "more") if len(holders) > 3 else ""
         yield f"memory: at most {size(most)} beside inputs, held by {held}{more}"
+    yield from taken_lines(graph)
+
+
+def taken_lines(graph: Graph) -> Iterator[str]:
+    """What a call takes from the system."""
     if graph.workspace:
         yield f"workspace: {size(graph.workspace)}, taken once for a call"
     if graph.taken.get("given"):
@@ -259,6 +262,6 @@ def difference(new: Report, old: Report) -> str:
                     f"~ {step.label}: {facts}, {_change(same.seconds or 0, step.seconds or 0, duration)}"
                 )
         said += [f"- {step.label}: {duration(step.seconds or 0)}" for step in left]
-    said += [f"+ {break_line(stop)}" for stop in new.breaks if stop not in old.breaks]
-    said += [f"- {break_line(stop)}" for stop in old.breaks if stop not in new.breaks]
+    said += [f"+ {stop_line(stop)}" for stop in new.stops if stop not in old.stops]
+    said += [f"- {stop_line(stop)}" for stop in old.stops if stop not in new.stops]
     return "\n".join(said)

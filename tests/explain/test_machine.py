@@ -187,12 +187,14 @@ def test_no_product_is_faster_than_the_processor(name: str, dtype: torch.dtype) 
 def test_names_of_several_graphs_are_explained(report: Any) -> None:
     both = dataclasses.replace(report, graphs=report.graphs * 2)
     said = "beside lines of the source, Ak0 is kernel k0 of graph A"
-    assert said in str(both) and said in both._repr_html_() and said not in str(report)
+    assert said in str(both) and said not in str(report)
+    key = "<b class='kernel'>Ak0</b> computed by kernel k0 of graph A"
+    assert key in both._repr_html_() and key not in report._repr_html_()
 
 
 def test_the_axis_of_the_roofline_has_a_unit(report: Any) -> None:
     page = quiet(report)._repr_html_()
-    assert " GFLOP/s</text>" in page and " G/s</text>" not in page
+    assert ">GFLOP/s</text>" in page and " G/s</text>" not in page
 
 
 # -- what disturbs -------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_what_no_call_has_measured_is_not_reported(shell: Any) -> None:
 
 def test_a_program_becomes_a_callable(shell: Any) -> None:
     result = shell.run_cell(f"%%dlc twice\n{DOUBLE}").result
-    assert "twice(x)" in repr(result) and "let y: f32[N] = add x, x   # k0" in repr(result)
+    assert "twice(x)" in repr(result) and "      3   let y: f32[N] = add x, x   # k0" in repr(result)
     twice = shell.user_ns["twice"]
     assert twice(torch.ones(3)).tolist() == [2, 2, 2]
     assert twice(torch.ones(5).numpy()).tolist() == [2] * 5
@@ -87,6 +87,34 @@ def test_a_definition_that_is_run_again_compiles_no_machine_code(shell: Any) -> 
     assert shell.run_cell(cell).success
     after = dlc.counters()
     assert [after[n] - before[n] for n in ("tcc_compiles", "gcc_compiles")] == [0, 0]
+
+
+@pytest.mark.parametrize("call", ["", "(a, b)"])
+def test_a_report_shows_the_lines_of_the_cell(shell: Any, call: str) -> None:
+    """Of a kernel each statement, also one of two lines; not the program that became of it."""
+    cell = (
+        f"%%dlc relu_of_product{call}\n"
+        "# rows by columns\n"
+        "C[m,n] = sum[k] A[m,k] * B[k,n]\n"
+        "D[m,n] = max(C[m,n],\n"
+        "  0)\n"
+        "E[m] = max[n] D[m,n]\n"
+    )
+    cell = cell.replace(",\n  0", ", 0") if call else cell
+    result = shell.run_cell(cell).result
+    assert result is not None
+    text, page = repr(result), result._repr_html_()
+    assert "      3 C[m,n] = sum[k] A[m,k] * B[k,n]   # k0" in text and "cell:3" in text
+    last = 5 if call else 6
+    assert f"      {last} E[m] = max[n] D[m,n]   # k1" in text
+    assert "let t0" not in text and "C[m,n] = sum[k] A[m,k] * B[k,n]" in page
+
+
+def test_a_magic_in_a_cell_is_shown_as_it_was_written(shell: Any) -> None:
+    cell = "def f(x):\n    return x.sin()\nreport = %dlc_explain f(a)\nz = f(a)\nreport"
+    report = shell.run_cell(cell).result
+    assert "      3 report = %dlc_explain f(a)" in repr(report) and "cell " in repr(report)
+    assert "get_ipython" not in repr(report) + report._repr_html_()
 
 
 def test_explain_takes_a_call_or_an_expression(shell: Any, said: Callable[[str], str]) -> None:
