@@ -5,7 +5,7 @@ registers nothing, and the compiler puts the text's own lets in the place of a c
 
 The operator's derivatives and batches are calls of it as well, with the same text and a list of steps: which
 derivative of which batch of the text it is (csrc/ir/notation/notation_steps.c). So each of them has
-derivatives and batches in turn, and no rule is written twice.
+derivatives and batches of its own, and no rule is written twice.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ def _batched(info: Any, dims: tuple[Any, ...], text: str, args: list[Tensor], st
 
 def _at_level(tensor: Tensor, level: int) -> Tensor | None:
     """The whole tensor, the axis of the batch first; None: it has no batch of this level."""
-    whole = torch._remove_batch_dim(tensor, level, 0, 0)  # 0: the size of an axis that it has not
-    return whole if len(whole) else None
+    whole, other = (torch._remove_batch_dim(tensor, level, size, 0) for size in (0, 1))
+    return None if len(whole) != len(other) else whole  # without a batch it is repeated, as often as told
 
 
 def _batched_by_autograd(text: str, args: list[Tensor], steps: str = "") -> list[Tensor]:
@@ -210,7 +210,7 @@ def _batched_by_autograd(text: str, args: list[Tensor], steps: str = "") -> list
 
 
 class _Differentiable(_SingleLevelFunction):
-    """The operator where torch records it, at one level: by torch.autograd or by one transform of torch.func."""
+    """The operator where torch records it, at one level: by torch.autograd or one transform of torch.func."""
 
     @staticmethod
     def forward(ctx: Any, keyset: Any, text: str, steps: str, *args: Tensor) -> tuple[Tensor, ...]:
@@ -227,9 +227,7 @@ class _Differentiable(_SingleLevelFunction):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        seeds = [
-            grad if smooth else None for grad, smooth in zip(grads, ctx.smooth, strict=True)
-        ]
+        seeds = [grad if smooth else None for grad, smooth in zip(grads, ctx.smooth, strict=True)]
         wanted = ctx.needs_input_grad[3:]
         given = [seed for seed in seeds if seed is not None]
         if not given:

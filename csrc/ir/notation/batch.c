@@ -164,9 +164,7 @@ gathered_of_all(const Batch *t, const Let *let)
     v = build_reshape(t->b, build_permute(t->b, v, perm), x->rank, dims);
     v = build_gather(t->b, v, index, 0, INDEX_FROM_START);
     for (int ax = 0; ax < to->rank - 1; ax++) {         /* the index's axes go back to theirs */
-        perm[ax + 1] = ax < axis            ? 1 + nindex + ax
-                       : ax < axis + nindex ? 1 + ax - axis
-                                            : 1 + ax;
+        perm[ax + 1] = ax < axis ? 1 + nindex + ax : ax < axis + nindex ? 1 + ax - axis : 1 + ax;
     }
     return build_permute(t->b, v, perm);
 }

@@ -10,9 +10,9 @@
 
 /* ---- derive.c ---- */
 
-bool derive_has(const Value *v);        /* real or complex numbers: what has a derivative at all */
+bool derive_has(const Value *v); /* real or complex numbers: what has a derivative at all */
 Value *derive_zero(Build *b, const Type *t);
-Value *derive_add(Build *b, Value *x, Value *y);        /* x NULL: y */
+Value *derive_add(Build *b, Value *x, Value *y); /* x NULL: y */
 _Noreturn void derive_none(Build *b, Op op);
 
 /* ---- derive_map.c: elementwise ---- */

@@ -75,8 +75,8 @@ choose(const Rule *r, Value *c, Value *a, Value *b)
 static Value *
 digamma_far(const Rule *r, Value *z)
 {
-    static const double bernoulli[] = {1 / 12., 691 / 32760., 1 / 132., 1 / 240.,
-                                       1 / 252., 1 / 120.,    1 / 12.};
+    static const double bernoulli[] = {1 / 12.,  691 / 32760., 1 / 132., 1 / 240.,
+                                       1 / 252., 1 / 120.,     1 / 12.};
     Value *inverse = un(r, OP_reciprocal, z), *w = mul(r, inverse, inverse);
     Value *sum = mul(r, w, num(r, bernoulli[0]));
     for (size_t k = 1; k < sizeof bernoulli / sizeof *bernoulli; k++) {
@@ -202,7 +202,7 @@ derive_one(const Rule *r, Op op, Value **out)
     case OP_lgamma:
         *out = mul(r, g, digamma(r));
         break;
-    case OP_real:               /* a gradient by a complex number is that by its two parts */
+    case OP_real: /* a gradient by a complex number is that by its two parts */
         *out = two(r, OP_complex, g, zero_of(r, g));
         break;
     case OP_imag:
@@ -213,7 +213,7 @@ derive_one(const Rule *r, Op op, Value **out)
     case OP_trunc:
     case OP_round:
     case OP_sign:
-        break;                  /* none, wherever there is one */
+        break; /* none, wherever there is one */
     default:
         return false;
     }

@@ -134,8 +134,7 @@ derive_reduction(Build *b, const Let *let, Value *g)
     case OP_amax:
     case OP_amin:
         is = extremes(b, let, &count);
-        return build_map(b, OP_where, is,
-                         over_axes(b, let, build_map(b, OP_div, g, count, NULL)),
+        return build_map(b, OP_where, is, over_axes(b, let, build_map(b, OP_div, g, count, NULL)),
                          build_float(b, 0));
     default:
         return NULL;
