@@ -86,13 +86,6 @@ def bad_name(x: Any) -> Any:
     return x.relux()
 
 
-def forward_mode() -> Any:
-    from torch.autograd import forward_ad
-
-    with forward_ad.dual_level():
-        return dlc.kernel("y[i] = x[i] * x[i]")(forward_ad.make_dual(T, T))
-
-
 MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
     "a tuple": (lambda: dlc.jit(second)((T, T)), r"a tuple that holds an object of type Tensor.*f\(a, b\)"),
     "arrays": (lambda: dlc.jit(second)((X, X)), r"'pair' is a tuple that holds .* numpy.ndarray"),
@@ -122,7 +115,6 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: dlc.kernel("y[i] = max[j] x[i,j]")(T.new_ones(3, 0)),
         "argument 'x' has an axis without",
     ),
-    "forward mode": (forward_mode, "no derivative in forward mode"),
     "bincount": (
         lambda: dlc.jit(lambda x: np.bincount(x))(np.arange(3)),
         r"bincount .*its size depends .*\.sum\(0\)",
