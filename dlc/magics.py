@@ -175,16 +175,12 @@ def _statements(made: Any, dtypes: dict[str, Any]) -> dict[str, int]:
 
 @functools.cache
 def _program(made: Any, dtypes: tuple[Any, ...]) -> Any:
-    from .program import Program, Source
+    from .program import Program, Source, lines_of_lets
 
     lines = _statements(made, dict(zip(made.names, dtypes, strict=True)))
     last = max(lines.values(), default=len(made.text.splitlines()))
     text = made.program(*dtypes)
-    return Program(text, source=Source(made.text, dict.fromkeys(_names_of(text), last) | lines))
-
-
-def _names_of(program: str) -> list[str]:
-    return [line.split()[1].rstrip(":") for line in _lets(program)]
+    return Program(text, source=Source(made.text, dict.fromkeys(lines_of_lets(text), last) | lines))
 
 
 def _program_of(made: Any, args: list[Any]) -> Any:

@@ -4,11 +4,10 @@
 #include <string.h>
 
 enum { FOR = 1, REDUCE = 2, LOAD = 4, STORE = 8, BUFFER = 16 };
-enum { ORDER, SCHEDULE };
 enum { BARE, NUMBER };
 
 const MarkInfo mark_info[MARK_COUNT] = {
-#define MARK(name, of, on, value, made, read, what) {#name, (of) == ORDER, (value) == NUMBER, on},
+#define MARK(name, of, on, value, made, read, what) {#name, (value) == NUMBER, on},
 #include "marks.def"
 };
 

@@ -16,7 +16,6 @@ enum {
 /* A row of marks.def as data. */
 typedef struct {
     const char *name;
-    bool orders; /* it chooses the order of a reduction; else it is of a schedule */
     bool has_value;
     unsigned on; /* bits of marks.c */
 } MarkInfo;

@@ -1,7 +1,7 @@
 """dlc.kernel: the examples of docs/kernels.md against torch, gradients, sizes, dtypes, wrong texts."""
 
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,9 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import dlc
-from examples.kernels import TORCH, page
+from examples.kernels import TORCH
 
-
-@pytest.fixture(autouse=True)
-def _one_tier(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("DLC_TIER", "tcc")
-    yield
-    torch._dynamo.reset()
-
-
-@pytest.fixture(scope="module")
-def kernels() -> dict[str, Any]:
-    return page()
+pytestmark = pytest.mark.usefixtures("_one_tier")
 
 
 #: Sizes of the arguments. "i": indices below 9.

@@ -1,32 +1,22 @@
 """dlc.kernel: derivatives of any order, forward mode, torch.func and batches, as those of torch."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-import torch._dynamo
 from torch import Tensor
 from torch.func import grad, hessian, jacfwd, jacrev, jvp, vmap
 
 import dlc
-from examples.kernels import TORCH, page
+from examples.kernels import TORCH
 from tests.backend.test_kernel import EXAMPLES, arguments
 
 #: Of the examples, those whose second derivative is not zero everywhere.
 CURVED = ["matmul", "attention", "histogram", "bodies", "gaussian", "distance", "convolution"]
 
 
-@pytest.fixture(autouse=True)
-def _one_tier(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setenv("DLC_TIER", "tcc")
-    yield
-    torch._dynamo.reset()
-
-
-@pytest.fixture(scope="module")
-def kernels() -> dict[str, Any]:
-    return page()
+pytestmark = pytest.mark.usefixtures("_one_tier")
 
 
 def small(name: str) -> list[Tensor]:

@@ -224,6 +224,14 @@ is_overwritten(const Lower *lo, const Value *buffer)
     return over;
 }
 
+/* A load or store of the first operand, at `at`. */
+static Let *
+put_access(Lower *lo, int depth, Op op, int nargs, Value *const *args, const Dim *at)
+{
+    Attr attrs[] = {attr_dims(lo->cx, "at", args[0]->type->rank, at), attr_marks(lo->cx, 0)};
+    return put(lo, depth, op, nargs, args, 2, attrs);
+}
+
 Value *
 lower_load(Lower *lo, Value *buffer, const Dim *at)
 {
@@ -234,9 +242,7 @@ lower_load(Lower *lo, Value *buffer, const Dim *at)
     int rank = buffer->type->rank, depth = lower_depth(lo, rank, at);
     int made = value_depth(lo, buffer);
     depth = is_overwritten(lo, buffer) ? lo->depth : depth > made ? depth : made;
-    Attr attrs[] = {attr_dims(lo->cx, "at", rank, place(lo, buffer, at, out)),
-                    attr_marks(lo->cx, 0)};
-    Let *let = put(lo, depth, OP_load, 1, &buffer, 2, attrs);
+    Let *let = put_access(lo, depth, OP_load, 1, &buffer, place(lo, buffer, at, out));
     return result(lo, let, depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
 }
 
@@ -244,9 +250,7 @@ Value *
 lower_load_here(Lower *lo, Value *buffer, const Dim *at)
 {
     Dim out[MAX_RANK];
-    Attr attrs[] = {attr_dims(lo->cx, "at", buffer->type->rank, place(lo, buffer, at, out)),
-                    attr_marks(lo->cx, 0)};
-    Let *let = put(lo, lo->depth, OP_load, 1, &buffer, 2, attrs);
+    Let *let = put_access(lo, lo->depth, OP_load, 1, &buffer, place(lo, buffer, at, out));
     return result(lo, let, lo->depth, type_scalar(lo->cx, buffer->type->dtype), buffer->name);
 }
 
@@ -267,9 +271,7 @@ lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value)
 {
     Dim out[MAX_RANK];
     Value *args[] = {buffer, value};
-    Attr attrs[] = {attr_dims(lo->cx, "at", buffer->type->rank, place(lo, buffer, at, out)),
-                    attr_marks(lo->cx, 0)};
-    put(lo, lo->depth, OP_store, 2, args, 2, attrs);
+    put_access(lo, lo->depth, OP_store, 2, args, place(lo, buffer, at, out));
 }
 
 void

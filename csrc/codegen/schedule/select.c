@@ -46,26 +46,16 @@ is_onehot(const Let *reduce)
 }
 
 static void
-mark_selects(Cx *cx, const Block *blk)
+mark_select(void *cx, Let *let)
 {
-    for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        if (let->op == OP_reduce && let_has(let, MARK_lanes) && is_onehot(let) && fuel_spend(cx)) {
-            let_mark(let, MARK_onehot, true);
-        }
-        if (loop_is(let)) {
-            mark_selects(cx, let->body);
-        }
+    if (let->op == OP_reduce && let_has(let, MARK_lanes) && is_onehot(let) && fuel_spend(cx)) {
+        let_mark(let, MARK_onehot, true);
     }
 }
 
 Fn *
 rewrite_select(Fn *fn)
 {
-    for (int k = 0; k < fn->body->n; k++) {
-        if (fn->body->lets[k]->op == OP_kernel) {
-            mark_selects(fn->cx, fn->body->lets[k]->body);
-        }
-    }
+    fn_each_let(fn, mark_select, fn->cx);
     return fn;
 }

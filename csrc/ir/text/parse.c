@@ -211,7 +211,7 @@ static void
 parse_marks(Parser *p, Let *let)
 {
     const Lexer *lex = &p->lex;
-    while (lex->token.kind == TOKEN_WORD && find_attr(let, "marks") &&
+    while (lex->token.kind == TOKEN_WORD &&
            (loop_is(let) || mark_find(cx_intern(p->cx, lex->token.at, lex->token.length)))) {
         parse_mark(p, let);
     }
@@ -230,7 +230,6 @@ parse_loop(Parser *p, Let *let)
     extent->d = parse_dim(p);
     index->d = dim_index(p->cx, index->s, extent->d);
     push_index(p, index->s, index->d);
-    parse_marks(p, let);
 }
 
 static void
@@ -247,7 +246,6 @@ parse_access(Parser *p, Let *let)
         lex_expect(&p->lex, "=");
         let->args[let->nargs++] = parse_operand(p);
     }
-    parse_marks(p, let);
 }
 
 static void
@@ -259,13 +257,14 @@ parse_right(Parser *p, Let *let)
         parse_loop(p, let);
     } else if (let_accesses(let)) {
         parse_access(p, let);
-    } else if (let->op == OP_buffer) {
-        parse_marks(p, let);
-    } else {
+    } else if (let->op != OP_buffer) {
         if (op_info[let->op].arity != 0 && !lex_is_attr(&p->lex)) {
             let->args = parse_operands(p, &let->nargs);
         }
         parse_attrs(p, let);
+    }
+    if (find_attr(let, "marks")) {
+        parse_marks(p, let);
     }
 }
 
