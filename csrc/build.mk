@@ -224,7 +224,7 @@ $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-replay $(BIN)/test-t
 	$(link)
 # The fuzzer's plans take the portable C where it says so: tests/fuzz/portable.c.
 PORTABLY = $(PORTABLE_CALLS:%=-Wl,--wrap=%)
-PORTABLE_CALLS := emit_kernels emit_unit jit_cc_submit
+PORTABLE_CALLS := emit_unit jit_cc_submit
 
 # A compile under sanitizers takes long: one of 16 parts of the sources has them, the others are objects of PLAIN.
 PART    ?= 0

@@ -136,7 +136,9 @@ emit(const Job *job, const Fn *fn)
         }
         Target target = target_find(job->emit);
         Unit unit;
-        emit_unit(fn, 1u << target, &unit);
+        Loops loops = {.shared = fn};
+        loops.of[target] = fn;
+        emit_unit(&loops, &unit);
         fputs(unit.text[target], stdout);
     }
 }

@@ -42,7 +42,7 @@ fault_of_index(int kind)
 /* ---- emit.c: the loops stage to C, for the targets of targets.def ---- */
 
 typedef enum {
-#define TARGET(name, what) TARGET_##name,
+#define TARGET(name, what, rewrites) TARGET_##name,
 #include "targets.def"
     TARGETS
 } Target;
@@ -73,16 +73,24 @@ typedef struct Unit {
     const char *text[TARGETS]; /* without the prelude; NULL for a target that was not wanted */
 } Unit;
 
-/* wanted: a bit 1 << target for each target whose text is wanted. */
-void emit_unit(const Fn *loops, unsigned wanted, Unit *out);
-
-/* A kernel of the loops stage, and the function that it was lowered in. */
+/* A function of the loops stage: as the rewrites that all targets share leave it, and for each
+ * target as the target's own leave it; NULL for a target that is not wanted. */
 typedef struct {
-    const Fn *fn;
-    const Let *let;
+    const Fn *shared;
+    const Fn *of[TARGETS];
+} Loops;
+
+/* Texts for the targets that it has loops of.  A phase's kernel is that of the shared loops. */
+void emit_unit(const Loops *loops, Unit *out);
+
+/* A kernel of the loops stage: the function that it was lowered in, and its place there. */
+typedef struct {
+    Loops loops;
+    int place;
 } Lowered;
 
-/* Kernels of several functions as one unit, for people: it is not compiled. */
+/* Kernels of several functions as one unit, for people: it is not compiled.  wanted: a bit
+ * 1 << target for each target that all of them have loops of. */
 void emit_kernels(Cx *cx, int n, const Lowered *kernels, unsigned wanted, Unit *out);
 
 #endif

@@ -53,6 +53,19 @@ static const PassInfo of_loops = {
     schedule,
 };
 
+/* Of its loops for one target. */
+#define DO(rewrite) &rewrites[REWRITE_##rewrite],
+#define TARGET(name, what, rewrites) \
+    static const PassInfo *const parts_of_##name[] = {rewrites NULL};
+#include "targets.def"
+#undef DO
+
+static const PassInfo of_target[TARGETS] = {
+#define TARGET(name, what, rewrites) \
+    {#name, STAGE_LOOPS, STAGE_LOOPS, NULL, "The rewrites for one target.", parts_of_##name},
+#include "targets.def"
+};
+
 const PassInfo *
 rewrite_table(int *count)
 {
@@ -70,6 +83,7 @@ rewrite_find(const char *name)
         }
     }
     const PassInfo *found = pass_in(rewrites, REWRITES, name);
+    found = found ? found : pass_in(of_target, TARGETS, name);
     return found ? found : schedule_rewrite(name);
 }
 
@@ -80,6 +94,18 @@ loops_make(const Fn *kernels, const char *chosen, PassOptions *options)
     Fn *loops = pass_run(&rewrites[REWRITE_lower], (Fn *)kernels, options);
     loops = pass_run(&of_loops, loops, options);
     return chosen ? pass_run(schedule_rewrite(chosen), loops, options) : loops;
+}
+
+void
+loops_for(Loops *loops, unsigned wanted, PassOptions *options)
+{
+    for (int k = 0; k < TARGETS; k++) {
+        if (wanted & 1u << k && !loops->of[k]) {
+            bool changes = of_target[k].parts[0] != NULL;
+            loops->of[k] = changes ? pass_run(&of_target[k], fn_clone(loops->shared), options)
+                                   : loops->shared;
+        }
+    }
 }
 
 Fn *
@@ -106,9 +132,11 @@ make_unit(Kernels *ks, const NewKernel *group, int n)
         ks->passes.fuel = fuel; /* the unit that it will be has it all */
         return false;
     }
+    Loops all = {.shared = loops};
+    loops_for(&all, unit_targets(ks), &ks->passes);
     Unit unit;
-    emit_unit(loops, unit_targets(ks), &unit);
-    unit_compile(ks, group, n, part, loops, &unit);
+    emit_unit(&all, &unit);
+    unit_compile(ks, group, n, part, &all, &unit);
     return true;
 }
 
@@ -146,15 +174,16 @@ kernels_make(const Fn *fn, const CompileOptions *options)
     return ks;
 }
 
-Lowered
-kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options)
+const Lowered *
+kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options, unsigned targets)
 {
-    if (!use->loops.fn) {
-        PassOptions passes = {.fuel = options->passes.fuel};
-        Range full = kernel_narrow(ks->cx, use->row);
-        const Fn *loops = loops_make(kernels_part(ks->fn, &use, 1), use->schedule, &passes);
-        kernel_widen(ks->cx, use->row, full);
-        use->loops = (Lowered){loops, loops->body->lets[0]};
+    PassOptions passes = {.fuel = options->passes.fuel};
+    Range full = kernel_narrow(ks->cx, use->row);
+    if (!use->lowered.loops.shared) {
+        const Fn *part = kernels_part(ks->fn, &use, 1);
+        use->lowered = (Lowered){.loops.shared = loops_make(part, use->schedule, &passes)};
     }
-    return use->loops;
+    loops_for(&use->lowered.loops, targets, &passes);
+    kernel_widen(ks->cx, use->row, full);
+    return &use->lowered;
 }

@@ -2,7 +2,7 @@
 #ifndef DLC_CODEGEN_REWRITES_H
 #define DLC_CODEGEN_REWRITES_H
 
-#include "ir/ir.h"
+#include "phase.h"
 
 /* ---- pipeline.c: the rewrites of rewrites.def, one file or part of a file each ---- */
 
@@ -16,6 +16,9 @@ const PassInfo *rewrite_find(const char *name);
 /* Kernels to loops that are ready for the emitters.  chosen: a word of tuning.def, or NULL. */
 Fn *rewrites_apply(Fn *kernels); /* the same inside a pass, without the chosen one */
 Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
+/* Adds the loops of the targets that are wanted (bits 1 << target) and not there yet: the target's
+ * rewrites change a copy of the shared loops. */
+void loops_for(Loops *loops, unsigned wanted, PassOptions *options);
 
 /* ---- schedule_tuning.c: what of a schedule is chosen by measuring ---- */
 

@@ -356,3 +356,79 @@ fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg)
 {
     each_let(fn->body, visit, arg);
 }
+
+/* ---- copies ---- */
+
+typedef struct {
+    Cx *cx;
+    Value **values;             /* by Value.id: the copy */
+} Cloning;
+
+static Value *
+clone_of(const Cloning *c, Value *v)
+{
+    return value_is_const(v) ? v : c->values[v->id];
+}
+
+static Value *
+clone_value(Cloning *c, const Value *v)
+{
+    Value *copy = cx_copy(c->cx, v, sizeof *v);
+    copy->over = v->over ? c->values[v->over->id] : NULL;
+    c->values[v->id] = copy;
+    return copy;
+}
+
+static Value **
+clone_values(const Cloning *c, Value *const *values, int n)
+{
+    Value **copies = cx_copy(c->cx, values, (size_t)n * sizeof *values);
+    for (int k = 0; k < n; k++) {
+        copies[k] = clone_of(c, copies[k]);
+    }
+    return copies;
+}
+
+static Block *clone_block(Cloning *c, const Block *blk, Let *owner);
+
+static Let *
+clone_let(Cloning *c, const Let *let, Block *parent)
+{
+    Let *copy = cx_copy(c->cx, let, sizeof *let);
+    copy->parent = parent;
+    copy->args = clone_values(c, let->args, let->nargs);
+    copy->attrs = cx_copy(c->cx, let->attrs, (size_t)let->nattrs * sizeof *let->attrs);
+    copy->res = cx_copy(c->cx, let->res, (size_t)let->nres * sizeof *let->res);
+    for (int k = 0; k < let->nres; k++) {
+        copy->res[k] = clone_value(c, let->res[k]);
+        copy->res[k]->def = copy;
+    }
+    copy->body = let->body ? clone_block(c, let->body, copy) : NULL;
+    return copy;
+}
+
+static Block *
+clone_block(Cloning *c, const Block *blk, Let *owner)
+{
+    Block *copy = cx_copy(c->cx, blk, sizeof *blk);
+    copy->owner = owner;
+    copy->lets = cx_copy(c->cx, blk->lets, (size_t)blk->n * sizeof *blk->lets);
+    for (int k = 0; k < blk->n; k++) {
+        copy->lets[k] = clone_let(c, blk->lets[k], copy);
+    }
+    copy->rets = clone_values(c, blk->rets, blk->nrets);
+    return copy;
+}
+
+Fn *
+fn_clone(const Fn *fn)
+{
+    Cloning c = {fn->cx, cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *c.values)};
+    Fn *copy = cx_copy(fn->cx, fn, sizeof *fn);
+    copy->params = cx_copy(fn->cx, fn->params, (size_t)fn->nparams * sizeof *fn->params);
+    for (int k = 0; k < fn->nparams; k++) {
+        copy->params[k] = clone_value(&c, fn->params[k]);
+    }
+    copy->body = clone_block(&c, fn->body, NULL);
+    return copy;
+}

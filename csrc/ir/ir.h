@@ -410,6 +410,9 @@ const char *let_str(const Let *let, const char *key);
  * together. */
 bool let_interleaves(Cx *cx, const Let *let);
 /* Visits every let, bodies after their owner, in order. */
+/* A copy with lets, values and attributes of its own.  The two share constants, and names that are
+ * made in one are not made in the other. */
+Fn *fn_clone(const Fn *fn);
 void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 
 /* ---- alias.c: results over parameters ---- */

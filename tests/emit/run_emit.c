@@ -448,9 +448,13 @@ run(Cx *cx, void *arg)
     const char *seed = argument(r, "seed"), *print = argument(r, "print"),
                *runs = argument(r, "run");
     rng = 88172645463325252ull + (seed ? (uint64_t)atoll(seed) * 7919 : 0);
-    const Fn *loops = to_loops(r, kernels);
+    Loops all = {.shared = to_loops(r, kernels)};
+    const Fn *loops = all.shared;
+    PassOptions options = pass_options_wanted();
+    options.verify = true;
+    loops_for(&all, (1u << TARGETS) - 1, &options);
     Unit unit;
-    emit_unit(loops, (1u << TARGETS) - 1, &unit);
+    emit_unit(&all, &unit);
     if (print && strcmp(print, "loops") != 0) {
         if (target_find(print) == TARGETS) {
             fail_as(cx, DIAG_ARGUMENT, "print=%s is neither loops nor a target", print);

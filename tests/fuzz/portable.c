@@ -5,6 +5,7 @@
 #include "portable.h"
 
 #include "../emit/portable.h"
+#include "codegen/rewrites.h"
 
 #define WRAPPED(name) __typeof__(name) __real_##name, __wrap_##name
 
@@ -16,19 +17,15 @@ portable_use(bool use)
     portable = use;
 }
 
-WRAPPED(emit_kernels);
-void
-__wrap_emit_kernels(Cx *cx, int n, const Lowered *kernels, unsigned wanted, Unit *out)
-{
-    __real_emit_kernels(cx, n, kernels, wanted | (portable ? 1u << TARGET_c : 0), out);
-    out->text[TARGET_cc] = portable ? out->text[TARGET_c] : out->text[TARGET_cc];
-}
-
+/* The text for the C compiler becomes that of the portable target, of the target's own loops. */
 WRAPPED(emit_unit);
 void
-__wrap_emit_unit(const Fn *loops, unsigned wanted, Unit *out)
+__wrap_emit_unit(const Loops *loops, Unit *out)
 {
-    __real_emit_unit(loops, wanted | (portable ? 1u << TARGET_c : 0), out);
+    Loops all = *loops;
+    PassOptions options = PASS_OPTIONS_NONE;
+    loops_for(&all, portable ? 1u << TARGET_c : 0, &options);
+    __real_emit_unit(&all, out);
     out->text[TARGET_cc] = portable ? out->text[TARGET_c] : out->text[TARGET_cc];
 }
 

@@ -31,7 +31,7 @@ typedef struct {
 } Written;
 
 static void
-note_unit(void *arg, const Fn *loops, const Unit *unit)
+note_unit(void *arg, const Loops *loops, const Unit *unit)
 {
     Written *w = arg;
     (void)loops;

@@ -19,7 +19,7 @@ typedef struct CompileOptions {
     void *used_arg;
     /* When not NULL, called with each unit before it is compiled: its loops, its texts for the
      * targets that are compiled and for those of `targets`, a bit 1 << target each. */
-    void (*unit)(void *arg, const Fn *loops, const Unit *unit);
+    void (*unit)(void *arg, const Loops *loops, const Unit *unit);
     void *unit_arg;
     unsigned targets;
     /* By parameter, or NULL: a call with a list takes it out of the list, the only reference that

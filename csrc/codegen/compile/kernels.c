@@ -123,7 +123,7 @@ retract_as(KernelUse *use, const Let *like)
     for (; use; use = use->shorts) {
         kernel_unref(use->kernel);
         use->kernel = NULL;
-        use->loops = (Lowered){0};
+        use->lowered = (Lowered){0};
     }
 }
 
@@ -164,7 +164,7 @@ kernels_share(Kernels *ks)
         for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
             if (use->same_as) {
                 use->kernel = kernel_find(&use->same_as->kernel->id);
-                use->loops = (Lowered){0};
+                use->lowered = (Lowered){0};
             }
         }
     }

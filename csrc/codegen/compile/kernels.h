@@ -12,7 +12,7 @@ typedef struct KernelUse {
     const Let *let;
     KernelKey key;
     Kernel *kernel;             /* a reference, which goes to the plan */
-    Lowered loops;              /* what was compiled; nothing, if the kernel was there already */
+    Lowered lowered;            /* what was compiled; nothing, if the kernel was there already */
     const struct KernelUse *same_as;
     const char *schedule;       /* see schedule_tuning.c; NULL: the one that is not measured */
     Dim row; /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
@@ -80,8 +80,8 @@ Fn *unit_program(const Kernels *ks, const NewKernel *group, int n);
 /* The targets that its text is wanted for, a bit 1 << target each. */
 unsigned unit_targets(const Kernels *ks);
 /* Both tiers of a unit: its kernels get their code. */
-void unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, const Fn *loops,
-                  const Unit *unit);
+void unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program,
+                  const Loops *loops, const Unit *unit);
 
 /* ---- program.c ---- */
 
@@ -113,9 +113,10 @@ Dim kernel_share(Cx *cx, const KernelUse *use);
 Kernels *kernels_make(const Fn *fn, const CompileOptions *options);
 /* Gives each use its kernel. */
 void kernels_compile(Kernels *ks, const CompileOptions *options);
-/* The loops of a kernel: those that were compiled, or for one that was there already those that
- * would be. */
-Lowered kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options);
+/* The loops of a kernel, with those of the targets: those that were compiled, or for one that was
+ * there already those that would be. */
+const Lowered *kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options,
+                            unsigned targets);
 
 /* ---- show.c ---- */
 

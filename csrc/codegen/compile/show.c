@@ -51,7 +51,8 @@ kernels_with_loops(const Fn *kernels, const Lowered *lowered)
     fn->body->lets = cx_copy(cx, kernels->body->lets, (size_t)kernels->body->n * sizeof(Let *));
     for (int k = 0, at = 0; k < fn->body->n; k++) {
         if (fn->body->lets[k]->op == OP_kernel) {
-            fn->body->lets[k] = (Let *)lowered[at++].let;
+            const Lowered *kernel = &lowered[at++];
+            fn->body->lets[k] = kernel->loops.shared->body->lets[kernel->place];
         }
     }
     return fn;
@@ -62,9 +63,10 @@ kernels_show(const Kernels *ks, const CompileOptions *options)
 {
     bool texts = compile_shows(options, "tcc") || compile_shows(options, "cc"),
          ir = compile_shows(options, "loops");
+    unsigned targets = texts ? 1u << TARGET_tcc | 1u << TARGET_cc : 0;
     Lowered *lowered = cx_alloc(ks->cx, ((size_t)ks->nuses + 1) * sizeof *lowered);
     for (int k = 0; k < ks->nuses && (texts || ir); k++) {
-        lowered[k] = kernel_loops(ks, &ks->uses[k], options);
+        lowered[k] = *kernel_loops(ks, &ks->uses[k], options, targets);
     }
     if (ir) {
         Text text = {.cx = ks->cx};
@@ -73,7 +75,7 @@ kernels_show(const Kernels *ks, const CompileOptions *options)
     }
     if (texts) {
         Unit unit;
-        emit_kernels(ks->cx, ks->nuses, lowered, 1u << TARGET_tcc | 1u << TARGET_cc, &unit);
+        emit_kernels(ks->cx, ks->nuses, lowered, targets, &unit);
         compile_show(options, "tcc", unit.text[TARGET_tcc]);
         compile_show(options, "cc", unit.text[TARGET_cc]);
     }

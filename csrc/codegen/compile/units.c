@@ -179,25 +179,26 @@ drop(void *code)
 /* Each kernel has its phases among the entries of the unit's code, one kernel's after the
  * other's. */
 static void
-give_kernels(const Fn *loops, const NewKernel *group, int n, const char *const *shapes, Code *code)
+give_kernels(const Loops *loops, const NewKernel *group, int n, const char *const *shapes, Code *code)
 {
     for (int k = 0, first = 0; k < n; k++) {
         KernelUse *use = group[k].use;
         if (!(use->kernel = kernel_new(&group[k].id, shapes[k], code, first))) {
-            fail(loops->cx, DIAG_MEMORY, sizeof *use->kernel);
+            fail(loops->shared->cx, DIAG_MEMORY, sizeof *use->kernel);
         }
         first += use->kernel->nphases;
-        use->loops = (Lowered){loops, loops->body->lets[k]};
+        use->lowered = (Lowered){*loops, k};
     }
 }
 
 void
-unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, const Fn *loops,
+unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, const Loops *all,
              const Unit *unit)
 {
     Cx *cx = ks->cx;
+    const Fn *loops = all->shared;
     if (ks->options->unit) {
-        ks->options->unit(ks->options->unit_arg, loops, unit);
+        ks->options->unit(ks->options->unit_arg, all, unit);
     }
     const char **symbols = cx_alloc(cx, ((size_t)unit->nphases + 1) * sizeof *symbols);
     const char *head = head_of(cx, unit, group, loops, n, symbols);
@@ -216,5 +217,5 @@ unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, cons
                           ? NULL
                           : cc_text(cx, head, unit, group, n, shapes, program));
     }
-    give_kernels(loops, group, n, shapes, code);
+    give_kernels(all, group, n, shapes, code);
 }

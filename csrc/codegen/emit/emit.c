@@ -23,7 +23,7 @@
 /* ---- targets ---- */
 
 const TargetInfo target_info[] = {
-#define TARGET(name, what) {#name, what},
+#define TARGET(name, what, rewrites) {#name, what},
 #include "codegen/targets.def"
 };
 
@@ -32,7 +32,8 @@ static const struct {
     void (*phase)(Emit *e, const Let *loop);
     void (*function)(Emit *e, const Let *loop, const Text *body, Text *unit);
 } emitters[] = {
-#define TARGET(name, what) {emit_##name##_head, emit_##name##_phase, emit_##name##_function},
+#define TARGET(name, what, rewrites) \
+    {emit_##name##_head, emit_##name##_phase, emit_##name##_function},
 #include "codegen/targets.def"
 };
 
@@ -54,11 +55,18 @@ typedef struct {
     Map made;
 } Written;
 
+/* The emission of a phase for one target, whose loops may be the target's own. */
+typedef struct {
+    const Let *loop;
+    Phase phase;
+    Emit emit;
+    Text body;
+} Writing;
+
 /* Gives the target's sizes their places in n[], where sizes of targets before may be already. */
 static void
-place_sizes(Emit *e)
+place_sizes(Emit *e, Phase *phase)
 {
-    Phase *phase = e->phase;
     for (int j = 0; j < e->nsizes; j++) {
         int k = 0;
         while (k < phase->ndims && phase->dims[k] != e->sizes[j].dim) {
@@ -72,33 +80,79 @@ place_sizes(Emit *e)
     }
 }
 
+/* The loop of a phase of the kernel, by its number; NULL: it has fewer. */
+static const Let *
+phase_loop(const Let *kernel, int number)
+{
+    const Let *found = NULL;
+    for (int k = 0; k < kernel->body->n && !found; k++) {
+        bool is_phase = kernel->body->lets[k]->op == OP_for;
+        found = is_phase && number-- == 0 ? kernel->body->lets[k] : NULL;
+    }
+    return found;
+}
+
+/* A phase is called with the same buffers for any target, over the same range. */
+static void
+check_same(Cx *cx, const Phase *phase, const Phase *of_target)
+{
+    bool same = phase->nbuffers == of_target->nbuffers && phase->extent == of_target->extent;
+    for (int k = 0; same && k < phase->nbuffers; k++) {
+        same = phase->buffers[k]->name == of_target->buffers[k]->name;
+    }
+    if (!same) {
+        fail(cx, DIAG_PHASES_DIFFER, phase->name);
+    }
+}
+
+/* Begins the emission of a phase for a target.  The first target's interface is that of the
+ * phase. */
+static void
+begin(Writing *w, const Lowered *kernel, Target target, int number, Phase *phase)
+{
+    const Fn *fn = kernel->loops.of[target];
+    const Let *let = fn->body->lets[kernel->place];
+    w->loop = phase_loop(let, number);
+    w->phase = (Phase){.name = phase->name, .kernel = let};
+    w->emit = phase_interface(fn, w->loop, &w->phase);
+    w->emit.phase = &w->phase;
+    if (phase->extent == DIM_NONE) {
+        phase->buffers = w->phase.buffers;
+        phase->nbuffers = w->phase.nbuffers;
+        phase->extent = w->phase.extent;
+        phase->work = w->phase.work;
+    }
+    check_same(fn->cx, phase, &w->phase);
+}
+
 /* Statements first, for each target that is wanted: by then the sizes of all are known. */
 static void
-emit_phase(const Fn *fn, const Let *loop, Phase *phase, unsigned wanted, Written *units)
+emit_phase(const Lowered *kernel, int number, Phase *phase, Written *units)
 {
-    Cx *cx = fn->cx;
-    const Emit shared = phase_interface(fn, loop, phase);
-    Emit each[TARGETS];
-    Text bodies[TARGETS];
+    const Fn *shared = kernel->loops.shared;
+    Cx *cx = shared->cx;
+    Writing each[TARGETS];
+    phase->extent = DIM_NONE;
     phase->scratch = dim_int(cx, 0);
     for (int k = 0; k < TARGETS; k++) {
-        if (wanted & 1u << k) {
-            Emit *e = &each[k];
-            *e = shared;
-            bodies[k] = (Text){.cx = cx};
-            e->names = cx_alloc(cx, (size_t)fn->nvalues * sizeof *e->names);
+        if (kernel->loops.of[k]) {
+            Emit *e = &each[k].emit;
+            begin(&each[k], kernel, (Target)k, number, phase);
+            each[k].body = (Text){.cx = cx};
+            e->names = cx_alloc(cx, (size_t)kernel->loops.of[k]->nvalues * sizeof *e->names);
             e->helpers = &units[k].helpers;
             e->made = &units[k].made;
-            e->out = &bodies[k];
+            e->out = &each[k].body;
             e->indent = 1;
-            emitters[k].phase(e, loop);
-            place_sizes(e);
+            emitters[k].phase(e, each[k].loop);
+            place_sizes(e, phase);
             phase->scratch = dim_max(cx, phase->scratch, e->scratch);
         }
     }
     for (int k = 0; k < TARGETS; k++) {
-        if (wanted & 1u << k) {
-            emitters[k].function(&each[k], loop, &bodies[k], &units[k].functions);
+        if (kernel->loops.of[k]) {
+            each[k].phase.ndims = phase->ndims;
+            emitters[k].function(&each[k].emit, each[k].loop, &each[k].body, &units[k].functions);
         }
     }
 }
@@ -122,16 +176,12 @@ emit_kernels(Cx *cx, int n, const Lowered *kernels, unsigned wanted, Unit *out)
         units[k] = (Written){{.cx = cx}, {.cx = cx}, {0}};
     }
     for (int k = 0; k < n; k++) {
-        const Let *kernel = kernels[k].let;
-        int phases = 0;
-        for (int j = 0; j < kernel->body->n; j++) {
-            const Let *loop = kernel->body->lets[j];
-            if (loop->op == OP_for) {
-                out->phases = cx_grow(cx, out->phases, out->nphases, sizeof *out->phases);
-                Phase *phase = &out->phases[out->nphases++];
-                *phase = (Phase){.name = cx_format(cx, "k%d_%d", k, phases++), .kernel = kernel};
-                emit_phase(kernels[k].fn, loop, phase, wanted, units);
-            }
+        const Let *kernel = kernels[k].loops.shared->body->lets[kernels[k].place];
+        for (int number = 0; phase_loop(kernel, number); number++) {
+            out->phases = cx_grow(cx, out->phases, out->nphases, sizeof *out->phases);
+            Phase *phase = &out->phases[out->nphases++];
+            *phase = (Phase){.name = cx_format(cx, "k%d_%d", k, number), .kernel = kernel};
+            emit_phase(&kernels[k], number, phase, units);
         }
     }
     for (int k = 0; k < TARGETS; k++) {
@@ -140,14 +190,19 @@ emit_kernels(Cx *cx, int n, const Lowered *kernels, unsigned wanted, Unit *out)
 }
 
 void
-emit_unit(const Fn *fn, unsigned wanted, Unit *out)
+emit_unit(const Loops *loops, Unit *out)
 {
+    const Fn *fn = loops->shared;
     Lowered *kernels = cx_alloc(fn->cx, (size_t)(fn->body->n + 1) * sizeof *kernels);
     int n = 0;
     for (int k = 0; k < fn->body->n; k++) {
         if (fn->body->lets[k]->op == OP_kernel) {
-            kernels[n++] = (Lowered){fn, fn->body->lets[k]};
+            kernels[n++] = (Lowered){*loops, k};
         }
+    }
+    unsigned wanted = 0;
+    for (int k = 0; k < TARGETS; k++) {
+        wanted |= loops->of[k] ? 1u << k : 0;
     }
     emit_kernels(fn->cx, n, kernels, wanted, out);
 }

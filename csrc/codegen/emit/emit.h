@@ -205,7 +205,7 @@ const char *and_nontemporal(Emit *e, const Let *store);
 
 /* emit_<target>_phase puts the statements of a phase; when all targets have, emit_<target>_function
  * puts the function, of which they are the body. */
-#define TARGET(name, what) \
+#define TARGET(name, what, rewrites) \
     void emit_##name##_phase(Emit *e, const Let *loop); \
     void emit_##name##_function(Emit *e, const Let *loop, const Text *body, Text *unit); \
     extern const char emit_##name##_head[];

@@ -216,7 +216,7 @@ make_schedules(Tuning *t, int (*schedule_of)(const Tuning *t, int kernel))
         Tuned *tuned = &t->kernels[which[k]];
         tuned->kernels[schedule_of(t, which[k])] = ks->uses[k].kernel;
         if (t->tuner->dumps) {
-            tuned->loops[schedule_of(t, which[k])] = kernel_loops(ks, &ks->uses[k], &options);
+            tuned->loops[schedule_of(t, which[k])] = *kernel_loops(ks, &ks->uses[k], &options, 0);
         }
         ks->uses[k].kernel = NULL;
     }
@@ -472,7 +472,7 @@ dump(Cx *cx, void *arg)
     for (int k = 0; k < t->nkernels; k++) {
         const Tuned *tuned = &t->kernels[k];
         loops[k] = tuned->best ? tuned->loops[tuned->best]
-                               : kernel_loops(ks, &ks->uses[k], &options);
+                               : *kernel_loops(ks, &ks->uses[k], &options, 0);
     }
     print_fn(kernels_with_loops(t->program, loops), &text);
     fprintf(stderr, "/* loops, tuned */\n%s\n", text.text);
