@@ -100,7 +100,8 @@ def _one_of(*words: str) -> Values:
 
 def _dump(value: Any) -> str | None:
     """Names of passes, and of what code generation makes."""
-    names = [*(name for name, _ in ir_passes()), "prepare", "loops", "tcc", "cc", "plan", "all"]
+    made = ["loops", "tcc_loops", "cc_loops", "tcc", "cc", "plan"]
+    names = [*(name for name, _ in ir_passes()), "prepare", *made, "all"]
     for word in filter(None, (_text(value) or "").split(",")):
         if word not in names:
             raise Wrong(f"dlc option 'dump' has names among {', '.join(names)}, not {word!r}")

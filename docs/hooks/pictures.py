@@ -58,7 +58,7 @@ def staged(program: str, stage: str) -> str:
 
 def code(program: str, what: str) -> str:
     """The function in C that a kernel becomes, for libtcc ("tcc") or the C compiler ("cc")."""
-    command = [ROOT / "build/dlc-opt", "--pass", STAGES["loops"], "--emit", what, "-"]
+    command = [ROOT / "build/dlc-opt", "--pass", f"{STAGES['loops']},{what}", "--emit", what, "-"]
     done = subprocess.run(command, input=program, capture_output=True, text=True, check=True)
     return done.stdout[done.stdout.rindex("\nint\nk0_0(") + 1 :]
 

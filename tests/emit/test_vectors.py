@@ -47,7 +47,7 @@ pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="asks gcc")
 def loops(text: str, folder: Path, head: str, *flags: str) -> tuple[set[int], set[int]]:
     """The lines of the loops that begin with `head`, and those of all loops that become vectors."""
     source = folder / "unit.c"
-    emitted = opt(text, "--pipeline", "--pass", "lower,schedule", "--emit", "cc")
+    emitted = opt(text, "--pipeline", "--pass", "lower,schedule,cc", "--emit", "cc")
     headers = "".join(f'#include "{CSRC / name}"\n' for name in HEADERS)
     source.write_text(headers + emitted)
     command = ["gcc", *FLAGS, *flags, str(source), "-o", str(folder / "unit.so")]

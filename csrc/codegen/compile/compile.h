@@ -8,7 +8,7 @@ typedef struct CompileOptions {
     /* libtcc then gcc behind; libtcc alone; gcc first */
     enum { MODE_AUTO, MODE_TCC, MODE_CC } mode;
     CcOptions cc;
-    PassOptions passes; /* "loops", "cc", "tcc", "plan" among the names of dump, too */
+    PassOptions passes; /* "loops", "cc_loops", "cc", .., "plan" among the names of dump, too */
     bool tune; /* the first call compares schedules, */
     double tune_budget; /* for about so many seconds */
     /* When not NULL, called with each text of the compile: the names are those of dump. */

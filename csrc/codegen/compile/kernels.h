@@ -80,8 +80,8 @@ Fn *unit_program(const Kernels *ks, const NewKernel *group, int n);
 /* The targets that its text is wanted for, a bit 1 << target each. */
 unsigned unit_targets(const Kernels *ks);
 /* Both tiers of a unit: its kernels get their code. */
-void unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program,
-                  const Loops *loops, const Unit *unit);
+void unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, const Loops *loops,
+                  const Unit *unit);
 
 /* ---- program.c ---- */
 
@@ -125,8 +125,9 @@ bool compile_dumps(const CompileOptions *options, const char *what);
 /* Is it wanted by anybody? */
 bool compile_shows(const CompileOptions *options, const char *what);
 void compile_show(const CompileOptions *options, const char *what, const char *text);
-/* The function with its kernels as loops, to be printed. */
-const Fn *kernels_with_loops(const Fn *kernels, const Lowered *lowered);
+/* The function with its kernels as loops, to be printed.  target: TARGETS for the loops that all
+ * targets share. */
+const Fn *kernels_with_loops(const Fn *kernels, const Lowered *lowered, Target target);
 /* Shows the loops that were compiled and what was made of them, as one function and one text. */
 void kernels_show(const Kernels *ks, const CompileOptions *options);
 

@@ -42,7 +42,7 @@ compile_show(const CompileOptions *options, const char *what, const char *text)
 }
 
 const Fn *
-kernels_with_loops(const Fn *kernels, const Lowered *lowered)
+kernels_with_loops(const Fn *kernels, const Lowered *lowered, Target target)
 {
     Cx *cx = kernels->cx;
     Fn *fn = cx_copy(cx, kernels, sizeof *kernels);
@@ -52,29 +52,53 @@ kernels_with_loops(const Fn *kernels, const Lowered *lowered)
     for (int k = 0, at = 0; k < fn->body->n; k++) {
         if (fn->body->lets[k]->op == OP_kernel) {
             const Lowered *kernel = &lowered[at++];
-            fn->body->lets[k] = kernel->loops.shared->body->lets[kernel->place];
+            const Fn *loops = target == TARGETS ? kernel->loops.shared : kernel->loops.of[target];
+            fn->body->lets[k] = loops->body->lets[kernel->place];
         }
     }
     return fn;
 }
 
+/* target: TARGETS for the loops that all share. */
+static void
+show_loops(const Kernels *ks, const CompileOptions *options, const Lowered *lowered, Target target)
+{
+    const char *what = target == TARGETS ? "loops"
+                                         : cx_format(ks->cx, "%s_loops", target_info[target].name);
+    if (compile_shows(options, what)) {
+        Text text = {.cx = ks->cx};
+        print_fn(kernels_with_loops(ks->fn, lowered, target), &text);
+        compile_show(options, what, text.text);
+    }
+}
+
+static bool
+shows_any(const CompileOptions *options)
+{
+    static const char *const texts[] = {"loops", "tcc_loops", "cc_loops", "tcc", "cc"};
+    bool any = false;
+    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
+        any |= compile_shows(options, texts[k]);
+    }
+    return any;
+}
+
 void
 kernels_show(const Kernels *ks, const CompileOptions *options)
 {
-    bool texts = compile_shows(options, "tcc") || compile_shows(options, "cc"),
-         ir = compile_shows(options, "loops");
-    unsigned targets = texts ? 1u << TARGET_tcc | 1u << TARGET_cc : 0;
+    if (!shows_any(options)) {
+        return;
+    }
+    unsigned targets = 1u << TARGET_tcc | 1u << TARGET_cc;
     Lowered *lowered = cx_alloc(ks->cx, ((size_t)ks->nuses + 1) * sizeof *lowered);
-    for (int k = 0; k < ks->nuses && (texts || ir); k++) {
+    for (int k = 0; k < ks->nuses; k++) {
         lowered[k] = *kernel_loops(ks, &ks->uses[k], options, targets);
     }
-    if (ir) {
-        Text text = {.cx = ks->cx};
-        print_fn(kernels_with_loops(ks->fn, lowered), &text);
-        compile_show(options, "loops", text.text);
-    }
-    if (texts) {
-        Unit unit;
+    show_loops(ks, options, lowered, TARGETS);
+    show_loops(ks, options, lowered, TARGET_tcc);
+    show_loops(ks, options, lowered, TARGET_cc);
+    Unit unit;
+    if (compile_shows(options, "tcc") || compile_shows(options, "cc")) {
         emit_kernels(ks->cx, ks->nuses, lowered, targets, &unit);
         compile_show(options, "tcc", unit.text[TARGET_tcc]);
         compile_show(options, "cc", unit.text[TARGET_cc]);

@@ -179,7 +179,8 @@ drop(void *code)
 /* Each kernel has its phases among the entries of the unit's code, one kernel's after the
  * other's. */
 static void
-give_kernels(const Loops *loops, const NewKernel *group, int n, const char *const *shapes, Code *code)
+give_kernels(const Loops *loops, const NewKernel *group, int n, const char *const *shapes,
+             Code *code)
 {
     for (int k = 0, first = 0; k < n; k++) {
         KernelUse *use = group[k].use;

@@ -4,6 +4,7 @@
 
 #include "codegen/loops/facts.h"
 #include "codegen/loops/loops.h"
+#include "codegen/loops/scan.h"
 
 /* A load of a tile that goes across the rows, and the array that has its elements transposed. */
 typedef struct {
@@ -85,8 +86,6 @@ const char *rounding(const Let *let);
 /* How the access goes on with the loop: see facts_step, facts_contiguous. */
 const Step *step_along(const Emit *e, const Let *access, const Let *loop);
 bool is_contiguous(const Emit *e, const Let *access, const Let *loop);
-/* May the stores of a vector loop be non-temporal, because memory is slower than its operations? */
-bool loop_may_stream(const Emit *e, const Let *loop);
 /* The let of the block that computes the value; NULL: none does, or it is a constant. */
 Let *computed_in(const Block *block, const Value *v);
 
@@ -103,7 +102,6 @@ const char *scratch_room(Emit *e, Dim bytes); /* the offset of so many bytes of 
 /* its offset in the scratch */
 const char *private_buffer(Emit *e, const Value *v, int lanes);
 bool is_private(const Emit *e, const Value *v); /* a buffer made in a loop */
-bool is_cached(Cx *cx, const Value *buffer); /* known to be so small that it stays near a core */
 /* Opens the loops over lo..hi and declares the indices of the collapsed loops; returns how many to
  * close.  A vector loop among them is left to its own let, with these bounds. */
 int open_parallel(Emit *e);
@@ -155,50 +153,31 @@ typedef struct {
  * rows: those of A that it reads. */
 void put_prefetched(Emit *e, const Let *loop, const Let *b, const Span *rows);
 
-/* ---- emit_scan.c ---- */
-
-/* the steps in elements: to the next element of a row, to the next row */
-typedef struct {
-    Dim along, row;
-} ScanSteps;
-typedef struct {
-    const Let *first; /* the store of a row's first value, a literal */
-    const Let *loop, *load, *store;
-    Op op;
-    Dtype dtype, wide; /* of the elements, and of the running result */
-    ScanSteps to, from;
-    bool at_once; /* contiguous floats, for dlc_scan_rows of prelude_scan.h */
-} Scan;
-/* Does a loop marked recurrences scan what it loads, and nothing else? */
-bool scan_alone(Emit *e, const Let *recurrences, Scan *s);
-
 /* ---- emit_prefetch.c ---- */
 
-/* The offset of a load whose elements are contiguous along the loop, without its index; DIM_NONE
- * for others. */
+/* see facts_row */
 Dim row_offset(const Emit *e, const Let *load, const Let *loop);
-/* Does it read a tensor that may have to come from memory, at a position that loops give? */
-bool is_from_memory(Emit *e, const Let *load);
-/* The distance in bytes from what a reduction along rows loads to what it prefetches; 0: it does
- * not prefetch.  The reduction loads `least` bytes at a time. */
-int prefetch_along_row(Emit *e, const Let *load, const Let *reduce, int64_t least);
+/* The distance in bytes from what a load in a loop or reduction reads to what it prefetches, by its
+ * mark; 0: it has none.  `rows`: the loop that goes on to coming rows.  The reduction loads `least`
+ * bytes at a time. */
+int prefetch_bytes(const Emit *e, const Let *load, const Let *rows, int64_t least);
+/* The C condition that the tensor of a load with a mark `beyond` has so many bytes, to add after
+ * another one; "" if it is known or there is no mark. */
+const char *and_beyond(Emit *e, const Let *access);
 
 /* ---- emit_nontemporal.c ---- */
 
 /* The bytes of an element if the access goes along contiguous elements of a tensor; else 0. */
 int contiguous_bytes(Emit *e, const Let *loop, const Let *let);
-/* Is the store non-temporal, because its tensor is larger than caches?  1: yes, 0: no, -1: its size
- * decides. */
-int streamed(Emit *e, const Let *store);
-/* The same, if `streaming` is the loop that has non-temporal stores. */
-int streamed_if(Emit *e, const Let *store, const Let *streaming);
-/* Lets a routine store without the caches if the tensor is large: the C condition for that.  Unless
- * it is never true, the phase will end with a fence. */
+/* Is the store non-temporal here: marked, in a tile or in the loop e->streaming? */
+bool streamed(const Emit *e, const Let *store);
+/* Lets a routine store without the caches if the store is marked and its tensor large: the C
+ * condition for that.  Unless it is never true, the phase will end with a fence. */
 const char *use_nontemporal_c(Emit *e, const Let *store);
-/* Has the access's tensor at least DLC_LARGE bytes?  1: yes, 0: no, -1: its size decides. */
-int is_large(Emit *e, const Let *access);
-/* What to add to a C condition: that it has; that a store is non-temporal.  "" if it is known. */
-const char *and_large(Emit *e, const Let *access);
+/* The condition that the access's tensor has so many bytes, to add after another one; "" if it is
+ * known. */
+const char *and_bytes(Emit *e, const Let *access, int64_t bytes);
+/* What to add to a C condition: that a store is non-temporal.  "" if it is known. */
 const char *and_nontemporal(Emit *e, const Let *store);
 
 /* ---- the emitters: rows of targets.def ---- */

@@ -18,11 +18,3 @@ is_contiguous(const Emit *e, const Let *access, const Let *loop)
 {
     return facts_contiguous(e->facts, access, loop_index(loop));
 }
-
-bool
-loop_may_stream(const Emit *e, const Let *loop)
-{
-    const LoopFacts *facts = facts_loop(e->facts, loop);
-    return !facts->loops && facts->cost <= COST_STREAMED &&
-           dim_range(e->cx, loop_extent(loop)).hi >= DLC_STREAMED;
-}

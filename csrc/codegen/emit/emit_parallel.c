@@ -29,14 +29,6 @@ is_private(const Emit *e, const Value *v)
     return buffer_is_private(v, e->phase->kernel);
 }
 
-bool
-is_cached(Cx *cx, const Value *buffer)
-{
-    int64_t n = 0;
-    return dim_is_int(cx, type_numel(cx, buffer->type), &n) &&
-           n <= DLC_L2 / dtype_info[buffer->type->dtype].bytes;
-}
-
 /* ---- the parallel loop ---- */
 
 int

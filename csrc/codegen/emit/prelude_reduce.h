@@ -24,8 +24,7 @@
 /* v where has is -1, other where it is 0, without a choice that a compiler could make a branch
  * of. */
 #define DLC_ONLY(dtype, T, U, bits, from_bits) \
-    DLC_FN T \
-    dlc_only_##dtype(int32_t has, T v, T other) \
+    DLC_FN T dlc_only_##dtype(int32_t has, T v, T other) \
     { \
         U mask = (U)(int64_t)has; \
         return from_bits((U)((bits(v) & mask) | (bits(other) & ~mask))); \
@@ -38,8 +37,7 @@ DLC_ONLY(f64, double, uint64_t, dlc_bits_f64, dlc_from_bits_f64)
 
 /* Lanes by halving, in loops. */
 #define DLC_LANES_LOOP(name, T) \
-    DLC_FN T \
-    dlc_lanes_##name(T *l) \
+    DLC_FN T dlc_lanes_##name(T *l) \
     { \
         for (int half = 8; half > 0; half /= 2) { \
             for (int k = 0; k < half; k++) { \
@@ -53,8 +51,7 @@ DLC_ONLY(f64, double, uint64_t, dlc_bits_f64, dlc_from_bits_f64)
  * which costs more than a short row does. */
 #ifdef DLC_ZIP
 #define DLC_LANES_HALVED(name, T, dtype, join) \
-    DLC_FN T \
-    dlc_lanes_##name(const T *l) \
+    DLC_FN T dlc_lanes_##name(const T *l) \
     { \
         const dlc_four_##dtype *f = (const dlc_four_##dtype *)l; \
         dlc_four_##dtype low = join(dtype, f[0], f[2]), high = join(dtype, f[1], f[3]); \
@@ -65,8 +62,7 @@ DLC_ONLY(f64, double, uint64_t, dlc_bits_f64, dlc_from_bits_f64)
 #define DLC_FOUR(dtype, T, U, bytes) \
     typedef T dlc_four_##dtype __attribute__((vector_size(bytes), aligned(bytes / 4), may_alias)); \
     typedef U dlc_mask_##dtype __attribute__((vector_size(bytes), aligned(bytes / 4), may_alias)); \
-    DLC_FN int \
-    dlc_some_beyond_##dtype(const U *sizes, U limit) \
+    DLC_FN int dlc_some_beyond_##dtype(const U *sizes, U limit) \
     { \
         const dlc_mask_##dtype *m = (const dlc_mask_##dtype *)sizes; \
         dlc_mask_##dtype any = (m[0] > limit) | (m[1] > limit) | (m[2] > limit) | (m[3] > limit); \
@@ -76,8 +72,7 @@ DLC_ONLY(f64, double, uint64_t, dlc_bits_f64, dlc_from_bits_f64)
 #else
 #define DLC_LANES_HALVED(name, T, dtype, join) DLC_LANES_LOOP(name, T)
 #define DLC_FOUR(dtype, T, U, bytes) \
-    DLC_FN int \
-    dlc_some_beyond_##dtype(const U *sizes, U limit) \
+    DLC_FN int dlc_some_beyond_##dtype(const U *sizes, U limit) \
     { \
         int any = 0; \
         for (int k = 0; k < 16; k++) { \
@@ -104,8 +99,7 @@ DLC_FOUR(i64, int64_t, int64_t, 32)
 #define DLC_REDUCTION(name, T, identity, expr) \
     DLC_FN T dlc_combine_##name(T a, T b) { return expr; } \
     DLC_FN T dlc_identity_##name(void) { return identity; } \
-    DLC_FN void \
-    dlc_pairs_push_##name(T *stack, int64_t *count, T v) \
+    DLC_FN void dlc_pairs_push_##name(T *stack, int64_t *count, T v) \
     { \
         int64_t depth = 0; \
         for (int64_t c = *count; c != 0; c &= c - 1) { \
@@ -117,8 +111,7 @@ DLC_FOUR(i64, int64_t, int64_t, 32)
         stack[depth] = v; \
         ++*count; \
     } \
-    DLC_FN T \
-    dlc_pairs_fold_##name(const T *stack, int64_t count) \
+    DLC_FN T dlc_pairs_fold_##name(const T *stack, int64_t count) \
     { \
         int64_t depth = 0; \
         for (int64_t c = count; c != 0; c &= c - 1) { \
@@ -140,14 +133,17 @@ DLC_FOUR(i64, int64_t, int64_t, 32)
 #define DLC_REDUCTIONS(dtype, T, lowest, highest, LANES) \
     DLC_FN T dlc_or_nan_##dtype(T a, T v) { return a != a ? a : v; } \
     DLC_REDUCTION(sum_##dtype, T, 0, a + b) \
-    DLC_REDUCTION(prod_##dtype, T, 1, a * b) \
+    DLC_REDUCTION(prod_##dtype, T, 1, a *b) \
     DLC_REDUCTION(amax_##dtype, T, lowest, dlc_or_nan_##dtype(a, a > b ? a : b)) \
     DLC_REDUCTION(amin_##dtype, T, highest, dlc_or_nan_##dtype(a, a < b ? a : b)) \
     LANES(sum_##dtype, T, dtype, DLC_JOIN_SUM) \
     LANES(prod_##dtype, T, dtype, DLC_JOIN_PROD) \
     LANES(amax_##dtype, T, dtype, DLC_JOIN_AMAX) \
     LANES(amin_##dtype, T, dtype, DLC_JOIN_AMIN) \
-    typedef struct dlc_arg_##dtype { T value; int64_t index; } dlc_arg_##dtype; \
+    typedef struct dlc_arg_##dtype { \
+        T value; \
+        int64_t index; \
+    } dlc_arg_##dtype; \
     DLC_FN int dlc_beats_argmax_##dtype(T a, T b) { return (a > b) | ((a != a) & (b == b)); } \
     DLC_FN int dlc_beats_argmin_##dtype(T a, T b) { return (a < b) | ((a != a) & (b == b)); } \
     DLC_REDUCTION(argmax_##dtype, dlc_arg_##dtype, ((dlc_arg_##dtype){lowest, DLC_LAST_INDEX}), \
@@ -157,9 +153,11 @@ DLC_FOUR(i64, int64_t, int64_t, 32)
 
 /* Whether a comes first: it wins outright, or neither wins and its index is smaller; NaN wins. */
 #define DLC_FIRST(a_wins, b_wins) \
-    (a.value != a.value ? b.value == b.value || a.index <= b.index \
+    (a.value != a.value   ? b.value == b.value || a.index <= b.index \
      : b.value != b.value ? 0 \
-     : a_wins ? 1 : b_wins ? 0 : a.index <= b.index)
+     : a_wins             ? 1 \
+     : b_wins             ? 0 \
+                          : a.index <= b.index)
 #define DLC_LAST_INDEX 0x7fffffffffffffff
 
 DLC_REDUCTIONS(f32, float, -__builtin_inff(), __builtin_inff(), DLC_LANES_HALVED)
@@ -211,8 +209,7 @@ DLC_REDUCTIONS(i64, int64_t, -0x7fffffffffffffff - 1, 0x7fffffffffffffff, DLC_LA
     }
 #define DLC_EXTREMES(dtype, T, size, I, mask) \
     typedef I dlc_size_##dtype; \
-    DLC_FN I \
-    dlc_size_seen_##dtype(I seen, T v) \
+    DLC_FN I dlc_size_seen_##dtype(I seen, T v) \
     { \
         I far = (I)(dlc_bits_##dtype(v) & mask); \
         return far > seen ? far : seen; \
@@ -226,8 +223,7 @@ DLC_EXTREMES(f64, double, i64, int64_t, 0x7fffffffffffffff)
 /* The place of the first of n elements that is v, or of the first NaN where v is one; there is such
  * an element. */
 #define DLC_FIND_WHERE(name, T, is) \
-    DLC_FN int64_t \
-    dlc_find_##name(const T *a, T v, int64_t n) \
+    DLC_FN int64_t dlc_find_##name(const T *a, T v, int64_t n) \
     { \
         int64_t at = 0; \
         (void)v; \
@@ -249,8 +245,7 @@ DLC_EXTREMES(f64, double, i64, int64_t, 0x7fffffffffffffff)
 #define DLC_FIND(dtype, T) \
     DLC_FIND_WHERE(equal_##dtype, T, (a[at + k] == v)) \
     DLC_FIND_WHERE(nan_##dtype, T, (a[at + k] != a[at + k])) \
-    DLC_FN int64_t \
-    dlc_find_##dtype(const T *a, T v, int64_t n) \
+    DLC_FN int64_t dlc_find_##dtype(const T *a, T v, int64_t n) \
     { \
         return v == v ? dlc_find_equal_##dtype(a, v, n) : dlc_find_nan_##dtype(a, v, n); \
     }
@@ -260,9 +255,9 @@ DLC_FIND(i32, int32_t)
 DLC_FIND(i64, int64_t)
 
 DLC_REDUCTION(any_bool, uint8_t, 0, a | b)
-DLC_REDUCTION(all_bool, uint8_t, 1, a & b)
+DLC_REDUCTION(all_bool, uint8_t, 1, a &b)
 DLC_REDUCTION(amax_bool, uint8_t, 0, a | b)
-DLC_REDUCTION(amin_bool, uint8_t, 1, a & b)
+DLC_REDUCTION(amin_bool, uint8_t, 1, a &b)
 DLC_LANES_LOOP(any_bool, uint8_t)
 DLC_LANES_LOOP(all_bool, uint8_t)
 DLC_LANES_LOOP(amax_bool, uint8_t)

@@ -147,7 +147,9 @@ typedef uint8_t __attribute__((may_alias)) dlc_element_1;
 typedef uint16_t __attribute__((may_alias)) dlc_element_2;
 typedef uint32_t __attribute__((may_alias)) dlc_element_4;
 typedef uint64_t __attribute__((may_alias)) dlc_element_8;
-typedef struct __attribute__((may_alias)) { double re, im; } dlc_element_16;
+typedef struct __attribute__((may_alias)) {
+    double re, im;
+} dlc_element_16;
 
 #ifdef DLC_ZIP
 DLC_TRANSPOSE_ZIP(1, uint8_t)

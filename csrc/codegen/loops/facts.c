@@ -68,6 +68,32 @@ facts_contiguous(const Facts *facts, const Let *access, Dim index)
 }
 
 bool
+facts_from_memory(const Facts *facts, const Let *load)
+{
+    if (load->op != OP_load) {
+        return false;
+    }
+    const AccessFacts *a = facts_access(facts, load);
+    return !a->is_private && a->bytes > 1 && a->from_loops &&
+           !buffer_is_small(facts->cx, load->args[0]);
+}
+
+Dim
+facts_row(const Facts *facts, const Let *load, Dim index)
+{
+    bool adjacent = load->op == OP_load && facts_contiguous(facts, load, index);
+    return adjacent ? facts_step(facts, load, index)->rest : DIM_NONE;
+}
+
+int
+facts_adjacent_bytes(const Facts *facts, const Let *access, Dim index)
+{
+    const AccessFacts *a = facts_access(facts, access);
+    bool adjacent = !a->is_private && (a->bytes == 4 || a->bytes == 8);
+    return adjacent && facts_contiguous(facts, access, index) ? a->bytes : 0;
+}
+
+bool
 facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let *inner, Dim *step)
 {
     Cx *cx = facts->cx;

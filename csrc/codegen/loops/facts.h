@@ -43,6 +43,14 @@ const LoopFacts *facts_loop(const Facts *facts, const Let *loop);
 const Step *facts_step(const Facts *facts, const Let *access, Dim index);
 /* Are its elements adjacent along the index? */
 bool facts_contiguous(const Facts *facts, const Let *access, Dim index);
+/* Does the load read a tensor that may have to come from memory, at a place that loops give? */
+bool facts_from_memory(const Facts *facts, const Let *load);
+/* The offset of a load whose elements are adjacent along the index, without the index; DIM_NONE for
+ * others. */
+Dim facts_row(const Facts *facts, const Let *load, Dim index);
+/* The bytes of an element, 4 or 8, if the access goes along adjacent elements of a tensor; else
+ * 0. */
+int facts_adjacent_bytes(const Facts *facts, const Let *access, Dim index);
 /* Are they adjacent along the loop `rows`, and *step apart along the vector loop `inner` in it, at
  * places that neither reads from memory? */
 bool facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let *inner,

@@ -4,6 +4,23 @@
 /* ---- lets ---- */
 
 bool
+buffer_is_small(Cx *cx, const Value *buffer)
+{
+    int64_t n = 0;
+    return dim_is_int(cx, type_numel(cx, buffer->type), &n) &&
+           n <= DLC_L2 / dtype_info[buffer->type->dtype].bytes;
+}
+
+int
+access_is_large(Cx *cx, const Let *access, int64_t bytes)
+{
+    const Type *t = access->args[0]->type;
+    Range n = dim_range(cx, type_numel(cx, t));
+    int64_t least = bytes / dtype_info[t->dtype].bytes;
+    return n.lo >= least ? 1 : n.hi < least ? 0 : -1;
+}
+
+bool
 let_is_expensive(const Let *let)
 {
     return let_is_map(let) && op_info[let->op].cost >= COST_EXPENSIVE;

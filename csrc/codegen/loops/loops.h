@@ -39,6 +39,10 @@ bool loop_is_recurrence(const Let *loop); /* in order, inside one so marked */
 bool loops_give(const Cx *cx, const Let *inside, Dim d);
 bool dim_is_bound_in(const Cx *cx, Dim d, const Block *block); /* has it an index bound there? */
 bool buffer_is_private(const Value *buffer, const Let *kernel); /* made in a loop of the kernel */
+/* Is it known to be so small that it stays near a core? */
+bool buffer_is_small(Cx *cx, const Value *buffer);
+/* Has the access's tensor at least so many bytes?  1: yes, 0: no, -1: its size decides. */
+int access_is_large(Cx *cx, const Let *access, int64_t bytes);
 bool let_is_expensive(const Let *let); /* a MAP that is worth vectors of its own */
 Let *let_in(const Block *block, const Value *v); /* the let of the block that makes v, or NULL */
 

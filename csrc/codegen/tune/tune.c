@@ -474,7 +474,7 @@ dump(Cx *cx, void *arg)
         loops[k] = tuned->best ? tuned->loops[tuned->best]
                                : *kernel_loops(ks, &ks->uses[k], &options, 0);
     }
-    print_fn(kernels_with_loops(t->program, loops), &text);
+    print_fn(kernels_with_loops(t->program, loops, TARGETS), &text);
     fprintf(stderr, "/* loops, tuned */\n%s\n", text.text);
 }
 

@@ -1,4 +1,4 @@
-/* The rules of the loops stage, V13 to V20 and V25 to V27; verify.c has the list. */
+/* The rules of the loops stage, V13 to V20, V25 to V27, V31 and V32; verify.c has the list. */
 #include "verify.h"
 #include "ir/rules.h"
 
@@ -74,6 +74,83 @@ check_onehot(Verifier *v, const Let *let)
     }
     if (!good) {
         verify_broken(v, 27, "onehot marks a reduction that is not the sum of one element");
+    }
+}
+
+/* ---- V31: non-temporal stores ---- */
+
+/* Is the element of the access the next one in memory in the loop's next iteration? */
+static bool
+is_adjacent(Cx *cx, const Let *access, Dim index)
+{
+    const Value *buffer = access->args[0];
+    const Attr *at = let_attr(access, "at");
+    Dim dense[MAX_RANK], offset = dim_int(cx, 0), step, rest;
+    type_dense(cx, buffer->type, dense);
+    const Dim *strides = buffer->strides ? buffer->strides : dense;
+    for (int k = 0; k < at->n; k++) {
+        offset = dim_add(cx, offset, dim_mul(cx, at->dims[k], strides[k]));
+    }
+    return dim_affine(cx, offset, index, &step, &rest) && dim_is(cx, step, 1);
+}
+
+static void
+check_nontemporal(Verifier *v, const Let *store)
+{
+    if (let_has(store, MARK_footprint) && !let_has(store, MARK_nontemporal)) {
+        verify_broken(v, 31, "footprint marks a store that is not nontemporal");
+    }
+    if (!let_has(store, MARK_nontemporal)) {
+        return;
+    }
+    const Let *loop = store->parent->owner;
+    const Value *to = store->args[0];
+    int bytes = dtype_info[to->type->dtype].bytes, accesses = 0;
+    for (int k = 0; k < store->parent->n; k++) {
+        const Let *let = store->parent->lets[k];
+        accesses += let_accesses(let) && let->args[0] == to;
+    }
+    bool tensor = to->def && (to->def == v->kernel || to->def->parent->owner == v->kernel);
+    if (loop->op != OP_for || !tensor || to->over || (bytes != 4 && bytes != 8) || accesses != 1 ||
+        !is_adjacent(v->cx, store, let_attr(loop, "index")->d)) {
+        verify_broken(v, 31,
+                      "nontemporal marks a store that is not the only access to adjacent "
+                      "elements of a tensor");
+    }
+}
+
+/* ---- V32: prefetches ---- */
+
+static void
+check_prefetch(Verifier *v, const Let *access)
+{
+    bool along = let_has(access, MARK_prefetch), rows = let_has(access, MARK_prefetch_rows);
+    const Value *of = access->args[0];
+    const Let *loop = access->parent->owner;
+    bool is_private = of->def && of->def->op == OP_buffer && of->def->parent->owner != v->kernel;
+    if ((along || rows) && (is_private || (along && rows))) {
+        verify_broken(v, 32, "prefetch marks an access to what a loop makes, or one of two kinds");
+    }
+    if (rows && !(loop_is(loop) && loop_is(loop->parent->owner))) {
+        verify_broken(v, 32, "prefetch_rows marks a load that is not in a loop in another");
+    }
+    if (let_has(access, MARK_beyond) && !along && !rows) {
+        verify_broken(v, 32, "beyond marks a load that does not prefetch");
+    }
+}
+
+static void
+check_streams(Verifier *v, const Let *loop)
+{
+    bool stores = false, loops = false;
+    for (int k = 0; k < loop->body->n; k++) {
+        stores |= let_has(loop->body->lets[k], MARK_nontemporal);
+        loops |= loop_is(loop->body->lets[k]);
+    }
+    if (!let_has(loop, MARK_vector) || loops || !stores) {
+        verify_broken(v, 31,
+                      "streams marks a loop that is no vector loop around nontemporal "
+                      "stores");
     }
 }
 
@@ -174,6 +251,9 @@ check_loop(Verifier *v, const Let *let)
     verify_block(v, let->body);
     v->let = let;
     v->nsizes = nsizes;
+    if (let_has(let, MARK_streams)) {
+        check_streams(v, let);
+    }
     if (let->op == OP_reduce) {
         check_reduce(v, let);
     } else if (let->body->nrets) {
@@ -260,6 +340,7 @@ check_access(Verifier *v, const Let *let)
         verify_broken(v, 15, "'%s' is not something to %s", a->name, op_info[let->op].name);
     }
     check_index(v, let);
+    check_prefetch(v, let);
     if (let->op == OP_load) {
         return;
     }
@@ -270,6 +351,7 @@ check_access(Verifier *v, const Let *let)
                       dtype_info[a->type->dtype].name);
     }
     if (let->op == OP_store) {
+        check_nontemporal(v, let);
         v->stored[a->id] = true;
         return;
     }

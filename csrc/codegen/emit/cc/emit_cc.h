@@ -148,7 +148,7 @@ void cc_stream_block_close(Emit *e, const Let *loop, int elements);
 
 /* A vector loop over several rows of a tensor that is or may be large: the load that is first in
  * memory; or NULL. */
-const Let *cc_stencil_row(Emit *e, const Let *loop);
+const Let *cc_stencil_row(const Let *loop);
 void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to);
 
 /* ---- emit_cc_jam.c ---- */
@@ -186,7 +186,7 @@ const char *cc_flat_element(Emit *e, const Let *access); /* of the element k of 
 
 /* Rows of tables that a reduction over a tile of columns from `at` on will look up; those that a
  * vector loop will. */
-void cc_gather_columns(Emit *e, const Let *reduce, const Let *tile, const char *at, int width);
+void cc_gather_columns(Emit *e, const Let *reduce, const Let *tile, const char *at);
 void cc_gather_row(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_recurrence.c ---- */

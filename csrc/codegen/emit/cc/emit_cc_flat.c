@@ -232,7 +232,7 @@ cc_is_flat(Emit *e, const Let *rows)
         loop_count(f.loop->body) || (collapsed_at(e, rows) >= 0 && f.nlevels != around)) {
         return false;
     }
-    return has_flat_lets(&f) && is_many(&f) && is_worth_it(&f) && !cc_stencil_row(e, f.loop);
+    return has_flat_lets(&f) && is_many(&f) && is_worth_it(&f) && !cc_stencil_row(f.loop);
 }
 
 /* ---- their text ---- */

@@ -4,7 +4,7 @@
  * Requires: the body of a reduction that is put in lanes, or of one that is put over a tile of
  *           columns.
  * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points.
- * How:      emit_prefetch.c says how far ahead a reduction along rows prefetches.
+ * How:      the marks of loads say what is prefetched (schedule/prefetch.c).
  *           A reduction of columns prefetches its next steps.  If a loop over the row follows the
  *           reductions and has non-temporal stores, it prefetches all of the next row, since memory
  *           has nothing else to read then.  Two rows that run at a time come from caches or are
@@ -30,7 +30,7 @@ cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *load = reduce->body->lets[k];
         int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;
-        int far = prefetch_along_row(e, load, reduce, (int64_t)elements * bytes);
+        int far = prefetch_bytes(e, load, reduce->parent->owner, (int64_t)elements * bytes);
         for (int line = 0; far && line < DLC_LANES * bytes; line += DLC_LINE) {
             put(e, "PREFETCH(%s + %s + %s, %d);", name_c(e, load->args[0]),
                 offset_c(e, row_offset(e, load, reduce)), at, far + line);
@@ -53,24 +53,16 @@ reduces(const Block *blk, const Value *tensor, bool within)
     return found;
 }
 
-/* For a loop over a row after reductions of it, with non-temporal stores: the distance in bytes
- * from a load to the same element of the next row; 0: prefetching is not worth it. */
-static int
-next_row(Emit *e, const Let *load)
+/* The loop that goes on to the next row, if the load prefetches from that: the innermost one in
+ * which a reduction reads the tensor. */
+static const Let *
+rows_of(const Let *load)
 {
-    Cx *cx = e->cx;
     const Let *rows = load->parent->owner;
-    int64_t bytes = dtype_info[load->args[0]->type->dtype].bytes, row = bytes, elements = 0;
-    while (row <= DLC_L2 && loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
-        Range n = dim_range(cx, loop_extent(rows));
-        row = n.lo >= 1 && n.hi <= DLC_L2 ? row * n.hi : DLC_L2 + 1;
+    while (loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
         rows = rows->parent->owner;
     }
-    bool prefetches = row >= 2 * DLC_PAGE && row <= DLC_L2 && loop_is(rows) &&
-                      is_from_memory(e, load) && step_along(e, load, rows) &&
-                      dim_is_int(cx, step_along(e, load, rows)->step, &elements) && elements > 0 &&
-                      elements <= DLC_FARTHEST / bytes;
-    return prefetches ? (int)(elements * bytes) : 0;
+    return rows;
 }
 
 void
@@ -78,9 +70,12 @@ cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *load = loop->body->lets[k];
+        if (!let_has(load, MARK_prefetch_rows) || !facts_access(e->facts, load)->from_loops) {
+            continue;
+        }
         Dim row = row_offset(e, load, loop);
-        int bytes = row != DIM_NONE ? dtype_info[load->args[0]->type->dtype].bytes : 1;
-        int far = row != DIM_NONE ? next_row(e, load) : 0;
+        int bytes = dtype_info[load->args[0]->type->dtype].bytes;
+        int far = prefetch_bytes(e, load, rows_of(load), 0);
         for (int line = 0; far && line < DLC_LANES * bytes; line += DLC_LINE) {
             put(e, "PREFETCH(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at,
                 far + line);
@@ -90,15 +85,16 @@ cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
 
 /* ---- columns ---- */
 
-/* Finds where a load's row of columns begins, and how far the next one is; false: the row comes
- * from a cache, or there is no row. */
+/* Finds where the row of columns begins that a load prefetches, and how far the next one is; false:
+ * it prefetches none. */
 static bool
 column_row(Emit *e, const Let *load, const Let *reduce, const Let *tile, Dim *row, Dim *stride)
 {
-    const Step *next = is_from_memory(e, load) ? step_along(e, load, reduce) : NULL;
-    *row = next ? row_offset(e, load, tile) : DIM_NONE;
-    *stride = next ? next->step : DIM_NONE;
-    return *row != DIM_NONE && !dim_is(e->cx, *stride, 0);
+    bool marked = let_has(load, MARK_prefetch_rows) && facts_access(e->facts, load)->from_loops;
+    *row = marked ? row_offset(e, load, tile) : DIM_NONE;
+    marked &= *row != DIM_NONE;
+    *stride = marked ? step_along(e, load, reduce)->step : DIM_NONE;
+    return marked;
 }
 
 ColumnsFrom
@@ -129,7 +125,8 @@ cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at,
         put_open(e, "for (int64_t k = first; k < last; k += %d)", DLC_LINE / bytes);
         for (int j = 0; j < steps; j++) {
             put_scope(e);
-            put(e, "const int64_t %s = %s + %d;", i, step, DLC_PREFETCH_STEPS + j);
+            put(e, "const int64_t %s = %s + %d;", i, step,
+                (int)let_mark_value(load, MARK_prefetch_rows) + j);
             put(e, "PREFETCH(%s, (%s + %s + k) * %d);", name_c(e, load->args[0]), offset_c(e, row),
                 at, bytes);
             put_close(e);

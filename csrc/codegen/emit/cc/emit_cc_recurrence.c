@@ -424,7 +424,7 @@ put_rows_at_once(Recurrences *c)
     Emit *e = c->e;
     Scan s;
     _Static_assert(DLC_RECURRENCES == 8, "the rows of dlc_scan_rows");
-    if (!scan_alone(e, c->rows, &s) || !s.at_once) {
+    if (!scan_alone(e->facts, c->rows, &s) || !s.at_once) {
         return;
     }
     put_open(e, "if (%s_to - %s_from == %d)", c->i, c->i, DLC_RECURRENCES);

@@ -30,57 +30,27 @@
  * kernel, 1.94 instead of 1.96. */
 #include "emit_cc.h"
 
-/* Elements from load a to load b of the same tensor. */
-static Range
-distance(Emit *e, const Let *a, const Let *b)
-{
-    return dim_range(e->cx, dim_sub(e->cx, access_offset(e, b), access_offset(e, a)));
-}
-
 /* ---- stencils ---- */
 
-/* The load that is a row ahead of another load of the same tensor, and behind none. */
-static const Let *
-find_row(Emit *e, const Let *loop)
-{
-    const Block *blk = loop->body;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *load = blk->lets[k];
-        bool row = false,
-             last = load->op == OP_load && contiguous_bytes(e, loop, load) && is_large(e, load);
-        for (int j = 0; j < blk->n && last; j++) {
-            const Let *other = blk->lets[j];
-            if (other != load && other->op == OP_load && other->args[0] == load->args[0]) {
-                Range far = distance(e, other, load);
-                row |= far.lo > 0 && far.hi >= DLC_ROW_DISTANCE;
-                last = far.lo >= 0;
-            }
-        }
-        if (row && last) {
-            return load;
-        }
-    }
-    return NULL;
-}
-
 const Let *
-cc_stencil_row(Emit *e, const Let *loop)
+cc_stencil_row(const Let *loop)
 {
-    for (int k = 0; k < loop->body->n; k++) {
+    const Let *row = NULL;
+    for (int k = 0; k < loop->body->n && loop->op == OP_for; k++) {
         const Let *let = loop->body->lets[k];
-        if (op_info[let->op].kind != KIND_MAP && let->op != OP_load && let->op != OP_store) {
-            return NULL;
-        }
+        row = let->op == OP_load && let_has(let, MARK_prefetch) ? let : row;
     }
-    return loop->parent->owner && loop != e->columns ? find_row(e, loop) : NULL;
+    return row;
 }
 
 /* Prefetches a cache line of a strip. */
 static void
 put_prefetch(Emit *e, const Let *let)
 {
+    int64_t bytes = facts_access(e->facts, let)->bytes;
     put(e, "__builtin_prefetch(%s + (%s) + %d + cache_line, %d);", name_c(e, let->args[0]),
-        offset_c(e, access_offset(e, let)), DLC_PREFETCH, let->op == OP_store);
+        offset_c(e, access_offset(e, let)), (int)(let_mark_value(let, MARK_prefetch) / bytes),
+        let->op == OP_store);
 }
 
 static void
@@ -88,14 +58,14 @@ put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
     int bytes = contiguous_bytes(e, loop, row);
-    put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, DLC_STRIP, to, and_large(e, row), i,
+    put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, DLC_STRIP, to, and_beyond(e, row), i,
              DLC_STRIP);
     put_open(e, "for (int64_t cache_line = 0, %s = %s_at; cache_line < %d; cache_line += %d)", i, i,
              DLC_STRIP, DLC_LINE / bytes);
     put_prefetch(e, row);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (let->op == OP_store && contiguous_bytes(e, loop, let) && !streamed(e, let)) {
+        if (let->op == OP_store && let_has(let, MARK_prefetch)) {
             put_prefetch(e, let);
         }
     }
@@ -134,20 +104,19 @@ place(Emit *e, const Let *store)
                      index_c(e, loop_index(loop)));
 }
 
-/* Prefetches what a load reads DLC_PREFETCH_TILE_ROWS rows later, if it is contiguous along the
- * row. */
+/* Prefetches what a marked load reads some rows later. */
 static void
 put_prefetch_rows(Emit *e, const Let *load)
 {
-    int bytes = panel_of(e, load) ? 0 : contiguous_bytes(e, e->columns, load);
-    const Step *row = bytes && is_large(e, load) ? step_along(e, load, e->rows) : NULL;
-    if (!row || dim_is(e->cx, row->step, 0)) {
+    int64_t rows = let_mark_value(load, MARK_prefetch_rows);
+    if (rows == 0) {
         return;
     }
-    Dim ahead = dim_mul(e->cx, row->step, dim_int(e->cx, DLC_PREFETCH_TILE_ROWS)),
+    int bytes = facts_access(e->facts, load)->bytes;
+    Dim ahead = dim_mul(e->cx, step_along(e, load, e->rows)->step, dim_int(e->cx, rows)),
         at = dim_add(e->cx, row_offset(e, load, e->columns), ahead);
     put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)", DLC_WIDTH,
-             and_large(e, load), DLC_LINE / bytes);
+             and_beyond(e, load), DLC_LINE / bytes);
     put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]),
         offset_c(e, at), index_c(e, loop_index(e->columns)));
     put_close(e);
@@ -181,16 +150,11 @@ cc_stream_open(Emit *e, const Let *loop)
     put_arrays(e, loop, DLC_WIDTH);
 }
 
-/* Would the loop have non-temporal stores, and few enough? */
+/* Rows that are jammed with others have plain stores. */
 static bool
 may_stream(Emit *e, const Let *loop)
 {
-    int stores = 0;
-    for (int k = 0; k < loop->body->n; k++) {
-        stores += streamed_if(e, loop->body->lets[k], loop) != 0;
-    }
-    return stores > 0 && stores <= DLC_NONTEMPORAL_TENSORS && !e->tile && !cc_of(e)->jam &&
-           !cc_of(e)->recurrences && loop_may_stream(e, loop);
+    return let_has(loop, MARK_streams) && !cc_of(e)->jam;
 }
 
 bool
@@ -298,7 +262,6 @@ const char *
 cc_stream_block_place(Emit *e, const Let *loop)
 {
     const Let *first = NULL;
-    int stores = 0;
     e->streaming = cc_of(e)->flat = loop;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
@@ -306,10 +269,9 @@ cc_stream_block_place(Emit *e, const Let *loop)
             first = first && contiguous_bytes(e, loop, first) <= contiguous_bytes(e, loop, let)
                         ? first
                         : let;
-            stores++;
         }
     }
-    const char *found = stores > 0 && stores <= DLC_NONTEMPORAL_TENSORS ? place(e, first) : NULL;
+    const char *found = first ? place(e, first) : NULL;
     e->streaming = cc_of(e)->flat = NULL;
     return found;
 }

@@ -201,7 +201,7 @@ put_steps(Tile *t, const Let *let, const Reduction *r, const char *from, const c
         from = cx_format(e->cx, "%s_step", r->out);
     }
     put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);
-    cc_gather_columns(e, let, t->loop, t->at, t->width);
+    cc_gather_columns(e, let, t->loop, t->at);
     put_block(t, let->body, r);
     put_close(e);
 }

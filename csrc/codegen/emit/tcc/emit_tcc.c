@@ -237,19 +237,6 @@ tile_of(const Tcc *t, const Let *loop)
                : whole_row(e, loop);
 }
 
-/* May its stores pass by the caches?  Where much is computed too, of floats: a strip stores them so
- * itself.  Of doubles a tile was stored later, and took a tenth longer. */
-static bool
-may_stream(const Emit *e, const Let *loop)
-{
-    bool floats = !loop_count(loop->body) && dim_range(e->cx, loop_extent(loop)).hi >= DLC_STREAMED;
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        floats &= let->op != OP_store || let->args[0]->type->dtype == DT_f32;
-    }
-    return floats || loop_may_stream(e, loop);
-}
-
 static void put_block(Tcc *t, const Block *blk);
 
 static void
@@ -258,7 +245,7 @@ put_vector(Tcc *t, const Let *let)
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let)), *from, *to;
     t->index = loop_index(let);
-    e->streaming = may_stream(e, let) ? let : NULL;
+    e->streaming = let_has(let, MARK_streams) ? let : NULL;
     t->prefetches = tcc_prefetches(t, let);
     int tile = tile_of(t, let);
     if (let == e->columns) {

@@ -306,7 +306,7 @@ tcc_load(Tcc *t, const Let *let)
 bool
 tcc_streams(Tcc *t, const Let *store)
 {
-    return streamed(t->e, store) == 1 && tcc_walk(t, access_offset(t->e, store)).kind == WALK_FLAT;
+    return streamed(t->e, store) && tcc_walk(t, access_offset(t->e, store)).kind == WALK_FLAT;
 }
 
 const char *

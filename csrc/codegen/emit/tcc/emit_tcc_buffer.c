@@ -131,7 +131,7 @@ static bool
 stays_cached(const Emit *e, const Value *buffer)
 {
     int64_t n = dim_range(e->cx, type_numel(e->cx, buffer->type)).hi;
-    return is_cached(e->cx, buffer) &&
+    return buffer_is_small(e->cx, buffer) &&
            (n <= DLC_STAYS_ALWAYS / dtype_info[buffer->type->dtype].bytes ||
             dim_range(e->cx, e->bytes).lo < DLC_STAYS);
 }
@@ -165,7 +165,7 @@ tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
     Dim row = dim_replace(t->e->cx, access_offset(t->e, load), loop_index(reduce),
                           dim_int(t->e->cx, 0));
     note_prefetched(t, load->args[0], row);
-    int far = prefetch_along_row(t->e, load, reduce, bytes);
+    int far = prefetch_bytes(t->e, load, reduce->parent->owner, bytes);
     return far ? cx_format(t->e->cx, " | %d << 4", far) : "";
 }
 
@@ -194,7 +194,7 @@ prefetch_in_reduction(Tcc *t, const Let *load, const char *at)
     int bytes = dtype_info[load->args[0]->type->dtype].bytes;
     bool prefetches = load->parent == reduce->body && is_slow(t, reduce) &&
                       !fold_prefetches(t, load, reduce);
-    int far = prefetches ? prefetch_along_row(t->e, load, reduce, 0) : 0;
+    int far = prefetches ? prefetch_bytes(t->e, load, reduce->parent->owner, 0) : 0;
     if (far) {
         put(t->e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, far / bytes, t->n,
             bytes);
@@ -245,7 +245,7 @@ tcc_prefetches(Tcc *t, const Let *loop)
         const Let *let = loop->body->lets[k];
         streams |= let->op == OP_store && tcc_streams(t, let);
         rows += let->op == OP_load && !is_private(t->e, let->args[0]) &&
-                !is_cached(t->e->cx, let->args[0]) && !is_read_before(t, let);
+                !buffer_is_small(t->e->cx, let->args[0]) && !is_read_before(t, let);
     }
     return !streams || loop == t->e->columns || rows > DLC_FOLLOWED;
 }

@@ -260,7 +260,7 @@ prefetch_gathered(Tcc *t, const Let *reduce, const Let *row, const Scattered *s,
     Emit *e = t->e;
     const Let *index = next_indices(t, reduce, row), *tile = reduce->parent->owner;
     int bytes = dtype_info[row->args[0]->type->dtype].bytes;
-    if (!index || is_cached(e->cx, row->args[0]) ||
+    if (!index || buffer_is_small(e->cx, row->args[0]) ||
         dim_range(e->cx, loop_extent(tile)).hi > t->width) {
         return;
     }

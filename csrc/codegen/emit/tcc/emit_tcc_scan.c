@@ -27,7 +27,7 @@ tcc_put_scan(Tcc *t, const Let *recurrences)
 {
     Emit *e = t->e;
     Scan s;
-    if (!scan_alone(e, recurrences, &s)) {
+    if (!scan_alone(e->facts, recurrences, &s)) {
         return false;
     }
     const char *i = index_c(e, loop_index(recurrences)), *j = index_c(e, loop_index(s.loop));

@@ -6,7 +6,8 @@
  * Example:  y = cumsum of x[N, M] along M: rows are M elements apart; both tiers call a routine for
  *           eight rows.
  */
-#include "emit.h"
+#include "loops.h"
+#include "scan.h"
 
 /* dtype: of the elements; wide: of the running result. */
 static const struct {
@@ -78,11 +79,13 @@ match(const Let *recurrences, Scan *s)
 /* Finds the steps in memory from an element to the next one of the row, and to that of the next
  * row. */
 static bool
-find_steps(const Emit *e, const Let *access, const Let *rows, const Let *loop, ScanSteps *steps)
+find_steps(const Facts *facts, const Let *access, const Let *rows, const Let *loop,
+           ScanSteps *steps)
 {
-    const Step *along = step_along(e, access, loop), *row = step_along(e, access, rows);
-    if (is_private(e, access->args[0]) || !along || !row ||
-        dim_uses(e->cx, along->step, loop_index(rows))) {
+    const Step *along = facts_step(facts, access, loop_index(loop)),
+               *row = facts_step(facts, access, loop_index(rows));
+    if (facts_access(facts, access)->is_private || !along || !row ||
+        dim_uses(facts->cx, along->step, loop_index(rows))) {
         return false;
     }
     *steps = (ScanSteps){along->step, row->step};
@@ -90,13 +93,14 @@ find_steps(const Emit *e, const Let *access, const Let *rows, const Let *loop, S
 }
 
 bool
-scan_alone(Emit *e, const Let *recurrences, Scan *s)
+scan_alone(const Facts *facts, const Let *recurrences, Scan *s)
 {
-    if (!match(recurrences, s) || !find_steps(e, s->store, recurrences, s->loop, &s->to) ||
-        !find_steps(e, s->load, recurrences, s->loop, &s->from)) {
+    Cx *cx = facts->cx;
+    if (!match(recurrences, s) || !find_steps(facts, s->store, recurrences, s->loop, &s->to) ||
+        !find_steps(facts, s->load, recurrences, s->loop, &s->from)) {
         return false;
     }
-    s->at_once = s->dtype == DT_f32 && s->wide == DT_f64 && dim_is(e->cx, s->to.along, 1) &&
-                 dim_is(e->cx, s->from.along, 1);
+    s->at_once = s->dtype == DT_f32 && s->wide == DT_f64 && dim_is(cx, s->to.along, 1) &&
+                 dim_is(cx, s->from.along, 1);
     return true;
 }

@@ -1,0 +1,104 @@
+/* What a phase uses: a loop of the kernel's own block, and what stands beside it for it.
+ *
+ * How:      The buffers are the operands, results and buffers of the kernel that the loop accesses,
+ *           and those that lets of the kernel's own block access for it, in order of first use.
+ */
+#include "phase_use.h"
+#include "loops.h"
+
+typedef struct {
+    Cx *cx;
+    const Let *kernel;
+    bool *used, *seen;
+    PhaseUse *use;
+} Using;
+
+static void use_let(const Using *u, const Let *let);
+
+static void
+use_value(const Using *u, const Value *v)
+{
+    if (value_is_const(v) || u->used[v->id]) {
+        return;
+    }
+    u->used[v->id] = true;
+    if (v->def && v->def->parent && v->def->parent->owner == u->kernel) {
+        use_let(u, v->def);
+    }
+}
+
+/* If the kernel's own block binds the index, marks the value that it is bound from as used: the
+ * index is used with that let. */
+static void
+use_name(void *arg, Dim name)
+{
+    const Using *u = arg;
+    const Block *root = u->kernel->body;
+    for (int k = 0; k < root->n; k++) {
+        if (root->lets[k]->nsizes && root->lets[k]->sizes[0] == name) {
+            use_value(u, root->lets[k]->args[0]);
+        }
+    }
+}
+
+static void
+use_let(const Using *u, const Let *let)
+{
+    for (int k = 0; k < let->nargs; k++) {
+        use_value(u, let->args[k]);
+    }
+    for (int k = 0; k < let->nattrs; k++) {
+        const Attr *a = &let->attrs[k];
+        for (int j = 0; a->kind == ATTR_DIMS && j < a->n; j++) {
+            dim_names(u->cx, a->dims[j], use_name, (void *)u);
+        }
+        if (a->kind == ATTR_DIM) {
+            dim_names(u->cx, a->d, use_name, (void *)u);
+        }
+    }
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        use_let(u, let->body->lets[k]);
+    }
+    for (int k = 0; let->body && k < let->body->nrets; k++) {
+        use_value(u, let->body->rets[k]);
+    }
+}
+
+static void
+add_buffers(const Using *u, const Let *let)
+{
+    Value *v = let_accesses(let) ? let->args[0] : NULL;
+    PhaseUse *use = u->use;
+    if (v && !buffer_is_private(v, u->kernel) && !u->seen[v->id]) {
+        u->seen[v->id] = true;
+        use->buffers = cx_grow(u->cx, use->buffers, use->nbuffers, sizeof *use->buffers);
+        use->buffers[use->nbuffers++] = v;
+        Dim bytes = dim_int(u->cx, dtype_info[v->type->dtype].bytes);
+        use->bytes = dim_add(u->cx, use->bytes, dim_mul(u->cx, type_numel(u->cx, v->type), bytes));
+    }
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        add_buffers(u, let->body->lets[k]);
+    }
+}
+
+PhaseUse
+phase_use(const Fn *fn, const Let *phase)
+{
+    Cx *cx = fn->cx;
+    size_t values = (size_t)fn->nvalues;
+    PhaseUse use = {.bytes = dim_int(cx, 0)};
+    Using u = {.cx = cx,
+               .kernel = phase->parent->owner,
+               .used = cx_alloc(cx, values * sizeof(bool)),
+               .seen = cx_alloc(cx, values * sizeof(bool)),
+               .use = &use};
+    use.used = u.used;
+    use_let(&u, phase);
+    for (int k = 0; k < phase->parent->n; k++) {
+        const Let *let = phase->parent->lets[k];
+        if (let == phase || (let->op == OP_load && u.used[let->res[0]->id])) {
+            add_buffers(&u, let);
+        }
+    }
+    return use;
+}

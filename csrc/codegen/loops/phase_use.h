@@ -1,0 +1,17 @@
+/* What a phase of a kernel uses, see phase_use.c. */
+#ifndef DLC_PHASE_USE_H
+#define DLC_PHASE_USE_H
+
+#include "ir/ir.h"
+
+typedef struct {
+    const bool *used; /* by Value.id: the phase uses it */
+    Value **buffers; /* that are not private, in the order of their first use */
+    int nbuffers;
+    Dim bytes; /* of these, together */
+} PhaseUse;
+
+/* phase: a loop in the kernel's own block. */
+PhaseUse phase_use(const Fn *fn, const Let *phase);
+
+#endif

@@ -1,0 +1,219 @@
+/* Non-temporal stores: which stores bypass the caches.
+ *
+ * What:     marks stores `nontemporal` whose tensors, or whose phase, may be larger than caches,
+ *           and vector loops `streams` that run over whole lines for them.
+ * Requires: a scheduled function: vector loops, tiles and recurrences are marked.
+ * Ensures:  nothing but speed: a marked store goes along adjacent elements, and the loop has no
+ *           other access to its tensor (V31).
+ * How:      A non-temporal store writes whole lines, which are not read before, and leaves what the
+ *           caches hold.  The next kernel then reads from memory: so only what caches cannot hold
+ *           anyway, by the bytes of the tensor and of all that the phase goes through.  For a tile
+ *           the store's tensor alone decides: a tile's rows are short and wait for each line that
+ *           they write.  If a size is a symbol, it decides when the phase runs.
+ *           A loop streams if memory is slower than its operations.  Rows too short for that may
+ *           still run together (emit_cc_flat.c, emit_tcc_grid.c), so their stores are marked too.
+ * Why not:  one rule for both targets: libtcc's code asks no sizes when it runs, and its strips
+ *           store floats to memory themselves, however much is computed before.
+ * Example:  let x: f32[16777216]; for i in 16777216 parallel vector streams {
+ *               .. store y[i] = v nontemporal=20971520 footprint=41943040 }
+ */
+#include "codegen/loops/facts.h"
+#include "codegen/loops/loops.h"
+#include "codegen/loops/phase_use.h"
+#include "codegen/loops/scan.h"
+#include "codegen/rewrites.h"
+
+/* What the two targets decide differently. */
+typedef struct {
+    bool sizes_known; /* stores whose tensor may be small when the phase runs are not marked */
+    int most; /* stores in a loop */
+    int64_t shortest, longest; /* iterations of a loop that may run with others, as one */
+    bool (*streams)(const Facts *facts, const Let *loop);
+} Rule;
+
+typedef struct {
+    Cx *cx;
+    const Rule *rule;
+    Facts facts;
+    Range bytes; /* of the phase */
+    bool sizes_known; /* see Rule */
+} Phased;
+
+/* Is the condition met, for all sizes or for some? */
+static bool
+is_met(const Phased *p, int known)
+{
+    return p->sizes_known ? known == 1 : known != 0;
+}
+
+/* Is the store its tensor's only access in the loop, and is its result not in place? */
+static bool
+is_alone(const Let *store)
+{
+    const Block *blk = store->parent;
+    int accesses = 0;
+    for (int k = 0; k < blk->n; k++) {
+        accesses += let_accesses(blk->lets[k]) && blk->lets[k]->args[0] == store->args[0];
+    }
+    return accesses == 1 && !store->args[0]->over;
+}
+
+static bool
+is_huge(const Phased *p, const Let *store)
+{
+    int phase = p->bytes.lo >= DLC_HUGE ? 1 : p->bytes.hi < DLC_HUGE ? 0 : -1;
+    return is_met(p, phase) && is_met(p, access_is_large(p->cx, store, DLC_HUGE / 2));
+}
+
+/* May the store along the loop be non-temporal? */
+static bool
+may_bypass(const Phased *p, const Let *loop, const Let *store)
+{
+    if (store->op != OP_store || !facts_adjacent_bytes(&p->facts, store, loop_index(loop)) ||
+        !is_alone(store)) {
+        return false;
+    }
+    bool tile = loop->parent->owner && let_has(loop->parent->owner, MARK_tile);
+    return tile ? is_met(p, access_is_large(p->cx, store, DLC_LARGE)) : is_huge(p, store);
+}
+
+static void
+mark_store(const Phased *p, const Let *loop, Let *store)
+{
+    if (let_has(loop->parent->owner, MARK_tile)) {
+        let_mark_with(p->cx, store, MARK_nontemporal, DLC_LARGE);
+    } else {
+        let_mark_with(p->cx, store, MARK_nontemporal, DLC_HUGE / 2);
+        let_mark_with(p->cx, store, MARK_footprint, DLC_HUGE);
+    }
+}
+
+/* Marks the loop's stores, if they are few enough; true: it has some. */
+static bool
+mark_stores(const Phased *p, const Let *loop, int most)
+{
+    int stores = 0;
+    for (int k = 0; k < loop->body->n; k++) {
+        stores += may_bypass(p, loop, loop->body->lets[k]);
+    }
+    if (stores == 0 || stores > most || !fuel_spend(p->cx)) {
+        return false;
+    }
+    for (int k = 0; k < loop->body->n; k++) {
+        if (may_bypass(p, loop, loop->body->lets[k])) {
+            mark_store(p, loop, loop->body->lets[k]);
+        }
+    }
+    return true;
+}
+
+/* The store of a scan that a routine does for several rows at a time.  The routine is told whether
+ * the tensor is large, by either target. */
+static void
+mark_scan(const Phased *p, const Let *recurrences)
+{
+    Phased told = *p;
+    told.sizes_known = false;
+    Scan s;
+    if (scan_alone(&p->facts, recurrences, &s) && s.at_once && may_bypass(&told, s.loop, s.store) &&
+        fuel_spend(p->cx)) {
+        mark_store(p, s.loop, (Let *)s.store);
+    }
+}
+
+static void
+mark_loop(const Phased *p, Let *loop)
+{
+    Range n = dim_range(p->cx, loop_extent(loop));
+    bool runs_with_others = n.lo >= p->rule->shortest && n.hi <= p->rule->longest;
+    if (let_has(loop, MARK_recurrences)) {
+        mark_scan(p, loop);
+    } else if (let_has(loop->parent->owner, MARK_tile)) {
+        mark_stores(p, loop, loop->body->n);
+    } else if (let_has(loop, MARK_vector) && p->rule->streams(&p->facts, loop)) {
+        let_mark(loop, MARK_streams, mark_stores(p, loop, p->rule->most));
+    } else if (runs_with_others && loop->parent->owner->op == OP_for) {
+        mark_stores(p, loop, p->rule->most);
+    }
+}
+
+static void
+mark_loops(const Phased *p, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        if (let->op == OP_for && !loop_is_call(let)) {
+            mark_loop(p, let);
+        }
+        if (loop_is(let)) {
+            mark_loops(p, let->body);
+        }
+    }
+}
+
+static Fn *
+mark_phases(Fn *fn, const Rule *rule)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *kernel = fn->body->lets[k];
+        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
+            Let *phase = kernel->body->lets[j];
+            if (phase->op == OP_for) {
+                Phased p = {.cx = fn->cx, .rule = rule, .sizes_known = rule->sizes_known};
+                p.facts = (Facts){.cx = fn->cx, .kernel = kernel};
+                facts_add(&p.facts, phase);
+                p.bytes = dim_range(fn->cx, phase_use(fn, phase).bytes);
+                mark_loops(&p, &(Block){.lets = &phase, .n = 1});
+            }
+        }
+    }
+    return fn;
+}
+
+/* ---- the targets ---- */
+
+/* Is memory slower than its operations, over enough iterations? */
+static bool
+memory_limits(const Facts *facts, const Let *loop)
+{
+    const LoopFacts *l = facts_loop(facts, loop);
+    return !l->loops && l->cost <= COST_STREAMED &&
+           dim_range(facts->cx, loop_extent(loop)).hi >= DLC_STREAMED;
+}
+
+/* Of doubles a tile was stored later, and took a tenth longer. */
+static bool
+strips_store(const Facts *facts, const Let *loop)
+{
+    bool floats = !facts_loop(facts, loop)->loops &&
+                  dim_range(facts->cx, loop_extent(loop)).hi >= DLC_STREAMED;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        floats &= let->op != OP_store || let->args[0]->type->dtype == DT_f32;
+    }
+    return floats || memory_limits(facts, loop);
+}
+
+Fn *
+rewrite_nontemporal_cc(Fn *fn)
+{
+    static const Rule rule = {
+        .most = DLC_NONTEMPORAL_TENSORS,
+        .shortest = 2,
+        .longest = DLC_FLAT_ROW,
+        .streams = memory_limits,
+    };
+    return mark_phases(fn, &rule);
+}
+
+Fn *
+rewrite_nontemporal_tcc(Fn *fn)
+{
+    static const Rule rule = {
+        .sizes_known = true,
+        .most = INT32_MAX,
+        .longest = DLC_GRID_COLUMNS,
+        .streams = strips_store,
+    };
+    return mark_phases(fn, &rule);
+}

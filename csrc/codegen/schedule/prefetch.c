@@ -1,0 +1,353 @@
+/* Prefetches: which loads have them, and how far ahead.
+ *
+ * What:     marks loads with how far ahead they prefetch: `prefetch` bytes further on, or what they
+ *           read `prefetch_rows` rows later.
+ * Requires: a scheduled function; for prefetch_cc, non-temporal stores are marked.
+ * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points (V32).
+ * How:      Processors prefetch along a row by themselves, within a page.  They do not foresee
+ *           where a row begins that is short, in a tile, or gathered, and in a loop over several
+ *           rows of one tensor they do not go far enough.  What is known to stay in the
+ *           second-level cache is not prefetched: each prefetch is one more load.
+ *           Along rows a reduction prefetches one page ahead: the same position of a coming row or,
+ *           in a long row, a later part of it.  If rows are not contiguous, it prefetches the next
+ *           row instead (without that, a batch norm of 64 MiB took a fifth longer).  Only the last
+ *           reduction of a row that reads an element prefetches, because it has fewer cache misses
+ *           of its own.  If sizes are symbols, it is not known what stays in a cache, and the phase
+ *           makes no comparison when it runs either: there prefetches cost a hundredth for data in
+ *           the first-level cache, and six hundredths for sums of rows of 64.
+ *           If a loop over the row follows the reductions and has non-temporal stores, it
+ *           prefetches all of the next row, since memory has nothing else to read then.
+ *           Rows are gathered so many ahead that what is prefetched fits in the first-level cache,
+ *           and that a few dozen lines are under way where rows are short.
+ * Why not:  long gathered rows whose elements are stored one by one: a processor finds all but the
+ *           beginning alone, and waits for the stores.
+ * Example:  let s: f32 = reduce sum j in N lanes { let a: f32 = load x[i, j] prefetch=4096 .. }
+ */
+#include "codegen/loops/facts.h"
+#include "codegen/loops/gather.h"
+#include "codegen/loops/loops.h"
+#include "codegen/rewrites.h"
+
+/* ---- reductions along rows ---- */
+
+/* Does a later reduction of the same rows read the element again? */
+static bool
+comes_again(const Facts *facts, const Let *load, const Let *reduce, Dim row)
+{
+    const Block *rows = reduce->parent;
+    bool seen = false;
+    for (int k = 0; k < rows->n; k++) {
+        const Let *later = rows->lets[k];
+        bool reads = seen && let_has(later, MARK_lanes) && !let_has(later, MARK_onehot);
+        for (int j = 0; reads && j < later->body->n; j++) {
+            const Let *l = later->body->lets[j];
+            if (l->op == OP_load && l->args[0] == load->args[0] &&
+                facts_row(facts, l, loop_index(later)) == row) {
+                return true;
+            }
+        }
+        seen |= later == reduce;
+    }
+    return false;
+}
+
+/* Are the elements of the next row so far that a prefetch reaches it, and no farther? */
+static bool
+is_reached(Cx *cx, Dim step, int bytes, int64_t least)
+{
+    int64_t elements = 0;
+    return dim_is_int(cx, step, &elements) && elements > least && elements <= DLC_FARTHEST / bytes;
+}
+
+/* About a page if the next row follows or the row itself goes on; else the next row, or nothing if
+ * it is not known how far that is. */
+static void
+mark_in_row(const Facts *facts, Let *load, const Let *reduce)
+{
+    Cx *cx = facts->cx;
+    int bytes = facts_access(facts, load)->bytes;
+    const Let *rows = reduce->parent->owner;
+    Range length = dim_range(cx, loop_extent(reduce));
+    const Step *next = loop_is(rows) ? facts_step(facts, load, loop_index(rows)) : NULL;
+    if (length.lo >= 2 * DLC_PAGE / bytes ||
+        (next && (next->step == loop_extent(reduce) || dim_is(cx, next->step, length.hi)))) {
+        let_mark_with(cx, load, MARK_prefetch, DLC_PAGE);
+    } else if (next && is_reached(cx, next->step, bytes, length.hi) &&
+               length.lo >= DLC_PAGE / bytes / DLC_PAGE_ROWS) {
+        let_mark_with(cx, load, MARK_prefetch_rows, 1);
+    }
+}
+
+static void
+mark_reduction(const Facts *facts, const Let *reduce)
+{
+    for (int k = 0; k < reduce->body->n; k++) {
+        Let *load = reduce->body->lets[k];
+        Dim row = facts_from_memory(facts, load) ? facts_row(facts, load, loop_index(reduce))
+                                                 : DIM_NONE;
+        if (row != DIM_NONE && !comes_again(facts, load, reduce, row) && fuel_spend(facts->cx)) {
+            mark_in_row(facts, load, reduce);
+        }
+    }
+}
+
+static void
+mark_rows(const Facts *facts, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (let->op == OP_reduce && !let_has(let, MARK_onehot)) {
+            mark_reduction(facts, let);
+        }
+        if (loop_is(let)) {
+            mark_rows(facts, let->body);
+        }
+    }
+}
+
+/* ---- rows that follow a loop with non-temporal stores ---- */
+
+/* Does a reduction in the block, at any depth, read the tensor?  within: blk is in a reduction. */
+static bool
+reduces(const Block *blk, const Value *tensor, bool within)
+{
+    bool found = false;
+    for (int k = 0; k < blk->n && !found; k++) {
+        const Let *let = blk->lets[k];
+        found = within && let->op == OP_load && let->args[0] == tensor;
+        found = found || (let->op == OP_reduce && reduces(let->body, tensor, true));
+    }
+    return found;
+}
+
+/* Marks loads that read what reductions have brought near, so that they prefetch the next row. */
+static void
+mark_next_row(const Facts *facts, const Let *loop, Let *load)
+{
+    Cx *cx = facts->cx;
+    const Let *rows = loop;
+    int64_t bytes = dtype_info[load->args[0]->type->dtype].bytes, row = bytes;
+    while (row <= DLC_L2 && loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
+        Range n = dim_range(cx, loop_extent(rows));
+        row = n.lo >= 1 && n.hi <= DLC_L2 ? row * n.hi : DLC_L2 + 1;
+        rows = rows->parent->owner;
+    }
+    const Step *next = loop_is(rows) ? facts_step(facts, load, loop_index(rows)) : NULL;
+    if (row >= 2 * DLC_PAGE && row <= DLC_L2 && next && facts_from_memory(facts, load) &&
+        is_reached(cx, next->step, (int)bytes, 0) && fuel_spend(cx)) {
+        let_mark_with(cx, load, MARK_prefetch_rows, 1);
+    }
+}
+
+/* ---- gathered rows ---- */
+
+/* Do the indices follow each other in memory, from one run of the loop through them to the next? */
+static bool
+in_order(const Facts *facts, const Let *index, const Let *through)
+{
+    for (const Let *loop = through->parent->owner; loop_is(loop); loop = loop->parent->owner) {
+        const Step *next = facts_step(facts, index, loop_index(loop));
+        if (next && next->step == loop_extent(through)) {
+            return true;
+        }
+    }
+    return !dim_has_index(facts->cx, facts_row(facts, index, loop_index(through))) ||
+           dim_range(facts->cx, loop_extent(through)).lo > 4 * DLC_PREFETCH_GATHER;
+}
+
+static void
+mark_gather(const Facts *facts, Let *load, const Let *along, const Let *through, int64_t row)
+{
+    Gather g;
+    if (buffer_is_small(facts->cx, load->args[0]) ||
+        !gather_find(facts, load, along, through, &g) || !in_order(facts, g.index, through) ||
+        !fuel_spend(facts->cx)) {
+        return;
+    }
+    int64_t bytes = row * facts_access(facts, load)->bytes,
+            rows = bytes < DLC_L1 / 2 / DLC_PREFETCH_GATHER ? DLC_PREFETCH_GATHER
+                                                            : DLC_L1 / 2 / bytes;
+    rows = rows < DLC_PREFETCH_GATHER_MIN ? DLC_PREFETCH_GATHER_MIN : rows;
+    let_mark_with(facts->cx, load, MARK_prefetch_rows, rows);
+    let_mark_with(facts->cx, load, MARK_beyond, DLC_L2);
+}
+
+/* ---- stencils ---- */
+
+/* Elements from load a to load b of the same tensor. */
+static Range
+distance(const Facts *facts, const Let *a, const Let *b)
+{
+    return dim_range(facts->cx, dim_sub(facts->cx, facts_access(facts, b)->offset,
+                                        facts_access(facts, a)->offset));
+}
+
+/* Is it a row ahead of another load of the same tensor, and behind none? */
+static bool
+is_last_row(const Facts *facts, const Let *loop, const Let *load)
+{
+    const Block *blk = loop->body;
+    bool row = false, last = facts_adjacent_bytes(facts, load, loop_index(loop)) &&
+                             access_is_large(facts->cx, load, DLC_LARGE);
+    for (int j = 0; j < blk->n && last; j++) {
+        const Let *other = blk->lets[j];
+        if (other != load && other->op == OP_load && other->args[0] == load->args[0]) {
+            Range far = distance(facts, other, load);
+            row |= far.lo > 0 && far.hi >= DLC_ROW_DISTANCE;
+            last = far.lo >= 0;
+        }
+    }
+    return row && last;
+}
+
+/* Marks the load of the row that is furthest ahead in memory, and the plain stores; false: the loop
+ * is no stencil. */
+static bool
+mark_stencil(const Facts *facts, const Let *loop)
+{
+    Let *row = NULL;
+    for (int k = loop->body->n - 1; k >= 0; k--) {
+        Let *let = loop->body->lets[k];
+        if (!let_is_map(let) && let->op != OP_load && let->op != OP_store) {
+            return false;
+        }
+        row = let->op == OP_load && is_last_row(facts, loop, let) ? let : row;
+    }
+    if (!row || !fuel_spend(facts->cx)) {
+        return false;
+    }
+    let_mark_with(facts->cx, row, MARK_prefetch, DLC_PREFETCH * facts_access(facts, row)->bytes);
+    let_mark_with(facts->cx, row, MARK_beyond, DLC_LARGE);
+    for (int k = 0; k < loop->body->n; k++) {
+        Let *let = loop->body->lets[k];
+        bool plain = let->op == OP_store &&
+                     !(let_has(loop, MARK_streams) && let_has(let, MARK_nontemporal));
+        int bytes = plain ? facts_adjacent_bytes(facts, let, loop_index(loop)) : 0;
+        if (bytes) {
+            let_mark_with(facts->cx, let, MARK_prefetch, DLC_PREFETCH * bytes);
+        }
+    }
+    return true;
+}
+
+/* ---- tiles ---- */
+
+/* A tile that is transposed: what it reads along the row, some rows later. */
+static void
+mark_tile(const Facts *facts, const Let *rows, const Let *columns)
+{
+    Cx *cx = facts->cx;
+    for (int k = 0; k < columns->body->n; k++) {
+        Let *load = columns->body->lets[k];
+        bool along = load->op == OP_load && facts_adjacent_bytes(facts, load, loop_index(columns));
+        const Step *row = along ? facts_step(facts, load, loop_index(rows)) : NULL;
+        if (row && !dim_is(cx, row->step, 0) && access_is_large(cx, load, DLC_LARGE) &&
+            fuel_spend(cx)) {
+            let_mark_with(cx, load, MARK_prefetch_rows, DLC_PREFETCH_TILE_ROWS);
+            let_mark_with(cx, load, MARK_beyond, DLC_LARGE);
+        }
+    }
+}
+
+/* A reduction or loop over a tile of columns. */
+static void
+mark_columns(const Facts *facts, const Let *loop, const Let *tile)
+{
+    Cx *cx = facts->cx;
+    int64_t row = dim_range(cx, loop_extent(tile)).hi;
+    for (int k = 0; k < loop->body->n; k++) {
+        Let *load = loop->body->lets[k];
+        if (load->op != OP_load) {
+            continue;
+        }
+        const Step *next = facts_step(facts, load, loop_index(loop));
+        if (facts_from_memory(facts, load) && next && !dim_is(cx, next->step, 0) &&
+            facts_row(facts, load, loop_index(tile)) != DIM_NONE) {
+            if (fuel_spend(cx)) {
+                let_mark_with(cx, load, MARK_prefetch_rows, DLC_PREFETCH_STEPS);
+            }
+        } else {
+            mark_gather(facts, load, tile, loop, row < DLC_COLUMNS ? row : DLC_COLUMNS);
+        }
+    }
+}
+
+/* ---- the target cc ---- */
+
+static void
+mark_vector(const Facts *facts, const Let *loop)
+{
+    const Let *around = loop->parent->owner;
+    int64_t row = dim_range(facts->cx, loop_extent(loop)).hi;
+    if (around->op == OP_for && let_has(around, MARK_tile)) {
+        mark_tile(facts, around, loop);
+        return;
+    }
+    bool stencil = mark_stencil(facts, loop);
+    for (int k = 0; k < loop->body->n; k++) {
+        Let *load = loop->body->lets[k];
+        if (load->op != OP_load) {
+            continue;
+        }
+        if (loop_is(around) && row <= DLC_GATHER_ROW / facts_access(facts, load)->bytes) {
+            mark_gather(facts, load, loop, around, row);
+        }
+        if (!stencil && let_has(loop, MARK_streams) && !let_has(load, MARK_prefetch_rows) &&
+            facts_row(facts, load, loop_index(loop)) != DIM_NONE) {
+            mark_next_row(facts, loop, load);
+        }
+    }
+}
+
+static void
+mark_loops(const Facts *facts, const Block *blk, const Let *tile)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (!loop_is(let) || loop_is_call(let)) {
+            continue;
+        }
+        bool vector = let->op == OP_for && let_has(let, MARK_vector);
+        if (tile) {
+            mark_columns(facts, let, tile);
+        } else if (vector && loop_count(let->body) == 0) {
+            mark_vector(facts, let);
+        }
+        mark_loops(facts, let->body, vector ? let : tile);
+    }
+}
+
+static Fn *
+mark_phases(Fn *fn, void (*mark)(const Facts *facts, const Block *phase))
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *kernel = fn->body->lets[k];
+        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
+            Let *phase = kernel->body->lets[j];
+            if (phase->op == OP_for) {
+                Facts facts = {.cx = fn->cx, .kernel = kernel};
+                facts_add(&facts, phase);
+                mark(&facts, &(Block){.lets = &phase, .n = 1});
+            }
+        }
+    }
+    return fn;
+}
+
+static void
+mark_all(const Facts *facts, const Block *phase)
+{
+    mark_loops(facts, phase, NULL);
+}
+
+Fn *
+rewrite_prefetch_rows(Fn *fn)
+{
+    return mark_phases(fn, mark_rows);
+}
+
+Fn *
+rewrite_prefetch_cc(Fn *fn)
+{
+    return mark_phases(fn, mark_all);
+}

@@ -1,0 +1,142 @@
+"""What the rewrites of a target decide is a line of its loops: non-temporal stores and prefetches."""
+
+import re
+
+import pytest
+
+from ..dlc_opt import opt
+
+
+def lines(program: str, target: str) -> str:
+    return opt(program, "--pipeline", "--pass", f"lower,schedule,{target}")
+
+
+def marked(text: str) -> list[str]:
+    """The marks of loads, stores and loops that a target's rewrites set, by what they stand on."""
+    found = []
+    for line in text.splitlines():
+        what = re.search(r"(load|store) (\w+)|(for) \w+ in", line)
+        marks = re.findall(r" ((?:nontemporal|footprint|prefetch|prefetch_rows|beyond)=\d+|streams)\b", line)
+        if marks:
+            found.append(" ".join([what[2] or what[3], *marks]))
+    return found
+
+
+BYPASSES = "nontemporal=20971520 footprint=41943040"
+
+
+def graph(inputs: str, result: str, *lets: str) -> str:
+    body = "".join(f"  let {let}\n" for let in lets)
+    return f"dlc 1 graph\n\nfn f({inputs}) -> ({result}) {{\n{body}  ret y\n}}\n"
+
+
+def scaled(size: str) -> str:
+    sizes = "" if size.isdigit() else f"[{size} in 1..inf]"
+    text = graph(f"x: f32[{size}]", f"f32[{size}]", f"y: f32[{size}] = mul x, 2.0")
+    return text.replace("fn f(", f"fn f{sizes}(")
+
+
+@pytest.mark.parametrize("target", ["tcc", "cc"])
+def test_a_result_that_caches_cannot_hold_bypasses_them(target: str) -> None:
+    assert marked(lines(scaled("16000000"), target)) == ["for streams", f"t0 {BYPASSES}"]
+    assert marked(lines(scaled("4000000"), target)) == []
+
+
+def test_the_size_decides_when_the_phase_runs() -> None:
+    """In the C for gcc, but not in that for libtcc."""
+    assert marked(lines(scaled("N"), "cc")) == ["for streams", f"t0 {BYPASSES}"]
+    assert marked(lines(scaled("N"), "tcc")) == []
+
+
+@pytest.mark.parametrize("target", ["tcc", "cc"])
+def test_a_result_in_place_is_stored_as_always(target: str) -> None:
+    text = scaled("16000000").replace("(f32[16000000]) {", "(f32[16000000] into x) {")
+    assert " over x" in lines(text, target)
+    assert marked(lines(text, target)) == []
+
+
+def test_more_results_than_a_block_has_room_for_are_stored_as_always() -> None:
+    n = 16_000_000
+    names = [f"y{k}" for k in range(5)]
+    lets = "".join(f"  let {name}: f32[{n}] = mul x, {k + 2}.0\n" for k, name in enumerate(names))
+    for few in (4, 5):
+        results = ", ".join([f"f32[{n}]"] * few)
+        text = (
+            f"dlc 1 graph\n\nfn f(x: f32[{n}]) -> ({results}) {{\n{lets}  ret {', '.join(names[:few])}\n}}\n"
+        )
+        assert lines(text, "cc").count(BYPASSES) == (4 if few == 4 else 0)
+
+
+def test_rows_that_run_together_are_stored_so_too() -> None:
+    """Of three elements: the loop does not stream, but blocks of rows do."""
+    n = 16_000_000
+    text = graph(
+        f"x: f32[{n}, 3], m: f32[3]",
+        f"f32[{n}, 3]",
+        f"b: f32[{n}, 3] = expand m to=[1]",
+        f"y: f32[{n}, 3] = sub x, b",
+    )
+    for target in ("tcc", "cc"):
+        assert f"t0 {BYPASSES}" in marked(lines(text, target))
+        assert "for streams" not in marked(lines(text, target))
+
+
+def test_a_transposed_operand_of_a_large_result() -> None:
+    """The tile's stores ask for their own tensor's size alone; what is read along rows is prefetched."""
+    text = graph(
+        "x: f32[2048, 4096], w: f32[4096, 2048]",
+        "f32[4096, 2048]",
+        "t: f32[4096, 2048] = permute x perm=[1, 0]",
+        "y: f32[4096, 2048] = add t, w",
+    )
+    assert marked(lines(text, "cc")) == ["w prefetch_rows=4 beyond=8388608", "t0 nontemporal=8388608"]
+    assert marked(lines(text, "tcc")) == ["t0 nontemporal=8388608"]
+
+
+def test_a_stencil_prefetches_its_last_row_and_what_it_stores() -> None:
+    text = graph(
+        "x: f32[4096, 2048]",
+        "f32[4094, 2048]",
+        "a: f32[4094, 2048] = slice x axis=0 start=0 step=1",
+        "b: f32[4094, 2048] = slice x axis=0 start=2 step=1",
+        "y: f32[4094, 2048] = add a, b",
+    )
+    found = marked(lines(text, "cc"))
+    assert found.count("x prefetch=4096 beyond=8388608") == 1
+    assert [mark for mark in found if mark.startswith("t0 ")] != []
+    assert "prefetch" not in "".join(marked(lines(text, "tcc")))
+
+
+@pytest.mark.parametrize("target", ["tcc", "cc"])
+@pytest.mark.parametrize(
+    ("rows", "row", "prefetched"),
+    [("f32[8192, 4096]", 4096, "prefetch=4096"), ("f32[64, 16]", 16, None)],
+)
+def test_a_reduction_along_rows_prefetches_once(
+    target: str, rows: str, row: int, prefetched: str | None
+) -> None:
+    """Its last reading of a row, a page ahead; nothing of what stays in a cache."""
+    count = rows[4:].split(",")[0]
+    text = graph(
+        f"x: {rows}",
+        f"f32[{count}]",
+        f"m: f32[{count}] = amax x axes=[1]",
+        f"b: {rows} = expand m to=[0]",
+        f"e: {rows} = sub x, b",
+        f"p: {rows} = exp e",
+        f"y: f32[{count}] = sum p axes=[1]",
+    )
+    assert marked(lines(text, target)) == ([f"x {prefetched}"] if prefetched else [])
+
+
+def test_a_gather_prefetches_rows_of_its_table() -> None:
+    """As many as half the first-level cache holds, if the table is larger than the second one."""
+    text = graph(
+        "w: f32[100000, 64], i: i64[5000]",
+        "f32[5000, 64]",
+        "g: f32[5000, 64] = gather w, i axis=0 wrap=1",
+        "y: f32[5000, 64] = mul g, 2.0",
+    )
+    assert marked(lines(text, "cc")) == ["w prefetch_rows=64 beyond=1048576"]
+    small = text.replace("100000", "1000")
+    assert marked(lines(small, "cc")) == []
