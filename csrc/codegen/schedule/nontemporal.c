@@ -4,7 +4,7 @@
  *           and vector loops `streams` that run over whole lines for them.
  * Requires: a scheduled function: vector loops, tiles and recurrences are marked.
  * Ensures:  nothing but speed: a marked store goes along adjacent elements, and the loop has no
- *           other access to its tensor (V31).
+ *           other access to its tensor (V33).
  * How:      A non-temporal store writes whole lines, which are not read before, and leaves what the
  *           caches hold.  The next kernel then reads from memory: so only what caches cannot hold
  *           anyway, by the bytes of the tensor and of all that the phase goes through.  For a tile

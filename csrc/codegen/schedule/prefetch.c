@@ -3,7 +3,7 @@
  * What:     marks loads with how far ahead they prefetch: `prefetch` bytes further on, or what they
  *           read `prefetch_rows` rows later.
  * Requires: a scheduled function; for prefetch_cc, non-temporal stores are marked.
- * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points (V32).
+ * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points (V34).
  * How:      Processors prefetch along a row by themselves, within a page.  They do not foresee
  *           where a row begins that is short, in a tile, or gathered, and in a loop over several
  *           rows of one tensor they do not go far enough.  What is known to stay in the

@@ -64,11 +64,11 @@
  *        axes in some order, each the product of the sizes before it.
  *   V27  onehot marks only a sum marked lanes whose body loads and computes, and returns where(i ==
  *        at, v, 0): i is its own index, at is made outside of it, and the zero is positive.
- *   V31  nontemporal marks only a store to a result or a buffer of the kernel, over no parameter,
+ *   V33  nontemporal marks only a store to a result or a buffer of the kernel, over no parameter,
  *        of elements of 4 or 8 bytes that are adjacent along the `for` in whose body it stands, and
  *        that body has no other access to it.  footprint stands beside nontemporal.  streams marks
  *        only a for marked vector without loops inside, in whose body is a nontemporal store.
- *   V32  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
+ *   V34  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
  *        and not both one access; prefetch_rows one in a loop with a loop around it.  beyond stands
  *        beside one of them. */
 #include "verify.h"

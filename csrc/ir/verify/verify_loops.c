@@ -1,4 +1,4 @@
-/* The rules of the loops stage, V13 to V20, V25 to V27, V31 and V32; verify.c has the list. */
+/* The rules of the loops stage, V13 to V20, V25 to V27, V33 and V34; verify.c has the list. */
 #include "verify.h"
 #include "ir/rules.h"
 
@@ -77,7 +77,7 @@ check_onehot(Verifier *v, const Let *let)
     }
 }
 
-/* ---- V31: non-temporal stores ---- */
+/* ---- V33: non-temporal stores ---- */
 
 /* Is the element of the access the next one in memory in the loop's next iteration? */
 static bool
@@ -98,7 +98,7 @@ static void
 check_nontemporal(Verifier *v, const Let *store)
 {
     if (let_has(store, MARK_footprint) && !let_has(store, MARK_nontemporal)) {
-        verify_broken(v, 31, "footprint marks a store that is not nontemporal");
+        verify_broken(v, 33, "footprint marks a store that is not nontemporal");
     }
     if (!let_has(store, MARK_nontemporal)) {
         return;
@@ -113,13 +113,13 @@ check_nontemporal(Verifier *v, const Let *store)
     bool tensor = to->def && (to->def == v->kernel || to->def->parent->owner == v->kernel);
     if (loop->op != OP_for || !tensor || to->over || (bytes != 4 && bytes != 8) || accesses != 1 ||
         !is_adjacent(v->cx, store, let_attr(loop, "index")->d)) {
-        verify_broken(v, 31,
+        verify_broken(v, 33,
                       "nontemporal marks a store that is not the only access to adjacent "
                       "elements of a tensor");
     }
 }
 
-/* ---- V32: prefetches ---- */
+/* ---- V34: prefetches ---- */
 
 static void
 check_prefetch(Verifier *v, const Let *access)
@@ -129,13 +129,13 @@ check_prefetch(Verifier *v, const Let *access)
     const Let *loop = access->parent->owner;
     bool is_private = of->def && of->def->op == OP_buffer && of->def->parent->owner != v->kernel;
     if ((along || rows) && (is_private || (along && rows))) {
-        verify_broken(v, 32, "prefetch marks an access to what a loop makes, or one of two kinds");
+        verify_broken(v, 34, "prefetch marks an access to what a loop makes, or one of two kinds");
     }
     if (rows && !(loop_is(loop) && loop_is(loop->parent->owner))) {
-        verify_broken(v, 32, "prefetch_rows marks a load that is not in a loop in another");
+        verify_broken(v, 34, "prefetch_rows marks a load that is not in a loop in another");
     }
     if (let_has(access, MARK_beyond) && !along && !rows) {
-        verify_broken(v, 32, "beyond marks a load that does not prefetch");
+        verify_broken(v, 34, "beyond marks a load that does not prefetch");
     }
 }
 
@@ -148,7 +148,7 @@ check_streams(Verifier *v, const Let *loop)
         loops |= loop_is(loop->body->lets[k]);
     }
     if (!let_has(loop, MARK_vector) || loops || !stores) {
-        verify_broken(v, 31,
+        verify_broken(v, 33,
                       "streams marks a loop that is no vector loop around nontemporal "
                       "stores");
     }
