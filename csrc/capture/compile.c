@@ -118,20 +118,32 @@ find_params(Cx *cx, const Captured *captured, PyObject *positions)
     return any ? found : NULL;
 }
 
-/* By parameter, those that a call frees: what it returns as it is stays. */
-static bool *
-find_given(Cx *cx, const Captured *captured, PyObject *positions)
+/* Marks the parameters at the positions, which a call frees: it takes them out of the list that it
+ * gets, the only reference that its caller has.  What the caller keeps all the same stays: what it
+ * gets back as it is, and what shares memory with a result (V29). */
+static void
+mark_given(Cx *cx, const Captured *captured, PyObject *positions)
 {
-    bool *given = find_params(cx, captured, positions);
-    for (int k = 0; k < captured->noutputs && given; k++) {
+    const Fn *fn = captured->fn;
+    const bool *given = find_params(cx, captured, positions);
+    for (int k = 0; k < fn->nparams; k++) {
+        fn->params[k]->given = given && given[k];
+    }
+    for (int k = 0; k < captured->noutputs; k++) {
         const OutputSpec *output = &captured->outputs[k];
         const InputSpec *input = output->kind == OUTPUT_INPUT ? &captured->inputs[output->index]
                                                               : NULL;
         if (input && input->kind == INPUT_TENSOR) {
-            given[input->index] = false;
+            fn->params[input->index]->given = false;
         }
     }
-    return given;
+    for (int k = 0; k < fn->body->nrets; k++) {
+        const Result *r = &fn->results[k];
+        if ((r->kind == RESULT_INTO || r->kind == RESULT_VIEW_PARAM) && r->of >= 0 &&
+            r->of < fn->nparams) {
+            fn->params[r->of]->given = false;
+        }
+    }
 }
 
 /* Of the value of a function that makes it: the text is what it is known by. */
@@ -152,7 +164,6 @@ recipe_of(const Job *job, Fn *make)
     options.passes = passes;
     options.tune = false;
     options.show = NULL;
-    options.given = NULL;
     Plan *plan = plan_build(pipeline_run(make, &passes), &options);
     if (!(recipe = recipe_new(text.text, plan))) {
         plan_free(plan);
@@ -171,13 +182,13 @@ report_prepared(PyObject *report, const Preparation *made)
     report_set(report, "prepared", Py_BuildValue("(iL)", made->nvalues, bytes));
 }
 
-/* The function that runs, and how the values are made that it reads. */
+/* The function that runs, and how the values are made that it reads.  frozen: by parameter, or
+ * NULL. */
 static Fn *
-prepare(Job *job, Fn *fn)
+prepare(Job *job, Fn *fn, const bool *frozen)
 {
     Cx *cx = fn->cx;
     Captured *captured = &job->captured;
-    bool *frozen = find_params(cx, captured, job->frozen);
     if (!frozen) {
         return fn;
     }
@@ -228,6 +239,8 @@ compile_body(Cx *cx, void *arg)
     }
     double walked = clock_seconds();
     trace_event("capture", "capture", begin, walked - begin);
+    const bool *frozen = find_params(cx, &job->captured, job->frozen);
+    mark_given(cx, &job->captured, frozen ? NULL : job->given);
     verify_fn(job->captured.fn);
     job->given_text = false;
     if (job->report) {
@@ -236,9 +249,7 @@ compile_body(Cx *cx, void *arg)
         report_set(job->report, "walk_seconds", PyFloat_FromDouble(walked - begin));
     }
     job->options.passes = job->passes;
-    Fn *run = prepare(job, job->captured.fn);
-    job->options.given = run == job->captured.fn ? find_given(cx, &job->captured, job->given)
-                                                 : NULL;
+    Fn *run = prepare(job, job->captured.fn, frozen);
     Fn *kernels = pipeline_run(run, &job->passes);
     double fused = clock_seconds();
     if (job->report) {

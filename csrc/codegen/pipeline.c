@@ -164,11 +164,11 @@ kernels_compile(Kernels *ks, const CompileOptions *options)
 }
 
 Kernels *
-kernels_make(const Fn *fn, const CompileOptions *options)
+kernels_make(Fn *fn, const CompileOptions *options)
 {
     CompileOptions *rest = cx_copy(fn->cx, options, sizeof *options);
     rest->passes.trace = NULL; /* of fusion's passes: most of those here run once a unit */
-    Kernels *ks = kernels_of(pass_run(&of_program, program_given(fn, options), &rest->passes));
+    Kernels *ks = kernels_of(pass_run(&of_program, fn, &rest->passes));
     kernels_find_short(ks);
     kernels_compile(ks, rest);
     return ks;

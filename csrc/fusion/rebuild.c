@@ -11,7 +11,7 @@ rebuild_open(const Fn *old, Stage stage, Value ***map)
     }
     for (int k = 0; k < old->nparams; k++) {
         const Value *v = old->params[k];
-        (*map)[v->id] = fn_param(fn, v->name, v->type, v->strides);
+        (*map)[v->id] = fn_param_like(fn, v);
     }
     return fn;
 }

@@ -117,6 +117,14 @@ fn_param(Fn *fn, const char *name, const Type *type, const Dim *strides)
     return v;
 }
 
+Value *
+fn_param_like(Fn *fn, const Value *v)
+{
+    Value *param = fn_param(fn, v->name, v->type, v->strides);
+    param->given = v->given;
+    return param;
+}
+
 void
 fn_results(Fn *fn, int n, Value *const *values, const Result *results)
 {

@@ -369,6 +369,7 @@ Fn *fn_new(Cx *cx, const char *name, Stage stage);
 const char *stage_name(Stage stage);                    /* in texts and messages */
 void fn_size(Fn *fn, Dim size);
 Value *fn_param(Fn *fn, const char *name, const Type *type, const Dim *strides);
+Value *fn_param_like(Fn *fn, const Value *v);           /* all that the text says of a parameter */
 /* results NULL: all are fresh and dense */
 void fn_results(Fn *fn, int n, Value *const *values, const Result *results);
 /* Marks a name as used in the function (values and loop indices share one set); false when it

@@ -28,7 +28,8 @@ typedef struct { char *memory; size_t bytes; } Guarded;
 typedef struct {
     Cx *cx;
     const Case *c;
-    const Fn *graph, *kernels, *loops;
+    const Fn *graph, *loops;
+    Fn *kernels;
     int64_t *sizes;
     uint64_t state;             /* of the random numbers that arguments are made of */
     Guarded memory[MAX_MEMORY]; /* what the plan was given */
@@ -204,7 +205,7 @@ written(const PlanParam *param, PlanTensor *out)
 static void
 run_plan(Run *r, unsigned tier, Tensor *out)
 {
-    const Fn *fn = r->kernels;
+    Fn *fn = r->kernels;
     CompileOptions options = {.mode = tier == RUN_TCC ? MODE_TCC : MODE_CC, .passes = r->left};
     options.cc = (CcOptions){.cache = "", .wait = true};
     PlanHost host = {r, host_alloc, host_view, host_call, host_reference, host_reference,

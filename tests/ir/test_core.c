@@ -860,10 +860,14 @@ rebuilt(Fn *fn)
     }
     for (int k = 0; k < fn->nparams; k++) {
         const Value *v = fn->params[k];
-        map[v->id] = fn_param(to, v->name, v->type, v->strides);
+        map[v->id] = fn_param_like(to, v);
     }
     for (int k = 0; k < fn->body->n; k++) {
-        build_again(b, fn->body->lets[k], map);
+        const Let *let = fn->body->lets[k];
+        build_again(b, let, map);
+        if (fn->stage != STAGE_GRAPH && op_info[let->op].kind == KIND_VIEW) {
+            map[let->res[0]->id]->strides = let->res[0]->strides; /* a pass states them itself */
+        }
     }
     int n = fn->body->nrets;
     Value **rets = cx_copy(fn->cx, fn->body->rets, (size_t)n * sizeof *rets);

@@ -2,6 +2,8 @@
  *
  * The functions are linked around those that they are named after (-Wl,--wrap).
  *
+ * layout    a result is laid out as promised, and the views of it say what strides they had before
+ * given     the call frees every parameter, that a result goes into too
  * store     a kernel for rows of at most DLC_SHORT_ROW elements loses a store: the verifier sees it
  * load      loads read the first element of a row: only the results show it
  * pack      of panels that are packed in advance all are taken for the first
@@ -94,6 +96,37 @@ check_nothing(void *arg, Let *let)
             let->attrs[k].d = dim_int(arg, INT32_MAX);
         }
     }
+}
+
+static void
+forget_strides(void *arg, Let *let)
+{
+    (void)arg;
+    for (int k = 0; k < let->nres && op_info[let->op].kind == KIND_VIEW; k++) {
+        let->res[k]->strides = NULL;
+    }
+}
+
+WRAPPED(rewrite_promise);
+Fn *
+__wrap_rewrite_promise(Fn *fn)
+{
+    fn = __real_rewrite_promise(fn);
+    if (is_asked("layout")) {
+        fn_each_let(fn, forget_strides, NULL);
+    }
+    return fn;
+}
+
+WRAPPED(rewrite_order);
+Fn *
+__wrap_rewrite_order(Fn *fn)
+{
+    fn = __real_rewrite_order(fn);
+    for (int k = 0; k < fn->nparams && is_asked("given"); k++) {
+        fn->params[k]->given = true;
+    }
+    return fn;
 }
 
 WRAPPED(rewrite_join);

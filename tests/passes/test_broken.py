@@ -48,6 +48,29 @@ def test_verify_sees_what_is_compiled(tmp_path: Path) -> None:
     assert replayed(wide, BROKEN="store", **verify).returncode == 0, "only short rows are broken"
 
 
+def test_a_layout_that_is_not_kept_is_refused(tmp_path: Path) -> None:
+    """A kernel would read the view with strides that it no longer has."""
+    refused(ROOT / "tests/passes/promise/views.dlc", tmp_path, "layout", "promise", "V28: slice")
+
+
+def test_a_parameter_that_is_freed_and_kept_is_refused(tmp_path: Path) -> None:
+    refused(
+        ROOT / "tests/passes/promise/transposed.dlc", tmp_path, "given", "order", "V29: result 2 goes into"
+    )
+
+
+def refused(golden: Path, folder: Path, bug: str, rewrite: str, why: str) -> None:
+    """The first program of a golden file runs; with the bug a rule refuses what the rewrite makes."""
+    file = folder / "program.dlc"
+    file.write_text(golden.read_text().partition("\n---\n")[0])
+    verify = {"DLC_VERIFY": "1", "DLC_DUMP_DIR": str(folder)}
+    assert replayed(file, **verify).returncode == 0
+    assert replayed(file, BROKEN=bug).returncode == 0, "nothing but a rule sees it"
+    seen = replayed(file, BROKEN=bug, **verify)
+    assert seen.returncode == 1
+    assert f"the pass {rewrite} broke a rule of the language: {why}" in seen.stderr
+
+
 @pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("bug", "rewrite", "program", "sizes"),

@@ -76,7 +76,7 @@ known_replace(Walk *w)
     }
     for (int k = 0; k < old->nparams; k++) {
         const Value *v = old->params[k];
-        map[v->id] = fn_param(fn, v->name, v->type, v->strides);
+        map[v->id] = fn_param_like(fn, v);
     }
     Build *b = build_new(fn);
     for (int k = 0; k < old->body->n; k++) {

@@ -22,9 +22,6 @@ typedef struct CompileOptions {
     void (*unit)(void *arg, const Loops *loops, const Unit *unit);
     void *unit_arg;
     unsigned targets;
-    /* By parameter, or NULL: a call with a list takes it out of the list, the only reference that
-     * its caller has, and so frees it after its last use. */
-    const bool *given;
     bool own_tensors; /* large values between kernels are not in the workspace */
     bool checks; /* the first run of each kernel is compared with the interpreter */
 } CompileOptions;

@@ -85,9 +85,6 @@ void unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program,
 
 /* ---- program.c ---- */
 
-/* The function, whose text says which parameters the call frees. */
-Fn *program_given(const Fn *fn, const CompileOptions *options);
-
 /* The kernels as a function of their own; what they share with `fn` stays where it is. */
 Fn *kernels_part(const Fn *fn, KernelUse *const *uses, int n);
 /* Its text, without the places that its lets come from. */
@@ -109,8 +106,9 @@ Dim kernel_share(Cx *cx, const KernelUse *use);
 
 /* ---- pipeline.c ---- */
 
-/* The kernels of a function with their machine code.  ks->fn is the program that they are of. */
-Kernels *kernels_make(const Fn *fn, const CompileOptions *options);
+/* The kernels of a function with their machine code.  ks->fn is the program that they are of, which
+ * the rewrites have made of fn. */
+Kernels *kernels_make(Fn *fn, const CompileOptions *options);
 /* Gives each use its kernel. */
 void kernels_compile(Kernels *ks, const CompileOptions *options);
 /* The loops of a kernel, with those of the targets: those that were compiled, or for one that was

@@ -4,15 +4,6 @@
 
 #include "kernels.h"
 
-Fn *
-program_given(const Fn *fn, const CompileOptions *options)
-{
-    for (int k = 0; k < fn->nparams; k++) {
-        fn->params[k]->given = options->given && options->given[k];
-    }
-    return (Fn *)fn; /* the rewrites change its lets, as its caller expects */
-}
-
 static bool
 bound_in(KernelUse *const *uses, int n, const Value *v)
 {

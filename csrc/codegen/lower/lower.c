@@ -263,7 +263,7 @@ rewrite_lower(Fn *old)
     }
     for (int k = 0; k < old->nparams; k++) {
         const Value *v = old->params[k];
-        leaf[v->id] = fn_param(fn, v->name, v->type, v->strides);
+        leaf[v->id] = fn_param_like(fn, v);
     }
     for (int k = 0; k < old->body->n; k++) {
         for (int j = 0; j < old->body->lets[k]->nres; j++) {

@@ -11,7 +11,7 @@
 typedef struct Plan Plan;
 
 /* Compiles a function of the kernels stage. */
-Plan *plan_build(const Fn *kernels, const CompileOptions *options);
+Plan *plan_build(Fn *kernels, const CompileOptions *options);
 void plan_free(Plan *plan);
 
 /* A tensor as the caller holds it.  object is the caller's own (a tensor handle), opaque here. */

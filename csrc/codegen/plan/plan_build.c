@@ -392,21 +392,11 @@ find_across(Builder *b, int *head, int *next)
     }
 }
 
-/* A parameter that the call was given to free, and that no result shares storage with. */
+/* A parameter that the call was given to free: by V29 it is in the memory of no result. */
 static bool
 is_given_up(const Builder *b, int slot)
 {
-    const Plan *plan = b->plan;
-    bool given = slot < plan->nparams && b->fn->params[slot]->given;
-    for (int k = 0; k < plan->nresults && given; k++) {
-        const PlanResult *r = &plan->results[k];
-        bool shares = r->kind == RESULT_VIEW_PARAM || r->kind == RESULT_INTO;
-        given = plan->slots[r->slot].root != slot && !(shares && r->of == slot);
-    }
-    for (int k = 0; k < plan->nin_place && given; k++) {
-        given = plan->in_place[k] != slot;
-    }
-    return given;
+    return slot < b->plan->nparams && b->fn->params[slot]->given;
 }
 
 /* Tensors of the host are released after their last use, unless they are results. */

@@ -52,7 +52,7 @@ take_kernels(Builder *b)
 }
 
 Plan *
-plan_build(const Fn *kernels, const CompileOptions *options)
+plan_build(Fn *kernels, const CompileOptions *options)
 {
     Builder *b = begin(kernels, options);
     b->kernels = kernels_make(kernels, options);

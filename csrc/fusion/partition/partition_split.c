@@ -38,7 +38,7 @@ take(Half *h, const Value *v)
     if (!v->def) {
         h->param[v->result] = h->fn->nparams;
     }
-    h->map[v->id] = fn_param(h->fn, v->name, v->type, v->strides);
+    h->map[v->id] = fn_param_like(h->fn, v);
 }
 
 /* A let of the half: one of its results is, or its effect. */

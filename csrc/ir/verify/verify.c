@@ -64,6 +64,12 @@
  *        axes in some order, each the product of the sizes before it.
  *   V27  onehot marks only a sum marked lanes whose body loads and computes, and returns where(i ==
  *        at, v, 0): i is its own index, at is made outside of it, and the zero is positive.
+ *   V28  A layout is promised where its maker can keep it.  Strides of what a kernel or a cat makes
+ *        put, provably, no two elements in one place.  A view outside of kernels has the strides
+ *        that its operand gives it: there are such, and if it promises any, it promises these.
+ *        Inside of kernels, where a value has no memory, only a buffer promises strides.
+ *   V29  given marks a parameter alone, which the call frees: no result goes into it, is a view of
+ *        it or takes its memory.
  *   V33  nontemporal marks only a store to a result or a buffer of the kernel, over no parameter,
  *        of elements of 4 or 8 bytes that are adjacent along the `for` in whose body it stands, and
  *        that body has no other access to it.  footprint stands beside nontemporal.  streams marks
@@ -386,120 +392,6 @@ verify_block(Verifier *v, const Block *blk)
     v->nsizes = blk->owner ? nsizes : v->nsizes;
 }
 
-/* ---- V12: results ---- */
-
-/* Has result k, a view, strides in what it shares memory with?  A fresh result that it is no view
- * of must have those promised in what both are views of, which is no parameter: else it is a
- * copy. */
-static void
-check_strides(Verifier *v, int k)
-{
-    const Fn *fn = v->fn;
-    const Result *r = &fn->results[k];
-    const Value *view = fn->body->rets[k];
-    bool of_result = r->kind == RESULT_VIEW_RESULT;
-    const Value *of = of_result ? fn->body->rets[r->of] : fn->params[r->of];
-    const Dim *promised = of_result ? fn->results[r->of].strides : of->strides;
-    Dim given[MAX_RANK], strides[MAX_RANK];
-    type_dense(v->cx, of->type, given);
-    promised = promised ? promised : given;
-    bool fresh = of_result && fn->results[r->of].kind == RESULT_FRESH, stays = true;
-    if (fresh && !value_is_view_of(view, of)) {
-        stays = value_root(of)->def && value_layout_beside(v->cx, of, of, promised, strides);
-        for (int ax = 0; ax < of->type->rank && stays; ax++) {
-            stays = dim_is(v->cx, of->type->dims[ax], 1) ||
-                    stride_same(v->cx, of->type, strides[ax], promised[ax]);
-        }
-    }
-    if (!stays || !value_layout_beside(v->cx, view, of, promised, strides)) {
-        verify_broken(v, 12, "result %d has no strides in %s %d", k,
-                      of_result ? "result" : "parameter", r->of);
-    }
-}
-
-static void
-check_result(Verifier *v, int k)
-{
-    const Fn *fn = v->fn;
-    const Result *r = &fn->results[k];
-    const Type *t = fn->body->rets[k]->type;
-    bool of_result = r->kind == RESULT_VIEW_RESULT;
-    verify_dims(v, r->strides ? t->rank : 0, r->strides);
-    if (r->kind == RESULT_FRESH) {
-        return;
-    }
-    if (r->of < 0 || r->of >= (of_result ? fn->body->nrets : fn->nparams)) {
-        verify_broken(v, 12, "result %d names %s %d, which there is not", k,
-                      of_result ? "result" : "parameter", r->of);
-    }
-    if (of_result && r->of >= k) {
-        verify_broken(v, 12, "result %d is a view of result %d, which is not before it", k, r->of);
-    }
-    if (of_result && fn->results[r->of].kind == RESULT_VIEW_RESULT) {
-        verify_broken(v, 12, "result %d is a view of result %d, which is a view of a result", k,
-                      r->of);
-    }
-    if (of_result && fn->results[r->of].kind == RESULT_INTO) {
-        verify_broken(v, 12, "result %d is a view of result %d, which goes into a parameter", k,
-                      r->of);
-    }
-    const Type *base = of_result ? fn->body->rets[r->of]->type : fn->params[r->of]->type;
-    if (base->dtype != t->dtype || (r->kind == RESULT_INTO && base != t)) {
-        verify_broken(v, 12, "result %d does not have the type of what it shares memory with", k);
-    }
-    for (int j = 0; j < k && r->kind == RESULT_INTO; j++) {
-        if (fn->results[j].kind == RESULT_INTO && fn->results[j].of == r->of) {
-            verify_broken(v, 12, "results %d and %d go into the same parameter", j, k);
-        }
-    }
-    const Value *of = of_result ? fn->body->rets[r->of] : fn->params[r->of];
-    if (r->kind != RESULT_INTO && value_root(fn->body->rets[k]) != value_root(of) &&
-        !type_is_empty(v->cx, t)) {
-        verify_broken(v, 12, "result %d is no view of %s %d", k, of_result ? "result" : "parameter",
-                      r->of);
-    }
-    if (r->kind != RESULT_INTO && !type_is_empty(v->cx, t)) {
-        check_strides(v, k);
-    }
-}
-
-static void
-check_results(Verifier *v)
-{
-    const Block *body = v->fn->body;
-    v->let = NULL;
-    for (int k = 0; k < body->nrets; k++) {
-        if (value_is_const(body->rets[k])) {
-            verify_broken(v, 9, "result %d is a constant", k);
-        }
-    }
-    for (int k = 0; k < body->nrets; k++) {
-        check_result(v, k);
-    }
-}
-
-/* ---- V21: results over parameters ---- */
-
-static void
-check_overs(Verifier *v)
-{
-    const Fn *fn = v->fn;
-    const ParamUse *uses = NULL;
-    for (int k = 0; k < fn->body->n; k++) {
-        const Let *let = fn->body->lets[k];
-        for (int j = 0; j < let->nres; j++) {
-            if (let->res[j]->over) {
-                uses = uses ? uses : param_uses(fn);
-                const char *why = in_place_wrong(fn, uses, k, let->res[j]);
-                v->let = let;
-                if (why) {
-                    verify_broken(v, 21, "'%s' %s", let->res[j]->name, why);
-                }
-            }
-        }
-    }
-}
-
 void
 verify_fn(const Fn *fn)
 {
@@ -513,6 +405,5 @@ verify_fn(const Fn *fn)
         verify_bind(&v, fn->params[k]);
     }
     verify_block(&v, fn->body);
-    check_results(&v);
-    check_overs(&v);
+    verify_program(&v);
 }

@@ -23,6 +23,11 @@ _Noreturn void verify_broken(Verifier *v, int rule, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void verify_block(Verifier *v, const Block *blk);
 
+/* ---- verify_program.c: V12, V21, V28 and V29 ---- */
+
+/* Of a function whose lets have been checked. */
+void verify_program(Verifier *v);
+
 /* ---- verify_scope.c: V01 to V03 ---- */
 
 /* A name comes into scope: of a size, of a loop index, of a value. */
