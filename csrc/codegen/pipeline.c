@@ -122,14 +122,17 @@ rewrites_apply(Fn *kernels)
 static bool
 make_unit(Kernels *ks, const NewKernel *group, int n)
 {
-    PassOptions again = ks->passes; /* with the fuel for these loops */
-    int64_t fuel = ks->passes.fuel;
+    ks->fuel = ks->passes.fuel;
     Fn *part = unit_program(ks, group, n);
     Fn *loops = loops_make(part, group->use->schedule, &ks->passes);
     if (unit_reads_late(group, n, loops)) {
-        pass_run(&rewrites[REWRITE_retract], part, &again);
-        kernels_retract(ks, group, n);
-        ks->passes.fuel = fuel; /* the unit that it will be has it all */
+        Fn *const parts[] = {part, unit_equals(ks, group, n)};
+        for (int k = 0; k < 2 && parts[k]->body->n; k++) {
+            ks->passes.fuel = ks->fuel; /* as these loops had it, and the unit that it will be */
+            pass_run(&rewrites[REWRITE_retract], parts[k], &ks->passes);
+        }
+        ks->passes.fuel = ks->fuel;
+        kernels_retracted(ks);
         return false;
     }
     Loops all = {.shared = loops};
@@ -180,8 +183,9 @@ kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options, u
     PassOptions passes = {.fuel = options->passes.fuel};
     Range full = kernel_narrow(ks->cx, use->row);
     if (!use->lowered.loops.shared) {
-        const Fn *part = kernels_part(ks->fn, &use, 1);
-        use->lowered = (Lowered){.loops.shared = loops_make(part, use->schedule, &passes)};
+        int at;
+        Fn *part = unit_again(ks, use, &at, &passes.fuel);
+        use->lowered = (Lowered){{.shared = loops_make(part, use->schedule, &passes)}, at};
     }
     loops_for(&use->lowered.loops, targets, &passes);
     kernel_widen(ks->cx, use->row, full);

@@ -59,6 +59,15 @@ kernel_new(const Key *id, const char *shape, Code *code, int first)
     return kernel;
 }
 
+Kernel *
+kernel_ref(Kernel *kernel)
+{
+    lock_take(LOCK_kernels);
+    kernel->refs++;
+    lock_give(LOCK_kernels);
+    return kernel;
+}
+
 void
 kernel_unref(Kernel *kernel)
 {

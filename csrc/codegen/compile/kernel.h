@@ -16,12 +16,14 @@ typedef struct {
     int nsizes;
     Value **operands; /* the free names of its body, likewise */
     int noperands;
+    int in_place; /* results that take the memory of parameters */
 } KernelKey;
 
 typedef struct KernelCoder KernelCoder;
 
 KernelCoder *kernel_coder(const Fn *fn); /* of the kernels stage; in the arena */
 void kernel_key(KernelCoder *coder, const Let *kernel, KernelKey *out);
+int let_in_place(const Let *kernel); /* KernelKey.in_place of the kernel as it is now */
 
 /* ---- kernel_shape.c: what a plan must know of a kernel's phases, as text ---- */
 
@@ -64,6 +66,7 @@ Kernel *kernel_find(const Key *id);
 /* A new one with one reference, which later finds see; takes a reference to code.  NULL without
  * memory. */
 Kernel *kernel_new(const Key *id, const char *shape, Code *code, int first);
+Kernel *kernel_ref(Kernel *kernel);
 void kernel_unref(Kernel *kernel);
 /* The names of its symbols in machine code: of phase k, and of its shape. */
 void kernel_symbol(const Key *key, int phase, char out[32]);

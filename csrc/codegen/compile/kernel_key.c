@@ -208,6 +208,16 @@ put_sizes(KernelCoder *c)
     }
 }
 
+int
+let_in_place(const Let *kernel)
+{
+    int n = 0;
+    for (int k = 0; k < kernel->nres; k++) {
+        n += kernel->res[k]->over != NULL;
+    }
+    return n;
+}
+
 void
 kernel_key(KernelCoder *c, const Let *kernel, KernelKey *out)
 {
@@ -232,4 +242,5 @@ kernel_key(KernelCoder *c, const Let *kernel, KernelKey *out)
     out->nsizes = c->nsizes;
     out->operands = c->operands;
     out->noperands = c->noperands;
+    out->in_place = let_in_place(kernel);
 }

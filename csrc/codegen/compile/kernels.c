@@ -100,42 +100,43 @@ unit_reads_late(const NewKernel *group, int n, const Fn *loops)
     return late;
 }
 
-/* Does a result take memory of a parameter that it does not take in `like`? */
 static bool
-takes_more(const Let *let, const Let *like)
+is_in_unit(const NewKernel *group, int n, const Let *let)
 {
-    bool more = false;
-    for (int k = 0; k < like->nres; k++) {
-        more |= let->res[k]->over && !like->res[k]->over;
+    bool in = false;
+    for (int k = 0; k < n; k++) {
+        in |= group[k].let == let;
     }
-    return more;
+    return in;
 }
 
-/* Which of its results take memory of parameters is as in `like`, in the kernels for short rows and
- * for others: one that is there already is another. */
-static void
-retract_as(KernelUse *use, const Let *like)
+Fn *
+unit_equals(const Kernels *ks, const NewKernel *group, int n)
 {
-    for (int k = 0; k < like->nres; k++) {
-        Value *v = use->let->res[k];
-        v->over = like->res[k]->over ? v->over : NULL;
+    KernelUse **uses = cx_alloc(ks->cx, (size_t)ks->nuses * sizeof *uses);
+    int equal = 0;
+    for (int j = 0; j < ks->nuses; j++) {
+        bool same = false;
+        for (int k = 0; k < n; k++) {
+            same |= has_key(&ks->uses[j], &group[k].use->key);
+        }
+        if (same && !is_in_unit(group, n, ks->uses[j].let)) {
+            uses[equal++] = &ks->uses[j];
+        }
     }
-    for (; use; use = use->shorts) {
-        kernel_unref(use->kernel);
-        use->kernel = NULL;
-        use->lowered = (Lowered){0};
-    }
+    return kernels_part(ks->fn, uses, equal);
 }
 
 void
-kernels_retract(Kernels *ks, const NewKernel *group, int n)
+kernels_retracted(Kernels *ks)
 {
-    for (int k = 0; k < n; k++) {
-        for (int j = 0; j < ks->nuses; j++) {
-            if (has_key(&ks->uses[j], &group[k].use->key) &&
-                takes_more(ks->uses[j].let, group[k].let)) {
-                retract_as(&ks->uses[j], group[k].let);
-            }
+    for (int k = 0; k < ks->nuses; k++) {
+        KernelUse *use = &ks->uses[k];
+        for (bool other = let_in_place(use->let) != use->key.in_place; other && use;
+             use = use->shorts) {
+            kernel_unref(use->kernel);
+            use->kernel = NULL;
+            use->loops = (Lowered){0};
         }
     }
 }
@@ -163,7 +164,7 @@ kernels_share(Kernels *ks)
     for (int k = 0; k < ks->nuses; k++) {
         for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
             if (use->same_as) {
-                use->kernel = kernel_find(&use->same_as->kernel->id);
+                use->kernel = kernel_ref(use->same_as->kernel);
                 use->lowered = (Lowered){0};
             }
         }

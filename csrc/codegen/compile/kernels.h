@@ -7,12 +7,20 @@
 #include "compile.h"
 #include "kernel.h"
 
+/* The unit that a kernel was lowered in, and the fuel that its rewrites had. */
+typedef struct Made {
+    struct KernelUse **uses;
+    int n;
+    int64_t fuel;
+} Made;
+
 /* A kernel let and its machine code. */
 typedef struct KernelUse {
     const Let *let;
     KernelKey key;
     Kernel *kernel;             /* a reference, which goes to the plan */
     Lowered lowered;            /* what was compiled; nothing, if the kernel was there already */
+    const Made *made;           /* how; NULL: likewise */
     const struct KernelUse *same_as;
     const char *schedule;       /* see schedule_tuning.c; NULL: the one that is not measured */
     Dim row; /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
@@ -36,6 +44,7 @@ typedef struct Kernels {
     /* While they are looked for and compiled: */
     const CompileOptions *options;
     PassOptions passes;         /* the fuel is what the passes before have left */
+    int64_t fuel;               /* ... when the unit was begun that is being made */
     bool anew;                  /* nothing that was made before is taken */
     CcTarget *target;           /* NULL: no C compiler is wanted */
     NewKernel *fresh;           /* ... one unit after the other */
@@ -54,9 +63,11 @@ void kernel_schedule(KernelUse *use, const char *schedule);
 void kernels_begin(Kernels *ks, const CompileOptions *options);
 /* Have the unit's kernels results over parameters that their loops would read too late? */
 bool unit_reads_late(const NewKernel *group, int n, const Fn *loops);
-/* Results of the unit's kernels have lost a parameter's memory (rewrite_retract): kernels with the
- * same keys are others now too. */
-void kernels_retract(Kernels *ks, const NewKernel *group, int n);
+/* The kernels elsewhere that have a key of the unit's, as a function of their own. */
+Fn *unit_equals(const Kernels *ks, const NewKernel *group, int n);
+/* Results have lost a parameter's memory since the keys were computed (rewrite_retract): such
+ * kernels are others now. */
+void kernels_retracted(Kernels *ks);
 /* The keys of those that have no kernel, computed again. */
 void kernels_key_again(Kernels *ks);
 /* Equal ones get the kernel that one of them has. */
@@ -77,6 +88,9 @@ void kernels_look_up(Kernels *ks);
 int unit_next(Kernels *ks, int first);
 /* A function of the unit's kernels alone. */
 Fn *unit_program(const Kernels *ks, const NewKernel *group, int n);
+/* The function that the use's kernel was lowered in, with *fuel for the rewrites: of one that shares
+ * the kernel of an equal use, with this use in its place.  *at: its position. */
+Fn *unit_again(const Kernels *ks, KernelUse *use, int *at, int64_t *fuel);
 /* The targets that its text is wanted for, a bit 1 << target each. */
 unsigned unit_targets(const Kernels *ks);
 /* Both tiers of a unit: its kernels get their code. */
@@ -111,8 +125,8 @@ Dim kernel_share(Cx *cx, const KernelUse *use);
 Kernels *kernels_make(Fn *fn, const CompileOptions *options);
 /* Gives each use its kernel. */
 void kernels_compile(Kernels *ks, const CompileOptions *options);
-/* The loops of a kernel, with those of the targets: those that were compiled, or for one that was
- * there already those that would be. */
+/* The loops of a kernel, with those of the targets: those that were compiled, of a kernel that an
+ * equal one shares in its own names; for one that was there already those that would be. */
 const Lowered *kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options,
                             unsigned targets);
 

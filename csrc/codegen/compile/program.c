@@ -70,7 +70,7 @@ kernels_part(const Fn *fn, KernelUse *const *uses, int n)
         const KernelKey *key = &uses[k]->key;
         part->body->lets[part->body->n++] = (Let *)uses[k]->let;
         for (int j = 0; j < key->noperands; j++) {
-            if (!bound_in(uses, n, key->operands[j])) {
+            if (!bound_in(uses, k, key->operands[j])) {
                 add_param(part, key->operands[j], seen);
             }
         }

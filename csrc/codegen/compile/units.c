@@ -65,6 +65,23 @@ unit_program(const Kernels *ks, const NewKernel *group, int n)
     return kernels_part(ks->fn, uses, n);
 }
 
+Fn *
+unit_again(const Kernels *ks, KernelUse *use, int *at, int64_t *fuel)
+{
+    const Made *made = use->same_as ? use->same_as->made : NULL;
+    *at = 0;
+    if (!made || made->fuel < 0) {
+        return kernels_part(ks->fn, &use, 1);
+    }
+    KernelUse **uses = cx_copy(ks->cx, made->uses, (size_t)made->n * sizeof *uses);
+    while (uses[*at] != use->same_as) {
+        ++*at;
+    }
+    uses[*at] = use;
+    *fuel = made->fuel;
+    return kernels_part(ks->fn, uses, made->n);
+}
+
 /* ---- its texts ---- */
 
 /* The text as a C string constant. */
@@ -179,11 +196,14 @@ drop(void *code)
 /* Each kernel has its phases among the entries of the unit's code, one kernel's after the
  * other's. */
 static void
-give_kernels(const Loops *loops, const NewKernel *group, int n, const char *const *shapes,
-             Code *code)
+give_kernels(const Kernels *ks, const Loops *loops, const NewKernel *group, int n,
+             const char *const *shapes, Code *code)
 {
+    Made *made = cx_alloc(ks->cx, sizeof *made);
+    *made = (Made){cx_alloc(ks->cx, (size_t)n * sizeof *made->uses), n, ks->fuel};
     for (int k = 0, first = 0; k < n; k++) {
-        KernelUse *use = group[k].use;
+        KernelUse *use = made->uses[k] = group[k].use;
+        use->made = made;
         if (!(use->kernel = kernel_new(&group[k].id, shapes[k], code, first))) {
             fail(loops->shared->cx, DIAG_MEMORY, sizeof *use->kernel);
         }
@@ -218,5 +238,5 @@ unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, cons
                           ? NULL
                           : cc_text(cx, head, unit, group, n, shapes, program));
     }
-    give_kernels(all, group, n, shapes, code);
+    give_kernels(ks, all, group, n, shapes, code);
 }
