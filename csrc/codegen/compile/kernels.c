@@ -136,7 +136,7 @@ kernels_retracted(Kernels *ks)
              use = use->shorts) {
             kernel_unref(use->kernel);
             use->kernel = NULL;
-            use->loops = (Lowered){0};
+            use->lowered = (Lowered){0};
         }
     }
 }
