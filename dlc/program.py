@@ -49,7 +49,7 @@ def _placed(text: str, file: str, source: Source) -> tuple[str, dict[str, dict[s
     lines, nodes, own = text.splitlines(), {}, source.text.splitlines()
     linecache.cache[file] = (len(source.text), None, source.text.splitlines(keepends=True), file)
     for k, line in enumerate(lines):
-        found = re.match(r"  let (\w+): .*? = (\w+)\b[^@]*$", line)
+        found = re.match(r"  let (\w+): .*? = (\w+)\b[^@{]*$", line)
         if found:
             lines[k] = f"{line}  @{found[1]}"
             at = source.lines.get(found[1], 1)

@@ -227,6 +227,8 @@ int ndarray_register(PyObject *module);
 /* The interpreter's lock is left and taken again; state is a PyThreadState ** that both are
  * given. */
 void interpreter_leave(void *state);
+/* PlanHost's: -1 where a handler of a signal has raised, Ctrl-C for one. */
+int interpreter_signals(void *arg);
 void interpreter_enter(void *state);
 
 /* What waits for a compile without the interpreter's lock. */

@@ -32,10 +32,14 @@ report_set(PyObject *report, const char *key, PyObject *value)
     Py_XDECREF(value);
 }
 
+/* Behind what there is: bodies have texts of their own. */
 static void
 report_text(void *arg, const char *what, const char *text)
 {
-    report_set(arg, what, PyUnicode_FromString(text ? text : ""));
+    PyObject *before = PyDict_GetItemString(arg, what);
+    report_set(arg, what,
+               before ? PyUnicode_FromFormat("%U\n%s", before, text ? text : "")
+                      : PyUnicode_FromString(text ? text : ""));
 }
 
 static void
@@ -79,12 +83,17 @@ report_calls(PyObject *report, const Captured *captured)
     report_set(report, "calls", calls);
 }
 
+/* Those of bodies too. */
 static int
 count_kernels(const Fn *kernels)
 {
     int n = 0;
     for (int k = 0; k < kernels->body->n; k++) {
-        n += kernels->body->lets[k]->op == OP_kernel;
+        const Let *let = kernels->body->lets[k];
+        n += let->op == OP_kernel;
+        for (int j = 0; j < let->nbodies; j++) {
+            n += count_kernels(let->bodies[j]);
+        }
     }
     return n;
 }

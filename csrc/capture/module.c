@@ -122,6 +122,13 @@ module_count(PyObject *Py_UNUSED(module), PyObject *args)
     return PyErr_Format(PyExc_ValueError, "there is no counter \"%s\"", name);
 }
 
+int
+interpreter_signals(void *arg)
+{
+    (void)arg;
+    return PyErr_CheckSignals();
+}
+
 void
 interpreter_leave(void *state)
 {

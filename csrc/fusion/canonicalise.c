@@ -169,7 +169,7 @@ in_shape(Rules *r, Value *v, const Type *shape)
     if (def && def->op == OP_expand && def->args[0]->type->rank == 0) {
         return build_expand(r->b, def->args[0], shape->rank, shape->dims, NULL);
     }
-    if ((!def || def->op == OP_call) && !v->strides) {
+    if ((!def || let_is_opaque(def)) && !v->strides) {
         return build_reshape(r->b, v, shape->rank, shape->dims);
     }
     return NULL;
@@ -326,7 +326,7 @@ find_taken(Rules *r)
     for (int k = body->n - 1; k >= 0; k--) {
         const Let *let = body->lets[k];
         bool view = op_info[let->op].kind == KIND_VIEW && r->taken[let->res[0]->id];
-        for (int j = 0; (view || let->op == OP_call) && j < let->nargs; j++) {
+        for (int j = 0; (view || let_is_opaque(let)) && j < let->nargs; j++) {
             take(r, let->args[j]);
         }
     }

@@ -103,7 +103,7 @@ scan_layouts(Memory *s)
     }
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
-        for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
+        for (int j = 0; let_is_opaque(let) && j < let->nargs; j++) {
             require_in_memory(s, let->args[j]);
         }
         for (int j = 0; j < let->nres; j++) {
@@ -188,7 +188,7 @@ scan_results(Memory *s, const Dim *const *promise)
     const Fn *fn = s->fn;
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
-        for (int j = 0; let->op != OP_call && !value_is_view(let->res[0]) && j < let->nres; j++) {
+        for (int j = 0; !let_is_opaque(let) && !value_is_view(let->res[0]) && j < let->nres; j++) {
             s->layout[let->res[j]->id] = let->res[j]->strides ? NULL : promise[let->res[j]->id];
         }
     }

@@ -128,7 +128,7 @@ node_add(Scan *s, const Let *let)
     *node = (Node){
         .let = let,
         .value = let->nres ? let->res[0] : NULL,
-        .call = let->op == OP_call,
+        .call = let_is_opaque(let),
         .reduces = reduces,
         .joins = joins,
         .axis0 = g->naxes,
@@ -142,7 +142,7 @@ node_add(Scan *s, const Let *let)
         .domain = k,
         .red = reduces ? k : -1,
         .scan = fuses == FUSES_ORDERED ? k : -1,
-        .has_call = let->op == OP_call,
+        .has_call = let_is_opaque(let),
         .closed = fuses == FUSES_CLOSED,
         .contracts = fuses == FUSES_EPILOGUE,
         .other = op_info[let->op].kind != KIND_MAP && !reduces && fuses != FUSES_EPILOGUE &&
@@ -313,7 +313,7 @@ read_add(Scan *s, int to, int arg)
         a = *s->access[v->id];
     } else {
         const Value *made = made_from_nothing(g, v);
-        if (let->op != OP_call || !made) {
+        if (!let_is_opaque(let) || !made) {
             return;
         }
         a = (Access){.from = g->node_of[made->id], .root = made};
@@ -352,7 +352,7 @@ static bool
 is_node(const Scan *s, const Let *let)
 {
     const Value *v = let->nres ? let->res[0] : NULL;
-    return let->op == OP_call || (v && s->made[v->id]) ||
+    return let_is_opaque(let) || (v && s->made[v->id]) ||
            (v && s->g->cost[v->id] < 0 && op_info[let->op].kind != KIND_VIEW);
 }
 

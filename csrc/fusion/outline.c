@@ -197,7 +197,7 @@ is_made(const Outline *o, const Value *v)
     Cx *cx = o->g->cx;
     bool reshaped = !value_is_const(v) && v->def && v->def->op == OP_reshape;
     const Value *from = reshaped ? v->def->args[0] : v;
-    if (value_is_const(from) || !is_in_memory(o, from) || from->def->op == OP_call) {
+    if (value_is_const(from) || !is_in_memory(o, from) || let_is_opaque(from->def)) {
         return false;
     }
     const Value *made = o->map[from->id];

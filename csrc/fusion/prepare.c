@@ -79,7 +79,7 @@ static Source
 source_of(const Cutter *c, const Let *let)
 {
     Source from = FROM_NOTHING;
-    if (let->op == OP_call || let->nres != 1 || !has_constant_sizes(c->cx, let)) {
+    if (let_is_opaque(let) || let->nres != 1 || !has_constant_sizes(c->cx, let)) {
         return FROM_OTHERS;
     }
     for (int k = 0; k < let->nargs; k++) {

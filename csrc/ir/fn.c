@@ -285,7 +285,33 @@ let_int(const Let *let, const char *key)
 bool
 let_has_effect(const Let *let)
 {
-    return let->op == OP_call && let_int(let, "effect");
+    bool effect = let->op == OP_call && let_int(let, "effect");
+    for (int k = 0; k < let->nbodies && !effect; k++) {
+        const Block *body = let->bodies[k]->body;
+        for (int j = 0; j < body->n && !effect; j++) {
+            effect = let_has_effect(body->lets[j]);
+        }
+    }
+    return effect;
+}
+
+bool
+let_is_flow(const Let *let)
+{
+    return op_info[let->op].flags & OPF_FLOW;
+}
+
+bool
+let_is_opaque(const Let *let)
+{
+    return let->op == OP_call || let_is_flow(let);
+}
+
+void
+let_bodies(Cx *cx, Let *let, int n, Fn *const *bodies)
+{
+    let->bodies = cx_copy(cx, bodies, (size_t)n * sizeof *bodies);
+    let->nbodies = n;
 }
 
 bool
@@ -439,4 +465,137 @@ fn_clone(const Fn *fn)
     }
     copy->body = clone_block(&c, fn->body, NULL);
     return copy;
+}
+
+/* ---- loops and branches ---- */
+
+Loop
+let_loop(const Let *let)
+{
+    const Attr *steps = let_attr(let, "steps");
+    Loop loop = {
+        .let = let,
+        .body = let->bodies[0],
+        .whiles = let_int(let, "while") != 0,
+        .counted = steps->n > 0,
+        .steps = steps->n ? steps->dims[0] : DIM_NONE,
+        .carries = (int)let_int(let, "carries"),
+        .rows = (int)let_int(let, "rows"),
+    };
+    loop.stays = let->nargs - loop.whiles - loop.carries - loop.rows;
+    loop.stacks = let->nres - loop.carries;
+    return loop;
+}
+
+Value *
+loop_arg(const Loop *loop, int k)
+{
+    return loop->let->args[loop->whiles + k];
+}
+
+Value *
+loop_param(const Loop *loop, int k)
+{
+    return loop->body->params[1 + k];
+}
+
+Value *
+loop_next(const Loop *loop, int k)
+{
+    return loop->body->body->rets[loop->whiles + k];
+}
+
+const Type *
+type_of_row(Cx *cx, const Type *t)
+{
+    return type_of(cx, t->dtype, t->rank - 1, t->dims + 1);
+}
+
+const Type *
+type_of_rows(Cx *cx, const Type *t, Dim rows)
+{
+    Dim dims[MAX_RANK] = {rows};
+    for (int ax = 0; ax < t->rank; ax++) {
+        dims[ax + 1] = t->dims[ax];
+    }
+    return type_of(cx, t->dtype, t->rank + 1, dims);
+}
+
+/* ---- sizes from outside ---- */
+
+typedef struct {
+    Fn *fn;
+    Dim *bound;                 /* by the function's own lets */
+    int nbound;
+} Free;
+
+static void
+see_name(void *arg, Dim name)
+{
+    Free *f = arg;
+    bool known = dim_extent(f->fn->cx, name) != DIM_NONE; /* a loop index */
+    for (int k = 0; k < f->nbound && !known; k++) {
+        known = f->bound[k] == name;
+    }
+    for (int k = 0; k < f->fn->nsizes && !known; k++) {
+        known = f->fn->sizes[k] == name;
+    }
+    if (!known) {
+        fn_size(f->fn, name);
+    }
+}
+
+static void
+see_dims(Free *f, int n, const Dim *dims)
+{
+    for (int k = 0; k < n; k++) {
+        dim_names(f->fn->cx, dims[k], see_name, f);
+    }
+}
+
+static void
+see_value(Free *f, const Value *v)
+{
+    see_dims(f, v->type->rank, v->type->dims);
+    see_dims(f, v->strides ? v->type->rank : 0, v->strides);
+}
+
+static void
+see_bound(void *arg, Let *let)
+{
+    Free *f = arg;
+    for (int k = 0; k < let->nsizes; k++) {
+        f->bound = cx_grow(f->fn->cx, f->bound, f->nbound, sizeof *f->bound);
+        f->bound[f->nbound++] = let->sizes[k];
+    }
+}
+
+static void
+see_let(void *arg, Let *let)
+{
+    Free *f = arg;
+    for (int k = 0; k < let->nattrs; k++) {
+        const Attr *a = &let->attrs[k];
+        see_dims(f, a->kind == ATTR_DIMS ? a->n : 0, a->dims);
+        see_dims(f, a->kind == ATTR_DIM, &a->d);
+    }
+    for (int k = 0; k < let->nres; k++) {
+        see_value(f, let->res[k]);
+    }
+    for (int k = 0; k < let->nbodies; k++) {
+        see_dims(f, let->bodies[k]->nsizes, let->bodies[k]->sizes);
+    }
+}
+
+void
+fn_free_sizes(Fn *fn)
+{
+    Free f = {.fn = fn};
+    fn->nsizes = 0;
+    fn->sizes = NULL;
+    fn_each_let(fn, see_bound, &f);
+    for (int k = 0; k < fn->nparams; k++) {
+        see_value(&f, fn->params[k]);
+    }
+    fn_each_let(fn, see_let, &f);
 }

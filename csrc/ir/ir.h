@@ -76,6 +76,7 @@ typedef enum {
 enum {
     OPF_COMMUTATIVE = 1, OPF_ASSOCIATIVE = 2, OPF_IDEMPOTENT = 4, OPF_TOTAL = 8, OPF_NEAR = 16,
     OPF_BODY = 32, OPF_LOOP = 64, OPF_ACCESS = 128, OPF_WRITES = 256, OPF_PLAIN = 512,
+    OPF_FLOW = 1024,
 };
 
 /* A row of ops.def as data. */
@@ -295,14 +296,7 @@ struct Value {
 };
 
 typedef enum {
-    ATTR_NONE,
-    ATTR_INT,
-    ATTR_DIM,
-    ATTR_AXES,
-    ATTR_DIMS,
-    ATTR_STR,
-    ATTR_NAME,
-    ATTR_MARKS
+    ATTR_NONE, ATTR_INT, ATTR_DIM, ATTR_AXES, ATTR_DIMS, ATTR_STR, ATTR_NAME, ATTR_MARKS
 } AttrKind;
 
 /* One attribute.  `key` is interned; the schema of the op says which there are and of what kind. */
@@ -334,6 +328,8 @@ struct Let {
     Attr *attrs;                /* in schema order */
     Dim *sizes;                /* existential sizes this let binds: `let [K] y: i64[K] = call ..` */
     Block *body;                /* kernel, for, reduce */
+    Fn **bodies;                /* loop: one; branch: two; functions of the same stage */
+    int nbodies;
     Block *parent;
     Loc loc;
     int mark;                   /* a pass's own use; 0 on entry to each pass */
@@ -394,7 +390,11 @@ bool value_is_view(const Value *v);                     /* does a VIEW make it? 
 bool value_is_view_of(const Value *v, const Value *of); /* a view of views too, or `of` itself */
 bool let_writes(const Let *let);             /* a store or an update: an element of its operand 0 */
 bool let_accesses(const Let *let);                      /* or a load */
-bool let_has_effect(const Let *let);                    /* a call that draws numbers, for one */
+bool let_has_effect(const Let *let);  /* a call that draws numbers, for one, or it runs such */
+bool let_is_flow(const Let *let);                       /* loop, branch */
+/* Does it take and make whole tensors in memory, out of sight of kernels?  call, loop, branch. */
+bool let_is_opaque(const Let *let);
+void let_bodies(Cx *cx, Let *let, int n, Fn *const *bodies);    /* they are its own from now on */
 bool let_is_plain(const Let *let);                      /* computes an element, and nothing else */
 bool let_is_map(const Let *let);
 bool loop_is(const Let *let);                           /* for, reduce */
@@ -410,10 +410,28 @@ const char *let_str(const Let *let, const char *key);
 /* A cat of a few parts of one element each: they are interleaved, and codegen makes them
  * together. */
 bool let_interleaves(Cx *cx, const Let *let);
-/* Visits every let, bodies after their owner, in order. */
 /* A copy with lets, values and attributes of its own.  The two share constants, and names that are
  * made in one are not made in the other. */
 Fn *fn_clone(const Fn *fn);
+/* Declares the sizes that a function, the body of a let, has from outside: those that it names and
+ * does not bind. */
+void fn_free_sizes(Fn *fn);
+typedef struct {                /* a loop, its operands and results in parts */
+    const Let *let;
+    const Fn *body;
+    bool whiles, counted;       /* operand 0 is the bool before the first step; it has `steps` */
+    Dim steps;
+    int carries, rows, stays;   /* numbers of the other operands, which come in this order */
+    int stacks;                 /* of results behind the carried values */
+} Loop;
+
+Loop let_loop(const Let *let);          /* of one whose form is right, V30 */
+Value *loop_arg(const Loop *loop, int k);       /* of carries, rows, stays together */
+Value *loop_param(const Loop *loop, int k);     /* the body's for it */
+Value *loop_next(const Loop *loop, int k);      /* what the body returns for result k */
+const Type *type_of_row(Cx *cx, const Type *t);         /* without the first axis */
+const Type *type_of_rows(Cx *cx, const Type *t, Dim rows);      /* with one more */
+/* Visits every let, bodies after their owner, in order; not those of functions that are bodies. */
 void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 
 /* ---- alias.c: results over parameters ---- */

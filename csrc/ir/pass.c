@@ -132,6 +132,21 @@ pass_options_wanted(void)
     };
 }
 
+/* The pass for the function and for the functions that are bodies in it. */
+static Fn *
+run_with_bodies(const PassInfo *pass, Fn *fn)
+{
+    Fn *out = pass->run(fn);
+    for (int k = 0; k < out->body->n; k++) {
+        Let *let = out->body->lets[k];
+        for (int j = 0; j < let->nbodies; j++) {
+            let->bodies[j] = run_with_bodies(pass, let->bodies[j]);
+            fn_free_sizes(let->bodies[j]);
+        }
+    }
+    return out;
+}
+
 /* One pass, which takes its fuel from the gauge. */
 static Fn *
 run_alone(const PassInfo *pass, Fn *fn, const PassOptions *o)
@@ -142,7 +157,7 @@ run_alone(const PassInfo *pass, Fn *fn, const PassOptions *o)
     bool listed = is_listed(o->dump, pass->name);
     const char *before = listed || o->verify ? text_of(fn) : "";
     double start = clock_seconds();
-    Fn *out = pass->run(fn);
+    Fn *out = run_with_bodies(pass, fn);
     double seconds = clock_seconds() - start;
     if (o->verify) {
         check(pass, out, before);

@@ -409,6 +409,22 @@ cat_type(Cx *cx, const Let *let, const char **why)
     return type_cat(cx, let->nargs, parts, let_int(let, "axis"), why);
 }
 
+/* What the bodies return; V30 has seen the form of the let. */
+static const Type *
+flow_type(Cx *cx, const Let *let, int k, const char **why)
+{
+    if (let->op == OP_branch) {
+        return let->bodies[0]->body->rets[k]->type;
+    }
+    Loop loop = let_loop(let);
+    if (k < loop.carries) {
+        return loop_arg(&loop, k)->type;
+    }
+    const Type *t = loop_next(&loop, k)->type;
+    return t->rank < MAX_RANK ? type_of_rows(cx, t, loop.steps)
+                              : wrong(why, "the rows have too many axes");
+}
+
 static const Type *
 node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
 {
@@ -454,6 +470,9 @@ node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
                : let_attr(let, "at")->n == a->rank
                    ? type_scalar(cx, a->dtype)
                    : wrong(why, "there must be an index for each axis");
+    case OP_loop:
+    case OP_branch:
+        return flow_type(cx, let, k, why);
     case OP_kernel:             /* in the loops stage the body returns nothing */
         return let->body && k < let->body->nrets ? let->body->rets[k]->type : t;
     default:

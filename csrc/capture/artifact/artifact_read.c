@@ -294,6 +294,9 @@ check_if_call(void *arg, Let *let)
     if (let->op == OP_call && check->status == 0) {
         check->status = check_let(check, let);
     }
+    for (int k = 0; k < let->nbodies; k++) {
+        fn_each_let(let->bodies[k], check_if_call, check);
+    }
 }
 
 static int

@@ -221,4 +221,5 @@ const PlanHost numpy_host = {
     .leave = host_leave,
     .enter = host_enter,
     .tuning = host_tuning,
+    .interrupted = interpreter_signals,
 };

@@ -177,7 +177,7 @@ name_values(Joint *j, uint8_t *marks)
     for (int k = 0; k < w->nbound; k++) {
         const Value *v = joint_value(j, k);
         const Value *base = v && is_a_name(&w->bound[k], v, marks) ? known_base((Value *)v) : NULL;
-        if (base && base->def && base->def->op != OP_call && j->node_of[base->id] < 0) {
+        if (base && base->def && !let_is_opaque(base->def) && j->node_of[base->id] < 0) {
             marks[base->id] |= MARK_NAMED;
             j->node_of[base->id] = k;
         }
@@ -263,7 +263,7 @@ mark_nodes(Joint *j, uint8_t *marks)
 static bool
 is_opaque(const Joint *j, const Value *v)
 {
-    if (v->def && v->def->op != OP_call) {
+    if (v->def && !let_is_opaque(v->def)) {
         return false;
     }
     for (int ax = 0; ax < v->type->rank; ax++) {
@@ -295,7 +295,7 @@ find_sources(Joint *j, int k, const Value *v)
         if (j->input_at[u->id] == stamp) {
             continue;
         }
-        if (!u->def || u->def->op == OP_call ||
+        if (!u->def || let_is_opaque(u->def) ||
             (u != v && named >= 0 && named != k && joint_parent(j, named) != k)) {
             return false;
         }

@@ -52,7 +52,7 @@ may_run_again(const Halves *h, int k)
     if (j->cut->backward[v->id]) {
         return true;
     }
-    return !(v->def && v->def->op == OP_call) && !(j->rules.marks[v->id] & MARK_KEEP);
+    return !(v->def && let_is_opaque(v->def)) && !(j->rules.marks[v->id] & MARK_KEEP);
 }
 
 /* The node to take for an input: itself if late, else the one that stands for its value. */

@@ -454,6 +454,7 @@ const PlanHost host_functions = {
     .leave = host_leave,
     .enter = host_enter,
     .tuning = host_tuning,
+    .interrupted = interpreter_signals,
     .is_watched = range_wanted,
     .begin = range_begin,
     .end = range_end,

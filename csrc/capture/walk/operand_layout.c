@@ -73,7 +73,7 @@ is_taken(const Walk *w, const Value *v)
     const Block *body = w->fn->body;
     for (int k = body->n - 1; k >= 0 && body->lets[k] != v->def; k--) {
         const Let *let = body->lets[k];
-        for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
+        for (int j = 0; let_is_opaque(let) && j < let->nargs; j++) {
             if (value_is_view_of(let->args[j], v)) {
                 return true;
             }

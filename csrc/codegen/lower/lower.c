@@ -239,6 +239,7 @@ lower_let(Fn *fn, const Let *old, Value **leaf, const User *user)
     let->loc = old->loc;
     let->nsizes = old->nsizes;
     let->sizes = old->sizes;
+    let_bodies(cx, let, old->nbodies, old->bodies);
     for (int k = 0; k < old->nres; k++) {
         const Value *v = old->res[k];
         leaf[v->id] = let_result(fn, let, v->name, v->type, v->strides);

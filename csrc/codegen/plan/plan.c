@@ -46,6 +46,10 @@ plan_free(Plan *plan)
     for (int k = 0; k < plan->nkernels; k++) {
         kernel_unref(plan->kernels[k]);
     }
+    for (int k = 0; k < plan->nflows; k++) {
+        plan_free(plan->flows[k].bodies[0].plan);
+        plan_free(plan->flows[k].bodies[1].plan);
+    }
     for (struct Chunk *chunk = plan->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
         free(chunk);
@@ -113,11 +117,17 @@ slots_put(const char *open, int n, const int *slots, Text *out)
     text_add(out, ")");
 }
 
+const char *
+flow_word(const Plan *plan, const Step *step)
+{
+    return plan->flows[step->flow].loops ? "loop" : "branch";
+}
+
 static void
 step_put(const Plan *plan, const Step *step, Text *out)
 {
-    static const char *const words[] = {"alloc", "view", "launch", "call", "copy", "free"};
-    text_add(out, "  %s ", words[step->kind]);
+    static const char *const words[] = {"alloc", "view", "launch", "call", "copy", "free", "flow"};
+    text_add(out, "  %s ", step->kind == STEP_FLOW ? flow_word(plan, step) : words[step->kind]);
     if (step->kind == STEP_LAUNCH) {
         const Launch *launch = &plan->launches[step->launch];
         text_add(out, "%d", step->launch);
@@ -129,6 +139,11 @@ step_put(const Plan *plan, const Step *step, Text *out)
         slots_put("(", call->nres, call->res, out);
         text_add(out, " = %s", call->target);
         slots_put("(", call->nargs, call->args, out);
+    } else if (step->kind == STEP_FLOW) {
+        const Flow *flow = &plan->flows[step->flow];
+        slots_put("(", flow->nres, flow->res, out);
+        slots_put(" = (", flow->nargs, flow->args, out);
+        slots_put(" beside (", flow->carries, flow->other, out);
     } else if (step->kind == STEP_COPY) {
         text_add(out, "%%%d to %%%d", step->from, step->slot);
     } else {

@@ -40,13 +40,21 @@ typedef struct {
     int root; /* VIEW: a slot that is no view; else the slot itself */
     int param; /* PARAM */
     int first, last; /* the steps that make and last use it (roots: or a view of it) */
-    bool wants_object; /* VIEW: a call or the caller takes it as a tensor */
+    bool wants_object; /* VIEW, PARAM: a call or the caller takes it as a tensor */
     /* made by a call and read by none but calls and the caller: any layout does, and where it is
      * not known which it is, there is no data */
     bool as_is;
 } Slot;
 
-typedef enum { STEP_ALLOC, STEP_VIEW, STEP_LAUNCH, STEP_CALL, STEP_COPY, STEP_FREE } StepKind;
+typedef enum {
+    STEP_ALLOC,
+    STEP_VIEW,
+    STEP_LAUNCH,
+    STEP_CALL,
+    STEP_COPY,
+    STEP_FREE,
+    STEP_FLOW
+} StepKind;
 
 typedef struct {
     StepKind kind;
@@ -54,6 +62,7 @@ typedef struct {
     int from; /* COPY */
     int launch; /* LAUNCH */
     int call; /* CALL */
+    int flow; /* FLOW */
 } Step;
 
 typedef struct {
@@ -99,6 +108,26 @@ typedef struct {
     const char *name; /* for profilers */
     bool laid; /* see ops.def */
 } Call;
+
+/* A body of a loop or a branch: its parameters are those of the function and, behind them, a place
+ * for each of its results. */
+typedef struct {
+    Plan *plan;
+    int nparams; /* of the function */
+    DimRef *sizes; /* of the outer plan: by the body's declared sizes */
+} Body;
+
+/* A loop or a branch, its operands and results as the let has them. */
+typedef struct {
+    Body bodies[2]; /* a loop has one */
+    bool loops, whiles, counted;
+    DimRef steps;
+    int carries, rows;
+    int nargs, nres;
+    int *args, *res; /* slots */
+    int *other; /* by carried value: its second place */
+    const char *name; /* for profilers */
+} Flow;
 
 /* How a size symbol is found: sizes[axis] of parameter `param` is scale * name + rest; param -1: it
  * is given. */
@@ -196,6 +225,10 @@ struct Plan {
     int nlaunches, launch_values;
     Call *calls;
     int ncalls;
+    Flow *flows;
+    int nflows;
+    /* it is a body: its workspace and its values in it stay from step to step of a loop */
+    bool inner;
     PlanResult *results;
     int nresults;
     int *in_place; /* the parameters that are written to while others are read, each once */
@@ -209,6 +242,7 @@ struct Plan {
 
 /* ---- plan.c: memory and life of a plan ---- */
 
+const char *flow_word(const Plan *plan, const Step *step); /* "loop" or "branch" */
 void *plan_alloc(Plan *plan, size_t bytes); /* zeroed, freed with the plan; NULL without memory */
 
 /* ---- plan_sizes.c ---- */

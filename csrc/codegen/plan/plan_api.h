@@ -76,6 +76,9 @@ typedef struct PlanHost {
      * memory may be kept until a result wants memory of another size; else there will be need of it
      * before.  May be NULL. */
     void (*give_up)(void *arg, int param, bool keep);
+    /* With the interpreter lock, now and then in a long loop: -1: an error is noted, the call is to
+     * end.  May be NULL. */
+    int (*interrupted)(void *arg);
     bool views; /* a result that is a parameter is a view of it, too, and not its object */
 } PlanHost;
 
@@ -115,7 +118,7 @@ typedef struct ProfileSummary {
 } ProfileSummary;
 
 typedef struct ProfileStep {
-    const char *kind; /* "alloc", "view", "launch", "call", "copy" or "free" */
+    const char *kind; /* "alloc", "view", "launch", "call", "copy", "free", "loop", "branch" */
     const char *node, *source; /* of a launch; may be NULL */
     const char *symbol; /* of a launch: its function in machine code */
     /* of a launch: its place among the function's; -1: it is for short rows, or no launch */

@@ -108,10 +108,13 @@ build_view(Builder *b, const Let *let, const bool *wanted)
     }
 }
 
-static int
+int
 plan_slot_made(Builder *b, const Value *v, const bool *wanted)
 {
     bool object = wanted[v->id];
+    if (!object && b->place_of && b->place_of[v->id]) {
+        return b->slot_of[v->id] = b->place_of[v->id] - 1;
+    }
     int slot = plan_slot_value(b, object ? SLOT_OBJECT : SLOT_WORK, v);
     if (object) {
         plan_slot_touch(b, slot, step_add(b, (Step){.kind = STEP_ALLOC, .slot = slot}));
@@ -277,6 +280,8 @@ build_lets(Builder *b, const bool *wanted)
             build_kernel(b, let, wanted);
         } else if (let->op == OP_call) {
             build_call_step(b, let);
+        } else if (let_is_flow(let)) {
+            plan_flow_step(b, let, &b->plan->flows[b->at_flow++], wanted);
         } else if (let->op == OP_size) {
             int slot = plan_slot_new(b, SLOT_SCALAR, let->res[0]->type, NULL, let_dim(let, "dim"));
             bool object = wanted[let->res[0]->id];
@@ -302,8 +307,11 @@ static bool *
 find_wanted(Builder *b)
 {
     bool *wanted = cx_alloc(b->cx, (size_t)b->fn->nvalues * sizeof *wanted);
-    for (int k = 0; k < b->fn->body->n; k++) {
+    for (int k = 0, flow = 0; k < b->fn->body->n; k++) {
         const Let *let = b->fn->body->lets[k];
+        if (let_is_flow(let)) {
+            plan_flow_wanted(&b->plan->flows[flow++], let, wanted);
+        }
         for (int j = 0; let->op == OP_call && j < let->nargs; j++) {
             if (!value_is_const(let->args[j])) {
                 wanted[let->args[j]->id] = wanted[value_root(let->args[j])->id] = true;
@@ -350,6 +358,11 @@ find_as_is(Plan *plan)
     for (int k = 0; k < plan->nsteps; k++) {
         if (plan->steps[k].kind == STEP_COPY) {
             plan->slots[plan->steps[k].from].as_is = false;
+        }
+    }
+    for (int k = 0; k < plan->nflows; k++) {
+        for (int j = 0; j < plan->flows[k].nargs; j++) {
+            plan->slots[plan->flows[k].args[j]].as_is = false;
         }
     }
 }
@@ -454,15 +467,35 @@ count_phases(const Builder *b)
     return n;
 }
 
+/* Results of a body that a step makes are made in their places: they are read there, too. */
+static void
+find_places(Builder *b)
+{
+    const Fn *fn = b->fn;
+    b->place_of = cx_alloc(b->cx, (size_t)fn->nvalues * sizeof *b->place_of);
+    for (int k = 0; k < fn->body->nrets; k++) {
+        const Value *v = fn->body->rets[k];
+        bool fits = fn->results[k].kind == RESULT_INTO && v->def && !v->strides && !v->over;
+        if (fits && !b->place_of[v->id]) {
+            b->place_of[v->id] = 1 + b->slot_of[fn->params[fn->results[k].of]->id];
+        }
+    }
+}
+
 void
 plan_steps(Builder *b)
 {
     Plan *plan = b->plan;
-    bool *wanted = find_wanted(b);
     plan_solves(b);
     plan_uncertain(b);
+    plan_flows(b);
+    bool *wanted = find_wanted(b);
     for (int k = 0; k < b->fn->nparams; k++) {
-        plan_slot_value(b, SLOT_PARAM, b->fn->params[k]);
+        int slot = plan_slot_value(b, SLOT_PARAM, b->fn->params[k]);
+        plan->slots[slot].wants_object = wanted[b->fn->params[k]->id];
+    }
+    if (plan->inner) {
+        find_places(b);
     }
     plan->nparams = b->fn->nparams;
     plan->launches = plan_keep(b, (size_t)count_phases(b) * sizeof *plan->launches);

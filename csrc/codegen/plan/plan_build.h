@@ -24,6 +24,9 @@ typedef struct Builder {
     bool checks; /* runs are compared with the interpreter */
     bool counts; /* operations are counted, for a report */
     bool own_tensors; /* see CompileOptions */
+    const CompileOptions *options;
+    int *place_of; /* of a body: by value id, 1 + the slot of its place; 0: it has none */
+    int at_flow; /* the next of the plan's */
     bool *taken; /* by slot: a FRESH result owns its storage */
 } Builder;
 
@@ -47,6 +50,21 @@ void plan_in_place(Builder *b, int param); /* it is written to while others are 
 /* The step `at` makes or uses the slot, and with it the storage it lies in. */
 void plan_slot_touch(Builder *b, int slot, int at);
 
+/* A slot for what a step makes: a tensor of the host, if it is wanted as one. */
+int plan_slot_made(Builder *b, const Value *v, const bool *wanted);
+
+/* ---- plan_compile.c ---- */
+
+/* Compiles a body whose results go into its last parameters. */
+Plan *plan_build_body(const Fn *kernels, const CompileOptions *options);
+
+/* ---- plan_flow.c ---- */
+
+void plan_flows(Builder *b); /* the plans of bodies, before all else */
+/* Which operands and results of the loop or branch are tensors of the host. */
+void plan_flow_wanted(const Flow *flow, const Let *let, bool *wanted);
+void plan_flow_step(Builder *b, const Let *let, Flow *flow, const bool *wanted);
+
 /* ---- plan_name.c ---- */
 
 /* What profilers call the kernel or call; the plan's. */
@@ -66,6 +84,7 @@ void tuner_build(Builder *b, const CompileOptions *options);
 /* ---- plan_result.c ---- */
 
 void plan_results(Builder *b);
+bool plan_strides_match(const Builder *b, int slot, const Dim *strides);
 /* A new slot with these strides (NULL: dense) that holds a copy of slot `from`. */
 int plan_slot_copy(Builder *b, SlotKind kind, const Type *t, const Dim *strides, int from);
 

@@ -18,6 +18,7 @@ begin(const Fn *kernels, const CompileOptions *options)
     Builder *b = cx_alloc(cx, sizeof *b);
     b->cx = cx;
     b->counts = options->show != NULL;
+    b->options = options;
     b->checks = options->checks;
     b->own_tensors = options->own_tensors;
     b->slot_of = cx_alloc(cx, (size_t)kernels->nvalues * sizeof *b->slot_of);
@@ -51,10 +52,11 @@ take_kernels(Builder *b)
     ks->nuses = 0;
 }
 
-Plan *
-plan_build(Fn *kernels, const CompileOptions *options)
+static Plan *
+build(Fn *kernels, const CompileOptions *options, bool inner)
 {
     Builder *b = begin(kernels, options);
+    b->plan->inner = inner;
     b->kernels = kernels_make(kernels, options);
     b->fn = b->kernels->fn;
     kernels_show(b->kernels, options);
@@ -69,4 +71,16 @@ plan_build(Fn *kernels, const CompileOptions *options)
     Plan *plan = b->plan;
     b->plan = NULL;
     return plan;
+}
+
+Plan *
+plan_build(Fn *kernels, const CompileOptions *options)
+{
+    return build(kernels, options, false);
+}
+
+Plan *
+plan_build_body(Fn *kernels, const CompileOptions *options)
+{
+    return build(kernels, options, true);
 }

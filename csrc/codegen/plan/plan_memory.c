@@ -117,21 +117,34 @@ is_in_workspace(const Plan *plan, const Instance *inst, int slot)
     return plan->slots[root].kind == SLOT_WORK && !inst->home[root];
 }
 
+static bool
+any_in_workspace(const Plan *plan, const Instance *inst, int n, const int *slots)
+{
+    bool in = false;
+    for (int k = 0; k < n && !in; k++) {
+        in = is_in_workspace(plan, inst, slots[k]);
+    }
+    return in;
+}
+
 bool
 step_in_workspace(const Plan *plan, const Instance *inst, const Step *step)
 {
     if (step->kind == STEP_COPY) {
         return is_in_workspace(plan, inst, step->slot) || is_in_workspace(plan, inst, step->from);
     }
+    if (step->kind == STEP_FLOW) {
+        const Flow *flow = &plan->flows[step->flow];
+        return any_in_workspace(plan, inst, flow->nargs, flow->args) ||
+               any_in_workspace(plan, inst, flow->nres, flow->res) ||
+               any_in_workspace(plan, inst, flow->carries, flow->other);
+    }
     if (step->kind != STEP_LAUNCH) {
         return false;
     }
     const Launch *launch = &plan->launches[step->launch];
     bool in = inst->scratch[step->launch] && !inst->home[plan->nslots + step->launch];
-    for (int k = 0; k < launch->nbuffers && !in; k++) {
-        in = is_in_workspace(plan, inst, launch->buffers[k]);
-    }
-    return in;
+    return in || any_in_workspace(plan, inst, launch->nbuffers, launch->buffers);
 }
 
 /* For a WORK slot, or for the scratch of launch `slot - nslots`. */
@@ -323,7 +336,7 @@ place_best(Placing *p, Want *list)
 {
     p->least_own = INT64_MAX;
     int64_t least = place_lent(p, list), best = INT64_MAX;
-    bool worth = p->inst->workspace >= DLC_OWN && !binds_sizes(p->plan);
+    bool worth = p->inst->workspace >= DLC_OWN && !binds_sizes(p->plan) && !p->plan->inner;
     int64_t share = worth && p->wants[0].bytes >= MAPPED ? WORTH_MAPPED : WORTH_OWN;
     for (int64_t size = LARGEST_OWN; worth && size >= DLC_OWN; size /= 4) {
         p->inst->nlenders = 0;

@@ -66,7 +66,8 @@ plan_range_name(Builder *b, const Let *let)
         add_part(&name, let->loc);
     }
     if (!name.n) {
-        text_add(&name.text, "%s", let->op == OP_call ? let_str(let, "target") : "kernel");
+        text_add(&name.text, "%s",
+                 let->op == OP_call ? let_str(let, "target") : op_info[let->op].name);
     }
     add_source(&name);
     return plan_text_keep(b, name.text.text);

@@ -126,12 +126,35 @@ walk_on(Walk *w)
     return true;
 }
 
-/* What a call of the library may take for copies. */
+/* What a loop or branch takes besides its operands and results: of a branch the body that takes
+ * more. */
+static int64_t
+inside_flow(const Instance *inst, const Flow *flow)
+{
+    int64_t most = 0;
+    for (int k = 0; k < 2 && flow->bodies[k].plan; k++) {
+        const Body *body = &flow->bodies[k];
+        int64_t *sizes = calloc((size_t)body->plan->nsizes + 1, sizeof *sizes);
+        PlanMemory memory = {0};
+        for (int j = 0; sizes && j < body->plan->ndeclared; j++) {
+            sizes[j] = inst->values[body->sizes[j]];
+        }
+        bool known = sizes && plan_memory_for(body->plan, sizes, &memory, NULL);
+        most = known && memory.peak > most ? memory.peak : most;
+        free(sizes);
+    }
+    return most;
+}
+
+/* What a call of the library may take for copies; what the body of a loop or branch takes. */
 static int64_t
 copied(const Walk *w)
 {
     const Step *step = &w->plan->steps[w->at];
     int64_t bytes = 0;
+    if (step->kind == STEP_FLOW) {
+        return inside_flow(w->inst, &w->plan->flows[step->flow]);
+    }
     if (step->kind == STEP_CALL) {
         const Call *call = &w->plan->calls[step->call];
         bytes = made_by_call(w->plan, w->inst, call);
@@ -159,7 +182,8 @@ static void
 set_frees(const Plan *plan, Instance *inst)
 {
     for (int k = 0; k < plan->nsteps; k++) {
-        inst->frees[k] = plan->steps[k].kind == STEP_CALL && inst->workspace >= DLC_FREED;
+        bool call = plan->steps[k].kind == STEP_CALL && !plan->inner;
+        inst->frees[k] = call && inst->workspace >= DLC_FREED;
         for (int j = 0; j < plan->nslots && inst->frees[k]; j++) {
             const Slot *slot = &plan->slots[j];
             inst->frees[k] = !(slot->kind == SLOT_WORK && !inst->home[j] && slot->first < k &&
@@ -179,7 +203,7 @@ instance_peak(const Plan *plan, Instance *inst)
     while (end >= 0 && !step_in_workspace(plan, inst, &plan->steps[end])) {
         end--;
     }
-    inst->work_end = inst->workspace >= DLC_FREED ? end : -1;
+    inst->work_end = inst->workspace >= DLC_FREED && !plan->inner ? end : -1;
     int64_t freed = inst->work_end >= 0 ? most_with_copies(plan, inst) : kept;
     inst->work_end = freed < kept ? end : -1;
     return freed < kept ? freed : kept;
@@ -233,7 +257,9 @@ instance_memory(const Plan *plan, const Instance *inst, const int64_t *inside, P
     while (walk_on(&w)) {
         const Step *step = &plan->steps[w.at];
         bool asked = inside && step->kind == STEP_CALL;
-        int64_t own = asked ? inside[plan->calls[step->call].site] : 0;
+        int64_t own = asked                     ? inside[plan->calls[step->call].site]
+                      : step->kind == STEP_FLOW ? copied(&w)
+                                                : 0;
         int64_t now = w.alive + w.workspace + own;
         most = now > most ? now : most;
     }

@@ -95,11 +95,14 @@ call_profile_memory(const Profile *profile, const int64_t *inside, PlanMemory *o
 void
 call_profile_step(const Profile *profile, int k, ProfileStep *out)
 {
-    static const char *const kinds[] = {"alloc", "view", "launch", "call", "copy", "free"};
+    static const char *const kinds[] = {"alloc", "view", "launch", "call", "copy", "free", "flow"};
     const Plan *plan = profile->plan;
     const Step *step = &plan->steps[k];
-    *out = (ProfileStep){
-        .kind = kinds[step->kind], .seconds = profile->seconds[k], .kernel = -1, .site = -1};
+    *out = (ProfileStep){.kind = step->kind == STEP_FLOW ? flow_word(plan, step)
+                                                         : kinds[step->kind],
+                         .seconds = profile->seconds[k],
+                         .kernel = -1,
+                         .site = -1};
     if (step->kind == STEP_LAUNCH) {
         const Launch *launch = &plan->launches[step->launch];
         const int64_t *values = profile->inst->values;
@@ -119,6 +122,13 @@ call_profile_step(const Profile *profile, int k, ProfileStep *out)
         out->nslots = call->nargs;
         out->results = call->res;
         out->nresults = call->nres;
+    } else if (step->kind == STEP_FLOW) {
+        const Flow *flow = &plan->flows[step->flow];
+        out->node = flow->name;
+        out->slots = flow->args;
+        out->nslots = flow->nargs;
+        out->results = flow->res;
+        out->nresults = flow->nres;
     } else if (step->kind == STEP_COPY) {
         out->slots = &step->from;
         out->results = &step->slot;

@@ -2,8 +2,8 @@
 
 #include "plan_build.h"
 
-static bool
-strides_match(const Builder *b, int slot, const Dim *strides)
+bool
+plan_strides_match(const Builder *b, int slot, const Dim *strides)
 {
     for (int ax = 0; ax < b->plan->slots[slot].rank; ax++) {
         if (b->strides[slot][ax] != strides[ax]) {
@@ -37,7 +37,7 @@ result_fresh(Builder *b, int k, PlanResult *r)
     const Dim *strides = b->fn->results[k].strides ? b->fn->results[k].strides : dense;
     int root = b->plan->slots[r->slot].root;
     if (b->plan->slots[root].kind != SLOT_OBJECT || b->taken[root] ||
-        !strides_match(b, r->slot, strides)) {
+        !plan_strides_match(b, r->slot, strides)) {
         r->slot = plan_slot_copy(b, SLOT_OBJECT, v->type, strides, r->slot);
         root = r->slot;
     }
@@ -53,7 +53,7 @@ view_of_copy(Builder *b, int k, PlanResult *r)
     int copy = b->plan->results[want->of].slot,
         from = plan_slot_for(b, b->fn->body->rets[want->of]);
     if (copy != from && b->plan->slots[from].root == from && b->plan->slots[r->slot].root == from &&
-        b->plan->slots[copy].root == copy && strides_match(b, copy, b->strides[from])) {
+        b->plan->slots[copy].root == copy && plan_strides_match(b, copy, b->strides[from])) {
         int view = plan_slot_new(b, SLOT_VIEW, b->fn->body->rets[k]->type, b->strides[r->slot],
                                  b->offsets[r->slot]);
         b->plan->slots[view].root = copy;
@@ -102,7 +102,7 @@ result_view(Builder *b, int k, PlanResult *r)
     if (!shares || (want->kind == RESULT_VIEW_RESULT && want->of >= k)) {
         fail(b->cx, DIAG_RESULT_STORAGE, k);
     }
-    if (root != base && want->strides && !strides_match(b, r->slot, want->strides)) {
+    if (root != base && want->strides && !plan_strides_match(b, r->slot, want->strides)) {
         r->slot = plan_slot_copy(b, SLOT_OBJECT, b->fn->body->rets[k]->type, want->strides,
                                  r->slot);
     }

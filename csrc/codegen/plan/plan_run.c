@@ -97,7 +97,7 @@ add_buffer(const Run *run, TuneJob *job, int slot)
 }
 
 /* Memory for the kernels, until a call that it is freed before; -1: there is none. */
-static int
+int
 run_workspace(Run *run)
 {
     int64_t bytes = run->inst->workspace;
@@ -256,6 +256,23 @@ step_view(Run *run, int slot)
 }
 
 static int
+step_flow(Run *run, const Step *step)
+{
+    const Flow *flow = &run->plan->flows[step->flow];
+    if (run->inst->in_work[step - run->plan->steps] && run_workspace(run) < 0) {
+        return -1;
+    }
+    RunRange range = run->watched || run->traced
+                         ? run_begin(run, flow->name, flow->nargs, flow->args)
+                         : (RunRange){0};
+    int status = run_flow(run, flow);
+    if (range.name) {
+        run_end(run, &range);
+    }
+    return status;
+}
+
+static int
 do_step(Run *run, int at)
 {
     const Step *step = &run->plan->steps[at];
@@ -278,6 +295,8 @@ do_step(Run *run, int at)
         return run_call(run, &run->plan->calls[step->call]);
     case STEP_COPY:
         return step_copy(run, step);
+    case STEP_FLOW:
+        return step_flow(run, step);
     case STEP_FREE:
         run_enter(run);
         if (run->plan->slots[step->slot].kind != SLOT_PARAM) {
@@ -423,8 +442,8 @@ time_steps(Run *run)
     return status;
 }
 
-static int
-do_steps(Run *run)
+int
+run_all_steps(Run *run)
 {
     const Plan *plan = run->plan;
     int status = 0;
@@ -444,7 +463,7 @@ run_steps(Run *run, PlanTensor *out)
     bool shadows = plan->nin_place && params_overlap((Plan *)plan, run->inst, run->in);
     int status = shadows ? shadow_params(run) : 0;
     if (status == 0) {
-        status = run->host->profile ? time_steps(run) : do_steps(run);
+        status = run->host->profile ? time_steps(run) : run_all_steps(run);
     }
     run_enter(run);
     if (run->check) {

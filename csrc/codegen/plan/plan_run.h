@@ -80,6 +80,13 @@ void *run_data(const Run *run, int slot); /* the first element of what is in the
 RunRange run_begin(const Run *run, const char *name, int n, const int *slots);
 void run_end(const Run *run, const RunRange *range);
 
+int run_workspace(Run *run); /* memory for the kernels; -1: there is none, an error is noted */
+int run_all_steps(Run *run);
+
+/* ---- plan_flow_run.c ---- */
+
+int run_flow(Run *run, const Flow *flow);
+
 /* ---- plan_own.c ---- */
 
 /* Room for the addresses of the instance's own blocks, of which there are n; -1: no memory. */

@@ -95,7 +95,7 @@ static int
 find_innermost(Innermost *in, const Value *v)
 {
     const Let *let = v->def;
-    if (!let || let->op == OP_call || let->op == OP_contract) {
+    if (!let || let_is_opaque(let) || let->op == OP_contract) {
         return axis_of_one_step(in->cx, v);
     }
     if (op_info[let->op].kind == KIND_MAP) {

@@ -84,7 +84,7 @@ has_rows(const Rows *r, const Value *v, const Type *rows)
     if (value_is_const(v) || from) {
         return value_is_const(v) || type_same_shape(from->type, rows);
     }
-    return (!v->def || v->def->op == OP_call) && !v->strides;
+    return (!v->def || let_is_opaque(v->def)) && !v->strides;
 }
 
 static Value *

@@ -182,7 +182,7 @@ find_stored(Cutter *c)
     for (int k = body->n - 1; k >= 0; k--) {
         const Let *let = body->lets[k];
         const Value *v = let->nres ? let->res[0] : NULL;
-        bool stored = let->op == OP_call ? is_late(c, let)
+        bool stored = let_is_opaque(let) ? is_late(c, let)
                                          : v && value_is_view(v) && c->stored[v->id];
         for (int j = 0; stored && j < let->nargs; j++) {
             c->stored[let->args[j]->id] = true;
@@ -239,7 +239,7 @@ save_cost(const Cutter *c, const Value *v)
 bool
 may_recompute(const Cutter *c, const Value *v)
 {
-    return v->def->op != OP_call ||
+    return !let_is_opaque(v->def) ||
            (c->rules->products && c->rules->marks && has(c, v, MARK_PRODUCT));
 }
 
@@ -269,7 +269,7 @@ int64_t
 recompute_cost(const Cutter *c, const Value *v)
 {
     const Let *let = v->def;
-    if (!let) {
+    if (!let || let_is_flow(let)) {
         return FLOW_INF;
     }
     if (!may_recompute(c, v) || has(c, v, MARK_KEEP) || c->once[v->id]) {
@@ -278,9 +278,9 @@ recompute_cost(const Cutter *c, const Value *v)
     if (!c->forward[v->id]) {
         return 0; /* it is computed once, here or there */
     }
-    int64_t cost = let->op == OP_call ? call_cost(c, let)
+    int64_t cost = let_is_opaque(let) ? call_cost(c, let)
                                       : times(cost_terms(c->cx, let), cost_let(let));
-    bool product = let->op == OP_contract || let->op == OP_call;
+    bool product = let->op == OP_contract || let_is_opaque(let);
     cost += op_info[let->op].kind == KIND_RED || let->op == OP_contract ? COST_LAUNCH : 0;
     bool stored = c->stored[v->id] && !value_is_view(v) && !is_given(v);
     cost += stored ? times(value_bytes(c, v), COST_STORE) : 0;

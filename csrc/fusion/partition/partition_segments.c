@@ -110,7 +110,7 @@ find_bytes(Segments *s)
         for (int j = 0; j < let->nres; j++) {
             const Value *v = let->res[j];
             bool kept = save_cost(c, v) < FLOW_INF;
-            free[v->id] = all && let->op != OP_call;
+            free[v->id] = all && !let_is_opaque(let);
             s->bytes[v->id] = is_given(v) || root_of(v) != v ? 0
                               : kept                         ? value_bytes(c, v)
                               : free[v->id]                  ? 0
@@ -132,7 +132,7 @@ find_again(const Segments *s, const Cut *all, int64_t *again)
     }
     for (int k = 0; k < s->n; k++) {
         const Let *let = c->fn->body->lets[k];
-        bool product = let->op == OP_contract || let->op == OP_call;
+        bool product = let->op == OP_contract || let_is_opaque(let);
         for (int j = 0; j < let->nargs && product; j++) {
             if (!value_is_const(let->args[j])) {
                 read[root_of(let->args[j])->id] |= is_late(c, let) ? HAS_LATE : HAS_EARLY;

@@ -106,7 +106,8 @@ call_attrs(const Let *let)
     };
 }
 
-/* Calls, stores, kernels, loops: the same let, its body rebuilt. */
+/* Calls, stores, kernels, loops: the same let, its body rebuilt.  Bodies that are functions are
+ * what they were. */
 static void
 whole_again(Build *b, const Let *let, Value **args, Value **map)
 {
@@ -131,6 +132,7 @@ whole_again(Build *b, const Let *let, Value **args, Value **map)
     if (let->body) {
         body_again(b, let->body, to, map);
     }
+    let_bodies(b->cx, to, let->nbodies, let->bodies);
 }
 
 /* Of what a kernel makes: how it lies, if it has to be in memory. */

@@ -286,8 +286,8 @@ run(Eval *e, const Tensor *in, Tensor *out)
     renew_views(e, in, out);
 }
 
-static void
-run_at(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *in, Tensor *out)
+void
+eval_fn_how(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *in, Tensor *out)
 {
     Eval e = eval_open(fn);
     e.map = how.map;
@@ -305,7 +305,7 @@ run_at(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *in, Tensor
 void
 eval_fn_at(const Fn *fn, const int64_t *sizes, const Tensor *in, Tensor *out)
 {
-    run_at(fn, (EvalHow){eval_map, 0}, sizes, in, out);
+    eval_fn_how(fn, (EvalHow){eval_map, 0}, sizes, in, out);
 }
 
 void
@@ -319,5 +319,5 @@ eval_fn_as(const Fn *fn, EvalHow how, const Tensor *in, Tensor *out)
 {
     int64_t *sizes = cx_alloc(fn->cx, (size_t)fn->nsizes * sizeof *sizes);
     eval_sizes(fn, in, sizes);
-    run_at(fn, how, sizes, in, out);
+    eval_fn_how(fn, how, sizes, in, out);
 }

@@ -41,6 +41,8 @@ typedef struct {
     int beyond;                 /* which of the results beyond all numbers this run tries */
 } Eval;
 
+/* A function with all sizes given, run so. */
+void eval_fn_how(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *in, Tensor *out);
 int64_t eval_dim(Eval *e, Dim d);
 void eval_know(Eval *e, Dim name, int64_t value);
 const Tensor *eval_value(Eval *e, const Value *v); /* of a name that has been evaluated */
@@ -82,6 +84,10 @@ void noise_of_fold(Eval *e, const Let *let, const Fold *fold, void *element); /*
 
 void eval_contract(Eval *e, const Let *let);
 Elem eval_multiply_add(Dtype wide, Elem x, Elem y, Elem sum); /* x*y + sum, rounded once */
+
+/* ---- eval_flow.c: loops and branches ---- */
+
+void eval_flow(Eval *e, const Let *let);
 
 /* ---- eval_loops.c: kernels and what stands in their loops ---- */
 

@@ -422,6 +422,10 @@ eval_node(Eval *e, const Let *let)
     case OP_kernel:
         eval_kernel(e, let);
         break;
+    case OP_loop:
+    case OP_branch:
+        eval_flow(e, let);
+        break;
     case OP_call:
         fail(e->cx, DIAG_EVAL_CALL, let_str(let, "target"));
     default:

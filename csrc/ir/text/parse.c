@@ -21,7 +21,9 @@
  *           | 'reduce' op name 'in' dim {mark} block
  *           | 'load' operand dims
  *           | 'store' operand dims '=' operand
- *           | op list(operand) {key '=' value} [block]      the block of a kernel
+ *           | op list(operand) {key '=' value} [block | body ['else' body]]
+ *                                        the block of a kernel, the body of loop, both of branch
+ *   body      '(' list(binder) ')' block
  *   value     dim | dims | axes | string | integer | name   as the op's row of ops.def says
  *   operand   name | number
  *   number    ['-'] (integer | float | 'inf') | 'nan'       a float has a '.' or an exponent
@@ -310,6 +312,41 @@ parse_binders(Parser *p, int *n)
     return binders;
 }
 
+static void parse_params(Parser *p);
+
+/* A body that is a function: it has names of its own. */
+static Fn *
+parse_body(Parser *p)
+{
+    Parser outer = *p;
+    Fn *fn = fn_new(p->cx, p->fn->name, p->fn->stage);
+    p->fn = fn;
+    p->names = (Table){0};
+    p->indices = NULL;
+    p->nindices = 0;
+    parse_params(p);
+    parse_block(p, fn->body);
+    parse_check_names(p);
+    fn_results(fn, fn->body->nrets, fn->body->rets, NULL);
+    fn_free_sizes(fn);
+    outer.lex = p->lex;
+    *p = outer;
+    return fn;
+}
+
+static void
+parse_bodies(Parser *p, Let *let)
+{
+    Fn *bodies[2];
+    int n = 0;
+    bodies[n++] = parse_body(p);
+    if (let->op == OP_branch) {
+        lex_expect(&p->lex, "else");
+        bodies[n++] = parse_body(p);
+    }
+    let_bodies(p->cx, let, n, bodies);
+}
+
 static Let *
 parse_let(Parser *p)
 {
@@ -337,6 +374,9 @@ parse_let(Parser *p)
         let->body->owner = let;
         parse_block(p, let->body);
         p->nindices = outer;
+    }
+    if (let_is_flow(let)) {
+        parse_bodies(p, let);
     }
     let->loc = parse_place(p);
     return let;

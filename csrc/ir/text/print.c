@@ -271,6 +271,17 @@ put_block(const Block *blk, int indent, Text *out)
     text_add(out, "%*s}", indent, "");
 }
 
+static void
+put_params(const Fn *fn, const char *open, const char *comma, const char *close, Text *out)
+{
+    text_add(out, "%s", open);
+    for (int k = 0; k < fn->nparams; k++) {
+        text_add(out, "%s", k ? comma : "");
+        print_binder(fn->params[k], out);
+    }
+    text_add(out, "%s", close);
+}
+
 void
 print_let(const Let *let, int indent, Text *out)
 {
@@ -288,6 +299,10 @@ print_let(const Let *let, int indent, Text *out)
     put_marks(let, out);
     if (let->body) {
         put_block(let->body, indent, out);
+    }
+    for (int k = 0; k < let->nbodies; k++) {
+        put_params(let->bodies[k], k ? " else (" : " (", ", ", ")", out);
+        put_block(let->bodies[k]->body, indent, out);
     }
     put_place(let->loc, out);
     text_add(out, "\n");
@@ -321,12 +336,8 @@ put_header(const Fn *fn, bool wide, Text *out)
     const char *comma = wide ? ",\n    " : ", ";
     text_add(out, "fn %s", fn->name);
     put_sizes(fn->sizes, fn->nsizes, out);
-    text_add(out, wide && fn->nparams ? "(\n    " : "(");
-    for (int k = 0; k < fn->nparams; k++) {
-        text_add(out, "%s", k ? comma : "");
-        print_binder(fn->params[k], out);
-    }
-    text_add(out, wide && fn->nparams ? "\n) -> (" : ") -> (");
+    bool lines = wide && fn->nparams;
+    put_params(fn, lines ? "(\n    " : "(", comma, lines ? "\n) -> (" : ") -> (", out);
     text_add(out, wide && fn->body->nrets ? "\n    " : "");
     for (int k = 0; k < fn->body->nrets; k++) {
         text_add(out, "%s", k ? comma : "");

@@ -7,9 +7,10 @@
  *   V02  A name is used after the let that binds it, in that let's block or in a body within it.
  *   V03  Sizes and loop indices in types, strides and attributes are declared and in scope.
  *   V04  An op stands where its stage has it.  graph: outside kernels, which there are not.
- *        kernels and loops: outside kernels stand kernels, views, sizes, cats and calls alone,
- *        inside neither a kernel nor a call; inside a kernel of the loops stage are loops over
- *        scalars: MAP, const, size, for, reduce, bind, load, store, update, buffer.
+ *        kernels and loops: outside kernels stand kernels, views, sizes, cats, calls, loops and
+ *        branches alone, inside none of kernels, calls, loops and branches; inside a kernel of the
+ *        loops stage are loops over scalars: MAP, const, size, for, reduce, bind, load, store,
+ *        update, buffer.
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is a row
@@ -70,6 +71,15 @@
  *        Inside of kernels, where a value has no memory, only a buffer promises strides.
  *   V29  given marks a parameter alone, which the call frees: no result goes into it, is a view of
  *        it or takes its memory.
+ *   V30  A loop has one body and a branch two: functions of the same stage that keep these rules,
+ *        whose parameters are the operands (of a loop first the number of the step, and not the
+ *        bool), all dense, and whose results are fresh and dense: as many as the let has, of a
+ *        loop with while=1 the bool before them.  Operands are names.  A loop has a number of
+ *        steps, or while=1, or both; with while=1 it has no rows, neither read nor returned.
+ *   V31  A carried value has one type: as operand, as parameter and as result of the body.  A
+ *        tensor of rows has an axis of `steps` in front of the parameter's.  What says whether a
+ *        loop goes on is one bool, the number of the step one i64.
+ *   V32  What a branch asks is one bool, and both bodies take and return the same types.
  *   V33  nontemporal marks only a store to a result or a buffer of the kernel, over no parameter,
  *        of elements of 4 or 8 bytes that are adjacent along the `for` in whose body it stands, and
  *        that body has no other access to it.  footprint stands beside nontemporal.  streams marks
@@ -357,7 +367,13 @@ check_let(Verifier *v, const Let *let)
         check_kernel(v, let);
         return;
     }
+    if (let_is_flow(let)) {
+        verify_flow_form(v, let);
+    }
     check_types(v, let);
+    if (let_is_flow(let)) {
+        verify_flow_types(v, let);
+    }
     if (let->op == OP_slice) {
         check_slice(v, let);
     } else if (let->op == OP_as_strided) {

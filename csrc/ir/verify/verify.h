@@ -44,6 +44,11 @@ void verify_uses(Verifier *v, int n, Value *const *values); /* they are bound he
 void verify_loop_let(Verifier *v, const Let *let);
 void verify_loops_kernel(Verifier *v, const Let *kernel);
 
+/* ---- verify_flow.c: V30 to V32 ---- */
+
+void verify_flow_form(Verifier *v, const Let *let); /* before its type is asked for */
+void verify_flow_types(Verifier *v, const Let *let);
+
 /* ---- verify_product.c: V22 to V24 ---- */
 
 /* Of a loop marked so, whose body has been checked. */

@@ -1,0 +1,167 @@
+/* Building a plan: loops and branches, whose bodies are plans of their own.
+ *
+ * What:     a body becomes a plan that a step of the outer plan runs again and again.  Its
+ *           parameters are those of the function and, behind them, a place for each result: memory
+ *           of the outer plan, into which kernels of the body store directly.
+ * Requires: verified bodies of the kernels stage.
+ * Ensures:  a step of a loop allocates nothing but what a call of the host returns.
+ * How:      what a loop carries has two places, which steps write in turn, while they read the
+ *           other one or, the first of them, the operand.  So nothing is written that the operand
+ *           shares, and a body may return its values in any order.  An operand that is not dense is
+ *           copied before the loop.
+ * Why not   write in the place that is read: where that is safe depends on the kernels' loops, and
+ *           two places are as fast while they fit a cache.
+ * Example:  loop x carries=1 steps=[N] (i: i64, c: f32[4]) { let t: f32[4] = kernel { .. } ret t }
+ *           is one step; its body is one launch, from the one place to the other.
+ */
+#include "plan_build.h"
+
+/* The function with a parameter for each of its results, into which it goes. */
+static Fn *
+with_places(const Fn *body)
+{
+    Cx *cx = body->cx;
+    int n = body->body->nrets;
+    Fn *fn = cx_copy(cx, body, sizeof *body);
+    Result *results = cx_alloc(cx, ((size_t)n + 1) * sizeof *results);
+    fn->params = NULL;
+    for (fn->nparams = 0; fn->nparams < body->nparams; fn->nparams++) {
+        fn->params = cx_grow(cx, fn->params, fn->nparams, sizeof *fn->params);
+        fn->params[fn->nparams] = body->params[fn->nparams];
+    }
+    for (int k = 0; k < n; k++) {
+        results[k] = (Result){.kind = RESULT_INTO, .of = fn->nparams};
+        fn_param(fn, fn_fresh_name(fn, "place"), body->body->rets[k]->type, NULL);
+    }
+    fn->results = results;
+    return fn;
+}
+
+static void
+build_body(Builder *b, const Fn *fn, Body *body)
+{
+    CompileOptions options = *b->options;
+    options.given = NULL;
+    options.tune = false;
+    options.own_tensors = false;
+    body->plan = plan_build_body(with_places(fn), &options);
+    body->nparams = fn->nparams;
+    body->sizes = plan_keep(b, (size_t)fn->nsizes * sizeof *body->sizes);
+    for (int k = 0; k < fn->nsizes; k++) {
+        body->sizes[k] = dim_ref(b, fn->sizes[k]);
+    }
+}
+
+/* The plans of all bodies, and which of their parameters are tensors of the host. */
+void
+plan_flows(Builder *b)
+{
+    Plan *plan = b->plan;
+    const Block *blk = b->fn->body;
+    plan->flows = plan_keep(b, (size_t)blk->n * sizeof *plan->flows);
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (let_is_flow(let)) {
+            Flow *flow = &plan->flows[plan->nflows++];
+            for (int j = 0; j < let->nbodies; j++) {
+                build_body(b, let->bodies[j], &flow->bodies[j]);
+            }
+        }
+    }
+}
+
+static bool
+is_object(const Body *body, int param)
+{
+    return body->plan && body->plan->slots[param].wants_object;
+}
+
+/* Is operand k a tensor of the host, because a call in a body takes it? */
+static bool
+wants_operand(const Flow *flow, const Let *let, int k)
+{
+    bool whiles = let->op == OP_loop && let_int(let, "while");
+    int param = let->op == OP_loop ? k - whiles + 1 : k - 1;
+    bool asked = param < (let->op == OP_loop); /* the bool, which is no parameter */
+    return !asked && (is_object(&flow->bodies[0], param) || is_object(&flow->bodies[1], param));
+}
+
+void
+plan_flow_wanted(const Flow *flow, const Let *let, bool *wanted)
+{
+    for (int k = 0; k < let->nargs; k++) {
+        if (wants_operand(flow, let, k)) {
+            wanted[let->args[k]->id] = wanted[value_root(let->args[k])->id] = true;
+        }
+    }
+    for (int k = 0; let->op == OP_loop && k < let_int(let, "carries"); k++) {
+        wanted[let->res[k]->id] |= is_object(&flow->bodies[0], 1 + k);
+    }
+}
+
+static int
+operand_slot(Builder *b, const Value *v, bool object)
+{
+    int slot = plan_slot_for(b, v);
+    Dim dense[MAX_RANK];
+    type_dense(b->cx, v->type, dense);
+    return plan_strides_match(b, slot, dense)
+               ? slot
+               : plan_slot_copy(b, object ? SLOT_OBJECT : SLOT_WORK, v->type, NULL, slot);
+}
+
+/* The second place of a carried value. */
+static int
+other_slot(Builder *b, const Value *v, bool object)
+{
+    int slot = plan_slot_new(b, object ? SLOT_OBJECT : SLOT_WORK, v->type, NULL, dim_int(b->cx, 0));
+    if (object) {
+        plan_slot_touch(b, slot, step_add(b, (Step){.kind = STEP_ALLOC, .slot = slot}));
+    }
+    return slot;
+}
+
+static void
+fill_loop(Builder *b, const Let *let, Flow *flow)
+{
+    Loop loop = let_loop(let);
+    flow->loops = true;
+    flow->whiles = loop.whiles;
+    flow->counted = loop.counted;
+    flow->steps = loop.counted ? dim_ref(b, loop.steps) : 0;
+    flow->carries = loop.carries;
+    flow->rows = loop.rows;
+    flow->other = plan_keep(b, (size_t)loop.carries * sizeof *flow->other);
+    for (int k = 0; k < loop.carries; k++) {
+        flow->other[k] = other_slot(b, let->res[k], is_object(&flow->bodies[0], 1 + k));
+    }
+}
+
+void
+plan_flow_step(Builder *b, const Let *let, Flow *flow, const bool *wanted)
+{
+    flow->nargs = let->nargs;
+    flow->nres = let->nres;
+    flow->args = plan_keep(b, (size_t)let->nargs * sizeof *flow->args);
+    flow->res = plan_keep(b, (size_t)let->nres * sizeof *flow->res);
+    flow->name = plan_range_name(b, let);
+    for (int k = 0; k < let->nargs; k++) {
+        flow->args[k] = operand_slot(b, let->args[k], wants_operand(flow, let, k));
+    }
+    for (int k = 0; k < let->nres; k++) {
+        flow->res[k] = plan_slot_made(b, let->res[k], wanted);
+    }
+    if (let->op == OP_loop) {
+        fill_loop(b, let, flow);
+    }
+    int at = step_add(b, (Step){.kind = STEP_FLOW, .flow = (int)(flow - b->plan->flows)});
+    for (int k = 0; k < flow->nargs; k++) {
+        plan_slot_touch(b, flow->args[k], at);
+    }
+    for (int k = 0; k < flow->nres; k++) {
+        plan_slot_touch(b, flow->res[k], at);
+    }
+    for (int k = 0; k < flow->carries; k++) {
+        plan_slot_touch(b, flow->other[k], at);
+    }
+}

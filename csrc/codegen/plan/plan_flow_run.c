@@ -1,0 +1,367 @@
+/* Running loops and branches: the steps of a body's plan, again and again, in the run of the plan
+ * around it.
+ *
+ * What is open for all steps of a loop: the instance of the body's plan for the sizes, its
+ * workspace and its table of slots.  A step sets addresses and runs. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_run.h"
+
+enum {
+    FEW_SIZES = 16,
+    FEW_INNER = 64,             /* slots with room on the stack */
+    BETWEEN_CHECKS = 4096,      /* steps after which a loop looks at the clock */
+};
+
+/* Seconds after which a loop asks whether the user wants it to end. */
+static const double CHECK_SECONDS = 0.1;
+
+/* A body under way. */
+typedef struct {
+    Run run;
+    Instance *first;            /* each step begins with it */
+    int64_t few_sizes[FEW_SIZES];
+    PlanObject few[FEW_INNER];
+    int64_t work;               /* of the kernels of a step */
+    bool calls;                 /* the steps need the interpreter's lock */
+    int64_t done;               /* work since the lock was taken */
+} Inner;
+
+static int
+no_memory(Run *run)
+{
+    run_enter(run);
+    run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+    return -1;
+}
+
+static void
+measure(Inner *in)
+{
+    const Plan *plan = in->run.plan;
+    for (int k = 0; k < plan->nlaunches; k++) {
+        const Launch *launch = &plan->launches[k];
+        in->work += in->first->values[launch->extent] * in->first->values[launch->work];
+    }
+    in->work += plan->nlaunches;
+    in->calls = plan->ncalls > 0;
+}
+
+static int
+inner_open(Run *outer, const Body *body, Inner *in)
+{
+    const Plan *plan = body->plan;
+    size_t nslots = (size_t)plan->nslots, nsizes = (size_t)plan->nsizes;
+    memset(in, 0, sizeof *in);
+    in->run = (Run){
+        .plan = plan,
+        .host = outer->host,
+        .left = outer->left,
+        .watched = outer->watched,
+        .traced = outer->traced,
+        .tensors = nslots > FEW_INNER ? calloc(nslots, sizeof *in->run.tensors) : in->few,
+        .sizes = nsizes > FEW_SIZES ? calloc(nsizes, sizeof *in->run.sizes) : in->few_sizes,
+    };
+    if (!in->run.tensors || !in->run.sizes) {
+        return no_memory(outer);
+    }
+    for (int k = 0; k < plan->nsizes; k++) {
+        in->run.sizes[k] = k < plan->ndeclared ? outer->inst->values[body->sizes[k]] : SIZE_UNKNOWN;
+    }
+    in->first = instance_get((Plan *)plan, in->run.sizes);
+    if (!in->first) {
+        return no_memory(outer);
+    }
+    if (in->first->too_many) {
+        run_enter(outer);
+        outer->host->fault(outer->host->arg, FAULT_LAYOUT, NULL, NULL);
+        return -1;
+    }
+    atomic_fetch_add(&in->first->refs, 1);
+    in->run.inst = in->first;
+    measure(in);
+    return 0;
+}
+
+/* Parameters belong to the run around, but for those that give_object made. */
+static void
+inner_close(Run *outer, Inner *in)
+{
+    Run *run = &in->run;
+    const Plan *plan = run->plan;
+    if (run->check) {
+        check_drop(run);
+    }
+    for (int k = plan->nparams; run->tensors && k < plan->nslots; k++) {
+        if (run->tensors[k].object) {
+            run_enter(outer);
+            run->host->release(run->host->arg, run->tensors[k].object);
+        }
+    }
+    if (run->work) {
+        workspace_give(run->work);
+    }
+    instance_unref(run->inst);
+    instance_unref(in->first);
+    if (run->tensors != in->few) {
+        free(run->tensors);
+    }
+    if (run->sizes != in->few_sizes) {
+        free(run->sizes);
+    }
+}
+
+/* The steps of the body once, from sizes that no call has bound yet. */
+static int
+inner_run(Run *outer, Inner *in)
+{
+    Run *run = &in->run;
+    in->done += in->work;
+    if (!in->calls && in->done > DLC_UNLOCK) {
+        run_leave(outer);
+    }
+    run->left = outer->left;
+    run->lent = 0;
+    if (run->inst != in->first) {
+        instance_unref(run->inst);
+        atomic_fetch_add(&in->first->refs, 1);
+        run->inst = in->first;
+        memcpy(run->sizes, in->first->sizes, (size_t)run->plan->nsizes * sizeof *run->sizes);
+    }
+    int status = run_all_steps(run);
+    outer->left = run->left;
+    return status;
+}
+
+static PlanObject
+object_of(const Run *run, int slot)
+{
+    const Slot *s = &run->plan->slots[slot];
+    void *object = s->kind == SLOT_SCALAR || s->kind == SLOT_WORK ? NULL
+                                                                  : run->tensors[slot].object;
+    return (PlanObject){object, run_data(run, slot)};
+}
+
+/* ---- a loop ---- */
+
+typedef struct {
+    Run *run;
+    const Flow *flow;
+    Inner in;
+    int64_t at;                 /* the step */
+    uint8_t go;
+    bool second;                /* the carried values are in their second place */
+    PlanObject *params, *places;        /* of the body */
+} LoopRun;
+
+static const Slot *
+param_slot(const LoopRun *loop, int k)
+{
+    return &loop->in.run.plan->slots[k];
+}
+
+static int64_t
+row_bytes(const LoopRun *loop, int param)
+{
+    return slot_bytes(param_slot(loop, param), loop->in.first->values);
+}
+
+/* The number of the step as a tensor, where a call takes it. */
+static int
+give_index(LoopRun *loop)
+{
+    loop->params[0] = (PlanObject){NULL, &loop->at};
+    if (!param_slot(loop, 0)->wants_object) {
+        return 0;
+    }
+    Run *run = loop->run;
+    PlanTensor made = {0};
+    run_enter(run);
+    if (run->host->alloc(run->host->arg, DT_i64, &made) < 0) {
+        return -1;
+    }
+    *(int64_t *)made.data = loop->at;
+    loop->params[0] = run_object(&made);
+    return 0;
+}
+
+static int
+give_row(LoopRun *loop, int k)
+{
+    const Flow *flow = loop->flow;
+    int slot = flow->args[flow->whiles + flow->carries + k], param = 1 + flow->carries + k;
+    Run *run = loop->run;
+    PlanObject all = object_of(run, slot);
+    int64_t bytes = row_bytes(loop, param);
+    loop->params[param] = (PlanObject){NULL, bytes ? (char *)all.data + loop->at * bytes : NULL};
+    if (!param_slot(loop, param)->wants_object) {
+        return 0;
+    }
+    PlanTensor row = {0};
+    const Slot *s = param_slot(loop, param);
+    run_enter(run);
+    run_shape(&loop->in.run, param, &row);
+    if (run->host->view(run->host->arg, &all, s->dtype,
+                        loop->at * bytes / dtype_info[s->dtype].bytes, &row) < 0) {
+        return -1;
+    }
+    loop->params[param] = run_object(&row);
+    return 0;
+}
+
+/* What give_index and give_row made. */
+static void
+drop_given(LoopRun *loop)
+{
+    const Flow *flow = loop->flow;
+    for (int k = 0; k <= flow->carries + flow->rows; k++) {
+        bool given = k == 0 || k > flow->carries;
+        if (given && loop->params[k].object) {
+            run_enter(loop->run);
+            loop->run->host->release(loop->run->host->arg, loop->params[k].object);
+        }
+        loop->params[k].object = given ? NULL : loop->params[k].object;
+    }
+}
+
+/* Where the step writes: the last one of a number that is known to the place of the results. */
+static void
+set_places(LoopRun *loop, bool second)
+{
+    const Flow *flow = loop->flow;
+    loop->places[0] = (PlanObject){NULL, &loop->go};
+    PlanObject *to = loop->places + flow->whiles;
+    for (int k = 0; k < flow->carries; k++) {
+        to[k] = object_of(loop->run, second ? flow->other[k] : flow->res[k]);
+    }
+    for (int k = flow->carries; k < flow->nres; k++) {
+        int64_t bytes = row_bytes(loop, loop->in.run.plan->nparams - flow->nres + k);
+        char *all = run_data(loop->run, flow->res[k]);
+        to[k] = (PlanObject){NULL, bytes ? all + loop->at * bytes : NULL};
+    }
+}
+
+static int
+loop_step(LoopRun *loop, bool second)
+{
+    const Flow *flow = loop->flow;
+    int status = give_index(loop);
+    for (int k = 0; k < flow->rows && status == 0; k++) {
+        status = give_row(loop, k);
+    }
+    if (status == 0) {
+        set_places(loop, second);
+        status = inner_run(loop->run, &loop->in);
+    }
+    drop_given(loop);
+    for (int k = 0; k < flow->carries; k++) {
+        loop->params[1 + k] = loop->places[flow->whiles + k];
+    }
+    loop->second = second;
+    return status;
+}
+
+/* A loop without end is ended by the user: -1, with what was noted. */
+static int
+look_up(LoopRun *loop, double *since)
+{
+    Run *run = loop->run;
+    if (loop->at % BETWEEN_CHECKS || !run->host->interrupted) {
+        return 0;
+    }
+    double now = clock_seconds();
+    if (now - *since < CHECK_SECONDS) {
+        return 0;
+    }
+    *since = now;
+    run_enter(run);
+    loop->in.done = 0;
+    return run->host->interrupted(run->host->arg);
+}
+
+static int
+loop_steps(LoopRun *loop)
+{
+    const Flow *flow = loop->flow;
+    int64_t steps = flow->counted ? loop->run->inst->values[flow->steps] : INT64_MAX;
+    double since = clock_seconds();
+    int status = 0;
+    for (; status == 0 && loop->go && loop->at < steps; loop->at++) {
+        status = loop_step(loop, flow->counted && (steps - loop->at) % 2 == 0);
+        status = status == 0 ? look_up(loop, &since) : status;
+    }
+    return status;
+}
+
+/* The carried values to the place of the results: after no step, or an even number of them. */
+static void
+settle(const LoopRun *loop)
+{
+    const Flow *flow = loop->flow;
+    for (int k = 0; k < flow->carries; k++) {
+        int64_t bytes = row_bytes(loop, 1 + k);
+        void *to = run_data(loop->run, flow->res[k]);
+        if (bytes && loop->params[1 + k].data != to) {
+            memcpy(to, loop->params[1 + k].data, (size_t)bytes);
+        }
+    }
+}
+
+static void
+loop_begin(LoopRun *loop)
+{
+    const Flow *flow = loop->flow;
+    const Run *run = loop->run;
+    loop->params = loop->in.run.tensors;
+    loop->places = loop->params + flow->bodies[0].nparams;
+    loop->go = flow->whiles ? *(const uint8_t *)run_data(run, flow->args[0]) : 1;
+    for (int k = 0; k < flow->carries; k++) {
+        loop->params[1 + k] = object_of(run, flow->args[flow->whiles + k]);
+    }
+    for (int k = flow->whiles + flow->carries + flow->rows; k < flow->nargs; k++) {
+        loop->params[1 + k - flow->whiles] = object_of(run, flow->args[k]);
+    }
+}
+
+static int
+run_loop(Run *run, const Flow *flow)
+{
+    LoopRun loop = {.run = run, .flow = flow};
+    int status = inner_open(run, &flow->bodies[0], &loop.in);
+    if (status == 0) {
+        loop_begin(&loop);
+        status = loop_steps(&loop);
+    }
+    if (status == 0) {
+        settle(&loop);
+    }
+    inner_close(run, &loop.in);
+    return status;
+}
+
+static int
+run_branch(Run *run, const Flow *flow)
+{
+    Inner in;
+    bool yes = *(const uint8_t *)run_data(run, flow->args[0]) != 0;
+    int status = inner_open(run, &flow->bodies[yes ? 0 : 1], &in);
+    if (status == 0) {
+        PlanObject *params = in.run.tensors;
+        for (int k = 1; k < flow->nargs; k++) {
+            *params++ = object_of(run, flow->args[k]);
+        }
+        for (int k = 0; k < flow->nres; k++) {
+            *params++ = object_of(run, flow->res[k]);
+        }
+        status = inner_run(run, &in);
+    }
+    inner_close(run, &in);
+    return status;
+}
+
+int
+run_flow(Run *run, const Flow *flow)
+{
+    return flow->loops ? run_loop(run, flow) : run_branch(run, flow);
+}

@@ -1,0 +1,136 @@
+/* The verifier's rules V30 to V32: loops and branches. */
+#include "verify.h"
+
+static void
+check_body(Verifier *v, const Fn *body)
+{
+    const Let *let = v->let;
+    if (body->stage != v->fn->stage) {
+        verify_broken(v, 30, "the body is of the %s stage", stage_name(body->stage));
+    }
+    for (int k = 0; k < body->nparams; k++) {
+        if (body->params[k]->strides || body->params[k]->given) {
+            verify_broken(v, 30, "parameter '%s' of the body has strides, or is given",
+                          body->params[k]->name);
+        }
+    }
+    for (int k = 0; k < body->body->nrets; k++) {
+        if (body->results[k].kind != RESULT_FRESH || body->results[k].strides) {
+            verify_broken(v, 30, "result %d of the body is not a fresh dense one", k);
+        }
+    }
+    verify_dims(v, body->nsizes, body->sizes);
+    verify_fn(body);
+    v->let = let;
+    cx_set_loc(v->cx, let->loc);
+}
+
+static void
+check_counts(Verifier *v, const Let *let)
+{
+    const Attr *steps = let_attr(let, "steps");
+    int64_t whiles = let_int(let, "while"), carries = let_int(let, "carries"),
+            rows = let_int(let, "rows");
+    bool counted = steps->n == 1, whole = whiles == 0 || whiles == 1;
+    if (!whole || carries < 0 || rows < 0 || steps->n > 1 || (!counted && !whiles)) {
+        verify_broken(v, 30, "a loop has a number of steps, or while=1, or both");
+    }
+    if (carries > let->nargs || rows > let->nargs || whiles + carries + rows > let->nargs) {
+        verify_broken(v, 30, "the loop has %d operands, and needs more", let->nargs);
+    }
+    if (carries > let->nres || (whiles && (rows || let->nres > carries))) {
+        verify_broken(v, 30, "a loop returns its carried values; one with while=1 has no rows");
+    }
+}
+
+void
+verify_flow_form(Verifier *v, const Let *let)
+{
+    bool branch = let->op == OP_branch;
+    if (let->nbodies != (branch ? 2 : 1)) {
+        verify_broken(v, 30, "the op has %d bodies", let->nbodies);
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        if (value_is_const(let->args[k])) {
+            verify_broken(v, 30, "operand %d must be a name", k);
+        }
+    }
+    if (branch ? let->nargs == 0 : false) {
+        verify_broken(v, 30, "a branch needs the bool that chooses");
+    }
+    if (!branch) {
+        check_counts(v, let);
+    }
+    int whiles = branch ? 0 : (int)let_int(let, "while");
+    int params = branch ? let->nargs - 1 : 1 + let->nargs - whiles;
+    for (int k = 0; k < let->nbodies; k++) {
+        const Fn *body = let->bodies[k];
+        if (body->nparams != params || body->body->nrets != let->nres + whiles) {
+            verify_broken(v, 30, "the body has %d parameters and %d results, not %d and %d",
+                          body->nparams, body->body->nrets, params, let->nres + whiles);
+        }
+        check_body(v, body);
+    }
+}
+
+/* ---- V31, V32: types ---- */
+
+static void
+check_same(Verifier *v, int rule, const Value *of, const Type *want)
+{
+    if (of->type != want) {
+        Text text = {.cx = v->cx};
+        type_text(v->cx, want, &text);
+        verify_broken(v, rule, "'%s' must be %s", of->name, text.text);
+    }
+}
+
+static void
+check_bool(Verifier *v, int rule, const Value *of)
+{
+    check_same(v, rule, of, type_scalar(v->cx, DT_bool));
+}
+
+static void
+check_loop(Verifier *v, const Loop *loop)
+{
+    check_same(v, 31, loop->body->params[0], type_scalar(v->cx, DT_i64));
+    if (loop->whiles) {
+        check_bool(v, 31, loop->let->args[0]);
+        check_bool(v, 31, loop->body->body->rets[0]);
+    }
+    for (int k = 0; k < loop->carries; k++) {
+        check_same(v, 31, loop_param(loop, k), loop_arg(loop, k)->type);
+        check_same(v, 31, loop_next(loop, k), loop_arg(loop, k)->type);
+    }
+    for (int k = 0; k < loop->rows; k++) {
+        const Value *row = loop_arg(loop, loop->carries + k);
+        if (row->type->rank == 0 || row->type->dims[0] != loop->steps) {
+            verify_broken(v, 31, "'%s' does not have a row for each step", row->name);
+        }
+        check_same(v, 31, loop_param(loop, loop->carries + k), type_of_row(v->cx, row->type));
+    }
+    for (int k = 0; k < loop->stays; k++) {
+        check_same(v, 31, loop_param(loop, loop->carries + loop->rows + k),
+                   loop_arg(loop, loop->carries + loop->rows + k)->type);
+    }
+}
+
+void
+verify_flow_types(Verifier *v, const Let *let)
+{
+    if (let->op == OP_loop) {
+        Loop loop = let_loop(let);
+        check_loop(v, &loop);
+        return;
+    }
+    check_bool(v, 32, let->args[0]);
+    for (int k = 0; k < 2; k++) {
+        for (int j = 1; j < let->nargs; j++) {
+            check_same(v, 32, let->bodies[k]->params[j - 1], let->args[j]->type);
+        }
+        for (int j = 0; j < let->nres; j++) {
+            check_same(v, 32, let->bodies[k]->body->rets[j], let->res[j]->type);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+"""Loops and branches of the language: plans that run bodies, against the interpreter, bit for bit."""
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import dlc
+import dlc.backend  # (the compiler wants to know of torch)
+from dlc import ir
+from dlc.compiler import compile_with
+from dlc.options import parse
+from dlc.repro import Repro
+from dlc.run import _outputs
+
+TIERS = ["tcc", "gcc"]
+
+
+def compiled(text: str, tier: str, **options: Any) -> Any:
+    """The program as a callable of tensors that returns a list of arrays."""
+    function = ir.parse(text)
+    parts = {
+        "text": text,
+        "inputs": [("tensor", k) for k in range(len(function.params))],
+        "outputs": _outputs(Repro(text))[0],
+        "calls": [],
+    }
+
+    def refused(*args: Any) -> Any:
+        raise AssertionError("the plan does not take these arguments")
+
+    run = compile_with(parse({"tier": tier, "verify": True, **options}), parts, refused, report={})
+
+    def call(*args: Any) -> Any:
+        with torch.no_grad():
+            made = run(*(a if isinstance(a, torch.Tensor) else torch.from_numpy(np.array(a)) for a in args))
+        return [t.numpy() for t in made]
+
+    call.report = run.report  # type: ignore[attr-defined]
+    return call
+
+
+def array(a: Any) -> Any:
+    return a.numpy() if isinstance(a, torch.Tensor) else np.array(a)
+
+
+def same(text: str, tier: str, *args: Any) -> list[Any]:
+    """What the plan makes, which is what the interpreter does; the arguments stay as they are."""
+    before = [array(a).copy() for a in args]
+    want = ir.parse(text)(*before)
+    want = list(want) if isinstance(want, tuple) else [want]
+    made = compiled(text, tier)(*args)
+    for mine, theirs in zip(made, want, strict=True):
+        assert mine.dtype == theirs.dtype and mine.shape == theirs.shape
+        assert mine.tobytes() == np.ascontiguousarray(theirs).tobytes()
+    for a, b in zip(args, before, strict=True):
+        assert np.array_equal(array(a), b)
+    return made
+
+
+def floats(*shape: int) -> Any:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+SCAN = """dlc 1 graph
+
+fn f[T, N](x: f32[N], xs: f32[T, N], w: f32[N]) -> (f32[N], f32[T, N]) {
+  let y: f32[N], ys: f32[T, N] = loop x, xs, w carries=1 rows=1 steps=[T]
+    (i: i64, c: f32[N], s: f32[N], w: f32[N]) {
+    let a: f32[N] = mul c, w
+    let b: f32[N] = add a, s
+    let d: f32[N] = sub b, 0.5
+    ret b, d
+  }
+  ret y, ys
+}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+@pytest.mark.parametrize("n", [0, 1, 7, 3000])
+def test_rows_and_carried_values(tier: str, steps: int, n: int) -> None:
+    _, rows = same(SCAN, tier, floats(n), floats(steps, n), floats(n))
+    assert rows.shape == (steps, n)
+
+
+WHILE = """dlc 1 graph
+
+fn f[N](go: bool, n: i64, x: f32[N]) -> (i64, f32[N]) {
+  let m: i64, y: f32[N] = loop go, n, x carries=2 while=1
+    (i: i64, n: i64, c: f32[N]) {
+    let n1: i64 = add n, 1
+    let d: f32[N] = add c, 1.0
+    let more: bool = lt n1, 7
+    ret more, n1, d
+  }
+  ret m, y
+}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("start", [0, 5, 6, 9])
+@pytest.mark.parametrize("go", [True, False])
+def test_while_data_says_so(tier: str, start: int, go: bool) -> None:
+    n, _ = same(WHILE, tier, go, start, floats(5))
+    assert n == (max(start + 1, 7) if go else start)
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("limit", [0, 3, 100])
+def test_while_with_a_number_of_steps(tier: str, limit: int) -> None:
+    text = WHILE.replace("while=1\n    (", f"while=1 steps=[{limit}]\n    (")
+    n, _ = same(text, tier, True, 0, floats(5))
+    assert n == min(7, limit)
+
+
+def in_body(body: str, results: str = "f32[4], f32[4]", steps: int = 3) -> str:
+    """A loop that carries two values of four, a and b, and reads w."""
+    body = "".join(f"    {line}\n" for line in body.splitlines())
+    return (
+        f"dlc 1 graph\n\nfn f(x: f32[4], z: f32[4], w: f32[4]) -> ({results}) {{\n"
+        f"  let p: f32[4], q: f32[4] = loop x, z, w carries=2 steps=[{steps}] "
+        f"(i: i64, a: f32[4], b: f32[4], w: f32[4]) {{\n{body}  }}\n  ret p, q\n}}\n"
+    )
+
+
+ALIASES = {
+    "input": "ret a, b",
+    "swapped": "ret b, a",
+    "swapped_made": "let c: f32[4] = add a, w\nret b, c",
+    "twice": "let c: f32[4] = add a, b\nret c, c",
+    "stays": "ret w, a",
+    "reversed": "let c: f32[4] = flip a axes=[0]\nlet d: f32[4] = add c, b\nret d, c",
+    "constant": "let c: f32[4] = const 2.0\nret c, a",
+    "number": "let n: f32[] = cast i\nlet c: f32[4] = expand n to=[]\nlet d: f32[4] = add a, c\nret d, b",
+    "read_later": "let c: f32[4] = exp a\nlet s: f32 = amax c axes=[0]\nlet t: f32[4] = expand s to=[]\n"
+    "let d: f32[4] = div c, t\nret c, d",
+    "cat": "let c: f32[1] = slice a axis=0 start=3 step=1\nlet d: f32[3] = slice a axis=0 start=0 step=1\n"
+    "let e: f32[4] = cat c, d axis=0\nlet g: f32[4] = add b, e\nret e, g",
+}
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("steps", [0, 1, 2, 3])
+@pytest.mark.parametrize("name", ALIASES)
+def test_what_a_body_returns(tier: str, name: str, steps: int) -> None:
+    same(in_body(ALIASES[name], steps=steps), tier, floats(4), floats(4) + 1, floats(4) * 2)
+
+
+def test_one_argument_twice() -> None:
+    x = torch.from_numpy(floats(4))
+    same(in_body(ALIASES["swapped_made"]), "tcc", x, x, x)
+
+
+def test_initial_value_is_a_result_too() -> None:
+    text = in_body("let c: f32[4] = add a, w\nret c, b").replace("ret p, q\n}\n", "ret p, e\n}\n")
+    text = text.replace("  let p:", "  let e: f32[4] = exp x\n  let p:").replace("loop x, z", "loop e, e")
+    same(text, "tcc", floats(4), floats(4), floats(4))
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_operands_that_are_views(tier: str) -> None:
+    text = """dlc 1 graph
+
+fn f(x: f32[4, 6] strides=[1, 4], n: i64) -> (f32[6, 4], f32[4], f32[2, 4]) {
+  let t: f32[6, 4] = permute x perm=[1, 0]
+  let h: f32[3, 4] = slice t axis=0 start=0 step=2
+  let w0: f32[1, 4] = slice t axis=0 start=5 step=1
+  let r: f32[4] = reshape w0
+  let e: f32[6, 4], g: f32[4], rows: f32[3, 4] = loop t, r, h carries=2 rows=1 steps=[3]
+    (i: i64, a: f32[6, 4], b: f32[4], s: f32[4]) {
+    let c: f32[4] = add b, s
+    let v: f32[6, 4] = expand c to=[1]
+    let d: f32[6, 4] = add a, v
+    ret d, c, s
+  }
+  let k: f32[2, 4] = slice rows axis=0 start=1 step=1
+  ret e, g, k
+}
+"""
+    x = torch.from_numpy(floats(6, 4)).t()
+    same(text, tier, x, np.array(1))
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("choice", [True, False])
+def test_branches(tier: str, choice: bool) -> None:
+    text = """dlc 1 graph
+
+fn f[N](p: bool, x: f32[N], y: f32[N]) -> (f32[N], f32[N], f32) {
+  let a: f32[N], b: f32[N], s: f32 = branch p, x, y (x: f32[N], y: f32[N]) {
+    let s: f32 = sum x axes=[0]
+    ret x, y, s
+  } else (x: f32[N], y: f32[N]) {
+    let d: f32[N] = sub x, y
+    let s: f32 = amax d axes=[0]
+    ret d, d, s
+  }
+  ret a, b, s
+}
+"""
+    same(text, tier, choice, np.arange(9, dtype=np.float32), np.ones(9, np.float32))
+
+
+NESTED = """dlc 1 graph
+
+fn f[N in 0..8](x: f32[N, N], k: i64) -> (f32[N, N], i64) {
+  let y: f32[N, N], m: i64 = loop x, k carries=2 steps=[N]
+    (i: i64, a: f32[N, N], m: i64) {
+    let even: i64 = bit_and i, 1
+    let p: bool = eq even, 0
+    let b: f32[N, N], n: i64 = branch p, a, m (a: f32[N, N], m: i64) {
+      let c: f32[N, N], n: i64 = loop a, m carries=2 steps=[3] (j: i64, a: f32[N, N], m: i64) {
+        let s: f32[N] = amax a axes=[1]
+        let e: f32[N, N] = expand s to=[0]
+        let d: f32[N, N] = mul a, 0.25
+        let g: f32[N, N] = sub e, d
+        let n: i64 = add m, j
+        ret g, n
+      }
+      ret c, n
+    } else (a: f32[N, N], m: i64) {
+      let t: f32[N, N] = permute a perm=[1, 0]
+      let n: i64 = mul m, 2
+      ret t, n
+    }
+    ret b, n
+  }
+  ret y, m
+}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("n", [0, 1, 4, 7])
+def test_nested(tier: str, n: int) -> None:
+    same(NESTED, tier, np.arange(n * n, dtype=np.float32).reshape(n, n), 5)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_large_values(threads: int) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        same(SCAN, "tcc", floats(70_000), floats(3, 70_000), floats(70_000))
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_an_error_in_a_step() -> None:
+    text = """dlc 1 graph
+
+fn f(x: f32[4], at: i64[3]) -> (f32) {
+  let start: f32 = const 0.0
+  let s: f32 = loop start, at, x carries=1 rows=1 steps=[3]
+    (i: i64, c: f32, k: i64, x: f32[4]) {
+    let v: f32 = gather x, k axis=0 wrap=1
+    let d: f32 = add c, v
+    ret d
+  }
+  ret s
+}
+"""
+    run = compiled(text, "tcc")
+    x = floats(4)
+    assert run(x, np.array([0, 1, -1]))[0] == x[0] + x[1] + x[3]
+    with pytest.raises(IndexError):
+        run(x, np.array([0, 9, 1]))
+    assert run(x, np.array([2, 2, 2]))[0] == x[2] + x[2] + x[2]
+
+
+def test_a_loop_without_end_is_interrupted() -> None:
+    text = WHILE.replace("lt n1, 7", "gt n1, 0")
+    run = compiled(text, "tcc")
+    begin = time.monotonic()
+    timer = threading.Timer(0.5, lambda: __import__("_thread").interrupt_main())
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(True, 1, floats(4))
+    assert time.monotonic() - begin < 20
+
+
+def test_the_report_shows_bodies() -> None:
+    run = compiled(NESTED, "tcc")
+    report = run.report
+    assert report["kernels"].count("kernel {") == report["kernel_count"] == 5
+    for name in ("graph", "kernels"):
+        assert "loop x, k carries=2" in report[name] and "} else (" in report[name]
+    assert "  loop (" in report["plan"] and "  branch (" in report["plan"]
+    assert report["plan"].count("plan f") == 5
+    assert report["loops"].count("for i") >= 4
+
+
+def test_memory_of_bodies_counts() -> None:
+    text = """dlc 1 graph
+
+fn f[N](x: f32[N]) -> (f32[N]) {
+  let y: f32[N] = loop x carries=1 steps=[2]
+    (i: i64, c: f32[N]) {
+    let a: f32[N] = scan c op=sum axis=0
+    let s: f32 = sum a axes=[0]
+    let e: f32[N] = expand s to=[]
+    let d: f32[N] = div a, e
+    ret d
+  }
+  ret y
+}
+"""
+    run = compiled(text, "tcc")
+    assert dlc.ir.parse(text).name == "f"
+    same(text, "tcc", np.abs(floats(1000)) + 1)
+    assert run(np.ones(10, np.float32))[0].shape == (10,)
