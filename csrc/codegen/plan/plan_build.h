@@ -56,7 +56,7 @@ int plan_slot_made(Builder *b, const Value *v, const bool *wanted);
 /* ---- plan_compile.c ---- */
 
 /* Compiles a body whose results go into its last parameters. */
-Plan *plan_build_body(const Fn *kernels, const CompileOptions *options);
+Plan *plan_build_body(Fn *kernels, const CompileOptions *options);
 
 /* ---- plan_flow.c ---- */
 

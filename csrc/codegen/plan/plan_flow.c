@@ -41,7 +41,6 @@ static void
 build_body(Builder *b, const Fn *fn, Body *body)
 {
     CompileOptions options = *b->options;
-    options.given = NULL;
     options.tune = false;
     options.own_tensors = false;
     body->plan = plan_build_body(with_places(fn), &options);
