@@ -27,10 +27,10 @@ from benchmarks.ulp.strips import ROOT, Strips, Worst, available, measure_all, m
 DOCUMENT = ROOT / "docs" / "math.md"
 TEXT = """# Accuracy of the math functions
 
-The largest distance from the exact result, in units in the last place, of the functions of
+The largest errors, in units in the last place, of the functions of
 `csrc/ir/math/prelude.h` and of the eager operators of torch {torch}, on the instruction set {isa}.
-A correctly rounded function has 0.5.  "Wrong" counts results that are NaN, infinite or a zero of one
-sign where the exact result is something else.
+A correctly rounded function has 0.5.  "Wrong" counts results that are NaN, infinite, or a zero of one
+sign although the exact result is something else.
 
 float32: {floats}.  float64: {doubles} numbers, a fifth of them evenly spaced bit
 patterns, the others of everyday size.  Functions of two operands: pairs from such samples.
@@ -41,14 +41,14 @@ patterns, the others of everyday size.  Functions of two operands: pairs from su
 
 `python -m benchmarks.ulp --step {step} --doubles {count} --write` makes this table.
 
-Between two negative integers `lgamma` passes through zero, twice from -2 down. An error near such a
-zero is small beside 1 and large beside the result: of float64 dlc and eager are both wrong by about
-1e-16, which is any number of units of the result there. The table's samples do not come close to one.
+Between two negative integers `lgamma` passes through zero, twice from -2 down. Near such a
+zero, an error is small compared with 1 but large compared with the result: in float64, dlc and eager both
+err by about 1e-16, which may be any number of units of the result. No sample of the table is close to a zero.
 
-Means and variances of float32 (layer, group, batch, instance and RMS norm, `var`, `std`) are taken in
-two passes in float32, and in float64 where a row is known to have 2^20 elements or more. Layer norm of
-ten rows of 10^7 normal and ten of uniform numbers is 0.2 to 0.75 times as far from float64 as eager's
-(the largest error of a row); `tests/regress/test_long_rows.py` holds all of them to twice.
+Means and variances of float32 (layer, group, batch, instance and RMS norm, `var`, `std`) are computed in
+two passes in float32, and in float64 if a row is known to have 2^20 elements or more. For layer norm of
+ten rows of 10^7 normal and ten of uniform numbers, the largest error of a row against float64 is 0.2 to
+0.75 times eager's; `tests/regress/test_long_rows.py` limits it to twice eager's for all these norms.
 """
 Function = Callable[..., np.ndarray]
 PART = 1 << 18

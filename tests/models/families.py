@@ -245,20 +245,21 @@ def text(name: str, row: dict[str, Any]) -> str:
 
 _HEAD = """# Families of transformers
 
-Written by `python -m tests.models.families --page` for transformers {versions}, PyTorch {torch}; another
-version is run with `PYTHONPATH` set to a folder of `pip install --target`. Each family is built from a small
-configuration and called without gradients: *bare*, with a *mask* of padding, and, a decoder, twice with one
-*dynamic* or *static cache*. Each is compiled for its sizes, with `dynamic=True`, and with its axes marked as
-dynamic. A cell says how many graphs AOTAutograd had in the three: `direct` none, `-` that the family has no
-such call here; it names the ways when not all were run. Results were compared with eager's. What sends graphs
-through AOTAutograd, or breaks them, is below each table.
+Written by `python -m tests.models.families --page` for transformers {versions}, PyTorch {torch}; to test
+another version, set `PYTHONPATH` to a folder of `pip install --target`. Each family is built from a small
+configuration and called without gradients: *bare*, with a *mask* of padding, and, if it is a decoder, twice
+with one *dynamic* or *static cache*. Each call is compiled in three ways: for its sizes, with `dynamic=True`,
+and with its axes marked as dynamic. A cell gives the number of graphs that went through AOTAutograd in each
+way: `direct` means none, and `-` means that the family has no such call. If not all ways were run, the cell
+names those that were. Results were compared with eager's. Below each table are the reasons why graphs went
+through AOTAutograd or were broken.
 """
 
 _SECTION = """
 ## transformers {version}
 
-{direct} of {all} families are taken directly in all that was run, {plain} when caches are left out;
-{complete} were run in every way.
+In every call that was run, {direct} of {all} families are compiled directly; without caches, {plain}.
+{complete} families were run in all ways.
 
 | family | kind | bare | masked | dynamic cache | static cache |
 |---|---|---|---|---|---|
