@@ -11,12 +11,12 @@ ROOT = Path(__file__).resolve().parents[2]
 STRIPS = ROOT / "csrc/codegen/strips"
 PAGE = ROOT / "docs/strips.md"
 
-COMMON = """
-Each elementwise operation of `csrc/ir/ops.def` is one, `strip_<op>_<dtype>`. The families below are
-the others. `n` may be 0. An array need not be aligned. `out` may be an operand whose elements have
-its size; other overlap is not allowed. Where bit k of `scalars` is set, operand k is one element
-that stands for all. Each element has the bits that the interpreter computes, on every instruction
-set.
+COMMON = """\
+Each elementwise operation of `csrc/ir/ops.def` is a strip, `strip_<op>_<dtype>`; the families below
+are the others. `n` may be 0. Arrays need not be aligned. `out` may be the same array as an operand
+whose elements have the same size; other overlap is not allowed. If bit k of `scalars` is set, operand
+k is one element that is used for all. Each element has the same bits as in the interpreter, on every
+instruction set.
 """
 
 FLOAT = ["f32", "f64"]
@@ -89,7 +89,7 @@ def text() -> str:
         "",
         "Written by `python -m tests.math.page` from `csrc/codegen/strips/strips.def` and `fused.def`.",
         "",
-        "libtcc makes no vectors. So its code calls SIMD routines over short contiguous arrays, *strips*:",
+        "libtcc does not vectorise, so its code calls SIMD routines over short contiguous arrays, *strips*:",
         "",
         "    strip_exp_f32(t0, x + 1024 * i, w, 0);      /* t0[k] = exp(x[1024 * i + k]) for k < w */",
         "    strip_add_f32(y + 1024 * i, t0, c, w, 2);   /* y[1024 * i + k] = t0[k] + *c */",

@@ -293,22 +293,22 @@ def text() -> str:
     head = f"""\
 # Operators
 
-Written by `python -m tests.ops.page` for PyTorch {torch.__version__.partition("+")[0]}. The overloads of its
-core set that compute tensors, and what a graph with the one overload becomes in each class of dtypes:
-{whole} of {len(table)} are compiled for float32, {library} are library calls.
+Written by `python -m tests.ops.page` for PyTorch {torch.__version__.partition("+")[0]}. The table has
+the overloads of PyTorch's core set that compute tensors. For each class of dtypes it shows what becomes of a
+graph that contains only this overload: {whole} of {len(table)} are compiled for float32, {library} are library calls.
 
 - **compiled**: kernels, which fuse with their neighbours, or a view.
-- **library**: what torch has a library for: convolutions, transforms, sorts. The option
-  [`products`](options.md) says which products are calls of it. Products of `f16` and `bf16` are too, on a
-  processor that multiplies these itself.
+- **library**: a call of a library of torch, for convolutions, transforms and sorts. The option
+  [`products`](options.md) sets which matrix products are such calls too. So are products of `f16` and `bf16`
+  on a processor that has instructions to multiply these.
 - **eager**: a call of the eager operator; the graph around it is compiled.
-- `-`: not for the dtype, in eager or where torch traces it.
+- `-`: eager, or torch's tracing, refuses the dtype.
 
-*By* says how: a *builder* of `csrc/capture/aten/aten.def`, or *parts*: decomposed before dlc sees it, by
-`dlc/decompositions.py` or by torch. A builder declines where it is not certain, for instance where a size
-that is known at run time might put an index outside: then the overload is a call too, and `dlc.explain` lists
-it. Overloads that return a number are computed with the sizes of a call, or end a graph. Those that write
-reach dlc as functions and a copy.
+*By* gives the way: a *builder* of `csrc/capture/aten/aten.def`, or *parts*: the overload is decomposed by
+`dlc/decompositions.py` or by torch before dlc sees it. A builder declines if it cannot be certain, for
+instance if a size that is known only at run time might put an index out of range. Then the overload is a call
+of the eager operator, and `dlc.explain` lists it. Overloads that return a number are computed with the sizes
+of a call, or end a graph. Overloads that write reach dlc in functional form, with a copy.
 """
     lines = [head, f"| overload | by | {' | '.join(CLASSES)} |", "|---" * (2 + len(CLASSES)) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in table), ""])
