@@ -295,7 +295,8 @@ def text() -> str:
 
 Written by `python -m tests.ops.page` for PyTorch {torch.__version__.partition("+")[0]}. The table has
 the overloads of PyTorch's core set that compute tensors. For each class of dtypes it shows what becomes of a
-graph that contains only this overload: {whole} of {len(table)} are compiled for float32, {library} are library calls.
+graph that contains only this overload: {whole} of {len(table)} are compiled for float32, {library} are
+library calls.
 
 - **compiled**: kernels, which fuse with their neighbours, or a view.
 - **library**: a call of a library of torch, for convolutions, transforms and sorts. The option
