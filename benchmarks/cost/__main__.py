@@ -27,12 +27,12 @@ RULES = {
     "CMP": "i32 i64 f32 f64", "PRED": "f32 f64", "SEL": "i32 i64 f32 f64", "CAST": "i32 i64 f32 f64",
 }  # fmt: skip
 CAST_TO = {"i32": "f32", "i64": "f32", "f32": "f64", "f64": "f32"}
-HEAD = """/* What an element of an op costs, by the instruction set: quarters of a cycle of a loop over
- * vectors whose operands are in the first cache.  Written by python -m benchmarks.cost --write.
+HEAD = """/* The cost of one element of an op, by instruction set: quarters of a cycle in a loop over vectors
+ * whose operands are in the first-level cache.  Written by python -m benchmarks.cost --write.
  *
  *   COST(op, dtype of the arithmetic, sse2, avx2, avx512)      0: not measured
  *
- * What has no row costs what ops.def says. */
+ * An op without a row has the cost in ops.def. */
 #ifndef COST
 #define COST(op, dtype, sse2, avx2, avx512)
 #endif
