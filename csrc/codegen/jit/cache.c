@@ -107,7 +107,8 @@ seal(const void *data, size_t size, Seal *out)
     memcpy(out->magic, magic, sizeof magic);
 }
 
-/* A piece at a time, and only where the seal begins as one: what is no entry may be of any size. */
+/* Is the seal right?  Reads a piece at a time, and only if the file begins like a seal: a file that
+ * is no entry may have any size. */
 static bool
 is_sound(int fd, size_t size)
 {
@@ -270,7 +271,7 @@ add_name(const Cache *cache, const char *temporary, const Key *key, const void *
     return ok;
 }
 
-/* What writers and owners of locks that were killed leave. */
+/* Files that killed writers and owners of locks leave behind. */
 static const char *const leftovers[] = {"tmp-", "lock-", NULL};
 
 /* The name of a file that no other process has made: their numbers may be the same, in
@@ -306,7 +307,7 @@ cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, si
 
 /* ---- notes ---- */
 
-/* What a file holds has no end of its own. */
+/* The text of a file is not terminated by a zero. */
 static bool
 is_hex(const char *text, size_t size)
 {

@@ -12,7 +12,7 @@
 
 typedef struct {
     CcFailure shown;
-    bool late;                  /* its time was over */
+    bool late;                  /* it exceeded its time */
 } Failure;
 
 static _Atomic(Failure *) last;

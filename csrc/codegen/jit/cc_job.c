@@ -74,7 +74,7 @@ time_limit(void)
     return seconds > 0 ? seconds : 120;
 }
 
-/* The keys of the options, else that of the text. */
+/* Sets the keys of the options, or else the key of the text. */
 static bool
 set_keys(Job *job, const CcOptions *options)
 {

@@ -13,7 +13,7 @@ enum { CC_WORDS = 16, CC_PATH = 4096 };
 
 struct CcTarget {
     atomic_int refs;
-    char *words[CC_WORDS];      /* the compiler's path, and what DLC_CC says behind it */
+    char *words[CC_WORDS];      /* the compiler's path, and the arguments in DLC_CC */
     int nwords;                 /* 0: there is no compiler */
     bool named;                 /* by the option or by DLC_CC */
     char why[256];              /* there is none */
@@ -25,7 +25,8 @@ struct CcTarget {
 
 /* After its work went to the cache. */
 void cc_target_note(const CcTarget *target, const Cache *cache);
-/* Where there is no compiler, and `common` is ours: the cache has what this one made. */
+/* If there is no compiler and `common` is this process's key: assumes the compiler whose work the
+ * cache has. */
 void cc_target_assume(CcTarget *target, const char *common, const char *compiler);
 
 /* Flags of every compile, NULL at the end. */
@@ -42,10 +43,10 @@ typedef struct Job {
     char work[CC_PATH];         /* where its own folder is made */
     Key *keys;                  /* in the cache: the first is the unit's own */
     int nkeys;
-    const char *flag;           /* one more, of the schedule, or NULL; a constant */
+    const char *flag;           /* one more flag, of the schedule, or NULL; a constant */
     double seconds;             /* that it may take */
     double start;               /* by clock_seconds(): in the background it begins no earlier */
-    bool waited;                /* by who submits it */
+    bool waited;                /* by the thread that submits it */
 } Job;
 
 /* Reads the environment, so it runs in the thread that submits.  NULL: error says why. */
@@ -56,12 +57,12 @@ bool job_set_tmpdir(Job *job, const char *folder);                       /* in e
 /* ---- cc_failure.c ---- */
 
 void cc_note_failure(const Job *job, const char *error, bool late); /* late: its time was over */
-/* It ran out of time and has compiled nothing in this process: who waits for it does so once. */
+/* Has the compiler timed out and compiled nothing in this process?  It is waited for only once. */
 bool cc_is_hanging(const Job *job, char *error, size_t cap);
 
 /* ---- cc_lock.c ---- */
 
-/* The lock of a key, among the processes that share the folder; it goes with the process that has
+/* The lock of a key, among the processes that share the folder; it ends with the process that holds
  * it. */
 typedef struct {
     int fd; /* -1: not locked */

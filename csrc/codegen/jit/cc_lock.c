@@ -35,7 +35,7 @@ cache_locks_in_child(void)
     }
 }
 
-/* Puts `to` where `from` stands; with the lock. */
+/* Replaces `from` by `to` in the list; needs the lock. */
 static void
 note(int from, int to)
 {

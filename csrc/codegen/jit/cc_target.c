@@ -37,7 +37,7 @@ const char *const cc_flags[] = {
     "-nostdlib",
     "-pipe",
     "-w",
-    /* gcc would make of the steps of columns a loop that it cannot vectorise */
+    /* gcc would make the steps of columns one loop, which it cannot vectorise */
     "--param=unroll-jam-max-unroll=1",
     /* see Note [Selects are no branches] */
     "-fno-thread-jumps",
@@ -154,7 +154,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static Sha256 common;
 static Key common_key;
 
-/* The line of /proc/cpuinfo that lists what -march=native sees. */
+/* Adds the line of /proc/cpuinfo that lists the features that -march=native detects. */
 static void
 add_processor(Sha256 *s)
 {
@@ -194,7 +194,7 @@ identify_compiler(const CcTarget *target, Key *out)
     key_end(s, out);
 }
 
-/* What is the same for every unit of this process. */
+/* Begins the keys with the parts that are equal for all units of this process. */
 static void
 begin_keys(void)
 {
@@ -209,7 +209,7 @@ begin_keys(void)
     key_end(&copy, &common_key);
 }
 
-/* The compiler that last filled the cache, for who has none. */
+/* Finds the compiler that last filled the cache, if there is no compiler here. */
 static void
 recall_compiler(CcTarget *target)
 {

@@ -37,7 +37,7 @@ child_in_child(void)
     closed = false;
 }
 
-/* Puts `to` where `from` stands; 0 stands where there is room. */
+/* Replaces `from` by `to` in the list; 0 marks a free entry. */
 static void
 note(pid_t from, pid_t to)
 {
@@ -106,7 +106,7 @@ spawn(pid_t *pid, char *const argv[], char *const env[], int folder, int output)
     return rc;
 }
 
-/* Keeps what is there, up to cap; throws the rest away.  false at the end of the output. */
+/* Reads the output into text, up to cap, and discards the rest.  False at the end of the output. */
 static bool
 drain(int fd, char *text, size_t cap, size_t *used)
 {
@@ -150,7 +150,7 @@ outlives(pid_t pid, int fd, double deadline, const ChildLimits *limits, char *te
     }
 }
 
-/* Kills what is left of the group while its number is still taken, then lets the child go. */
+/* Kills the rest of the group while its number is still taken, then reaps the child. */
 static int
 reap(pid_t pid)
 {

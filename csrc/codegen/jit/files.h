@@ -39,13 +39,14 @@ bool file_create(int folder, const char *name, const char *head, const char *tex
 
 /* ---- folder.c: folders whose path nobody else can change, and folders of our own ---- */
 
-/* The folder for reading and *at; -1: `why` says which folder on the way is not to be trusted, or
- * what the system said.  make: it and those above it that are missing are made, for us alone. */
+/* Opens the folder for reading and *at; -1: `why` names the folder on the way that is not to be
+ * trusted, or has the system's error. make: it and missing folders above it are made, for this user
+ * only. */
 int folder_open(const char *path, bool make, char *why, size_t cap);
 DIR *folder_read(int fd); /* from its beginning; NULL: it cannot be read */
 enum { FOLDER_NAME = 4 + 6 + 1 }; /* of a folder of our own: dlc-XXXXXX */
 #define FOLDER_LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-#define FOLDER_MARKER ".dlc-compile" /* the marker file by which one is known */
+#define FOLDER_MARKER ".dlc-compile" /* the file that marks such a folder */
 /* ours and empty, with the name it gets; -1: errno */
 int folder_new(int parent, char name[FOLDER_NAME]);
 void folder_remove(int fd, int parent, const char *name); /* and the files in it; closes fd */
@@ -64,7 +65,7 @@ struct stat;
 /* A regular file of that size at most, for reading, and no link; waits for nobody.  -1: errno. */
 int object_open(int folder, const char *name, struct stat *st);
 bool object_is_whole(const char *data, size_t size); /* as a compiler writes it */
-/* For dlsym; NULL: a line in the log.  path: what debuggers are told, no more. */
+/* For dlsym; NULL: there is a line in the log. path: shown to debuggers, not used otherwise. */
 void *object_load(int fd, const char *path);
 
 #endif

@@ -25,7 +25,7 @@
 enum { MOST_LINKS = 40, PATH_SIZE = 4096, MOST_NAMES = 100 };
 
 typedef struct {
-    int fd;                     /* of the folder so far, by which nothing can be read */
+    int fd;                     /* the folder so far, opened only as a path */
     uid_t top; /* whose "/" is: where users are mapped, root has another number */
     /* missing ones are made; others cannot get here; others may add names here */
     bool make, hidden, shared;
@@ -42,7 +42,7 @@ refuse(Walk *w, const char *reason)
     return false;
 }
 
-/* The same, with the folder's name. */
+/* The same, with the folder's name in the reason. */
 static bool
 refuse_here(Walk *w, const char *reason)
 {
@@ -88,7 +88,7 @@ is_group_alone(void)
     return alone && found && *name;
 }
 
-/* What the mode says of the group it also says of a list of users, if there is one. */
+/* Has the folder a list of users?  If so, the group bits of the mode describe that list. */
 static bool
 has_list(int fd)
 {
@@ -151,7 +151,7 @@ begin(Walk *w)
     return look(w);
 }
 
-/* Puts where the link goes before the rest. */
+/* Puts the target of the link before the rest of the path. */
 static bool
 follow(Walk *w, int link, const struct stat *st)
 {
@@ -291,8 +291,8 @@ random_name(char name[FOLDER_NAME])
     return true;
 }
 
-/* Who may rename it has had the time: what is opened must be ours, and hold nothing that goes with
- * it. */
+/* Whoever may rename the folder has had the time to do so: the opened one must be ours, and
+ * empty. */
 static int
 open_new(int parent, const char *name)
 {
@@ -341,7 +341,7 @@ folder_remove(int fd, int parent, const char *name)
     if (folder) {
         closedir(folder);
     }
-    unlinkat(fd, FOLDER_MARKER, 0); /* last: what is left half empty is swept another time */
+    unlinkat(fd, FOLDER_MARKER, 0); /* last: a folder that is left half empty is swept later */
     close(fd);
     unlinkat(parent, name, AT_REMOVEDIR);
 }

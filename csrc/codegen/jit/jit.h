@@ -61,9 +61,9 @@ typedef struct CcOptions {
 CcTarget *cc_target_new(const CcOptions *options); /* NULL without memory */
 CcTarget *cc_target_ref(CcTarget *target);
 void cc_target_unref(CcTarget *target);
-/* The key of what the target makes of `content`. */
+/* The key of the machine code that the target makes of `content`. */
 void cc_target_key(const CcTarget *target, const void *content, size_t size, Key *out);
-/* What its keys are made of besides what is compiled: processor and dlc, the compiler. */
+/* The parts of its keys apart from the text that is compiled: processor and dlc, the compiler. */
 void cc_target_origin(const CcTarget *target, Key *common, Key *compiler);
 const char *cc_target_cache(const CcTarget *target); /* the folder, "" for none */
 
@@ -74,11 +74,11 @@ extern const char dlc_prelude_text[];
 /* The digest of the sources that decide machine code (digest.py), likewise. */
 extern const char dlc_sources[];
 
-/* Compiles the prelude and `text` to a shared object, loads it and swaps every entry.  What is in
- * the cache is swapped in before it returns; else, in the background, it returns at once, and
- * failure leaves the entries as they are, counts and logs; where no other reference to code is left
- * when its turn comes, nothing is compiled.  false: it was not taken, or with wait not compiled,
- * and `error` says why. */
+/* Compiles the prelude and `text` to a shared object, loads it and swaps every entry.  Entries in
+ * the cache are swapped in before it returns.  Otherwise, in the background, it returns at once,
+ * and a failure leaves the entries as they are, is counted and logged; if no other reference to
+ * code is left when its turn comes, nothing is compiled.  False: the job was not taken, or with
+ * wait not compiled, and `error` has the reason. */
 bool jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
 /* A compile that a C compiler did not do (cc_failure.c), as it is shown. */
 typedef struct {
@@ -97,7 +97,7 @@ void jit_cc_shutdown(void);
 /* ---- cache.c: compiled units on disk, content-addressed, private, checked ---- */
 
 /* The folder: `option` as in CcOptions.cache; the default is $DLC_CACHE_DIR, else
- * $XDG_CACHE_HOME/dlc, else ~/.cache/dlc.  false: path is "" when no cache is wanted. */
+ * $XDG_CACHE_HOME/dlc, else ~/.cache/dlc.  False: path is "", because no cache is wanted. */
 bool cache_path(const char *option, char *path, size_t cap);
 
 /* An open folder.  cache_open makes it when it is missing, and refuses (false, with a line in the

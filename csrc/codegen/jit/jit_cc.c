@@ -97,7 +97,7 @@ is_settled(const Code *code)
     return true;
 }
 
-/* Takes what the cache has; true when that is every entry. */
+/* Takes entries from the cache; true if it has all of them. */
 static bool
 from_cache(Job *job)
 {
@@ -116,7 +116,7 @@ from_cache(Job *job)
     return settled;
 }
 
-/* Reads the compiler's work; NULL when it is not what a compiler writes. */
+/* Reads the output of the compiler; NULL if it is no shared object. */
 static char *
 read_object(int fd, size_t size)
 {
@@ -175,7 +175,7 @@ take_to_cache(Job *job, const char *data, size_t size)
     return object;
 }
 
-/* Loads what was compiled: from the cache, where it goes first, or from where it is. */
+/* Loads the compiled object: from the cache, where it is stored first, or from its folder. */
 static bool
 take(Job *job, int folder, char *error, size_t cap)
 {
@@ -200,7 +200,7 @@ take(Job *job, int folder, char *error, size_t cap)
     return ok;
 }
 
-/* The compiler runs in the folder and knows it as ".": who may rename it swaps nothing. */
+/* The compiler runs in the folder and knows it as ".", so renaming the folder replaces nothing. */
 static bool
 in_folder(Job *job, const ChildLimits *inside, char *error, size_t cap)
 {
@@ -385,8 +385,8 @@ submit(Job *job)
     return ok;
 }
 
-/* The same in this thread, which may hold a lock that others need meanwhile.  When the process ends
- * under it, the thread stays here: an interpreter that is gone has no lock to give. */
+/* The same in this thread, which may hold a lock that others need meanwhile.  If the process ends
+ * during it, the thread stays here: an interpreter that has ended has no lock to give. */
 static bool
 run_here(Job *job, const CcOptions *options, char *error, size_t cap)
 {

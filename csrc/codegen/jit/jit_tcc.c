@@ -32,7 +32,7 @@ typedef struct {
     size_t size;
 } Name;
 
-/* Of the compile under way, which may end in the middle of libtcc. */
+/* For the compile in progress, which may end in the middle of libtcc. */
 static jmp_buf escape;
 static Name names[MAX_NAMES];
 static struct {
@@ -42,7 +42,8 @@ static struct {
 
 /* ---- symbols ---- */
 
-/* What libtcc's own code calls: structure copies, and conversions that it does not inline. */
+/* Functions that libtcc's own code calls: structure copies, and conversions that it does not
+ * inline. */
 static uint64_t
 fixunssfdi(float x)
 {
@@ -139,7 +140,7 @@ add_strip(TCCState *tcc, const char *word, size_t size)
     return !routine || tcc_add_symbol(tcc, name, routine) == 0;
 }
 
-/* Of most words the first letter decides. */
+/* For most words the first letter decides. */
 static bool
 names_routine(const char *word)
 {

@@ -92,8 +92,8 @@ name_descriptor(char name[NAME_SIZE], int fd, size_t least)
     snprintf(name + more, NAME_SIZE - more, "/proc/self/fd%s/%d", bits, fd);
 }
 
-/* Debuggers and traces are told where the file lies: the name is there in our own memory, and is as
- * long. */
+/* Tells debuggers and traces the path of the file: the name is in our own memory, and has the same
+ * length. */
 static void
 tell_name(void *object, const char *name, const char *path)
 {

@@ -52,8 +52,8 @@ has_our_name(const char *name)
            strspn(name + 4, FOLDER_LETTERS) == 6;
 }
 
-/* Does it hold nothing but files, none of them written to after `since`?  false, too, where it
- * cannot be read to its end. */
+/* Does it contain only files that were not written to after `since`?  Also false if it cannot be
+ * read completely. */
 static bool
 holds_old_files(int fd, time_t since)
 {

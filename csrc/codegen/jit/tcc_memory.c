@@ -45,7 +45,7 @@ extern char __start_dlc_tcc_data[], __stop_dlc_tcc_data[], __start_dlc_tcc_bss[]
     __stop_dlc_tcc_bss[];
 #pragma weak __start_dlc_tcc_data
 #pragma weak __stop_dlc_tcc_data
-static char first_data[256];    /* what those with values were; there is hardly any */
+static char first_data[256];    /* the initial data of its variables; there is hardly any */
 
 extern FILE *dlc_tcc_stdin, *dlc_tcc_stdout, *dlc_tcc_stderr;
 extern char **dlc_tcc_environ;
@@ -116,7 +116,7 @@ tcc_memory_said(void)
 
 /* ---- the C library, as libtcc sees it ---- */
 
-/* The chunk that a block goes to; a large block gets one of its own, behind the one in use. */
+/* The chunk for a block; a large block gets its own, behind the one in use. */
 static Chunk *
 chunk_for(size_t bytes)
 {

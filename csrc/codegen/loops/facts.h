@@ -4,28 +4,29 @@
 
 #include "map.h"
 
-/* How an access goes on with a loop around it: its offset is step times the loop's index plus rest,
- * which does not have the index.  step: DIM_NONE if it is not so. */
+/* How the offset of an access depends on a loop around it: it is step times the loop's index plus
+ * rest, and rest does not contain the index. step: DIM_NONE if the offset does not have this
+ * form. */
 typedef struct {
     Dim index, step, rest;
 } Step;
 
-/* Of a load, a store or an update. */
+/* The facts of a load, a store or an update. */
 typedef struct {
     Dim offset; /* of its element, in elements */
     int bytes; /* of an element */
-    bool is_private; /* its buffer is made in a loop of the kernel */
+    bool is_private; /* its buffer is declared inside a loop of the kernel */
     bool from_loops; /* loops and sizes give the offset, and no data */
     int nsteps;
     Step *steps; /* one for each loop around, the innermost first */
     Step still; /* for any other index */
 } AccessFacts;
 
-/* Of a loop or a reduction. */
+/* The facts of a loop or a reduction. */
 typedef struct {
     int cost; /* of its own MAP lets, by ops.def */
     int loops; /* in its own block */
-    bool is_plain; /* its own lets compute, load, store, and are buffers or loops */
+    bool is_plain; /* its own lets only compute, load or store, or are buffers or loops */
 } LoopFacts;
 
 typedef struct {
@@ -39,7 +40,7 @@ typedef struct {
 void facts_add(Facts *facts, const Let *let);
 const AccessFacts *facts_access(const Facts *facts, const Let *access);
 const LoopFacts *facts_loop(const Facts *facts, const Let *loop);
-/* How the access goes on with the index; NULL: by no even steps. */
+/* The step of the access along the loop index; NULL: the steps are not constant. */
 const Step *facts_step(const Facts *facts, const Let *access, Dim index);
 /* Are its elements adjacent along the index? */
 bool facts_contiguous(const Facts *facts, const Let *access, Dim index);

@@ -5,7 +5,7 @@
 #include "codegen/phase.h"
 #include "ir/costs.h"
 
-enum { MAX_LOOPS = 3 * MAX_RANK }; /* around a let, of one kernel */
+enum { MAX_LOOPS = 3 * MAX_RANK }; /* the loops around a let, within its kernel */
 
 /* ---- loops.c ---- */
 
@@ -18,7 +18,8 @@ int loop_step(const Let *loop);
 int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
 int bind_fault(const Let *bind); /* the fault of an index out of range */
-/* The constant that an operand is, or NULL: a literal, or what a `const` let binds. */
+/* The constant value of an operand, or NULL: the operand is a literal, or the result of a `const`
+ * let. */
 const Literal *literal_of(const Value *v);
 uint64_t literal_bits(Dtype dtype, Literal literal); /* of the compute type, as dtype holds it */
 Dtype map_dtype(const Let *let); /* the dtype a MAP let computes in */
@@ -27,15 +28,17 @@ int loop_count(const Block *blk); /* loops in the block itself, not deeper */
 bool loop_is_vector(const Let *let); /* does it run over vectors: marked vector or lanes? */
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */
 Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
-/* Does a step of the reduction wait for more than it computes? */
+/* Does a step of the reduction spend more time on latency than on computing? */
 bool loop_is_latency_bound(const Let *reduce);
 
-/* Does the let combine a value with what the iteration before has left in a buffer outside the
- * loop, and leave the result there?  Returns the load of that buffer, its operand 0, or NULL. */
+/* Does the let combine a value with the result that the previous iteration left in a buffer outside
+ * the loop, and store its own result there?  Returns the load of that buffer, its operand 0, or
+ * NULL. */
 const Let *loop_carried(const Let *combine);
 bool loop_is_recurrence(const Let *loop); /* in order, inside one so marked */
 
-/* Is d made of sizes and of indices of the loop `inside` and those around it, and of no data? */
+/* Does d consist only of sizes and of indices of the loop `inside` and those around it, not of
+ * data? */
 bool loops_give(const Cx *cx, const Let *inside, Dim d);
 bool dim_is_bound_in(const Cx *cx, Dim d, const Block *block); /* has it an index bound there? */
 bool buffer_is_private(const Value *buffer, const Let *kernel); /* made in a loop of the kernel */

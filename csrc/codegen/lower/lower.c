@@ -36,7 +36,7 @@
 
 /* ---- kernels ---- */
 
-/* The same shape, but for axes of one element? */
+/* Do a and b have the same shape, apart from axes of one element? */
 static bool
 same_wide_axes(Cx *cx, const Type *a, const Type *b)
 {
@@ -170,7 +170,7 @@ read_value(User *user, const Value *v, const Let *by)
     }
 }
 
-/* Who reads each value, by the value's id. */
+/* Finds the user of each value, by the value's id. */
 static User *
 find_users(const Fn *fn)
 {

@@ -20,7 +20,7 @@ int index_cat_part(Cx *cx, const Let *cat, Dim at);     /* the part that surely 
 Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis it begins */
 /* 1: the element is surely the operand's, -1: surely the fill, 0: not known because of *axis. */
 int index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis);
-bool index_uses(Cx *cx, int n, const Dim *idx, Dim name);        /* does one of the indices? */
+bool index_uses(Cx *cx, int n, const Dim *idx, Dim name);        /* does an index use it? */
 bool index_is_inside(Cx *cx, Dim d, Dim n);             /* is it proved that 0 <= d < n? */
 bool extent_is_one(Cx *cx, Dim d);
 int64_t extent_least(Cx *cx, Dim d);                    /* its lower bound, but no less than 1 */
@@ -89,8 +89,8 @@ typedef struct {
     int lane;
 } Output;
 
-/* The index space of a group of outputs: outer axes, then those of the row that reductions run
- * over. */
+/* The index space of a group of outputs: the outer axes, then the axes of the row that reductions
+ * run over. */
 typedef struct {
     int nouter, nrow;
     Dim outer[MAX_RANK], outer_extent[MAX_RANK], row[MAX_RANK], row_extent[MAX_RANK];
@@ -113,9 +113,9 @@ typedef struct {
      * elements of all parts can be made together. */
     Dim interleaved_axis; /* DIM_NONE: there is none */
     int lanes;
-    const Let *contract; /* the first contraction that is wanted */
-    Dim *contract_at; /* the index at which it is wanted */
-    int ncontracts; /* how often contractions are wanted */
+    const Let *contract; /* the first contraction that the outputs need */
+    Dim *contract_at; /* the index at which they need it */
+    int ncontracts; /* how many times the outputs need contractions */
     bool contract_reduced; /* a reduction wants it */
     const Let *own_loops; /* a cat or pad that no cut resolves, a scan that no loop can run */
     /* The scans that one loop can run together, outermost first.  along: the axis of the space
@@ -173,7 +173,7 @@ struct Lower {
     /* by id in the old function: the buffer that has the value's elements, or NULL */
     Value **leaf;
     const User *user; /* by the same ids */
-    /* for the group under construction: what its loops read */
+    /* the reads of the loops of the group under construction */
     const Probe *probe;
     /* the innermost outer loop is the vector, and reductions run in sequence */
     bool column;
@@ -181,14 +181,14 @@ struct Lower {
     int outer; /* depth of the innermost outer loop */
     const Dim *row; /* the axes of the row as the open loops have them */
     Value *tile; /* the buffer with the sums of the group's only contraction */
-    Dim tile_at[2]; /* its element at the indices of the open loops */
+    Dim tile_at[2]; /* the element of the tile at the indices of the open loops */
     const Block *body; /* of the kernel as it was */
     bool blocked; /* the loops over blocks of rows are open, see lower_blocks.c */
     Dim block_extent, block_most; /* rows of the block, and of the largest one */
     int block_depth; /* of the innermost loop over blocks */
     Replaced *replaced; /* the last one last */
     int nreplaced;
-    Bounded *bounded; /* what masks exclude, while the loops over blocks are open */
+    Bounded *bounded; /* the elements that masks exclude, while the loops over blocks are open */
     int nbounded;
     Map origins; /* a buffer of a part of a value to where that begins */
 };
@@ -196,8 +196,8 @@ struct Lower {
 /* The scalar that holds element idx of v. */
 Value *lower_at(Lower *lo, const Value *v, const Dim *idx);
 /* In lower_index.c: the index that a gather or scatter takes from element idx of its index tensor.
- * It is bound, and so checked, unless it is made of positions, sizes and checked indices and thus
- * known to be in range.  to: as of lower_bind. */
+ * It is bound, and so checked, unless it consists of positions, sizes and checked indices and is
+ * thus known to be in range. to: as for lower_bind. */
 Dim lower_index(Lower *lo, const Let *let, const Dim *idx, int n, const Dim *to);
 /* The dtype in which a reduction is computed. */
 Dtype reduce_dtype(const Let *red);
@@ -220,7 +220,7 @@ void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
 Dim lower_offset(const Lower *lo, const Value *buffer, const Dim *at);
 bool lower_is_part(const Lower *lo, const Value *buffer); /* of a block's part of a value? */
 Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
-/* The same in the loop that is open, for a buffer that this loop stores to. */
+/* The same in the innermost open loop, for a buffer that this loop stores to. */
 Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
 /* Updates in the loop that is open. */
 void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
@@ -233,8 +233,8 @@ Value *lower_truth(Lower *lo, Value *v); /* a loaded bool as 0 or 1 */
 Value *lower_const(Lower *lo, int depth, Value *literal, Dtype dtype, const char *name);
 Value *lower_number(Lower *lo, Dtype dtype, double number, const char *name);
 Value *lower_size(Lower *lo, Dim d); /* a dim as an i64 */
-/* The index of this extent that a scalar is bound to; wrap as of gather.  to: the n indices, over
- * the open loops, of the element for which it is read or written. */
+/* Binds the scalar v to an index of this extent; wrap as for gather. to: the n indices, over the
+ * open loops, of the element that is read or written with it. */
 Dim lower_bind(Lower *lo, Value *v, Dim extent, int wrap, int n, const Dim *to);
 
 /* ---- lower_column.c: which way the vectors of a reduction run ---- */
@@ -246,7 +246,7 @@ bool reduces_columns(Lower *lo, const Space *space, const Probe *probe);
 
 /* Values of one index space; dims may be a part (from `start`) of a larger one. */
 typedef struct {
-    /* the first nfull outputs have these dims, the others those of the outer axes */
+    /* the first nfull outputs have these dims, the others have the dims of the outer axes */
     int noutputs, nfull;
     Output *outputs; /* room for all results of the kernel */
     int rank;
@@ -276,7 +276,7 @@ Dim *group_strides(Lower *lo, const Type *type, const Order *order);
 /* Makes it a buffer of the kernel, in phases of its own; order NULL: row-major. */
 void group_materialise(Lower *lo, const Value *v, const Order *order);
 Output output_of(Lower *lo, const Value *value, Value *buffer);
-/* Is a reduction wanted at a place that uses the name?  Such an axis of a group is an outer one. */
+/* Is there a reduction whose position uses the name?  Such an axis of a group is an outer one. */
 bool sites_use(Cx *cx, const Probe *probe, Dim name);
 
 /* ---- lower_phase.c: one phase of a group ---- */
@@ -307,8 +307,8 @@ void group_scatter(Lower *lo, const Group *g);
 
 /* ---- lower_contract.c ---- */
 
-/* Lowers a group that wants a contraction.  False: the contraction is not wanted once at each
- * element, or the group wants loops of another kind too. */
+/* Lowers a group that needs a contraction.  False: the contraction is not needed exactly once at
+ * each element, or the group also needs loops of another kind. */
 bool group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
 /* Makes the row operand a buffer of the block; false: it is in memory already. */
 bool contract_operand(Lower *lo, const Shape *s, const Probe *probe);
@@ -334,8 +334,8 @@ const Value *block_epilogue(const Lower *lo, const Value *v);
 /* To be called when the loops over blocks are open, and when they are closed again. */
 void bounds_find(Lower *lo);
 void bounds_forget(Lower *lo);
-/* Shortens dims, a block's part of v, along an axis that is whole and of which a mask excludes the
- * end. */
+/* Shortens dims, the dims of a block's part of v, along a whole axis whose end is excluded by a
+ * mask. */
 void bounds_shorten(Lower *lo, const Value *v, const Dim *start, Dim *dims);
 /* The number of elements of the axis that the block computes, from the first on. */
 Dim bounds_extent(const Lower *lo, const Value *v, int axis);

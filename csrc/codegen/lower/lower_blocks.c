@@ -44,7 +44,8 @@ count_index(void *arg, Dim name)
     n->closed = index && !open ? name : n->closed;
 }
 
-/* Finds the part of an axis that the index goes through in a block; false: it is all of it. */
+/* Finds the part of an axis that the index `at` covers in a block; false: it covers the whole
+ * axis. */
 static bool
 part_of(Lower *lo, Dim at, Dim *start, Dim *extent)
 {
@@ -58,7 +59,7 @@ part_of(Lower *lo, Dim at, Dim *start, Dim *extent)
     return !n.nclosed || !dim_uses(lo->cx, *start, n.closed);
 }
 
-/* Finds the part of the value that is wanted at idx; false: all of the value is wanted. */
+/* Finds the part of the value that idx covers in a block; false: it covers the whole value. */
 static bool
 find_part(Lower *lo, const Value *v, const Dim *idx, Group *g)
 {
@@ -154,8 +155,8 @@ is_noted(const Value *v, Map *noted)
     return !value_is_const(v) && map_get(noted, &key, 1);
 }
 
-/* Is the reduction, of which v is computed, also needed for something that is not computed of v?
- * origins: the values that v is computed of. */
+/* Does anything outside the computation of v also need the reduction red, which v is computed from?
+ * origins: the values that v is computed from. */
 static bool
 is_needed_later(Lower *lo, const Value *v, const Value *red, Map *origins)
 {
@@ -179,8 +180,9 @@ is_needed_later(Lower *lo, const Value *v, const Value *red, Map *origins)
     return needed;
 }
 
-/* Adds the reductions to one number for each row of v, so that the same loops make them: those of v
- * itself, and those of which v is computed, if a later step would compute them again. */
+/* Adds the reductions to one number for each row of v, so that the same loops compute them:
+ * reductions of v itself, and reductions that v is computed from, if a later step would compute
+ * these again. */
 static void
 add_reductions(Lower *lo, Group *g, const Value *v)
 {
@@ -262,7 +264,7 @@ block_epilogue(const Lower *lo, const Value *v)
 
 /* The axes of a group that its blocks run over. */
 typedef struct {
-    int n, batches, cut; /* axes; those of batches, which come first; the one that is cut */
+    int n, batches, cut; /* all axes; the batch axes, which come first; the axis that is cut */
     Dim name[MAX_RANK], extent[MAX_RANK];
     bool passed; /* from one contraction to another, and no reduction wants rows */
     int64_t row; /* elements of the longest row that a step passes on */
@@ -299,7 +301,7 @@ sort_rows(Lower *lo, const Probe *probe, Blocks *b)
     memcpy(b->name, sorted, (size_t)n * sizeof *sorted);
 }
 
-/* Finds the axes of the group that number the rows: those at which reductions are wanted or, if
+/* Finds the axes of the group that number the rows: those of the positions of its reductions or, if
  * there are no reductions, those of the row operand. */
 static void
 find_rows(Lower *lo, const Shape *s, const Probe *probe, Blocks *b)
@@ -331,8 +333,8 @@ most_rows(const Blocks *b)
     return rows < MICRO_MOST_ROWS ? MICRO_MOST_ROWS : rows;
 }
 
-/* A lower bound of the extent of a loop over rows; of those that one contraction passes on to
- * another what it is at least in most programs, as fusion/rows.c counts. */
+/* A lower bound of the extent of loop k over rows.  For rows that one contraction passes on to
+ * another, it is the least extent in typical programs, as in fusion/rows.c. */
 static int64_t
 least_extent(Cx *cx, const Blocks *b, int k)
 {
@@ -341,8 +343,9 @@ least_extent(Cx *cx, const Blocks *b, int k)
 }
 
 /* Cuts the innermost axis that, together with the axes inside it, has more than half a block of
- * `most` rows.  Few blocks are an even number, so that two threads have as many.  Returns a lower
- * bound of the number of blocks, where batches whose number is a symbol are as many as usual. */
+ * `most` rows.  A small number of blocks is made even, so that two threads get equal shares.
+ * Returns a lower bound of the number of blocks; a number of batches that is a symbol counts as a
+ * typical one. */
 static int64_t
 cut_rows(Cx *cx, Blocks *b, int64_t most)
 {
@@ -382,7 +385,7 @@ find_blocks(Cx *cx, Blocks *b)
     return b->n && cut_rows(cx, b, most) >= COST_BLOCKS;
 }
 
-/* Opens the loops over the blocks.  *part becomes what one block makes of the group. */
+/* Opens the loops over the blocks. *part becomes the part of the group that one block computes. */
 static void
 open_blocks(Lower *lo, const Blocks *b, const Shape *s, Group *part)
 {

@@ -22,7 +22,7 @@
 
 #include "lower.h"
 
-/* What an excluded element is. */
+/* The value of an excluded element. */
 typedef enum { EXCLUDED_LEAST, EXCLUDED_ZERO, EXCLUDED_TRUE, EXCLUDED_UNKNOWN } Excluded;
 
 struct Bounded {
@@ -89,8 +89,8 @@ reduces_axis(const Bounded *b, const Let *red)
     return axes->n == 1 && axes->axes[0] == b->axis;
 }
 
-/* Does v have, for each row, the reduction `red` of that row of `of`?  A `where` may replace it by
- * a finite constant: at least 1 for a sum, else at least 0. */
+/* Is v, for each row, the reduction `red` of the same row of `of`?  A `where` may replace it by a
+ * finite constant: at least 1 for a sum, else at least 0. */
 static bool
 has_reduction(Lower *lo, const Bounded *b, const Value *v, Op red, const Value *of)
 {
@@ -104,7 +104,8 @@ has_reduction(Lower *lo, const Bounded *b, const Value *v, Op red, const Value *
            rows->def->args[0] == of && reduces_axis(b, rows->def);
 }
 
-/* What an element of the let's result is if the element of operand k is excluded. */
+/* The value of an element of the let's result if the element of operand k is excluded and has the
+ * value `what`. */
 static Excluded
 excluded_of(Lower *lo, const Bounded *b, const Let *let, int k, Excluded what)
 {
@@ -268,7 +269,7 @@ most_of(const Part *p, Dim d)
     return d;
 }
 
-/* The position of the axis from which on no row has a >= b; DIM_NONE: it is not known. */
+/* The position on the axis after which no row has a >= b; DIM_NONE: it is not known. */
 static Dim
 end_of_difference(const Part *p, Dim a, Dim b)
 {
@@ -284,7 +285,7 @@ end_of_difference(const Part *p, Dim a, Dim b)
                             : dim_add(cx, dim_div(cx, rest, dim_int(cx, -n)), dim_int(cx, 1));
 }
 
-/* The position of the axis from which on the condition is false (with `negated`: true); DIM_NONE:
+/* The position on the axis after which the condition v is false (with `negated`: true); DIM_NONE:
  * it is not known. */
 static Dim
 end_of(const Part *p, const Value *v, const Dim *idx, bool negated)
@@ -319,7 +320,7 @@ end_of(const Part *p, const Value *v, const Dim *idx, bool negated)
 
 /* ---- factors that are not finite ---- */
 
-/* Does a block have one element only of this axis of the factors?  *at: its index. */
+/* Does a block have only one element along this axis of the factors? *at: its index. */
 static bool
 is_batch(const Lower *lo, const Bounded *b, int axis, const Dim *start, const Dim *dims, Dim *at)
 {

@@ -32,8 +32,9 @@ is_known(Lower *lo, Dim at)
     return !closed;
 }
 
-/* Names the letters: those of the result by the axes at which it is wanted, the summed ones by new
- * indices.  False: the result is not wanted exactly once at each element of the space. */
+/* Gives names to the letters: those of the result get the names of the axes at which it is needed,
+ * the summed ones new indices.  False: the result is not needed exactly once at each element of the
+ * space. */
 static bool
 name_letters(Product *p, const Shape *s, const Dim *idx)
 {
@@ -72,11 +73,11 @@ name_letters(Product *p, const Shape *s, const Dim *idx)
 
 /* ---- rows and columns ---- */
 
-/* Is the row operand better the other one, and the result stored across its rows?  Yes if this one
- * would have to be copied, and the other one can be read where it is: so of a convolution whose
- * weight is in rows.  Else the windows would be copied too, and columns of theirs read apart.  And
- * yes if the other one can be read in runs: as columns it would be copied, such as the windows of a
- * weight's gradient. */
+/* Is it better to swap the operands, and to store the result across its rows?  Yes if the present
+ * row operand would have to be copied and the other one can be read in place, as for a convolution
+ * whose weight is in rows; otherwise the windows would be copied as well, and their columns read
+ * with a large stride.  Also yes if the other operand can be read in runs, because as columns it
+ * would be copied, such as the windows of a weight's gradient. */
 static bool
 is_better_across(const Product *p, bool swapped)
 {
@@ -90,9 +91,9 @@ is_better_across(const Product *p, bool swapped)
 }
 
 /* Does the first operand have the columns?  Yes if the first output is contiguous along one of its
- * letters, or if the second operand has no letters of its own, but for operands that are better
- * read the other way.  And columns that fill at most half a panel become the rows if there are more
- * rows than columns: a tile of few rows is no waste. */
+ * letters, or if the second operand has no letters of its own, unless the operands are better read
+ * the other way.  Also, columns that fill at most half a panel become the rows if there are more
+ * rows than columns: a tile of few rows wastes nothing. */
 static bool
 is_swapped(const Product *p, const Probe *probe)
 {
@@ -162,7 +163,7 @@ product_of(Lower *lo, const Let *let)
                      .dtype = dtype_info[let->args[0]->type->dtype].compute};
 }
 
-/* Does nothing but the contraction need loops of its own, and is it wanted at one place only? */
+/* Is the contraction the only thing that needs its own loops, and needed at one position only? */
 static bool
 is_alone(const Probe *probe)
 {

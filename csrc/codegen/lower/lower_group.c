@@ -117,7 +117,7 @@ is_foreign(const void *arg, Dim name)
     return !known;
 }
 
-/* Is the site wanted exactly once for each element of the outer axes? */
+/* Is the site needed exactly once for each element of the outer axes? */
 static bool
 is_aligned(Lower *lo, const Space *space, const Site *site)
 {
@@ -220,8 +220,8 @@ is_split(Lower *lo, const Group *g, const Shape *s, const Site *site, bool colum
            wants_split(lo, &s->space, site, column);
 }
 
-/* The first site that cannot or should not stand in the group's own loops.  If the group's
- * reduction is split into blocks, each block would compute the site again. */
+/* The first site that cannot or should not be in the group's own loops.  If the group's reduction
+ * is split into blocks, each block would compute the site again. */
 static const Let *
 find_misplaced(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool column)
 {
@@ -261,7 +261,8 @@ uses_any(Cx *cx, Dim dim, int n, const Dim *names)
     return any;
 }
 
-/* Does the result have just the group's axes outside the row?  at: the index of its element. */
+/* Are the axes of the result exactly the group's axes outside the row? at: the index of its
+ * element. */
 static bool
 is_row_result(Lower *lo, const Group *g, const Shape *s, const Type *t, Dim *at)
 {
@@ -310,7 +311,7 @@ take_row_results(Lower *lo, Group *g, const Shape *s)
 /* ---- groups ---- */
 
 /* Lowers one group for each piece into which the space is cut.  A piece may be cut again along the
- * same axis: of a cat in a cat, or of what is padded. */
+ * same axis, for example by a cat in a cat or a padded cat. */
 static void
 lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -433,7 +434,7 @@ find_operand(const Lower *lo, const Type *shape)
     return NULL;
 }
 
-/* The order in memory of the axes of such a tensor.  false: rows, as far as is known. */
+/* The order in memory of the axes of such a tensor.  False: row-major, as far as is known. */
 static bool
 order_of_operand(const Lower *lo, const Type *shape, Order *order)
 {
@@ -478,7 +479,7 @@ materialise_for_contract(Lower *lo, const Group *g, const Shape *s, const Probe 
     block_materialise(lo, end == g->outputs[0].value ? v : end, probe->contract_at, NULL, false);
 }
 
-/* Makes one value after the other a tensor until the rest can stand in the group's own loops. */
+/* Makes values tensors, one after the other, until the rest can be in the group's own loops. */
 void
 lower_group(Lower *lo, Group *g)
 {

@@ -99,8 +99,9 @@ next_group(Cx *cx, const Type *a, const Type *b, int *ka, int *kb)
         if (ea == a->rank || eb == b->rank) {
             return false;
         }
-        /* Take from the side whose product is smaller.  If they cannot be compared take from b: the
-         * group may then end later, and what it divides by more cancels in the normal form. */
+        /* Take from the side whose product is smaller.  If the products cannot be compared, take
+         * from b: the group may then end later, and division by a larger product cancels more in
+         * the normal form. */
         bool take_a = extent_is_one(cx, pa) || (extent_is_one(cx, pb) ? false : dim_le(cx, pa, pb));
         if (take_a) {
             pa = dim_mul(cx, pa, a->dims[ea++]);
@@ -141,9 +142,9 @@ axis_of_stride(Cx *cx, const Type *t, const Dim *dense, Dim stride, Dim *times)
     return -1;
 }
 
-/* The element of an as_strided result, whose axes go along those of the operand, as windows do:
- * each index is a sum then, with no division.  False: some axis does not, or nothing shows that the
- * sums stay within the operand's axes. */
+/* The element of an as_strided result whose axes run along those of the operand, as windows do.
+ * Then each index is a sum without division.  False: some axis does not, or the sums are not known
+ * to stay within the operand's axes. */
 static bool
 map_along_axes(Cx *cx, const Let *let, const Dim *idx, Dim *out)
 {
@@ -341,8 +342,8 @@ checked_index(Lower *lo, const Let *gather, const Dim *idx)
                       gather->res[0]->type->rank, idx);
 }
 
-/* An element of an i64 tensor as a dim, if it is made only of positions, sizes and checked indices;
- * DIM_NONE: it is made of something else. */
+/* An element of an i64 tensor as a dim, if it consists only of positions, sizes and checked
+ * indices; DIM_NONE: it does not. */
 static Dim
 index_value(Lower *lo, const Value *v, const Dim *idx)
 {

@@ -10,7 +10,8 @@
 
 #include "lower_product.h"
 
-/* Does a letter of the result say which terms are summed?  It is not merged with others. */
+/* Does a letter of the result decide which terms are summed?  Such a letter is not merged with
+ * others. */
 static bool
 is_in_where(const Product *p, char letter)
 {
@@ -45,9 +46,9 @@ product_class(const Product *p, char letter)
     return p->name[(int)letter] == p->column ? LETTER_OF_NONE : outside ? LETTER_OF_BOTH : class;
 }
 
-/* Plans the loops of the letters of a class.  They advance the operands from .. to, and what the
- * probe has found from its offset `first` on.  A letter that is not in the tiles is not merged with
- * others: no other offset advances with it as with them. */
+/* Plans the loops of the letters of a class.  These loops advance the operands from .. to, and the
+ * accesses of the probe from its offset `first` on.  A letter that is not in the tiles is not
+ * merged with others, because no other offset advances with them as it does. */
 static void
 plan_class(const Product *p, const Probe *probe, int first, int from, int to, LetterClass class,
            Nest *nest)
@@ -109,8 +110,9 @@ count_sums(Product *p)
     return n;
 }
 
-/* Does the group store the inside of what is padded?  The rows of one image's row are then apart
- * from those of the next one.  They are in one tile all the same, which divides to store them. */
+/* Does the group store the interior of a padded tensor?  Then the rows of one image row are not
+ * adjacent to those of the next.  They are in one tile nevertheless, and storing the tile needs
+ * divisions. */
 static bool
 is_padded(const Group *g)
 {

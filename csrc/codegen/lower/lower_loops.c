@@ -31,7 +31,8 @@ lower_frame_is_open(const Lower *lo, const Frame *frame)
     return frame == lo->path[0] || frame_depth(lo, frame) > 0;
 }
 
-/* Indices and scalars share one table: a key of one word is an index, of two a scalar's id. */
+/* Indices and scalars share one table: a key of one word is an index, a key of two words is a
+ * scalar's id. */
 static void
 set_home(Lower *lo, const uint32_t *key, int n, Frame *frame)
 {
@@ -92,10 +93,10 @@ lower_is_part(const Lower *lo, const Value *buffer)
     return map_get(&lo->origins, &key, 1) != NULL;
 }
 
-/* The index in the buffer of the value's element `at`.  A buffer of a block's part begins
- * elsewhere.  Along an axis where it begins at the same element for all blocks it has what they
- * read, wherever they begin to.  So it has where the block says which of its own rows are read, as
- * those that a place of a window leaves out are not. */
+/* The index in the buffer of element `at` of the value.  A buffer of a block's part begins at
+ * another element.  Along an axis where it begins at the same element for all blocks, it has the
+ * elements that they read, wherever they begin.  The same holds if the block decides which of its
+ * rows are read, because those that a window position leaves out are not. */
 static const Dim *
 place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
 {
@@ -197,9 +198,9 @@ lower_number(Lower *lo, Dtype dtype, double number, const char *name)
     return lower_const(lo, lo->depth, literal, dtype, name);
 }
 
-/* An element of an empty buffer: any number, since no iteration reads it.  It stands in the
- * innermost loop, so that a check of a value made of it never runs.  A load would run even if its
- * loop has no iterations, because it is placed before the loop if its index does not depend on the
+/* An element of an empty buffer: any number, since no iteration reads it.  It is in the innermost
+ * loop, so that a check of a value computed from it never runs.  A load would run even if its loop
+ * has no iterations, because it is placed before the loop if its index does not depend on the
  * loop. */
 static Value *
 load_of_nothing(Lower *lo, const Value *buffer)
@@ -371,8 +372,8 @@ nest_open(Lower *lo, const Nest *nest, Dim *axes)
 
 /* ---- indices that are data ---- */
 
-/* The loop that an index is checked in, for what is read at `to`: the loop of its scalar, or the
- * deepest one over the elements there that may have no iterations.  Outside of that one, an index
+/* The loop in which an index is checked that is read for element `to`: the loop of its scalar, or
+ * the deepest loop around the element that may have no iterations.  Outside that loop, an index
  * would be checked although nothing is read at it. */
 static int
 check_depth(const Lower *lo, const Value *v, int n, const Dim *to)

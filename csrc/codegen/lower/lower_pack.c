@@ -127,8 +127,9 @@ product_may_pack(const Product *p)
            rank <= MAX_RANK && !lower_is_part(p->lo, p->b.from) && is_for_all(p, v, letters, axis);
 }
 
-/* Is each group better packed in its own loop?  It is then used for all rows.  These are at most
- * those of one block: packing is cheap beside more, which are better shared by threads. */
+/* Is each group better packed in its own loop?  It is then used for all rows, which are at most
+ * those of one block.  With more rows, packing is cheap in comparison, and threads share it
+ * better. */
 static bool
 is_by_group(const Product *p, const Value *v, const char *letters, int axis)
 {

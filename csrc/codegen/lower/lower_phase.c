@@ -28,7 +28,7 @@ group_sites(Lower *lo, const Probe *probe)
     }
 }
 
-/* Plans the outer loops.  The offsets of all loads count, those of the reductions too. */
+/* Plans the outer loops.  The offsets of all loads count, including those of the reductions. */
 void
 group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest)
 {

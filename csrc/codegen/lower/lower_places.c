@@ -59,9 +59,9 @@ most_of(Cx *cx, Dim a, Dim b)
     return dim_le(cx, b, a) ? a : dim_le(cx, a, b) ? b : dim_max(cx, a, b);
 }
 
-/* They begin where step * index + place - before is not negative any more, and end where it is the
- * size.  The index is the row but for a constant.  As many indices as there are places are added
- * before a division, so that what is divided is not negative. */
+/* The rows begin where step * index + place - before becomes nonnegative, and end where it reaches
+ * the size.  The index is the row plus a constant.  The number of places is added before a
+ * division, so that the dividend is not negative. */
 void
 places_rows(const Product *p, int k, Dim index, Dim row, Dim place, Dim *from, Dim *to)
 {

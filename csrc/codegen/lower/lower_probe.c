@@ -151,7 +151,7 @@ scan_axes(Walk *w, const Let *scan, const Dim *idx, Dim *along, bool *back)
     return found == wide && found == w->space->nouter;
 }
 
-/* Can the scan stand in the final loop?  Yes if all of it is wanted, in its order or in the
+/* Can the scan be in the final loop?  Yes if all of its elements are needed, in its order or in
  * reverse. */
 static bool
 scan_fits(Walk *w, const Let *scan, const Dim *idx)
@@ -236,9 +236,9 @@ walk_gather(Walk *w, const Let *let, const Dim *idx)
     return cost + walk(w, let->args[0], inner) + COST_LOAD;
 }
 
-/* Finds the axis along which the cat interleaves a few parts of one element each; false: none.  The
- * index of the cat is an axis of the space, or the remainder of one by the number of parts: of so
- * many adjacent elements each part makes one. */
+/* Finds the axis along which the cat interleaves a few parts of one element each; false: there is
+ * none.  The index of the cat is an axis of the space, or its remainder by the number of parts:
+ * each part makes one of so many adjacent elements. */
 static bool
 find_interleaved_axis(Walk *w, const Let *cat, Dim at)
 {
@@ -521,8 +521,8 @@ is_output(const Value *v, int noutputs, const Output *outputs)
 }
 
 /* Finds the first value, operands before their users, that several loops would compute at too high
- * a cost if each were a phase of its own.  It must have the shape of what is reduced: values with
- * one element for each row are cheap to compute again. */
+ * a cost if each were a phase of its own.  It must have the shape of a reduction's operand: values
+ * with one element for each row are cheap to compute again. */
 static void
 find_costly(Walk *w, int noutputs, const Output *outputs)
 {

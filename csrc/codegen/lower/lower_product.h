@@ -8,7 +8,7 @@
 typedef struct {
     Value *from;
     Dim at[MAX_RANK], offset;
-    bool panels;                /* packed already: its last two axes are those of a panel */
+    bool panels;                /* already packed: the last two axes are those of a panel */
 } Factor;
 
 typedef struct {
@@ -35,11 +35,11 @@ typedef struct {
 typedef struct {
     Dim rows, columns, sums;    /* extents of the loops in the tiles */
     Dim height, tiles;          /* of a tile; their number */
-    int64_t block_tiles;        /* of a block of rows: all have as many, except the last one */
+    int64_t block_tiles;        /* in a block of rows; the last block may have fewer */
     int64_t width;              /* columns of a panel */
     int64_t group_panels;       /* of a group, at most */
-    Dim group_columns;          /* of a group: all have as many, except the last one */
-    bool few, many;             /* can the rows be those of one tile, or of more? */
+    Dim group_columns;          /* in a group; the last group may have fewer */
+    bool few, many;             /* may all rows be in one tile; or in more than one */
     bool chained;               /* sums are cut into chains, so that tiles keep them */
     bool rows_packed;
 } TileSizes;
@@ -59,37 +59,36 @@ bool product_is_one_sum(const Product *p, Dim offset);
 bool product_goes_in_runs(const Product *p, Dim offset);
 /* Can the row operand be read where it is?  *memory: is it in memory at all? */
 bool product_reads_rows(Product *p, bool *memory);
-/* Finds both operands where the row operand is read in place, run by run; false: it cannot be.  The
+/* Finds both operands if the row operand can be read in place, run by run; false: it cannot.  The
  * elements of a run, or those of the rows, are adjacent.  The column operand is then packed; its
  * last summed letter may be out of order in memory. */
 bool product_find_runs(Product *p);
-/* Makes both operands what the tiles read; or the column operand alone, where both operands have
- * the letter of the columns and the row operand is found already. */
+/* Prepares both operands for the tiles; or only the column operand, if both operands have the
+ * letter of the columns and the row operand is already found. */
 void product_make_operands(Product *p);
 void product_make_columns(Product *p);
-/* lower_letters.c: plans the loops of the letters, and how many terms a sum has.  The class says
- * with which loops that of a letter of the result is: BOTH are the loops around all others. */
+/* lower_letters.c: plans the loops of the letters, and the number of terms of a sum.  The class of
+ * a letter of the result selects its loops: BOTH means the loops around all others. */
 void product_plan(Product *p, const Group *g, const Probe *probe);
 LetterClass product_class(const Product *p, char letter);
-/* lower_pack.c: packs the column operand before the phase, or has each group packed in its loop,
- * if the operand is the same for each block; false: it is not.  And the loops over the whole sum of
- * what is packed: in an operand whose last summed letter is out of order, that letter has a loop of
- * its own.  Returns the row of the panel; *inside, the number of loops in the one that is marked
- * pack, grows by one with that loop. */
+/* lower_pack.c: packs the column operand before the phase, or has each group packed in its loop, if
+ * the operand is the same for each block; false: it is not.  And the loops over the whole sum of
+ * the packed operand: if its last summed letter is out of order, that letter has a loop of its own.
+ * Returns the row of the panel; *inside, the number of loops in the one that is marked pack, grows
+ * by one with that loop. */
 bool product_pack(Product *p);
 bool product_may_pack(const Product *p);
 Dim product_open_sum(const Product *p, Dim offset, int *inside);
-/* lower_tile_sizes.c.  By panels: the column operand is packed already, and larger than the other
+/* lower_tile_sizes.c. by_panels: the column operand is already packed, and larger than the other
  * one; each group of panels is used for all rows before the next one.  The inner extent is that of
- * the loop that is in the tiles; 1 if there is none. */
+ * the loop inside the tiles; 1 if there is none. */
 TileSizes product_tile_sizes(const Product *p);
 bool product_is_by_panels(const Product *p);
 Dim product_inner_extent(Cx *cx, const Nest *nest);
-/* lower_places.c: the extent of a letter in the whole product; what `where` says of summed letter
- * number k, NULL if nothing; how many summed letters there are up to the last one of which it says
- * something; how many places of the first one there are, of so many terms; of the rows *from ..
- * *to - 1 of a tile those that are summed at this place of letter k, whose index in the row is
- * given. */
+/* lower_places.c: the extent of a letter in the whole product; the condition in `where` on summed
+ * letter number k, NULL if there is none; the number of summed letters up to the last one with a
+ * condition; the number of places of the first one, for so many terms; among rows *from .. *to - 1
+ * of a tile, those that are summed at this place of letter k, whose index in the row is given. */
 Dim product_extent(const Product *p, char letter);
 const Within *places_later(const Product *p, int k);
 int places_count(const Product *p);

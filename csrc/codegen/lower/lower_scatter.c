@@ -42,8 +42,8 @@ group_of_value(Lower *lo, const Value *v, Value *buffer)
     return g;
 }
 
-/* Probes what is read for one of the values.  If the operand needs loops of its own, it becomes a
- * buffer first. */
+/* Probes the reads for one of the values.  If the operand needs its own loops, it becomes a buffer
+ * first. */
 static void
 probe_operand(Lower *lo, const Shape *s, Value *v, Probe *probe)
 {

@@ -22,7 +22,7 @@ typedef struct {
     const Nest *nest;
     /* the loop that is cut in blocks: the innermost or, for columns, the outermost */
     int cut;
-    Dim block, blocks;          /* its block's extent, how many there are */
+    Dim block, blocks;          /* the extent of a block, the number of blocks */
 } Split;
 
 static Split

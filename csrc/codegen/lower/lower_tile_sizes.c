@@ -40,7 +40,7 @@ tile_height(const Product *p, const TileSizes *t)
     return dim_int(p->lo->cx, (rows.hi + tiles - 1) / tiles);
 }
 
-/* The number of tiles of a block.  All blocks have as many, except the last one. */
+/* The number of tiles of a block, equal for all blocks but the last. */
 static int64_t
 block_tiles(const Product *p, const TileSizes *t)
 {
@@ -88,9 +88,9 @@ product_is_by_panels(const Product *p)
     return p->b.panels && dims_typical(cx, b->rank, b->dims) > dims_typical(cx, a->rank, a->dims);
 }
 
-/* The steps of a panel that are used again and again before the next ones are: of a chain, or all
- * of them where rows have loops inside the group's, each of which goes through the group, and where
- * the group is packed right before, with whole sums. */
+/* The steps of a panel that are used repeatedly before the next ones: the steps of a chain.  If
+ * rows have loops inside the group's loop, each of these reads the whole group, so it is all steps;
+ * the same if the group is packed right before, with whole sums. */
 static int64_t
 steps_used_again(const Product *p, const TileSizes *t)
 {

@@ -49,7 +49,7 @@ open_class(Lower *lo, const Nest *nest, int inside, Renamed *to)
     return opened;
 }
 
-/* How many terms of a sum are multiplied at once, from `first` on: those of one chain, or all. */
+/* The number of terms, from `first` on, that are multiplied at once: those of one chain, or all. */
 static Dim
 sums_from(const Tiles *t, Dim first)
 {
@@ -63,8 +63,8 @@ sums_from(const Tiles *t, Dim first)
     return known ? left : dim_max(cx, none, left);
 }
 
-/* The number of chains.  Where some sums leave out terms it is that of the sums that have the most,
- * or of all terms if nothing is known of that, and the last chains of the others have none. */
+/* The number of chains.  If some sums leave out terms, it is the number of the sums with the most
+ * terms or, if that is not known, of all terms, and the last chains of the others are empty. */
 static Dim
 chains_of(const Tiles *t)
 {
@@ -125,8 +125,8 @@ put_tiles(Tiles *t, const Group *g)
     group_close(lo, opened);
 }
 
-/* Multiplies all tiles of the block by one more chain, n terms of the sums from `first` on; by none
- * if that is known to be 0.  With a group its outputs are computed too, of each tile at once. */
+/* Multiplies all tiles of the block by one more chain: n terms of the sums from `first` on, none if
+ * n is known to be 0.  If there is a group, also computes its outputs for each tile at once. */
 static void
 put_chain(Tiles *t, Value *tiles, Dim first, Dim n, const Group *g)
 {
@@ -179,7 +179,8 @@ put_chains(Tiles *t, const Group *g)
     put_chain(t, tiles, last, sums_from(t, last), g);
 }
 
-/* Sets the block's tiles to what a sum begins with: -0.0 and a number are that number. */
+/* Sets the block's tiles to the initial value of a sum: -0.0, which leaves any added number
+ * unchanged. */
 static void
 begin_tiles(Tiles *t, Value *tiles)
 {
@@ -192,8 +193,8 @@ begin_tiles(Tiles *t, Value *tiles)
     group_close(lo, opened + 2);
 }
 
-/* Computes the sums place by place.  At each the tiles' rows that leave it out keep what they
- * have. */
+/* Computes the sums place by place.  At each place, the rows of a tile that leave it out keep their
+ * sums. */
 static void
 put_places(Tiles *t, const Group *g)
 {

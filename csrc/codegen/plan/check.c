@@ -24,15 +24,15 @@ enum {
     MOST_OF_BOX = 1 << 17,      /* of a box, where it can be made so small, */
     MOST_OF_ALL = 1 << 22,      /* and where it cannot */
     NOISES = 3,                 /* runs with noise */
-    FACTOR = 16,                /* times what noise moves, a result may be off */
-    FACTOR_OF_HALVES = 2, /* the same of what is rounded to 16 bits, by far the most of it */
-    ROUNDINGS = 4, /* and by so many of its own size */
+    FACTOR = 16,                /* the allowed difference, in changes by noise */
+    FACTOR_OF_HALVES = 2, /* the same for elements rounded to 16 bits, mostly by that rounding */
+    ROUNDINGS = 4, /* and in roundings of the element itself */
 };
 
 /* eval_map.c again, compiled for processors with fused multiply-adds. */
 EvalMap eval_map_fused;
 
-/* A box of a result: what is right, and what runs with noise make of it. */
+/* A box of a result: the right elements, and those of the runs with noise. */
 typedef struct {
     int result;
     Box box;
@@ -43,15 +43,15 @@ struct Check {
     Cx *cx;
     const Run *run;
     const CheckedKernel *kernel;
-    int first, last; /* its launches: after the last one it is compared */
+    int first, last; /* its launches; it is compared after the last one */
     bool done; /* the results were as they should be, or too large to compare */
     enum CodeTier tier; /* of all entries */
     Fn *fn;
     Let *let; /* the kernel in it */
     int64_t *sizes; /* by position in fn->sizes */
     Checked *checked;
-    int n, left_out; /* boxes, and results with elements of which there is none */
-    const Excerpt *part; /* what the interpreter computes, */
+    int n, left_out; /* boxes; results with elements outside of all boxes */
+    const Excerpt *part; /* the program that the interpreter runs */
     uint64_t seed; /* with this noise */
     const char *out_of_range; /* an index that it found: the kernel has to raise */
     KernelFn entries[]; /* by phase: however long the interpreter takes, these run */
@@ -106,7 +106,7 @@ part_of(const Check *c, int result, const Box *box)
     return excerpt_new(c->fn, c->sizes, 1, &c->let->body->rets[result], box);
 }
 
-/* The tensor in a slot, as it lies. */
+/* The tensor in a slot, with its layout. */
 static Tensor
 tensor_of(const Check *c, int slot)
 {
@@ -199,7 +199,7 @@ add_result(Check *c, int result)
     Box all = excerpt_whole(c->fn, c->sizes, c->let->res[result]->type);
     int before = c->n;
     if (is_empty(&all)) {
-        return;                 /* nothing is computed of what has no elements */
+        return;                 /* nothing is computed for a result without elements */
     }
     if (part_of(c, result, &all)->cost <= (double)MOST / c->let->nres) {
         add_checked(c, result, &all);
@@ -233,8 +233,8 @@ interpret_again(Cx *cx, void *arg)
     interpret(c, c->part, c->seed, out);
 }
 
-/* The index out of range that the interpreter has met, if the kernel has to meet it: it reads what
- * the interpreter reads, and no rounding of a sum changes the index.  Else NULL. */
+/* The index out of range that the interpreter has found, if the kernel must find it too: it reads
+ * the same memory, and no rounding of a sum changes the index.  Otherwise NULL. */
 static const char *
 certain_index(Check *c)
 {
@@ -329,7 +329,8 @@ report(const Check *c, const Checked *checked, const Tensor *got, const int64_t 
          number_text(c, &checked->want, index), places_of(c), reproducer(c));
 }
 
-/* A floating point number: near what is right, or where noise makes infinities and NaN. */
+/* Is a floating point number near the right one, or in a place where noise makes infinities and
+ * NaN? */
 static bool
 is_near(Dtype dtype, const void *want, const void *const near[NOISES], const void *got)
 {
@@ -349,7 +350,8 @@ is_near(Dtype dtype, const void *want, const void *const near[NOISES], const voi
            fabs(is - right) <= factor * moved + ROUNDINGS * sample_epsilon(dtype) * size + tiny;
 }
 
-/* One number of an element.  What is not floating point is the same unless noise changes it. */
+/* Is one number of an element right?  If it is not floating point, it must be equal unless noise
+ * changes it. */
 static bool
 is_right(const Checked *checked, const Tensor *got, const int64_t *index, int part)
 {
@@ -484,7 +486,7 @@ check_end(Run *run, int launch)
     return right ? 0 : -1;
 }
 
-/* Of a run with a check: a kernel that was wrong, or did not come to its end, is due again in the
+/* After a run with a check: a kernel that was wrong, or did not complete, is checked again in the
  * next call. */
 void
 check_drop(Run *run)

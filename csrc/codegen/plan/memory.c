@@ -34,13 +34,13 @@ memory_want_huge(void *data, size_t size)
     }
 }
 
-/* The size of a block stands in front of it, in its first DLC_LINE bytes. */
+/* The size of a block is stored before it, in the DLC_LINE bytes that precede it. */
 static struct {
     void *memory;
     size_t bytes;
 } stored[STORED];
 
-/* Frees the largest that is stored, which is too small: what replaces it does for both. */
+/* Frees the largest stored block, which is too small: its replacement serves both. */
 static void
 drop_largest(void)
 {
@@ -99,7 +99,7 @@ workspace_take(size_t bytes)
     return block + DLC_LINE;
 }
 
-/* The place for a block to be stored: a free one, else that of the smallest. */
+/* The entry in which a block is stored: a free one, or else that of the smallest block. */
 static int
 place(void)
 {

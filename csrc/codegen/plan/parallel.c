@@ -16,7 +16,7 @@
 
 enum {
     SHARES = 64,                /* more threads begin in shares of others */
-    PIECES = 8,                 /* a piece is this part of what is left of its share, */
+    PIECES = 8,                 /* a piece is this part of the rest of its share, */
     LEAST = 64,                 /* and at least this part of the whole share */
     FEW = 48,                   /* buffers whose pointers are copied without malloc */
 };
@@ -29,7 +29,7 @@ typedef struct {
     int (*thread_num)(void);
 } Runtime;
 
-/* What is left of the loop of one thread.  Each is in a line of its own. */
+/* The rest of the loop of one thread, each in its own cache line. */
 typedef struct {
     _Alignas(DLC_LINE) _Atomic(int64_t) lo;
     int64_t hi, least;
@@ -138,7 +138,7 @@ run_share(const ParallelJob *job, void *const *p, Share *r)
     return fault;
 }
 
-/* Runs the thread's own share, then what is left of the others', from the next one on. */
+/* Runs the thread's own share, then the rest of the other shares, beginning with the next one. */
 static int
 run_shares(Launch *launch, void *const *p, int t)
 {
@@ -171,7 +171,7 @@ run_thread(Launch *launch, int t)
     return fault;
 }
 
-/* extent * t / threads, of numbers whose product may have more than 64 bits */
+/* extent * t / threads, whose intermediate product may have more than 64 bits */
 static int64_t
 share_at(int64_t extent, int64_t t, int64_t threads)
 {
@@ -215,7 +215,7 @@ parallel_for(const ParallelJob *job)
     if (threads > job->extent / grain) {
         threads = (int)(job->extent / grain);
     }
-    Launch launch; /* its shares are too many to clear all */
+    Launch launch; /* there are too many shares to clear all */
     launch.job = job;
     atomic_init(&launch.fault, 0);
     cut(&launch, threads > 1 ? threads : 1);

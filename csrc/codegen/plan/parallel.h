@@ -4,12 +4,11 @@
 
 #include "codegen/compile/code.h"
 
-/* One launch: entry `entry` of code over 0 .. extent-1.  When each > 0, a piece gets private
- * scratch: the piece of thread t is called with a copy of p in which p[nbuffers] = scratch + t *
- * each. */
+/* One launch: entry `entry` of code over 0 .. extent-1.  If each > 0, a piece gets private scratch:
+ * the piece of thread t is called with a copy of p in which p[nbuffers] = scratch + t * each. */
 typedef struct ParallelJob {
     const Code *code;
-    KernelFn body; /* what is run if there is no code */
+    KernelFn body; /* the function to run if there is no code */
     int entry, nbuffers;
     void *const *p; /* room for nbuffers + 1 */
     const int64_t *n;

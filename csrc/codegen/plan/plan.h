@@ -76,10 +76,10 @@ typedef struct {
     char *node, *source; /* for faults */
     const char *name; /* for profilers */
     bool counted; /* the first phase, where somebody asks: */
-    DimRef operations; /* those of the kernel */
+    DimRef operations; /* of the kernel */
     int use; /* of the kernel that it is a phase of: its place among the plan's;
                                  * -1: it is the one for short rows, which is not tuned */
-    int kernel; /* the same place, of the one for short rows too */
+    int kernel; /* the same, and for the kernel for short rows too */
     int phases; /* of the first phase: how many the kernel has */
 } Launch;
 
@@ -95,7 +95,7 @@ typedef struct {
     int size; /* position among the plan's sizes */
     int result, axis;
     int64_t scale, rest;
-    Range range; /* what the function says of it, */
+    Range range; /* the declaration in the function, */
     int64_t divisor; /* on which the kernels rely */
 } Bind;
 
@@ -134,7 +134,7 @@ typedef struct {
 typedef struct {
     int param, axis;
     int64_t rest, scale;
-    Range range; /* what the function says of it, */
+    Range range; /* the declaration in the function, */
     int64_t divisor; /* on which the kernels rely */
 } Solve;
 
@@ -144,15 +144,15 @@ typedef struct {
     int view_slot; /* VIEW_*: the slot whose tensor is shared */
 } PlanResult;
 
-/* A size of a value that could be below 0 by what the function says of the sizes that it is made
- * of.  It is known once the first `upto` of the sizes are. */
+/* A size of a value that might be negative, as far as the function declares the sizes in it.  It is
+ * known once the first `upto` of the sizes are. */
 typedef struct {
     DimRef dim;
     int upto;
 } Uncertain;
 
-/* A tensor of the host that is made before its step comes, as values that are dead by then lie in
- * its memory. */
+/* A tensor of the host that is made before its step, because values that are dead by then use its
+ * memory. */
 typedef struct {
     int slot;
     int before; /* the step */
@@ -170,11 +170,11 @@ typedef struct {
 typedef struct Instance {
     atomic_int refs;
     int64_t *sizes; /* the key, nsizes; of those that no call has bound yet SIZE_UNKNOWN */
-    int64_t *values; /* of Plan.code; those of sizes that are not known yet mean nothing */
+    int64_t *values; /* of Plan.code; meaningless for sizes that are not known yet */
     int64_t *n; /* the launches' dims */
-    /* Per slot, of those that are WORK, then per launch, of its scratch: the offset in the
-     * workspace, or in what lends it memory: 1 + the slot of that tensor; 0: the workspace;
-     * below 0: -1 - its place among `own` */
+    /* For each slot that is WORK, then for the scratch of each launch: the offset in the workspace,
+     * or in the tensor that lends it memory: 1 + the slot of that tensor; 0: the workspace; below
+     * 0: -1 - its position in `own` */
     int64_t *work_at, *home;
     Lender lenders[MOST_LENDERS]; /* in the order of their steps */
     int nlenders;
@@ -184,16 +184,16 @@ typedef struct Instance {
     bool *in_work; /* per step: it needs the workspace */
     bool *at_own; /* ...: the life of a block begins or ends with it */
     bool *frees; /* ...: a call before which the workspace is given back to the system */
-    bool *keeps; /* ...: what it frees may be kept for coming results: there is room for it below
-                  * the peak, until the end */
+    bool *keeps; /* ...: the memory that it frees may be kept for later results: there is room below
+                  * the peak until the end */
     int work_end; /* the step after which the workspace is given back to the system; -1: none */
     bool *slow; /* per launch: worth leaving the interpreter lock for the run it begins */
     void **disjoint; /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace; /* bytes */
     int64_t *scratch; /* per launch: bytes for each thread */
     int threads; /* that there is scratch for; 0: no launch needs any */
-    /* Per launch that is the first of its kernel: a bit for each tier in which it was compared with
-     * the interpreter. */
+    /* For each launch that is the first of its kernel: a bit for each tier in which it was compared
+     * with the interpreter. */
     atomic_uchar *checked;
     /* There are too many elements in a tensor or at a place in memory, or a size has more than 64
      * bits, is below 0 or is one that the function excludes.  Nothing else is known. */
@@ -202,7 +202,7 @@ typedef struct Instance {
 
 enum {
     INSTANCES = 8, /* combinations of sizes kept ready */
-    FEW_SLOTS = 1024, /* so many have room on the stack of a call */
+    FEW_SLOTS = 1024, /* this many fit on the stack of a call */
 };
 
 struct Plan {
@@ -213,7 +213,7 @@ struct Plan {
     int ndims;
     char **size_names;
     Solve *solves; /* by position in fn->sizes */
-    /* those of the function; with those that calls bind, which come after them */
+    /* the sizes of the function; with those that calls bind, which come after them */
     int ndeclared, nsizes;
     Uncertain *uncertain;
     int nuncertain;
@@ -236,7 +236,7 @@ struct Plan {
     char *name;
     struct Tuner *tuner; /* NULL: nothing is to be measured */
     CheckedKernel *checks; /* by Launch.kernel; NULL: nothing is compared with the interpreter */
-    SpinLock lock; /* guards instances, and what they know of memory that is disjoint */
+    SpinLock lock; /* guards instances, and their records of disjoint memory */
     Instance *instances[INSTANCES]; /* latest used first */
 };
 
@@ -261,8 +261,8 @@ void plan_unlock(Plan *plan);
 /* As call_profile_memory; given may be NULL. */
 void instance_memory(const Plan *plan, const Instance *inst, const int64_t *inside, PlanMemory *out,
                      int64_t *given);
-/* The most bytes at once if each call of the library takes as many for copies as it has operands
- * and results.  Sets inst->frees and inst->work_end for the places of the slots and scratch. */
+/* The most bytes at once, if each call of the library copies its operands and results.  Sets
+ * inst->frees and inst->work_end for the positions of the slots and scratch. */
 int64_t instance_peak(const Plan *plan, Instance *inst);
 /* Sets inst->keeps. */
 void instance_keeps(const Plan *plan, Instance *inst);
@@ -279,7 +279,7 @@ Dim call_profile_operations(Cx *cx, const Let *kernel); /* on elements, by the k
 
 /* ---- plan_memory.c ---- */
 
-/* No memory has so many elements; their bytes, and those of many such tensors, are numbers of 64
+/* More elements than any memory has; their bytes, and those of many such tensors, fit in 64
  * bits. */
 #define MOST_ELEMENTS ((int64_t)1 << 50)
 

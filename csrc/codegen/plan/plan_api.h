@@ -35,15 +35,16 @@ typedef struct PlanParam {
     const int64_t *sizes, *strides;
 } PlanParam;
 
-/* A call under way that binds sizes.  The host says what was returned, result by result: its sizes,
- * or with rank 0 the number in sizes[0] that it is.  Then plan_bound fills in what `results` are to
- * be, now that it is known.  0, or -1 after a fault. */
+/* A call in progress that binds sizes.  The host reports the results one by one: the sizes or, for
+ * a number, rank 0 and the number in sizes[0]. Then plan_bound fills in the expected `results`,
+ * which are now known. 0, or -1 after a fault. */
 typedef struct PlanBinder PlanBinder;
 
 int plan_bind(PlanBinder *binder, int result, const PlanTensor *got);
 int plan_bound(PlanBinder *binder, PlanTensor *results);
 
-/* What the plan asks of its caller.  Each returns 0, or -1 after having noted an error. */
+/* The functions that the plan needs of its caller.  Each returns 0, or -1 after having noted an
+ * error. */
 typedef struct PlanHost {
     void *arg;
     /* A fresh tensor with these sizes and strides: fills object and data. */
@@ -62,18 +63,19 @@ typedef struct PlanHost {
     /* Called before and after a run of kernels that takes long: for the GIL. */
     void (*leave)(void *arg);
     void (*enter)(void *arg);
-    /* With the interpreter lock, while the first call compares schedules: `done` of `total` steps;
-     * line: what was found, or NULL.  -1: an error is noted, the call is to end.  May be NULL. */
+    /* Reports, while the first call compares schedules, `done` of `total` steps; line: the finding,
+     * or NULL. -1: an error is noted, and the call must end.  Has the interpreter lock.  May be
+     * NULL. */
     int (*tuning)(void *arg, int done, int total, const char *line);
-    /* Does a profiler run?  Asked once a call.  May be NULL: none ever does. */
+    /* Is a profiler running?  Called once in each call.  May be NULL: there is none. */
     bool (*is_watched)(void);
-    /* While one does, around each kernel and call: begin's result is given to end.  objects: those
-     * of its operands that have any.  Without the interpreter lock, too. */
+    /* While one is running, called around each kernel and call: end gets the result of begin.
+     * objects: the operands that have objects.  Also without the interpreter lock. */
     void *(*begin)(const char *name, int n, void *const *objects);
     void (*end)(void *range);
     struct Profile *profile; /* of the plan, NULL: nobody asks how long steps take */
-    /* The call needs parameter `param` no more, of which it may have the only reference.  keep: its
-     * memory may be kept until a result wants memory of another size; else there will be need of it
+    /* The call no longer needs parameter `param`, and may have the only reference to it. keep: its
+     * memory may be kept until a result needs memory of another size; otherwise it is needed
      * before.  May be NULL. */
     void (*give_up)(void *arg, int param, bool keep);
     /* With the interpreter lock, now and then in a long loop: -1: an error is noted, the call is to
@@ -107,8 +109,8 @@ bool plan_memory_for(Plan *plan, const int64_t *sizes, PlanMemory *out, int64_t 
 
 /* ---- plan_profile.c: what the steps of a call took ---- */
 
-/* Of the fastest call since call_profile_begin.  Calls may be under way in several threads while it
- * is made, none while it is read. */
+/* The profile of the fastest call since call_profile_begin.  Calls may be in progress in several
+ * threads while it is made, but not while it is read. */
 typedef struct Profile Profile;
 
 typedef struct ProfileSummary {
@@ -152,9 +154,9 @@ void call_profile_slot(const Profile *profile, int k, ProfileSlot *out);
 
 /* ---- memory.c: what the process keeps from call to call ---- */
 
-/* Bytes of results, and as many of workspaces, that are kept at most: $DLC_POOL. */
+/* The most bytes of results, and the most of workspaces, that are kept: $DLC_POOL. */
 int64_t memory_bound(void);
-/* Asks for huge pages for what has not been written yet. */
+/* Requests huge pages for memory that has not been written yet. */
 void memory_want_huge(void *data, size_t size);
 /* Frees the workspaces kept for coming calls. */
 void workspace_release(void);

@@ -301,8 +301,8 @@ build_lets(Builder *b, const bool *wanted)
 
 /* ---- which values are tensors of the host ---- */
 
-/* wanted[id]: a call or the caller takes the value, or (roots) a view of it, as a tensor.  A size
- * that is a result is handed over as a number. */
+/* wanted[id]: a call or the caller takes the value, or (for roots) a view of it, as a tensor.  A
+ * size that is a result is returned as a number. */
 static bool *
 find_wanted(Builder *b)
 {
@@ -329,9 +329,9 @@ find_wanted(Builder *b)
     return wanted;
 }
 
-/* What no kernel, view or copy reads stays as the operator made it, even where the graph was
- * captured with another layout: so eager would have it, unless the call says that its operands are
- * not as in eager. */
+/* A result that no kernel, view or copy reads stays as the operator made it, even if the graph was
+ * captured with another layout.  Eager would have the same layout, unless the call says that its
+ * operands differ from eager's. */
 static void
 find_as_is(Plan *plan)
 {
@@ -380,9 +380,9 @@ is_large(const Plan *plan, const Slot *slot)
     return bytes >= DLC_ALONE;
 }
 
-/* The workspace is another after a call that binds sizes.  What lives across one becomes a tensor
- * of the host, as does what is large if the caller wants that: *head by step, *next by slot are
- * lists of those to be made before the step. */
+/* A call that binds sizes changes the workspace.  A value that lives across such a call becomes a
+ * tensor of the host, and so does a large value if the caller requests it: *head by step and *next
+ * by slot are lists of the tensors to be made before each step. */
 static void
 find_across(Builder *b, int *head, int *next)
 {
@@ -424,7 +424,7 @@ add_frees(Builder *b)
         *next = cx_alloc(b->cx, slots * sizeof *next);
     int *made = cx_alloc(b->cx, steps * sizeof *made),
         *then = cx_alloc(b->cx, slots * sizeof *then);
-    int *now = cx_alloc(b->cx, steps * sizeof *now); /* by step: where it comes to stand */
+    int *now = cx_alloc(b->cx, steps * sizeof *now); /* by step: its new position */
     find_across(b, made, then);
     for (int k = 0; k < plan->nslots; k++) {
         const Slot *slot = &plan->slots[k];

@@ -47,7 +47,7 @@ int plan_slot_new(Builder *b, SlotKind kind, const Type *t, const Dim *strides, 
 int plan_slot_for(Builder *b, const Value *v);
 int step_add(Builder *b, Step step);
 void plan_in_place(Builder *b, int param); /* it is written to while others are read */
-/* The step `at` makes or uses the slot, and with it the storage it lies in. */
+/* Notes that step `at` makes or uses the slot, and thus also the storage of the slot. */
 void plan_slot_touch(Builder *b, int slot, int at);
 
 /* A slot for what a step makes: a tensor of the host, if it is wanted as one. */
@@ -67,18 +67,18 @@ void plan_flow_step(Builder *b, const Let *let, Flow *flow, const bool *wanted);
 
 /* ---- plan_name.c ---- */
 
-/* What profilers call the kernel or call; the plan's. */
+/* The name of the kernel or call for profilers; it belongs to the plan. */
 const char *plan_range_name(Builder *b, const Let *let);
 
 /* ---- check.c ---- */
 
-/* What a run needs to compare the kernel, whose slots are made, with the interpreter, if that is
- * wanted.  place: among the uses. */
+/* Notes the data that a run needs to compare the kernel, whose slots exist, with the interpreter,
+ * if that is requested. place: its position among the uses. */
 void plan_check_kernel(Builder *b, KernelUse *use, int place);
 
 /* ---- tune/tune.c ---- */
 
-/* What the plan's first call needs to compare schedules of its kernels, if that is wanted. */
+/* Collects the data that the plan's first call needs to compare schedules, if that is requested. */
 void tuner_build(Builder *b, const CompileOptions *options);
 
 /* ---- plan_result.c ---- */

@@ -22,7 +22,7 @@ wrong_size(const Run *run, const Call *call, const Bind *bind, int64_t value)
     return -1;
 }
 
-/* Each of the sizes is one that the graph allows; what it computes of them is not. */
+/* Reports sizes that the graph allows, but from which it computes sizes that it does not allow. */
 static int
 wrong_sizes(const Run *run, const Call *call)
 {

@@ -83,7 +83,7 @@ blocks(int64_t size, int64_t by)
     return (size + by - 1) / by;
 }
 
-/* Block k along an axis begins at k * by and has so many elements. */
+/* The extent of block k along an axis; it begins at k * by. */
 static int64_t
 length(int64_t size, int64_t by, int64_t k)
 {
@@ -151,7 +151,7 @@ merge_axes(Copy *c)
     }
 }
 
-/* Moves the axis along which what is read is contiguous before the last one, if that is another. */
+/* Moves the axis along which the source is contiguous before the last one, if it is another. */
 static void
 choose_transpose(Copy *c)
 {

@@ -140,7 +140,7 @@ list_sizes(Builder *b)
     }
 }
 
-/* A size symbol is found at the first parameter axis that says what it is. */
+/* Finds each size symbol at the first parameter axis that determines it. */
 void
 plan_solves(Builder *b)
 {

@@ -15,10 +15,10 @@
 #include "plan.h"
 
 enum {
-    LARGEST_OWN = 1 << 26, /* bytes: what is larger has its own block, if anything has */
-    WORTH_OWN = 128, /* what part of the peak is worth blocks instead of a place */
+    LARGEST_OWN = 1 << 26, /* bytes: larger values get their own blocks, if any do */
+    WORTH_OWN = 128, /* the part of the peak that makes own blocks worthwhile */
     MAPPED = 1 << 25, /* bytes of a block that malloc maps, and gives back, each time */
-    WORTH_MAPPED = 8, /* what part is worth such blocks: each call clears their pages */
+    WORTH_MAPPED = 8, /* the part that makes such blocks worthwhile: each call clears their pages */
 };
 
 int64_t
@@ -54,9 +54,9 @@ slots_fit(const Plan *plan, const int64_t *values)
     return true;
 }
 
-/* Has each element memory of its own?  Axes are looked at from the shortest stride on: each has to
- * reach past all that the ones before it span.  repeated: an axis of stride 0 is as good, as what
- * is made there is the same along it: an expanded tensor. */
+/* Does each element have memory of its own?  Axes are visited from the shortest stride on: each
+ * stride has to exceed the span of the axes before it. repeated: an axis of stride 0 is allowed,
+ * because the elements along it are equal: an expanded tensor. */
 static bool
 is_non_overlapping(const Slot *slot, const int64_t *values, bool repeated)
 {
@@ -173,11 +173,11 @@ typedef struct {
     int nwants;
     int64_t *bytes; /* by Want.slot */
     Life *life;
-    int64_t least_own;          /* what is as large has a block of its own */
+    int64_t least_own;          /* a value of this size has its own block */
     int *placed[MOST_LENDERS + 1], count[MOST_LENDERS + 1]; /* by region: sorted by offset */
 } Placing;
 
-/* The lowest offset at which `want` fits beside what is in the region. */
+/* The lowest offset at which `want` fits between the values in the region. */
 static int64_t
 lowest_gap(const Placing *p, const Want *want, int region)
 {
@@ -198,7 +198,7 @@ lowest_gap(const Placing *p, const Want *want, int region)
     return offset;
 }
 
-/* False: the region, of so many bytes, has no room. */
+/* False: the region of `room` bytes is full. */
 static bool
 place_in(Placing *p, const Want *want, int region, int64_t room)
 {
@@ -276,7 +276,8 @@ binds_sizes(const Plan *plan)
     return binds;
 }
 
-/* Tensors that the call makes, by size.  Not where calls bind sizes, by which the places change. */
+/* Lists the tensors that the call makes, by size.  None if calls bind sizes, which change the
+ * positions. */
 static int
 list_lenders(Placing *p, Want *list)
 {
@@ -351,7 +352,7 @@ place_best(Placing *p, Want *list)
     place_lent(p, list);
 }
 
-/* Of a launch: threads without a piece of work need none. */
+/* The scratch of a launch: threads without a piece of work need none. */
 static int64_t
 scratch_bytes(const Plan *plan, const Instance *inst, int launch)
 {

@@ -35,7 +35,7 @@ is_lender(const Instance *inst, int slot)
     return lends;
 }
 
-/* Of tensors that are made early, before step `at`. */
+/* The bytes of tensors that are made early, before step `at`. */
 static int64_t
 made_before(const Plan *plan, const Instance *inst, int at)
 {
@@ -47,7 +47,7 @@ made_before(const Plan *plan, const Instance *inst, int at)
     return bytes;
 }
 
-/* What the step changes of the bytes that are alive. */
+/* The change of the bytes alive by the step. */
 static int64_t
 change_of(const Plan *plan, const Instance *inst, const Step *step)
 {
@@ -64,7 +64,7 @@ change_of(const Plan *plan, const Instance *inst, const Step *step)
     }
 }
 
-/* Of the parameters that the call was given to free, by parameter; returns their sum. */
+/* The bytes of parameters that the call may free, by parameter; returns their sum. */
 static int64_t
 given_bytes(const Plan *plan, const Instance *inst, int64_t *given)
 {
@@ -82,7 +82,8 @@ given_bytes(const Plan *plan, const Instance *inst, int64_t *given)
     return bytes;
 }
 
-/* Of blocks whose life begins with step `at`, less those whose life has ended before it. */
+/* The bytes of blocks whose life begins with step `at`, minus those of blocks whose life has ended
+ * before it. */
 static int64_t
 own_change(const Instance *inst, int at)
 {
@@ -94,7 +95,7 @@ own_change(const Instance *inst, int at)
     return bytes;
 }
 
-/* The bytes of tensors and blocks from step to step, and those of the workspace. */
+/* The bytes of tensors and blocks at each step, and those of the workspace. */
 typedef struct {
     const Plan *plan;
     const Instance *inst;
@@ -146,7 +147,7 @@ inside_flow(const Instance *inst, const Flow *flow)
     return most;
 }
 
-/* What a call of the library may take for copies; what the body of a loop or branch takes. */
+/* The bytes that a call of the library may use for copies, or the body of a loop or branch. */
 static int64_t
 copied(const Walk *w)
 {
@@ -209,7 +210,7 @@ instance_peak(const Plan *plan, Instance *inst)
     return freed < kept ? freed : kept;
 }
 
-/* Bytes of a result that step k makes, in whose place kept memory goes. */
+/* The bytes of a result that step k makes, which may take the place of kept memory. */
 static int64_t
 made_at(const Plan *plan, const Instance *inst, int k)
 {
@@ -219,8 +220,8 @@ made_at(const Plan *plan, const Instance *inst, int k)
     return bytes >= DLC_POOLED ? bytes : 0;
 }
 
-/* From the end on: what is freed last is in nobody's way for longest.  What is kept goes again when
- * results of other sizes are made. */
+/* Goes backwards from the end, because keeping the memory that is freed last hinders least.  Kept
+ * memory is freed when results of other sizes are made. */
 void
 instance_keeps(const Plan *plan, Instance *inst)
 {

@@ -164,7 +164,7 @@ elements_of(Cx *cx, const Type *t)
     return n;
 }
 
-/* Of n operations of a contraction those whose terms are summed, where that is known. */
+/* Of n operations of a contraction, those whose terms are not left out, as far as is known. */
 static Dim
 without_left_out(Cx *cx, const Let *let, const Contraction *c, Dim n)
 {

@@ -26,8 +26,8 @@ plan_slot_copy(Builder *b, SlotKind kind, const Type *t, const Dim *strides, int
     return to;
 }
 
-/* A value that two results are becomes two tensors: the passes may have found that they are equal,
- * but who gets them may write to one. */
+/* A value that is returned as two results becomes two tensors: the passes may have found them
+ * equal, but the caller may write to one. */
 static void
 result_fresh(Builder *b, int k, PlanResult *r)
 {
@@ -44,8 +44,8 @@ result_fresh(Builder *b, int k, PlanResult *r)
     b->taken[root] = true;
 }
 
-/* The result that others are views of became a copy, of a tensor in the same strides: then they are
- * views of that. */
+/* A result that others are views of has become a copy, of a tensor with the same strides: then the
+ * others are views of that tensor. */
 static void
 view_of_copy(Builder *b, int k, PlanResult *r)
 {
@@ -61,8 +61,8 @@ view_of_copy(Builder *b, int k, PlanResult *r)
     }
 }
 
-/* A view that has eager's strides where they address nothing, which the passes do not keep: those
- * of axes of one element, and all of what has no elements. */
+/* A view that needs eager's strides where they address nothing, and which the passes do not keep:
+ * those of axes of one element, and all strides of a tensor without elements. */
 static void
 strides_as_wanted(Builder *b, int k, PlanResult *r)
 {
@@ -84,7 +84,7 @@ strides_as_wanted(Builder *b, int k, PlanResult *r)
     }
 }
 
-/* What has no elements shares anything's storage: the passes made it a constant. */
+/* A tensor without elements may share any storage: the passes made it a constant. */
 static void
 result_view(Builder *b, int k, PlanResult *r)
 {
@@ -138,8 +138,8 @@ is_awaited(const Builder *b, const bool *waits, int k)
     return awaited;
 }
 
-/* Of the results that wait and read parameters, one whose own nobody reads any more, or else any;
- * -1: there is none. */
+/* Among the results that wait and read parameters, one whose own parameter nobody still reads, or
+ * else any; -1: there is none. */
 static int
 next_move(const Builder *b, const bool *waits)
 {
@@ -155,9 +155,9 @@ next_move(const Builder *b, const bool *waits)
     return any;
 }
 
-/* Parameters that are read go first, each before it is written to: where they wait for each other
- * in a ring, and where one reads what it is written to, a copy is made.  What has been computed
- * comes last. */
+/* Results that are read from parameters are written first, each before its source is written to.  A
+ * copy is made if they wait for each other in a cycle, or if one reads the parameter that it is
+ * written to.  Computed results come last. */
 static void
 write_results(Builder *b)
 {

@@ -10,7 +10,7 @@
 
 enum { FEW_BUFFERS = 64 };
 
-/* Of a WORK slot, or of scratch, see Instance. */
+/* The data of a WORK slot, or of scratch, see Instance. */
 static char *
 work_data(const Run *run, int k)
 {
@@ -327,7 +327,7 @@ run_step(Run *run, int at)
     return 0;
 }
 
-/* Hands the results over; what is given away is taken out of run->tensors. */
+/* Hands the results over; those given away are removed from run->tensors. */
 static int
 give_results(Run *run, PlanTensor *out)
 {
@@ -346,8 +346,8 @@ give_results(Run *run, PlanTensor *out)
         const PlanResult *r = &plan->results[k];
         bool whole = r->kind == RESULT_VIEW_PARAM && r->slot == r->of && run->in[r->of].of.object;
         if (whole && !run->host->views) {
-            /* A parameter as it is: the same object, by which torch knows sizes of nested
-             * tensors. */
+            /* A parameter that is returned unchanged: the same object, by which torch knows sizes
+             * of nested tensors. */
             run_tensor(run, r->slot, &run->in[r->of].of, &out[k]);
             run->host->retain(run->host->arg, out[k].object);
         } else if (r->kind == RESULT_VIEW_PARAM &&

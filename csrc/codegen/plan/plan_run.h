@@ -13,7 +13,7 @@ typedef struct Run {
     PlanObject *tensors;        /* by slot: the host's tensor; object NULL where there is none */
     char *work;                 /* NULL before the first step that needs it */
     int64_t room;               /* bytes at work */
-    int lent;                   /* of the instance's lenders: so many are made */
+    int lent;                   /* of the instance's lenders: so many exist already */
     void **own;                 /* by the instance's own blocks: NULL where none is there */
     bool left;                  /* the interpreter lock is released */
     bool watched, traced;       /* a profiler runs; a trace is written */
@@ -66,7 +66,7 @@ run_tensor(const Run *run, int slot, const PlanObject *tensor, PlanTensor *out)
     run_shape(run, slot, out);
 }
 
-/* Of a kernel or a call under way; name NULL: nobody wants to know. */
+/* The range of a kernel or call in progress for a profiler; name NULL: there is no profiler. */
 typedef struct {
     const char *name;
     void *object;               /* the host's */
@@ -75,7 +75,7 @@ typedef struct {
 
 /* ---- plan_run.c ---- */
 
-void *run_data(const Run *run, int slot); /* the first element of what is in the slot */
+void *run_data(const Run *run, int slot); /* the first element of the slot */
 /* slots: of the operands. */
 RunRange run_begin(const Run *run, const char *name, int n, const int *slots);
 void run_end(const Run *run, const RunRange *range);
@@ -89,7 +89,7 @@ int run_flow(Run *run, const Flow *flow);
 
 /* ---- plan_own.c ---- */
 
-/* Room for the addresses of the instance's own blocks, of which there are n; -1: no memory. */
+/* Room for the addresses of the n blocks that the instance owns; -1: no memory. */
 int run_open_own(Run *run, int n);
 /* The blocks whose life begins with step `at`; -1: an error is noted. */
 int run_take_own(Run *run, int at);
@@ -100,9 +100,11 @@ void run_drop_own(Run *run, int n);
 
 typedef struct Check Check;
 
-/* Before a launch: what its kernel, of which it may be the first, is to store. */
+/* Before a launch: prepares the comparison of the results of its kernel, if this is its first
+ * launch. */
 void check_begin(Run *run, int launch);
-/* What the launch has to run, of a kernel that is compared; else NULL: what is best by then. */
+/* The function to launch for a kernel that is compared; otherwise NULL: the best function at that
+ * time. */
 KernelFn check_entry(const Run *run, int launch);
 /* After it: compares, if the kernel ends with it; -1: an error is noted. */
 int check_end(Run *run, int launch);

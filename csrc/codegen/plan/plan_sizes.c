@@ -5,13 +5,13 @@
 
 #include "plan.h"
 
-/* A thread is worth starting for the work of DLC_GRAIN, in units of ops.def (a quarter of a cycle
- * for one element, by the book; vectors in the caches of a core take a half to a fifth of that):
- * 1.5 to 4 us, while fork and join of the OpenMP runtime, its threads awake, are 1.5.  Two threads,
- * each with so much, are as fast as one or faster: of a sum of two tensors from 64 K elements on,
- * of exp from 19 K, of fifteen operations from 4 K. */
+/* A thread is worth starting for the work of DLC_GRAIN, in units of ops.def (nominally a quarter of
+ * a cycle for one element; vectors in the caches of a core take a half to a fifth of that): 1.5 to
+ * 4 us, while fork and join of the OpenMP runtime, its threads awake, take 1.5.  Two threads, each
+ * with this work, are as fast as one or faster: for a sum of two tensors from 64 K elements on, for
+ * exp from 19 K, for fifteen operations from 4 K. */
 
-/* Of two numbers that may be any: the least one has no opposite. */
+/* The quotient of any two numbers: the least one has no opposite. */
 static int64_t
 quotient(int64_t a, int64_t b)
 {
@@ -135,7 +135,8 @@ instance_alloc(const Plan *plan)
     return inst;
 }
 
-/* What each launch is given: its dims, the work that is worth a thread, scratch for each thread. */
+/* Sets the arguments of each launch: its dims, the work that is worth a thread, scratch for each
+ * thread. */
 static void
 set_launches(const Plan *plan, Instance *inst)
 {
@@ -153,7 +154,8 @@ set_launches(const Plan *plan, Instance *inst)
     inst->threads = scratched ? parallel_threads() : 0;
 }
 
-/* Are the function's sizes what it says of them?  Its kernels and views rely on it. */
+/* Do the sizes of the call satisfy the function's declarations?  Its kernels and views rely on
+ * it. */
 static bool
 are_declared(const Plan *plan, const int64_t *sizes)
 {

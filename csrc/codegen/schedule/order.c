@@ -22,7 +22,7 @@
 #include "codegen/rewrites.h"
 
 enum {
-    ROUNDS = 2,                 /* in the second, what those of the first read is free */
+    ROUNDS = 2,                 /* the second finds lets that only late ones read */
 };
 
 typedef struct {
@@ -52,7 +52,7 @@ is_free(const Order *s, const Let *let)
     return free;
 }
 
-/* What a let reads, by root: each once, as long as the stamp stays. */
+/* Notes the root of v as read by the current let, once for each stamp. */
 static void
 add_read(Order *s, const Value *v)
 {
@@ -163,8 +163,9 @@ is_late(const Order *s, const Let *let)
     return late;
 }
 
-/* Those that are moved after the others, the largest first: the library makes its copy of a large
- * result while few are there.  The views of what they make follow: late ones read no others. */
+/* Moves the late lets after the others, the largest first: the library makes its copy of a large
+ * result while few are alive.  The views of their results follow, because late lets read no other
+ * views. */
 static Fn *
 with_late(const Order *s)
 {

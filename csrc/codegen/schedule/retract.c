@@ -30,7 +30,7 @@ takes_memory(const Fn *fn)
     return takes;
 }
 
-/* Of a kernel, by what it is in the loops stage. */
+/* Retracts results of a kernel, given its form in the loops stage. */
 static void
 retract(Cx *cx, Let *kernel, const Let *loops)
 {

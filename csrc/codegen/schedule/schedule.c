@@ -103,7 +103,7 @@ mark_tile(const Facts *facts, Let *let, const Let *inner)
     }
 }
 
-/* Does an iteration need what the one before it has left in a buffer outside the loop? */
+/* Does an iteration need the value that the previous one left in a buffer outside the loop? */
 static bool
 is_ordered(const Let *let)
 {
@@ -207,9 +207,10 @@ is_alone(const Let *let)
     return around->op == OP_kernel;
 }
 
-/* Has it only a few elements in an iteration or, as a vector loop, only one tile?  Sharing such a
- * loop among threads costs more than running it.  A loop that may have no iterations is shared all
- * the same unless it is alone: then nothing is gathered around it, and no index is checked. */
+/* Does an iteration have only a few elements or, as a vector loop, only one tile?  Sharing such a
+ * loop among threads costs more than running it.  A loop that may have no iterations is
+ * nevertheless shared unless it is alone: then nothing is gathered around it, and no index is
+ * checked. */
 static bool
 is_little(Cx *cx, const Let *let)
 {

@@ -139,7 +139,7 @@ common(Cx *cx, const Let *a, const Let *b)
         levels.a[levels.n] = loop_index(a);
         levels.b[levels.n++] = loop_index(b);
         if (!may_exchange_blocks(cx, a->body, b->body, &levels)) {
-            break; /* more levels do not help: join also moves what stands beside the inner loops */
+            break; /* more levels do not help: join also moves the lets beside the inner loops */
         }
         most = inside ? most : levels.n;
         a = in_a;
@@ -245,7 +245,7 @@ join_phases(Cx *cx, Let *kernel)
         bool may = last && let->op == OP_for && let_has(let, MARK_parallel) && !has_tiles(let);
         int levels = may ? common(cx, last, let) : 0;
         if (levels && fuel_spend(cx)) {
-            join(cx, last, let, levels); /* at the later one's place: what it needs exists there */
+            join(cx, last, let, levels); /* at the later one: its operands exist there */
             memmove(blk->lets + at, blk->lets + at + 1, (size_t)(n - at - 1) * sizeof *blk->lets);
             n--;
             let = last;

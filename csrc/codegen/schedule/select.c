@@ -15,7 +15,7 @@
 #include "codegen/loops/loops.h"
 #include "codegen/rewrites.h"
 
-/* Does the body load and compute only? */
+/* Does the body only load and compute? */
 static bool
 is_pure(const Block *body)
 {

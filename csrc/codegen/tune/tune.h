@@ -29,9 +29,9 @@ typedef struct {
     int threads;                /* the number of threads to measure with */
 } TuneJob;
 
-/* Begins the comparison of schedules: recalls, and compiles what is to be compared.  *out is NULL
- * when there is nothing to do, or another call does it.  -1: the host noted an error.  With the
- * interpreter lock. */
+/* Begins the comparison of schedules: recalls earlier choices, and compiles the candidates. *out is
+ * NULL if there is nothing to do, or another call does it.  Returns -1 if the host noted an error.
+ * Needs the interpreter lock. */
 int tuning_begin(const Plan *plan, const Instance *inst, const PlanHost *host, Tuning **out);
 bool tuning_wants(const Tuning *t, int use);            /* is the kernel still to be measured? */
 /* Measures the kernel, and puts the best schedule in its place: without the interpreter lock. */

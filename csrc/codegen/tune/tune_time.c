@@ -181,7 +181,7 @@ find_best(const Copies *c, Kernel *const *kernels, int n, int runs, double deadl
     return best;
 }
 
-/* Is b better than a?  seconds: the median of each, both that of a if b is not better. */
+/* Is b faster than a? seconds: the median of each; both are that of a if b is not faster. */
 static int
 compare(const Copies *c, const Kernel *a, const Kernel *b, int runs, double deadline,
         double seconds[2])
