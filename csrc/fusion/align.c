@@ -91,7 +91,7 @@ match_read(Groups *g, const Read *read, Match *m)
     return true;
 }
 
-/* Adds what all reads of c from p say; false when they do not align. */
+/* Adds the axis matches that all reads by c from p give; false if these do not align. */
 bool
 match_reads(Groups *g, int p, int c, Match *m)
 {
@@ -168,7 +168,7 @@ reduce_other_axes(const Domain *p, const Domain *c, const Match *m)
     return n != p->nreduced || !is_reduced(c, mapped, n);
 }
 
-/* How the domains fit: equal, or one group lies at the level of the other's rows.  Axes that only
+/* Compares the domains: equal, or one group is at the level of the other's rows.  Axes that only
  * one value of each group has (the columns of x and of the row sums of x, expanded) are matched in
  * order. */
 Level

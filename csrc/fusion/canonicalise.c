@@ -37,9 +37,9 @@ typedef struct {
     Value **map;
     const Type **back; /* by old Value.id: the shape all readers reshape it to, or NULL */
     bool *differ; /* by old Value.id: the readers want different shapes */
-    bool *waited; /* by old Value.id: a gather now, of what it was computed from */
+    bool *waited; /* by old Value.id: it is now a gather from the value that it was computed from */
     bool *taken; /* by old Value.id: a call or the caller takes it, or a view of it */
-    bool *late;  /* by old Value.id: its channels move after what was computed of them */
+    bool *late; /* by old Value.id: its channels move after the values that are computed from it */
 } Rules;
 
 static Value *
@@ -154,8 +154,8 @@ find_reshapes(Rules *r)
     }
 }
 
-/* An operand in the other shape: a constant, an expanded scalar, what was reshaped from it, or
- * what is in dense memory anyway. */
+/* An operand in the other shape: a constant, an expanded scalar, a value that was reshaped from
+ * that shape, or a value that is in dense memory anyway. */
 static Value *
 in_shape(Rules *r, Value *v, const Type *shape)
 {
@@ -255,8 +255,8 @@ operand_before_gather(Rules *r, const Let *gather, Value *v)
                 : NULL;
 }
 
-/* May the gather that an old value is wait: of what was looked up along another axis, or where it
- * has waited before? */
+/* May the gather for an old value be deferred?  Yes if it gathers from a gather along another axis,
+ * or was deferred before. */
 static bool
 may_defer_gather(const Rules *r, const Value *old, const Let *gather)
 {
@@ -264,8 +264,8 @@ may_defer_gather(const Rules *r, const Value *old, const Let *gather)
     return (from && from->op == OP_gather) || r->waited[old->id];
 }
 
-/* Are the places so many more than there are elements that it saves more than it costs to have
- * these in memory? */
+/* Are there so many more positions than elements that deferring saves more than storing the
+ * elements costs? */
 static bool
 repeats(Cx *cx, const Let *gather)
 {
@@ -274,7 +274,7 @@ repeats(Cx *cx, const Let *gather)
     return dim_le(cx, dim_mul(cx, there, dim_int(cx, 3)), dim_mul(cx, places, dim_int(cx, 2)));
 }
 
-/* Where it combines two such gathers, or goes on with what was combined so. */
+/* Defers the gathers of a let that combines two of them, or that continues from a deferred one. */
 static Value *
 map_before_gather(Rules *r, const Let *let, Value *const *args)
 {
@@ -315,7 +315,8 @@ take(Rules *r, const Value *v)
     }
 }
 
-/* Who takes a value takes its layout too, which is that of its axes. */
+/* Finds the values that calls or the caller take.  With such a value they take its layout, which is
+ * that of its axes. */
 static void
 find_taken(Rules *r)
 {
@@ -352,14 +353,14 @@ is_moved(const Rules *r, const Let *let, int k, const Value *v)
     return moved;
 }
 
-/* The axis that axis ax of such an image is before. */
+/* The axis that axis ax of such an image was before its channels moved. */
 static int
 axis_before(int rank, int ax)
 {
     return ax == 0 ? 0 : ax == 1 ? rank - 1 : ax - 1;
 }
 
-/* The result of the let, of v, which is it before. */
+/* The result of the let, from v, which is the result before its channels move. */
 static Value *
 move_channels(Rules *r, const Let *let, Value *v)
 {
@@ -371,8 +372,8 @@ move_channels(Rules *r, const Let *let, Value *v)
     return build_permute(r->b, v, perm);
 }
 
-/* The operand before its channels move: a constant, such an image, what is expanded along them, or
- * another value, whose channels are read where they are. */
+/* The operand before its channels move: a constant, such an image, the source of an expansion along
+ * channels, or another value, whose channels are read in place. */
 static Value *
 before_move(Rules *r, const Let *let, int at, Value *v)
 {
@@ -433,7 +434,8 @@ cat_before_move(Rules *r, const Let *let, Value *const *parts)
     return move_channels(r, let, build_cat(r->b, let->nargs, moved, axis));
 }
 
-/* Of one image: a part of it, it with something around it, places along one of its axes. */
+/* Moves channels after an operation on one image: a part of it, the image with a border, positions
+ * along one of its axes. */
 static Value *
 region_before_move(Rules *r, const Let *let, Value *const *args)
 {

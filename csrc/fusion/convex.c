@@ -134,7 +134,8 @@ sort_groups(Groups *g, int *groups, int n)
     }
 }
 
-/* What b needs comes first, then a and b, then what needs a: in the numbers they had. */
+/* Renumbers: first the groups that b needs, then a and b, then the groups that need a.  They share
+ * the numbers that they had. */
 static void
 renumber(Groups *g, int a, int b, int nahead, int nbehind)
 {

@@ -23,8 +23,8 @@ static const short measured[OP_COUNT][DTYPE_COUNT][SETS] = {
 
 static int set = SETS;          /* this processor's, or SETS: there is no column for it */
 
-/* DLC_COSTS names another column than the processor's, so that what the passes decide can be the
- * same everywhere.  Without it DLC_ISA may name a narrower one. */
+/* DLC_COSTS selects another column than the processor's, so that the decisions of the passes can be
+ * the same everywhere.  Without it, DLC_ISA may select a narrower one. */
 static void
 find_set(void)
 {
@@ -43,7 +43,7 @@ find_set(void)
     }
 }
 
-/* Of an element of a MAP. */
+/* The cost of an element of a MAP. */
 static int
 cost_map(const Let *let)
 {
@@ -83,7 +83,7 @@ cost_let(const Let *let)
     return op_info[let->op].kind == KIND_MAP ? cost_map(let) : op_info[let->op].cost;
 }
 
-/* What the cores of a desktop get from memory together while they all compute. */
+/* The time to move bytes: all cores of a desktop share the bandwidth while they compute. */
 double
 cost_traffic(double bytes)
 {

@@ -53,7 +53,7 @@ typedef struct {
 
 /* ---- what may join ---- */
 
-/* Does a value of p go elsewhere than into c? */
+/* Is a value of p stored, or read outside of p and c? */
 static bool
 leaves_nontemporal(Groups *g, int p, int c)
 {
@@ -87,8 +87,8 @@ results(Groups *g, int group, int a, int b)
     return n;
 }
 
-/* Is the group a cat alone, of values that nearly all have other readers?  The plan copies them
- * (outline.c), and the others join what makes them. */
+/* Is the group only a cat, of values that nearly all have other readers?  The plan copies these
+ * values (outline.c), and the other ones join the kernel that makes them. */
 static bool
 is_of_results(Groups *g, int group)
 {
@@ -166,8 +166,8 @@ work_of(const Groups *g, int group)
     return work;
 }
 
-/* A scan of a few rows runs on few threads: what takes longer than it does not belong into its
- * kernel. */
+/* A scan of a few rows runs on few threads: work that takes longer than the scan does not belong in
+ * its kernel. */
 static bool
 is_narrow_scan(Groups *g, int group, int other)
 {
@@ -229,8 +229,8 @@ reads_directly(Groups *g, int p, int c)
     return false;
 }
 
-/* The axes of two readers that run along one axis of what both read; or, where they read different
- * parts of a value, those at the same place. */
+/* Matches the axes of two readers that run along the same axis of the value that both read or, if
+ * they read different parts of a value, the axes at the same position. */
 static bool
 match_siblings(Groups *g, const Read *ra, const Read *rb, Match *m)
 {
@@ -286,8 +286,8 @@ same_shape(const Node *a, const Node *b)
     return a->rank == b->rank && memcmp(a->dims, b->dims, (size_t)a->rank * sizeof *a->dims) == 0;
 }
 
-/* The next read of the same view of a value (or, when not `same`, of the value) whose reader has
- * the same shape, among the next few. */
+/* The next read of the same view of a value (if not `same`: of the value) whose reader has the same
+ * shape, among the next few. */
 static int
 next_sibling(const Groups *g, int r, bool same)
 {
@@ -374,8 +374,8 @@ join_round(Groups *g, Candidate *list, int *count)
 
 /* ---- producers that do not align ---- */
 
-/* How often p would be computed where c wants it, and in `bytes` what of it would no longer be
- * written and read; -1: c reads it in memory. */
+/* How often p would be computed inside c. *bytes: the traffic that this saves; -1: c reads p in
+ * memory. */
 static double
 times_inside(Groups *g, int p, int c, double *bytes)
 {
@@ -405,7 +405,7 @@ times_inside(Groups *g, int p, int c, double *bytes)
     return times + one_loop;
 }
 
-/* Are the loops of a cat or pad cut into pieces?  What is interleaved is made in one loop, which
+/* Are the loops of a cat or pad cut into pieces?  An interleaving cat is made in one loop, which
  * cannot be cut. */
 static bool
 is_cut(Groups *g, const Node *node)
@@ -413,8 +413,8 @@ is_cut(Groups *g, const Node *node)
     return node->joins && !let_interleaves(g->cx, node->let);
 }
 
-/* Do c's cats and pads take what the node makes as their operands, and does nothing else of c read
- * it?  Then its pieces are inside of one of theirs.  taken: how many of them do. */
+/* Are c's cats and pads the only readers in c of the node's value, as their operands?  Then the
+ * node's pieces are inside one of theirs. taken: the number of cats and pads that read it. */
 static bool
 is_inside_pieces(Groups *g, const Node *node, int c, int *taken)
 {
@@ -488,8 +488,8 @@ join_inside_round(Groups *g)
     return joined;
 }
 
-/* Siblings come last: a producer in its reader saves more than beside another reader of what it
- * reads. */
+/* Joins groups.  Siblings come last: a producer inside its reader saves more than one beside
+ * another reader of its operands. */
 static void
 group(Groups *g)
 {

@@ -21,7 +21,7 @@ Fn *pipeline_run(Fn *graph, PassOptions *options);
 
 /* ---- partition*.c: training's forward and backward out of one joint graph ---- */
 
-/* What a value's maker says of it, by Value.id. */
+/* Facts that the creator of a value knows, by Value.id. */
 typedef enum {
     MARK_NAMED = 1,             /* it can be passed from forward to backward */
     MARK_KEEP = 2,              /* is not computed again in the backward */
@@ -36,7 +36,7 @@ typedef enum {
     MARK_PRODUCT = 64, /* a product of the library's, which a call may compute again */
 } Mark;
 
-/* `user` cannot be computed without `used`, besides what its let says. */
+/* `user` cannot be computed without `used`, in addition to the operands of its let. */
 typedef struct {
     const Value *user, *used;
 } Need;
@@ -52,11 +52,12 @@ typedef struct {
     /* 0, or instead of a budget: the forward is computed again in segments, so that this share of
      * what the cheapest cut saves is alive at once */
     double share;
-    int64_t fuel; /* values that both may compute, of the first in order; negative: no limit */
+    int64_t fuel; /* how many values, the first in order, both may compute; negative: no limit */
 } CutRules;
 
 typedef struct {
-    const Value **saved; /* what the forward passes on, parameters among it, in order of making */
+    const Value **saved; /* the values that the forward passes on, including parameters, in order of
+                          * creation */
     int nsaved;
     bool *forward, *backward; /* by Value.id: is computed there, or is a parameter used there */
     const bool *late; /* ...: depends on tangents */
@@ -68,9 +69,9 @@ typedef struct {
 /* Fails with DIAG_NO_CUT when a value that the backward needs can be neither passed on nor
  * computed. */
 Cut *partition_cut(const Fn *joint, const CutRules *rules);
-/* The two functions.  The forward has the parameters without the tangents and returns its results
- * and what is saved but parameters; the backward has what is saved and the tangents, and returns
- * the other results. */
+/* Makes the two functions.  The forward has the parameters without the tangents, and returns its
+ * results and the saved values that are not parameters.  The backward has the saved values and the
+ * tangents, and returns the other results. */
 void partition_split(const Fn *joint, const CutRules *rules, const Cut *cut, Fn **forward,
                      Fn **backward);
 

@@ -18,7 +18,7 @@ typedef struct Read {
     bool copied; /* the reader's kernel computes root again, see recompute.c */
     signed char axis[MAX_RANK]; /* of at; -1: its axis has extent 1 */
     int64_t numel; /* how often root is computed if it is computed here, estimated */
-    int next, next_same; /* the next read of the same root, of the same at; -1 */
+    int next, next_same; /* the next read of the same root, and of the same at; -1 */
 } Read;
 
 /* A let that computes, one that makes a view real, or a call.  Groups are sets of nodes with a
@@ -30,11 +30,11 @@ typedef struct Node {
     bool stored; /* a call or the caller needs the value in memory */
     bool kept; /* the value is a result of its kernel, see recompute.c */
     bool hidden; /* reached through index maps: not aligned with the domain */
-    int rank; /* of the node's domain: the result's, of a RED the operand's */
+    int rank; /* of the node's domain: the shape of the result, for a RED that of the operand */
     const Dim *dims;
     int axis0; /* number of its first axis among all nodes' axes */
     signed char out[MAX_RANK]; /* result axis k is domain axis out[k] */
-    int reads, nreads; /* its reads: consecutive */
+    int reads, nreads; /* its reads are consecutive */
     int users; /* the first read of its value, -1 */
     int64_t numel, bytes; /* of the domain; of the result; estimated */
     double times; /* how often an element is computed */
@@ -44,10 +44,10 @@ typedef struct Node {
     int made; /* the last product or call that a member needs or is, -1, see waits.c */
     bool has_call;
     int pieces; /* that its cats and pads cut loops into; 0: it has none */
-    /* contractions: what is pointwise or reduces their rows joins them, see rows.c */
+    /* contractions; pointwise operations and reductions of their rows join them, see rows.c */
     int contracts;
     bool other; /* has a node that is none of these */
-    bool closed; /* has a scatter: only what makes its operands, and nothing else wants, joins it */
+    bool closed; /* has a scatter: only makers of its operands join it, if it is the only user */
 } Node;
 
 typedef struct Groups {
@@ -72,17 +72,17 @@ typedef struct Groups {
 /* A function with the header of `old` and nothing in it; *map leads from its parameters, by id in
  * the old function, to the new ones, and has room for all values. */
 Fn *rebuild_open(const Fn *old, Stage stage, Value ***map);
-/* The results: those of `old`, mapped. */
+/* Sets the results: those of `old`, mapped. */
 Fn *rebuild_close(const Fn *old, Fn *fn, Value *const *map);
 
-/* A view at the top level says how it is in memory: the new one what `let`, the old one, says. */
+/* The strides of a view at the top level: copies those of `let`, the old view, to the new one. */
 void rebuild_strides(const Let *let, Value *const *map);
 
 /* ---- panels.c: operands as the microkernels read them ---- */
 
-/* The axes of an operand that becomes panels: that of the columns, which run along a row of one,
- * those of the sum, in its order, and those of a batch, which has panels for each of its elements.
- * nsums 0: it becomes none. */
+/* The axes of an operand that becomes panels: the axis of columns, which run along a row of a
+ * panel, the summed axes, in their order, and the batch axes, which have panels for each of their
+ * elements. nsums 0: it does not become panels. */
 typedef struct {
     int columns, nsums, sums[MAX_RANK], nbatch, batch[MAX_RANK];
 } PanelAxes;
@@ -91,8 +91,8 @@ typedef struct {
  * summed are its own. */
 PanelAxes panel_axes(Cx *cx, const Let *let, int j);
 const Type *panels_type(Cx *cx, const Value *v, const PanelAxes *axes);
-/* v as panels: element (n, k) lies at [.., n // width, k, n % width], and what is missing in the
- * last one is zero. */
+/* v as panels: element (n, k) is at [.., n // width, k, n % width], and missing elements of the
+ * last panel are zero. */
 Value *panels_make(Build *b, Value *v, const PanelAxes *axes);
 /* The value that panels are of, as a view of them; v: that value, or one of its type. */
 Value *panels_read(Build *b, Value *panels, const Value *v, const PanelAxes *axes);
@@ -128,7 +128,7 @@ bool view_axes(Cx *cx, const Let *let, signed char *to);
 
 int group_find(Groups *g, int node);
 int axis_find(Groups *g, int axis);
-/* Makes one group of a and b, unless it would need what needs it. */
+/* Joins a and b into one group, unless the group would need a group that needs it. */
 bool group_join(Groups *g, int a, int b);
 /* Is a value of this node used by another group, or by the outside? */
 bool node_leaves(Groups *g, int node);
@@ -140,8 +140,8 @@ typedef struct {
     int n, a[MAX_RANK], b[MAX_RANK];
 } Match;
 
-/* The axes of a group's domain but for those of extent 1, and those of them that it reduces.  rows
- * is estimated, most is the largest number of elements there may be. */
+/* The axes of a group's domain except those of extent 1, and the reduced ones among them. rows is
+ * an estimate, most is the largest possible number of elements. */
 typedef struct {
     int n, axis[MAX_RANK], nreduced, reduced[MAX_RANK];
     int64_t rows, most;
@@ -152,7 +152,7 @@ typedef enum { LEVEL_NONE, LEVEL_FULL, LEVEL_CONSUMER_ROW, LEVEL_PRODUCER_ROW } 
 int node_axis(Groups *g, const Node *node, int ax); /* -1: of extent 1 */
 Domain group_domain(Groups *g, int group);
 bool match_add(Match *m, int a, int b); /* false when it contradicts */
-/* Adds what all reads of c from p say; false when they do not align. */
+/* Adds the axis matches that all reads by c from p give; false if these do not align. */
 bool match_reads(Groups *g, int p, int c, Match *m);
 Level match_domains(Groups *g, int p, int c, const Domain *dp, const Domain *dc, Match *m);
 bool reduce_other_axes(const Domain *p, const Domain *c, const Match *m); /* not the same axes */
@@ -161,8 +161,8 @@ bool reduce_other_axes(const Domain *p, const Domain *c, const Match *m); /* not
 
 /* Do the reductions of the two groups, joined, go along the columns of their contraction? */
 bool rows_reduced(Groups *g, int p, int c, const Match *m);
-/* Moves what makes the rows of a contraction's operand, and nothing else, into the contraction's
- * group. */
+/* Moves the producers of the rows of a contraction's operand, if nothing else needs them, into the
+ * contraction's group. */
 void rows_join(Groups *g);
 
 /* ---- pads.c: products that store into what is padded ---- */
@@ -176,7 +176,8 @@ void waits_scan(Groups *g);
 /* Would the kernel of a and b keep much more alive than theirs, because one waits for the other's
  * products? */
 bool waits_long(Groups *g, int a, int b);
-/* Would what the leaves read wait for the readers of the node if they computed it of that? */
+/* Would the values that the leaves read wait for the readers of the node, if these computed the
+ * node from them? */
 bool waits_to_copy(Groups *g, int node, const Read *const *leaves, int n);
 
 /* ---- recompute.c: copies of cheap producers ---- */

@@ -19,14 +19,14 @@
 typedef struct {
     Fn *fn;
     ParamUse *uses;
-    int *place;                 /* by Value.id, of a kernel's result: its let's position + 1 */
+    int *place;                 /* by Value.id of a kernel's result: its let's position + 1 */
     int *returned;              /* by Value.id: how many results it is */
     bool *viewed;               /* by Value.id: a view at the top level is of it */
     bool *shared;               /* by Value.id: results of a call may share its memory */
 } InPlace;
 
-/* Could the kernel stop with its results half stored?  A scatter's half is what eager leaves too,
- * or less. */
+/* Could the kernel stop when its results are half stored?  A half-done scatter is allowed: eager
+ * leaves the same, or more. */
 static bool
 may_fail(const Let *let)
 {

@@ -24,7 +24,7 @@ typedef struct {
     bool *views;                /* ...: the value, or a view of it that may be one of the copy */
 } Inside;
 
-/* Is it a border around what a kernel will make, without one along rows? */
+/* Is it a border around a value that a kernel will make, with no border along rows? */
 static bool
 is_candidate(const Let *pad)
 {

@@ -28,8 +28,8 @@ typedef struct {
     int perm[MAX_RANK];
 } Order;
 
-/* Which axis of a kernel each axis of a value is: those of a result, and of what it is made from
- * through elementwise operations and permutes. */
+/* Relates axes of values to axes of a kernel: those of a result, and of the values that it is made
+ * from through elementwise operations and permutes. */
 typedef struct {
     int kernel;                 /* the stamp of that kernel */
     unsigned char axis[MAX_RANK];
@@ -49,14 +49,14 @@ typedef struct {
     bool *outside;              /* by Value.id: a parameter, or a let's at the top level */
     bool *fixed;                /* ...: something besides kernels reads it */
     bool *open;                 /* ...: a kernel's, not decided yet */
-    Touch **tensors;            /* by position of a let: what the kernel touches */
+    Touch **tensors;            /* by position of a let: the values that the kernel touches */
     int *stamp, stamps;         /* by Value.id: the last kernel that was found to touch it */
     int **readers, *nreaders;   /* by Value.id: positions of kernels */
     Axes *axes;                 /* by Value.id: in the last kernel that has it */
     bool *multiplies; /* by position: has a product, or something else with own orders */
 } Layouts;
 
-/* Rows of matrices are what products and reductions want. */
+/* Does v have axes of images?  Products and reductions prefer matrices in rows. */
 static bool
 is_of_images(const Value *v)
 {
@@ -77,7 +77,7 @@ axes_of(Layouts *s, const Value *v)
     return axes;
 }
 
-/* v has the axes of `of`, or is what was permuted to it. */
+/* v has the axes of `of`, or `of` is v permuted. */
 static void
 relate(Layouts *s, const Value *v, const Value *of, const Attr *perm)
 {
@@ -199,7 +199,7 @@ lies_in(Cx *cx, const Value *v, const Order *order)
     return same;
 }
 
-/* The order in which v is dense; of axes of one element, as in rows. */
+/* The axis order in which v is dense; axes of one element are as in row-major order. */
 static bool
 order_of(Cx *cx, const Value *v, Order *out)
 {
@@ -222,7 +222,7 @@ touch_of(const Layouts *s, const Value *v, int at)
     return t;
 }
 
-/* The same order of a kernel's axes, as one of `from` and as one of `to`. */
+/* Converts an order of a kernel's axes from the axes of `from` to those of `to`. */
 static Order
 order_as(const Touch *from, const Touch *to, const Order *order)
 {
@@ -249,7 +249,7 @@ may_move(const Layouts *s, const Value *v)
     return may;
 }
 
-/* The bytes beside v, in kernels that touch it, of tensors that do not lie in the order. */
+/* The bytes of tensors other than v, in kernels that touch v, that are not in the order. */
 static int64_t
 bytes_across(const Layouts *s, const Value *v, const Order *order)
 {

@@ -67,7 +67,7 @@ root_of(const Memory *s, const Value *v)
     return v;
 }
 
-/* A call or the caller takes v: what holds its elements must be in memory. */
+/* A call or the caller takes v: the value that holds its elements must be in memory. */
 static void
 require_in_memory(Memory *s, const Value *v)
 {
@@ -81,8 +81,8 @@ require_in_memory(Memory *s, const Value *v)
     s->wanted[root_of(s, v)->id] = true;
 }
 
-/* A fresh result may be a view of what a kernel or call made, if it has the strides promised.  No
- * kernel touches the dtypes without arithmetic: the plan copies those. */
+/* A fresh result may be a view of a value that a kernel or call made, if it has the promised
+ * strides.  No kernel touches the dtypes without arithmetic: the plan copies those. */
 static bool
 must_materialise_fresh(Memory *s, const Value *v, const Dim *promise)
 {
@@ -123,8 +123,8 @@ memory_has_views(const Fn *fn, int result)
     return false;
 }
 
-/* A fresh result is stored in the strides that it promises.  Where it is a view, and another result
- * is to share its storage, what it is a view of is stored so. */
+/* A fresh result is stored with the strides that it promises.  If it is a view, and another result
+ * is to share its storage, the base of the view is stored so. */
 void
 memory_promises(Groups *g)
 {
@@ -171,8 +171,8 @@ scan_shared(Memory *s)
     }
 }
 
-/* What goes into a parameter is made rather than seen through a view: the in_place pass may then
- * have it stored there. */
+/* A value that goes into a parameter is made and not read through a view, so that the in_place pass
+ * may store it there. */
 static bool
 must_materialise_into(const Memory *s, const Value *v)
 {

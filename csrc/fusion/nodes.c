@@ -82,7 +82,7 @@ free_cost(Groups *g, const Let *let)
         }
     }
     if (kind == KIND_VIEW) {
-        return cost;            /* a view of what is made from nothing has no tensor to look at */
+        return cost;            /* a view of a value made from nothing has no tensor to look at */
     }
     int limit = is_scalar(g->cx, let->res[0]->type) ? COST_FREE_SCALAR : COST_FREE;
     return cost <= limit ? cost : -1;
@@ -203,7 +203,8 @@ look_at(Cx *cx, Access *a, const Value *v)
     }
 }
 
-/* Moves the axes of an access to where `to` says, if it says; else they are those of the result. */
+/* Moves the axes of an access to the positions in `to`, if these are given; otherwise they are
+ * those of the result. */
 static void
 compose(Cx *cx, Access *a, bool good, const signed char *to, const Value *result)
 {
@@ -268,9 +269,9 @@ evaluations(Groups *g, const Node *to, const Value *v, const Access *a)
     return dims_typical(g->cx, last + 1, to->dims);
 }
 
-/* Does the gather look up what another one finds, each along its own axes?  Then all that the inner
- * index says is looked at, and checked, whatever the outer one says, as long as that says
- * anything. */
+/* Is the gather a gather from another gather, each along its own axes?  Then all elements of the
+ * inner index are read, and checked, whatever the outer index holds, unless the outer one is
+ * empty. */
 static bool
 looks_up_found(Cx *cx, const Let *outer, const Access *a)
 {
@@ -288,8 +289,8 @@ looks_up_found(Cx *cx, const Let *outer, const Access *a)
     return axis < first || axis >= first + inner->args[1]->type->rank;
 }
 
-/* What a call takes of a value without readers: the value, or what it is a view of; NULL where no
- * kernel makes it. */
+/* The value that a call takes for a value without readers: the value, or the base of the view;
+ * NULL: no kernel makes it. */
 static const Value *
 made_from_nothing(const Groups *g, const Value *v)
 {
@@ -375,7 +376,7 @@ order_node(Groups *g, int node, int *effect, int *binder)
     }
 }
 
-/* By Value.id: what is expanded, or computed elementwise of what is. */
+/* By Value.id: is it expanded, or computed elementwise from an expanded value? */
 static bool *
 find_expanded(const Groups *g)
 {
@@ -392,7 +393,7 @@ find_expanded(const Groups *g)
     return expanded;
 }
 
-/* Does a reshape make one axis of two? */
+/* Does a reshape merge two axes into one? */
 static bool
 merges_axes(Cx *cx, const Let *reshape)
 {
@@ -405,7 +406,7 @@ typical_numel(Cx *cx, const Value *v)
     return dims_typical(cx, v->type->rank, v->type->dims);
 }
 
-/* Does the let read v only to expand each element to very many? */
+/* Does the let only expand v, with many copies of each element? */
 static bool
 expands_much(Cx *cx, const Let *let, const Value *v)
 {
@@ -413,10 +414,10 @@ expands_much(Cx *cx, const Let *let, const Value *v)
            typical_numel(cx, let->res[0]) >= COST_REPEATED * typical_numel(cx, v);
 }
 
-/* What is known of a group, for each of its channels, is an expansion whose axes are merged into
- * one.  A loop along that axis divides its index, or is cut in two.  So such a view becomes a
- * tensor if all that its readers do is to expand it to very many elements.  A view of what is in
- * memory anyway stays one. */
+/* A value for each group becomes one for each of its channels by an expansion whose axes are
+ * merged.  A loop along the merged axis divides its index, or is cut in two.  So such a view
+ * becomes a tensor if all its readers only expand it to very many elements.  A view of a value that
+ * is in memory anyway remains a view. */
 static void
 find_repeated(Scan *s)
 {

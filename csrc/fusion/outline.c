@@ -23,8 +23,8 @@ typedef struct {
     int *seen; /* by old Value.id: the kernel whose steps have been sought there, -1 */
     const Value **found; /* the steps in the kernel */
     int nfound;
-    bool *outside; /* by old Value.id: a step that stands at the top level */
-    int *locals; /* what is to be restored in map when the kernel ends */
+    bool *outside; /* by old Value.id: a step that is at the top level */
+    int *locals; /* the entries of map to restore when the kernel ends */
     Value **outer;
     int nlocals;
     Value **fresh; /* by parameter: its copy */
@@ -61,7 +61,7 @@ is_in_memory(const Outline *o, const Value *v)
            group_find(g, node) != o->kernel;
 }
 
-/* Makes map[v] right for the kernel: what is not in memory is computed there. */
+/* Makes map[v] valid for the kernel: a value that is not in memory is computed there. */
 static void
 local(Outline *o, const Value *v)
 {
@@ -129,7 +129,7 @@ is_step(Cx *cx, const Let *let)
            dim_is_int(cx, let_dim(let, "start"), NULL);
 }
 
-/* Does a kernel write to it in place of a result? */
+/* Does a kernel write to the parameter in place? */
 static bool
 is_written(const Fn *fn, const Value *param)
 {
@@ -140,7 +140,7 @@ is_written(const Fn *fn, const Value *param)
     return written;
 }
 
-/* Finds the steps that v is made of in the kernel, where what they are steps of is in memory. */
+/* Finds the steps in the kernel that v is computed from, if their operands are in memory. */
 static void
 find_steps(Outline *o, const Value *v)
 {
@@ -160,7 +160,7 @@ find_steps(Outline *o, const Value *v)
     }
 }
 
-/* Puts them at the top level, but for those of a value of which the kernel reads several. */
+/* Moves a step that was found to the top level if the kernel reads no other step of its operand. */
 static void
 place_steps(Outline *o)
 {
@@ -212,7 +212,7 @@ run_of(Cx *cx, const Let *cat, const Type *part)
     return dims_typical(cx, part->rank - axis, part->dims + axis);
 }
 
-/* Is the kernel nothing but a cat of so many results that it is not worth compiling? */
+/* Is the kernel only a cat of so many results that compiling it is not worthwhile? */
 static bool
 is_copied(const Outline *o, const int *member, int n)
 {
@@ -255,7 +255,7 @@ members(Outline *o, int group, int *out)
     return n;
 }
 
-/* Notes what the kernel computes again. */
+/* Notes the values that the kernel computes again. */
 static void
 note_copies(Outline *o, const int *member, int n)
 {
@@ -270,7 +270,7 @@ note_copies(Outline *o, const int *member, int n)
     }
 }
 
-/* The values of the kernel that are wanted outside; each once. */
+/* The values of the kernel that are needed outside, each once. */
 typedef struct {
     int n;
     Value **inner;

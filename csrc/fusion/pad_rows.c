@@ -23,7 +23,7 @@ typedef struct {
     Cx *cx;
     const Value **root; /* the noted value that it is, or is a view of; NULL: none */
     const Dim **layout; /* the strides that it would have */
-    bool *read, *forbidden; /* by a product; by what cannot have other strides */
+    bool *read, *forbidden; /* read by a product; read by a let that allows no other strides */
 } Padding;
 
 /* The strides of rows that are a line further from each other; NULL: the rows need none. */
@@ -59,7 +59,7 @@ sums_last(const Let *let, int j)
     return sums;
 }
 
-/* What a body does with the values that are noted, and with views of them. */
+/* Notes how a body uses the values that are noted, and views of them. */
 static void
 scan_body(Padding *s, const Block *body)
 {

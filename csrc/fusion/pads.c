@@ -11,7 +11,7 @@
  *           stores into the padded image, of which the second reads windows. */
 #include "group.h"
 
-/* Does what the group makes go to the reader, and nowhere else? */
+/* Does the reader use everything that the group makes, and nothing else use it? */
 static bool
 leaves_only_for(Groups *g, int group, const Read *of)
 {
@@ -26,7 +26,7 @@ leaves_only_for(Groups *g, int group, const Read *of)
     return good;
 }
 
-/* Is the pad's operand what the read finds, with axes that at most have another order? */
+/* Is the pad's operand the value that the read finds, up to a permutation of axes? */
 static bool
 is_whole(Groups *g, const Let *pad, const Read *read)
 {

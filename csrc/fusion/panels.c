@@ -114,8 +114,8 @@ is_matrix(const PanelAxes *axes)
     return axes->nsums == 1 && axes->nbatch == 0;
 }
 
-/* v with the axes of the batch first, then that of the columns and one for the sum; a matrix as it
- * is. */
+/* v with the batch axes first, then the axis of columns and one axis for the sum; a matrix is
+ * returned as it is. */
 static Value *
 with_one_sum(Build *b, Value *v, const PanelAxes *axes, const Panels *p)
 {
@@ -236,7 +236,7 @@ count_uses(const Packer *s)
     return any;
 }
 
-/* The kernels that pack what the kernel reads, where none does so yet. */
+/* Adds kernels that pack the operands of the kernel, unless they are already packed. */
 static void
 pack_operands(const Packer *s, Build *b, const Let *kernel, Value **map)
 {

@@ -38,8 +38,9 @@ typedef struct {
     Cx *cx;
     int64_t *fuel;
     Source *source; /* by Value.id */
-    int64_t *cost, *read; /* ...: of computing it; bytes of the parameters that it is made of */
-    bool *again, *memory; /* ...: each call computes it; what reads it reads memory */
+    int64_t *cost, *read; /* ...: the cost of computing it; bytes of the parameters that it is
+                           * computed from */
+    bool *again, *memory; /* ...: each call computes it; its readers read memory */
     Ready *ready;
     int nready;
 } Cutter;
@@ -163,9 +164,9 @@ make_ready(Cutter *c, const Value *v, const PanelAxes *axes)
     return true;
 }
 
-/* Does the call save time that reads v instead of computing it?  A large value in place of what it
- * is made of is as much to read; it has to save arithmetic that vectors do not hide, or a kernel
- * that writes it. */
+/* Does the call save time if it reads v instead of computing it?  If a large value replaces the
+ * values it is computed from, there is as much to read.  It then has to save arithmetic that
+ * vectors do not hide, or a kernel that writes it. */
 static bool
 is_worth(const Cutter *c, const Value *v, bool memory)
 {
@@ -192,7 +193,7 @@ read_frozen(Cutter *c, const Value *v, bool memory)
     }
 }
 
-/* The call makes v, and what it shows a part of. */
+/* Each call computes v, and the values that v is a view of. */
 static void
 compute_in_call(Cutter *c, const Value *v)
 {
@@ -217,7 +218,8 @@ runs(const Cutter *c, const Let *let)
     return let->nres != 1 || c->source[let->res[0]->id] != FROM_FROZEN || c->again[let->res[0]->id];
 }
 
-/* A call's result may show a part of what it is given, and an effect may be on that. */
+/* May results of the let share its operands' memory?  A call's result may be a view of an operand,
+ * or an effect may change it. */
 static bool
 takes_memory(const Let *let)
 {
@@ -304,7 +306,7 @@ make_function(const Cutter *c, const Ready *ready)
     return made;
 }
 
-/* The operands of a contraction that are panels, in the place of what they are of. */
+/* Replaces operands of a contraction by their panels, if they have any. */
 static void
 run_contract(const Cutter *c, Build *b, const Let *let, Value **map)
 {

@@ -15,7 +15,7 @@
 
 typedef struct {
     int node[COST_SLICE], n;
-    const Read *leaf[2 * COST_SLICE];     /* what it reads from memory */
+    const Read *leaf[2 * COST_SLICE];     /* the values that it reads from memory */
     int nleaves;
     int cost;                   /* of an element */
 } Slice;
@@ -31,7 +31,8 @@ slice_has(const Slice *s, int node)
     return false;
 }
 
-/* Adds the node and what it needs that is not in memory; false when that is not to be copied. */
+/* Adds the node and the values that it needs and that are not in memory; false if one of them must
+ * not be copied. */
 static bool
 slice_add(Groups *g, Slice *s, int k)
 {
@@ -48,7 +49,7 @@ slice_add(Groups *g, Slice *s, int k)
     for (int r = node->reads; r < node->reads + node->nreads; r++) {
         const Read *read = &g->reads[r];
         if (read->order) {
-            return false;       /* who computes it again would have to come as late */
+            return false;       /* a kernel that computes it again would have to come as late */
         }
         if (read->from >= 0 && !(g->nodes[read->from].kept && !read->copied)) {
             if (!slice_add(g, s, read->from)) {
@@ -94,8 +95,8 @@ is_alone(Groups *g, int p)
     return true;
 }
 
-/* What the reading kernels save and pay, with the store and, if it goes, the kernel; false when
- * one must read memory. */
+/* Compares the savings and the costs of the reading kernels, with the store and, if it is dropped,
+ * the kernel; false if one of them must read memory. */
 static bool
 weigh(Groups *g, int p, const Slice *s, double *balance)
 {

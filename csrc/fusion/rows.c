@@ -32,8 +32,8 @@ contraction_of(Groups *g, int group)
     return found;
 }
 
-/* The operand that has the last axis of the result alone: that of the columns; -1: there is none,
- * as where each channel has a product of its own and vectors run along these. */
+/* The operand that has only the last axis of the result, the operand of the columns; -1: there is
+ * none, for example if each channel has its own product and vectors run along the channels. */
 static int
 column_operand(Groups *g, const Node *node)
 {
@@ -48,9 +48,9 @@ column_operand(Groups *g, const Node *node)
     return operand;
 }
 
-/* Are there so many blocks of rows that a kernel is cut into them, whatever their number?  Each
- * batch has its own; of batches whose number is a symbol there are enough.  usually: in most
- * programs, and elsewhere threads share fewer blocks. */
+/* Are there enough blocks of rows to cut a kernel into them, whatever their number?  Each batch has
+ * its own; a symbolic number of batches counts as enough. usually: there are enough in typical
+ * programs; in others threads share fewer blocks. */
 static bool
 has_blocks(Groups *g, const Node *node, int operand, bool usually)
 {
@@ -107,8 +107,9 @@ is_column(Groups *g, const Node *node, int axis, int operand)
     return false;
 }
 
-/* Is the operand of the columns one of each batch?  What a batch's blocks read anew is in the
- * second-level cache, while what they pass on is as large as all pairs of rows and columns. */
+/* Does each batch have its own column operand?  Then the part that the blocks of a batch read anew
+ * is in the second-level cache, while the rows that they pass on have as many elements as there are
+ * pairs of rows and columns. */
 static bool
 is_batched(Groups *g, const Node *node)
 {
@@ -156,7 +157,8 @@ axis_of_letter(Groups *g, const Node *node, int operand, int ax)
     return out < 0 ? -1 : node_axis(g, node, out);
 }
 
-/* Does the read take a number for each row of the operand, where the contraction has the row? */
+/* Does the read take one number for each row of the operand, at a position where the contraction
+ * has the row? */
 static bool
 reads_rows(Groups *g, const Read *read, const Read *of, const Node *node, int operand)
 {
@@ -193,7 +195,7 @@ leaves_for(Groups *g, int group, const Read *of, const Node *node, int operand)
     return good;
 }
 
-/* Are the axes that the group reduces summed letters of what is read? */
+/* Are the axes that the group reduces summed letters of the value that is read? */
 static bool
 reduces_sums(Groups *g, int group, const Read *read, const Let *contract, int operand)
 {
@@ -239,8 +241,8 @@ largest_result(Groups *g, int group)
     return most;
 }
 
-/* Is what p passes on to c so much less than what p reads, and than what c makes, that these are
- * better not alive together?  To store and load it is little beside them. */
+/* Is the value passed from p to c so much smaller than the operands of p, and than the result of c,
+ * that these are better not alive together?  Storing and loading it costs little in comparison. */
 static bool
 is_neck(Groups *g, int p, int c, const Value *passed)
 {

@@ -16,7 +16,7 @@
  */
 #include "group.h"
 
-/* What a kernel computes of a value, a bit each. */
+/* The functions of a value that a kernel computes, one bit each. */
 enum {
     HAS_EXP = 1,                /* exp(-|v|) */
     HAS_SIGMOID = 2,
@@ -50,7 +50,7 @@ is_plain_float(Dtype dtype)
     return dtype_info[dtype].class == CLASS_FLOAT && dtype_info[dtype].compute == dtype;
 }
 
-/* What the let is to the value *v; 0: nothing that counts. */
+/* The function of *v that the let computes; 0: none that can be shared. */
 static unsigned
 part_of(const Let *let, const Value **v)
 {

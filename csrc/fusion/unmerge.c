@@ -29,7 +29,7 @@ typedef struct {
 
 /* ---- reshapes that merge ---- */
 
-/* Axis k of the result is made of `count` axes of the operand, from `first` on. */
+/* Axis k of the result is merged from `count` axes of the operand, from `first` on. */
 typedef struct {
     const Type *from;
     int first[MAX_RANK], count[MAX_RANK];
@@ -200,8 +200,8 @@ side_unmerged(const Unmerge *u, Sides *p, Side *s)
     return true;
 }
 
-/* The operand before a permutation of a reshape that merges; the terms of the sums must stay in
- * their order, which is that of the first operand. */
+/* The operand before a permutation of a merging reshape.  The terms of the sums must keep their
+ * order, which is that of the first operand. */
 static bool
 side_permuted(const Unmerge *u, Sides *p, Side *s)
 {

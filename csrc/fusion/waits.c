@@ -38,9 +38,9 @@ is_read_later(Groups *g, int node, int a, int b, int made)
     return later;
 }
 
-/* Bytes of what is read if it waits for product `made` because of a and b alone; each value once,
- * as long as the stamp stays.  Results of calls count half: added one after the other they are read
- * and stored once more, where a product adds what it makes as it stores it. */
+/* Bytes that are read and that wait for product `made` only because of joining a and b; each value
+ * counts once while the stamp stays the same.  Results of calls count half: added one after the
+ * other they are read and stored once more, where a product adds while it stores its result. */
 static int64_t
 bytes_waiting(Groups *g, const Read *read, int a, int b, int made)
 {
@@ -67,7 +67,7 @@ waiting(Groups *g, int group, int a, int b, int made)
     return bytes;
 }
 
-/* Bytes of what the group makes for others. */
+/* Bytes of the values that the group makes for others. */
 static int64_t
 made_for_others(Groups *g, int group)
 {

@@ -97,7 +97,7 @@ param_uses(const Fn *fn)
 typedef struct {
     enum {
         UNRELATED, /* from nowhere in it, or from reductions of it, which lowering puts first */
-        PLACED, /* its element at [.., i[axis[p]] + shift[p], ..] */
+        PLACED, /* the element at [.., i[axis[p]] + shift[p], ..] */
         FLAT, /* all of its elements, in order */
         MOVED, /* from elsewhere */
     } kind;
@@ -189,7 +189,8 @@ of_permute(const Tracer *t, const Let *let)
     return r.kind == PLACED ? r : moved;
 }
 
-/* Where the axes of `from` are in `to`, which has the same but for those of one element. */
+/* The axes of `to` that correspond to the axes of `from`; both have the same axes apart from those
+ * of one element. */
 static bool
 find_axes(Cx *cx, const Type *from, const Type *to, int *at)
 {
@@ -229,7 +230,7 @@ of_reshape(const Tracer *t, const Let *let)
     return type_same_shape(to, t->param->type) ? t->identity : (Relation){.kind = FLAT};
 }
 
-/* The parameter's axis along which a part lies in the cat, -1: none. */
+/* The parameter's axis along which a part is in the cat, -1: there is none. */
 static int
 cat_axis(const Tracer *t, const Let *cat, int axis)
 {
@@ -255,7 +256,7 @@ runs_along(Cx *cx, const Relation *r, int p, const Value *part, int axis)
     return r->axis[p] == axis || (r->axis[p] < 0 && dim_is(cx, part->type->dims[axis], 1));
 }
 
-/* The parts of the parameter lie in the cat as in the parameter. */
+/* Relates a cat to the parameter, whose parts must be in the cat as they are in the parameter. */
 static Relation
 of_cat(const Tracer *t, const Let *cat)
 {
@@ -280,8 +281,8 @@ of_cat(const Tracer *t, const Let *cat)
     return whole;
 }
 
-/* The kernel's only result, which adds to the parameter, or to what is made of it, and reads it
- * nowhere else. */
+/* Relates a scatter: the kernel's only result, which adds to the parameter, or to a value computed
+ * from it, and reads it nowhere else. */
 static Relation
 of_scatter(const Tracer *t, const Let *scatter)
 {
@@ -321,7 +322,7 @@ relation_of(const Tracer *t, const Let *let)
     }
 }
 
-/* Does a result have an element of the parameter elsewhere than there? */
+/* Does a result have an element of the parameter at another position? */
 static bool
 moves_elements(Cx *cx, const Let *kernel, const Value *param)
 {

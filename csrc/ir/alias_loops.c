@@ -25,7 +25,7 @@ same_index(const Let *a, const Let *b)
     return same;
 }
 
-/* The let of the block, of a kernel's body, in which the let stands, or NULL. */
+/* The let of this block, of a kernel's body, that is or contains the let; NULL: there is none. */
 static const Let *
 within(const Block *blk, const Let *let)
 {
@@ -45,7 +45,7 @@ comes_before(const Block *blk, const Let *a, const Let *b)
     return a != b && blk->lets[k] == a;
 }
 
-/* Does the value of d follow from the indices that the load and the store have in common? */
+/* Is the value of d determined by the indices that the load and the store have in common? */
 static bool
 is_known(Cx *cx, const Attr *load, const Attr *store, Dim d)
 {
@@ -77,7 +77,7 @@ is_before(Cx *cx, const Let *load, const Let *store)
     return before;
 }
 
-/* Does the load's own block store the element, after it? */
+/* Does the load's own block store v as the element, after the load? */
 static bool
 is_stored_after(const Let *load, const Value *v)
 {

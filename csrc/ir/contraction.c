@@ -136,7 +136,7 @@ read_within(const char **text, Within *w)
            read_size(text, w);
 }
 
-/* Those within come in the order of their summed letters, each of which has one at most. */
+/* The conditions come in the order of their summed letters, each of which has at most one. */
 static const char *
 read_where(const char *text, Contraction *c)
 {
@@ -228,7 +228,7 @@ within_each(Cx *cx, const Within *w, Dim ats, Dim places)
            dim_lt(cx, last, dim_add(cx, before, size));
 }
 
-/* Of n indices and so many places those that are summed at one index. */
+/* For n indices and so many places, the number of places that are summed at index `at`. */
 static int64_t
 within_at(const Within *w, int64_t n, int64_t at, int64_t places)
 {

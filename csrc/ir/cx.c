@@ -361,8 +361,8 @@ put_number(Text *out, uint64_t n, bool negative)
     text_put(out, at, (size_t)(digits + sizeof digits - at));
 }
 
-/* Puts what stands at the % of a format, and moves it to the character behind; false: it is none of
- * those that texts are made of. */
+/* Adds the argument for the % of a format, and moves *format after it; false: it is a conversion
+ * that no text uses. */
 static bool
 put_conversion(Text *out, const char **format, va_list *args)
 {

@@ -48,13 +48,13 @@ typedef struct {
     MonoNode **mono;            /* by Mono */
     AtomNode **atom;            /* by Atom */
     int npolys, nmonos, natoms;
-    unsigned epoch;             /* goes up when a range is declared: what was derived is stale */
+    unsigned epoch;             /* goes up when a range is declared: derived facts are stale */
     int depth;                  /* of simplifications within simplifications */
     int work;                   /* simplifications that the question asked may still take */
     int raw;                    /* above 0: sums are left as they are */
     unsigned cuts;              /* how often depth, work or fuel cut one short */
     bool proving;               /* within a proof, which has */
-    bool orders;                /* and tries atoms in other orders than that of their making, */
+    bool orders;                /* and tries atoms in other orders than that of their creation, */
     bool floors;                /* and quotients that are rounded down */
     int fuel;                   /* this many steps left */
 } Dims;
@@ -94,8 +94,8 @@ int64_t int_gcd(int64_t a, int64_t b);                  /* never negative */
 
 /* d without terms that cancel: x//d*d + x%d, (x//d)*d where d divides x, and the like. */
 Dim dim_cancel(Cx *cx, Dim d);
-/* a == q*d + r, by the terms of a that the first term of d divides, and of an integer d > 0 the
- * terms that it divides by what is declared, and the number. */
+/* a == q*d + r: q has the terms of a that the first term of d divides. If d is an integer > 0, q
+ * also has the terms that it divides by declared divisors, and the integer. */
 void dim_divide_whole(Cx *cx, Dim a, Dim d, Dim *q, Dim *r);
 
 /* ---- refute.c ---- */
@@ -111,8 +111,8 @@ const AtomNode *atom_facts(Cx *cx, Atom id);
 /* ---- prove.c ---- */
 
 bool dim_nonneg(Cx *cx, Dim d);
-/* d >= 1, also by what the indices in `with` say of their extents: an index exists, so its
- * extent is at least 1. */
+/* d >= 1, also by the extents of the indices in `with`: an index exists, so its extent is at least
+ * 1. */
 bool dim_positive(Cx *cx, Dim d, Dim with);
 
 /* ---- the context ---- */

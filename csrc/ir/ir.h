@@ -67,7 +67,7 @@ typedef enum {
     RULE_PART, RULE_PAIR, RULE_ACC, RULE_INDEX, RULE_TRUTH, RULE_NONE
 } DtypeRule;
 
-/* What may stand in one kernel with a let, see ops.def. */
+/* The kinds of lets that may be in one kernel with a let, see ops.def. */
 typedef enum {
     FUSES_FREE, FUSES_ALL, FUSES_REDUCES, FUSES_CUT, FUSES_ORDERED, FUSES_CLOSED, FUSES_EPILOGUE,
     FUSES_NONE
@@ -89,7 +89,7 @@ typedef struct {
     int cost;                   /* of an element, see ops.def */
     const char *expr;           /* MAP: C over a, b, c; else NULL */
     const char *attrs;          /* VIEW, NODE: the schema, "key:kind key:kind" */
-    const char *stages;         /* where it may stand at all: letters of "GTKL" */
+    const char *stages;         /* where it may occur: letters of "GTKL" */
     const char *reads;          /* how it reads its operands: a letter each, see ops.def */
     Fuses fuses;
     Op combine;                 /* RED */
@@ -125,7 +125,7 @@ typedef enum {
     DIAG_COUNT
 } DiagCode;
 
-/* The rows' texts as arrays: so the C compiler checks what fail() is given. */
+/* The rows' texts as arrays, so that the C compiler checks the arguments of fail(). */
 #define DIAG(code, kind, text) \
     __attribute__((unused)) static const char DIAG_##code##_TEXT[] = text;
 #include "diag.def"
@@ -158,21 +158,22 @@ void *cx_grow(Cx *cx, void *array, int count, size_t size);
 const char *cx_intern(Cx *cx, const char *text, size_t length);      /* equal text, equal pointer */
 char *cx_format(Cx *cx, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void cx_cleanup(Cx *cx, void (*run)(void *arg), void *arg);
-void cx_set_loc(Cx *cx, Loc loc);                       /* what fail() reports from now on */
+void cx_set_loc(Cx *cx, Loc loc);                       /* the position that fail() reports from now
+                                                         * on */
 Loc cx_loc(const Cx *cx);
 double clock_seconds(void);                             /* monotonic */
-/* Ends what cx_try runs, for the reason of a row of diag.def and with its parameters. */
+/* Ends the innermost cx_try, for the reason of a row of diag.def, with its parameters. */
 #define fail(cx, code, ...) fail_as((cx), code, code##_TEXT, ##__VA_ARGS__)
 _Noreturn void fail_as(Cx *cx, DiagCode code, const char *text, ...)
     __attribute__((format(printf, 3, 4)));
-/* As the last cx_try has: what there is no memory for cannot be done otherwise. */
+/* Fails as the last cx_try did; used where there is no memory for anything else. */
 _Noreturn void fail_again(Cx *cx);
 
 /* Growing text in the arena. */
 typedef struct { Cx *cx; char *text; size_t length, room; } Text;
 
 void text_add(Text *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* A word for yes, of the environment: any but "", 0, false, no and off; NULL is none. */
+/* Is a word of the environment a yes?  All are but "", 0, false, no and off; NULL is not. */
 bool text_is_yes(const char *text);
 void text_vadd(Text *out, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 void text_put(Text *out, const char *bytes, size_t length);
@@ -238,16 +239,16 @@ typedef struct {
     void (*binary)(void *arg, char kind);
 } DimWalk;
 void dim_walk(const Cx *cx, Dim d, const DimWalk *walk, void *arg);
-Dim dim_apply(Cx *cx, char kind, Dim a, Dim b);         /* what a walk split, joined again */
+Dim dim_apply(Cx *cx, char kind, Dim a, Dim b);         /* combines what dim_walk split */
 int64_t dim_scaled(int64_t a, int64_t bits);            /* the value of 's' */
 double dim_factor(int64_t bits);                        /* the float of its second operand */
 void dim_text(const Cx *cx, Dim d, Text *out);          /* as the language writes it */
 
 /* ---- estimate.c: numbers of elements and bytes where sizes are symbols ---- */
 
-/* The value, at least 0, if each name is COST_TYPICAL or what its range has next to that. */
+/* The value, at least 0, if each name is COST_TYPICAL or the nearest value in its range. */
 int64_t dim_typical(Cx *cx, Dim d);
-int64_t dim_typical_least(Cx *cx, Dim d);       /* what it is at least in most programs */
+int64_t dim_typical_least(Cx *cx, Dim d);       /* a lower bound in typical programs */
 int64_t dims_typical(Cx *cx, int n, const Dim *dims);   /* the elements of these typical sizes */
 int64_t type_typical_bytes(Cx *cx, const Type *t);
 int64_t dims_most(Cx *cx, int n, const Dim *dims);      /* the most elements, or DIM_INF */
@@ -315,7 +316,8 @@ typedef struct {
 struct Block {
     Let **lets;
     int n;
-    Value **rets;               /* what `ret` gives back; the loops of a phase give nothing */
+    Value **rets;               /* the values that `ret` returns; the loops of a phase return
+                                 * none */
     int nrets;
     Let *owner;                 /* NULL: the function itself */
 };
@@ -337,8 +339,8 @@ struct Let {
 
 typedef enum { RESULT_FRESH, RESULT_INTO, RESULT_VIEW_PARAM, RESULT_VIEW_RESULT } ResultKind;
 
-/* What the caller was promised of a result.  INTO: it is written into parameter `of` and not
- * returned as a new tensor.  VIEW_*: it shares the storage of parameter or result `of`. */
+/* The promise about a result.  INTO: it is written into parameter `of` and not returned as a new
+ * tensor.  VIEW_*: it shares the storage of parameter or result `of`. */
 typedef struct {
     ResultKind kind;
     int of;
@@ -373,7 +375,7 @@ void fn_results(Fn *fn, int n, Value *const *values, const Result *results);
 bool fn_take_name(Fn *fn, const char *name);
 /* stem0, stem1, ...: one that is not in use.  Digits at the end of stem do not count.  Interned. */
 const char *fn_fresh_name(Fn *fn, const char *stem);
-/* A let that stands nowhere yet; operands and attributes are copied, results are made by
+/* A let that is in no block yet; operands and attributes are copied, results are made by
  * let_result. */
 Let *let_new(Fn *fn, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs);
 Value *let_result(Fn *fn, Let *let, const char *name, const Type *type, const Dim *strides);
@@ -386,7 +388,7 @@ Attr attr_str(Cx *cx, const char *key, const char *s);
 /* index: DIM_NONE for an op's */
 Attr attr_name(Cx *cx, const char *key, const char *name, Dim index);
 bool value_is_const(const Value *v);
-bool value_is_view(const Value *v);                     /* does a VIEW make it? */
+bool value_is_view(const Value *v);                     /* is it the result of a VIEW? */
 bool value_is_view_of(const Value *v, const Value *of); /* a view of views too, or `of` itself */
 bool let_writes(const Let *let);             /* a store or an update: an element of its operand 0 */
 bool let_accesses(const Let *let);                      /* or a load */
@@ -401,7 +403,7 @@ bool loop_is(const Let *let);                           /* for, reduce */
 /* fails never: the key is in the op's schema */
 const Attr *let_attr(const Let *let, const char *key);
 bool attr_has_axis(const Attr *axes, int axis);
-/* Of the graph stage: are there elements that a kernel computes or moves? */
+/* In the graph stage: does the let have elements that a kernel computes or moves? */
 bool let_is_made(const Let *let);
 int64_t let_int(const Let *let, const char *key);
 Op let_op(const Let *let);                          /* that its attribute `op` names, or OP_COUNT */
@@ -459,12 +461,11 @@ const char *in_place_wrong_loops(Cx *cx, const Value *v);
 
 /* ---- rules.c: the types of ops; rules.h has those of each ---- */
 
-/* The type that result k of the let must have, or NULL and the reason in *why: what the verifier
- * compares with the binder.  Ops that may bind any type (const, call, kernel, buffer, ..) give the
- * binder's own. */
+/* The type that result k of the let must have, or NULL and the reason in *why; the verifier
+ * compares it with the binder.  For ops that may bind any type (const, call, kernel, buffer, ..) it
+ * is the binder's own. */
 const Type *let_type(Cx *cx, const Let *let, int k, const char **why);
-/* Whether a literal may stand where an element of the dtype is wanted: no fraction for an
- * integer. */
+/* May the literal be used as an element of the dtype?  No fraction for an integer. */
 bool literal_fits(Literal literal, Dtype dtype);
 
 /* ---- contraction.c: the letters of a contraction ---- */
@@ -477,9 +478,9 @@ enum {
     MOST_LATER = 2,             /* places of a `where` behind the first summed letter */
 };
 
-/* The terms of a sum: those with 0 <= step * at + place - before < times * |at| + size, of a letter
- * `at` of the first operand and the result, whose extent is |at|, and a summed letter `place`; 0:
- * all terms. */
+/* A condition on the terms of a sum: 0 <= step * at + place - before < times * |at| + size, where
+ * `at` is a letter of the first operand and the result, |at| its extent, and `place` a summed
+ * letter; 0: all terms. */
 typedef struct {
     char at, place;
     int64_t step, before, times, size;
@@ -504,9 +505,9 @@ typedef struct {
 const char *contraction_read(const char *over, Contraction *c);
 Contraction let_contraction(const Let *let);            /* of a contract that is verified */
 const char *where_text(Cx *cx, const Where *w);         /* as `over` ends with it */
-bool where_is_at(const Where *w, char letter);  /* does the letter say which terms are summed? */
-/* Of so many indices: what the condition compares with; the first of the places whose terms are
- * summed at index `at`, and the end of those; is it known that each index has one? */
+bool where_is_at(const Where *w, char letter);  /* does the letter select summed terms? */
+/* For `ats` indices: the size in the condition; the first of the places whose terms are summed at
+ * index `at`, and their end; is each index known to have such a place? */
 Dim within_size(Cx *cx, const Within *w, Dim ats);
 void within_places(Cx *cx, const Within *w, Dim ats, Dim at, Dim places, Dim *from, Dim *to);
 bool within_each(Cx *cx, const Within *w, Dim ats, Dim places);
@@ -514,17 +515,17 @@ bool within_each(Cx *cx, const Within *w, Dim ats, Dim places);
 int64_t within_count(Cx *cx, const Within *w, Dim ats, Dim places);
 int letter_axis(const char *letters, int n, char letter);       /* -1: it is not there */
 
-/* The operands that have a letter.  A letter of the result that both have is that of a batch. */
+/* The operands that have a letter.  A letter of the result that both have is a batch letter. */
 typedef enum { LETTER_OF_NONE, LETTER_OF_A, LETTER_OF_B, LETTER_OF_BOTH } LetterClass;
 
 LetterClass letter_class(const Contraction *c, char letter);
 int64_t panel_width(Dtype sum);                       /* columns of a panel of sums of this dtype */
-/* Does memory hold the value as panels, [.., rows, columns of a panel]?  The shape alone does not
- * say so: the rows of a matrix of so many columns may be any distance apart.  Panels have the dtype
- * of the sums. */
+/* Is the value stored as panels, [.., rows, columns of a panel]? The shape alone does not show it:
+ * the rows of a matrix with so many columns may have any distance.  Panels have the dtype of the
+ * sums. */
 bool has_panels(Cx *cx, const Value *v);
-/* Does the load or store reach an element of panels, [.., row + what depends on neither, column],
- * whose last axis is a panel's row? */
+/* Is the index of the load or store that of an element of panels, [.., row + terms without row and
+ * column, column], whose last axis is a panel's row? */
 bool is_of_panel(Cx *cx, const Let *access, Dim row, Dim column);
 /* The size of a letter's axis. */
 Dim letter_dim(const Contraction *c, const Type *a, const Type *b, char letter);
@@ -533,9 +534,9 @@ Dim letter_dim(const Contraction *c, const Type *a, const Type *b, char letter);
 
 /* Appends lets to a block.  Every build_* checks its operands (a mistake fails with DIAG_BUILD),
  * folds constants by the interpreter, simplifies by the algebra of ops.def, and returns an existing
- * value when the same let stands in the block or in one around it.  Algebra is exact: x*1,
- * x+(-0.0), where on equal arms, casts that undo each other without loss, views of views; never
- * x*0, x-x, or reassociation of floats. */
+ * value if the same let is in the block or in one around it.  Algebra is exact: x*1, x+(-0.0),
+ * where with equal arms, casts that undo each other without loss, views of views; never x*0, x-x,
+ * or reassociation of floats. */
 typedef struct Build Build;
 
 Build *build_new(Fn *fn);
@@ -546,7 +547,8 @@ Loc build_loc(const Build *b);
 /* Bodies nest: open gives a block under construction, close ends it. */
 Block *build_open(Build *b);
 void build_close(Build *b, int nrets, Value *const *rets);
-/* Opens the body of a let that stands already, so that the body can name the let's own results. */
+/* Opens the body of a let that is already in a block, so that the body can name the let's own
+ * results. */
 Block *build_open_body(Build *b, Let *let);
 
 Value *build_int(Build *b, int64_t i);                  /* constant operands */
@@ -581,7 +583,7 @@ Value *build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to);
 /* Broadcast to a shape by NumPy's rule: axes align at the end, axes of size 1 repeat. */
 Value *build_broadcast(Build *b, Value *a, int rank, const Dim *dims);
 /* An element of a kernel's operand, of a buffer or (in its own body) of a kernel's result.  Loads
- * of what is not stored to are merged. */
+ * from memory that is not stored to are merged. */
 Value *build_load(Build *b, Value *a, const Dim *at);
 /* A let of any op as given, never folded or merged, checked only by the verifier: kernels, loops.
  * attrs in schema order; types and strides (may be NULL) of the results. */
@@ -600,8 +602,8 @@ Let *build_call(Build *b, const CallAttrs *call, int nargs, Value *const *args, 
  * the functions above, so that it folds anew; writes map for its results.  Bodies are rebuilt the
  * same way. */
 void build_again(Build *b, const Let *let, Value **map);
-/* Who rebuilds the lets of bodies from now on, for a pass that makes something else of some; NULL:
- * build_again. */
+/* The function that rebuilds the lets of bodies from now on, for a pass that changes some of them;
+ * NULL: build_again. */
 typedef void BuildLet(void *arg, Build *b, const Let *let, Value **map);
 void build_bodies(Build *b, BuildLet *each, void *arg);
 
@@ -610,8 +612,8 @@ void build_bodies(Build *b, BuildLet *each, void *arg);
 /* Are the strides equal wherever a tensor of the type has elements?  torch counts sizes of 0 as 1
  * in strides, by factors max(1, size). */
 bool stride_same(Cx *cx, const Type *t, Dim a, Dim b);
-/* From the operand's strides and offset (elements) those of the view let; false when none express
- * it. */
+/* Computes the strides of the view let from its operand's strides and offset (in elements); false
+ * if no strides express it. */
 bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
                  Dim *offset);
 /* The strides that a value has in memory, row-major if a kernel makes it; false for a view that has
@@ -620,10 +622,10 @@ bool value_layout(Cx *cx, const Value *v, Dim *strides);
 /* The axes of a tensor that is dense in memory, innermost first; of axes of one element, the last
  * first.  false: it is dense in no order. */
 bool strides_order(Cx *cx, const Type *t, const Dim *strides, int *axes);
-/* The same where fusion may store what both are views of, so that `of` has the strides given. */
+/* The same if fusion may store the common base of both, so that `of` has the given strides. */
 bool value_layout_beside(Cx *cx, const Value *v, const Value *of, const Dim *given, Dim *strides);
-/* From the strides of the view let those of its operand, where every element of the operand is in
- * the view; false for other views, and when no strides of the operand give these. */
+/* Computes the strides of the operand from those of the view let, if every element of the operand
+ * is in the view; false for other views, and if no strides of the operand give these. */
 bool view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides);
 /* Do these strides put no two elements in one place, provably? */
 bool strides_do_not_overlap(Cx *cx, const Type *of, const Dim *strides);
@@ -641,7 +643,7 @@ Fn *parse_fn(Cx *cx, const char *text, const char *file);
 /* ---- shrink.c: smaller programs that still fail ---- */
 
 /* The smallest text found for which fails(arg, text) holds, in the arena; it holds for `text`, of
- * the graph stage.  It is asked for texts that may break a rule or be none. */
+ * the graph stage. fails is also called with texts that break a rule or are no program. */
 const char *shrink(Cx *cx, const char *text, bool (*fails)(void *arg, const char *text), void *arg);
 /* ---- notation*.c: einstein notation, see docs/kernels.md ---- */
 
@@ -653,19 +655,19 @@ int notation_nparams(const Notation *n);
 const char *notation_param(const Notation *n, int k);
 int notation_rank(const Notation *n, int k);            /* of parameter k */
 int notation_nresults(const Notation *n);
-/* A program of the text, for parameters of such dtypes, of sizes that are symbols.  steps: which of
- * its derivatives and batches it is, "" the text itself; see notation_steps.c. */
+/* A program of the text, for parameters with these dtypes and symbolic sizes. steps: selects one of
+ * its derivatives and batches, "" the text itself; see notation_steps.c. */
 Fn *notation_fn(const Notation *n, const char *steps, const Dtype *dtypes);
-/* Its lets in a function under construction; false: the arguments do not fit.  Fails with
- * DIAG_TWO_SIZES where sizes are not known to be equal. */
+/* Appends its lets to a function under construction; false: the arguments do not fit.  Fails with
+ * DIAG_TWO_SIZES if sizes are not known to be equal. */
 bool notation_build(const Notation *n, const char *steps, Build *b, int nargs, Value *const *args,
                     int nres, Value **results);
 
 /* ---- derive.c ---- */
 
-/* The gradients of n values, `seeds` (NULL: none) being those of nof others that they make; NULL
- * where there is none. Every let is of the graph stage and stands in the block under construction.
- * Fails with DIAG_NO_DERIVATIVE. */
+/* The gradients of the n values `by`. `seeds` are the gradients of the nof values `of` that are
+ * computed from them (NULL: none).  A gradient is NULL if there is none.  Every let is of the graph
+ * stage and in the block under construction.  Fails with DIAG_NO_DERIVATIVE. */
 void derive(Build *b, int nof, Value *const *of, Value *const *seeds, int n, Value *const *by,
             Value **gradients);
 
@@ -690,7 +692,7 @@ typedef struct PassInfo {
 typedef struct PassOptions {
     bool verify;                /* verify after every pass; always in tests */
     const char *dump;           /* pass names with commas, or "all": to standard error */
-    int64_t fuel;       /* single rewrites allowed, negative: no limit; a run leaves what is left */
+    int64_t fuel;       /* single rewrites allowed, negative: no limit; a run subtracts its own */
     /* When not NULL, called after each pass with the function it made and the seconds it took. */
     void (*trace)(void *arg, const char *pass, const Fn *fn, double seconds);
     void *trace_arg;
@@ -698,7 +700,7 @@ typedef struct PassOptions {
 
 /* Nothing but the rewrites, all of them. */
 #define PASS_OPTIONS_NONE ((PassOptions){.fuel = -1})
-/* What DLC_VERIFY, DLC_DUMP and DLC_FUEL ask for. */
+/* The options that DLC_VERIFY, DLC_DUMP and DLC_FUEL set. */
 PassOptions pass_options_wanted(void);
 bool pass_dumps(const PassOptions *options, const char *name);   /* is its program to be printed? */
 /* Runs a pass with verification, dump, trace and blame.  Fails with DIAG_PASS when it breaks the
@@ -731,7 +733,8 @@ bool tensor_next(const Tensor *t, int64_t *index);
  * not match), runs the function at any stage, and fills `out`: fresh dense tensors in the arena;
  * INTO results are written to their parameter too.  Sums are accumulated in double. */
 void eval_fn(const Fn *fn, const Tensor *in, Tensor *out);
-/* The same with sizes given, by position in fn->sizes; SIZE_UNKNOWN: the parameters say it. */
+/* The same with sizes given, by position in fn->sizes; SIZE_UNKNOWN: the parameters determine
+ * it. */
 #define SIZE_UNKNOWN INT64_MIN
 void eval_fn_at(const Fn *fn, const int64_t *sizes, const Tensor *in, Tensor *out);
 /* One MAP op on one element each; operands and result in the dtypes' storage. */
@@ -762,7 +765,8 @@ typedef struct {
 
 /* sizes: by position in fn->sizes. */
 Box excerpt_whole(const Fn *fn, const int64_t *sizes, const Type *t);
-/* What makes these boxes of values of the graph stage, which may stand in a kernel. */
+/* The program that computes these boxes of values of the graph stage, which may be inside a
+ * kernel. */
 Excerpt *excerpt_new(const Fn *fn, const int64_t *sizes, int n, Value *const *values,
                      const Box *boxes);
 
@@ -772,9 +776,9 @@ typedef void EvalMap(Op op, Dtype from, Dtype to, const void *a, const void *b, 
                      void *out);
 
 typedef struct {
-    EvalMap *map; /* what computes an element: eval_map, or the same with fused multiply-adds */
-    /* Not 0: where the order of a sum or product of floating point numbers may matter, these move
-     * by some roundings, and what is computed of them by one or two, at random. */
+    EvalMap *map; /* computes an element: eval_map, or the same with fused multiply-adds */
+    /* If not 0: sums and products of floating point numbers whose order may matter change by some
+     * roundings, and values computed from them by one or two, at random. */
     uint64_t noise;
 } EvalHow;
 
@@ -786,10 +790,10 @@ void eval_fn_as(const Fn *fn, EvalHow how, const Tensor *in, Tensor *out);
 uint64_t sample_seed(uint64_t seed);                    /* the state a generator starts with */
 int64_t sample_below(uint64_t *state, int64_t below);   /* 0 .. below-1 */
 void sample_sizes(const Fn *fn, uint64_t *state, int64_t *sizes);
-/* Tensors in the arena, with the strides promised; what is used as an index is in range. */
+/* Tensors in the arena, with the promised strides; values used as indices are in range. */
 void sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in);
-/* The same, where a parameter's elements depend on the seed, its name and its type alone, and none
- * is infinite or NaN. */
+/* The same, but a parameter's elements depend only on the seed, its name and its type, and none is
+ * infinite or NaN. */
 void sample_named(const Fn *fn, uint64_t seed, const int64_t *sizes, Tensor *in);
 /* The largest difference of two tensors in units of the dtype's rounding; INFINITY when they differ
  * in shape, in NaN or infinity, or at all where they are not floating point. */

@@ -106,9 +106,10 @@ place_of(Cx *cx, const Type *base, const Dim *base_strides, Dim at)
     return place;
 }
 
-/* Strides over elements in row-major order, of a base that has another layout: those of the place
- * that an index is, as long as each index moves it by the same wherever the others stand.  A
- * diagonal of a transposed matrix has them; a window that goes on in the next row has none. */
+/* The strides of an as_strided over elements in row-major order, if its base has another layout:
+ * each index must move the position in the base by a constant, whatever the other indices are.  A
+ * diagonal of a transposed matrix has such strides; a window that continues in the next row has
+ * none. */
 static bool
 strided_over_base(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,
                   Dim *offset)
@@ -214,8 +215,8 @@ view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides)
                                                              let->args[0]->type, base_strides));
 }
 
-/* Of the axes that are left and step over `reach`, the one with the smallest stride; -1: none is
- * known to. */
+/* Among the remaining axes whose stride exceeds `reach`, the one with the smallest stride; -1: none
+ * is known to. */
 static int
 next_outward(Cx *cx, const Type *of, const Dim *strides, const bool *done, Dim reach)
 {
@@ -290,7 +291,8 @@ value_layout(Cx *cx, const Value *v, Dim *strides)
     return layout_from(cx, v, root, own, strides);
 }
 
-/* The strides of what `of`, with the strides given, is views of; false: they do not say. */
+/* The strides of the base that `of`, with the given strides, is a view of; false: they are not
+ * determined. */
 static bool
 layout_under(Cx *cx, const Value *of, const Value *root, const Dim *given, Dim *strides)
 {

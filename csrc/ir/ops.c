@@ -7,7 +7,7 @@
     ((c) * OPF_COMMUTATIVE | (a) * OPF_ASSOCIATIVE | (i) * OPF_IDEMPOTENT | (t) * OPF_TOTAL)
 #define N(c, a, i, t) (F(c, a, i, t) | OPF_NEAR)
 
-/* What the columns of NODE name. */
+/* Names in the columns of NODE. */
 enum {
     ANY = -1,
     BODY = OPF_BODY, LOOP = OPF_LOOP, FLOW = OPF_FLOW, ACCESS = OPF_ACCESS, WRITES = OPF_WRITES,

@@ -173,7 +173,7 @@ typedef struct {
     int nwants;
     int64_t *bytes; /* by Want.slot */
     Life *life;
-    int64_t least_own;          /* a value of this size has its own block */
+    int64_t least_own; /* a value of this size has its own block */
     int *placed[MOST_LENDERS + 1], count[MOST_LENDERS + 1]; /* by region: sorted by offset */
 } Placing;
 

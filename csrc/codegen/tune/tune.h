@@ -33,7 +33,7 @@ typedef struct {
  * NULL if there is nothing to do, or another call does it.  Returns -1 if the host noted an error.
  * Needs the interpreter lock. */
 int tuning_begin(const Plan *plan, const Instance *inst, const PlanHost *host, Tuning **out);
-bool tuning_wants(const Tuning *t, int use);            /* is the kernel still to be measured? */
+bool tuning_wants(const Tuning *t, int use); /* is the kernel still to be measured? */
 /* Measures the kernel, and puts the best schedule in its place: without the interpreter lock. */
 void tuning_measure(Tuning *t, const TuneJob *job);
 /* Tells the host about it: with the lock.  -1 as above. */

@@ -44,10 +44,10 @@ typedef struct {
     Cx *cx;
     Build *b;
     Value **map;                /* by old Value.id */
-    bool *laid;                 /* ...: it, or what is computed of it elementwise, has strides */
-    Innermost innermost;        /* of new values */
-    Shapes grouped;             /* in which channels are grouped that are innermost */
-    Shapes others;              /* of the old function: not reduced along their last axes only */
+    bool *laid; /* ...: it, or a value computed from it elementwise, has strides */
+    Innermost innermost; /* of new values */
+    Shapes grouped; /* shapes that group innermost channels */
+    Shapes others; /* of the old function: not reduced along their last axes only */
     Rows rows;
 } Channels;
 
@@ -89,8 +89,9 @@ find_others(Channels *c, const Fn *fn)
     }
 }
 
-/* A value whose strides are given is stored so, and what it is computed from elementwise stays in
- * its shape: in one kernel with it. */
+/* Finds values that must keep their shape.  A value with given strides is stored with them, and the
+ * values that it is computed from elementwise keep their shape too, so that they are in one kernel
+ * with it. */
 static void
 find_laid(Channels *c, const Fn *fn)
 {
@@ -111,8 +112,8 @@ find_laid(Channels *c, const Fn *fn)
 
 /* ---- grouped values ---- */
 
-/* Is v a reshape of a value with innermost channels, so and so many, that are not its last axis?
- * Where their number is a symbol, it is not known which group a channel is in. */
+/* Is v a reshape of a value whose channels are innermost, are a known number and are not the last
+ * axis?  If their number is a symbol, the group of a channel is not known. */
 static bool
 is_grouped(Channels *c, const Value *v, Grouped *g)
 {
@@ -158,7 +159,7 @@ axes_under(const Let *expand, int *under)
     }
 }
 
-/* How many axes of the segment an expanded value has; those of one element do not count. */
+/* Counts the axes of the segment that an expanded value has, without those of one element. */
 static void
 count_axes(Cx *cx, const Grouped *g, const Segment *s, const int *under, int *have, int *lack)
 {
@@ -170,7 +171,7 @@ count_axes(Cx *cx, const Grouped *g, const Segment *s, const int *under, int *ha
     }
 }
 
-/* An expansion in the whole shape: what is known of a group becomes what is known of each of its
+/* An expansion in the whole shape: a value for each group becomes a value for each of its
  * channels. */
 typedef struct {
     int nin, inner[MAX_RANK]; /* axes of the small value, by axis of the grouped one */
@@ -329,9 +330,9 @@ map_of_channels(Channels *c, const Let *let, Value *const *args)
 
 /* ---- reductions ---- */
 
-/* The axes of the whole value that are reduced when those of the grouped one are, without the
- * channels of a group.  Returns how many; AXIS_UNKNOWN: a part of another segment is reduced.
- * *inside: of the channels only those of a group are. */
+/* The axes of the whole value that correspond to the reduced axes of the grouped one, without the
+ * channels of a group.  Returns their number; AXIS_UNKNOWN: a part of another segment is reduced.
+ * *inside: among the channels, only those of a group are reduced. */
 static int
 reduced_whole(Cx *cx, const Grouped *g, const Let *red, int *axes, bool *inside)
 {
@@ -359,7 +360,7 @@ reduced_whole(Cx *cx, const Grouped *g, const Let *red, int *axes, bool *inside)
     return n;
 }
 
-/* The reduction over the channels of each group, of a number for each channel. */
+/* Reduces a value with a number for each channel over the channels of each group. */
 static Value *
 reduce_channels(Channels *c, const Grouped *g, const Let *red, Value *v)
 {
@@ -398,7 +399,7 @@ reduce_whole(Channels *c, const Let *let, Value *v)
     return build_reshape(c->b, build_cast(c->b, v, t->dtype), t->rank, t->dims);
 }
 
-/* The reduction over whole axes of what is only reshaped from rows is one of the rows. */
+/* Replaces a reduction over whole axes of a reshape of rows by a reduction of the rows. */
 static Value *
 reduce_in_rows(Channels *c, const Let *let, const Value *v)
 {

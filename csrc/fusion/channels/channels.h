@@ -15,7 +15,7 @@ typedef struct {
  * shapes cannot be told apart. */
 int reshape_segments(Cx *cx, const Type *before, const Type *after, Segment *out);
 
-/* What is known of the values of a function that is being built. */
+/* Facts about the layout of values of a function under construction. */
 typedef struct {
     Cx *cx;
     signed char *axis; /* by Value.id: 1 + the axis, 0 where it is not known, or not seen yet */
@@ -29,7 +29,7 @@ int innermost_axis(Innermost *in, const Value *v);
 
 /* ---- rows.c ---- */
 
-/* What is known of the values of a function that is being built. */
+/* Facts about the rows of values of a function under construction. */
 typedef struct {
     Cx *cx;
     Build *b;
@@ -37,15 +37,15 @@ typedef struct {
     int n, seen;        /* how many values are known; lets that were looked at */
 } Rows;
 
-/* Is it a reduction over the last axes, so many at least, and not over all?  One over a group, of
- * its channels and of an image, is over two at least. */
+/* Is it a reduction over at least `least` last axes, but not over all axes?  A reduction over a
+ * group, its channels and an image, has at least two. */
 bool reduces_last(const Let *red, int least);
 /* The elementwise let with other operands. */
 Value *map_again(Build *b, const Let *let, Value *const *args);
 /* Looks at the lets that are new. */
 void note_rows(Rows *r);
-/* What v was in the shape of rows before it was reshaped; NULL: it was none, or is no result of an
- * elementwise operation. */
+/* The value in the shape of rows that v is a reshape of; NULL: there is none, or it is not the
+ * result of an elementwise operation. */
 Value *before_reshape(const Rows *r, const Value *v);
 /* The elementwise let in the rows of its operands, reshaped; NULL: they are no rows, or fuel is
  * out. */

@@ -48,7 +48,8 @@ axis_of_one_step(Cx *cx, const Value *v)
     return AXIS_UNKNOWN;
 }
 
-/* Of an elementwise operation: that of the operands that are as large, if they agree. */
+/* The innermost axis of an elementwise operation: that of its operands of the same size, if they
+ * agree. */
 static int
 innermost_of_operands(Innermost *in, const Let *let)
 {

@@ -29,8 +29,8 @@ rows_of_operands(const Rows *r, const Let *let)
     return rows;
 }
 
-/* Marks what is reduced in rows, and what it is computed of in its shape: a norm reads that again,
- * and in a backward it may read the statistics of the forward. */
+/* Marks a value that is reduced in rows, and the values of its shape that it is computed from: a
+ * norm reads these again, and in a backward it may read the statistics of the forward. */
 static void
 mark_reduced(Rows *r, const Value *v)
 {
@@ -44,7 +44,7 @@ mark_reduced(Rows *r, const Value *v)
     }
 }
 
-/* Notes of the new values what was reduced in rows to compute them. */
+/* Notes which of the new values were reduced in rows. */
 void
 note_rows(Rows *r)
 {
@@ -75,8 +75,8 @@ before_reshape(const Rows *r, const Value *v)
     return rows && type_same_shape(rows, from->type) ? from : NULL;
 }
 
-/* Can it be had in the shape of rows: a constant, what was reshaped from it, or what is in dense
- * memory anyway? */
+/* Is the value available in the shape of rows: a constant, a reshape of such rows, or a value that
+ * is in dense memory anyway? */
 static bool
 has_rows(const Rows *r, const Value *v, const Type *rows)
 {
@@ -94,8 +94,8 @@ operand_in_rows(Rows *r, Value *v, const Type *rows)
     return value_is_const(v) ? v : from ? from : build_reshape(r->b, v, rows->rank, rows->dims);
 }
 
-/* An activation of what was normalised in rows, and its gradient, are computed in these rows: while
- * they are in the cache, and in one kernel with the norm. */
+/* Computes an activation of a value normalised in rows, and its gradient, in these rows: while they
+ * are in the cache, and in one kernel with the norm. */
 Value *
 map_in_rows(Rows *r, const Let *let, Value *const *args)
 {

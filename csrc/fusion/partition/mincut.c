@@ -103,8 +103,8 @@ step(Flow *f, int v)
     return f->arc[v] = -1;
 }
 
-/* Sends what the path lets through; returns the length that is left of it: up to the tail of the
- * first edge that is full now. */
+/* Sends along the path as much as it allows.  Returns the length that remains of it: up to the tail
+ * of the first edge that is now full. */
 static int
 send(Flow *f, int length)
 {

@@ -42,7 +42,7 @@ has(const Cutter *c, const Value *v, Mark mark)
 
 /* ---- what a value is made of ---- */
 
-/* What a value is made of: the operands of its let, and its needs.  Returns how many. */
+/* The inputs of a value: the operands of its let, and its needs.  Returns their number. */
 static int
 inputs_of(const Cutter *c, const Value *v, const Value **out)
 {
@@ -93,7 +93,7 @@ depends(const Cutter *c, const Value *v)
     return late;
 }
 
-/* What depends on tangents.  Lets stand in order; only needs may point ahead. */
+/* Finds the values that depend on tangents.  Lets are in order; only needs may point forward. */
 static void
 find_late(Cutter *c)
 {
@@ -115,7 +115,7 @@ find_late(Cutter *c)
     }
 }
 
-/* Marks what v is made of, v among it. */
+/* Marks v and all values that it is computed from. */
 static void
 reach(Cutter *c, const Value *v, bool *seen)
 {
@@ -174,7 +174,8 @@ find_needed(Cutter *c)
     }
 }
 
-/* Does a call of the backward take v, or a view of it?  Users come after: read backwards. */
+/* Does a call of the backward take v, or a view of it?  Users come later, so the lets are read
+ * backwards. */
 static void
 find_stored(Cutter *c)
 {
@@ -228,7 +229,7 @@ save_cost(const Cutter *c, const Value *v)
     }
     bool stays = !root->def && !has(c, root, MARK_WRITTEN);
     if (root != v && (stays || has(c, root, MARK_NAMED))) {
-        return FLOW_INF;                        /* what it is a view of can be saved */
+        return FLOW_INF;                        /* the base of the view can be saved */
     }
     int64_t cost = times(value_bytes(c, v), COST_SAVE);
     int64_t price = c->dear && c->dear[v->id] ? (int64_t)1 << DOUBLINGS : c->price;
@@ -243,8 +244,8 @@ may_recompute(const Cutter *c, const Value *v)
            (c->rules->products && c->rules->marks && has(c, v, MARK_PRODUCT));
 }
 
-/* Of a product of the library's: a matrix with columns, or a convolution's weight with a filter for
- * each channel, comes last but for what is added. */
+/* The cost of a call of a library product.  A matrix with columns, or a convolution's weight with a
+ * filter for each channel, comes last except for an addend. */
 static int64_t
 call_cost(const Cutter *c, const Let *let)
 {
@@ -327,7 +328,8 @@ number_values(Cutter *c)
     c->nnodes = next;
 }
 
-/* Each value that may be computed again is a rewrite; the first in order get what fuel there is. */
+/* Each value that may be computed again is a rewrite; the first ones in order get the available
+ * fuel. */
 static void
 spend_fuel(Cutter *c)
 {
@@ -408,7 +410,7 @@ cut_at(Cutter *c, const bool *again)
     return cut;
 }
 
-/* The forward computes what is saved too. */
+/* Completes the cut: the forward also computes the saved values. */
 static void
 finish(Cutter *c, Cut *cut)
 {

@@ -28,7 +28,7 @@ enum { DOUBLINGS = 11 }; /* of the price, until memory is worth all that can be 
 
 /* ---- partition.c ---- */
 
-/* What v is a view of, through any number of them; v itself. */
+/* The base of v, through any number of views; v itself if it is none. */
 const Value *root_of(const Value *v);
 /* Depends on tangents. */
 bool is_late(const Cutter *c, const Let *let);
@@ -48,7 +48,7 @@ Cut *cut_at(Cutter *c, const bool *again);
 
 /* The same within a budget, see CutRules. */
 Cut *cut_within(Cutter *c, const bool *again, double budget);
-/* What the backward computes although the forward does. */
+/* The cost of the values that both the backward and the forward compute. */
 int64_t cost_of(const Cutter *c, const Cut *cut);
 
 /* ---- partition_segments.c ---- */

@@ -39,7 +39,7 @@ cost_of(const Cutter *c, const Cut *cut)
     return cost;
 }
 
-/* What `above` saves and `below` computes. */
+/* Lists the values that `above` saves and `below` computes. */
 static Candidate *
 list_candidates(const Cutter *c, const Cut *above, const Cut *below, int *n)
 {
@@ -62,7 +62,7 @@ choose(const Cutter *c, const Candidate *list, int n, int64_t bytes, bool *again
     int64_t slot = bytes / SLOTS + 1;
     int need = (int)((bytes + slot - 1) / slot);
     size_t room = (size_t)need + 1;
-    int64_t *least = cx_alloc(c->cx, room * sizeof *least); /* cost of at least so many slots */
+    int64_t *least = cx_alloc(c->cx, room * sizeof *least); /* cost of at least this many slots */
     bool *taken = cx_alloc(c->cx, room * (size_t)(n + 1));
     for (int s = 1; s <= need; s++) {
         least[s] = FLOW_INF;
@@ -87,7 +87,8 @@ choose(const Cutter *c, const Candidate *list, int n, int64_t bytes, bool *again
     return least[need] < FLOW_INF;
 }
 
-/* A cut below the line by computing some of what `above` saves; NULL when that does not succeed. */
+/* A cut below the line, which computes some of the values that `above` saves; NULL: there is
+ * none. */
 static Cut *
 cut_below_line(Cutter *c, const bool *again, const Cut *above, const Cut *below, int64_t line)
 {

@@ -28,8 +28,8 @@ enum { PLACES = 64, SHARES = 64 }; /* how finely is searched */
 typedef struct {
     int at;                     /* before this let */
     int64_t alive; /* bytes of values made before that lets of the forward read after */
-    int64_t saved;              /* of what the cheapest cut saves of the values made before, */
-    int64_t again;              /* and of what is stored of them if they are computed again */
+    int64_t saved;              /* of values made before, bytes that the cheapest cut saves, */
+    int64_t again;              /* and bytes that are stored if these are computed again */
     int64_t gradients; /* results of the backward that are there when it comes here */
 } Place;
 
@@ -40,10 +40,10 @@ typedef struct {
     int64_t *bytes; /* ...: of keeping it; 0: nothing is kept for it, FLOW_INF: it cannot be kept */
     Place *places; /* those that may be checkpoints, between the begin and the end */
     int nplaces;
-    int64_t *between; /* [k * nplaces + i]: what is alive at place k and was not at place i */
+    int64_t *between; /* [k * nplaces + i]: bytes alive at place k that were not alive at place i */
 } Segments;
 
-/* A let that makes what the forward needs. */
+/* Does the let make a value that the forward needs? */
 static bool
 is_forward(const Cutter *c, const Let *let)
 {
@@ -90,7 +90,8 @@ find_lives(Segments *s)
     }
 }
 
-/* What is made of parameters alone needs not be kept where it has no name: a mask, say. */
+/* Finds the bytes of values.  A value made from parameters only, such as a mask, need not be kept
+ * if it has no name. */
 static void
 find_bytes(Segments *s)
 {
@@ -119,8 +120,8 @@ find_bytes(Segments *s)
     }
 }
 
-/* By let that stands before: bytes of what products of both passes read and the cheapest cut does
- * not save. */
+/* By the preceding let: bytes that products of both passes read and that the cheapest cut does not
+ * save. */
 static void
 find_again(const Segments *s, const Cut *all, int64_t *again)
 {
@@ -149,8 +150,9 @@ find_again(const Segments *s, const Cut *all, int64_t *again)
     }
 }
 
-/* By let: bytes that are alive before it, FLOW_INF with what cannot be kept; and of what is made
- * before, those that the cheapest cut saves, and that are stored if it is computed again. */
+/* By let: bytes that are alive before it, FLOW_INF if some cannot be kept; and among the values
+ * made before it, the bytes that the cheapest cut saves, and those that are stored if these are
+ * computed again. */
 static void
 measure(const Segments *s, const Cut *all, int64_t *alive, int64_t *saved, int64_t *again)
 {
@@ -191,8 +193,8 @@ measure(const Segments *s, const Cut *all, int64_t *alive, int64_t *saved, int64
     }
 }
 
-/* By let: bytes of the backward's results that are made before the first let of the backward that
- * reads what the cheapest cut saves of the values made before. */
+/* By let: bytes of the backward's results that are made before the backward first reads a value
+ * that the cheapest cut saves and that is made before the let. */
 static void
 find_gradients(const Segments *s, const Cut *all, int64_t *gradients)
 {
@@ -238,7 +240,7 @@ find_gradients(const Segments *s, const Cut *all, int64_t *gradients)
     }
 }
 
-/* Of each part of the saved bytes the place where fewest are alive. */
+/* Finds, for each part of the saved bytes, the place where the fewest bytes are alive. */
 static void
 find_places(Segments *s, const Cut *all)
 {
@@ -324,7 +326,7 @@ choose(const Segments *s, int64_t most, int *before)
     return -1;
 }
 
-/* What is alive at a checkpoint is kept; all else that was made before the last one is dear. */
+/* Values alive at a checkpoint are kept; all others made before the last one get a high cost. */
 static void
 mark(const Segments *s, int last, const int *before)
 {

@@ -67,8 +67,8 @@ fill(Half *h, const bool *half, const bool *late)
     }
 }
 
-/* What was promised of result k, where what it shares storage with is in this half; else a fresh
- * one. */
+/* The promise of result k, if the tensor whose storage it shares is in this half; otherwise it is
+ * fresh. */
 static Result
 promise(const Half *h, int k)
 {

@@ -235,7 +235,7 @@ algebra_cast(Build *b, Value *x, Dtype to)
     Dtype from = inner->type->dtype, mid = x->type->dtype;
     DtypeClass c0 = dtype_info[from].class, c1 = dtype_info[mid].class;
     DtypeClass c2 = dtype_info[to].class;
-    /* What a float out of range gives as an integer is not what an integer wrapped gives. */
+    /* A float out of range becomes another integer than an integer that wraps. */
     bool wraps = c0 == CLASS_INT && c1 == CLASS_FLOAT && c2 == CLASS_INT && !lossless(from, to);
     bool narrows = c0 == CLASS_INT && c1 == CLASS_INT && c2 == CLASS_INT &&
                    dtype_info[mid].bytes >= dtype_info[to].bytes;
@@ -312,7 +312,7 @@ algebra_map(Build *b, Op op, Value **args, const Type *t)
 void
 algebra_order(Op op, Value **args)
 {
-    /* Of two that compare equal, 0.0 and -0.0, it matters which is first. */
+    /* If both are equal, 0.0 and -0.0 still differ, so their order matters. */
     bool idempotent = op_info[op].flags & OPF_IDEMPOTENT;
     const Type *t = args[0]->type ? args[0]->type : args[1] ? args[1]->type : NULL;
     if (!(op_info[op].flags & OPF_COMMUTATIVE) || op == OP_hypot ||

@@ -85,7 +85,7 @@ build_wrong(Build *b, Op op, const char *why)
 
 /* ---- value numbering ---- */
 
-/* A let that does not stand yet. */
+/* A let that is not in a block yet. */
 typedef struct {
     Op op;
     int nargs, nattrs, nres;
@@ -101,7 +101,7 @@ strides_of(const Wanted *want, int k)
     return want->strides ? want->strides[k] : NULL;
 }
 
-/* Two equal calls are one, whichever site each stands for. */
+/* Two equal calls are merged, although their sites differ. */
 static bool
 attr_matters(Op op, const Attr *a)
 {
@@ -202,7 +202,7 @@ same_let(const void *entry, const void *key)
 static Let *
 find(const Build *b, const Wanted *want, uint64_t hash)
 {
-    /* What costs nothing to make again is not fetched from around a kernel. */
+    /* A let that costs nothing is made again instead of read from outside a kernel. */
     bool near = want->op == OP_const || want->op == OP_iota || want->op == OP_size;
     Let *let = NULL;
     for (const Scope *scope = b->top; scope && !let; scope = near ? NULL : scope->outer) {
@@ -316,8 +316,8 @@ adapt(Build *b, Op op, Value *v, Dtype dtype)
     return v;
 }
 
-/* Tensors of one constant become constants.  A type must stay, so when all operands are
- * constants *all is set; of a `where` one arm stays what it is. */
+/* Replaces tensors of one constant by constants.  A type must remain, so if all operands are
+ * constants *all is set; one arm of a `where` stays as it is. */
 static void
 take_literals(Build *b, Op op, Value **args, int n, const Type *t, bool *all)
 {
@@ -408,7 +408,7 @@ build_call(Build *b, const CallAttrs *call, int nargs, Value *const *args, int n
     return call->effect || nres == 0 ? append(b, &want) : find_or_append(b, &want);
 }
 
-/* May what is loaded change before it is loaded again? */
+/* May the loaded element change before it is loaded again? */
 static bool
 is_stored_to(const Build *b, const Value *v)
 {

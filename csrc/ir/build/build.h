@@ -25,7 +25,7 @@ struct Build {
 
 /* ---- build.c ---- */
 
-/* The let as given, or the same one that stands already. */
+/* Appends the let, or returns an equal one that exists already. */
 Value *build_emit(Build *b, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs,
                   const Type *type);
 _Noreturn void build_wrong(Build *b, Op op, const char *why);
@@ -42,7 +42,7 @@ bool literal_same(Literal a, Literal b);
 
 /* ---- algebra.c ---- */
 
-/* What an op on these operands is instead, or NULL.  t: the type of the result. */
+/* The simpler value of an op on these operands, or NULL. t: the type of the result. */
 Value *algebra_map(Build *b, Op op, Value **args, const Type *t);
 /* Brings the operands of a commutative op in order, where that keeps the bits. */
 void algebra_order(Op op, Value **args);

@@ -135,7 +135,7 @@ whole_again(Build *b, const Let *let, Value **args, Value **map)
     let_bodies(b->cx, to, let->nbodies, let->bodies);
 }
 
-/* Of what a kernel makes: how it lies, if it has to be in memory. */
+/* Keeps the strides of a kernel's result, for the case that it has to be in memory. */
 static void
 keep_strides(const Build *b, const Let *let, Value *v)
 {

@@ -29,7 +29,7 @@ is_def(const Value *a, Op op)
     return a->def && a->def->op == op;
 }
 
-/* The view, or the constant when a is made of one. */
+/* The view, or a constant if `a` consists of one constant. */
 static Value *
 emit_view(Build *b, Op op, Value *a, int nattrs, const Attr *attrs, const Type *t)
 {

@@ -11,7 +11,7 @@
 
 /* ---- sums ---- */
 
-/* The sum, when atoms of its terms cancel (x//d*d + x%d is x) what is left. */
+/* The sum; if atoms of its terms cancel (x//d*d + x%d is x), the rest. */
 static Dim
 sum_done(Cx *cx, int n, const Term *terms)
 {

@@ -76,7 +76,7 @@ remember(Cx *cx, int op, Dim a, Dim b, Dim (*rule)(Cx *cx, int op, Dim a, Dim b)
 
 /* ---- quotient and remainder ---- */
 
-/* a == q*d + r, and what has been found out about r. */
+/* a == q*d + r, with the facts found about r. */
 typedef struct {
     Dim d, q, r;
     bool done;
@@ -88,8 +88,9 @@ in_range(Cx *cx, Dim r, Dim d)
     return dim_nonneg(cx, r) && dim_lt(cx, r, d);
 }
 
-/* Which coefficients divide_terms rounds down where they are no multiples.  By a number, of those
- * of names only where that settles it: quotients by other numbers would not match what is left. */
+/* Which coefficients divide_terms rounds down if they are no multiples.  It rounds coefficients of
+ * names only if that settles a division by a number: quotients by other numbers would not match the
+ * rest. */
 typedef enum { ROUND_NONE, ROUND_NUMBERS, ROUND_ALL } Round;
 
 /* D1: *q and *r with a == q*d + r, over the terms that the first term of d divides. */
@@ -143,7 +144,7 @@ quotient_known(Cx *cx, Mono product, int64_t d)
     return dim_opaque(cx, ATOM_DIV, dim_term(cx, 1, product), dim_int(cx, d));
 }
 
-/* D6, for an integer d: c*m, where what is known divides m. */
+/* D6, for an integer d: c*m, where a declared divisor divides m. */
 static void
 divide_known(Cx *cx, int64_t d, Dim *q, Dim *r)
 {
@@ -175,7 +176,7 @@ dim_divide_whole(Cx *cx, Dim a, Dim d, Dim *q, Dim *r)
     }
 }
 
-/* D2, and for an integer d also when the range of r lies in another multiple of d. */
+/* D2; for an integer d also if the range of r lies between other multiples of d. */
 static bool
 settle(Cx *cx, Reduced *x)
 {
@@ -314,8 +315,8 @@ divided_by(Cx *cx, Dim a, Dim d, Dim with, Dim *k)
     return dim_is(cx, left, 0) && dim_positive(cx, *k, with);
 }
 
-/* The quotient that stands once among the terms, by what is known to be positive; NULL: none.
- * *rest: the others. */
+/* The only quotient among the terms whose divisor is known to be positive; NULL: there is none.
+ * *rest: the other terms. */
 static const AtomNode *
 quotient_term(Cx *cx, Dim r, Dim with, Dim *rest)
 {

@@ -99,10 +99,9 @@ holds_as_fraction(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
     return dim_try_add(cx, dim_int(cx, 0), x, -1, &x) && holds_with(cx, g, x, rest);
 }
 
-/* a*t + rest >= 0 is brought to that by dividing rest by g = |a|: what is left over must not be
- * negative.  Where that does not do, by bounds that are fractions.  And where g is a number, by the
- * quotient rounded down, which is neither more nor less than what must hold but may be a new atom:
- * so only in the last attempt. */
+/* Proves a*t + rest >= 0 by dividing rest by g = |a|: the remaining sum must not be negative.  If
+ * that fails, by bounds that are fractions.  If g is a number, also by the quotient rounded down,
+ * which is equivalent but may be a new atom; so this is only the last attempt. */
 static bool
 holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
 {
@@ -124,8 +123,8 @@ holds_quotient(Cx *cx, Dim g, const AtomNode *t, Dim rest, bool up)
            holds_shifted(cx, t, dim_div(cx, rest, g), up);
 }
 
-/* a*(x // y) + rest >= 0 where x = by*index + others is at most what it is for index = extent - 1?
- * An extent that is a minimum is at most either operand. */
+/* Proves a*(x // y) + rest >= 0, where x = by*index + others is at most its value for index =
+ * extent - 1.  An extent that is a minimum is at most either operand. */
 static bool
 holds_at_extent(Cx *cx, Dim a, const AtomNode *t, Dim by, Dim others, Dim extent, Dim rest)
 {
@@ -284,8 +283,8 @@ dim_nonneg(Cx *cx, Dim d)
     }
     dim_begin(cx);
     cx->dims.proving = true;
-    /* What was made first may be what must go first: a // 2 in a // 2 - 2*(a // 4), and an index of
-     * the extent n - a // 3 in 3*index + a % 3. */
+    /* The atom made first may be the one to replace first: a // 2 in a // 2 - 2*(a // 4), and an
+     * index of the extent n - a // 3 in 3*index + a % 3. */
     bool yes = attempt(cx, d, false, false) || attempt(cx, d, true, false) ||
                attempt(cx, d, true, true);
     cx->dims.proving = cx->dims.orders = cx->dims.floors = false;
@@ -419,8 +418,8 @@ dim_lt(Cx *cx, Dim a, Dim b)
     return dim_try_add(cx, b, a, -1, &d) && minus(cx, d, 1, &d) && dim_nonneg(cx, d);
 }
 
-/* d >= 0 where extent >= 1: if step * d >= extent - step, then step * d > -step.  The steps are
- * those of what the extent is made of. */
+/* Is d >= 0 if extent >= 1?  If step * d >= extent - step, then step * d > -step.  The steps are
+ * the factors of the extent's terms. */
 static bool
 holds_in(Cx *cx, Dim d, Dim extent)
 {
@@ -446,7 +445,7 @@ is_less(Cx *cx, Dim a, Dim b, Dim extent)
     return dim_lt(cx, a, b) || dim_lt_in(cx, a, b, extent);
 }
 
-/* Less than a maximum is what is less than either operand: each gets proofs of its own. */
+/* A dim is less than a maximum if it is less than either operand: each gets its own proof. */
 bool
 dim_lt_in(Cx *cx, Dim a, Dim b, Dim extent)
 {

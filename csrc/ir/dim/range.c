@@ -19,7 +19,8 @@ infinite(int64_t x)
     return x == DIM_INF || x == -DIM_INF;
 }
 
-/* The end is only used on its own side, so inf - inf may be either: the wanted side is `toward`. */
+/* Adds two ends of ranges.  The end is used only on its own side, so inf - inf may be either one:
+ * `toward` is the needed side. */
 static int64_t
 bound_add(int64_t a, int64_t b, int64_t toward)
 {
@@ -157,7 +158,7 @@ atom_facts(Cx *cx, Atom id)
     return atom;
 }
 
-/* What follows from an assumption is not kept with the atom. */
+/* Facts that follow from an assumption are not stored with the atom. */
 static Range
 atom_range(Cx *cx, Atom id, const Assumed *assumed)
 {

@@ -5,8 +5,8 @@
  * that. */
 #include "ir/cx.h"
 
-/* Sizes are the least that is declared and so many divisors more: near the least, of a vector or a
- * tile, of several. */
+/* Sizes to try: the least declared value plus so many divisors: near the least, about a vector or a
+ * tile, and several tiles. */
 static const int64_t MORE[] = {0, 1, 2, 7, 17, 40, 300, 1000};
 
 enum { SAMPLES = sizeof MORE / sizeof *MORE, LARGEST = 1 << 16 };
@@ -14,7 +14,7 @@ enum { SAMPLES = sizeof MORE / sizeof *MORE, LARGEST = 1 << 16 };
 typedef struct {
     Cx *cx;
     int number;
-    bool valid;         /* the sizes are in their ranges, and an index has at least one value */
+    bool valid; /* the sizes are in their ranges, and an index has at least one value */
 } Sample;
 
 static int64_t

@@ -229,7 +229,7 @@ is_written(const Fn *fn, int param)
     return written;
 }
 
-/* The value of a parameter, or of views of it, from what it holds now. */
+/* The value of a parameter, or of views of it, from its present elements. */
 static void
 see_again(Eval *e, const Value *v, const Tensor *held)
 {
@@ -249,8 +249,8 @@ is_view_of_param(const Fn *fn, const Result *r)
     return r->kind == RESULT_VIEW_PARAM;
 }
 
-/* A view of a parameter shares its memory: it shows what results that go into it have left
- * there. */
+/* A view of a parameter shares its memory: it shows the elements that results going into the
+ * parameter have left. */
 static void
 renew_views(Eval *e, const Tensor *in, Tensor *out)
 {

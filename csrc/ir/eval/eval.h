@@ -46,7 +46,7 @@ void eval_fn_how(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *
 int64_t eval_dim(Eval *e, Dim d);
 void eval_know(Eval *e, Dim name, int64_t value);
 const Tensor *eval_value(Eval *e, const Value *v); /* of a name that has been evaluated */
-/* Memory for a value: dense, what was there before is lost. */
+/* Dense memory for a value; its former contents are lost. */
 Tensor *eval_make(Eval *e, const Value *v);
 void eval_block(Eval *e, const Block *blk);
 void tensor_copy(const Tensor *to, const Tensor *from); /* of one shape and dtype */
@@ -63,9 +63,9 @@ typedef struct {
     Op op;
     Dtype dtype;
     int64_t count, i, at;
-    double f, size;             /* size: the sum of absolute values of what is finite */
+    double f, size;             /* size: the sum of absolute values of the finite terms */
     bool above, below;          /* of a sum: is a term above 0, or below? */
-    double most, least;         /* of a product: that of the factors above 1, and below */
+    double most, least;         /* the product of the factors above 1, and of those below */
 } Fold;
 
 Fold fold_start(Op op, Dtype dtype);

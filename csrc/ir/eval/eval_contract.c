@@ -100,7 +100,7 @@ axis_of_condition(const Contraction *c, const Within *w)
     return letter_axis(c->out, c->nout, w->at);
 }
 
-/* What the condition compares with. */
+/* The size that the condition compares with. */
 static int64_t
 size_of(const Contraction *c, const Within *w, const Tensor *out)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { POISON = 0xa5 };         /* what fresh memory of loops holds, so that reading it shows */
+enum { POISON = 0xa5 };         /* fills fresh memory of loops, to show reads before stores */
 enum { STORED = 1, KEPT };      /* an element of a result: by a store; as the parameter had it */
 
 /* Memory that stores fill.  A result may be stored to once, a scratch buffer as often as it likes.
@@ -21,7 +21,7 @@ make_target(Eval *e, const Value *v)
     memset(t->data, POISON, n * (size_t)dtype_info[t->dtype].bytes);
 }
 
-/* What is not stored is what the parameter had there. */
+/* Elements that are not stored keep the parameter's values. */
 static void
 take_over(Eval *e, const Value *v)
 {

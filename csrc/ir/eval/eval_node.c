@@ -13,8 +13,8 @@ fold_start(Op op, Dtype dtype)
         .op = op, .dtype = dtype, .f = one, .most = 1, .least = 1, .i = one || op == OP_all};
 }
 
-/* Whether x goes before the one chosen so far, NaN before all.  Of equals an index is that of the
- * first, and the zero that of the last, as `maximum` and `minimum` have it. */
+/* Is x chosen instead of the present element?  NaN comes before all.  Among equals, an index is
+ * that of the first, and a zero is the last, as in `maximum` and `minimum`. */
 static bool
 chosen(const Fold *fold, Elem x, bool is_float)
 {
@@ -302,7 +302,7 @@ eval_made(Eval *e, const Let *let)
     } while (tensor_next(out, index));
 }
 
-/* What a running log of sums is kept in. */
+/* The dtype in which a running logarithm of sums is kept. */
 static Dtype
 running_dtype(Dtype dtype)
 {

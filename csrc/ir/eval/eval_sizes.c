@@ -96,7 +96,7 @@ check_size(Solve *s, int k)
     }
 }
 
-/* Shapes first; then, for names that stand in promised strides alone, the strides. */
+/* Shapes first; then strides, for names that occur only in promised strides. */
 void
 eval_solve(const Fn *fn, const Tensor *in, int64_t *values)
 {

@@ -96,7 +96,7 @@ typedef struct {
     Dtype dtype;
 } New;
 
-/* At the place of `like`; the sizes are those of the box. */
+/* Appends a let at the source position of `like`; its sizes are those of the box. */
 static Value *
 emit(Maker *m, const Let *like, const New *new, const Box *box)
 {
@@ -113,7 +113,7 @@ emit(Maker *m, const Let *like, const New *new, const Box *box)
     return v;
 }
 
-/* The same let of other operands. */
+/* Appends the same let with other operands. */
 static Value *
 emit_like(Maker *m, const Let *let, Value *const *args, const Box *box)
 {
@@ -132,7 +132,7 @@ emit_slice(Maker *m, const Let *like, Value *v, int axis, int64_t start, int64_t
     return emit(m, like, &(New){OP_slice, 1, &v, 3, attrs, v->type->dtype}, box);
 }
 
-/* Of a value that is the box `is`, the box `want` within. */
+/* The part `want` of a value v that is the part `is` of the whole. */
 static Value *
 cut(Maker *m, const Let *like, Value *v, Box is, const Box *want)
 {
@@ -181,8 +181,8 @@ find_groups(const Box *a, const Box *b, Group *groups)
     return n;
 }
 
-/* Of the axes from `at` to `end`: the box becomes a run of elements in row-major order.  The number
- * of the first, and how many. */
+/* Extends the box, on the axes from `at` to `end`, to a run of elements in row-major order. *first
+ * is the number of the first element, *n the number of elements. */
 static void
 as_run(const Box *all, Box *box, int at, int end, int64_t *first, int64_t *n)
 {

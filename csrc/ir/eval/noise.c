@@ -9,7 +9,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { ROUNDINGS = 8 };         /* by which a sum moves at most, of the sum of absolute values */
+enum { ROUNDINGS = 8 };         /* the most that a sum changes, in units of its absolute sum */
 
 /* -1 .. 1, and not near 0. */
 static double
@@ -65,9 +65,9 @@ noise_of_let(Eval *e, const Let *let)
     }
 }
 
-/* Is a sum or product of some of the terms perhaps beyond all numbers of the dtype that it is
- * computed in, and that of all not?  Then it depends on the order whether it is an infinity or, of
- * two of them, NaN.  It does not if all terms have one sign, or no factor is below 1. */
+/* Could a sum or product of some terms overflow the compute dtype, although that of all terms does
+ * not?  Then its order decides whether it is an infinity or, from two infinities, NaN. It cannot if
+ * all terms have one sign, or no factor is below 1. */
 static bool
 may_overflow(const Fold *fold, Dtype compute)
 {
@@ -77,22 +77,23 @@ may_overflow(const Fold *fold, Dtype compute)
     return !grows && !(size * (1 + (double)ROUNDINGS * sample_epsilon(compute)) <= max);
 }
 
-/* Of three runs each has another result of that kind, so that one shows in what is made of it. */
+/* Each of three runs gets a different such result, so that one of them shows in values computed
+ * from it. */
 static double
 beyond(const Eval *e)
 {
     return e->beyond == 0 ? NAN : e->beyond == 1 ? INFINITY : -INFINITY;
 }
 
-/* A product of some factors may be 0, though that of all is not. */
+/* Could a product of some factors be 0, although the product of all is not? */
 static bool
 may_underflow(const Fold *fold, Dtype compute)
 {
     return fold->op == OP_prod && fold->least < (compute == DT_f64 ? DBL_MIN : FLT_MIN);
 }
 
-/* What another order makes of the sum or product, in double: it may be a number of the dtype even
- * where that of the program's order is none. */
+/* The sum or product as another order might give it, in double: it may be a number of the dtype
+ * even if the program's order gives none. */
 static double
 moved(Eval *e, const Fold *fold, Dtype dtype)
 {

@@ -127,7 +127,7 @@ visit_index(void *arg, Let *let)
     *below = *below == 0 || n < *below ? n : *below;
 }
 
-/* Row-major, or with the strides promised; never overlapping what is not. */
+/* Row-major, or with the promised strides; never overlapping if the promise does not overlap. */
 static void
 lay_out(const Fn *fn, Indices *s, const Value *v, Tensor *t)
 {

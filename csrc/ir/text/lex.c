@@ -109,7 +109,7 @@ edit_distance(const char *a, int na, const char *b, int nb)
 Nearest
 nearest_to(const Token *word)
 {
-    int limit = word->length <= 4 ? 2 : 3;      /* so many wrong letters are too many */
+    int limit = word->length <= 4 ? 2 : 3;      /* this many wrong letters are too many */
     return (Nearest){.word = word->at, .length = word->length, .distance = limit};
 }
 
@@ -188,7 +188,7 @@ hex_digit(char c)
     return is_digit(c) ? c - '0' : (c | 32) >= 'a' && (c | 32) <= 'f' ? (c | 32) - 'a' + 10 : -1;
 }
 
-/* The character that an escape (c is after the backslash) stands for; *end is after it. */
+/* The character for an escape (c is after the backslash); *end is after the escape. */
 static char
 unescape(const Lexer *lex, const char *c, const char **end)
 {

@@ -406,7 +406,7 @@ parse_block(Parser *p, Block *blk)
 
 /* ---- functions ---- */
 
-/* A result of the signature; its type is compared with what the body returns. */
+/* A result in the signature; its type is compared with the type that the body returns. */
 typedef struct {
     Result result;
     const Type *type;
@@ -508,8 +508,8 @@ parse_stage(Parser *p)
     lex_fail_expected(&p->lex, "'graph', 'kernels' or 'loops'");
 }
 
-/* The types of results come after the body, which says what values the sizes have that its calls
- * bind. */
+/* Skips the types of results, which are read after the body, because calls in the body bind sizes
+ * with their ranges. */
 static void
 skip_results(Parser *p)
 {

@@ -6,7 +6,7 @@
 
 typedef struct {
     const char *name;
-    Value *value; /* of the binder read last; until there is one, of the first use */
+    Value *value; /* of the binder read last; before the first one, of the first use */
     bool bound;
     const char *at; /* the first use or the binder */
 } Name;

@@ -6,6 +6,6 @@
 
 void print_binder(const Value *v, Text *out);                   /* name, type, promised strides */
 void print_size(Dim size, Text *out); /* as declared: with range and divisor */
-void print_result(const Fn *fn, int k, Text *out); /* type and what is promised */
+void print_result(const Fn *fn, int k, Text *out); /* the type and its promises */
 
 #endif

@@ -24,15 +24,15 @@
 
 enum { CUT = 1, MOST_RESULTS = MAX_RANK };
 
-/* A candidate: what is returned, which lets' values are parameters (their mark is CUT), what is
- * read for others. */
+/* A candidate: the returned values, the lets whose values are parameters (marked CUT), and the
+ * values read in place of others. */
 typedef struct {
     Fn *fn;
     Value **rets;
     int *was; /* by result: which one of fn's, whose layout is promised; -1: none */
     int nrets;
     bool plain; /* no layout of a parameter is promised */
-    Value **stand; /* by Value.id: what is read in its place, or NULL */
+    Value **stand; /* by Value.id: the value read instead, or NULL */
     bool *live; /* by Value.id */
 } Candidate;
 
@@ -150,7 +150,7 @@ in_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* The next place in the text where the word stands alone, or NULL. */
+/* The next position in the text where the word occurs by itself, or NULL. */
 static const char *
 find_word(const char *text, const char *word)
 {
@@ -215,7 +215,7 @@ open_best(Shrink *s)
     }
 }
 
-/* A smaller text that fails becomes the best one, and what is opened. */
+/* If a smaller text fails, it becomes the best one, and its program is opened. */
 static bool
 try_text(Shrink *s, const char *text)
 {
@@ -323,7 +323,7 @@ cut(Shrink *s, int k, int n)
     return false;
 }
 
-/* Does `step` with ever fewer of `count`: half of them, a quarter, .. one. */
+/* Calls `step` with ever smaller parts of `count`: half, a quarter, .. one. */
 static bool
 in_chunks(Shrink *s, int (*count)(const Shrink *s), bool (*step)(Shrink *s, int k, int n))
 {
@@ -415,7 +415,7 @@ drop_promises(Shrink *s)
     return try_it(s, &c) || better;
 }
 
-/* The text with `to` in the place of the number `from`, wherever it stands. */
+/* The text with every number `from` replaced by `to`. */
 static const char *
 renumber(Shrink *s, const char *from, const char *to)
 {
@@ -472,7 +472,7 @@ shrink(Cx *cx, const char *text, bool (*fails)(void *arg, const char *text), voi
     Shrink s = {cx, fails, arg, text, {0}};
     bool better = true;
     open_best(&s);
-    try_it(&s, &s.c); /* without what is dead, and without places */
+    try_it(&s, &s.c); /* without dead lets, and without source positions */
     while (better) {
         better = drop_tail(&s);
         better |= in_chunks(&s, count_results, drop_results);
