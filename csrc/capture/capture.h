@@ -24,18 +24,19 @@ typedef struct {
     bool lazy; /* TENSOR: one that is negated or conjugated when it is read is meant */
 } InputSpec;
 
-/* What the graph returns at a position. */
+/* An output of the graph. */
 typedef struct {
     enum { OUTPUT_TENSOR, OUTPUT_INT, OUTPUT_BOOL, OUTPUT_FLOAT, OUTPUT_OBJECT, OUTPUT_INPUT } kind;
     int index; /* the function's result (OBJECT: none; INPUT: the graph's input itself) */
     PyObject *object; /* OBJECT: None or a constant of the graph; owned */
 } OutputSpec;
 
-/* A call let's Python side.  args and kwargs are templates: a Slot object (see callable.c) stands
- * where an operand or a dim goes, at any depth of tuples, lists and dicts. */
+/* The Python side of a call let. args and kwargs are templates: a Slot object (see callable.c) is
+ * in the place of each operand or dim, at any depth of tuples, lists and dicts. */
 typedef struct {
     PyObject *target; /* an OpOverload or another callable; owned */
-    PyObject *function; /* what a call calls: the builtin of an OpOverload; NULL before; owned */
+    PyObject *function; /* the function that a call runs: the builtin of an OpOverload; NULL before;
+                         * owned */
     PyObject *args, *kwargs; /* owned; kwargs may be NULL */
     /* see host_product.c */
     enum { PRODUCT_NONE, PRODUCT_MM, PRODUCT_ADDMM, PRODUCT_LINEAR } product;
@@ -46,14 +47,15 @@ typedef struct {
     Dtype *dtypes; /* of each; PyMem */
 } CallSite;
 
-typedef struct Recipe Recipe; /* how a value is made of tensors, see prepared.c */
+typedef struct Recipe Recipe; /* how a value is computed from tensors, see prepared.c */
 
-/* A parameter of the plan behind those of the function: a value that is made of some of them. */
+/* A parameter of the plan after those of the function: a value that is computed from some of
+ * them. */
 typedef struct {
     Recipe *recipe; /* a reference */
     Dtype dtype;
     int *params, nparams; /* positions among the function's; PyMem */
-    struct Made *last; /* what the last call read; a reference, or NULL */
+    struct Made *last; /* the value that the last call read; a reference, or NULL */
 } PreparedInput;
 
 typedef struct {
@@ -70,7 +72,7 @@ typedef struct {
     bool inference; /* nothing is recorded for autograd: results may be made in any layout */
     Products products; /* which products are computed here, not by the eager operators */
     PyObject *weights; /* under PRODUCTS_AUTO also those by these inputs: positions; list or NULL */
-    /* dict or NULL: what calls get in place of a GraphModule that is an attribute of gm */
+    /* dict or NULL: what calls get instead of a GraphModule that is an attribute of gm */
     PyObject *bodies;
 } WalkOptions;
 
@@ -105,7 +107,7 @@ PyTypeObject *callable_register(PyObject *module); /* new */
 
 /* new: [item(of, 0), .., item(of, n - 1)]; NULL as soon as one is. */
 PyObject *list_made(int n, PyObject *(*item)(const void *of, int k), const void *of);
-/* PlanHost's, of objects of Python: to be called with the GIL. */
+/* PlanHost's functions for Python objects, to be called with the GIL. */
 void object_retain(void *arg, void *object);
 void object_release(void *arg, void *object);
 
@@ -135,17 +137,18 @@ PyObject *pytensor_resolve(PyObject *tensor);
  * the one given, it has more than MAX_RANK axes, or it is not in the memory of the CPU: no
  * exception set. */
 int pytensor_read(PyObject *tensor, Dtype dtype, PlanTensor *out);
-/* The same; its sizes and strides stay where torch has them, as long as nobody resizes it. */
+/* The same; its sizes and strides stay in torch's memory, and are valid until the tensor is
+ * resized. */
 int pytensor_param(PyObject *tensor, Dtype dtype, PlanParam *out);
 /* new: a fresh tensor of out's sizes and strides; fills object and data. */
 int pytensor_empty(Dtype dtype, PlanTensor *out);
-/* The same, in memory that is not one of those that storage.c keeps: for what stays. */
+/* The same, in memory that storage.c does not keep, for tensors that live long. */
 int pytensor_unpooled(Dtype dtype, PlanTensor *out);
 /* new: out's sizes and strides over the storage of base, a tensor, `offset` elements after its
  * first one. */
 int pytensor_view(PyObject *base, int64_t offset, PlanTensor *out);
-/* The same as a view that torch knows of, for what the caller sees of its own tensor: it shares the
- * counter of versions, by which autograd finds out that what it saved was written to. */
+/* The same as a view known to torch, for views that the caller gets of its own tensors: it shares
+ * the version counter, by which autograd notices writes to saved tensors. */
 int pytensor_alias(PyObject *base, int64_t offset, PlanTensor *out);
 int pytensor_copy(PyObject *to, PyObject *from);
 /* Switches recording for autograd off or on for this thread; returns how it was. */
@@ -160,13 +163,13 @@ void storage_init(PyObject *sample);
 /* new: an owned handle of a tensor of t's sizes and strides, with nothing in it. */
 int32_t storage_new(Dtype dtype, const PlanTensor *t, void **made);
 int32_t storage_unpooled(Dtype dtype, const PlanTensor *t, void **made); /* in memory of its own */
-/* Of the StorageImpl that the tensor lies in; NULL: it is not known where torch keeps that. */
+/* The address of the tensor's StorageImpl; NULL: it is not known where torch keeps it. */
 const void *storage_address(PyObject *tensor);
 /* The tensor's memory is not kept when nobody has it any more. */
 void storage_forget(PyObject *tensor);
 /* ... is kept only until a result wants memory of another size. */
 void storage_spare(PyObject *tensor);
-/* Gives back what no tensor has any more, and forgets the rest. */
+/* Frees kept storages that no tensor uses, and forgets the others. */
 void storage_release(void);
 
 /* ---- range.c: ranges of torch.profiler, for the plan's host ---- */
@@ -196,8 +199,8 @@ PyTypeObject *tree_register(PyObject *module); /* new */
 
 /* ---- artifact.c, artifact_read.c: graphs as parts that can be written down ---- */
 
-/* What walk_graph leaves, from a dict of parts as _C.parts gives them, with "text": the program.
- * -1 with an exception; fails in cx for a program that does not parse or breaks a rule. */
+/* The result of walk_graph, read from a dict of parts in the form of _C.parts, with "text": the
+ * program. -1 with an exception; fails in cx for a program that does not parse or breaks a rule. */
 int artifact_read(Cx *cx, PyObject *parts, Captured *out);
 /* new: the dict that _C.parts() gives */
 PyObject *artifact_parts(const Captured *captured);
@@ -231,7 +234,7 @@ void interpreter_leave(void *state);
 int interpreter_signals(void *arg);
 void interpreter_enter(void *state);
 
-/* What waits for a compile without the interpreter's lock. */
+/* A thread that waits for a compile without the interpreter's lock. */
 typedef struct {
     PyThreadState *thread;
     /* by an interrupt that ended the waiting: type, value, traceback; or NULL */
@@ -239,9 +242,9 @@ typedef struct {
 } Wait;
 
 void wait_begin(Wait *wait, CcOptions *cc); /* the compiles of cc are waited for so from now on */
-bool wait_raise(Wait *wait); /* raises what an interrupt has raised; false: nothing */
+bool wait_raise(Wait *wait); /* raises the exception of an interrupt; false: there is none */
 
-/* Raises what cx_diag says as the Python exception of its kind, with the user's line. */
+/* Raises the error in cx_diag as the Python exception of its kind, with the user's line. */
 void raise_diag(const Diag *diag);
 /* borrowed; set at import */
 extern PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* The arguments of compile() and what the compile has made so far. */
+/* The arguments of compile(), and the results of the compile so far. */
 typedef struct {
     PyObject *gm;
     WalkOptions walk;
@@ -15,7 +15,7 @@ typedef struct {
     PassOptions passes;
     CompileOptions options;
     Captured captured;
-    const char *program; /* the text of what was captured, after a fault */
+    const char *program; /* the text of the captured graph, after a fault */
     Plan *plan;
     PyObject *progress; /* told about the comparison of schedules, or NULL: there is none */
     bool raised; /* a Python exception is set */
@@ -128,8 +128,8 @@ find_params(Cx *cx, const Captured *captured, PyObject *positions)
 }
 
 /* Marks the parameters at the positions, which a call frees: it takes them out of the list that it
- * gets, the only reference that its caller has.  What the caller keeps all the same stays: what it
- * gets back as it is, and what shares memory with a result (V29). */
+ * gets, the only reference that its caller has.  A parameter that the
+ * caller gets back unchanged, or that shares memory with a result, stays (V29). */
 static void
 mark_given(Cx *cx, const Captured *captured, PyObject *positions)
 {
@@ -155,7 +155,7 @@ mark_given(Cx *cx, const Captured *captured, PyObject *positions)
     }
 }
 
-/* Of the value of a function that makes it: the text is what it is known by. */
+/* The recipe for the value that a function computes; it is identified by the function's text. */
 static Recipe *
 recipe_of(const Job *job, Fn *make)
 {
@@ -308,8 +308,8 @@ name_program(Cx *cx, Job *job)
     PyErr_Restore(type, error, traceback);
 }
 
-/* The compile ended without a callable: raises why. What a file says and a rule refuses is the
- * file's fault, and no bug to be counted. */
+/* The compile ended without a callable: raises the reason.  If a rule refuses a program from a
+ * file, the fault is the file's, and is not counted as a bug. */
 static void
 raise_failure(Cx *cx, Job *job)
 {
@@ -360,7 +360,7 @@ mode_from_text(const char *tier, CompileOptions *options)
     return 0;
 }
 
-/* What the kernels are made with: after the tier and the options of the passes. */
+/* The options for kernels, which come after the tier and the options of the passes. */
 static void
 take_options(Job *job, const char *compiler, const char *cache, PyObject *keys)
 {

@@ -5,7 +5,7 @@
 
 typedef struct {
     const char *text;
-    const Dtype *dtypes;        /* NULL: no program is wanted */
+    const Dtype *dtypes;        /* NULL: no program is requested */
     int ndtypes;
     const char *steps;          /* "": the text itself, not a derivative */
     Notation *notation;

@@ -378,8 +378,8 @@ torch_forget(void)
     Py_CLEAR(torch_known.free_hold);
 }
 
-/* What is known of torch and what compiles in the background are the process's: they go with the
- * last module of an interpreter that ends, and not where one is imported again. */
+/* The facts about torch and the compiles in the background belong to the process: they are freed
+ * with the last module of an interpreter that ends, and not if the module is imported again. */
 static void
 module_free(void *module)
 {

@@ -274,7 +274,7 @@ array_of(const Tensor *t)
     return array;
 }
 
-/* new: the results; one that goes into a parameter is that argument itself */
+/* new: the results; for one that goes into a parameter, that argument itself */
 static PyObject *
 results_of(const Call *c, PyObject *arrays)
 {

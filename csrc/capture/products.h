@@ -5,7 +5,7 @@
 
 typedef enum {
     PRODUCTS_LIBRARY,           /* none */
-    PRODUCTS_AUTO, /* what is measured to be as fast here: aten_product.c, aten_conv_choice.c */
+    PRODUCTS_AUTO, /* those measured to be as fast here: aten_product.c, aten_conv_choice.c */
     PRODUCTS_OWN, /* all */
 } Products;
 

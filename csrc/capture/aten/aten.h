@@ -49,7 +49,7 @@ typedef struct Aten {
     const Arg *args;
     int nargs;
     Dtype number; /* of a floating number among the arguments: torch's default dtype */
-    bool fills_empty; /* does torch.empty fill what it makes? */
+    bool fills_empty; /* does torch.empty fill the tensors it makes? */
     Products products; /* which products are computed here */
     bool images; /* do images have their channels innermost, where the graph's do not say? */
     bool prepared; /* is an operand a weight whose panels are made once? */
@@ -79,7 +79,7 @@ const AtenRow *aten_find(const char *overload); /* NULL when there is none */
 /* Runs a row's builder and holds its results to the types of the graph: another dtype is cast,
  * another shape is a decline (false), as is any tensor of a dtype without arithmetic. */
 bool aten_build(Aten *n, const AtenRow *row);
-Value *aten_run(Aten *n, const AtenRow *row); /* its first half, and what it takes: the builder */
+Value *aten_run(Aten *n, const AtenRow *row); /* its first half, and the work of the builder */
 bool aten_hold(Aten *n); /* its second half */
 
 const Arg *arg_at(const Aten *n, int k); /* NONE past the end */
@@ -90,7 +90,7 @@ bool arg_dim(const Aten *n, const Arg *a, Dim *out); /* an int or a size */
 double arg_float(const Arg *a, double otherwise); /* int or float; otherwise when None */
 bool arg_is_number(const Arg *a); /* a constant: bool, int or float */
 bool arg_is_float(const Arg *a); /* a tensor of floating-point numbers */
-/* Is the value known to have these sizes, as many as it has axes?  Where eager refuses others. */
+/* Is the value known to have exactly these sizes?  Used where eager refuses others. */
 bool has_sizes(const Aten *n, const Value *v, const Dim *dims);
 /* Is it not known to have others? */
 bool may_have_sizes(const Aten *n, const Value *v, const Dim *dims);
@@ -104,11 +104,11 @@ bool arg_axes(const Arg *a, int rank, int *n, int *axes);
 /* The argument as an operand of type t: tensors, sizes and run-time numbers cast and broadcast,
  * constants as they are.  NULL when it is none of these or the dtype cannot hold the constant. */
 Value *operand(Aten *n, const Arg *a, const Type *t);
-/* The same in the dtype for arithmetic in several steps and the shape of result 0. */
+/* The same in the dtype for arithmetic in several steps, and in the shape of result 0. */
 Value *wide_operand(Aten *n, int k);
 Dtype wide(Dtype dtype); /* f32 for f16 and bf16, else itself */
 bool is_half(Dtype dtype); /* f16, bf16 */
-/* The dtype in which arguments first .. last are compared, as torch.result_type finds it. */
+/* The dtype in which arguments first .. last are compared, as torch.result_type computes it. */
 Dtype promoted(const Aten *n, int first, int last);
 Value *to_bool(Aten *n, Value *v); /* v != 0 */
 Value *number(Aten *n, double f); /* a constant operand */
@@ -141,20 +141,20 @@ Value *mean_of(Aten *n, Value *v, int naxes, const int *axes); /* the axes go */
 Dtype statistics_dtype(Aten *n, const Type *t, int naxes, const int *axes);
 /* Repeats a reduction's result, axes gone, along the axes of t again. */
 Value *spread(Aten *n, Value *v, const Type *t, int naxes, const int *axes);
-/* v op s, s being what count_of gives. */
+/* v op s, where s is a result of count_of. */
 Value *scaled(Aten *n, Op op, Value *v, Value *s);
 
 /* ---- aten_view.c ---- */
 
 Dim zero(const Aten *n);
 Dim one(const Aten *n);
-/* x[.., start + k * step, ..] for k < length; fails where it is not known to lie in x. */
+/* x[.., start + k * step, ..] for k < length; fails if it is not known to be inside x. */
 Value *part(Aten *n, Value *x, int axis, Dim start, Dim step, Dim length);
 /* An index as eager reads it: negative ones count from the end.  false: its sign is not known. */
 bool from_start(const Aten *n, Dim index, Dim size, Dim *out);
 /* The start of a slice: argument k, None for 0, cut to 0 .. size.  false: it is not an integer. */
 bool slice_start(const Aten *n, int k, Dim size, Dim *start);
-/* Its length, from there to argument k, None for size, in steps. */
+/* The length of the slice, from its start to argument k (None: to size), in steps. */
 bool slice_extent(const Aten *n, int k, Dim size, Dim start, int64_t step, Dim *length);
 
 /* ---- aten_gather.c ---- */
@@ -165,10 +165,10 @@ Value *position(Aten *n, const Type *t, int axis);
 Value *checked(Aten *n, Value *index, Dim size, int wrap);
 /* An i64 0 where a truth value is false, else a fault of the kind. */
 Value *fault_where(Aten *n, Value *wrong, int kind);
-/* v, which raises where the truth value of its element, or that of all, is true. */
+/* v, which raises an error if the truth value of its element, or that of all elements, is true. */
 Value *raising_where(Aten *n, Value *v, Value *wrong, int kind);
-/* Of a source that is written to a part of x: both raise where its size along the axis is not the
- * wanted one, of which that is not known. */
+/* For a source that is written to a part of x: makes both raise an error if the size of the source
+ * along the axis is not the wanted one, unless the sizes are known to be equal. */
 void raise_unless_size(Aten *n, Value **x, Value **src, int axis, Dim wanted);
 /* at * size + next: the row-major position with one more axis; NULL starts one. */
 Value *row_major(Aten *n, Value *at, Dim size, Value *next);
@@ -198,13 +198,14 @@ Value *scatter_elements(Aten *n, Op op, const Arg *src);
 
 /* ---- aten_adaptive.c ---- */
 
-/* The mean over windows of sizes that differ, as many as the result has. */
+/* The mean over windows of different sizes, as many as the result has. */
 Value *uneven_avg_pool(Aten *n);
-Value *uneven_avg_pool_backward(Aten *n); /* its gradient, argument 0 that of the result */
+Value *uneven_avg_pool_backward(Aten *n); /* its gradient; argument 0 is the gradient of the
+                                           * result */
 
 /* ---- aten_complex.c ---- */
 
-/* Runs a row's builder, or what takes its place, where an operand or the result is complex. */
+/* Runs a row's builder or, if an operand or the result is complex, the form for complex numbers. */
 Value *complex_build(Aten *n, const AtenRow *row);
 
 /* ---- the builders of the table ---- */

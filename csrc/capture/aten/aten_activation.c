@@ -90,8 +90,8 @@ aten_leaky_relu(Aten *n)
     return WHERE(GT(v[0], NUM(0)), v[0], MUL(v[0], NUM(constant_at(n, 1))));
 }
 
-/* (grad, x or result, slope, is_result): of a result, the sign of x is known by that of the slope;
- * eager refuses negative ones. */
+/* (grad, x or result, slope, is_result): the sign of a result gives the sign of x if the slope is
+ * not negative; eager refuses negative slopes. */
 Value *
 aten_leaky_relu_backward(Aten *n)
 {

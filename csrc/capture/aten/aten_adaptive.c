@@ -102,7 +102,7 @@ place_windows(Parts *p)
     }
 }
 
-/* Element `at` of the largest window, counted row by row, of each window. */
+/* Element number `at`, counted row by row in the largest window, of each window. */
 typedef struct {
     Value *at;                  /* its position in the image, i32 */
     Value *inside;              /* is it in the window?  NULL: always */
@@ -131,7 +131,8 @@ place(const Parts *p, int64_t at)
     return it;
 }
 
-/* What is of the windows, for the planes of the image too; t has their axes behind its own. */
+/* Repeats a value of the windows for the planes of the image; the window axes are the last axes of
+ * t. */
 static Value *
 over_planes(const Parts *p, Value *v, const Type *t)
 {
@@ -187,7 +188,7 @@ uneven_avg_pool(Aten *n)
     return shared(&p, sum);
 }
 
-/* The windows that hold an element are those of a pool from the windows to the image. */
+/* The windows that hold an element are the windows of a pool from the windows to the image. */
 Value *
 uneven_avg_pool_backward(Aten *n)
 {
@@ -205,7 +206,7 @@ uneven_avg_pool_backward(Aten *n)
     return sum_over_parts(&p, shared(&of, grad));
 }
 
-/* Windows of one size are those of a max pool with steps as wide. */
+/* If all windows have one size, they are those of a max pool with steps of this size. */
 static Value *
 even_max_pool(const Parts *p)
 {

@@ -147,7 +147,7 @@ aten_fma(Aten *n)
 
 /* ---- division ---- */
 
-/* Of two tensors of f16 or bf16: rounded after each step. */
+/* The quotient of two tensors of f16 or bf16, rounded after each step. */
 Value *
 half_quotient(Aten *n, Op op, Value *a, Value *b)
 {

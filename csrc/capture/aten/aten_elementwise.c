@@ -39,8 +39,8 @@ holds_int(Dtype dtype, int64_t i)
     return bits == 64 || (i >= -(INT64_C(1) << (bits - 1)) && i < INT64_C(1) << (bits - 1));
 }
 
-/* Eager raises for a constant that does not fit: such a call is left to it.  To bool it is a truth
- * value. */
+/* A constant in the dtype.  Eager raises an error for one that does not fit: such a call is left to
+ * it.  In bool, it is a truth value. */
 static Value *
 constant(Aten *n, const Arg *a, Dtype dtype)
 {
@@ -176,7 +176,7 @@ promoted(const Aten *n, int first, int last)
 
 /* ---- one op ---- */
 
-/* The op that does on truth values what `op` does on numbers; OP_COUNT when there is none. */
+/* The op on truth values that corresponds to `op` on numbers; OP_COUNT: there is none. */
 static Op
 on_bools(Op op)
 {
@@ -213,8 +213,8 @@ compute_dtype(const Aten *n, DtypeRule rule, int arity)
     }
 }
 
-/* Eager's products and quotients of f16 and bf16 read a number, and a scalar that stands second, in
- * f32; all other operations round it first. */
+/* Does operand k stay in f32?  Eager's products and quotients of f16 and bf16 read a number, and a
+ * scalar as second operand, in f32; all other operations round it first. */
 static bool
 reads_wide(const Aten *n, Op op, int k)
 {
@@ -331,7 +331,7 @@ aten_sign(Aten *n)
     return n->type->dtype == DT_bool ? arg_tensor(n, 0) : each(n, OP_sign);
 }
 
-/* The same, and of complex numbers, of which eager has no sign. */
+/* The same; also for complex numbers, for which eager has no `sign`. */
 Value *
 aten_sgn(Aten *n)
 {

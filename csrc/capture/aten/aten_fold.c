@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* An image of windows side by side with the axes of a window's places behind each of those of the
+/* An image of adjacent windows, with the axes of the places in a window after each axis of
  * windows. */
 typedef struct {
     int rank, to[MAX_RANK];     /* where the windows' axes are */
@@ -28,7 +28,7 @@ split_places(const Window *w, const Type *made)
     return a;
 }
 
-/* Back to one axis each, with nothing behind the last windows up to the size of x, or cut there. */
+/* Merges window axes and place axes into one axis each, and pads or cuts it to the size of x. */
 static Value *
 places_joined(const Window *w, Value *v, const Type *made, const Type *x)
 {
@@ -49,7 +49,7 @@ places_joined(const Window *w, Value *v, const Type *made, const Type *x)
     return v->type == t ? v : build_pad(n->b, v, build_int(n->b, 0), t, lo);
 }
 
-/* Do the windows stand side by side from the first element on? */
+/* Are the windows adjacent, from the first element on? */
 static bool
 is_tiling(const Window *w)
 {
@@ -110,12 +110,12 @@ is_dense(const Window *w)
 
 /* ---- windows that overlap in steps ---- */
 
-/* Which windows may hold an element, axis by axis: those that begin last before it, from the last
- * one back; or with holes, for each place of a window, the one in which the element would stand
- * there. */
+/* The windows that may hold an element, axis by axis: the last ones that begin before it,
+ * backwards; or, with holes, for each place of a window, the window in which the element would be
+ * at that place. */
 typedef struct {
     const Window *w;
-    const Type *grid; /* the image along these axes, of the dtype that positions are counted in */
+    const Type *grid; /* the image along these axes, of the dtype of positions */
     const Type *image;
     Dim count[MAX_AXES]; /* windows along each axis */
     int64_t most[MAX_AXES]; /* candidates along each axis */
@@ -123,7 +123,7 @@ typedef struct {
 
 typedef struct {
     Value *window, *place; /* which window, which place in it */
-    Value *inside; /* does it hold the element?  NULL: always */
+    Value *inside; /* does the window hold the element?  NULL: always */
 } Holder;
 
 /* Do positions among the windows' places fit 32 bits? */
@@ -223,8 +223,8 @@ merged_holder(const Holders *h, int64_t at, bool places)
     return all;
 }
 
-/* The sum over the windows that hold an element; v: the images with all that is of one plane as one
- * axis.  In eager's order: that of the windows or (places) of the places. */
+/* The sum over the windows that hold an element; v: the images, with everything of one plane as one
+ * axis.  It has eager's order: that of the windows or (places) of the places. */
 static Value *
 sum_over_holders(const Holders *h, Value *v, bool places)
 {
@@ -314,8 +314,8 @@ aten_adaptive_avg_pool_backward(Aten *n)
 
 /* ---- columns ---- */
 
-/* col2im(columns, size, kernel, dilation, padding, stride): each element is the sum of those that
- * im2col would make of it */
+/* col2im(columns, size, kernel, dilation, padding, stride): each element is the sum of the elements
+ * that im2col would make from it */
 Value *
 aten_col2im(Aten *n)
 {

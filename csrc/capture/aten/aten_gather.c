@@ -71,8 +71,8 @@ checked(Aten *n, Value *index, Dim size, int wrap)
     return build_gather(n->b, all, build_cast(n->b, index, DT_i64), 0, wrap);
 }
 
-/* An index of two, of which -1 is none.  One of a single element would be known to be 0, and what
- * nothing reads is not checked. */
+/* A gather from two elements with an index of which -1 is a fault.  From a single element it would
+ * be known to be 0, and an index that nothing reads is not checked. */
 Value *
 fault_where(Aten *n, Value *wrong, int kind)
 {
@@ -80,7 +80,7 @@ fault_where(Aten *n, Value *wrong, int kind)
     return checked(n, index, dim_int(n->cx, 2), kind);
 }
 
-/* What the check gives is 0.  Taken away, it leaves zeros their sign. */
+/* The check returns 0.  Subtracting it keeps the sign of zeros. */
 Value *
 raising_where(Aten *n, Value *v, Value *wrong, int kind)
 {
@@ -94,8 +94,8 @@ raising_where(Aten *n, Value *v, Value *wrong, int kind)
     return map2(n, t->dtype == DT_bool ? OP_ne : OP_sub, v, fault);
 }
 
-/* A check is made where it is read, with the elements of a value.  A source that may have none is
- * not enough; x has some, as the part of it that is as large as is wanted. */
+/* A check is done where it is read, together with the elements of a value.  A source that may be
+ * empty is not enough; x has elements, at least the part with the wanted size. */
 void
 raise_unless_size(Aten *n, Value **x, Value **src, int axis, Dim wanted)
 {
@@ -140,8 +140,8 @@ gather_merged(Aten *n, Value *x, int first, int count, Value *at)
 
 /* ---- x[i, :, j] ---- */
 
-/* The axes of x from the first that an index stands for to the last, and how many indices there
- * are. */
+/* The axes of x from the first one that an index is for to the last one, and the number of
+ * indices. */
 typedef struct {
     const Arg *items;
     int first, count, tensors;
@@ -171,7 +171,8 @@ find_span(const Aten *n, Span *s)
     return s->tensors > 0;
 }
 
-/* The position in the span: for each place of the broadcast indices, of the axes between them. */
+/* The position in the span, for each element of the broadcast indices and of the axes between
+ * them. */
 static Value *
 span_position(Aten *n, const Type *x, const Span *s, const Type *t, bool check)
 {
@@ -325,8 +326,8 @@ broadcast_indices(Aten *n, const Span *s, Dim *dims)
     return true;
 }
 
-/* What x[indices] is: with the axes of the positions t in the place of the span, or their first in
- * front. */
+/* The type of x[indices]: the axes of the positions t replace the span or, with `front`, come
+ * first. */
 static const Type *
 looked_up(Aten *n, const Type *x, const Span *s, const Type *t, bool front)
 {
@@ -344,7 +345,7 @@ looked_up(Aten *n, const Type *x, const Span *s, const Type *t, bool front)
     return rank + after > MAX_RANK ? NULL : type_of(n->cx, x->dtype, rank + after, dims);
 }
 
-/* x with v at the indices: added, or in the place of what is there. */
+/* x with v at the indices: added, or replacing the elements. */
 Value *
 put_at(Aten *n, Value *v, bool adds)
 {
@@ -380,7 +381,7 @@ put_at(Aten *n, Value *v, bool adds)
     return build_reshape(n->b, v, x->type->rank, x->type->dims);
 }
 
-/* As index, of indices that the caller knows to be in range. */
+/* Like index, for indices that the caller knows to be in range. */
 Value *
 aten_unsafe_index(Aten *n)
 {
@@ -444,8 +445,8 @@ aten_one_hot(Aten *n)
                 build_expand(n->b, at, rank, n->type->dims, to));
 }
 
-/* The argument, an index with one element along the axis for each row of x, as positions that are
- * compared with those of x: where it writes.  NULL: it may write more than one element of a row. */
+/* Where the argument writes: an index with one element along the axis for each row of x becomes a
+ * comparison with positions.  NULL: it may write more than one element of a row. */
 static Value *
 written(Aten *n, int axis, const Arg *index)
 {

@@ -5,7 +5,7 @@
  * written while it is in the cache. */
 #include "aten_formula.h"
 
-/* x as [N, G, C / G, ..]; `each`, what is known of a channel, [G, C / G]. */
+/* x as [N, G, C / G, ..]; `each`: a value for each channel, [G, C / G]. */
 typedef struct {
     Aten *n;
     const Type *x, *each;
@@ -36,8 +36,7 @@ groups_of(Aten *n, const Arg *arg, const Arg *count, Groups *g)
     return dim_mul(n->cx, each, groups) == x->dims[1] && !may_be_empty(n, g->x, g->naxes, g->axes);
 }
 
-/* An argument as wide numbers of the shape of t, with as many elements; NULL: it is no such
- * tensor. */
+/* An argument as wide numbers in the shape of t; NULL: it does not have as many elements. */
 static Value *
 as(const Groups *g, const Arg *a, const Type *t)
 {
@@ -52,14 +51,14 @@ mean(const Groups *g, Value *v)
     return mean_of(g->n, v, g->naxes, g->axes);
 }
 
-/* What is known of a group, along its elements. */
+/* Repeats a value for each group along the group's elements. */
 static Value *
 along(const Groups *g, Value *v)
 {
     return spread(g->n, v, g->x, g->naxes, g->axes);
 }
 
-/* What is known of a channel, along the elements of all N. */
+/* Repeats a value for each channel along the elements of all N. */
 static Value *
 along_channels(const Groups *g, Value *v)
 {

@@ -1,7 +1,7 @@
 /* x[mask] = v: each element chooses between the old one and the new one. */
 #include "aten.h"
 
-/* The list's only index, a mask, and the first axis it stands for; NULL: there are others. */
+/* The list's only index, a mask, and the first axis it is for; NULL: there are others. */
 static Value *
 only_mask(const Arg *list, int *first)
 {
@@ -37,8 +37,8 @@ mask_along(Aten *n, Value *mask, int first, const Type *x)
     return build_expand(n->b, mask, x->rank, x->dims, to);
 }
 
-/* The same value for every place that is written: one number, or a row along the axes behind the
- * mask's. */
+/* Is the value the same for every place that is written: one number, or a row along the axes after
+ * the mask's? */
 static Value *
 for_all_places(Aten *n, Value *v, int first, int taken, const Type *x)
 {
@@ -92,7 +92,7 @@ aten_masked_scatter(Aten *n)
     }
     Dim all = type_numel(n->cx, t), count = type_numel(n->cx, source->v->type);
     if (!dim_le(n->cx, one(n), count)) {
-        return NULL; /* what is looked up for an element that is not written has to be there */
+        return NULL; /* the gathered element must exist even where nothing is written */
     }
     Value *here = build_broadcast(n->b, mask->v, t->rank, t->dims);
     Value *x = build_broadcast(n->b, arg_tensor(n, 0), t->rank, t->dims);

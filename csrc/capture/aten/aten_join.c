@@ -155,8 +155,7 @@ replaced(Aten *n, Value *x, Value *src, int axis, Dim start)
     return count == 1 ? parts[0] : build_cat(n->b, count, parts, axis);
 }
 
-/* x with src as every step-th element from `from` on: in periods, as a cat of as many parts as the
- * step is. */
+/* x with src as every step-th element from `from` on: made in periods, as a cat of `step` parts. */
 static Value *
 replaced_interleaved(Aten *n, Value *x, Value *src, int axis, int64_t from, int64_t step)
 {
@@ -177,8 +176,8 @@ replaced_interleaved(Aten *n, Value *x, Value *src, int axis, int64_t from, int6
     return build_reshape(n->b, made, rank, x->type->dims);
 }
 
-/* x with src at start, start + step, .. along the axis: a choice between x and a gather, of what is
- * nearest where nothing is looked up. */
+/* x with src at start, start + step, .. along the axis: a selection between x and a gather, which
+ * takes the nearest element where none is needed. */
 static Value *
 replaced_in_steps(Aten *n, Value *x, Value *src, int axis, Dim start, int64_t step)
 {
@@ -295,8 +294,8 @@ aten_select_scatter(Aten *n)
     return replaced(n, x, build_reshape(n->b, src, x->type->rank, dims), axis, index);
 }
 
-/* Of a pad's width, how much it cuts off: a negative width that much, any other nothing.  false:
- * its sign is not known. */
+/* The number of elements that a pad's width cuts off: -width if it is negative, else 0. False: its
+ * sign is not known. */
 static bool
 cut_off(Aten *n, Dim width, Dim *cut)
 {

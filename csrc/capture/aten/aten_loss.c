@@ -1,8 +1,8 @@
 /* The negative log likelihood: one element of each row, chosen by a class; that of two classes. */
 #include "aten_formula.h"
 
-/* What forward and backward have in common: (.., x, target, weight, reduction, ignore_index) from
- * argument `first` on.  x has an axis of classes, which the target has not. */
+/* The common part of forward and backward: (.., x, target, weight, reduction, ignore_index) from
+ * argument `first` on. x has an axis of classes, which the target does not have. */
 typedef struct {
     const Type *x;              /* wide */
     Value *safe;                /* the class of each row, i64; 0 where the row is ignored */
@@ -72,8 +72,8 @@ weights(Aten *n, const Loss *loss)
     return build_gather(n->b, w, loss->safe, 0, INDEX_FROM_START);
 }
 
-/* x at the class of each row.  Of a value that is just being computed it is a sum of which all
- * terms but one are 0: the kernel that computes the rows (a softmax) has it without storing
+/* x at the class of each row.  If x is computed in the same graph, it is a sum with all terms but
+ * one equal to 0: the kernel that computes the rows (a softmax) then has it without storing
  * them. */
 static Value *
 at_class(Aten *n, const Loss *loss, Value *x)

@@ -44,8 +44,8 @@ aten_zeros(Aten *n)
     return filled(n, &(Arg){.kind = ARG_INT, .i = 0});
 }
 
-/* empty and its like, whose contents are anything; with use_deterministic_algorithms what eager
- * fills it with: NaN, or the greatest integer. */
+/* empty and its like, whose contents are arbitrary; with use_deterministic_algorithms they are
+ * filled as in eager: with NaN, or the greatest integer. */
 Value *
 aten_empty(Aten *n)
 {

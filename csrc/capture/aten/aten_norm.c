@@ -141,7 +141,8 @@ aten_log_softmax_backward(Aten *n)
 
 /* ---- layer norm ---- */
 
-/* The last axes, as many as the list at argument k is long; the type is argument 0's, wide. */
+/* The last axes, as many as the list in argument k has elements; the type is that of argument 0,
+ * wide. */
 static bool
 over_last(Aten *n, const Arg *x, int k, Over *o)
 {
@@ -317,8 +318,8 @@ aten_batch_norm_inference(Aten *n)
     return taken ? by_running(n, &o, arg_at(n, 6)) : NULL;
 }
 
-/* The dtype in which eager keeps statistics of a batch: float32 for halves with a parameter (of the
- * first `last` arguments) in float32, else that of x. */
+/* The dtype in which eager keeps statistics of a batch: float32 for halves if a parameter (of the
+ * first `last` arguments) is float32, else that of x. */
 static Dtype
 sums_dtype(const Aten *n, int last)
 {
@@ -339,11 +340,11 @@ kept(const Over *o, Dtype dtype, Value *v)
     return is_half(dtype) ? build_cast(o->n->b, build_cast(o->n->b, v, dtype), o->t->dtype) : v;
 }
 
-/* The statistics of a batch.  Of float16 eager computes in float32 what it keeps; of bfloat16 it
- * keeps each step, the count too, so that all of them are rounded. */
+/* The statistics of a batch.  For float16, eager computes in float32 and rounds what it stores; for
+ * bfloat16 it stores each step, including the count, so that all of them are rounded. */
 typedef struct {
-    Dtype dtype; /* in which they are kept */
-    Value *mean, *r; /* not yet rounded, but for r's variance */
+    Dtype dtype; /* in which they are stored */
+    Value *mean, *r; /* not yet rounded, except the variance in r */
     Value *squares; /* the sum of squared distances from the mean */
 } Batch;
 
@@ -390,8 +391,8 @@ aten_batch_norm_no_stats(Aten *n)
     return by_batch(n, &o, 3, arg_at(n, 5), &s);
 }
 
-/* momentum * new + (1 - momentum) * old; of bfloat16 the factors are rounded, and so are the
- * products but for that of the new variance. */
+/* momentum * new + (1 - momentum) * old; for bfloat16 the factors are rounded, and so are the
+ * products except that of the new variance. */
 static Value *
 moved(const Over *o, const Batch *s, const Arg *old, Value *fresh, double momentum)
 {

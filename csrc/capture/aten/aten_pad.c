@@ -13,8 +13,8 @@ typedef struct {
 
 /* ---- as parts ---- */
 
-/* How many elements stand before the axis and after it; negative: so many are left out.  false: no
- * numbers. */
+/* How many elements are added before the axis and after it; negative: how many are cut off.  False:
+ * they are not numbers. */
 static bool
 find_counts(const Pad *p, int axis, int64_t *count)
 {
@@ -53,7 +53,7 @@ has_parts(const Pad *p, const Value *x)
     return true;
 }
 
-/* What stands beside the axis. */
+/* The elements that are added next to the axis. */
 static Value *
 beside(const Pad *p, Value *x, int axis, int64_t count, bool after)
 {
@@ -71,8 +71,8 @@ beside(const Pad *p, Value *x, int axis, int64_t count, bool after)
     return build_broadcast(b, edge, x->type->rank, dims);
 }
 
-/* x with what stands beside its axes from `axis` on.  Each part is a view of x, a kernel's loop of
- * its own: positions to look up take twice to five times as long. */
+/* x with its axes from `axis` on extended.  Each part is a view of x, and a loop of its own in a
+ * kernel: gathering by position takes two to five times as long. */
 static Value *
 extended(const Pad *p, Value *x, int axis)
 {
@@ -100,7 +100,7 @@ extended(const Pad *p, Value *x, int axis)
 /* ---- as positions ---- */
 
 /* max(v, 0) and min(v, last) for replicate; for reflect last - |last - |v||, the fold at both ends.
- * The result lies in 0 .. last for all that eager accepts, and the gather checks it. */
+ * The result is in 0 .. last for everything that eager accepts, and the gather checks it. */
 static Value *
 folded(Aten *n, Value *v, Value *last, bool reflect)
 {

@@ -68,9 +68,9 @@ window_taps(const Window *w)
     return count;
 }
 
-/* Is a loop over the windows, with a let for each place, what the pool should be?  Not for many
- * places, and where rows of windows are too short for vectors only if it does little for each
- * (light) or eager, which begins each window anew, much. */
+/* Should the pool be a loop over the windows, with a let for each place? Not for many places. If
+ * rows of windows are too short for vectors, only if the loop does little for each window (light),
+ * or if eager, which starts again at each window, does much. */
 static bool
 is_loop(const Window *w, const Type *made, bool light)
 {

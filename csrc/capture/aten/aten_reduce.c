@@ -150,7 +150,7 @@ aten_extreme(Aten *n)
     return shaped(n, build_red(n->b, n->op, x, naxes, axes), n->type);
 }
 
-/* max.dim, min.dim: the value and where it stands. */
+/* max.dim, min.dim: the value and its position. */
 Value *
 aten_extreme_at(Aten *n)
 {
@@ -275,7 +275,7 @@ aten_scan(Aten *n)
     return build_scan(n->b, n->op, build_cast(n->b, x, n->type->dtype), axis);
 }
 
-/* cummax(x, dim), cummin: the value and where it stands, the last of equals, or of NaN. */
+/* cummax(x, dim), cummin: the value and its position, the last among equals, or among NaN. */
 Value *
 aten_scan_at(Aten *n)
 {

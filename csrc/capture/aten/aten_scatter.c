@@ -147,7 +147,7 @@ reduction_named(const Arg *how)
     return OP_COUNT;
 }
 
-/* What a reduction of nothing is. */
+/* The result of a reduction of no elements. */
 static Value *
 identity(Aten *n, Op op, const Type *t)
 {
@@ -279,8 +279,8 @@ aten_index_copy(Aten *n)
              : NULL;
 }
 
-/* index_fill(x, dim, index, value); eager refuses an index of i32, and keeps x's strides, of which
- * the graph's metadata knows nothing. */
+/* index_fill(x, dim, index, value); eager refuses an index of i32, and keeps x's strides, which the
+ * graph's metadata does not have. */
 Value *
 aten_index_fill(Aten *n)
 {
@@ -408,8 +408,8 @@ aten_diagonal_scatter(Aten *n)
     return build_permute(n->b, build_reshape(n->b, x, rank, t->dims), back);
 }
 
-/* The places that strides and an offset name among elements in row-major order; t: i64, of their
- * shape. */
+/* The positions, given by strides and an offset, among elements in row-major order; t: i64, of
+ * their shape. */
 static Value *
 strided_places(Aten *n, const Type *t, const Dim *strides, Dim offset)
 {

@@ -37,8 +37,8 @@ is_before(Aten *n, const Sorted *s, Value *mid, Value *v)
     return map1(n, OP_not, stays);
 }
 
-/* Eager's halving, in as many steps as the longest search takes; what has been found is left as it
- * is. */
+/* Eager's bisection, in as many steps as the longest search needs; searches that have ended do not
+ * change. */
 static Value *
 halve(Aten *n, const Sorted *s, Value *v)
 {
@@ -99,7 +99,7 @@ row_begins(Aten *n, const Type *sorted, const Type *v)
     return map2(n, OP_mul, at, operand(n, &size, t));
 }
 
-/* The rows in the order of the sorter, of which eager looks at every index first. */
+/* The rows in the order of the sorter; eager checks every index of the sorter first. */
 static Value *
 in_order_of(Aten *n, Value *rows, const Arg *sorter)
 {
@@ -203,9 +203,8 @@ given_range(Aten *n, const Type *scalar, Ends *r)
     return true;
 }
 
-/* That of the data; of data that are all one number the range around it.  It has to be finite: the
- * position 0 that is given back is found by a gather which raises eager's RuntimeError where it is
- * not. */
+/* The range of the data; if all data are one number, the range around it.  It has to be finite: the
+ * returned position 0 comes from a gather, which raises eager's RuntimeError if it is not. */
 static Value *
 own_range(Aten *n, Value *x, Ends *r)
 {
@@ -224,7 +223,7 @@ own_range(Aten *n, Value *x, Ends *r)
     return fault_where(n, map1(n, OP_not, finite), INDEX_OF_RANGE);
 }
 
-/* The bin of each element; what is not `in` the range has any. */
+/* The bin of each element; arbitrary for elements that are not `in` the range. */
 static Value *
 bin_of(Aten *n, Value *x, const Ends *r, int64_t bins, Value *in)
 {
@@ -250,7 +249,7 @@ is_in(Aten *n, Value *x, const Ends *r)
     return map2(n, OP_bit_and, in, build_broadcast(n->b, known, t->rank, t->dims));
 }
 
-/* histc(x, bins, least, most): of that range or, where its ends are equal, of that of the data */
+/* histc(x, bins, least, most): of this range or, if its ends are equal, of the range of the data */
 Value *
 aten_histc(Aten *n)
 {

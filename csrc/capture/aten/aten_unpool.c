@@ -51,7 +51,7 @@ combined_at(Aten *n, Op op, const Arg *index)
     return as_image(n, build_scatter(n->b, op, as_places(n, none, last), at, v, 1, kind), last);
 }
 
-/* The gradient of a pool: summed where the windows' largest elements stand. */
+/* The gradient of a pool: summed at the positions of the windows' largest elements. */
 static Value *
 sum_at_places(Aten *n, const Arg *index)
 {

@@ -133,7 +133,7 @@ clamped(const Aten *n, Dim index, Dim size)
     return dim_le(cx, zero(n), index) ? index : dim_max(cx, index, zero(n));
 }
 
-/* An end of a slice: argument k, or what stands for None. */
+/* An end of a slice: argument k, or `otherwise` for None. */
 static bool
 slice_end(const Aten *n, int k, Dim otherwise, Dim size, Dim *end)
 {
@@ -183,7 +183,7 @@ aten_slice(Aten *n)
     return part(n, x, axis, start, step, n->type->dims[axis]);
 }
 
-/* One index along an axis, which goes. */
+/* Selects one index along an axis, which is dropped. */
 static Value *
 selected(Aten *n, Value *x, int axis, Dim index, const Type *t)
 {

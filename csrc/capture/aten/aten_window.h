@@ -15,7 +15,7 @@ typedef struct {
 /* Arguments from `at` on: kernel, stride, padding; gap: and dilation.  false: not known, or eager
  * raises. */
 bool window_of(Aten *n, int at, int rank, int axes, bool gap, Window *w);
-/* The same of windows that may stand in the padding alone, which a pool's may not. */
+/* The same for windows that may be entirely in the padding, which those of a pool may not. */
 bool window_read(Aten *n, int at, int rank, int axes, bool gap, Window *w);
 /* The windows of an adaptive pool from x to `made`, if they are all of one size. */
 bool window_even(Aten *n, const Type *x, const Type *made, int axes, Window *w);
@@ -27,8 +27,8 @@ bool strides_are_last(Cx *cx, int rank, const Dim *strides, int first);
 int64_t window_taps(const Window *w);                   /* places in a window */
 Dim window_plus(const Window *w, Dim d, int64_t i);
 Dim window_times(const Window *w, Dim d, int64_t i);
-/* The number that a mean over each window divides by, NULL: not known; `x` is what is pooled, t the
- * windows. */
+/* The number that a mean over each window divides by, NULL: it is not known; `x`: the operand of
+ * the pool, t: the windows. */
 Value *window_divisor(const Window *w, const Type *x, const Type *t, const Arg *ceil,
                       const Arg *include, const Arg *override);
 /* v over the size of the windows of one size, axis by axis, as eager rounds it. */

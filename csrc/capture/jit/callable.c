@@ -194,8 +194,8 @@ count_writes(const Callable *self, const PlanParam *in)
     return done ? 0 : -1;
 }
 
-/* 1: torch itself has to run the call; 0: it has not; -1: an exception.  Nothing here has a tangent
- * of its own, and what eager refuses to write to it refuses itself. */
+/* 1: torch itself has to run the call; 0: it does not have to; -1: an exception.  A compiled
+ * graph computes no tangents, and eager itself refuses writes that are not allowed. */
 static int
 is_for_eager(const Callable *self, const Arguments *arguments)
 {
@@ -216,8 +216,9 @@ is_for_eager(const Callable *self, const Arguments *arguments)
     return eager;
 }
 
-/* Results of a graph of Dynamo's that are views, of its inputs or of one another, are so for
- * autograd: a write to one counts as one to the other.  AOTAutograd makes such views itself. */
+/* Results of a graph from Dynamo that are views, of its inputs or of one another, are also views
+ * for autograd: a write to one counts as a write to the other.  AOTAutograd makes such views
+ * itself. */
 static int
 direct_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
@@ -451,7 +452,7 @@ resolve_targets(Captured *captured)
             site->function = Py_NewRef(site->target);
         }
         product_find(site);
-        /* Its kernel makes the workspace of the gradient only while gradients are recorded. */
+        /* The kernel makes the workspace for its gradient only while gradients are recorded. */
         site->recorded = is_overload(site->target, "aten.mkldnn_rnn_layer.default");
     }
 }

@@ -4,8 +4,8 @@
 
 #include "capture/capture.h"
 
-/* What a compile leaves behind: dlc._C.Callable.  Immutable after its creation, so that threads may
- * call it at the same time. */
+/* The result of a compile: dlc._C.Callable.  Immutable after its creation, so that threads may call
+ * it at the same time. */
 typedef struct {
     PyObject_HEAD vectorcallfunc vectorcall;
     Plan *plan;
@@ -37,7 +37,7 @@ typedef struct {
 /* ---- host.c ---- */
 
 extern const PlanHost host_functions; /* arg is filled in for each call */
-/* its `tuning`, for other hosts */
+/* the function `tuning` of its host, for other hosts */
 int host_tuning(void *arg, int done, int total, const char *line);
 
 /* ---- host_product.c ---- */
@@ -46,15 +46,15 @@ int host_tuning(void *arg, int done, int total, const char *line);
 bool is_overload(PyObject *target, const char *name);
 /* Finds out whether the site is a product that product_run can do. */
 void product_find(CallSite *site);
-/* 1: the product is in *out, which says what the plan expects; 0: it is for torch's dispatcher; -1:
- * an exception. */
+/* 1: the product is in *out, which has the expected sizes and strides; 0: it is left to torch's
+ * dispatcher; -1: an exception. */
 int product_run(HostCall *call, const CallSite *site, const PlanTensor *args, PlanTensor *out);
 
 /* ---- prepared.c ---- */
 
-/* Puts the prepared values behind the parameters, each with a reference that prepared_give takes;
- * makes those that are not there or no longer right.  1: a parameter does not lie as the graph was
- * compiled for; -1: an exception. */
+/* Puts the prepared values after the parameters, each with a reference that prepared_give takes;
+ * computes those that are missing or out of date. 1: the layout of a parameter is not the one that
+ * was compiled; -1: an exception. */
 int prepared_take(const Callable *callable, PlanParam *in);
 void prepared_give(int n, PlanParam *values);
 
@@ -64,10 +64,10 @@ extern PyMethodDef callable_profile_methods[];
 
 /* ---- callable.c ---- */
 
-/* The number of a result that is a tensor; NULL: an exception.  What only the caller reads is as
- * the operator gave it, and has not been looked at. */
+/* The number in a result that is a tensor; NULL: an exception.  A result that only the caller reads
+ * is as the operator returned it, and has not been checked. */
 const void *number_at(const PlanTensor *result, Dtype dtype);
-/* new; steals the plan and what captured owns. */
+/* new; steals the plan and the references of captured. */
 PyObject *callable_new(PyTypeObject *type, Plan *plan, Captured *captured, PyObject *fallback,
                        PyObject *report, PyObject *progress);
 

@@ -72,7 +72,7 @@ position_at(const void *arg, int k)
     return PyLong_FromLong(-1);
 }
 
-/* new: what a call takes, and of the arguments that it frees the bytes, by position. */
+/* new: the memory of a call, and the bytes of the arguments that it frees, by position. */
 static PyObject *
 memory_dict(const Callable *self, const PlanMemory *found, const int64_t *given)
 {
@@ -92,7 +92,7 @@ memory_dict(const Callable *self, const PlanMemory *found, const int64_t *given)
                  : NULL;
 }
 
-/* Of a dict of bytes by site, or None; -1: an exception. */
+/* Reads a dict of bytes by call site, or None; -1: an exception. */
 static int
 read_inside(const Callable *self, PyObject *dict, int64_t *inside)
 {

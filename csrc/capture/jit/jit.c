@@ -9,7 +9,7 @@
 enum {
     FEW_ARGUMENTS = 8,
     MAX_ARGUMENTS = 255,
-    MAX_VARIANTS = 64,          /* then the oldest one goes */
+    MAX_VARIANTS = 64,          /* if there are more, the oldest one is dropped */
     MAX_TRIES = 16,             /* compiles for one call */
 };
 
@@ -24,7 +24,7 @@ typedef struct {
     int nvariants;
     long long generation;       /* variants added so far, and trees */
     WatchList watched;
-    Tree *tree; /* owned; of a module: what it was when the variants were compiled */
+    Tree *tree; /* owned; for a module: its state when the variants were compiled */
 } Jit;
 
 /* ---- a call ---- */
@@ -56,7 +56,7 @@ run_variants(const Jit *self, Tree *tree, PyObject *const *bound, const Taken *t
     return NULL;
 }
 
-/* The same of a module that is still what it was. */
+/* The same for a module that has not changed. */
 static PyObject *
 run_module(const Jit *self, PyObject *const *bound, const Taken *taken)
 {
@@ -178,7 +178,7 @@ PyDoc_STRVAR(
     "\"leaves\": [(\"result\", \"scalar\" or \"argument\", position) or (\"object\", value), ..];\n"
     "\"shape\": None for one leaf, tuple, or a callable that is given the list of leaves.");
 
-/* Takes the reference; the oldest variant goes where there are too many. */
+/* Takes the reference; drops the oldest variant if there are too many. */
 static void
 keep_variant(Jit *self, Variant *v)
 {
@@ -237,7 +237,7 @@ jit_watch(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* Takes the tree that a module is now; what was compiled for another one is gone. */
+/* Takes the present tree of a module; drops the variants that were compiled for another one. */
 static PyObject *
 jit_set_tree(PyObject *object, PyObject *tree)
 {

@@ -19,8 +19,8 @@ typedef enum {
     TAKE_OBJECT,                /* anything else, where it may be a constant: that very object */
 } TakeKind;
 
-/* One argument.  `signature` is equal for arguments that one variant may serve: its kind, and of
- * tensors and arrays the dtype, the rank and whether a gradient is wanted. */
+/* One argument. `signature` is equal for arguments that one variant may serve: its kind and, for
+ * tensors and arrays, the dtype, the rank and whether a gradient is needed. */
 typedef struct {
     uint32_t signature;
     PyObject *object;           /* borrowed */
@@ -36,7 +36,7 @@ taken_kind(uint32_t signature)
     return (TakeKind)(signature & 15);
 }
 
-/* What reading an argument came to. */
+/* The outcome of reading an argument. */
 enum {
     TAKING_RAISED = -1, /* an exception is set */
     TAKING_DONE,
@@ -45,12 +45,12 @@ enum {
     TAKING_NUMPY_FLOAT, /* it is a float of NumPy's, for numpy_plain */
 };
 
-/* Reads an argument; `plain` is a tuple of the types of constants.  TAKING_REFUSED: *why says what
- * it is. */
+/* Reads an argument; `plain` is a tuple of the types of constants.  TAKING_REFUSED: *why describes
+ * the argument. */
 int take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why);
-/* The same value of the same type, also inside tuples; -1 with an exception. */
+/* Are both the same value of the same type, also inside tuples? -1 with an exception. */
 int same_constant(PyObject *a, PyObject *b);
-/* torch's default dtype and how it casts automatically: what a capture depends on besides. */
+/* torch's default dtype and its automatic casts, on which a capture also depends. */
 uint32_t torch_state(void);
 /* Is a mode on that sees or replaces torch's operators (a trace, a count, a default device)? */
 bool torch_watches(void);
@@ -82,7 +82,7 @@ int signature_take(const Signature *signature, PyObject *const *bound, Taken *ta
 
 /* ---- jit_watch.c: what the function reads besides ---- */
 
-/* A name that the function reads, and what it was when that was compiled. */
+/* A name that the function reads, and its value when the function was compiled. */
 typedef struct {
     PyObject *name;             /* owned */
     PyObject *holder;           /* a dict, a cell, or a class whose attribute it is; owned */
@@ -142,7 +142,7 @@ bool jit_guard_holds(const JitGuard *guard, const Taken *args, int64_t *values, 
 
 /* ---- jit_variant.c: one compiled form ---- */
 
-/* An item of what the function returns. */
+/* An item of the function's return value. */
 typedef struct {
     enum { LEAF_RESULT, LEAF_SCALAR, LEAF_ARGUMENT, LEAF_OBJECT } kind;
     int index;                  /* RESULT, SCALAR (NumPy's): of the graph's outputs; ARGUMENT: or
@@ -154,7 +154,7 @@ typedef struct {
     int refs;                   /* guarded by the interpreter lock */
     uint32_t state, *signatures;    /* PyMem */
     int narguments;
-    PyObject *through;          /* a callable that takes such calls; then the rest is empty */
+    PyObject *through;          /* a callable that runs such calls; then the rest is empty */
     PyObject **constants;       /* by argument: the value compiled for, or NULL; PyMem */
     Callable *callable;
     /* by argument, then by tensor of the tree: the function's parameter, or -1; PyMem */

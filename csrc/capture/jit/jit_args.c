@@ -182,7 +182,7 @@ torch_watches(void)
 
 /* ---- jit_init ---- */
 
-/* The one pointer of a tensor that is NULL until it requires a gradient. */
+/* Finds the one pointer of a tensor that is NULL until it requires a gradient. */
 static ptrdiff_t
 find_gradient(PyObject *fresh)
 {

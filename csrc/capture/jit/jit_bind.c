@@ -72,7 +72,7 @@ signature_bind(const Signature *self, PyObject *const *args, Py_ssize_t nargs, P
     return all ? 0 : bind_keywords(self, args + nargs, kwnames, bound);
 }
 
-/* What of a tensor or an array is not taken, as a text: new; NULL: it says nothing. */
+/* The reason why a tensor or an array cannot be taken, as a text: new; NULL: there is none. */
 static PyObject *
 describe_elements(PyObject *object)
 {

@@ -7,7 +7,7 @@
 
 bool (*requires_gradient)(const void *implementation);
 
-/* Numbers and text: the value is what counts.  Of all else the object. */
+/* Compares numbers and text by value, everything else by identity. */
 static bool
 same_value(PyObject *now, PyObject *was)
 {
@@ -73,7 +73,7 @@ cell_holds(const Record *r)
     return same_value(PyCell_GET(r->object), r->entries[0].value);
 }
 
-/* Its code and its defaults. */
+/* Do its code and its defaults hold? */
 static bool
 function_holds(const Record *r)
 {
@@ -129,7 +129,8 @@ held_keep(Held *held)
     memcpy(held->fields, held->implementation + COUNTED, FIELDS);
 }
 
-/* Looks at what torch keeps of it: usually the same bytes.  More than five sizes lie elsewhere. */
+/* Compares torch's record of the tensor: usually its bytes are the same.  More than five sizes are
+ * stored elsewhere. */
 static bool
 tensor_holds(Held *held, PlanTensor *tensor)
 {

@@ -28,7 +28,7 @@ typedef struct {
     PyObject *key, *value;
 } Entry;
 
-/* Something that can change, and what was in it. */
+/* A thing that can change, and its contents. */
 typedef struct {
     GuardKind kind;
     PyObject *object;           /* owned */

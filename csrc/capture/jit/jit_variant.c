@@ -232,13 +232,13 @@ variant_matches(const Variant *v, uint32_t state, const Tree *tree, const Taken 
 /* ---- a call ---- */
 
 typedef struct {
-    HostCall call;              /* first: what the host functions of callables are given */
+    HostCall call;              /* first: it is the argument of the host functions of callables */
     const Variant *variant;
     const Taken *args;
     const PlanTensor *results;  /* of the plan */
 } JitCall;
 
-/* Only what is returned is seen by torch: the views that operators are given go the short way. */
+/* torch sees only the returned views: those that operators get are made in the short way. */
 static int
 tensor_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
@@ -350,7 +350,7 @@ leaf_object(const PlanHost *host, const JitCall *call, const JitLeaf *leaf, Plan
     }
 }
 
-/* new: the leaves in the shape in which the function returns them */
+/* new: the leaves, in the structure that the function returns */
 static PyObject *
 returned(const PlanHost *host, const JitCall *call, PlanTensor *out)
 {
@@ -386,7 +386,7 @@ part_from_arguments(const PlanHost *host, const Callable *callable, const PlanPa
         for (int j = 0; j < callable->nparams; j++) {
             if (out[k].object && out[k].object == in[j].of.object) {
                 size_t bytes = (size_t)in[j].rank * sizeof *in[j].strides;
-                memcpy(out[k].strides, in[j].strides, bytes); /* those of axes of size 1, too */
+                memcpy(out[k].strides, in[j].strides, bytes); /* also those of axes of size 1 */
                 out[k].object = NULL;
                 int status = host->view(host->arg, &in[j].of, callable->param_dtypes[j], 0,
                                         &out[k]);

@@ -57,7 +57,7 @@ is_copy(const Bound *at)
     return at->overload && strcmp(at->overload->name, "aten.copy_.default") == 0;
 }
 
-/* What may not be left out: draws of random numbers, writes, what returns nothing. */
+/* Must the node be kept?  Yes if it draws random numbers, writes, or returns nothing. */
 static bool
 has_effect(const Bound *at)
 {
@@ -145,7 +145,7 @@ is_a_name(const Bound *at, const Value *v, const uint8_t *marks)
     return is_a(at->val, py.Tensor) && !is_copy(at) && !(written && alias);
 }
 
-/* Of an input that is written to it may be a view here, where torch makes a copy. */
+/* If an input is written to, v may be a view of it here, where torch makes a copy. */
 static void
 name_value(Joint *j, int k, const Value *v, uint8_t *marks)
 {
@@ -157,8 +157,9 @@ name_value(Joint *j, int k, const Value *v, uint8_t *marks)
     }
 }
 
-/* The first node of each value stands for it, but for inputs that are written to.  A result that is
- * a reshape of what its builder computed stands for that: see saved_results.c. */
+/* The first node of each value represents it, except for inputs that are written to.  If a result
+ * is a reshape of the value that its builder computed, it represents that value: see
+ * saved_results.c. */
 static void
 name_values(Joint *j, uint8_t *marks)
 {
@@ -184,7 +185,7 @@ name_values(Joint *j, uint8_t *marks)
     }
 }
 
-/* What torch.utils.checkpoint and its policies ask of a node.  Both halves have the graph's
+/* The request of torch.utils.checkpoint and its policies for a node.  Both halves have the graph's
  * constants. */
 static Mark
 wish_of(Walk *w, const Bound *at)
@@ -209,7 +210,7 @@ wish_of(Walk *w, const Bound *at)
            name);
 }
 
-/* Products of the library's, of one result each. */
+/* Is it a library product with one result? */
 static bool
 is_product(const Bound *at)
 {
@@ -274,9 +275,9 @@ is_opaque(const Joint *j, const Value *v)
     return true;
 }
 
-/* Marks what v, a result of node k, is made of up to the node's inputs.  False: it is made of
- * something else, since builders fold and find what is there; then nothing is known of the
- * inputs. */
+/* Marks the values that v, a result of node k, is computed from, up to the node's inputs.  False:
+ * it is computed from something else, because builders fold, and reuse existing values; then
+ * nothing is known about the inputs. */
 static bool
 find_sources(Joint *j, int k, const Value *v)
 {
@@ -337,8 +338,8 @@ add_need(Joint *j, const Value *user, const Value *used)
     }
 }
 
-/* A node is computed again as a whole: from all it reads, whatever its lets read, but for inputs
- * whose elements do not matter. */
+/* A node is computed again as a whole: from all nodes that it reads, whatever its lets read, except
+ * inputs whose elements are not used. */
 static void
 find_needs(Joint *j)
 {
@@ -373,7 +374,7 @@ set_results(Joint *j)
     Py_ssize_t n = PyTuple_GET_SIZE(j->outputs);
     for (Py_ssize_t k = 0; k <= n; k++) {
         if (k == j->nforward) {
-            j->rules.nforward = w->nresults; /* what was written to inputs is among them */
+            j->rules.nforward = w->nresults; /* values written to inputs are among them */
         }
         PyObject *o = k < n ? PyTuple_GET_ITEM(j->outputs, k) : NULL;
         const Value *v = is_a(o, py.Node) ? joint_value(j, number_of_node(j, bound_of(w, o)))

@@ -9,12 +9,13 @@ typedef struct {
     Captured captured;
     int nforward;               /* outputs of the forward */
     PyObject *written; /* positions of placeholders that the forward changes: a set; borrowed */
-    PyObject *bind; /* what completes the list of saved sizes, see partition_doc; borrowed */
+    PyObject *bind; /* the function that completes the list of saved sizes, see partition_doc;
+                     * borrowed */
     PyObject *outputs; /* a tuple */
     int *first, *inputs; /* node k reads nodes inputs[first[k]] .. inputs[first[k + 1] - 1] */
     bool *late; /* by node: depends on tangents */
     bool *effect; /* by node: is not left out */
-    int *node_of; /* by Value.id: the node that stands for the value, -1 */
+    int *node_of; /* by Value.id: the node that represents the value, -1 */
     int stamp, *input_at, *read_at; /* by Value.id: the last search that met it */
     const Value **stack; /* of that search */
     CutRules rules;
@@ -24,7 +25,8 @@ typedef struct {
 
 /* The node's tensor, NULL when it has none that is a name. */
 const Value *joint_value(const Joint *j, int k);
-/* The node that stands for node k: of the same value with the same strides; k itself. */
+/* The node that represents node k: it has the same value with the same strides; k itself if there
+ * is no other. */
 int joint_same(const Joint *j, int k);
 
 /* The node of several results that node k takes one from; -1: it does no such thing. */
@@ -35,7 +37,7 @@ void joint_reads(Joint *j, int k, const Value *v, bool *reads);
 
 /* ---- joint_split.c ---- */
 
-/* From the cut: which nodes each half has and what is passed on, into j->result. */
+/* From the cut: the nodes of each half, and the values passed on, into j->result. */
 void joint_halves(Joint *j);
 
 #endif

@@ -55,7 +55,7 @@ may_run_again(const Halves *h, int k)
     return !(v->def && let_is_opaque(v->def)) && !(j->rules.marks[v->id] & MARK_KEEP);
 }
 
-/* The node to take for an input: itself if late, else the one that stands for its value. */
+/* The node to use for an input: itself if it is late, else the node that represents its value. */
 static int
 stand_in(Halves *h, int k)
 {
@@ -78,7 +78,7 @@ add_reads(Halves *h, int k, const Arg *a, bool *reads, bool *any)
     }
 }
 
-/* Which inputs the backward reads of: those that results it computes are made of. */
+/* Finds the inputs of node k that the backward reads: those from which its results are computed. */
 static void
 find_reads(Halves *h, int k)
 {
@@ -92,7 +92,7 @@ find_reads(Halves *h, int k)
     }
 }
 
-/* Inputs of node k that do not matter and are not there anyway get a stand-in. */
+/* Inputs of node k that are not used, and are not available, get a stand-in. */
 static void
 note_unread(Halves *h, int k)
 {
@@ -160,7 +160,8 @@ know_results(Halves *h, int k)
     }
 }
 
-/* Puts k and what it needs into the order of the backward, inputs first; without recursion. */
+/* Puts k and the nodes that it needs into the order of the backward, inputs first, without
+ * recursion. */
 static void
 visit(Halves *h, int k)
 {
@@ -213,7 +214,7 @@ find_backward(Halves *h)
         }
         pool_release(w, mark);
     }
-    /* What the cut saved and no node of the backward reads is not passed on. */
+    /* A value that the cut saved but that no node of the backward reads is not passed on. */
     for (int k = 0; k < w->nbound; k++) {
         h->passed[k] &= h->state[k] == DONE;
     }

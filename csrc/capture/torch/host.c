@@ -66,7 +66,7 @@ host_give_up(void *arg, int param, bool keep)
     }
 }
 
-/* Raises what a gather that finds nothing says. */
+/* Raises the error of a gather whose index is out of range. */
 static void
 raise_fault(int fault, const char *node, const char *source)
 {
@@ -120,14 +120,14 @@ tell(PyObject *progress, int done, int total, const char *line)
 {
     PyObject *value = PyObject_CallFunction(progress, "iiz", done, total, line);
     if (!value && PyErr_ExceptionMatches(PyExc_Exception)) {
-        PyErr_WriteUnraisable(progress);        /* what is only shown stops no call */
+        PyErr_WriteUnraisable(progress);        /* showing progress does not stop a call */
         return 0;
     }
     Py_XDECREF(value);
     return value ? 0 : -1;
 }
 
-/* Ends what is shown, and keeps the exception. */
+/* Ends the display of progress, and keeps the exception. */
 static void
 tell_end(PyObject *progress, int total)
 {
@@ -298,8 +298,8 @@ read_result(PyObject *object, Dtype dtype, Dtype *as, PlanTensor *out)
     return status;
 }
 
-/* Takes a result of an operator (steals `object`) as *out, whose sizes and strides say what the
- * plan expects (a rank of -1: nothing).  Another layout, or other floating point numbers, are
+/* Takes a result of an operator (steals `object`) as *out, which has the expected sizes and strides
+ * (a rank of -1: none are expected).  A result with another layout or another floating dtype is
  * copied; other sizes or another class of dtypes are an error. */
 static int
 take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out)
@@ -309,7 +309,8 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     if (PyLong_Check(object) && dtype == DT_i64) {
         return take_number(object, out);
     }
-    /* An undefined tensor is None in Python.  What only the caller reads it gets as it is. */
+    /* An undefined tensor is None in Python.  If only the caller reads a result, it gets it
+     * unchanged. */
     if (out->rank < 0 && object == Py_None) {
         *out = (PlanTensor){.object = object};
         return 0;
@@ -350,7 +351,7 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
     return status;
 }
 
-/* The tensor at a position of what the operator returned: borrowed; NULL with an exception. */
+/* The tensor at a position of the operator's return value: borrowed; NULL with an exception. */
 static PyObject *
 result_at(const CallSite *site, PyObject *value, int position)
 {
@@ -366,7 +367,7 @@ result_at(const CallSite *site, PyObject *value, int position)
     return item;
 }
 
-/* Tells the plan what has been returned by a call that binds sizes. */
+/* Reports the results of a call that binds sizes to the plan. */
 static int
 bind_sizes(const CallSite *site, PyObject *value, int nres, PlanTensor *results, PlanBinder *binder)
 {
@@ -404,7 +405,8 @@ take_results(const CallSite *site, PyObject *value, int nres, PlanTensor *result
     return 0;
 }
 
-/* Calls it; some kernels keep what their gradient reads only while gradients are recorded. */
+/* Calls the target; some kernels keep the values that their gradient reads only while gradients are
+ * recorded. */
 static PyObject *
 call_target(const CallSite *site, PyObject *positional, PyObject *keywords)
 {

@@ -12,7 +12,7 @@
 #include "capture/jit/callable.h"
 #include "torch_abi.h"
 
-enum { LONG_PRODUCT = 1 << 20 }; /* multiplications; the interpreter's lock is left for so many */
+enum { LONG_PRODUCT = 1 << 20 }; /* multiplications that release the interpreter's lock */
 
 typedef struct {
     bool (*callbacks)(void);
@@ -197,7 +197,8 @@ bias_of(const CallSite *site, const PlanTensor *args)
                                             : &args[2];
 }
 
-/* The sizes are as the operator wants them, and nothing is empty: it says itself what is wrong. */
+/* Do the sizes fit the operator, and is nothing empty?  If not, the operator itself reports the
+ * error. */
 static bool
 fits(const CallSite *site, const PlanTensor *args, const PlanTensor *out)
 {

@@ -38,7 +38,7 @@ static uint64_t thaws;          /* how often values were forgotten because the u
 
 /* ---- values ---- */
 
-/* Frees the value; who has the Made finds that it is of nothing. */
+/* Frees the value; holders of the Made find that it is empty. */
 static void
 made_forget(Made *made)
 {
@@ -60,7 +60,7 @@ made_unref(Made *made)
     }
 }
 
-/* Takes the values of which `which` is true out of the recipe, and forgets them. */
+/* Removes the values for which `which` is true from the recipe, and frees them. */
 static void
 recipe_forget(Recipe *recipe, bool (*which)(const Made *made, const void *arg), const void *arg)
 {
@@ -111,8 +111,7 @@ recipe_ref(Recipe *recipe)
     return recipe;
 }
 
-/* In all recipes.  One that goes while values are forgotten would take its place in the list
- * along. */
+/* Does so in all recipes.  A recipe that is freed while values are freed would break the list. */
 static void
 forget(bool (*which)(const Made *made, const void *arg), const void *arg)
 {
@@ -207,7 +206,8 @@ made_holds(const Made *made, const PreparedInput *input, const PlanParam *in)
     return holds;
 }
 
-/* What was made of these tensors, whatever they are now; borrowed, NULL: nothing was. */
+/* The value that was computed from these tensors, whatever they contain now; borrowed, NULL: there
+ * is none. */
 static Made *
 find_made(PreparedInput *input, const PlanParam *in)
 {
@@ -235,7 +235,7 @@ alloc_unpooled(void *arg, Dtype dtype, PlanTensor *out)
     return pytensor_unpooled(dtype, out);
 }
 
-/* new: runs the recipe.  1: the tensors do not lie as it was compiled for. */
+/* new: runs the recipe. 1: the layout of the tensors is not the one that was compiled. */
 static int
 run_recipe(const Callable *callable, const PreparedInput *input, const PlanParam *in,
            PlanParam *out)
@@ -264,8 +264,8 @@ run_recipe(const Callable *callable, const PreparedInput *input, const PlanParam
     return call.layout ? 1 : status;
 }
 
-/* A Made of the tensors as they are now, without a value; NULL: what they are cannot be said, or
- * there is no memory. */
+/* A Made for the present state of the tensors, without a value; NULL: their state cannot be
+ * determined, or there is no memory. */
 static Made *
 made_new(const PreparedInput *input, const PlanParam *in)
 {
@@ -288,7 +288,7 @@ made_new(const PreparedInput *input, const PlanParam *in)
     return made;
 }
 
-/* Keeps the Made, which is stolen, in the place of what was made of these tensors before. */
+/* Keeps the Made, which is stolen, instead of the former one for these tensors. */
 static void
 keep(PreparedInput *input, const PlanParam *in, Made *made)
 {
@@ -330,7 +330,7 @@ make(const Callable *callable, PreparedInput *input, const PlanParam *in, PlanPa
     Made *made = made_new(input, in);
     uint64_t before = thaws;
     int status = run_recipe(callable, input, in, out);
-    /* of what may have changed without a trace since */
+    /* of tensors that may have changed unnoticed since */
     if (status != 0 || !made || thaws != before) {
         made_unref(made);
         return status;

@@ -20,11 +20,11 @@
 
 enum {
     KEPT = 64,                  /* storages, at most */
-    WORDS = 16,                 /* of a TensorImpl, in which its storage is looked for */
+    WORDS = 16,                 /* of a TensorImpl, where its storage is searched for */
     SCALAR_U8 = 0,              /* torch.uint8 */
 };
 
-/* What a StorageImpl begins with: a count of references in the low half of its second word. */
+/* The beginning of a StorageImpl: a reference count is in the low half of its second word. */
 typedef struct {
     void *methods;
     _Atomic uint64_t references;
@@ -36,7 +36,7 @@ typedef struct {
     void *data;
     int64_t size;
     uint64_t used;              /* when, in takes */
-    bool spare;                 /* its memory goes when another size is wanted */
+    bool spare;                 /* its memory is freed if another size is needed */
 } Kept;
 
 static Kept kept[KEPT];
@@ -80,7 +80,7 @@ over(TorchTensor bytes, int32_t dtype, const PlanTensor *t, TorchTensor *made)
                                                  made);
 }
 
-/* Does the count go as it should when a second tensor comes and goes? */
+/* Does the count change as expected when a second tensor is made and freed? */
 static bool
 counts(TorchTensor bytes)
 {
@@ -187,7 +187,8 @@ drop_changed(void)
     }
 }
 
-/* A kept storage that nobody has, or -1; the latest used, of which most may be in a cache. */
+/* A kept storage that nothing else uses, or -1; the latest used, which is most likely in a
+ * cache. */
 static int
 find_idle(int64_t size)
 {
@@ -201,7 +202,7 @@ find_idle(int64_t size)
     return found;
 }
 
-/* Drops spare storages that nobody has, of as many bytes: those longest unused. */
+/* Frees unused spare storages with at least this many bytes in all, those longest unused first. */
 static void
 drop_spare(int64_t size)
 {
@@ -294,7 +295,7 @@ storage_unpooled(Dtype dtype, const PlanTensor *t, TorchTensor *made)
     int32_t scalar = dtype_info[dtype].torch;
     int32_t status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0,
                                                         -1, made);
-    if (status != 0 && nmaterialised > 0) { /* what is kept may be what is missing */
+    if (status != 0 && nmaterialised > 0) { /* kept memory may be the memory that is missing */
         storage_release();
         status = torch_abi.aoti_torch_empty_strided(t->rank, t->sizes, t->strides, scalar, 0, -1,
                                                     made);

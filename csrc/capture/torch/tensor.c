@@ -9,8 +9,8 @@
 #include "capture/module.h"
 #include "torch_abi.h"
 
-/* Where a TensorImpl has its dispatch keys, and those of a tensor that is negated or conjugated
- * when it is read. */
+/* Where a TensorImpl has its dispatch keys, and the keys of a tensor that is lazily negated or
+ * conjugated. */
 static ptrdiff_t keys_at;
 static uint64_t lazy_keys;
 /* The keys of an ordinary tensor of the CPU: one without others is there too, as a key says

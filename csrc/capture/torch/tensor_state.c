@@ -111,8 +111,8 @@ state_take(TensorState *state, const PlanParam *in, PyObject *died)
 
 /* ---- where torch keeps the counter ---- */
 
-/* The words, as bits, that a tensor shares with what is detached from it and not with a clone,
- * beside its storage. */
+/* The words, as bits, that a tensor shares with a detached one but not with a clone, other than its
+ * storage. */
 static uint32_t
 shared_words(PyObject *sample, PyObject *detached, PyObject *clone)
 {
@@ -127,9 +127,9 @@ shared_words(PyObject *sample, PyObject *detached, PyObject *clone)
     return found;
 }
 
-/* The one word that is shared so whatever the clone; 0: there is none, or several are.  Nothing is
- * written to the bytes between a tensor's members: they differ in one clone or another, which is
- * why one clone is not enough. */
+/* The one word that is shared like this for all clones; 0: there is none, or there are several.
+ * The bytes between a tensor's members are not initialised: they differ in one clone or another, so
+ * one clone is not enough. */
 static int
 find_counter(PyObject *sample, PyObject *detached, PyObject *clones)
 {

@@ -14,8 +14,9 @@ typedef struct {
     PlanTensor lies; /* data, sizes and strides; no object */
 } TensorState;
 
-/* Of in's object, which lies as `in` says.  False: what it is cannot be said; no exception is set,
- * and there is nothing to drop.  died: called with the weak reference when the tensor has gone. */
+/* The state of in's object, whose layout `in` has.  False: it cannot be determined; no exception is
+ * set, and there is nothing to drop. died: called with the weak reference when the tensor is
+ * freed. */
 bool state_take(TensorState *state, const PlanParam *in, PyObject *died);
 /* Is the same tensor still that? */
 bool state_holds(const TensorState *state, const PlanParam *in);

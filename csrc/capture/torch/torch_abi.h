@@ -21,7 +21,7 @@ extern struct TorchAbi {
 #define NEED(result, name, arguments) result(*name) arguments;
 #define MAY(result, name, arguments) result(*name) arguments;
 #include "torch_abi.def"
-    /* does a profiler run, in this thread or in all? NULL: it is not known */
+    /* is a profiler running, in this thread or in all? NULL: it is not known */
     bool (*has_callbacks)(void);
 } torch_abi;
 

@@ -99,7 +99,7 @@ torch_same(Aten *n)
     return is_tensor(&n->args[0]) ? arg_tensor(n, 0) : NULL;
 }
 
-/* Of real numbers. */
+/* For real numbers: the operand itself. */
 static Value *
 same_real(Aten *n)
 {
@@ -227,8 +227,8 @@ torch_min(Aten *n)
     return extreme(n, false);
 }
 
-/* (x, dim, unbiased, keepdim, correction) as the overload's (x, dim, correction, keepdim).  In the
- * second place a bool would be `unbiased`, of all axes. */
+/* (x, dim, unbiased, keepdim, correction) as the overload's (x, dim, correction, keepdim).  A bool
+ * in second place would be `unbiased`, over all axes. */
 static bool
 variance_args(const Aten *n, Arg *args)
 {

@@ -154,8 +154,8 @@ torch_group_norm(Aten *n)
     return group_norm(n, arg_at(n, 1), arg_at(n, 2), arg_at(n, 3), arg_at(n, 4));
 }
 
-/* normalize(x, p, dim, eps): x / max(|x|, eps), for the Euclidean norm of what is not rounded on
- * the way */
+/* normalize(x, p, dim, eps): x / max(|x|, eps), for the Euclidean norm and dtypes without
+ * intermediate rounding */
 Value *
 torch_normalize(Aten *n)
 {
@@ -175,7 +175,8 @@ torch_normalize(Aten *n)
 
 /* ---- images ---- */
 
-/* Does each spatial axis grow by a factor of the list, or by one, that is a power of two? */
+/* Does each spatial axis grow by a factor in the list, or by one factor for all, that is a power of
+ * two? */
 static bool
 grows_by(const Aten *n, const Type *x, int *factors)
 {

@@ -121,8 +121,7 @@ joined(const Recurrence *r, int count, Value *const *parts, int axis)
     return count == 1 ? parts[0] : build_cat(r->n->b, count, parts, axis);
 }
 
-/* All steps of one direction: x is [steps, batch, ..], and so is what comes back; s: first and last
- * states. */
+/* All steps of one direction: x and the result are [steps, batch, ..]; s: first and last states. */
 static Value *
 direction(Recurrence *r, Value *x, int at, State *s)
 {

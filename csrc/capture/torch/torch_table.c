@@ -169,7 +169,7 @@ torch_may_call(const TorchRow *row)
 
 /* ---- arguments ---- */
 
-/* What the metadata of the result says as well. */
+/* Does the metadata of the result contain it as well? */
 static bool
 is_told(PyObject *name, PyObject *value)
 {
@@ -270,7 +270,7 @@ torch_writes(const Bound *at, const Arg *args)
     return at->writes || (k >= 0 && arg_true(&args[k]));
 }
 
-/* Of a function that runs as it is. */
+/* Checks a function that runs eagerly. */
 void
 torch_check_call(Walk *w, const Bound *at)
 {

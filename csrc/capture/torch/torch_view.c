@@ -21,7 +21,7 @@ torch_expand(Aten *n)
     return build_broadcast(n->b, arg_tensor(n, 0), n->type->rank, n->type->dims);
 }
 
-/* permute(2, 0, 1) or permute((2, 0, 1)): what is left of the arguments comes as a list. */
+/* permute(2, 0, 1) or permute((2, 0, 1)): the remaining arguments come as a list. */
 static Arg
 listed(const Arg *rest)
 {
@@ -118,7 +118,7 @@ torch_outer(Aten *n)
     return as_overload(n, "aten.mul.Tensor", n->type, 2, args);
 }
 
-/* An int stands for a list of one. */
+/* An int means a list of one. */
 static Arg
 as_list(const Arg *a)
 {

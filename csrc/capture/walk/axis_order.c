@@ -77,8 +77,8 @@ is_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm)
     return true;
 }
 
-/* Does eager make a dense result with axis a inside of axis b?  1 yes, -1 no, 0 either will do; 2:
- * unknown.  The smaller stride goes inside; of equal ones that of the shorter axis. */
+/* Does eager put axis a inside axis b in a dense result? 1 yes, -1 no, 0 either is possible; 2:
+ * unknown.  The axis with the smaller stride goes inside; for equal strides, the shorter axis. */
 static int
 goes_inside(Cx *cx, const Type *t, const Operands *of, int a, int b)
 {

@@ -37,7 +37,7 @@ index_is_view(Walk *w, PyObject *index)
     return view;
 }
 
-/* What is left to do of an index. */
+/* The rest of an index, still to be applied. */
 typedef struct {
     Walk *w;
     Aten n;                     /* for the builders */
@@ -113,7 +113,7 @@ sliced(Indexing *to, Value *x, PyObject *slice)
     return t == x->type ? x : as_overload(&to->n, "aten.slice.Tensor", t, 5, args);
 }
 
-/* One element of the axis, which goes from the result but stays in x. */
+/* Selects one element of the axis, which is dropped from the result but stays in x. */
 static Value *
 chosen(Indexing *to, Value *x, const Arg *at)
 {

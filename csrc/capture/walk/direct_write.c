@@ -9,7 +9,7 @@
 
 enum { MAX_VIEWS = 32 };
 
-/* The same view of another value. */
+/* Applies the same view to another value. */
 static Value *
 view_again(Walk *w, const Let *view, Value *x)
 {
@@ -60,9 +60,9 @@ put_back(Walk *w, const Let *view, Value *x, Value *v)
     return made;
 }
 
-/* The views from the root to x, and to x[index], found on a stand-in in a function of its own:
- * there nothing folds, and nothing is left behind.  Returns how many, the first one being the
- * root's. */
+/* Finds the views from the root to x, and to x[index], on a stand-in in a separate function, where
+ * nothing folds and nothing remains.  Returns their number; the first one is applied to the
+ * root. */
 static int
 views_between(Walk *w, Bound *x, PyObject *index, const Let **views)
 {
@@ -99,8 +99,8 @@ views_between(Walk *w, Bound *x, PyObject *index, const Let **views)
     return v ? n : -1;
 }
 
-/* An input is written to at the end.  Then its memory has to be its own, element by element: no
- * other input may lie there, and no element twice. */
+/* An input is written to at the end.  Then its memory must be its own, element by element: no other
+ * input may be in it, and no element may occur twice. */
 static void
 check_input(Walk *w, const Bound *root)
 {
@@ -118,7 +118,8 @@ check_input(Walk *w, const Bound *root)
     }
 }
 
-/* What is negated or conjugated when it is read has a value of its own: it would be the old one. */
+/* A lazily negated or conjugated tensor has a separate value, which a write would leave
+ * unchanged. */
 static void
 check_lazy(Walk *w, const Bound *x)
 {
@@ -189,7 +190,7 @@ masked_write(Walk *w, Bound *x, PyObject *index, const Arg *to)
     return v != NULL;
 }
 
-/* x[:, positions] = v: x with what is written there. */
+/* x[:, positions] = v: x with the elements that are written. */
 static Value *
 put_gather(Walk *w, const Bound *x, PyObject *index, const Arg *v)
 {

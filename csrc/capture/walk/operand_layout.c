@@ -26,7 +26,7 @@ copy_order(Walk *w, const Type *t, const Dim *strides, int *perm)
     return eager_order(w, t, &one, perm);
 }
 
-/* The value, copied so that its axes lie in an order. */
+/* The value, copied so that its axes have the order in memory. */
 static Value *
 copied_in_order(Walk *w, Value *v, const int *perm)
 {
@@ -122,8 +122,8 @@ is_contiguous_axis(const Walk *w, const Type *t, const Dim *strides, int k)
     return ax >= 0 && (dim_is(w->cx, strides[ax], 1) || dim_is(w->cx, t->dims[ax], 1));
 }
 
-/* Does a tensor with strides `have` lie as one with `strides` (NULL: in rows), but for axes of one
- * element? */
+/* Does a tensor with strides `have` have the layout of `strides` (NULL: row-major), except for axes
+ * of one element? */
 static bool
 lies_as(Walk *w, const Type *t, const Dim *strides, const Dim *have)
 {

@@ -19,7 +19,7 @@ typedef enum {
     EAGER_UNSAID, /* as the fake tensor has it */
     EAGER_WRITTEN, /* as the argument, written in place where a new result is EAGER_ROWS */
     EAGER_EACH, /* by the operands, as in each elementwise operation */
-    /* these three: the fake tensor is right but for strides of axes of one element */
+    /* these three: the fake tensor is right except for strides of axes of one element */
     EAGER_MAP, /* as EAGER_EACH, but numbers are no operands */
     EAGER_LIKE, /* by the argument's strides */
     EAGER_FORM, /* as EAGER_IMAGE */
@@ -50,7 +50,7 @@ static const struct {
 };
 
 /* Does eager keep statistics (results 1 and 2) of halves in float32, where torch's fake tensors are
- * halves?  It does where a parameter is float32. */
+ * halves?  It does if a parameter is float32. */
 static bool
 keeps_wide(Walk *w, const Bound *at, const char *name)
 {
@@ -144,8 +144,8 @@ settled(Walk *w, const Bound *at, EagerLayout layout)
     return layout;
 }
 
-/* Is one of two operands a number of which torch makes a tensor?  It does not of exponents, of
- * bounds, nor of the 3 in 3 / x, which is a reciprocal. */
+/* Is one of two operands a number that torch converts to a tensor?  Not exponents, bounds, or the 3
+ * in 3 / x, which is a reciprocal. */
 static bool
 takes_number(Walk *w, const Bound *at, const AtenRow *row)
 {
@@ -162,7 +162,7 @@ takes_number(Walk *w, const Bound *at, const AtenRow *row)
     return number;
 }
 
-/* Does torch tag the operator as pointwise?  Of a function it is the operator of its row. */
+/* Does torch tag the operator as pointwise?  For a function, it is the operator of its row. */
 static bool
 is_pointwise(Walk *w, const Bound *at, const AtenRow *row)
 {
@@ -181,8 +181,8 @@ is_pointwise(Walk *w, const Bound *at, const AtenRow *row)
     return is;
 }
 
-/* Is it an image, or a volume, of one channel or of one point?  Then strides of axes of one element
- * alone decide whether torch takes its channels to be innermost. */
+/* Is it an image, or a volume, of one channel or of one point?  Then only strides of axes of one
+ * element decide whether torch considers it channels last. */
 static bool
 decided_by_ones(Walk *w, const Type *t)
 {
@@ -248,8 +248,8 @@ rule_of(Walk *w, const Bound *at, const AtenRow *row, int n, const Type *made)
     return rule;
 }
 
-/* The operand's strides along the axes of t, which are as many or more; false when it does not have
- * t's sizes there. */
+/* The operand's strides along the axes of t, of which there may be more; false if its sizes differ
+ * from those of t. */
 static bool
 spread_strides(Walk *w, const Type *t, const Bound *b, Dim *strides)
 {
@@ -293,9 +293,9 @@ operands_of(Walk *w, const Bound *at, Rule rule, const Type *t, Operands *out)
     return out->n > 0;
 }
 
-/* The order of axes of an elementwise result, as TensorIterator makes it, but for axes of one
+/* The axis order of an elementwise result, as TensorIterator makes it, except for axes of one
  * element; false: it is that of the fake tensor, or not known.  Torch counts empty tensors as
- * contiguous, and if all operands are, and of one shape, so is the result: in rows. */
+ * contiguous, and if all operands are contiguous and of one shape, the result is row-major. */
 static bool
 map_order(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
 {
@@ -311,9 +311,9 @@ map_order(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
     return (of.n > 1 || empty) && eager_order(w, t, &of, perm);
 }
 
-/* The same with axes of one element; false: not known.  Operands of the result's shape that are all
- * contiguous make rows; if all are images with their channels innermost, so is the result; if all
- * have the same strides, so has the result. */
+/* The same including axes of one element; false: not known.  If all operands have the result's
+ * shape and are contiguous, the result is row-major; if all are images in channels last, so is the
+ * result; if all have the same strides, so has the result. */
 static bool
 map_order_with_ones(Walk *w, const Bound *at, Rule rule, const Type *t, int *perm)
 {
@@ -531,7 +531,7 @@ check_ones(Walk *w, Bound *at, Rule rule, int n, const Type *const *types, const
         const Dim *eager = known ? ones_strides(w, t, strides[k], r.perm) : NULL;
         bool decided = decided_by_ones(w, t);
         if (eager) {
-            at->ones = n == 1 ? ONES_OTHER : ONES_UNKNOWN; /* those of several are fake tensors' */
+            at->ones = n == 1 ? ONES_OTHER : ONES_UNKNOWN; /* several have the fake tensors' */
             strides[k] = eager;
             w->restrided = cx_grow(w->cx, w->restrided, w->nrestrided, sizeof *w->restrided);
             w->restrided[w->nrestrided++] = r;
@@ -555,7 +555,7 @@ eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *ty
     }
     if (!meta || PyDict_GetItemWithError(meta, py.name.dlc_order)) {
         at->ones = ONES_EAGER;
-        return true; /* what has been looked at stays as it is now */
+        return true; /* nodes that were checked keep their present strides */
     }
     PyObject *orders = orders_of(w, at, rule, n, types, strides);
     if (orders) {

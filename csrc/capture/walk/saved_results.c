@@ -51,7 +51,7 @@ known_read(Walk *w, const Bound *at)
     }
 }
 
-/* What v is known to be, in the new program, else NULL. */
+/* The known value for v in the new program, else NULL. */
 static Value *
 known_value(const Walk *w, Build *b, const Value *v, Value *const *map)
 {

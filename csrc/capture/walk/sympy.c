@@ -41,7 +41,7 @@ int_of(Walk *w, PyObject *integer)
     return value;
 }
 
-/* An end of a symbol's range: infinite ones are what is not an Integer. */
+/* An end of a symbol's range; an end that is no Integer is infinite. */
 static int64_t
 bound_end(Walk *w, PyObject *range, PyObject *end, int64_t otherwise)
 {
@@ -95,9 +95,9 @@ rounded_of(Walk *w, PyObject *expr, PyObject *symbol, Rounded *out)
     return once;
 }
 
-/* What follows from a guard for the symbol, of which a divisor is known: that it is a multiple of
- * the result.  Torch guards where sizes meet: s == 2*(s // 2), where what has been halved and
- * doubled is joined with what was not. */
+/* Reads a guard about the symbol, for which a divisor is known: the symbol is a multiple of the
+ * result.  Torch adds a guard where sizes meet: s == 2*(s // 2), if a size that was halved and
+ * doubled is joined with the original. */
 static int64_t
 divisor_by_guard(Walk *w, PyObject *guard, PyObject *symbol, int64_t divisor)
 {
@@ -114,9 +114,9 @@ divisor_by_guard(Walk *w, PyObject *guard, PyObject *symbol, int64_t divisor)
     return of_b ? common_multiple(divisor, a.over) : divisor;
 }
 
-/* What torch has guarded to divide the symbol: Mod(symbol, integer) in shape_env.divisible.  sympy
- * may have had the remainder since before: of a symbol that is equal, not the same.  And what its
- * other guards say. */
+/* The divisor of the symbol that torch has guarded: Mod(symbol, integer) in shape_env.divisible.
+ * sympy may have had the remainder earlier, of a symbol that is equal but not identical.  Also uses
+ * its other guards. */
 static int64_t
 divisor_of(Walk *w, PyObject *expr, PyObject *shape_env)
 {

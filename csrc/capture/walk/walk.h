@@ -27,7 +27,7 @@
                                 X(unbacked_bindings) X(untyped_storage) X(upper) X(users) X(val) \
                                     X(var_to_range)
 
-/* What the walk knows of Python; made at the first walk, for the life of the process. */
+/* The Python objects that the walk uses; made at the first walk, for the life of the process. */
 typedef struct {
 #define X(name) PyObject *name;
     struct { WALK_NAMES(X) } name;
@@ -46,13 +46,13 @@ typedef struct {
 
 extern WalkPython py;
 
-/* What is known of an overload, once for the process. */
+/* Facts about an overload, found once for the process. */
 typedef struct {
     const AtenRow *row;         /* NULL: no builder */
     char *name;                 /* "aten.add.Tensor" */
     int nargs;
     PyObject **names;           /* of the arguments */
-    Arg *defaults;              /* no lists, no tensors: ARG_OTHER stands for what is not simple */
+    Arg *defaults;              /* no lists, no tensors: ARG_OTHER if it is not simple */
     int alias;                  /* the argument whose storage the results share, or -1 */
     bool maybe_alias;           /* ... or do not: the fake tensors know */
     bool writes;                /* to an argument */
@@ -67,20 +67,21 @@ typedef struct {
  *            made of it */
 typedef enum { ONES_EAGER, ONES_OTHER, ONES_UNKNOWN } Ones;
 
-/* A call that does what a node does and writes to no argument; borrowed.  NULL: the node's own. */
+/* A call that does the work of a node without writing to an argument; borrowed.  NULL: the node's
+ * own. */
 typedef struct { PyObject *target, *args, *kwargs; } Twin;
 
-/* What a node stands for. */
+/* The meaning of a node. */
 typedef struct {
     Arg arg;                    /* LIST: several results, NONE where one is None */
     PyObject *node, *val;       /* borrowed from the graph; val may be NULL */
     const Overload *overload;   /* of a call_function node; NULL: not an overload */
     const TorchRow *torch;      /* of a function or method in torch.def, else NULL */
-    Twin twin;                  /* what a call of the node calls, when it is not the target */
+    Twin twin;                  /* the call that replaces the node's, if it is not the target */
     bool writes;                /* ... that writes its result to its first argument */
     const Dim *strides;         /* of a tensor, as meta['val'] has them; NULL: dense row-major */
     int root;                   /* the node whose storage it is */
-    int storage;                /* the same; or of which one it is the negative or conjugate */
+    int storage;                /* the same; or that of its lazily negated or conjugated source */
     int same;                   /* the node that it wrote to and returned, or -1 */
     int version, versions;      /* of its storage: when its value was made; a root: now */
     int result;                 /* of the function, -1: none yet */
@@ -93,7 +94,7 @@ typedef struct {
     Ones ones;
 } Bound;
 
-/* What a call needs of an operand's memory, from the least to the most. */
+/* The requirements of a call on an operand's memory, from the least to the most. */
 typedef enum {
     LAYOUT_ROWS,    /* elements of rows or of columns side by side, if eager's operand is in rows */
     LAYOUT_INNER,   /* elements of rows side by side */
@@ -103,7 +104,8 @@ typedef enum {
     LAYOUT_VERY,    /* eager's strides */
 } Layout;
 
-/* What a call takes, the strides that its node has (NULL: in rows), and what the call needs. */
+/* An operand of a call, the strides that its node has (NULL: row-major), and the requirement of the
+ * call. */
 typedef struct { const Value *v; const Dim *strides; Layout needed; } Taken;
 
 /* A node of n results that has eager's strides on axes of one element, unlike its fake tensor: the
@@ -120,8 +122,8 @@ typedef struct Walk {
     PyObject *weights;
     bool direct;            /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Dtype number;               /* torch's default dtype */
-    bool fills_empty;           /* does torch.empty fill what it makes? */
-    bool joint;                 /* a joint graph, see joint.c: what the graph returns is left out */
+    bool fills_empty;           /* does torch.empty fill the tensors it makes? */
+    bool joint;                 /* a joint graph, see joint.c: its outputs are left out */
     Captured *out;
     PyObject **pool;            /* owned references */
     int npool, room_pool;
@@ -133,7 +135,7 @@ typedef struct Walk {
     int nbound, nconvolutions;
     Dim *sizes;                 /* size symbols that parameters or earlier calls bind */
     int nsizes;
-    Value **values;             /* of the function's results, with what is promised of each */
+    Value **values;             /* of the function's results, with the promises about them */
     Result *promises;
     int nresults;
     struct { const char *name; Value *v; } *floats;     /* symbols whose value is in a tensor */
@@ -208,7 +210,7 @@ Value *assigned(Walk *w, const Arg *v, const Type *t);
 
 /* ---- direct_write.c: values that the graph itself changes ---- */
 
-/* x, or x[index] unless that is NULL, becomes v, and so does what shares its storage. */
+/* x, or x[index] unless that is NULL, becomes v, and so do the tensors that share its storage. */
 void write_value(Walk *w, Bound *x, PyObject *index, const Arg *v);
 void set_item(Walk *w, Bound *at);                      /* operator.setitem(x, index, v) */
 /* The node's value again, after a write to its storage. */
@@ -216,16 +218,17 @@ void renew(Walk *w, Bound *at);
 
 /* ---- direct_twin.c: calls that write, as calls that do not ---- */
 
-/* Gives a node that writes to its first argument a twin, which makes what is written; false: it has
- * none. */
+/* Gives a node that writes to its first argument a twin, which computes the written value; false:
+ * it has none. */
 bool twin_find(Walk *w, Bound *at);
 
 /* ---- saved_results.c: results that are given ---- */
 
-/* What v is a reshape of. */
+/* The value that v is a reshape of. */
 Value *known_base(Value *v);
 void known_read(Walk *w, const Bound *at);              /* a node whose builder has run */
-void known_replace(Walk *w);                     /* at the end: the program without what is known */
+void known_replace(Walk *w);                     /* at the end: the program without the known
+                                                  * values */
 
 /* ---- direct_mode.c: grad mode, autocast ---- */
 
@@ -240,7 +243,8 @@ Dim dim_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
 Dim truth_of(Walk *w, PyObject *sym_bool);              /* 1 or 0 */
 Value *number_of(Walk *w, PyObject *sym_float);         /* a scalar f64 */
 Value *float_symbol(Walk *w, PyObject *expr);           /* a symbol of sympy, as it is bound */
-void float_bind(Walk *w, PyObject *sym_float, Value *v);        /* its symbol, if it is one, is v */
+void float_bind(Walk *w, PyObject *sym_float, Value *v);        /* its symbol, if it is a symbol, is
+                                                                 * v */
 
 /* ---- walk_args.c: arguments of nodes ---- */
 
@@ -267,7 +271,8 @@ Value *call_on(Walk *w, PyObject *target, Value *v, PyObject *rest, const Type *
 
 bool is_a(PyObject *o, PyObject *type);                 /* false for NULL */
 bool is_lazy(Walk *w, PyObject *val, Dtype dtype);      /* negated or conjugated when it is read? */
-const Type *tensor_type(Walk *w, PyObject *val);        /* refuses what the IR has no type for */
+const Type *tensor_type(Walk *w, PyObject *val);        /* refuses tensors for which the IR has no
+                                                         * type */
 const Dim *tensor_strides(Walk *w, PyObject *val, const Type *t);       /* NULL: dense row-major */
 Arg constant_arg(PyObject *val);                        /* None, a number, or ARG_OTHER */
 bool size_known(const Walk *w, Dim name);
@@ -283,8 +288,8 @@ void attribute_build(Walk *w, Bound *at);
 
 typedef struct { Layout first, others; } Needs;         /* of the first operand, of all others */
 Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
-/* The node's value for a call: in memory as its strides say, or as suits what the call needs.
- * (What a builder made of a `clone` may lie as its operand does.) */
+/* The node's value for a call: with its strides in memory, or in another layout that the call
+ * accepts. (The result of a builder of `clone` may have the layout of its operand.) */
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
 /* The value as a result of the graph: a copy, where a call has taken it as another node has it. */
 Value *laid_as_result(Walk *w, const Bound *b);
@@ -311,14 +316,14 @@ bool is_dense(Walk *w, DenseStride d, Dim stride);
 
 void rows_order(int rank, int *perm);
 void channels_last_order(int rank, int *perm);
-/* Is a tensor of these strides dense in an order, but for axes of one element? */
+/* Is a tensor with these strides dense in the order, except for axes of one element? */
 bool is_in_order(Walk *w, const Type *t, const Dim *strides, const int *perm);
 
 /* Which place in an order has an axis of one element, whose stride addresses nothing?
  *   BY_INDEX   any will do: from inside outwards, the last axis that fits is taken
  *   BY_STRIDE  one where its stride is dense, inside of a longer axis with the same stride */
 typedef enum { ONES_BY_INDEX, ONES_BY_STRIDE } PlaceOfOnes;
-/* The order in which a tensor of these strides is dense; false if in none. */
+/* The order in which a tensor with these strides is dense; false: there is none. */
 bool dense_order(Walk *w, const Type *t, const Dim *strides, PlaceOfOnes place, int *perm);
 
 enum { MAX_OPERANDS = 8 };      /* of an elementwise operation */
@@ -336,34 +341,35 @@ typedef struct {
 bool eager_order(Walk *w, const Type *t, const Operands *of, int *perm);
 
 bool is_image_batch(const Type *t);   /* has it as many axes as a batch of images, or of volumes? */
-/* Does torch take a tensor for images, or volumes, with their channels innermost?  1 yes, 0 no; -1:
- * it depends on sizes known at run time. */
+/* Does torch consider a tensor as images, or volumes, in channels last? 1 yes, 0 no; -1: it depends
+ * on sizes known at run time. */
 int lies_as_image(Walk *w, const Type *t, const Dim *strides);
 
 /* ---- image_layout.c: convolutions as calls ---- */
 
 bool convolution_is(const Bound *at);                 /* of any number of axes, transposed or not */
-/* Are convolutions of the graph so many, and nothing recorded for autograd, that images between
- * them are channels last? */
+/* Does the graph have enough convolutions, and is nothing recorded for autograd, so that images
+ * between them are channels last? */
 bool images_are_last(const Walk *w);
 /* The strides that the result of a call of the node is to have, if it is a convolution that takes
  * its image channels last where eager's is not; else NULL. */
 const Dim *images_last(Walk *w, const Bound *at, const Type *made);
-/* operand k of such a call, as it is to lie */
+/* operand k of such a call, in its layout */
 Value *images_operand(Walk *w, const Bound *b, int k);
 
 /* ---- result_layout.c: results of which the fake tensors are wrong ---- */
 
-/* Of a node with n results of which eager's lie in another order than the fake tensors: puts the
- * order into meta['dlc_order'] for dlc/layouts.py, once, so that a node with that entry is taken as
- * it is.  The walk goes on, so as to find all such nodes, and is refused at its end; what is made
- * of such results is not looked at, since its fake tensors will be others.  A graph of Dynamo's is
- * refused at once.  false: how eager's lie depends on sizes known at run time, and no builder may
- * take the node. */
+/* For a node with n results whose axis order in eager differs from the fake tensors': puts the
+ * order into meta['dlc_order'] for dlc/layouts.py, once; a node with that entry is accepted.  The
+ * walk goes on, to find all such nodes, and is refused at its end; nodes computed from such results
+ * are not checked, since their fake tensors will change.  A graph from Dynamo is refused at once.
+ * False: the layout in eager depends on sizes known at run time, and no builder may take the
+ * node. */
 bool eager_check(Walk *w, Bound *at, const AtenRow *row, int n, const Type *const *types,
                  const Dim **strides);
-Ones ones_read(Walk *w, const Bound *at);      /* of what the node reads, the last of enum Ones */
-bool reads_displaced(Walk *w, const Bound *at);         /* such a result, or what is made of one */
+Ones ones_read(Walk *w, const Bound *at);      /* over the tensors that the node reads, the last of
+                                                * enum Ones */
+bool reads_displaced(Walk *w, const Bound *at);         /* such a result, or one computed from it */
 void eager_check_end(Walk *w);
 
 /* ---- walk_node.c: one node ---- */
@@ -373,11 +379,11 @@ void function_build(Walk *w, Bound *at, PyObject *target);
 
 /* ---- walk_tensor.c: nodes that make tensors ---- */
 
-void tensors_build(Walk *w, Bound *at);                 /* an overload, or what is in no table */
+void tensors_build(Walk *w, Bound *at);                 /* an overload, or a function in no table */
 void torch_build(Walk *w, Bound *at);                   /* a function or method of torch.def */
 void index_build(Walk *w, Bound *at, const Bound *from);       /* operator.getitem(tensor, index) */
 PyObject *argument(Walk *w, const Bound *at, int k);    /* of the node, by position */
-/* What is at the end of a chain of views. */
+/* The value at the end of a sequence of views. */
 Value *view_base(Value *v);
 
 /* ---- walk_scalar.c: numbers that depend on data ---- */

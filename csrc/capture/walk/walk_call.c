@@ -113,7 +113,7 @@ body_object(Walk *w, PyObject *module)
     return body ? body : module;
 }
 
-/* What a node stands for: a slot, or the objects of several results. */
+/* The object for a node: a slot, or the objects of several results. */
 static PyObject *
 bound_object(Template *t, const Bound *b)
 {
@@ -304,7 +304,7 @@ bind_new_sizes(Walk *w, Let *let)
     }
 }
 
-/* positions of the results in what the target returns. */
+/* positions: those of the results in the target's return value. */
 static Let *
 call_let(Walk *w, Template *t, const char *target, int at, bool effect, bool shares, int n,
          const int *positions, const Type *const *types, const Dim *const *strides)

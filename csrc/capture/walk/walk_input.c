@@ -168,7 +168,7 @@ tensor_input(Walk *w, Bound *at, const char *name, InputSpec *spec)
     at->param = w->fn->nparams;
     at->arg = (Arg){.kind = ARG_TENSOR, .v = fn_param(w->fn, name, t, at->strides)};
     bool lazy = is_lazy(w, at->val, t->dtype);
-    if (lazy) {                 /* its memory is not its elements: a call makes them */
+    if (lazy) {                 /* its memory does not hold its elements: a call computes them */
         PyObject *resolve = dtype_info[t->dtype].class >= CLASS_COMPLEX ? py.resolve_conj
                                                                         : py.resolve_neg;
         at->arg.v = call_on(w, resolve, at->arg.v, NULL, t, at->strides);
@@ -316,8 +316,8 @@ literal_at(const void *data, Dtype dtype, int64_t k, Literal *out)
     }
 }
 
-/* Is the tensor written in the program, so that nothing else can hold it?  A trace makes such
- * fresh; what the program has from elsewhere it uses as it is. */
+/* Is the tensor a literal of the program, so that nothing else can hold it?  A trace makes literals
+ * anew; it uses tensors from outside the program as they are. */
 static bool
 is_literal(Walk *w, const Bound *at)
 {
@@ -332,9 +332,9 @@ is_literal(Walk *w, const Bound *at)
     return literal;
 }
 
-/* torch.tensor(3.0) or torch.tensor([1, 2]) in the user's program, or what `x[mask] = 3.0` writes:
- * numbers.  Its memory is read, since its methods belong to the fake tensors of the trace.  NULL:
- * it is not one of few numbers, row by row. */
+/* torch.tensor(3.0) or torch.tensor([1, 2]) in the user's program, or the value in `x[mask] = 3.0`:
+ * numbers.  Its memory is read, because its methods belong to the fake tensors of the trace.  NULL:
+ * it is not a short list of numbers, row by row. */
 static Value *
 numbers_of(Walk *w, PyObject *tensor, const Type *t)
 {

@@ -35,7 +35,7 @@ is_promise(const Overload *o)
     return o && strncmp(o->name, "aten.sym_constrain_range", 24) == 0;
 }
 
-/* A parameter is a value: what it holds after a write to it has no name. */
+/* A parameter is a value: its contents after a write to it have no name. */
 static void
 check_reads(Walk *w, const Bound *at)
 {
@@ -84,7 +84,7 @@ are_numbers(PyObject *val)
     return n >= 0;
 }
 
-/* Does its row say so? */
+/* Does its row have the letter s? */
 static bool
 gives_numbers(const Bound *at)
 {

@@ -56,8 +56,8 @@ result_add(Walk *w, Value *v, Result promise)
     return k;
 }
 
-/* Is its value a chain of views from the root's that has the node's strides?  The builder makes the
- * transpose of what is the same everywhere the thing itself. */
+/* Is its value a sequence of views from the root's value, with the node's strides?  The builder
+ * returns the operand itself for a transpose of equal elements. */
 static bool
 is_viewed_as_eager(Walk *w, const Bound *root, const Bound *at)
 {
@@ -126,7 +126,7 @@ result_of(const Walk *w, const Value *v)
     return k < w->nresults ? k : -1;
 }
 
-/* The root's value is v from here on, and views of it are made of that. */
+/* The root's value is v from now on, and views of it are made from v. */
 static void
 root_becomes(Bound *root, Value *v)
 {
@@ -134,8 +134,9 @@ root_becomes(Bound *root, Value *v)
     root->version = ++root->versions;
 }
 
-/* A view of an input, in a graph of Dynamo's: made of the input, which may have been written to,
- * and of that one alone.  Two inputs in one storage need not be so in the next call. */
+/* A view of an input, in a graph from Dynamo: it is made from the input, which may have been
+ * written to, and only from that one.  Two inputs in one storage need not share it in the next
+ * call. */
 static void
 view_again_of_input(Walk *w, Bound *at, Bound *root)
 {
@@ -225,7 +226,7 @@ tensor_result(Walk *w, Bound *at)
     if (w->direct && root->param >= 0) {
         view_again_of_input(w, at, root);
     }
-    /* what a lazy input stands for is new */
+    /* the elements of a lazy input are a new value */
     bool resolved = root->arg.kind == ARG_TENSOR && root->arg.v->def;
     bool of_param = root->param >= 0 && !resolved;
     if (w->direct && of_param && is_detached(w, at, root)) {
@@ -277,8 +278,8 @@ scalar_output(Walk *w, const Bound *at)
     }
 }
 
-/* The position among the inputs of what eager returns itself, as x.to(..) and x.add_(..) do x: the
- * fake tensors are one object, too.  -1: it is another tensor. */
+/* The position among the inputs of the one that eager returns itself, as x.to(..) and x.add_(..)
+ * return x; in the trace they are the same object. -1: it is another tensor. */
 static int
 input_itself(const Walk *w, const Bound *at)
 {

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Of a view that the fake tensors tell of: the first input in the same storage. */
+/* For a view that only the fake tensors show: the first input in the same storage. */
 static Bound *
 viewed_storage(Walk *w, const Bound *at)
 {
@@ -69,7 +69,7 @@ root_find(Walk *w, Bound *at, int position)
 {
     at->root = position;
     if (at->overload && is_lazy_view(at->overload)) {
-        return;                 /* what it stands for is computed */
+        return;                 /* its elements are computed */
     }
     if (at->overload && at->overload->alias >= 0) {
         const Bound *from = viewed(w, at);
@@ -95,7 +95,7 @@ known_first(Walk *w, PyObject *storages, PyObject *key)
     return first ? (int)PyLong_AsLong(first) : -1;
 }
 
-/* The same, or `position` itself, which is the first from here on. */
+/* The same, or `position` itself, which is the first one from now on. */
 static int
 first_of(Walk *w, PyObject *storages, PyObject *key, int position)
 {
@@ -121,8 +121,8 @@ first_of_several(Walk *w, PyObject *storages, PyObject *several, int position)
     return first < 0 ? position : first;
 }
 
-/* What a tensor stands for that is negated or conjugated when it is read is computed: the first one
- * of those that read a storage so is their root. */
+/* The elements of a lazily negated or conjugated tensor are computed, so the first tensor of those
+ * that read a storage lazily is their root. */
 static void
 root_find_lazy(Walk *w, PyObject *storages, Bound *at, int position)
 {

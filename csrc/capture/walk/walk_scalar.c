@@ -28,9 +28,8 @@ symbol_in(Walk *w, PyObject *expr)
     return attr_true(w, expr, py.name.is_Symbol) ? expr : NULL;
 }
 
-/* The symbol that the number read is: that of the node's value, or, where torch has learned that
- * this is equal to something else, the one that it began with.  NULL when it has been read
- * before. */
+/* The symbol of the number that is read: that of the node's value or, if torch has learned that
+ * this equals another expression, the original one.  NULL: it has been read before. */
 static PyObject *
 fresh_symbol(Walk *w, const Bound *at)
 {
@@ -89,7 +88,8 @@ item_build(Walk *w, Bound *at)
     }
 }
 
-/* What torch has proved, or what the plan checks where the size is bound, needs no call. */
+/* A condition that torch has proved, or that the plan checks where the size is bound, needs no
+ * call. */
 static bool
 is_certain(Walk *w, PyObject *condition)
 {

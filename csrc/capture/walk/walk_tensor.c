@@ -199,9 +199,9 @@ reads_storage(const Overload *o)
     return o && strncmp(o->name, "aten.as_strided", 15) == 0;
 }
 
-/* A parameter has its storage; of others, and of one for itself, the builder knows the elements,
- * when they are dense in row-major order.  A view stands for what it is a view of, since the offset
- * counts from the start of that. */
+/* The storage of a parameter is known; of another tensor, or of a separate one, the builder knows
+ * the elements if they are dense in row-major order.  A view is replaced by its base, because the
+ * offset counts from the base's start. */
 static void
 storage_build(Node *node)
 {
@@ -230,7 +230,7 @@ storage_build(Node *node)
     x->arg = own_arg;
 }
 
-/* Has torch decomposed what there is to decompose?  Not in Dynamo's graphs, but for what was traced
+/* Has torch already decomposed the operator?  Not in graphs from Dynamo, except for parts traced
  * since. */
 static bool
 is_traced(Walk *w, const Bound *at)
@@ -314,8 +314,8 @@ eager_build(Node *node)
     call_build(node->w, at, draws, views, node->n, node->types, node->strides, node->res);
 }
 
-/* What eager would compute in another dtype than the one it writes to stays with AOTAutograd, which
- * rounds twice as eager does. */
+/* If eager would compute in another dtype than the one it writes to, AOTAutograd gets the graph,
+ * because it rounds twice, as eager does. */
 static void
 check_promotion(Walk *w, const Node *node)
 {
@@ -334,7 +334,7 @@ check_promotion(Walk *w, const Node *node)
     }
 }
 
-/* What is written, as the result of a call that does not write. */
+/* The written value, as the result of a call that does not write. */
 static void
 twin_call(Node *node)
 {
@@ -347,7 +347,7 @@ twin_call(Node *node)
     at->twin = (Twin){NULL};
 }
 
-/* x.add_(y): the node stands for x, whose value is another from here on. */
+/* x.add_(y): the node represents x, whose value changes here. */
 static void
 write_build(Node *node)
 {
@@ -399,7 +399,7 @@ void
 index_build(Walk *w, Bound *at, const Bound *from)
 {
     Node node = {.w = w, .at = at, .args = &from->arg, .nargs = 1, .index = argument(w, at, 1)};
-    index_is_view(w, node.index); /* refuses what depends on data */
+    index_is_view(w, node.index); /* refuses results that depend on data */
     results_of(&node);
     if (!by_builder(&node)) {
         eager_build(&node);

@@ -9,8 +9,8 @@
 
 #include <math.h>
 
-/* What the operators have in common.  Letters: t queries, s keys, d their elements, e those of
- * values; with grouped heads A is a head of keys, g one of the heads of queries that share it. */
+/* The common part of the operators.  Letters: t queries, s keys, d their elements, e those of
+ * values; with grouped heads, A is a head of keys, g one of the heads of queries that share it. */
 typedef struct {
     Aten *n;
     Dtype wide;
@@ -109,7 +109,7 @@ attention_of(Aten *n, int first, const Arg *mask, const Arg *causal, const Arg *
            term_of(k, ".sd", &a->k) && term_of(v, ".se", &a->v);
 }
 
-/* v, of the axes that `of` names, along those of `like`. */
+/* v, whose axes `of` names, with the axes of `like`. */
 static Value *
 along(Aten *n, Value *v, const Term *of, const Term *like)
 {
@@ -125,7 +125,8 @@ along(Aten *n, Value *v, const Term *of, const Term *like)
 
 /* ---- scores ---- */
 
-/* What a mask adds to scores of type t: of truth values, nothing or -inf.  NULL: there is none. */
+/* The addend that a mask gives for scores of type t: for truth values, 0 or -inf.  NULL: there is
+ * none. */
 static Value *
 mask_on(const Attention *a, const Type *t)
 {
@@ -225,7 +226,8 @@ aten_flash_attention(Aten *n)
 
 /* ---- backward ---- */
 
-/* The gradient of the scores: p * (dp - the sum of dp * p), which is that of gradient * result. */
+/* The gradient of the scores: p * (dp - the sum of dp * p); that sum equals the sum of gradient *
+ * result. */
 static bool
 score_gradient(const Attention *a, const Term *p, const Term *grad, const Term *result, Term *out)
 {

@@ -172,7 +172,7 @@ aten_conv_transpose(Aten *n)
 
 /* ---- gradients ---- */
 
-/* That of the bias: the gradient's sums for each channel. */
+/* The gradient of the bias: the gradient's sums for each channel. */
 static Value *
 bias_gradient(Aten *n, Value *grad)
 {

@@ -22,18 +22,19 @@ typedef struct {
 bool conv_is_depthwise(const Conv *c, const Type *weight);
 /* Is it transposed, in steps that divide the kernel's sizes? */
 bool conv_is_interleaved(const Conv *c);
-/* Is it transposed, of an image of one point, which all places of the weight take to the result? */
+/* Is it a transposed convolution of an image of one point, so that each place of the weight gives a
+ * point of the result? */
 bool conv_is_of_point(const Conv *c, const Type *x, const Type *made);
 /* Is the convolution of x to the image `made` computed here? */
 bool conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made);
 /* Are the gradients of the convolution of x computed here? */
 bool conv_gradient_is_own(const Conv *c, const Type *x, const Type *weight, const Type *grad);
 /* x convolved with the weight to the image `made`, whose channels are those of the weight; to: the
- * dtype of the sums.  NULL: the windows are not known to lie in the image. */
+ * dtype of the sums.  NULL: the windows are not known to be in the image. */
 Value *conv_image(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to);
-/* The weight's gradient: windows of the image by the elements of the other one, both summed over
- * all windows.  The image is the larger one, what is read of a convolution and what is made of a
- * transposed one. */
+/* The weight's gradient: windows of the image times the elements of `other`, summed over all
+ * windows.  The image is the larger one: the operand of a convolution, the result of a transposed
+ * one. */
 Value *conv_weight(const Conv *c, Value *image, Value *other, const Type *made);
 
 
@@ -41,7 +42,7 @@ Value *conv_weight(const Conv *c, Value *image, Value *other, const Type *made);
 
 enum { CONV_PHASES = 2 }; /* the step of an axis that is `phased` */
 
-/* Of the places in a window, of an image's points, and of the places within a step. */
+/* Letters for the places in a window, for an image's points, and for the places within a step. */
 extern const char conv_places[], conv_points[], conv_within[];
 
 /* places: none of one place. */
@@ -50,7 +51,7 @@ void conv_letters_phases(const Conv *c, Term *t);
 /* x, whose channels are at the axis, with groups and their channels as two axes, where there are
  * several groups. */
 Value *conv_grouped(const Conv *c, Value *x, int axis);
-/* The windows of the image x, as many as `counts` says.  false: they are not known to lie in it. */
+/* The windows of the image x, in the numbers `counts`.  False: they are not known to be in it. */
 bool conv_windows(const Conv *c, Value *x, const Dim *counts, Term *out);
 /* The letters and sizes of the weight's axes before its places: of groups, where there are several,
  * and of channels.  How many they are. */

@@ -34,13 +34,13 @@ multiplies_zeros(const Conv *c)
     return c->transposed && stepped && !conv_is_interleaved(c);
 }
 
-/* Is the convolution computed here?  Under PRODUCTS_AUTO it is where it has been measured to take
- * at most the library's time, with what is fused with it (docs/experiments.md): float32 sequences,
- * images and volumes with their channels innermost, between other convolutions, each channel by
- * itself or all of one group.  With AVX-512 these are all such images.  With other instructions
- * there have to be enough channels that the runs of a window are long, and a weight with windows
- * that is larger than the images takes longer to pack than is gained, as does that of any
- * transposed convolution.  Eager copies the windows of volumes first (`slow_conv3d`). */
+/* Is the convolution computed here?  Under PRODUCTS_AUTO it is if it was measured to take at most
+ * the library's time, including the operations fused with it (docs/experiments.md): float32
+ * sequences, images and volumes in channels last, between other convolutions, depthwise or in one
+ * group.  With AVX-512 these are all such images.  With other instructions there must be enough
+ * channels that the runs of a window are long.  A weight with windows that is larger than the
+ * images takes longer to pack than is gained, and so does the weight of any transposed convolution.
+ * Eager copies the windows of volumes first (`slow_conv3d`). */
 bool
 conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
 {

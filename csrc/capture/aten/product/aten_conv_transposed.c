@@ -30,9 +30,9 @@ conv_is_interleaved(const Conv *c)
     return even && stepped && rank <= MAX_RANK;
 }
 
-/* Do the places within a step have windows of their own, along the axes where these do not all
- * begin at the same element?  Worth it where the results are few points of many channels, and the
- * weight is packed in advance: packing it for each place reads it so many times. */
+/* Should the places within a step have their own windows, along the axes where these do not all
+ * begin at the same element?  Yes if the results are few points of many channels and the weight is
+ * packed in advance: packing it for each place reads it that many times. */
 static void
 choose_phases(Conv *c, const Type *made)
 {
@@ -58,9 +58,9 @@ is_folded(const Conv *c, int k)
     return c->w.step[k] > 1 && !c->phased[k];
 }
 
-/* The weight as [g, u.., o, c, p, ..], flipped along the places p of a window, and along those
- * within a step that have windows, u, as they begin in the middle of one.  Its channels `o` are
- * those of the results at all other places within a step: [v, .., o] as one axis. */
+/* The weight as [g, u.., o, c, p, ..], flipped along the places p of a window, and along the places
+ * u within a step that have windows, because these begin in the middle of one.  Its channels `o`
+ * are those of the results at all other places within a step: [v, .., o] as one axis. */
 static Term
 phases_of(const Conv *c, Value *weight, const Window *windows)
 {
@@ -109,8 +109,8 @@ phases_of(const Conv *c, Value *weight, const Window *windows)
     return out;
 }
 
-/* v: [n, points.., g, [v, .., o]].  The places within a step go behind the points of their axis,
- * and each two of these are one; those that have windows stand there already. */
+/* v: [n, points.., g, [v, .., o]]. Moves the places within a step after the points of their axis,
+ * and merges each such pair; those that have windows are there already. */
 static Value *
 steps_joined(const Conv *c, Value *v, const Dim *counts, const Type *made)
 {
@@ -188,7 +188,7 @@ conv_is_of_point(const Conv *c, const Type *x, const Type *made)
     return point;
 }
 
-/* "nc,co->no" for each group, of which `o` are the channels at all places. */
+/* "nc,co->no" for each group, where `o` are the channels at all places. */
 Value *
 conv_of_point(const Conv *c, Value *x, Value *weight, const Type *made, Dtype to)
 {

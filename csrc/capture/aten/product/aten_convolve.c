@@ -76,9 +76,9 @@ stays_within(const Window *w, const Value *v, int rank, const Dim *dims, const D
     return dim_lt(cx, last, type_numel(cx, v->type));
 }
 
-/* The windows of v with axes for the places in them, where there are several, behind those of the
- * windows.  Between the two are the places within a step that have windows of their own: each
- * begins an element later than the one before. */
+/* The windows of v.  Axes for the places in a window, if there are several, come after the axes of
+ * the windows.  Between the two are the places within a step that have their own windows: each
+ * begins one element after the previous one. */
 static Value *
 strided(const Conv *c, const Window *w, Value *v, const Dim *counts)
 {
@@ -217,7 +217,7 @@ add_places(const Conv *c, Term *t)
     conv_letters(t, cx_format(c->n->cx, "%.*s", c->w.axes, conv_places), &c->w);
 }
 
-/* The windows of the image x, as many as `counts` says. */
+/* The windows of the image x, in the numbers `counts`. */
 bool
 conv_windows(const Conv *c, Value *x, const Dim *counts, Term *out)
 {
@@ -435,8 +435,8 @@ has_rows_behind(const Conv *c, int k, const Type *made)
     return windows || rows >= MICRO_MOST_ROWS;
 }
 
-/* Is the number of windows that of an image with as much padding behind it as before it?  They end
- * at most step - 1 elements before the padding does. */
+/* Is the number of windows that of an image with equal padding before and after it?  They end at
+ * most step - 1 elements before the padding does. */
 static bool
 is_padded_evenly(const Conv *c, int k, Dim size, Dim count)
 {
@@ -445,11 +445,10 @@ is_padded_evenly(const Conv *c, int k, Dim size, Dim count)
     return count == window_plus(w, dim_div(c->n->cx, moved, dim_int(c->n->cx, w->step[k])), 1);
 }
 
-/* Which places of windows along axis k are in the image; false: all are, or it is not known.
- * *part: what share of them is not, of a typical size.
- *
- * A size that is a symbol is said by the number of windows.  Where the step is more than 1, the
- * last window may have padding that is not left out. */
+/* The places of windows along axis k that are in the image; false: all are, or it is not known.
+ * *part: the share of places that are not, for a typical size.  If a size is a symbol, the number
+ * of windows gives it.  If the step is more than 1, the last window may have padding that is not
+ * left out. */
 static bool
 is_padded_along(const Conv *c, int k, const Type *x, const Type *made, Within *in, double *part)
 {
@@ -473,7 +472,7 @@ is_padded_along(const Conv *c, int k, const Type *x, const Type *made, Within *i
     return used < all;
 }
 
-/* Does each window have an element of the image along axis k? */
+/* Does each window contain an element of the image along axis k? */
 static bool
 meets_image(const Conv *c, int k, const Type *made, const Within *in)
 {
@@ -481,14 +480,14 @@ meets_image(const Conv *c, int k, const Type *made, const Within *in)
     return within_each(cx, in, made->dims[k + 2], dim_int(cx, c->w.size[k]));
 }
 
-/* The products with the padding along the first axis of windows are left out: at a depth of 2, of a
- * kernel of 3, they are a third.  Rows along it have tiles of their own.  So are those along the
- * other axes where the sums over channels are whole chains, and what the calls of a microkernel for
- * each place cost is less. */
+/* Leaves out the products with padding along the first axis of windows: at a depth of 2, with a
+ * kernel of 3, they are a third.  Rows along this axis have their own tiles.  Also leaves them out
+ * along the other axes if the sums over channels are whole chains, and if this saves more than the
+ * calls of a microkernel for each place cost. */
 static Where
 without_products_of_padding(const Conv *c, const Type *x, const Type *made)
 {
-    enum { FEWEST = 64 }; /* of so many products one has to be with padding */
+    enum { FEWEST = 64 }; /* at least one of this many products is with padding */
     const Window *w = &c->w;
     Where where = {.nlater = 0};
     double part;
@@ -551,8 +550,8 @@ conv_image(const Conv *all, Value *x, Value *weight, const Type *made, Dtype to)
 
 /* ---- gradients ---- */
 
-/* Of channels by themselves, which are innermost in memory: for each place, the sums of what is
- * there in all windows by the other one.  Vectors run along the channels. */
+/* For a depthwise convolution with channels innermost in memory: for each place, the sums over all
+ * windows of its element times the other operand.  Vectors run along the channels. */
 static Value *
 depthwise_weight(const Conv *c, Value *image, Value *other, const Type *made)
 {

@@ -37,9 +37,9 @@ is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* The letters of one operand, up to a comma, an arrow or the end.  `...` becomes digits, one for
- * each axis that no letter has: .., 1, 0.  false: a letter stands twice, or there are not as many
- * as axes. */
+/* The letters of one operand, up to a comma, an arrow or the end. `...` becomes digits, one for
+ * each axis without a letter: .., 1, 0. False: a letter occurs twice, or the number of axes is
+ * wrong. */
 static bool
 read_term(const char **text, Term *t)
 {
@@ -71,8 +71,7 @@ read_term(const char **text, Term *t)
     return true;
 }
 
-/* The letters of a result that is not written: those that stand once, in order, behind the axes of
- * `...`. */
+/* The letters of an omitted result: those that occur once, in order, after the axes of `...`. */
 static void
 implied_result(int count, const Term *terms, char *out)
 {

@@ -141,7 +141,7 @@ is_own(const Aten *n, const Term *x, const Term *y)
     return n->products == PRODUCTS_OWN || (n->products == PRODUCTS_AUTO && measured);
 }
 
-/* The contraction, of complex numbers by their parts. */
+/* The contraction; complex numbers are multiplied by their parts. */
 static Value *
 contracted(Aten *n, Value *x, Value *y, const char *over, Dtype to)
 {
@@ -211,7 +211,7 @@ product_dtype(const Aten *n, int first, int last)
 
 /* ---- products ---- */
 
-/* Arguments k and k+1 multiplied, with the letters of each and those of the result. */
+/* The product of arguments k and k+1, with the letters of each and those of the result. */
 static Value *
 product(Aten *n, int k, const char *x, const char *y, const char *out, Dtype to)
 {

@@ -4,7 +4,7 @@
 
 #include "capture/aten/aten.h"
 
-/* What the '.' of term_of stands for, outermost first. */
+/* The letters for the '.' of term_of, outermost first. */
 #define REST "PONMLKJIHGFEDCBA"
 
 /* A tensor with a letter for each axis. */
@@ -14,8 +14,8 @@ typedef struct {
     char letters[MAX_RANK];
 } Term;
 
-/* The argument as a term.  `letters` may begin with '.', which stands for all axes that are left:
- * .., B, A. false: it is no tensor of as many axes. */
+/* The argument as a term. `letters` may begin with '.', which is for all remaining axes: .., B, A.
+ * False: it is no tensor with as many axes. */
 bool term_of(const Arg *a, const char *letters, Term *out);
 /* x = x * y, summed over the letters that are not in `keep`.  An axis of one element repeats along
  * a longer one of its letter.  to: the dtype of the result.  false: this is not computed. */

@@ -22,7 +22,7 @@ argument(Aten *n)
     return x && !value_is_const(x) ? x : NULL;
 }
 
-/* The same; also NULL for f16 and bf16, of which eager has no such function. */
+/* The same; also NULL for f16 and bf16, for which eager has no such function. */
 static Value *
 argument_not_half(Aten *n)
 {
@@ -42,8 +42,8 @@ chebyshev(Aten *n, Value *x, const double *c, int count)
     return MUL(NUM(0.5), SUB(sum, before));
 }
 
-/* value, but `at_zero` at 0 and NaN below: functions of which only the right half of the line has
- * values. */
+/* value for x > 0, `at_zero` at 0, NaN below: for functions that are defined on the right half of
+ * the line. */
 static Value *
 of_positive(Aten *n, Value *x, Value *value, double at_zero)
 {
@@ -171,8 +171,8 @@ aten_scaled_k1(Aten *n)
 
 /* ---- J0, J1, Y0, Y1 ---- */
 
-/* What the far parts of J and Y of one order are made of: amplitudes along the cosine and the sine
- * of an angle. */
+/* The parts of J and Y of one order for large arguments: amplitudes of the cosine and the sine of
+ * an angle. */
 typedef struct {
     Value *p, *q, *angle, *by;
 } Wave;
@@ -310,7 +310,7 @@ airy_tail(Aten *n, Value *x)
     return DIV(MUL(NUM(one_over_sqrt_pi), v), MUL(MUL(NUM(2), SQRT(root)), EXP(zeta)));
 }
 
-/* Between: the two series in x^3, as many terms as f64 has bits for. */
+/* Between both regions: the two series in x^3, with as many terms as f64 has bits for. */
 static Value *
 airy_series(Aten *n, Value *x)
 {

@@ -91,8 +91,8 @@ parts_of_list(Aten *n, const Arg *a, bool imaginary, bool is_value)
     return (Arg){.kind = ARG_LIST, .n = a->n, .items = items};
 }
 
-/* An argument for the builder of one part.  Of a value that is real the imaginary part is 0; what
- * is not a value (an axis, an index, a mask) is the same for both. */
+/* An argument for the builder of one part.  The imaginary part of a real value is 0; an argument
+ * that is not a value (an axis, an index, a mask) is the same for both. */
 static Arg
 part_of_arg(Aten *n, const Arg *a, bool imaginary, bool is_value)
 {
@@ -213,7 +213,7 @@ identity(Aten *n)
              : NULL;
 }
 
-/* cat and stack, of tensors in the dtype of the result. */
+/* cat and stack, for tensors in the dtype of the result. */
 static Value *
 gathered(Aten *n, AtenBuilder build)
 {

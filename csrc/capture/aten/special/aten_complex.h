@@ -55,7 +55,7 @@ Value *complex_either(Aten *n);
 
 /* A constant in the type of v: a choice needs an arm that has one. */
 Value *complex_like(Aten *n, const Value *v, double f);
-/* Is the result complex64?  What is computed for it in float64 does not overflow. */
+/* Is the result complex64? Its intermediate values in float64 do not overflow. */
 bool complex_is_narrow(const Aten *n);
 /* A function of argument 0, which it gets in its own dtype or in float64; NULL when that or the
  * result is not complex. */

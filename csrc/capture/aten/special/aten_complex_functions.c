@@ -83,7 +83,7 @@ complex_without_excess(Aten *n, Value *x, Value **more)
     return WHERE(big, SIGN_OF(SUB(size, NUM(shift)), x), x);
 }
 
-/* e**x (cos y + i sin y), where an infinite x settles what an infinite y leaves open. */
+/* e**x (cos y + i sin y), where an infinite x decides the cases that an infinite y leaves open. */
 static Parts
 exponential(Aten *n, Parts z)
 {
@@ -267,7 +267,7 @@ is_number(const Arg *a, double f)
     return pair ? a->f == f && a->im == 0 : arg_is_number(a) && arg_float(a, 0) == f;
 }
 
-/* The powers that eager makes of products, roots and quotients, and the others. */
+/* Powers: those that eager computes by products, roots and quotients, and the others. */
 Value *
 complex_power(Aten *n)
 {
@@ -334,7 +334,8 @@ complex_silu(Aten *n)
     return complex_map(n, true, silu);
 }
 
-/* A gradient times the conjugate of the derivative, which is made of the function's result. */
+/* A gradient times the conjugate of the derivative, which is computed from the function's
+ * result. */
 static Value *
 by_chain_rule(Aten *n, Parts derivative)
 {

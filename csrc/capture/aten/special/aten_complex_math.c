@@ -188,8 +188,8 @@ complex_sign(Aten *n)
 
 /* ---- truth ---- */
 
-/* Two complex numbers are equal when both parts are; the larger dtype of the arguments is that of
- * comparison. */
+/* Two complex numbers are equal if both parts are; they are compared in the larger dtype of the
+ * arguments. */
 Value *
 complex_compared(Aten *n)
 {

@@ -135,8 +135,8 @@ complex_sinc(Aten *n)
 
 /* ---- their inverses ---- */
 
-/* Of x + i y with x and y not negative: the real parts of asin and acos, and the size of the
- * imaginary part. */
+/* For x + i y with x and y not negative: the real parts of asin and acos, and the absolute value of
+ * the imaginary part. */
 typedef struct {
     Value *asin, *acos, *im;
 } Arc;
@@ -155,7 +155,7 @@ arc_between(Aten *n, Value *x, Value *y)
     Value *side = WHERE(LE(x, NUM(1)), inside, outside), *flat = LE(b, NUM(0.6417));
     Value *half = MUL(NUM(0.5), ADD(part, WHERE(LT(x, NUM(1)), DIV(square, below), above)));
     Value *near = LOG1P(ADD(half, SQRT(MUL(half, ADD(a, NUM(1))))));
-    if (!complex_is_narrow(n)) {                                       /* y*y may be nothing */
+    if (!complex_is_narrow(n)) { /* y*y may be nothing */
         Value *thin = AND(LT(x, NUM(1)), LT(y, MUL(NUM(0x1p-60), ABS(less))));
         near = WHERE(thin, DIV(y, SQRT(MUL(NEG(less), ADD(x, NUM(1))))), near);
     }
@@ -202,7 +202,7 @@ complex_asinh(Aten *n)
     return complex_map(n, true, hyperbolic_arcsine);
 }
 
-/* acos, whose real part is that of acosh rotated. */
+/* acos or acosh: the parts of one are those of the other, exchanged, with other signs. */
 static Parts
 arccosine(Aten *n, Parts z)
 {

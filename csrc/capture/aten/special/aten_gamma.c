@@ -12,7 +12,7 @@ enum { MAX_ORDER = 12, STEPS = 9, TERMS = 12 };
 
 static const double pi = 3.14159265358979323846;
 
-/* Argument k in f64, of the dtype that eager has it in; NULL: it is no tensor. */
+/* Argument k in f64, rounded to the dtype that eager has it in; NULL: it is no tensor. */
 static Value *
 deep_operand(Aten *n, int k)
 {
@@ -22,7 +22,8 @@ deep_operand(Aten *n, int k)
 
 /* ---- digamma, trigamma ---- */
 
-/* Its asymptotic series from 10 on, where steps to the right lead; the left side is reflected. */
+/* digamma: its asymptotic series from 10 on, reached by steps to the right; the left side is
+ * reflected. */
 static Value *
 digamma(Aten *n, Value *x)
 {
