@@ -41,7 +41,7 @@ patterns, the others of everyday size.  Functions of two operands: pairs from su
 
 `python -m benchmarks.ulp --step {step} --doubles {count} --write` makes this table.
 
-Between two negative integers `lgamma` passes through zero, twice from -2 down. Near such a
+From -2 down, `lgamma` passes through zero twice between two neighbouring integers. Near such a
 zero, an error is small compared with 1 but large compared with the result: in float64, dlc and eager both
 err by about 1e-16, which may be any number of units of the result. No sample of the table is close to a zero.
 
