@@ -88,8 +88,8 @@ void kernels_look_up(Kernels *ks);
 int unit_next(Kernels *ks, int first);
 /* A function of the unit's kernels alone. */
 Fn *unit_program(const Kernels *ks, const NewKernel *group, int n);
-/* The function that the use's kernel was lowered in, with *fuel for the rewrites: of one that shares
- * the kernel of an equal use, with this use in its place.  *at: its position. */
+/* The function that the use's kernel was lowered in, with *fuel for the rewrites: of one that
+ * shares the kernel of an equal use, with this use in its place.  *at: its position. */
 Fn *unit_again(const Kernels *ks, KernelUse *use, int *at, int64_t *fuel);
 /* The targets that its text is wanted for, a bit 1 << target each. */
 unsigned unit_targets(const Kernels *ks);

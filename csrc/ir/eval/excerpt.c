@@ -9,6 +9,7 @@
  *           have made must not share their code.
  * Example:  rows 3 and 4 of a softmax of 1,000 rows are a softmax of two rows. */
 #include "eval.h"
+#include "excerpt.h"
 
 #include <string.h>
 
