@@ -16,7 +16,7 @@ def marked(text: str) -> list[str]:
     found = []
     for line in text.splitlines():
         what = re.search(r"(load|store) (\w+)|(for) \w+ in", line)
-        marks = re.findall(r" ((?:nontemporal|footprint|prefetch|prefetch_rows|beyond)=\d+|streams)\b", line)
+        marks = re.findall(r" (\w+=\d+|streams)\b", line) if what else []
         if marks:
             found.append(" ".join([what[2] or what[3], *marks]))
     return found
@@ -140,3 +140,41 @@ def test_a_gather_prefetches_rows_of_its_table() -> None:
     assert marked(lines(text, "cc")) == ["w prefetch_rows=64 beyond=1048576"]
     small = text.replace("100000", "1000")
     assert marked(lines(small, "cc")) == []
+
+
+def layer_norm(rows: str, row: int) -> str:
+    return graph(
+        f"x: f32[{rows}, {row}]",
+        f"f32[{rows}, {row}]",
+        f"s: f32[{rows}] = sum x axes=[1]",
+        f"a: f32[{rows}, {row}] = expand s to=[0]",
+        f"d: f32[{rows}, {row}] = sub x, a",
+        f"q: f32[{rows}, {row}] = mul d, d",
+        f"v: f32[{rows}] = sum q axes=[1]",
+        f"b: f32[{rows}, {row}] = expand v to=[0]",
+        f"y: f32[{rows}, {row}] = div d, b",
+    )
+
+
+def test_two_rows_of_a_norm_run_at_a_time_unless_they_come_from_memory() -> None:
+    jam = "for jam=2 jam_elements=262144 jam_row=256"
+    assert jam in marked(lines(layer_norm("64", 512), "cc"))
+    assert jam in marked(lines(layer_norm("100000", 200), "cc"))
+    assert jam not in marked(lines(layer_norm("100000", 512), "cc"))
+    assert jam not in marked(lines(layer_norm("64", 512), "tcc"))
+
+
+def channels(row: int) -> str:
+    n = 10_000
+    return graph(
+        f"x: f32[{n}, {row}], m: f32[{row}]",
+        f"f32[{n}, {row}]",
+        f"b: f32[{n}, {row}] = expand m to=[1]",
+        f"y: f32[{n}, {row}] = sub x, b",
+    )
+
+
+def test_very_short_rows_run_as_one() -> None:
+    flat = "for flat=64 flat_row=16"
+    assert [marked(lines(channels(row), "cc")) for row in (3, 16)] == [[flat], [flat]]
+    assert [marked(lines(channels(row), target)) for row, target in ((17, "cc"), (3, "tcc"))] == [[], []]

@@ -3,6 +3,7 @@
 #define DLC_EMIT_H
 
 #include "codegen/loops/facts.h"
+#include "codegen/loops/jam.h"
 #include "codegen/loops/loops.h"
 #include "codegen/loops/scan.h"
 
@@ -105,10 +106,8 @@ bool is_private(const Emit *e, const Value *v); /* a buffer made in a loop */
 /* Opens the loops over lo..hi and declares the indices of the collapsed loops; returns how many to
  * close.  A vector loop among them is left to its own let, with these bounds. */
 int open_parallel(Emit *e);
+Nest nest_of(const Emit *e); /* its parallel loops */
 int collapsed_at(const Emit *e, const Let *loop); /* its place among the collapsed loops, or -1 */
-/* How often the loop's body runs in the phase, if the loop is a parallel one or in the last of
- * them. */
-Dim iterations_of(const Emit *e, const Let *loop);
 void put_indices(Emit *e, const char *at); /* those of the collapsed loops, of iteration `at` */
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
 

@@ -31,6 +31,12 @@ is_private(const Emit *e, const Value *v)
 
 /* ---- the parallel loop ---- */
 
+Nest
+nest_of(const Emit *e)
+{
+    return (Nest){e->cx, e->collapsed, e->ncollapsed};
+}
+
 int
 collapsed_at(const Emit *e, const Let *loop)
 {
@@ -40,16 +46,6 @@ collapsed_at(const Emit *e, const Let *loop)
         }
     }
     return -1;
-}
-
-Dim
-iterations_of(const Emit *e, const Let *loop)
-{
-    Dim all = collapsed_at(e, loop) < 0 ? loop_extent(loop) : dim_int(e->cx, 1);
-    for (int k = 0; k < e->ncollapsed; k++) {
-        all = dim_mul(e->cx, all, loop_extent(e->collapsed[k]));
-    }
-    return all;
 }
 
 static const char *

@@ -91,24 +91,17 @@ static void
 find_collapsed(Emit *e, const Let *loop)
 {
     Dim each, together = dim_int(e->cx, 1);
-    const Let *whole = loop;
-    e->ncollapsed = 0;
-    while (loop && let_has(loop, MARK_parallel)) {
-        e->counts[e->ncollapsed] = parallel_count(e->cx, loop, &each);
+    e->ncollapsed = phase_parallel(loop, e->collapsed);
+    for (int k = 0; k < e->ncollapsed; k++) {
+        e->counts[k] = parallel_count(e->cx, e->collapsed[k], &each);
         together = dim_mul(e->cx, together, each);
-        e->collapsed[e->ncollapsed++] = loop;
-        const Let *inner = NULL;
-        for (int k = 0; k < loop->body->n && !let_has(loop, MARK_vector); k++) {
-            inner = loop->body->lets[k]->op == OP_for ? loop->body->lets[k] : inner;
-        }
-        loop = inner;
     }
     if (e->ncollapsed) {
         e->phase->work = dim_mul(e->cx, block_work(e->cx, e->collapsed[e->ncollapsed - 1]->body),
                                  together);
     } else {
-        e->phase->work = dim_mul(e->cx, without_indices(e->cx, loop_extent(whole)),
-                                 block_work(e->cx, whole->body));
+        e->phase->work = dim_mul(e->cx, without_indices(e->cx, loop_extent(loop)),
+                                 block_work(e->cx, loop->body));
     }
     e->phase->extent = dim_int(e->cx, 1);
     for (int k = 0; k < e->ncollapsed; k++) {
@@ -122,12 +115,7 @@ phase_interface(const Fn *fn, const Let *loop, Phase *phase)
     Cx *cx = fn->cx;
     Facts *facts = cx_alloc(cx, sizeof *facts);
     *facts = (Facts){.cx = cx, .kernel = phase->kernel};
-    facts_add(facts, loop);
-    for (int k = 0; k < phase->kernel->body->n; k++) {
-        if (let_accesses(phase->kernel->body->lets[k])) {
-            facts_add(facts, phase->kernel->body->lets[k]);
-        }
-    }
+    facts_add_phase(facts, loop);
     PhaseUse use = phase_use(fn, loop);
     phase->buffers = use.buffers;
     phase->nbuffers = use.nbuffers;

@@ -167,3 +167,14 @@ facts_add(Facts *facts, const Let *let)
         facts_add(facts, let->body->lets[k]);
     }
 }
+
+void
+facts_add_phase(Facts *facts, const Let *phase)
+{
+    facts_add(facts, phase);
+    for (int k = 0; k < phase->parent->n; k++) {
+        if (let_accesses(phase->parent->lets[k])) {
+            facts_add(facts, phase->parent->lets[k]);
+        }
+    }
+}

@@ -38,6 +38,8 @@ typedef struct {
 
 /* Adds the facts of a let of the kernel's own block and of all that is in it. */
 void facts_add(Facts *facts, const Let *let);
+/* Adds those of a phase, and of the accesses of the kernel's own block. */
+void facts_add_phase(Facts *facts, const Let *phase);
 const AccessFacts *facts_access(const Facts *facts, const Let *access);
 const LoopFacts *facts_loop(const Facts *facts, const Let *loop);
 /* The step of the access along the loop index; NULL: the steps are not constant. */

@@ -4,7 +4,6 @@
  *           and those that lets of the kernel's own block access for it, in order of first use.
  */
 #include "phase_use.h"
-#include "loops.h"
 
 typedef struct {
     Cx *cx;
@@ -101,4 +100,19 @@ phase_use(const Fn *fn, const Let *phase)
         }
     }
     return use;
+}
+
+int
+phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS])
+{
+    int n = 0;
+    for (const Let *loop = phase; loop && let_has(loop, MARK_parallel);) {
+        loops[n++] = loop;
+        const Let *inner = NULL;
+        for (int k = 0; k < loop->body->n && !let_has(loop, MARK_vector); k++) {
+            inner = loop->body->lets[k]->op == OP_for ? loop->body->lets[k] : inner;
+        }
+        loop = inner;
+    }
+    return n;
 }

@@ -2,7 +2,7 @@
 #ifndef DLC_PHASE_USE_H
 #define DLC_PHASE_USE_H
 
-#include "ir/ir.h"
+#include "loops.h"
 
 typedef struct {
     const bool *used; /* by Value.id: the phase uses it */
@@ -13,5 +13,9 @@ typedef struct {
 
 /* phase: a loop in the kernel's own block. */
 PhaseUse phase_use(const Fn *fn, const Let *phase);
+
+/* The parallel loops of a phase, outermost first: nothing stands between them, so they run as one.
+ * Returns how many. */
+int phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS]);
 
 #endif

@@ -27,7 +27,7 @@
 typedef struct {
     bool sizes_known; /* stores whose tensor may be small when the phase runs are not marked */
     int most; /* stores in a loop */
-    int64_t shortest, longest; /* iterations of a loop that may run with others, as one */
+    int64_t longest; /* iterations of a loop that may run with others, as one; 0: marked flat */
     bool (*streams)(const Facts *facts, const Let *loop);
 } Rule;
 
@@ -125,7 +125,8 @@ static void
 mark_loop(const Phased *p, Let *loop)
 {
     Range n = dim_range(p->cx, loop_extent(loop));
-    bool runs_with_others = n.lo >= p->rule->shortest && n.hi <= p->rule->longest;
+    bool runs_with_others = p->rule->longest ? n.hi <= p->rule->longest
+                                             : let_has(loop->parent->owner, MARK_flat);
     if (let_has(loop, MARK_recurrences)) {
         mark_scan(p, loop);
     } else if (let_has(loop->parent->owner, MARK_tile)) {
@@ -199,8 +200,6 @@ rewrite_nontemporal_cc(Fn *fn)
 {
     static const Rule rule = {
         .most = DLC_NONTEMPORAL_TENSORS,
-        .shortest = 2,
-        .longest = DLC_FLAT_ROW,
         .streams = memory_limits,
     };
     return mark_phases(fn, &rule);

@@ -200,25 +200,50 @@ is_last_row(const Facts *facts, const Let *loop, const Let *load)
     return row && last;
 }
 
-/* Marks the load of the row that is furthest ahead in memory, and the plain stores; false: the loop
- * is no stencil. */
-static bool
+/* Marks the load of the row that is furthest ahead in memory, if the loop is a stencil. */
+static void
 mark_stencil(const Facts *facts, const Let *loop)
 {
     Let *row = NULL;
     for (int k = loop->body->n - 1; k >= 0; k--) {
         Let *let = loop->body->lets[k];
         if (!let_is_map(let) && let->op != OP_load && let->op != OP_store) {
-            return false;
+            return;
         }
         row = let->op == OP_load && is_last_row(facts, loop, let) ? let : row;
     }
-    if (!row || !fuel_spend(facts->cx)) {
-        return false;
+    if (row && fuel_spend(facts->cx)) {
+        int bytes = facts_access(facts, row)->bytes;
+        let_mark_with(facts->cx, row, MARK_prefetch, DLC_PREFETCH * bytes);
+        let_mark_with(facts->cx, row, MARK_beyond, DLC_LARGE);
     }
-    let_mark_with(facts->cx, row, MARK_prefetch, DLC_PREFETCH * facts_access(facts, row)->bytes);
-    let_mark_with(facts->cx, row, MARK_beyond, DLC_LARGE);
+}
+
+static void
+mark_stencils(const Facts *facts, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        bool vector = let->op == OP_for && let_has(let, MARK_vector) && !loop_count(let->body);
+        if (vector && !let_has(let->parent->owner, MARK_tile)) {
+            mark_stencil(facts, let);
+        }
+        if (loop_is(let) && !loop_is_call(let)) {
+            mark_stencils(facts, let->body);
+        }
+    }
+}
+
+/* A stencil's stores that go through the caches prefetch as far as its last row. */
+static bool
+mark_stores(const Facts *facts, const Let *loop)
+{
+    bool stencil = false;
     for (int k = 0; k < loop->body->n; k++) {
+        stencil |= loop->body->lets[k]->op == OP_load &&
+                   let_has(loop->body->lets[k], MARK_prefetch);
+    }
+    for (int k = 0; k < loop->body->n && stencil; k++) {
         Let *let = loop->body->lets[k];
         bool plain = let->op == OP_store &&
                      !(let_has(loop, MARK_streams) && let_has(let, MARK_nontemporal));
@@ -227,7 +252,7 @@ mark_stencil(const Facts *facts, const Let *loop)
             let_mark_with(facts->cx, let, MARK_prefetch, DLC_PREFETCH * bytes);
         }
     }
-    return true;
+    return stencil;
 }
 
 /* ---- tiles ---- */
@@ -283,7 +308,7 @@ mark_vector(const Facts *facts, const Let *loop)
         mark_tile(facts, around, loop);
         return;
     }
-    bool stencil = mark_stencil(facts, loop);
+    bool stencil = mark_stores(facts, loop);
     for (int k = 0; k < loop->body->n; k++) {
         Let *load = loop->body->lets[k];
         if (load->op != OP_load) {
@@ -350,4 +375,10 @@ Fn *
 rewrite_prefetch_cc(Fn *fn)
 {
     return mark_phases(fn, mark_all);
+}
+
+Fn *
+rewrite_stencil(Fn *fn)
+{
+    return mark_phases(fn, mark_stencils);
 }

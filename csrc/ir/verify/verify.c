@@ -86,7 +86,12 @@
  *        only a for marked vector without loops inside, in whose body is a nontemporal store.
  *   V34  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
  *        and not both one access; prefetch_rows one in a loop with a loop around it.  beyond stands
- *        beside one of them. */
+ *        beside one of them.
+ *   V35  jam marks only a for without vector, tile and recurrences that has two loops or more in
+ *        its body and no update.  jam_elements and jam_row stand beside it.
+ *   V36  flat marks only a for without vector, tile and recurrences whose body has one loop: a for
+ *        marked vector without loops inside, of at most flat_row iterations.  Their stores go on
+ *        from one iteration of the outer loop to the next without a gap. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* The rules of the loops stage, V13 to V20, V25 to V27, V33 and V34; verify.c has the list. */
+/* The rules of the loops stage, V13 to V20, V25 to V27 and V33 to V36; verify.c has the list. */
 #include "verify.h"
 #include "ir/rules.h"
 
@@ -79,9 +79,9 @@ check_onehot(Verifier *v, const Let *let)
 
 /* ---- V33: non-temporal stores ---- */
 
-/* Is the element of the access the next one in memory in the loop's next iteration? */
+/* Is the element of the access so many further on in memory in the loop's next iteration? */
 static bool
-is_adjacent(Cx *cx, const Let *access, Dim index)
+is_apart(Cx *cx, const Let *access, Dim index, Dim elements)
 {
     const Value *buffer = access->args[0];
     const Attr *at = let_attr(access, "at");
@@ -91,7 +91,7 @@ is_adjacent(Cx *cx, const Let *access, Dim index)
     for (int k = 0; k < at->n; k++) {
         offset = dim_add(cx, offset, dim_mul(cx, at->dims[k], strides[k]));
     }
-    return dim_affine(cx, offset, index, &step, &rest) && dim_is(cx, step, 1);
+    return dim_affine(cx, offset, index, &step, &rest) && step == elements;
 }
 
 static void
@@ -112,7 +112,7 @@ check_nontemporal(Verifier *v, const Let *store)
     }
     bool tensor = to->def && (to->def == v->kernel || to->def->parent->owner == v->kernel);
     if (loop->op != OP_for || !tensor || to->over || (bytes != 4 && bytes != 8) || accesses != 1 ||
-        !is_adjacent(v->cx, store, let_attr(loop, "index")->d)) {
+        !is_apart(v->cx, store, let_attr(loop, "index")->d, dim_int(v->cx, 1))) {
         verify_broken(v, 33,
                       "nontemporal marks a store that is not the only access to adjacent "
                       "elements of a tensor");
@@ -136,6 +136,58 @@ check_prefetch(Verifier *v, const Let *access)
     }
     if (let_has(access, MARK_beyond) && !along && !rows) {
         verify_broken(v, 34, "beyond marks a load that does not prefetch");
+    }
+}
+
+/* ---- V35, V36: several iterations at a time ---- */
+
+static bool
+has_other_order(const Let *loop)
+{
+    return let_has(loop, MARK_vector) || let_has(loop, MARK_tile) ||
+           let_has(loop, MARK_recurrences);
+}
+
+static void
+check_jam(Verifier *v, const Let *let)
+{
+    int loops = 0;
+    bool updates = false;
+    for (int k = 0; k < let->body->n; k++) {
+        loops += loop_is(let->body->lets[k]);
+        updates |= let->body->lets[k]->op == OP_update;
+    }
+    if (!let_has(let, MARK_jam) || has_other_order(let) || loops < 2 || updates) {
+        verify_broken(v, 35,
+                      "jam marks a loop that is not around two loops or more, or has another "
+                      "order");
+    }
+}
+
+static void
+check_flat(Verifier *v, const Let *let)
+{
+    const Let *inner = NULL;
+    int loops = 0;
+    for (int k = 0; k < let->body->n; k++) {
+        bool loop = loop_is(let->body->lets[k]);
+        inner = loop ? let->body->lets[k] : inner;
+        loops += loop;
+    }
+    bool good = let_has(let, MARK_flat) && !has_other_order(let) && loops == 1 &&
+                let_has(inner, MARK_vector) &&
+                dim_range(v->cx, let_dim(inner, "extent")).hi <= let_mark_value(let, MARK_flat_row);
+    for (int k = 0; good && k < inner->body->n; k++) {
+        const Let *store = inner->body->lets[k];
+        good = !loop_is(store) &&
+               (store->op != OP_store ||
+                (is_apart(v->cx, store, let_attr(inner, "index")->d, dim_int(v->cx, 1)) &&
+                 is_apart(v->cx, store, let_attr(let, "index")->d, let_dim(inner, "extent"))));
+    }
+    if (!good) {
+        verify_broken(v, 36,
+                      "flat marks a loop that is not around one short vector loop with "
+                      "contiguous results");
     }
 }
 
@@ -253,6 +305,12 @@ check_loop(Verifier *v, const Let *let)
     v->nsizes = nsizes;
     if (let_has(let, MARK_streams)) {
         check_streams(v, let);
+    }
+    if (let_has(let, MARK_jam) || let_has(let, MARK_jam_elements) || let_has(let, MARK_jam_row)) {
+        check_jam(v, let);
+    }
+    if (let_has(let, MARK_flat) || let_has(let, MARK_flat_row)) {
+        check_flat(v, let);
     }
     if (let->op == OP_reduce) {
         check_reduce(v, let);

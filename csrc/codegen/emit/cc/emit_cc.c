@@ -434,9 +434,9 @@ put_for(Emit *e, const Let *let)
         put_vector(e, let);
     } else if (collapsed_at(e, let) >= 0) {         /* its index is known already */
         cc_block(e, let->body);
-    } else if (cc_is_jam(e, let)) {
+    } else if (let_has(let, MARK_jam) && cc_is_alone(e)) {
         cc_jam_loop(e, let);
-    } else if (cc_is_flat(e, let)) {
+    } else if (let_has(let, MARK_flat) && cc_is_alone(e)) {
         cc_flat_loop(e, let, "0", dim_c(e, loop_extent(let)));
     } else {
         put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, dim_c(e, loop_extent(let)), i);
@@ -469,16 +469,15 @@ cc_block(Emit *e, const Block *blk)
     }
 }
 
-/* The innermost parallel loop that is none of elements, if its iterations are better one; or
- * NULL. */
+/* The parallel loop that is marked flat, or NULL. */
 static const Let *
 flat_rows(Emit *e)
 {
-    int last = e->ncollapsed - 1;
-    if (last > 0 && let_has(e->collapsed[last], MARK_vector)) {
-        last--;
+    const Let *rows = NULL;
+    for (int k = 0; k < e->ncollapsed; k++) {
+        rows = let_has(e->collapsed[k], MARK_flat) ? e->collapsed[k] : rows;
     }
-    return last >= 0 && cc_is_flat(e, e->collapsed[last]) ? e->collapsed[last] : NULL;
+    return rows;
 }
 
 void
@@ -494,7 +493,7 @@ emit_cc_phase(Emit *e, const Let *loop)
             cc_let(e, let);
         }
     }
-    if (e->ncollapsed && cc_is_jam(e, e->collapsed[e->ncollapsed - 1])) {
+    if (e->ncollapsed && let_has(e->collapsed[e->ncollapsed - 1], MARK_jam)) {
         cc_jam_phase(e, loop);
     }
     const Let *rows = flat_rows(e);

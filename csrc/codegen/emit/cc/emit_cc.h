@@ -153,7 +153,7 @@ void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from,
 
 /* ---- emit_cc_jam.c ---- */
 
-bool cc_is_jam(Emit *e, const Let *rows); /* are its iterations better run two at a time? */
+bool cc_is_alone(const Emit *e); /* is what is put not for two iterations at a time? */
 bool cc_is_short(Emit *e, const Let *rows); /* and is that so wherever they come from? */
 bool cc_jam_is_second(const Emit *e, const Let *loop, Dim index); /* see Emit.is_second */
 void cc_jam_loop(Emit *e, const Let *rows); /* all of them */
@@ -178,8 +178,7 @@ void cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char
 
 /* ---- emit_cc_flat.c ---- */
 
-bool cc_is_flat(Emit *e, const Let *rows); /* are its iterations short rows that are better one? */
-void cc_flat_loop(Emit *e, const Let *rows, const char *from, const char *to);
+void cc_flat_loop(Emit *e, const Let *rows, const char *from, const char *to); /* marked flat */
 const char *cc_flat_element(Emit *e, const Let *access); /* of the element k of a block */
 
 /* ---- emit_cc_gather.c ---- */

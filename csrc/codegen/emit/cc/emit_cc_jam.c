@@ -1,16 +1,12 @@
 /* Two rows at a time: what one waits for is done while the other goes on.
  *
  * What:     the iterations of a loop around vector reductions and other loops, two by two.
- * Requires: independent iterations: the loop is parallel, or in one that is.
+ * Requires: a loop marked jam (schedule/jam.c).
  * Ensures:  each row's operations in the order they have alone.
  * How:      what stands in the row is put twice, the second time under names of its own (name_c,
  *           index_c); the steps of a reduction whose body is cheap, which each wait for the one
  *           before, are put in one loop; other loops one after the other.  An odd row goes the
- *           usual way. Rows that come from memory go one by one, as two streams are slower than
- *           one; but not where a row is so short that most of its time is the latency of its few
- *           steps and what combines the lanes.
- * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the
- *           processor finds the next row by itself where nothing waits for the result.
+ *           usual way.
  * Example:  layer norm:  for (; lo + 2 <= hi; lo += 2) {
  *                            const int64_t i0 = lo;
  *                            const int64_t i0_next = (lo + 1);
@@ -19,108 +15,41 @@
  */
 #include "emit_cc.h"
 
-/* ---- which loops ---- */
-
-/* Is the extent the same of both rows? */
 static bool
-is_even(Emit *e, const Let *loop, const Let *rows)
+is_joint(const Emit *e, const Let *loop, const Let *rows)
 {
-    bool even = !dim_uses(e->cx, loop_extent(loop), loop_index(rows));
-    for (int k = 0; k < e->ncollapsed; k++) {
-        even = even && !dim_uses(e->cx, loop_extent(loop), loop_index(e->collapsed[k]));
-    }
-    return even;
-}
-
-static bool
-is_joint(Emit *e, const Let *loop, const Let *rows)
-{
-    return loop->op == OP_reduce && cc_is_latency_bound(loop) && is_even(e, loop, rows);
-}
-
-/* As many as the longest reduction has that is put in one loop. */
-static Dim
-row_of(Emit *e, const Let *rows)
-{
-    Dim row = dim_int(e->cx, 1);
-    for (int k = 0; k < rows->body->n; k++) {
-        const Let *loop = rows->body->lets[k];
-        row = loop_is(loop) && is_joint(e, loop, rows) ? dim_max(e->cx, row, loop_extent(loop))
-                                                       : row;
-    }
-    return row;
-}
-
-/* Of all rows together. */
-static Dim
-elements_of(Emit *e, const Let *rows)
-{
-    return dim_mul(e->cx, iterations_of(e, rows), row_of(e, rows));
-}
-
-/* The bytes of the widest element that the reductions of a row load. */
-static int
-width_of(Emit *e, const Let *rows)
-{
-    int width = 1;
-    for (int k = 0; k < rows->body->n; k++) {
-        const Let *loop = rows->body->lets[k];
-        for (int j = 0; loop_is(loop) && is_joint(e, loop, rows) && j < loop->body->n; j++) {
-            const Let *load = loop->body->lets[j];
-            int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;
-            width = bytes > width ? bytes : width;
-        }
-    }
-    return width;
-}
-
-static int
-short_row(Emit *e, const Let *rows)
-{
-    return DLC_JAM_ROW / width_of(e, rows);
+    Nest nest = nest_of(e);
+    return jam_is_joint(&nest, loop, rows);
 }
 
 bool
 cc_is_short(Emit *e, const Let *rows)
 {
-    return dim_range(e->cx, row_of(e, rows)).hi <= short_row(e, rows);
+    Nest nest = nest_of(e);
+    return dim_range(e->cx, jam_row(&nest, rows)).hi <= let_mark_value(rows, MARK_jam_row);
 }
 
 bool
-cc_is_jam(Emit *e, const Let *rows)
+cc_is_alone(const Emit *e)
 {
-    bool other = cc_of(e)->jam || e->facts->updates || e->tile || e->rows ||
-                 cc_of(e)->recurrences || loop_is_recurrence(rows) || let_has(rows, MARK_vector) ||
-                 let_has(rows, MARK_tile) || let_has(rows, MARK_recurrences);
-    if (other || loop_count(rows->body) < 2 || !facts_loop(e->facts, rows)->is_plain ||
-        dim_is(e->cx, loop_extent(rows), 1)) {
-        return false;
-    }
-    for (int k = 0; k < e->ncollapsed; k++) {
-        if (!facts_loop(e->facts, e->collapsed[k])->is_plain) {
-            return false;
-        }
-    }
-    bool joint = false;
-    for (int k = 0; k < rows->body->n; k++) {
-        joint |= loop_is(rows->body->lets[k]) && is_joint(e, rows->body->lets[k], rows);
-    }
-    return joint && (dim_range(e->cx, elements_of(e, rows)).lo <= DLC_CORE ||
-                     dim_range(e->cx, row_of(e, rows)).lo <= short_row(e, rows));
+    return !cc_of(e)->jam;
 }
 
 /* What stands in the condition of the loop of pairs. */
 static const char *
 are_near(Emit *e, const Let *rows)
 {
-    Dim all = elements_of(e, rows), row = row_of(e, rows);
-    if (dim_range(e->cx, all).hi <= DLC_CORE || cc_is_short(e, rows)) {
+    Nest nest = nest_of(e);
+    Dim all = jam_elements(&nest, rows), row = jam_row(&nest, rows);
+    int elements = (int)let_mark_value(rows, MARK_jam_elements),
+        most = (int)let_mark_value(rows, MARK_jam_row);
+    if (dim_range(e->cx, all).hi <= elements || cc_is_short(e, rows)) {
         return "";
     }
-    const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), DLC_CORE);
-    return dim_range(e->cx, row).lo > short_row(e, rows)
+    const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), elements);
+    return dim_range(e->cx, row).lo > most
                ? cx_format(e->cx, " && %s", near)
-               : cx_format(e->cx, " && (%s || %s <= %d)", near, dim_c(e, row), short_row(e, rows));
+               : cx_format(e->cx, " && (%s || %s <= %d)", near, dim_c(e, row), most);
 }
 
 /* ---- their text ---- */

@@ -150,11 +150,11 @@ cc_stream_open(Emit *e, const Let *loop)
     put_arrays(e, loop, DLC_WIDTH);
 }
 
-/* Rows that are jammed with others have plain stores. */
+/* Rows that run with others have plain stores. */
 static bool
-may_stream(Emit *e, const Let *loop)
+may_stream(const Emit *e, const Let *loop)
 {
-    return let_has(loop, MARK_streams) && !cc_of(e)->jam;
+    return let_has(loop, MARK_streams) && cc_is_alone(e);
 }
 
 bool

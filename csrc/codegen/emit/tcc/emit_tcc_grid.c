@@ -93,7 +93,8 @@ is_long(const Emit *e, const Let *loop)
 static bool
 are_cached(const Emit *e, const Let *loop, int64_t longest)
 {
-    return dim_range(e->cx, iterations_of(e, loop)).hi <= DLC_CORE / longest;
+    Nest nest = nest_of(e);
+    return dim_range(e->cx, nest_iterations(&nest, loop)).hi <= DLC_CORE / longest;
 }
 
 /* Loops of the rows that a grid could be of: those of a tile, calls, and long ones. */

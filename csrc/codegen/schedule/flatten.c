@@ -1,0 +1,155 @@
+/* Very short rows as one long one: blocks of rows run as one vector loop.
+ *
+ * What:     marks the loop around a vector loop of a few elements `flat`: so many of its iterations
+ *           run together.
+ * Requires: a scheduled function, in which stencils are marked.
+ * Ensures:  each element's operations as without; loads of so many rows before their stores (V36).
+ * How:      The rows' results are contiguous.  Operands that all rows share, and numbers of one
+ *           row, need an array beside the block, filled once or for each block.  So few are
+ *           allowed, and where compilers make vectors of a row by shuffling (2, 3, 4, 8 and 16
+ *           elements), none that each row fills anew.
+ * Why not:  rows one by one: compilers make vectors of 2, 3, 4, 8 or 16 elements, by shuffling
+ *           them, and of other rows none.  emit_cc_flat.c has what was measured.
+ * Example:  y[i, j] = x[i, j] - m[j] for j < 3: for i in N parallel flat=64 flat_row=16 { .. }
+ */
+#include "codegen/loops/facts.h"
+#include "codegen/loops/flat.h"
+#include "codegen/loops/phase_use.h"
+#include "codegen/rewrites.h"
+
+/* Of a row, or of its loop: are its elements in tensors, and may loads of other rows go before
+ * it? */
+static bool
+may_be_flat(const Flat *f, const Let *let, bool in_loop)
+{
+    bool known = let_is_plain(let) || let->op == (in_loop ? OP_store : OP_bind);
+    return known && !(let_accesses(let) && facts_access(f->facts, let)->is_private) &&
+           !(let->op == OP_store && flat_layout(f, let) != CONTIGUOUS);
+}
+
+/* One loop in each of them, and nothing that has to stay in order. */
+static bool
+has_flat_lets(const Flat *f)
+{
+    const Let *let;
+    bool plain = true, stores = false;
+    FOR_ROW_LETS(let, f) { plain &= may_be_flat(f, let, false); }
+    for (int k = 0; k < f->nlevels; k++) {
+        plain &= loop_count(f->levels[k]->body) == 1 &&
+                 !dim_has_index(f->facts->cx, loop_extent(f->levels[k]));
+    }
+    for (int k = 0; k < f->loop->body->n; k++) {
+        plain &= may_be_flat(f, f->loop->body->lets[k], true);
+        stores |= f->loop->body->lets[k]->op == OP_store;
+    }
+    return plain && stores;
+}
+
+/* Few arrays; and what is there for each row is written once more, which is too much where a
+ * compiler makes vectors of a row. */
+static bool
+is_worth_it(const Flat *f)
+{
+    const Let *let;
+    int arrays = 0;
+    bool shuffles = false;
+    FOR_ROW_LETS(let, f)
+    {
+        shuffles |= flat_is_spread(f, let) && f->n == 2;
+        arrays += flat_is_spread(f, let);
+    }
+    for (int k = 0; k < f->loop->body->n; k++) {
+        let = f->loop->body->lets[k];
+        shuffles |= flat_has_array(f, let) && flat_layout(f, let) == OTHER;
+        arrays += flat_has_array(f, let);
+    }
+    return arrays <= DLC_FLAT_ARRAYS && !(shuffles && (f->n < 5 || f->n == 8 || f->n == 16));
+}
+
+static bool
+is_many(const Flat *f)
+{
+    Dim all = dim_int(f->facts->cx, 1);
+    for (int k = 0; k < f->nlevels; k++) {
+        all = dim_mul(f->facts->cx, all, loop_extent(f->levels[k]));
+    }
+    return dim_range(f->facts->cx, all).hi >= 2 * DLC_FLAT;
+}
+
+/* A stencil's rows are prefetched in strips. */
+static bool
+is_stencil(const Let *loop)
+{
+    bool found = false;
+    for (int k = 0; k < loop->body->n; k++) {
+        found |= loop->body->lets[k]->op == OP_load && let_has(loop->body->lets[k], MARK_prefetch);
+    }
+    return found;
+}
+
+static bool
+is_flat(const Flat *f)
+{
+    return f->n >= 2 && f->n <= DLC_FLAT_ROW && f->loop->op == OP_for &&
+           let_has(f->loop, MARK_vector) && loop_count(f->loop->body) == 0 && has_flat_lets(f) &&
+           is_many(f) && is_worth_it(f) && !is_stencil(f->loop);
+}
+
+/* Of the parallel loops, which run as one, the innermost one that is none of elements has the
+ * rows. */
+static bool
+has_rows(const Nest *nest, const Let *loop)
+{
+    int last = nest->n - 1;
+    if (last > 0 && let_has(nest->parallel[last], MARK_vector)) {
+        last--;
+    }
+    bool other = false;
+    for (int k = 0; k < nest->n; k++) {
+        other |= nest->parallel[k] == loop && k != last;
+    }
+    return !other;
+}
+
+static void
+mark_loops(const Facts *facts, const Nest *nest, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        bool other = !loop_is(let) || loop_is_call(let) || loop_is_vector(let) ||
+                     let_has(let, MARK_tile) || let_has(let, MARK_recurrences);
+        if (other) {
+            continue;
+        }
+        if (let->op == OP_for && has_rows(nest, let) && !loop_is_recurrence(let)) {
+            const Let *rows = let;
+            Flat f = flat_of(facts, nest, &rows);
+            if (is_flat(&f) && fuel_spend(facts->cx)) {
+                let_mark_with(facts->cx, let, MARK_flat, DLC_FLAT);
+                let_mark_with(facts->cx, let, MARK_flat_row, DLC_FLAT_ROW);
+            }
+        }
+        mark_loops(facts, nest, let->body);
+    }
+}
+
+Fn *
+rewrite_flatten(Fn *fn)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *kernel = fn->body->lets[k];
+        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
+            Let *phase = kernel->body->lets[j];
+            if (phase->op == OP_for) {
+                const Let *parallel[MAX_LOOPS];
+                Facts facts = {.cx = fn->cx, .kernel = kernel};
+                facts_add_phase(&facts, phase);
+                Nest nest = {fn->cx, parallel, phase_parallel(phase, parallel)};
+                if (!facts.updates) {
+                    mark_loops(&facts, &nest, &(Block){.lets = &phase, .n = 1});
+                }
+            }
+        }
+    }
+    return fn;
+}

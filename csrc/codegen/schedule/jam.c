@@ -1,0 +1,125 @@
+/* Unroll and jam: rows that run two at a time.
+ *
+ * What:     marks loops around reductions and other loops `jam`: what one row waits for is done
+ *           while the other goes on.
+ * Requires: a scheduled function.
+ * Ensures:  each row's operations in the order that they have alone (V35).
+ * How:      Rows that come from memory go one by one, as two streams are slower than one; but not
+ *           where a row is so short that most of its time is the latency of its few steps and what
+ *           combines the lanes.  So the marks give the largest number of elements of all rows
+ *           together, and the largest row that is joined whatever that number is.
+ * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the
+ *           processor finds the next row by itself where nothing waits for the result.
+ * Example:  layer norm: for i0 in B parallel jam=2 jam_elements=262144 jam_row=256 { .. }
+ */
+#include "codegen/loops/facts.h"
+#include "codegen/loops/jam.h"
+#include "codegen/loops/phase_use.h"
+#include "codegen/rewrites.h"
+
+typedef struct {
+    Nest nest;
+    const Facts *facts;
+} Jam;
+
+/* The elements of a row that is joined whatever memory there is, by the widest element that its
+ * reductions load. */
+static int
+short_row(const Jam *jam, const Let *rows)
+{
+    int width = 1;
+    for (int k = 0; k < rows->body->n; k++) {
+        const Let *loop = rows->body->lets[k];
+        for (int j = 0; loop_is(loop) && jam_is_joint(&jam->nest, loop, rows) && j < loop->body->n;
+             j++) {
+            const Let *load = loop->body->lets[j];
+            int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;
+            width = bytes > width ? bytes : width;
+        }
+    }
+    return DLC_JAM_ROW / width;
+}
+
+static bool
+may_jam(const Jam *jam, const Let *rows)
+{
+    if (loop_is_recurrence(rows) || loop_count(rows->body) < 2 ||
+        !facts_loop(jam->facts, rows)->is_plain || dim_is(jam->nest.cx, loop_extent(rows), 1)) {
+        return false;
+    }
+    for (int k = 0; k < jam->nest.n; k++) {
+        if (!facts_loop(jam->facts, jam->nest.parallel[k])->is_plain) {
+            return false;
+        }
+    }
+    bool joint = false;
+    for (int k = 0; k < rows->body->n; k++) {
+        const Let *loop = rows->body->lets[k];
+        joint |= loop_is(loop) && jam_is_joint(&jam->nest, loop, rows);
+    }
+    return joint;
+}
+
+static void
+mark_rows(const Jam *jam, Let *rows)
+{
+    Cx *cx = jam->nest.cx;
+    if (may_jam(jam, rows) &&
+        (dim_range(cx, jam_elements(&jam->nest, rows)).lo <= DLC_CORE ||
+         dim_range(cx, jam_row(&jam->nest, rows)).lo <= short_row(jam, rows)) &&
+        fuel_spend(cx)) {
+        let_mark_with(cx, rows, MARK_jam, 2);
+        let_mark_with(cx, rows, MARK_jam_elements, DLC_CORE);
+        let_mark_with(cx, rows, MARK_jam_row, short_row(jam, rows));
+    }
+}
+
+/* Of the parallel loops, which run as one, the innermost one has the rows. */
+static bool
+has_rows(const Jam *jam, const Let *loop)
+{
+    bool outer = false;
+    for (int k = 0; k < jam->nest.n - 1; k++) {
+        outer |= jam->nest.parallel[k] == loop;
+    }
+    return !outer;
+}
+
+static void
+mark_loops(const Jam *jam, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        bool other = !loop_is(let) || loop_is_call(let) || loop_is_vector(let) ||
+                     let_has(let, MARK_tile) || let_has(let, MARK_recurrences);
+        if (other) {
+            continue;
+        }
+        if (let->op == OP_for && has_rows(jam, let)) {
+            mark_rows(jam, let);
+        }
+        mark_loops(jam, let->body);
+    }
+}
+
+Fn *
+rewrite_jam(Fn *fn)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *kernel = fn->body->lets[k];
+        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
+            Let *phase = kernel->body->lets[j];
+            if (phase->op == OP_for) {
+                const Let *parallel[MAX_LOOPS];
+                Facts facts = {.cx = fn->cx, .kernel = kernel};
+                facts_add_phase(&facts, phase);
+                int n = phase_parallel(phase, parallel);
+                if (!facts.updates) {
+                    mark_loops(&(Jam){{fn->cx, parallel, n}, &facts},
+                               &(Block){.lets = &phase, .n = 1});
+                }
+            }
+        }
+    }
+    return fn;
+}
