@@ -81,7 +81,7 @@ check_onehot(Verifier *v, const Let *let)
 
 /* Is the element of the access so many further on in memory in the loop's next iteration? */
 static bool
-is_apart(Cx *cx, const Let *access, Dim index, Dim elements)
+steps_by(Cx *cx, const Let *access, Dim index, Dim elements)
 {
     const Value *buffer = access->args[0];
     const Attr *at = let_attr(access, "at");
@@ -112,7 +112,7 @@ check_nontemporal(Verifier *v, const Let *store)
     }
     bool tensor = to->def && (to->def == v->kernel || to->def->parent->owner == v->kernel);
     if (loop->op != OP_for || !tensor || to->over || (bytes != 4 && bytes != 8) || accesses != 1 ||
-        !is_apart(v->cx, store, let_attr(loop, "index")->d, dim_int(v->cx, 1))) {
+        !steps_by(v->cx, store, let_attr(loop, "index")->d, dim_int(v->cx, 1))) {
         verify_broken(v, 33,
                       "nontemporal marks a store that is not the only access to adjacent "
                       "elements of a tensor");
@@ -181,8 +181,8 @@ check_flat(Verifier *v, const Let *let)
         const Let *store = inner->body->lets[k];
         good = !loop_is(store) &&
                (store->op != OP_store ||
-                (is_apart(v->cx, store, let_attr(inner, "index")->d, dim_int(v->cx, 1)) &&
-                 is_apart(v->cx, store, let_attr(let, "index")->d, let_dim(inner, "extent"))));
+                (steps_by(v->cx, store, let_attr(inner, "index")->d, dim_int(v->cx, 1)) &&
+                 steps_by(v->cx, store, let_attr(let, "index")->d, let_dim(inner, "extent"))));
     }
     if (!good) {
         verify_broken(v, 36,
