@@ -81,7 +81,7 @@ class _Program:
     def run(self) -> Any:
         inputs = [("tensor", k) for k in range(len(self.params))]
         outputs = [("tensor", k, None) for k in range(len(self.results))]
-        parts = {"text": self.text, "inputs": inputs, "outputs": outputs, "calls": []}
+        parts = {"text": self.text, "inputs": inputs, "outputs": outputs, "calls": [], "recorded": True}
         return compile_with(parse({}), parts, self.refused)
 
     def sizes(self, args: list[Tensor]) -> dict[str, Any]:

@@ -65,6 +65,7 @@ typedef struct {
     CallSite *sites;
     PreparedInput *prepared; /* PyMem */
     int ninputs, noutputs, nsites, nprepared;
+    bool recorded; /* autograd has seen the call already: no argument has a tangent of its own */
 } Captured;
 
 typedef struct {

@@ -42,6 +42,8 @@ typedef struct {
     unsigned epoch;
 } AtomNode;
 
+enum { MOST_EXIST = 12 };
+
 typedef struct {
     Table polys, monos, atoms, results;
     Poly **poly;                /* by Dim */
@@ -57,6 +59,10 @@ typedef struct {
     bool orders;                /* and tries atoms in other orders than that of their creation, */
     bool floors;                /* and quotients that are rounded down */
     int fuel;                   /* this many steps left */
+    /* Dims that are not negative because the indices of the question exist; nexist 0: none is used.
+     * What is found out by them holds for that question alone, and is not remembered. */
+    Dim exist[MOST_EXIST];
+    int nexist, nested;         /* nested: how many of them have been taken away so far */
 } Dims;
 
 _Noreturn void dim_too_large(Cx *cx);
@@ -100,8 +106,21 @@ void dim_divide_whole(Cx *cx, Dim a, Dim d, Dim *q, Dim *r);
 
 /* ---- refute.c ---- */
 
-/* Do some sizes and indices make d negative, so that d >= 0 cannot be proved?  No says nothing. */
-bool dim_refuted(Cx *cx, Dim d);
+/* Do some sizes make d negative, where the indices of both exist, so that d >= 0 cannot be proved?
+ * No says nothing. */
+bool dim_refuted(Cx *cx, Dim d, Dim with);
+
+/* ---- exist.c ---- */
+
+Dim dim_nonempty(Cx *cx, Dim extent);                   /* x, where it is written as max(0, x) */
+/* What is at least 1 where the extent is: x - y of x - min(x, y), the loop over what a first one
+ * has left; x - d*(n - 1) of (x + d - 1)//d - n + 1, the loop over blocks after others. */
+bool dim_says(Cx *cx, Dim extent, Dim *more);
+/* Fills in Dims.exist by the indices of both; false: they say nothing. */
+bool dim_exist(Cx *cx, Dim d, Dim with);
+/* d without a multiple of exist[k]: what is left must not be negative.  *at counts the ways to do
+ * it, from 0 on; false: there are no more. */
+bool dim_less_existing(Cx *cx, Dim d, int k, int *at, Dim *out);
 
 /* ---- range.c ---- */
 

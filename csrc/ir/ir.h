@@ -612,6 +612,9 @@ void build_bodies(Build *b, BuildLet *each, void *arg);
 /* Are the strides equal wherever a tensor of the type has elements?  torch counts sizes of 0 as 1
  * in strides, by factors max(1, size). */
 bool stride_same(Cx *cx, const Type *t, Dim a, Dim b);
+/* Are all elements of the strided view provably among numel ones?  Where it has elements each size
+ * is at least 1, and so strides that are sums of sizes have a sign. */
+bool stride_is_inside(Cx *cx, Dim numel, int rank, const Dim *dims, const Dim *strides, Dim offset);
 /* Computes the strides of the view let from its operand's strides and offset (in elements); false
  * if no strides express it. */
 bool view_layout(Cx *cx, const Let *let, const Dim *base_strides, Dim base_offset, Dim *strides,

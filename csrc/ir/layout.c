@@ -26,6 +26,15 @@ stride_same(Cx *cx, const Type *t, Dim a, Dim b)
     return plain == dim_of_nonempty(cx, b) && is_positive_with_elements(cx, t, plain);
 }
 
+bool
+stride_is_inside(Cx *cx, Dim numel, int rank, const Dim *dims, const Dim *strides, Dim offset)
+{
+    for (int ax = 0; ax < rank; ax++) {
+        offset = dim_add(cx, offset, dim_mul(cx, dim_index(cx, "i", dims[ax]), strides[ax]));
+    }
+    return dim_le(cx, dim_int(cx, 0), offset) && dim_lt(cx, offset, numel);
+}
+
 /* Splits both shapes from the end in runs of axes with equal numbers of elements; a run of the base
  * must be dense in itself.  false: the reshape cannot be a view. */
 static bool

@@ -56,7 +56,7 @@ def twice_back(function: Callable[..., Tensor], argnums: tuple[int, ...]) -> Cal
     ("transform", "name"),
     [
         *((hessian, name) for name in CURVED),
-        *((twice_back, name) for name in CURVED if name != "convolution"),  # see docs/limits.md
+        *((twice_back, name) for name in CURVED),
     ],
 )
 def test_hessians(transform: Callable[..., Any], name: str, kernels: dict[str, Any]) -> None:

@@ -144,6 +144,37 @@ known_dims(Cx *cx, void *arg)
           || dim_uses(cx, dim_replace(cx, high, x, dim_add(cx, dim_mul(cx, i, MN), j)), i));
 }
 
+/* Windows: the number of places N - M + 1 has no sign of its own, and has one where an index says
+ * that there are some. */
+static void
+window_dims(Cx *cx, void *arg)
+{
+    (void)arg;
+    Dim N = dim_size(cx, "N"), M = dim_size(cx, "M"), B = dim_size(cx, "B"), one = dim_int(cx, 1);
+    Dim zero = dim_int(cx, 0), chain = dim_int(cx, 256);
+    Dim places = dim_add(cx, dim_sub(cx, N, M), one), all = dim_mul(cx, B, places);
+    Dim p = dim_index(cx, "p", all);
+    CHECK(!dim_le(cx, zero, places));
+    CHECK(dim_add(cx, dim_mul(cx, dim_div(cx, p, places), places), dim_mod(cx, p, places)) == p);
+
+    /* the terms of a long sum: a first chain, others of whole length, and what they leave */
+    Dim up = dim_add(cx, all, dim_int(cx, 255));
+    Dim chains = dim_sub(cx, dim_div(cx, up, chain), dim_int(cx, 2));
+    Dim c = dim_index(cx, "c", dim_max(cx, zero, chains)), k = dim_index(cx, "k", chain);
+    p = dim_add(cx, dim_mul(cx, dim_add(cx, c, one), chain), k);
+    CHECK(dim_add(cx, dim_mul(cx, dim_div(cx, p, places), places), dim_mod(cx, p, places)) == p);
+    Dim first = dim_min(cx, all, dim_mul(cx, chain, dim_add(cx, dim_max(cx, zero, chains), one)));
+    p = dim_add(cx, first, dim_index(cx, "k", dim_sub(cx, all, first)));
+    CHECK(dim_add(cx, dim_mul(cx, dim_div(cx, p, places), places), dim_mod(cx, p, places)) == p);
+
+    /* windows of a batch: N + M - 1 places for each */
+    Dim row = dim_sub(cx, dim_add(cx, N, M), one);
+    Dim at = dim_add(cx, dim_mul(cx, dim_index(cx, "b", B), row),
+                     dim_add(cx, dim_index(cx, "n", N), dim_index(cx, "m", M)));
+    CHECK(dim_le(cx, zero, at) && dim_lt(cx, at, dim_mul(cx, B, row)));
+    CHECK(!dim_lt(cx, at, dim_sub(cx, dim_mul(cx, B, row), one)));
+}
+
 /* Tiles of a loop: the last one is cut, and every element is inside. */
 static void
 tile_dims(Cx *cx, void *arg)
@@ -563,6 +594,7 @@ test_dims(int rounds)
     Cx *cx = cx_new();
     CHECK(cx_try(cx, known_dims, NULL));
     CHECK(cx_try(cx, tile_dims, NULL));
+    CHECK(cx_try(cx, window_dims, NULL));
     CHECK(cx_try(cx, quotient_bounds, NULL));
     CHECK(cx_try(cx, part_dims, NULL));
     CHECK(cx_try(cx, block_dims, NULL));

@@ -324,6 +324,7 @@ artifact_read(Cx *cx, PyObject *parts, Captured *out)
         return PyErr_Occurred() ? -1 : bad("no text");
     }
     out->fn = parse_fn(cx, program, "artifact");
+    out->recorded = PyDict_GetItemString(parts, "recorded") == Py_True;
     verify_fn(out->fn);
     if (out->fn->stage != STAGE_GRAPH) {
         return bad("a program that is no graph");

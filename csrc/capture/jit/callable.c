@@ -200,7 +200,7 @@ static int
 is_for_eager(const Callable *self, const Arguments *arguments)
 {
     int eager = 0;
-    bool forward = pytensor_forward_mode();
+    bool forward = !self->captured.recorded && pytensor_forward_mode();
     for (int k = 0; forward && k < self->nparams && eager == 0; k++) {
         PyObject *tensor = arguments->in[k].of.object;
         eager = tensor ? pytensor_has_tangent(tensor) : 0;

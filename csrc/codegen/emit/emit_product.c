@@ -242,9 +242,9 @@ find_runs(Cx *cx, Dim offset, Dim p, Runs *found)
     Divisions d = divisions_of(cx, offset, p);
     for (int k = 0; k < 2 * d.n; k++) {
         Dim by = d.by[k % d.n], o = dim_index(cx, "o", dim_int(cx, INT32_MAX)), rest;
-        Dim from = dim_sub(cx, d.of[k % d.n], p);
+        Dim from = dim_sub(cx, d.of[k % d.n], p), below = dim_int(cx, -1);
         *found = (Runs){.from = from, .run = by, .runs = dim_int(cx, 1), .next = dim_int(cx, 0)};
-        bool split = !dim_uses(cx, from, p) && dim_le(cx, dim_int(cx, 0), from) &&
+        bool split = !dim_uses(cx, from, p) && dim_lt_in(cx, below, from, dim_extent(cx, p)) &&
                      split_index(cx, offset, (Split){p, from, by, o}, &found->step, &rest);
         if (split && (k < d.n ? dim_affine(cx, rest, o, &found->jump, &found->at)
                               : find_groups(cx, rest, o, found))) {

@@ -255,6 +255,7 @@ typedef struct {
      * makes one of them.  lanes 0: there is no such axis. */
     int lane_axis, lanes;
     bool part; /* buffers hold this part of a value, or its reductions */
+    bool ones; /* axes of one element have names, because pieces of them may have none */
 } Group;
 
 /* A group's axes by name. */

@@ -22,7 +22,7 @@ group_shape(Lower *lo, const Group *g)
     Shape s = {0};
     for (int ax = 0; ax < g->rank; ax++) {
         s.idx[ax] = g->start[ax];
-        if (!extent_is_one(lo->cx, g->dims[ax])) {
+        if (g->ones || !extent_is_one(lo->cx, g->dims[ax])) {
             s.all[s.nall] = dim_index(lo->cx, "a", g->dims[ax]);
             s.all_extent[s.nall] = g->dims[ax];
             s.idx[ax] = dim_add(lo->cx, g->start[ax], s.all[s.nall++]);
@@ -64,6 +64,10 @@ static void
 place_output(Cx *cx, const Group *g, const Dim *idx, const Output *output)
 {
     const Type *own = g->outputs[0].buffer->type, *t = output->buffer->type;
+    if (g->ones && type_same_shape(own, t)) {
+        memcpy(output->at, idx, (size_t)t->rank * sizeof *idx);
+        return;
+    }
     for (int ax = 0, from = 0; ax < t->rank; ax++) {
         bool one = extent_is_one(cx, t->dims[ax]);
         while (!one && extent_is_one(cx, own->dims[from])) {
@@ -184,16 +188,24 @@ group_materialise(Lower *lo, const Value *v, const Order *order)
 }
 
 /* Makes a value a tensor first, in loops of its own: for instance a cat whose pieces the loops of
- * the group cannot choose from. */
-static void
+ * the group cannot choose from.  If it is all that the group makes, it may be cut along an axis of
+ * one element, which is that of a piece or not: then such axes get names, too.  Returns whether the
+ * group is done. */
+static bool
 materialise_pieces(Lower *lo, const Group *g, const Let *let)
 {
-    for (int k = 0; k < g->noutputs; k++) {
-        if (g->outputs[k].value == let->res[0] && let->op != OP_scan && let->op != OP_scatter) {
-            fail(lo->cx, DIAG_PIECES, let->res[0]->name);
-        }
+    bool alone = g->noutputs == 1 && g->outputs[0].value == let->res[0];
+    if (!alone || let->op == OP_scan || let->op == OP_scatter) {
+        group_materialise(lo, let->res[0], NULL);
+        return false;
     }
-    group_materialise(lo, let->res[0], NULL);
+    if (g->ones) {
+        fail(lo->cx, DIAG_PIECES, let->res[0]->name);
+    }
+    Group named = *g;
+    named.ones = true;
+    lower_group(lo, &named);
+    return true;
 }
 
 /* A scan's loop contains no other loops.  So the scan becomes a tensor or, if it is the only
@@ -512,7 +524,9 @@ lower_group(Lower *lo, Group *g)
             return;
         }
         if (probe.own_loops) {
-            materialise_pieces(lo, g, probe.own_loops);
+            if (materialise_pieces(lo, g, probe.own_loops)) {
+                return;
+            }
             continue;
         }
         divide_axes(lo, &s, &probe);

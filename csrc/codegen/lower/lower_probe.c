@@ -282,9 +282,10 @@ walk_pad(Walk *w, const Let *let, const Dim *idx)
         Cx *cx = w->cx;
         Dim lo = let_attr(let, "lo")->dims[axis], n = let->res[0]->type->dims[axis];
         Dim hi = dim_add(cx, lo, let->args[0]->type->dims[axis]), zero = dim_int(cx, 0);
-        Dim first = dim_max(cx, zero, lo), last = dim_min(cx, hi, n);
-        Dim starts[] = {zero, first, dim_max(cx, zero, last)},
-            ends[] = {dim_min(cx, first, n), last, n};
+        /* Each piece shows where it is by its own end: an operand of any size may end behind the
+         * pad, and then the third piece begins behind it and is empty. */
+        Dim starts[] = {zero, dim_max(cx, zero, lo), dim_max(cx, zero, hi)},
+            ends[] = {dim_max(cx, zero, dim_min(cx, lo, n)), dim_min(cx, hi, n), n};
         cut_space(w, let, idx[axis], 3, starts, ends);
     }
     return state > 0 ? walk_operand(w, let, 0, idx) : 0;

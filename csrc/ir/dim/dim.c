@@ -270,5 +270,6 @@ dim_recover(Cx *cx)
 {
     cx->dims.depth = cx->dims.raw = 0;
     cx->dims.proving = cx->dims.orders = cx->dims.floors = false;
+    cx->dims.nexist = cx->dims.nested = 0;
     cx->dims.epoch++;
 }

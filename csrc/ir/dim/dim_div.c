@@ -70,7 +70,7 @@ remember(Cx *cx, int op, Dim a, Dim b, Dim (*rule)(Cx *cx, int op, Dim a, Dim b)
     dims->depth -= more;
     memo->busy = was;
     bool whole = dims->cuts == cuts || (dims->depth == 0 && !dims->proving);
-    memo->result = whole && !was ? result : memo->result;
+    memo->result = whole && !was && !dims->nexist ? result : memo->result;
     return result;
 }
 

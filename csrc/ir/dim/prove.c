@@ -31,24 +31,13 @@ minus(Cx *cx, Dim a, int64_t less, Dim *out)
     return dim_try_add(cx, a, dim_int(cx, less), -1, out);
 }
 
-/* An extent that is at least 1: x, where it is written as max(0, x). */
-static Dim
-nonempty(Cx *cx, Dim extent)
-{
-    const AtomNode *most = dim_atom(cx, extent);
-    if (!most || most->kind != ATOM_MAX) {
-        return extent;
-    }
-    return dim_is(cx, most->a, 0) ? most->b : dim_is(cx, most->b, 0) ? most->a : extent;
-}
-
 /* The largest value: extent - 1 of an index, y - 1 of x % y. */
 static bool
 holds_at_top(Cx *cx, Dim a, const AtomNode *atom, Dim rest)
 {
     Dim top;
     if (atom->kind == ATOM_INDEX) {
-        return minus(cx, nonempty(cx, atom->a), 1, &top) && holds_with(cx, a, top, rest);
+        return minus(cx, dim_nonempty(cx, atom->a), 1, &top) && holds_with(cx, a, top, rest);
     }
     if (atom->kind == ATOM_MOD) {
         /* by y first: x may be of many atoms, and a proof that fails spends the fuel */
@@ -157,7 +146,7 @@ holds_at_top_quotient(Cx *cx, Dim a, const AtomNode *t, Dim rest)
                 dim_split(cx, t->a, index->self, &by, &others);
                 holds = !dim_uses(cx, by, index->self) && !dim_uses(cx, t->b, index->self) &&
                         prove(cx, by) &&
-                        holds_at_extent(cx, a, t, by, others, nonempty(cx, index->a), rest);
+                        holds_at_extent(cx, a, t, by, others, dim_nonempty(cx, index->a), rest);
             }
         }
     }
@@ -231,6 +220,27 @@ without_common_factor(Cx *cx, Dim d)
     return rest;
 }
 
+enum { MOST_NESTED = 4 };
+
+/* By the indices that exist. */
+static bool
+prove_by_existing(Cx *cx, Dim d)
+{
+    bool holds = false;
+    if (cx->dims.nested == MOST_NESTED) {
+        return false;
+    }
+    cx->dims.nested++;
+    for (int k = 0; k < cx->dims.nexist && !holds; k++) {
+        Dim less;
+        for (int at = 0; !holds && cx->dims.fuel > 0 && dim_less_existing(cx, d, k, &at, &less);) {
+            holds = prove(cx, less);
+        }
+    }
+    cx->dims.nested--;
+    return holds;
+}
+
 static bool
 prove(Cx *cx, Dim d)
 {
@@ -254,22 +264,23 @@ prove(Cx *cx, Dim d)
             return true;
         }
     }
-    return false;
+    return prove_by_existing(cx, d);
 }
 
-enum { FUEL = 100 };
+enum { FUEL = 100, MORE_FUEL = 400 };
 
 static bool
 attempt(Cx *cx, Dim d, bool orders, bool floors)
 {
-    cx->dims.fuel = FUEL;
+    cx->dims.fuel = cx->dims.nexist ? MORE_FUEL : FUEL;
     cx->dims.orders = orders;
     cx->dims.floors = floors;
     return prove(cx, d);
 }
 
-bool
-dim_nonneg(Cx *cx, Dim d)
+/* d >= 0, where the indices of d and of `with` exist? */
+static bool
+nonneg(Cx *cx, Dim d, Dim with)
 {
     Range r = dim_range(cx, d);
     if (r.lo >= 0 || r.hi < 0) {
@@ -278,7 +289,7 @@ dim_nonneg(Cx *cx, Dim d)
     if (cx->dims.proving) {
         return prove(cx, d);
     }
-    if (dim_refuted(cx, d)) {
+    if (dim_refuted(cx, d, with)) {
         return false;
     }
     dim_begin(cx);
@@ -286,9 +297,17 @@ dim_nonneg(Cx *cx, Dim d)
     /* The atom made first may be the one to replace first: a // 2 in a // 2 - 2*(a // 4), and an
      * index of the extent n - a // 3 in 3*index + a % 3. */
     bool yes = attempt(cx, d, false, false) || attempt(cx, d, true, false) ||
-               attempt(cx, d, true, true);
+               attempt(cx, d, true, true) ||
+               (dim_exist(cx, d, with) && attempt(cx, d, false, false));
     cx->dims.proving = cx->dims.orders = cx->dims.floors = false;
+    cx->dims.nexist = 0;
     return yes;
+}
+
+bool
+dim_nonneg(Cx *cx, Dim d)
+{
+    return nonneg(cx, d, d);
 }
 
 /* ---- d >= 1: what the extents of loops say ---- */
@@ -357,6 +376,10 @@ is_multiple(Cx *cx, Dim extent, Dim d)
     if (atom && atom->kind == ATOM_MIN) {
         return is_multiple(cx, atom->a, d) || is_multiple(cx, atom->b, d);
     }
+    extent = dim_nonempty(cx, extent);
+    if (dim_says(cx, extent, &r) && is_multiple(cx, r, d)) {
+        return true;
+    }
     dim_divide_whole(cx, extent, d, &k, &r);
     return !dim_is(cx, k, 0) && dim_nonneg(cx, k) &&
            dim_try_add(cx, dim_int(cx, 0), r, -1, &less) && dim_nonneg(cx, less);
@@ -381,10 +404,10 @@ bool
 dim_positive(Cx *cx, Dim d, Dim with)
 {
     Dim less;
-    if (dim_range(cx, d).lo > 0 || (minus(cx, d, 1, &less) && dim_nonneg(cx, less))) {
+    if (dim_range(cx, d).lo > 0 || (minus(cx, d, 1, &less) && nonneg(cx, less, with))) {
         return true;
     }
-    if (dim_poly(cx, d)->n > 1) {
+    if (dim_poly(cx, d)->n > 1 || dim_range(cx, d).lo < 0) {
         Multiple want = {cx, d, false};
         dim_names(cx, with, look_for_multiple, &want);
         if (want.found) {
@@ -423,7 +446,7 @@ dim_lt(Cx *cx, Dim a, Dim b)
 static bool
 holds_in(Cx *cx, Dim d, Dim extent)
 {
-    extent = nonempty(cx, extent);
+    extent = dim_nonempty(cx, extent);
     const AtomNode *atom = dim_atom(cx, extent);
     if (atom && atom->kind == ATOM_MIN) {
         return holds_in(cx, d, atom->a) || holds_in(cx, d, atom->b);
@@ -455,7 +478,8 @@ dim_lt_in(Cx *cx, Dim a, Dim b, Dim extent)
         (is_less(cx, a, most->a, extent) || is_less(cx, a, most->b, extent))) {
         return true;
     }
-    return dim_try_add(cx, b, a, -1, &d) && minus(cx, d, 1, &d) && holds_in(cx, d, extent);
+    return dim_try_add(cx, b, a, -1, &d) && minus(cx, d, 1, &d) &&
+           (holds_in(cx, d, extent) || nonneg(cx, d, dim_index(cx, "i", extent)));
 }
 
 /* ---- what a stride is where its tensor has elements ---- */

@@ -46,10 +46,13 @@ sample_value(void *arg, Dim name)
 }
 
 bool
-dim_refuted(Cx *cx, Dim d)
+dim_refuted(Cx *cx, Dim d, Dim with)
 {
     for (int k = 0; k < SAMPLES; k++) {
         Sample s = {cx, k, true};
+        if (with != d) {
+            dim_eval(cx, with, sample_value, &s);
+        }
         if (dim_eval(cx, d, sample_value, &s) < 0 && s.valid) {
             return true;
         }

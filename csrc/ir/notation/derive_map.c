@@ -220,19 +220,32 @@ derive_one(const Rule *r, Op op, Value **out)
     return true;
 }
 
-/* The larger or smaller operand has it, and both a half where they are equal. */
+/* The larger or smaller operand has it, and both a half where they are equal.  Where one is NaN
+ * both have it whole, as with torch's maximum. */
 static void
 derive_extreme(const Rule *r, bool least, Value **out)
 {
     Value *half = mul(r, r->g, num(r, 0.5)), *zero = num(r, 0), *same = two(r, OP_eq, r->x, r->y);
-    Value *first = two(r, least ? OP_lt : OP_gt, r->x, r->y),
-          *second = two(r, least ? OP_gt : OP_lt, r->x, r->y);
-    out[0] = build_map(r->b, OP_where, same, half, build_map(r->b, OP_where, first, r->g, zero));
-    out[1] = build_map(r->b, OP_where, same, half, build_map(r->b, OP_where, second, r->g, zero));
+    Value *second = two(r, least ? OP_gt : OP_lt, r->x, r->y),
+          *first = two(r, least ? OP_lt : OP_gt, r->x, r->y);
+    out[0] = choose(r, same, half, choose(r, second, zero, r->g));
+    out[1] = choose(r, same, half, choose(r, first, zero, r->g));
 }
 
-/* A base of 0 has no logarithm and needs none, and a power of 0 no quotient: there another base is
- * put in place before, not the result behind, so that derivatives of this are right as well. */
+/* Of fmax and fmin the first operand has it where they are equal, and no NaN where the other is
+ * none, as with torch's. */
+static void
+derive_extreme_number(const Rule *r, bool least, Value **out)
+{
+    Value *first = two(r, least ? OP_le : OP_ge, r->x, r->y), *zero = num(r, 0);
+    first = two(r, OP_bit_or, first, two(r, OP_ne, r->y, r->y));
+    out[0] = choose(r, first, r->g, zero);
+    out[1] = choose(r, first, zero, r->g);
+}
+
+/* A base of 0 has no logarithm and needs none for powers from 0 on, and a power of 0 needs no
+ * quotient.  There another base is put in place before, not the result behind, so that derivatives
+ * of this are right as well. */
 static void
 derive_power(const Rule *r, Value **out)
 {
@@ -240,7 +253,7 @@ derive_power(const Rule *r, Value **out)
     Value *wide = two(r, OP_gt, un(r, OP_abs, x), zero), *base = choose(r, wide, x, one);
     base = choose(r, two(r, OP_eq, y, zero), base, x);
     out[0] = mul(r, r->g, mul(r, y, two(r, OP_pow, base, two(r, OP_sub, y, one))));
-    base = choose(r, two(r, OP_eq, x, zero), one, x);
+    base = choose(r, two(r, OP_bit_and, two(r, OP_eq, x, zero), two(r, OP_ge, y, zero)), one, x);
     out[1] = mul(r, r->g, mul(r, r->r, un(r, OP_log, base)));
 }
 
@@ -267,20 +280,20 @@ derive_two(const Rule *r, Op op, Value **out)
     case OP_remainder:
     case OP_fmod:
         out[0] = g;
-        s = un(r, op == OP_fmod ? OP_trunc : OP_floor, two(r, OP_div, x, y));
+        s = two(r, op == OP_fmod ? OP_div_trunc : OP_div_floor, x, y);
         out[1] = un(r, OP_neg, mul(r, g, s));
         break;
     case OP_maximum:
-    case OP_fmax:
-        derive_extreme(r, false, out);
-        break;
     case OP_minimum:
-    case OP_fmin:
-        derive_extreme(r, true, out);
+        derive_extreme(r, op == OP_minimum, out);
         break;
-    case OP_atan2:
+    case OP_fmax:
+    case OP_fmin:
+        derive_extreme_number(r, op == OP_fmin, out);
+        break;
+    case OP_atan2: /* 0 where both are 0 */
         s = two(r, OP_add, mul(r, x, x), mul(r, y, y));
-        s = two(r, OP_div, g, s);
+        s = two(r, OP_div, g, choose(r, two(r, OP_eq, s, num(r, 0)), num(r, 1), s));
         out[0] = mul(r, s, y);
         out[1] = un(r, OP_neg, mul(r, s, x));
         break;
@@ -300,8 +313,8 @@ derive_two(const Rule *r, Op op, Value **out)
         out[1] = un(r, OP_imag, g);
         break;
     case OP_logaddexp:
-        out[0] = mul(r, g, un(r, OP_exp, two(r, OP_sub, x, r->r)));
-        out[1] = mul(r, g, un(r, OP_exp, two(r, OP_sub, y, r->r)));
+        out[0] = mul(r, g, un(r, OP_sigmoid, two(r, OP_sub, x, y)));
+        out[1] = mul(r, g, un(r, OP_sigmoid, two(r, OP_sub, y, x)));
         break;
     case OP_pow:
         derive_power(r, out);

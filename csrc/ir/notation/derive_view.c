@@ -183,6 +183,117 @@ index_alone(const Type *x, Value *index, int axis)
     return alone ? let->args[0] : NULL;
 }
 
+/* ---- what a window of constant steps takes ---- */
+
+/* A value of integers as start + the sum of step[k] times the index of axis k. */
+typedef struct {
+    Cx *cx;
+    Dim start, step[MAX_RANK];
+} Steps;
+
+static void
+steps_scale(Steps *s, Dim by)
+{
+    s->start = dim_mul(s->cx, s->start, by);
+    for (int ax = 0; ax < MAX_RANK; ax++) {
+        s->step[ax] = dim_mul(s->cx, s->step[ax], by);
+    }
+}
+
+static bool steps_of(Steps *s, const Value *v);
+
+/* Of a sum, and of a product of which one factor is the same everywhere. */
+static bool
+steps_of_two(Steps *s, const Let *let)
+{
+    Steps other = {.cx = s->cx};
+    if (!steps_of(s, let->args[0]) || !steps_of(&other, let->args[1])) {
+        return false;
+    }
+    bool same[2] = {true, true};
+    for (int ax = 0; ax < MAX_RANK; ax++) {
+        same[0] &= dim_is(s->cx, s->step[ax], 0);
+        same[1] &= dim_is(s->cx, other.step[ax], 0);
+    }
+    if (let->op == OP_mul) {
+        Dim by = same[0] ? s->start : other.start;
+        *s = same[0] ? other : *s;
+        steps_scale(s, by);
+        return same[0] || same[1];
+    }
+    s->start = dim_add(s->cx, s->start, other.start);
+    for (int ax = 0; ax < MAX_RANK; ax++) {
+        s->step[ax] = dim_add(s->cx, s->step[ax], other.step[ax]);
+    }
+    return true;
+}
+
+static bool
+steps_of(Steps *s, const Value *v)
+{
+    const Let *let = value_is_const(v) ? NULL : v->def;
+    s->start = dim_int(s->cx, value_is_const(v) ? v->literal.i : 0);
+    for (int ax = 0; ax < MAX_RANK; ax++) {
+        s->step[ax] = dim_int(s->cx, 0);
+    }
+    if (value_is_const(v)) {
+        return true;
+    }
+    switch (let ? let->op : OP_gather) {
+    case OP_iota:
+        s->step[let_int(let, "axis")] = dim_int(s->cx, 1);
+        return true;
+    case OP_size:
+        s->start = let_dim(let, "dim");
+        return true;
+    case OP_expand: {
+        Steps of = {.cx = s->cx};
+        const Attr *to = let_attr(let, "to");
+        bool is = steps_of(&of, let->args[0]);
+        s->start = of.start;
+        for (int k = 0; k < to->n; k++) {
+            s->step[to->axes[k]] = of.step[k];
+        }
+        return is;
+    }
+    case OP_add:
+    case OP_mul:
+        return steps_of_two(s, let);
+    default:
+        return false;
+    }
+}
+
+/* x at an index that goes through a window at constant steps, as derive_view makes it of a window:
+ * the window of x.  NULL: it is none, or may not lie inside of x, which a gather checks. */
+static Value *
+window_taken(Build *b, Value *x, Value *index, int axis)
+{
+    Cx *cx = build_cx(b);
+    const Let *let = index->def;
+    const Value *of = let && let->op == OP_reshape ? let->args[0] : index;
+    const Type *t = x->type;
+    Dim dims[MAX_RANK], strides[MAX_RANK], dense[MAX_RANK], to[MAX_RANK];
+    Steps s = {.cx = cx};
+    int rank = t->rank - 1 + of->type->rank, n = 0;
+    if (index->type->rank != 1 || rank > MAX_RANK || !steps_of(&s, of)) {
+        return NULL;
+    }
+    type_dense(cx, t, dense);
+    for (int ax = 0; ax < t->rank; ax++) {
+        to[ax] = ax == axis ? index->type->dims[0] : t->dims[ax];
+        for (int k = 0; k < (ax == axis ? of->type->rank : 1); k++) {
+            dims[n] = ax == axis ? of->type->dims[k] : t->dims[ax];
+            strides[n++] = ax == axis ? dim_mul(cx, dense[axis], s.step[k]) : dense[ax];
+        }
+    }
+    Dim start = dim_mul(cx, dense[axis], s.start);
+    if (!stride_is_inside(cx, type_numel(cx, t), rank, dims, strides, start)) {
+        return NULL;
+    }
+    return build_reshape(b, build_as_strided(b, x, rank, dims, strides, start), t->rank, to);
+}
+
 Value *
 derive_taken(Build *b, Value *x, Value *index, int axis)
 {
@@ -191,7 +302,8 @@ derive_taken(Build *b, Value *x, Value *index, int axis)
     Value *alone = index_alone(x->type, index, axis), *place = NULL;
     Dim strides[MAX_RANK], numel = type_numel(cx, x->type), n = type_numel(cx, t);
     if (alone) {
-        return build_gather(b, x, alone, axis, INDEX_FROM_START);
+        Value *window = window_taken(b, x, alone, axis);
+        return window ? window : build_gather(b, x, alone, axis, INDEX_FROM_START);
     }
     type_dense(cx, x->type, strides);
     for (int ax = 0; ax < t->rank; ax++) {

@@ -299,16 +299,9 @@ check_slice(Verifier *v, const Let *let)
 static void
 check_as_strided(Verifier *v, const Let *let)
 {
-    Cx *cx = v->cx;
     const Type *t = let->res[0]->type;
-    const Attr *strides = let_attr(let, "strides");
-    Dim zero = dim_int(cx, 0), one = dim_int(cx, 1), last = let_dim(let, "offset");
-    bool inside = dim_le(cx, zero, last);
-    for (int ax = 0; ax < t->rank; ax++) {
-        last = dim_add(cx, last, dim_mul(cx, dim_sub(cx, t->dims[ax], one), strides->dims[ax]));
-        inside = inside && dim_le(cx, zero, strides->dims[ax]);
-    }
-    if (!inside || !dim_lt(cx, last, type_numel(cx, let->args[0]->type))) {
+    if (!stride_is_inside(v->cx, type_numel(v->cx, let->args[0]->type), t->rank, t->dims,
+                          let_attr(let, "strides")->dims, let_dim(let, "offset"))) {
         verify_broken(v, 10, "this is not known to stay within '%s'", let->args[0]->name);
     }
 }
