@@ -132,6 +132,23 @@ def test_a_penalty_on_a_gradient(name: str, kernels: dict[str, Any]) -> None:
     same(penalty(kernels[name], args), penalty(TORCH[name], args))
 
 
+@pytest.mark.parametrize("sizes", [(20, 90, 33, 9), (3, 300, 40, 150)])
+def test_second_derivatives_of_long_sums_over_windows(
+    sizes: tuple[int, int, int, int], kernels: dict[str, Any]
+) -> None:
+    """Sums of several chains, whose terms are runs of windows."""
+    channels, places, outputs, width = sizes
+    x, w = arguments(((channels, places), (outputs, channels, width)))
+
+    def of(function: Callable[..., Tensor]) -> Any:
+        inner = grad(lambda *y: function(*y).sin().sum(), (0, 1))
+        second = grad(lambda *y: sum((g**2).sum() for g in inner(*y)), (0, 1))
+        return vmap(second, in_dims=(0, None))(torch.stack([x, x - 1]), w)
+
+    for mine, others in zip(of(kernels["convolution"]), of(TORCH["convolution"]), strict=True):
+        torch.testing.assert_close(mine, others, rtol=1e-9, atol=1e-9 * float(others.abs().max()))
+
+
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize("name", ["attention", "gaussian", "histogram"])
 def test_transforms_in_a_compiled_function(name: str, dynamic: bool, kernels: dict[str, Any]) -> None:
