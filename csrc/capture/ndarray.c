@@ -1,4 +1,4 @@
-/* Functions of the language on NumPy arrays: what dlc.ir is made of.
+/* Functions of the language on NumPy arrays, for dlc.ir.
  *
  * A call parses its text anew in a context of its own: nothing is shared, so calls may run at the
  * same time, and all memory of a call ends with it.  NumPy is imported by the first call. */

@@ -1,14 +1,14 @@
-/* Locks that every child of fork finds free, and what they guard whole.
+/* Locks that are free in every forked child, with intact data behind them.
  *
  * What:     a mutex for each row of lock.def.
  * Requires: a thread that has a lock takes only those of later rows, and forks with none.
  * Ensures:  in a child of fork no lock is held, and no other thread was in the middle of a change.
- * How:      who forks takes all locks first, in the order of the table; both processes give them
- *           back.  The child does with what they guard what the table says.
- *           A plan has a lock of its own, which no table knows: it says of which process its holder
- *           is, and one whose holder is not here is taken away.
+ * How:      the forking thread takes all locks first, in the order of the table; both processes
+ *           release them. The child handles the guarded data as the table says. A plan has its own
+ *           lock, which is not in the table: it records the process of its holder, and is released
+ *           if the holder is not in this process.
  * Why not:  a handler of fork for each lock: the C library calls them in the order of first use,
- *           the last first, which is another one in each process.
+ *           the last first, which differs from process to process.
  * Example:  a worker of torch's DataLoader is a child of fork, while another thread calls a plan.
  */
 #include <sched.h>

@@ -1,4 +1,4 @@
-/* What the process does: counted, logged and traced; and bounds that belong to it. */
+/* Counters, logs and traces of the process, and its limits. */
 #ifndef DLC_CODEGEN_PROCESS_H
 #define DLC_CODEGEN_PROCESS_H
 

@@ -1,4 +1,4 @@
-/* What this processor has: vector primitives by name, an instruction set, a peak. */
+/* Properties of this processor: vector primitives by name, its instruction set, its peak rate. */
 #ifndef DLC_CODEGEN_PROCESSOR_H
 #define DLC_CODEGEN_PROCESSOR_H
 

@@ -1,7 +1,7 @@
-/* What the process did and when, as Chrome's trace format has it: for DLC_TRACE=trace.json.
+/* A trace of the process in Chrome's format: for DLC_TRACE=trace.json.
  *
- * Events are kept in memory, MOST of them, and written by trace_write.  Off, a question costs one
- * load. */
+ * Events are kept in memory, MOST of them, and written by trace_write.  While it is off, a query
+ * costs one load. */
 #define _GNU_SOURCE
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,18 +1,18 @@
 /* Results over parameters: a kernel's result that takes the memory of the parameter it goes into.
  *
- * What:     says whether a kernel may store a result where a parameter is, whose elements it may
- *           read itself.
- * Requires: nothing: the verifier asks of any text.
- * Ensures:  where in_place_wrong says nothing, the function computes what it would with memory of
- *           its own.
+ * What:     decides whether a kernel may store a result in the memory of a parameter, whose
+ *           elements it may read itself.
+ * Requires: nothing: the verifier calls it for any text.
+ * Ensures:  if in_place_wrong returns NULL, the function computes the same as with separate memory.
  * How:      nobody reads the parameter afterwards, and in the kernel an element is read before it
  *           is stored. In the kernels stage: each value is traced to where its elements come from
  *           in the parameter, through MAPs, which never move one, and views; in the results all are
- *           where they were, or are what a scatter adds to.  Lowering puts what such results need
- *           in one block, loads first, and reductions before; where it does not after all, it takes
- *           memory of its own (lower.c).  In the loops stage alias_loops.c looks at the loads and
- *           the stores.
- * Why not:  leave it to the loops alone: kernels that flip would be lowered to learn that they do.
+ *           at their old position, or are elements that a scatter adds to. Lowering puts the
+ *           computation of such results in one block, with loads first, and reductions before it;
+ *           if that fails, the result gets its own memory (lower.c). In the loops stage,
+ *           alias_loops.c checks the loads and the stores.
+ * Why not:  leave it to the loops alone: kernels that flip would be lowered only to find that they
+ *           do.
  * Example:  m.mul_(0.9).add_(g): let m1: f32[N] over m = kernel { .. ret add (mul m, 0.9), g }.
  */
 #include "cx.h"

@@ -1,15 +1,16 @@
 /* Results over parameters in the loops stage: is each element of the parameter read before it is
  * stored?
  *
- * What:     looks at each load of the parameter and what is stored to the result that takes its
+ * What:     checks each load of the parameter against the stores to the result that takes its
  *           memory.
  * Requires: the loops stage, where every element of a result is stored once.
- * How:      a load is safe whose own block stores the same element afterwards: nobody else stores
- *           it.  Else, for each store: in the deepest block around both the load comes first, and
- *           no other iteration of the loops around that block stores what this one loads.  That is
- *           so where the indices that both have along the same axes say which iteration it is: an
+ * How:      a load is safe if its own block stores the same element afterwards: nothing else stores
+ *           it. Otherwise, for each store: in the deepest block around both the load comes first,
+ *           and no other iteration of the loops around that block stores the loaded element. That
+ *           is so if the indices that both have along the same axes determine the iteration: an
  *           axis has a loop's bare index, or one has its remainder and others its quotient.
- * Why not   ranges of what each loop touches: rows and columns, which reductions have, need none.
+ * Why not   ranges of the elements that each loop accesses: the rows and columns of reductions need
+ *           none.
  * Example:  for i { s = sum of x[i, j] over j;  for j { store y[i, j] = x[i, j] / s } }, y over x.
  */
 #include "cx.h"

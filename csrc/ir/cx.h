@@ -1,4 +1,4 @@
-/* What the files of this folder know of a context and nobody else does. */
+/* The private part of a context, for the files of this folder only. */
 #ifndef DLC_CX_H
 #define DLC_CX_H
 

@@ -1,5 +1,5 @@
-/* Views as offset and strides: what a view let is in memory, and whether strides keep elements
- * apart. */
+/* Views as offset and strides: the memory of a view let, and whether strides give each element its
+ * own address. */
 
 #include <string.h>
 

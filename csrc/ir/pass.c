@@ -1,15 +1,15 @@
-/* What happens around each pass, of whatever folder.
+/* The steps around each pass, in any folder.
  *
  * What:     runs a pass; after it verifies, dumps, times and, when it broke the language, blames
  *           it.
  * Requires  a verified function of the pass's stage in;
- * and ensures: one of its stage out, verified when asked for.
+ * and ensures: one of its stage out, verified if that is requested.
  * How:      a failing verification raises DIAG_PASS with the pass's name and the path of a file
- *           that holds what the pass was given: `dlc-opt` on it fails again.  Fuel: each single
- *           rewrite takes one unit by fuel_spend(); `python -m dlc bisect` finds the first bad one
- *           by trying amounts.  The gauge is this thread's: a compile runs in one thread.  What a
- *           run leaves goes back to its options, so that the passes of fusion and those of code
- *           generation spend one tank.
+ *           with the input of the pass: `dlc-opt` on it fails again.  Fuel: each single rewrite
+ *           takes one unit by fuel_spend(); `python -m dlc bisect` finds the first bad one by
+ *           trying amounts.  The counter belongs to the thread: a compile runs in one thread. The
+ *           fuel that a run leaves goes back to its options, so that the passes of fusion and of
+ *           code generation share it.
  * Why not   verify within passes: a pass that checks itself hides what it assumes from the next.
  * Example:  DLC_DUMP=fuse prints the kernels of every graph; DLC_FUEL=0 compiles with no rewrite.
  */

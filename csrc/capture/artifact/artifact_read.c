@@ -1,5 +1,5 @@
-/* Parts of a graph to what a walk leaves.  Nothing in them is believed: see Note [Parts] in
- * artifact.c. */
+/* From the saved parts of a graph to the result of a walk. The parts are not trusted: see Note
+ * [Parts] in artifact.c. */
 #include "artifact.h"
 
 #include <string.h>

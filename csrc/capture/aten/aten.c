@@ -1,4 +1,4 @@
-/* The table of overloads, and what builders ask of their arguments. */
+/* The table of overloads, and queries of builders about their arguments. */
 #include "aten.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
-/* Builders: what one aten overload is in the IR.  No Python below this line: walk.c has read the
- * node.
+/* Builders: each translates one aten overload into the IR.  No Python below this line: walk.c has
+ * read the node.
  *
- * A builder gets the overload's arguments in the order of its schema, defaults filled in, and what
- * the graph says of its results.  It returns the value of result 0 (and writes the others to res),
- * or NULL to decline: then the node becomes a `call` of the eager overload.  So it may decline
- * whenever it is not certain, at any point, lets already built being dead.  A result of another
- * shape than the graph says, or a builder that fails, is a decline too. */
+ * A builder gets the overload's arguments in the order of its schema, defaults filled in, and the
+ * types of its results in the graph.  It returns the value of result 0 (and writes the others to
+ * res), or NULL to decline: then the node becomes a `call` of the eager overload.  So it may
+ * decline at any point, whenever it is not certain: the lets already built are then dead. A result
+ * whose shape differs from the graph's, or a builder that fails, is a decline too. */
 #ifndef DLC_ATEN_H
 #define DLC_ATEN_H
 

@@ -1,8 +1,8 @@
-/* Adaptive pools: as many windows as are asked for, whose sizes differ by one where they do not
+/* Adaptive pools: a given number of windows, whose sizes differ by one if that number does not
  * divide the image.
  *
- * Each place of the largest window is a gather, folded in eager's order; what is outside of a
- * smaller window is left out by a choice.  Windows of one size are slices: those of aten_pool.c. */
+ * Each place of the largest window is a gather, folded in eager's order; elements outside a smaller
+ * window are left out by a selection. Windows of one size are slices, as in aten_pool.c. */
 #include "aten.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
-/* Bags of an embedding: rows of a table by index, the mean or the largest of each bag's.
+/* Bags of an embedding: rows of a table by index, the mean or the maximum of each bag.
  *
- * Of bags of one size, which is what an index with two axes stands for.  Sums, and bags that begin
- * where data say, eager does with a routine of its own, which loops are no faster than. */
+ * Only bags of one size, given by an index with two axes. For sums, and for bags whose offsets are
+ * data, eager has a routine of its own, and loops are not faster. */
 #include "aten.h"
 
 enum { MEAN = 1, LARGEST = 2, MAX_ROWS = 64 }; /* the modes; rows of a bag that are written out */

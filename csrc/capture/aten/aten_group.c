@@ -1,8 +1,9 @@
-/* Group norm; its gradient is decomposed by torch: sums of channels, and from these all else.
+/* Group norm. Its gradient is decomposed by torch into sums for each channel and operations on
+ * these.
  *
- * Channels are two axes here, groups and what is in a group, from the reading of x to the last
- * operation: then the statistics and all else have one domain, and a group is read, normalised and
- * written while it is in the cache. */
+ * Channels are two axes here, groups and the channels of a group, from the first read of x to the
+ * last operation. Then the statistics and everything else have one domain, and a group is read,
+ * normalised and written while it is in the cache. */
 #include "aten_formula.h"
 
 /* x as [N, G, C / G, ..]; `each`: a value for each channel, [G, C / G]. */

@@ -1,5 +1,5 @@
-/* Padding with the tensor's own elements: what stands beside it, as parts of it; where it is not
- * known to be some, a gather, at positions that are folded back into it. */
+/* Padding with the tensor's own elements: the border consists of parts of the tensor. If these are
+ * not known to be inside it, the border is a gather at positions that are folded back. */
 #include <string.h>
 
 #include "aten.h"

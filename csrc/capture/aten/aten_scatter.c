@@ -1,7 +1,7 @@
-/* Writes and sums at an index: what comes to one place is combined in the order of the index.
+/* Writes and sums at an index: the values for one element are combined in the order of the index.
  *
- * The IR's scatter takes an index for each of the values, along one axis.  An index of rows is one
- * that repeats along the others; several indices become one into their axes merged, as in
+ * The scatter of the IR takes an index for each of the values, along one axis. An index of rows is
+ * repeated along the other axes; several indices become one index into their merged axes, as in
  * aten_gather.c. */
 #include "aten.h"
 

@@ -1,4 +1,4 @@
-/* Windows of the last axes, what pools and their gradients share: aten_pool.c. */
+/* Windows of the last axes, for pools and their gradients: aten_pool.c. */
 #ifndef DLC_ATEN_WINDOW_H
 #define DLC_ATEN_WINDOW_H
 

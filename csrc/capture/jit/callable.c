@@ -1,4 +1,5 @@
-/* dlc._C.Callable: what torch calls.  Boxed: one list of arguments in, one list of results out. */
+/* dlc._C.Callable: the object that torch calls. Boxed: it takes one list of arguments and returns
+ * one list of results. */
 
 #include "callable.h"
 

@@ -1,4 +1,4 @@
-/* Callable.profile(): what the steps of the fastest call took, and how large everything was. */
+/* Callable.profile(): the times of the steps of the fastest call, and all sizes. */
 
 #include "callable.h"
 

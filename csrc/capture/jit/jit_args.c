@@ -1,4 +1,4 @@
-/* The arguments of a call, read once: see Note [What may be taken]. */
+/* Reads the arguments of a call, each once: see Note [What may be taken]. */
 #include "jit.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What must be true of the sizes and strides of a call, so that a variant may run.
+/* The conditions on the sizes and strides of a call under which a variant may run.
  *
  * Python gives the conditions as stack code: a number or the name of a symbol is pushed, an
  * operation takes its operands from the stack, and "need" takes a truth value without which the

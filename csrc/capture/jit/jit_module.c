@@ -1,4 +1,4 @@
-/* Is a module still what it was when it was compiled?  See Note [A tree]. */
+/* Has a module changed since it was compiled?  See Note [A tree]. */
 #include "jit_module.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* dlc._C.Tree: what a module reads, made part by part by Python. */
+/* dlc._C.Tree: the values that a module reads, added part by part by Python. */
 #include "jit_module.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* One compiled form of a dlc.jit function: what it is for, and running it. */
+/* One compiled variant of a dlc.jit function: its conditions, and its runs. */
 #include "jit.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* What a dlc.jit function reads besides its arguments: plain values, compared at each call. */
+/* The values that a dlc.jit function reads apart from its arguments: plain values, compared at each
+ * call. */
 #include "jit.h"
 
 /* new: NULL where the name has no value (any more), then maybe with an exception */
@@ -30,7 +31,7 @@ int
 watch_check(const WatchList *list, const Signature *signature)
 {
     for (int k = 0; k < list->n; k++) {
-        Watched w = list->all[k];                       /* the list may grow meanwhile */
+        Watched w = list->all[k]; /* the list may grow meanwhile */
         PyObject *now = value_now(&w);
         int same = now == w.value ? 1 : now ? same_constant(now, w.value) : 0;
         Py_XDECREF(now);

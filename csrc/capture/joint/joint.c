@@ -1,10 +1,10 @@
-/* dlc._C.partition: which nodes of a joint graph are saved for the backward.
+/* dlc._C.partition: chooses the nodes of a joint graph that are saved for the backward.
  *
  * AOTAutograd traces a function and its gradients as one graph.  The walk translates it; a node
  * that has no builder is a call, as everywhere.  Then csrc/fusion/partition/partition.c cuts the
- * program, told what only the nodes know: which values have a node and so can be passed on, what a
- * node reads besides what its lets read, what checkpoints ask for, and which inputs are written
- * to. */
+ * program, given facts that only the nodes have: the values that have a node and so can be passed
+ * on, the reads of a node that its lets do not have, the requests of checkpoints, and the inputs
+ * that are written to. */
 #include "joint.h"
 
 #include <string.h>

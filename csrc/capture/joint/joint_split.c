@@ -1,10 +1,10 @@
 /* From a cut of the program to two lists of nodes.
  *
- * The backward is found from its outputs: what depends on tangents, and what of the rest is not
- * passed on.  Nodes come right before the first that reads them, so that what is computed again
- * lives shortly.  The program and the nodes may differ in what they read (a builder that does
- * without an argument): whatever is missing on the way, and must not be computed again, is passed
- * on too. */
+ * The backward is found from its outputs: the nodes that depend on tangents, and those of the rest
+ * that are not passed on. Each node comes right before its first reader, so that values that are
+ * computed again live briefly.  The program may read less than the nodes (a builder that does not
+ * need an argument). So a value that is missing, and must not be computed again, is passed on too.
+ */
 #include "joint.h"
 
 enum { NEW, OPEN, DONE };

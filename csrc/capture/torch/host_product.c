@@ -1,11 +1,11 @@
 /* Products of matrices by libtorch's C functions, which are the kernels that torch's dispatcher
- * comes to.
+ * would call.
  *
  * An operator called from C by its Python name reads its arguments, goes through the dispatcher
  * with its keys for autograd, and makes views on the way: half a microsecond.  The kernel itself is
  * the same, and so are the bits.
  *
- * Where somebody listens to the dispatcher (a mode, a profiler) the call goes that way. */
+ * If something observes the dispatcher (a mode, a profiler), the call goes through it. */
 
 #include <string.h>
 

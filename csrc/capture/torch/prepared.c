@@ -1,14 +1,14 @@
-/* Prepared values: what graphs compute of frozen parameters alone, kept from call to call.
+/* Prepared values: values that graphs compute only from frozen parameters, kept from call to call.
  *
- * A Recipe is the plan that makes a value of some parameters, known by its text.  A Made is what it
- * made of certain tensors: the value, and the state in which each tensor was (tensor_state.c).  A
- * call compares the states and has the value made again where one differs.  Nothing here keeps a
- * tensor alive: when one goes, what was made of it goes too.
+ * A Recipe is the plan that computes a value from some parameters; it is identified by its text. A
+ * Made is its result for certain tensors: the value, and the state of each tensor (tensor_state.c).
+ * A call compares the states, and computes the value again if one differs. Nothing here keeps a
+ * tensor alive: when a tensor is freed, the values computed from it are freed too.
  *
- * The interpreter lock guards all of this file.  A value is made without it: what was seen of the
- * tensors before is what is kept, so that a write meanwhile makes the next call make the value
- * again, and nothing is kept where values were forgotten meanwhile; of two threads that make one
- * the later wins.  A call holds a reference to each value that it reads. */
+ * The interpreter lock guards all of this file.  A value is computed without the lock. The states
+ * from before are kept with it, so that after a write in the meantime the next call computes the
+ * value again, and nothing is kept if values were dropped in the meantime. If two threads compute
+ * one value, the later one wins.  A call holds a reference to each value that it reads. */
 
 #include <string.h>
 

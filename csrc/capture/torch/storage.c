@@ -1,15 +1,15 @@
-/* Memory of large results, used again.
+/* Reuse of the memory of large results.
  *
  * A large tensor's memory comes from the system page by page, each cleared when it is first
  * written; that takes as long as a kernel that is bound by memory.  So the storages of large
  * results are kept: `kept` holds a tensor of bytes over each, and a result is another tensor over
- * the same storage.  When the references to a storage are one again, ours, nobody else can see it
- * and the next result of exactly as many bytes may have it.
+ * the same storage.  When ours is the only reference to a storage, nothing else can see it, and the
+ * next result of exactly as many bytes may use it.
  *
  * Why not a deleter: a storage over memory of our own could not be resized, which eager's can.
- * These are torch's from birth to death: resized, shared between processes, saved or freed by any
- * thread, they behave as all others.  A storage that no longer has the memory that it had is
- * forgotten when the next one is wanted.
+ * These storages are torch's own for their whole life: resized, shared between processes, saved or
+ * freed by any thread, they behave as all others.  A storage whose memory has changed is dropped
+ * when the next one is needed.
  *
  * The interpreter lock guards all of this file. */
 

@@ -1,13 +1,13 @@
-/* The state of a tensor: by which a call knows that it is what it was.
+/* The state of a tensor, by which a call notices that the tensor has changed.
  *
- * A state is the tensor's implementation, its storage, the storage's memory, its counter of
- * versions and how it lies.  Addresses are compared, so none may come to be another object's: the
- * storage is held by a weak reference, which keeps its address and not its memory, and a weak
- * reference to the tensor says when it goes.
+ * A state is the tensor's implementation, its storage, the storage's memory, its version counter
+ * and its layout. Addresses are compared, so none may become another object's: the storage is held
+ * by a weak reference, which keeps its address and not its memory, and a weak reference to the
+ * tensor reports when it is freed.
  *
- * Which word of a tensor is its counter of versions is found by comparing tensors with what torch
- * says of them. Where that fails, and where a tensor has none (inference mode), there is no state
- * of it. */
+ * The word of a tensor that is its version counter is found by comparing tensors with the values
+ * that torch reports. If that fails, or if a tensor has no counter (inference mode), the tensor has
+ * no state. */
 
 #include "tensor_state.h"
 

@@ -1,4 +1,4 @@
-/* Whether a tensor is what it was: see tensor_state.c. */
+/* Whether a tensor has changed: see tensor_state.c. */
 #ifndef DLC_TENSOR_STATE_H
 #define DLC_TENSOR_STATE_H
 

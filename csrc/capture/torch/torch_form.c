@@ -1,5 +1,5 @@
 /* Builders of functions whose Python form differs from the overload's: other arguments, or a choice
- * among overloads.  Each gives what the function's decomposition into overloads would give. */
+ * among overloads.  Each gives the same result as the function's decomposition into overloads. */
 #include "torch.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Slot: what stands in a call's argument template where an operand or a size goes. */
+/* Slot: the placeholder for an operand or a size in a call's argument template. */
 #include "capture/capture.h"
 
 typedef struct {

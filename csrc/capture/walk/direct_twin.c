@@ -1,8 +1,8 @@
-/* Calls that write to their first argument, as calls of a twin that makes what is written.
+/* Calls that write to their first argument, replaced by a twin that computes the written value.
  *
- * The IR has no writes, and neither has a call of the eager operator in it: the twin makes a tensor
- * of its own, and write_value() gives it to the argument.  Twins that draw random numbers lay them
- * out in memory as eager does, since that is the order in which it draws. */
+ * The IR has no writes, and a call of the eager operator in it must not write either: the twin
+ * makes a new tensor, and write_value() gives it to the argument.  Twins that draw random numbers
+ * lay them out in memory as eager does, since that is the order in which it draws. */
 #include "walk.h"
 
 #include <string.h>

@@ -4,7 +4,7 @@
  * value, and from then on every node in that storage is out of date: bound_of() makes its value
  * again when it is next read.  A write through a view is put back into the root: the views between
  * them are applied to the old value one by one, and undone in reverse with the new one in place.
- * What an input is at the end is a result that goes into its memory. */
+ * The final value of an input is a result that goes into its memory. */
 #include "walk.h"
 
 enum { MAX_VIEWS = 32 };

@@ -1,20 +1,20 @@
 /* Convolutions that eager computes, on images with their channels innermost in memory (channels
  * last).
  *
- * Eager's convolution of row-major images reorders what it reads and what it makes.  One of an
- * image that is channels last does not, and makes another: the layout of a call's operands is
- * therefore the layout of what follows.  Kernels read any layout, and write the one that the next
- * call wants (operand_layout.c); results of the graph are copied into that of eager's where they
- * have another.  So each convolution, in the order of the graph, takes its image channels last
- * where the image lies so, or a kernel makes it, or it is no larger than what is made of it.  One
- * convolution alone is left as it is: kernels would only reorder what eager does.
+ * Eager's convolution of row-major images reorders its operand and its result. With an image in
+ * channels last it does not, and its result is channels last too: so the layout of a call's
+ * operands determines the layout of the following values. Kernels read any layout, and write the
+ * one that the next call needs (operand_layout.c); a result of the graph in another layout than
+ * eager's is copied.  So each convolution, in the order of the graph, takes its image in channels
+ * last if the image has that layout, or a kernel makes it, or it is no larger than the result. A
+ * single convolution is left as it is: kernels would only do the reordering instead of eager.
  *
- * Eager reorders the weight too, in each call.  Where that is more than the images are, theirs is
- * the smaller matter, and the convolution is left as well: of 512 channels on 7 x 7 points it takes
- * 1.3 to 1.9 times as long channels last.
+ * Eager reorders the weight too, in each call.  If the weight is larger than the images, this costs
+ * more, and the convolution is left as it is as well: with 512 channels on 7 x 7 points it takes
+ * 1.3 to 1.9 times as long in channels last.
  *
- * Graphs that record for autograd have been laid by dlc/images.py, by the same rule: what they save
- * has the layout of their fake tensors. */
+ * Graphs that record for autograd got their layouts from dlc/images.py, by the same rule: the
+ * values that they save have the layout of their fake tensors. */
 #include "walk.h"
 
 bool

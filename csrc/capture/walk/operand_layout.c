@@ -1,7 +1,7 @@
-/* How the operands of a call lie in memory.
+/* The layouts of the operands of a call.
  *
- * A kernel writes its results in row-major order, whatever layout eager's have.  To an operator
- * that may matter: its results have the layout of its operands, it draws random numbers in the
+ * A kernel writes its results in row-major order, whatever layout eager's have. For an operator
+ * this may matter: its results have the layout of its operands, it draws random numbers in the
  * order of their memory, it makes views of them.  So they are copied into eager's layout where that
  * is another one. */
 #include "walk.h"

@@ -1,15 +1,15 @@
-/* Results of which torch's fake tensors are wrong: how eager's lie in memory, and which statistics
- * of halves are float32 (eager_check).
+/* Results whose fake tensors are wrong: their layout in eager, and statistics of halves that are
+ * float32 (eager_check).
  *
- * Where axes longer than one lie in another order, the node is displaced: it gets another fake
- * tensor, and the walk begins anew.
+ * If axes longer than one are in another order, the node is displaced: it gets another fake tensor,
+ * and the walk starts again.
  *
- * Strides of axes of one element address nothing.  But whether an image of one channel, or of one
- * point, has its channels innermost, operators see from these strides alone (decided_by_ones).  If
- * all operands of an elementwise operation are contiguous, eager makes rows, whatever these strides
- * are.  Fake tensors mostly keep them.  Where nothing else differs, the node is restrided: it gets
- * eager's strides here, and the walk goes on.  It begins anew only when another node reads them
- * whose own result lies by them (check_ones). */
+ * Strides of axes of one element address nothing.  But operators decide from these strides alone
+ * whether an image of one channel, or of one point, is channels last (decided_by_ones). If all
+ * operands of an elementwise operation are contiguous, eager's result is row-major, whatever these
+ * strides are.  Fake tensors mostly keep them.  Where nothing else differs, the node is restrided:
+ * it gets eager's strides here, and the walk goes on.  It starts again only if another node reads
+ * them whose own layout depends on them (check_ones). */
 #include "walk.h"
 
 #include <string.h>

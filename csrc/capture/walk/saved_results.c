@@ -1,12 +1,12 @@
 /* Known results: an operator that is computed again, some of whose results have been saved.
  *
- * The backward may compute layer_norm again and be given its mean and reciprocal deviation, which
- * the forward saved.  The builder makes both anew, from reductions; here they are replaced by the
+ * The backward may compute layer_norm again although it gets the mean and reciprocal deviation that
+ * the forward saved. The builder computes both again, by reductions; here they are replaced by the
  * parameters that hold them, and the reductions are dead.  The bits are the same, since the
  * forward's builder was the same.
  *
- * A node's meta['dlc_known'] says it: a dict from the position of a result to the name of the
- * placeholder.  The program is rebuilt, because what replaces a value must stand before its
+ * A node's meta['dlc_known'] has them: a dict from the position of a result to the name of the
+ * placeholder.  The program is rebuilt, because the replacement of a value must come before its
  * users. */
 #include "walk.h"
 

@@ -1,8 +1,8 @@
 /* Symbolic integers and floats of torch to dims and scalars.
  *
  * A SymInt's expression is a tree of sympy. torch keeps sizes in integers alone (FloorDiv, Mod,
- * Max, ...), so nearly every node has a dim.  What has none came through a float: the walk makes a
- * call of Python that computes it, and a graph that is taken directly is refused. */
+ * Max, ...), so nearly every node has a dim.  An expression without one contains floats: the walk
+ * makes a Python call that computes it, and a graph that is taken directly is refused. */
 #include "walk.h"
 
 #include <float.h>

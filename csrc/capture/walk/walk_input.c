@@ -1,4 +1,4 @@
-/* Inputs and constants of the graph, and what meta['val'] says of tensors. */
+/* Inputs and constants of the graph, and the facts about tensors in meta['val']. */
 #include "walk.h"
 
 #include <string.h>

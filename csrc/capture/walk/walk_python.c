@@ -1,4 +1,4 @@
-/* What the walk needs of Python: names and types, references, and facts about overloads. */
+/* The Python objects that the walk uses: names and types, references, and facts about overloads. */
 #include "walk.h"
 
 #include <string.h>

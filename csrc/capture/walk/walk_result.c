@@ -1,9 +1,9 @@
-/* What the graph returns, and which of it shares storage.
+/* The results of the graph, and those that share storage.
  *
  * Eager's results are views of inputs, of one another, or new.  Outputs whose root (walk_root.c) is
  * an input are views of the parameter.  When several outputs have one root, the root becomes a
- * result too, even if the graph does not return it, and they are views of that.  All else is new: a
- * value of its own for each output. */
+ * result too, even if the graph does not return it, and they are views of that.  All other outputs
+ * are new, each with its own value. */
 #include "walk.h"
 
 bool

@@ -1,8 +1,8 @@
-/* Whose storage each node is in: its root.
+/* The root of each node: the node that owns its storage.
  *
- * In a graph of overloads the schemas say which of them make views, in a graph of Dynamo's the fake
- * tensors, which share storage where eager's tensors do.  What is negated or conjugated when it is
- * read is a root of its own: what it stands for is computed. */
+ * In a graph of overloads, the schemas show which of them make views. In a graph from Dynamo, the
+ * fake tensors show it: they share storage whenever eager's tensors do. A lazily negated or
+ * conjugated tensor is a root of its own, because its elements are computed. */
 #include "walk.h"
 
 #include <string.h>

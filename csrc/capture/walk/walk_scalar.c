@@ -1,8 +1,8 @@
-/* Numbers that depend on data: x.item(), and what is asserted of such numbers.
+/* Numbers that depend on data: x.item(), and assertions about such numbers.
  *
- * A float is a scalar of the program as any other.  A whole number may be a size of what follows,
- * so a call reads it and binds the size; the ranges that torch has concluded for it are checked
- * there.  What is asserted besides is a call that raises. */
+ * A float is a scalar of the program as any other.  An integer may be a size of later values, so a
+ * call reads it and binds the size; the ranges that torch has inferred for it are checked there.
+ * Any other assertion is a call that raises. */
 #include "walk.h"
 
 #include <string.h>

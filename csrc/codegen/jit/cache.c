@@ -4,9 +4,9 @@
  * seal behind its last byte: a magic number and the SHA-256 of all before it.  The key covers
  * everything that the object depends on (see cc_target.c and kernel_key.c), so an entry is never
  * out of date, only unused.  Nothing is loaded that another user could have written: the folder and
- * the file must belong to us and be writable by nobody else, and what is loaded is the descriptor
- * that was looked at (folder.c, object.c).  Whatever is wrong with an entry or with the folder is a
- * miss and a line in the log, and never an error. */
+ * the file must belong to us and be writable by nobody else, and the file is loaded through the
+ * descriptor that was checked (folder.c, object.c). Any fault of an entry or of the folder is a
+ * miss and a line in the log, never an error. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

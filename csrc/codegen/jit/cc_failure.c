@@ -1,8 +1,8 @@
-/* What is said of a C compiler that fails: nothing in C says it, Python asks.
+/* The message about a C compiler that fails; only Python prints it.
  *
  * A record is never changed once others may see it, and a new one is made only for another command:
- * so there is no lock that a fork could find taken, and what is left behind is bounded by the
- * commands that were tried. */
+ * so there is no lock that a fork could find taken, and the number of old records is bounded by the
+ * number of commands tried. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What a compile takes with it, read from the environment when it is submitted. */
+/* The settings of a compile, read from the environment when it is submitted. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

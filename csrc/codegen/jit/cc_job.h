@@ -1,5 +1,5 @@
-/* A compile by a C compiler, from its submission to its end: cc_target.c says with what, cc_job.c
- * makes it, cc_lock.c keeps processes from doing it twice, jit_cc.c runs it. */
+/* A compile by a C compiler, from its submission to its end: cc_target.c has the compiler, cc_job.c
+ * makes the job, cc_lock.c keeps processes from doing it twice, jit_cc.c runs it. */
 #ifndef DLC_CC_JOB_H
 #define DLC_CC_JOB_H
 
@@ -13,14 +13,14 @@ enum { CC_WORDS = 16, CC_PATH = 4096 };
 
 struct CcTarget {
     atomic_int refs;
-    char *words[CC_WORDS];      /* the compiler's path, and the arguments in DLC_CC */
-    int nwords;                 /* 0: there is no compiler */
-    bool named;                 /* by the option or by DLC_CC */
-    char why[256];              /* there is none */
-    char cache[CC_PATH];        /* "" for none */
-    int64_t bound;              /* bytes that it may hold */
-    Key compiler;               /* this one, or the one whose work the cache has */
-    Sha256 head;                /* of every key */
+    char *words[CC_WORDS]; /* the compiler's path, and the arguments in DLC_CC */
+    int nwords; /* 0: there is no compiler */
+    bool named; /* by the option or by DLC_CC */
+    char why[256]; /* there is none */
+    char cache[CC_PATH]; /* "" for none */
+    int64_t bound; /* bytes that it may hold */
+    Key compiler; /* this one, or the one whose work the cache has */
+    Sha256 head; /* of every key */
 };
 
 /* After its work went to the cache. */
@@ -39,20 +39,20 @@ typedef struct Job {
     Code *code;
     CcTarget *target;
     char *text;
-    char **env;                 /* of the child */
-    char work[CC_PATH];         /* where its own folder is made */
-    Key *keys;                  /* in the cache: the first is the unit's own */
+    char **env; /* of the child */
+    char work[CC_PATH]; /* where its own folder is made */
+    Key *keys; /* in the cache: the first is the unit's own */
     int nkeys;
-    const char *flag;           /* one more flag, of the schedule, or NULL; a constant */
-    double seconds;             /* that it may take */
-    double start;               /* by clock_seconds(): in the background it begins no earlier */
-    bool waited;                /* by the thread that submits it */
+    const char *flag; /* one more flag, of the schedule, or NULL; a constant */
+    double seconds; /* that it may take */
+    double start; /* by clock_seconds(): in the background it begins no earlier */
+    bool waited; /* by the thread that submits it */
 } Job;
 
 /* Reads the environment, so it runs in the thread that submits.  NULL: error says why. */
 Job *job_new(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
 void job_free(Job *job);
-bool job_set_tmpdir(Job *job, const char *folder);                       /* in env, once */
+bool job_set_tmpdir(Job *job, const char *folder); /* in env, once */
 
 /* ---- cc_failure.c ---- */
 

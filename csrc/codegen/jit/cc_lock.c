@@ -1,9 +1,9 @@
 /* One compile a unit among the processes that share a cache folder.
  *
  * The lock is flock's, on a file beside the entries: the system takes it from a process that dies,
- * however it dies.  The owner removes the file before it lets go, so who gets the lock looks
- * whether the file is still the one of that name.  A child of fork must not keep what its parent
- * has locked. */
+ * however it dies.  The owner removes the file before it releases the lock, so a process that gets
+ * the lock checks that the file still has its name. A forked child must not keep its parent's
+ * locks. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

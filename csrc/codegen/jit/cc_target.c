@@ -1,8 +1,8 @@
-/* With what units are compiled: the compiler, the cache folder, and what of every key they and this
- * processor say.  Read from the options and the environment once for a plan.
+/* The compiler, its flags, the cache folder, and their part, with the processor's, of each cache
+ * key. Read from the options and the environment once for a plan.
  *
- * Without a compiler the cache still serves: a note in the folder says which compiler last filled
- * it. */
+ * Without a compiler the cache still serves: a note in the folder names the compiler that last
+ * filled it. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
-/* Child processes, files, folders and shared objects: what the compilers and the cache are made
- * of. */
+/* Child processes, files, folders and shared objects: the tools of the compilers and the cache. */
 #ifndef DLC_CODEGEN_FILES_H
 #define DLC_CODEGEN_FILES_H
 

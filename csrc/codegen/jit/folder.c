@@ -1,10 +1,10 @@
-/* Folders that are opened by a walk from "/": nobody else may swap what lies below the path.
+/* Folders that are opened by a walk from "/": nobody else may replace anything on the path.
  *
- * Each folder on the way has to belong to us, to root or to whose "/" is, and others must not be
- * able to rename what is in it: they cannot write to it, or it has the sticky bit, or a folder
- * above lets only its owner through.  Symbolic links are followed by hand, so that what they pass
- * is looked at as well.  What is opened is what was looked at: each step begins at the descriptor
- * of the one before it. */
+ * Each folder on the way has to belong to us, to root or to the owner of "/", and others must not
+ * be able to rename its entries: they cannot write to it, or it has the sticky bit, or a folder
+ * above lets only its owner through.  Symbolic links are followed by hand, so that the folders on
+ * their way are checked as well. The folder that is opened is the one that was checked: each step
+ * starts at the descriptor of the previous one. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * A compile locks its folder (flock, which ends with the process) and makes a file in it, our
  * marker.  A folder is left behind when it has a name of ours and the marker, holds nothing but
  * files, belongs to us alone, its lock is free, and neither it nor a file in it was written to for
- * an hour, in which a compiler that outlived its process ends too. It is opened first: what is
- * looked at and emptied is what was opened. */
+ * an hour, in which a compiler that outlived its process ends too. It is opened first, and only
+ * this descriptor is checked and emptied. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>

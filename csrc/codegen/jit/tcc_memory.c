@@ -1,13 +1,13 @@
-/* What libtcc may reach of the C library, and the memory that it takes.
+/* The part of the C library that libtcc may use, and its memory.
  *
  * What:     a compile by libtcc begins with libtcc as it was loaded, and leaves nothing behind,
  *           however it ends.
  * How:      csrc/build.mk redirects names in its copy of the archive, see Note [What libtcc may
- *           reach].  Allocations come from chunks that are freed together; what libtcc keeps in
- *           variables is put back before each compile.
- * Why not:  its own clean-up.  libtcc looks at no result of malloc until it is in the middle of
- *           something; the clean-up then walks tables that are half made.  It crashed in 8 of 20
- *           compiles at falling limits of memory.
+ *           reach].  Allocations come from chunks that are freed together; libtcc's variables are
+ *           reset before each compile.
+ * Why not:  its own clean-up.  libtcc does not check results of malloc at first; after a failure in
+ *           the middle of its work, the clean-up walks tables that are half built.  It crashed in 8
+ *           of 20 compiles at falling limits of memory.
  *
  * With a shared libtcc none of this is possible. */
 #define _GNU_SOURCE

@@ -1,8 +1,8 @@
-/* The builder: appends lets, and returns what stands already when that is the same.
+/* The builder: appends lets, or returns an equal one that exists already.
  *
- * Value numbering is by hash, a table for each open block; a let is looked for in the block under
- * construction and in those around it.  fold.c and algebra.c say what a MAP is instead; the views
- * simplify in build_view.c. */
+ * Value numbering is by hash, a table for each open block; a let is searched for in the block under
+ * construction and in those around it. fold.c and algebra.c simplify a MAP; the views simplify in
+ * build_view.c. */
 #include "build.h"
 #include "ir/rules.h"
 

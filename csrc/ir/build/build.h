@@ -1,4 +1,4 @@
-/* What build.c, fold.c and algebra.c share. */
+/* The common header of build.c, fold.c and algebra.c. */
 #ifndef DLC_BUILD_H
 #define DLC_BUILD_H
 

@@ -1,6 +1,6 @@
-/* The builder's contractions.  An operand that is a permutation or an expansion of something is
- * replaced by that, if the terms stay in their order: its letters move or go.  Letters are named by
- * what they do, so that contractions that do the same are the same let. */
+/* The builder's contractions.  An operand that is a permutation or an expansion is replaced by the
+ * operand of that view, if the terms keep their order: letters are moved or dropped. Letters are
+ * named by their roles, so that equal contractions are the same let. */
 #include "build.h"
 #include "ir/rules.h"
 

@@ -1,5 +1,5 @@
-/* What dims are made of: interned products of atoms, interned sums of terms, and their canonical
- * order. */
+/* The representation of dims: interned products of atoms, interned sums of terms, and their
+ * canonical order. */
 #include "ir/cx.h"
 
 #include <math.h>

@@ -1,10 +1,10 @@
 /* Proofs of inequalities between dims.
  *
  * How: a proof of d >= 0 first asks the interval of d.  If that does not decide, it takes the
- * atom made last (so one that no other atom of d is made of), writes d as A*atom + R, and
- * replaces the atom by the end of its range that makes d smallest: an index by 0 or extent - 1,
- * x % y by 0 or y - 1, max and min by either operand; a bound of x // y is a bound of x.  What
- * replaces an atom is made of older ones, so this ends; `fuel` bounds the branches. */
+ *      newest atom (which no other atom of d contains), writes d as A*atom + R, and replaces the
+ *      atom by the end of its range that makes d smallest: an index by 0 or extent - 1, x % y by 0
+ *      or y - 1, max and min by either operand; a bound of x // y is a bound of x.  The replacement
+ *      of an atom consists of older ones, so this ends; `fuel` bounds the branches. */
 #include "ir/cx.h"
 
 /* ---- d >= 0 with an atom replaced ---- */

@@ -1,8 +1,8 @@
-/* What is known of a dim without a proof: its interval and a divisor.
+/* The facts about a dim without a proof: its interval and a divisor.
  *
  * How: both follow from those of its atoms, which are kept with each atom until a size is declared.
  * A product of atoms is taken as if they did not depend on each other, so an interval may be wider
- * than the values.  What the interval does not decide, prove.c may. */
+ * than the values.  prove.c may decide questions that the interval does not. */
 #include "ir/cx.h"
 
 /* ---- arithmetic on bounds: DIM_INF absorbs ---- */

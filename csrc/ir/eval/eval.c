@@ -1,4 +1,4 @@
-/* The reference interpreter: slow, obvious, right.  Everything faster is compared with it.
+/* The reference interpreter: slow, simple, correct.  Everything faster is compared with it.
  *
  * Every value gets dense memory of its own and every let fills it, element by element, in the order
  * of the text; loops run.  It trusts the verifier for types, and checks what only running can show:

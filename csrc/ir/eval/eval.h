@@ -1,4 +1,4 @@
-/* What the files of the interpreter share. */
+/* The common header of the interpreter. */
 #ifndef DLC_EVAL_H
 #define DLC_EVAL_H
 

@@ -1,12 +1,13 @@
-/* A part of what a function computes, as a program of its own.
+/* A part of a function's computation, as a separate program.
  *
  * What:     a program of the graph stage whose sizes are numbers.  It makes a box of a result's
  *           elements from boxes of the operands.
  * Requires  lets of the graph stage, of a function or in a kernel's body.
- * How:      from the result to the operands.  Each op says which box of an operand its own box is
- *           made of.  Where that is no box, more is made, and a slice takes what is wanted.
- * Why not   through the builder: it simplifies, and what is compared with the program that passes
- *           have made must not share their code.
+ * How:      from the result to the operands.  For each op, the box of an operand follows from the
+ *           box of its result. If that is no box, a larger one is computed, and a slice takes the
+ *           wanted elements.
+ * Why not   through the builder: it simplifies, and a program that is compared with the result of
+ *           passes must not share their code.
  * Example:  rows 3 and 4 of a softmax of 1,000 rows are a softmax of two rows. */
 #include "eval.h"
 #include "excerpt.h"

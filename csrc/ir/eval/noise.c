@@ -1,8 +1,8 @@
-/* Noise: sums moved by what another order of their terms might make, and roundings after them.
+/* Noise: sums changed as another order of their terms might, and the roundings after them.
  *
- * The interpreter adds in double.  A kernel adds in an order of its own, which its program says in
- * the loops stage.  So their sums differ, and then the roundings of what is computed of them.  Some
- * runs with noise show by how much a result moves with that.  What is computed of no sum has no
+ * The interpreter adds in double.  A kernel adds in its own order, which its program in the loops
+ * stage defines. So their sums differ, and then the roundings of values computed from them. Some
+ * runs with noise show how much a result changes by that. A value that depends on no sum has no
  * noise: it is the same in both. */
 #include "eval.h"
 

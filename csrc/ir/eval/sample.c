@@ -1,4 +1,4 @@
-/* Random arguments for a function, and the comparison of what two runs of it gave: for dlc-opt and
+/* Random arguments for a function, and the comparison of the results of two runs: for dlc-opt and
  * the fuzzer.  The same seed gives the same arguments on every machine. */
 #include "eval.h"
 

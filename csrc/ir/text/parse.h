@@ -1,4 +1,4 @@
-/* What the files of the parser share: tokens (lex.c), sizes and types (parse_type.c), operands. */
+/* The common header of the parser: tokens (lex.c), sizes and types (parse_type.c), operands. */
 #ifndef DLC_PARSE_H
 #define DLC_PARSE_H
 

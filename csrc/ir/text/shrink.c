@@ -5,13 +5,13 @@
  *           parse or breaks a
  * and ensures: rule, since a candidate may;
  *           one of the graph stage, for which the predicate has held.
- * How:      steps, again and again until none helps.  The tail goes: the values that nothing else
- *           needs of the first half, quarter, .. of the lets are returned instead of the results.
- *           Results are dropped, many at once and then one by one.  The head goes: values of many
- *           lets, then of one, become parameters.  An operand, or the number 1, is read in the
- *           place of a value.  Layouts that are promised go, and numbers (sizes among them) become
- *           smaller.  What nothing needs (lets, parameters, size symbols) goes each time, and so do
- *           the places that lets come from.
+ * How:      steps, repeated until none helps. The tail is dropped: of the first half, quarter, ..
+ *           of the lets, the values without users are returned instead of the results. Results are
+ *           dropped, many at once and then one by one. The head is dropped: values of many lets,
+ *           then of one, become parameters. A value is replaced by one of its operands, or by the
+ *           number 1. Promised layouts are dropped, and numbers (including sizes) become smaller.
+ *           Each time, unused lets, parameters and size symbols are dropped, and so are the source
+ *           positions of lets.
  * Why not   lines of the text: nearly every text without a line is none.
  * Example:  python -m dlc reduce bug.dlc; build/test-fuzz shrinks what it finds.
  */

@@ -1,6 +1,6 @@
-/* What the files of convolutions share: aten_conv.c reads the operators, aten_conv_choice.c decides
- * who computes one, aten_convolve.c and, of transposed ones, aten_conv_transposed.c make
- * contractions of it. */
+/* The common header of convolutions: aten_conv.c reads the operators, aten_conv_choice.c decides
+ * between dlc and the library, aten_convolve.c and, for transposed ones, aten_conv_transposed.c
+ * translate them to contractions. */
 #ifndef DLC_ATEN_CONV_H
 #define DLC_ATEN_CONV_H
 

@@ -1,4 +1,4 @@
-/* Who computes a convolution: dlc or the library that eager calls (docs/options.md). */
+/* Decides whether dlc or the library that eager calls computes a convolution (docs/options.md). */
 #include "aten_conv.h"
 #include "codegen/codegen.h"
 

@@ -4,10 +4,11 @@
  * Place j * step + u of the kernel takes element Y - j of the image to element Y * step + u of the
  * result, which begins `lo` elements later.  So the results at the places within a step are
  * channels of a convolution of the image itself, each by every step-th place of the weight: one
- * product of windows for all of them, "nyxpqc,ocpq->nyxo" with [u, v, o] for o.  Where `lo` is no
- * multiple of the step, that takes a point more along the axis than the result has.  The places
- * within a step of 2 can have windows of their own instead, each an element later than the one
- * before: "nyxuvpqc,uvocpq->nyuxvo", of exactly the terms that are used, in the same order. */
+ * product of windows for all of them, "nyxpqc,ocpq->nyxo" with [u, v, o] for o.  If `lo` is no
+ * multiple of the step, this computes one point more along the axis than the result has.  The
+ * places within a step of 2 can have windows of their own instead, each one element after the
+ * previous one: "nyxuvpqc,uvocpq->nyuxvo". This has exactly the terms that are used, in the same
+ * order. */
 #include "aten_conv.h"
 
 #include <string.h>

@@ -1,15 +1,15 @@
 /* Convolutions as contractions of the windows of an image with the weight.
  *
- * The image has its channels behind its other axes, is padded to what the windows reach, and is
- * seen through as_strided with an axis for the places in a window: "nyxpqc,ocpq->noyx".  Groups are
- * a batch letter.  The terms of a sum are in the order of (p, q, c), whatever the layouts in memory
- * are.  A kernel of one place has no windows: its convolution is a product of the image.
+ * The image has its channels after its other axes, is padded as far as the windows reach, and is
+ * viewed through as_strided with an axis for the places in a window: "nyxpqc,ocpq->noyx".  Groups
+ * are a batch letter.  The terms of a sum are in the order of (p, q, c), whatever the layouts in
+ * memory are.  A kernel of one place has no windows: its convolution is a product of the image.
  *
- * A transposed convolution, which is the gradient of the other kind to its image, is one of windows
- * a step of 1 apart over the image with zeros between its elements, by the flipped weight; where
- * its steps divide the kernel's sizes, aten_conv_transposed.c has better.  A weight's
- * gradient is the contraction of the windows with the gradient of the result.  Where a group has
- * one channel nothing is summed but the places of a window: slices of the image by elements of the
+ * A transposed convolution, which is the gradient of the other kind with respect to its image, is a
+ * convolution with a step of 1 of the image with zeros between its elements, by the flipped weight;
+ * if its steps divide the kernel's sizes, aten_conv_transposed.c has a better form.  A weight's
+ * gradient is the contraction of the windows with the gradient of the result.  If a group has one
+ * channel, only the places of a window are summed: slices of the image times elements of the
  * weight. */
 #include "aten_conv.h"
 

@@ -1,5 +1,6 @@
 /* Products of several tensors by letters: einsum, and the three operands of a bilinear layer.
- * Two at a time from the left, each summed over what the others and the result do not name. */
+ * Two operands at a time from the left, summed over the letters that neither the others nor the
+ * result have. */
 #include "aten_product.h"
 
 #include <string.h>

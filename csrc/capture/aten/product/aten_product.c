@@ -1,8 +1,8 @@
 /* Products of matrices, vectors and batches of them, as contractions.
  *
- * They are accumulated as ops.def has it, so in f32 for f16 and bf16.  What eager adds in one
- * operator (addmm's first operand, linear's bias) is added to the sum before it is rounded, which
- * is once, as in eager's kernels. */
+ * They are accumulated as ops.def defines, so in f32 for f16 and bf16. An addend in the same
+ * operator of eager (addmm's first operand, linear's bias) is added to the sum before the one
+ * rounding, as in eager's kernels. */
 #include "aten_product.h"
 #include "capture/torch/torch.h"
 #include "codegen/codegen.h"

@@ -1,5 +1,5 @@
-/* Bessel functions and their like: series and quotients of polynomials on each part of the line, of
- * which one is chosen for each element.
+/* Bessel functions and their like: series and quotients of polynomials for each part of the line,
+ * and a selection for each element.
  *
  * The formulas are those of the Cephes Mathematical Library, in the dtype of the result (f32 for
  * f16 and bf16) as eager computes them, so that errors, infinities and NaN are eager's. */

@@ -1,4 +1,4 @@
-/* Coefficients of special functions, of aten_bessel.c alone: the numbers that Stephen Moshier
+/* Coefficients of the special functions of aten_bessel.c: the numbers that Stephen Moshier
  * published in the Cephes Mathematical Library (i0.c, i1.c, k0.c, k1.c, j0.c, j1.c, ndtri.c,
  * airy.c), which eager uses too. Highest term first; a Chebyshev series counts its last coefficient
  * half. */

@@ -1,10 +1,10 @@
-/* Overloads on complex numbers: how the builders of aten.def are asked where an operand is complex.
+/* Overloads on complex numbers: how the builders of aten.def are used if an operand is complex.
  *
  * The IR moves complex numbers and decomposes them (real, imag, complex); their arithmetic is that
  * of their parts, written here with the formulas of eager's kernels, so that infinities and NaN
  * come out where eager has them.  A builder that only moves elements takes complex ones as they
- * are; one that is linear or chooses makes each part by itself; the others have a form of their own
- * here.  What is in none of these rows stays a call. */
+ * are; one that is linear or selects runs for each part separately; the others have a separate form
+ * here. An overload in none of these rows remains a call. */
 #include "aten_complex.h"
 #include "capture/torch/torch.h"
 

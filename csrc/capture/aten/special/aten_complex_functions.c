@@ -3,8 +3,8 @@
  *
  * Where terms cancel or the range of float32 is too narrow between the steps, parts of complex64
  * are computed in float64 and rounded once; then no step overflows that the result does not.  For
- * complex128 the same formulas shift exponents (`more` below) and have other forms for what is
- * very large or small (`narrow` is false). */
+ * complex128 the same formulas shift exponents (`more` below) and have other forms for very large
+ * and very small numbers (`narrow` is false). */
 #include "aten_complex.h"
 
 #include <math.h>

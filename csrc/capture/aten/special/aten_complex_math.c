@@ -1,6 +1,5 @@
-/* Arithmetic of complex numbers by their parts: what takes the place of the builders of
- * aten_elementwise.c and aten_arith.c where an operand is complex, with the formulas of eager's
- * kernels. */
+/* Arithmetic of complex numbers by their parts: replacements for the builders of aten_elementwise.c
+ * and aten_arith.c if an operand is complex, with the formulas of eager's kernels. */
 #include "aten_complex.h"
 
 /* ---- arithmetic ---- */
@@ -50,7 +49,7 @@ Value *
 complex_quotient(Aten *n)
 {
     Parts a, b;
-    bool whole = arg_at(n, 2)->kind != ARG_NONE;            /* a rounding mode: eager has none */
+    bool whole = arg_at(n, 2)->kind != ARG_NONE; /* a rounding mode: eager has none */
     return !whole && complex_two_parts(n, &a, &b) ? complex_joined(n, complex_over(n, a, b)) : NULL;
 }
 
