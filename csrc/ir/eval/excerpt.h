@@ -1,16 +1,16 @@
-/* Some elements of what a function computes, see excerpt.c. */
+/* A part of a function's computation, as a separate program: see excerpt.c. */
 #ifndef DLC_EXCERPT_H
 #define DLC_EXCERPT_H
 
 #include "ir/ir.h"
 
-/* So many elements of each axis, from the first on. */
+/* n elements along each axis, from number `first` on. */
 typedef struct {
     int rank;
     int64_t first[MAX_RANK], n[MAX_RANK];
 } Box;
 
-/* A parameter of a part: a box of a value that the whole has as a parameter. */
+/* A parameter of the part: a box of a parameter of the whole function. */
 typedef struct {
     const Value *of;
     Box box;
