@@ -18,6 +18,7 @@ struct Expr {
     Op op;                      /* CALL, REDUCE */
     Dtype to;                   /* CALL of cast */
     Edge edge;                  /* READ */
+    bool beside;                /* NAME, READ: another operand follows it in its line of text */
     int n;                      /* CALL: operands; READ: axes; REDUCE: the one body */
     Expr **args;
     int nnames;                 /* REDUCE */
@@ -103,10 +104,16 @@ typedef struct {
     int depth;
     Notation *out;
     const char **first;         /* by parameter: where it is first read */
+    const Expr *last;           /* the last NAME or READ */
 } Reader;
 
 Op reduction_find(const Token *t);                     /* OP_COUNT: it is none */
+const char *reductions_text(Cx *cx);                   /* "sum, prod, .." */
 bool word_is_reserved(const Token *t);
+/* Is the token the first one of its line of text? */
+bool token_begins_line(const Lexer *lex);
+/* Does an operand begin at the token, in the line of text that the token before is in? */
+bool operand_is_beside(const Lexer *lex);
 /* Of an index or a line: no word of the notation. */
 const char *name_read(Reader *r, const char *what);
 /* After '[': names and ']'. */
@@ -119,6 +126,19 @@ void name_use(Reader *r, const char *name, const char *at, int rank);
 
 Expr *expr_read(Reader *r);
 Expr *sum_read(Reader *r);
+
+/* ---- notation_instead.c: what to write instead ---- */
+
+/* Of a name that is followed by '(' and is no function. */
+_Noreturn void no_function(Reader *r, const Token *t);
+/* Of an index that nothing binds: the bare name e, in a bracket of `read`. */
+_Noreturn void no_index(Reader *r, const Line *line, const Expr *e, const Expr *read);
+/* Fails if what was taken for a line, and is wrong as one, stands beside an operand. */
+void check_beside(Reader *r, const Line *line);
+/* Of a line whose '=' is missing at the token. */
+_Noreturn void no_equals(Reader *r, const Line *line);
+/* Of a function that is given another number of operands. */
+_Noreturn void no_arity(Reader *r, const Token *t, int arity, int given);
 
 /* ---- notation_sizes.c ---- */
 

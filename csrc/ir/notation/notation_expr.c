@@ -2,6 +2,7 @@
  * stand from the atoms up. */
 #include "notation.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -96,36 +97,6 @@ read_size(Reader *r, const char *at)
     return e;
 }
 
-/* Functions of torch's that are written out here. */
-static const struct {
-    const char *name, *instead;
-} written[] = {
-#define FUNCTION(name, instead) {#name, instead},
-#include "instead.def"
-};
-
-enum { WRITTEN = sizeof written / sizeof *written };
-
-static _Noreturn void
-no_function(Reader *r, const Token *t)
-{
-    for (int k = 0; k < WRITTEN; k++) {
-        if (strlen(written[k].name) == t->length &&
-            memcmp(written[k].name, t->at, t->length) == 0) {
-            lex_fail(&r->lex, t->at, "there is no function '%s': write %s", written[k].name,
-                     written[k].instead);
-        }
-    }
-    Nearest near = nearest_to(t);
-    for (int op = 0; op < OP_COUNT; op++) {
-        if (op_info[op].kind == KIND_MAP) {
-            nearest_offer(&near, op_info[op].name);
-        }
-    }
-    lex_fail(&r->lex, t->at, "there is no function '%.*s'%s", (int)t->length, t->at,
-             nearest_text(r->cx, &near));
-}
-
 static Expr *
 read_call(Reader *r, const Token *t)
 {
@@ -153,8 +124,7 @@ read_call(Reader *r, const Token *t)
         } while (lex_take(&r->lex, ","));
     }
     if (e->n != arity) {
-        lex_fail(&r->lex, t->at, "'%.*s' takes %d operand%s, not %d", (int)t->length, t->at, arity,
-                 arity == 1 ? "" : "s", e->n);
+        no_arity(r, t, arity, e->n);
     }
     lex_expect(&r->lex, ")");
     return e;
@@ -169,6 +139,10 @@ read_number(Reader *r)
     if (r->lex.token.kind == TOKEN_FLOAT) {
         e->literal = (Literal){.f = r->lex.token.f};
         lex_next(&r->lex);
+    } else if (lex_take(&r->lex, "inf")) {
+        e->literal = (Literal){.f = INFINITY};
+    } else if (lex_take(&r->lex, "nan")) {
+        e->literal = (Literal){.f = NAN};
     } else {
         e->literal = (Literal){.is_int = true, .i = lex_int(&r->lex)};
     }
@@ -179,7 +153,8 @@ static Expr *
 read_atom(Reader *r)
 {
     Token t = r->lex.token;
-    if (t.kind == TOKEN_INT || t.kind == TOKEN_FLOAT) {
+    if (t.kind == TOKEN_INT || t.kind == TOKEN_FLOAT || lex_is(&r->lex, "inf") ||
+        lex_is(&r->lex, "nan")) {
         return read_number(r);
     }
     if (lex_take(&r->lex, "(")) {
@@ -202,11 +177,15 @@ read_atom(Reader *r)
         r->lex.token = t;
         lex_fail_expected(&r->lex, "a number, a name or '('");
     }
+    Expr *e;
     if (lex_take(&r->lex, "[")) {
-        return read_read(r, name, t.at);
+        e = read_read(r, name, t.at);
+    } else {
+        e = expr_new(r, EXPR_NAME, t.at);       /* an index or a scalar: the line will tell */
+        e->name = name;
     }
-    Expr *e = expr_new(r, EXPR_NAME, t.at);     /* an index or a scalar: the line will tell */
-    e->name = name;
+    e->beside = operand_is_beside(&r->lex);
+    r->last = e;
     return e;
 }
 

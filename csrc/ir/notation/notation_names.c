@@ -44,6 +44,35 @@ reduction_find(const Token *t)
     return OP_COUNT;
 }
 
+const char *
+reductions_text(Cx *cx)
+{
+    const char *text = reductions[0].name;
+    for (int k = 1; k < REDUCTIONS; k++) {
+        text = cx_format(cx, "%s, %s", text, reductions[k].name);
+    }
+    return text;
+}
+
+bool
+token_begins_line(const Lexer *lex)
+{
+    const char *at = lex->token.at;
+    while (at > lex->text && (at[-1] == ' ' || at[-1] == '\t' || at[-1] == '\r')) {
+        at--;
+    }
+    return at == lex->text || at[-1] == '\n';
+}
+
+bool
+operand_is_beside(const Lexer *lex)
+{
+    const Token *t = &lex->token;
+    bool word = t->kind == TOKEN_WORD && (!word_is_reserved(t) || reduction_find(t) != OP_COUNT);
+    return (word || t->kind == TOKEN_INT || t->kind == TOKEN_FLOAT || lex_is(lex, "(")) &&
+           !token_begins_line(lex);
+}
+
 bool
 word_is_reserved(const Token *t)
 {
@@ -88,6 +117,10 @@ names_read(Reader *r, int *n, const char *example)
         names = cx_grow(r->cx, names, *n, sizeof *names);
         names[(*n)++] = name;
     } while (lex_take(&r->lex, ","));
+    if (lex_is(&r->lex, "in")) {
+        lex_fail(&r->lex, r->lex.token.at, "a range stands at the end of the line: for %s in 0..n",
+                 names[*n - 1]);
+    }
     if (!lex_is(&r->lex, "]")) {
         lex_fail_expected(
             &r->lex,

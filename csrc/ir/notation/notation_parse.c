@@ -16,11 +16,10 @@
  *           | function '(' list(any) ')' | 'size' '(' index ')' | 'size' '(' name ',' integer ')'
  *   reduction 'sum' | 'prod' | 'max' | 'min' | 'argmax' | 'argmin' | 'any' | 'all'
  *
- * A function is a MAP row of ops.def, or an element type, which casts.  What a reduction reduces
- * reaches as far as its product does. */
+ * A number may be 'inf' or 'nan'.  A function is a MAP row of ops.def, or an element type, which
+ * casts.  What a reduction reduces reaches as far as its product does. */
 #include "notation.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static bool
@@ -39,33 +38,6 @@ is_index(const Line *line, const Expr *const *outer, int nouter, const char *nam
         }
     }
     return false;
-}
-
-/* Reductions that others have: read as arguments, by an index that nothing binds. */
-static const struct {
-    const char *name, *instead;
-} written[] = {
-#define REDUCTION(name, instead) {#name, instead},
-#include "instead.def"
-};
-
-enum { WRITTEN = sizeof written / sizeof *written };
-
-/* An index that is none of the line's, in a bracket of `read`. */
-static _Noreturn void
-no_index(Reader *r, const Line *line, const Expr *e, const Expr *read)
-{
-    for (int k = 0; k < WRITTEN; k++) {
-        if (strcmp(read->name, written[k].name) == 0) {
-            char instead[160];
-            snprintf(instead, sizeof instead, written[k].instead, e->name, e->name, e->name);
-            lex_fail(&r->lex, read->at, "there is no reduction '%s': write %s", read->name,
-                     instead);
-        }
-    }
-    lex_fail(&r->lex, e->at,
-             "index '%s' is neither on the left nor reduced: write %s[.., %s] or sum[%s]", e->name,
-             line->name, e->name, e->name);
 }
 
 /* Bare names are indices of the line or scalars; anything in a bracket that is none has no
@@ -127,6 +99,7 @@ read_line(Reader *r)
     Line line = {.at = r->lex.token.at};
     line.name = name_read(r, "a result");
     if (param_find(n, line.name) >= 0) {
+        check_beside(r, &line);
         lex_fail(&r->lex, line.at, "'%s' is an argument: a line before this one reads it",
                  line.name);
     }
@@ -142,14 +115,8 @@ read_line(Reader *r)
         lex_fail(&r->lex, line.at, "'%s' has %d indices: there may be %d", line.name, line.nleft,
                  MAX_RANK / 2);
     }
-    if (!lex_is(&r->lex, "=") && n->nlines > 0 && !line.left) {
-        lex_fail(&r->lex, line.at,
-                 "'%s' begins no line, as in '%s[i] = ..', and is no edge: zero, clamp and wrap "
-                 "are",
-                 line.name, line.name);
-    }
     if (!lex_take(&r->lex, "=")) {
-        lex_fail_expected(&r->lex, "'=', as in C[m,n] = sum[k] A[m,k] * B[k,n]");
+        no_equals(r, &line);
     }
     line.body = expr_read(r);
     while (lex_take(&r->lex, "for")) {
@@ -176,6 +143,9 @@ notation_parse(Cx *cx, const char *text, const char *file)
     do {
         read_line(&r);
     } while (r.lex.token.kind == TOKEN_WORD && !word_is_reserved(&r.lex.token));
+    if (lex_is(&r.lex, "=")) {
+        lex_fail(&r.lex, r.lex.token.at, "a line has one '=', and == compares");
+    }
     if (r.lex.token.kind != TOKEN_END) {
         lex_fail_expected(&r.lex, "an operator, or a line 'name[..] = ..'");
     }
@@ -183,7 +153,8 @@ notation_parse(Cx *cx, const char *text, const char *file)
         n->nresults += !n->lines[k].read;
     }
     if (n->nparams == 0) {
-        notation_fail(n, n->lines[0].at, "the text reads no argument");
+        notation_fail(n, n->lines[0].at,
+                      "the text reads no argument: it needs an array, such as x[i], or a scalar");
     }
     return n;
 }

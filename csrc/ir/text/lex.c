@@ -227,6 +227,31 @@ scan_string(Lexer *lex, Token *t)
     return c + 1;
 }
 
+/* What to write in einstein notation instead of a character that it has not. */
+static const char *
+instead_of(char c)
+{
+    static const struct {
+        const char *characters, *text;
+    } rows[] = {
+        {"^", ": ** is the power"},
+        {"&|", ": and, or are the operators of truth values"},
+        {"!~", ": not is the negation"},
+        {"@", ": a product is sum[k] A[m,k] * B[k,n]"},
+        {".", ": a function stands alone, exp(a), without a module and not as a method"},
+        {"?", ": where(c, a, b) chooses"},
+        {":", ": an axis is read by an index, and for i in 0..n at the end of a line is its range"},
+        {";", ": each line stands in a line of its own"},
+        {"{}", ": indices stand in brackets, a[i]"},
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (strchr(rows[k].characters, c)) {
+            return rows[k].text;
+        }
+    }
+    return c & 0x80 ? ": names have letters of ASCII, digits and _" : "";
+}
+
 static const char *
 scan_sign(const Lexer *lex, Token *t)
 {
@@ -238,11 +263,7 @@ scan_sign(const Lexer *lex, Token *t)
     }
     if (!strchr(lex->notation ? "()[],=+-*/%<>" : "()[]{},:=@+-*%", *t->at)) {
         lex_fail(lex, t->at, "this character stands nowhere in the language%s",
-                 !lex->notation                   ? ""
-                 : *t->at == '^'                  ? ": ** is the power"
-                 : *t->at == '&' || *t->at == '|' ? ": and, or are the operators of truth values"
-                 : *t->at == '@'                  ? ": a product is sum[k] A[m,k] * B[k,n]"
-                                                  : "");
+                 lex->notation ? instead_of(*t->at) : "");
     }
     return t->at + 1;
 }
