@@ -12,7 +12,7 @@ from . import torch_init  # noqa: F401  (first: it says that torch is another on
 import dataclasses
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -25,12 +25,13 @@ from torch._dynamo.variables.builder import VariableBuilder
 from torch._functorch import predispatch
 from torch._guards import CompileContext
 from torch.autograd import forward_ad
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 
 from . import _C, torch_artifacts
 from .bodies import compiled_bodies
 from .compiler import compile_with
 from .frozen import frozen_of_aot, frozen_of_dynamo
+from .inputs import inputs_of, say_inputs
 from .layouts import drawn_as_eager, laid_as_eager, made_in_rows, marked_in_place
 from .lengths import equate_lengths
 from .memory import MemoryLimitError, check, given_up, tangents_of
@@ -69,9 +70,10 @@ def _reason(error: Exception) -> str:
 def _warn_eager(error: Exception) -> None:
     _C.count("eager_graphs")
     log.debug("a graph runs eagerly", exc_info=error)
+    reason, sign, place = _reason(error).partition("\n  at ")
     warn(
-        f"dlc runs a graph eagerly: {_reason(error)}. Set DLC_STRICT=1 or options={{'strict': True}} to "
-        "raise instead.",
+        f"dlc runs a graph eagerly: {reason}. Set DLC_STRICT=1 or options={{'strict': True}} to "
+        f"raise instead.{sign}{place}",
         EagerGraphWarning,
     )
 
@@ -118,11 +120,13 @@ def compile_graph(
     kind: str,
     indirect: str | None = None,
     partition: dict[str, Any] | None = None,
+    inputs: Sequence[Node] = (),
 ) -> Callable[[list[Any]], Any]:
     """One aten graph to a callable of a list of inputs.
 
     kind: "inference", "forward", "backward", or "body": of control flow in another graph.  indirect: why it
-    was not taken as Dynamo gave it.  partition: what is to be said of training's two graphs.  A graph that
+    was not taken as Dynamo gave it.  partition: what is to be said of training's two graphs.  inputs: the
+    placeholders of Dynamo's graph, for messages.  A graph that
     dlc cannot take runs as gm.forward after one warning; with options.strict its reason is raised
     (CaptureError, InternalError).
     """
@@ -152,6 +156,7 @@ def compile_graph(
     except MemoryLimitError:
         raise
     except Exception as error:
+        say_inputs(error, gm, list(inputs))
         if options.strict:
             raise
         _warn_eager(error)
@@ -189,7 +194,7 @@ def compile_aot(
     from .decompositions import decompositions
     from .partition import Partitioner
 
-    inner = functools.partial(compile_graph, options=options, indirect=indirect)
+    inner = functools.partial(compile_graph, options=options, indirect=indirect, inputs=inputs_of(gm))
     partitioner = Partitioner(
         options.memory_budget,
         options.fuel,
@@ -289,6 +294,7 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
         except MemoryLimitError:
             raise
         except Exception as error:
+            say_inputs(error, gm, inputs_of(gm))
             if options.capture == "direct":
                 raise
             indirect = _reason(error)

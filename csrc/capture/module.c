@@ -47,16 +47,11 @@ raise_diag(const Diag *diag)
                                                       : dlc_CaptureError;
     if (diag->code == DIAG_MEMORY) {
         PyErr_SetString(PyExc_MemoryError, diag->message);
-    } else if (diag->loc.node) {
-        PyErr_Format(kind, "%s (operator %s, %s)", diag->message, diag->loc.node,
-                     diag->loc.source ? diag->loc.source : "source unknown");
-        if (kind == dlc_CaptureError) {
+    } else {
+        PyErr_SetString(kind, diag->message);   /* the place is in it: cx.c */
+        if (diag->loc.node && kind == dlc_CaptureError) {
             name_node(diag->loc.node);
         }
-    } else if (diag->loc.source) {
-        PyErr_Format(kind, "%s (%s)", diag->message, diag->loc.source);
-    } else {
-        PyErr_SetString(kind, diag->message);
     }
 }
 

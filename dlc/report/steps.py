@@ -69,7 +69,7 @@ def node_places(gm: Any) -> dict[str, dict[str, Any]]:
     for node in gm.graph.nodes:
         if node.op in ("call_function", "call_method", "call_module"):
             found[node.name] = {"word": word_of(node), "base": _name(node.target)}
-            found[node.name]["places"] = _stack_place(node.stack_trace or "")
+            found[node.name]["places"] = stack_place(node.stack_trace or "")
             found[node.name]["again"] = _may_run_again(node.target)
     return found
 
@@ -84,7 +84,7 @@ def _may_run_again(target: Any) -> bool:
     )  # fmt: skip
 
 
-def _stack_place(trace: str) -> Place | None:
+def stack_place(trace: str) -> Place | None:
     """The last frame that is the user's own; that of a library where there is no other."""
     frames = re.findall(r'File "([^"]+)", line (\d+), in [^\n]*\n?([^\n]*)', trace)
     ours = ("/torch/", "site-packages", _DLC)

@@ -105,7 +105,7 @@ MISTAKES = {
         called(adds, np.ones(3), THREE), "'x' is a NumPy array and .* tensor", "give all as"
     ),
     "a sparse tensor": Mistake(
-        called(adds, torch.eye(3).to_sparse(), 1), "'x' is a tensor that is not a dense", "takes"
+        called(adds, torch.eye(3).to_sparse(), 1), "'x' is a tensor of the layout", r"\.to_dense\(\)"
     ),
     "a write": Mistake(called(writes, THREE), "writes to its argument 'x'", "return a new tensor"),
     "a global tensor": Mistake(

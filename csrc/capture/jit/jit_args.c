@@ -60,7 +60,7 @@ take_tensor(PyObject *tensor, Taken *out, const char **why)
     int32_t number;
     int64_t rank;
     if (keys != layout.plain[0] && keys != layout.plain[1]) {
-        *why = "a tensor that is not a dense one in the memory of the CPU";
+        *why = "a tensor";
         return keys & layout.transforms ? TAKING_TRANSFORMED : TAKING_REFUSED;
     }
     if (has_gradient(tensor) && pytensor_forward_mode()) {

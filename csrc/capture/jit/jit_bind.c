@@ -72,10 +72,54 @@ signature_bind(const Signature *self, PyObject *const *args, Py_ssize_t nargs, P
     return all ? 0 : bind_keywords(self, args + nargs, kwnames, bound);
 }
 
+static bool
+answers_yes(PyObject *object, const char *method)
+{
+    PyObject *answer = PyObject_CallMethod(object, method, NULL);
+    Py_XDECREF(answer);
+    return answer == Py_True;
+}
+
+/* Where a tensor's elements are, if that is why it is not taken: new; NULL: that is not why. */
+static PyObject *
+describe_place(PyObject *object)
+{
+    PyObject *device = PyObject_GetAttrString(object, "device"),
+             *type = device ? PyObject_GetAttrString(device, "type") : NULL,
+             *layout = PyObject_GetAttrString(object, "layout"),
+             *how = layout ? PyObject_Str(layout) : NULL;
+    PyObject *nested = PyObject_GetAttrString(object, "is_nested"), *text = NULL;
+    if (type && PyUnicode_Check(type) && PyUnicode_CompareWithASCIIString(type, "meta") == 0) {
+        text = PyUnicode_FromString(" on the device meta, which has no values");
+    } else if (type && PyUnicode_Check(type) &&
+               PyUnicode_CompareWithASCIIString(type, "cpu") != 0) {
+        text = PyUnicode_FromFormat(" on the device %S, of which .cpu() makes a copy", device);
+    } else if (how && PyUnicode_CompareWithASCIIString(how, "torch.strided") != 0) {
+        text = PyUnicode_FromFormat(" of the layout %U, of which .to_dense() makes a dense one",
+                                    how);
+    } else if (nested == Py_True) {
+        text = PyUnicode_FromString(" that is nested: .unbind() gives the tensors in it");
+    } else if (answers_yes(object, "is_conj") || answers_yes(object, "is_neg")) {
+        text = PyUnicode_FromString(" that is conjugated or negated when it is read: "
+                                    "x.resolve_conj().resolve_neg() does so now");
+    }
+    Py_XDECREF(device);
+    Py_XDECREF(type);
+    Py_XDECREF(layout);
+    Py_XDECREF(how);
+    Py_XDECREF(nested);
+    PyErr_Clear();
+    return text;
+}
+
 /* The reason why a tensor or an array cannot be taken, as a text: new; NULL: there is none. */
 static PyObject *
 describe_elements(PyObject *object)
 {
+    PyObject *place = describe_place(object);
+    if (place) {
+        return place;
+    }
     PyObject *rank = PyObject_GetAttrString(object, "ndim"),
              *dtype = PyObject_GetAttrString(object, "dtype");
     PyObject *text = NULL;
