@@ -23,6 +23,7 @@ from . import trace
 from ._C import CaptureError, InternalError
 from .artifact import ArtifactError, Packed, compile_packed
 from .decompositions import decompositions
+from .guards import make_readable
 from .options import Options
 from .partition import Partitioner
 
@@ -38,6 +39,7 @@ class Artifact(SerializableCallable):
     """
 
     def __init__(self, packed: Packed) -> None:
+        make_readable()
         self._packed = packed
         self._callable = packed.callable
         self._leaves = packed.header["leaves"]
@@ -63,6 +65,7 @@ class Graph(OutputCode):
     """One graph of AOTAutograd's, forward or backward: an artifact's bytes when it is saved."""
 
     def __init__(self, packed: Packed) -> None:
+        make_readable()
         super().__init__()
         self._boxed_call = True  # of the instance: torch's wrappers copy its dict
         self.packed = packed

@@ -35,7 +35,7 @@ from .inputs import inputs_of, say_inputs
 from .layouts import drawn_as_eager, laid_as_eager, made_in_rows, marked_in_place
 from .lengths import equate_lengths
 from .memory import MemoryLimitError, check, given_up, tangents_of
-from .options import MODES, Options, parse, warn
+from .options import MODES, Options, parse, parse_saved, warn
 from .refused import has_refused_write
 
 log = logging.getLogger("dlc")
@@ -322,12 +322,13 @@ def dlc_backend(
     dlc cannot take. torch wraps both: who calls the compiled function gets a BackendCompilerFailed of
     Dynamo's, a RuntimeError whose inner_exception they are. Only aot_compile lets a ValueError through.
     """
-    parsed = parse(options, mode)
     if _is_saved(gm):
         from .aot_compile import compile_artifact
 
+        parsed = parse_saved(options or {}, "aot_compile", mode)
         given = MODES[mode or "default"] | (options or {})
         return compile_artifact(gm, example_inputs, given, parsed)
+    parsed = parse(options, mode)
     try:
         return _compile_dynamo(gm, example_inputs, parsed)
     except (TorchDynamoException, MemoryLimitError, *exceptions_allowed_to_be_fallback):

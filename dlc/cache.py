@@ -90,6 +90,12 @@ def _clear(args: argparse.Namespace) -> int:
     return 0
 
 
+def _fault(file: str, error: Exception) -> str:
+    from .opt import reason  # here: the package imports this module first
+
+    return f"{file}: {reason(error)}" if isinstance(error, OSError) else str(error)
+
+
 def _trim(args: argparse.Namespace) -> int:
     print(f"{_C.cache_trim(int(args.mib * 2**20), args.folder)} kernels removed")
     return 0
@@ -99,7 +105,7 @@ def _export(args: argparse.Namespace) -> int:
     try:
         print(f"{export(args.file, folder=args.folder)} units written")
     except OSError as error:
-        print(error)
+        print(_fault(args.file, error))
         return 1
     return 0
 
@@ -108,7 +114,7 @@ def _import(args: argparse.Namespace) -> int:
     try:
         counts = import_(args.file, trusted=args.trusted, folder=args.folder)
     except (PortableError, OSError) as error:
-        print(error)
+        print(_fault(args.file, error))
         return 1
     print(", ".join(f"{count} {word}" for word, count in counts.items()))
     return 1 if counts["failed"] else 0

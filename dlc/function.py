@@ -7,6 +7,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from . import _C, hidden, pickled, trace
 from .arrays import Array, Arrays, is_numpy
 from .captures import Captures, copy_of
 from .often import Often
-from .options import Options, parse
+from .options import Options, parse_saved
 from .torch_init import PLAIN_KEYS, keys_of, ordinary
 from .variables import PLAIN, Variable, followed, is_definition, is_plain, variables
 
@@ -33,6 +34,15 @@ def _describe(variable: Variable, name: str) -> str:
     return f"{name}() reads {variable.name!r}, {kind}, which is not one of its arguments"
 
 
+def _elsewhere(variable: Variable) -> tuple[str, str] | None:
+    """The module of an installed package that has the variable, and the package."""
+    names = variable.holder if isinstance(variable.holder, dict) else {}
+    module, file = names.get("__name__"), str(names.get("__file__"))
+    if not isinstance(module, str) or not {"site-packages", "dist-packages"} & {*Path(file).parts}:
+        return None
+    return module, module.partition(".")[0]
+
+
 def _check_variables(jit: Any, function: types.FunctionType, owner: Any, constants: bool) -> None:
     """Refuses what may change unseen; has the rest of what may change compared at each call."""
     for variable in variables(function, owner=owner):
@@ -46,6 +56,12 @@ def _check_variables(jit: Any, function: types.FunctionType, owner: Any, constan
         if is_plain(value) or isinstance(value, types.FunctionType):
             jit.watch(variable.name.rpartition(".")[2], variable.holder)
         elif not is_definition(value):
+            if found := _elsewhere(variable):
+                raise TypeError(
+                    f"{function.__name__}() calls {found[1]}, which dlc.jit does not compile ({found[0]} "
+                    f"reads {variable.name!r}, a {type(value).__name__}): call it outside and pass what it "
+                    "gives as an argument, or write it with functions of NumPy or torch"
+                )
             raise TypeError(
                 f"{_describe(variable, function.__name__)}: pass it as an argument, or use "
                 "dlc.jit(fn, constants=True) to take the value that it has at the first call"
@@ -190,13 +206,13 @@ def jit(fn: Any, constants: bool, options: dict[str, Any]) -> Any:
     if isinstance(fn, torch.nn.Module):
         from .module import jit_module
 
-        return jit_module(fn, constants, parse(options))
+        return jit_module(fn, constants, parse_saved(options, "dlc.jit"))
     owner = None
     if isinstance(fn, types.MethodType):
         if constants:
             return types.MethodType(jit(fn.__func__, constants, options), fn.__self__)
         fn, owner = fn.__func__, fn.__self__
-    compiler = _Compiler(fn, owner, constants, parse(options))
+    compiler = _Compiler(fn, owner, constants, parse_saved(options, "dlc.jit"))
     made = functools.update_wrapper(compiler.jit, fn)
     if owner is None:
         pickled.made(made, constants, options)

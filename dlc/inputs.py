@@ -16,10 +16,12 @@ def inputs_of(gm: GraphModule) -> list[Node]:
     return list(gm.graph.find_nodes(op="placeholder"))
 
 
-def word_of(node: Node) -> str | None:
-    """argument 'x', parameter 'l.0.weight' or d['q']: a placeholder of Dynamo's; None: nobody wrote it."""
-    source = getattr(node, "_dynamo_source", None)
-    found = re.fullmatch(r"([LG])\['(\w+)'\](.*)", str(getattr(source, "name", "")))
+def word_of(source: str, given: bool = True) -> str | None:
+    """argument 'x', parameter 'l.0.weight' or d['q']; None: nobody wrote it.
+
+    source: as Dynamo has it, L['x'].  given: the caller gives it, and no function around this one.
+    """
+    found = re.fullmatch(r"([LG])\['(\w+)'\](.*)", source)
     if found is None:
         return None
     scope, root, rest = found.groups()
@@ -29,7 +31,6 @@ def word_of(node: Node) -> str | None:
         return f"{kind} '{path.lstrip('.')}'"
     if rest:
         return f"{kind} {root}{path}".lstrip()
-    given = getattr(source, "is_input", False)
     kind = "global variable" if scope == "G" else "argument" if given else "variable"
     return f"{kind} '{root}'"
 
@@ -58,8 +59,9 @@ def say_inputs(error: Any, gm: GraphModule, inputs: list[Node]) -> None:
     if node is None:
         return
     given = node if node in inputs else _input(node, inputs)
-    word = given and word_of(given)
-    if given is None or not word:
+    source = getattr(given, "_dynamo_source", None)
+    word = word_of(str(getattr(source, "name", "")), getattr(source, "is_input", False))
+    if given is None or word is None:
         return
     said, _, _ = text.partition("\n  at ")
     for prefix in (f"{node.name}: ", f"{node.target}: "):

@@ -22,11 +22,18 @@ def read(file: str) -> str:
     return data.decode()
 
 
+def reason(error: Exception) -> str:
+    """Why a file is not read or written, without its name."""
+    if isinstance(error, FileNotFoundError):
+        return "there is no such file"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__
+
+
 def say(file: str, error: Exception) -> int:
-    """Prints why, after the file's name: some errors have it."""
-    named = isinstance(error, ir.ParseError) or (isinstance(error, OSError) and error.filename is not None)
-    reason = error if str(error) else type(error).__name__
-    print(reason if named else f"{file}: {reason}", file=sys.stderr)
+    """Prints why, after the file's name: a ParseError has it."""
+    print(error if isinstance(error, ir.ParseError) else f"{file}: {reason(error)}", file=sys.stderr)
     return 1
 
 
@@ -34,7 +41,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.list:
         print("\n".join(f"{name:14} {sentence}" for name, sentence in ir_passes()))
         return 0
-    file = "text" if args.file == "-" else args.file
+    file = "standard input" if args.file == "-" else args.file
     try:
         function = ir.parse(read(args.file), file)
         for name in args.passes.split(",") if args.passes else []:

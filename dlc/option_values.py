@@ -7,6 +7,7 @@ numbers.
 
 from __future__ import annotations
 
+import difflib
 import numbers
 import operator
 import os
@@ -104,7 +105,9 @@ def _dump(value: Any) -> str | None:
     names = [*(name for name, _ in ir_passes()), "prepare", *made, "all"]
     for word in filter(None, (_text(value) or "").split(",")):
         if word not in names:
-            raise Wrong(f"dlc option 'dump' has names among {', '.join(names)}, not {word!r}")
+            raise Wrong(
+                f"dlc option 'dump' has names among {', '.join(names)}, not {word!r}{_near(word, names)}"
+            )
     return _text(value)
 
 
@@ -128,10 +131,18 @@ TABLE: dict[str, Values] = {
 }
 
 
+def _near(value: Any, words: list[str]) -> str:
+    found = difflib.get_close_matches(value.lower(), words, 1) if isinstance(value, str) else []
+    return f": did you mean {found[0]!r}?" if found else ""
+
+
 def _hint(name: str, value: Any) -> str:
-    """What whoever wrote a word for a truth value means."""
-    if not isinstance(value, str) or not _is_word(value) or TABLE[name].read is not _read_truth:
-        return ""
+    """What whoever wrote such a value means: a word near to one that there is, or one for a truth value."""
+    if name == "tier" and value in ("cc", "clang"):
+        return f": write {{'tier': 'gcc', 'cc': '{value}'}}"
+    near = _near(value, re.findall(r'"(\w+)"', TABLE[name].what))
+    if near or not isinstance(value, str) or not _is_word(value) or TABLE[name].read is not _read_truth:
+        return near
     also = f", or './{value}' for a folder of that name" if name == "cache" and value else ""
     return f": write {value.lower() in TRUE}{also}"
 

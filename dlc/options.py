@@ -188,6 +188,43 @@ def _check_environment() -> None:
         raise ValueError(f"dlc: {wrong[0]}")
 
 
+#: What others call options, and how dlc is told the same.
+_ELSEWHERE = {
+    **dict.fromkeys(("max_autotune", "autotune", "coordinate_descent_tuning"), "{'tune': True} is dlc's"),
+    **dict.fromkeys(("freezing", "frozen"), "{'freeze': True} is dlc's"),
+    **dict.fromkeys(
+        ("threads", "num_threads", "nthreads", "cpp.threads"),
+        "torch.set_num_threads(n) says how many threads run",
+    ),
+    **dict.fromkeys(
+        ("dynamic", "fullgraph", "mode", "backend"), "it is an argument of torch.compile, and not of options"
+    ),
+    **dict.fromkeys(("constants", "constant"), "constants=True is an argument of dlc.jit"),
+    **dict.fromkeys(("compiler", "cxx", "cpp.cxx"), "{'cc': 'gcc'} is dlc's"),
+    **dict.fromkeys(("cache_dir", "cache_folder"), "{'cache': '~/folder'} is dlc's"),
+    **dict.fromkeys(("debug", "trace.enabled"), "{'dump': 'all'} prints what dlc makes"),
+    **dict.fromkeys(("fallback", "fallback_to_eager"), "{'strict': True} raises instead of running eagerly"),
+}
+
+
+def _hint(name: str) -> str:
+    """What whoever wrote a name that is no option's means."""
+    if name in _ELSEWHERE:
+        return f" ({_ELSEWHERE[name]})"
+    near = difflib.get_close_matches(name, _FIELDS, 1)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def parse_saved(options: dict[str, Any], what: str, mode: str | None = None) -> Options:
+    """parse() for what may meet other sizes without a compile; what: its name, for the message."""
+    if options.get("memory_limit") is not None:
+        raise ValueError(
+            f"{what} does not take dlc option 'memory_limit', which depends on the sizes of each compile: "
+            'leave it out, or use torch.compile(fn, backend="dlc")'
+        )
+    return parse(options, mode)
+
+
 def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
     """Options from the environment, the mode, and the user's dict; the later one wins.
 
@@ -199,11 +236,12 @@ def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
         raise ValueError(f"options is a dict, such as {{'freeze': True}}, not {options!r}")
     given = dict(options or {})
     if mode is not None and mode not in MODES:
-        raise ValueError(f"unknown mode {mode!r}; the modes are {', '.join(MODES)}")
+        near = difflib.get_close_matches(str(mode), MODES, 1)
+        hint = f" (did you mean {near[0]!r}?)" if near else ""
+        raise ValueError(f"unknown mode {mode!r}{hint}; the modes are {', '.join(MODES)}")
     for name in given:
         if name not in _FIELDS:
-            near = difflib.get_close_matches(str(name), _FIELDS, 1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
+            hint = _hint(str(name))
             raise ValueError(f"unknown dlc option {name!r}{hint}; the options are {', '.join(_FIELDS)}")
     asked = MODES[mode or "default"] | given
     taken = {name: _checked(name, option_values.take(name, value)) for name, value in asked.items()}

@@ -22,6 +22,15 @@ import torch
 from ._C import Jit
 
 
+def _ufunc() -> tuple[type, ...]:
+    """NumPy's class of functions such as np.sin, which other libraries make, too."""
+    try:
+        import numpy as np
+    except ImportError:
+        return ()
+    return (np.ufunc,)
+
+
 def _scalars() -> tuple[type, ...]:
     """NumPy's scalars of the dtypes that torch has too; none where NumPy is not installed."""
     try:
@@ -65,6 +74,7 @@ _DEFINITIONS = (
     torch._ops.OpOverloadPacket,
     enum.Enum,
     Jit,
+    *_ufunc(),
 )
 
 

@@ -324,13 +324,13 @@ def _name(ufunc: np.ufunc) -> str:
 
 
 def _of_torch(ufunc: np.ufunc) -> str:
-    """What torch has of that name, to use instead; "" for none."""
+    """What torch has of that name, to use instead, or that there is none."""
     for name in (ufunc.__name__, {"gammaln": "lgamma", "psi": "digamma"}.get(ufunc.__name__, "")):
         if name and callable(getattr(torch.special, name, None)):
             return f"torch.special.{name}(x) is compiled, also of arrays"
         if name and callable(getattr(torch, name, None)):
             return f"torch.{name}(x) is compiled, also of arrays"
-    return ""
+    return "do it before or after, outside of the function"
 
 
 def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -367,6 +367,13 @@ def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
     return done[0] if ufunc.nout == 1 else tuple(done)
 
 
+_METHODS = {
+    "at": "compare with all places, ((i[:, None] == np.arange(n)) * v[:, None]).sum(0)",
+    "reduceat": "sum slices, x[a:b].sum()",
+    "accumulate": "np.cumsum and np.cumprod are compiled",
+}
+
+
 def apply_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """ufunc(..) or ufunc.method(..)."""
     if method == "__call__":
@@ -388,7 +395,7 @@ def apply_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options:
     if method == "outer" and not options and len(inputs) == 2:
         a, b = map(lift, inputs)
         return apply(ufunc, (a[(..., *(None,) * b.ndim)], b), {})
-    refuse(f"np.{ufunc.__name__}.{method} has no compiled form")
+    refuse(f"{_name(ufunc)}.{method} has no compiled form", _METHODS.get(method, ""))
 
 
 # -- operators -----------------------------------------------------------------------------------------

@@ -28,6 +28,10 @@ def _run(args: argparse.Namespace) -> int:
     if not Path(args.script).is_file():
         print(f"{args.script}: there is no such file", file=sys.stderr)
         return 2
+    for file in filter(None, (args.html, args.perfetto)):  # before the script runs, which may take hours
+        if not Path(file).resolve().parent.is_dir():
+            print(f"{file}: there is no folder {Path(file).resolve().parent}", file=sys.stderr)
+            return 2
     sys.argv = [args.script, *args.arguments]
     sys.path.insert(0, str(Path(args.script).resolve().parent))  # as `python script.py` has it
     report = None

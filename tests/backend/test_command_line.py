@@ -192,7 +192,7 @@ def test_explain_a_script(tmp_path: Path) -> None:
     done = command("explain", "--show", "kernels", str(script), "argument")
     assert done.returncode == 0, done.stderr
     assert (
-        "inference graph of <lambda> (script.py:3): 2 kernels" in done.stdout and "linalg_inv" in done.stdout
+        "direct graph of <lambda> (script.py:3): 2 kernels" in done.stdout and "linalg_inv" in done.stdout
     )
     assert "script.py:3" in done.stdout and "dlc 1 kernels" in done.stdout
 

@@ -1,0 +1,92 @@
+"""What a function of aot_compile says of arguments that it was not compiled for.
+
+torch's own text is a dump of what its guards found. Of functions that dlc compiled it becomes sentences: the
+argument by the user's name, what differs, and what to write.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+from torch._dynamo.aot_compile import AOTCompiledFunction
+
+from .inputs import word_of
+
+_DTYPES = {
+    "Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
+    "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool",
+    "ComplexFloat": "complex64", "ComplexDouble": "complex128",
+}  # fmt: skip
+_TENSOR = re.compile(
+    r"tensor '(?P<source>.*)' (?P<what>[\w ]+?) mismatch(?: at index (?P<axis>\d+))?\. "
+    r"expected (?P<want>.*), actual (?P<have>.*)"
+)
+
+
+def _of_tensor(found: re.Match[str]) -> str:
+    what, axis, want, have = found["what"], found["axis"], found["want"], found["have"].rstrip(". ")
+    name = word_of(found["source"]) or found["source"]
+    variable = name.split("'")[1] if "'" in name else name
+    if what == "size":
+        return (
+            f"{name} has {have} places along axis {axis}, and was compiled for {want}: call "
+            f"torch._dynamo.mark_dynamic({variable}, {axis}) on the example before aot_compile, and it takes "
+            "any number of places from 2 on"
+        )
+    if what == "stride":
+        return (
+            f"{name} lies otherwise in memory than the example (stride {have} along axis {axis}, not {want}): "
+            f"pass {variable}.contiguous(), or compile with an example that lies as this one does"
+        )
+    if what == "dtype":
+        want, have = _DTYPES.get(want, want), _DTYPES.get(have, have)
+        return f"{name} is of {have}, and was compiled for {want}: pass {variable}.to(torch.{want})"
+    if what == "rank":
+        return f"{name} has {have} axes, and was compiled for {want}"
+    return f"{name} has another {what} than the example ({have}, not {want})"
+
+
+def _of_others(part: str) -> str:
+    text = re.sub(r"\bL\['(\w+)'\]", r"\1", part.partition("  #")[0].strip())
+    if found := re.match(r"tensor '(.*)' requires_grad mismatch\. expected requires_grad=(\d)", text):
+        needs = ("requires a gradient", "requires no gradient")[int(found[2])]
+        return f"'{found[1]}' {needs}, unlike the example: compile with one that is like it"
+    if found := re.match(r"expected type of '(.*)' to be a tensor type, .*found <class '(.*)'>", text):
+        return f"'{found[1]}' is a {found[2]}, and was a tensor when it was compiled"
+    if found := re.match(r"GLOBAL_STATE changed: (.*)", text):
+        return (
+            f"{found[1].strip()} is not as it was when it was compiled: call it as it was compiled, under "
+            "torch.no_grad(), for instance, or not"
+        )
+    return f"{text} does not hold, as it did for the example"
+
+
+def sentences(parts: list[str]) -> str:
+    """Of what guards found, GuardDebugInfo.verbose_code_parts."""
+    said = []
+    for part in parts:
+        found = _TENSOR.fullmatch(part.strip())
+        said.append(_of_tensor(found) if found else _of_others(part))
+    return "; ".join(said) or "the arguments are not like those that it was compiled for"
+
+
+def _checked(check: Any, given: Any) -> Any:
+    info = check(given)
+    return sentences(list(info.verbose_code_parts))
+
+
+@functools.cache
+def make_readable() -> None:
+    """Has torch's functions say this where the backend is dlc: they ask their guards only where these fail."""
+    begin = AOTCompiledFunction.__post_init__
+
+    @functools.wraps(begin)
+    def begun(self: AOTCompiledFunction) -> None:
+        begin(self)
+        manager: Any = self._artifacts.guard_manager
+        if "dlc" in self._artifacts.backend_name:
+            manager.check_verbose = functools.partial(_checked, manager.check_verbose)
+
+    AOTCompiledFunction.__post_init__ = begun  # type: ignore[method-assign]
