@@ -37,8 +37,8 @@ def _of_tensor(found: re.Match[str]) -> str:
         )
     if what == "stride":
         return (
-            f"{name} lies otherwise in memory than the example (stride {have} along axis {axis}, not {want}): "
-            f"pass {variable}.contiguous(), or compile with an example that lies as this one does"
+            f"{name} lies otherwise in memory than the example (stride {have} along axis {axis}, not {want})"
+            f": pass {variable}.contiguous(), or compile with an example that lies as this one does"
         )
     if what == "dtype":
         want, have = _DTYPES.get(want, want), _DTYPES.get(have, have)
@@ -79,7 +79,7 @@ def _checked(check: Any, given: Any) -> Any:
 
 @functools.cache
 def make_readable() -> None:
-    """Has torch's functions say this where the backend is dlc: they ask their guards only where these fail."""
+    """Has torch's functions say this where the backend is dlc, at no cost for calls whose guards hold."""
     begin = AOTCompiledFunction.__post_init__
 
     @functools.wraps(begin)
