@@ -16,6 +16,8 @@ from __future__ import annotations
 import atexit
 import numbers
 import os
+import sys
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
@@ -77,7 +79,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"dlc.{name}")
     if name in _ELSEWHERE:
         return getattr(import_module(_ELSEWHERE[name]), name)
-    raise AttributeError(f"module 'dlc' has no attribute {name!r}")
+    raise AttributeError(f"module 'dlc' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:
@@ -144,6 +146,13 @@ def kernel(text: str, /) -> Kernel:
     return Kernel(text)
 
 
+# As torch.compiler.disable marks a function, which would take an import of torch.
+kernel._torchdynamo_disable = True  # type: ignore[attr-defined]
+kernel._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
+    "dlc.kernel reads a text: make the kernel once, outside of the compiled function, and call it there"
+)
+
+
 def wait(timeout: float | None = None) -> bool:
     """Wait until no background compile is under way and every finished kernel is in use.
 
@@ -178,6 +187,8 @@ def thaw(of: Any = None) -> None:
     """
     from .frozen import thaw
 
+    if of is not None and not hasattr(of, "modules") and not hasattr(of, "untyped_storage"):
+        raise TypeError(f"dlc.thaw takes a module, a tensor or None, not a value of type {type(of).__name__}")
     thaw(of)
 
 
@@ -234,14 +245,18 @@ _trace: str | None = None
 def trace_start(path: Any) -> None:
     """Keep what the process does from now on, for trace_stop() or the end of the process to write to path.
 
-    DLC_TRACE=path does so from the import of dlc on.
+    DLC_TRACE=path does so from the import of dlc on. Raises FileNotFoundError where the folder of path is not
+    there.
     """
     from ._C import trace_start
 
     global _trace
+    path = os.path.abspath(os.fspath(path))  # the process may go elsewhere meanwhile
+    if not os.path.isdir(os.path.dirname(path)):
+        raise FileNotFoundError(f"dlc cannot write a trace to {path}: there is no such folder")
     if _trace is None:
         atexit.register(trace_stop)
-    _trace = str(path)
+    _trace = path
     trace_start()
 
 
@@ -276,4 +291,7 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 if os.environ.get("DLC_TRACE"):
-    trace_start(os.environ["DLC_TRACE"])
+    try:
+        trace_start(os.environ["DLC_TRACE"])
+    except FileNotFoundError as error:  # the program runs all the same
+        warnings.warn(f"{error} (from the environment: DLC_TRACE)", stacklevel=2)

@@ -18,12 +18,13 @@ arrays come and go as uint16, their bits.  Nothing here imports torch.
 
 from __future__ import annotations
 
+import difflib
 import html
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlc._C import InternalError, ParseError, ir_call, ir_parse, ir_run_pass
+from dlc._C import InternalError, ParseError, ir_call, ir_parse, ir_passes, ir_run_pass
 
 __all__ = ["Function", "InternalError", "Param", "ParseError", "parse"]
 
@@ -94,6 +95,11 @@ class Function:
 
     def run_pass(self, name: str) -> Function:
         """The program after a pass (`python -m dlc opt --list` names them), verified."""
+        names = [known for known, _ in ir_passes()]
+        if name not in names:
+            near = difflib.get_close_matches(str(name), names, 1)
+            hint = f"did you mean {near[0]!r}?" if near else "`python -m dlc opt --list` prints their names"
+            raise ValueError(f"there is no pass {name!r}: {hint}")
         return Function(ir_run_pass(self.text, name))
 
     def print(self) -> None:
@@ -126,4 +132,10 @@ def parse(text: str, file: str = "text") -> Function:
     Raises ParseError with line, column and a caret where the text is no program, InternalError where it
     breaks a rule of the language.
     """
+    if not isinstance(text, str):
+        raise TypeError(
+            f"dlc.ir.parse takes the text of a program, not a value of type {type(text).__name__}"
+        )
+    if text.endswith(".dlc") and "\n" not in text:
+        raise ValueError(f"dlc.ir.parse takes the text of a program, not a file: Path({text!r}).read_text()")
     return Function(text, file)

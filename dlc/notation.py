@@ -68,6 +68,7 @@ class _Program:
     """What a text is for arguments of some dtypes, after some steps: compiled when it is first run."""
 
     def __init__(self, text: str, dtypes: tuple[torch.dtype, ...], steps: str) -> None:
+        self.first = first_line(text)
         self.names = [name for name, _ in notation(text)[0]]
         names = tuple(map(_dtype_name, self.names, dtypes[: len(self.names)]))
         try:
@@ -128,6 +129,11 @@ class _Program:
                 raise ValueError(f"argument {name!r} is on {arg.device}: a kernel runs on the CPU")
         try:
             return self.run(*[arg if arg.is_contiguous() else arg.contiguous() for arg in args])
+        except IndexError:
+            raise IndexError(
+                f"dlc.kernel({self.first!r}): an index reads outside of an argument: an edge (zero, clamp or "
+                "wrap) behind the bracket says what is there, and indices that are data count from 0"
+            ) from None
         except RuntimeError:
             self.shapes(args)  # a negative size
             raise
@@ -141,10 +147,14 @@ def _dtype_name(argument: str, dtype: torch.dtype) -> str:
     return _DTYPES[dtype]
 
 
+def first_line(text: str) -> str:
+    return text.strip().partition("\n")[0]
+
+
 def _refused(text: str, why: str) -> NotImplementedError:
-    line = text.strip().partition("\n")[0]
     return NotImplementedError(
-        f"dlc.kernel({line!r}): {why}; write the function with torch, or detach() what needs no derivative"
+        f"dlc.kernel({first_line(text)!r}): {why}; write the function with torch, or detach() what needs "
+        "no derivative"
     )
 
 
@@ -355,17 +365,20 @@ class Kernel:
             if _is_watched():
                 return None
             return tuple(_program(self.text, tuple(dtypes)).run(*given))
-        except RuntimeError:
-            return None  # the other way raises it, and says which sizes are wrong
+        except (RuntimeError, IndexError):
+            return None  # the other way raises it, and says which sizes are wrong, or of which kernel
 
     def _bind(self, given: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         rest = self.names[len(given) :]
         if len(given) > len(self.names) or set(rest) != set(named):
-            unknown = [name for name in named if name not in rest]
+            unknown = [name for name in named if name not in self.names]
+            twice = [name for name in named if name in self.names and name not in rest]
             missing = [name for name in rest if name not in named]
             what = f"missing {', '.join(missing)}" if missing else "too many are given"
             if unknown:
                 what = f"{unknown[0]!r} is none of them"
+            elif twice:
+                what = f"{twice[0]!r} is given twice, by its place and by its name"
             raise TypeError(f"the kernel takes the arguments {', '.join(self.names)}: {what}")
         return [*given, *(named[name] for name in rest)]
 

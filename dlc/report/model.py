@@ -328,6 +328,8 @@ class Report:
 
     def __sub__(self, other: Report) -> str:
         """What differs in this report from an older one, as text."""
+        if not isinstance(other, Report):
+            return NotImplemented
         from .text import difference
 
         return difference(self, other)

@@ -153,6 +153,11 @@ def doubts(report: Report) -> Iterator[str]:
             f"disturbed: {report.disturbed} while this was measured. Times are longer than they need be, and "
             "no shares are printed; measure again on a quiet machine"
         )
+    elif report.machine and report.machine.disturbed and report.graphs:
+        yield (
+            "no shares are printed: the limits of this machine were measured while other programs ran. The "
+            "next process that asks on a quiet machine measures them again"
+        )
     if report.beyond:
         names = ", ".join(step.name for step in report.beyond)
         yield (
