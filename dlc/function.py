@@ -73,6 +73,8 @@ def _other(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}: decorate its methods"
     name = getattr(value, "__name__", None)
+    if isinstance(value, _C.Jit):
+        return f"{name}, which dlc.jit has made already: call it as it is"
     if callable(value) and name:
         return f"{name}, which is compiled code: write a function that calls it, such as lambda x: {name}(x)"
     kind = type(value).__name__

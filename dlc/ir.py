@@ -95,12 +95,14 @@ class Function:
 
     def run_pass(self, name: str) -> Function:
         """The program after a pass (`python -m dlc opt --list` names them), verified."""
-        names = [known for known, _ in ir_passes()]
-        if name not in names:
-            near = difflib.get_close_matches(str(name), names, 1)
-            hint = f"did you mean {near[0]!r}?" if near else "`python -m dlc opt --list` prints their names"
-            raise ValueError(f"there is no pass {name!r}: {hint}")
-        return Function(ir_run_pass(self.text, name))
+        try:
+            text = ir_run_pass(self.text, name)
+        except ValueError as error:
+            near = difflib.get_close_matches(name, [known for known, _ in ir_passes()], 1)
+            if near and str(error).startswith("there is no pass"):
+                raise ValueError(f"there is no pass {name!r}: did you mean {near[0]!r}?") from None
+            raise
+        return Function(text)
 
     def print(self) -> None:
         """Print the text."""

@@ -126,6 +126,10 @@ def _explain(shell: Any, line: str) -> Any:
     options, text = _options(line)
     if not text:
         raise TypeError("%dlc_explain takes a call: %dlc_explain [-o option=value] model(x)")
+    if re.match(r"-[a-z]\s+\w", text):
+        raise TypeError("%dlc_explain has one option, -o name=value: %dlc_explain -o freeze=True f(x)")
+    if re.fullmatch(r"[\w.]+", text):
+        raise TypeError(f"%dlc_explain takes a call or an expression of tensors: {text} computes nothing")
     fn, args, kwargs = _as_call(text, shell.user_ns)
     return explain(fn, *args, options=options or None, **kwargs)
 

@@ -314,7 +314,7 @@ def test_what_is_no_program_is_a_line(tmp_path: Path, name: str, text: str) -> N
 @pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
     ("passes", "said"),
-    [("nothing", "there is no pass 'nothing'"), ("\udcff", "there is no pass"), ("dead,,", "")],
+    [("nothing", "there is no pass 'nothing'"), ("\udcff", "surrogates"), ("dead,,", "")],
 )
 def test_passes_that_there_are_not(tmp_path: Path, passes: str, said: str) -> None:
     file = tmp_path / "program.dlc"

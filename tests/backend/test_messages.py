@@ -79,6 +79,25 @@ class Scale:
         return 2 * x
 
 
+class Decorated:
+    @dlc.jit
+    def half(self, x: Any) -> Any:
+        return x / 2
+
+
+class Bound:
+    def __init__(self) -> None:
+        self.scale = 3.0
+        self.times = dlc.jit(self.times)  # type: ignore[method-assign]
+
+    def times(self, x: Any) -> Any:
+        return x * self.scale
+
+
+def test_what_is_said_of_a_method_is_right() -> None:
+    torch.testing.assert_close(Bound().times(THREE), THREE * 3)
+
+
 def compiled(**keywords: Any) -> Any:
     return torch.compile(adds, backend="dlc", **keywords)(THREE, THREE)  # here: the call
 
@@ -153,6 +172,10 @@ MISTAKES = {
     "a call": Mistake(lambda: dlc.jit(THREE.sin()), "a value of type Tensor", r"dlc\.jit\(f\)\(x\)"),
     "compiled already": Mistake(
         called(torch.compile(adds), THREE, 1), "adds is what torch.compile returned", "the function itself"
+    ),
+    "of dlc.jit already": Mistake(called(dlc.jit(adds), THREE, 1), "dlc.jit has made already", "as it is"),
+    "a decorated method": Mistake(
+        lambda: Decorated().half(THREE), "'self' is of type Decorated", r"self\.f = dlc\.jit\(self\.f\)"
     ),
     "a generator": Mistake(called(yields, THREE), "an object of type generator", "return tensors, numbers"),
     "a shape of data": Mistake(called(reshapes_a_part, ROWS), "a size that depends on data", "outside of"),

@@ -137,6 +137,8 @@ def test_explain_takes_a_call_or_an_expression(shell: Any, said: Callable[[str],
         ("%dlc_explain (a", ["    (a", "'(' was never closed"]),
         ("dlc.kernel('C[m] = A[m,k]')", ["1 dlc.kernel(", "index 'k' is neither"]),
         ("%dlc_explain", ["TypeError: %dlc_explain takes a call"]),
+        ("%dlc_explain torch.sin", ["takes a call or an expression of tensors: torch.sin computes nothing"]),
+        ("%dlc_explain -o torch.sin(a)", ["has one option, -o name=value: %dlc_explain -o freeze=True f(x)"]),
         ("%%dlc\nC[m] = A[m]", ["TypeError: %%dlc takes the name to bind"]),
     ],
 )

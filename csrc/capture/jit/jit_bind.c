@@ -154,6 +154,12 @@ refuse_argument(const Signature *self, int at, PyObject *object, const Taken *ta
 {
     bool constant = taken_kind(taken->signature) == TAKE_CONSTANT;
     const char *how = "; dlc.jit(fn, constants=True) takes an object for what it is at first";
+    if (at == 0 &&
+        PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(self->names, at), "self") == 0) {
+        how =
+            "; a method is compiled with its object, self.f = dlc.jit(self.f) in __init__, without "
+            "the decorator";
+    }
     bool elements = strcmp(why, "a tensor") == 0 || strcmp(why, "an array") == 0;
     PyObject *more = elements ? describe_elements(object) : NULL;
     PyErr_Clear();
