@@ -300,7 +300,9 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
             indirect = _reason(error)
             log.debug("a graph goes through AOTAutograd", exc_info=error)
     elif options.capture == "direct":
-        raise _C.CaptureError(f"the graph cannot be taken directly: {indirect}")
+        raise _C.CaptureError(
+            f"the graph cannot be taken directly: {indirect}; option capture='auto' has AOTAutograd take it"
+        )
     return compile_aot(gm, example_inputs, options, indirect)
 
 

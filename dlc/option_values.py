@@ -7,6 +7,7 @@ numbers.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import numbers
 import operator
@@ -140,6 +141,9 @@ def _hint(name: str, value: Any) -> str:
     """What whoever wrote such a value means: a word near to one that there is, or one for a truth value."""
     if name == "tier" and value in ("cc", "clang"):
         return f": write {{'tier': 'gcc', 'cc': '{value}'}}"
+    if isinstance(value, str) and TABLE[name].read in (int, float):
+        with contextlib.suppress(ValueError):
+            return f": write {TABLE[name].take(TABLE[name].read(value))}, without quotes"
     near = _near(value, re.findall(r'"(\w+)"', TABLE[name].what))
     if near or not isinstance(value, str) or not _is_word(value) or TABLE[name].read is not _read_truth:
         return near

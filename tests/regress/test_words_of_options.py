@@ -39,6 +39,8 @@ VALUES = {
     "products": ("libary", r"not 'libary': did you mean 'library'\?$"),
     "capture": ("Direct", r"not 'Direct': did you mean 'direct'\?$"),
     "verify": ("runs", r"not 'runs': did you mean 'run'\?$"),
+    "fuel": ("7", r"not '7': write 7, without quotes$"),
+    "tune_budget": ("2.5", r"not '2\.5': write 2\.5, without quotes$"),
     "dump": ("fuses", r"not 'fuses': did you mean 'fuse'\?$"),
 }
 
