@@ -8,6 +8,7 @@ becomes a condition of the variant, which the C side checks at each call.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import sys
 import threading
@@ -24,6 +25,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTens
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
+from torch.overrides import TorchFunctionMode
 
 from ._C import CaptureError
 from .decompositions import decompositions
@@ -217,11 +219,41 @@ def _plain(leaf: Any) -> Any:
     return leaf
 
 
-def _check_writes(name: str, tensor: FunctionalTensor) -> None:
+def _is_written(tensor: FunctionalTensor) -> bool:
     data = torch._functionalize_has_data_mutation(tensor.elem)
-    if data or torch._functionalize_has_metadata_mutation(tensor.elem):
+    return bool(data or torch._functionalize_has_metadata_mutation(tensor.elem))
+
+
+class _Watch(TorchFunctionMode):
+    """Finds the user's line after which a tensor has been written to."""
+
+    def __init__(self, tensor: FunctionalTensor) -> None:
+        super().__init__()
+        self.tensor, self.line = tensor, ""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        from .arrays.value import user_line
+
+        result = func(*args, **(kwargs or {}))
+        if not self.line and _is_written(self.tensor):
+            self.line = user_line()
+        return result
+
+
+def _line_of_write(fn: Callable[..., Any], args: tuple[Any, ...], k: int) -> str:
+    """Where fn writes to argument k, found by another run of it on fake tensors; "" where that fails."""
+    given = [_wrapped(argument) for argument in args]
+    watch = _Watch(given[k])
+    with contextlib.suppress(Exception), watch:
+        fn(*given)
+    return watch.line
+
+
+def _check_writes(name: str, tensor: FunctionalTensor, line: Callable[[], str]) -> None:
+    if _is_written(tensor):
+        place = f" ({found})" if (found := line()) else ""
         raise CaptureError(
-            f"it writes to its argument {name!r}: return a new tensor instead, or use "
+            f"it writes to its argument {name!r}{place}: return a new tensor instead, or use "
             'torch.compile(fn, backend="dlc")'
         )
 
@@ -239,12 +271,15 @@ def functional(
     objects: tuple[Any, ...],
     shape: list[Any],
     written: list[int] | None = None,
+    *,
+    of_user: bool = False,
 ) -> Callable[..., list[Any]]:
     """fn with every write made a new tensor; gives the flat list of its tensors and symbols.
 
     objects: what it may return besides numbers and the like; shape receives what becomes of each leaf of its
     result, and the tree of them; written the arguments that it writes to, whose new values are behind the
-    results. Without such a list a write to an argument raises CaptureError, as a new shape of one does.
+    results. Without such a list a write to an argument raises CaptureError, as a new shape of one does;
+    of_user: fn is the user's function, and the error has its line.
     """
 
     def run(*args: Any) -> list[Any]:
@@ -257,7 +292,8 @@ def functional(
             changed = []
             for k, (name, argument) in enumerate(zip(names, given, strict=True)):
                 if isinstance(argument, FunctionalTensor) and not _is_changed(argument, written):
-                    _check_writes(name, argument)
+                    line = functools.partial(_line_of_write, fn, args, k) if of_user else str
+                    _check_writes(name, argument, line)
                 elif isinstance(argument, FunctionalTensor):
                     changed.append(k)
             for leaf in returned:
@@ -355,7 +391,7 @@ def capture(
     shape: list[Any] = []
     with torch.inference_mode(False), torch.no_grad(), mode, enable_python_dispatcher():
         fakes = [fake(k) for k in inputs]
-        run = functional(call, [names[k] for k in inputs], args, shape)
+        run = functional(call, [names[k] for k in inputs], args, shape, of_user=True)
         try:
             graph = make_fx(run, decompositions())(*fakes)
         except RuntimeError as error:

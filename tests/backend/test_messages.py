@@ -42,7 +42,7 @@ def asks_for_a_number(x: Any) -> Any:
 
 
 def writes(x: Any) -> Any:
-    x.add_(1)
+    x.add_(1)  # here
     return x
 
 

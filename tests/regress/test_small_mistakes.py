@@ -63,6 +63,33 @@ def test_a_mistake(name: str) -> None:
     assert dlc.trace_stop() is None  # no trace has begun
 
 
+def item(x: Any, y: Any) -> Any:
+    x[0] = y  # here
+    return x
+
+
+def view(x: Any, y: Any) -> Any:
+    part = x.view(2, 1)
+    part[0].mul_(y)  # here
+    return part
+
+
+def helper(x: Any, y: Any) -> Any:
+    return doubled(x) + y
+
+
+def doubled(x: Any) -> Any:
+    return torch.mul(x, 2, out=x)  # here
+
+
+@pytest.mark.parametrize("fn", [item, view, helper])
+def test_a_write_to_an_argument_has_its_line(fn: Any) -> None:
+    with pytest.raises(dlc.CaptureError, match="writes to its argument 'x'") as caught:
+        dlc.jit(fn)(torch.ones(2), 3.0)
+    found = re.search(rf"\({re.escape(__file__)}:(\d+)\)", str(caught.value))
+    assert found and "# here" in Path(__file__).read_text().splitlines()[int(found[1]) - 1]
+
+
 def test_a_name_that_is_nearly_one_of_dlc() -> None:
     with pytest.raises(AttributeError) as caught:
         _ = dlc.explian
