@@ -37,8 +37,8 @@ def _of_tensor(found: re.Match[str]) -> str:
         )
     if what == "stride":
         return (
-            f"{name} lies otherwise in memory than the example (stride {have} along axis {axis}, not {want})"
-            f": pass {variable}.contiguous(), or compile with an example that lies as this one does"
+            f"{name} has another layout than the example (stride {have} along axis {axis}, not {want})"
+            f": pass {variable}.contiguous(), or compile with an example of this layout"
         )
     if what == "dtype":
         want, have = _DTYPES.get(want, want), _DTYPES.get(have, have)

@@ -35,7 +35,7 @@ CALLS: dict[str, tuple[Any, str]] = {
     ),
     "dtype": (ONES(3, 4).double(), r"'x' is of float64, and was compiled for float32: pass x\.to\("),
     "rank": (ONES(4), "argument 'x' has 1 axes, and was compiled for 2"),
-    "stride": (ONES(4, 3).t(), r"'x' lies otherwise .*stride 1 along axis 0, not 4\): pass x\.contiguous"),
+    "stride": (ONES(4, 3).t(), r"another layout .*stride 1 along axis 0, not 4\): pass x\.contiguous"),
     "gradient": (ONES(3, 4, requires_grad=True), "'x' requires a gradient, unlike the example"),
     "device": (torch.empty(3, 4, device="meta"), "'x' has another dispatch key set than the example"),
     "list": ([1], "'x' is a list, and was a tensor when it was compiled"),
