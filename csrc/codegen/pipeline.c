@@ -122,16 +122,20 @@ rewrites_apply(Fn *kernels)
 static bool
 make_unit(Kernels *ks, const NewKernel *group, int n)
 {
-    ks->fuel = ks->passes.fuel;
+    int64_t before = ks->passes.fuel;
     Fn *part = unit_program(ks, group, n);
+    if (group->use->row != DIM_NONE) {
+        part = pass_run(&rewrites[REWRITE_short_rows], part, &ks->passes);
+    }
+    ks->fuel = ks->passes.fuel;
     Fn *loops = loops_make(part, group->use->schedule, &ks->passes);
     if (unit_reads_late(group, n, loops)) {
         Fn *const parts[] = {part, unit_equals(ks, group, n)};
         for (int k = 0; k < 2 && parts[k]->body->n; k++) {
-            ks->passes.fuel = ks->fuel; /* as these loops had it, and the unit that it will be */
+            ks->passes.fuel = ks->fuel; /* as these loops had it */
             pass_run(&rewrites[REWRITE_retract], parts[k], &ks->passes);
         }
-        ks->passes.fuel = ks->fuel;
+        ks->passes.fuel = before; /* the unit that it will be has it all */
         kernels_retracted(ks);
         return false;
     }
@@ -149,7 +153,7 @@ make_units(Kernels *ks)
     bool made = true;
     for (int k = 0, n; k < ks->nfresh && made; k += n) {
         n = unit_next(ks, k);
-        Range full = kernel_narrow(ks->cx, ks->fresh[k].use->row);
+        Range full = kernel_range(ks->cx, ks->fresh[k].use->row);
         made = make_unit(ks, ks->fresh + k, n);
         kernel_widen(ks->cx, ks->fresh[k].use->row, full);
     }
@@ -181,13 +185,11 @@ const Lowered *
 kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options, unsigned targets)
 {
     PassOptions passes = {.fuel = options->passes.fuel};
-    Range full = kernel_narrow(ks->cx, use->row);
     if (!use->lowered.loops.shared) {
         int at;
         Fn *part = unit_again(ks, use, &at, &passes.fuel);
         use->lowered = (Lowered){{.shared = loops_make(part, use->schedule, &passes)}, at};
     }
     loops_for(&use->lowered.loops, targets, &passes);
-    kernel_widen(ks->cx, use->row, full);
     return &use->lowered;
 }

@@ -44,6 +44,21 @@ def test_a_rewrite_retracts_every_kernel_with_the_key(tmp_path: Path) -> None:
     assert "x1: f64[45, 45] = kernel" in later[0] and "y1: f64[45, 45] = kernel" in later[1]
 
 
+@pytest.mark.parametrize(("fuel", "shown"), [("-1", ["N in 2..inf", "N in 2..15"]), ("0", ["N in 2..inf"])])
+def test_a_rewrite_narrows_the_rows_of_a_second_kernel(tmp_path: Path, fuel: str, shown: list[str]) -> None:
+    """What it is lowered from says how long they are; without fuel they may be of any length."""
+    file = tmp_path / "softmax.dlc"
+    text = (Path(__file__).parent / "short_rows/softmax.dlc").read_text().partition("\n---\n")[0]
+    file.write_text(text.replace(" % 2", ""))
+    env = os.environ | {"DLC_DUMP": "short_rows,lower", "DLC_VERIFY": "1", "DLC_FUEL": fuel}
+    done = subprocess.run([REPLAY, "-", file], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+    rewritten = "-- short_rows (unchanged)" if fuel == "0" else "-- short_rows\n"
+    assert rewritten in done.stderr
+    lowered = re.findall(r"^-- lower\n.*?(N in [^]]*)", done.stderr, re.MULTILINE | re.DOTALL)
+    assert sorted(set(lowered)) == sorted(shown)
+
+
 def layer(x: Tensor) -> Tensor:
     return torch.nn.functional.layer_norm(x, x.shape[1:]).softmax(-1)
 

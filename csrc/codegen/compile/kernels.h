@@ -88,8 +88,8 @@ void kernels_look_up(Kernels *ks);
 int unit_next(Kernels *ks, int first);
 /* A function of the unit's kernels alone. */
 Fn *unit_program(const Kernels *ks, const NewKernel *group, int n);
-/* The function that the use's kernel was lowered in, with *fuel for the rewrites: of one that
- * shares the kernel of an equal use, with this use in its place.  *at: its position. */
+/* The function that the kernel of the use was lowered in, and *fuel for the rewrites.  If it shares
+ * the kernel of an equal use, it is in the place of that one.  *at: its position. */
 Fn *unit_again(const Kernels *ks, KernelUse *use, int *at, int64_t *fuel);
 /* The targets that its text is wanted for, a bit 1 << target each. */
 unsigned unit_targets(const Kernels *ks);
@@ -110,8 +110,9 @@ const char *kernels_program(const Kernels *ks, int *places);
 
 /* Gives uses one for short rows, where rows may be short. */
 void kernels_find_short(Kernels *ks);
-/* While the kernel for short rows is made: the row's range until kernel_widen. */
-Range kernel_narrow(Cx *cx, Dim row);
+/* The range of the row's symbol, and the same again once the kernel for short rows is made, which
+ * rewrite_short_rows has narrowed.  Without a row neither does anything. */
+Range kernel_range(Cx *cx, Dim row);
 void kernel_widen(Cx *cx, Dim row, Range full);
 /* The key of the use's kernel, which is made for those rows. */
 void kernel_key_of(Cx *cx, KernelCoder *coder, KernelUse *use);

@@ -8,7 +8,8 @@
  * Ensures:  in a call one of the two has iterations, the other none: each one's extents are
  *           multiplied by what is 1 for its sizes and 0 for the others, so nothing is decided at
  *           run time but the value of a dim.
- * How:      the symbol's range is narrowed while the second is lowered, which then goes across the
+ * How:      a rewrite, `short_rows`, narrows the symbol's range in the function that the second is
+ *           lowered from; without fuel that one is like the first.  Lowering then goes across the
  *           rows, as it does where the size is a number (reduces_columns).  There are few columns
  *           then, so that a long reduction of them is split (lower_split.c).  The order in which it
  *           reduces is that of the number too: a row's bits depend on its size, not on how much is
@@ -18,6 +19,7 @@
  * Example:  softmax of f32[B, N], N in 2..inf: a kernel for N in 2..8 and one for N in 2..inf.
  */
 #include "codegen/compile/kernels.h"
+#include "codegen/rewrites.h"
 
 enum {
     DIM_MANY = UINT32_MAX - 1,      /* no dim: more than one symbol */
@@ -154,16 +156,17 @@ row_of(Cx *cx, const Let *kernel)
 }
 
 Range
-kernel_narrow(Cx *cx, Dim row)
+kernel_range(Cx *cx, Dim row)
 {
-    Range full = {0, 0};
-    if (row != DIM_NONE) {
-        Dim symbol = only_symbol(cx, row);
-        full = dim_range(cx, symbol);
-        dim_declare(cx, symbol, (Range){full.lo, last_short(cx, row, symbol)},
-                    dim_divisor(cx, symbol));
-    }
-    return full;
+    return row == DIM_NONE ? (Range){0, 0} : dim_range(cx, only_symbol(cx, row));
+}
+
+static void
+narrow(Cx *cx, Dim row)
+{
+    Dim symbol = only_symbol(cx, row);
+    Range all = dim_range(cx, symbol);
+    dim_declare(cx, symbol, (Range){all.lo, last_short(cx, row, symbol)}, dim_divisor(cx, symbol));
 }
 
 void
@@ -175,10 +178,39 @@ kernel_widen(Cx *cx, Dim row, Range full)
     }
 }
 
+/* The row of the function's first kernel, if that is the row of each of them; else DIM_NONE. */
+static Dim
+row_of_all(const Fn *fn)
+{
+    Dim row = DIM_NONE;
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        Dim own = let->op == OP_kernel ? row_of(fn->cx, let) : DIM_NONE;
+        if (own == DIM_NONE || (k > 0 && own != row)) {
+            return DIM_NONE;
+        }
+        row = own;
+    }
+    return row;
+}
+
+Fn *
+rewrite_short_rows(Fn *fn)
+{
+    Dim row = row_of_all(fn);
+    if (row != DIM_NONE && fuel_spend(fn->cx)) {
+        narrow(fn->cx, row);
+    }
+    return fn;
+}
+
 void
 kernel_key_of(Cx *cx, KernelCoder *coder, KernelUse *use)
 {
-    Range full = kernel_narrow(cx, use->row);
+    Range full = kernel_range(cx, use->row);
+    if (use->row != DIM_NONE) {
+        narrow(cx, use->row);
+    }
     kernel_key(coder, use->let, &use->key);
     kernel_widen(cx, use->row, full);
 }
