@@ -173,7 +173,7 @@ $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
 	$(call text,prelude,echo '#define DLC_PASTED'; cat $(PRELUDE))
 $(B)/portable_text.c: $(PORTABLE) csrc/build.mk
 	$(call text,portable,cat $(PORTABLE) | $(CC) -E -P -x c -DDLC_PASTED -)
-$(B)/sources_text.c: $(SOURCES) csrc/digest.py
+$(B)/sources_text.c: $(SOURCES) csrc/digest.py csrc/build.mk
 	@mkdir -p $(@D)
 	@digest=$$($(PYTHON) csrc/digest.py) && printf '%s\n' 'extern const char dlc_sources[];' \
 	    "const char dlc_sources[] = \"$$digest\";" >$@

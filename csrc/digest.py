@@ -3,8 +3,9 @@
     python csrc/digest.py             prints it, 16 hexadecimal digits
     python csrc/digest.py --files     prints the files that it is made of
 
-It covers the tokens of these files and nothing else: neither comments, nor white space, nor what runs, traces
-or caches machine code that is there. So an entry of the cache stays good until the compiler itself changes.
+It covers the tokens of these files, and which of them head every unit, in which order (build.mk). It covers
+neither comments, nor white space, nor what runs, traces or caches machine code that is there. So an entry of
+the cache stays good until the compiler itself changes.
 It needs no C compiler, so that it is the same wherever dlc is built.
 """
 
@@ -124,12 +125,26 @@ def files(root: Path = CSRC) -> list[Path]:
     return [path for path in found if decides(path.relative_to(root).as_posix())]
 
 
+def head(root: Path = CSRC) -> str:
+    """What build.mk says of the text at the head of every unit: its files, in order, and what makes it of
+    them. A folder without build.mk has none.
+    """
+    if not (root / "build.mk").exists():
+        return ""
+    text = (root / "build.mk").read_text().replace("\\\n", " ")
+    rule = re.search(r"^PRELUDE *:= *(.*)(?:\n.*)*?\n\$\(B\)/prelude_text\.c:.*\n\t(.*)$", text, re.MULTILINE)
+    if rule is None:
+        raise SystemExit("csrc/digest.py: csrc/build.mk has no PRELUDE, or no rule that makes a text of it")
+    return " ".join([*re.findall(r"\w+\.h", rule[1]), rule[2]])
+
+
 def digest(root: Path = CSRC) -> str:
     """16 hexadecimal digits. A file counts with its name alone, so that it may go to another folder."""
     texts = [(path.name, "\0".join(tokens(path.read_bytes().decode("latin-1")))) for path in files(root)]
     whole = hashlib.sha256()
     for name, text in sorted(texts):
         whole.update(f"{name}\0{len(text)}\0".encode() + text.encode("latin-1"))
+    whole.update(head(root).encode())
     return whole.hexdigest()[:16]
 
 

@@ -144,6 +144,31 @@ def test_a_token_of_what_runs_leaves_the_digest(tmp_path: Path) -> None:
     assert digest.digest(tree) == before
 
 
+def test_the_head_of_every_unit_is_in_the_digest(tmp_path: Path) -> None:
+    """Which files it has, in which order, and what else stands before them; not what is said of it."""
+    tree = copy(tmp_path, "build.mk", "ir/ops.def")
+    text = (tree / "build.mk").read_text()
+    reduce, transpose = "prelude_reduce.h", "prelude_transpose.h"
+    changes = {
+        "nothing": text,
+        "a comment": text.replace("\nPRELUDE :=", "\n# of every unit\n\nPRELUDE :=", 1),
+        "another rule": text.replace("-O2", "-O1"),
+        "the order": text.replace(f"{reduce} {transpose}", f"{transpose} {reduce}", 1),
+        "the choice": text.replace(f"{reduce} {transpose}", reduce, 1),
+        "a macro": text.replace("echo '#define DLC_PASTED'", "echo '#define DLC_PASTED 2'", 1),
+    }
+    found = {}
+    for name, changed in changes.items():
+        assert (changed == text) == (name == "nothing"), name
+        (tree / "build.mk").write_text(changed)
+        found[name] = digest.digest(tree)
+    assert found["nothing"] == found["a comment"] == found["another rule"]
+    assert len(set(found.values())) == 4
+    (tree / "build.mk").write_text(text.replace("PRELUDE :=", "HEAD :=", 1))
+    with pytest.raises(SystemExit):
+        digest.digest(tree)
+
+
 def test_a_file_may_be_moved_but_not_removed(tmp_path: Path) -> None:
     tree = copy(tmp_path, "ir/ops.def", "codegen/lower/lower.c", "codegen/lower/lower_scan.c")
     before = digest.digest(tree)

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "jit_test.h"
+#include "codegen/jit/cc_job.h"
 
 static char folder[96];         /* of the cache */
 
@@ -234,7 +235,41 @@ count_sound(void *arg, const CacheEntry *entry)
     counts[entry->sound]++;
 }
 
-/* The text and the compiler's words are in the key; the list finds the damaged ones. */
+static void
+processor_key(const char *text, Key *out)
+{
+    Sha256 s;
+    FILE *file = fmemopen((void *)text, strlen(text), "r");
+    CHECK(file);
+    sha256_begin(&s);
+    cc_target_processor(file, &s);
+    CHECK(fclose(file) == 0);
+    key_end(&s, out);
+}
+
+/* Machine code is for one model, whatever else is said of it and of the second processor. */
+void
+test_cache_processor(void)
+{
+    static const char *const texts[] = {
+        "vendor_id\t: A\nmodel\t\t: 1\nmodel name\t: X\ncpu MHz\t: 2\nflags\t: fma\n\nflags\t: \n",
+        "vendor_id\t: A\nmodel\t\t: 1\nmodel name\t: Y\ncpu MHz\t: 3\nflags\t: fma\n",
+        "vendor_id\t: A\nmodel\t\t: 2\nflags\t: fma\n",
+        "vendor_id\t: A\nmodel\t\t: 1\nflags\t: fma avx2\n",
+        "Features\t: asimd\nCPU part\t: 1\n",
+        "Features\t: asimd\nCPU part\t: 2\n",
+    };
+    Key keys[6];
+    for (int k = 0; k < 6; k++) {
+        processor_key(texts[k], &keys[k]);
+        for (int j = 0; j < k; j++) {
+            CHECK((strcmp(keys[j].hex, keys[k].hex) == 0) == (j == 0 && k == 1));
+        }
+    }
+}
+
+/* The text, the compiler's words and what it reads in the environment are in the key; the list
+ * finds the damaged ones. */
 void
 test_cache_key(void)
 {
@@ -250,8 +285,14 @@ test_cache_key(void)
     check_counts(4, 0);
     compile(1);
     check_counts(4, 1);
+    setenv("COMPILER_PATH", "/nowhere", 1);
+    compile(1);
+    check_counts(5, 1);
+    unsetenv("COMPILER_PATH");
+    compile(1);
+    check_counts(5, 2);
     CHECK(cache_open(&cache, folder));
-    CHECK(cache_list(&cache, true, count_sound, counts) == 4 && counts[0] == 1 && counts[1] == 3);
+    CHECK(cache_list(&cache, true, count_sound, counts) == 5 && counts[0] == 1 && counts[1] == 4);
     cache_close(&cache);
 }
 

@@ -140,8 +140,13 @@ put_attr(KernelCoder *c, const Attr *a)
     put_int(c, a->kind);
     switch (a->kind) {
     case ATTR_INT:
+        put_int(c, a->i);
+        break;
     case ATTR_MARKS:
         put_int(c, a->i);
+        for (int k = 0; k < MARK_COUNT; k++) {
+            put_int(c, attr_mark_value(a, k));
+        }
         break;
     case ATTR_DIM:
         put_dims(c, 1, &a->d);

@@ -3,6 +3,8 @@
 #ifndef DLC_CC_JOB_H
 #define DLC_CC_JOB_H
 
+#include <stdio.h>
+
 #include "codegen/process.h"
 #include "files.h"
 #include "jit.h"
@@ -28,6 +30,9 @@ void cc_target_note(const CcTarget *target, const Cache *cache);
 /* If there is no compiler and `common` is this process's key: assumes the compiler whose work the
  * cache has. */
 void cc_target_assume(CcTarget *target, const char *common, const char *compiler);
+
+/* What of a text like /proc/cpuinfo is in every key. */
+void cc_target_processor(FILE *file, Sha256 *s);
 
 /* Flags of every compile, NULL at the end. */
 extern const char *const cc_flags[];

@@ -154,25 +154,50 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static Sha256 common;
 static Key common_key;
 
-/* Adds the line of /proc/cpuinfo that lists the features that -march=native detects. */
+/* Of the first processor in /proc/cpuinfo: what it can do, and which model it is, for which
+ * -march=native schedules instructions. */
+void
+cc_target_processor(FILE *file, Sha256 *s)
+{
+    static const char *const facts[] = {"flags",   "Features",        "vendor_id", "cpu family",
+                                        "model\t", "CPU implementer", "CPU part"};
+    char line[8192];
+    while (fgets(line, sizeof line, file) && *line != '\n') {
+        for (size_t k = 0; k < sizeof facts / sizeof *facts; k++) {
+            if (strncmp(line, facts[k], strlen(facts[k])) == 0) {
+                sha256_add(s, line, strlen(line));
+            }
+        }
+    }
+}
+
 static void
 add_processor(Sha256 *s)
 {
     FILE *file = fopen("/proc/cpuinfo", "re");
-    char line[4096];
-    while (file && fgets(line, sizeof line, file)) {
-        if (strncmp(line, "flags", 5) == 0 || strncmp(line, "Features", 8) == 0) {
-            sha256_add(s, line, strlen(line));
-            break;
-        }
-    }
     if (file) {
+        cc_target_processor(file, s);
         fclose(file);
     }
     sha256_add(s, strip_isa(), strlen(strip_isa()) + 1);
 }
 
-/* A compiler is its files: every word that names a program, by real path, size and time. */
+/* Variables of the child's environment that give a compiler other programs or other flags. */
+static void
+add_environment(Sha256 *s)
+{
+    static const char *const names[] = {"COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        const char *value = getenv(names[k]);
+        if (value) {
+            sha256_add(s, names[k], strlen(names[k]) + 1);
+            sha256_add(s, value, strlen(value) + 1);
+        }
+    }
+}
+
+/* A compiler is its files, every word that names a program, by real path, size and time; and what
+ * it reads in the environment. */
 static void
 identify_compiler(const CcTarget *target, Key *out)
 {
@@ -191,6 +216,7 @@ identify_compiler(const CcTarget *target, Key *out)
         free(program);
         free(path);
     }
+    add_environment(s);
     key_end(s, out);
 }
 
