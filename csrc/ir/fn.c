@@ -268,12 +268,9 @@ attr_has_axis(const Attr *axes, int axis)
 bool
 let_is_made(const Let *let)
 {
-    static const Op nodes[] = {OP_cat, OP_pad, OP_gather, OP_scan, OP_scatter, OP_contract};
-    bool made = op_info[let->op].kind == KIND_MAP || op_info[let->op].kind == KIND_RED;
-    for (size_t k = 0; k < sizeof nodes / sizeof *nodes; k++) {
-        made |= let->op == nodes[k];
-    }
-    return made;
+    const OpInfo *info = &op_info[let->op];
+    bool node = info->kind == KIND_NODE && info->fuses != FUSES_FREE && strchr(info->stages, 'K');
+    return info->kind == KIND_MAP || info->kind == KIND_RED || node;
 }
 
 int64_t
