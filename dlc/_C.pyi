@@ -78,7 +78,7 @@ def compile(
     report: dict[str, Any] | None = None,
     direct: bool = False,
     keys: list[str] = ...,
-    bodies: dict[Any, Any] = ...,
+    bodies: _Function[[Any], Any] = ...,
     tune: _Function[[int, int, str | None], Any] | None = None,
     tune_budget: float = 0.0,
     products: str = "auto",

@@ -28,7 +28,7 @@ from torch.autograd import forward_ad
 from torch.fx import GraphModule, Node
 
 from . import _C, torch_artifacts
-from .bodies import compiled_bodies
+from .bodies import bodies_of
 from .compiler import compile_with
 from .frozen import frozen_of_aot, frozen_of_dynamo
 from .inputs import inputs_of, say_inputs
@@ -134,7 +134,7 @@ def compile_graph(
     if reports is not None:
         report = {"kind": kind, "indirect": indirect, "partition": partition if kind == "forward" else None}
     try:
-        bodies = compiled_bodies(gm, lambda body: compile_graph(body, [], options=options, kind="body"))
+        bodies = bodies_of(gm, lambda body: compile_graph(body, [], options=options, kind="body"))
         given = given_up(gm, partition or {}) if kind == "backward" else []
         frozen = frozen_of_aot() if options.freeze and kind == "inference" else []
         inference = kind == "inference"
@@ -172,7 +172,7 @@ def compile_graph(
 def _probe(gm: GraphModule, given: list[int], options: Options) -> _C.Callable:
     """The graph compiled to ask what memory it takes: by libtcc alone, as that depends on no tier."""
     quick = dataclasses.replace(options, tier="tcc", cache=False, tune=False, dump=None)
-    bodies = compiled_bodies(gm, lambda body: _probe(body, [], options))
+    bodies = bodies_of(gm, lambda body: _probe(body, [], options))
 
     def take() -> Any:
         return _C.compile(gm, gm.forward, **quick.compiler_arguments(), bodies=bodies, given=given)

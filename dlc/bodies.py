@@ -1,6 +1,7 @@
-"""Control flow: the bodies of torch.cond, while_loop, scan and map are graphs, compiled as such.
+"""Control flow: the graphs that torch.cond, while_loop, scan and map are given.
 
-The operator that calls them is torch's own; it gets compiled bodies in place of interpreted ones. Other
+They are bodies of loops and branches in dlc's own programs (csrc/capture/walk/walk_flow.c). Where that cannot
+be, the operator that calls them is torch's own, and gets compiled bodies in place of interpreted ones. Other
 operators of higher order may hand a body tensors that are none (flex_attention maps one over batches), so
 theirs stay as they are.
 """
@@ -31,15 +32,25 @@ def _returns_tuple(body: GraphModule) -> bool:
     return isinstance(output.args[0], (tuple, list))
 
 
-def compiled_bodies(gm: GraphModule, compiler: Callable[[GraphModule], Any]) -> dict[GraphModule, Any]:
-    """Each body of control flow in gm, and what the compiler makes of it."""
-    bodies: dict[GraphModule, Any] = {}
+def _modules(gm: GraphModule) -> set[GraphModule]:
+    """The bodies of control flow in gm."""
     if not any(isinstance(child, GraphModule) for child in gm.children()):
-        return bodies
-    for node in filter(_calls_bodies, gm.graph.nodes):
-        for operand in node.all_input_nodes:
-            body = gm.get_submodule(str(operand.target)) if operand.op == "get_attr" else None
-            if isinstance(body, GraphModule) and body not in bodies:
-                compiled = compiler(body)
-                bodies[body] = compiled if compiled is body or _returns_tuple(body) else _single(compiled)
-    return bodies
+        return set()
+    operands = [o for node in filter(_calls_bodies, gm.graph.nodes) for o in node.all_input_nodes]
+    found = (gm.get_submodule(str(o.target)) for o in operands if o.op == "get_attr")
+    return {body for body in found if isinstance(body, GraphModule)}
+
+
+def bodies_of(gm: GraphModule, compiler: Callable[[GraphModule], Any]) -> Callable[[Any], Any]:
+    """What a call gets in place of a module of gm: of a body what the compiler makes of it, once."""
+    modules, made = _modules(gm), dict[GraphModule, Any]()
+
+    def body_of(module: Any) -> Any:
+        if module not in modules:
+            return module
+        if module not in made:
+            compiled = compiler(module)
+            made[module] = compiled if compiled is module or _returns_tuple(module) else _single(compiled)
+        return made[module]
+
+    return body_of

@@ -73,7 +73,7 @@ typedef struct {
     bool inference; /* nothing is recorded for autograd: results may be made in any layout */
     Products products; /* which products are computed here, not by the eager operators */
     PyObject *weights; /* under PRODUCTS_AUTO also those by these inputs: positions; list or NULL */
-    /* dict or NULL: what calls get instead of a GraphModule that is an attribute of gm */
+    /* a function or NULL: what calls get instead of a GraphModule that is an attribute of gm */
     PyObject *bodies;
 } WalkOptions;
 

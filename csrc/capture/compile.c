@@ -405,8 +405,8 @@ PyDoc_STRVAR(
     "functions,\n"
     "as Dynamo gives it, with meta['example_value'].  keys: a list to which the keys in the cache "
     "of the\n"
-    "kernels are appended.  bodies: dict of GraphModules of gm to what calls get in their place.  "
-    "Or gm is a\n"
+    "kernels are appended.  bodies: a function from a GraphModule in gm to what calls get in its "
+    "place.  Or gm is a\n"
     "dict of parts: see parts().  tune: the first call compares schedules for about tune_budget "
     "seconds, and\n"
     "calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' "
@@ -440,11 +440,11 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     long long fuel = -1;
     int verify = 0, direct = 0, inference = 0, own_tensors = 0, checks = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!O!OdsO!pO!pp", names, &gm,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!OOdsO!pO!pp", names, &gm,
                                      &fallback, &tier, &cc, &cache, &verify, &dump, &fuel, &report,
-                                     &direct, &PyList_Type, &keys, &PyDict_Type, &bodies, &tune,
-                                     &tune_budget, &products, &PyList_Type, &job.frozen, &inference,
-                                     &PyList_Type, &job.given, &own_tensors, &checks) ||
+                                     &direct, &PyList_Type, &keys, &bodies, &tune, &tune_budget,
+                                     &products, &PyList_Type, &job.frozen, &inference, &PyList_Type,
+                                     &job.given, &own_tensors, &checks) ||
         mode_from_text(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;

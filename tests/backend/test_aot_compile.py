@@ -304,10 +304,13 @@ def test_options_that_are_wrong() -> None:
 
 def test_an_operator_without_a_form_in_a_file_is_named() -> None:
     def f(x: Tensor) -> Tensor:
-        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+        def yes(y: Tensor) -> Tensor:  # a call in it wants y as it lies in eager, so the cond is one, too
+            return torch.linalg.matrix_exp(y.contiguous())
+
+        return torch.cond(x.sum() > 0, yes, lambda y: y.contiguous() + 1, (x.t(),))
 
     with torch.no_grad(), pytest.raises(dlc.ArtifactError, match="cond"):
-        compiled(f, torch.ones(3))
+        compiled(f, torch.ones(3, 3))
 
 
 # -- tensor literals where AOTAutograd compiles, under fake tensors --------------------------------------

@@ -366,10 +366,13 @@ def test_constants(constant: Tensor) -> None:
 
 def test_what_has_no_form_in_a_file_is_named() -> None:
     def f(x: Tensor) -> Tensor:
-        return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+        def yes(y: Tensor) -> Tensor:  # a call in it wants y as it lies in eager, so the cond is one, too
+            return torch.linalg.matrix_exp(y.contiguous())
+
+        return torch.cond(x.sum() > 0, yes, lambda y: y.contiguous() + 1, (x.t(),))
 
     with torch.no_grad(), pytest.raises(dlc.ArtifactError, match="it calls cond, which is no operator"):
-        torch.compile(f, fullgraph=True, backend="dlc").aot_compile(((torch.ones(3),), {}))
+        torch.compile(f, fullgraph=True, backend="dlc").aot_compile(((torch.ones(3, 3),), {}))
 
 
 def test_a_result_whose_elements_share_memory_is_refused_at_the_call() -> None:

@@ -112,6 +112,26 @@ def test_while_data_says_so(tier: str, start: int, go: bool) -> None:
 
 
 @pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("start", [0, 3, 4, 5, 7])
+def test_while_values_are_read_after_others_are_written(tier: str, start: int) -> None:
+    text = """dlc 1 graph
+
+fn f(go: bool, n: i64, x: f32[4], z: f32[4]) -> (i64, f32[4], f32[4]) {
+  let m: i64, y: f32[4], v: f32[4] = loop go, n, x, z carries=3 while=1
+    (i: i64, n: i64, a: f32[4], b: f32[4]) {
+    let n1: i64 = add n, 1
+    let c: f32[4] = flip a axes=[0]
+    let d: f32[4] = add c, b
+    let more: bool = lt n1, 6
+    ret more, n1, b, d
+  }
+  ret m, y, v
+}
+"""
+    same(text, tier, True, start, floats(4), floats(4) + 1)
+
+
+@pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("limit", [0, 3, 100])
 def test_while_with_a_number_of_steps(tier: str, limit: int) -> None:
     text = WHILE.replace("while=1\n    (", f"while=1 steps=[{limit}]\n    (")

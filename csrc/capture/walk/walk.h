@@ -123,6 +123,7 @@ typedef struct Walk {
     bool direct;            /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Dtype number;               /* torch's default dtype */
     bool fills_empty;           /* does torch.empty fill the tensors it makes? */
+    bool inner;                 /* the graph is the body of a loop or a branch in another one */
     bool joint;                 /* a joint graph, see joint.c: its outputs are left out */
     Captured *out;
     PyObject **pool;            /* owned references */
@@ -259,6 +260,8 @@ const Arg *args_of(Walk *w, const Bound *at, int *n);
  * share the storage of an operand. */
 void call_build(Walk *w, const Bound *at, bool effect, bool aliasing, int n,
                 const Type *const *types, const Dim *const *strides, Value **res);
+/* The call sites of a graph that was walked by itself, for w's program, which takes its lets. */
+void sites_take(Walk *w, Walk *from);
 /* A call of Python that computes the expression of sympy and binds its result as a size. */
 Dim whole_build(Walk *w, PyObject *expr, PyObject *shape_env);
 /* A call that raises unless the dim, which is 0 or 1, is 1. */
@@ -390,6 +393,12 @@ Value *view_base(Value *v);
 
 /* x.item(), or an assertion about numbers: builds it; false: the node is another. */
 bool scalar_build(Walk *w, Bound *at);
+
+/* ---- walk_flow.c: control flow ---- */
+
+/* torch.cond, while_loop, scan or map as a loop or a branch; false: the node is another, or has to
+ * be a call. */
+bool flow_build(Walk *w, Bound *at);
 
 /* ---- walk_root.c: whose storage a node is in ---- */
 

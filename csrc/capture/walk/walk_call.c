@@ -106,11 +106,7 @@ plain_text(Template *t, PyObject *o)
 static PyObject *
 body_object(Walk *w, PyObject *module)
 {
-    PyObject *body = w->bodies ? PyDict_GetItemWithError(w->bodies, module) : NULL;
-    if (!body && PyErr_Occurred()) {
-        python_failed(w);
-    }
-    return body ? body : module;
+    return w->bodies ? own(w, PyObject_CallOneArg(w->bodies, module)) : module;
 }
 
 /* The object for a node: a slot, or the objects of several results. */
@@ -267,6 +263,40 @@ site_new(Walk *w, PyObject *target, PyObject *args, PyObject *kwargs, bool alias
     w->aliasing = cx_grow(w->cx, w->aliasing, out->nsites - 1, sizeof *w->aliasing);
     w->aliasing[out->nsites - 1] = aliasing;
     return out->nsites - 1;
+}
+
+static void
+move_site(void *arg, Let *let)
+{
+    const int *first = arg; /* the number of the first that comes over */
+    for (int k = 0; let->op == OP_call && k < let->nattrs; k++) {
+        bool site = strcmp(let->attrs[k].key, "site") == 0;
+        let->attrs[k].i += site ? *first : 0;
+    }
+    for (int k = 0; k < let->nbodies; k++) {
+        fn_each_let(let->bodies[k], move_site, arg);
+    }
+}
+
+void
+sites_take(Walk *w, Walk *from)
+{
+    Captured *out = w->out, *in = from->out;
+    size_t n = (size_t)(out->nsites + in->nsites);
+    CallSite *sites = PyMem_Realloc(out->sites, (n + 1) * sizeof *sites);
+    if (!sites) {
+        PyErr_NoMemory();
+        python_failed(w);
+    }
+    out->sites = sites;
+    int first = out->nsites;
+    fn_each_let(in->fn, move_site, &first);
+    for (int k = 0; k < in->nsites; k++) {
+        sites[out->nsites] = in->sites[k];
+        w->aliasing = cx_grow(w->cx, w->aliasing, out->nsites, sizeof *w->aliasing);
+        w->aliasing[out->nsites++] = from->aliasing[k];
+    }
+    in->nsites = 0;
 }
 
 /* The size symbols in a result's type that nothing has bound yet: the call's own. */

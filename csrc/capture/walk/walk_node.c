@@ -185,7 +185,7 @@ function_build(Walk *w, Bound *at, PyObject *target)
         result_into(w, at);
     } else if (at->torch) {
         torch_build(w, at);
-    } else {
+    } else if (!flow_build(w, at)) {
         tensors_build(w, at);
     }
 }

@@ -288,7 +288,8 @@ loop_steps(LoopRun *loop)
     double since = clock_seconds();
     int status = 0;
     for (; status == 0 && loop->go && loop->at < steps; loop->at++) {
-        status = loop_step(loop, flow->counted && (steps - loop->at) % 2 == 0);
+        int64_t left = flow->counted ? steps - loop->at : loop->at + 1;
+        status = loop_step(loop, left % 2 == 0);
         status = status == 0 ? look_up(loop, &since) : status;
     }
     return status;

@@ -1,0 +1,510 @@
+/* Control flow: torch.cond, while_loop, scan and map as loops and branches.
+ *
+ * What:     a node of these operators becomes a `branch` or a `loop`; the graphs that it is given
+ *           become its bodies.
+ * Requires: a graph of overloads.  The joint graph of training keeps such nodes as they are: it is
+ *           cut between nodes.
+ * How:      each graph is walked as a graph of its own, in the same context, so that sizes have one
+ *           name.  Placeholders are the operands, in order.  The condition of a while_loop is
+ *           computed before the loop, for the first step, and at the end of each step, for the
+ *           next.
+ * Ensures:  where something is not as a loop or a branch needs it (an integer of Python that is
+ *           carried, results whose sizes the bodies do not agree on), nothing has been built and
+ *           the node is a call, which runs its graphs as plans of their own (dlc/bodies.py).
+ * Example:  torch.cond(p, f, g, (x,)) is let y: f32[N] = branch p, x (x: f32[N]) { .. } else { .. }
+ */
+#include "walk.h"
+
+#include <string.h>
+
+/* A graph that an operator is given, walked. */
+typedef struct {
+    Walk walk;
+    Captured captured;
+    Fn *fn;
+    int nargs;                  /* tensors among the operands */
+    Value **args;
+} Inner;
+
+static void
+walk_inner(Cx *cx, void *walk)
+{
+    (void)cx;
+    walk_nodes(walk);
+}
+
+static void
+inner_drop(Inner *in, int n)
+{
+    for (int k = 0; k < n; k++) {
+        captured_clear(&in[k].captured);
+    }
+}
+
+/* false: it cannot be taken.  An error that is no refusal ends the walk. */
+static bool
+inner_open(Walk *w, PyObject *gm, Inner *in)
+{
+    Loc loc = build_loc(w->b);
+    *in = (Inner){.walk = {.cx = w->cx,
+                           .gm = gm,
+                           .inference = w->inference,
+                           .bodies = w->bodies,
+                           .products = w->products,
+                           .inner = true}};
+    in->walk.out = &in->captured;
+    for (int k = 0; k < w->nsizes; k++) {
+        size_add(&in->walk, w->sizes[k]);
+    }
+    int status = walk_try(&in->walk, walk_inner);
+    build_at(w->b, loc);
+    if (status < 0 && !PyErr_ExceptionMatches(dlc_CaptureError)) {
+        python_failed(w);
+    }
+    PyErr_Clear();
+    in->fn = in->captured.fn;
+    return status == 0;
+}
+
+/* ---- operands and results of a graph ---- */
+
+static bool
+takes_operand(Inner *in, int k, const Arg *arg)
+{
+    const InputSpec *spec = &in->captured.inputs[k];
+    const Arg *inside = &in->walk.bound[k].arg;
+    if (arg->kind == ARG_TENSOR) {
+        in->args[in->nargs++] = arg->v;
+        return spec->kind == INPUT_TENSOR && !spec->lazy;
+    }
+    bool number = arg->kind == ARG_INT || arg->kind == ARG_BOOL;
+    return inside->kind == arg->kind &&
+           ((number && inside->i == arg->i) || (arg->kind == ARG_DIM && inside->d == arg->d));
+}
+
+/* Are its placeholders these operands, tensors and sizes?  A call in it may want them as they lie
+ * in eager: a body has them dense. */
+static bool
+takes(Walk *w, Inner *in, int n, const Arg *operands)
+{
+    bool fits = in->captured.ninputs == n;
+    in->args = cx_alloc(w->cx, ((size_t)n + 1) * sizeof *in->args);
+    for (int k = 0; k < n && fits; k++) {
+        fits = takes_operand(in, k, &operands[k]);
+    }
+    for (int k = 0; k < in->fn->nparams && fits; k++) {
+        fits = !in->fn->params[k]->strides || in->captured.nsites == 0;
+        in->fn->params[k]->strides = NULL;
+    }
+    return fits;
+}
+
+/* The outputs become the results: of a body they are values, whoever shares their memory. */
+static bool
+gives_tensors(Walk *w, Inner *in)
+{
+    int n = in->captured.noutputs;
+    bool fits = true;
+    Value **rets = cx_alloc(w->cx, ((size_t)n + 1) * sizeof *rets);
+    for (int k = 0; k < in->fn->body->nrets; k++) {
+        fits &= in->fn->results[k].kind != RESULT_INTO;
+    }
+    for (int k = 0; k < n && fits; k++) {
+        const OutputSpec *out = &in->captured.outputs[k];
+        fits = out->kind == OUTPUT_TENSOR;
+        rets[k] = fits ? in->fn->body->rets[out->index] : NULL;
+        fits = fits && !value_is_const(rets[k]);
+    }
+    if (fits) {
+        fn_results(in->fn, n, rets, NULL);
+    }
+    return fits;
+}
+
+static Fn *
+finish(Inner *in)
+{
+    fn_free_sizes(in->fn);
+    return in->fn;
+}
+
+/* The type of result k of the node; NULL: it is no tensor. */
+static const Type *
+made_type(Walk *w, const Bound *at, int k)
+{
+    bool many = PyTuple_Check(at->val) || PyList_Check(at->val);
+    Py_ssize_t n = many ? PySequence_Fast_GET_SIZE(at->val) : 0;
+    PyObject *val = k < n ? PySequence_Fast_GET_ITEM(at->val, k) : NULL;
+    return is_a(val, py.Tensor) ? tensor_type(w, val) : NULL;
+}
+
+static int
+count_made(const Bound *at)
+{
+    bool many = PyTuple_Check(at->val) || PyList_Check(at->val);
+    return many ? (int)PySequence_Fast_GET_SIZE(at->val) : -1;
+}
+
+/* The results are those of the let from here on. */
+static void
+bind(Walk *w, Bound *at, const Let *let)
+{
+    Arg *items = cx_alloc(w->cx, ((size_t)let->nres + 1) * sizeof *items);
+    for (int k = 0; k < let->nres; k++) {
+        items[k] = (Arg){.kind = ARG_TENSOR, .v = let->res[k]};
+    }
+    at->arg = (Arg){.kind = ARG_LIST, .n = let->nres, .items = items};
+}
+
+/* What a let is made of. */
+typedef struct {
+    Op op;
+    const Attr *attrs;
+    int nargs, nres, nbodies;
+    Value **args;
+    const Type **types;
+    Fn *bodies[2];
+} Parts;
+
+static void
+build_flow(Walk *w, Bound *at, const Parts *p)
+{
+    Let *let = build_let(w->b, p->op, p->nargs, p->args, p->attrs, NULL, p->nres, p->types, NULL);
+    let_bodies(w->cx, let, p->nbodies, p->bodies);
+    bind(w, at, let);
+}
+
+/* Positions of arguments: a GraphModule; a list or tuple of operands; one operand. */
+static PyObject *
+graph_at(Walk *w, const Bound *at, int k)
+{
+    PyObject *args = attr(w, at->node, py.name.args);
+    PyObject *o = k < PyTuple_Size(args) ? PyTuple_GET_ITEM(args, k) : NULL;
+    const Bound *b = is_a(o, py.Node) ? bound_of(w, o) : NULL;
+    return b && is_a(b->val, py.GraphModule) ? b->val : NULL;
+}
+
+static Arg
+argument_at(Walk *w, const Bound *at, int k)
+{
+    PyObject *args = attr(w, at->node, py.name.args);
+    return k < PyTuple_Size(args) ? arg_of(w, PyTuple_GET_ITEM(args, k)) : (Arg){.kind = ARG_NONE};
+}
+
+/* The lists one after the other. */
+static const Arg *
+joined(Walk *w, int nlists, const Arg *lists, int *n)
+{
+    *n = 0;
+    for (int k = 0; k < nlists; k++) {
+        *n += lists[k].kind == ARG_LIST ? lists[k].n : 0;
+    }
+    Arg *all = cx_alloc(w->cx, ((size_t)*n + 1) * sizeof *all);
+    for (int k = 0, at = 0; k < nlists; k++) {
+        for (int j = 0; lists[k].kind == ARG_LIST && j < lists[k].n; j++) {
+            all[at++] = lists[k].items[j];
+        }
+    }
+    return all;
+}
+
+static bool
+are_tensors(const Arg *list)
+{
+    bool all = list->kind == ARG_LIST;
+    for (int k = 0; all && k < list->n; k++) {
+        all = list->items[k].kind == ARG_TENSOR;
+    }
+    return all;
+}
+
+/* A scalar bool that is true where the value of one element is not 0; NULL: it has more. */
+static Value *
+truth(Build *b, Value *v)
+{
+    int64_t n;
+    Cx *cx = build_cx(b);
+    if (!dim_is_int(cx, type_numel(cx, v->type), &n) || n != 1 ||
+        dtype_info[v->type->dtype].class >= CLASS_COMPLEX) {
+        return NULL;
+    }
+    Value *scalar = v->type->rank ? build_reshape(b, v, 0, NULL) : v;
+    return v->type->dtype == DT_bool ? scalar : build_map(b, OP_ne, scalar, build_int(b, 0), NULL);
+}
+
+/* ---- cond(p, yes, no, operands) ---- */
+
+/* Both bodies give what the node says.  Sizes that only the branch taken knows are no type. */
+static bool
+same_types(Walk *w, const Bound *at, const Inner *in)
+{
+    int n = count_made(at);
+    bool same = in[0].fn->body->nrets == n && in[1].fn->body->nrets == n && n > 0;
+    for (int k = 0; k < n && same; k++) {
+        const Type *t = made_type(w, at, k);
+        same = t && t == in[0].fn->body->rets[k]->type && t == in[1].fn->body->rets[k]->type;
+    }
+    for (int k = 0; k < 2; k++) {
+        for (int j = 0; j < in[k].nargs && same; j++) {
+            same = in[k].args[j]->type == in[k].fn->params[j]->type;
+        }
+    }
+    return same;
+}
+
+static Value *
+chooses(Walk *w, const Arg *p)
+{
+    return p->kind == ARG_TENSOR ? truth(w->b, p->v) : NULL;
+}
+
+static bool
+take_cond(Walk *w, Bound *at, Inner *in, int *open)
+{
+    Arg operands = argument_at(w, at, 3), asked = argument_at(w, at, 0);
+    bool fits = operands.kind == ARG_LIST;
+    for (int k = 0; k < 2 && fits; k++) {
+        PyObject *gm = graph_at(w, at, 1 + k);
+        fits = gm && inner_open(w, gm, &in[k]);
+        *open += fits;
+        fits = fits && takes(w, &in[k], operands.n, operands.items) && gives_tensors(w, &in[k]);
+    }
+    Value *choice = fits && same_types(w, at, in) ? chooses(w, &asked) : NULL;
+    if (!choice) {
+        return false;
+    }
+    Parts p = {.op = OP_branch, .nres = count_made(at), .nbodies = 2};
+    int n = in[0].nargs;
+    p.nargs = 1 + n;
+    p.args = cx_alloc(w->cx, ((size_t)n + 1) * sizeof *p.args);
+    p.types = cx_alloc(w->cx, ((size_t)p.nres + 1) * sizeof *p.types);
+    p.args[0] = choice;
+    memcpy(p.args + 1, in[0].args, (size_t)n * sizeof *p.args);
+    for (int k = 0; k < p.nres; k++) {
+        p.types[k] = in[0].fn->body->rets[k]->type;
+    }
+    for (int k = 0; k < 2; k++) {
+        sites_take(w, &in[k].walk);
+        p.bodies[k] = finish(&in[k]);
+    }
+    build_flow(w, at, &p);
+    return true;
+}
+
+/* ---- loops ---- */
+
+/* The number of the step, which these operators do not ask for, is the first parameter. */
+static void
+add_step(Fn *fn)
+{
+    Value *step = fn_param(fn, fn_fresh_name(fn, "step"), type_scalar(fn->cx, DT_i64), NULL);
+    for (int k = fn->nparams - 1; k > 0; k--) {
+        fn->params[k] = fn->params[k - 1];
+        fn->params[k]->result = k;
+    }
+    fn->params[0] = step;
+    step->result = 0;
+}
+
+/* go: NULL, or whether there is a first step. */
+static void
+build_loop(Walk *w, Bound *at, Inner *in, const Attr *attrs, Value *go, const Type **types)
+{
+    Parts p = {.op = OP_loop, .attrs = attrs, .types = types, .nbodies = 1};
+    p.nres = in->fn->body->nrets - (go != NULL);
+    p.args = cx_alloc(w->cx, ((size_t)in->nargs + 2) * sizeof *p.args);
+    if (go) {
+        p.args[p.nargs++] = go;
+    }
+    memcpy(p.args + p.nargs, in->args, (size_t)in->nargs * sizeof *p.args);
+    p.nargs += in->nargs;
+    sites_take(w, &in->walk);
+    add_step(in->fn);
+    p.bodies[0] = finish(in);
+    build_flow(w, at, &p);
+}
+
+/* Are the operands from `from` to `to` the parameters, and each carried one what the body returns?
+ */
+static bool
+carries_fit(const Inner *in, int carries, int first)
+{
+    bool fits = in->fn->body->nrets >= first + carries && in->nargs >= carries;
+    for (int k = 0; k < carries && fits; k++) {
+        const Type *t = in->args[k]->type;
+        fits = in->fn->params[k]->type == t && in->fn->body->rets[first + k]->type == t;
+    }
+    return fits;
+}
+
+static bool
+stays_fit(const Inner *in, int from)
+{
+    bool fits = true;
+    for (int k = from; k < in->nargs && fits; k++) {
+        fits = in->fn->params[k]->type == in->args[k]->type;
+    }
+    return fits;
+}
+
+/* The lets of a function in another one, for these arguments. */
+static Value *
+inlined(Build *b, const Fn *fn, Value *const *args)
+{
+    Value **map = cx_alloc(fn->cx, ((size_t)fn->nvalues + 1) * sizeof *map);
+    for (int k = 0; k < fn->nparams; k++) {
+        map[fn->params[k]->id] = args[k];
+    }
+    for (int k = 0; k < fn->body->n; k++) {
+        build_again(b, fn->body->lets[k], map);
+    }
+    return map[fn->body->rets[0]->id];
+}
+
+/* May it be computed at two places?  A size has one. */
+static bool
+may_inline(const Fn *fn)
+{
+    bool may = fn->body->nrets == 1;
+    for (int k = 0; k < fn->body->n; k++) {
+        may &= fn->body->lets[k]->nsizes == 0;
+    }
+    return may;
+}
+
+/* At the end of a step, of what is carried to the next one. */
+static bool
+add_condition(Inner *body, const Fn *cond, int carries)
+{
+    Fn *fn = body->fn;
+    int n = fn->body->nrets;
+    Value **args = cx_alloc(fn->cx, ((size_t)fn->nparams + 1) * sizeof *args);
+    Value **rets = cx_alloc(fn->cx, ((size_t)n + 1) * sizeof *rets);
+    for (int k = 0; k < fn->nparams; k++) {
+        args[k] = k < carries ? fn->body->rets[k] : fn->params[k];
+    }
+    Build *b = build_new(fn);
+    rets[0] = truth(b, inlined(b, cond, args));
+    memcpy(rets + 1, fn->body->rets, (size_t)n * sizeof *rets);
+    fn_results(fn, n + 1, rets, NULL);
+    return rets[0] != NULL;
+}
+
+/* while_loop(cond, body, carried, others) */
+static bool
+take_while(Walk *w, Bound *at, Inner *in, int *open)
+{
+    Arg lists[] = {argument_at(w, at, 2), argument_at(w, at, 3)};
+    int n, carries = lists[0].n;
+    const Arg *operands = joined(w, 2, lists, &n);
+    bool fits = are_tensors(&lists[0]);
+    for (int k = 0; k < 2 && fits; k++) {
+        PyObject *gm = graph_at(w, at, k);
+        fits = gm && inner_open(w, gm, &in[k]);
+        *open += fits;
+        fits = fits && takes(w, &in[k], n, operands) && gives_tensors(w, &in[k]);
+    }
+    if (!fits || !may_inline(in[0].fn) || !carries_fit(&in[1], carries, 0) ||
+        !stays_fit(&in[1], carries) || !stays_fit(&in[0], 0) || in[1].fn->body->nrets != carries ||
+        count_made(at) != carries) {
+        return false;
+    }
+    const Type **types = cx_alloc(w->cx, ((size_t)carries + 1) * sizeof *types);
+    for (int k = 0; k < carries; k++) {
+        types[k] = in[1].args[k]->type;
+        fits = fits && made_type(w, at, k) == types[k];
+    }
+    if (!fits) {
+        return false;
+    }
+    Loc loc = build_loc(w->b);
+    sites_take(w, &in[0].walk);
+    Value *go = truth(w->b, inlined(w->b, in[0].fn, in[1].args));
+    if (!go || !add_condition(&in[1], in[0].fn, carries)) {
+        return false;
+    }
+    build_at(w->b, loc);
+    const Attr attrs[] = {attr_int(w->cx, "carries", carries), attr_int(w->cx, "rows", 0),
+                          attr_int(w->cx, "while", 1), attr_dims(w->cx, "steps", 0, NULL)};
+    build_loop(w, at, &in[1], attrs, go, types);
+    return true;
+}
+
+/* Rows of operands, and rows that the node says are stacked. */
+static bool
+rows_fit(Walk *w, const Bound *at, const Inner *in, int carries, int rows, Dim *steps,
+         const Type **types)
+{
+    bool fits = rows > 0 && count_made(at) == in->fn->body->nrets;
+    for (int k = carries; k < carries + rows && fits; k++) {
+        const Type *t = in->args[k]->type;
+        *steps = k == carries && t->rank ? t->dims[0] : *steps;
+        fits = t->rank && t->dims[0] == *steps && in->fn->params[k]->type == type_of_row(w->cx, t);
+    }
+    for (int k = 0; k < in->fn->body->nrets && fits; k++) {
+        const Type *t = in->fn->body->rets[k]->type;
+        fits = k < carries || t->rank < MAX_RANK;
+        types[k] = k < carries || !fits ? t : type_of_rows(w->cx, t, *steps);
+        fits = fits && made_type(w, at, k) == types[k];
+    }
+    return fits;
+}
+
+/* Of n lists of operands after the graph: carried values (if there are three), rows, others. */
+static bool
+take_rows(Walk *w, Bound *at, Inner *in, int *open, int nlists)
+{
+    Arg lists[3];
+    for (int k = 0; k < nlists; k++) {
+        lists[k] = argument_at(w, at, 1 + k);
+    }
+    const Arg *rows = &lists[nlists - 2];
+    int n, carries = nlists == 3 ? lists[0].n : 0;
+    const Arg *operands = joined(w, nlists, lists, &n);
+    PyObject *gm = graph_at(w, at, 0);
+    if (!gm || !are_tensors(&lists[0]) || !are_tensors(rows) || !inner_open(w, gm, in)) {
+        return false;
+    }
+    *open = 1;
+    if (!takes(w, in, n, operands) || !gives_tensors(w, in)) {
+        return false;
+    }
+    int nres = in->fn->body->nrets;
+    const Type **types = cx_alloc(w->cx, ((size_t)nres + 1) * sizeof *types);
+    Dim steps = DIM_NONE;
+    if (!carries_fit(in, carries, 0) || !rows_fit(w, at, in, carries, rows->n, &steps, types) ||
+        !stays_fit(in, carries + rows->n)) {
+        return false;
+    }
+    const Attr attrs[] = {attr_int(w->cx, "carries", carries), attr_int(w->cx, "rows", rows->n),
+                          attr_int(w->cx, "while", 0), attr_dims(w->cx, "steps", 1, &steps)};
+    build_loop(w, at, in, attrs, NULL, types);
+    return true;
+}
+
+bool
+flow_build(Walk *w, Bound *at)
+{
+    PyObject *target = attr(w, at->node, py.name.target);
+    PyObject *name = at->overload || w->direct || w->joint
+                         ? NULL
+                         : attr_or_null(w, target, py.name.__name__);
+    const char *is = name && PyUnicode_Check(name) ? utf8(w, name) : "";
+    bool cond = strcmp(is, "cond") == 0, loop = strcmp(is, "while_loop") == 0,
+         scan = strcmp(is, "scan") == 0, map = strcmp(is, "map_impl") == 0;
+    bool other = strcmp(is, "associative_scan") == 0 || strcmp(is, "while_loop_stack_output") == 0;
+    if (!cond && !loop && !scan && !map && !(other && w->inner)) {
+        return false;
+    }
+    Inner in[2];
+    int open = 0;
+    bool taken = other  ? false
+                 : cond ? take_cond(w, at, in, &open)
+                 : loop ? take_while(w, at, in, &open)
+                        : take_rows(w, at, in, &open, scan ? 3 : 2);
+    inner_drop(in, open);
+    if (!taken && w->inner) {
+        refuse(w, "the operator is no loop or branch of the program that it stands in");
+    }
+    return taken;
+}
