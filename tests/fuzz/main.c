@@ -5,6 +5,7 @@
  *
  * --print: the random programs are written to FOLDER/<seed>.dlc, and none of them runs.
  * --products: random programs that multiply, with operands of every layout.
+ * --flow: random programs with loops and branches.
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
  * --layouts: operands of the files lie in memory as the seed says, and sizes are near a panel's.
@@ -335,6 +336,9 @@ main(int argc, char **argv)
         else if (strcmp(argv[k], "--products") == 0) {
             c.generate = gen_product;
         }
+        else if (strcmp(argv[k], "--flow") == 0) {
+            c.generate = gen_flow;
+        }
         else if (strcmp(argv[k], "--layouts") == 0) {
             c.laid_out = true;
         }
@@ -343,7 +347,7 @@ main(int argc, char **argv)
         }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] "
-                    "[--keep FOLDER] [--products] [--damage] [--layouts] [--fuel N,STEP] "
+                    "[--keep FOLDER] [--products] [--flow] [--damage] [--layouts] [--fuel N,STEP] "
                     "[--print FOLDER] [file.dlc ...]\n");
             return 2;
         }

@@ -118,6 +118,9 @@ nudge(Fn *fn, const Nudge *by)
     int k = 0, number = 0;
     while (k < fn->body->n) {
         const Let *let = fn->body->lets[k];
+        for (int j = 0; j < let->nbodies; j++) {
+            nudge(let->bodies[j], by);
+        }
         Value *nudged = is_nudged(let) ? insert_nudge(fn, &k, by, number) : NULL;
         if (nudged) {
             number++;

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
 COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "96").split(","))
 MORE = 1000  # for libtcc alone
-PRODUCTS, OF_BOTH = 200, 8
+PRODUCTS, FLOWS, OF_BOTH = 200, 150, 8
 PORTABLE = 60
 DAMAGED = 2000
 SANITIZED = 200
@@ -73,6 +73,15 @@ def test_products(tmp_path: Path, shard: Shard) -> None:
         seed = str(first + shard.number * count)
         arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
         run("--products", "--tiers", tiers, *arguments)
+
+
+@pytest.mark.in_turn(3)
+def test_loops_and_branches(tmp_path: Path, shard: Shard) -> None:
+    """Bodies are random programs; one loop or branch may be in another."""
+    for first, count, tiers in (6_000_000_000, FLOWS, "tcc"), (6_500_000_000, OF_BOTH, "tcc,cc,c"):
+        seed = str(first + shard.number * count)
+        arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
+        run("--flow", "--tiers", tiers, *arguments)
 
 
 def test_a_sum_and_its_neighbours() -> None:
