@@ -15,7 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch._subclasses.functional_tensor import FunctionalTensor
 
 from . import _C, hidden, pickled, trace
-from .arrays import Array, Arrays, is_numpy
+from .arrays import Array, Arrays, Generator, is_numpy
 from .captures import Captures, copy_of
 from .often import Often
 from .options import Options, parse_saved
@@ -144,7 +144,7 @@ class _Compiler:
             self.defaults,
             compile,
             PLAIN,
-            (FunctionalTensor, FakeTensor, Array),
+            (FunctionalTensor, FakeTensor, Array, Generator),
             self.constants,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +14,22 @@ from numpy.lib.stride_tricks import as_strided
 from torch import Tensor
 
 from .. import trace
-from . import making, methods, names, scope  # noqa: F401  (they register what they compute)
-from .value import Array, Root, constant, is_array, lift, number, refuse
+from . import (  # noqa: F401  (they register what they compute)
+    called,
+    draws,
+    making,
+    methods,
+    names,
+    products,
+    reductions,
+    scope,
+)
+from .value import Array, Root, Unknown, constant, is_array, lift, number, refuse
 
 
 def is_numpy(value: Any) -> bool:
-    return type(value) is np.ndarray
+    """Does an argument of this kind give a function NumPy's meaning?"""
+    return type(value) is np.ndarray or draws.is_generator(value)
 
 
 def readable(array: np.ndarray) -> bool:
@@ -30,14 +41,19 @@ def readable(array: np.ndarray) -> bool:
 
 def _ordinary(value: Any) -> Any:
     """An array that can be read where it is, of the same values; anything else as it is."""
-    if not is_numpy(value) or readable(value):
+    if type(value) is not np.ndarray or readable(value):
         return value
     return value.astype(value.dtype.newbyteorder("="), order="C")
 
 
-def _to_tensor(value: Any) -> Any:
-    """An array as a tensor over its memory, or of a copy where torch cannot share it."""
-    if not is_numpy(value):
+def _to_tensor(place: int, value: Any) -> Any:
+    """An array as a tensor over its memory, or of a copy where torch cannot share it.
+
+    A generator is a number: see draws.py.
+    """
+    if draws.is_generator(value):
+        return torch.tensor(place)
+    if type(value) is not np.ndarray:
         return value
     value = _ordinary(value)
     value = value if value.flags.writeable else value.copy()
@@ -46,8 +62,10 @@ def _to_tensor(value: Any) -> Any:
     return torch.from_numpy(value)
 
 
-def _like(array: np.ndarray) -> Tensor:
+def _like(array: Any) -> Tensor:
     """A tensor without memory of the array's dtype, sizes and strides."""
+    if draws.is_generator(array):
+        return torch.empty((), dtype=torch.int64, device="meta")
     dtype = torch.from_numpy(array.ravel()[:0].copy()).dtype
     strides = [s // array.itemsize if n > 1 else 1 for n, s in zip(array.shape, array.strides, strict=True)]
     return torch.empty_strided(array.shape, strides, dtype=dtype, device="meta")
@@ -65,6 +83,8 @@ def _result(leaf: Any, leaves: list[Any]) -> Any:
     """What trace.capture takes for a result."""
     if isinstance(leaf, (np.ndarray, np.generic)) and not is_array(leaf):
         leaf = constant(leaf)
+    if isinstance(leaf, Unknown):
+        leaf.read()
     if not is_array(leaf):
         return leaf
     if leaf.lazy and _shared(leaf, leaves):
@@ -84,13 +104,22 @@ def _argument(value: Any, name: str) -> Any:
     return Array(value, root=Root(name)) if isinstance(value, Tensor) else value
 
 
-def of_tensors(call: Callable[..., Any], parameters: tuple[str, ...]) -> Callable[..., Any]:
-    """call with arrays in place of the tensors that it is given, its results as trace.capture takes them."""
+def of_tensors(
+    call: Callable[..., Any], parameters: tuple[str, ...], generators: set[int]
+) -> Callable[..., Any]:
+    """call with arrays in place of the tensors that it is given, its results as trace.capture takes them.
+
+    generators: the parameters that are some; then the last token of their draws is behind the result.
+    """
 
     def run(*args: Any) -> Any:
         given = [_argument(value, name) for name, value in zip(parameters, args, strict=True)]
+        order = draws.Order(args[min(generators)]) if generators else None
+        for k in generators:
+            given[k] = draws.Generator(k, order)
         leaves, tree = pytree.tree_flatten(call(*given))
-        return pytree.tree_unflatten([_result(leaf, leaves) for leaf in leaves], tree)
+        result = pytree.tree_unflatten([_result(leaf, leaves) for leaf in leaves], tree)
+        return (result, order.token) if order else result
 
     return run
 
@@ -98,8 +127,8 @@ def of_tensors(call: Callable[..., Any], parameters: tuple[str, ...]) -> Callabl
 # -- variants ------------------------------------------------------------------------------------------
 
 
-def _arrays_of(captured: trace.Captured) -> Callable[[list[Any]], Any]:
-    """The shape of a result whose tensors become arrays and scalars."""
+def _arrays_of(captured: trace.Captured, generators: set[int]) -> Callable[[list[Any]], Any]:
+    """The shape of a result whose tensors become arrays and scalars; see of_tensors."""
     scalars = [kind == "scalar" for kind, _ in captured.leaves]
 
     def shape(leaves: list[Any]) -> Any:
@@ -109,7 +138,8 @@ def _arrays_of(captured: trace.Captured) -> Callable[[list[Any]], Any]:
         ]
         if captured.shape is None:
             return arrays[0]
-        return captured.shape(arrays)
+        shaped = captured.shape(arrays)
+        return shaped[0] if generators else shaped
 
     return shape
 
@@ -123,38 +153,44 @@ class Arrays:
 
     def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """What Jit.add takes, for calls with such arguments."""
-        if not all(readable(a) for a in args if is_numpy(a)):
+        if not all(readable(a) for a in args if type(a) is np.ndarray):
             return {"through": lambda *args: self.compiler.jit(*map(_ordinary, args))}
-        spec = self.compiled(tuple(_like(a) if is_numpy(a) else a for a in args), args)
-        if not spec["callable"].calls:
-            return spec
+        if not any(map(draws.is_generator, args)):
+            spec = self.compiled(tuple(_like(a) if is_numpy(a) else a for a in args), args, set())
+            if not spec["callable"].calls:
+                return spec
         if self.inner is None:
             self.inner = self.compiler.new_jit(functools.partial(_add, self))
         return {"through": self.by_tensors}
 
-    def compiled(self, like: tuple[Any, ...], args: tuple[Any, ...]) -> dict[str, Any]:
+    def compiled(self, like: tuple[Any, ...], args: tuple[Any, ...], generators: set[int]) -> dict[str, Any]:
         def numpy_itself() -> None:
-            self.compiler.call(*(a.copy() if is_numpy(a) else a for a in args))
+            self.compiler.call(*(copy.deepcopy(a) if is_numpy(a) else a for a in args))
 
         # Anew each time: the copy has what the function's names stand for now.
         call = self.compiler.by_position(scope.in_numpys_meaning(self.compiler.fn))
         with torch.autocast("cpu", enabled=False):
-            return self.compiler.compiled(of_tensors(call, self.compiler.names), like, numpy_itself)
+            return self.compiler.compiled(
+                of_tensors(call, self.compiler.names, generators), like, numpy_itself
+            )
 
     # Graphs with calls of operators take tensors: they have a Jit of their own, whose results are arrays.
 
     def by_tensors(self, *args: Any) -> Any:
-        with torch.autocast("cpu", enabled=False):
-            return self.inner(*map(_to_tensor, args))
+        with torch.autocast("cpu", enabled=False), draws.given(args):
+            return self.inner(*(_to_tensor(k, value) for k, value in enumerate(args)))
 
     def add(self, generation: int, *args: Any) -> None:
         with trace.capturing():
             if self.inner.generation != generation:
                 return  # another thread has compiled meanwhile
-            arrays = tuple(a.numpy() if isinstance(a, Tensor) else a for a in args)
-            spec = self.compiled(args, arrays)
+            given = draws.given_now()
+            arrays = tuple(
+                given.get(k, a.numpy() if isinstance(a, Tensor) else a) for k, a in enumerate(args)
+            )
+            spec = self.compiled(args, arrays, set(given))
             captured = trace.Captured(None, [], [], [], spec["leaves"], spec["shape"])
-            spec["shape"] = _arrays_of(captured)
+            spec["shape"] = _arrays_of(captured, set(given))
             spec["leaves"] = [
                 ("result" if kind == "scalar" else kind, value) for kind, value in spec["leaves"]
             ]

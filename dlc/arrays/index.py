@@ -195,10 +195,9 @@ def put(array: Array, index: Any, value: Any) -> None:
     elif len(chosen) == 1 and chosen[0].dtype == bool:
         _put_masked(array, parts, chosen[0], value)
     elif is_array(value) and value.ndim:
-        refuse(
-            "it writes an array to places chosen by an array of indices, which may name a place twice",
-            "write np.where(mask, value, x) or x[mask] = value with a mask, or one value",
-        )
+        from .called import put_items  # a place that is named twice has the last value
+
+        put_items(array, index, value)
     else:
         _check_order(parts)
         array.tensor[tuple(map(_for_torch, parts))] = as_tensor(value, array.dtype)

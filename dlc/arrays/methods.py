@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import elementwise, index, products, reductions, shapes
+from . import elementwise, index, shapes
 from .value import Array, refuse, torch_dtype
 
 
@@ -57,6 +57,22 @@ def view(self: Array, dtype: Any = None, type: Any = None) -> Array:
     return self.view_of(lambda t: t.view(t.shape))
 
 
+#: Methods that are NumPy's functions of that name.
+_SAME = (
+    "sum", "prod", "mean", "var", "std", "max", "min", "any", "all", "argmax", "argmin", "cumsum", "cumprod",
+    "clip", "round", "dot", "trace", "argsort", "argpartition", "searchsorted", "choose", "nonzero", "put",
+)  # fmt: skip
+
+
+def _numpys(name: str) -> Callable[..., Any]:
+    """x.argsort(axis=0) is np.argsort(x, axis=0)."""
+    return lambda self, *args, **options: getattr(np, name)(self, *args, **options)
+
+
+def _changed(self: Array, to: Array) -> None:
+    index.write(self, to.tensor)
+
+
 _METHODS: dict[str, Callable[..., Any]] = {
     "astype": astype,
     "copy": copy,
@@ -67,30 +83,19 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "view": view,
     "reshape": _several(shapes.reshape),
     "transpose": _several(shapes.transpose),
+    **{name: _numpys(name) for name in _SAME},
     "ravel": shapes.ravel,
     "squeeze": shapes.squeeze,
     "swapaxes": shapes.swapaxes,
     "diagonal": shapes.diagonal,
     "repeat": shapes.repeat,
     "take": shapes.take,
-    "sum": reductions.sum_,
-    "prod": reductions.prod,
-    "mean": reductions.mean,
-    "var": reductions.var,
-    "std": reductions.std,
-    "max": reductions.max_,
-    "min": reductions.min_,
-    "any": reductions.any_,
-    "all": reductions.all_,
-    "argmax": reductions.argmax,
-    "argmin": reductions.argmin,
-    "cumsum": reductions.cumsum,
-    "cumprod": reductions.cumprod,
-    "clip": elementwise.clip,
-    "round": elementwise.round_,
     "__round__": elementwise.round_,
-    "dot": products.dot,
-    "trace": products.trace,
+    "compress": lambda self, condition, axis=None: np.compress(condition, self, axis),
+    "sort": lambda self, axis=-1, **options: _changed(self, np.sort(self, axis, **options)),
+    "partition": lambda self, kth, axis=-1, **options: _changed(
+        self, np.partition(self, kth, axis, **options)
+    ),
     "conj": lambda self: np.conjugate(self),
     "conjugate": lambda self: np.conjugate(self),
     "__getitem__": index.get,

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from .value import is_known, refuse
+from .value import Refused, is_known, refuse
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -16,24 +16,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 #: Those of them that make arrays of no arrays: what they make is traced as well, as it may be written to.
 MAKERS: set[Any] = set()
+#: Functions that are called where ours has no compiled form, or where there is none of ours: see host.py.
+OTHERWISE: dict[Any, Callable[..., Any]] = {}
 
-_SORTS = "sorting is NumPy's: do it before or after, outside of the function"
 _COUNTS = "its size depends on the values: do it outside of the function, or use np.where"
 _LOOPS = "it calls Python for each element or row: write the function on whole arrays"
 _FILES = "read and write files outside of the function"
 _KNOWN_REASONS = {
-    **dict.fromkeys(
-        ("sort", "argsort", "lexsort", "partition", "argpartition", "searchsorted", "digitize"), _SORTS
-    ),
-    **dict.fromkeys(
-        ("median", "percentile", "quantile", "nanmedian", "nanpercentile", "nanquantile"), _SORTS
-    ),
-    **dict.fromkeys(("histogram", "histogram2d", "histogramdd"), "it counts: do it outside of the function"),
-    "bincount": "its size depends on the values: do it outside, or count n known values, "
-    "(x[:, None] == np.arange(n)).sum(0)",
-    **dict.fromkeys(
-        ("isin", "in1d"), "it searches: do it outside, or compare all, (x[..., None] == values).any(-1)"
-    ),
     **dict.fromkeys(
         ("unique", "nonzero", "argwhere", "flatnonzero", "extract", "compress", "union1d"), _COUNTS
     ),
@@ -112,7 +101,7 @@ def full_name(function: Any) -> str:
 
 def function_of(function: Any) -> Callable[..., Any]:
     """Ours for a function of NumPy's; one that refuses where there is none."""
-    ours = FUNCTIONS.get(function)
+    ours = FUNCTIONS.get(function) or OTHERWISE.get(function)
     if ours is not None:
         return lambda *args, **kwargs: _checked(function, ours, args, kwargs)
 
@@ -128,9 +117,15 @@ def _checked(function: Any, ours: Callable[..., Any], args: Any, kwargs: Any) ->
     if function not in MAKERS and is_known((args, kwargs)):
         return function(*args, **kwargs)
     given = {name: value for name, value in kwargs.items() if value is not np._NoValue}
+    called = OTHERWISE.get(function)
     try:
         return ours(*args, **given)
+    except Refused:
+        if called is None or called is ours:
+            raise
     except TypeError as error:
         if "argument" not in str(error) or error.__traceback__.tb_next is not None:  # type: ignore[union-attr]
             raise
-        refuse(f"{full_name(function)} with such arguments has no compiled form ({error})")
+        if called is None or called is ours:
+            refuse(f"{full_name(function)} with such arguments has no compiled form ({error})")
+    return called(*args, **given)

@@ -14,10 +14,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from . import host
 from .index import write
 from .value import (
     Array,
     Chosen,
+    Refused,
     as_tensor,
     cast,
     is_array,
@@ -344,12 +346,30 @@ def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
     out = rest if rest else out
     if out is None and is_known((inputs, where, options)):
         return ufunc(*inputs, where=where, **options)
+    outs = _outs(out, ufunc.nout)
+    try:
+        results, dtypes = _computed(ufunc, inputs, outs, options)
+    except Refused:
+        if getattr(np, ufunc.__name__, None) is not ufunc:
+            raise
+        table = "gufunc" if ufunc.signature else "ufunc"
+        called = host.call(table, ufunc.__name__, *inputs, **options)
+        found = called if isinstance(called, tuple) else (called,)
+        results = tuple(result.tensor for result in found)
+        dtypes = tuple(result.dtype if o is None else o.dtype for result, o in zip(found, outs, strict=True))
+    done = [_finish(*given, where) for given in zip(results, dtypes, outs, strict=True)]
+    return done[0] if ufunc.nout == 1 else tuple(done)
+
+
+def _computed(
+    ufunc: np.ufunc, inputs: tuple[Any, ...], outs: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Tensor, ...], tuple[np.dtype, ...]]:
+    """The results of the loop that NumPy would choose, and their dtypes; refuses where it has no row."""
     row = TABLE.get(ufunc.__name__)
     if row is None:
         refuse(f"{_name(ufunc)} has no compiled form", _of_torch(ufunc))
     if not options.keys() <= {"dtype", "casting"}:
         refuse(f"np.{ufunc.__name__}({', '.join(options)}=..) has no compiled form")
-    outs = _outs(out, ufunc.nout)
     if ufunc in _COMPARED.values():
         inputs = _comparable(inputs)
     dtypes = _loop(ufunc, inputs, outs, options)
@@ -359,12 +379,7 @@ def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
     if not any(isinstance(x, Tensor) for x in operands):
         operands[0] = as_tensor(operands[0], dtypes[0])
     results = row(*operands)
-    results = results if isinstance(results, tuple) else (results,)
-    done = [
-        _finish(result, dtype, o, where)
-        for result, dtype, o in zip(results, dtypes[ufunc.nin :], outs, strict=True)
-    ]
-    return done[0] if ufunc.nout == 1 else tuple(done)
+    return results if isinstance(results, tuple) else (results,), dtypes[ufunc.nin :]
 
 
 _METHODS = {
@@ -378,24 +393,28 @@ def apply_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options:
     """ufunc(..) or ufunc.method(..)."""
     if method == "__call__":
         if ufunc is np.matmul:
-            from . import products
+            from . import names
 
-            return products.matmul(*inputs, **options)
+            return names.function_of(np.matmul)(*inputs, **options)
         return apply(ufunc, inputs, options)
-    from . import names
+    from . import called, names
 
+    if method == "at":
+        return called.ufunc_at(ufunc, *inputs)
     known = {
         ("add", "reduce"): np.sum, ("multiply", "reduce"): np.prod, ("maximum", "reduce"): np.max,
         ("minimum", "reduce"): np.min, ("logical_and", "reduce"): np.all, ("logical_or", "reduce"): np.any,
         ("add", "accumulate"): np.cumsum, ("multiply", "accumulate"): np.cumprod,
     }.get((ufunc.__name__, method))  # fmt: skip
-    if known is not None:
+    if known is not None and options.keys() <= {"axis", "dtype", "out", "keepdims"} and len(inputs) < 3:
         axis = inputs[1] if len(inputs) > 1 else options.pop("axis", 0)
         return names.function_of(known)(inputs[0], axis=axis, **options)
     if method == "outer" and not options and len(inputs) == 2:
         a, b = map(lift, inputs)
         return apply(ufunc, (a[(..., *(None,) * b.ndim)], b), {})
-    refuse(f"{_name(ufunc)}.{method} has no compiled form", _METHODS.get(method, ""))
+    if getattr(np, ufunc.__name__, None) is not ufunc:
+        refuse(f"{_name(ufunc)}.{method} has no compiled form")
+    return host.call(f"ufunc.{method}", ufunc.__name__, *inputs, **options)
 
 
 # -- operators -----------------------------------------------------------------------------------------

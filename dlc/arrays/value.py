@@ -280,6 +280,26 @@ class Array:
         return pytree.tree_map(_to_array, func(*args, **kwargs))
 
 
+class Unknown:
+    """A result of which nothing is known when the function is captured: it may be left unread."""
+
+    def __init__(self, what: str, fix: str) -> None:
+        self._why = what, fix
+
+    def read(self, *_: Any) -> NoReturn:
+        refuse(*self._why)
+
+    def __getattr__(self, name: str) -> Any:
+        self.read()
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow", "matmul"):
+    for _side in ("", "r"):
+        setattr(Unknown, f"__{_side}{_name}__", Unknown.read)
+for _name in ("len", "iter", "getitem", "bool", "float", "array", "neg", "abs", "lt", "le", "gt", "ge"):
+    setattr(Unknown, f"__{_name}__", Unknown.read)
+
+
 def number(value: Array) -> Any:
     """A float of Python's, as torch traces it."""
     return value.tensor.item() if value.symbol is None else value.symbol

@@ -276,22 +276,11 @@ def _adds_in_place(x: Any) -> Any:
     return x
 
 
-def _writes_to_places(x: Any) -> Any:
-    y = np.zeros(3)
-    y[np.array([0, 0])] = x[:2]
-    return y
-
-
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "sort": (lambda x: np.sort(x), "np.sort has no compiled form"),
-    "median": (lambda x: np.median(x), "np.median has no compiled form .*sorting is NumPy's"),
-    "argsort": (lambda x: x.argsort(), "it reads .argsort of an array"),
+    "flat": (lambda x: x.flat, "it reads .flat of an array"),
     "unique": (lambda x: np.unique(x), "np.unique has no compiled form .*its size depends on the values"),
-    "histogram": (lambda x: np.histogram(x), "np.histogram has no compiled form"),
     "nonzero": (lambda x: np.where(x > 0), "a size that depends on the values"),
     "random": (lambda x: x + np.random.rand(3), "it reads np.random.rand"),
-    "fft": (lambda x: np.fft.fft(x), "np.fft.fft has no compiled form"),
-    "inverse": (lambda x: np.linalg.inv(x[:, None] * x), "np.linalg.inv has no compiled form"),
     "branch": (lambda x: x if x.sum() > 0 else -x, "it decides by the values of an array"),
     "float": (lambda x: float(x.sum()), "float.. of it is a value of the array"),
     "item": (lambda x: x.sum().item(), ".item.. is a value of the array"),
@@ -299,13 +288,11 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "indices": (_loops_over_indices, "it loops over a size of an array, 20 times"),
     "write": (_writes, "it writes to its argument 'x'"),
     "in place": (_adds_in_place, "it writes to its argument 'x'"),
-    "places": (_writes_to_places, "may name a place twice"),
     "reversed": (lambda x: x[::-1], "reversed, broadcast or chosen view of an argument"),
     "unsigned sum": (lambda x: x.astype(np.uint8).sum(), "an array of uint64, which dlc has not"),
     "long double": (lambda x: x.astype(np.longdouble), "an array of .*, which dlc has not"),
-    "power": (lambda x: x.astype(int) ** x.astype(int), "an error of NumPy's where one is negative"),
     "order": (lambda x: x.reshape((2, -1), order="F"), "order='F' has no compiled form"),
-    "keyword": (lambda x: np.sum(x, initial=3.0), r"np.sum\(initial=..\) has no compiled form"),
+    "keyword": (lambda x: np.exp(x, where=x > 0), "where= without out= leaves elements unset"),
     "method": (lambda x: x.sigmoid(), "no attribute 'sigmoid'"),
 }
 

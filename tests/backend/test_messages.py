@@ -115,7 +115,7 @@ MISTAKES = {
         called(asks_for_a_number, THREE), "by the values of a tensor", "torch.compile"
     ),
     "a branch on an array": Mistake(called(branches, np.ones(3)), "by the values of an array", r"np\.where"),
-    "no compiled form": Mistake(called(finds_eigenvalues, np.eye(3)), "eigvals has no compiled form", ""),
+    "no compiled form": Mistake(called(finds_eigenvalues, np.eye(3)), "eigvals of real numbers", "astype"),
     "an array of objects": Mistake(
         called(adds, np.array(["a", None]), 1), "'x' is an array of dtype object", "takes dense tensors"
     ),

@@ -19,14 +19,16 @@ from torch.autograd import forward_ad
 import dlc
 
 TEXT = "y[i] = x[i]*x[i]*x[i]"
+SORTED = '["sort", [["array", 0]], {}, [["<f8", 1]]]'
 TEN = torch.arange(1.0, 4.0, dtype=torch.float64)
 #: The operator as a function of one tensor, and the same in torch.
 OPERATORS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "dlc::kernel": (lambda x: torch.ops.dlc.kernel(TEXT, [x])[0], lambda x: x * x * x),
+    "dlc::numpy": (lambda x: torch.ops.dlc.numpy(SORTED, [x], [x.shape[0]])[0], lambda x: torch.sort(x)[0]),
 }
 
 #: What a refusal names.
-NAMED = {"dlc::kernel": TEXT}
+NAMED = {"dlc::kernel": TEXT, "dlc::numpy": "np.sort is a call of NumPy"}
 #: What is never refused: of the operator of texts nothing that has a derivative is.
 ALWAYS = ("fake", "functionalize")
 
@@ -94,7 +96,7 @@ def test_every_operator_has_a_row() -> None:
 def test_nothing_else_is_registered_elsewhere() -> None:
     """No operator in C++, and no gradient beside the operators': those would not be found above."""
     root = Path(dlc.__file__).parent
-    python = [file for file in root.rglob("*.py") if file.name != "notation.py"]
+    python = [file for file in root.rglob("*.py") if file.name not in ("notation.py", "host.py")]
     native = [*(root.parent / "csrc").rglob("*.[ch]"), *(root.parent / "csrc").rglob("*.cpp")]
     words = ("Function)", "custom_op(", "register_autograd(", ".Library(", "TORCH_LIBRARY")
     for file in python + native:

@@ -117,10 +117,9 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "bincount": (
         lambda: dlc.jit(lambda x: np.bincount(x))(np.arange(3)),
-        r"bincount .*its size depends .*\.sum\(0\)",
+        r"bincount .*as many counts as the greatest value .*minlength=n",
     ),
-    "isin": (lambda: dlc.jit(lambda x: np.isin(x, x))(X), r"isin .*it searches.*\.any\(-1\)"),
-    "histogram": (lambda: dlc.jit(lambda x: np.histogram(x))(X), "histogram .*it counts"),
+    "histogram": (lambda: dlc.jit(lambda x: np.histogram(x, "auto"))(X), "bins .*give their number"),
     "meta": (
         lambda: torch.compile(lambda x: x + 1, backend="dlc", options={"strict": True})(T.to("meta")),
         r"on the device meta, so it has no values: make it on the CPU, torch\.empty_like",

@@ -17,6 +17,7 @@ typedef enum {
     TAKE_FLOAT,
     TAKE_CONSTANT,              /* None, a bool, an int, text, a dtype and such, tuples of them */
     TAKE_OBJECT,                /* anything else, where it may be a constant: that very object */
+    TAKE_GENERATOR,             /* a numpy.random.Generator, to be drawn from: any such object */
 } TakeKind;
 
 /* One argument. `signature` is equal for arguments that one variant may serve: its kind and, for
@@ -186,6 +187,8 @@ bool numpy_check(PyObject *object);
 int numpy_read(PyObject *array, Taken *out, Dtype *dtype);
 /* Is it a scalar of NumPy's with a dtype of floats? */
 bool numpy_is_float(PyObject *object);
+/* Is it a numpy.random.Generator? */
+bool numpy_is_generator(PyObject *object);
 /* new: a float of NumPy's as the float of Python's that it is beside tensors, else as an array of
  * no axes, which promotes as it does; any other object as it is. */
 PyObject *numpy_plain(PyObject *object, bool tensors);

@@ -160,6 +160,10 @@ take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why)
     if (numpy_is_float(object)) {
         return TAKING_NUMPY_FLOAT;
     }
+    if (numpy_is_generator(object)) {
+        out->signature = TAKE_GENERATOR;
+        return 0;
+    }
     out->signature = TAKE_CONSTANT;
     return !is_constant(object, plain, why);
 }

@@ -191,7 +191,7 @@ is_traced(const Signature *self, PyObject *argument)
 int
 signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
 {
-    int tensor = -1, array = -1;
+    int tensor = -1, array = -1, generator = -1;
     for (int k = 0; k < self->nparams; k++) {
         const char *why = "";
         taken[k].signature = TAKE_TENSOR;
@@ -219,6 +219,15 @@ signature_take(const Signature *self, PyObject *const *bound, Taken *taken)
         TakeKind kind = taken_kind(taken[k].signature);
         tensor = kind == TAKE_TENSOR ? k : tensor;
         array = kind == TAKE_ARRAY || kind == TAKE_COPY ? k : array;
+        generator = kind == TAKE_GENERATOR ? k : generator;
+    }
+    if (tensor >= 0 && generator >= 0) {
+        PyErr_Format(PyExc_TypeError,
+                     "%s(): argument '%U' is a generator of NumPy's and argument '%U' a tensor; "
+                     "give arrays, or pass what it draws as an argument",
+                     signature_name(self), PyTuple_GET_ITEM(self->names, generator),
+                     PyTuple_GET_ITEM(self->names, tensor));
+        return -1;
     }
     if (tensor >= 0 && array >= 0) {
         PyErr_Format(PyExc_TypeError,

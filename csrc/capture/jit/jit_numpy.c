@@ -43,6 +43,12 @@ numpy_is_float(PyObject *object)
     return is_loaded(object) && PyArray_IsScalar(object, Floating);
 }
 
+bool
+numpy_is_generator(PyObject *object)
+{
+    return strcmp(Py_TYPE(object)->tp_name, "numpy.random._generator.Generator") == 0;
+}
+
 PyObject *
 numpy_plain(PyObject *object, bool tensors)
 {
