@@ -22,15 +22,6 @@ import torch
 from ._C import Jit
 
 
-def _ufunc() -> tuple[type, ...]:
-    """NumPy's class of functions such as np.sin, which other libraries make, too."""
-    try:
-        import numpy as np
-    except ImportError:
-        return ()
-    return (np.ufunc,)
-
-
 def _scalars() -> tuple[type, ...]:
     """NumPy's scalars of the dtypes that torch has too; none where NumPy is not installed."""
     try:
@@ -44,6 +35,15 @@ def _scalars() -> tuple[type, ...]:
         "float32",
     )
     return tuple(getattr(np, word) for word in (*words, "float64", "complex64", "complex128"))
+
+
+def _functions() -> tuple[type, ...]:
+    """The types of NumPy's functions; none where NumPy is not installed."""
+    try:
+        import numpy as np
+    except ImportError:
+        return ()
+    return np.ufunc, type(np.sum)
 
 
 #: Types of arguments and variables whose values are constants of the compiled code.
@@ -74,7 +74,7 @@ _DEFINITIONS = (
     torch._ops.OpOverloadPacket,
     enum.Enum,
     Jit,
-    *_ufunc(),
+    *_functions(),
 )
 
 

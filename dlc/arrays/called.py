@@ -16,7 +16,7 @@ from ..trace import Never
 from . import host
 from .host import calls
 from .index import check_write, write
-from .names import FUNCTIONS, computes
+from .names import OTHERWISE
 from .value import Unknown, is_array, is_symbol, refuse
 
 Sizes = list[Any]
@@ -83,6 +83,21 @@ def _lexsort(keys: Any, axis: Any = -1) -> Sizes:
     return [list(keys.shape[1:] if hasattr(keys, "shape") else keys[0].shape)]
 
 
+@calls(np.asarray_chkfinite)
+def _asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Sizes:
+    return [list(np.shape(a))]
+
+
+@calls(np.unravel_index, fill=0)
+def _unravel_index(indices: Any, shape: Any, order: Any = "C") -> Sizes:
+    return [list(np.shape(indices))] * (len(shape) if isinstance(shape, (tuple, list)) else 1)
+
+
+@calls(np.ravel_multi_index, fill=0)
+def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Sizes:
+    return [together(*(np.shape(index) for index in multi_index))]
+
+
 @calls(np.isin)
 def _isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
@@ -97,6 +112,11 @@ def _isin(
 def _median(
     a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False
 ) -> Sizes:
+    return [reduced(a, axis, keepdims)]
+
+
+@calls(np.nanargmax, np.nanargmin)
+def _place(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Sizes:
     return [reduced(a, axis, keepdims)]
 
 
@@ -136,7 +156,7 @@ def _histogram2d(
     return [[m, n], [m + 1], [n + 1]]
 
 
-@calls(np.bincount)
+@calls(np.bincount, fill=0)
 def _bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Sizes:
     if not isinstance(minlength, int) or minlength:
         return [[_whole(minlength, "minlength=")]]
@@ -154,7 +174,7 @@ def _reduction(a: Any, axis: Any = None, *rest: Any, keepdims: Any = False, **op
 # -- products, correlations, differences ---------------------------------------------------------------
 
 
-def _overlaps(m: Any, n: Any, mode: Any) -> Any:
+def overlaps(m: Any, n: Any, mode: Any) -> Any:
     if mode == "full":
         return m + n - 1
     longer, shorter = (m, n) if m >= n else (n, m)  # a condition of the variant
@@ -163,7 +183,7 @@ def _overlaps(m: Any, n: Any, mode: Any) -> Any:
 
 @calls(np.correlate)
 def _correlate(a: Any, v: Any, mode: Any = "valid") -> Sizes:
-    return [[_overlaps(a.shape[0], v.shape[0], mode)]]
+    return [[overlaps(np.shape(a)[0], np.shape(v)[0], mode)]]
 
 
 @calls(np.i0)
@@ -246,7 +266,7 @@ def _eigen(function: Any, *results: Any) -> None:
             )
         return host.call(host.named(function), a)
 
-    FUNCTIONS[function] = ours
+    OTHERWISE[function] = ours
 
 
 _eigen(linalg.eigvals, lambda a: list(a.shape[:-1]))
@@ -351,7 +371,7 @@ calls(fft.irfftn)(_real(None, _double))
 
 #: Their results' sizes follow from sizes of arguments in some other way.
 BY_SIZE = (
-    np.histogramdd, np.packbits, np.unpackbits, np.average, np.choose, np.cross, np.gradient,
+    np.histogramdd, np.packbits, np.unpackbits, np.average, np.choose, np.cross, np.gradient, np.cov,
     np.matmul, np.dot, np.inner, np.vdot, np.tensordot, np.einsum, np.trace,
     linalg.norm, linalg.matrix_norm, linalg.vector_norm,
 )  # fmt: skip
@@ -363,9 +383,11 @@ for _function in BY_SIZE:
 host.enter(np.polyfit)
 
 
-@computes(np.polyfit)
 def _polyfit(x: Any, y: Any, deg: Any, *rest: Any, **options: Any) -> Any:
     return host.call("polyfit", x + 0.0, y + 0.0, deg, *rest, **options)  # as NumPy begins
+
+
+OTHERWISE[np.polyfit] = _polyfit
 
 
 def _least_squares(a: Any, b: Any, rcond: Any = None) -> Any:
@@ -381,11 +403,13 @@ def _least_squares_sizes(a: Any, b: Any, rcond: Any = None) -> Sizes:
 host.enter(linalg.lstsq, _least_squares_sizes, True, _least_squares)
 
 
-@computes(linalg.lstsq)
 def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     x, rank, s = host.call("linalg.lstsq", a, b, rcond)
     why = "the size of np.linalg.lstsq's residuals depends on the rank"
     return x, Unknown(why, "write b - a @ x"), rank, s
+
+
+OTHERWISE[linalg.lstsq] = _lstsq
 
 
 # -- ufuncs --------------------------------------------------------------------------------------------
@@ -415,12 +439,12 @@ def _folds(ufunc: str, array: Any, indices: Any, axis: Any = 0, dtype: Any = Non
 
 
 host.CALLED |= {
-    "ufunc": host.Called(_method("__call__"), _elements, False),
-    "gufunc": host.Called(_method("__call__"), None, False),
-    "ufunc.reduce": host.Called(_method("reduce"), _fold, False),
-    "ufunc.accumulate": host.Called(_method("accumulate"), _accumulated, False),
-    "ufunc.reduceat": host.Called(_method("reduceat"), _folds, False),
-    "ufunc.outer": host.Called(_method("outer"), None, False),
+    "ufunc": host.Called(_method("__call__"), _elements),
+    "gufunc": host.Called(_method("__call__"), None),
+    "ufunc.reduce": host.Called(_method("reduce"), _fold),
+    "ufunc.accumulate": host.Called(_method("accumulate"), _accumulated),
+    "ufunc.reduceat": host.Called(_method("reduceat"), _folds),
+    "ufunc.outer": host.Called(_method("outer"), None),
 }
 
 # -- functions that write to their first argument ------------------------------------------------------
@@ -440,12 +464,12 @@ def _changes(function: Any, name: str) -> Any:
         check_write(array)
         write(array, host.call(name, array, *args, **options).tensor)
 
-    host.CALLED[name] = host.Called(run, lambda array, *args, **options: [list(array.shape)], False)
+    host.CALLED[name] = host.Called(run, lambda array, *args, **options: [list(array.shape)])
     return ours
 
 
-for _function in (np.put, np.place, np.putmask, np.copyto, np.fill_diagonal, np.put_along_axis):
-    computes(_function)(_changes(_function, host.named(_function)))
+for _function in (np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_axis):
+    OTHERWISE[_function] = _changes(_function, host.named(_function))
 
 put_items = _changes(operator.setitem, "setitem")
 _at = _changes(lambda array, ufunc, *rest: getattr(np, ufunc).at(array, *rest), "ufunc.at")

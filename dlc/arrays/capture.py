@@ -16,6 +16,7 @@ from torch import Tensor
 from .. import trace
 from . import (  # noqa: F401  (they register what they compute)
     called,
+    derived,
     draws,
     making,
     methods,
@@ -23,6 +24,8 @@ from . import (  # noqa: F401  (they register what they compute)
     products,
     reductions,
     scope,
+    searching,
+    windows,
 )
 from .value import Array, Root, Unknown, constant, is_array, lift, number, refuse
 

@@ -251,7 +251,7 @@ def _draws(name: str) -> Callable[..., Any]:
 
 
 for _name in _METHODS:
-    host.CALLED[f"Generator.{_name}"] = host.Called(_draws(_name), None, False)
+    host.CALLED[f"Generator.{_name}"] = host.Called(_draws(_name), None)
 host.CALLED["Generator.shuffle"] = host.Called(
-    lambda token, place, x, axis: _shuffled(_given.calls[-1][place], x, axis), None, False
+    lambda token, place, x, axis: _shuffled(_given.calls[-1][place], x, axis), None
 )

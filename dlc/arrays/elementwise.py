@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from .index import write
 from .names import computes
 from .ufuncs import apply
-from .value import Array, as_tensor, cast, is_array, lift, refuse, together, torch_dtype
+from .value import Array, as_tensor, cast, is_array, is_python, lift, refuse, together, torch_dtype
 
 
 def _into(result: Array, out: Any) -> Array:
@@ -36,6 +37,16 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Array:
             chosen != 0 if chosen.dtype != torch.bool else chosen, as_tensor(x, dtype), as_tensor(y, dtype)
         )
     )
+
+
+@computes(np.copyto)
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
+    if not is_array(dst):
+        refuse("it writes to an array that NumPy made", "make it in the function")
+    if not np.can_cast(together(src) if is_python(src) else lift(src).dtype, dst.dtype, casting):
+        raise TypeError(f"Cannot cast array data to {dst.dtype!r} according to the rule {casting!r}")
+    value = as_tensor(src, dst.dtype)
+    write(dst, value if where is True else torch.where(lift(where).tensor, value, dst.tensor))
 
 
 @computes(np.clip)
@@ -159,6 +170,16 @@ def isrealobj(x: Any) -> bool:
     return not iscomplexobj(x)
 
 
+@computes(np.isscalar)
+def isscalar(element: Any) -> bool:
+    return element.scalar if is_array(element) else True
+
+
+@computes(np.iterable)
+def iterable(y: Any) -> bool:
+    return not is_array(y) or y.ndim > 0
+
+
 @computes(np.shape)
 def shape(a: Any) -> tuple[Any, ...]:
     return lift(a).shape
@@ -189,22 +210,22 @@ def polyval(p: Any, x: Any) -> Any:
     return result
 
 
-@computes(np.interp)
-def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
-    refuse(
-        "np.interp has no compiled form", "it searches, which is left to NumPy: do it outside of the function"
-    )
-
-
-@computes(np.gradient)
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    found = lift(f)
-    steps_known = len(varargs) <= 1 and all(lift(step).ndim == 0 for step in varargs)
-    if found.ndim != 1 or not steps_known or edge_order != 1 or found.dtype.kind not in "fiu":
-        refuse("np.gradient of several axes or uneven steps has no compiled form", "write the differences")
-    step = varargs[0] if varargs else 1.0
-    if found.dtype.kind != "f":
-        found = Array(found.tensor.double())
-    middle = (found[2:] - found[:-2]) / (2.0 * step)
-    ends = [(found[1:2] - found[:1]) / step, middle, (found[-1:] - found[-2:-1]) / step]
-    return Array(torch.cat([lift(e).tensor for e in ends]).to(torch_dtype(found.dtype)))
+@computes(np.piecewise)
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Array:
+    found = lift(x)
+    one = np.isscalar(condlist) or (not isinstance(condlist[0], (list, np.ndarray)) and found.ndim != 0)
+    places = [lift(c) for c in ([condlist] if one else condlist)]
+    values = list(funclist)
+    if len(values) == len(places) + 1:  # the last is for the rest
+        rest = ~functools.reduce(np.logical_or, [np.not_equal(p, False) for p in places])
+        places = [*places, rest]
+    elif len(values) != len(places):
+        raise ValueError(
+            f"with {len(places)} condition(s), either {len(places)} or {len(places) + 1} functions "
+            "are expected"
+        )
+    result = Array(torch.zeros_like(found.tensor))
+    for place, value in zip(places, values, strict=True):
+        mask = np.not_equal(place, False)
+        result[mask] = value(found[mask], *args, **kw) if callable(value) else value
+    return result

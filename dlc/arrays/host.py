@@ -37,11 +37,15 @@ Rule = Callable[..., list[Any]]
 
 
 class Called(NamedTuple):
-    """A function of the table. small: its results' sizes follow from those of arrays of a few elements."""
+    """A function of the table.
+
+    small: its results' sizes follow from those of arrays of a few elements; fill: whole numbers of samples.
+    """
 
     run: Callable[..., Any]
     rule: Rule | None
-    small: bool
+    small: bool = False
+    fill: int = 1
 
 
 #: By their names after "np.": what the operator may call.
@@ -52,22 +56,26 @@ def named(function: Callable[..., Any]) -> str:
     return full_name(function).removeprefix("np.")
 
 
-def calls(*functions: Any, small: bool = False) -> Callable[[Rule], Rule]:
+def calls(*functions: Any, small: bool = False, fill: int = 1) -> Callable[[Rule], Rule]:
     """A decorator of a rule: these functions are called, and have results of such sizes."""
 
     def register(rule: Rule) -> Rule:
         for function in functions:
-            enter(function, rule, small)
+            enter(function, rule, small, fill=fill)
         return rule
 
     return register
 
 
 def enter(
-    function: Any, rule: Rule | None = None, small: bool = False, run: Callable[..., Any] | None = None
+    function: Any,
+    rule: Rule | None = None,
+    small: bool = False,
+    run: Callable[..., Any] | None = None,
+    fill: int = 1,
 ) -> None:
     """The function may be called, where it has no compiled form; run: what is called in its place."""
-    CALLED[named(function)] = Called(run or function, rule, small)
+    CALLED[named(function)] = Called(run or function, rule, small, fill)
     OTHERWISE[function] = functools.partial(call, named(function))
 
 
@@ -230,19 +238,19 @@ def _hint(size: Any) -> int:
     return int(size.node.hint) if size.node.has_hint() else 2
 
 
-def _sample(value: Any, small: bool, exact: bool) -> np.ndarray:
+def _sample(value: Any, table: Called, exact: bool) -> np.ndarray:
     """An array of the dtype and the sizes (small: fewer) that functions of all kinds take.
 
     exact: its sizes become conditions of the variant.
     """
     array = value if is_array(value) else lift(value)
     shape = [int(n) if exact else _hint(n) for n in array.shape]
-    shape = [min(n, FEW) for n in shape] if small else shape
-    made = np.zeros(shape, array.dtype)
+    shape = [min(n, FEW) for n in shape] if table.small else shape
+    made = np.full(shape, table.fill, array.dtype)
     if len(shape) > 1:
         made[...] = np.eye(*shape[-2:])  # regular, definite, of full rank
     elif array.dtype.kind in "fc":
-        made += np.arange(made.size).reshape(shape)  # rising
+        made[...] = np.arange(made.size).reshape(shape)  # rising
     return made
 
 
@@ -261,24 +269,26 @@ def _written_call(name: str, args: Any, kwargs: dict[str, Any]) -> tuple[_Text, 
     return text, arrays
 
 
-def _probed(text: _Text, arrays: list[Any], small: bool, exact: bool) -> Any:
+def _probed(text: _Text, arrays: list[Any], exact: bool) -> Any:
     """What NumPy returns for samples of the arrays."""
+    table = CALLED[text.name]
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return _result_of(text, [_sample(value, small, exact) for value in arrays])
+        return _result_of(text, [_sample(value, table, exact) for value in arrays])
 
 
-def _sampled(value: Any, small: bool) -> Any:
+def _sampled(value: Any, table: Called) -> Any:
     """The argument with samples for arrays, as a rule takes it."""
-    return pytree.tree_map(lambda leaf: _sample(leaf, small, False) if is_array(leaf) else leaf, value)
+    return pytree.tree_map(lambda leaf: _sample(leaf, table, False) if is_array(leaf) else leaf, value)
 
 
 def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
     """What the table has by this name, called when the compiled program runs."""
-    _, rule, small = CALLED[name]
+    table = CALLED[name]
+    rule = table.rule
     out = kwargs.pop("out", None)
     text, arrays = _written_call(name, args, kwargs)
-    like = _probed(text, arrays, small, rule is None)
+    like = _probed(text, arrays, rule is None)
     leaves, tree = pytree.tree_flatten(like)
     for leaf in leaves:
         if not isinstance(leaf, (np.ndarray, np.generic)):
@@ -287,7 +297,7 @@ def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
             )
     sizes = _shapes(leaves)
     if rule is not None:
-        expected = [list(shape) for shape in rule(*_sampled(args, small), **_sampled(kwargs, small))]
+        expected = [list(shape) for shape in rule(*_sampled(args, table), **_sampled(kwargs, table))]
         if expected != sizes:
             raise InternalError(f"np.{name} has results of {sizes}, by its rule they are of {expected}")
         sizes = [list(shape) for shape in rule(*args, **kwargs)]

@@ -189,8 +189,8 @@ def put(array: Array, index: Any, value: Any) -> None:
     parts = _parts(index, array.ndim)
     chosen = [part for part in parts if is_array(part)]
     if any(type(part) is slice and isinstance(part.step, int) and part.step < 0 for part in parts):
-        refuse("it writes to a reversed slice", "write the reversed value to the slice: x[:] = y[::-1]")
-    if not chosen:
+        _put_backwards(array, parts, value)
+    elif not chosen:
         _write_part(array.tensor, parts, as_tensor(value, array.dtype))
     elif len(chosen) == 1 and chosen[0].dtype == bool:
         _put_masked(array, parts, chosen[0], value)
@@ -201,6 +201,21 @@ def put(array: Array, index: Any, value: Any) -> None:
     else:
         _check_order(parts)
         array.tensor[tuple(map(_for_torch, parts))] = as_tensor(value, array.dtype)
+
+
+def _put_backwards(array: Array, parts: list[Any], value: Any) -> None:
+    """array[::-1] = value: the value in reverse order, to the places in rising order."""
+    rising, reversed_axes = [], []
+    for part in parts:
+        back = type(part) is slice and isinstance(part.step, int) and part.step < 0
+        if is_array(part) or (back and part.step != -1):
+            refuse("it writes to a reversed slice", "write the reversed value to the slice: x[:] = y[::-1]")
+        if back:
+            reversed_axes.append(len([p for p in rising if not _whole_number(p)]))
+        rising.append(_upwards(part) if back else part)
+    target = array.tensor[tuple(rising)]
+    whole = as_tensor(value, array.dtype).expand(target.shape)
+    target.copy_(torch.flip(whole, reversed_axes))
 
 
 def _put_masked(array: Array, parts: list[Any], mask: Array, value: Any) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .names import makes
+from .names import computes, makes
 from .shapes import order_is_c, sizes
 from .value import (
     Array,
@@ -112,6 +112,35 @@ def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Array:
     return Array((columns - rows <= k).to(torch_dtype(dtype_of(dtype))))
 
 
+@computes(np.vander)
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Array:
+    base = lift(x)
+    if base.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    count = int(base.shape[0] if N is None else N)
+    dtype = np.promote_types(base.dtype, int)
+    powers = [torch.ones_like(base.tensor, dtype=torch_dtype(dtype))]
+    for _ in range(1, count):
+        powers.append(powers[-1] * base.tensor)
+    chosen = powers[:count] if increasing else powers[:count][::-1]
+    return Array(torch.stack(chosen, -1) if chosen else base.tensor.new_zeros((base.shape[0], 0)))
+
+
+@makes(np.ndarray)
+def ndarray(
+    shape: Any,
+    dtype: Any = float,
+    buffer: Any = None,
+    offset: Any = 0,
+    strides: Any = None,
+    order: Any = None,
+) -> Array:
+    if buffer is not None or strides is not None:
+        refuse("np.ndarray over a buffer has no compiled form", "np.empty(shape, dtype)")
+    order_is_c(order)
+    return _full(shape, 0, dtype_of(dtype))
+
+
 # -- sequences -----------------------------------------------------------------------------------------
 
 
@@ -187,10 +216,11 @@ def _array(a: Any, dtype: Any, copy: Any) -> Array:
 
 
 @makes(np.array)
-def array(object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", ndmin: int = 0) -> Array:
-    if ndmin:
-        refuse("np.array(ndmin=..) has no compiled form", "write x[None]")
-    return _array(object, dtype, True if copy is None else copy)
+def array(
+    object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0
+) -> Array:
+    found = _array(object, dtype, True if copy is None else copy)
+    return found[(*(None,) * (ndmin - found.ndim), ...)] if found.ndim < ndmin else found
 
 
 @makes(np.asarray, np.asanyarray)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import elementwise, index, shapes
+from .names import computes
 from .value import Array, refuse, torch_dtype
 
 
@@ -35,6 +36,10 @@ def astype(
     if tensor.is_complex() and wanted.kind != "c":
         tensor = tensor != 0 if wanted.kind == "b" else tensor.real
     return Array(tensor.to(torch_dtype(wanted), copy=True), scalar=self.scalar)
+
+
+if hasattr(np, "astype"):
+    computes(np.astype)(lambda x, dtype, /, *, copy=True, device=None: astype(x, dtype, copy=copy))
 
 
 def copy(self: Array, order: Any = "C") -> Array:

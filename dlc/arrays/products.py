@@ -10,7 +10,7 @@ from torch import Tensor
 
 from . import reductions
 from .elementwise import _into
-from .names import computes
+from .names import computes, named
 from .shapes import diagonal, same_dtype
 from .value import Array, lift, refuse
 
@@ -55,6 +55,29 @@ def vdot(a: Any, b: Any, /) -> Array:
     return _give(torch.matmul(torch.conj_physical(x) if x.is_complex() else x, y.reshape(-1)))
 
 
+def _of_vectors(x: Tensor, y: Tensor, out: Any) -> Array:
+    return _give((torch.conj_physical(x) * y if x.is_complex() else x * y).sum(-1, dtype=x.dtype), out)
+
+
+@computes(*named("vecdot"))
+def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1) -> Array:
+    x, y = (np.moveaxis(lift(v), axis, -1) for v in (x1, x2))
+    return _of_vectors(*_operands("vecdot", x, y), out)
+
+
+@computes(*named("matvec"))
+def matvec(x1: Any, x2: Any, /, out: Any = None) -> Array:
+    a, v = _operands("matvec", x1, x2)
+    return _give(torch.matmul(a, v.unsqueeze(-1)).squeeze(-1), out)
+
+
+@computes(*named("vecmat"))
+def vecmat(x1: Any, x2: Any, /, out: Any = None) -> Array:
+    v, a = _operands("vecmat", x1, x2)
+    v = torch.conj_physical(v) if v.is_complex() else v
+    return _give(torch.matmul(v.unsqueeze(-2), a).squeeze(-2), out)
+
+
 @computes(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
     x, y = lift(a), lift(b)
@@ -70,6 +93,15 @@ def inner(a: Any, b: Any, /) -> Any:
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     x, y = lift(a), lift(b)
     return _into(np.multiply(x.ravel()[:, None], y.ravel()[None, :]), out)
+
+
+@computes(np.kron)
+def kron(a: Any, b: Any) -> Any:
+    x, y = lift(a), lift(b)
+    ndim = max(x.ndim, y.ndim)
+    x, y = (v[(*(None,) * (ndim - v.ndim), ...)] for v in (x, y))
+    apart = np.multiply(x[(slice(None), None) * ndim], y[(None, slice(None)) * ndim])
+    return apart.reshape([m * n for m, n in zip(x.shape, y.shape, strict=True)])
 
 
 @computes(np.tensordot)
@@ -89,13 +121,14 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Array:
 
 @computes(np.cross)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Array:
-    x, y = _operands("cross", a, b)
-    if {axisa, axisb, axisc} != {-1} or axis not in (None, -1) or x.shape[-1] != 3 or y.shape[-1] != 3:
-        refuse(
-            "np.cross of other vectors than of three, or of other axes, has no compiled form", "write it out"
-        )
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = _operands("cross", np.moveaxis(lift(a), axisa, -1), np.moveaxis(lift(b), axisb, -1))
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        refuse("np.cross of other vectors than of three has no compiled form", "write it out")
     (x0, x1, x2), (y0, y1, y2) = x.unbind(-1), y.unbind(-1)
-    return Array(torch.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], -1))
+    found = torch.stack([x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0], -1)
+    return np.moveaxis(Array(found), -1, axisc)
 
 
 @computes(np.trace)
@@ -109,7 +142,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if not found.tensor.is_floating_point() and not found.tensor.is_complex():
         found = Array(found.tensor.double(), scalar=found.scalar)
     axes = 1 if isinstance(axis, int) else found.ndim if axis is None else len(axis)
-    if ord is None:
+    if ord is None or (ord == "fro" and axes == 2):
         return np.sqrt(reductions.sum_(_squares(found), axis, keepdims=keepdims))
     if axes != 1:
         refuse("np.linalg.norm of matrices with ord= has no compiled form", "np.linalg.norm(x) is Frobenius'")

@@ -290,9 +290,7 @@ def nanmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> 
 def average(
     a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False
 ) -> Array:
-    if weights is not None or returned:
-        refuse(
-            "np.average with weights raises where they sum to zero, which is not known when it is captured",
-            "write (a * w).sum() / w.sum()",
-        )
-    return mean(a, axis, keepdims=keepdims)
+    if weights is not None:
+        refuse("np.average with weights raises where they sum to zero")  # so it is called
+    found = mean(a, axis, keepdims=keepdims)
+    return (found, np.full_like(found, lift(a).size / found.size)) if returned else found

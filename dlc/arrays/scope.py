@@ -20,7 +20,7 @@ from .._C import Jit
 from ..trace import Never
 from .names import FUNCTIONS, function_of
 from .ufuncs import apply_method
-from .value import MAX_UNROLLED, is_array, is_symbol, refuse
+from .value import MAX_STEPS, MAX_UNROLLED, is_array, is_symbol, refuse
 
 
 class _Ufunc:
@@ -53,6 +53,26 @@ class _Module:
         return repr(self._module)
 
 
+class _Ndarray(type):
+    """np.ndarray: a class to compare with, which makes arrays when it is called."""
+
+    def __call__(cls, *args: Any, **options: Any) -> Any:
+        return function_of(np.ndarray)(*args, **options)
+
+    def __instancecheck__(cls, value: Any) -> bool:
+        return isinstance(value, np.ndarray)
+
+    def __subclasscheck__(cls, value: type) -> bool:
+        return issubclass(value, np.ndarray)
+
+    def __getattr__(cls, name: str) -> Any:
+        return getattr(np.ndarray, name)
+
+
+class ndarray(metaclass=_Ndarray):
+    pass
+
+
 def _of_numpy(value: Any) -> bool:
     return (getattr(value, "__module__", None) or "").partition(".")[0] == "numpy"
 
@@ -68,6 +88,8 @@ def ours(value: Any) -> Any:
         return _Module(value)
     if isinstance(value, np.ufunc):
         return _Ufunc(value)
+    if value is np.ndarray:
+        return ndarray
     return function_of(value) if _function_of_numpy(value) else value
 
 
@@ -80,11 +102,28 @@ def _len(value: Any) -> Any:
     return value.shape[0]
 
 
-def _range(*ends: Any) -> range:
-    if any(map(is_array, ends)):
-        refuse("a loop ends at a value of an array", "end it at an int or a size")
-    if not any(map(is_symbol, ends)):
-        return range(*ends)
+class _Steps:
+    """range, of which all steps in a capture are counted: each is captured by itself."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def range(self, *ends: Any) -> range:
+        if any(map(is_array, ends)):
+            refuse("a loop ends at a value of an array", "end it at an int or a size")
+        known = _of_sizes(*ends) if any(map(is_symbol, ends)) else range(*ends)
+        self.taken += len(known)
+        if self.taken > MAX_STEPS:
+            refuse(
+                f"its loops have {self.taken} steps here, of which each is captured by itself, and at most "
+                f"{MAX_STEPS} are",
+                "write them as operations on whole arrays, or compile one step and call it in Python's loop",
+                Never,
+            )
+        return known
+
+
+def _of_sizes(*ends: Any) -> range:
     known = range(*map(int, ends))
     if len(known) > MAX_UNROLLED:
         refuse(
@@ -102,7 +141,7 @@ def _import(name: str, scope: Any = None, local: Any = None, fromlist: Any = (),
     return module
 
 
-_BUILTINS = {**vars(builtins), "len": _len, "range": _range, "__import__": _import}
+_BUILTINS = {**vars(builtins), "len": _len, "__import__": _import}
 
 
 # -- copies of functions -------------------------------------------------------------------------------
@@ -128,12 +167,14 @@ class Scope:
 
     def __init__(self) -> None:
         self.copies: dict[int, types.FunctionType] = {}
+        self.steps = _Steps()
+        self.builtins = {**_BUILTINS, "range": self.steps.range}
 
     def copy(self, function: types.FunctionType) -> types.FunctionType:
         known = self.copies.get(id(function))
         if known is not None:
             return known
-        scope = {**function.__globals__, "__builtins__": _BUILTINS}
+        scope = {**function.__globals__, "__builtins__": self.builtins}
         closure = tuple(self._cell(cell) for cell in function.__closure__ or ())
         made = types.FunctionType(
             function.__code__, scope, function.__name__, function.__defaults__, closure or None
@@ -167,4 +208,13 @@ class Scope:
 
 def in_numpys_meaning(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, or a function of its arguments by position, to be called with traced arrays."""
-    return Scope().copy(function) if isinstance(function, types.FunctionType) else function
+    if not isinstance(function, types.FunctionType):
+        return function
+    scope = Scope()
+    made = scope.copy(function)
+
+    def capture(*args: Any, **named: Any) -> Any:
+        scope.steps.taken = 0
+        return made(*args, **named)
+
+    return capture

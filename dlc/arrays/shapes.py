@@ -162,6 +162,11 @@ def broadcast_arrays(*args: Any) -> tuple[Array, ...]:
     return tuple(a.view_of(lambda t: t.expand(to), lazy=True) for a in arrays)
 
 
+@computes(np.broadcast_shapes)
+def broadcast_shapes(*args: Any) -> tuple[Any, ...]:
+    return tuple(torch.broadcast_shapes(*(tuple(sizes(shape)) for shape in args)))
+
+
 @computes(np.diagonal)
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     return lift(a).view_of(lambda t: torch.diagonal(t, offset, axis1, axis2), lazy=True)
@@ -199,6 +204,23 @@ def flip(m: Any, axis: Any = None) -> Array:
     axes = range(array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     chosen = [axis_of(ax, array.ndim) for ax in axes]
     return array.view_of(lambda t: torch.flip(t, chosen), lazy=True)
+
+
+@computes(np.rot90)
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Array:
+    array = lift(m)
+    one, other = (axis_of(ax, array.ndim) for ax in axes)
+    if one == other:
+        raise ValueError("Axes must be different.")
+    k %= 4
+    if k % 2 == 0:
+        return flip(array, (one, other)) if k else array.view_of(lambda t: t.view(t.shape))
+    return swapaxes(flip(array, other), one, other) if k == 1 else flip(swapaxes(array, one, other), other)
+
+
+@computes(np.diagflat)
+def diagflat(v: Any, k: int = 0) -> Array:
+    return diag(ravel(v), k)
 
 
 @computes(np.fliplr)
@@ -244,13 +266,50 @@ def append(arr: Any, values: Any, axis: Any = None) -> Array:
     return concatenate((arr, values), axis=axis)
 
 
+def _place(array: Array, obj: Any, what: str, count: Any) -> Any:
+    """An int as a place of which there are so many."""
+    if is_array(obj) or not isinstance(obj, (int, np.integer, torch.SymInt)):
+        refuse(f"np.{what} at several places has no compiled form", "np.concatenate of the parts")
+    if not -count <= obj < count:
+        raise IndexError(f"index {obj} is out of bounds for axis with size {count}")
+    return obj + count if obj < 0 else obj
+
+
+def _flat(arr: Any, axis: Any) -> tuple[Array, int]:
+    array = lift(arr)
+    return (ravel(array), 0) if axis is None else (array, axis_of(axis, array.ndim))
+
+
+@computes(np.delete)
+def delete(arr: Any, obj: Any, axis: Any = None) -> Array:
+    array, ax = _flat(arr, axis)
+    k = _place(array, obj, "delete", array.shape[ax])
+    before = (slice(None),) * ax
+    return concatenate([array[(*before, slice(0, k))], array[(*before, slice(k + 1, None))]], axis=ax)
+
+
+@computes(np.insert)
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Array:
+    array, ax = _flat(arr, axis)
+    count = array.shape[ax]
+    k = obj if isinstance(obj, int) and obj == count else _place(array, obj, "insert", count)
+    new = lift(values)
+    new = Array(new.tensor.to(array.tensor.dtype))[(*(None,) * (array.ndim - new.ndim), ...)]
+    new = moveaxis(new, 0, ax)
+    before = (slice(None),) * ax
+    shape = list(array.shape)
+    shape[ax] = new.shape[ax]
+    parts = [array[(*before, slice(0, k))], broadcast_to(new, shape), array[(*before, slice(k, None))]]
+    return concatenate(parts, axis=ax)
+
+
 @computes(np.stack)
 def stack(arrays: Any, axis: int = 0) -> Array:
     found = _alike(_axis_items(arrays))
     return Array(torch.stack([a.tensor for a in found], axis_of(axis, found[0].ndim + 1)))
 
 
-@computes(np.vstack)
+@computes(*named("vstack", "row_stack"))
 def vstack(tup: Any) -> Array:
     return concatenate([_at_least(2, (a,)) for a in _axis_items(tup)], axis=0)
 
@@ -267,9 +326,58 @@ def column_stack(tup: Any) -> Array:
     return concatenate([_at_least(1, (a,))[:, None] if a.ndim < 2 else a for a in parts], axis=1)
 
 
-@computes(np.split, np.array_split)
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    refuse("np.split has no compiled form", "write the slices")
+def _parts(ary: Any, points: Any, axis: Any) -> list[Array]:
+    array = lift(ary)
+    before = (slice(None),) * axis_of(axis, array.ndim)
+    ends = zip([0, *points], [*points, None], strict=True)
+    return [array[(*before, slice(start, stop))] for start, stop in ends]
+
+
+@computes(np.array_split)
+def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    if is_array(indices_or_sections):
+        refuse("np.split at places that are values has no known sizes", "give it ints")
+    if isinstance(indices_or_sections, (list, tuple, np.ndarray)):
+        return _parts(ary, list(indices_or_sections), axis)
+    count = operator.index(indices_or_sections)
+    if count <= 0:
+        raise ValueError("number sections must be larger than 0.")
+    each, more = divmod(lift(ary).shape[axis_of(axis, lift(ary).ndim)], count)
+    more = int(more)  # a condition of the variant
+    return _parts(ary, [k * each + min(k, more) for k in range(1, count)], axis)
+
+
+@computes(np.split)
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    if isinstance(indices_or_sections, (int, np.integer)):
+        array = lift(ary)
+        if array.shape[axis_of(axis, array.ndim)] % indices_or_sections:
+            raise ValueError("array split does not result in an equal division")
+    return array_split(ary, indices_or_sections, axis)
+
+
+@computes(np.block)
+def block(arrays: Any) -> Array:
+    """The innermost lists are joined along the last axis, those around them along the one before."""
+
+    def depth(part: Any) -> int:
+        return 1 + max(map(depth, part)) if isinstance(part, list) else 0
+
+    def rank(part: Any) -> int:
+        return max(map(rank, part)) if isinstance(part, list) else lift(part).ndim
+
+    ndim = max(depth(arrays), rank(arrays))
+
+    def joined(part: Any, level: int) -> Array:
+        if not isinstance(part, list):
+            leaf = lift(part)
+            return leaf[(*(None,) * (ndim - leaf.ndim), ...)]
+        if not part:
+            raise ValueError("List depths are mismatched, or a list is empty")
+        return concatenate([joined(item, level - 1) for item in part], axis=ndim - level)
+
+    whole = joined(arrays, depth(arrays))
+    return Array(whole.tensor.clone())
 
 
 # -- repetitions ---------------------------------------------------------------------------------------
@@ -296,12 +404,12 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Array:
 @computes(np.roll)
 def roll(a: Any, shift: Any, axis: Any = None) -> Array:
     array = lift(a)
-    if any(map(is_array, shift if isinstance(shift, tuple) else (shift,))):
+    if any(map(is_array, shift if isinstance(shift, (tuple, list)) else (shift,))):
         refuse("np.roll by a value of an array", "the shift is an int")
     if axis is None:
         return Array(torch.roll(array.tensor.reshape(-1), shift, 0).reshape(array.tensor.shape))
-    axes = axis if isinstance(axis, tuple) else (axis,)
-    shifts = shift if isinstance(shift, tuple) else (shift,) * len(axes)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    shifts = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
     return Array(torch.roll(array.tensor, shifts, [axis_of(ax, array.ndim) for ax in axes]))
 
 
@@ -347,9 +455,15 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Array:
 
 
 @computes(np.ediff1d)
-def ediff1d(ary: Any) -> Array:
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Array:
     after, before = _slices(ravel(ary), 0)
-    return after - before
+    found = after - before
+    for end in (to_end, to_begin):
+        if end is not None and not np.can_cast(together(end, found), found.dtype, "same_kind"):
+            raise TypeError("dtype of `to_begin` and `to_end` must be compatible with input `ary`")
+    parts = [to_begin, found, to_end]
+    same = [Array(lift(p).tensor.to(found.tensor.dtype).reshape(-1)) for p in parts if p is not None]
+    return concatenate(same) if len(same) > 1 else found
 
 
 @computes(*named("trapezoid", "trapz"))

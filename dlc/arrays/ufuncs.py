@@ -392,10 +392,10 @@ _METHODS = {
 def apply_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     """ufunc(..) or ufunc.method(..)."""
     if method == "__call__":
-        if ufunc is np.matmul:
-            from . import names
+        from . import names
 
-            return names.function_of(np.matmul)(*inputs, **options)
+        if ufunc in names.FUNCTIONS:  # products
+            return names.function_of(ufunc)(*inputs, **options)
         return apply(ufunc, inputs, options)
     from . import called, names
 

@@ -33,6 +33,8 @@ NUMPY = {tensor: array for array, tensor in TORCH.items()}
 
 #: A loop over the elements of an array is unrolled, up to so many of them.
 MAX_UNROLLED = 16
+#: Loops over ranges of ints are unrolled, up to so many steps of all of them in one capture.
+MAX_STEPS = 1024
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _OTHERS = [os.path.dirname(os.path.abspath(module.__file__ or "")) for module in (np, torch)]

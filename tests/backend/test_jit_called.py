@@ -30,7 +30,10 @@ EXPRESSIONS = (
     "np.bincount(k, weights=x[:, 0], minlength=10)", "np.correlate(x[:, 0], x[0])",
     "np.correlate(x[:, 0], x[0], 'full')", "np.i0(x)", "np.polyfit(x[:, 0], x[:, 1], 2)",
     "np.average(x, axis=0, weights=abs(x[:, 0]))", "np.packbits(x > 0, axis=0)",
-    "np.unpackbits(x.astype(np.uint8), axis=1)", "np.choose(k % 2, [k, -k])",
+    "np.unpackbits(x.astype(np.uint8), axis=1)", "np.choose(k % 2, [k, -k])", "np.convolve(x[:, 0], x[0])",
+    "np.digitize(x, np.sort(x[:, 0]))", "np.interp(x, x[0], x[1], period=4)", "np.asarray_chkfinite(x)",
+    "np.unravel_index(k, (3, 4))", "np.ravel_multi_index((k, k), (9, 9))", "np.nanargmax(x)",
+    "np.nanargmin(x, axis=0)", "np.cov(x, fweights=[1, 2, 1, 3])",
     # sums of some, with a start, and what the compiled forms leave out
     "np.sum(x, initial=3.0)", "np.mean(x, where=x > 0)", "np.max(x, axis=0, initial=0.5)",
     "x.sum(where=x > 1)", "np.any(x, where=x > 0)", "np.prod(x, initial=2.0)", "np.min(x, initial=0.0)",
