@@ -11,7 +11,7 @@
 enum {
     FEW_SIZES = 16,
     FEW_INNER = 64,             /* slots with room on the stack */
-    BETWEEN_CHECKS = 4096,      /* steps after which a loop looks at the clock */
+    BETWEEN_CHECKS = 8, /* steps after which a loop looks at the clock */
 };
 
 /* Seconds after which a loop asks whether the user wants it to end. */
