@@ -44,7 +44,7 @@ note_let(ParamUse *uses, const Let *let, int at)
     for (int k = 0; k < let->nargs; k++) {
         const Value *root = value_root(let->args[k]);
         if (root && is_param(root)) {
-            ParamUse *use = &uses[root->result];
+            ParamUse *use = &uses[root->id];
             use->last = at;
             use->viewed = root != let->args[k] ? at : use->viewed;
             use->taken |= let->op == OP_call && let_int(let, "shares");
@@ -56,8 +56,8 @@ note_let(ParamUse *uses, const Let *let, int at)
     for (int k = 0; let->body && k < let->body->nrets; k++) {
         const Value *root = value_root(let->body->rets[k]);
         if (root && is_param(root)) {
-            uses[root->result].last = at;
-            uses[root->result].viewed = root != let->body->rets[k] ? at : uses[root->result].viewed;
+            uses[root->id].last = at;
+            uses[root->id].viewed = root != let->body->rets[k] ? at : uses[root->id].viewed;
         }
     }
 }
@@ -65,8 +65,8 @@ note_let(ParamUse *uses, const Let *let, int at)
 ParamUse *
 param_uses(const Fn *fn)
 {
-    ParamUse *uses = cx_alloc(fn->cx, ((size_t)fn->nparams + 1) * sizeof *uses);
-    for (int k = 0; k < fn->nparams; k++) {
+    ParamUse *uses = cx_alloc(fn->cx, ((size_t)fn->nvalues + 1) * sizeof *uses);
+    for (int k = 0; k < fn->nvalues; k++) {
         uses[k] = (ParamUse){.last = -1, .viewed = -1};
     }
     for (int k = 0; k < fn->body->n; k++) {
@@ -77,7 +77,7 @@ param_uses(const Fn *fn)
         for (int j = 0; j < let->nres; j++) {
             const Value *over = let->res[j]->over;
             if (over && is_param(over)) {
-                uses[over->result].in_place++;
+                uses[over->id].in_place++;
             }
         }
     }
@@ -85,7 +85,7 @@ param_uses(const Fn *fn)
         const Value *root = value_root(fn->body->rets[k]);
         bool shares = fn->results[k].kind == RESULT_VIEW_PARAM;
         if (root && is_param(root) && !shares) {
-            uses[root->result].last = fn->body->n;
+            uses[root->id].last = fn->body->n;
         }
     }
     return uses;
@@ -375,13 +375,13 @@ in_place_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
     if (param->strides && !strides_do_not_overlap(fn->cx, param->type, param->strides)) {
         return "is over a parameter whose elements may share memory";
     }
-    if (uses[param->result].in_place > 1) {
+    if (uses[param->id].in_place > 1) {
         return "takes the memory that another result takes";
     }
-    if (uses[param->result].last > at || uses[param->result].taken) {
+    if (uses[param->id].last > at || uses[param->id].taken) {
         return "is over a parameter that is read later, or shared by a call";
     }
-    if (uses[param->result].viewed >= at) {
+    if (uses[param->id].viewed >= at) {
         return "is over a parameter that its kernel reads through a view";
     }
     if (fn->stage == STAGE_LOOPS) {

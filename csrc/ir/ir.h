@@ -447,7 +447,7 @@ typedef struct {
     int in_place;                  /* results over it */
 } ParamUse;
 
-ParamUse *param_uses(const Fn *fn);                     /* by position */
+ParamUse *param_uses(const Fn *fn);                     /* by Value.id */
 /* Why result v of let `at` cannot take the memory of v->over, or NULL: it can. */
 const char *in_place_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v);
 /* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */

@@ -59,6 +59,14 @@ def test_a_rewrite_narrows_the_rows_of_a_second_kernel(tmp_path: Path, fuel: str
     assert sorted(set(lowered)) == sorted(shown)
 
 
+def test_the_program_of_a_unit_is_verified(tmp_path: Path) -> None:
+    """Its parameters have other positions there than in the function that they come from."""
+    env = os.environ | {"DLC_VERIFY": "1", "DLC_DUMP_DIR": str(tmp_path)}
+    file = Path(__file__).parents[1] / "emit/near.dlc"
+    done = subprocess.run([REPLAY, "-", file], capture_output=True, text=True, env=env)
+    assert done.returncode == 0, done.stderr
+
+
 def layer(x: Tensor) -> Tensor:
     return torch.nn.functional.layer_norm(x, x.shape[1:]).softmax(-1)
 
