@@ -139,7 +139,7 @@ def test_the_language_page_names_every_operation_and_element_type() -> None:
 def test_every_mark_is_used_where_its_row_says_and_stands_on_the_language_page() -> None:
     row = r'^MARK\( (\w+), *(\w+), *[^,]+, *\w+, *"([^"]*)", *"([^"]*)", *"(.*)"\)$'
     rows = re.findall(row, (CSRC / "ir/marks.def").read_text(), re.M)
-    page = (ROOT / "docs/ir.md").read_text()
+    page, setters = ((ROOT / "docs" / name).read_text() for name in ("ir.md", "code_generation.md"))
     assert rows
     for name, of, made, read, what in rows:
         assert of == "SCHEDULE" or (of == "ORDER" and made == "lower"), name
@@ -151,6 +151,7 @@ def test_every_mark_is_used_where_its_row_says_and_stands_on_the_language_page()
         ]
         assert set(codegen) == {*made.split(), *read.split()}, name
         assert f"| {what} |" in page, name
+        assert of == "ORDER" or re.search(rf"^\|[^|]*`{name}`[^|]*\|", setters, re.M), name
 
 
 def test_the_page_of_options_names_every_option() -> None:

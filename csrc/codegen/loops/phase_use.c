@@ -116,3 +116,29 @@ phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS])
     }
     return n;
 }
+
+static void
+visit_phase(Fn *fn, Let *loop, void (*visit)(const PhaseView *phase, const void *arg),
+            const void *arg)
+{
+    const Let *parallel[MAX_LOOPS];
+    PhaseView phase = {.fn = fn, .loop = loop};
+    phase.facts = (Facts){.cx = fn->cx, .kernel = loop->parent->owner};
+    facts_add_phase(&phase.facts, loop);
+    phase.nest = (Nest){fn->cx, parallel, phase_parallel(loop, parallel)};
+    visit(&phase, arg);
+}
+
+Fn *
+phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), const void *arg)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *kernel = fn->body->lets[k];
+        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
+            if (kernel->body->lets[j]->op == OP_for) {
+                visit_phase(fn, kernel->body->lets[j], visit, arg);
+            }
+        }
+    }
+    return fn;
+}

@@ -2,7 +2,8 @@
 #ifndef DLC_PHASE_USE_H
 #define DLC_PHASE_USE_H
 
-#include "loops.h"
+#include "facts.h"
+#include "jam.h"
 
 typedef struct {
     const bool *used; /* by Value.id: the phase uses it */
@@ -17,5 +18,16 @@ PhaseUse phase_use(const Fn *fn, const Let *phase);
 /* The parallel loops of a phase, outermost first: nothing stands between them, so they run as one.
  * Returns how many. */
 int phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS]);
+
+/* A phase as a rewrite sees it. */
+typedef struct {
+    Fn *fn;
+    Let *loop;
+    Facts facts;
+    Nest nest; /* its parallel loops */
+} PhaseView;
+
+/* Calls `visit` for each phase: a `for` at the top of a kernel.  Returns fn. */
+Fn *phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), const void *arg);
 
 #endif

@@ -12,7 +12,6 @@
  *           them, and of other rows none.  emit_cc_flat.c has what was measured.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3: for i in N parallel flat=64 flat_row=16 { .. }
  */
-#include "codegen/loops/facts.h"
 #include "codegen/loops/flat.h"
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
@@ -112,44 +111,37 @@ has_rows(const Nest *nest, const Let *loop)
 }
 
 static void
-mark_loops(const Facts *facts, const Nest *nest, const Block *blk)
+mark_loops(const PhaseView *phase, Let *let)
 {
-    for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        bool other = !loop_is(let) || loop_is_call(let) || loop_is_vector(let) ||
-                     let_has(let, MARK_tile) || let_has(let, MARK_recurrences);
-        if (other) {
-            continue;
+    if (!loop_is(let) || loop_is_call(let) || loop_is_vector(let) || let_has(let, MARK_tile) ||
+        let_has(let, MARK_recurrences)) {
+        return;
+    }
+    if (let->op == OP_for && has_rows(&phase->nest, let) && !loop_is_recurrence(let)) {
+        Cx *cx = phase->fn->cx;
+        const Let *rows = let;
+        Flat f = flat_of(&phase->facts, &phase->nest, &rows);
+        if (is_flat(&f) && fuel_spend(cx)) {
+            let_mark_with(cx, let, MARK_flat, DLC_FLAT);
+            let_mark_with(cx, let, MARK_flat_row, DLC_FLAT_ROW);
         }
-        if (let->op == OP_for && has_rows(nest, let) && !loop_is_recurrence(let)) {
-            const Let *rows = let;
-            Flat f = flat_of(facts, nest, &rows);
-            if (is_flat(&f) && fuel_spend(facts->cx)) {
-                let_mark_with(facts->cx, let, MARK_flat, DLC_FLAT);
-                let_mark_with(facts->cx, let, MARK_flat_row, DLC_FLAT_ROW);
-            }
-        }
-        mark_loops(facts, nest, let->body);
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        mark_loops(phase, let->body->lets[k]);
+    }
+}
+
+static void
+mark_phase(const PhaseView *phase, const void *arg)
+{
+    (void)arg;
+    if (!phase->facts.updates) {
+        mark_loops(phase, phase->loop);
     }
 }
 
 Fn *
 rewrite_flatten(Fn *fn)
 {
-    for (int k = 0; k < fn->body->n; k++) {
-        const Let *kernel = fn->body->lets[k];
-        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
-            Let *phase = kernel->body->lets[j];
-            if (phase->op == OP_for) {
-                const Let *parallel[MAX_LOOPS];
-                Facts facts = {.cx = fn->cx, .kernel = kernel};
-                facts_add_phase(&facts, phase);
-                Nest nest = {fn->cx, parallel, phase_parallel(phase, parallel)};
-                if (!facts.updates) {
-                    mark_loops(&facts, &nest, &(Block){.lets = &phase, .n = 1});
-                }
-            }
-        }
-    }
-    return fn;
+    return phases_visit(fn, mark_phase, NULL);
 }

@@ -12,8 +12,6 @@
  *           processor finds the next row by itself where nothing waits for the result.
  * Example:  layer norm: for i0 in B parallel jam=2 jam_elements=262144 jam_row=256 { .. }
  */
-#include "codegen/loops/facts.h"
-#include "codegen/loops/jam.h"
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
@@ -86,40 +84,31 @@ has_rows(const Jam *jam, const Let *loop)
 }
 
 static void
-mark_loops(const Jam *jam, const Block *blk)
+mark_loops(const Jam *jam, Let *let)
 {
-    for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        bool other = !loop_is(let) || loop_is_call(let) || loop_is_vector(let) ||
-                     let_has(let, MARK_tile) || let_has(let, MARK_recurrences);
-        if (other) {
-            continue;
-        }
-        if (let->op == OP_for && has_rows(jam, let)) {
-            mark_rows(jam, let);
-        }
-        mark_loops(jam, let->body);
+    if (!loop_is(let) || loop_is_call(let) || loop_is_vector(let) || let_has(let, MARK_tile) ||
+        let_has(let, MARK_recurrences)) {
+        return;
+    }
+    if (let->op == OP_for && has_rows(jam, let)) {
+        mark_rows(jam, let);
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        mark_loops(jam, let->body->lets[k]);
+    }
+}
+
+static void
+mark_phase(const PhaseView *phase, const void *arg)
+{
+    (void)arg;
+    if (!phase->facts.updates) {
+        mark_loops(&(Jam){phase->nest, &phase->facts}, phase->loop);
     }
 }
 
 Fn *
 rewrite_jam(Fn *fn)
 {
-    for (int k = 0; k < fn->body->n; k++) {
-        const Let *kernel = fn->body->lets[k];
-        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
-            Let *phase = kernel->body->lets[j];
-            if (phase->op == OP_for) {
-                const Let *parallel[MAX_LOOPS];
-                Facts facts = {.cx = fn->cx, .kernel = kernel};
-                facts_add_phase(&facts, phase);
-                int n = phase_parallel(phase, parallel);
-                if (!facts.updates) {
-                    mark_loops(&(Jam){{fn->cx, parallel, n}, &facts},
-                               &(Block){.lets = &phase, .n = 1});
-                }
-            }
-        }
-    }
-    return fn;
+    return phases_visit(fn, mark_phase, NULL);
 }

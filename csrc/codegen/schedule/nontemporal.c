@@ -17,8 +17,6 @@
  * Example:  let x: f32[16777216]; for i in 16777216 parallel vector streams {
  *               .. store y[i] = v nontemporal=20971520 footprint=41943040 }
  */
-#include "codegen/loops/facts.h"
-#include "codegen/loops/loops.h"
 #include "codegen/loops/phase_use.h"
 #include "codegen/loops/scan.h"
 #include "codegen/rewrites.h"
@@ -34,7 +32,7 @@ typedef struct {
 typedef struct {
     Cx *cx;
     const Rule *rule;
-    Facts facts;
+    const Facts *facts;
     Range bytes; /* of the phase */
     bool sizes_known; /* see Rule */
 } Phased;
@@ -69,7 +67,7 @@ is_huge(const Phased *p, const Let *store)
 static bool
 may_bypass(const Phased *p, const Let *loop, const Let *store)
 {
-    if (store->op != OP_store || !facts_adjacent_bytes(&p->facts, store, loop_index(loop)) ||
+    if (store->op != OP_store || !facts_adjacent_bytes(p->facts, store, loop_index(loop)) ||
         !is_alone(store)) {
         return false;
     }
@@ -115,7 +113,7 @@ mark_scan(const Phased *p, const Let *recurrences)
     Phased told = *p;
     told.sizes_known = false;
     Scan s;
-    if (scan_alone(&p->facts, recurrences, &s) && s.at_once && may_bypass(&told, s.loop, s.store) &&
+    if (scan_alone(p->facts, recurrences, &s) && s.at_once && may_bypass(&told, s.loop, s.store) &&
         fuel_spend(p->cx)) {
         mark_store(p, s.loop, (Let *)s.store);
     }
@@ -131,7 +129,7 @@ mark_loop(const Phased *p, Let *loop)
         mark_scan(p, loop);
     } else if (let_has(loop->parent->owner, MARK_tile)) {
         mark_stores(p, loop, loop->body->n);
-    } else if (let_has(loop, MARK_vector) && p->rule->streams(&p->facts, loop)) {
+    } else if (let_has(loop, MARK_vector) && p->rule->streams(p->facts, loop)) {
         let_mark(loop, MARK_streams, mark_stores(p, loop, p->rule->most));
     } else if (runs_with_others && loop->parent->owner->op == OP_for) {
         mark_stores(p, loop, p->rule->most);
@@ -139,36 +137,29 @@ mark_loop(const Phased *p, Let *loop)
 }
 
 static void
-mark_loops(const Phased *p, const Block *blk)
+mark_loops(const Phased *p, Let *let)
 {
-    for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        if (let->op == OP_for && !loop_is_call(let)) {
-            mark_loop(p, let);
-        }
-        if (loop_is(let)) {
-            mark_loops(p, let->body);
-        }
+    if (let->op == OP_for && !loop_is_call(let)) {
+        mark_loop(p, let);
+    }
+    for (int k = 0; loop_is(let) && k < let->body->n; k++) {
+        mark_loops(p, let->body->lets[k]);
     }
 }
 
-static Fn *
-mark_phases(Fn *fn, const Rule *rule)
+static void
+mark_phase(const PhaseView *phase, const void *arg)
 {
-    for (int k = 0; k < fn->body->n; k++) {
-        const Let *kernel = fn->body->lets[k];
-        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
-            Let *phase = kernel->body->lets[j];
-            if (phase->op == OP_for) {
-                Phased p = {.cx = fn->cx, .rule = rule, .sizes_known = rule->sizes_known};
-                p.facts = (Facts){.cx = fn->cx, .kernel = kernel};
-                facts_add(&p.facts, phase);
-                p.bytes = dim_range(fn->cx, phase_use(fn, phase).bytes);
-                mark_loops(&p, &(Block){.lets = &phase, .n = 1});
-            }
-        }
-    }
-    return fn;
+    const Rule *rule = arg;
+    Cx *cx = phase->fn->cx;
+    Phased p = {
+        .cx = cx,
+        .rule = rule,
+        .facts = &phase->facts,
+        .bytes = dim_range(cx, phase_use(phase->fn, phase->loop).bytes),
+        .sizes_known = rule->sizes_known,
+    };
+    mark_loops(&p, phase->loop);
 }
 
 /* ---- the targets ---- */
@@ -202,7 +193,7 @@ rewrite_nontemporal_cc(Fn *fn)
         .most = DLC_NONTEMPORAL_TENSORS,
         .streams = memory_limits,
     };
-    return mark_phases(fn, &rule);
+    return phases_visit(fn, mark_phase, &rule);
 }
 
 Fn *
@@ -214,5 +205,5 @@ rewrite_nontemporal_tcc(Fn *fn)
         .longest = DLC_GRID_COLUMNS,
         .streams = strips_store,
     };
-    return mark_phases(fn, &rule);
+    return phases_visit(fn, mark_phase, &rule);
 }

@@ -23,9 +23,8 @@
  *           beginning alone, and waits for the stores.
  * Example:  let s: f32 = reduce sum j in N lanes { let a: f32 = load x[i, j] prefetch=4096 .. }
  */
-#include "codegen/loops/facts.h"
 #include "codegen/loops/gather.h"
-#include "codegen/loops/loops.h"
+#include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
 /* ---- reductions along rows ---- */
@@ -92,16 +91,13 @@ mark_reduction(const Facts *facts, const Let *reduce)
 }
 
 static void
-mark_rows(const Facts *facts, const Block *blk)
+mark_reductions(const Facts *facts, const Let *let)
 {
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (let->op == OP_reduce && !let_has(let, MARK_onehot)) {
-            mark_reduction(facts, let);
-        }
-        if (loop_is(let)) {
-            mark_rows(facts, let->body);
-        }
+    if (let->op == OP_reduce && !let_has(let, MARK_onehot)) {
+        mark_reduction(facts, let);
+    }
+    for (int k = 0; loop_is(let) && k < let->body->n; k++) {
+        mark_reductions(facts, let->body->lets[k]);
     }
 }
 
@@ -220,17 +216,17 @@ mark_stencil(const Facts *facts, const Let *loop)
 }
 
 static void
-mark_stencils(const Facts *facts, const Block *blk)
+mark_stencils(const Facts *facts, const Let *let)
 {
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        bool vector = let->op == OP_for && let_has(let, MARK_vector) && !loop_count(let->body);
-        if (vector && !let_has(let->parent->owner, MARK_tile)) {
-            mark_stencil(facts, let);
-        }
-        if (loop_is(let) && !loop_is_call(let)) {
-            mark_stencils(facts, let->body);
-        }
+    if (!loop_is(let) || loop_is_call(let)) {
+        return;
+    }
+    bool vector = let->op == OP_for && let_has(let, MARK_vector) && !loop_count(let->body);
+    if (vector && !let_has(let->parent->owner, MARK_tile)) {
+        mark_stencil(facts, let);
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        mark_stencils(facts, let->body->lets[k]);
     }
 }
 
@@ -324,61 +320,59 @@ mark_vector(const Facts *facts, const Let *loop)
     }
 }
 
+/* tile: the vector loop around, if there is one. */
 static void
-mark_loops(const Facts *facts, const Block *blk, const Let *tile)
+mark_loops(const Facts *facts, const Let *let, const Let *tile)
 {
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (!loop_is(let) || loop_is_call(let)) {
-            continue;
-        }
-        bool vector = let->op == OP_for && let_has(let, MARK_vector);
-        if (tile) {
-            mark_columns(facts, let, tile);
-        } else if (vector && loop_count(let->body) == 0) {
-            mark_vector(facts, let);
-        }
-        mark_loops(facts, let->body, vector ? let : tile);
+    if (!loop_is(let) || loop_is_call(let)) {
+        return;
+    }
+    bool vector = let->op == OP_for && let_has(let, MARK_vector);
+    if (tile) {
+        mark_columns(facts, let, tile);
+    } else if (vector && loop_count(let->body) == 0) {
+        mark_vector(facts, let);
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        mark_loops(facts, let->body->lets[k], vector ? let : tile);
     }
 }
 
-static Fn *
-mark_phases(Fn *fn, void (*mark)(const Facts *facts, const Block *phase))
+static void
+mark_row_phase(const PhaseView *phase, const void *arg)
 {
-    for (int k = 0; k < fn->body->n; k++) {
-        const Let *kernel = fn->body->lets[k];
-        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
-            Let *phase = kernel->body->lets[j];
-            if (phase->op == OP_for) {
-                Facts facts = {.cx = fn->cx, .kernel = kernel};
-                facts_add(&facts, phase);
-                mark(&facts, &(Block){.lets = &phase, .n = 1});
-            }
-        }
-    }
-    return fn;
+    (void)arg;
+    mark_reductions(&phase->facts, phase->loop);
 }
 
 static void
-mark_all(const Facts *facts, const Block *phase)
+mark_stencil_phase(const PhaseView *phase, const void *arg)
 {
-    mark_loops(facts, phase, NULL);
+    (void)arg;
+    mark_stencils(&phase->facts, phase->loop);
+}
+
+static void
+mark_other_phase(const PhaseView *phase, const void *arg)
+{
+    (void)arg;
+    mark_loops(&phase->facts, phase->loop, NULL);
 }
 
 Fn *
 rewrite_prefetch_rows(Fn *fn)
 {
-    return mark_phases(fn, mark_rows);
-}
-
-Fn *
-rewrite_prefetch_cc(Fn *fn)
-{
-    return mark_phases(fn, mark_all);
+    return phases_visit(fn, mark_row_phase, NULL);
 }
 
 Fn *
 rewrite_stencil(Fn *fn)
 {
-    return mark_phases(fn, mark_stencils);
+    return phases_visit(fn, mark_stencil_phase, NULL);
+}
+
+Fn *
+rewrite_prefetch_cc(Fn *fn)
+{
+    return phases_visit(fn, mark_other_phase, NULL);
 }

@@ -32,8 +32,7 @@
  */
 #include <string.h>
 
-#include "codegen/loops/facts.h"
-#include "codegen/loops/loops.h"
+#include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
 static bool
@@ -256,37 +255,28 @@ mark_parallel(Cx *cx, Let *let)
     }
 }
 
-/* Calls `mark` for each phase: a `for` at the top of a kernel. */
-static Fn *
-each_phase(Fn *fn, void (*mark)(Cx *cx, Let *phase))
+static void
+vectorise_phase(const PhaseView *phase, const void *arg)
 {
-    for (int k = 0; k < fn->body->n; k++) {
-        const Let *kernel = fn->body->lets[k];
-        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
-            if (kernel->body->lets[j]->op == OP_for) {
-                mark(fn->cx, kernel->body->lets[j]);
-            }
-        }
-    }
-    return fn;
+    (void)arg;
+    mark_vector(&phase->facts, phase->loop);
 }
 
 static void
-vectorise_phase(Cx *cx, Let *phase)
+parallelise_phase(const PhaseView *phase, const void *arg)
 {
-    Facts facts = {.cx = cx, .kernel = phase->parent->owner};
-    facts_add(&facts, phase);
-    mark_vector(&facts, phase);
+    (void)arg;
+    mark_parallel(phase->fn->cx, phase->loop);
 }
 
 Fn *
 rewrite_vectorise(Fn *fn)
 {
-    return each_phase(fn, vectorise_phase);
+    return phases_visit(fn, vectorise_phase, NULL);
 }
 
 Fn *
 rewrite_parallelise(Fn *fn)
 {
-    return each_phase(fn, mark_parallel);
+    return phases_visit(fn, parallelise_phase, NULL);
 }
