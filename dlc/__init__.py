@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .operators import allow_operators
     from .report import Report
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = [
     "ArtifactError",
     "CaptureError",
