@@ -630,6 +630,8 @@ bool value_layout_beside(Cx *cx, const Value *v, const Value *of, const Dim *giv
 /* Computes the strides of the operand from those of the view let, if every element of the operand
  * is in the view; false for other views, and if no strides of the operand give these. */
 bool view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides);
+/* The offset of an element, in elements, simplified. */
+Dim index_offset(Cx *cx, const Value *buffer, const Dim *at);
 /* Do these strides put no two elements in one place, provably? */
 bool strides_do_not_overlap(Cx *cx, const Type *of, const Dim *strides);
 

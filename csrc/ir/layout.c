@@ -327,3 +327,72 @@ value_layout_beside(Cx *cx, const Value *v, const Value *of, const Dim *given, D
     }
     return layout_from(cx, v, root, own, strides);
 }
+
+/* ---- elements ---- */
+
+typedef struct {
+    Cx *cx;
+    Dim *stack;
+    int n;
+} Rebuild;
+
+static void
+rebuild_leaf(void *arg, char kind, int64_t value, Dim name)
+{
+    Rebuild *r = arg;
+    r->stack = cx_grow(r->cx, r->stack, r->n, sizeof *r->stack);
+    r->stack[r->n++] = kind == 'i' ? dim_int(r->cx, value) : name;
+}
+
+/* Writes a % b as a - a//b*b, so that f//N*N + f%N, of a merged loop's index f, becomes f again. */
+static void
+rebuild_binary(void *arg, char kind)
+{
+    Rebuild *r = arg;
+    Cx *cx = r->cx;
+    Dim b = r->stack[--r->n], a = r->stack[r->n - 1];
+    r->stack[r->n - 1] = kind == '%' ? dim_sub(cx, a, dim_mul(cx, dim_div(cx, a, b), b))
+                                     : dim_apply(cx, kind, a, b);
+}
+
+static void
+note_division(void *arg, char kind)
+{
+    *(bool *)arg |= kind == '/' || kind == '%';
+}
+
+static void
+ignore_leaf(void *arg, char kind, int64_t value, Dim name)
+{
+    (void)arg, (void)kind, (void)value, (void)name;
+}
+
+static bool
+has_division(Cx *cx, Dim d)
+{
+    bool found = false;
+    static const DimWalk walk = {ignore_leaf, note_division};
+    dim_walk(cx, d, &walk, &found);
+    return found;
+}
+
+Dim
+index_offset(Cx *cx, const Value *buffer, const Dim *at)
+{
+    Dim dense[MAX_RANK], offset = dim_int(cx, 0);
+    const Dim *strides = buffer->strides;
+    if (!strides) {
+        type_dense(cx, buffer->type, dense);
+        strides = dense;
+    }
+    for (int ax = 0; ax < buffer->type->rank; ax++) {
+        offset = dim_add(cx, offset, dim_mul(cx, at[ax], strides[ax]));
+    }
+    if (!has_division(cx, offset)) {
+        return offset;
+    }
+    Rebuild r = {.cx = cx};
+    static const DimWalk walk = {rebuild_leaf, rebuild_binary};
+    dim_walk(cx, offset, &walk, &r);
+    return has_division(cx, r.stack[0]) ? offset : r.stack[0];
+}

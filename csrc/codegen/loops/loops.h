@@ -28,6 +28,9 @@ int loop_count(const Block *blk); /* loops in the block itself, not deeper */
 bool loop_is_vector(const Let *let); /* does it run over vectors: marked vector or lanes? */
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */
 Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
+/* The loop around a load that goes on to the next row: the innermost one in which a reduction reads
+ * the tensor; the kernel if there is none. */
+const Let *loop_of_reductions(const Let *load);
 /* Does a step of the reduction spend more time on latency than on computing? */
 bool loop_is_latency_bound(const Let *reduce);
 
@@ -54,8 +57,5 @@ Let *let_in(const Block *block, const Value *v); /* the let of the block that ma
 /* The index that is selected by a reduction that returns where(i == index, v, 0); NULL if the
  * condition is another one.  A reduction marked onehot has it. */
 const Value *onehot_index(const Let *reduce);
-
-/* in elements, simplified */
-Dim index_offset(Cx *cx, const Value *buffer, const Dim *at);
 
 #endif

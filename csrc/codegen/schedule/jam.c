@@ -38,10 +38,22 @@ short_row(const Jam *jam, const Let *rows)
     return DLC_JAM_ROW / width;
 }
 
+/* Does an iteration continue the one before it? */
+static bool
+is_ordered(const Let *rows)
+{
+    bool ordered = false;
+    for (int k = 0; k < rows->body->n; k++) {
+        const Let *let = rows->body->lets[k];
+        ordered |= let_is_map(let) && loop_carried(let) != NULL;
+    }
+    return ordered;
+}
+
 static bool
 may_jam(const Jam *jam, const Let *rows)
 {
-    if (loop_is_recurrence(rows) || loop_count(rows->body) < 2 ||
+    if (loop_is_recurrence(rows) || is_ordered(rows) || loop_count(rows->body) < 2 ||
         !facts_loop(jam->facts, rows)->is_plain || dim_is(jam->nest.cx, loop_extent(rows), 1)) {
         return false;
     }

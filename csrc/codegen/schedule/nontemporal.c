@@ -164,12 +164,23 @@ mark_phase(const PhaseView *phase, const void *arg)
 
 /* ---- the targets ---- */
 
+/* Do iterations of the loop compute, load and store alone, and nothing for another one? */
+static bool
+is_independent(const Let *loop)
+{
+    bool updates = false;
+    for (int k = 0; k < loop->body->n; k++) {
+        updates |= loop->body->lets[k]->op == OP_update || loop->body->lets[k]->op == OP_buffer;
+    }
+    return !updates;
+}
+
 /* Is memory slower than its operations, over enough iterations? */
 static bool
 memory_limits(const Facts *facts, const Let *loop)
 {
     const LoopFacts *l = facts_loop(facts, loop);
-    return !l->loops && l->cost <= COST_STREAMED &&
+    return is_independent(loop) && !l->loops && l->cost <= COST_STREAMED &&
            dim_range(facts->cx, loop_extent(loop)).hi >= DLC_STREAMED;
 }
 
@@ -177,7 +188,7 @@ memory_limits(const Facts *facts, const Let *loop)
 static bool
 strips_store(const Facts *facts, const Let *loop)
 {
-    bool floats = !facts_loop(facts, loop)->loops &&
+    bool floats = is_independent(loop) && !facts_loop(facts, loop)->loops &&
                   dim_range(facts->cx, loop_extent(loop)).hi >= DLC_STREAMED;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];

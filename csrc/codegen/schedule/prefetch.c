@@ -93,40 +93,29 @@ mark_reduction(const Facts *facts, const Let *reduce)
 static void
 mark_reductions(const Facts *facts, const Let *let)
 {
+    if (!loop_is(let) || loop_is_call(let)) {
+        return;
+    }
     if (let->op == OP_reduce && !let_has(let, MARK_onehot)) {
         mark_reduction(facts, let);
     }
-    for (int k = 0; loop_is(let) && k < let->body->n; k++) {
+    for (int k = 0; k < let->body->n; k++) {
         mark_reductions(facts, let->body->lets[k]);
     }
 }
 
 /* ---- rows that follow a loop with non-temporal stores ---- */
 
-/* Does a reduction in the block, at any depth, read the tensor?  within: blk is in a reduction. */
-static bool
-reduces(const Block *blk, const Value *tensor, bool within)
-{
-    bool found = false;
-    for (int k = 0; k < blk->n && !found; k++) {
-        const Let *let = blk->lets[k];
-        found = within && let->op == OP_load && let->args[0] == tensor;
-        found = found || (let->op == OP_reduce && reduces(let->body, tensor, true));
-    }
-    return found;
-}
-
 /* Marks loads that read what reductions have brought near, so that they prefetch the next row. */
 static void
 mark_next_row(const Facts *facts, const Let *loop, Let *load)
 {
     Cx *cx = facts->cx;
-    const Let *rows = loop;
+    const Let *rows = loop_of_reductions(load);
     int64_t bytes = dtype_info[load->args[0]->type->dtype].bytes, row = bytes;
-    while (row <= DLC_L2 && loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
-        Range n = dim_range(cx, loop_extent(rows));
+    for (const Let *inner = loop; inner != rows && row <= DLC_L2; inner = inner->parent->owner) {
+        Range n = dim_range(cx, loop_extent(inner));
         row = n.lo >= 1 && n.hi <= DLC_L2 ? row * n.hi : DLC_L2 + 1;
-        rows = rows->parent->owner;
     }
     const Step *next = loop_is(rows) ? facts_step(facts, load, loop_index(rows)) : NULL;
     if (row >= 2 * DLC_PAGE && row <= DLC_L2 && next && facts_from_memory(facts, load) &&
@@ -165,7 +154,7 @@ mark_gather(const Facts *facts, Let *load, const Let *along, const Let *through,
                                                             : DLC_L1 / 2 / bytes;
     rows = rows < DLC_PREFETCH_GATHER_MIN ? DLC_PREFETCH_GATHER_MIN : rows;
     let_mark_with(facts->cx, load, MARK_prefetch_rows, rows);
-    let_mark_with(facts->cx, load, MARK_beyond, DLC_L2);
+    let_mark_with(facts->cx, load, MARK_beyond, DLC_L2 + 1);
 }
 
 /* ---- stencils ---- */
@@ -310,7 +299,8 @@ mark_vector(const Facts *facts, const Let *loop)
         if (load->op != OP_load) {
             continue;
         }
-        if (loop_is(around) && row <= DLC_GATHER_ROW / facts_access(facts, load)->bytes) {
+        if (loop_is(around) && !let_has(load, MARK_prefetch) &&
+            row <= DLC_GATHER_ROW / facts_access(facts, load)->bytes) {
             mark_gather(facts, load, loop, around, row);
         }
         if (!stencil && let_has(loop, MARK_streams) && !let_has(load, MARK_prefetch_rows) &&
@@ -360,7 +350,7 @@ mark_other_phase(const PhaseView *phase, const void *arg)
 }
 
 Fn *
-rewrite_prefetch_rows(Fn *fn)
+rewrite_prefetch_reductions(Fn *fn)
 {
     return phases_visit(fn, mark_row_phase, NULL);
 }

@@ -83,15 +83,19 @@
  *   V33  nontemporal marks only a store to a result or a buffer of the kernel, over no parameter,
  *        of elements of 4 or 8 bytes that are adjacent along the `for` in whose body it stands, and
  *        that body has no other access to it.  footprint stands beside nontemporal.  streams marks
- *        only a for marked vector without loops inside, in whose body is a nontemporal store.
+ *        only a for marked vector whose body computes, binds, loads and stores, nontemporally too.
  *   V34  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
- *        and not both one access; prefetch_rows one in a loop with a loop around it.  beyond stands
- *        beside one of them.
- *   V35  jam marks only a for without vector, tile and recurrences that has two loops or more in
- *        its body and no update.  jam_elements and jam_row stand beside it.
- *   V36  flat marks only a for without vector, tile and recurrences whose body has one loop: a for
- *        marked vector without loops inside, of at most flat_row iterations.  Their stores go on
- *        from one iteration of the outer loop to the next without a gap. */
+ *        and not both one access.  Elements of an access marked prefetch are adjacent along its
+ *        loop; in a `for` they have 4 or 8 bytes, and no loop marked tile is around it.
+ *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of them.
+ *   V35  jam is 2, and marks only a for without vector, tile and recurrences whose body has two
+ *        loops or more, computes, loads, stores and has buffers, and leaves nothing for the next
+ *        iteration.  jam_elements and jam_row stand beside it.
+ *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
+ *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
+ *        marked vector of a known number of iterations, at most flat_row, whose body computes, loads
+ *        and stores.  Its stores go on without a gap from one iteration of the outer loop to the
+ *        next, and of the parallel loops around that. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -203,6 +207,9 @@ check_attr(Verifier *v, const Attr *a)
         if (a->i & ~(int64_t)marks_of(v->let->op) & (1u << k)) {
             verify_broken(v, 6, "'%s' is not a mark of '%s'", mark_info[k].name,
                           op_info[v->let->op].name);
+        }
+        if (attr_mark_value(a, k) > INT32_MAX) {
+            verify_broken(v, 6, "the value of '%s' is too large", mark_info[k].name);
         }
         if (a->i >> k & 1 && (attr_mark_value(a, k) > 0) != mark_info[k].has_value) {
             verify_broken(v, 6, "'%s' %s", mark_info[k].name,

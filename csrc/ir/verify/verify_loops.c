@@ -1,4 +1,4 @@
-/* The rules of the loops stage, V13 to V20, V25 to V27 and V33 to V36; verify.c has the list. */
+/* The rules of the loops stage, V13 to V20, V25 to V27; verify.c has the list. */
 #include "verify.h"
 #include "ir/rules.h"
 
@@ -74,135 +74,6 @@ check_onehot(Verifier *v, const Let *let)
     }
     if (!good) {
         verify_broken(v, 27, "onehot marks a reduction that is not the sum of one element");
-    }
-}
-
-/* ---- V33: non-temporal stores ---- */
-
-/* Is the element of the access so many further on in memory in the loop's next iteration? */
-static bool
-steps_by(Cx *cx, const Let *access, Dim index, Dim elements)
-{
-    const Value *buffer = access->args[0];
-    const Attr *at = let_attr(access, "at");
-    Dim dense[MAX_RANK], offset = dim_int(cx, 0), step, rest;
-    type_dense(cx, buffer->type, dense);
-    const Dim *strides = buffer->strides ? buffer->strides : dense;
-    for (int k = 0; k < at->n; k++) {
-        offset = dim_add(cx, offset, dim_mul(cx, at->dims[k], strides[k]));
-    }
-    return dim_affine(cx, offset, index, &step, &rest) && step == elements;
-}
-
-static void
-check_nontemporal(Verifier *v, const Let *store)
-{
-    if (let_has(store, MARK_footprint) && !let_has(store, MARK_nontemporal)) {
-        verify_broken(v, 33, "footprint marks a store that is not nontemporal");
-    }
-    if (!let_has(store, MARK_nontemporal)) {
-        return;
-    }
-    const Let *loop = store->parent->owner;
-    const Value *to = store->args[0];
-    int bytes = dtype_info[to->type->dtype].bytes, accesses = 0;
-    for (int k = 0; k < store->parent->n; k++) {
-        const Let *let = store->parent->lets[k];
-        accesses += let_accesses(let) && let->args[0] == to;
-    }
-    bool tensor = to->def && (to->def == v->kernel || to->def->parent->owner == v->kernel);
-    if (loop->op != OP_for || !tensor || to->over || (bytes != 4 && bytes != 8) || accesses != 1 ||
-        !steps_by(v->cx, store, let_attr(loop, "index")->d, dim_int(v->cx, 1))) {
-        verify_broken(v, 33,
-                      "nontemporal marks a store that is not the only access to adjacent "
-                      "elements of a tensor");
-    }
-}
-
-/* ---- V34: prefetches ---- */
-
-static void
-check_prefetch(Verifier *v, const Let *access)
-{
-    bool along = let_has(access, MARK_prefetch), rows = let_has(access, MARK_prefetch_rows);
-    const Value *of = access->args[0];
-    const Let *loop = access->parent->owner;
-    bool is_private = of->def && of->def->op == OP_buffer && of->def->parent->owner != v->kernel;
-    if ((along || rows) && (is_private || (along && rows))) {
-        verify_broken(v, 34, "prefetch marks an access to what a loop makes, or one of two kinds");
-    }
-    if (rows && !(loop_is(loop) && loop_is(loop->parent->owner))) {
-        verify_broken(v, 34, "prefetch_rows marks a load that is not in a loop in another");
-    }
-    if (let_has(access, MARK_beyond) && !along && !rows) {
-        verify_broken(v, 34, "beyond marks a load that does not prefetch");
-    }
-}
-
-/* ---- V35, V36: several iterations at a time ---- */
-
-static bool
-has_other_order(const Let *loop)
-{
-    return let_has(loop, MARK_vector) || let_has(loop, MARK_tile) ||
-           let_has(loop, MARK_recurrences);
-}
-
-static void
-check_jam(Verifier *v, const Let *let)
-{
-    int loops = 0;
-    bool updates = false;
-    for (int k = 0; k < let->body->n; k++) {
-        loops += loop_is(let->body->lets[k]);
-        updates |= let->body->lets[k]->op == OP_update;
-    }
-    if (!let_has(let, MARK_jam) || has_other_order(let) || loops < 2 || updates) {
-        verify_broken(v, 35,
-                      "jam marks a loop that is not around two loops or more, or has another "
-                      "order");
-    }
-}
-
-static void
-check_flat(Verifier *v, const Let *let)
-{
-    const Let *inner = NULL;
-    int loops = 0;
-    for (int k = 0; k < let->body->n; k++) {
-        bool loop = loop_is(let->body->lets[k]);
-        inner = loop ? let->body->lets[k] : inner;
-        loops += loop;
-    }
-    bool good = let_has(let, MARK_flat) && !has_other_order(let) && loops == 1 &&
-                let_has(inner, MARK_vector) &&
-                dim_range(v->cx, let_dim(inner, "extent")).hi <= let_mark_value(let, MARK_flat_row);
-    for (int k = 0; good && k < inner->body->n; k++) {
-        const Let *store = inner->body->lets[k];
-        good = !loop_is(store) &&
-               (store->op != OP_store ||
-                (steps_by(v->cx, store, let_attr(inner, "index")->d, dim_int(v->cx, 1)) &&
-                 steps_by(v->cx, store, let_attr(let, "index")->d, let_dim(inner, "extent"))));
-    }
-    if (!good) {
-        verify_broken(v, 36,
-                      "flat marks a loop that is not around one short vector loop with "
-                      "contiguous results");
-    }
-}
-
-static void
-check_streams(Verifier *v, const Let *loop)
-{
-    bool stores = false, loops = false;
-    for (int k = 0; k < loop->body->n; k++) {
-        stores |= let_has(loop->body->lets[k], MARK_nontemporal);
-        loops |= loop_is(loop->body->lets[k]);
-    }
-    if (!let_has(loop, MARK_vector) || loops || !stores) {
-        verify_broken(v, 33,
-                      "streams marks a loop that is no vector loop around nontemporal "
-                      "stores");
     }
 }
 
@@ -303,15 +174,7 @@ check_loop(Verifier *v, const Let *let)
     verify_block(v, let->body);
     v->let = let;
     v->nsizes = nsizes;
-    if (let_has(let, MARK_streams)) {
-        check_streams(v, let);
-    }
-    if (let_has(let, MARK_jam) || let_has(let, MARK_jam_elements) || let_has(let, MARK_jam_row)) {
-        check_jam(v, let);
-    }
-    if (let_has(let, MARK_flat) || let_has(let, MARK_flat_row)) {
-        check_flat(v, let);
-    }
+    verify_loop_marks(v, let);
     if (let->op == OP_reduce) {
         check_reduce(v, let);
     } else if (let->body->nrets) {
@@ -398,7 +261,7 @@ check_access(Verifier *v, const Let *let)
         verify_broken(v, 15, "'%s' is not something to %s", a->name, op_info[let->op].name);
     }
     check_index(v, let);
-    check_prefetch(v, let);
+    verify_access_marks(v, let);
     if (let->op == OP_load) {
         return;
     }
@@ -409,7 +272,6 @@ check_access(Verifier *v, const Let *let)
                       dtype_info[a->type->dtype].name);
     }
     if (let->op == OP_store) {
-        check_nontemporal(v, let);
         v->stored[a->id] = true;
         return;
     }

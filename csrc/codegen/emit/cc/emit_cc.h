@@ -59,7 +59,6 @@ const char *cc_element(Emit *e, const Let *access); /* what a load reads, or a s
 
 /* ---- emit_cc_blocks.c ---- */
 
-bool cc_is_latency_bound(const Let *reduce); /* does a step wait for more than it computes? */
 void cc_lanes_reduce(Emit *e, const Let *reduce); /* a reduction marked vector */
 void cc_lanes_jam(Emit *e, const Let *reduce); /* the same of two rows at a time */
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
@@ -146,8 +145,8 @@ const char *cc_stream_block_place(Emit *e, const Let *loop);
 void cc_stream_block_open(Emit *e, const Let *loop, int elements);
 void cc_stream_block_close(Emit *e, const Let *loop, int elements);
 
-/* A vector loop over several rows of a tensor that is or may be large: the load that is first in
- * memory; or NULL. */
+/* A vector loop over several rows of a tensor that is or may be large: the marked load, which is
+ * furthest ahead in memory; or NULL. */
 const Let *cc_stencil_row(const Let *loop);
 void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to);
 

@@ -13,8 +13,8 @@
 #include "emit_cc.h"
 
 /* Does the step of a reduction of elements wait for more than it computes? */
-bool
-cc_is_latency_bound(const Let *reduce)
+static bool
+is_latency_bound(const Let *reduce)
 {
     return loop_is_latency_bound(reduce) && op_info[let_op(reduce)].rule != RULE_INDEX;
 }
@@ -23,8 +23,7 @@ cc_is_latency_bound(const Let *reduce)
 static bool
 has_blocks(Emit *e, const Let *let)
 {
-    return cc_is_latency_bound(let) &&
-           dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCKS * DLC_BLOCK;
+    return is_latency_bound(let) && dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCKS * DLC_BLOCK;
 }
 
 void

@@ -6,11 +6,7 @@
  *           goes through the indices, one after the other as they are in memory.
  * Ensures:  nothing but speed: an index is read again within its tensor only, and a hint reads
  *           nothing, wherever it points.
- * How:      No processor foresees where a row begins.  So many rows ahead that what is prefetched
- *           fits in the first-level cache, and that a few dozen lines are under way where rows are
- *           short.
- * Why not:  long rows whose elements are stored one by one: a processor finds all but the beginning
- *           alone, and waits for the stores.  Tables that stay near a core.
+ * How:      the marks of loads say how many rows ahead, and of which tables (schedule/prefetch.c).
  * Example:  for i in bags: for j in 8: { later = 8*i + j + 32;
  *           if (later < words) for a line of row x[later]: PREFETCH(it);
  *           sum += w[x[8*i + j], k]; }
@@ -32,7 +28,7 @@ put_prefetch(Emit *e, const Gather *g, const char *at, const char *from, const c
 {
     const Value *table = g->load->args[0], *words = g->index->args[0];
     int64_t distance = let_mark_value(g->load, MARK_prefetch_rows),
-            most = let_mark_value(g->load, MARK_beyond);
+            most = let_mark_value(g->load, MARK_beyond) - 1;
     int bytes = dtype_info[table->type->dtype].bytes;
     Dim next = dim_add(e->cx, access_offset(e, g->index), dim_int(e->cx, distance)),
         all = type_numel(e->cx, table->type);

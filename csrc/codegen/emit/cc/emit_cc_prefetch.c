@@ -4,11 +4,8 @@
  * Requires: the body of a reduction that is put in lanes, or of one that is put over a tile of
  *           columns.
  * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points.
- * How:      the marks of loads say what is prefetched (schedule/prefetch.c).
- *           A reduction of columns prefetches its next steps.  If a loop over the row follows the
- *           reductions and has non-temporal stores, it prefetches all of the next row, since memory
- *           has nothing else to read then.  Two rows that run at a time come from caches or are
- *           short, so they prefetch nothing.
+ * How:      the marks of loads say what is prefetched, and how far ahead (schedule/prefetch.c).
+ *           Two rows that run at a time come from caches or are short, so they prefetch nothing.
  * Why not:  prefetch in loops without a reduction: they would be cut in strips, to have one
  *           prefetch for each line.  Then a loop over data in the first-level cache takes up to 1.7
  *           times as long, and one over memory a tenth less.  Prefetch what is stored: no lasting
@@ -30,7 +27,9 @@ cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *load = reduce->body->lets[k];
         int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;
-        int far = prefetch_bytes(e, load, reduce->parent->owner, (int64_t)elements * bytes);
+        int far = load->op == OP_load && row_offset(e, load, reduce) != DIM_NONE
+                      ? prefetch_bytes(e, load, reduce->parent->owner, (int64_t)elements * bytes)
+                      : 0;
         for (int line = 0; far && line < DLC_LANES * bytes; line += DLC_LINE) {
             put(e, "PREFETCH(%s + %s + %s, %d);", name_c(e, load->args[0]),
                 offset_c(e, row_offset(e, load, reduce)), at, far + line);
@@ -39,31 +38,6 @@ cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
 }
 
 /* ---- rows that follow ---- */
-
-/* Does a reduction in the block, at any depth, read the tensor?  within: blk is in a reduction. */
-static bool
-reduces(const Block *blk, const Value *tensor, bool within)
-{
-    bool found = false;
-    for (int k = 0; k < blk->n && !found; k++) {
-        const Let *let = blk->lets[k];
-        found = within && let->op == OP_load && let->args[0] == tensor;
-        found = found || (let->op == OP_reduce && reduces(let->body, tensor, true));
-    }
-    return found;
-}
-
-/* The loop that goes on to the next row, if the load prefetches from that: the innermost one in
- * which a reduction reads the tensor. */
-static const Let *
-rows_of(const Let *load)
-{
-    const Let *rows = load->parent->owner;
-    while (loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
-        rows = rows->parent->owner;
-    }
-    return rows;
-}
 
 void
 cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
@@ -75,7 +49,7 @@ cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
         }
         Dim row = row_offset(e, load, loop);
         int bytes = dtype_info[load->args[0]->type->dtype].bytes;
-        int far = prefetch_bytes(e, load, rows_of(load), 0);
+        int far = row == DIM_NONE ? 0 : prefetch_bytes(e, load, loop_of_reductions(load), 0);
         for (int line = 0; far && line < DLC_LANES * bytes; line += DLC_LINE) {
             put(e, "PREFETCH(%s + %s + %s, %d);", name_c(e, load->args[0]), offset_c(e, row), at,
                 far + line);
@@ -91,10 +65,10 @@ static bool
 column_row(Emit *e, const Let *load, const Let *reduce, const Let *tile, Dim *row, Dim *stride)
 {
     bool marked = let_has(load, MARK_prefetch_rows) && facts_access(e->facts, load)->from_loops;
-    *row = marked ? row_offset(e, load, tile) : DIM_NONE;
-    marked &= *row != DIM_NONE;
-    *stride = marked ? step_along(e, load, reduce)->step : DIM_NONE;
-    return marked;
+    const Step *next = marked ? step_along(e, load, reduce) : NULL;
+    *row = next ? row_offset(e, load, tile) : DIM_NONE;
+    *stride = next ? next->step : DIM_NONE;
+    return *row != DIM_NONE;
 }
 
 ColumnsFrom

@@ -109,11 +109,12 @@ static void
 put_prefetch_rows(Emit *e, const Let *load)
 {
     int64_t rows = let_mark_value(load, MARK_prefetch_rows);
-    if (rows == 0) {
+    const Step *row = rows ? step_along(e, load, e->rows) : NULL;
+    if (!row || !contiguous_bytes(e, e->columns, load)) {
         return;
     }
     int bytes = facts_access(e->facts, load)->bytes;
-    Dim ahead = dim_mul(e->cx, step_along(e, load, e->rows)->step, dim_int(e->cx, rows)),
+    Dim ahead = dim_mul(e->cx, row->step, dim_int(e->cx, rows)),
         at = dim_add(e->cx, row_offset(e, load, e->columns), ahead);
     put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)", DLC_WIDTH,
              and_beyond(e, load), DLC_LINE / bytes);

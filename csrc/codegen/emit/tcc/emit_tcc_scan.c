@@ -1,6 +1,6 @@
 /* Scans of rows side by side, for the libtcc tier.
  *
- * What:     a loop marked recurrences that does nothing but scan what it loads (emit_scan.c), as
+ * What:     a loop marked recurrences that does nothing but scan what it loads (loops/scan.c), as
  *           one call.
  * Requires: the loop, its rows from .. to - 1 at hand; see emit_panel.c.
  * Ensures:  each row's order; rows do not wait for each other.
