@@ -58,7 +58,7 @@ PROCESS: dict[str, tuple[Callable[[str], bool], str]] = {
     "DLC_TRACE": (_is_any, "a file"),
 }
 #: Of the build and the tests, which no compile reads.
-WORKSHOP = ("DLC_ASAN", "DLC_BIN", "DLC_BUILD", "DLC_DAMAGE", "DLC_FUZZ", "DLC_OPT")
+WORKSHOP = ("DLC_ASAN", "DLC_BIN", "DLC_BUILD", "DLC_DAMAGE", "DLC_FUZZ", "DLC_OPT", "DLC_TEXTS")
 
 
 def _set() -> Iterator[tuple[str, str]]:

@@ -30,6 +30,9 @@ bool
 stride_is_inside(Cx *cx, Dim numel, int rank, const Dim *dims, const Dim *strides, Dim offset)
 {
     for (int ax = 0; ax < rank; ax++) {
+        if (dim_is(cx, dims[ax], 0)) {
+            return true; /* it has no elements */
+        }
         offset = dim_add(cx, offset, dim_mul(cx, dim_index(cx, "i", dims[ax]), strides[ax]));
     }
     return dim_le(cx, dim_int(cx, 0), offset) && dim_lt(cx, offset, numel);

@@ -138,7 +138,7 @@ def test_a_gather_prefetches_rows_of_its_table() -> None:
         "g: f32[5000, 64] = gather w, i axis=0 wrap=1",
         "y: f32[5000, 64] = mul g, 2.0",
     )
-    assert marked(lines(text, "cc")) == ["w prefetch_rows=64 beyond=1048576"]
+    assert marked(lines(text, "cc")) == ["w prefetch_rows=64 beyond=1048577"]
     small = text.replace("100000", "1000")
     assert marked(lines(small, "cc")) == []
 

@@ -117,24 +117,25 @@ check_overs(Verifier *v)
 
 /* ---- V28: promised layouts ---- */
 
-/* Is it elements of a kernel's or a cat's making, which store each in its place? */
+/* Does the let store elements, each in its place: a kernel, a cat, or a let that will be in a
+ * kernel? */
 static bool
-is_stored(const Let *let)
+is_stored(const Verifier *v, const Let *let)
 {
-    return let->op == OP_kernel || let->op == OP_cat;
+    return let->op == OP_kernel || let->op == OP_cat ||
+           (v->fn->stage == STAGE_GRAPH && let_is_made(let));
 }
 
 /* Has each element a place of its own?  Where there are none the strides may be any. */
 static bool
-has_places(Cx *cx, const Value *made)
+has_places(Cx *cx, const Type *t, const Dim *promised)
 {
     Dim strides[MAX_RANK];
-    for (int ax = 0; ax < made->type->rank; ax++) {
-        Dim plain = dim_of_nonempty(cx, made->strides[ax]);
-        bool same = stride_same(cx, made->type, made->strides[ax], plain);
-        strides[ax] = same ? plain : made->strides[ax];
+    for (int ax = 0; ax < t->rank; ax++) {
+        Dim plain = dim_of_nonempty(cx, promised[ax]);
+        strides[ax] = stride_same(cx, t, promised[ax], plain) ? plain : promised[ax];
     }
-    return type_is_empty(cx, made->type) || strides_do_not_overlap(cx, made->type, strides);
+    return type_is_empty(cx, t) || strides_do_not_overlap(cx, t, strides);
 }
 
 static void
@@ -165,7 +166,8 @@ check_layout(Verifier *v, const Let *let)
         const Value *made = let->res[k];
         if (value_is_view(made) && v->fn->stage != STAGE_GRAPH) {
             check_view_layout(v, made);
-        } else if (is_stored(let) && made->strides && !made->over && !has_places(v->cx, made)) {
+        } else if (is_stored(v, let) && made->strides && !made->over &&
+                   !has_places(v->cx, made->type, made->strides)) {
             verify_broken(v, 28, "'%s' promises strides that may put two elements in one place",
                           made->name);
         }
@@ -191,10 +193,29 @@ check_inside(Verifier *v, const Block *blk)
     }
 }
 
+/* Of results that are tensors of their own. */
+static void
+check_result_layouts(Verifier *v)
+{
+    const Block *body = v->fn->body;
+    for (int k = 0; k < body->nrets; k++) {
+        const Value *made = body->rets[k];
+        const Result *r = &v->fn->results[k];
+        if (r->kind == RESULT_FRESH && r->strides && made->def && is_stored(v, made->def) &&
+            !has_places(v->cx, made->type, r->strides)) {
+            verify_broken(v, 28,
+                          "result %d promises strides that may put two elements in one "
+                          "place",
+                          k);
+        }
+    }
+}
+
 static void
 check_layouts(Verifier *v)
 {
     const Block *body = v->fn->body;
+    check_result_layouts(v);
     for (int k = 0; k < body->n; k++) {
         check_layout(v, body->lets[k]);
         if (body->lets[k]->body) {
