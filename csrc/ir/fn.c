@@ -456,6 +456,7 @@ fn_clone(const Fn *fn)
 {
     Cloning c = {fn->cx, cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *c.values)};
     Fn *copy = cx_copy(fn->cx, fn, sizeof *fn);
+    copy->facts = NULL;
     copy->params = cx_copy(fn->cx, fn->params, (size_t)fn->nparams * sizeof *fn->params);
     for (int k = 0; k < fn->nparams; k++) {
         copy->params[k] = clone_value(&c, fn->params[k]);

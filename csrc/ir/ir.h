@@ -359,6 +359,8 @@ struct Fn {
     Result *results;            /* body->nrets of them */
     int nvalues;                /* one more than the largest Value.id */
     struct Names *names;        /* names in use, of fn.c */
+    /* Of codegen/loops/facts.c; NULL: not asked for since other things than marks changed. */
+    struct PhaseFacts *facts;
 };
 
 #include "marks.h"

@@ -375,6 +375,7 @@ def test_what_has_no_form_in_a_file_is_named() -> None:
         torch.compile(f, fullgraph=True, backend="dlc").aot_compile(((torch.ones(3, 3),), {}))
 
 
+@pytest.mark.refused_inside
 def test_a_result_whose_elements_share_memory_is_not_loaded() -> None:
     """Its elements would be what is written last, by whichever thread."""
     header, constants = unpack(damage.saved(damage.second))

@@ -36,8 +36,10 @@ def test_no_row_draws_random_numbers_or_writes() -> None:
 
 
 def test_decompositions_and_rows_are_disjoint() -> None:
-    """A decomposed overload reaches its builder only from functions that AOTAutograd does not see, and the
-    forms of views that copy from the bodies of loops and branches, which it makes functional and leaves so."""
+    """A decomposed overload reaches its builder only from functions that AOTAutograd does not see.
+
+    Forms of views that copy come from the bodies of loops and branches, which it does not decompose.
+    """
     both = {str(op) for op in decompositions()} & set(_C.overloads())
     assert {name for name in both if "_copy." not in name} == {"aten._log_softmax.default"}
 

@@ -113,9 +113,7 @@ Emit
 phase_interface(const Fn *fn, const Let *loop, Phase *phase)
 {
     Cx *cx = fn->cx;
-    Facts *facts = cx_alloc(cx, sizeof *facts);
-    *facts = (Facts){.cx = cx, .kernel = phase->kernel};
-    facts_add_phase(facts, loop);
+    const Facts *facts = facts_of_phase(fn, loop);
     PhaseUse use = phase_use(fn, loop);
     phase->buffers = use.buffers;
     phase->nbuffers = use.nbuffers;

@@ -150,7 +150,8 @@ add_loop(const Let *loop, LoopFacts *l)
     }
 }
 
-void
+/* Adds the facts of a let of the kernel's own block and of all that is in it. */
+static void
 facts_add(Facts *facts, const Let *let)
 {
     uint32_t key[2];
@@ -168,13 +169,35 @@ facts_add(Facts *facts, const Let *let)
     }
 }
 
-void
-facts_add_phase(Facts *facts, const Let *phase)
+struct PhaseFacts {
+    Map phases;
+};
+
+const Facts *
+facts_of_phase(const Fn *fn, const Let *phase)
 {
+    Fn *keeper = (Fn *)fn; /* what is kept is no part of the program */
+    if (!keeper->facts) {
+        keeper->facts = cx_alloc(fn->cx, sizeof *keeper->facts);
+    }
+    uint32_t key[2];
+    key_of(phase, key);
+    Facts *facts = map_at(fn->cx, &keeper->facts->phases, key, 2, sizeof *facts);
+    if (facts->kernel) {
+        return facts;
+    }
+    *facts = (Facts){.cx = fn->cx, .kernel = phase->parent->owner};
     facts_add(facts, phase);
     for (int k = 0; k < phase->parent->n; k++) {
         if (let_accesses(phase->parent->lets[k])) {
             facts_add(facts, phase->parent->lets[k]);
         }
     }
+    return facts;
+}
+
+void
+facts_forget(Fn *fn)
+{
+    fn->facts = NULL;
 }

@@ -36,10 +36,11 @@ typedef struct {
     bool updates; /* one of them is an update */
 } Facts;
 
-/* Adds the facts of a let of the kernel's own block and of all that is in it. */
-void facts_add(Facts *facts, const Let *let);
-/* Adds those of a phase, and of the accesses of the kernel's own block. */
-void facts_add_phase(Facts *facts, const Let *phase);
+/* Those of a phase, and of the accesses of the kernel's own block.  They are found once, and kept
+ * with the function while only marks change. */
+const Facts *facts_of_phase(const Fn *fn, const Let *phase);
+/* To be called by a rewrite that changes anything else. */
+void facts_forget(Fn *fn);
 const AccessFacts *facts_access(const Facts *facts, const Let *access);
 const LoopFacts *facts_loop(const Facts *facts, const Let *loop);
 /* The step of the access along the loop index; NULL: the steps are not constant. */

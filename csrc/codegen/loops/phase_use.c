@@ -122,9 +122,7 @@ visit_phase(Fn *fn, Let *loop, void (*visit)(const PhaseView *phase, const void 
             const void *arg)
 {
     const Let *parallel[MAX_LOOPS];
-    PhaseView phase = {.fn = fn, .loop = loop};
-    phase.facts = (Facts){.cx = fn->cx, .kernel = loop->parent->owner};
-    facts_add_phase(&phase.facts, loop);
+    PhaseView phase = {.fn = fn, .loop = loop, .facts = facts_of_phase(fn, loop)};
     phase.nest = (Nest){fn->cx, parallel, phase_parallel(loop, parallel)};
     visit(&phase, arg);
 }

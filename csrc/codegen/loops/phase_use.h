@@ -23,7 +23,7 @@ int phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS]);
 typedef struct {
     Fn *fn;
     Let *loop;
-    Facts facts;
+    const Facts *facts;
     Nest nest; /* its parallel loops */
 } PhaseView;
 

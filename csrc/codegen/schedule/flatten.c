@@ -120,7 +120,7 @@ mark_loops(const PhaseView *phase, Let *let)
     if (let->op == OP_for && has_rows(&phase->nest, let) && !loop_is_recurrence(let)) {
         Cx *cx = phase->fn->cx;
         const Let *rows = let;
-        Flat f = flat_of(&phase->facts, &phase->nest, &rows);
+        Flat f = flat_of(phase->facts, &phase->nest, &rows);
         if (is_flat(&f) && fuel_spend(cx)) {
             let_mark_with(cx, let, MARK_flat, DLC_FLAT);
             let_mark_with(cx, let, MARK_flat_row, DLC_FLAT_ROW);
@@ -135,7 +135,7 @@ static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    if (!phase->facts.updates) {
+    if (!phase->facts->updates) {
         mark_loops(phase, phase->loop);
     }
 }

@@ -114,8 +114,8 @@ static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    if (!phase->facts.updates) {
-        mark_loops(&(Jam){phase->nest, &phase->facts}, phase->loop);
+    if (!phase->facts->updates) {
+        mark_loops(&(Jam){phase->nest, phase->facts}, phase->loop);
     }
 }
 

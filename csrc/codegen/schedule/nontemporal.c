@@ -155,7 +155,7 @@ mark_phase(const PhaseView *phase, const void *arg)
     Phased p = {
         .cx = cx,
         .rule = rule,
-        .facts = &phase->facts,
+        .facts = phase->facts,
         .bytes = dim_range(cx, phase_use(phase->fn, phase->loop).bytes),
         .sizes_known = rule->sizes_known,
     };

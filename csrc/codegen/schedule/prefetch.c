@@ -332,21 +332,21 @@ static void
 mark_row_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    mark_reductions(&phase->facts, phase->loop);
+    mark_reductions(phase->facts, phase->loop);
 }
 
 static void
 mark_stencil_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    mark_stencils(&phase->facts, phase->loop);
+    mark_stencils(phase->facts, phase->loop);
 }
 
 static void
 mark_other_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    mark_loops(&phase->facts, phase->loop, NULL);
+    mark_loops(phase->facts, phase->loop, NULL);
 }
 
 Fn *

@@ -259,7 +259,7 @@ static void
 vectorise_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    mark_vector(&phase->facts, phase->loop);
+    mark_vector(phase->facts, phase->loop);
 }
 
 static void

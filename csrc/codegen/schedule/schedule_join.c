@@ -19,6 +19,7 @@
  */
 #include <string.h>
 
+#include "codegen/loops/facts.h"
 #include "codegen/loops/loops.h"
 #include "codegen/rewrites.h"
 
@@ -267,5 +268,6 @@ rewrite_join(Fn *fn)
             join_phases(fn->cx, fn->body->lets[k]);
         }
     }
+    facts_forget(fn);
     return fn;
 }

@@ -95,8 +95,8 @@
  *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
- *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to the
- *        next, and of the parallel loops around that. */
+ *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to
+ *        the next, and of the parallel loops around that. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -117,13 +117,11 @@ check_overs(Verifier *v)
 
 /* ---- V28: promised layouts ---- */
 
-/* Does the let store elements, each in its place: a kernel, a cat, or a let that will be in a
- * kernel? */
+/* Does the let store elements, each in its place? */
 static bool
-is_stored(const Verifier *v, const Let *let)
+is_stored(const Let *let)
 {
-    return let->op == OP_kernel || let->op == OP_cat ||
-           (v->fn->stage == STAGE_GRAPH && let_is_made(let));
+    return let->op == OP_kernel || let->op == OP_cat;
 }
 
 /* Has each element a place of its own?  Where there are none the strides may be any. */
@@ -166,7 +164,7 @@ check_layout(Verifier *v, const Let *let)
         const Value *made = let->res[k];
         if (value_is_view(made) && v->fn->stage != STAGE_GRAPH) {
             check_view_layout(v, made);
-        } else if (is_stored(v, let) && made->strides && !made->over &&
+        } else if (is_stored(let) && made->strides && !made->over &&
                    !has_places(v->cx, made->type, made->strides)) {
             verify_broken(v, 28, "'%s' promises strides that may put two elements in one place",
                           made->name);
@@ -193,29 +191,10 @@ check_inside(Verifier *v, const Block *blk)
     }
 }
 
-/* Of results that are tensors of their own. */
-static void
-check_result_layouts(Verifier *v)
-{
-    const Block *body = v->fn->body;
-    for (int k = 0; k < body->nrets; k++) {
-        const Value *made = body->rets[k];
-        const Result *r = &v->fn->results[k];
-        if (r->kind == RESULT_FRESH && r->strides && made->def && is_stored(v, made->def) &&
-            !has_places(v->cx, made->type, r->strides)) {
-            verify_broken(v, 28,
-                          "result %d promises strides that may put two elements in one "
-                          "place",
-                          k);
-        }
-    }
-}
-
 static void
 check_layouts(Verifier *v)
 {
     const Block *body = v->fn->body;
-    check_result_layouts(v);
     for (int k = 0; k < body->n; k++) {
         check_layout(v, body->lets[k]);
         if (body->lets[k]->body) {
