@@ -6,6 +6,7 @@ argument by the user's name, what differs, and what to write.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import re
 from typing import Any
@@ -72,21 +73,61 @@ def sentences(parts: list[str]) -> str:
     return "; ".join(said) or "the arguments are not like those that it was compiled for"
 
 
-def _checked(check: Any, given: Any) -> Any:
-    info = check(given)
-    return sentences(list(info.verbose_code_parts))
+class _Said:
+    """What torch's guards found (GuardDebugInfo), with sentences for its text."""
+
+    def __init__(self, info: Any, text: str) -> None:
+        self._info, self._text = info, text
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._info, name)
 
 
-@functools.cache
+class _Check:
+    """torch's check of guards that says what it found."""
+
+    said_by_dlc = True
+
+    def __init__(self, check: Any) -> None:
+        self._check = check
+
+    def __call__(self, *given: Any) -> Any:
+        info = self._check(*given)
+        parts = getattr(info, "verbose_code_parts", None)
+        return info if parts is None else _Said(info, sentences([str(part) for part in parts]))
+
+
+#: What torch calls the backend: by its name, or given as the function that it is.
+_NAMES = ("dlc", "dlc_backend")
+
+
+def _say(function: Any) -> None:
+    """Has a saved function of dlc's say it. One of another backend, or of another torch, is left as it is."""
+    artifacts = getattr(function, "_artifacts", None)
+    manager = getattr(artifacts, "guard_manager", None)
+    check = getattr(manager, "check_verbose", None)
+    if getattr(artifacts, "backend_name", None) not in _NAMES or check is None:
+        return
+    if not getattr(check, "said_by_dlc", False):
+        with contextlib.suppress(AttributeError, TypeError):  # of a manager that takes no attribute
+            manager.check_verbose = _Check(check)  # type: ignore[union-attr]
+
+
 def make_readable() -> None:
     """Has torch's functions say this where the backend is dlc, at no cost for calls whose guards hold."""
-    begin = AOTCompiledFunction.__post_init__
+    begin = getattr(AOTCompiledFunction, "__post_init__", None)
+    if begin is None or getattr(begin, "said_by_dlc", False):
+        return
 
     @functools.wraps(begin)
-    def begun(self: AOTCompiledFunction) -> None:
-        begin(self)
-        manager: Any = self._artifacts.guard_manager
-        if "dlc" in self._artifacts.backend_name:
-            manager.check_verbose = functools.partial(_checked, manager.check_verbose)
+    def begun(self: AOTCompiledFunction, *args: Any) -> None:
+        begin(self, *args)
+        _say(self)
 
+    begun.said_by_dlc = True  # type: ignore[attr-defined]
     AOTCompiledFunction.__post_init__ = begun  # type: ignore[method-assign]

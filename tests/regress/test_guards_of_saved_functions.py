@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch._dynamo.aot_compile_types import SerializableCallable
+
+from dlc import guards
 
 ONES = torch.ones
 
@@ -17,7 +20,7 @@ def plain(x: Any, y: Any) -> Any:
     return x * y + 1
 
 
-def compiled(fn: Any, *args: Any, backend: str = "dlc") -> Any:
+def compiled(fn: Any, *args: Any, backend: Any = "dlc") -> Any:
     torch._dynamo.reset()
     return torch.compile(fn, backend=backend, fullgraph=True).aot_compile((args, {}))
 
@@ -88,3 +91,48 @@ def test_other_backends_say_what_they_did() -> None:
     compiled(plain, ONES(3), ONES(3))  # dlc's is on
     with pytest.raises(RuntimeError, match="GuardDebugInfo"):
         compiled(plain, ONES(3), ONES(3), backend="inductor")(ONES(5), ONES(5))
+
+
+def test_it_is_said_once_by_an_object_like_torchs() -> None:
+    guards.make_readable()
+    saved = compiled(plain, ONES(3), ONES(3))
+    guards.make_readable()
+    again = compiled(plain, ONES(3), ONES(3))
+    for function in (saved, again):
+        locals_ = function.prepare_f_locals(ONES(5), ONES(5))
+        found = function._artifacts.guard_manager.check_verbose(locals_)
+        assert found.result is False
+        assert "size mismatch at index 0" in found.verbose_code_parts[0]
+        assert str(found).startswith("argument 'x' has 5 places along axis 0")
+
+
+class _Artifact(SerializableCallable):
+    def __init__(self, gm: torch.fx.GraphModule) -> None:
+        self.gm = gm
+
+    def __call__(self, *args: Any) -> Any:
+        return self.gm(*args)
+
+    @classmethod
+    def serialize_compile_artifacts(cls, fn: Any) -> bytes:
+        return b""
+
+    @classmethod
+    def deserialize_compile_artifacts(cls, data: bytes) -> Any:
+        return lambda: None
+
+
+def like_dlc(gm: torch.fx.GraphModule, inputs: Any) -> Any:
+    return _Artifact(gm)
+
+
+def test_a_backend_whose_name_has_dlc_in_it() -> None:
+    compiled(plain, ONES(3), ONES(3))  # dlc's is on
+    with pytest.raises(RuntimeError, match="GuardDebugInfo"):
+        compiled(plain, ONES(3), ONES(3), backend=like_dlc)(ONES(5), ONES(5))
+
+
+def test_the_backend_given_as_a_function() -> None:
+    saved = compiled(plain, ONES(3), ONES(3), backend=torch._dynamo.lookup_backend("dlc"))
+    with pytest.raises(RuntimeError, match="argument 'x' has 5 places"):
+        saved(ONES(5), ONES(5))
