@@ -16,8 +16,9 @@ from ..trace import Never
 from . import host
 from .host import calls
 from .index import check_write, write
-from .names import OTHERWISE
-from .value import Unknown, is_array, is_symbol, refuse
+from .names import OTHERWISE, computes, named
+from .shapes import check_order
+from .value import Array, Unknown, is_array, is_symbol, lift, refuse, torch_dtype
 
 Sizes = list[Any]
 
@@ -80,7 +81,7 @@ def _sort_complex(a: Any) -> Sizes:
 
 @calls(np.lexsort)
 def _lexsort(keys: Any, axis: Any = -1) -> Sizes:
-    return [list(keys.shape[1:] if hasattr(keys, "shape") else keys[0].shape)]
+    return [list(np.shape(keys)[1:] if hasattr(keys, "shape") else np.shape(keys[0]))]
 
 
 @calls(np.asarray_chkfinite)
@@ -88,12 +89,37 @@ def _asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Sizes:
     return [list(np.shape(a))]
 
 
-@calls(np.unravel_index, fill=0)
+@computes(np.asarray_chkfinite)
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Array:
+    """The operand itself, as in NumPy, whose elements are from now on what the check returned.
+
+    So the check is left out of no program that reads the operand after it.
+    """
+    check_order(order)
+    array, own = lift(a), dtype is None or (is_array(a) and np.dtype(dtype) == a.dtype)
+    if not is_array(a) or array.scalar or not own:
+        tensor = array.tensor if dtype is None else array.tensor.to(torch_dtype(dtype))
+        return host.call("asarray_chkfinite", Array(tensor))
+    if array.lazy:
+        refuse(
+            "np.asarray_chkfinite of a view that is reversed, broadcast or chosen by a value",
+            "check the array itself",
+            Never,
+        )
+    checked = host.call("asarray_chkfinite", array)
+    if array.root.argument is None:
+        write(array, checked.tensor)
+    else:
+        array.replace(checked.tensor)
+    return array
+
+
+@calls(np.unravel_index)
 def _unravel_index(indices: Any, shape: Any, order: Any = "C") -> Sizes:
     return [list(np.shape(indices))] * (len(shape) if isinstance(shape, (tuple, list)) else 1)
 
 
-@calls(np.ravel_multi_index, fill=0)
+@calls(np.ravel_multi_index)
 def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Sizes:
     return [together(*(np.shape(index) for index in multi_index))]
 
@@ -115,7 +141,7 @@ def _median(
     return [reduced(a, axis, keepdims)]
 
 
-@calls(np.nanargmax, np.nanargmin)
+@calls(np.nanargmax, np.nanargmin, casting="equiv")
 def _place(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Sizes:
     return [reduced(a, axis, keepdims)]
 
@@ -156,7 +182,7 @@ def _histogram2d(
     return [[m, n], [m + 1], [n + 1]]
 
 
-@calls(np.bincount, fill=0)
+@calls(np.bincount, fills={"x": 0})
 def _bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Sizes:
     if not isinstance(minlength, int) or minlength:
         return [[_whole(minlength, "minlength=")]]
@@ -282,7 +308,7 @@ def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian:
     return [[*outer, m, m if full_matrices else k], [*outer, k], [*outer, n if full_matrices else k, n]]
 
 
-@calls(linalg.svdvals, small=True)
+@calls(*named("svdvals", of=linalg), small=True)
 def _svdvals(x: Any, /) -> Sizes:
     *outer, m, n = x.shape
     return [[*outer, m if m <= n else n]]
@@ -373,11 +399,14 @@ calls(fft.irfftn)(_real(None, _double))
 BY_SIZE = (
     np.histogramdd, np.packbits, np.unpackbits, np.average, np.choose, np.cross, np.gradient, np.cov,
     np.matmul, np.dot, np.inner, np.vdot, np.tensordot, np.einsum, np.trace,
-    linalg.norm, linalg.matrix_norm, linalg.vector_norm,
+    linalg.norm, *named("matrix_norm", "vector_norm", of=linalg),
 )  # fmt: skip
+#: The rules by which results of some of them are cast to out=.
+_CASTINGS = {np.dot: "no", np.einsum: "safe"}
 
 for _function in BY_SIZE:
-    host.enter(_function)
+    _index = {"a": 0} if _function is np.choose else None
+    host.enter(_function, fills=_index, casting=_CASTINGS.get(_function))
 
 
 host.enter(np.polyfit)
@@ -415,22 +444,30 @@ OTHERWISE[linalg.lstsq] = _lstsq
 # -- ufuncs --------------------------------------------------------------------------------------------
 
 
+def _ufunc(name: str) -> np.ufunc:
+    """NumPy's ufunc of this name. Nothing else of NumPy's is had by a text: it may be of a file."""
+    found = getattr(np, name, None) if isinstance(name, str) else None
+    if not isinstance(found, np.ufunc):
+        raise ValueError(f"{name!r} is no ufunc of NumPy's")
+    return found
+
+
 def _method(name: str) -> Any:
-    return lambda ufunc, *args, **options: getattr(getattr(np, ufunc), name)(*args, **options)
+    return lambda ufunc, *args, **options: getattr(_ufunc(ufunc), name)(*args, **options)
 
 
 def _elements(ufunc: str, *operands: Any, **options: Any) -> Sizes:
-    return [together(*map(np.shape, operands))] * getattr(np, ufunc).nout
+    return [together(*map(np.shape, operands))] * _ufunc(ufunc).nout
 
 
 def _fold(
     ufunc: str, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False,
-    **options: Any,
+    initial: Any = None, where: Any = True,
 ) -> Sizes:  # fmt: skip
     return [reduced(array, axis, keepdims)]
 
 
-def _accumulated(ufunc: str, array: Any, *rest: Any, **options: Any) -> Sizes:
+def _accumulated(ufunc: str, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Sizes:
     return [list(array.shape)]
 
 
@@ -438,14 +475,18 @@ def _folds(ufunc: str, array: Any, indices: Any, axis: Any = 0, dtype: Any = Non
     return [_replaced(array.shape, axis, len(indices))]
 
 
-host.CALLED |= {
-    "ufunc": host.Called(_method("__call__"), _elements),
-    "gufunc": host.Called(_method("__call__"), None),
-    "ufunc.reduce": host.Called(_method("reduce"), _fold),
-    "ufunc.accumulate": host.Called(_method("accumulate"), _accumulated),
-    "ufunc.reduceat": host.Called(_method("reduceat"), _folds),
-    "ufunc.outer": host.Called(_method("outer"), None),
-}
+for _name, _rule, _by_rule in (
+    ("ufunc", _elements, True),
+    ("gufunc", _elements, False),
+    ("ufunc.reduce", _fold, True),
+    ("ufunc.accumulate", _accumulated, True),
+    ("ufunc.reduceat", _folds, True),
+    ("ufunc.outer", _elements, False),
+):
+    _run = _method(_name.partition(".")[2] or "__call__")
+    host.CALLED[_name] = host.Called(
+        _run, _rule if _by_rule else None, fills=host.FILLS, signature=host.signature_of(_rule)
+    )
 
 # -- functions that write to their first argument ------------------------------------------------------
 
@@ -464,7 +505,12 @@ def _changes(function: Any, name: str) -> Any:
         check_write(array)
         write(array, host.call(name, array, *args, **options).tensor)
 
-    host.CALLED[name] = host.Called(run, lambda array, *args, **options: [list(array.shape)])
+    host.CALLED[name] = host.Called(
+        run,
+        lambda array, *args, **options: [list(array.shape)],
+        signature=host.signature_of(run),
+        changes=True,
+    )
     return ours
 
 
@@ -472,7 +518,7 @@ for _function in (np.put, np.place, np.putmask, np.fill_diagonal, np.put_along_a
     OTHERWISE[_function] = _changes(_function, host.named(_function))
 
 put_items = _changes(operator.setitem, "setitem")
-_at = _changes(lambda array, ufunc, *rest: getattr(np, ufunc).at(array, *rest), "ufunc.at")
+_at = _changes(lambda array, ufunc, *rest: _ufunc(ufunc).at(array, *rest), "ufunc.at")
 
 
 def ufunc_at(ufunc: np.ufunc, array: Any, *rest: Any) -> None:

@@ -26,19 +26,21 @@ _FUNCTIONS = (
         "polyder", "polyint", "polysub", "resize", "rollaxis", "tril_indices", "tril_indices_from",
         "triu_indices", "triu_indices_from", "unstack", "unwrap", "vsplit",
     ),
-    *(
-        getattr(np.linalg, name)
-        for name in (
-            "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "multi_dot", "outer",
-            "tensordot", "tensorinv", "trace", "vecdot", "vector_norm",
-        )
+    *named(
+        "cross", "diagonal", "matmul", "matrix_norm", "matrix_transpose", "multi_dot", "outer",
+        "tensordot", "tensorinv", "trace", "vecdot", "vector_norm", of=np.linalg,
     ),
     *(np.fft.fftfreq, np.fft.rfftfreq, np.fft.fftshift, np.fft.ifftshift),
 )  # fmt: skip
 
 
 class _Numpys(Scope):
-    """The copies of one of NumPy's functions, and of those that are its own affair."""
+    """The copies of one of NumPy's functions, and of those that are its own affair.
+
+    The steps of its loops are not counted: the copies are kept for all captures.
+    """
+
+    counts_steps = False
 
     def value(self, value: Any) -> Any:
         inside = isinstance(value, types.FunctionType) and value.__name__.startswith("_")

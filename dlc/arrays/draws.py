@@ -17,7 +17,7 @@ import numpy as np
 from torch import Tensor
 
 from . import host
-from .index import check_write, write
+from .index import check_write, into, write
 from .value import Array, is_array, lift, refuse
 
 
@@ -112,7 +112,12 @@ _OF_INTS = {
     "binomial": 2, "geometric": 1, "hypergeometric": 3, "integers": 2, "logseries": 1, "negative_binomial": 2,
     "poisson": 1, "zipf": 1,
 }  # fmt: skip
-_SETTINGS = ("dtype", "method", "endpoint")
+#: The parameters behind those; of the others there is size= alone.
+_AFTER = {
+    **dict.fromkeys(("random", "standard_normal", "standard_gamma"), ("size", "dtype", "out")),
+    "standard_exponential": ("size", "dtype", "method", "out"),
+    "integers": ("size", "dtype", "endpoint"),
+}
 
 
 def _distribution(
@@ -120,27 +125,32 @@ def _distribution(
 ) -> Any:
     from .called import together
 
-    parameters = [*args[:count], *(v for k, v in options.items() if k not in (*_SETTINGS, "size", "out"))]
-    size = args[count] if len(args) > count else options.get("size")
-    out = options.pop("out", None)
+    after = _AFTER.get(name, ("size",))
+    behind = dict(zip(after, args[count:], strict=False))
+    if len(args) > count + len(after) or behind.keys() & options.keys():
+        raise TypeError(f"{name}() got too many arguments, or one of them twice")
+    args, options = args[:count], options | behind
+    parameters = [*args, *(value for key, value in options.items() if key not in after)]
+    size, out = options.get("size"), options.pop("out", None)
+    if out is not None and not is_array(out):
+        refuse("it writes to an array that NumPy made", "make it in the function")
     if out is not None and size is None:
         size = options["size"] = out.shape
     shapes = [np.shape(p) for p in parameters if p is not None]
     one = size is None and not any(shapes)
     shape = together((), *shapes) if size is None else _size(size)
-    dtype = np.dtype(args[count + 1] if len(args) > count + 1 else options.get("dtype", default))
+    wanted = options.get("dtype", default)
+    dtype = np.dtype(wanted)
     like: Any = np.zeros((0,) * len(shape), dtype)
-    if one and name == "integers":
+    if one and name == "integers" and wanted is not int and wanted is not bool:
         like = dtype.type(0)
     elif one and dtype.kind == "f":
         like = 0.0
     elif one:
-        refuse(f"rng.{name}(..) gives an int of Python's", "give size=1, or size=()")
+        of = "a bool" if dtype.kind == "b" else "an int"
+        refuse(f"rng.{name}(..) gives {of} of Python's", "give size=1, or size=()")
     result = _drawn(name, generator, args, options, like, shape)
-    if out is None:
-        return result
-    write(out, result.tensor.to(out.tensor.dtype))
-    return out
+    return result if out is None else into(out, result, "no")
 
 
 # -- several numbers at once, and draws of what there is -----------------------------------------------
@@ -209,10 +219,7 @@ def _permuted(generator: Generator, x: Any, *, axis: Any = None, out: Any = None
     source = lift(x)
     like = np.zeros((0,) * source.ndim, source.dtype)
     result = _drawn("permuted", generator, (source,), {"axis": axis}, like, list(source.shape))
-    if out is None:
-        return result
-    write(out, result.tensor)
-    return out
+    return result if out is None else into(out, result, "safe")
 
 
 def _shuffled(generator: np.random.Generator, x: np.ndarray, axis: int = 0) -> np.ndarray:

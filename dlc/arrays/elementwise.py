@@ -8,19 +8,26 @@ from typing import Any
 import numpy as np
 import torch
 
-from .index import write
+from .index import into, write
 from .names import computes
 from .ufuncs import apply
-from .value import Array, as_tensor, cast, is_array, is_python, lift, refuse, together, torch_dtype
+from .value import (
+    Array,
+    as_tensor,
+    cast,
+    is_array,
+    is_python,
+    is_symbol,
+    lift,
+    refuse,
+    together,
+    torch_dtype,
+)
 
 
-def _into(result: Array, out: Any) -> Array:
-    if out is None:
-        return result
-    if not is_array(out):
-        refuse("it writes to an array that NumPy made", "make it in the function")
-    write(out, result.tensor.to(out.tensor.dtype))
-    return out
+def _into(result: Array, out: Any, casting: str = "same_kind", broadcast: bool = False) -> Array:
+    """The result, or (see index.into) out= with it."""
+    return result if out is None else into(out, result, casting, broadcast)
 
 
 @computes(np.where)
@@ -39,11 +46,19 @@ def where(condition: Any, x: Any = None, y: Any = None, /) -> Array:
     )
 
 
+def _copied_dtype(src: Any, to: np.dtype) -> np.dtype:
+    """That of what is copied; a number of Python's has that of `to` where this is of its kind."""
+    if not is_python(src):
+        return lift(src).dtype
+    own, ranks = together(src), {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+    return to if ranks[to.kind] >= ranks[own.kind] else own
+
+
 @computes(np.copyto)
 def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> None:
     if not is_array(dst):
         refuse("it writes to an array that NumPy made", "make it in the function")
-    if not np.can_cast(together(src) if is_python(src) else lift(src).dtype, dst.dtype, casting):
+    if not np.can_cast(_copied_dtype(src, dst.dtype), dst.dtype, casting):
         raise TypeError(f"Cannot cast array data to {dst.dtype!r} according to the rule {casting!r}")
     value = as_tensor(src, dst.dtype)
     write(dst, value if where is True else torch.where(lift(where).tensor, value, dst.tensor))
@@ -56,7 +71,7 @@ def clip(
     low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
     found = lift(a)
     if low is None and high is None:
-        return _into(apply(np.positive, (found,), {}), out)
+        return _into(apply(np.positive, (found,), {}), out, broadcast=True)
     dtype = together(found, *(end for end in (low, high) if end is not None))
     if dtype.kind == "c":
         refuse("np.clip of complex numbers has no compiled form", "clip their parts")
@@ -65,7 +80,7 @@ def clip(
         tensor = torch.maximum(tensor, as_tensor(low, dtype))
     if high is not None:
         tensor = torch.minimum(tensor, as_tensor(high, dtype))
-    return _into(Array(tensor, scalar=tensor.dim() == 0), out)
+    return _into(Array(tensor, scalar=tensor.dim() == 0), out, broadcast=True)
 
 
 @computes(np.round, np.around)
@@ -172,12 +187,14 @@ def isrealobj(x: Any) -> bool:
 
 @computes(np.isscalar)
 def isscalar(element: Any) -> bool:
-    return element.scalar if is_array(element) else True
+    return element.scalar if is_array(element) else is_symbol(element)
 
 
 @computes(np.iterable)
 def iterable(y: Any) -> bool:
-    return not is_array(y) or y.ndim > 0
+    if is_array(y) or isinstance(y, torch.Tensor):
+        return y.ndim > 0
+    return not is_symbol(y)
 
 
 @computes(np.shape)

@@ -181,6 +181,38 @@ def write(array: Array, value: Tensor) -> None:
     array.tensor.copy_(value)
 
 
+def into(out: Any, result: Array, casting: str | None = None, broadcast: bool = False) -> Array:
+    """The result written to out=, as NumPy's functions do it.
+
+    Raises TypeError where its dtype cannot be cast to that of `out` by the rule `casting`, and ValueError
+    where `out` has other sizes (broadcast: other sizes than those that it is broadcast to). Without a rule, a
+    dtype of another kind is refused: NumPy's function raises, or computes in that dtype.
+    """
+    if isinstance(out, tuple) and len(out) == 1:
+        (out,) = out
+    if not is_array(out):
+        refuse("it writes to an array that NumPy made", "make it in the function, by np.empty_like(x)")
+    if casting is None and not np.can_cast(result.dtype, out.dtype, "same_kind"):
+        refuse(
+            f"its result of {result.dtype} is cast to out= of {out.dtype}",
+            "give out= a dtype of the same kind, and convert it by astype()",
+        )
+    if casting is not None and not np.can_cast(result.dtype, out.dtype, casting):
+        raise TypeError(
+            f"Cannot cast the result from {result.dtype!r} to {out.dtype!r} of out= "
+            f"according to the rule {casting!r}"
+        )
+    here, there = result.shape, out.shape
+    if broadcast:
+        fits = len(here) <= len(there)  # of the sizes copy_ says so
+    else:
+        fits = len(here) == len(there) and all(m == n for m, n in zip(here, there, strict=True))
+    if not fits:
+        raise ValueError(f"out= is of shape {tuple(there)}, and the result of shape {tuple(here)}")
+    write(out, result.tensor.to(out.tensor.dtype))
+    return out
+
+
 def put(array: Array, index: Any, value: Any) -> None:
     """array[index] = value"""
     check_write(array)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .names import computes, makes
-from .shapes import order_is_c, sizes
+from .shapes import check_order, order_is_c, sizes
 from .value import (
     Array,
     as_tensor,
@@ -71,11 +71,13 @@ def _like(a: Any, value: Any, dtype: Any, shape: Any) -> Array:
 
 @makes(np.zeros_like)
 def zeros_like(a: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None) -> Array:
+    check_order(order)
     return _like(a, 0, dtype, shape)
 
 
 @makes(np.ones_like)
 def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None) -> Array:
+    check_order(order)
     return _like(a, 1, dtype, shape)
 
 
@@ -83,6 +85,7 @@ def ones_like(a: Any, dtype: Any = None, order: Any = "K", subok: Any = True, sh
 def empty_like(
     prototype: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None
 ) -> Array:
+    check_order(order)
     return _like(prototype, 0, dtype, shape)
 
 
@@ -90,6 +93,7 @@ def empty_like(
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None
 ) -> Array:
+    check_order(order)
     return _like(a, fill_value, dtype, shape)
 
 
@@ -219,12 +223,14 @@ def _array(a: Any, dtype: Any, copy: Any) -> Array:
 def array(
     object: Any, dtype: Any = None, *, copy: Any = True, order: Any = "K", subok: bool = False, ndmin: int = 0
 ) -> Array:
+    check_order(order)
     found = _array(object, dtype, True if copy is None else copy)
     return found[(*(None,) * (ndmin - found.ndim), ...)] if found.ndim < ndmin else found
 
 
 @makes(np.asarray, np.asanyarray)
 def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None) -> Array:
+    check_order(order)
     return _array(a, dtype, bool(copy))
 
 
@@ -236,4 +242,5 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Array:
 
 @makes(np.copy)
 def copy(a: Any, order: Any = "K", subok: Any = False) -> Array:
+    check_order(order)
     return _array(a, None, True)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
 
 from .value import Refused, is_known, refuse
 
@@ -22,54 +21,24 @@ OTHERWISE: dict[Any, Callable[..., Any]] = {}
 _COUNTS = "its size depends on the values: do it outside of the function, or use np.where"
 _LOOPS = "it calls Python for each element or row: write the function on whole arrays"
 _FILES = "read and write files outside of the function"
+#: What to do instead, of functions that have no form here at all.
 _KNOWN_REASONS = {
     **dict.fromkeys(
         ("unique", "nonzero", "argwhere", "flatnonzero", "extract", "compress", "union1d"), _COUNTS
     ),
-    **dict.fromkeys(("intersect1d", "setdiff1d", "trim_zeros", "delete"), _COUNTS),
-    **dict.fromkeys(("apply_along_axis", "apply_over_axes", "piecewise"), _LOOPS),
-    **dict.fromkeys(("choose", "select"), "np.where(mask, a, b) chooses, also inside of another one"),
-    **dict.fromkeys(("place", "put", "putmask", "copyto"), "write x[mask] = value, or np.where"),
-    **dict.fromkeys(("insert", "resize"), "np.concatenate of slices does it"),
-    **dict.fromkeys(
-        ("convolve", "correlate"),
-        "write the sum of slices times numbers, or torch.nn.functional.conv1d, which takes arrays here, too",
-    ),
+    **dict.fromkeys(("intersect1d", "setdiff1d", "trim_zeros"), _COUNTS),
+    **dict.fromkeys(("apply_along_axis", "apply_over_axes"), _LOOPS),
     **dict.fromkeys(("load", "save", "savez", "loadtxt", "savetxt", "genfromtxt", "fromfile"), _FILES),
     "allclose": "it gives a bool of Python's: use np.isclose(..).all()",
     "array_equal": "it gives a bool of Python's: use (a == b).all()",
+    "tensorsolve": "np.linalg.solve of reshaped arrays does it",
 }
-#: What torch has instead; of linalg and fft it has nearly all, by the same names.
-TORCH = {
-    "sort": "torch.sort(x)[0]",
-    "argsort": "torch.argsort(x)",
-    "median": "torch.quantile(x, 0.5)",
-    "nanmedian": "torch.nanquantile(x, 0.5)",
-    "quantile": "torch.quantile(x, q)",
-    "nanquantile": "torch.nanquantile(x, q)",
-    "percentile": "torch.quantile(x, q / 100)",
-    "nanpercentile": "torch.nanquantile(x, q / 100)",
-    "searchsorted": "torch.searchsorted(x, v)",
-    "digitize": "torch.bucketize(v, x, right=True)",
-    "isin": "torch.isin(x, v)",
-    "kron": "torch.kron(x, v)",
-}
-
-
-def _of_torch(function: Any) -> str:
-    """A call of torch's that does the same, in words."""
-    name, module = getattr(function, "__name__", ""), getattr(function, "__module__", None) or ""
-    space = {"numpy.fft": torch.fft, "numpy.linalg": torch.linalg}.get(module)
-    call = f"torch.{module.rpartition('.')[2]}.{name}(x)" if hasattr(space, name) else TORCH.get(name)
-    return f"{call}, which takes arrays here, too" if call else ""
 
 
 def _instead(function: Any) -> str:
     """What to do where there is no compiled form."""
-    reason, call = _KNOWN_REASONS.get(getattr(function, "__name__", ""), ""), _of_torch(function)
-    if reason and call:
-        return f"{reason}, or use {call}"
-    return reason or (f"use {call}" if call else "do it before or after, outside of the function")
+    name = getattr(function, "__name__", "")
+    return _KNOWN_REASONS.get(name, "do it before or after, outside of the function")
 
 
 def computes(*functions: Any) -> Callable[[F], F]:
@@ -83,9 +52,9 @@ def computes(*functions: Any) -> Callable[[F], F]:
     return register
 
 
-def named(*names: str) -> list[Any]:
-    """The functions of such names, but those that this NumPy has not."""
-    return [getattr(np, name) for name in names if hasattr(np, name)]
+def named(*names: str, of: Any = np) -> list[Any]:
+    """The functions of such names of a module, but those that this version of NumPy has not."""
+    return [getattr(of, name) for name in names if hasattr(of, name)]
 
 
 def makes(*functions: Any) -> Callable[[F], F]:

@@ -22,8 +22,8 @@ def _operands(name: str, *values: Any) -> list[Tensor]:
     return tensors
 
 
-def _give(tensor: Tensor, out: Any = None) -> Array:
-    return _into(Array(tensor, scalar=tensor.dim() == 0), out)
+def _give(tensor: Tensor, out: Any = None, casting: str = "same_kind") -> Array:
+    return _into(Array(tensor, scalar=tensor.dim() == 0), out, casting)
 
 
 @computes(np.matmul)
@@ -40,12 +40,12 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, **options: Any) -> Array:
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     x, y = lift(a), lift(b)
     if not x.ndim or not y.ndim:
-        return _into(np.multiply(x, y), out)
+        return _into(np.multiply(x, y), out, "no")
     if y.ndim > 2:
         refuse(
             "np.dot with an array of more than two axes has no compiled form", "use np.matmul or np.einsum"
         )
-    return _give(torch.matmul(*_operands("dot", x, y)), out)
+    return _give(torch.matmul(*_operands("dot", x, y)), out, "no")
 
 
 @computes(np.vdot)
@@ -92,7 +92,7 @@ def inner(a: Any, b: Any, /) -> Any:
 @computes(np.outer)
 def outer(a: Any, b: Any, out: Any = None) -> Any:
     x, y = lift(a), lift(b)
-    return _into(np.multiply(x.ravel()[:, None], y.ravel()[None, :]), out)
+    return _into(np.multiply(x.ravel()[:, None], y.ravel()[None, :]), out, broadcast=True)
 
 
 @computes(np.kron)
@@ -116,7 +116,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Array:
     subscripts, *arrays = operands
     if not isinstance(subscripts, str):
         refuse("np.einsum of lists has no compiled form", "give it text: 'ij,jk->ik'")
-    return _give(torch.einsum(subscripts, *_operands("einsum", *arrays)), out)
+    return _give(torch.einsum(subscripts, *_operands("einsum", *arrays)), out, "safe")
 
 
 @computes(np.cross)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .index import write
+from .index import into
 from .names import computes
 from .value import Array, is_array, lift, refuse, torch_dtype
 
@@ -34,15 +34,25 @@ def _axes(array: Array, axis: Any) -> list[int]:
     return [operator.index(ax) % max(array.ndim, 1) for ax in axes]
 
 
-def _give(tensor: Tensor, like: Any, out: Any) -> Array:
+def _give(tensor: Tensor, like: Any, out: Any, casting: str | None = None) -> Array:
     """The result, of the dtype that NumPy gives it."""
     result = tensor.to(torch_dtype(like.dtype))
-    if out is not None:
-        if not is_array(out):
-            refuse("it writes to an array that NumPy made", "make it in the function")
-        write(out, result.to(out.tensor.dtype))
-        return out
-    return Array(result, scalar=isinstance(like, np.generic))
+    array = Array(result, scalar=isinstance(like, np.generic))
+    return array if out is None else into(out, array, casting)
+
+
+def in_out(a: Any, dtype: Any, out: Any) -> Any:
+    """The dtype of a sum with out=: NumPy computes it in what holds both, unless it is told another."""
+    given = out[0] if isinstance(out, tuple) and len(out) == 1 else out
+    if dtype is not None or not is_array(given):
+        return dtype
+    return np.result_type(lift(a).dtype, given.dtype)
+
+
+def _wider(a: Any, dtype: Any, out: Any) -> Any:
+    """The dtype of a mean: that of out= where it holds the elements without loss."""
+    found = in_out(a, dtype, out)
+    return found if found is not None and np.dtype(found).kind in "fc" else dtype
 
 
 class _Call:
@@ -57,13 +67,14 @@ class _Call:
         self.axes = _axes(self.array, axis)
         self.like = _probe(function, self.array, axis=axis, keepdims=bool(keepdims), **options)
         self.keepdims, self.out = bool(keepdims), out
+        self.casting = "unsafe" if function in (np.sum, np.prod) else None  # to out=
 
     def give(self, tensor: Tensor) -> Array:
         """tensor: with the reduced axes, of one element."""
         if not self.keepdims:
             for ax in sorted(self.axes, reverse=True):
                 tensor = tensor.squeeze(ax)
-        return _give(tensor, self.like, self.out)
+        return _give(tensor, self.like, self.out, self.casting)
 
     def reduced(self, function: Any, tensor: Tensor | None = None, **options: Any) -> Tensor:
         tensor = self.array.tensor if tensor is None else tensor
@@ -73,14 +84,14 @@ class _Call:
 
 
 def _squeezed(call: _Call, tensor: Tensor) -> Array:
-    return call.give(tensor) if call.axes else _give(tensor, call.like, call.out)
+    return call.give(tensor) if call.axes else _give(tensor, call.like, call.out, call.casting)
 
 
 @computes(np.sum)
 def sum_(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **k: Any
 ) -> Array:
-    call = _Call(np.sum, a, axis, keepdims, out, dtype=dtype, **k)
+    call = _Call(np.sum, a, axis, keepdims, out, dtype=in_out(a, dtype, out), **k)
     return _squeezed(call, call.reduced(torch.sum, dtype=torch_dtype(call.like.dtype)))
 
 
@@ -88,7 +99,7 @@ def sum_(
 def prod(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **k: Any
 ) -> Array:
-    call = _Call(np.prod, a, axis, keepdims, out, dtype=dtype, **k)
+    call = _Call(np.prod, a, axis, keepdims, out, dtype=in_out(a, dtype, out), **k)
     tensor = call.array.tensor.to(torch_dtype(call.like.dtype))
     for ax in call.axes:
         tensor = torch.prod(tensor, ax, keepdim=True)
@@ -99,7 +110,7 @@ def prod(
 def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **k: Any
 ) -> Array:
-    call = _Call(np.mean, a, axis, keepdims, out, dtype=dtype, **k)
+    call = _Call(np.mean, a, axis, keepdims, out, dtype=_wider(a, dtype, out), **k)
     return _squeezed(call, call.reduced(torch.mean, dtype=torch_dtype(call.like.dtype)))
 
 
@@ -186,10 +197,10 @@ def _place(function: Any, ours: Any, a: Any, axis: Any, out: Any, keepdims: Any)
         tensor = tensor.to(torch.uint8)
     if axis is None:
         found = ours(tensor.reshape(-1), 0)
-        return _give(found.reshape((1,) * array.ndim) if keepdims else found, like, out)
+        return _give(found.reshape((1,) * array.ndim) if keepdims else found, like, out, "equiv")
     axis = _axes(array, axis)[0]
     found = ours(tensor, axis, keepdim=bool(keepdims)) if array.ndim else ours(tensor.reshape(1), 0)
-    return _give(found, like, out)
+    return _give(found, like, out, "equiv")
 
 
 @computes(np.argmax)
@@ -204,10 +215,10 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) 
 
 def _running(function: Any, ours: Any, a: Any, axis: Any, dtype: Any, out: Any) -> Array:
     array = lift(a)
-    like = _probe(function, array, axis=axis, dtype=dtype)
+    like = _probe(function, array, axis=axis, dtype=in_out(a, dtype, out))
     tensor = array.tensor.to(torch_dtype(like.dtype))
     tensor = tensor.reshape(-1) if axis is None or not array.ndim else tensor
-    return _give(ours(tensor, 0 if axis is None else _axes(array, axis)[0]), like, out)
+    return _give(ours(tensor, 0 if axis is None else _axes(array, axis)[0]), like, out, "unsafe")
 
 
 @computes(np.cumsum)

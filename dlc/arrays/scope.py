@@ -105,13 +105,16 @@ def _len(value: Any) -> Any:
 class _Steps:
     """range, of which all steps in a capture are counted: each is captured by itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, counted: bool) -> None:
         self.taken = 0
+        self.counted = counted
 
     def range(self, *ends: Any) -> range:
         if any(map(is_array, ends)):
             refuse("a loop ends at a value of an array", "end it at an int or a size")
         known = _of_sizes(*ends) if any(map(is_symbol, ends)) else range(*ends)
+        if not self.counted:
+            return known
         self.taken += len(known)
         if self.taken > MAX_STEPS:
             refuse(
@@ -165,9 +168,11 @@ def _of_user(value: Any) -> bool:
 class Scope:
     """The copies of one function and of those that it names."""
 
+    counts_steps = True
+
     def __init__(self) -> None:
         self.copies: dict[int, types.FunctionType] = {}
-        self.steps = _Steps()
+        self.steps = _Steps(self.counts_steps)
         self.builtins = {**_BUILTINS, "range": self.steps.range}
 
     def copy(self, function: types.FunctionType) -> types.FunctionType:

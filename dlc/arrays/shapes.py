@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..trace import Never
 from .names import computes, named
 from .value import Array, as_tensor, is_array, is_symbol, lift, refuse, together, torch_dtype
 
@@ -16,6 +17,12 @@ from .value import Array, as_tensor, is_array, is_symbol, lift, refuse, together
 def order_is_c(order: Any) -> None:
     if order not in ("C", "K", None):
         refuse(f"order={order!r} has no compiled form", "leave it out: elements are in the order of C")
+
+
+def check_order(order: Any) -> None:
+    """Of a result whose order of elements follows its operands' otherwise: theirs are in the order of C."""
+    if order not in ("C", "K", "A", None):
+        refuse(f"order={order!r} has no compiled form", "leave it out: elements are in the order of C", Never)
 
 
 def axis_of(axis: Any, ndim: int) -> int:

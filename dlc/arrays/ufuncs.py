@@ -16,6 +16,7 @@ from torch import Tensor
 
 from . import host
 from .index import write
+from .shapes import check_order
 from .value import (
     Array,
     Chosen,
@@ -343,10 +344,11 @@ def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
     options = dict(options)
     out, where = options.pop("out", None), options.pop("where", True)
     inputs, rest = tuple(inputs[: ufunc.nin]), inputs[ufunc.nin :]
-    out = rest if rest else out
+    out = (*rest, *(None,) * (ufunc.nout - len(rest))) if rest else out
     if out is None and is_known((inputs, where, options)):
         return ufunc(*inputs, where=where, **options)
     outs = _outs(out, ufunc.nout)
+    check_order(options.pop("order", None))
     try:
         results, dtypes = _computed(ufunc, inputs, outs, options)
     except Refused:
@@ -356,9 +358,24 @@ def apply(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]) -> 
         called = host.call(table, ufunc.__name__, *inputs, **options)
         found = called if isinstance(called, tuple) else (called,)
         results = tuple(result.tensor for result in found)
-        dtypes = tuple(result.dtype if o is None else o.dtype for result, o in zip(found, outs, strict=True))
+        dtypes = tuple(
+            _of_out(ufunc, result, o, options.get("casting", "same_kind"))
+            for result, o in zip(found, outs, strict=True)
+        )
     done = [_finish(*given, where) for given in zip(results, dtypes, outs, strict=True)]
     return done[0] if ufunc.nout == 1 else tuple(done)
+
+
+def _of_out(ufunc: np.ufunc, result: Array, out: Array | None, casting: str) -> np.dtype:
+    """The dtype of out=, which the result can be cast to; that of the result where there is none."""
+    if out is None:
+        return result.dtype
+    if not np.can_cast(result.dtype, out.dtype, casting):
+        raise TypeError(
+            f"Cannot cast ufunc {ufunc.__name__!r} output from {result.dtype!r} to {out.dtype!r} "
+            f"with casting rule {casting!r}"
+        )
+    return out.dtype
 
 
 def _computed(
@@ -380,13 +397,6 @@ def _computed(
         operands[0] = as_tensor(operands[0], dtypes[0])
     results = row(*operands)
     return results if isinstance(results, tuple) else (results,), dtypes[ufunc.nin :]
-
-
-_METHODS = {
-    "at": "compare with all places, ((i[:, None] == np.arange(n)) * v[:, None]).sum(0)",
-    "reduceat": "sum slices, x[a:b].sum()",
-    "accumulate": "np.cumsum and np.cumprod are compiled",
-}
 
 
 def apply_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:

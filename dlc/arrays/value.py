@@ -143,6 +143,10 @@ class Array:
             self._tensor, self.chosen = self.chosen.elements(), None
         return self._read() if self._read else self._tensor  # type: ignore[return-value]
 
+    def replace(self, tensor: Tensor) -> None:
+        """Reads of this array from now on read the tensor, which has the same elements."""
+        self._tensor, self.chosen = tensor, None
+
     @property
     def lazy(self) -> bool:
         return self._read is not None
@@ -331,7 +335,7 @@ def is_known(value: Any) -> bool:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    if type(value) in (list, tuple):
+    if not is_array(value) and isinstance(value, (list, tuple)):
         for item in value:
             yield from _leaves(item)
     elif type(value) is dict:
@@ -381,7 +385,7 @@ def lift(value: Any) -> Array:
         return Array(filled(value, np.dtype(int if isinstance(value, torch.SymInt) else bool)))
     if is_known(value):
         return Array(constant(np.asarray(value)).tensor)
-    if type(value) in (list, tuple):
+    if isinstance(value, (list, tuple)):
         parts = [lift(item) for item in value]
         dtype = np.result_type(*(part.dtype for part in parts))
         return Array(torch.stack([part.tensor.to(torch_dtype(dtype)) for part in parts]))
