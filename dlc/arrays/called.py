@@ -16,7 +16,7 @@ from ..trace import Never
 from . import host
 from .host import calls
 from .index import check_write, write
-from .names import OTHERWISE, computes, named
+from .names import OTHERWISE, named
 from .shapes import check_order
 from .value import Array, Unknown, is_array, is_symbol, lift, refuse, torch_dtype
 
@@ -89,8 +89,7 @@ def _asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Sizes:
     return [list(np.shape(a))]
 
 
-@computes(np.asarray_chkfinite)
-def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Array:
+def _checked(a: Any, dtype: Any = None, order: Any = None) -> Array:
     """The operand itself, as in NumPy, whose elements are from now on what the check returned.
 
     So the check is left out of no program that reads the operand after it.
@@ -112,6 +111,9 @@ def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Array:
     else:
         array.replace(checked.tensor)
     return array
+
+
+OTHERWISE[np.asarray_chkfinite] = _checked
 
 
 @calls(np.unravel_index)

@@ -129,6 +129,8 @@ def _distribution(
     behind = dict(zip(after, args[count:], strict=False))
     if len(args) > count + len(after) or behind.keys() & options.keys():
         raise TypeError(f"{name}() got too many arguments, or one of them twice")
+    if "out" in options and "out" not in after:
+        raise TypeError(f"{name}() got an unexpected keyword argument 'out'")
     args, options = args[:count], options | behind
     parameters = [*args, *(value for key, value in options.items() if key not in after)]
     size, out = options.get("size"), options.pop("out", None)

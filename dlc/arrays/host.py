@@ -123,15 +123,18 @@ def signature_of(function: Any) -> inspect.Signature | None:
 # -- a call as a text ----------------------------------------------------------------------------------
 
 
-_KINDS = {torch.SymInt: "int", torch.SymBool: "bool"}
+def _known_truth(value: Any) -> Any:
+    """A truth value of sizes decides which sizes results have: it is a condition of the variant."""
+    return bool(value) if isinstance(value, torch.SymBool) else value
 
 
 def _written(value: Any, arrays: list[Any]) -> Any:
+    value = _known_truth(value)
     if is_array(value) or is_symbol(value):
         arrays.append(value)
         kind = "array"
         if is_symbol(value) or value.weak:
-            kind = _KINDS.get(type(value), "float")
+            kind = "int" if isinstance(value, torch.SymInt) else "float"
         elif value.scalar:
             kind = "scalar"
         return [kind, len(arrays) - 1]
@@ -160,7 +163,6 @@ _READ: dict[str, Callable[..., Any]] = {
     "array": lambda arrays, k: arrays[k],
     "scalar": lambda arrays, k: arrays[k][()],
     "int": lambda arrays, k: int(arrays[k]),
-    "bool": lambda arrays, k: bool(arrays[k]),
     "float": lambda arrays, k: float(arrays[k]),
     "tuple": lambda arrays, items: tuple(_read(item, arrays) for item in items),
     "list": lambda arrays, items: [_read(item, arrays) for item in items],
@@ -338,6 +340,7 @@ def _given(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Given:
     signature = CALLED[name].signature
     if signature is None:
         refuse(f"np.{name} does not say which parameters it has, in this version of NumPy")
+    args, kwargs = pytree.tree_map(_known_truth, (args, kwargs))
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as error:

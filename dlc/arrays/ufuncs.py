@@ -157,18 +157,6 @@ def _cbrt(a: Tensor) -> Tensor:
     return torch.copysign(torch.where(plain, size, better), wide).to(a.dtype)
 
 
-def _ldexp(a: Any, b: Any) -> Tensor:
-    refuse("np.ldexp", "write x * 2.0**n")
-
-
-def _bits(function: Callable[[Any, Any], Tensor]) -> Row:
-    return lambda a, b: function(*_tensors(a, b))
-
-
-def _logaddexp2(a: Tensor, b: Tensor) -> Tensor:
-    return torch.logaddexp2(a, b)
-
-
 def _times(factor: float) -> Row:
     return lambda a: a * factor
 

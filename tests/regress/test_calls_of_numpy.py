@@ -168,6 +168,9 @@ def test_the_output_of_a_draw() -> None:
     for text, error in (
         ("rng.random(out=np.empty(3, np.float32))", TypeError),
         ("rng.random(2, out=np.empty(3))", ValueError),
+        ("rng.normal(0, 1, 3, out=np.empty(3))", TypeError),
+        ("rng.random(3, np.float64, np.empty(3), 1)", TypeError),
+        ("rng.random(3, size=3)", TypeError),
     ):
         for function in (made(f"return {text}"), jit(made(f"return {text} + x[0, 0]"))):
             with pytest.raises(error):
@@ -219,10 +222,13 @@ def test_results_that_are_named_tuples_are_operands() -> None:
 
 
 def test_a_truth_value_of_sizes() -> None:
-    fast = jit(made("return np.isin(x, [1.0, 2.0], invert=len(x) > 3)"))
+    function = made("n = len(x) > 3; return np.isin(x, 1.0, invert=n), np.median(x, 0, None, False, n)")
+    fast = jit(function)
     for n in (2, 3, 5, 6):
         x = np.arange(float(n))
-        np.testing.assert_array_equal(fast(x), np.isin(x, [1.0, 2.0], invert=n > 3))
+        for have, want in zip(fast(x), function(x), strict=True):
+            np.testing.assert_array_equal(have, want)
+            assert np.shape(have) == np.shape(want)
 
 
 # -- samples -------------------------------------------------------------------------------------------
