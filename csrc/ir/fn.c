@@ -435,6 +435,10 @@ clone_let(Cloning *c, const Let *let, Block *parent)
         copy->res[k]->def = copy;
     }
     copy->body = let->body ? clone_block(c, let->body, copy) : NULL;
+    copy->bodies = cx_copy(c->cx, let->bodies, (size_t)let->nbodies * sizeof *let->bodies);
+    for (int k = 0; k < let->nbodies; k++) {
+        copy->bodies[k] = fn_clone(let->bodies[k]);
+    }
     return copy;
 }
 

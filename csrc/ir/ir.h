@@ -398,7 +398,10 @@ bool let_has_effect(const Let *let);  /* a call that draws numbers, for one, or 
 bool let_is_flow(const Let *let);                       /* loop, branch */
 /* Does it take and make whole tensors in memory, out of sight of kernels?  call, loop, branch. */
 bool let_is_opaque(const Let *let);
-void let_bodies(Cx *cx, Let *let, int n, Fn *const *bodies);    /* they are its own from now on */
+/* Gives a let its bodies.  Passes change bodies, so in a program each function is the body of one
+ * let: a program that is built from another one takes its functions over, and a let that is copied
+ * to a second place gets copies of them, by fn_clone. */
+void let_bodies(Cx *cx, Let *let, int n, Fn *const *bodies);
 bool let_is_plain(const Let *let);                      /* computes an element, and nothing else */
 bool let_is_map(const Let *let);
 bool loop_is(const Let *let);                           /* for, reduce */
@@ -414,8 +417,8 @@ const char *let_str(const Let *let, const char *key);
 /* A cat of a few parts of one element each: they are interleaved, and codegen makes them
  * together. */
 bool let_interleaves(Cx *cx, const Let *let);
-/* A copy with lets, values and attributes of its own.  The two share constants, and names that are
- * made in one are not made in the other. */
+/* A copy with lets, values, attributes and bodies of its own.  The two share constants, and names
+ * that are made in one are not made in the other. */
 Fn *fn_clone(const Fn *fn);
 /* Declares the sizes that a function, the body of a let, has from outside: those that it names and
  * does not bind. */
@@ -602,7 +605,7 @@ Let *build_call(Build *b, const CallAttrs *call, int nargs, Value *const *args, 
                 const Type *const *types, const Dim *const *strides);
 /* Rebuilds let with its operands mapped (operand -> map[operand->id], itself where NULL), through
  * the functions above, so that it folds anew; writes map for its results.  Bodies are rebuilt the
- * same way. */
+ * same way, but for those that are functions: the new let takes them over, see let_bodies. */
 void build_again(Build *b, const Let *let, Value **map);
 /* The function that rebuilds the lets of bodies from now on, for a pass that changes some of them;
  * NULL: build_again. */

@@ -910,11 +910,25 @@ rebuilt(Fn *fn)
     return to;
 }
 
-/* A program rebuilt through the builder is well-formed, and rebuilding that changes nothing. */
+/* The lets of a copy have bodies of their own, in the bodies too. */
+static void
+own_bodies(const Fn *fn, const Fn *copy)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *a = fn->body->lets[k], *b = copy->body->lets[k];
+        for (int j = 0; j < a->nbodies; j++) {
+            CHECK(a->bodies != b->bodies && a->bodies[j] != b->bodies[j]);
+            own_bodies(a->bodies[j], b->bodies[j]);
+        }
+    }
+}
+
+/* A program rebuilt through the builder is well-formed, and rebuilding that changes nothing.  So is
+ * a copy. */
 static void
 rebuild_file(Cx *cx, void *arg)
 {
-    Text text = {.cx = cx}, once = {.cx = cx}, twice = {.cx = cx};
+    Text text = {.cx = cx}, once = {.cx = cx}, twice = {.cx = cx}, cloned = {.cx = cx};
     char block[4096];
     FILE *file = fopen(arg, "r");
     size_t n;
@@ -930,6 +944,11 @@ rebuild_file(Cx *cx, void *arg)
     print_fn(first, &once);
     print_fn(second, &twice);
     CHECK(strcmp(once.text, twice.text) == 0);
+    Fn *copy = fn_clone(first);
+    verify_fn(copy);
+    print_fn(copy, &cloned);
+    CHECK(strcmp(once.text, cloned.text) == 0);
+    own_bodies(first, copy);
 }
 
 static void

@@ -423,6 +423,10 @@ host_call(void *arg, int number, int nargs, const PlanTensor *args, int ndims, c
           int nres, PlanTensor *results, PlanBinder *binder)
 {
     HostCall *call = arg;
+    if (number < 0 || number >= call->callable->captured.nsites) {
+        PyErr_Format(dlc_InternalError, "the program has no call %d", number);
+        return -1;
+    }
     const CallSite *site = &call->callable->captured.sites[number];
     const Operands with = {args, dims, site->recorded};
     (void)nargs;

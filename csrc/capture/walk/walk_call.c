@@ -290,11 +290,13 @@ sites_take(Walk *w, Walk *from)
     }
     out->sites = sites;
     int first = out->nsites;
-    fn_each_let(in->fn, move_site, &first);
     for (int k = 0; k < in->nsites; k++) {
-        sites[out->nsites] = in->sites[k];
-        w->aliasing = cx_grow(w->cx, w->aliasing, out->nsites, sizeof *w->aliasing);
-        w->aliasing[out->nsites++] = from->aliasing[k];
+        w->aliasing = cx_grow(w->cx, w->aliasing, first + k, sizeof *w->aliasing);
+        w->aliasing[first + k] = from->aliasing[k];
+    }
+    fn_each_let(in->fn, move_site, &first);
+    for (int k = 0; k < in->nsites; k++) {      /* nothing fails here: a site has one owner */
+        sites[out->nsites++] = in->sites[k];
     }
     in->nsites = 0;
 }

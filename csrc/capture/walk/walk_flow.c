@@ -20,58 +20,75 @@
 /* A graph that an operator is given, walked. */
 typedef struct {
     Walk walk;
-    Captured captured;
+    Captured *captured;
     Fn *fn;
     int nargs;                  /* tensors among the operands */
     Value **args;
-} Inner;
+} BodyWalk;
 
 static void
-walk_inner(Cx *cx, void *walk)
+walk_body(Cx *cx, void *walk)
 {
     (void)cx;
     walk_nodes(walk);
 }
 
+/* What a graph has captured is given back once its lets have been taken; after an error, which may
+ * end the walk at any place, when the context is freed. */
 static void
-inner_drop(Inner *in, int n)
+drop_captured(void *captured)
+{
+    PyObject *type, *value, *trace;             /* releasing may run any code */
+    PyErr_Fetch(&type, &value, &trace);
+    captured_clear(captured);
+    PyErr_Restore(type, value, trace);
+}
+
+static void
+bodies_drop(const BodyWalk *in, int n)
 {
     for (int k = 0; k < n; k++) {
-        captured_clear(&in[k].captured);
+        drop_captured(in[k].captured);
     }
 }
 
-/* false: it cannot be taken.  An error that is no refusal ends the walk. */
+/* Walks the graph; false: it cannot be taken.  An error that is no refusal ends the outer walk.
+ * Calls of both programs may be merged, so their objects have one numbering. */
 static bool
-inner_open(Walk *w, PyObject *gm, Inner *in)
+body_open(Walk *w, PyObject *gm, BodyWalk *in)
 {
     Loc loc = build_loc(w->b);
-    *in = (Inner){.walk = {.cx = w->cx,
-                           .gm = gm,
-                           .inference = w->inference,
-                           .bodies = w->bodies,
-                           .products = w->products,
-                           .inner = true}};
-    in->walk.out = &in->captured;
+    *in = (BodyWalk){.walk = {.cx = w->cx,
+                              .gm = gm,
+                              .inference = w->inference,
+                              .bodies = w->bodies,
+                              .products = w->products,
+                              .objects = w->objects,
+                              .nobjects = w->nobjects,
+                              .inner = true}};
+    in->captured = in->walk.out = cx_alloc(w->cx, sizeof *in->captured);
+    cx_cleanup(w->cx, drop_captured, in->captured);
     for (int k = 0; k < w->nsizes; k++) {
         size_add(&in->walk, w->sizes[k]);
     }
-    int status = walk_try(&in->walk, walk_inner);
-    build_at(w->b, loc);
+    int status = walk_try(&in->walk, walk_body);
+    build_at(w->b, loc);        /* what fails from here on fails at this node again */
+    w->objects = in->walk.objects;
+    w->nobjects = in->walk.nobjects;
     if (status < 0 && !PyErr_ExceptionMatches(dlc_CaptureError)) {
         python_failed(w);
     }
     PyErr_Clear();
-    in->fn = in->captured.fn;
+    in->fn = in->captured->fn;
     return status == 0;
 }
 
 /* ---- operands and results of a graph ---- */
 
 static bool
-takes_operand(Inner *in, int k, const Arg *arg)
+takes_operand(BodyWalk *in, int k, const Arg *arg)
 {
-    const InputSpec *spec = &in->captured.inputs[k];
+    const InputSpec *spec = &in->captured->inputs[k];
     const Arg *inside = &in->walk.bound[k].arg;
     if (arg->kind == ARG_TENSOR) {
         in->args[in->nargs++] = arg->v;
@@ -85,15 +102,15 @@ takes_operand(Inner *in, int k, const Arg *arg)
 /* Are its placeholders these operands, tensors and sizes?  A call in it may want them as they lie
  * in eager: a body has them dense. */
 static bool
-takes(Walk *w, Inner *in, int n, const Arg *operands)
+takes(Walk *w, BodyWalk *in, int n, const Arg *operands)
 {
-    bool fits = in->captured.ninputs == n;
+    bool fits = in->captured->ninputs == n;
     in->args = cx_alloc(w->cx, ((size_t)n + 1) * sizeof *in->args);
     for (int k = 0; k < n && fits; k++) {
         fits = takes_operand(in, k, &operands[k]);
     }
     for (int k = 0; k < in->fn->nparams && fits; k++) {
-        fits = !in->fn->params[k]->strides || in->captured.nsites == 0;
+        fits = !in->fn->params[k]->strides || in->captured->nsites == 0;
         in->fn->params[k]->strides = NULL;
     }
     return fits;
@@ -101,16 +118,16 @@ takes(Walk *w, Inner *in, int n, const Arg *operands)
 
 /* The outputs become the results: of a body they are values, whoever shares their memory. */
 static bool
-gives_tensors(Walk *w, Inner *in)
+gives_tensors(Walk *w, BodyWalk *in)
 {
-    int n = in->captured.noutputs;
+    int n = in->captured->noutputs;
     bool fits = true;
     Value **rets = cx_alloc(w->cx, ((size_t)n + 1) * sizeof *rets);
     for (int k = 0; k < in->fn->body->nrets; k++) {
         fits &= in->fn->results[k].kind != RESULT_INTO;
     }
     for (int k = 0; k < n && fits; k++) {
-        const OutputSpec *out = &in->captured.outputs[k];
+        const OutputSpec *out = &in->captured->outputs[k];
         fits = out->kind == OUTPUT_TENSOR;
         rets[k] = fits ? in->fn->body->rets[out->index] : NULL;
         fits = fits && !value_is_const(rets[k]);
@@ -122,7 +139,7 @@ gives_tensors(Walk *w, Inner *in)
 }
 
 static Fn *
-finish(Inner *in)
+finish(BodyWalk *in)
 {
     fn_free_sizes(in->fn);
     return in->fn;
@@ -218,16 +235,19 @@ are_tensors(const Arg *list)
     return all;
 }
 
-/* A scalar bool that is true where the value of one element is not 0; NULL: it has more. */
+/* Is it one real number, which is 0 or not? */
+static bool
+has_truth(Cx *cx, const Value *v)
+{
+    int64_t n;
+    return dim_is_int(cx, type_numel(cx, v->type), &n) && n == 1 &&
+           dtype_info[v->type->dtype].class < CLASS_COMPLEX;
+}
+
+/* Is the value, which has_truth, not 0?  As a scalar bool. */
 static Value *
 truth(Build *b, Value *v)
 {
-    int64_t n;
-    Cx *cx = build_cx(b);
-    if (!dim_is_int(cx, type_numel(cx, v->type), &n) || n != 1 ||
-        dtype_info[v->type->dtype].class >= CLASS_COMPLEX) {
-        return NULL;
-    }
     Value *scalar = v->type->rank ? build_reshape(b, v, 0, NULL) : v;
     return v->type->dtype == DT_bool ? scalar : build_map(b, OP_ne, scalar, build_int(b, 0), NULL);
 }
@@ -236,7 +256,7 @@ truth(Build *b, Value *v)
 
 /* Both bodies give what the node says.  Sizes that only the branch taken knows are no type. */
 static bool
-same_types(Walk *w, const Bound *at, const Inner *in)
+same_types(Walk *w, const Bound *at, const BodyWalk *in)
 {
     int n = count_made(at);
     bool same = in[0].fn->body->nrets == n && in[1].fn->body->nrets == n && n > 0;
@@ -252,25 +272,18 @@ same_types(Walk *w, const Bound *at, const Inner *in)
     return same;
 }
 
-static Value *
-chooses(Walk *w, const Arg *p)
-{
-    return p->kind == ARG_TENSOR ? truth(w->b, p->v) : NULL;
-}
-
 static bool
-take_cond(Walk *w, Bound *at, Inner *in, int *open)
+take_cond(Walk *w, Bound *at, BodyWalk *in, int *open)
 {
     Arg operands = argument_at(w, at, 3), asked = argument_at(w, at, 0);
     bool fits = operands.kind == ARG_LIST;
     for (int k = 0; k < 2 && fits; k++) {
         PyObject *gm = graph_at(w, at, 1 + k);
-        fits = gm && inner_open(w, gm, &in[k]);
+        fits = gm && body_open(w, gm, &in[k]);
         *open += fits;
         fits = fits && takes(w, &in[k], operands.n, operands.items) && gives_tensors(w, &in[k]);
     }
-    Value *choice = fits && same_types(w, at, in) ? chooses(w, &asked) : NULL;
-    if (!choice) {
+    if (!fits || !same_types(w, at, in) || asked.kind != ARG_TENSOR || !has_truth(w->cx, asked.v)) {
         return false;
     }
     Parts p = {.op = OP_branch, .nres = count_made(at), .nbodies = 2};
@@ -278,7 +291,7 @@ take_cond(Walk *w, Bound *at, Inner *in, int *open)
     p.nargs = 1 + n;
     p.args = cx_alloc(w->cx, ((size_t)n + 1) * sizeof *p.args);
     p.types = cx_alloc(w->cx, ((size_t)p.nres + 1) * sizeof *p.types);
-    p.args[0] = choice;
+    p.args[0] = truth(w->b, asked.v);
     memcpy(p.args + 1, in[0].args, (size_t)n * sizeof *p.args);
     for (int k = 0; k < p.nres; k++) {
         p.types[k] = in[0].fn->body->rets[k]->type;
@@ -306,9 +319,9 @@ add_step(Fn *fn)
     step->result = 0;
 }
 
-/* go: NULL, or whether there is a first step. */
+/* The calls of the body are the program's already.  go: NULL, or whether there is a first step. */
 static void
-build_loop(Walk *w, Bound *at, Inner *in, const Attr *attrs, Value *go, const Type **types)
+build_loop(Walk *w, Bound *at, BodyWalk *in, const Attr *attrs, Value *go, const Type **types)
 {
     Parts p = {.op = OP_loop, .attrs = attrs, .types = types, .nbodies = 1};
     p.nres = in->fn->body->nrets - (go != NULL);
@@ -318,16 +331,15 @@ build_loop(Walk *w, Bound *at, Inner *in, const Attr *attrs, Value *go, const Ty
     }
     memcpy(p.args + p.nargs, in->args, (size_t)in->nargs * sizeof *p.args);
     p.nargs += in->nargs;
-    sites_take(w, &in->walk);
     add_step(in->fn);
     p.bodies[0] = finish(in);
     build_flow(w, at, &p);
 }
 
-/* Are the operands from `from` to `to` the parameters, and each carried one what the body returns?
- */
+/* Have the carried operands, the first ones, the types of the parameters, and of what the body
+ * returns from its result `first` on? */
 static bool
-carries_fit(const Inner *in, int carries, int first)
+carries_fit(const BodyWalk *in, int carries, int first)
 {
     bool fits = in->fn->body->nrets >= first + carries && in->nargs >= carries;
     for (int k = 0; k < carries && fits; k++) {
@@ -337,8 +349,9 @@ carries_fit(const Inner *in, int carries, int first)
     return fits;
 }
 
+/* Have the operands from `from` on the types of the parameters? */
 static bool
-stays_fit(const Inner *in, int from)
+stays_fit(const BodyWalk *in, int from)
 {
     bool fits = true;
     for (int k = from; k < in->nargs && fits; k++) {
@@ -347,7 +360,8 @@ stays_fit(const Inner *in, int from)
     return fits;
 }
 
-/* The lets of a function in another one, for these arguments. */
+/* The lets of a function in another one, for these arguments, and the value that it returns.  The
+ * function's bodies belong to these lets from then on. */
 static Value *
 inlined(Build *b, const Fn *fn, Value *const *args)
 {
@@ -361,11 +375,11 @@ inlined(Build *b, const Fn *fn, Value *const *args)
     return map[fn->body->rets[0]->id];
 }
 
-/* May it be computed at two places?  A size has one. */
+/* May it be computed at two places, and say whether a loop goes on?  A size has one place. */
 static bool
 may_inline(const Fn *fn)
 {
-    bool may = fn->body->nrets == 1;
+    bool may = fn->body->nrets == 1 && has_truth(fn->cx, fn->body->rets[0]);
     for (int k = 0; k < fn->body->n; k++) {
         may &= fn->body->lets[k]->nsizes == 0;
     }
@@ -373,8 +387,8 @@ may_inline(const Fn *fn)
 }
 
 /* At the end of a step, of what is carried to the next one. */
-static bool
-add_condition(Inner *body, const Fn *cond, int carries)
+static void
+add_condition(BodyWalk *body, const Fn *cond, int carries)
 {
     Fn *fn = body->fn;
     int n = fn->body->nrets;
@@ -387,12 +401,11 @@ add_condition(Inner *body, const Fn *cond, int carries)
     rets[0] = truth(b, inlined(b, cond, args));
     memcpy(rets + 1, fn->body->rets, (size_t)n * sizeof *rets);
     fn_results(fn, n + 1, rets, NULL);
-    return rets[0] != NULL;
 }
 
 /* while_loop(cond, body, carried, others) */
 static bool
-take_while(Walk *w, Bound *at, Inner *in, int *open)
+take_while(Walk *w, Bound *at, BodyWalk *in, int *open)
 {
     Arg lists[] = {argument_at(w, at, 2), argument_at(w, at, 3)};
     int n, carries = lists[0].n;
@@ -400,7 +413,7 @@ take_while(Walk *w, Bound *at, Inner *in, int *open)
     bool fits = are_tensors(&lists[0]);
     for (int k = 0; k < 2 && fits; k++) {
         PyObject *gm = graph_at(w, at, k);
-        fits = gm && inner_open(w, gm, &in[k]);
+        fits = gm && body_open(w, gm, &in[k]);
         *open += fits;
         fits = fits && takes(w, &in[k], n, operands) && gives_tensors(w, &in[k]);
     }
@@ -418,11 +431,12 @@ take_while(Walk *w, Bound *at, Inner *in, int *open)
         return false;
     }
     Loc loc = build_loc(w->b);
-    sites_take(w, &in[0].walk);
-    Value *go = truth(w->b, inlined(w->b, in[0].fn, in[1].args));
-    if (!go || !add_condition(&in[1], in[0].fn, carries)) {
-        return false;
+    /* Before the condition stands at two places: a call gets its number in the program once. */
+    for (int k = 0; k < 2; k++) {
+        sites_take(w, &in[k].walk);
     }
+    add_condition(&in[1], fn_clone(in[0].fn), carries);
+    Value *go = truth(w->b, inlined(w->b, in[0].fn, in[1].args));
     build_at(w->b, loc);
     const Attr attrs[] = {attr_int(w->cx, "carries", carries), attr_int(w->cx, "rows", 0),
                           attr_int(w->cx, "while", 1), attr_dims(w->cx, "steps", 0, NULL)};
@@ -432,7 +446,7 @@ take_while(Walk *w, Bound *at, Inner *in, int *open)
 
 /* Rows of operands, and rows that the node says are stacked. */
 static bool
-rows_fit(Walk *w, const Bound *at, const Inner *in, int carries, int rows, Dim *steps,
+rows_fit(Walk *w, const Bound *at, const BodyWalk *in, int carries, int rows, Dim *steps,
          const Type **types)
 {
     bool fits = rows > 0 && count_made(at) == in->fn->body->nrets;
@@ -452,7 +466,7 @@ rows_fit(Walk *w, const Bound *at, const Inner *in, int carries, int rows, Dim *
 
 /* Of n lists of operands after the graph: carried values (if there are three), rows, others. */
 static bool
-take_rows(Walk *w, Bound *at, Inner *in, int *open, int nlists)
+take_rows(Walk *w, Bound *at, BodyWalk *in, int *open, int nlists)
 {
     Arg lists[3];
     for (int k = 0; k < nlists; k++) {
@@ -462,7 +476,7 @@ take_rows(Walk *w, Bound *at, Inner *in, int *open, int nlists)
     int n, carries = nlists == 3 ? lists[0].n : 0;
     const Arg *operands = joined(w, nlists, lists, &n);
     PyObject *gm = graph_at(w, at, 0);
-    if (!gm || !are_tensors(&lists[0]) || !are_tensors(rows) || !inner_open(w, gm, in)) {
+    if (!gm || !are_tensors(&lists[0]) || !are_tensors(rows) || !body_open(w, gm, in)) {
         return false;
     }
     *open = 1;
@@ -478,6 +492,7 @@ take_rows(Walk *w, Bound *at, Inner *in, int *open, int nlists)
     }
     const Attr attrs[] = {attr_int(w->cx, "carries", carries), attr_int(w->cx, "rows", rows->n),
                           attr_int(w->cx, "while", 0), attr_dims(w->cx, "steps", 1, &steps)};
+    sites_take(w, &in->walk);
     build_loop(w, at, in, attrs, NULL, types);
     return true;
 }
@@ -496,13 +511,13 @@ flow_build(Walk *w, Bound *at)
     if (!cond && !loop && !scan && !map && !(other && w->inner)) {
         return false;
     }
-    Inner in[2];
+    BodyWalk in[2];
     int open = 0;
     bool taken = other  ? false
                  : cond ? take_cond(w, at, in, &open)
                  : loop ? take_while(w, at, in, &open)
                         : take_rows(w, at, in, &open, scan ? 3 : 2);
-    inner_drop(in, open);
+    bodies_drop(in, open);
     if (!taken && w->inner) {
         refuse(w, "the operator is no loop or branch of the program that it stands in");
     }
