@@ -55,7 +55,12 @@ verify_flow_form(Verifier *v, const Let *let)
             verify_broken(v, 30, "operand %d must be a name", k);
         }
     }
-    if (branch ? let->nargs == 0 : false) {
+    for (int k = 0; k < let->nres; k++) {
+        if (let->res[k]->strides) {
+            verify_broken(v, 30, "result %d of the loop or branch has strides", k);
+        }
+    }
+    if (branch && let->nargs == 0) {
         verify_broken(v, 30, "a branch needs the bool that chooses");
     }
     if (!branch) {
