@@ -250,6 +250,8 @@ void *plan_alloc(Plan *plan, size_t bytes); /* zeroed, freed with the plan; NULL
 /* The instance for these sizes: a new reference, or NULL when memory is out. */
 Instance *instance_get(Plan *plan, const int64_t *sizes);
 void instance_unref(Instance *instance);
+/* `to` and the work of the launch; INT64_MAX where that has more bits. */
+int64_t launch_add_work(const Launch *launch, const int64_t *values, int64_t to);
 /* Completes sizes (SIZE_UNKNOWN: not given) from the parameters; false when one cannot be found. */
 bool sizes_solve(const Plan *plan, const PlanParam *in, int64_t *sizes);
 

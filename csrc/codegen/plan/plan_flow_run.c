@@ -25,7 +25,6 @@ typedef struct {
     PlanObject few[FEW_INNER];
     int64_t work;               /* of the kernels of a step */
     bool calls;                 /* the steps need the interpreter's lock */
-    int64_t done;               /* work since the lock was taken */
 } Inner;
 
 static int
@@ -40,11 +39,10 @@ static void
 measure(Inner *in)
 {
     const Plan *plan = in->run.plan;
+    in->work = plan->nlaunches;
     for (int k = 0; k < plan->nlaunches; k++) {
-        const Launch *launch = &plan->launches[k];
-        in->work += in->first->values[launch->extent] * in->first->values[launch->work];
+        in->work = launch_add_work(&plan->launches[k], in->first->values, in->work);
     }
-    in->work += plan->nlaunches;
     in->calls = plan->ncalls > 0;
 }
 
@@ -112,16 +110,29 @@ inner_close(Run *outer, Inner *in)
     }
 }
 
+/* Leaves the interpreter's lock before a step after which enough has been computed in it, by this
+ * loop or by others: a loop may be one of many short ones in a long one. */
+static void
+leave_for_step(Run *outer, const Inner *in)
+{
+    if (outer->left) {
+        return;
+    }
+    bool much = __builtin_add_overflow(outer->held, in->work, &outer->held);
+    outer->held = much ? INT64_MAX : outer->held;
+    if (!in->calls && outer->held > DLC_UNLOCK) {
+        run_leave(outer);
+    }
+}
+
 /* The steps of the body once, from sizes that no call has bound yet. */
 static int
 inner_run(Run *outer, Inner *in)
 {
     Run *run = &in->run;
-    in->done += in->work;
-    if (!in->calls && in->done > DLC_UNLOCK) {
-        run_leave(outer);
-    }
+    leave_for_step(outer, in);
     run->left = outer->left;
+    run->held = outer->held;
     run->lent = 0;
     if (run->inst != in->first) {
         instance_unref(run->inst);
@@ -131,6 +142,7 @@ inner_run(Run *outer, Inner *in)
     }
     int status = run_all_steps(run);
     outer->left = run->left;
+    outer->held = run->held;
     return status;
 }
 
@@ -225,12 +237,14 @@ drop_given(LoopRun *loop)
     }
 }
 
-/* Where the step writes: the last one of a number that is known to the place of the results. */
+/* Where the step writes: the bool that it returns, carried values, its rows. */
 static void
 set_places(LoopRun *loop, bool second)
 {
     const Flow *flow = loop->flow;
-    loop->places[0] = (PlanObject){NULL, &loop->go};
+    if (flow->whiles) {
+        loop->places[0] = (PlanObject){NULL, &loop->go};
+    }
     PlanObject *to = loop->places + flow->whiles;
     for (int k = 0; k < flow->carries; k++) {
         to[k] = object_of(loop->run, second ? flow->other[k] : flow->res[k]);
@@ -276,10 +290,12 @@ look_up(LoopRun *loop, double *since)
     }
     *since = now;
     run_enter(run);
-    loop->in.done = 0;
     return run->host->interrupted(run->host->arg);
 }
 
+/* Steps write the first and the second place alternately.  The last one of a number that is known
+ * writes the first one, that of the results: one step is left then.  Without a number the first
+ * step does. */
 static int
 loop_steps(LoopRun *loop)
 {
@@ -295,7 +311,9 @@ loop_steps(LoopRun *loop)
     return status;
 }
 
-/* The carried values to the place of the results: after no step, or an even number of them. */
+/* Copies the carried values to the place of the results where the last step has not written them
+ * there: after no step, after an even number of steps without a number that is known, and where a
+ * loop with such a number ends early, an odd number of steps before. */
 static void
 settle(const LoopRun *loop)
 {

@@ -16,6 +16,7 @@ typedef struct Run {
     int lent;                   /* of the instance's lenders: so many exist already */
     void **own;                 /* by the instance's own blocks: NULL where none is there */
     bool left;                  /* the interpreter lock is released */
+    int64_t held;               /* the work of steps of loops since it was taken */
     bool watched, traced;       /* a profiler runs; a trace is written */
     Tuning *tuning;             /* NULL: no schedules are compared */
     struct Check *check;        /* of a kernel that runs now; NULL: it is not compared */
@@ -27,6 +28,7 @@ run_enter(Run *run)
     if (run->left) {
         run->host->enter(run->host->arg);
         run->left = false;
+        run->held = 0;
     }
 }
 

@@ -74,6 +74,15 @@ dim_step(const DimCode *code, const int64_t *sizes, const int64_t *values, bool 
     }
 }
 
+int64_t
+launch_add_work(const Launch *launch, const int64_t *values, int64_t to)
+{
+    int64_t work;
+    bool much = __builtin_mul_overflow(values[launch->extent], values[launch->work], &work) ||
+                __builtin_add_overflow(to, work, &work);
+    return much ? INT64_MAX : work;
+}
+
 /* The work of the launches from k on that follow one another without a call between. */
 static void
 mark_slow_runs(const Plan *plan, const int64_t *values, bool *slow)
@@ -85,7 +94,7 @@ mark_slow_runs(const Plan *plan, const int64_t *values, bool *slow)
         if (step->kind == STEP_LAUNCH) {
             const Launch *launch = &plan->launches[step->launch];
             run = run < 0 ? step->launch : run;
-            work += values[launch->extent] * values[launch->work];
+            work = launch_add_work(launch, values, work);
             slow[run] = work > DLC_UNLOCK;
         } else {
             run = -1;
