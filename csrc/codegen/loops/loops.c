@@ -166,6 +166,17 @@ loop_inner(const Let *let)
     return NULL;
 }
 
+const Let *
+loop_stencil_row(const Let *loop)
+{
+    const Let *row = NULL;
+    for (int k = 0; k < loop->body->n && loop->op == OP_for; k++) {
+        const Let *let = loop->body->lets[k];
+        row = let->op == OP_load && let_has(let, MARK_prefetch) ? let : row;
+    }
+    return row;
+}
+
 /* Does a reduction in the block, at any depth, read the tensor?  within: blk is in a reduction. */
 static bool
 reduces(const Block *blk, const Value *tensor, bool within)

@@ -28,6 +28,9 @@ int loop_count(const Block *blk); /* loops in the block itself, not deeper */
 bool loop_is_vector(const Let *let); /* does it run over vectors: marked vector or lanes? */
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */
 Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
+/* A stencil, a vector loop over several rows of a tensor: the load marked prefetch, which is
+ * furthest ahead in memory; NULL for other loops. */
+const Let *loop_stencil_row(const Let *loop);
 /* The loop around a load that goes on to the next row: the innermost one in which a reduction reads
  * the tensor; the kernel if there is none. */
 const Let *loop_of_reductions(const Let *load);

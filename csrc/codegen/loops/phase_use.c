@@ -140,3 +140,52 @@ phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), con
     }
     return fn;
 }
+
+/* ---- rows ---- */
+
+typedef struct {
+    void (*visit)(const PhaseView *phase, Let *rows);
+} RowVisitor;
+
+static bool
+has_rows(const Nest *nest, const Let *loop)
+{
+    int last = nest->n - 1;
+    if (last > 0 && let_has(nest->parallel[last], MARK_vector)) {
+        last--;
+    }
+    bool other = loop->op != OP_for || loop_is_recurrence(loop);
+    for (int k = 0; k < nest->n; k++) {
+        other |= nest->parallel[k] == loop && k != last;
+    }
+    return !other;
+}
+
+static void
+visit_loop(const PhaseView *phase, Let *let, const RowVisitor *visitor)
+{
+    if (!loop_is(let) || loop_is_call(let) || loop_is_vector(let) || let_has(let, MARK_tile) ||
+        let_has(let, MARK_recurrences)) {
+        return;
+    }
+    if (has_rows(&phase->nest, let)) {
+        visitor->visit(phase, let);
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        visit_loop(phase, let->body->lets[k], visitor);
+    }
+}
+
+static void
+visit_rows(const PhaseView *phase, const void *visitor)
+{
+    if (!phase->facts->updates) {
+        visit_loop(phase, phase->loop, visitor);
+    }
+}
+
+Fn *
+phases_visit_rows(Fn *fn, void (*visit)(const PhaseView *phase, Let *rows))
+{
+    return phases_visit(fn, visit_rows, &(RowVisitor){visit});
+}

@@ -30,4 +30,9 @@ typedef struct {
 /* Calls `visit` for each phase: a `for` at the top of a kernel.  Returns fn. */
 Fn *phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), const void *arg);
 
+/* Calls `visit` for each loop whose iterations may run together: one that runs in no other way, of
+ * the parallel loops, which run as one, the innermost one that is none of elements.  Phases with
+ * updates have none. */
+Fn *phases_visit_rows(Fn *fn, void (*visit)(const PhaseView *phase, Let *rows));
+
 #endif

@@ -75,73 +75,29 @@ is_many(const Flat *f)
     return dim_range(f->facts->cx, all).hi >= 2 * DLC_FLAT;
 }
 
-/* A stencil's rows are prefetched in strips. */
-static bool
-is_stencil(const Let *loop)
-{
-    bool found = false;
-    for (int k = 0; k < loop->body->n; k++) {
-        found |= loop->body->lets[k]->op == OP_load && let_has(loop->body->lets[k], MARK_prefetch);
-    }
-    return found;
-}
-
+/* A stencil's rows are not: they are prefetched in strips. */
 static bool
 is_flat(const Flat *f)
 {
     return f->n >= 2 && f->n <= DLC_FLAT_ROW && f->loop->op == OP_for &&
            let_has(f->loop, MARK_vector) && loop_count(f->loop->body) == 0 && has_flat_lets(f) &&
-           is_many(f) && is_worth_it(f) && !is_stencil(f->loop);
-}
-
-/* Of the parallel loops, which run as one, the innermost one that is none of elements has the
- * rows. */
-static bool
-has_rows(const Nest *nest, const Let *loop)
-{
-    int last = nest->n - 1;
-    if (last > 0 && let_has(nest->parallel[last], MARK_vector)) {
-        last--;
-    }
-    bool other = false;
-    for (int k = 0; k < nest->n; k++) {
-        other |= nest->parallel[k] == loop && k != last;
-    }
-    return !other;
+           is_many(f) && is_worth_it(f) && !loop_stencil_row(f->loop);
 }
 
 static void
-mark_loops(const PhaseView *phase, Let *let)
+mark_rows(const PhaseView *phase, Let *loop)
 {
-    if (!loop_is(let) || loop_is_call(let) || loop_is_vector(let) || let_has(let, MARK_tile) ||
-        let_has(let, MARK_recurrences)) {
-        return;
-    }
-    if (let->op == OP_for && has_rows(&phase->nest, let) && !loop_is_recurrence(let)) {
-        Cx *cx = phase->fn->cx;
-        const Let *rows = let;
-        Flat f = flat_of(phase->facts, &phase->nest, &rows);
-        if (is_flat(&f) && fuel_spend(cx)) {
-            let_mark_with(cx, let, MARK_flat, DLC_FLAT);
-            let_mark_with(cx, let, MARK_flat_row, DLC_FLAT_ROW);
-        }
-    }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_loops(phase, let->body->lets[k]);
-    }
-}
-
-static void
-mark_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    if (!phase->facts->updates) {
-        mark_loops(phase, phase->loop);
+    Cx *cx = phase->fn->cx;
+    const Let *rows = loop;
+    Flat f = flat_of(phase->facts, &phase->nest, &rows);
+    if (is_flat(&f) && fuel_spend(cx)) {
+        let_mark_with(cx, loop, MARK_flat, DLC_FLAT);
+        let_mark_with(cx, loop, MARK_flat_row, DLC_FLAT_ROW);
     }
 }
 
 Fn *
 rewrite_flatten(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, NULL);
+    return phases_visit_rows(fn, mark_rows);
 }

@@ -15,21 +15,16 @@
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
-typedef struct {
-    Nest nest;
-    const Facts *facts;
-} Jam;
-
 /* The elements of a row that is joined whatever memory there is, by the widest element that its
  * reductions load. */
 static int
-short_row(const Jam *jam, const Let *rows)
+short_row(const PhaseView *phase, const Let *rows)
 {
     int width = 1;
     for (int k = 0; k < rows->body->n; k++) {
         const Let *loop = rows->body->lets[k];
-        for (int j = 0; loop_is(loop) && jam_is_joint(&jam->nest, loop, rows) && j < loop->body->n;
-             j++) {
+        for (int j = 0;
+             loop_is(loop) && jam_is_joint(&phase->nest, loop, rows) && j < loop->body->n; j++) {
             const Let *load = loop->body->lets[j];
             int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;
             width = bytes > width ? bytes : width;
@@ -51,76 +46,41 @@ is_ordered(const Let *rows)
 }
 
 static bool
-may_jam(const Jam *jam, const Let *rows)
+may_jam(const PhaseView *phase, const Let *rows)
 {
-    if (loop_is_recurrence(rows) || is_ordered(rows) || loop_count(rows->body) < 2 ||
-        !facts_loop(jam->facts, rows)->is_plain || dim_is(jam->nest.cx, loop_extent(rows), 1)) {
+    if (is_ordered(rows) || loop_count(rows->body) < 2 ||
+        !facts_loop(phase->facts, rows)->is_plain || dim_is(phase->nest.cx, loop_extent(rows), 1)) {
         return false;
     }
-    for (int k = 0; k < jam->nest.n; k++) {
-        if (!facts_loop(jam->facts, jam->nest.parallel[k])->is_plain) {
+    for (int k = 0; k < phase->nest.n; k++) {
+        if (!facts_loop(phase->facts, phase->nest.parallel[k])->is_plain) {
             return false;
         }
     }
     bool joint = false;
     for (int k = 0; k < rows->body->n; k++) {
         const Let *loop = rows->body->lets[k];
-        joint |= loop_is(loop) && jam_is_joint(&jam->nest, loop, rows);
+        joint |= loop_is(loop) && jam_is_joint(&phase->nest, loop, rows);
     }
     return joint;
 }
 
 static void
-mark_rows(const Jam *jam, Let *rows)
+mark_rows(const PhaseView *phase, Let *rows)
 {
-    Cx *cx = jam->nest.cx;
-    if (may_jam(jam, rows) &&
-        (dim_range(cx, jam_elements(&jam->nest, rows)).lo <= DLC_CORE ||
-         dim_range(cx, jam_row(&jam->nest, rows)).lo <= short_row(jam, rows)) &&
+    Cx *cx = phase->nest.cx;
+    if (may_jam(phase, rows) &&
+        (dim_range(cx, jam_elements(&phase->nest, rows)).lo <= DLC_CORE ||
+         dim_range(cx, jam_row(&phase->nest, rows)).lo <= short_row(phase, rows)) &&
         fuel_spend(cx)) {
         let_mark_with(cx, rows, MARK_jam, 2);
         let_mark_with(cx, rows, MARK_jam_elements, DLC_CORE);
-        let_mark_with(cx, rows, MARK_jam_row, short_row(jam, rows));
-    }
-}
-
-/* Of the parallel loops, which run as one, the innermost one has the rows. */
-static bool
-has_rows(const Jam *jam, const Let *loop)
-{
-    bool outer = false;
-    for (int k = 0; k < jam->nest.n - 1; k++) {
-        outer |= jam->nest.parallel[k] == loop;
-    }
-    return !outer;
-}
-
-static void
-mark_loops(const Jam *jam, Let *let)
-{
-    if (!loop_is(let) || loop_is_call(let) || loop_is_vector(let) || let_has(let, MARK_tile) ||
-        let_has(let, MARK_recurrences)) {
-        return;
-    }
-    if (let->op == OP_for && has_rows(jam, let)) {
-        mark_rows(jam, let);
-    }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_loops(jam, let->body->lets[k]);
-    }
-}
-
-static void
-mark_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    if (!phase->facts->updates) {
-        mark_loops(&(Jam){phase->nest, phase->facts}, phase->loop);
+        let_mark_with(cx, rows, MARK_jam_row, short_row(phase, rows));
     }
 }
 
 Fn *
 rewrite_jam(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, NULL);
+    return phases_visit_rows(fn, mark_rows);
 }

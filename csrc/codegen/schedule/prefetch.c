@@ -223,11 +223,7 @@ mark_stencils(const Facts *facts, const Let *let)
 static bool
 mark_stores(const Facts *facts, const Let *loop)
 {
-    bool stencil = false;
-    for (int k = 0; k < loop->body->n; k++) {
-        stencil |= loop->body->lets[k]->op == OP_load &&
-                   let_has(loop->body->lets[k], MARK_prefetch);
-    }
+    bool stencil = loop_stencil_row(loop) != NULL;
     for (int k = 0; k < loop->body->n && stencil; k++) {
         Let *let = loop->body->lets[k];
         bool plain = let->op == OP_store &&

@@ -145,9 +145,6 @@ const char *cc_stream_block_place(Emit *e, const Let *loop);
 void cc_stream_block_open(Emit *e, const Let *loop, int elements);
 void cc_stream_block_close(Emit *e, const Let *loop, int elements);
 
-/* A vector loop over several rows of a tensor that is or may be large: the marked load, which is
- * furthest ahead in memory; or NULL. */
-const Let *cc_stencil_row(const Let *loop);
 void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to);
 
 /* ---- emit_cc_jam.c ---- */

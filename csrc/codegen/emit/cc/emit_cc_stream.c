@@ -32,17 +32,6 @@
 
 /* ---- stencils ---- */
 
-const Let *
-cc_stencil_row(const Let *loop)
-{
-    const Let *row = NULL;
-    for (int k = 0; k < loop->body->n && loop->op == OP_for; k++) {
-        const Let *let = loop->body->lets[k];
-        row = let->op == OP_load && let_has(let, MARK_prefetch) ? let : row;
-    }
-    return row;
-}
-
 /* Prefetches a cache line of a strip. */
 static void
 put_prefetch(Emit *e, const Let *let)
