@@ -228,7 +228,8 @@ view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides)
 }
 
 /* Among the remaining axes whose stride exceeds `reach`, the one with the smallest stride; -1: none
- * is known to. */
+ * is known to.  An axis of a symbolic extent, which may be 1, may have the stride of its
+ * neighbour: strides are compared with <=. */
 static int
 next_outward(Cx *cx, const Type *of, const Dim *strides, const bool *done, Dim reach)
 {
@@ -238,7 +239,7 @@ next_outward(Cx *cx, const Type *of, const Dim *strides, const bool *done, Dim r
             return ax;
         }
         if (!done[ax] && dim_lt(cx, reach, strides[ax]) &&
-            (next < 0 || dim_lt(cx, strides[ax], strides[next]))) {
+            (next < 0 || dim_le(cx, strides[ax], strides[next]))) {
             next = ax;
         }
     }
