@@ -1,7 +1,7 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
  *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] [--keep FOLDER] [--products]
- *     [--damage] [--layouts] [--fuel N,STEP] [--print FOLDER] [file.dlc ...]
+ *     [--damage] [--layouts] [--schedules] [--fuel N,STEP] [--print FOLDER] [file.dlc ...]
  *
  * --print: the random programs are written to FOLDER/<seed>.dlc, and none of them runs.
  * --products: random programs that multiply, with operands of every layout.
@@ -9,6 +9,7 @@
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
  * --layouts: operands of the files lie in memory as the seed says, and sizes are near a panel's.
+ * --schedules: marks of each target's loops are drawn, of those that the verifier accepts.
  * --damage: a random program gets random damage; that it is refused before it is compiled is no
  *   failure, nor that a pass refuses a size which does not fit in 64 bits.
  * Each case runs in a process of its own, so that a crash is a finding like any other.  Of a
@@ -130,6 +131,17 @@ fails_likewise(void *arg, const char *text)
            && strncmp(message, f->message, strcspn(f->message, ":") + 1) == 0;
 }
 
+/* The schedules that were drawn for it: it runs once more. */
+static void
+keep_loops(const Finding *f, const char *text, const char *path)
+{
+    Case c = *f->c;
+    char message[MESSAGE];
+    c.text = text;
+    c.loops = path;
+    case_status(&c, message);
+}
+
 static void
 shrink_body(Cx *cx, void *arg)
 {
@@ -147,6 +159,9 @@ shrink_body(Cx *cx, void *arg)
     if (file) {
         fprintf(file, "%s", smallest);
         fclose(file);
+    }
+    if (f->keep && f->c->scheduled) {
+        keep_loops(f, smallest, cx_format(cx, "%s/%llu", f->keep, (unsigned long long)f->c->seed));
     }
 }
 
@@ -342,13 +357,16 @@ main(int argc, char **argv)
         else if (strcmp(argv[k], "--layouts") == 0) {
             c.laid_out = true;
         }
+        else if (strcmp(argv[k], "--schedules") == 0) {
+            c.scheduled = true;
+        }
         else if (strcmp(argv[k], "--damage") == 0) {
             c.damaged = true;
         }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] "
-                    "[--keep FOLDER] [--products] [--flow] [--damage] [--layouts] [--fuel N,STEP] "
-                    "[--print FOLDER] [file.dlc ...]\n");
+                    "[--keep FOLDER] [--products] [--flow] [--damage] [--layouts] [--schedules] "
+                    "[--fuel N,STEP] [--print FOLDER] [file.dlc ...]\n");
             return 2;
         }
         else {

@@ -3,6 +3,7 @@
  * The linker gives emission's and the C compiler's callers these functions (-Wl,--wrap): a plan
  * needs no way of its own to run what nobody runs but a test. */
 #include "portable.h"
+#include "schedules.h"
 
 #include "../emit/portable.h"
 #include "codegen/rewrites.h"
@@ -25,6 +26,7 @@ __wrap_emit_unit(const Loops *loops, Unit *out)
     Loops all = *loops;
     PassOptions options = PASS_OPTIONS_NONE;
     loops_for(&all, portable ? 1u << TARGET_c : 0, &options);
+    schedules_draw(&all);
     __real_emit_unit(&all, out);
     out->text[TARGET_cc] = portable ? out->text[TARGET_c] : out->text[TARGET_cc];
 }

@@ -2,6 +2,7 @@
 #include "nudge.h"
 #include "portable.h"
 #include "run.h"
+#include "schedules.h"
 
 #include "codegen/codegen.h"
 #include "fusion/fusion.h"
@@ -212,6 +213,7 @@ run_plan(Run *r, unsigned tier, Tensor *out)
                      host_fault, host_lock, host_lock};
     int64_t by_tcc = count_get(COUNT_TCC_COMPILES);
     portable_use(tier == RUN_C);
+    schedules_use(r->c->scheduled ? r->c->seed + 1 : 0, r->c->loops);
     Plan *plan = plan_build(fn, &options);
     cx_cleanup(r->cx, release_plan, plan);
     if (tier != RUN_TCC && count_get(COUNT_TCC_COMPILES) != by_tcc) {

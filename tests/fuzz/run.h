@@ -13,13 +13,14 @@ typedef Fn *Generator(Cx *cx, uint64_t seed);
 /* What to run: a text, or when it is NULL what `generate` makes of the seed.  tiers: RUN_ bits.
  * damaged: the text may be no program, or one that the interpreter does not run.  limited: each way
  * may do `fuel` single rewrites and no more.  laid_out: the sizes are drawn around those of
- * panels. */
+ * panels.  scheduled: marks of the loops are drawn too, and
+ * the loops written to files; loops: see schedules.h. */
 typedef struct {
     uint64_t seed;
-    const char *text;
+    const char *text, *loops;
     Generator *generate;
     unsigned tiers;
-    bool damaged, limited, laid_out;
+    bool damaged, limited, laid_out, scheduled;
     int64_t fuel;
 } Case;
 

@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
 COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "96").split(","))
 MORE = 1000  # for libtcc alone
-PRODUCTS, FLOWS, OF_BOTH = 200, 150, 8
+PRODUCTS, FLOWS, SCHEDULES, OF_BOTH = 200, 150, 300, 8
 PORTABLE = 60
 DAMAGED = 2000
 SANITIZED = 200
@@ -84,6 +84,17 @@ def test_loops_and_branches(tmp_path: Path, shard: Shard) -> None:
         run("--flow", "--tiers", tiers, *arguments)
 
 
+@pytest.mark.in_turn(3)
+def test_schedules(tmp_path: Path, shard: Shard) -> None:
+    """Marks that the verifier accepts change no bit, whichever they are."""
+    kinds = (8_000_000_000, SCHEDULES, "tcc"), (8_500_000_000, OF_BOTH, "tcc,cc")
+    for products in [], ["--products"]:
+        for first, count, tiers in kinds:
+            seed = str(first + shard.number * count)
+            arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
+            run("--schedules", "--tiers", tiers, *products, *arguments)
+
+
 def test_a_sum_and_its_neighbours() -> None:
     """Terms of a product cancel: an element moves for one neighbour of the softmax's sum alone."""
     run("--products", "--tiers", "tcc", "--seed", "2002729", "--count", "1")
@@ -136,6 +147,15 @@ REPLAYED = [
     if not any(word in path.read_text() for word in (" = call ", " = gather ", " = scatter "))
 ]
 OF_BOTH_TIERS = 12  # of so many programs one
+
+
+@pytest.mark.in_turn(10)
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_schedules_of_kernels(path: Path, shard: Shard) -> None:
+    """The next run draws others."""
+    place = KERNELS.index(path)
+    tiers = "tcc" if (place // 10 + shard.number) % OF_BOTH_TIERS else "tcc,cc"
+    run("--schedules", "--tiers", tiers, "--seed", str(shard.number), str(path))
 
 
 @pytest.mark.in_turn(3)

@@ -97,7 +97,10 @@
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
  *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to
- *        the next, and of the parallel loops around that. */
+ *        the next, and of the parallel loops around that.
+ *   V37  vector marks only a for that no loop marked vector or lanes is around, without tile and
+ *        recurrences, that leaves nothing for its next iteration.  No loop in it, however deep, is
+ *        marked vector, tile, recurrences, lanes, pack or micro. */
 #include "verify.h"
 
 #include <stdarg.h>

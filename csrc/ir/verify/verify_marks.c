@@ -1,4 +1,4 @@
-/* The rules of the marks that say how loops run, V33 to V36; verify.c has the list. */
+/* The rules of the marks that say how loops run, V33 to V37; verify.c has the list. */
 #include "verify.h"
 
 static Dim
@@ -132,6 +132,44 @@ carries(Cx *cx, const Let *loop)
     return found;
 }
 
+/* ---- V37: vectors ---- */
+
+static bool
+is_in_vector(const Verifier *v, const Let *loop)
+{
+    const Let *around = loop->parent->owner;
+    while (around != v->kernel && !let_has(around, MARK_vector) && !let_has(around, MARK_lanes)) {
+        around = around->parent->owner;
+    }
+    return around != v->kernel;
+}
+
+/* Loops in it that run in their own order. */
+static bool
+has_scalar_loops(const Block *body)
+{
+    bool good = true;
+    for (int k = 0; k < body->n && good; k++) {
+        const Let *let = body->lets[k];
+        good = !loop_is(let) ||
+               (!has_other_order(let) && !let_has(let, MARK_lanes) && !let_has(let, MARK_pack) &&
+                !let_has(let, MARK_micro) && has_scalar_loops(let->body));
+    }
+    return good;
+}
+
+static void
+check_vector(Verifier *v, const Let *loop)
+{
+    bool alone = !let_has(loop, MARK_tile) && !let_has(loop, MARK_recurrences) &&
+                 !is_in_vector(v, loop);
+    if (!alone || !has_scalar_loops(loop->body) || carries(v->cx, loop)) {
+        verify_broken(v, 37,
+                      "vector marks a loop around or in another vector, or one whose iterations "
+                      "need each other");
+    }
+}
+
 static void
 check_jam(Verifier *v, const Let *let)
 {
@@ -196,6 +234,9 @@ check_flat(Verifier *v, const Let *let)
 void
 verify_loop_marks(Verifier *v, const Let *loop)
 {
+    if (let_has(loop, MARK_vector)) {
+        check_vector(v, loop);
+    }
     if (let_has(loop, MARK_streams)) {
         check_streams(v, loop);
     }
