@@ -25,7 +25,13 @@ typedef uint32_t Atom;
 enum { MONO_ONE = 0 };
 
 typedef struct { int64_t c; Mono mono; } Term;          /* c is not 0 */
-typedef struct { Dim id; int n; Term terms[]; } Poly;   /* terms in canonical order */
+typedef struct {
+    Dim id;
+    unsigned failed;            /* the last attempt that failed to prove it not negative, */
+    int nested;                 /* and Dims.nested in it */
+    int n;
+    Term terms[];               /* in canonical order */
+} Poly;
 typedef struct { Mono id; int degree; Atom atoms[]; } MonoNode;
 
 typedef enum { ATOM_SIZE, ATOM_INDEX, ATOM_DIV, ATOM_MOD, ATOM_MAX, ATOM_MIN,
@@ -58,7 +64,8 @@ typedef struct {
     bool proving;               /* within a proof, which has */
     bool orders;                /* and tries atoms in other orders than that of their creation, */
     bool floors;                /* and quotients that are rounded down */
-    int fuel;                   /* this many steps left */
+    int fuel;                   /* this many steps left, */
+    unsigned attempt;           /* and this number, from 1 on */
     /* Dims that are not negative because the indices of the question exist; nexist 0: none is used.
      * What is found out by them holds for that question alone, and is not remembered. */
     Dim exist[MOST_EXIST];

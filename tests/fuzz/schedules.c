@@ -81,6 +81,30 @@ marks_in(Let *let)
     return k < let->nattrs ? &let->attrs[k] : NULL;
 }
 
+/* The attributes as they were: an operation has none for marks until it gets one. */
+typedef struct {
+    Attr *attrs;
+    int nattrs;
+    Attr marks;
+} Saved;
+
+static Saved
+save(Let *let)
+{
+    const Attr *have = marks_in(let);
+    return (Saved){let->attrs, let->nattrs, have ? *have : (Attr){0}};
+}
+
+static void
+restore(Let *let, const Saved *saved)
+{
+    let->attrs = saved->attrs;
+    let->nattrs = saved->nattrs;
+    if (marks_in(let)) {
+        *marks_in(let) = saved->marks;
+    }
+}
+
 /* Small ones, and those of caches and tiles. */
 static int64_t
 draw_value(uint64_t *random)
@@ -113,7 +137,7 @@ is_beside(int k, int base)
 static void
 draw_mark(Draw *d, Let *let, int base)
 {
-    Attr *have = marks_in(let), before = *have;
+    Saved before = save(let);
     for (int alone = 0; alone < 2; alone++) {
         give(d, let, base);
         for (int k = 0; k < MARK_COUNT && !alone; k++) {
@@ -125,17 +149,17 @@ draw_mark(Draw *d, Let *let, int base)
         if (is_accepted(d->fn)) {
             return;
         }
-        *have = before;
+        restore(let, &before);
     }
 }
 
 static void
 take_away(Draw *d, Let *let, int k)
 {
-    Attr *have = marks_in(let), before = *have;
+    Saved before = save(let);
     let_mark(let, mark_at(k), false);
     if (!is_accepted(d->fn)) {
-        *have = before;
+        restore(let, &before);
     }
 }
 
@@ -146,7 +170,7 @@ draw_marks(void *arg, Let *let)
     Marks may = marks_of(let->op) & d->marks;
     int order[MARK_COUNT] = {0};
     shuffle(d->random, MARK_COUNT, order);
-    for (int k = 0; k < MARK_COUNT && marks_in(let); k++) {
+    for (int k = 0; k < MARK_COUNT && may; k++) {
         Marks mark = mark_at(order[k]);
         if (may & mark && let_has(let, mark)) {
             if (chance(d->random, TAKEN_AWAY)) {

@@ -242,18 +242,8 @@ prove_by_existing(Cx *cx, Dim d)
 }
 
 static bool
-prove(Cx *cx, Dim d)
+prove_by_atoms(Cx *cx, Dim d)
 {
-    d = without_common_factor(cx, d);
-    Range r = dim_range(cx, d);
-    if (r.lo >= 0 || r.hi < 0) {
-        return r.lo >= 0;
-    }
-    if (cx->dims.fuel <= 0) {
-        cx->dims.cuts++;
-        return false;
-    }
-    cx->dims.fuel--;
     Atom last = last_atom(cx, d, UINT32_MAX);
     if (prove_without(cx, d, last)) {
         return true;
@@ -267,12 +257,40 @@ prove(Cx *cx, Dim d)
     return prove_by_existing(cx, d);
 }
 
-enum { FUEL = 100, MORE_FUEL = 400 };
+/* Minima have two operands, and many ways lead to the same sum.  It fails once in an attempt. */
+static bool
+prove(Cx *cx, Dim d)
+{
+    d = without_common_factor(cx, d);
+    Range r = dim_range(cx, d);
+    if (r.lo >= 0 || r.hi < 0) {
+        return r.lo >= 0;
+    }
+    Poly *p = cx->dims.poly[d];
+    if (p->failed == cx->dims.attempt && p->nested <= cx->dims.nested) {
+        return false;
+    }
+    if (cx->dims.fuel <= 0) {
+        cx->dims.cuts++;
+        return false;
+    }
+    cx->dims.fuel--;
+    bool holds = prove_by_atoms(cx, d);
+    if (!holds) {
+        p = cx->dims.poly[d];
+        p->failed = cx->dims.attempt;
+        p->nested = cx->dims.nested;
+    }
+    return holds;
+}
+
+enum { FUEL = 80, MORE_FUEL = 1200 };
 
 static bool
 attempt(Cx *cx, Dim d, bool orders, bool floors)
 {
     cx->dims.fuel = cx->dims.nexist ? MORE_FUEL : FUEL;
+    cx->dims.attempt++;
     cx->dims.orders = orders;
     cx->dims.floors = floors;
     return prove(cx, d);
