@@ -11,25 +11,25 @@ const MarkInfo mark_info[MARK_COUNT] = {
 #include "marks.def"
 };
 
-_Static_assert(MARK_COUNT <= 32, "marks.def: a set of marks is an unsigned");
+_Static_assert(MARK_COUNT < 64, "marks.def: a set of marks is an attribute, an int64_t");
 
 static int
-index_of(unsigned mark)
+index_of(Marks mark)
 {
-    return __builtin_ctz(mark);
+    return __builtin_ctzll(mark);
 }
 
-unsigned
+Marks
 mark_find(const char *name)
 {
     int k = 0;
     while (k < MARK_COUNT && strcmp(mark_info[k].name, name) != 0) {
         k++;
     }
-    return k < MARK_COUNT ? 1u << k : 0;
+    return k < MARK_COUNT ? (Marks)1 << k : 0;
 }
 
-unsigned
+Marks
 marks_of(Op op)
 {
     unsigned on = op == OP_for      ? FOR
@@ -38,17 +38,17 @@ marks_of(Op op)
                   : op == OP_store  ? STORE
                   : op == OP_buffer ? BUFFER
                                     : 0;
-    unsigned marks = 0;
+    Marks marks = 0;
     for (int k = 0; k < MARK_COUNT; k++) {
-        marks |= mark_info[k].on & on ? 1u << k : 0;
+        marks |= mark_info[k].on & on ? (Marks)1 << k : 0;
     }
     return marks;
 }
 
 Attr
-attr_marks(Cx *cx, unsigned marks)
+attr_marks(Cx *cx, Marks marks)
 {
-    return (Attr){.key = cx_intern(cx, "marks", 5), .kind = ATTR_MARKS, .i = marks};
+    return (Attr){.key = cx_intern(cx, "marks", 5), .kind = ATTR_MARKS, .i = (int64_t)marks};
 }
 
 int64_t
@@ -70,21 +70,21 @@ marks_in(const Let *let)
 }
 
 bool
-let_has(const Let *let, unsigned marks)
+let_has(const Let *let, Marks marks)
 {
     const Attr *have = marks_in(let);
-    return have && (have->i & marks) == marks;
+    return have && ((Marks)have->i & marks) == marks;
 }
 
 void
-let_mark(Let *let, unsigned marks, bool on)
+let_mark(Let *let, Marks marks, bool on)
 {
     Attr *have = marks_in(let);
-    have->i = on ? have->i | marks : have->i & ~(int64_t)marks;
+    have->i = on ? have->i | (int64_t)marks : have->i & ~(int64_t)marks;
 }
 
 void
-let_mark_with(Cx *cx, Let *let, unsigned mark, int64_t value)
+let_mark_with(Cx *cx, Let *let, Marks mark, int64_t value)
 {
     Attr *have = marks_in(let);
     int64_t *values = cx_alloc(cx, MARK_COUNT * sizeof *values); /* other lets may share the old */
@@ -92,12 +92,12 @@ let_mark_with(Cx *cx, Let *let, unsigned mark, int64_t value)
         values[k] = attr_mark_value(have, k);
     }
     values[index_of(mark)] = value;
-    have->i |= mark;
+    have->i |= (int64_t)mark;
     have->values = values;
 }
 
 int64_t
-let_mark_value(const Let *let, unsigned mark)
+let_mark_value(const Let *let, Marks mark)
 {
     const Attr *have = marks_in(let);
     return have ? attr_mark_value(have, index_of(mark)) : 0;

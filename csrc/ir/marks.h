@@ -2,14 +2,16 @@
 #ifndef DLC_MARKS_H
 #define DLC_MARKS_H
 
-/* A set of marks is a set of bits. */
+/* A set of marks, as bits. */
+typedef uint64_t Marks;
+
 enum {
 #define MARK(name, of, on, value, made, read, what) MARK_INDEX_##name,
 #include "marks.def"
     MARK_COUNT
 };
 enum {
-#define MARK(name, of, on, value, made, read, what) MARK_##name = 1 << MARK_INDEX_##name,
+#define MARK(name, of, on, value, made, read, what) MARK_##name = (Marks)1 << MARK_INDEX_##name,
 #include "marks.def"
 };
 
@@ -22,17 +24,17 @@ typedef struct {
 
 extern const MarkInfo mark_info[MARK_COUNT];
 
-unsigned mark_find(const char *name); /* its bit, or 0 when there is none */
-unsigned marks_of(Op op); /* that a let of the op may carry */
+Marks mark_find(const char *name); /* its bit, or 0 when there is none */
+Marks marks_of(Op op); /* that a let of the op may carry */
 /* Of a loop, load, store or buffer. */
-bool let_has(const Let *let, unsigned marks); /* all of them */
-void let_mark(Let *let, unsigned marks, bool on); /* marks without a value */
+bool let_has(const Let *let, Marks marks); /* all of them */
+void let_mark(Let *let, Marks marks, bool on); /* marks without a value */
 /* Gives it a mark with a value, which is above 0. */
-void let_mark_with(Cx *cx, Let *let, unsigned mark, int64_t value);
-int64_t let_mark_value(const Let *let, unsigned mark); /* 0: it does not have the mark */
+void let_mark_with(Cx *cx, Let *let, Marks mark, int64_t value);
+int64_t let_mark_value(const Let *let, Marks mark); /* 0: it does not have the mark */
 
 /* The attribute that holds them. */
-Attr attr_marks(Cx *cx, unsigned marks);
+Attr attr_marks(Cx *cx, Marks marks);
 int64_t attr_mark_value(const Attr *marks, int index); /* 0: none */
 
 #endif

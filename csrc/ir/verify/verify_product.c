@@ -3,9 +3,9 @@
 
 /* With these marks and no others? */
 static bool
-is_marked(const Let *let, unsigned marks)
+is_marked(const Let *let, Marks marks)
 {
-    return let->op == OP_for && let_int(let, "marks") == marks;
+    return let->op == OP_for && (Marks)let_int(let, "marks") == marks;
 }
 
 /* The loop in the body where nothing else is: a `for` without marks; or NULL. */
