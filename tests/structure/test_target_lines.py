@@ -15,7 +15,7 @@ def marked(text: str) -> list[str]:
     """The marks of loads, stores and loops that a target's rewrites set, by what they stand on."""
     found = []
     for line in text.splitlines():
-        what = re.search(r"(load|store) (\w+)|(for) \w+ in", line)
+        what = re.search(r"(load|store) (\w+)|(for|reduce)\b.* in", line)
         marks = re.findall(r" (\w+=\d+|streams)\b", line) if what else []
         if marks:
             found.append(" ".join([what[2] or what[3], *marks]))
@@ -208,3 +208,48 @@ def test_a_tile_of_rows_is_wide_where_one_call_goes_down_them() -> None:
     assert "for width=1024" in marked(lines(down, "tcc"))
     steps = columns("e: f32[5000, 3000] = exp x", "y: f32[3000] = sum e axes=[0]")
     assert "for width" not in " ".join(marked(lines(steps, "tcc")))
+
+
+def column_sums(rows: int, columns: int, *more: str) -> str:
+    return graph(
+        f"x: f32[{rows}, {columns}]",
+        f"f32[{columns}]",
+        f"s: f32[{columns}] = sum x axes=[0]",
+        *(more or (f"y: f32[{columns}] = mul s, 2.0",)),
+    )
+
+
+def variances(rows: int, columns: int) -> str:
+    """A second reduction reads what the first one has read."""
+    n = f"f32[{rows}, {columns}]"
+    return column_sums(
+        rows,
+        columns,
+        f"a: {n} = expand s to=[1]",
+        f"d: {n} = sub x, a",
+        f"q: {n} = mul d, d",
+        f"y: f32[{columns}] = sum q axes=[0]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "tile"),
+    [
+        (column_sums(64, 500), ["reduce jam=4"]),
+        (column_sums(4096, 5000), ["for width=1024", "reduce jam=4 strip=64", "x prefetch_rows=4"]),
+        (column_sums(4096, 1000), ["for width=1024", "reduce jam=1", "x prefetch_rows=4"]),
+    ],
+    ids=["in caches", "pieces of rows", "whole rows"],
+)
+def test_columns_are_reduced_in_tiles(program: str, tile: list[str]) -> None:
+    """Of rows that come from memory, longer pieces, which are prefetched a strip at a time."""
+    found = marked(lines(program, "cc"))
+    assert next(found[at : at + len(tile)] for at, mark in enumerate(found) if mark == tile[0]) == tile
+    assert "jam" not in " ".join(marked(lines(program, "c")))
+
+
+def test_a_second_reduction_finds_its_tile_in_a_cache() -> None:
+    """So of more rows the tile is narrower."""
+    for rows, width in ((100, ["for width=1024"]), (400, [])):
+        steps = ["reduce jam=4 strip=64", "x prefetch_rows=4"]
+        assert marked(lines(variances(rows, 5000), "cc")) == [*width, *steps, *steps]

@@ -255,25 +255,15 @@ mark_tile(const Facts *facts, const Let *rows, const Let *columns)
     }
 }
 
-/* A reduction or loop over a tile of columns. */
+/* A reduction or loop over a tile of columns: rows that it gathers. */
 static void
 mark_columns(const Facts *facts, const Let *loop, const Let *tile)
 {
-    Cx *cx = facts->cx;
-    int64_t row = dim_range(cx, loop_extent(tile)).hi;
+    int64_t row = dim_range(facts->cx, loop_extent(tile)).hi;
     for (int k = 0; k < loop->body->n; k++) {
-        Let *load = loop->body->lets[k];
-        if (load->op != OP_load) {
-            continue;
-        }
-        const Step *next = facts_step(facts, load, loop_index(loop));
-        if (facts_from_memory(facts, load) && next && !dim_is(cx, next->step, 0) &&
-            facts_row(facts, load, loop_index(tile)) != DIM_NONE) {
-            if (fuel_spend(cx)) {
-                let_mark_with(cx, load, MARK_prefetch_rows, DLC_PREFETCH_STEPS);
-            }
-        } else {
-            mark_gather(facts, load, tile, loop, row < DLC_COLUMNS ? row : DLC_COLUMNS);
+        if (loop->body->lets[k]->op == OP_load) {
+            mark_gather(facts, loop->body->lets[k], tile, loop,
+                        row < DLC_COLUMNS ? row : DLC_COLUMNS);
         }
     }
 }

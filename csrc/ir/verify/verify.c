@@ -90,16 +90,19 @@
  *        loop; in a `for` they have 4 or 8 bytes, and no loop marked tile is around it.
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
  *        them.
- *   V35  jam is 2, and marks only a for without vector, tile and recurrences whose body has two
- *        loops or more, computes, loads, stores and has buffers, and leaves nothing for the next
- *        iteration.  jam_elements and jam_row stand beside it.
+ *   V35  jam of a for is 2, and marks only one without vector, tile and recurrences whose body has
+ *        two loops or more, computes, loads, stores and has buffers, and leaves nothing for the
+ *        next iteration.  jam_elements and jam_row stand beside it.
  *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
  *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to
  *        the next, and of the parallel loops around that.
  *   V37  width is a multiple of 16, at most 4096, and marks only a for marked vector, or one in a
- *        loop marked recurrences. */
+ *        loop marked recurrences.
+ *   V38  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
+ *        computes and loads, and whose op returns no index.  strip is a multiple of 16 and stands
+ *        beside it. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -176,6 +176,7 @@ check_loop(Verifier *v, const Let *let)
     v->let = let;
     v->nsizes = nsizes;
     verify_loop_marks(v, let);
+    verify_column_marks(v, let);
     if (let->op == OP_reduce) {
         check_reduce(v, let);
     } else if (let->body->nrets) {

@@ -214,8 +214,8 @@ verify_loop_marks(Verifier *v, const Let *loop)
     if (let_has(loop, MARK_streams)) {
         check_streams(v, loop);
     }
-    if (let_has(loop, MARK_jam) || let_has(loop, MARK_jam_elements) ||
-        let_has(loop, MARK_jam_row)) {
+    if (loop->op == OP_for && (let_has(loop, MARK_jam) || let_has(loop, MARK_jam_elements) ||
+                               let_has(loop, MARK_jam_row))) {
         check_jam(v, loop);
     }
     if (let_has(loop, MARK_width)) {

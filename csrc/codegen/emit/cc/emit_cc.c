@@ -151,7 +151,7 @@ cc_element(Emit *e, const Let *access)
         return cx_format(e->cx, "%s[%d]", name_c(e, v), cc_of(e)->lane);
     }
     if (is_private(e, v) && e->tile && cc_is_inside(e->tile, v->def)) {
-        return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_tile(e->tile));
+        return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_width(e->tile));
     }
     return cx_format(e->cx, "%s[%s]", name_c(e, v), at);
 }
@@ -277,7 +277,7 @@ cc_let(Emit *e, const Let *let)
             put(e, "%s %s[%d];", type, name_c(e, v), cc_of(e)->together);
         } else {
             put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
-                private_buffer(e, v, e->tile ? loop_tile(e->tile) : 1));
+                private_buffer(e, v, e->tile ? loop_width(e->tile) : 1));
         }
     } else if (op_info[let->op].kind == KIND_MAP) {
         put_map(e, let);

@@ -136,12 +136,12 @@ cc_arg_reduce(Emit *e, const Let *let, const Reduction *r)
 /* ---- columns ---- */
 
 void
-cc_arg_open(Emit *e, const Let *let, const Reduction *r)
+cc_arg_open(Emit *e, const Let *let, const Reduction *r, int width)
 {
     bool narrow = dtype_info[dtype_info[r->dtype].compute].bytes <= 4 &&
                   dim_range(e->cx, loop_extent(let)).hi <= INT32_MAX;
-    put(e, "%s %s_best[%d];", type_c(r->dtype), r->out, DLC_COLUMNS);
-    put(e, "%s %s_at[%d];", narrow ? "int32_t" : "int64_t", r->out, DLC_COLUMNS);
+    put(e, "%s %s_best[%d];", type_c(r->dtype), r->out, width);
+    put(e, "%s %s_at[%d];", narrow ? "int32_t" : "int64_t", r->out, width);
     put_open(e, "for (int64_t k = 0; k < w; k++)");
     put(e, "%s_best[k] = dlc_identity_%s().value;", r->out, r->name);
     put(e, "%s_at[k] = 0;", r->out);
