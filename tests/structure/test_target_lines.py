@@ -16,7 +16,7 @@ def marked(text: str) -> list[str]:
     found = []
     for line in text.splitlines():
         what = re.search(r"(load|store) (\w+)|(for|reduce)\b.* in", line)
-        marks = re.findall(r" (\w+=\d+|streams)\b", line) if what else []
+        marks = re.findall(r" (\w+=\d+|streams|transpose)\b", line) if what else []
         if marks:
             found.append(" ".join([what[2] or what[3], *marks]))
     return found
@@ -82,15 +82,19 @@ def test_rows_that_run_together_are_stored_so_too() -> None:
 
 
 def test_a_transposed_operand_of_a_large_result() -> None:
-    """The tile's stores ask for their own tensor's size alone; what is read along rows is prefetched."""
+    """It is copied. The tile's stores ask for their own tensor's size alone; what is read along rows is
+    prefetched.
+    """
     text = graph(
         "x: f32[2048, 4096], w: f32[4096, 2048]",
         "f32[4096, 2048]",
         "t: f32[4096, 2048] = permute x perm=[1, 0]",
         "y: f32[4096, 2048] = add t, w",
     )
-    assert marked(lines(text, "cc")) == ["w prefetch_rows=4 beyond=8388608", "t0 nontemporal=8388608"]
-    assert marked(lines(text, "tcc")) == ["for width=128", "t0 nontemporal=8388608"]
+    tile = ["for width=128", "x transpose"]
+    store = "t0 nontemporal=8388608"
+    assert marked(lines(text, "cc")) == [*tile, "w prefetch_rows=4 beyond=8388608", store]
+    assert marked(lines(text, "tcc")) == [*tile, store]
 
 
 def test_a_stencil_prefetches_its_last_row_and_what_it_stores() -> None:

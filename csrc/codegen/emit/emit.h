@@ -7,12 +7,6 @@
 #include "codegen/loops/loops.h"
 #include "codegen/loops/scan.h"
 
-/* A load of a tile that goes across the rows, and the array that has its elements transposed. */
-typedef struct {
-    const Let *load;
-    const char *name;
-} Panel;
-
 /* A size that the text of a phase needs, a value of n[]. */
 typedef struct {
     Dim dim;
@@ -43,8 +37,6 @@ typedef struct Emit {
     int ncollapsed;
     const Let *tile;            /* the vector loop around, if there is one */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
-    Panel panels[DLC_PANELS];
-    int npanels;
     const Let *streaming; /* a vector loop around that may have non-temporal stores */
     bool streams; /* the phase has non-temporal stores */
     /* NULL, or: has what is put names of its own for what the loop binds (NULL: for the loop's
@@ -131,7 +123,7 @@ int open_rows(Emit *e, const Let *rows, int step);
 void put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes),
               void (*row)(void *arg, const Block *body), void *arg);
 /* The array with the load's transposed elements, or NULL; the index of an element in it. */
-const char *panel_of(const Emit *e, const Let *load);
+const char *panel_of(Emit *e, const Let *load);
 const char *panel_index(Emit *e);
 
 /* ---- emit_product.c ---- */

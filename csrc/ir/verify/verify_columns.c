@@ -30,6 +30,38 @@ check_steps(Verifier *v, const Let *reduce)
     }
 }
 
+/* ---- V39: transposed operands ---- */
+
+/* Does the loop's own block bind an index that the offset uses, or store to the tensor? */
+static bool
+makes_element(Cx *cx, const Let *loop, const Value *of, Dim offset)
+{
+    bool found = false;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        found |= let->op == OP_bind && dim_uses(cx, offset, let->sizes[0]);
+        found |= let_writes(let) && let->args[0] == of;
+    }
+    return found;
+}
+
+void
+verify_transpose(Verifier *v, const Let *load)
+{
+    enum { MOST_WIDTH = 128 };
+    const Let *loop = load->parent->owner, *rows = loop->parent->owner;
+    const Value *of = load->args[0];
+    Dim offset = index_offset(v->cx, of, let_attr(load, "at")->dims), step, rest;
+    int64_t width = loop->op == OP_for ? let_mark_value(loop, MARK_width) : 0;
+    if (width == 0 || width > MOST_WIDTH || rows->op != OP_for || !let_has(rows, MARK_tile) ||
+        !dim_affine(v->cx, offset, let_attr(loop, "index")->d, &step, &rest) ||
+        !dim_affine(v->cx, offset, let_attr(rows, "index")->d, &step, &rest) ||
+        !dim_is(v->cx, step, 1) || makes_element(v->cx, loop, of, offset) ||
+        makes_element(v->cx, rows, of, offset)) {
+        verify_broken(v, 39, "transpose marks a load that does not go across the rows of a tile");
+    }
+}
+
 void
 verify_column_marks(Verifier *v, const Let *loop)
 {

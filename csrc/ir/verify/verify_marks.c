@@ -102,6 +102,9 @@ verify_access_marks(Verifier *v, const Let *access)
         check_nontemporal(v, access);
     }
     check_prefetch(v, access);
+    if (let_has(access, MARK_transpose)) {
+        verify_transpose(v, access);
+    }
 }
 
 /* ---- V35, V36: several iterations at a time ---- */

@@ -105,8 +105,8 @@ put_prefetch_rows(Emit *e, const Let *load)
     int bytes = facts_access(e->facts, load)->bytes;
     Dim ahead = dim_mul(e->cx, row->step, dim_int(e->cx, rows)),
         at = dim_add(e->cx, row_offset(e, load, e->columns), ahead);
-    put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)", DLC_WIDTH,
-             and_beyond(e, load), DLC_LINE / bytes);
+    put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)",
+             loop_width(e->columns), and_beyond(e, load), DLC_LINE / bytes);
     put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]),
         offset_c(e, at), index_c(e, loop_index(e->columns)));
     put_close(e);
@@ -137,7 +137,7 @@ cc_stream_open(Emit *e, const Let *loop)
             put_prefetch_rows(e, loop->body->lets[k]);
         }
     }
-    put_arrays(e, loop, DLC_WIDTH);
+    put_arrays(e, loop, loop_width(loop));
 }
 
 /* Rows that run with others have plain stores. */
