@@ -91,10 +91,9 @@ def test_a_transposed_operand_of_a_large_result() -> None:
         "t: f32[4096, 2048] = permute x perm=[1, 0]",
         "y: f32[4096, 2048] = add t, w",
     )
-    tile = ["for width=128", "x transpose"]
-    store = "t0 nontemporal=8388608"
-    assert marked(lines(text, "cc")) == [*tile, "w prefetch_rows=4 beyond=8388608", store]
-    assert marked(lines(text, "tcc")) == [*tile, store]
+    tile, copied, store = "for width=128", "x transpose", "t0 nontemporal=8388608"
+    assert marked(lines(text, "cc")) == [tile, "w prefetch_rows=4 beyond=8388608", copied, store]
+    assert marked(lines(text, "tcc")) == [tile, copied, store]
 
 
 def test_a_stencil_prefetches_its_last_row_and_what_it_stores() -> None:
@@ -107,6 +106,7 @@ def test_a_stencil_prefetches_its_last_row_and_what_it_stores() -> None:
     )
     found = marked(lines(text, "cc"))
     assert found.count("x prefetch=4096 beyond=8388608") == 1
+    assert found[0] == "for streams strip=64 simdlen=8"
     assert [mark for mark in found if mark.startswith("t0 ")] != []
     assert "prefetch" not in "".join(marked(lines(text, "tcc")))
 

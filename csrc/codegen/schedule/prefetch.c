@@ -185,9 +185,11 @@ is_last_row(const Facts *facts, const Let *loop, const Let *load)
     return row && last;
 }
 
-/* Marks the load of the row that is furthest ahead in memory, if the loop is a stencil. */
+/* Marks the load of the row that is furthest ahead in memory, if the loop is a stencil, and the
+ * loop `strip`: so many iterations prefetch together.  Vectors have 32 bytes: few of its loads
+ * begin where a cache line does, and a vector of 64 bytes would be in two lines. */
 static void
-mark_stencil(const Facts *facts, const Let *loop)
+mark_stencil(const Facts *facts, Let *loop)
 {
     Let *row = NULL;
     for (int k = loop->body->n - 1; k >= 0; k--) {
@@ -201,11 +203,13 @@ mark_stencil(const Facts *facts, const Let *loop)
         int bytes = facts_access(facts, row)->bytes;
         let_mark_with(facts->cx, row, MARK_prefetch, DLC_PREFETCH * bytes);
         let_mark_with(facts->cx, row, MARK_beyond, DLC_LARGE);
+        let_mark_with(facts->cx, loop, MARK_strip, DLC_STRIP);
+        let_mark_with(facts->cx, loop, MARK_simdlen, DLC_VECTOR / bytes);
     }
 }
 
 static void
-mark_stencils(const Facts *facts, const Let *let)
+mark_stencils(const Facts *facts, Let *let)
 {
     if (!loop_is(let) || loop_is_call(let)) {
         return;

@@ -102,7 +102,8 @@
  *        loop marked recurrences.
  *   V38  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
  *        computes and loads, and whose op returns no index.  strip is a multiple of 16 and stands
- *        beside it.
+ *        beside it, or on a for marked vector without loops inside that has a load marked prefetch.
+ *        simdlen, which divides it, stands beside that.
  *   V39  transpose marks only a load in a for of width at most 128 in one marked tile.  Its
  *        elements are adjacent along the latter and evenly spaced along the former, at places that
  *        none of their binds gives, and neither stores to its tensor. */

@@ -62,9 +62,30 @@ verify_transpose(Verifier *v, const Let *load)
     }
 }
 
+static void
+check_strip(Verifier *v, const Let *loop)
+{
+    int64_t strip = let_mark_value(loop, MARK_strip);
+    int64_t simdlen = let_mark_value(loop, MARK_simdlen);
+    bool prefetches = false, good = let_has(loop, MARK_vector) && strip > 0 && simdlen > 0 &&
+                                    strip % LINE == 0 && strip % simdlen == 0;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        prefetches |= let->op == OP_load && let_has(let, MARK_prefetch);
+        good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;
+    }
+    if (!good || !prefetches) {
+        verify_broken(v, 38,
+                      "strip marks a loop that is no vector loop with a load that prefetches");
+    }
+}
+
 void
 verify_column_marks(Verifier *v, const Let *loop)
 {
+    if (loop->op == OP_for && (let_has(loop, MARK_strip) || let_has(loop, MARK_simdlen))) {
+        check_strip(v, loop);
+    }
     if (loop->op == OP_reduce && (let_has(loop, MARK_jam) || let_has(loop, MARK_strip))) {
         check_steps(v, loop);
     }

@@ -398,7 +398,7 @@ put_vector(Emit *e, const Let *let)
     if (!streams) {
         cc_gather_row(e, let, from, to);
     }
-    const Let *row = streams ? NULL : loop_stencil_row(let);
+    const Let *row = let_has(let, MARK_strip) ? loop_stencil_row(let) : NULL;
     if (cc_has_stages(e, let)) {
         cc_stage_loop(e, let, from, to);
     } else if (row) {
