@@ -16,7 +16,7 @@ def marked(text: str) -> list[str]:
     found = []
     for line in text.splitlines():
         what = re.search(r"(load|store) (\w+)|(for|reduce)\b.* in", line)
-        marks = re.findall(r" (\w+=\d+|streams|transpose)\b", line) if what else []
+        marks = re.findall(r" (\w+=\d+|streams|transpose|places|versions|rolled)\b", line) if what else []
         if marks:
             found.append(" ".join([what[2] or what[3], *marks]))
     return found
@@ -257,3 +257,58 @@ def test_a_second_reduction_finds_its_tile_in_a_cache() -> None:
     for rows, width in ((100, ["for width=1024"]), (400, [])):
         steps = ["reduce jam=4 strip=64", "x prefetch_rows=4"]
         assert marked(lines(variances(rows, 5000), "cc")) == [*width, *steps, *steps]
+
+
+def reduction(op: str, shape: str, dtype: str = "f32") -> str:
+    rows = shape.split(",")[0]
+    sizes = "".join(f"{size} in 1..inf, " for size in shape.split(", ") if not size.isdigit())
+    result = "i64" if op.startswith("arg") else dtype
+    text = graph(f"x: {dtype}[{shape}]", f"{result}[{rows}]", f"y: {result}[{rows}] = {op} x axes=[1]")
+    return text.replace("fn f(", f"fn f[{sizes[:-2]}](") if sizes else text
+
+
+def steps(program: str, target: str = "cc") -> list[str]:
+    """The marks of its reductions, but for prefetches."""
+    found = [line for line in lines(program, target).splitlines() if " reduce " in line]
+    return [re.sub(r".* lanes ?(.*?) ?\{", r"\1", line) for line in found]
+
+
+def test_parts_of_a_long_row_run_side_by_side() -> None:
+    """Blocks of a sum; halves of a block of argmax, and of a short row all of it, with places."""
+    assert [steps(reduction("sum", f"64, {n}")) for n in (4095, 4096)] == [[""], ["parts=4"]]
+    assert [steps(reduction("argmax", f"64, {n}")) for n in (64, 128, 2048, 2049)] == [
+        [""],
+        ["parts=2 places"],
+        ["parts=2 places"],
+        ["parts=2"],
+    ]
+    assert steps(reduction("argmax", "64, 512", "f64")) == [""]
+    assert steps(reduction("sum", "64, 4096"), "tcc") == [""]
+
+
+def test_a_short_row_of_a_symbolic_length_has_versions() -> None:
+    assert steps(reduction("sum", "64, N")) == ["short parts=4 versions"]
+    assert steps(reduction("sum", "64, 1000")) == [""]
+
+
+def sines(*more: str) -> str:
+    return graph("x: f32[1000]", "f32[1000]", *(more or ("y: f32[1000] = sin x",)))
+
+
+def test_functions_with_a_near_form_run_in_parts() -> None:
+    """Not where an iteration may not run again, as it adds to what is there."""
+    assert marked(lines(sines(), "cc")) == ["for near=131072"]
+    assert marked(lines(sines("y: f32[1000] = exp x"), "cc")) == []
+    assert marked(lines(sines(), "tcc")) == []
+
+
+def test_a_short_loop_with_a_choice_from_outside_stays_one() -> None:
+    text = graph(
+        "x: f32[100, 8], c: bool[100]",
+        "f32[100, 8]",
+        "b: bool[100, 8] = expand c to=[0]",
+        "n: f32[100, 8] = neg x",
+        "y: f32[100, 8] = where b, x, n",
+    )
+    assert "for rolled" in marked(lines(text, "cc"))
+    assert "for rolled" not in marked(lines(text.replace("8", "32"), "cc"))

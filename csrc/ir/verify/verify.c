@@ -106,7 +106,15 @@
  *        simdlen, which divides it, stands beside that.
  *   V39  transpose marks only a load in a for of width at most 128 in one marked tile.  Its
  *        elements are adjacent along the latter and evenly spaced along the former, at places that
- *        none of their binds gives, and neither stores to its tensor. */
+ *        none of their binds gives, and neither stores to its tensor.
+ *   V40  parts is at most 8 and marks only a reduce marked lanes whose body computes and loads; if
+ *        the op returns an index, it is 2, and the body one load of adjacent elements, which it
+ *        returns.  places stands beside it on such a one of f32, of fewer than 2**31 elements.
+ *        near marks only a loop of the kernel's own block, in which no tensor is both loaded and
+ *        stored, or updated.  versions marks a reduce marked short whose extent is a size, or a
+ *        load in one marked jam whose elements are a size apart along the vector loop around; a
+ *        phase has one, and is not marked near.  rolled marks only a for marked vector without
+ *        loops inside. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -49,10 +49,11 @@ void verify_loops_kernel(Verifier *v, const Let *kernel);
 void verify_access_marks(Verifier *v, const Let *access);
 void verify_loop_marks(Verifier *v, const Let *loop); /* when its body has been checked */
 
-/* ---- verify_columns.c: V38 and V39 ---- */
+/* ---- verify_columns.c: V38 to V40 ---- */
 
 void verify_column_marks(Verifier *v, const Let *loop); /* the same */
 void verify_transpose(Verifier *v, const Let *load); /* marked so */
+void verify_versions(Verifier *v, const Let *load); /* the same */
 
 /* ---- verify_flow.c: V30 to V32 ---- */
 

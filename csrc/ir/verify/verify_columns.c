@@ -80,9 +80,147 @@ check_strip(Verifier *v, const Let *loop)
     }
 }
 
+/* ---- V40: rows, and phases ---- */
+
+static bool
+is_row(Verifier *v, const Let *reduce)
+{
+    const Let *load = reduce->body->n == 1 ? reduce->body->lets[0] : NULL;
+    Dim step, rest;
+    return load && load->op == OP_load && reduce->body->rets[0] == load->res[0] &&
+           dim_affine(v->cx, index_offset(v->cx, load->args[0], let_attr(load, "at")->dims),
+                      let_attr(reduce, "index")->d, &step, &rest) &&
+           dim_is(v->cx, step, 1);
+}
+
+static void
+check_parts(Verifier *v, const Let *reduce)
+{
+    enum { MOST_PARTS = 8 };
+    int64_t parts = let_mark_value(reduce, MARK_parts);
+    bool index = op_info[let_op(reduce)].rule == RULE_INDEX,
+         good = let_has(reduce, MARK_lanes) && parts > 0 && parts <= MOST_PARTS;
+    for (int k = 0; k < reduce->body->n; k++) {
+        good &= let_is_map(reduce->body->lets[k]) || reduce->body->lets[k]->op == OP_load;
+    }
+    if (index) {
+        good = good && parts == 2 && is_row(v, reduce);
+    }
+    if (let_has(reduce, MARK_places)) {
+        good = good && index && reduce->body->rets[0]->type->dtype == DT_f32 &&
+               dim_range(v->cx, let_dim(reduce, "extent")).hi <= INT32_MAX;
+    }
+    if (!good) {
+        verify_broken(v, 40, "parts marks a reduction that does not go along a row in lanes");
+    }
+}
+
+/* What the let or one deeper does to the tensor: bit 1 loads it, bit 2 stores to it. */
+static int
+uses_of(const Let *let, const Value *tensor)
+{
+    bool accesses = let_accesses(let) && let->args[0] == tensor;
+    int uses = !accesses ? 0 : let->op == OP_load ? 1 : let->op == OP_store ? 2 : 3;
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        uses |= uses_of(let->body->lets[k], tensor);
+    }
+    return uses;
+}
+
+/* May the iterations of the phase run again?  What a loop makes in memory of its own, they make
+ * again. */
+static bool
+may_repeat(const Verifier *v, const Let *phase, const Let *let)
+{
+    const Value *to = let_writes(let) ? let->args[0] : NULL;
+    bool own = to && to->def && to->def->op == OP_buffer && to->def->parent->owner != v->kernel;
+    bool may = !to || own || uses_of(phase, to) == 2;
+    for (int k = 0; let->body && k < let->body->n && may; k++) {
+        may = may_repeat(v, phase, let->body->lets[k]);
+    }
+    return may;
+}
+
+static bool
+is_size(Cx *cx, Dim d)
+{
+    return dim_is_name(cx, d) && !dim_has_index(cx, d);
+}
+
+static int
+count_versions(const Let *let)
+{
+    int n = let_has(let, MARK_versions);
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        n += count_versions(let->body->lets[k]);
+    }
+    return n;
+}
+
+void
+verify_versions(Verifier *v, const Let *let)
+{
+    const Let *reduce = loop_is(let) ? let : let->parent->owner, *tile = reduce, *phase = reduce;
+    while (loop_is(tile) && !let_has(tile, MARK_vector)) {
+        tile = tile->parent->owner;
+    }
+    while (phase->parent->owner != v->kernel) {
+        phase = phase->parent->owner;
+    }
+    Dim step = DIM_NONE, rest;
+    bool good = loop_is(let)
+                    ? let_has(let, MARK_short) && is_size(v->cx, let_dim(let, "extent"))
+                    : let_has(reduce, MARK_jam) && loop_is(tile) &&
+                          dim_affine(v->cx,
+                                     index_offset(v->cx, let->args[0], let_attr(let, "at")->dims),
+                                     let_attr(tile, "index")->d, &step, &rest) &&
+                          is_size(v->cx, step);
+    if (!good || let_has(phase, MARK_near) || count_versions(phase) != 1) {
+        verify_broken(v, 40, "versions marks what gives no length, or is not alone in a phase");
+    }
+}
+
+static void
+check_near(Verifier *v, const Let *loop)
+{
+    if (loop->parent->owner != v->kernel || !may_repeat(v, loop, loop)) {
+        verify_broken(v, 40, "near marks a loop whose iterations may not run again");
+    }
+}
+
+static void
+check_rolled(Verifier *v, const Let *loop)
+{
+    bool good = let_has(loop, MARK_vector);
+    for (int k = 0; k < loop->body->n; k++) {
+        good &= !loop_is(loop->body->lets[k]);
+    }
+    if (!good) {
+        verify_broken(v, 40, "rolled marks a loop that is no vector loop without loops inside");
+    }
+}
+
+static void
+check_row_marks(Verifier *v, const Let *loop)
+{
+    if (let_has(loop, MARK_parts) || let_has(loop, MARK_places)) {
+        check_parts(v, loop);
+    }
+    if (let_has(loop, MARK_near)) {
+        check_near(v, loop);
+    }
+    if (let_has(loop, MARK_versions)) {
+        verify_versions(v, loop);
+    }
+    if (let_has(loop, MARK_rolled)) {
+        check_rolled(v, loop);
+    }
+}
+
 void
 verify_column_marks(Verifier *v, const Let *loop)
 {
+    check_row_marks(v, loop);
     if (loop->op == OP_for && (let_has(loop, MARK_strip) || let_has(loop, MARK_simdlen))) {
         check_strip(v, loop);
     }

@@ -105,6 +105,9 @@ verify_access_marks(Verifier *v, const Let *access)
     if (let_has(access, MARK_transpose)) {
         verify_transpose(v, access);
     }
+    if (let_has(access, MARK_versions)) {
+        verify_versions(v, access);
+    }
 }
 
 /* ---- V35, V36: several iterations at a time ---- */

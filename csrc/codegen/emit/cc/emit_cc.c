@@ -356,32 +356,6 @@ has_order(const Emit *e, const Block *blk)
     return order;
 }
 
-/* Is there a `where` in it, not deeper, that chooses alike in all iterations? */
-static bool
-has_outer_choice(const Block *blk)
-{
-    bool outer = false;
-    for (int k = 0; k < blk->n && !outer; k++) {
-        const Let *let = blk->lets[k], *of = let->op == OP_where ? let->args[0]->def : NULL;
-        outer = of != NULL;
-        for (int j = 0; j < k && outer; j++) {
-            outer = blk->lets[j] != of;
-        }
-    }
-    return outer;
-}
-
-/* gcc may unroll a short loop and make a vector loop of the one around it.  gcc 12 then reads what
- * a `where` chooses of several iterations of that by the condition of the first; so such a loop
- * stays one. */
-static const char *
-loop_pragma(const Emit *e, const Let *let)
-{
-    int64_t extent;
-    bool is_short = dim_is_int(e->cx, loop_extent(let), &extent) && extent <= DLC_UNROLLED;
-    return is_short && has_outer_choice(let->body) ? "LANES" : "INDEPENDENT";
-}
-
 /* A vector loop without loops inside. */
 static void
 put_vector(Emit *e, const Let *let)
@@ -406,7 +380,7 @@ put_vector(Emit *e, const Let *let)
         cc_stencil_loop(e, let, row, from, to);
     } else if (streams || !cc_stream_lines(e, let, from, to)) {
         if (!has_order(e, let->body)) {
-            put(e, "%s", loop_pragma(e, let));
+            put(e, let_has(let, MARK_rolled) ? "LANES" : "INDEPENDENT");
         }
         put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
         cc_block(e, let->body);
@@ -487,6 +461,7 @@ emit_cc_phase(Emit *e, const Let *loop)
     e->own = cx_alloc(e->cx, sizeof(Cc));
     e->is_second = cc_jam_is_second;
     cc_near_open(e, loop);
+    cc_length_open(e, loop);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
         if (phase_begins_with(e, let)) {

@@ -103,9 +103,7 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_length.c ---- */
 
-/* a load of the tile, which may be a gather with a step that is a short length */
-void cc_see_length(Emit *e, const Let *load, const Let *tile);
-void cc_see_row(Emit *e, const Let *reduce); /* a reduction marked short */
+void cc_length_open(Emit *e, const Let *loop); /* before all statements of a phase */
 bool cc_has_lengths(const Emit *e); /* has the phase copies for frequent lengths of rows? */
 void cc_length_head(Emit *e, Text *unit); /* of the function with the length as a parameter */
 void cc_length_phase(Emit *e, Text *unit); /* the phase, which calls it */

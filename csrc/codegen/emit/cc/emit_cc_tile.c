@@ -85,9 +85,6 @@ put_columns(Tile *t, const Let *let, const Reduction *r, int jam)
 {
     Emit *e = t->e;
     const Run run = {let->body, 0, let->body->n, r};
-    for (int k = 0; k < let->body->n; k++) {
-        cc_see_length(e, let->body->lets[k], t->loop);
-    }
     put(e, "INDEPENDENT");
     put_open(e, "for (int64_t k = first; k < last; k++)");
     put(e, "%s %s_s = %s_sum[k];", r->type, r->out, r->out);
