@@ -16,7 +16,11 @@ def marked(text: str) -> list[str]:
     found = []
     for line in text.splitlines():
         what = re.search(r"(load|store) (\w+)|(for|reduce)\b.* in", line)
-        marks = re.findall(r" (\w+=\d+|streams|transpose|places|versions|rolled)\b", line) if what else []
+        marks = (
+            re.findall(r" (\w+=\d+|streams|transpose|places|versions|rolled|prefetch_tile)\b", line)
+            if what
+            else []
+        )
         if marks:
             found.append(" ".join([what[2] or what[3], *marks]))
     return found
@@ -312,3 +316,25 @@ def test_a_short_loop_with_a_choice_from_outside_stays_one() -> None:
     )
     assert "for rolled" in marked(lines(text, "cc"))
     assert "for rolled" not in marked(lines(text.replace("8", "32"), "cc"))
+
+
+@pytest.mark.parametrize("target", ["tcc", "cc"])
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns", "prefetched"),
+    [
+        (512, 512, 512, "for prefetch_tile"),
+        (100, 3000, 300, "for prefetch_pack=221184"),
+        (2048, 2048, 2048, None),
+    ],
+    ids=["the next rows", "what is packed next", "panels that fill a cache"],
+)
+def test_a_product_prefetches_what_it_reads_next(
+    target: str, rows: int, terms: int, columns: int, prefetched: str | None
+) -> None:
+    text = graph(
+        f"x: f32[{rows}, {terms}], w: f32[{terms}, {columns}]",
+        f"f32[{rows}, {columns}]",
+        f'y: f32[{rows}, {columns}] = contract x, w over="mk,kn->mn"',
+    )
+    found = {mark for mark in marked(lines(text, target)) if "prefetch" in mark}
+    assert found == ({prefetched} if prefetched else set())

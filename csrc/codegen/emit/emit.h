@@ -131,18 +131,6 @@ const char *panel_index(Emit *e);
 /* Puts a loop marked pack or micro.  pointers: it calls through the unit's.  False: it is none. */
 bool put_product(Emit *e, const Let *loop, bool pointers);
 
-/* ---- emit_product_prefetch.c ---- */
-
-/* Adjacent elements of a tensor; of: NULL where there are none. */
-typedef struct {
-    const Value *of;
-    Dim from, count;
-} Span;
-
-/* Puts what a call of a microkernel prefetches while it multiplies.  b: the load of its panels;
- * rows: those of A that it reads. */
-void put_prefetched(Emit *e, const Let *loop, const Let *b, const Span *rows);
-
 /* ---- emit_prefetch.c ---- */
 
 /* see facts_row */

@@ -114,7 +114,7 @@
  *        stored, or updated.  versions marks a reduce marked short whose extent is a size, or a
  *        load in one marked jam whose elements are a size apart along the vector loop around; a
  *        phase has one, and is not marked near.  rolled marks only a for marked vector without
- *        loops inside. */
+ *        loops inside.  prefetch_tile or prefetch_pack marks only a for marked micro. */
 #include "verify.h"
 
 #include <stdarg.h>

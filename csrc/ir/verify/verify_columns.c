@@ -201,8 +201,19 @@ check_rolled(Verifier *v, const Let *loop)
 }
 
 static void
+check_call(Verifier *v, const Let *loop)
+{
+    if (!let_has(loop, MARK_micro) || let_has(loop, MARK_prefetch_tile | MARK_prefetch_pack)) {
+        verify_broken(v, 40, "prefetch_tile or prefetch_pack marks what is no loop marked micro");
+    }
+}
+
+static void
 check_row_marks(Verifier *v, const Let *loop)
 {
+    if (let_has(loop, MARK_prefetch_tile) || let_has(loop, MARK_prefetch_pack)) {
+        check_call(v, loop);
+    }
     if (let_has(loop, MARK_parts) || let_has(loop, MARK_places)) {
         check_parts(v, loop);
     }
