@@ -338,3 +338,25 @@ def test_a_product_prefetches_what_it_reads_next(
     )
     found = {mark for mark in marked(lines(text, target)) if "prefetch" in mark}
     assert found == ({prefetched} if prefetched else set())
+
+
+def test_a_window_along_a_row_prefetches_in_one_way() -> None:
+    """Its elements are adjacent along the sum and along the vector loop around: both had a mark for it,
+    which V34 refuses.
+    """
+    text = """dlc 1 loops
+
+fn f(x: f32[303000]) -> (f32[300000]) {
+  let y: f32[300000] = kernel {
+    for i in 300000 parallel vector {
+      let s: f32 = reduce sum k in 3000 {
+        let b: f32 = load x[i + k]
+        ret b
+      }
+      store y[i] = s
+    }
+  }
+  ret y
+}
+"""
+    assert "x prefetch_rows=4" in marked(opt(text, "--pass", "cc"))

@@ -150,6 +150,7 @@ mark_rows(const Tile *t, const Let *reduce)
     for (int k = 0; k < reduce->body->n; k++) {
         Let *load = reduce->body->lets[k];
         if (reads_rows(t, reduce, load) && fuel_spend(t->facts->cx)) {
+            let_mark(load, MARK_prefetch, false); /* of a window that goes along the row as well */
             let_mark_with(t->facts->cx, load, MARK_prefetch_rows, DLC_PREFETCH_STEPS);
         }
     }
