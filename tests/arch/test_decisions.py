@@ -20,7 +20,7 @@ EMIT = CSRC / "codegen/emit"
 
 #: What each count was when it was last stored.
 STORED = {
-    "lines_of_emitters": 10_151,
+    "lines_of_emitters": 10_150,
     "lines_of_the_plain_target": 825,
     "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 23,

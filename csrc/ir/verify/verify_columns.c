@@ -1,4 +1,5 @@
-/* The rules of the marks of what is in a vector loop, from V38 on; verify.c has the list. */
+/* The rules of marks that say how columns, tiles and rows run, V38 to V40; verify.c has the
+ * list. */
 #include "verify.h"
 
 /* ---- V38: steps of a reduction that go through a tile together ---- */

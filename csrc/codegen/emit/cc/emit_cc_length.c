@@ -5,9 +5,9 @@
  * Requires: a length that is a size symbol.
  * Ensures:  nothing but speed: the same operations in the same order.
  * How:      with the bound the compiler makes no loop over vectors of columns that there are not.
- *           The phase is an inline function with the length as a
- *           parameter, and the phase itself chooses the copy.
- * Why not:  copies for all lengths: see schedule/version.c.
+ *           A phase with copies is an inline function with the length as a parameter, and the
+ *           phase itself chooses the copy.
+ * Why not:  copies for all lengths, or of all phases: see schedule/version.c.
  * Example:  switch (n[2]) {
  *           case 3: return k0_0_part(p, n, lo, hi, 3);
  *           default: return k0_0_part(p, n, lo, hi, n[2]);

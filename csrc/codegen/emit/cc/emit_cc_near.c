@@ -10,8 +10,7 @@
  *           them it would cost half a function. Iterations that store over a parameter that they
  *           read run first without these stores: compilers leave of that what the operands need,
  *           mostly a load each.
- * Why not:  a choice for each vector: no compiler makes vectors of loops
- *           with branches.
+ * Why not:  a choice for each vector: no compiler makes vectors of loops with branches.
  * Example:  k0_0_part(..., int64_t lo, int64_t hi, const int how, int *again)
  *           {
  *               uint32_t far_f32 = 0;
