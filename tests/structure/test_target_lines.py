@@ -90,7 +90,7 @@ def test_a_transposed_operand_of_a_large_result() -> None:
         "y: f32[4096, 2048] = add t, w",
     )
     assert marked(lines(text, "cc")) == ["w prefetch_rows=4 beyond=8388608", "t0 nontemporal=8388608"]
-    assert marked(lines(text, "tcc")) == ["t0 nontemporal=8388608"]
+    assert marked(lines(text, "tcc")) == ["for width=128", "t0 nontemporal=8388608"]
 
 
 def test_a_stencil_prefetches_its_last_row_and_what_it_stores() -> None:
@@ -179,3 +179,32 @@ def test_very_short_rows_run_as_one() -> None:
     flat = "for flat=64 flat_row=16"
     assert [marked(lines(channels(row), "cc")) for row in (3, 16)] == [[flat], [flat]]
     assert [marked(lines(channels(row), target)) for row, target in ((17, "cc"), (3, "tcc"))] == [[], []]
+
+
+def polynomial(size: str, operations: int, dtype: str = "f32") -> str:
+    lets = [f"v{k}: {dtype}[{size}] = {'mul' if k % 2 else 'add'} v{k - 1}, x" for k in range(1, operations)]
+    return graph(
+        f"x: {dtype}[{size}]",
+        f"{dtype}[{size}]",
+        f"v0: {dtype}[{size}] = add x, 1.0",
+        *lets,
+        f"y: {dtype}[{size}] = mul v{operations - 1}, 2.0",
+    )
+
+
+def test_a_tile_is_as_wide_as_its_operations_need() -> None:
+    """A whole block, of which no mark is needed, for one call; half a block where calls take the time."""
+    widths = [marked(lines(polynomial("1000000", operations), "tcc")) for operations in (1, 2, 15, 16)]
+    assert widths == [[], ["for width=256"], ["for width=256"], ["for width=512"]]
+    assert marked(lines(polynomial("300", 2), "tcc")) == ["for width=512"]
+    assert marked(lines(polynomial("1000000", 4), "cc")) == []
+
+
+def test_a_tile_of_rows_is_wide_where_one_call_goes_down_them() -> None:
+    def columns(*lets: str) -> str:
+        return graph("x: f32[5000, 3000]", "f32[3000]", *lets)
+
+    down = columns("y: f32[3000] = sum x axes=[0]")
+    assert "for width=1024" in marked(lines(down, "tcc"))
+    steps = columns("e: f32[5000, 3000] = exp x", "y: f32[3000] = sum e axes=[0]")
+    assert "for width" not in " ".join(marked(lines(steps, "tcc")))

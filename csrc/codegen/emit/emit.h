@@ -75,7 +75,6 @@ const char *type_c(Dtype dtype); /* the C type for computing in it */
 const char *storage_c(Dtype dtype);
 /* bool i32 i64 f32 f64: the suffix of routines */
 const char *compute_name(Dtype dtype);
-bool is_narrow(Dtype dtype); /* rounded or wrapped after each op */
 /* The MAP let that combines an update's element, operand 0, with its value, operand 1. */
 const Let *update_map(Emit *e, const Let *update);
 const char *literal_c(Cx *cx, Dtype dtype, Literal literal);

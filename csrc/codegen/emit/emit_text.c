@@ -179,12 +179,6 @@ compute_name(Dtype dtype)
     return dtype_info[dtype_info[dtype].compute].name;
 }
 
-bool
-is_narrow(Dtype dtype)
-{
-    return dtype_info[dtype].compute != dtype;
-}
-
 const char *
 literal_c(Cx *cx, Dtype dtype, Literal literal)
 {

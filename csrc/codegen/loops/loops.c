@@ -72,6 +72,12 @@ operand_dtype(const Let *let, int k)
     return let->op == OP_where && k == 0 ? DT_bool : map_dtype(let);
 }
 
+bool
+is_narrow(Dtype dtype)
+{
+    return dtype_info[dtype].compute != dtype;
+}
+
 /* The bits of the literal in the compute type of the dtype. */
 uint64_t
 literal_bits(Dtype dtype, Literal literal)
@@ -104,6 +110,13 @@ int
 loop_tile(const Let *loop)
 {
     return loop_count(loop->body) ? DLC_COLUMNS : DLC_TILE;
+}
+
+int
+loop_width(const Let *loop)
+{
+    int64_t width = let_mark_value(loop, MARK_width);
+    return width ? (int)width : loop_tile(loop);
 }
 
 int

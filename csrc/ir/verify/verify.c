@@ -40,8 +40,8 @@
  *        its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
- *   V20  recurrences marks only a for whose body has one loop, a for without marks and without
- *        loops inside.
+ *   V20  recurrences marks only a for whose body has one loop, a for without marks but width
+ *        and without loops inside.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and
  *        strides. Nothing reads the parameter later and no call takes it.  In the kernel its
  *        elements end where they were; in loops each is read before it is stored.
@@ -97,7 +97,9 @@
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
  *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to
- *        the next, and of the parallel loops around that. */
+ *        the next, and of the parallel loops around that.
+ *   V37  width is a multiple of 16, at most 4096, and marks only a for marked vector, or one in a
+ *        loop marked recurrences. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-/* The rules of the marks that say how loops run, V33 to V36; verify.c has the list. */
+/* The rules of the marks that say how loops run, V33 to V37; verify.c has the list. */
 #include "verify.h"
 
 static Dim
@@ -193,6 +193,21 @@ check_flat(Verifier *v, const Let *let)
     }
 }
 
+/* ---- V37: how many iterations run at a time ---- */
+
+/* A whole number of lines of the caches, as few as fit in buffers on the stack. */
+static void
+check_width(Verifier *v, const Let *let)
+{
+    enum { MOST = 4096, LINE = 16 };
+    const Let *around = let->parent->owner;
+    int64_t width = let_mark_value(let, MARK_width);
+    bool ordered = let_has(around, MARK_recurrences);
+    if (!(let_has(let, MARK_vector) || ordered) || width > MOST || width % LINE) {
+        verify_broken(v, 37, "width marks a loop that does not run so many iterations at a time");
+    }
+}
+
 void
 verify_loop_marks(Verifier *v, const Let *loop)
 {
@@ -202,6 +217,9 @@ verify_loop_marks(Verifier *v, const Let *loop)
     if (let_has(loop, MARK_jam) || let_has(loop, MARK_jam_elements) ||
         let_has(loop, MARK_jam_row)) {
         check_jam(v, loop);
+    }
+    if (let_has(loop, MARK_width)) {
+        check_width(v, loop);
     }
     if (let_has(loop, MARK_flat) || let_has(loop, MARK_flat_row)) {
         check_flat(v, loop);

@@ -3,6 +3,8 @@
 #define DLC_EMIT_TCC_H
 
 #include "codegen/emit/emit.h"
+#include "codegen/loops/rows.h"
+#include "codegen/loops/term.h"
 
 enum {
     SLOT_CLASSES = 4,           /* of 1, 4, 8 and 16 bytes */
@@ -87,14 +89,6 @@ typedef struct {
     const Value *buffer;
     Dim row;
 } Prefetched;
-
-/* What is reduced: of x, and of y beside it or NULL. */
-typedef struct {
-    const char *form; /* load, square, mul, square_sub */
-    const Let *x; /* a load */
-    const Value *y;
-    int lets; /* of the body that this takes in */
-} Term;
 
 typedef struct {
     Emit *e;
@@ -259,12 +253,9 @@ void tcc_reduce(Tcc *t, const Let *let);
 
 /* ---- emit_tcc_fold.c ---- */
 
-/* Is the body of one of the forms, all of it? */
-bool tcc_find_term(const Let *reduce, Dtype dtype, Term *term);
 /* Steps from .. to - 1 of a reduction in sequence as one call, where there is such a strip. */
 bool tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
                      const char *to);
-bool tcc_reduces_down(const Let *reduce); /* is there such a strip? */
 /* The call that reduces a block of what it loads itself, as C, or NULL. */
 const char *tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype);
 

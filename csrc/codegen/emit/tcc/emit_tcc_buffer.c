@@ -51,7 +51,6 @@ tcc_free(Tcc *t, const Place *p)
     }
 }
 
-/* See Note [The size of tiles]. */
 void
 tcc_width(Tcc *t, int width)
 {
@@ -218,36 +217,15 @@ reads_row(Tcc *t, const Let *load, Dim offset, int sign)
     return found;
 }
 
-/* Does an earlier load of the block read the same row? */
-static bool
-is_read_before(Tcc *t, const Let *load)
-{
-    Dim offset = access_offset(t->e, load);
-    for (int k = 0; load->parent->lets[k] != load; k++) {
-        const Let *other = load->parent->lets[k];
-        if (other->op == OP_load && other->args[0] == load->args[0]) {
-            int64_t distance = DLC_ROW_DISTANCE;
-            dim_is_int(t->e->cx, dim_sub(t->e->cx, access_offset(t->e, other), offset), &distance);
-            if (distance > -DLC_ROW_DISTANCE && distance < DLC_ROW_DISTANCE) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 bool
 tcc_prefetches(Tcc *t, const Let *loop)
 {
-    int rows = 0;
     bool streams = false;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         streams |= let->op == OP_store && tcc_streams(t, let);
-        rows += let->op == OP_load && !is_private(t->e, let->args[0]) &&
-                !buffer_is_small(t->e->cx, let->args[0]) && !is_read_before(t, let);
     }
-    return !streams || loop == t->e->columns || rows > DLC_FOLLOWED;
+    return !streams || loop == t->e->columns || !rows_are_foreseen(t->e->facts, loop);
 }
 
 /* In a loop that runs inside of the tile, the next is a few of its iterations ahead; in a tile of
@@ -323,17 +301,6 @@ tcc_prefetch_stores(Tcc *t, const Let *loop)
             t->n, dtype_info[store->args[0]->type->dtype].bytes);
     }
 }
-
-/* Note [The size of tiles]
- *
- * A loop of scalars works on tiles of a quarter of the elements of a block.  A first-level cache of
- * 32 KB has eight lines for each place in a page, and what a few tensors and tiles take must leave
- * room for what arrives: with tiles of half a block a few operations over two tensors took a sixth
- * longer, an optimiser's step over four tensors a third.  Where much is computed from little the
- * calls show: sixteen steps of z*z + c on two tensors took a seventh less with half a block, which
- * is what a loop with eight operations for each access has; so has one that prefetches nothing, and
- * one over a row that a reduction has been through: a layer norm of bf16 4.8 ms of 64 MiB, 4.4 with
- * half a block or a whole one. */
 
 /* Note [Where tiles lie]
  *

@@ -4,11 +4,9 @@
  *           and puts the one call that does it all.
  * Requires: the reduction at hand; of one in sequence, a vector loop around it.
  * Ensures:  the order of docs/bits.md: the strips add row after row, or by lanes.
- * How:      the body's lets are matched against a few forms: x, x*x, x*y, (x - y)*(x - y), where x
- *           is loaded (and cast, where it is narrow) and y is loaded too or known outside.  In
- *           sequence a call goes down the rows of a tile: the steps from row to row are its
- *           arguments.  A block of a row is such a call where emit_tcc_fused.c has none: of narrow
- *           numbers and of float64.
+ * How:      loops/term.c says what a body is of.  In sequence a call goes down the rows of a tile:
+ *           the steps from row to row are its arguments.  A block of a row is such a call where
+ *           emit_tcc_fused.c has none: of narrow numbers and of float64.
  * Why not:  a call for each row of a tile: the sum would be loaded and stored for each, and calls
  *           are as expensive as a row of 256 elements.
  * Example:  s = sum of (x[j, i] - m[i])^2 over j:
@@ -18,113 +16,11 @@
 
 #include "emit_tcc.h"
 
-/* The strips there are: of forms by dtype of x. */
-static const struct {
-    Op red;
-    const char *form;
-    Dtype dtype;
-    bool down, along;
-} strips[] = {
-    {OP_sum, "load", DT_f32, true, true},        {OP_sum, "square", DT_f32, true, false},
-    {OP_sum, "mul", DT_f32, true, false},        {OP_sum, "square_sub", DT_f32, true, false},
-    {OP_amax, "load", DT_f32, true, false},      {OP_amin, "load", DT_f32, true, false},
-    {OP_sum, "load", DT_f64, true, true},        {OP_sum, "square", DT_f64, false, true},
-    {OP_sum, "square_sub", DT_f64, true, true},  {OP_sum, "load", DT_bf16, true, true},
-    {OP_sum, "square", DT_bf16, false, true},    {OP_sum, "square_sub", DT_bf16, true, true},
-    {OP_sum, "load", DT_f16, false, true},       {OP_sum, "square", DT_f16, false, true},
-    {OP_sum, "square_sub", DT_f16, false, true},
-};
-
+/* Is there such a strip? */
 static bool
 has_strip(Op red, const Term *term, bool down)
 {
-    Dtype dtype = term->x->res[0]->type->dtype;
-    for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
-        if (strips[k].red == red && strips[k].dtype == dtype &&
-            strcmp(strips[k].form, term->form) == 0) {
-            return down ? strips[k].down : strips[k].along;
-        }
-    }
-    return false;
-}
-
-/* ---- forms ---- */
-
-/* The load that v is, or the cast of to the dtype that it is computed in; NULL: none. */
-static const Let *
-loaded(const Block *body, const Value *v, Dtype compute, int *lets)
-{
-    const Let *let = let_in(body, v);
-    bool cast = let && let->op == OP_cast;
-    if (cast && let->res[0]->type->dtype == compute && is_narrow(map_dtype(let)) &&
-        dtype_info[map_dtype(let)].compute == compute) {
-        let = let_in(body, let->args[0]);
-    } else if (cast || !let || let->res[0]->type->dtype != compute) {
-        return NULL;
-    }
-    *lets += 1 + cast;
-    return let && let->op == OP_load ? let : NULL;
-}
-
-/* Two operands, of which the first has to be loaded and the second may be. */
-static bool
-take_two(const Block *body, const Value *x, const Value *y, Dtype compute, Term *term)
-{
-    int lets = 0, more = 0;
-    term->x = loaded(body, x, compute, &lets);
-    if (!term->x) {
-        return false;
-    }
-    const Let *other = let_in(body, y) ? loaded(body, y, compute, &more) : NULL;
-    if (let_in(body, y) && (!other || is_narrow(other->res[0]->type->dtype))) {
-        return false;
-    }
-    term->y = other ? other->res[0] : y;
-    term->lets += lets + more;
-    return true;
-}
-
-static bool
-take_either(const Block *body, const Let *let, Dtype compute, Term *term)
-{
-    return take_two(body, let->args[0], let->args[1], compute, term) ||
-           take_two(body, let->args[1], let->args[0], compute, term);
-}
-
-/* The product that is summed. */
-static bool
-take_product(const Block *body, const Let *mul, Dtype compute, Term *term)
-{
-    term->lets = 1;
-    if (mul->args[0] != mul->args[1]) {
-        term->form = "mul";
-        return take_either(body, mul, compute, term);
-    }
-    const Let *sub = let_in(body, mul->args[0]);
-    if (sub && sub->op == OP_sub && map_dtype(sub) == compute) {
-        term->form = "square_sub";
-        term->lets++;
-        return take_either(body, sub, compute, term);
-    }
-    term->form = "square";
-    term->x = loaded(body, mul->args[0], compute, &term->lets);
-    return term->x != NULL;
-}
-
-bool
-tcc_find_term(const Let *reduce, Dtype dtype, Term *term)
-{
-    const Block *body = reduce->body;
-    Dtype compute = dtype_info[dtype].compute;
-    const Let *last = let_in(body, body->rets[0]);
-    *term = (Term){.form = "load"};
-    if (!last || dtype != compute) {
-        return false;
-    }
-    bool found = last->op == OP_mul && map_dtype(last) == compute
-                     ? take_product(body, last, compute, term)
-                     : (term->x = loaded(body, last->res[0], compute, &term->lets)) != NULL;
-    return found && term->lets == body->n;
+    return term_has_strip(down ? "down" : "along", red, term->form, term->x->res[0]->type->dtype);
 }
 
 /* ---- where the rows lie ---- */
@@ -210,7 +106,7 @@ looked_up(Tcc *t, const Let *reduce, Dtype dtype)
     const Block *body = reduce->body;
     Term term = {.form = "load"};
     Dim step, rest;
-    term.x = loaded(body, body->rets[0], dtype, &term.lets);
+    term.x = term_load(body, body->rets[0], dtype, &term.lets);
     if (!term.x || let_has(reduce, MARK_pairs) || !has_strip(let_op(reduce), &term, true) ||
         is_private(t->e, term.x->args[0]) || panel_of(t->e, term.x)) {
         return NULL;
@@ -311,14 +207,6 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
 }
 
 bool
-tcc_reduces_down(const Let *reduce)
-{
-    Term term;
-    return tcc_find_term(reduce, reduce->res[0]->type->dtype, &term) &&
-           has_strip(let_op(reduce), &term, true);
-}
-
-bool
 tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
                 const char *to)
 {
@@ -329,7 +217,7 @@ tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const 
     if (t->index != DIM_NONE && put_looked_up(t, reduce, dtype, sum, from, to)) {
         return true;
     }
-    if (t->index == DIM_NONE || !tcc_find_term(reduce, dtype, &term) ||
+    if (t->index == DIM_NONE || !term_find(reduce, dtype, &term) ||
         !has_strip(let_op(reduce), &term, true) || !find_rows(t, term.x, along, &x) || !x.varies ||
         (term.y && !find_second(t, reduce->body, term.y, dtype, along, &y))) {
         return false;
@@ -349,7 +237,7 @@ tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype)
     Term term;
     Rows x, y = {.at = "0"};
     Dim along = loop_index(reduce);
-    if (!tcc_find_term(reduce, dtype, &term) || !has_strip(let_op(reduce), &term, false) ||
+    if (!term_find(reduce, dtype, &term) || !has_strip(let_op(reduce), &term, false) ||
         !find_rows(t, term.x, along, &x) || !x.varies || (term.y && let_in(reduce->body, term.y))) {
         return NULL;
     }

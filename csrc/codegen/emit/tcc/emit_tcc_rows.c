@@ -4,7 +4,7 @@
  * Requires: vector reductions of one block: rows are short.
  * Ensures:  the order of docs/bits.md, row by row.
  * How:      a body that loads and multiplies, or squares a difference, is one strip for all rows
- *           and needs no tile (emit_tcc_fold.c finds such bodies); else the body fills a tile.
+ *           and needs no tile (loops/term.c finds such bodies); else the body fills a tile.
  * Why not:  a call for each row: for 16 elements it takes five times as long as the additions.
  * Example:  s[i] = sum of (x[j] - y[i, j])^2 over j < 16:
  *           strip_rows_sum_square_sub_f32(tile4_0, x, 0, y + 16*i, 16, rows, 16, 0);
@@ -13,34 +13,12 @@
 
 #include "emit_tcc.h"
 
-/* What there is a strip for; those of other forms than load take their operands where they are. */
-static const struct {
-    Op red;
-    const char *form;
-    Dtype dtype;
-} strips[] = {
-    {OP_sum, "load", DT_f32},       {OP_sum, "load", DT_f64},       {OP_sum, "load", DT_bf16},
-    {OP_sum, "square_sub", DT_f32}, {OP_sum, "square_sub", DT_f64}, {OP_sum, "square_sub", DT_bf16},
-    {OP_sum, "mul", DT_f32},        {OP_amax, "load", DT_f32},      {OP_amin, "load", DT_f32},
-};
-
-static bool
-has_strip(Op red, const char *form, Dtype dtype)
-{
-    for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
-        if (strips[k].red == red && strips[k].dtype == dtype && strcmp(strips[k].form, form) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool
 tcc_has_rows(const Let *reduce)
 {
     const Value *v = reduce->body->rets[0];
     return !value_is_const(v) && v->def && v->def->parent == reduce->body &&
-           has_strip(let_op(reduce), "load", dtype_info[v->type->dtype].compute);
+           term_has_strip("rows", let_op(reduce), "load", dtype_info[v->type->dtype].compute);
 }
 
 /* ---- rows where they are ---- */
@@ -74,7 +52,7 @@ find_call(Tcc *t, const Let *reduce, const Let *grid, RowsCall *call)
 {
     const Value *ret = reduce->body->rets[0];
     Term term;
-    if (!tcc_find_term(reduce, ret->type->dtype, &term) ||
+    if (!term_find(reduce, ret->type->dtype, &term) ||
         !find_operand(t, term.x, reduce, grid, &call->a)) {
         return false;
     }
@@ -83,7 +61,7 @@ find_call(Tcc *t, const Let *reduce, const Let *grid, RowsCall *call)
     call->b = square ? call->a : (Operand){.outer = term.y};
     const Let *other = term.y && !value_is_const(term.y) && term.y->def ? term.y->def : NULL;
     bool loaded = other && other->parent == reduce->body;
-    return has_strip(let_op(reduce), call->form, call->a.buffer->type->dtype) &&
+    return term_has_strip("rows", let_op(reduce), call->form, call->a.buffer->type->dtype) &&
            (!loaded || find_operand(t, other, reduce, grid, &call->b));
 }
 
