@@ -178,7 +178,16 @@ def channels(row: int) -> str:
 def test_very_short_rows_run_as_one() -> None:
     flat = "for flat=64 flat_row=16"
     assert [marked(lines(channels(row), "cc")) for row in (3, 16)] == [[flat], [flat]]
-    assert [marked(lines(channels(row), target)) for row, target in ((17, "cc"), (3, "tcc"))] == [[], []]
+    assert marked(lines(channels(17), "cc")) == []
+
+
+def test_short_rows_are_a_tile_of_several() -> None:
+    """Up to 128 elements, where the calls saved are worth what is moved, or the mean that each row has."""
+    grid = "for grid=512 grid_row=128"
+    assert [marked(lines(channels(row), "tcc")) for row in (3, 128, 129)] == [[grid], [grid], []]
+    assert marked(lines(layer_norm("1000", 16), "tcc"))[0] == f"{grid} grid_called=4096"
+    assert marked(lines(layer_norm("200", 1000), "tcc"))[0] == f"{grid} grid_called=4096"
+    assert "for grid=512" not in " ".join(marked(lines(layer_norm("1000", 1000), "tcc")))
 
 
 def polynomial(size: str, operations: int, dtype: str = "f32") -> str:

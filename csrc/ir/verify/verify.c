@@ -99,7 +99,15 @@
  *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to
  *        the next, and of the parallel loops around that.
  *   V37  width is a multiple of 16, at most 4096, and marks only a for marked vector, or one in a
- *        loop marked recurrences. */
+ *        loop marked recurrences.
+ *   V38  grid is a multiple of 16, at most 1024, and marks only a for without vector, tile and
+ *        recurrences whose body has loops, computes, binds, loads, stores and has buffers, and
+ *        leaves nothing for the next iteration.  These loops are marked vector or lanes, and their
+ *        bodies compute, bind, load and store: of buffers of a loop only element index of one of
+ *        that body, which has an element for each iteration.  They have at most grid_row
+ *        iterations, which is at most grid.  A reduce may have more, up to grid_called and 1024, if
+ *        it is of a product or a load; a for may if there is neither a bind nor a buffer beside
+ *        it. */
 #include "verify.h"
 
 #include <stdarg.h>

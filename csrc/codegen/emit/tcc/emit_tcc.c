@@ -245,7 +245,7 @@ put_for(Tcc *t, const Let *let)
     }
     if (t->grid) {
         tcc_grid_row(t, let, put_vector);
-    } else if (tcc_is_grid(t, let)) {
+    } else if (let_has(let, MARK_grid)) {
         tcc_grid(t, let);
     } else if (let_has(let, MARK_tile)) {
         put_rows(e, let, transpose, put_row, t);
@@ -346,7 +346,10 @@ emit_tcc_phase(Emit *e, const Let *loop)
     Block *root = e->phase->kernel->body;
     e->out = &body;
     t.places = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.places);
-    tcc_find_fused(&t, root);
+    t.found = pairs_find(e->cx, e->fn->nvalues, root);
+    t.pairs = t.found->of;
+    t.late = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.late);
+    t.unzipped = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.unzipped);
     note_uses(&t, root);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
