@@ -31,6 +31,8 @@ typedef struct {
     /* of several rows: the index of the loop around, else DIM_NONE; their length */
     Dim row, columns;
     IndexKind (*bound)(const void *arg, Dim name); /* NULL: no index is data */
+    bool (*differs)(const void *arg,
+                    const Value *v); /* has it an element for each of the tile's? */
     const void *arg;
 } Tile;
 

@@ -522,3 +522,75 @@ pairs_in_place(const Pairs *p, const Facts *facts, const Tile *tile, const Let *
     }
     return copied && (!half || pairs_in_place_store(p, facts, tile, let, &walk));
 }
+
+/* ---- elements in turn: several loads or stores are one strip ---- */
+
+/* How many elements of the tensor the access is behind another one of the block; `stride` and more:
+ * unknown. */
+static int64_t
+distance_of(const Facts *facts, const Let *from, const Let *access, int64_t stride)
+{
+    int64_t distance = stride;
+    bool same = access->op == from->op && access->args[0] == from->args[0];
+    return same && dim_is_int(facts->cx,
+                              dim_sub(facts->cx, facts_access(facts, access)->offset,
+                                      facts_access(facts, from)->offset),
+                              &distance)
+               ? distance
+               : stride;
+}
+
+static bool
+is_between(const Let *let, bool loads)
+{
+    return loads ? !let->body && !let_writes(let) : let->op == OP_store;
+}
+
+/* Accesses of one kind, with which nothing else touches memory between them. */
+static void
+find_interleaved(const Let *let, int *begin, int *end)
+{
+    const Block *blk = let->parent;
+    bool load = let->op == OP_load;
+    *begin = place_of(let);
+    *end = *begin + 1;
+    while (*begin > 0 && is_between(blk->lets[*begin - 1], load)) {
+        --*begin;
+    }
+    while (*end < blk->n && is_between(blk->lets[*end], load)) {
+        ++*end;
+    }
+}
+
+bool
+zip_find(const Facts *facts, const Tile *tile, const Let *access, Zip *zip)
+{
+    const Let *found[2 * ZIPPED] = {NULL};
+    int64_t stride = 0;
+    int count = 0, low = 0, begin, end;
+    zip->walk = walk_of(tile, facts_access(facts, access)->offset);
+    if (tile->index == DIM_NONE || facts_access(facts, access)->bytes != 4 ||
+        zip->walk.kind != WALK_FLAT || !dim_is_int(facts->cx, zip->walk.step, &stride) ||
+        stride < 2 || stride > ZIPPED || facts_access(facts, access)->is_private) {
+        return false;
+    }
+    find_interleaved(access, &begin, &end);
+    for (int k = begin; k < end; k++) {
+        int64_t distance = distance_of(facts, access, access->parent->lets[k], stride);
+        if (distance > -stride && distance < stride) {
+            found[distance + stride] = access->parent->lets[k];
+            count++;
+        }
+    }
+    while (!found[low]) {
+        low++;
+    }
+    zip->n = (int)stride;
+    for (int k = 0; k < zip->n; k++) {
+        zip->parts[k] = low + k < 2 * ZIPPED ? found[low + k] : NULL;
+        if (!zip->parts[k]) {
+            return false;
+        }
+    }
+    return count == stride;
+}

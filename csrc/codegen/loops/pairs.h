@@ -1,4 +1,4 @@
-/* Lets that one vector primitive computes together, see pairs.c. */
+/* Lets that one vector primitive does together, see pairs.c. */
 #ifndef DLC_PAIRS_H
 #define DLC_PAIRS_H
 
@@ -39,5 +39,19 @@ const Let *pairs_in_place_store(const Pairs *p, const Facts *facts, const Tile *
 /* Is the load's the operand of one strip that takes four rows where they are?  Outside of loops
  * marked tile. */
 bool pairs_in_place(const Pairs *p, const Facts *facts, const Tile *tile, const Let *load);
+
+/* ---- elements in turn: several loads or stores are one strip ---- */
+
+enum { ZIPPED = 4 };
+
+typedef struct {
+    const Let *parts[ZIPPED]; /* that of the first element first */
+    int n;
+    Walk walk; /* of the access at hand */
+} Zip;
+
+/* Finds the accesses beside this one that together touch every element; false: not all are there,
+ * or one twice.  Outside of grids and loops marked tile. */
+bool zip_find(const Facts *facts, const Tile *tile, const Let *access, Zip *zip);
 
 #endif

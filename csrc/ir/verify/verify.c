@@ -86,8 +86,8 @@
  *        that body has no other access to it.  footprint stands beside nontemporal.  streams marks
  *        only a for marked vector whose body computes, binds, loads and stores, nontemporally too.
  *   V34  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
- *        and not both one access.  Elements of an access marked prefetch are adjacent along its
- *        loop; in a `for` they have 4 or 8 bytes, and no loop marked tile is around it.
+ *        and not both one access.  Elements of an access marked prefetch are 1 to 4 elements from
+ *        each other along its loop, or along the loop marked vector around that.
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
  *        them.
  *   V35  jam is 2, and marks only a for without vector, tile and recurrences whose body has two

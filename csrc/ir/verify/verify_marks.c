@@ -76,6 +76,18 @@ check_streams(Verifier *v, const Let *loop)
 
 /* ---- V34: prefetches ---- */
 
+/* Are its elements in the loop's iterations adjacent, or on the same lines of the caches? */
+static bool
+goes_along(Cx *cx, const Let *access, const Let *loop)
+{
+    enum { MOST = 4 };
+    bool found = false;
+    for (int step = 1; step <= MOST && loop_is(loop) && !found; step++) {
+        found = steps_by(cx, access, loop, dim_int(cx, step));
+    }
+    return found;
+}
+
 static void
 check_prefetch(Verifier *v, const Let *access)
 {
@@ -85,9 +97,10 @@ check_prefetch(Verifier *v, const Let *access)
     if ((along || rows) && (is_private(v, of) || (along && rows))) {
         verify_broken(v, 34, "prefetch marks an access to what a loop makes, or one of two kinds");
     }
-    if (along && !(loop_is(loop) && steps_by(v->cx, access, loop, dim_int(v->cx, 1)) &&
-                   (loop->op == OP_reduce ||
-                    (is_wide(access) && !let_has(loop->parent->owner, MARK_tile))))) {
+    const Let *tile = loop_is(loop) && let_has(loop->parent->owner, MARK_vector)
+                          ? loop->parent->owner
+                          : loop;
+    if (along && !goes_along(v->cx, access, loop) && !goes_along(v->cx, access, tile)) {
         verify_broken(v, 34, "prefetch marks an access that does not go along adjacent elements");
     }
     if (rows && !(loop_is(loop) && loop_is(loop->parent->owner))) {

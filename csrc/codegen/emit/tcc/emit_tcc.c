@@ -175,7 +175,6 @@ put_vector(Tcc *t, const Let *let)
     const char *i = index_c(e, loop_index(let)), *from, *to;
     t->index = loop_index(let);
     e->streaming = let_has(let, MARK_streams) ? let : NULL;
-    t->prefetches = tcc_prefetches(t, let);
     int tile = loop_width(let);
     if (let == e->columns) {
         from = cx_format(e->cx, "%s_from", i);

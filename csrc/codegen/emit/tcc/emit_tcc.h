@@ -4,7 +4,6 @@
 
 #include "codegen/emit/emit.h"
 #include "codegen/loops/pairs.h"
-#include "codegen/loops/rows.h"
 #include "codegen/loops/term.h"
 
 enum {
@@ -51,12 +50,6 @@ typedef struct {
     bool rounds; /* the strip does */
 } Call;
 
-/* A tensor, and where in it the rows of a loop begin. */
-typedef struct {
-    const Value *buffer;
-    Dim row;
-} Prefetched;
-
 typedef struct {
     Emit *e;
     Pairs *found; /* lets that one strip computes together */
@@ -75,9 +68,6 @@ typedef struct {
     Dim index; /* of the vector loop, or DIM_NONE */
     int width; /* most elements of a tile of it */
     int widest; /* of all loops so far */
-    Prefetched *prefetched; /* what has been prefetched already */
-    int nprefetched;
-    bool prefetches; /* does the vector loop at hand prefetch what it loads? */
     Call fold; /* of the let that the reduction at hand takes in */
     const Let *grid; /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
     Dim row; /* its index, while a loop in it is at hand; else DIM_NONE */
@@ -191,18 +181,15 @@ Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name); /* room for 
 void tcc_free(Tcc *t, const Place *p);
 void tcc_width(Tcc *t, int width); /* of the tiles that follow */
 void tcc_slots(Tcc *t); /* declares the tile buffers */
-void tcc_prefetch_stores(Tcc *t, const Let *loop); /* the same of what the loop writes */
-/* Does a vector loop prefetch what it loads?  One with non-temporal stores that reads few tensors
- * does not. */
-bool tcc_prefetches(Tcc *t, const Let *loop);
-/* Prefetches the next tile of what the load reads while this one is computed. */
-void tcc_prefetch(Tcc *t, const Let *load, Dim offset, const char *at);
+/* What marked stores of a vector loop prefetch, to be written, before its lets. */
+void tcc_prefetch_stores(Tcc *t, const Let *loop);
+/* What the load prefetches, if it is marked, while what it reads from `at` on is computed with. */
+void tcc_prefetch(Tcc *t, const Let *load, const char *at);
 /* The bits of a strip's scalars that have it prefetch what follows what the reduction loads, of
- * which so many bytes are at hand; nothing where that is not worth it. */
+ * which so many bytes are at hand; nothing where the load is not marked. */
 const char *tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
-/* The same of elements at a small stride, or of rows at one, from `at` on. */
-void tcc_prefetch_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at,
-                       const char *strip);
+/* The same as tcc_prefetch of elements at a small stride, or of rows at one. */
+void tcc_prefetch_rows(Tcc *t, const Let *access, const Walk *walk, const char *at);
 
 /* ---- emit_tcc_fused.c ---- */
 

@@ -57,7 +57,6 @@ tcc_enter_grid(Tcc *t, const Let *loop)
     t->index = loop_index(loop);
     t->n = "rows";
     t->e->tile = loop;
-    t->prefetches = true;
 }
 
 void
@@ -85,7 +84,6 @@ tcc_leave_row(Tcc *t)
     t->row = DIM_NONE;
     t->n = "rows";
     t->e->tile = t->grid;
-    t->prefetches = true;
 }
 
 /* ---- rows that all tiles have ---- */

@@ -132,7 +132,6 @@ tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop))
         }
     }
     e->streaming = reduces ? NULL : loop;
-    t->prefetches = tcc_prefetches(t, loop);
     tcc_lets(t, loop->body);
     e->streaming = NULL;
     if (reduces) {

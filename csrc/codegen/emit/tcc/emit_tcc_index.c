@@ -20,10 +20,17 @@ bound_kind(const void *arg, Dim name)
     return !bound ? INDEX_SAME : bound->by_row ? INDEX_BY_ROW : INDEX_EACH;
 }
 
+static bool
+differs(const void *arg, const Value *v)
+{
+    const Tcc *t = arg;
+    return t->places[v->id].varies;
+}
+
 Tile
 tcc_tile(const Tcc *t)
 {
-    return (Tile){t->e->cx, t->index, t->row, t->columns, bound_kind, t};
+    return (Tile){t->e->cx, t->index, t->row, t->columns, bound_kind, differs, t};
 }
 
 bool
@@ -54,7 +61,7 @@ is_transposed(const Tcc *t, const Let *load)
     const Block *blk = load->parent;
     const Let *let = t->pairs[load->res[0]->id].in_place;
     bool found = false;
-    for (int k = 0; k < blk->n && let && t->e->npanels; k++) {
+    for (int k = 0; k < blk->n && let; k++) {
         found |= blk->lets[k]->op == OP_load &&
                  t->pairs[blk->lets[k]->res[0]->id].in_place == let && panel_of(t->e, blk->lets[k]);
     }

@@ -418,7 +418,9 @@ put_in_place_rows(Tcc *t, const Let *let, const Call *call)
         text_add(&list, "%s, %s, ", call->args[k].at, call->args[k].row);
     }
     if (tcc_in_place_store(t, let, &out, &walk)) {
-        tcc_prefetch_rows(t, out.stored->args[0], &walk, out.at, "strip_prefetch_write");
+        if (t->row) { /* else tcc_prefetch_stores has */
+            tcc_prefetch_rows(t, out.stored, &walk, out.at);
+        }
     } else {
         out = tcc_room(t, let->res[0]->type->dtype, true, NULL);
     }
