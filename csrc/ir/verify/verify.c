@@ -104,10 +104,10 @@
  *        recurrences whose body has loops, computes, binds, loads, stores and has buffers, and
  *        leaves nothing for the next iteration.  These loops are marked vector or lanes, and their
  *        bodies compute, bind, load and store: of buffers of a loop only element index of one of
- *        that body, which has an element for each iteration.  They have at most grid_row
- *        iterations, which is at most grid.  A reduce may have more, up to grid_called and 1024, if
- *        it is of a product or a load; a for may if there is neither a bind nor a buffer beside
- *        it. */
+ *        that body, which has an element for each iteration.  They may have more than one, and have
+ *        at most grid_row iterations, which is at most grid.  A reduce may have more, up to
+ *        grid_called and 1024, if it is of a product or a load; a for may if there is neither a
+ *        bind nor a buffer beside it. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -27,6 +27,18 @@ tcc_is_short(const Tcc *t, const Let *grid, const Let *loop)
     return grid_is_short(t->e->facts, loop, let_mark_value(grid, MARK_grid_row));
 }
 
+bool
+tcc_is_grid(const Tcc *t, const Let *loop)
+{
+    bool grid = let_has(loop, MARK_grid);
+    for (int k = 0; grid && k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        grid = let->op != OP_reduce || grid_is_called(t->e->facts, let, loop) ||
+               tcc_is_short(t, loop, let);
+    }
+    return grid;
+}
+
 static Dim
 rows_of_tile(const Tcc *t, const Let *grid)
 {
@@ -176,7 +188,7 @@ tcc_open_grid(Tcc *t)
 {
     Emit *e = t->e;
     const Let *rows = collapsed_rows(e);
-    if (!rows || !let_has(rows, MARK_grid)) {
+    if (!rows || !tcc_is_grid(t, rows)) {
         return 0;
     }
     int n = collapsed_at(e, rows) + 1;
