@@ -26,6 +26,15 @@ def marked(text: str) -> list[str]:
     return found
 
 
+def bypassing(text: str) -> list[str]:
+    return [mark for mark in marked(text) if "nontemporal" in mark or "streams" in mark]
+
+
+def widths(program: str) -> list[str]:
+    """Of tiles and grids in the loops for libtcc."""
+    return [mark for mark in marked(lines(program, "tcc")) if "width" in mark or "grid" in mark]
+
+
 BYPASSES = "nontemporal=20971520 footprint=41943040"
 
 
@@ -43,20 +52,20 @@ def scaled(size: str) -> str:
 @pytest.mark.parametrize("target", ["tcc", "cc"])
 def test_a_result_that_caches_cannot_hold_bypasses_them(target: str) -> None:
     assert marked(lines(scaled("16000000"), target)) == ["for streams", f"t0 {BYPASSES}"]
-    assert marked(lines(scaled("4000000"), target)) == []
+    assert bypassing(lines(scaled("4000000"), target)) == []
 
 
 def test_the_size_decides_when_the_phase_runs() -> None:
     """In the C for gcc, but not in that for libtcc."""
     assert marked(lines(scaled("N"), "cc")) == ["for streams", f"t0 {BYPASSES}"]
-    assert marked(lines(scaled("N"), "tcc")) == []
+    assert bypassing(lines(scaled("N"), "tcc")) == []
 
 
 @pytest.mark.parametrize("target", ["tcc", "cc"])
 def test_a_result_in_place_is_stored_as_always(target: str) -> None:
     text = scaled("16000000").replace("(f32[16000000]) {", "(f32[16000000] into x) {")
     assert " over x" in lines(text, target)
-    assert marked(lines(text, target)) == []
+    assert bypassing(lines(text, target)) == []
 
 
 def test_more_results_than_a_block_has_room_for_are_stored_as_always() -> None:
@@ -97,7 +106,7 @@ def test_a_transposed_operand_of_a_large_result() -> None:
     )
     tile, copied, store = "for width=128", "x transpose", "t0 nontemporal=8388608"
     assert marked(lines(text, "cc")) == [tile, "w prefetch_rows=4 beyond=8388608", copied, store]
-    assert marked(lines(text, "tcc")) == [tile, copied, store]
+    assert marked(lines(text, "tcc")) == [tile, "w prefetch_rows=4", copied, store]
 
 
 def test_a_stencil_prefetches_its_last_row_and_what_it_stores() -> None:
@@ -186,7 +195,16 @@ def channels(row: int) -> str:
 def test_very_short_rows_run_as_one() -> None:
     flat = "for flat=64 flat_row=16"
     assert [marked(lines(channels(row), "cc")) for row in (3, 16)] == [[flat], [flat]]
-    assert [marked(lines(channels(row), target)) for row, target in ((17, "cc"), (3, "tcc"))] == [[], []]
+    assert marked(lines(channels(17), "cc")) == []
+
+
+def test_short_rows_are_a_tile_of_several() -> None:
+    """Up to 128 elements, where the calls saved are worth what is moved, or the mean that each row has."""
+    grid = "for grid=512 grid_row=128"
+    assert [widths(channels(row)) for row in (3, 128, 129)] == [[grid], [grid], []]
+    assert widths(layer_norm("1000", 16)) == [f"{grid} grid_called=4096"]
+    assert widths(layer_norm("200", 1000)) == [f"{grid} grid_called=4096"]
+    assert widths(layer_norm("1000", 1000)) == []
 
 
 def polynomial(size: str, operations: int, dtype: str = "f32") -> str:
@@ -202,9 +220,9 @@ def polynomial(size: str, operations: int, dtype: str = "f32") -> str:
 
 def test_a_tile_is_as_wide_as_its_operations_need() -> None:
     """A whole block, of which no mark is needed, for one call; half a block where calls take the time."""
-    widths = [marked(lines(polynomial("1000000", operations), "tcc")) for operations in (1, 2, 15, 16)]
-    assert widths == [[], ["for width=256"], ["for width=256"], ["for width=512"]]
-    assert marked(lines(polynomial("300", 2), "tcc")) == ["for width=512"]
+    found = [widths(polynomial("1000000", operations)) for operations in (1, 2, 15, 16)]
+    assert found == [[], ["for width=256"], ["for width=256"], ["for width=512"]]
+    assert widths(polynomial("300", 2)) == ["for width=512"]
     assert marked(lines(polynomial("1000000", 4), "cc")) == []
 
 
@@ -212,10 +230,47 @@ def test_a_tile_of_rows_is_wide_where_one_call_goes_down_them() -> None:
     def columns(*lets: str) -> str:
         return graph("x: f32[5000, 3000]", "f32[3000]", *lets)
 
-    down = columns("y: f32[3000] = sum x axes=[0]")
-    assert "for width=1024" in marked(lines(down, "tcc"))
-    steps = columns("e: f32[5000, 3000] = exp x", "y: f32[3000] = sum e axes=[0]")
-    assert "for width" not in " ".join(marked(lines(steps, "tcc")))
+    blocks_and_their_sum = ["for width=1024", "for width=1024"]
+    assert widths(columns("y: f32[3000] = sum x axes=[0]")) == blocks_and_their_sum
+    sum_alone = ["for width=1024"]
+    assert widths(columns("e: f32[5000, 3000] = exp x", "y: f32[3000] = sum e axes=[0]")) == sum_alone
+
+
+def test_a_tile_prefetches_the_one_after_the_next() -> None:
+    """Small tiles; of a large one the next. What is stored too; nothing of what stays in a cache."""
+    small, large, cached = (polynomial(*of) for of in (("1000000", 2), ("1000000", 1), ("10000", 2)))
+    assert marked(lines(small, "tcc")) == ["for width=256", "x prefetch=2048", "t0 prefetch=2048"]
+    assert marked(lines(large, "tcc")) == ["x prefetch=4096"]
+    assert marked(lines(cached, "tcc")) == ["for width=256"]
+
+
+def test_a_row_that_a_loop_has_brought_near_is_not_prefetched_again() -> None:
+    text = graph(
+        "x: f32[1000, 100000]",
+        "f32[1000, 100000]",
+        "s: f32[1000] = sum x axes=[1]",
+        "b: f32[1000, 100000] = expand s to=[0]",
+        "y: f32[1000, 100000] = add x, b",
+    )
+    assert [mark for mark in marked(lines(text, "tcc")) if mark.startswith("x ")] == ["x prefetch=4096"]
+
+
+def test_steps_down_columns_prefetch_rows() -> None:
+    text = graph(
+        "x: f32[5000, 3000]", "f32[3000]", "e: f32[5000, 3000] = exp x", "y: f32[3000] = sum e axes=[0]"
+    )
+    assert marked(lines(text, "tcc")) == ["x prefetch_rows=8", "for width=1024"]
+
+
+def test_a_sum_of_gathered_rows_prefetches_rows() -> None:
+    text = graph(
+        "w: f32[100000, 64], i: i64[5000, 8]",
+        "f32[5000, 64]",
+        "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
+        "y: f32[5000, 64] = sum g axes=[1]",
+    )
+    assert "w prefetch_rows=16" in marked(lines(text, "tcc"))
+    assert "w prefetch" not in " ".join(marked(lines(text.replace("100000", "1000"), "tcc")))
 
 
 def column_sums(rows: int, columns: int, *more: str) -> str:

@@ -78,6 +78,37 @@ is_narrow(Dtype dtype)
     return dtype_info[dtype].compute != dtype;
 }
 
+/* Is the result representable without rounding if the operands are?  So it is for selections,
+ * changes of sign and rounding to integers. */
+static bool
+is_exact(Op op)
+{
+    switch (op) {
+    case OP_where:
+    case OP_maximum:
+    case OP_minimum:
+    case OP_fmax:
+    case OP_fmin:
+    case OP_neg:
+    case OP_abs:
+    case OP_copysign:
+    case OP_floor:
+    case OP_ceil:
+    case OP_trunc:
+    case OP_round:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool
+map_rounds(const Let *let)
+{
+    Dtype dtype = let->res[0]->type->dtype;
+    return is_narrow(dtype) && !(dtype_info[dtype].class == CLASS_FLOAT && is_exact(let->op));
+}
+
 /* The bits of the literal in the compute type of the dtype. */
 uint64_t
 literal_bits(Dtype dtype, Literal literal)

@@ -26,6 +26,7 @@ uint64_t literal_bits(Dtype dtype, Literal literal); /* of the compute type, as 
 Dtype map_dtype(const Let *let); /* the dtype a MAP let computes in */
 Dtype operand_dtype(const Let *let, int k); /* of operand k of a MAP let */
 bool is_narrow(Dtype dtype); /* rounded or wrapped after each op */
+bool map_rounds(const Let *let); /* is the result of this MAP let? */
 int loop_count(const Block *blk); /* loops in the block itself, not deeper */
 bool loop_is_vector(const Let *let); /* does it run over vectors: marked vector or lanes? */
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */

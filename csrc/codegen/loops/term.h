@@ -2,7 +2,7 @@
 #ifndef DLC_TERM_H
 #define DLC_TERM_H
 
-#include "loops.h"
+#include "grid.h"
 
 /* What is reduced: of x, and of y beside it or NULL. */
 typedef struct {
@@ -22,5 +22,21 @@ const Let *term_load(const Block *body, const Value *v, Dtype compute, int *lets
 bool term_has_strip(const char *family, Op red, const char *form, Dtype dtype);
 /* Does a call of one strip add all steps of the reduction, in sequence, to a tile? */
 bool term_goes_down(const Let *reduce);
+
+/* Is the load of elements that are adjacent in the tile, or of one for all, at even steps along the
+ * loop? */
+bool term_has_rows(const Facts *facts, const Tile *tile, const Let *load, Dim along);
+/* Does such a call do so in the tile?  Outside of loops marked tile. */
+bool term_goes_down_in(const Facts *facts, const Tile *tile, const Let *reduce, Dtype dtype,
+                       Term *term);
+/* Does one call reduce a block of a row, of what it loads?  Outside of loops marked tile. */
+bool term_goes_along(const Facts *facts, const Tile *tile, const Let *reduce, Dtype dtype,
+                     Term *term);
+/* The load of a sum's rows, each of which begins where a gather says, and is read element by
+ * element; NULL: it is no such sum. */
+const Let *term_gathered(const Facts *facts, const Tile *tile, const Let *reduce, Dtype dtype);
+/* The load of the only index that such a row is gathered by, if the next row's follow in memory; or
+ * NULL.  Of indices with strides of their own it is not known where they end. */
+const Let *term_next_indices(const Facts *facts, const Let *reduce, const Let *row);
 
 #endif

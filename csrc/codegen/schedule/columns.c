@@ -5,7 +5,7 @@
  *           body is cheap `jam`: so many of their steps go through the tile in one loop; and
  *           `strip`, if so many columns of it at a time.  Marks what they read of coming rows.
  * Requires: a scheduled function.
- * Ensures:  each iteration's operations in the order that they have alone (V37, V38).
+ * Ensures:  each iteration's operations in the order that they have alone (V37, V39).
  * How:      Partial results stay in arrays of the tile, which are read and written once for all
  *           steps of a loop.  Rows of memory are better read in long pieces, so that few pages are
  *           begun, if a tile's reductions do little else: 4 KB of each; where there are several

@@ -3,7 +3,7 @@
  * What:     marks phases `near` that call such functions: they run in parts of so much work, with
  *           the forms for near operands, and a part again exactly if one of its operands was far.
  * Requires: a scheduled function.
- * Ensures:  the bits of the exact form, for each operand (V40).
+ * Ensures:  the bits of the exact form, for each operand (V41).
  * How:      iterations that may run again: no updates, and nothing stored that they load.
  * Why not:  choosing for each element: it costs both forms.  Testing all operands first: they may
  *           take as long to compute.

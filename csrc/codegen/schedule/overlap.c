@@ -4,7 +4,7 @@
  *           lanes of its own.  They are blocks; of argmax and argmin the halves of a block, or
  *           every other few elements of a row whose lanes record where theirs are (`places`).
  * Requires: a scheduled function.
- * Ensures:  the order of prelude_reduce.h (V40): blocks are combined as without.
+ * Ensures:  the order of prelude_reduce.h (V41): blocks are combined as without.
  * How:      A step waits for the one before it where the body is cheap.  Of argmax and argmin rows
  *           of memory alone, as others have to be kept in an array.  Short rows of floats have
  *           places: then nothing is looked for in them.

@@ -90,10 +90,12 @@ mark_reduction(const Facts *facts, const Let *reduce)
     }
 }
 
+/* Inside of a vector loop reductions do not go along rows. */
 static void
 mark_reductions(const Facts *facts, const Let *let)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
+    bool vector = let->op == OP_for && let_has(let, MARK_vector);
+    if (!loop_is(let) || loop_is_call(let) || vector) {
         return;
     }
     if (let->op == OP_reduce && !let_has(let, MARK_onehot)) {

@@ -3,7 +3,7 @@
  * What:     marks loops marked micro `prefetch_tile`, if they prefetch the rows of the next tile,
  *           or `prefetch_pack`, if they prefetch so many elements together of what is packed next.
  * Requires: a scheduled function.
- * Ensures:  nothing but speed (V40).
+ * Ensures:  nothing but speed (V41).
  * How:      A tile of rows is multiplied by all panels of a group.  Then come the next rows, and
  *           after the last ones the next group is packed.  Both come from memory or from a cache
  *           that cores share.  Its latency is hundreds of cycles, and one core reads it at a third

@@ -2,7 +2,7 @@
  *
  * What:     marks vector loops, and loops in order within recurrences, `width` where another number
  *           of iterations than usual is a tile, which each vector primitive computes in one call.
- * Requires: a scheduled function in which non-temporal stores are marked.
+ * Requires: a scheduled function in which grids and non-temporal stores are marked.
  * Ensures:  nothing but speed: iterations keep their order (V37).
  * How:      A loop of scalars works on tiles of a quarter of the elements of a block.  A
  *           first-level cache of 32 KB has eight lines for each place in a page, and what a few
@@ -19,6 +19,7 @@
  * Why not:  one width: what does not fit in the first-level cache, and calls for little.
  * Example:  y = a*x*x + b*x + c:  for i in N parallel vector width=256 { .. }
  */
+#include "codegen/loops/grid.h"
 #include "codegen/loops/phase_use.h"
 #include "codegen/loops/rows.h"
 #include "codegen/loops/term.h"
@@ -95,13 +96,23 @@ width_of_scalars(const Facts *facts, const Let *loop)
                : whole_row(facts->cx, loop);
 }
 
+/* Does it run a tile at a time by itself, and not with others of a grid? */
+static bool
+has_tiles(const Facts *facts, const Let *loop)
+{
+    const Let *rows = loop->parent->owner;
+    bool vector = loop->op == OP_for && (let_has(loop, MARK_vector) || loop_is_recurrence(loop));
+    return vector && !(let_has(rows, MARK_grid) &&
+                       grid_is_short(facts, loop, let_mark_value(rows, MARK_grid_row)));
+}
+
 static void
 mark_widths(const Facts *facts, Let *let)
 {
     if (!loop_is(let) || loop_is_call(let)) {
         return;
     }
-    if (let->op == OP_for && (let_has(let, MARK_vector) || loop_is_recurrence(let))) {
+    if (has_tiles(facts, let)) {
         int width = loop_count(let->body) ? width_of_columns(facts->cx, let)
                                           : width_of_scalars(facts, let);
         if (width != loop_tile(let) && fuel_spend(facts->cx)) {

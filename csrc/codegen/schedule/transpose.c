@@ -5,7 +5,7 @@
  *           `transpose`: they read a copy of that part of the operand in which their elements are
  *           adjacent.
  * Requires: a scheduled function.
- * Ensures:  each iteration's operations as without (V37, V39).
+ * Ensures:  each iteration's operations as without (V37, V40).
  * How:      the copies of a few operands fit in the first-level cache.
  * Why not:  all of them: what does not fit there is read across the rows twice.
  * Example:  y[i, j] = x[j, i]: for i in N parallel tile { for j in M vector width=128 {

@@ -3,7 +3,7 @@
  * What:     marks what gives the length `versions`: a load in a tile of columns whose elements are
  *           a short row apart, or a reduction marked `short`.  One for each phase.
  * Requires: a scheduled function, in which steps of reductions over columns are marked.
- * Ensures:  nothing but speed: the same operations in the same order (V40).
+ * Ensures:  nothing but speed: the same operations in the same order (V41).
  * How:      Across rows an element of each row is a gather; where the distance is a number the
  *           compiler loads vectors and shuffles them.  Of a row in lanes the loop, the rest and
  *           what combines blocks go away.

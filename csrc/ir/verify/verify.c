@@ -86,8 +86,8 @@
  *        that body has no other access to it.  footprint stands beside nontemporal.  streams marks
  *        only a for marked vector whose body computes, binds, loads and stores, nontemporally too.
  *   V34  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
- *        and not both one access.  Elements of an access marked prefetch are adjacent along its
- *        loop; in a `for` they have 4 or 8 bytes, and no loop marked tile is around it.
+ *        and not both one access.  Elements of an access marked prefetch are 1 to 4 elements from
+ *        each other along its loop, or along the loop marked vector around that.
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
  *        them.
  *   V35  jam of a for is 2, and marks only one without vector, tile and recurrences whose body has
@@ -100,14 +100,22 @@
  *        the next, and of the parallel loops around that.
  *   V37  width is a multiple of 16, at most 4096, and marks only a for marked vector, or one in a
  *        loop marked recurrences.
- *   V38  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
+ *   V38  grid is a multiple of 16, at most 1024, and marks only a for without vector, tile and
+ *        recurrences whose body has loops, computes, binds, loads, stores and has buffers, and
+ *        leaves nothing for the next iteration.  These loops are marked vector or lanes, and their
+ *        bodies compute, bind, load and store: of buffers of a loop only element index of one of
+ *        that body, which has an element for each iteration.  They may have more than one, and have
+ *        at most grid_row iterations, which is at most grid.  A reduce may have more, up to
+ *        grid_called and 1024, if it is of a product or a load; a for may if there is neither a
+ *        bind nor a buffer beside it.
+ *   V39  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
  *        computes and loads, and whose op returns no index.  strip is a multiple of 16 and stands
  *        beside it, or on a for marked vector without loops inside that has a load marked prefetch.
  *        simdlen, which divides it, stands beside that.
- *   V39  transpose marks only a load in a for of width at most 128 in one marked tile.  Its
+ *   V40  transpose marks only a load in a for of width at most 128 in one marked tile.  Its
  *        elements are adjacent along the latter and evenly spaced along the former, at places that
  *        none of their binds gives, and neither stores to its tensor.
- *   V40  parts is at most 8 and marks only a reduce marked lanes whose body computes and loads; if
+ *   V41  parts is at most 8 and marks only a reduce marked lanes whose body computes and loads; if
  *        the op returns an index, it is 2, and the body one load of adjacent elements, which it
  *        returns.  places stands beside it on such a one of f32, of fewer than 2**31 elements.
  *        near marks only a loop of the kernel's own block, in which no tensor is both loaded and

@@ -1,8 +1,8 @@
-/* The rules of marks that say how columns, tiles and rows run, V38 to V40; verify.c has the
+/* The rules of marks that say how columns, tiles and rows run, V39 to V41; verify.c has the
  * list. */
 #include "verify.h"
 
-/* ---- V38: steps of a reduction that go through a tile together ---- */
+/* ---- V39: steps of a reduction that go through a tile together ---- */
 
 enum { LINE = 16, MOST_STEPS = 16 };
 
@@ -25,13 +25,13 @@ check_steps(Verifier *v, const Let *reduce)
         good &= let_is_map(reduce->body->lets[k]) || reduce->body->lets[k]->op == OP_load;
     }
     if (!good || !let_has(reduce, MARK_jam) || let_mark_value(reduce, MARK_strip) % LINE != 0) {
-        verify_broken(v, 38,
+        verify_broken(v, 39,
                       "jam marks a reduction that is not in a vector loop, or does more than "
                       "load and compute");
     }
 }
 
-/* ---- V39: transposed operands ---- */
+/* ---- V40: transposed operands ---- */
 
 /* Does the loop's own block bind an index that the offset uses, or store to the tensor? */
 static bool
@@ -59,7 +59,7 @@ verify_transpose(Verifier *v, const Let *load)
         !dim_affine(v->cx, offset, let_attr(rows, "index")->d, &step, &rest) ||
         !dim_is(v->cx, step, 1) || makes_element(v->cx, loop, of, offset) ||
         makes_element(v->cx, rows, of, offset)) {
-        verify_broken(v, 39, "transpose marks a load that does not go across the rows of a tile");
+        verify_broken(v, 40, "transpose marks a load that does not go across the rows of a tile");
     }
 }
 
@@ -76,12 +76,12 @@ check_strip(Verifier *v, const Let *loop)
         good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;
     }
     if (!good || !prefetches) {
-        verify_broken(v, 38,
+        verify_broken(v, 39,
                       "strip marks a loop that is no vector loop with a load that prefetches");
     }
 }
 
-/* ---- V40: rows, and phases ---- */
+/* ---- V41: rows, and phases ---- */
 
 static bool
 is_row(Verifier *v, const Let *reduce)
@@ -112,7 +112,7 @@ check_parts(Verifier *v, const Let *reduce)
                dim_range(v->cx, let_dim(reduce, "extent")).hi <= INT32_MAX;
     }
     if (!good) {
-        verify_broken(v, 40, "parts marks a reduction that does not go along a row in lanes");
+        verify_broken(v, 41, "parts marks a reduction that does not go along a row in lanes");
     }
 }
 
@@ -177,7 +177,7 @@ verify_versions(Verifier *v, const Let *let)
                                      let_attr(tile, "index")->d, &step, &rest) &&
                           is_size(v->cx, step);
     if (!good || let_has(phase, MARK_near) || count_versions(phase) != 1) {
-        verify_broken(v, 40, "versions marks what gives no length, or is not alone in a phase");
+        verify_broken(v, 41, "versions marks what gives no length, or is not alone in a phase");
     }
 }
 
@@ -185,7 +185,7 @@ static void
 check_near(Verifier *v, const Let *loop)
 {
     if (loop->parent->owner != v->kernel || !may_repeat(v, loop, loop)) {
-        verify_broken(v, 40, "near marks a loop whose iterations may not run again");
+        verify_broken(v, 41, "near marks a loop whose iterations may not run again");
     }
 }
 
@@ -197,7 +197,7 @@ check_rolled(Verifier *v, const Let *loop)
         good &= !loop_is(loop->body->lets[k]);
     }
     if (!good) {
-        verify_broken(v, 40, "rolled marks a loop that is no vector loop without loops inside");
+        verify_broken(v, 41, "rolled marks a loop that is no vector loop without loops inside");
     }
 }
 
@@ -205,7 +205,7 @@ static void
 check_call(Verifier *v, const Let *loop)
 {
     if (!let_has(loop, MARK_micro) || let_has(loop, MARK_prefetch_tile | MARK_prefetch_pack)) {
-        verify_broken(v, 40, "prefetch_tile or prefetch_pack marks what is no loop marked micro");
+        verify_broken(v, 41, "prefetch_tile or prefetch_pack marks what is no loop marked micro");
     }
 }
 

@@ -46,7 +46,7 @@ static void
 put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
-    int strip = (int)let_mark_value(loop, MARK_strip), bytes = contiguous_bytes(e, loop, row);
+    int strip = (int)let_mark_value(loop, MARK_strip), bytes = facts_access(e->facts, row)->bytes;
     put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, strip, to, and_beyond(e, row), i,
              strip);
     put_open(e, "for (int64_t cache_line = 0, %s = %s_at; cache_line < %d; cache_line += %d)", i, i,

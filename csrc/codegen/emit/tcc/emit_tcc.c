@@ -175,7 +175,6 @@ put_vector(Tcc *t, const Let *let)
     const char *i = index_c(e, loop_index(let)), *from, *to;
     t->index = loop_index(let);
     e->streaming = let_has(let, MARK_streams) ? let : NULL;
-    t->prefetches = tcc_prefetches(t, let);
     int tile = loop_width(let);
     if (let == e->columns) {
         from = cx_format(e->cx, "%s_from", i);
@@ -346,7 +345,10 @@ emit_tcc_phase(Emit *e, const Let *loop)
     Block *root = e->phase->kernel->body;
     e->out = &body;
     t.places = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.places);
-    tcc_find_fused(&t, root);
+    t.found = pairs_find(e->cx, e->fn->nvalues, root);
+    t.pairs = t.found->of;
+    t.late = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.late);
+    t.unzipped = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.unzipped);
     note_uses(&t, root);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
