@@ -10,7 +10,8 @@ enum {
     DLC_LANES = 16,             /* lanes of a vector reduction */
     DLC_SHORT_ROW = 15,         /* elements of rows not worth a vector */
     DLC_BLOCK = 1024,           /* elements of a block of a vector reduction */
-    DLC_STEPS = 64,             /* steps of a block of a reduction that is not vector */
+    DLC_PANEL = 128 + 16, /* from row to row of a transposed copy, see prelude_transpose.h */
+    DLC_STEPS = 64, /* steps of a block of a reduction that is not vector */
 };
 
 /* The entry of one phase of a kernel.  p: the kernel's buffers (operands, results, scratch), in the

@@ -48,7 +48,7 @@ marks_of(Op op)
 Attr
 attr_marks(Cx *cx, Marks marks)
 {
-    return (Attr){.key = cx_intern(cx, "marks", 5), .kind = ATTR_MARKS, .i = marks};
+    return (Attr){.key = cx_intern(cx, "marks", 5), .kind = ATTR_MARKS, .i = (int64_t)marks};
 }
 
 int64_t
@@ -73,7 +73,7 @@ bool
 let_has(const Let *let, Marks marks)
 {
     const Attr *have = marks_in(let);
-    return have && (have->i & marks) == marks;
+    return have && ((Marks)have->i & marks) == marks;
 }
 
 void
@@ -92,7 +92,7 @@ let_mark_with(Cx *cx, Let *let, Marks mark, int64_t value)
         values[k] = attr_mark_value(have, k);
     }
     values[index_of(mark)] = value;
-    have->i |= mark;
+    have->i |= (int64_t)mark;
     have->values = values;
 }
 

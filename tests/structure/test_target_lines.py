@@ -15,11 +15,24 @@ def marked(text: str) -> list[str]:
     """The marks of loads, stores and loops that a target's rewrites set, by what they stand on."""
     found = []
     for line in text.splitlines():
-        what = re.search(r"(load|store) (\w+)|(for) \w+ in", line)
-        marks = re.findall(r" (\w+=\d+|streams)\b", line) if what else []
+        what = re.search(r"(load|store) (\w+)|(for|reduce)\b.* in", line)
+        marks = (
+            re.findall(r" (\w+=\d+|streams|transpose|places|versions|rolled|prefetch_tile)\b", line)
+            if what
+            else []
+        )
         if marks:
             found.append(" ".join([what[2] or what[3], *marks]))
     return found
+
+
+def bypassing(text: str) -> list[str]:
+    return [mark for mark in marked(text) if "nontemporal" in mark or "streams" in mark]
+
+
+def widths(program: str) -> list[str]:
+    """Of tiles and grids in the loops for libtcc."""
+    return [mark for mark in marked(lines(program, "tcc")) if "width" in mark or "grid" in mark]
 
 
 BYPASSES = "nontemporal=20971520 footprint=41943040"
@@ -39,20 +52,20 @@ def scaled(size: str) -> str:
 @pytest.mark.parametrize("target", ["tcc", "cc"])
 def test_a_result_that_caches_cannot_hold_bypasses_them(target: str) -> None:
     assert marked(lines(scaled("16000000"), target)) == ["for streams", f"t0 {BYPASSES}"]
-    assert marked(lines(scaled("4000000"), target)) == []
+    assert bypassing(lines(scaled("4000000"), target)) == []
 
 
 def test_the_size_decides_when_the_phase_runs() -> None:
     """In the C for gcc, but not in that for libtcc."""
     assert marked(lines(scaled("N"), "cc")) == ["for streams", f"t0 {BYPASSES}"]
-    assert marked(lines(scaled("N"), "tcc")) == []
+    assert bypassing(lines(scaled("N"), "tcc")) == []
 
 
 @pytest.mark.parametrize("target", ["tcc", "cc"])
 def test_a_result_in_place_is_stored_as_always(target: str) -> None:
     text = scaled("16000000").replace("(f32[16000000]) {", "(f32[16000000] into x) {")
     assert " over x" in lines(text, target)
-    assert marked(lines(text, target)) == []
+    assert bypassing(lines(text, target)) == []
 
 
 def test_more_results_than_a_block_has_room_for_are_stored_as_always() -> None:
@@ -82,15 +95,18 @@ def test_rows_that_run_together_are_stored_so_too() -> None:
 
 
 def test_a_transposed_operand_of_a_large_result() -> None:
-    """The tile's stores ask for their own tensor's size alone; what is read along rows is prefetched."""
+    """It is copied. The tile's stores ask for their own tensor's size alone; what is read along rows is
+    prefetched.
+    """
     text = graph(
         "x: f32[2048, 4096], w: f32[4096, 2048]",
         "f32[4096, 2048]",
         "t: f32[4096, 2048] = permute x perm=[1, 0]",
         "y: f32[4096, 2048] = add t, w",
     )
-    assert marked(lines(text, "cc")) == ["w prefetch_rows=4 beyond=8388608", "t0 nontemporal=8388608"]
-    assert marked(lines(text, "tcc")) == ["t0 nontemporal=8388608"]
+    tile, copied, store = "for width=128", "x transpose", "t0 nontemporal=8388608"
+    assert marked(lines(text, "cc")) == [tile, "w prefetch_rows=4 beyond=8388608", copied, store]
+    assert marked(lines(text, "tcc")) == [tile, "w prefetch_rows=4", copied, store]
 
 
 def test_a_stencil_prefetches_its_last_row_and_what_it_stores() -> None:
@@ -103,6 +119,7 @@ def test_a_stencil_prefetches_its_last_row_and_what_it_stores() -> None:
     )
     found = marked(lines(text, "cc"))
     assert found.count("x prefetch=4096 beyond=8388608") == 1
+    assert found[0] == "for streams strip=64 simdlen=8"
     assert [mark for mark in found if mark.startswith("t0 ")] != []
     assert "prefetch" not in "".join(marked(lines(text, "tcc")))
 
@@ -178,4 +195,223 @@ def channels(row: int) -> str:
 def test_very_short_rows_run_as_one() -> None:
     flat = "for flat=64 flat_row=16"
     assert [marked(lines(channels(row), "cc")) for row in (3, 16)] == [[flat], [flat]]
-    assert [marked(lines(channels(row), target)) for row, target in ((17, "cc"), (3, "tcc"))] == [[], []]
+    assert marked(lines(channels(17), "cc")) == []
+
+
+def test_short_rows_are_a_tile_of_several() -> None:
+    """Up to 128 elements, where the calls saved are worth what is moved, or the mean that each row has."""
+    grid = "for grid=512 grid_row=128"
+    assert [widths(channels(row)) for row in (3, 128, 129)] == [[grid], [grid], []]
+    assert widths(layer_norm("1000", 16)) == [f"{grid} grid_called=4096"]
+    assert widths(layer_norm("200", 1000)) == [f"{grid} grid_called=4096"]
+    assert widths(layer_norm("1000", 1000)) == []
+
+
+def polynomial(size: str, operations: int, dtype: str = "f32") -> str:
+    lets = [f"v{k}: {dtype}[{size}] = {'mul' if k % 2 else 'add'} v{k - 1}, x" for k in range(1, operations)]
+    return graph(
+        f"x: {dtype}[{size}]",
+        f"{dtype}[{size}]",
+        f"v0: {dtype}[{size}] = add x, 1.0",
+        *lets,
+        f"y: {dtype}[{size}] = mul v{operations - 1}, 2.0",
+    )
+
+
+def test_a_tile_is_as_wide_as_its_operations_need() -> None:
+    """A whole block, of which no mark is needed, for one call; half a block where calls take the time."""
+    found = [widths(polynomial("1000000", operations)) for operations in (1, 2, 15, 16)]
+    assert found == [[], ["for width=256"], ["for width=256"], ["for width=512"]]
+    assert widths(polynomial("300", 2)) == ["for width=512"]
+    assert marked(lines(polynomial("1000000", 4), "cc")) == []
+
+
+def test_a_tile_of_rows_is_wide_where_one_call_goes_down_them() -> None:
+    def columns(*lets: str) -> str:
+        return graph("x: f32[5000, 3000]", "f32[3000]", *lets)
+
+    blocks_and_their_sum = ["for width=1024", "for width=1024"]
+    assert widths(columns("y: f32[3000] = sum x axes=[0]")) == blocks_and_their_sum
+    sum_alone = ["for width=1024"]
+    assert widths(columns("e: f32[5000, 3000] = exp x", "y: f32[3000] = sum e axes=[0]")) == sum_alone
+
+
+def test_a_tile_prefetches_the_one_after_the_next() -> None:
+    """Small tiles; of a large one the next. What is stored too; nothing of what stays in a cache."""
+    small, large, cached = (polynomial(*of) for of in (("1000000", 2), ("1000000", 1), ("10000", 2)))
+    assert marked(lines(small, "tcc")) == ["for width=256", "x prefetch=2048", "t0 prefetch=2048"]
+    assert marked(lines(large, "tcc")) == ["x prefetch=4096"]
+    assert marked(lines(cached, "tcc")) == ["for width=256"]
+
+
+def test_a_row_that_a_loop_has_brought_near_is_not_prefetched_again() -> None:
+    text = graph(
+        "x: f32[1000, 100000]",
+        "f32[1000, 100000]",
+        "s: f32[1000] = sum x axes=[1]",
+        "b: f32[1000, 100000] = expand s to=[0]",
+        "y: f32[1000, 100000] = add x, b",
+    )
+    assert [mark for mark in marked(lines(text, "tcc")) if mark.startswith("x ")] == ["x prefetch=4096"]
+
+
+def test_steps_down_columns_prefetch_rows() -> None:
+    text = graph(
+        "x: f32[5000, 3000]", "f32[3000]", "e: f32[5000, 3000] = exp x", "y: f32[3000] = sum e axes=[0]"
+    )
+    assert marked(lines(text, "tcc")) == ["x prefetch_rows=8", "for width=1024"]
+
+
+def test_a_sum_of_gathered_rows_prefetches_rows() -> None:
+    text = graph(
+        "w: f32[100000, 64], i: i64[5000, 8]",
+        "f32[5000, 64]",
+        "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
+        "y: f32[5000, 64] = sum g axes=[1]",
+    )
+    assert "w prefetch_rows=16" in marked(lines(text, "tcc"))
+    assert "w prefetch" not in " ".join(marked(lines(text.replace("100000", "1000"), "tcc")))
+
+
+def column_sums(rows: int, columns: int, *more: str) -> str:
+    return graph(
+        f"x: f32[{rows}, {columns}]",
+        f"f32[{columns}]",
+        f"s: f32[{columns}] = sum x axes=[0]",
+        *(more or (f"y: f32[{columns}] = mul s, 2.0",)),
+    )
+
+
+def variances(rows: int, columns: int) -> str:
+    """A second reduction reads what the first one has read."""
+    n = f"f32[{rows}, {columns}]"
+    return column_sums(
+        rows,
+        columns,
+        f"a: {n} = expand s to=[1]",
+        f"d: {n} = sub x, a",
+        f"q: {n} = mul d, d",
+        f"y: f32[{columns}] = sum q axes=[0]",
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "tile"),
+    [
+        (column_sums(64, 500), ["reduce jam=4"]),
+        (column_sums(4096, 5000), ["for width=1024", "reduce jam=4 strip=64", "x prefetch_rows=4"]),
+        (column_sums(4096, 1000), ["for width=1024", "reduce jam=1", "x prefetch_rows=4"]),
+    ],
+    ids=["in caches", "pieces of rows", "whole rows"],
+)
+def test_columns_are_reduced_in_tiles(program: str, tile: list[str]) -> None:
+    """Of rows that come from memory, longer pieces, which are prefetched a strip at a time."""
+    found = marked(lines(program, "cc"))
+    assert next(found[at : at + len(tile)] for at, mark in enumerate(found) if mark == tile[0]) == tile
+    assert "jam" not in " ".join(marked(lines(program, "c")))
+
+
+def test_a_second_reduction_finds_its_tile_in_a_cache() -> None:
+    """So of more rows the tile is narrower."""
+    for rows, width in ((100, ["for width=1024"]), (400, [])):
+        steps = ["reduce jam=4 strip=64", "x prefetch_rows=4"]
+        assert marked(lines(variances(rows, 5000), "cc")) == [*width, *steps, *steps]
+
+
+def reduction(op: str, shape: str, dtype: str = "f32") -> str:
+    rows = shape.split(",")[0]
+    sizes = "".join(f"{size} in 1..inf, " for size in shape.split(", ") if not size.isdigit())
+    result = "i64" if op.startswith("arg") else dtype
+    text = graph(f"x: {dtype}[{shape}]", f"{result}[{rows}]", f"y: {result}[{rows}] = {op} x axes=[1]")
+    return text.replace("fn f(", f"fn f[{sizes[:-2]}](") if sizes else text
+
+
+def steps(program: str, target: str = "cc") -> list[str]:
+    """The marks of its reductions, but for prefetches."""
+    found = [line for line in lines(program, target).splitlines() if " reduce " in line]
+    return [re.sub(r".* lanes ?(.*?) ?\{", r"\1", line) for line in found]
+
+
+def test_parts_of_a_long_row_run_side_by_side() -> None:
+    """Blocks of a sum; halves of a block of argmax, and of a short row all of it, with places."""
+    assert [steps(reduction("sum", f"64, {n}")) for n in (4095, 4096)] == [[""], ["parts=4"]]
+    assert [steps(reduction("argmax", f"64, {n}")) for n in (64, 128, 2048, 2049)] == [
+        [""],
+        ["parts=2 places"],
+        ["parts=2 places"],
+        ["parts=2"],
+    ]
+    assert steps(reduction("argmax", "64, 512", "f64")) == [""]
+    assert steps(reduction("sum", "64, 4096"), "tcc") == [""]
+
+
+def test_a_short_row_of_a_symbolic_length_has_versions() -> None:
+    assert steps(reduction("sum", "64, N")) == ["short parts=4 versions"]
+    assert steps(reduction("sum", "64, 1000")) == [""]
+
+
+def sines(*more: str) -> str:
+    return graph("x: f32[1000]", "f32[1000]", *(more or ("y: f32[1000] = sin x",)))
+
+
+def test_functions_with_a_near_form_run_in_parts() -> None:
+    """Not where an iteration may not run again, as it adds to what is there."""
+    assert marked(lines(sines(), "cc")) == ["for near=131072"]
+    assert marked(lines(sines("y: f32[1000] = exp x"), "cc")) == []
+    assert marked(lines(sines(), "tcc")) == []
+
+
+def test_a_short_loop_with_a_choice_from_outside_stays_one() -> None:
+    text = graph(
+        "x: f32[100, 8], c: bool[100]",
+        "f32[100, 8]",
+        "b: bool[100, 8] = expand c to=[0]",
+        "n: f32[100, 8] = neg x",
+        "y: f32[100, 8] = where b, x, n",
+    )
+    assert "for rolled" in marked(lines(text, "cc"))
+    assert "for rolled" not in marked(lines(text.replace("8", "32"), "cc"))
+
+
+@pytest.mark.parametrize("target", ["tcc", "cc"])
+@pytest.mark.parametrize(
+    ("rows", "terms", "columns", "prefetched"),
+    [
+        (512, 512, 512, "for prefetch_tile"),
+        (100, 3000, 300, "for prefetch_pack=221184"),
+        (2048, 2048, 2048, None),
+    ],
+    ids=["the next rows", "what is packed next", "panels that fill a cache"],
+)
+def test_a_product_prefetches_what_it_reads_next(
+    target: str, rows: int, terms: int, columns: int, prefetched: str | None
+) -> None:
+    text = graph(
+        f"x: f32[{rows}, {terms}], w: f32[{terms}, {columns}]",
+        f"f32[{rows}, {columns}]",
+        f'y: f32[{rows}, {columns}] = contract x, w over="mk,kn->mn"',
+    )
+    found = {mark for mark in marked(lines(text, target)) if "prefetch" in mark}
+    assert found == ({prefetched} if prefetched else set())
+
+
+def test_a_window_along_a_row_prefetches_in_one_way() -> None:
+    """Its elements are adjacent along the sum and along the vector loop around: both had a mark for it,
+    which V34 refuses.
+    """
+    text = """dlc 1 loops
+
+fn f(x: f32[303000]) -> (f32[300000]) {
+  let y: f32[300000] = kernel {
+    for i in 300000 parallel vector {
+      let s: f32 = reduce sum k in 3000 {
+        let b: f32 = load x[i + k]
+        ret b
+      }
+      store y[i] = s
+    }
+  }
+  ret y
+}
+"""
+    assert "x prefetch_rows=4" in marked(opt(text, "--pass", "cc"))

@@ -7,12 +7,6 @@
 #include "codegen/loops/loops.h"
 #include "codegen/loops/scan.h"
 
-/* A load of a tile that goes across the rows, and the array that has its elements transposed. */
-typedef struct {
-    const Let *load;
-    const char *name;
-} Panel;
-
 /* A size that the text of a phase needs, a value of n[]. */
 typedef struct {
     Dim dim;
@@ -43,8 +37,6 @@ typedef struct Emit {
     int ncollapsed;
     const Let *tile;            /* the vector loop around, if there is one */
     const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
-    Panel panels[DLC_PANELS];
-    int npanels;
     const Let *streaming; /* a vector loop around that may have non-temporal stores */
     bool streams; /* the phase has non-temporal stores */
     /* NULL, or: has what is put names of its own for what the loop binds (NULL: for the loop's
@@ -75,7 +67,6 @@ const char *type_c(Dtype dtype); /* the C type for computing in it */
 const char *storage_c(Dtype dtype);
 /* bool i32 i64 f32 f64: the suffix of routines */
 const char *compute_name(Dtype dtype);
-bool is_narrow(Dtype dtype); /* rounded or wrapped after each op */
 /* The MAP let that combines an update's element, operand 0, with its value, operand 1. */
 const Let *update_map(Emit *e, const Let *update);
 const char *literal_c(Cx *cx, Dtype dtype, Literal literal);
@@ -132,25 +123,13 @@ int open_rows(Emit *e, const Let *rows, int step);
 void put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes),
               void (*row)(void *arg, const Block *body), void *arg);
 /* The array with the load's transposed elements, or NULL; the index of an element in it. */
-const char *panel_of(const Emit *e, const Let *load);
+const char *panel_of(Emit *e, const Let *load);
 const char *panel_index(Emit *e);
 
 /* ---- emit_product.c ---- */
 
 /* Puts a loop marked pack or micro.  pointers: it calls through the unit's.  False: it is none. */
 bool put_product(Emit *e, const Let *loop, bool pointers);
-
-/* ---- emit_product_prefetch.c ---- */
-
-/* Adjacent elements of a tensor; of: NULL where there are none. */
-typedef struct {
-    const Value *of;
-    Dim from, count;
-} Span;
-
-/* Puts what a call of a microkernel prefetches while it multiplies.  b: the load of its panels;
- * rows: those of A that it reads. */
-void put_prefetched(Emit *e, const Let *loop, const Let *b, const Span *rows);
 
 /* ---- emit_prefetch.c ---- */
 

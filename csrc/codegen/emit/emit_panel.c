@@ -1,12 +1,12 @@
 /* Loops marked `tile`: rows of a tile run together; what they read across is transposed first.
  *
  * What:     the C around a vector loop in a `tile` loop, the same for both tiers; and the panels.
- *           A panel is an array for a load that goes across the rows.  It has the elements in the
- *           order in which the vector loop reads them.
+ *           A panel is an array for a load that goes across the rows, which is marked transpose.
+ *           It has the elements in the order in which the vector loop reads them.
  * Requires: a `tile` loop as schedule.c marks it: the transposed loads read nothing that the loop
  *           makes.
  * Ensures:  each iteration's operations as without the mark; iterations change places.
- * How:      DLC_ROWS iterations of the loop run for DLC_WIDTH iterations of the vector loop.  A
+ * How:      A tile of iterations of the loop runs for the `width` of the vector loop in it.  A
  *           call first transposes that part of the operand, one cache line after the other.  Then
  *           the rows run, one after the other.  Panels are scratch.
  * Why not:  run the whole body on blocks in registers: it would be emitted once for each row of a
@@ -28,13 +28,12 @@ put_panel(Emit *e, const Let *load, Dim step, const char *transpose)
     Cx *cx = e->cx;
     int bytes = dtype_info[load->res[0]->type->dtype].bytes;
     const char *i = index_c(e, loop_index(e->rows)), *j = index_c(e, loop_index(e->columns));
-    Panel *panel = &e->panels[e->npanels++];
-    *panel = (Panel){load, cx_format(cx, "%s_transposed", name_c(e, load->res[0]))};
-    put(e, "%s *%s = (%s *)(scratch + %s);", panel_type(load), panel->name, panel_type(load),
-        scratch_room(e, dim_int(cx, (int64_t)DLC_ROWS * DLC_PANEL * bytes)));
+    const char *panel = panel_of(e, load);
+    put(e, "%s *%s = (%s *)(scratch + %s);", panel_type(load), panel, panel_type(load),
+        scratch_room(e, dim_int(cx, (int64_t)loop_step(e->rows) * DLC_PANEL * bytes)));
     put_scope(e);
     put(e, "const int64_t %s = %s_from, %s = %s_from;", i, i, j, j);
-    put(e, "%s(%s, %s + %s, %s, %s_to - %s_from, %s_to - %s_from);", transpose, panel->name,
+    put(e, "%s(%s, %s + %s, %s, %s_to - %s_from, %s_to - %s_from);", transpose, panel,
         name_c(e, load->args[0]), dim_c(e, access_offset(e, load)), dim_c(e, step), i, i, j, j);
     put_close(e);
 }
@@ -43,24 +42,20 @@ static void
 put_panels(Emit *e, const char *(*transpose)(void *arg, int bytes), void *arg)
 {
     const Block *body = e->columns->body;
-    Dim step;
-    for (int k = 0; k < body->n && e->npanels < DLC_PANELS; k++) {
+    for (int k = 0; k < body->n; k++) {
         const Let *load = body->lets[k];
-        if (load->op == OP_load && facts_transposed(e->facts, load, e->rows, e->columns, &step)) {
-            put_panel(e, load, step, transpose(arg, dtype_info[load->res[0]->type->dtype].bytes));
+        if (let_has(load, MARK_transpose)) {
+            put_panel(e, load, step_along(e, load, e->columns)->step,
+                      transpose(arg, dtype_info[load->res[0]->type->dtype].bytes));
         }
     }
 }
 
 const char *
-panel_of(const Emit *e, const Let *load)
+panel_of(Emit *e, const Let *load)
 {
-    for (int k = 0; k < e->npanels; k++) {
-        if (e->panels[k].load == load) {
-            return e->panels[k].name;
-        }
-    }
-    return NULL;
+    bool copied = let_has(load, MARK_transpose);
+    return copied ? cx_format(e->cx, "%s_transposed", name_c(e, load->res[0])) : NULL;
 }
 
 const char *
@@ -94,12 +89,12 @@ put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes
     e->rows = rows;
     e->columns = loop_inner(rows);
     const char *j = index_c(e, loop_index(e->columns));
-    int opened = open_rows(e, rows, DLC_ROWS);
+    int opened = open_rows(e, rows, loop_step(rows)), width = loop_width(e->columns);
     vector_bounds(e, e->columns, &from, &to);
     put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", j, from, j, to, j,
-             DLC_WIDTH);
-    put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", j, to, j, DLC_WIDTH, to,
-        j, DLC_WIDTH);
+             width);
+    put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", j, to, j, width, to, j,
+        width);
     put_panels(e, transpose, arg);
     put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", i, i, i, i, i);
     row(arg, rows->body);
@@ -109,5 +104,4 @@ put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes
         put_close(e);
     }
     e->rows = e->columns = NULL;
-    e->npanels = 0;
 }

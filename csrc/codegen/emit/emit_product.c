@@ -6,6 +6,7 @@
  * is loaded. */
 #include "emit.h"
 
+#include "codegen/loops/product.h"
 #include "codegen/micro/micro.h"
 
 _Static_assert((int)MICRO_ROWS == MICRO_MOST_ROWS && (int)MICRO_CHAIN == CONTRACTION_CHAIN &&
@@ -112,13 +113,6 @@ put_pack(Emit *e, const Let *loop, bool pointers)
         function(e, pointers, "pack", pack_takes, load->res[0]->type->dtype),
         dim_c(e, loop_extent(loop)), dim_c(e, loop_extent(columns)), from.at, from.by[0],
         from.by[1], to.at);
-}
-
-/* The load of a factor, which may be cast. */
-static const Let *
-factor_load(const Value *factor)
-{
-    return factor->def->op == OP_cast ? factor->def->args[0]->def : factor->def;
 }
 
 static bool
@@ -254,23 +248,13 @@ find_runs(Cx *cx, Dim offset, Dim p, Runs *found)
     return false;
 }
 
-/* From the first row of A to the last one; nothing where less than half of it is read. */
-static Span
-span_of_rows(Cx *cx, const Let *access, const Let *rows, const Let *sum, Dim at, Dim row)
-{
-    Dim one = dim_int(cx, 1), length = loop_extent(sum);
-    bool dense = dim_le(cx, one, row) && dim_le(cx, row, dim_mul(cx, length, dim_int(cx, 2)));
-    Dim before = dim_mul(cx, dim_sub(cx, loop_extent(rows), one), row);
-    return dense ? (Span){access->args[0], at, dim_add(cx, before, length)} : (Span){0};
-}
-
 /* Puts the rows of A.  Their sums may be over runs.  Each column may have its own elements of the
- * rows; these must be adjacent.  Returns where the rows are, if they are no windows: most of a
- * window was read by the tiles before. */
-static Span
-put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *columns, const Let *sum)
+ * rows; these must be adjacent. */
+static void
+put_rows_of_product(Emit *e, const Product *p)
 {
     Cx *cx = e->cx;
+    const Let *access = p->a, *rows = p->rows, *columns = p->columns, *sum = p->sum;
     Dim offset = access_offset(e, access), row, at, step, own;
     Runs runs;
     bool one = dim_affine(cx, offset, loop_index(sum), &step, &at);
@@ -278,8 +262,7 @@ put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *colu
         fail(cx, DIAG_STRIDES_OF_PRODUCT, access->args[0]->name);
     }
     if (!dim_affine(cx, one ? at : runs.at, loop_index(rows), &row, &at) ||
-        !dim_affine(cx, at, loop_index(columns), &own, &at) ||
-        !dim_is(cx, own, uses(e, access, loop_index(columns)))) {
+        !dim_affine(cx, at, loop_index(columns), &own, &at) || !dim_is(cx, own, p->each)) {
         fail(cx, DIAG_STRIDES_OF_PRODUCT, access->args[0]->name);
     }
     put(e, "    .a = %s + %s, .a_row = %s, .a_k = %s,", name_c(e, access->args[0]), dim_c(e, at),
@@ -289,8 +272,6 @@ put_rows_of_product(Emit *e, const Let *access, const Let *rows, const Let *colu
             dim_c(e, runs.run), dim_c(e, runs.next), dim_c(e, runs.runs), dim_c(e, runs.jump),
             dim_c(e, runs.from));
     }
-    bool plain = one && dim_is(cx, step, 1);
-    return plain ? span_of_rows(cx, access, rows, sum, at, row) : (Span){0};
 }
 
 /* The first store in the loops over a tile that follow its last product that goes along the tile's
@@ -353,23 +334,34 @@ put_result(Emit *e, const Let *loop, const Value *tile)
     }
 }
 
+/* What the call prefetches while it multiplies, as its mark says. */
+static void
+put_prefetched(Emit *e, const Product *p)
+{
+    int64_t most = let_mark_value(p->rows, MARK_prefetch_pack);
+    Span span = most                                   ? product_next_pack(e->facts, p, most)
+                : let_has(p->rows, MARK_prefetch_tile) ? product_next_rows(e->facts, p)
+                                                       : (Span){0};
+    if (span.of) {
+        Dim bytes = dim_int(e->cx, dtype_info[span.of->type->dtype].bytes);
+        put(e, "    .prefetched = %s + %s, .prefetched_bytes = %s,", name_c(e, span.of),
+            dim_c(e, span.from), dim_c(e, dim_mul(e->cx, span.count, bytes)));
+    }
+}
+
 static void
 put_micro(Emit *e, const Let *loop, bool pointers)
 {
-    const Let *inner = loop->body->lets[0], *panels = inner->body->n == 1 ? inner : NULL;
-    const Let *columns = panels ? panels->body->lets[0] : inner, *sum = columns->body->lets[0];
-    const Let *store = columns->body->lets[columns->body->n - 1],
-              *product = sum->body->rets[0]->def;
-    const Let *a = factor_load(product->args[0]), *b = factor_load(product->args[1]);
+    const Product p = product_of(e->facts, loop);
+    const Let *panels = p.panels, *columns = p.columns, *sum = p.sum, *a = p.a, *b = p.b;
+    const Let *store = columns->body->lets[columns->body->n - 1];
     const Let *of_b[] = {panels, sum, columns}, *of_tile[] = {loop, panels, columns};
     Strides y = strides_of(e, b, 3, of_b), to = strides_of(e, store, 3, of_tile);
-    bool each = uses(e, a, loop_index(columns));
-    bool packed = !each && is_of_panel(e->cx, b, loop_index(sum), loop_index(columns));
-    const char *stem = packed ? "micro" : each ? "micro_each" : "micro_unpacked";
-    if (panels && !packed) {
+    const char *stem = p.packed ? "micro" : p.each ? "micro_each" : "micro_unpacked";
+    if (panels && !p.packed) {
         fail(e->cx, DIAG_NO_PANELS, b->args[0]->name);
     }
-    if (each && !facts_contiguous(e->facts, b, loop_index(columns))) {
+    if (p.each && !facts_contiguous(e->facts, b, loop_index(columns))) {
         fail(e->cx, DIAG_STRIDES_OF_PRODUCT, b->args[0]->name);
     }
     if (new_helper(e, "MicroProduct")) {
@@ -380,12 +372,12 @@ put_micro(Emit *e, const Let *loop, bool pointers)
         dim_c(e, loop_extent(sum)),
         panels ? cx_format(e->cx, "%d * ", (int)panel_width(b->args[0]->type->dtype)) : "",
         dim_c(e, loop_extent(panels ? panels : columns)));
-    Span read = put_rows_of_product(e, a, loop, columns, sum);
-    if (packed) {
+    put_rows_of_product(e, &p);
+    if (p.packed) {
         put(e, "    .b = %s, .b_panel = %s, .first = %s,", y.at, y.by[0],
             first_time(e, loop, a, b));
         put_result(e, loop, store->args[0]);
-        put_prefetched(e, loop, b, &read);
+        put_prefetched(e, &p);
     } else {
         put(e, "    .b = %s, .b_k = %s, .b_column = %s,", y.at, y.by[1], y.by[2]);
     }

@@ -179,12 +179,6 @@ compute_name(Dtype dtype)
     return dtype_info[dtype_info[dtype].compute].name;
 }
 
-bool
-is_narrow(Dtype dtype)
-{
-    return dtype_info[dtype].compute != dtype;
-}
-
 const char *
 literal_c(Cx *cx, Dtype dtype, Literal literal)
 {
@@ -212,30 +206,6 @@ literal_c(Cx *cx, Dtype dtype, Literal literal)
     return cx_format(cx, i < 0 ? "(%lld%s)" : "%lld%s", (long long)i, compute == DT_i64 ? "L" : "");
 }
 
-/* Is the result representable without rounding if the operands are?  So it is for selections,
- * changes of sign and rounding to integers. */
-static bool
-is_exact(Op op)
-{
-    switch (op) {
-    case OP_where:
-    case OP_maximum:
-    case OP_minimum:
-    case OP_fmax:
-    case OP_fmin:
-    case OP_neg:
-    case OP_abs:
-    case OP_copysign:
-    case OP_floor:
-    case OP_ceil:
-    case OP_trunc:
-    case OP_round:
-        return true;
-    default:
-        return false;
-    }
-}
-
 const char *
 rounding(const Let *let)
 {
@@ -243,8 +213,7 @@ rounding(const Let *let)
         [DT_u8] = "wrap_u8",    [DT_i8] = "wrap_i8",      [DT_i16] = "wrap_i16",
         [DT_f16] = "round_f16", [DT_bf16] = "round_bf16",
     };
-    Dtype dtype = let->res[0]->type->dtype;
-    return dtype_info[dtype].class == CLASS_FLOAT && is_exact(let->op) ? NULL : names[dtype];
+    return map_rounds(let) ? names[let->res[0]->type->dtype] : NULL;
 }
 
 /* ---- dims ---- */

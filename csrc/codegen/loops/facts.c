@@ -85,6 +85,16 @@ facts_row(const Facts *facts, const Let *load, Dim index)
     return adjacent ? facts_step(facts, load, index)->rest : DIM_NONE;
 }
 
+const Let *
+facts_reduced_row(const Facts *facts, const Let *reduce)
+{
+    const Let *load = reduce->body->n == 1 ? reduce->body->lets[0] : NULL;
+    bool found = load && load->op == OP_load && reduce->body->rets[0] == load->res[0] &&
+                 !is_narrow(load->res[0]->type->dtype) &&
+                 facts_contiguous(facts, load, loop_index(reduce));
+    return found ? load : NULL;
+}
+
 int
 facts_adjacent_bytes(const Facts *facts, const Let *access, Dim index)
 {
@@ -103,6 +113,20 @@ facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let
     return along && facts_contiguous(facts, load, loop_index(rows)) &&
            !dim_is_bound_in(cx, offset, rows->body) && !dim_is_bound_in(cx, offset, inner->body) &&
            !dim_is(cx, *step, 0) && !dim_is(cx, *step, 1);
+}
+
+Dim
+facts_length(const Facts *facts, const Let *marked)
+{
+    const Let *tile = marked->parent->owner;
+    if (loop_is(marked)) {
+        return loop_extent(marked);
+    }
+    while (loop_is(tile) && !let_has(tile, MARK_vector)) {
+        tile = tile->parent->owner;
+    }
+    const Step *step = loop_is(tile) ? facts_step(facts, marked, loop_index(tile)) : NULL;
+    return step ? step->step : DIM_NONE;
 }
 
 /* ---- finding them ---- */

@@ -72,6 +72,43 @@ operand_dtype(const Let *let, int k)
     return let->op == OP_where && k == 0 ? DT_bool : map_dtype(let);
 }
 
+bool
+is_narrow(Dtype dtype)
+{
+    return dtype_info[dtype].compute != dtype;
+}
+
+/* Is the result representable without rounding if the operands are?  So it is for selections,
+ * changes of sign and rounding to integers. */
+static bool
+is_exact(Op op)
+{
+    switch (op) {
+    case OP_where:
+    case OP_maximum:
+    case OP_minimum:
+    case OP_fmax:
+    case OP_fmin:
+    case OP_neg:
+    case OP_abs:
+    case OP_copysign:
+    case OP_floor:
+    case OP_ceil:
+    case OP_trunc:
+    case OP_round:
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool
+map_rounds(const Let *let)
+{
+    Dtype dtype = let->res[0]->type->dtype;
+    return is_narrow(dtype) && !(dtype_info[dtype].class == CLASS_FLOAT && is_exact(let->op));
+}
+
 /* The bits of the literal in the compute type of the dtype. */
 uint64_t
 literal_bits(Dtype dtype, Literal literal)
@@ -104,6 +141,13 @@ int
 loop_tile(const Let *loop)
 {
     return loop_count(loop->body) ? DLC_COLUMNS : DLC_TILE;
+}
+
+int
+loop_width(const Let *loop)
+{
+    int64_t width = let_mark_value(loop, MARK_width);
+    return width ? (int)width : loop_tile(loop);
 }
 
 int

@@ -13,6 +13,7 @@ Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
 /* of a vector loop: DLC_TILE or DLC_COLUMNS */
 int loop_tile(const Let *loop);
+int loop_width(const Let *loop); /* what its mark `width` says; else the same */
 /* The number of iterations of a loop that make one parallel iteration. */
 int loop_step(const Let *loop);
 int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
@@ -24,6 +25,8 @@ const Literal *literal_of(const Value *v);
 uint64_t literal_bits(Dtype dtype, Literal literal); /* of the compute type, as dtype holds it */
 Dtype map_dtype(const Let *let); /* the dtype a MAP let computes in */
 Dtype operand_dtype(const Let *let, int k); /* of operand k of a MAP let */
+bool is_narrow(Dtype dtype); /* rounded or wrapped after each op */
+bool map_rounds(const Let *let); /* is the result of this MAP let? */
 int loop_count(const Block *blk); /* loops in the block itself, not deeper */
 bool loop_is_vector(const Let *let); /* does it run over vectors: marked vector or lanes? */
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */

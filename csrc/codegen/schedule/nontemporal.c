@@ -2,7 +2,8 @@
  *
  * What:     marks stores `nontemporal` whose tensors, or whose phase, may be larger than caches,
  *           and vector loops `streams` that run over whole lines for them.
- * Requires: a scheduled function: vector loops, tiles and recurrences are marked.
+ * Requires: a scheduled function: vector loops, tiles and recurrences are marked, and loops whose
+ *           rows run together.
  * Ensures:  nothing but speed: a marked store goes along adjacent elements, and the loop has no
  *           other access to its tensor (V33).
  * How:      A non-temporal store writes whole lines, which are not read before, and leaves what the
@@ -25,7 +26,6 @@
 typedef struct {
     bool sizes_known; /* stores whose tensor may be small when the phase runs are not marked */
     int most; /* stores in a loop */
-    int64_t longest; /* iterations of a loop that may run with others, as one; 0: marked flat */
     bool (*streams)(const Facts *facts, const Let *loop);
 } Rule;
 
@@ -122,16 +122,17 @@ mark_scan(const Phased *p, const Let *recurrences)
 static void
 mark_loop(const Phased *p, Let *loop)
 {
-    Range n = dim_range(p->cx, loop_extent(loop));
-    bool runs_with_others = p->rule->longest ? n.hi <= p->rule->longest
-                                             : let_has(loop->parent->owner, MARK_flat);
+    const Let *rows = loop->parent->owner;
+    bool runs_with_others = let_has(rows, MARK_flat) ||
+                            (let_has(rows, MARK_grid) && dim_range(p->cx, loop_extent(loop)).hi <=
+                                                             let_mark_value(rows, MARK_grid_row));
     if (let_has(loop, MARK_recurrences)) {
         mark_scan(p, loop);
     } else if (let_has(loop->parent->owner, MARK_tile)) {
         mark_stores(p, loop, loop->body->n);
     } else if (let_has(loop, MARK_vector) && p->rule->streams(p->facts, loop)) {
         let_mark(loop, MARK_streams, mark_stores(p, loop, p->rule->most));
-    } else if (runs_with_others && loop->parent->owner->op == OP_for) {
+    } else if (runs_with_others) {
         mark_stores(p, loop, p->rule->most);
     }
 }
@@ -213,7 +214,6 @@ rewrite_nontemporal_tcc(Fn *fn)
     static const Rule rule = {
         .sizes_known = true,
         .most = INT32_MAX,
-        .longest = DLC_GRID_COLUMNS,
         .streams = strips_store,
     };
     return phases_visit(fn, mark_phase, &rule);

@@ -90,10 +90,12 @@ mark_reduction(const Facts *facts, const Let *reduce)
     }
 }
 
+/* Inside of a vector loop reductions do not go along rows. */
 static void
 mark_reductions(const Facts *facts, const Let *let)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
+    bool vector = let->op == OP_for && let_has(let, MARK_vector);
+    if (!loop_is(let) || loop_is_call(let) || vector) {
         return;
     }
     if (let->op == OP_reduce && !let_has(let, MARK_onehot)) {
@@ -185,9 +187,11 @@ is_last_row(const Facts *facts, const Let *loop, const Let *load)
     return row && last;
 }
 
-/* Marks the load of the row that is furthest ahead in memory, if the loop is a stencil. */
+/* Marks the load of the row that is furthest ahead in memory, if the loop is a stencil, and the
+ * loop `strip`: so many iterations prefetch together.  Vectors have 32 bytes: few of its loads
+ * begin where a cache line does, and a vector of 64 bytes would be in two lines. */
 static void
-mark_stencil(const Facts *facts, const Let *loop)
+mark_stencil(const Facts *facts, Let *loop)
 {
     Let *row = NULL;
     for (int k = loop->body->n - 1; k >= 0; k--) {
@@ -201,11 +205,13 @@ mark_stencil(const Facts *facts, const Let *loop)
         int bytes = facts_access(facts, row)->bytes;
         let_mark_with(facts->cx, row, MARK_prefetch, DLC_PREFETCH * bytes);
         let_mark_with(facts->cx, row, MARK_beyond, DLC_LARGE);
+        let_mark_with(facts->cx, loop, MARK_strip, DLC_STRIP);
+        let_mark_with(facts->cx, loop, MARK_simdlen, DLC_VECTOR / bytes);
     }
 }
 
 static void
-mark_stencils(const Facts *facts, const Let *let)
+mark_stencils(const Facts *facts, Let *let)
 {
     if (!loop_is(let) || loop_is_call(let)) {
         return;
@@ -255,25 +261,15 @@ mark_tile(const Facts *facts, const Let *rows, const Let *columns)
     }
 }
 
-/* A reduction or loop over a tile of columns. */
+/* A reduction or loop over a tile of columns: rows that it gathers. */
 static void
 mark_columns(const Facts *facts, const Let *loop, const Let *tile)
 {
-    Cx *cx = facts->cx;
-    int64_t row = dim_range(cx, loop_extent(tile)).hi;
+    int64_t row = dim_range(facts->cx, loop_extent(tile)).hi;
     for (int k = 0; k < loop->body->n; k++) {
-        Let *load = loop->body->lets[k];
-        if (load->op != OP_load) {
-            continue;
-        }
-        const Step *next = facts_step(facts, load, loop_index(loop));
-        if (facts_from_memory(facts, load) && next && !dim_is(cx, next->step, 0) &&
-            facts_row(facts, load, loop_index(tile)) != DIM_NONE) {
-            if (fuel_spend(cx)) {
-                let_mark_with(cx, load, MARK_prefetch_rows, DLC_PREFETCH_STEPS);
-            }
-        } else {
-            mark_gather(facts, load, tile, loop, row < DLC_COLUMNS ? row : DLC_COLUMNS);
+        if (loop->body->lets[k]->op == OP_load) {
+            mark_gather(facts, loop->body->lets[k], tile, loop,
+                        row < DLC_COLUMNS ? row : DLC_COLUMNS);
         }
     }
 }

@@ -26,7 +26,7 @@
 static bool
 is_marked(const Let *loop, Marks marks)
 {
-    return let_int(loop, "marks") == marks;
+    return (Marks)let_int(loop, "marks") == marks;
 }
 
 /* The loop inside that may be joined too: the only one, with no mark but `parallel`; or NULL. */

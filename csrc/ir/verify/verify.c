@@ -40,8 +40,8 @@
  *        its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
- *   V20  recurrences marks only a for whose body has one loop, a for without marks and without
- *        loops inside.
+ *   V20  recurrences marks only a for whose body has one loop, a for without marks but width
+ *        and without loops inside.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and
  *        strides. Nothing reads the parameter later and no call takes it.  In the kernel its
  *        elements end where they were; in loops each is read before it is stored.
@@ -86,19 +86,44 @@
  *        that body has no other access to it.  footprint stands beside nontemporal.  streams marks
  *        only a for marked vector whose body computes, binds, loads and stores, nontemporally too.
  *   V34  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
- *        and not both one access.  Elements of an access marked prefetch are adjacent along its
- *        loop; in a `for` they have 4 or 8 bytes, and no loop marked tile is around it.
+ *        and not both one access.  Elements of an access marked prefetch are 1 to 4 elements from
+ *        each other along its loop, or along the loop marked vector around that.
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
  *        them.
- *   V35  jam is 2, and marks only a for without vector, tile and recurrences whose body has two
- *        loops or more, computes, loads, stores and has buffers, and leaves nothing for the next
- *        iteration.  jam_elements and jam_row stand beside it.
+ *   V35  jam of a for is 2, and marks only one without vector, tile and recurrences whose body has
+ *        two loops or more, computes, loads, stores and has buffers, and leaves nothing for the
+ *        next iteration.  jam_elements and jam_row stand beside it.
  *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
  *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to
  *        the next, and of the parallel loops around that.
- *   V37  vector marks only a for that no loop marked vector or lanes is around, without tile and
+ *   V37  width is a multiple of 16, at most 4096, and marks only a for marked vector, or one in a
+ *        loop marked recurrences.
+ *   V38  grid is a multiple of 16, at most 1024, and marks only a for without vector, tile and
+ *        recurrences whose body has loops, computes, binds, loads, stores and has buffers, and
+ *        leaves nothing for the next iteration.  These loops are marked vector or lanes, and their
+ *        bodies compute, bind, load and store: of buffers of a loop only element index of one of
+ *        that body, which has an element for each iteration.  They may have more than one, and have
+ *        at most grid_row iterations, which is at most grid.  A reduce may have more, up to
+ *        grid_called and 1024, if it is of a product or a load; a for may if there is neither a
+ *        bind nor a buffer beside it.
+ *   V39  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
+ *        computes and loads, and whose op returns no index.  strip is a multiple of 16 and stands
+ *        beside it, or on a for marked vector without loops inside that has a load marked prefetch.
+ *        simdlen, which divides it, stands beside that.
+ *   V40  transpose marks only a load in a for of width at most 128 in one marked tile.  Its
+ *        elements are adjacent along the latter and evenly spaced along the former, at places that
+ *        none of their binds gives, and neither stores to its tensor.
+ *   V41  parts is at most 8 and marks only a reduce marked lanes whose body computes and loads; if
+ *        the op returns an index, it is 2, and the body one load of adjacent elements, which it
+ *        returns.  places stands beside it on such a one of f32, of fewer than 2**31 elements.
+ *        near marks only a loop of the kernel's own block, in which no tensor is both loaded and
+ *        stored, or updated.  versions marks a reduce marked short whose extent is a size, or a
+ *        load in one marked jam whose elements are a size apart along the vector loop around; a
+ *        phase has one, and is not marked near.  rolled marks only a for marked vector without
+ *        loops inside.  prefetch_tile or prefetch_pack marks only a for marked micro.
+ *   V42  vector marks only a for that no loop marked vector or lanes is around, without tile and
  *        recurrences, that leaves nothing for its next iteration.  No loop in it, however deep, is
  *        marked vector, tile, recurrences, lanes, pack or micro. */
 #include "verify.h"

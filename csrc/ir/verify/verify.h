@@ -44,10 +44,16 @@ void verify_uses(Verifier *v, int n, Value *const *values); /* they are bound he
 void verify_loop_let(Verifier *v, const Let *let);
 void verify_loops_kernel(Verifier *v, const Let *kernel);
 
-/* ---- verify_marks.c: V33 to V36 ---- */
+/* ---- verify_marks.c: V33 to V38 ---- */
 
 void verify_access_marks(Verifier *v, const Let *access);
 void verify_loop_marks(Verifier *v, const Let *loop); /* when its body has been checked */
+
+/* ---- verify_columns.c: V39 to V41 ---- */
+
+void verify_column_marks(Verifier *v, const Let *loop); /* the same */
+void verify_transpose(Verifier *v, const Let *load); /* marked so */
+void verify_versions(Verifier *v, const Let *load); /* the same */
 
 /* ---- verify_flow.c: V30 to V32 ---- */
 

@@ -106,7 +106,8 @@ check_recurrences(Verifier *v, const Let *let)
     for (int k = 0; k < let->body->n; k++) {
         const Let *inner = let->body->lets[k];
         loops += loop_is(inner);
-        good &= !loop_is(inner) || (inner->op == OP_for && let_int(inner, "marks") == 0);
+        good &= !loop_is(inner) ||
+                (inner->op == OP_for && (let_int(inner, "marks") & ~(int64_t)MARK_width) == 0);
         for (int j = 0; loop_is(inner) && j < inner->body->n; j++) {
             good &= !loop_is(inner->body->lets[j]);
         }
@@ -175,6 +176,7 @@ check_loop(Verifier *v, const Let *let)
     v->let = let;
     v->nsizes = nsizes;
     verify_loop_marks(v, let);
+    verify_column_marks(v, let);
     if (let->op == OP_reduce) {
         check_reduce(v, let);
     } else if (let->body->nrets) {

@@ -1,4 +1,4 @@
-/* The rules of the marks that say how loops run, V33 to V37; verify.c has the list. */
+/* The rules of the marks that say how loops run, V33 to V38 and V42; verify.c has the list. */
 #include "verify.h"
 
 static Dim
@@ -21,6 +21,13 @@ static bool
 is_elementwise(const Let *let)
 {
     return let_is_plain(let) || let_is_map(let) || let->op == OP_store;
+}
+
+/* Is the buffer made in a loop of the kernel? */
+static bool
+is_private(const Verifier *v, const Value *buffer)
+{
+    return buffer->def && buffer->def->op == OP_buffer && buffer->def->parent->owner != v->kernel;
 }
 
 /* ---- V33: non-temporal stores ---- */
@@ -69,19 +76,31 @@ check_streams(Verifier *v, const Let *loop)
 
 /* ---- V34: prefetches ---- */
 
+/* Are its elements in the loop's iterations adjacent, or on the same lines of the caches? */
+static bool
+goes_along(Cx *cx, const Let *access, const Let *loop)
+{
+    enum { MOST = 4 };
+    bool found = false;
+    for (int step = 1; step <= MOST && loop_is(loop) && !found; step++) {
+        found = steps_by(cx, access, loop, dim_int(cx, step));
+    }
+    return found;
+}
+
 static void
 check_prefetch(Verifier *v, const Let *access)
 {
     bool along = let_has(access, MARK_prefetch), rows = let_has(access, MARK_prefetch_rows);
     const Value *of = access->args[0];
     const Let *loop = access->parent->owner;
-    bool is_private = of->def && of->def->op == OP_buffer && of->def->parent->owner != v->kernel;
-    if ((along || rows) && (is_private || (along && rows))) {
+    if ((along || rows) && (is_private(v, of) || (along && rows))) {
         verify_broken(v, 34, "prefetch marks an access to what a loop makes, or one of two kinds");
     }
-    if (along && !(loop_is(loop) && steps_by(v->cx, access, loop, dim_int(v->cx, 1)) &&
-                   (loop->op == OP_reduce ||
-                    (is_wide(access) && !let_has(loop->parent->owner, MARK_tile))))) {
+    const Let *tile = loop_is(loop) && let_has(loop->parent->owner, MARK_vector)
+                          ? loop->parent->owner
+                          : loop;
+    if (along && !goes_along(v->cx, access, loop) && !goes_along(v->cx, access, tile)) {
         verify_broken(v, 34, "prefetch marks an access that does not go along adjacent elements");
     }
     if (rows && !(loop_is(loop) && loop_is(loop->parent->owner))) {
@@ -102,6 +121,12 @@ verify_access_marks(Verifier *v, const Let *access)
         check_nontemporal(v, access);
     }
     check_prefetch(v, access);
+    if (let_has(access, MARK_transpose)) {
+        verify_transpose(v, access);
+    }
+    if (let_has(access, MARK_versions)) {
+        verify_versions(v, access);
+    }
 }
 
 /* ---- V35, V36: several iterations at a time ---- */
@@ -132,7 +157,7 @@ carries(Cx *cx, const Let *loop)
     return found;
 }
 
-/* ---- V37: vectors ---- */
+/* ---- V42: vectors ---- */
 
 static bool
 is_in_vector(const Verifier *v, const Let *loop)
@@ -164,7 +189,7 @@ check_vector(Verifier *v, const Let *loop)
     bool alone = !let_has(loop, MARK_tile) && !let_has(loop, MARK_recurrences) &&
                  !is_in_vector(v, loop);
     if (!alone || !has_scalar_loops(loop->body) || carries(v->cx, loop)) {
-        verify_broken(v, 37,
+        verify_broken(v, 42,
                       "vector marks a loop around or in another vector, or one whose iterations "
                       "need each other");
     }
@@ -231,6 +256,90 @@ check_flat(Verifier *v, const Let *let)
     }
 }
 
+/* ---- V37: how many iterations run at a time ---- */
+
+/* A whole number of lines of the caches, as few as fit in buffers on the stack. */
+static void
+check_width(Verifier *v, const Let *let)
+{
+    enum { MOST = 4096, LINE = 16 };
+    const Let *around = let->parent->owner;
+    int64_t width = let_mark_value(let, MARK_width);
+    bool ordered = let_has(around, MARK_recurrences);
+    if (!(let_has(let, MARK_vector) || ordered) || width > MOST || width % LINE) {
+        verify_broken(v, 37, "width marks a loop that does not run so many iterations at a time");
+    }
+}
+
+/* ---- V38: several short rows at a time ---- */
+
+/* A let of a row's loop, or of the row itself (loop NULL). */
+static bool
+may_be_in_grid(Verifier *v, const Let *let, const Let *loop)
+{
+    if (!is_elementwise(let) && let->op != OP_bind) {
+        return !loop && let->op == OP_buffer;
+    }
+    const Value *of = let_accesses(let) ? let->args[0] : NULL;
+    return !of || !is_private(v, of) ||
+           (loop && of->def->parent == loop->parent &&
+            index_offset(v->cx, of, let_attr(let, "at")->dims) == index_of(loop) &&
+            type_numel(v->cx, of->type) == let_dim(loop, "extent"));
+}
+
+/* Does the reduction multiply, subtract, cast and load alone? */
+static bool
+may_be_called(const Let *reduce)
+{
+    bool good = reduce->op == OP_reduce;
+    for (int k = 0; k < reduce->body->n; k++) {
+        Op op = reduce->body->lets[k]->op;
+        good &= op == OP_load || op == OP_cast || op == OP_sub || op == OP_mul;
+    }
+    return good;
+}
+
+/* beside: the row has binds or buffers. */
+static bool
+is_row_of_grid(Verifier *v, const Let *rows, const Let *loop, bool beside)
+{
+    enum { BLOCK = 1024 };
+    int64_t most = dim_range(v->cx, let_dim(loop, "extent")).hi,
+            called = let_mark_value(rows, MARK_grid_called);
+    bool good = let_has(loop, loop->op == OP_reduce ? MARK_lanes : MARK_vector) &&
+                !dim_has_index(v->cx, let_dim(loop, "extent")) && most > 1 &&
+                (most <= let_mark_value(rows, MARK_grid_row) ||
+                 (loop->op == OP_for ? !beside
+                                     : most <= called && most <= BLOCK && may_be_called(loop)));
+    for (int k = 0; k < loop->body->n && good; k++) {
+        good = may_be_in_grid(v, loop->body->lets[k], loop);
+    }
+    return good;
+}
+
+static void
+check_grid(Verifier *v, const Let *let)
+{
+    enum { MOST = 1024, LINE = 16 };
+    int64_t grid = let_mark_value(let, MARK_grid), row = let_mark_value(let, MARK_grid_row);
+    bool good = grid > 0 && grid <= MOST && grid % LINE == 0 && row > 0 && row <= grid &&
+                !has_other_order(let) && !carries(v->cx, let),
+         beside = false;
+    int loops = 0;
+    for (int k = 0; k < let->body->n; k++) {
+        const Let *own = let->body->lets[k];
+        beside |= own->op == OP_bind || own->op == OP_buffer;
+        loops += loop_is(own);
+    }
+    for (int k = 0; k < let->body->n && good; k++) {
+        const Let *own = let->body->lets[k];
+        good = loop_is(own) ? is_row_of_grid(v, let, own, beside) : may_be_in_grid(v, own, NULL);
+    }
+    if (!good || !loops) {
+        verify_broken(v, 38, "grid marks a loop that is not around short vector loops alone");
+    }
+}
+
 void
 verify_loop_marks(Verifier *v, const Let *loop)
 {
@@ -240,9 +349,16 @@ verify_loop_marks(Verifier *v, const Let *loop)
     if (let_has(loop, MARK_streams)) {
         check_streams(v, loop);
     }
-    if (let_has(loop, MARK_jam) || let_has(loop, MARK_jam_elements) ||
-        let_has(loop, MARK_jam_row)) {
+    if (loop->op == OP_for && (let_has(loop, MARK_jam) || let_has(loop, MARK_jam_elements) ||
+                               let_has(loop, MARK_jam_row))) {
         check_jam(v, loop);
+    }
+    if (let_has(loop, MARK_grid) || let_has(loop, MARK_grid_row) ||
+        let_has(loop, MARK_grid_called)) {
+        check_grid(v, loop);
+    }
+    if (let_has(loop, MARK_width)) {
+        check_width(v, loop);
     }
     if (let_has(loop, MARK_flat) || let_has(loop, MARK_flat_row)) {
         check_flat(v, loop);

@@ -1,11 +1,12 @@
 /* The rules of a product's loops, V22 to V24; verify.c has the list. */
 #include "verify.h"
 
-/* With these marks and no others? */
+/* With these marks and no others, but for what a call prefetches? */
 static bool
 is_marked(const Let *let, Marks marks)
 {
-    return let->op == OP_for && let_int(let, "marks") == marks;
+    const Marks prefetches = MARK_prefetch_tile | MARK_prefetch_pack;
+    return let->op == OP_for && ((Marks)let_int(let, "marks") & ~prefetches) == marks;
 }
 
 /* The loop in the body where nothing else is: a `for` without marks; or NULL. */

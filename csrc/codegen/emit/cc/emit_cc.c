@@ -151,7 +151,7 @@ cc_element(Emit *e, const Let *access)
         return cx_format(e->cx, "%s[%d]", name_c(e, v), cc_of(e)->lane);
     }
     if (is_private(e, v) && e->tile && cc_is_inside(e->tile, v->def)) {
-        return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_tile(e->tile));
+        return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_width(e->tile));
     }
     return cx_format(e->cx, "%s[%s]", name_c(e, v), at);
 }
@@ -277,7 +277,7 @@ cc_let(Emit *e, const Let *let)
             put(e, "%s %s[%d];", type, name_c(e, v), cc_of(e)->together);
         } else {
             put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
-                private_buffer(e, v, e->tile ? loop_tile(e->tile) : 1));
+                private_buffer(e, v, e->tile ? loop_width(e->tile) : 1));
         }
     } else if (op_info[let->op].kind == KIND_MAP) {
         put_map(e, let);
@@ -356,32 +356,6 @@ has_order(const Emit *e, const Block *blk)
     return order;
 }
 
-/* Is there a `where` in it, not deeper, that chooses alike in all iterations? */
-static bool
-has_outer_choice(const Block *blk)
-{
-    bool outer = false;
-    for (int k = 0; k < blk->n && !outer; k++) {
-        const Let *let = blk->lets[k], *of = let->op == OP_where ? let->args[0]->def : NULL;
-        outer = of != NULL;
-        for (int j = 0; j < k && outer; j++) {
-            outer = blk->lets[j] != of;
-        }
-    }
-    return outer;
-}
-
-/* gcc may unroll a short loop and make a vector loop of the one around it.  gcc 12 then reads what
- * a `where` chooses of several iterations of that by the condition of the first; so such a loop
- * stays one. */
-static const char *
-loop_pragma(const Emit *e, const Let *let)
-{
-    int64_t extent;
-    bool is_short = dim_is_int(e->cx, loop_extent(let), &extent) && extent <= DLC_UNROLLED;
-    return is_short && has_outer_choice(let->body) ? "LANES" : "INDEPENDENT";
-}
-
 /* A vector loop without loops inside. */
 static void
 put_vector(Emit *e, const Let *let)
@@ -398,7 +372,7 @@ put_vector(Emit *e, const Let *let)
     if (!streams) {
         cc_gather_row(e, let, from, to);
     }
-    const Let *row = streams ? NULL : loop_stencil_row(let);
+    const Let *row = let_has(let, MARK_strip) ? loop_stencil_row(let) : NULL;
     if (cc_has_stages(e, let)) {
         cc_stage_loop(e, let, from, to);
     } else if (row) {
@@ -406,7 +380,7 @@ put_vector(Emit *e, const Let *let)
         cc_stencil_loop(e, let, row, from, to);
     } else if (streams || !cc_stream_lines(e, let, from, to)) {
         if (!has_order(e, let->body)) {
-            put(e, "%s", loop_pragma(e, let));
+            put(e, let_has(let, MARK_rolled) ? "LANES" : "INDEPENDENT");
         }
         put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
         cc_block(e, let->body);
@@ -487,6 +461,7 @@ emit_cc_phase(Emit *e, const Let *loop)
     e->own = cx_alloc(e->cx, sizeof(Cc));
     e->is_second = cc_jam_is_second;
     cc_near_open(e, loop);
+    cc_length_open(e, loop);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
         if (phase_begins_with(e, let)) {

@@ -91,8 +91,8 @@ const char *cc_rest_element(Emit *e, const Let *access);
 
 /* argmax, argmin marked vector */
 void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);
-/* The same in a tile of columns: arrays, what is added to column k, the result. */
-void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r);
+/* The same in a tile of so many columns: arrays, what is added to column k, the result. */
+void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r, int width);
 void cc_arg_step(Emit *e, const Reduction *r);
 
 /* ---- emit_cc_stage.c ---- */
@@ -103,9 +103,7 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_length.c ---- */
 
-/* a load of the tile, which may be a gather with a step that is a short length */
-void cc_see_length(Emit *e, const Let *load, const Let *tile);
-void cc_see_row(Emit *e, const Let *reduce); /* a reduction marked short */
+void cc_length_open(Emit *e, const Let *loop); /* before all statements of a phase */
 bool cc_has_lengths(const Emit *e); /* has the phase copies for frequent lengths of rows? */
 void cc_length_head(Emit *e, Text *unit); /* of the function with the length as a parameter */
 void cc_length_phase(Emit *e, Text *unit); /* the phase, which calls it */
@@ -163,12 +161,8 @@ void cc_jam_phase(Emit *e, const Let *phase);
 void cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements);
 /* What a loop over a row will read of the next one, at its element `at`, of DLC_LANES at once. */
 void cc_prefetch_rows(Emit *e, const Let *loop, const char *at);
-/* Where a reduction over a tile of columns reads: what stays near a core; rows of memory end to
- * end; or pieces of rows, some of which at least may have to come from memory. */
-typedef enum { FROM_CACHES, FROM_ROWS, FROM_PIECES } ColumnsFrom;
-ColumnsFrom cc_columns_from(Emit *e, const Let *reduce, const Let *tile);
-/* What it will read some steps later, of so many steps: `first` to `last` of the columns from `at`
- *      on. */
+/* What a reduction over a tile of columns will read some steps later, of so many steps: `first` to
+ *      `last` of the columns from `at` on. */
 void cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at,
                          const char *step, int steps);
 

@@ -13,28 +13,13 @@
  *           bytes as the extreme where it may.
  * Why not:  to look for it in short rows: nothing is prefetched meanwhile, and when it is found
  *           nobody foresees. 16384 rows of 1024, two threads of Zen 5: 1.8 ms so, 1.2 with places,
- *           as loading them alone takes; of 256 KB as long.  Places of rows of 64 or of more than
- *           2048 elements, or of float64: up to 1.6 times as long as without.
+ *           as loading them alone takes; of 256 KB as long.
  * Example:  a = argmax of x[i, j] over j:
  *               for each block {
  *                   for j { a_kept[j - a_from] = x[i, j]; a_lane[k] = the further of both }
  *                   if (a_from == 0 || a_far beats a_best) a = a_from + dlc_find_f32(a_kept, ..) }
  */
-#include <string.h>
-
 #include "emit_cc.h"
-
-/* Elements side by side in memory, as they are compared: those need no array. */
-static const Let *
-stored_row(Emit *e, const Let *reduce)
-{
-    const Let *load = reduce->body->n == 1 ? reduce->body->lets[0] : NULL;
-    if (!load || load->op != OP_load || reduce->body->rets[0] != load->res[0] ||
-        strcmp(storage_c(load->res[0]->type->dtype), type_c(load->res[0]->type->dtype)) != 0) {
-        return NULL;
-    }
-    return is_contiguous(e, load, reduce) ? load : NULL;
-}
 
 /* The place of the extreme of n elements from <out>_from on, in a block that begins at `block`,
  * where it is better than that of the blocks before. */
@@ -93,18 +78,11 @@ put_places(Emit *e, const Let *let, const Reduction *r, const Reduction *far, co
     put_close(e);
 }
 
-static bool
-has_places(Emit *e, const Let *let, const Reduction *r, const Let *row)
-{
-    Range n = dim_range(e->cx, loop_extent(let));
-    return row && r->dtype == DT_f32 && n.lo >= DLC_SHORTEST_PLACED && n.hi <= DLC_LONGEST_PLACED;
-}
-
 void
 cc_arg_reduce(Emit *e, const Let *let, const Reduction *r)
 {
     const char *out = r->out, *type = type_c(r->dtype), *first = "0";
-    const Let *row = stored_row(e, let);
+    const Let *row = facts_reduced_row(e->facts, let);
     Reduction far = *r;
     far.op = op_info[r->op].combine == OP_maximum ? OP_amax : OP_amin;
     far.index = false;
@@ -113,13 +91,13 @@ cc_arg_reduce(Emit *e, const Let *let, const Reduction *r)
     far.kept = row ? NULL : cx_format(e->cx, "%s_kept", out);
     put(e, "int64_t %s = 0;", out);
     put_scope(e);
-    if (has_places(e, let, r, row)) {
+    if (row && let_has(let, MARK_places)) {
         put_places(e, let, r, &far, row);
         put_close(e);
         return;
     }
     put(e, "%s %s_best = 0;", type, out);
-    if (row && dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCK) {
+    if (row && let_has(let, MARK_parts)) {
         put_halves(e, let, r, &far, row);
         first = cx_format(e->cx, "%s_first", out);
     }
@@ -136,12 +114,12 @@ cc_arg_reduce(Emit *e, const Let *let, const Reduction *r)
 /* ---- columns ---- */
 
 void
-cc_arg_open(Emit *e, const Let *let, const Reduction *r)
+cc_arg_open(Emit *e, const Let *let, const Reduction *r, int width)
 {
     bool narrow = dtype_info[dtype_info[r->dtype].compute].bytes <= 4 &&
                   dim_range(e->cx, loop_extent(let)).hi <= INT32_MAX;
-    put(e, "%s %s_best[%d];", type_c(r->dtype), r->out, DLC_COLUMNS);
-    put(e, "%s %s_at[%d];", narrow ? "int32_t" : "int64_t", r->out, DLC_COLUMNS);
+    put(e, "%s %s_best[%d];", type_c(r->dtype), r->out, width);
+    put(e, "%s %s_at[%d];", narrow ? "int32_t" : "int64_t", r->out, width);
     put_open(e, "for (int64_t k = 0; k < w; k++)");
     put(e, "%s_best[k] = dlc_identity_%s().value;", r->out, r->name);
     put(e, "%s_at[k] = 0;", r->out);

@@ -3,28 +3,14 @@
  * What:     blocks of 1024 elements (emit_cc_lanes.c) one after the other, or several at once,
  *           combined pairwise.
  * Ensures:  the order of prelude_reduce.h.
- * How:      A step waits for the one before it: in a row of many blocks four of them go on side by
- *           side where the body is cheap; of two rows at a time (emit_cc_jam.c) a block of each.
+ * How:      A step waits for the one before it: in a row marked `parts` several blocks go on side
+ *           by side; of two rows at a time (emit_cc_jam.c) a block of each.
  *           A row of one block, of a reduction marked `short`, goes without the stack of blocks.
  * Example:  for (; sum_first + 4096 <= N; sum_first += 4096) { push four blocks of one loop }
  *           for (sum_from = sum_first; sum_from < N; sum_from += 1024) { push one block }
  *           sum = dlc_pairs_fold_sum_f32(sum_stack, sum_blocks);
  */
 #include "emit_cc.h"
-
-/* Does the step of a reduction of elements wait for more than it computes? */
-static bool
-is_latency_bound(const Let *reduce)
-{
-    return loop_is_latency_bound(reduce) && op_info[let_op(reduce)].rule != RULE_INDEX;
-}
-
-/* Is a row long enough for several blocks at once, and the body short enough? */
-static bool
-has_blocks(Emit *e, const Let *let)
-{
-    return is_latency_bound(let) && dim_range(e->cx, loop_extent(let)).hi >= DLC_BLOCKS * DLC_BLOCK;
-}
 
 void
 cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block)
@@ -41,20 +27,21 @@ put_push(Emit *e, const Reduction *r, const char *value)
     put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, %s);", r->name, r->out, r->out, value);
 }
 
-/* While there are so many, DLC_BLOCKS blocks in one loop. */
+/* While there are so many, as many blocks in one loop as the mark says. */
 static void
 put_blocks(Emit *e, const Let *let, const Reduction *r)
 {
     const char *out = r->out;
-    Reduction each[DLC_BLOCKS];
+    int parts = (int)let_mark_value(let, MARK_parts), elements = parts * DLC_BLOCK;
+    Reduction *each = cx_alloc(e->cx, (size_t)parts * sizeof *each);
     put(e, "int64_t %s_first = 0;", out);
-    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, DLC_BLOCKS * DLC_BLOCK,
-             r->extent, out, DLC_BLOCKS * DLC_BLOCK);
-    for (int k = 0; k < DLC_BLOCKS; k++) {
+    put_open(e, "for (; %s_first + %d <= %s; %s_first += %d)", out, elements, r->extent, out,
+             elements);
+    for (int k = 0; k < parts; k++) {
         each[k] = cc_part(e, r, k);
     }
-    cc_lanes_parts(e, let, each, DLC_BLOCKS, DLC_BLOCK, cx_format(e->cx, "%s_first", out));
-    for (int k = 0; k < DLC_BLOCKS; k++) {
+    cc_lanes_parts(e, let, each, parts, DLC_BLOCK, cx_format(e->cx, "%s_first", out));
+    for (int k = 0; k < parts; k++) {
         put_push(e, r, cc_lanes_value(e, &each[k]));
     }
     put_close(e);
@@ -74,7 +61,7 @@ put_all_blocks(Emit *e, const Let *let, const Reduction *r)
     put(e, "%s %s_stack[64];", r->type, r->out);
     put(e, "int64_t %s_blocks = 0;", r->out);
     const char *first = "0";
-    if (has_blocks(e, let)) {
+    if (let_has(let, MARK_parts)) {
         put_blocks(e, let, r);
         first = cx_format(e->cx, "%s_first", r->out);
     }
@@ -131,7 +118,6 @@ cc_lanes_reduce(Emit *e, const Let *let)
     if (one_block(e->cx, let)) {
         put_block_alone(e, let, &r);
     } else if (let_has(let, MARK_short)) {
-        cc_see_row(e, let);
         open_short(e, &r);
         put_block_alone(e, let, &r);
         open_long(e);
@@ -164,12 +150,12 @@ put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
         cc_of(e)->second = k > 0;
         put(e, "%s %s_stack[64];", r[k].type, r[k].out);
         put(e, "int64_t %s_blocks = 0;", r[k].out);
-        if (has_blocks(e, let)) {
+        if (let_has(let, MARK_parts)) {
             put_blocks(e, let, &r[k]);
         }
     }
     cc_of(e)->second = false;
-    cc_open_blocks(e, r, has_blocks(e, let) ? cx_format(e->cx, "%s_first", r->out) : "0",
+    cc_open_blocks(e, r, let_has(let, MARK_parts) ? cx_format(e->cx, "%s_first", r->out) : "0",
                    DLC_BLOCK);
     cc_lanes_two(e, let, r, put_block);
     put_close(e);
@@ -200,7 +186,6 @@ cc_lanes_jam(Emit *e, const Let *let)
     if (one_block(e->cx, let)) {
         put_blocks_alone(e, let, r);
     } else if (let_has(let, MARK_short)) {
-        cc_see_row(e, let);
         open_short(e, r);
         put_blocks_alone(e, let, r);
         open_long(e);

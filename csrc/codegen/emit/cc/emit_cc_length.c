@@ -1,17 +1,13 @@
 /* Rows of a symbolic length: what the C compiler is told of it.
  *
- * What:     a phase for short rows (short_rows.c) says how long they are at most.  One that
- *           goes across such rows, or reduces rows marked `short`, has copies for the lengths that
- *           are frequent.
+ * What:     a phase for short rows (short_rows.c) says how long they are at most.  One with a mark
+ *           `versions` has copies for the lengths that are frequent.
  * Requires: a length that is a size symbol.
  * Ensures:  nothing but speed: the same operations in the same order.
  * How:      with the bound the compiler makes no loop over vectors of columns that there are not.
- *           Across rows an element of each row is a gather; where the distance is a number the
- *           compiler loads vectors and shuffles them.  Of a row in lanes the loop, the rest and
- *           what combines blocks go away.  So the phase is an inline function with the length as a
- *           parameter, and the phase itself chooses the copy.
- * Why not:  copies for all lengths, or of phases without such rows: across short rows each copy
- *           takes the C compiler as long as the first; of a row in lanes a quarter of that.
+ *           A phase with copies is an inline function with the length as a parameter, and the
+ *           phase itself chooses the copy.
+ * Why not:  copies for all lengths, or of all phases: see schedule/version.c.
  * Example:  switch (n[2]) {
  *           case 3: return k0_0_part(p, n, lo, hi, 3);
  *           default: return k0_0_part(p, n, lo, hi, n[2]);
@@ -24,23 +20,22 @@
 /* Coordinates, quaternions and boxes, half of a cache line; whole lanes. */
 static const int frequent[] = {2, 3, 4, 8, 16, 32, 64};
 
-void
-cc_see_length(Emit *e, const Let *load, const Let *tile)
+/* The load or the reduction marked versions; NULL: there is none. */
+static const Let *
+find_length(const Let *let)
 {
-    const Step *along = load->op == OP_load ? step_along(e, load, tile) : NULL;
-    if (along && dim_is_name(e->cx, along->step) &&
-        dim_range(e->cx, along->step).hi <= DLC_SHORT_ROW) {
-        cc_of(e)->length = along->step;
+    const Let *found = let_has(let, MARK_versions) ? let : NULL;
+    for (int k = 0; let->body && k < let->body->n && !found; k++) {
+        found = find_length(let->body->lets[k]);
     }
+    return found;
 }
 
 void
-cc_see_row(Emit *e, const Let *reduce)
+cc_length_open(Emit *e, const Let *loop)
 {
-    Dim extent = loop_extent(reduce);
-    if (cc_of(e)->length == DIM_NONE && dim_is_name(e->cx, extent)) {
-        cc_of(e)->length = extent;
-    }
+    const Let *of = find_length(loop);
+    cc_of(e)->length = of ? facts_length(e->facts, of) : DIM_NONE;
 }
 
 /* Where in n[] the length is; -1: the phase has one text for all. */
@@ -48,7 +43,7 @@ static int
 place_of_length(const Emit *e)
 {
     int place = -1;
-    for (int k = 0; k < e->nsizes && cc_of(e)->length != DIM_NONE && !cc_of(e)->near; k++) {
+    for (int k = 0; k < e->nsizes && cc_of(e)->length != DIM_NONE; k++) {
         bool found = e->sizes[k].dim == cc_of(e)->length && e->sizes[k].declared;
         place = found ? e->sizes[k].place : place;
     }

@@ -1,19 +1,16 @@
 /* Functions with a form for near operands, for an optimising C compiler: see Note [Near] in
  * prelude.h.
  *
- * What:     a phase that calls such functions is a function with a parameter more: how?  The phase
- *           itself calls it for one part of the iterations after the other: with the forms for near
- *           operands, and exactly if an operand was far.
- * Requires: iterations that may run again: no updates, and nothing stored that they load.
+ * What:     a phase marked near calls such functions, and is a function with a parameter more: how?
+ *           The phase itself calls it for one part of the iterations after the other: with the
+ *           forms for near operands, and exactly if an operand was far.
  * Ensures:  the bits of the exact form, for each operand.
  * How:      `how` is a number in each call, so one of the two forms is left.  What is far is a
  *           disjunction beside the loop, and one for each lane where a loop is over lanes: across
  *           them it would cost half a function. Iterations that store over a parameter that they
  *           read run first without these stores: compilers leave of that what the operands need,
  *           mostly a load each.
- * Why not:  choosing for each element: it costs both forms.  Testing all operands first: they may
- *           take as long to compute.  A choice for each vector: no compiler makes vectors of loops
- *           with branches.
+ * Why not:  a choice for each vector: no compiler makes vectors of loops with branches.
  * Example:  k0_0_part(..., int64_t lo, int64_t hi, const int how, int *again)
  *           {
  *               uint32_t far_f32 = 0;
@@ -33,17 +30,6 @@ has_near_form(const Let *let)
     return op_info[let->op].kind == KIND_MAP && op_info[let->op].flags & OPF_NEAR;
 }
 
-/* Is there one of operands that are computed in the dtype? */
-static bool
-has_near_forms(const Let *let, Dtype dtype)
-{
-    bool found = has_near_form(let) && dtype_info[map_dtype(let)].compute == dtype;
-    for (int k = 0; let->body && k < let->body->n; k++) {
-        found |= has_near_forms(let->body->lets[k], dtype);
-    }
-    return found;
-}
-
 /* Is the tensor accessed by the op, in the let or deeper? */
 static bool
 accesses(const Let *let, Op op, const Value *tensor)
@@ -56,18 +42,6 @@ accesses(const Let *let, Op op, const Value *tensor)
 }
 
 /* ---- one part ---- */
-
-/* May its iterations run again? */
-static bool
-may_repeat(const Emit *e, const Let *loop)
-{
-    bool may = !e->facts->updates;
-    for (int k = 0; k < e->phase->nbuffers; k++) {
-        const Value *v = e->phase->buffers[k];
-        may &= !(accesses(loop, OP_store, v) && accesses(loop, OP_load, v));
-    }
-    return may;
-}
 
 static bool
 stores_in_place(const Emit *e, const Let *loop)
@@ -96,8 +70,7 @@ work_of(const Emit *e)
 void
 cc_near_open(Emit *e, const Let *loop)
 {
-    cc_of(e)->near = may_repeat(e, loop) &&
-                     (has_near_forms(loop, DT_f32) || has_near_forms(loop, DT_f64));
+    cc_of(e)->near = let_has(loop, MARK_near);
     /* Both widths: what stands before the loop may be of another one. */
     for (int k = 0; k < 2 && cc_of(e)->near; k++) {
         put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name,
@@ -155,19 +128,19 @@ cc_near_head(const Emit *e, Text *unit)
 
 /* How many iterations of the parallel loop are a part. */
 static const char *
-part_c(Emit *e)
+part_c(Emit *e, const Let *loop)
 {
     Dim work = work_of(e);
     bool known = dim_is_int(e->cx, work, NULL);
     const char *each = known ? dim_c(e, work)
                              : cx_format(e->cx, "n[%d]", e->sizes[size_at(e, work)].place);
-    return cx_format(e->cx, "dlc_part(%d, %s)", DLC_NEAR_PART, each);
+    return cx_format(e->cx, "dlc_part(%d, %s)", (int)let_mark_value(loop, MARK_near), each);
 }
 
 void
 cc_near_phase(Emit *e, const Let *loop, Text *unit)
 {
-    const char *name = e->phase->name, *part = part_c(e);
+    const char *name = e->phase->name, *part = part_c(e, loop);
     text_add(unit, "\n");
     put_phase_head(e, unit);
     text_add(unit,

@@ -59,29 +59,12 @@ cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
 
 /* ---- columns ---- */
 
-/* Finds where the row of columns begins that a load prefetches, and how far the next one is; false:
- * it prefetches none. */
-static bool
-column_row(Emit *e, const Let *load, const Let *reduce, const Let *tile, Dim *row, Dim *stride)
+/* Where the row of columns begins that a load prefetches; DIM_NONE: it prefetches none. */
+static Dim
+column_row(Emit *e, const Let *load, const Let *tile)
 {
     bool marked = let_has(load, MARK_prefetch_rows) && facts_access(e->facts, load)->from_loops;
-    const Step *next = marked ? step_along(e, load, reduce) : NULL;
-    *row = next ? row_offset(e, load, tile) : DIM_NONE;
-    *stride = next ? next->step : DIM_NONE;
-    return *row != DIM_NONE;
-}
-
-ColumnsFrom
-cc_columns_from(Emit *e, const Let *reduce, const Let *tile)
-{
-    ColumnsFrom from = FROM_CACHES;
-    for (int k = 0; k < reduce->body->n; k++) {
-        Dim row, stride;
-        if (column_row(e, reduce->body->lets[k], reduce, tile, &row, &stride)) {
-            from = stride == loop_extent(tile) && from != FROM_PIECES ? FROM_ROWS : FROM_PIECES;
-        }
-    }
-    return from;
+    return marked ? row_offset(e, load, tile) : DIM_NONE;
 }
 
 void
@@ -91,8 +74,8 @@ cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at,
     const char *i = index_c(e, loop_index(reduce));
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *load = reduce->body->lets[k];
-        Dim row, stride;
-        if (!column_row(e, load, reduce, tile, &row, &stride)) {
+        Dim row = column_row(e, load, tile);
+        if (row == DIM_NONE) {
             continue;
         }
         int bytes = dtype_info[load->args[0]->type->dtype].bytes;

@@ -1,9 +1,9 @@
 /* Vector loops over tensors that are larger than caches, for an optimising C compiler.
  *
  * What:     three kinds of loops that processors alone do not run at the speed of memory.
- *           A stencil is a loop over several rows of one tensor.  It runs in strips of DLC_STRIP
- *           iterations.  Each strip first prefetches what is needed DLC_PREFETCH iterations later:
- *           of the row that is furthest ahead in memory, and of what is stored.
+ *           A stencil is a loop over several rows of one tensor.  It runs in strips of as many
+ *           iterations as its mark says.  Each strip first prefetches what its marked accesses need
+ *           later: of the row that is furthest ahead in memory, and of what is stored.
  *           The vector loop in a loop marked tile stores to an array; non-temporal stores take that
  *           to memory.
  *           Any other loop that memory limits has non-temporal stores line by line (a stencil block
@@ -46,11 +46,11 @@ static void
 put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
-    int bytes = contiguous_bytes(e, loop, row);
-    put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, DLC_STRIP, to, and_beyond(e, row), i,
-             DLC_STRIP);
+    int strip = (int)let_mark_value(loop, MARK_strip), bytes = facts_access(e->facts, row)->bytes;
+    put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, strip, to, and_beyond(e, row), i,
+             strip);
     put_open(e, "for (int64_t cache_line = 0, %s = %s_at; cache_line < %d; cache_line += %d)", i, i,
-             DLC_STRIP, DLC_LINE / bytes);
+             strip, DLC_LINE / bytes);
     put_prefetch(e, row);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
@@ -59,8 +59,8 @@ put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
         }
     }
     put_close(e);
-    put(e, "VECTORS_OF(%d)", DLC_VECTOR / bytes);
-    put_open(e, "for (int64_t %s = %s_at; %s < %s_at + %d; %s++)", i, i, i, i, DLC_STRIP, i);
+    put(e, "VECTORS_OF(%d)", (int)let_mark_value(loop, MARK_simdlen));
+    put_open(e, "for (int64_t %s = %s_at; %s < %s_at + %d; %s++)", i, i, i, i, strip, i);
     cc_block(e, loop->body);
     put_close(e);
     put_close(e);
@@ -105,8 +105,8 @@ put_prefetch_rows(Emit *e, const Let *load)
     int bytes = facts_access(e->facts, load)->bytes;
     Dim ahead = dim_mul(e->cx, row->step, dim_int(e->cx, rows)),
         at = dim_add(e->cx, row_offset(e, load, e->columns), ahead);
-    put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)", DLC_WIDTH,
-             and_beyond(e, load), DLC_LINE / bytes);
+    put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)",
+             loop_width(e->columns), and_beyond(e, load), DLC_LINE / bytes);
     put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]),
         offset_c(e, at), index_c(e, loop_index(e->columns)));
     put_close(e);
@@ -137,7 +137,7 @@ cc_stream_open(Emit *e, const Let *loop)
             put_prefetch_rows(e, loop->body->lets[k]);
         }
     }
-    put_arrays(e, loop, DLC_WIDTH);
+    put_arrays(e, loop, loop_width(loop));
 }
 
 /* Rows that run with others have plain stores. */
@@ -151,17 +151,18 @@ bool
 cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
 {
     const char *i = index_c(e, loop_index(loop));
+    int width = loop_width(loop);
     if (!may_stream(e, loop)) {
         return false;
     }
     put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", i, *from, i, *to, i,
-             DLC_STREAMED);
-    put(e, "const int64_t %s_to = %s_from + %d < %s ? %s_from + %d : %s;", i, i, DLC_STREAMED, *to,
-        i, DLC_STREAMED, *to);
+             width);
+    put(e, "const int64_t %s_to = %s_from + %d < %s ? %s_from + %d : %s;", i, i, width, *to, i,
+        width, *to);
     *from = cx_format(e->cx, "%s_from", i);
     *to = cx_format(e->cx, "%s_to", i);
     e->streaming = loop;
-    put_arrays(e, loop, DLC_STREAMED);
+    put_arrays(e, loop, width);
     return true;
 }
 

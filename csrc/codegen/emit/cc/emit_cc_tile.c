@@ -1,16 +1,14 @@
 /* Vector loops with loops inside, for an optimising compiler: column reductions.
  *
- * What:     a vector loop over tiles of DLC_COLUMNS iterations or more, each loop inside run for a
- *           whole tile.
+ * What:     a vector loop over tiles of as many iterations as its mark `width` says, each loop
+ *           inside run for a whole tile.
  * Requires: a vector loop whose inner loops are sequential.
  * Ensures:  each iteration's operations in the order of the loops stage: iterations only change
  *           places with each other.
  * How:      the lets between loops are runs: one C loop over the tile for each
  *           (emit_cc_straight.c).  The partial results of reductions stand in arrays of the tile,
- *           and their blocks are combined pairwise an array at a time. Rows from memory: 4 KB of
- *           each, so that few pages are begun; four rows in one loop, prefetched four steps before
- *           they are wanted in strips of a few lines, as all lines of a row at once are more than a
- *           core can wait for.  Rows that are contiguous go one after the other from 2 KB on.
+ *           and their blocks are combined pairwise an array at a time.  Of a reduction marked `jam`
+ *           several steps go through the tile in one loop (schedule/columns.c).
  * Why not:  one iteration after the other: it would walk through memory by columns, one element a
  *           line.
  * Example:  s = sum of x[j, i] over j:  for each j { for k < w { s_t[k] = s_t[k] + x[j*N + i + k] }
@@ -81,33 +79,12 @@ put_each(Emit *e, const char *statement)
     put_close(e);
 }
 
-/* Can the body of a reduction stand several times in one loop over the tile, and is it worth its
- * text? */
-static bool
-is_light(const Tile *t, const Let *reduce)
-{
-    const Block *blk = reduce->body;
-    int cost = 0;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if ((let->op != OP_load && op_info[let->op].kind != KIND_MAP) ||
-            t->crosses[let->res[0]->id]) {
-            return false;
-        }
-        cost += let->op == OP_load ? 1 : op_info[let->op].cost;
-    }
-    return op_info[let_op(reduce)].rule != RULE_INDEX && cost < COST_EXPENSIVE;
-}
-
 /* So many steps, for columns `first` to `last` of the tile. */
 static void
 put_columns(Tile *t, const Let *let, const Reduction *r, int jam)
 {
     Emit *e = t->e;
     const Run run = {let->body, 0, let->body->n, r};
-    for (int k = 0; k < let->body->n; k++) {
-        cc_see_length(e, let->body->lets[k], t->loop);
-    }
     put(e, "INDEPENDENT");
     put_open(e, "for (int64_t k = first; k < last; k++)");
     put(e, "%s %s_s = %s_sum[k];", r->type, r->out, r->out);
@@ -125,63 +102,26 @@ put_columns(Tile *t, const Let *let, const Reduction *r, int jam)
     put_close(e);
 }
 
-static bool
-reads(const Let *reduce, const Value *tensor)
-{
-    for (int k = 0; k < reduce->body->n; k++) {
-        const Let *let = reduce->body->lets[k];
-        if (let->op == OP_load && let->args[0] == tensor) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Has another reduction before this one read what it reads, of a tile that stays in a cache
- * meanwhile? */
-static bool
-comes_again(const Tile *t, const Let *reduce)
-{
-    const Block *blk = t->loop->body;
-    bool again = t->stays;
-    for (int k = 0; k < reduce->body->n && again; k++) {
-        const Let *load = reduce->body->lets[k];
-        bool before = load->op != OP_load;
-        for (int j = 0; j < blk->n && blk->lets[j] != reduce; j++) {
-            before |= blk->lets[j]->op == OP_reduce && reads(blk->lets[j], load->args[0]);
-        }
-        again = before;
-    }
-    return again;
-}
-
-/* DLC_JAM steps in one loop over the tile, while there are so many: each partial result is read and
- * written once for all of them.  What comes from memory is prefetched between them: a strip of each
- * row at a time, or all of rows that are contiguous, which go one after the other where they are
- * long: several at once are more than processors follow.  Contiguous rows of a few columns are one
- * stream, which processors prefetch by themselves. */
+/* Steps of a reduction marked jam in one loop over the tile, while there are so many: each partial
+ * result is read and written once for all of them.  What they read is prefetched between them: a
+ * strip of each row at a time, or all of it. */
 static void
 put_jammed(Tile *t, const Let *let, const Reduction *r, const char *to)
 {
     Emit *e = t->e;
-    ColumnsFrom source = cc_columns_from(e, let, t->loop);
-    Range row = dim_range(e->cx, loop_extent(t->loop));
-    bool whole = source == FROM_ROWS && row.hi <= t->width;
-    bool prefetches = source != FROM_CACHES && !(whole && comes_again(t, let)) &&
-                      !(source == FROM_ROWS && row.hi <= DLC_SHORT_ROW);
     const char *step = cx_format(e->cx, "%s_step", r->out);
-    int jam = whole && prefetches && row.lo >= t->width / 2 ? 1 : DLC_JAM;
+    int jam = (int)let_mark_value(let, MARK_jam), strip = (int)let_mark_value(let, MARK_strip);
     put_open(e, "for (; %s + %d <= %s; %s += %d)", step, jam, to, step, jam);
     put(e, "int64_t first = 0;");
-    if (prefetches && !whole) {
-        put_open(e, "for (; first + %d <= w; first += %d)", DLC_STRIP, DLC_STRIP);
-        put(e, "const int64_t last = first + %d;", DLC_STRIP);
+    if (strip) {
+        put_open(e, "for (; first + %d <= w; first += %d)", strip, strip);
+        put(e, "const int64_t last = first + %d;", strip);
         cc_prefetch_columns(e, let, t->loop, t->at, step, jam);
         put_columns(t, let, r, jam);
         put_close(e);
     }
     put(e, "const int64_t last = w;");
-    if (prefetches && whole) {
+    if (!strip) {
         cc_prefetch_columns(e, let, t->loop, t->at, step, jam);
     }
     put_columns(t, let, r, jam);
@@ -195,7 +135,7 @@ put_steps(Tile *t, const Let *let, const Reduction *r, const char *from, const c
     if (!r->index) {
         put_each(e, cx_format(e->cx, "%s_sum[k] = dlc_identity_%s();", r->out, r->name));
     }
-    if (is_light(t, let)) {
+    if (let_has(let, MARK_jam)) {
         put(e, "int64_t %s_step = %s;", r->out, from);
         put_jammed(t, let, r, to);
         from = cx_format(e->cx, "%s_step", r->out);
@@ -230,7 +170,7 @@ put_reduce(Tile *t, const Let *let)
     put(e, "%s %s_t[%d];", r.index ? "int64_t" : r.type, r.out, t->width);
     put_scope(e);
     if (r.index) {
-        cc_arg_open(e, let, &r);
+        cc_arg_open(e, let, &r, t->width);
     } else {
         put(e, "%s %s_sum[%d];", r.type, r.out, t->width);
     }
@@ -274,40 +214,12 @@ put_block(Tile *t, const Block *blk, const Reduction *adds)
     }
 }
 
-/* Chooses how many columns run together.  Rows of memory are better read in long pieces, if a
- * tile's reductions do little else; where there are several, the later ones find the tile in a
- * cache. */
-static void
-choose_width(Tile *t)
-{
-    const Block *blk = t->loop->body;
-    int64_t rows = 1;
-    int loops = 0, bytes = 0;
-    bool light = true;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        light &= let->op != OP_buffer &&
-                 (!loop_is(let) || (let->op == OP_reduce && is_light(t, let)));
-        loops += loop_is(let);
-        if (light && loop_is(let) && cc_columns_from(t->e, let, t->loop) != FROM_CACHES) {
-            bytes = dtype_info[let->res[0]->type->dtype].bytes;
-            rows = dim_range(t->e->cx, loop_extent(let)).hi;
-        }
-    }
-    t->width = light && bytes ? DLC_WIDE / bytes : DLC_COLUMNS;
-    while (light && loops > 1 && t->width > DLC_COLUMNS && rows > DLC_L2_TILE / bytes / t->width) {
-        t->width /= 2;
-    }
-    t->stays = light && bytes && rows <= DLC_L2_TILE / bytes / t->width;
-}
-
 void
 cc_tile_loop(Emit *e, const Let *loop)
 {
     const char *i = index_c(e, loop_index(loop)), *from, *to;
-    Tile t = {.e = e, .loop = loop, .at = cx_format(e->cx, "%s_at", i)};
+    Tile t = {.e = e, .loop = loop, .width = loop_width(loop), .at = cx_format(e->cx, "%s_at", i)};
     cc_runs_find(&t);
-    choose_width(&t);
     vector_bounds(e, loop, &from, &to);
     put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", t.at, from, t.at, to, t.at, t.width);
     put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, t.at, t.width, to, t.at, t.width);

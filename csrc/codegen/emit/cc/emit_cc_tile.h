@@ -8,7 +8,6 @@ typedef struct {
     Emit *e;
     const Let *loop;
     int width;                  /* its columns */
-    bool stays;                 /* all rows of it fit in a cache */
     int run;
     bool *crosses;              /* by Value.id: used in another run than its own */
     const Let **binds;

@@ -1,8 +1,8 @@
 /* Emission for libtcc: the schedule in C, the arithmetic in strips.
  *
- * What:     the statements of one phase as calls of the SIMD routines of strips.h on tiles: of
- *           DLC_SCALAR_TILE elements in a loop of scalars alone, DLC_COLUMNS in a vector loop that
- *           has loops inside, DLC_BLOCK in a reduction.
+ * What:     the statements of one phase as calls of the SIMD routines of strips.h on tiles: of as
+ *           many elements as marks say in a vector loop (schedule/tile.c), DLC_BLOCK in a
+ *           reduction.
  * Requires: what emit.c requires.
  * Ensures:  C99 without anything a simple compiler lacks, and the bits of emit_cc.c's text: the
  *           strips are made of the same rows and the same prelude.
@@ -166,77 +166,6 @@ tcc_release_at(Tcc *t, const Block *blk, int at)
     t->nlive = kept;
 }
 
-/* A row that is little longer than a tile is one. */
-static int
-whole_row(const Emit *e, const Let *loop)
-{
-    int64_t n = 0;
-    bool two = dim_is_int(e->cx, loop_extent(loop), &n) && n > DLC_SCALAR_TILE &&
-               n < 2 * DLC_SCALAR_TILE;
-    return two ? 2 * DLC_SCALAR_TILE : DLC_SCALAR_TILE;
-}
-
-/* Has a reduction gone along the row before?  Then it is near. */
-static bool
-follows_reduction(const Let *loop)
-{
-    const Block *blk = loop->parent;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (let->op == OP_reduce && let_has(let, MARK_lanes) &&
-            loop_extent(let) == loop_extent(loop)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Rows of memory are better read in long pieces, where strips go down them; of several reductions
- * the later ones find the tile in a cache. */
-static int
-columns_of(const Tcc *t, const Let *loop)
-{
-    const Block *blk = loop->body;
-    int64_t rows = 1;
-    int loops = 0, bytes = 1, width;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (let->op == OP_buffer ||
-            (loop_is(let) && (let->op != OP_reduce || !tcc_reduces_down(let)))) {
-            return DLC_COLUMNS;
-        }
-        if (loop_is(let)) {
-            rows = dim_range(t->e->cx, loop_extent(let)).hi;
-            bytes = dtype_info[let->res[0]->type->dtype].bytes;
-            loops++;
-        }
-    }
-    width = DLC_WIDE / bytes;
-    while (loops > 1 && width > DLC_COLUMNS && rows > DLC_L2_TILE / bytes / width) {
-        width /= 2;
-    }
-    return width;
-}
-
-/* See Note [The size of tiles]. */
-static int
-tile_of(const Tcc *t, const Let *loop)
-{
-    const Emit *e = t->e;
-    int accesses = 0, maps = 0;
-    for (int k = 0; k < loop->body->n; k++) {
-        Op op = loop->body->lets[k]->op;
-        accesses += op == OP_load || op == OP_store;
-        maps += op_info[op].kind == KIND_MAP;
-    }
-    return loop_count(loop->body)  ? columns_of(t, loop)
-           : loop == e->columns    ? DLC_WIDTH
-           : maps <= DLC_STRIP_OPS ? DLC_BLOCK
-           : maps > DLC_STRIP_ACCESSES * accesses || !t->prefetches || follows_reduction(loop)
-               ? 2 * DLC_SCALAR_TILE
-               : whole_row(e, loop);
-}
-
 static void put_block(Tcc *t, const Block *blk);
 
 static void
@@ -246,8 +175,7 @@ put_vector(Tcc *t, const Let *let)
     const char *i = index_c(e, loop_index(let)), *from, *to;
     t->index = loop_index(let);
     e->streaming = let_has(let, MARK_streams) ? let : NULL;
-    t->prefetches = tcc_prefetches(t, let);
-    int tile = tile_of(t, let);
+    int tile = loop_width(let);
     if (let == e->columns) {
         from = cx_format(e->cx, "%s_from", i);
         to = cx_format(e->cx, "%s_to", i);
@@ -417,7 +345,10 @@ emit_tcc_phase(Emit *e, const Let *loop)
     Block *root = e->phase->kernel->body;
     e->out = &body;
     t.places = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.places);
-    tcc_find_fused(&t, root);
+    t.found = pairs_find(e->cx, e->fn->nvalues, root);
+    t.pairs = t.found->of;
+    t.late = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.late);
+    t.unzipped = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.unzipped);
     note_uses(&t, root);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];

@@ -3,6 +3,8 @@
 #define DLC_EMIT_TCC_H
 
 #include "codegen/emit/emit.h"
+#include "codegen/loops/pairs.h"
+#include "codegen/loops/term.h"
 
 enum {
     SLOT_CLASSES = 4,           /* of 1, 4, 8 and 16 bytes */
@@ -21,25 +23,6 @@ typedef struct {
     int last;
     const Let *stored;          /* the store that computing it here has done already, or NULL */
 } Place;
-
-/* What one strip computes together with a let: another let, whose value nothing else uses. */
-typedef struct {
-    const char *strip;          /* NULL: nothing */
-    const char *mirrored;       /* for the first's operands the other way round, or NULL */
-    const Let *first;
-    /* what makes the second operand, see TWICE and BOTH in fused.def; else NULL */
-    const Let *other;
-    int minus; /* of a sum: 1 + the operand to subtract, as a factor's neg is left out; else 0 */
-    bool through; /* of that neg: its operand stands for it */
-    /* of a load: the sum of two products of loads that it is one of, or NULL */
-    const Let *in_place;
-    bool unzipped; /* of a load: another one has brought it along */
-    bool taken; /* the let itself may be such a first */
-    bool late; /* it is, and has been left to its user */
-    const Let *user; /* of an index: the let that compares it, and nothing else uses it */
-    bool half; /* of a load: its one user takes it as it is in memory */
-    bool folded; /* a reduction takes it in; t->fold is its call */
-} Pair;
 
 /* Elements of a tensor by a tile of indices: from[at[k] * step], as C; the tile that was made for
  * it. */
@@ -67,39 +50,12 @@ typedef struct {
     bool rounds; /* the strip does */
 } Call;
 
-/* How an offset goes through the elements of the tile. */
-typedef enum {
-    WALK_ONE, /* it does not: one for all */
-    WALK_FLAT, /* by a step from element to element */
-    WALK_GRID, /* by one step from row to row, by another from column to column */
-    WALK_ROWS, /* rows begin anywhere, and go on by a step from column to column */
-    WALK_EACH, /* anyhow */
-} WalkKind;
-
-/* start: of the first element, as an expression where the tile begins. */
-typedef struct {
-    WalkKind kind;
-    Dim start, step, row_step;
-} Walk;
-
-/* A tensor, and where in it the rows of a loop begin. */
-typedef struct {
-    const Value *buffer;
-    Dim row;
-} Prefetched;
-
-/* What is reduced: of x, and of y beside it or NULL. */
-typedef struct {
-    const char *form; /* load, square, mul, square_sub */
-    const Let *x; /* a load */
-    const Value *y;
-    int lets; /* of the body that this takes in */
-} Term;
-
 typedef struct {
     Emit *e;
-    int *uses; /* by Value.id: how often something reads it */
-    Pair *pairs; /* by Value.id of the let's result */
+    Pairs *found; /* lets that one strip computes together */
+    Pair *pairs; /* of them */
+    bool *late; /* by Value.id: its let has been left to its user */
+    bool *unzipped; /* by Value.id: another load has brought it along */
     Place *places; /* by Value.id */
     Map indices; /* bound index that varies to Place (of i64) */
     Dim *bound; /* those indices */
@@ -112,9 +68,6 @@ typedef struct {
     Dim index; /* of the vector loop, or DIM_NONE */
     int width; /* most elements of a tile of it */
     int widest; /* of all loops so far */
-    Prefetched *prefetched; /* what has been prefetched already */
-    int nprefetched;
-    bool prefetches; /* does the vector loop at hand prefetch what it loads? */
     Call fold; /* of the let that the reduction at hand takes in */
     const Let *grid; /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
     Dim row; /* its index, while a loop in it is at hand; else DIM_NONE */
@@ -168,6 +121,9 @@ bool tcc_varies(const Tcc *t, Dim d); /* over the tile */
 /* d == *step * name + *rest, and the step does not vary. */
 bool tcc_affine(Tcc *t, Dim d, Dim name, Dim *step, Dim *rest);
 Walk tcc_walk(Tcc *t, Dim offset);
+Tile tcc_tile(const Tcc *t); /* at hand */
+/* Is the load's the operand of one strip that takes four rows where they are? */
+bool tcc_in_place_rows(Tcc *t, const Let *load);
 /* The dim for each element of the tile, or for each row of a grid, by a loop: what is not
  * affine. */
 void tcc_each_dim(Tcc *t, const Place *to, Dim d);
@@ -179,7 +135,8 @@ void tcc_bind_index(Tcc *t, const Let *let);
 
 /* ---- emit_tcc_grid.c ---- */
 
-bool tcc_is_grid(Tcc *t, const Let *loop); /* are its rows run several at a time? */
+/* Is the loop marked grid, and are there strips for its reductions? */
+bool tcc_is_grid(const Tcc *t, const Let *loop);
 void tcc_grid(Tcc *t, const Let *loop);
 /* The parallel loops whose innermost is one of rows, opened several rows at a time: how many to
  * close; 0: there is none. */
@@ -188,7 +145,8 @@ int tcc_open_grid(Tcc *t);
 const Place *tcc_materialised(const Tcc *t, const Let *load);
 /* the offset in the scratch of a buffer of the grid's rows */
 const char *tcc_grid_buffer(Tcc *t, const Value *v);
-bool tcc_is_short(const Emit *e, const Let *loop); /* are several of its rows a tile? */
+/* Of a loop in the grid: are several of its rows a tile? */
+bool tcc_is_short(const Tcc *t, const Let *grid, const Let *loop);
 void tcc_enter_grid(Tcc *t, const Let *loop);
 void tcc_leave_grid(Tcc *t);
 void tcc_enter_row(Tcc *t, const Let *loop);
@@ -201,10 +159,8 @@ void tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *lo
 
 /* ---- emit_tcc_rows.c ---- */
 
-bool tcc_has_rows(const Let *reduce); /* can its rows be reduced together? */
-/* Is it one call for all rows of the grid, which needs no tile?  That call, and its result
- * bound. */
-bool tcc_is_rows_call(Tcc *t, const Let *reduce, const Let *grid);
+/* Puts one call for all rows of the grid, which needs no tile, and binds its result; false: there
+ * is no such strip. */
 bool tcc_put_rows_call(Tcc *t, const Let *reduce);
 /* of what the body has put into a tile */
 void tcc_put_rows(Tcc *t, const Let *reduce, const Place *out);
@@ -227,25 +183,18 @@ Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name); /* room for 
 void tcc_free(Tcc *t, const Place *p);
 void tcc_width(Tcc *t, int width); /* of the tiles that follow */
 void tcc_slots(Tcc *t); /* declares the tile buffers */
-void tcc_prefetch_stores(Tcc *t, const Let *loop); /* the same of what the loop writes */
-/* Does a vector loop prefetch what it loads?  One with non-temporal stores that reads few tensors
- * does not. */
-bool tcc_prefetches(Tcc *t, const Let *loop);
-/* Prefetches the next tile of what the load reads while this one is computed. */
-void tcc_prefetch(Tcc *t, const Let *load, Dim offset, const char *at);
+/* What marked stores of a vector loop prefetch, to be written, before its lets. */
+void tcc_prefetch_stores(Tcc *t, const Let *loop);
+/* What the load prefetches, if it is marked, while what it reads from `at` on is computed with. */
+void tcc_prefetch(Tcc *t, const Let *load, const char *at);
 /* The bits of a strip's scalars that have it prefetch what follows what the reduction loads, of
- * which so many bytes are at hand; nothing where that is not worth it. */
+ * which so many bytes are at hand; nothing where the load is not marked. */
 const char *tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
-/* The same of elements at a small stride, or of rows at one, from `at` on. */
-void tcc_prefetch_rows(Tcc *t, const Value *buffer, const Walk *walk, const char *at,
-                       const char *strip);
+/* The same as tcc_prefetch of elements at a small stride, or of rows at one. */
+void tcc_prefetch_rows(Tcc *t, const Let *access, const Walk *walk, const char *at);
 
 /* ---- emit_tcc_fused.c ---- */
 
-bool tcc_is_comparison(const Let *let); /* that an index may be left to */
-void tcc_find_fused(Tcc *t, const Block *root);
-/* Is the load's the operand of one strip that takes four rows where they are? */
-bool tcc_in_place_rows(Tcc *t, const Let *load);
 /* The strip that reduces what another makes; NULL: there is none. */
 const char *tcc_find_fold(Op red, const char *strip);
 /* The strip that stores nontemporally what another makes, or NULL. */
@@ -259,12 +208,9 @@ void tcc_reduce(Tcc *t, const Let *let);
 
 /* ---- emit_tcc_fold.c ---- */
 
-/* Is the body of one of the forms, all of it? */
-bool tcc_find_term(const Let *reduce, Dtype dtype, Term *term);
 /* Steps from .. to - 1 of a reduction in sequence as one call, where there is such a strip. */
 bool tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
                      const char *to);
-bool tcc_reduces_down(const Let *reduce); /* is there such a strip? */
 /* The call that reduces a block of what it loads itself, as C, or NULL. */
 const char *tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype);
 

@@ -143,84 +143,11 @@ strided_element(Tcc *t, const Let *load, Walk *walk)
 
 /* ---- elements in turn: several loads or stores are one strip ---- */
 
-enum { ZIPPED = 4 };
-
-typedef struct {
-    const Let *parts[ZIPPED];
-    int n;
-    Walk walk;
-} Zip;
-
-/* How many elements of the tensor the access is behind another one of the block; `stride` and more:
- *     unknown. */
-static int64_t
-distance_of(Tcc *t, const Let *from, const Let *access, int64_t stride)
-{
-    int64_t distance = stride;
-    bool same = access->op == from->op && access->args[0] == from->args[0];
-    return same && dim_is_int(
-                       t->e->cx,
-                       dim_sub(t->e->cx, access_offset(t->e, access), access_offset(t->e, from)),
-                       &distance)
-               ? distance
-               : stride;
-}
-
-static bool
-is_between(const Let *let, bool loads)
-{
-    return loads ? !let->body && !let_writes(let) : let->op == OP_store;
-}
-
-/* Accesses of one kind, with which nothing else touches memory between them. */
-static void
-find_interleaved(const Let *let, int *begin, int *end)
-{
-    const Block *blk = let->parent;
-    bool load = let->op == OP_load;
-    *begin = let->mark - 1;
-    *end = let->mark;
-    while (*begin > 0 && is_between(blk->lets[*begin - 1], load)) {
-        --*begin;
-    }
-    while (*end < blk->n && is_between(blk->lets[*end], load)) {
-        ++*end;
-    }
-}
-
-/* Those that together touch every element, the one of the first element first; false: not all are
- * there, or one twice. */
 static bool
 find_zip(Tcc *t, const Let *let, Zip *zip)
 {
-    const Let *found[2 * ZIPPED] = {NULL};
-    int64_t stride = 0;
-    int count = 0, low = 0, begin, end;
-    zip->walk = tcc_walk(t, access_offset(t->e, let));
-    if (t->index == DIM_NONE || t->grid || dtype_info[let->args[0]->type->dtype].bytes != 4 ||
-        zip->walk.kind != WALK_FLAT || !dim_is_int(t->e->cx, zip->walk.step, &stride) ||
-        stride < 2 || stride > ZIPPED || is_private(t->e, let->args[0]) || panel_of(t->e, let)) {
-        return false;
-    }
-    find_interleaved(let, &begin, &end);
-    for (int k = begin; k < end; k++) {
-        int64_t distance = distance_of(t, let, let->parent->lets[k], stride);
-        if (distance > -stride && distance < stride) {
-            found[distance + stride] = let->parent->lets[k];
-            count++;
-        }
-    }
-    while (!found[low]) {
-        low++;
-    }
-    zip->n = (int)stride;
-    for (int k = 0; k < zip->n; k++) {
-        zip->parts[k] = low + k < 2 * ZIPPED ? found[low + k] : NULL;
-        if (!zip->parts[k]) {
-            return false;
-        }
-    }
-    return count == stride;
+    Tile tile = tcc_tile(t);
+    return !t->grid && !panel_of(t->e, let) && zip_find(t->e->facts, &tile, let, zip);
 }
 
 /* Loads: all of them in the place of the first. */
@@ -238,10 +165,10 @@ put_unzip(Tcc *t, const Let *let)
         Place out = tcc_room(t, v->type->dtype, true, NULL);
         text_add(&list, "%s, ", out.at);
         tcc_bind(t, v, out);
-        t->pairs[v->id].unzipped = true;
+        t->unzipped[v->id] = true;
     }
     const char *from = element(t, let->args[0], access_offset(e, zip.parts[0]));
-    tcc_prefetch_rows(t, let->args[0], &zip.walk, from, "strip_prefetch");
+    tcc_prefetch_rows(t, let, &zip.walk, from);
     put(e, "%s(%s%s, %s);", tcc_strip(t, "strip_unzip_%d", zip.n), list.text, from, t->n);
     return true;
 }
@@ -259,17 +186,17 @@ tcc_load(Tcc *t, const Let *let)
     if (tcc_in_place_rows(t, let)) {
         const char *step = dim_c(e, walk.kind == WALK_GRID ? walk.row_step : t->columns);
         const char *from = element(t, let->args[0], walk.start);
-        tcc_prefetch_rows(t, let->args[0], &walk, from, "strip_prefetch");
+        tcc_prefetch_rows(t, let, &walk, from);
         tcc_bind(t, v,
                  (Place){.at = from, .row = step, .varies = true, .pointer = true, .slot = -1});
         return;
     }
-    if (t->pairs[v->id].unzipped || put_unzip(t, let)) {
+    if (t->unzipped[v->id] || put_unzip(t, let)) {
         return;
     }
     if (at && !is_narrow(dtype) && dim_is(e->cx, walk.step, varies) && !stored_later(let)) {
         if (varies && !panel_of(e, let)) {
-            tcc_prefetch(t, let, walk.start, at);
+            tcc_prefetch(t, let, at);
         }
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
@@ -278,7 +205,7 @@ tcc_load(Tcc *t, const Let *let)
     if (t->pairs[v->id].half && !one_a_row && walk.kind == WALK_FLAT &&
         dim_is(e->cx, walk.step, 1)) {
         if (!panel_of(e, let)) {
-            tcc_prefetch(t, let, walk.start, at);
+            tcc_prefetch(t, let, at);
         }
         tcc_bind(t, v,
                  (Place){.at = at, .varies = true, .pointer = true, .half = true, .slot = -1});
@@ -293,7 +220,7 @@ tcc_load(Tcc *t, const Let *let)
     Place out = tcc_room(t, dtype, varies, name_c(e, v));
     if (at) {
         if (varies && !panel_of(e, let) && dim_is(e->cx, walk.step, 1)) {
-            tcc_prefetch(t, let, walk.start, at);
+            tcc_prefetch(t, let, at);
         }
         put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out.at,
             at, dim_c(e, walk.step), varies ? t->n : "1");
@@ -407,7 +334,7 @@ put_zip(Tcc *t, const Let *let)
                  tcc_spread(t, zip.parts[k]->args[1], let->args[0]->type->dtype, &copies[k]));
     }
     const char *to = element(t, let->args[0], access_offset(e, zip.parts[0]));
-    tcc_prefetch_rows(t, let->args[0], &zip.walk, to, "strip_prefetch_write");
+    tcc_prefetch_rows(t, let, &zip.walk, to);
     put(e, "%s(%s, %s%s);", tcc_strip(t, "strip_zip_%d", zip.n), to, list.text, t->n);
     for (int k = 0; k < zip.n; k++) {
         tcc_free(t, &copies[k]);

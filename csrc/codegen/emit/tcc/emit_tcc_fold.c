@@ -4,11 +4,9 @@
  *           and puts the one call that does it all.
  * Requires: the reduction at hand; of one in sequence, a vector loop around it.
  * Ensures:  the order of docs/bits.md: the strips add row after row, or by lanes.
- * How:      the body's lets are matched against a few forms: x, x*x, x*y, (x - y)*(x - y), where x
- *           is loaded (and cast, where it is narrow) and y is loaded too or known outside.  In
- *           sequence a call goes down the rows of a tile: the steps from row to row are its
- *           arguments.  A block of a row is such a call where emit_tcc_fused.c has none: of narrow
- *           numbers and of float64.
+ * How:      loops/term.c says what a body is of.  In sequence a call goes down the rows of a tile:
+ *           the steps from row to row are its arguments.  A block of a row is such a call where
+ *           emit_tcc_fused.c has none: of narrow numbers and of float64.
  * Why not:  a call for each row of a tile: the sum would be loaded and stored for each, and calls
  *           are as expensive as a row of 256 elements.
  * Example:  s = sum of (x[j, i] - m[i])^2 over j:
@@ -18,254 +16,51 @@
 
 #include "emit_tcc.h"
 
-/* The strips there are: of forms by dtype of x. */
-static const struct {
-    Op red;
-    const char *form;
-    Dtype dtype;
-    bool down, along;
-} strips[] = {
-    {OP_sum, "load", DT_f32, true, true},        {OP_sum, "square", DT_f32, true, false},
-    {OP_sum, "mul", DT_f32, true, false},        {OP_sum, "square_sub", DT_f32, true, false},
-    {OP_amax, "load", DT_f32, true, false},      {OP_amin, "load", DT_f32, true, false},
-    {OP_sum, "load", DT_f64, true, true},        {OP_sum, "square", DT_f64, false, true},
-    {OP_sum, "square_sub", DT_f64, true, true},  {OP_sum, "load", DT_bf16, true, true},
-    {OP_sum, "square", DT_bf16, false, true},    {OP_sum, "square_sub", DT_bf16, true, true},
-    {OP_sum, "load", DT_f16, false, true},       {OP_sum, "square", DT_f16, false, true},
-    {OP_sum, "square_sub", DT_f16, false, true},
-};
-
-static bool
-has_strip(Op red, const Term *term, bool down)
-{
-    Dtype dtype = term->x->res[0]->type->dtype;
-    for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
-        if (strips[k].red == red && strips[k].dtype == dtype &&
-            strcmp(strips[k].form, term->form) == 0) {
-            return down ? strips[k].down : strips[k].along;
-        }
-    }
-    return false;
-}
-
-/* ---- forms ---- */
-
-/* The load that v is, or the cast of to the dtype that it is computed in; NULL: none. */
-static const Let *
-loaded(const Block *body, const Value *v, Dtype compute, int *lets)
-{
-    const Let *let = let_in(body, v);
-    bool cast = let && let->op == OP_cast;
-    if (cast && let->res[0]->type->dtype == compute && is_narrow(map_dtype(let)) &&
-        dtype_info[map_dtype(let)].compute == compute) {
-        let = let_in(body, let->args[0]);
-    } else if (cast || !let || let->res[0]->type->dtype != compute) {
-        return NULL;
-    }
-    *lets += 1 + cast;
-    return let && let->op == OP_load ? let : NULL;
-}
-
-/* Two operands, of which the first has to be loaded and the second may be. */
-static bool
-take_two(const Block *body, const Value *x, const Value *y, Dtype compute, Term *term)
-{
-    int lets = 0, more = 0;
-    term->x = loaded(body, x, compute, &lets);
-    if (!term->x) {
-        return false;
-    }
-    const Let *other = let_in(body, y) ? loaded(body, y, compute, &more) : NULL;
-    if (let_in(body, y) && (!other || is_narrow(other->res[0]->type->dtype))) {
-        return false;
-    }
-    term->y = other ? other->res[0] : y;
-    term->lets += lets + more;
-    return true;
-}
-
-static bool
-take_either(const Block *body, const Let *let, Dtype compute, Term *term)
-{
-    return take_two(body, let->args[0], let->args[1], compute, term) ||
-           take_two(body, let->args[1], let->args[0], compute, term);
-}
-
-/* The product that is summed. */
-static bool
-take_product(const Block *body, const Let *mul, Dtype compute, Term *term)
-{
-    term->lets = 1;
-    if (mul->args[0] != mul->args[1]) {
-        term->form = "mul";
-        return take_either(body, mul, compute, term);
-    }
-    const Let *sub = let_in(body, mul->args[0]);
-    if (sub && sub->op == OP_sub && map_dtype(sub) == compute) {
-        term->form = "square_sub";
-        term->lets++;
-        return take_either(body, sub, compute, term);
-    }
-    term->form = "square";
-    term->x = loaded(body, mul->args[0], compute, &term->lets);
-    return term->x != NULL;
-}
-
-bool
-tcc_find_term(const Let *reduce, Dtype dtype, Term *term)
-{
-    const Block *body = reduce->body;
-    Dtype compute = dtype_info[dtype].compute;
-    const Let *last = let_in(body, body->rets[0]);
-    *term = (Term){.form = "load"};
-    if (!last || dtype != compute) {
-        return false;
-    }
-    bool found = last->op == OP_mul && map_dtype(last) == compute
-                     ? take_product(body, last, compute, term)
-                     : (term->x = loaded(body, last->res[0], compute, &term->lets)) != NULL;
-    return found && term->lets == body->n;
-}
-
-/* ---- where the rows lie ---- */
-
+/* Where the rows of an operand begin, and how far the next one is. */
 typedef struct {
     const char *at;
     Dim row;
     bool varies;
 } Rows;
 
-/* Is the index bound to what is in memory? */
-static bool
-is_index_in_memory(const void *arg, Dim name)
+static Rows
+rows_of(Tcc *t, const Let *load, Dim along)
 {
-    const Tcc *t = arg;
-    return map_get(&t->indices, &name, 1) != NULL;
-}
-
-/* Elements side by side, or one for all, at even steps along the loop. */
-static bool
-find_rows(Tcc *t, const Let *load, Dim along, Rows *rows)
-{
-    Cx *cx = t->e->cx;
-    const Value *buffer = load->args[0];
-    Dim offset = access_offset(t->e, load);
-    const Step *tile = facts_step(t->e->facts, load, t->index),
-               *row = facts_step(t->e->facts, load, along);
-    if (dim_any_name(cx, offset, is_index_in_memory, t) || is_private(t->e, buffer) ||
-        panel_of(t->e, load) || !tile || !row ||
-        !(dim_is(cx, tile->step, 1) || dim_is(cx, tile->step, 0))) {
-        return false;
-    }
-    *rows = (Rows){.at = cx_format(cx, "%s + %s", name_c(t->e, buffer), dim_c(t->e, offset)),
-                   .row = row->step,
-                   .varies = dim_is(cx, tile->step, 1)};
-    return true;
+    Emit *e = t->e;
+    return (Rows){.at = cx_format(e->cx, "%s + %s", name_c(e, load->args[0]),
+                                  dim_c(e, access_offset(e, load))),
+                  .row = facts_step(e->facts, load, along)->step,
+                  .varies = facts_contiguous(e->facts, load, t->index)};
 }
 
 /* The second operand, which is known outside or loaded. */
-static bool
-find_second(Tcc *t, const Block *body, const Value *y, Dtype dtype, Dim along, Rows *rows)
+static Rows
+second_rows(Tcc *t, const Block *body, const Value *y, Dtype dtype, Dim along)
 {
     const Let *load = let_in(body, y);
     if (load) {
-        return find_rows(t, load, along, rows);
+        return rows_of(t, load, along);
     }
     Place p = tcc_place(t, y, dtype);
-    *rows = (Rows){p.at, dim_int(t->e->cx, 0), p.varies};
-    return true;
+    return (Rows){p.at, dim_int(t->e->cx, 0), p.varies};
 }
 
 /* ---- rows that are looked up ---- */
 
-/* Of 131072 rows of 128, sums of 8 take 5.7 ms without prefetching, 3.3 with 8 rows ahead, 3.0 with
- * 16, 3.2 with 32. */
-
-/* May the let be computed for all steps at once, a tile of them?  Its operands are such lets, or
- * known outside and one for all. */
-static bool
-is_of_steps(Tcc *t, const Block *body, const Let *let)
-{
-    bool map = op_info[let->op].kind == KIND_MAP && !rounding(let);
-    if (let->op == OP_load) {
-        return !tcc_varies(t, access_offset(t->e, let)) && !is_private(t->e, let->args[0]);
-    }
-    if (let->op == OP_size) {
-        return !tcc_varies(t, let_dim(let, "dim"));
-    }
-    for (int k = 0; k < let->nargs; k++) {
-        const Value *v = let->args[k];
-        if (!value_is_const(v) && !let_in(body, v) && t->places[v->id].varies) {
-            return false;
-        }
-    }
-    return map || let->op == OP_bind;
-}
-
-/* The load of a sum's rows, each of which begins where a gather says, and is read element by
- * element. */
-static const Let *
-looked_up(Tcc *t, const Let *reduce, Dtype dtype)
-{
-    const Block *body = reduce->body;
-    Term term = {.form = "load"};
-    Dim step, rest;
-    term.x = loaded(body, body->rets[0], dtype, &term.lets);
-    if (!term.x || let_has(reduce, MARK_pairs) || !has_strip(let_op(reduce), &term, true) ||
-        is_private(t->e, term.x->args[0]) || panel_of(t->e, term.x)) {
-        return NULL;
-    }
-    Dim offset = access_offset(t->e, term.x);
-    if (dim_any_name(t->e->cx, offset, is_index_in_memory, t) ||
-        !tcc_affine(t, offset, t->index, &step, &rest) || !dim_is(t->e->cx, step, 1) ||
-        dim_uses(t->e->cx, rest, t->index) || body->lets[body->n - term.lets] != term.x) {
-        return NULL;
-    }
-    int binds = 0;
-    for (int k = 0; k < body->n - term.lets; k++) {
-        binds += body->lets[k]->op == OP_bind;
-        if (!is_of_steps(t, body, body->lets[k])) {
-            return NULL;
-        }
-    }
-    return binds ? term.x : NULL;
-}
-
-/* The load of the only index that the row is looked up by, if the next bag's follow in memory; or
- * NULL.  Of indices with strides of their own it is not known where they end. */
-static const Let *
-next_indices(Tcc *t, const Let *reduce, const Let *row)
-{
-    const Block *body = reduce->body;
-    const Let *index = row->mark == 3 && body->lets[1]->op == OP_bind ? body->lets[0] : NULL;
-    if (!index || index->op != OP_load || index->args[0]->strides ||
-        index->res[0]->type->dtype != DT_i64 || is_private(t->e, index->args[0]) ||
-        !is_contiguous(t->e, index, reduce)) {
-        return NULL;
-    }
-    for (const Let *loop = reduce->parent->owner; loop_is(loop); loop = loop->parent->owner) {
-        const Step *next = step_along(t->e, index, loop);
-        if (next && next->step == loop_extent(reduce)) {
-            return index;
-        }
-    }
-    return NULL;
-}
-
-/* Prefetches rows that are looked up soon, if all of a row is one tile. */
+/* Prefetches rows that are gathered soon, if the load is marked. */
 static void
 prefetch_gathered(Tcc *t, const Let *reduce, const Let *row, const Scattered *s, const char *rows,
                   const char *n)
 {
     Emit *e = t->e;
-    const Let *index = next_indices(t, reduce, row), *tile = reduce->parent->owner;
+    int64_t ahead = let_mark_value(row, MARK_prefetch_rows);
+    const Let *index = ahead ? term_next_indices(e->facts, reduce, row) : NULL;
     int bytes = dtype_info[row->args[0]->type->dtype].bytes;
-    if (!index || buffer_is_small(e->cx, row->args[0]) ||
-        dim_range(e->cx, loop_extent(tile)).hi > t->width) {
+    if (!index) {
         return;
     }
     const Value *words = index->args[0];
-    Dim next = dim_add(e->cx, access_offset(e, index), dim_int(e->cx, DLC_PREFETCH_ONEHOT));
+    Dim next = dim_add(e->cx, access_offset(e, index), dim_int(e->cx, ahead));
     const char *left = dim_c(e, dim_sub(e->cx, type_numel(e->cx, words->type), next));
     put(e, "%s(%s, %s + %s, %s * %d, %s < %s ? %s : %s, %s * %d);",
         tcc_strip(t, "strip_prefetch_rows"), s->from, name_c(e, words), dim_c(e, next), s->step,
@@ -278,7 +73,8 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
               const char *to)
 {
     Emit *e = t->e;
-    const Let *load = looked_up(t, reduce, dtype), *tile = e->tile;
+    Tile at_hand = tcc_tile(t);
+    const Let *load = term_gathered(e->facts, &at_hand, reduce, dtype), *tile = e->tile;
     if (!load) {
         return false;
     }
@@ -311,28 +107,22 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
 }
 
 bool
-tcc_reduces_down(const Let *reduce)
-{
-    Term term;
-    return tcc_find_term(reduce, reduce->res[0]->type->dtype, &term) &&
-           has_strip(let_op(reduce), &term, true);
-}
-
-bool
 tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const char *from,
                 const char *to)
 {
     Emit *e = t->e;
+    Tile tile = tcc_tile(t);
     Term term;
-    Rows x, y = {"0", dim_int(e->cx, 0), true};
     Dim along = loop_index(reduce);
     if (t->index != DIM_NONE && put_looked_up(t, reduce, dtype, sum, from, to)) {
         return true;
     }
-    if (t->index == DIM_NONE || !tcc_find_term(reduce, dtype, &term) ||
-        !has_strip(let_op(reduce), &term, true) || !find_rows(t, term.x, along, &x) || !x.varies ||
-        (term.y && !find_second(t, reduce->body, term.y, dtype, along, &y))) {
+    if (!term_goes_down_in(e->facts, &tile, reduce, dtype, &term)) {
         return false;
+    }
+    Rows x = rows_of(t, term.x, along), y = {"0", dim_int(e->cx, 0), true};
+    if (term.y) {
+        y = second_rows(t, reduce->body, term.y, dtype, along);
     }
     put(e, "%s = %s;", index_c(e, along), from);
     put(e, "%s(%s, %s, %s, %s, %s, %s - %s, %s, %d);",
@@ -346,15 +136,15 @@ const char *
 tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype)
 {
     Emit *e = t->e;
+    Tile tile = tcc_tile(t);
     Term term;
-    Rows x, y = {.at = "0"};
     Dim along = loop_index(reduce);
-    if (!tcc_find_term(reduce, dtype, &term) || !has_strip(let_op(reduce), &term, false) ||
-        !find_rows(t, term.x, along, &x) || !x.varies || (term.y && let_in(reduce->body, term.y))) {
+    if (!term_goes_along(e->facts, &tile, reduce, dtype, &term)) {
         return NULL;
     }
+    Rows x = rows_of(t, term.x, along), y = {.at = "0"};
     if (term.y) {
-        find_second(t, reduce->body, term.y, dtype, along, &y);
+        y = second_rows(t, reduce->body, term.y, dtype, along);
     }
     const char *bits = tcc_prefetch_bits(t, term.x, reduce, 0);
     if (!*bits && !term.y && term.lets == 1) {

@@ -2,7 +2,7 @@
  *
  * What:     the statements of a loop around vector loops of a few elements each, whose iterations
  *           are its rows: so many of them run together that their elements fill a tile.
- * Requires: a loop of independent iterations that tcc_is_grid has accepted.
+ * Requires: a loop marked grid.
  * Ensures:  each element's operations as without; rows change places.
  * How:      what stands in the loop itself is a tile of an element for each row; what stands in a
  *           loop inside is a tile of all elements of those rows, one row after the other.  An
@@ -21,176 +21,44 @@
  */
 #include "emit_tcc.h"
 
-/* ---- what becomes a grid ---- */
-
-/* Does the access reach into a buffer of the row that has an element for each iteration of the
- * loop? */
-static bool
-is_of_row(const Emit *e, const Let *access, const Let *loop)
-{
-    const Value *buffer = access->args[0];
-    return loop && access->op != OP_update && buffer->def->parent == loop->parent &&
-           access_offset((Emit *)e, access) == loop_index(loop) &&
-           type_numel(e->cx, buffer->type) == loop_extent(loop);
-}
-
-/* Of a row of the grid, which is the loop, or of its rows: then the loop is NULL. */
-static bool
-may_be_in_grid(const Emit *e, const Let *let, const Let *loop)
-{
-    if (loop_is(let) || let->op == OP_buffer) {
-        return !loop;
-    }
-    bool known = let_is_plain(let) || let->op == OP_store || let->op == OP_bind;
-    return known && !(let_accesses(let) && is_private(e, let->args[0]) && !is_of_row(e, let, loop));
-}
-
-static bool
-may_be_grid(const Emit *e, const Block *blk, const Let *loop)
-{
-    for (int k = 0; k < blk->n; k++) {
-        if (!may_be_in_grid(e, blk->lets[k], loop)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* May a row of the vector loop have more than one element, but never more than so many?  Each is as
- * long. */
-static bool
-is_up_to(Cx *cx, const Let *loop, int64_t most)
-{
-    Range range = dim_range(cx, loop_extent(loop));
-    return loop_is_vector(loop) && range.hi > 1 && range.hi <= most &&
-           !dim_has_index(cx, loop_extent(loop));
-}
-
-/* Is it a short vector loop of scalars? */
 bool
-tcc_is_short(const Emit *e, const Let *loop)
+tcc_is_short(const Tcc *t, const Let *grid, const Let *loop)
 {
-    return is_up_to(e->cx, loop, DLC_GRID_COLUMNS) && loop_count(loop->body) == 0 &&
-           may_be_grid(e, loop->body, loop) && (loop->op == OP_for || tcc_has_rows(loop));
+    return grid_is_short(t->e->facts, loop, let_mark_value(grid, MARK_grid_row));
 }
 
-/* Does one call reduce the row with others, where they are? */
-static bool
-is_called(Tcc *t, const Let *reduce, const Let *loop)
+bool
+tcc_is_grid(const Tcc *t, const Let *loop)
 {
-    return is_up_to(t->e->cx, reduce, DLC_BLOCK) && tcc_is_rows_call(t, reduce, loop);
-}
-
-/* Is it a vector loop of scalars that runs one row at a time, after calls have reduced several? */
-static bool
-is_long(const Emit *e, const Let *loop)
-{
-    return loop->op == OP_for && is_up_to(e->cx, loop, DLC_BLOCK) && loop_count(loop->body) == 0 &&
-           collapsed_at(e, loop) < 0 && loop != e->columns;
-}
-
-/* Do all rows of the loop, none longer than so many elements, stay in caches near a core? */
-static bool
-are_cached(const Emit *e, const Let *loop, int64_t longest)
-{
-    Nest nest = nest_of(e);
-    return dim_range(e->cx, nest_iterations(&nest, loop)).hi <= DLC_CORE / longest;
-}
-
-/* Loops of the rows that a grid could be of: those of a tile, calls, and long ones. */
-typedef struct {
-    int rows, calls, longs;
-    int64_t called;
-} Kinds;
-
-static Kinds
-kinds_of(Tcc *t, const Let *loop)
-{
-    Kinds kinds = {0};
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *inner = loop->body->lets[k];
-        if (!loop_is(inner)) {
-            continue;
-        }
-        kinds.rows++;
-        if (inner->op == OP_reduce && is_called(t, inner, loop)) {
-            int64_t hi = dim_range(t->e->cx, loop_extent(inner)).hi;
-            kinds.calls++;
-            kinds.called = hi > kinds.called ? hi : kinds.called;
-        } else if (!tcc_is_short(t->e, inner)) {
-            kinds.longs++;
-            kinds.rows -= is_long(t->e, inner) ? 0 : DLC_CORE;
-        }
+    bool grid = let_has(loop, MARK_grid);
+    for (int k = 0; grid && k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        grid = let->op != OP_reduce || grid_is_called(t->e->facts, let, loop) ||
+               tcc_is_short(t, loop, let);
     }
-    return kinds;
+    return grid;
 }
 
-/* Does a row have what a long loop could not use as one element: a buffer, an index that is looked
- * up? */
-static bool
-has_more(const Let *loop)
-{
-    bool found = false;
-    for (int k = 0; k < loop->body->n; k++) {
-        Op op = loop->body->lets[k]->op;
-        found |= op == OP_buffer || op == OP_bind;
-    }
-    return found;
-}
-
-/* Can the rows of the loop be a grid? */
-static bool
-has_rows(Tcc *t, const Let *loop)
-{
-    if (loop->op != OP_for || let_has(loop, MARK_vector) || let_has(loop, MARK_tile) ||
-        let_has(loop, MARK_recurrences) || loop_is_recurrence(loop) ||
-        !may_be_grid(t->e, loop->body, NULL)) {
-        return false;
-    }
-    Kinds kinds = kinds_of(t, loop);
-    return kinds.rows > 0 && (!kinds.longs || (kinds.calls > 1 && !has_more(loop) &&
-                                               are_cached(t->e, loop, kinds.called)));
-}
-
-/* So many rows of up to so many that they are whole lines of the cache. */
 static Dim
-whole_lines(Cx *cx, Dim rows, Dim columns)
+rows_of_tile(const Tcc *t, const Let *grid)
 {
-    int64_t n, row, unit = DLC_LINE / 4;
-    if (!dim_is_int(cx, rows, &n) || !dim_is_int(cx, columns, &row)) {
-        return rows;
-    }
-    while (unit > 1 && unit / 2 * row % (DLC_LINE / 4) == 0) {
-        unit /= 2;
-    }
-    return n > unit ? dim_int(cx, n - n % unit) : rows;
+    return grid_rows(t->e->facts, grid, let_mark_value(grid, MARK_grid),
+                     let_mark_value(grid, MARK_grid_row), let_mark_value(grid, MARK_grid_called));
 }
 
-/* Rows of a tile: so many that the longest that becomes one fills it, and that those which calls
- * reduce where they are stay near for the next call. */
-static Dim
-rows_of_tile(Tcc *t, const Let *loop)
+/* The tiles that follow are of a grid. */
+static void
+use_width(Tcc *t, const Let *grid)
 {
-    Cx *cx = t->e->cx;
-    Dim longest = dim_int(cx, 1), called = longest;
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *inner = loop->body->lets[k];
-        if (inner->op == OP_reduce && is_called(t, inner, loop)) {
-            called = dim_max(cx, called, loop_extent(inner));
-        } else if (loop_is(inner) && tcc_is_short(t->e, inner)) {
-            longest = dim_max(cx, longest, loop_extent(inner));
-        }
-    }
-    Dim most = dim_min(cx, dim_div(cx, dim_int(cx, DLC_GRID), longest),
-                       dim_div(cx, dim_int(cx, DLC_GRID_ROWS), called));
-    return whole_lines(cx, most, longest);
+    tcc_width(t, (int)let_mark_value(grid, MARK_grid));
 }
 
 /* Rows of a buffer, none longer than the longest. */
 const char *
 tcc_grid_buffer(Tcc *t, const Value *v)
 {
-    return scratch_room(t->e, dim_int(t->e->cx, DLC_GRID * dtype_info[v->type->dtype].bytes));
+    return scratch_room(t->e, dim_int(t->e->cx, let_mark_value(t->grid, MARK_grid) *
+                                                    dtype_info[v->type->dtype].bytes));
 }
 
 void
@@ -201,7 +69,6 @@ tcc_enter_grid(Tcc *t, const Let *loop)
     t->index = loop_index(loop);
     t->n = "rows";
     t->e->tile = loop;
-    t->prefetches = true;
 }
 
 void
@@ -229,71 +96,6 @@ tcc_leave_row(Tcc *t)
     t->row = DIM_NONE;
     t->n = "rows";
     t->e->tile = t->grid;
-    t->prefetches = true;
-}
-
-/* ---- does it pay? ---- */
-
-typedef struct {
-    int calls, moves;
-} Work;
-
-/* Strips of a loop, and those that only move elements of a grid. */
-static Work
-work_of(Tcc *t, const Let *loop)
-{
-    Work work = {0};
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        work.calls += op_info[let->op].kind == KIND_MAP || let->op == OP_bind;
-        if (let_accesses(let) && !is_private(t->e, let->args[0])) {
-            Walk walk = tcc_walk(t, access_offset(t->e, let));
-            bool ready = walk.kind == WALK_ONE ||
-                         (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
-            bool same = let->op == OP_load && walk.kind == WALK_GRID &&
-                        dim_is(t->e->cx, walk.row_step, 0);
-            work.calls += is_narrow(let->args[0]->type->dtype) || walk.kind == WALK_EACH;
-            ready |= let->op == OP_load && tcc_in_place_rows(t, let);
-            work.moves += !ready && !same;
-        }
-        for (int j = 0; j < let->nargs; j++) {
-            const Value *v = let->args[j];
-            work.moves += !value_is_const(v) && v->def && v->def->parent == t->grid->body;
-        }
-    }
-    return work;
-}
-
-/* Fewer calls, but more elements moved. */
-static bool
-is_profitable(Tcc *t, const Let *loop)
-{
-    int64_t alone = 0, together = 0;
-    tcc_enter_grid(t, loop);
-    int64_t rows = dim_range(t->e->cx, t->rows).lo;
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *inner = loop->body->lets[k];
-        alone += op_info[inner->op].kind == KIND_MAP ? rows * DLC_STRIP_ELEMENT : 0;
-        if (inner->op == OP_reduce && is_called(t, inner, loop)) {
-            alone += rows * DLC_STRIP_CALL;
-        } else if (loop_is(inner) && tcc_is_short(t->e, inner)) {
-            tcc_enter_row(t, inner);
-            Work work = work_of(t, inner);
-            alone += rows * (work.calls + 1) * DLC_STRIP_CALL;
-            together += (int64_t)(work.calls + 1 + work.moves) * DLC_STRIP_CALL +
-                        work.moves * rows * dim_range(t->e->cx, t->columns).hi;
-            tcc_leave_row(t);
-        }
-    }
-    tcc_leave_grid(t);
-    return alone > together;
-}
-
-bool
-tcc_is_grid(Tcc *t, const Let *loop)
-{
-    return t->index == DIM_NONE && has_rows(t, loop) &&
-           dim_range(t->e->cx, loop_extent(loop)).hi > 1 && is_profitable(t, loop);
 }
 
 /* ---- rows that all tiles have ---- */
@@ -341,8 +143,8 @@ materialise_rows(Tcc *t, const Let *loop, const char *any)
     tcc_enter_grid(t, loop);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *inner = loop->body->lets[k];
-        bool called = inner->op == OP_reduce && tcc_is_rows_call(t, inner, loop);
-        if (loop_is(inner) && tcc_is_short(t->e, inner) && !called) {
+        bool called = grid_is_called(e->facts, inner, loop);
+        if (loop_is(inner) && tcc_is_short(t, loop, inner) && !called) {
             materialise_row(t, inner, collapsed);
         }
     }
@@ -390,7 +192,7 @@ tcc_open_grid(Tcc *t)
         return 0;
     }
     int n = collapsed_at(e, rows) + 1;
-    tcc_width(t, DLC_GRID);
+    use_width(t, rows);
     materialise_rows(t, rows, "lo < hi");
     const char *first = n == 1 ? index_c(e, loop_index(rows)) : "t";
     put(e, "int64_t %s, rows;", first);
@@ -415,7 +217,7 @@ tcc_open_grid(Tcc *t)
 static void
 put_grid(Tcc *t, const Let *loop)
 {
-    tcc_width(t, DLC_GRID);
+    use_width(t, loop);
     tcc_enter_grid(t, loop);
     tcc_lets(t, loop->body);
     tcc_release(t, loop->body);
@@ -434,7 +236,7 @@ tcc_grid(Tcc *t, const Let *loop)
     const char *i = index_c(e, loop_index(loop)), *extent = dim_c(e, loop_extent(loop));
     const char *rows = dim_c(e, rows_of_tile(t, loop));
     put_scope(e);
-    tcc_width(t, DLC_GRID);
+    use_width(t, loop);
     bool any = dim_range(e->cx, loop_extent(loop)).lo > 0;
     materialise_rows(t, loop, any ? NULL : cx_format(e->cx, "%s > 0", extent));
     put(e, "int64_t %s, rows;", i);

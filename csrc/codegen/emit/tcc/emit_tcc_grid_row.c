@@ -56,7 +56,7 @@ restore_places(Tcc *t, Spread *s)
 static bool
 is_spread(Tcc *t, const Let *let, int arg)
 {
-    const Let *size = tcc_is_comparison(let) ? t->pairs[let->res[0]->id].first : NULL;
+    const Let *size = let_compares(let) ? t->pairs[let->res[0]->id].first : NULL;
     return !(size && size->res[0] != let->args[arg] && tcc_by_rows(t, size));
 }
 
@@ -115,7 +115,7 @@ tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop))
     if (reduces && tcc_put_rows_call(t, loop)) {
         return;
     }
-    if (!tcc_is_short(e, loop)) {
+    if (!tcc_is_short(t, t->grid, loop)) {
         put_long_rows(t, loop, put_one);
         return;
     }
@@ -132,7 +132,6 @@ tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop))
         }
     }
     e->streaming = reduces ? NULL : loop;
-    t->prefetches = tcc_prefetches(t, loop);
     tcc_lets(t, loop->body);
     e->streaming = NULL;
     if (reduces) {

@@ -4,90 +4,76 @@
  *           statements of lets that make indices.
  * Requires: what emit_tcc.c requires.
  * Ensures:  what is affine in the indices of the tile is never computed element by element.
- * How:      a dim is decomposed by the vector loop's index and, in a grid, by the index of its rows
- *           (emit_tcc_grid.c).
- * Example:  4*i + 2*j for rows of 8 elements, i of the rows: WALK_GRID with the steps 4 and 2.
+ * How:      loops/grid.c decomposes a dim by the vector loop's index and, in a grid, by the index
+ *           of its rows.
  */
 #include "emit_tcc.h"
 
 /* ---- indices that vary ---- */
 
-typedef struct {
-    const Tcc *t;
-    bool varies, bound, each;
-} Varies;
-
-static void
-see_varying(void *arg, Dim name)
+/* How an index varies that is bound to what is in memory. */
+static IndexKind
+bound_kind(const void *arg, Dim name)
 {
-    Varies *v = arg;
-    const Place *bound = map_get(&v->t->indices, &name, 1);
-    v->bound |= bound != NULL;
-    v->each |= bound && !(v->t->row && bound->by_row);
-    v->varies |= bound || name == v->t->index || name == v->t->row;
+    const Tcc *t = arg;
+    const Place *bound = map_get(&t->indices, &name, 1);
+    return !bound ? INDEX_SAME : bound->by_row ? INDEX_BY_ROW : INDEX_EACH;
 }
 
-static Varies
-dim_varies(const Tcc *t, Dim d)
+static bool
+differs(const void *arg, const Value *v)
 {
-    Varies v = {t, false, false, false};
-    if (t->index != DIM_NONE) {
-        dim_names(t->e->cx, d, see_varying, &v);
-    }
-    return v;
+    const Tcc *t = arg;
+    return t->places[v->id].varies;
+}
+
+Tile
+tcc_tile(const Tcc *t)
+{
+    return (Tile){t->e->cx, t->index, t->row, t->columns, bound_kind, differs, t};
 }
 
 bool
 tcc_varies(const Tcc *t, Dim d)
 {
-    return dim_varies(t, d).varies;
+    Tile tile = tcc_tile(t);
+    return dim_varies(&tile, d);
 }
 
 bool
 tcc_affine(Tcc *t, Dim d, Dim name, Dim *step, Dim *rest)
 {
-    return dim_affine(t->e->cx, d, name, step, rest) && !dim_varies(t, *step).varies;
-}
-
-/* Of what varies from row to row: w has the walk along a row, its start is where rows begin. */
-static Walk
-walk_rows(Tcc *t, Walk w)
-{
-    Cx *cx = t->e->cx;
-    Dim rest;
-    if (dim_varies(t, w.start).each) {
-        w.kind = WALK_EACH;
-    } else if (!tcc_affine(t, w.start, t->row, &w.row_step, &rest) || dim_varies(t, rest).varies) {
-        w.kind = WALK_ROWS;
-    } else {
-        w.kind = w.row_step == dim_mul(cx, w.step, t->columns) ? WALK_FLAT : WALK_GRID;
-    }
-    return w;
-}
-
-static Walk
-walk(Tcc *t, Dim d)
-{
-    Dim none = dim_int(t->e->cx, 0);
-    Walk w = {WALK_EACH, d, none, none};
-    if (!dim_varies(t, d).varies) {
-        w.kind = WALK_ONE;
-    } else if (tcc_affine(t, d, t->index, &w.step, &w.start)) {
-        bool left = dim_varies(t, w.start).varies;
-        if (left && t->row) {
-            return walk_rows(t, w);
-        }
-        w.kind = left ? WALK_EACH : t->row ? WALK_GRID : WALK_FLAT;
-    }
-    return w;
+    Tile tile = tcc_tile(t);
+    return dim_goes_by(&tile, d, name, step, rest);
 }
 
 Walk
 tcc_walk(Tcc *t, Dim d)
 {
-    Walk w = walk(t, d);
-    w.start = w.kind == WALK_EACH || !t->row ? d : w.start;
-    return w;
+    Tile tile = tcc_tile(t);
+    return walk_of(&tile, d);
+}
+
+/* Is one of the four in an array that has it transposed? */
+static bool
+is_transposed(const Tcc *t, const Let *load)
+{
+    const Block *blk = load->parent;
+    const Let *let = t->pairs[load->res[0]->id].in_place;
+    bool found = false;
+    for (int k = 0; k < blk->n && let; k++) {
+        found |= blk->lets[k]->op == OP_load &&
+                 t->pairs[blk->lets[k]->res[0]->id].in_place == let && panel_of(t->e, blk->lets[k]);
+    }
+    return found;
+}
+
+bool
+tcc_in_place_rows(Tcc *t, const Let *load)
+{
+    Tile tile = tcc_tile(t);
+    return !(t->grid && !t->row) && pairs_in_place(t->found, t->e->facts, &tile, load) &&
+           !is_transposed(t, load);
 }
 
 typedef struct {
@@ -151,13 +137,12 @@ tcc_each_dim(Tcc *t, const Place *to, Dim d)
 static bool
 leaves_to_comparison(Tcc *t, const Value *v)
 {
-    Pair *pair = &t->pairs[v->id];
-    const Let *eq = pair->user;
+    const Let *eq = t->pairs[v->id].user;
     if (eq) {
         Place other = tcc_place(t, eq->args[eq->args[0] == v], DT_i64);
-        pair->late = other.at && !other.varies;
+        t->late[v->id] = other.at && !other.varies;
     }
-    return pair->late;
+    return t->late[v->id];
 }
 
 bool
@@ -180,7 +165,7 @@ tcc_size(Tcc *t, const Let *let)
     Dim d = let_dim(let, "dim");
     Walk walk = tcc_walk(t, d);
     if (tcc_by_rows(t, let)) {
-        t->pairs[v->id].late = true;
+        t->late[v->id] = true;
         return;
     }
     if (walk.kind == WALK_FLAT && dim_is(e->cx, walk.step, 1) && leaves_to_comparison(t, v)) {

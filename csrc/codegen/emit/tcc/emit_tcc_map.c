@@ -3,38 +3,6 @@
 
 #include "emit_tcc.h"
 
-/* Does a let after this one read what lay where the result goes?  A load costs nothing: the tensor
- * is the operand of who uses it. */
-static bool
-is_read_later(const Tcc *t, const Let *let, const Value *result)
-{
-    const Block *blk = let->parent;
-    for (int k = 0; result->over && k < blk->n; k++) {
-        const Let *load = blk->lets[k];
-        if (load->op == OP_load && load->args[0] == result->over &&
-            t->places[load->res[0]->id].last > let->mark) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A store of the let's value to a result of the kernel, which nobody reads before and which
- * shares memory with no operand but the one that it is in place of: it may come early. */
-static const Let *
-store_to_result(const Tcc *t, const Let *let)
-{
-    const Block *blk = let->parent;
-    for (int k = let->mark; k < blk->n; k++) {
-        const Let *after = blk->lets[k];
-        if (after->op == OP_store && after->args[1] == let->res[0] &&
-            after->args[0]->def->op == OP_kernel) {
-            return is_read_later(t, let, after->args[0]) ? NULL : after;
-        }
-    }
-    return NULL;
-}
-
 /* The store that the last computing let of a block can write to by itself. */
 static const Let *
 sole_store(const Tcc *t, const Let *let)
@@ -57,7 +25,7 @@ sole_store(const Tcc *t, const Let *let)
 static const Let *
 own_store(const Tcc *t, const Let *let)
 {
-    const Let *store = store_to_result(t, let);
+    const Let *store = pairs_store(t->found, let);
     store = store ? store : sole_store(t, let);
     return store && store->args[0]->type->dtype == let->res[0]->type->dtype ? store : NULL;
 }
@@ -130,7 +98,7 @@ call_of_twice(Tcc *t, const Pair *pair)
 static bool
 takes_in(const Tcc *t, const Pair *pair)
 {
-    return pair->strip && t->pairs[pair->first->res[0]->id].late;
+    return pair->strip && t->late[pair->first->res[0]->id];
 }
 
 /* Bits of strip_half of the operands; 0: none is in memory as bf16. */
@@ -197,12 +165,12 @@ result_room(Tcc *t, const Let *let, const Call *call)
 static bool
 defers_to_user(Tcc *t, const Let *let)
 {
-    Pair *pair = &t->pairs[let->res[0]->id];
-    for (int k = 0; pair->taken && k < let->nargs; k++) {
+    int v = let->res[0]->id;
+    for (int k = 0; t->pairs[v].taken && k < let->nargs; k++) {
         Place p = tcc_place(t, let->args[k], operand_dtype(let, k));
-        pair->late |= map_dtype(let) == DT_bf16 ? p.row != NULL : p.varies;
+        t->late[v] |= map_dtype(let) == DT_bf16 ? p.row != NULL : p.varies;
     }
-    return pair->late;
+    return t->late[v];
 }
 
 /* Where one of two products is one number for all, which has been computed, the other one is
@@ -212,15 +180,15 @@ compute_deferred_product(Tcc *t, const Pair *pair)
 {
     const Let *products[] = {pair->first, pair->other};
     for (int k = 0; pair->other && k < 2; k++) {
-        Pair *product = &t->pairs[products[k]->res[0]->id];
-        if (product->late && !t->pairs[products[!k]->res[0]->id].late) {
-            product->late = product->taken = false;
+        int product = products[k]->res[0]->id;
+        if (t->late[product] && !t->late[products[!k]->res[0]->id]) {
+            t->late[product] = t->pairs[product].taken = false;
             tcc_map(t, products[k]);
         }
     }
 }
 
-/* The strip that compares an index with one value, or with one a row; see tcc_is_comparison. */
+/* The strip that compares an index with one value, or with one a row; see let_compares. */
 static const char *
 index_strip(Tcc *t, const Let *let, bool index_first, bool by_row)
 {
@@ -246,7 +214,7 @@ static bool
 put_index_comparison(Tcc *t, const Let *let)
 {
     const Let *size = t->pairs[let->res[0]->id].first;
-    if (!tcc_is_comparison(let) || !size || !t->pairs[size->res[0]->id].late) {
+    if (!let_compares(let) || !size || !t->late[size->res[0]->id]) {
         return false;
     }
     bool first = let->args[0] == size->res[0];
@@ -292,7 +260,7 @@ offer_to_fold(Tcc *t, const Let *let, const Call *call)
 static bool
 use_nontemporal_strip(Tcc *t, const Let *let, const Let *store, Call *call)
 {
-    const char *direct_strip = tcc_streams(t, store) && t->uses[let->res[0]->id] == 1
+    const char *direct_strip = tcc_streams(t, store) && t->found->uses[let->res[0]->id] == 1
                                    ? tcc_find_nontemporal(call)
                                    : NULL;
     if (direct_strip) {
@@ -423,12 +391,9 @@ bool
 tcc_in_place_store(Tcc *t, const Let *let, Place *out, Walk *walk)
 {
     Emit *e = t->e;
-    const Let *store = t->uses[let->res[0]->id] == 1 ? store_to_result(t, let) : NULL;
-    if (!store || store->args[0]->type->dtype != let->res[0]->type->dtype) {
-        return false;
-    }
-    *walk = tcc_walk(t, access_offset(e, store));
-    if ((walk->kind != WALK_FLAT && walk->kind != WALK_GRID) || !dim_is(e->cx, walk->step, 1)) {
+    Tile tile = tcc_tile(t);
+    const Let *store = pairs_in_place_store(t->found, e->facts, &tile, let, walk);
+    if (!store) {
         return false;
     }
     *out = (Place){
@@ -453,7 +418,9 @@ put_in_place_rows(Tcc *t, const Let *let, const Call *call)
         text_add(&list, "%s, %s, ", call->args[k].at, call->args[k].row);
     }
     if (tcc_in_place_store(t, let, &out, &walk)) {
-        tcc_prefetch_rows(t, out.stored->args[0], &walk, out.at, "strip_prefetch_write");
+        if (t->row) { /* else tcc_prefetch_stores has */
+            tcc_prefetch_rows(t, out.stored, &walk, out.at);
+        }
     } else {
         out = tcc_room(t, let->res[0]->type->dtype, true, NULL);
     }

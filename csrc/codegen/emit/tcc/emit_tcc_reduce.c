@@ -259,7 +259,7 @@ put_onehot_sum(Tcc *t, const Let *reduce)
     const Let *where = body->rets[0]->def, *eq = where->args[0]->def;
     for (int k = 0; k < body->n; k++) {
         const Let *let = body->lets[k];
-        if (let != where && (let != eq || t->uses[eq->res[0]->id] > 1)) {
+        if (let != where && (let != eq || t->found->uses[eq->res[0]->id] > 1)) {
             tcc_let(t, let);
         }
     }

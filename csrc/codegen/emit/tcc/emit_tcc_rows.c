@@ -4,7 +4,7 @@
  * Requires: vector reductions of one block: rows are short.
  * Ensures:  the order of docs/bits.md, row by row.
  * How:      a body that loads and multiplies, or squares a difference, is one strip for all rows
- *           and needs no tile (emit_tcc_fold.c finds such bodies); else the body fills a tile.
+ *           and needs no tile (loops/term.c finds such bodies); else the body fills a tile.
  * Why not:  a call for each row: for 16 elements it takes five times as long as the additions.
  * Example:  s[i] = sum of (x[j] - y[i, j])^2 over j < 16:
  *           strip_rows_sum_square_sub_f32(tile4_0, x, 0, y + 16*i, 16, rows, 16, 0);
@@ -13,89 +13,10 @@
 
 #include "emit_tcc.h"
 
-/* What there is a strip for; those of other forms than load take their operands where they are. */
-static const struct {
-    Op red;
-    const char *form;
-    Dtype dtype;
-} strips[] = {
-    {OP_sum, "load", DT_f32},       {OP_sum, "load", DT_f64},       {OP_sum, "load", DT_bf16},
-    {OP_sum, "square_sub", DT_f32}, {OP_sum, "square_sub", DT_f64}, {OP_sum, "square_sub", DT_bf16},
-    {OP_sum, "mul", DT_f32},        {OP_amax, "load", DT_f32},      {OP_amin, "load", DT_f32},
-};
-
-static bool
-has_strip(Op red, const char *form, Dtype dtype)
-{
-    for (size_t k = 0; k < sizeof strips / sizeof *strips; k++) {
-        if (strips[k].red == red && strips[k].dtype == dtype && strcmp(strips[k].form, form) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool
-tcc_has_rows(const Let *reduce)
-{
-    const Value *v = reduce->body->rets[0];
-    return !value_is_const(v) && v->def && v->def->parent == reduce->body &&
-           has_strip(let_op(reduce), "load", dtype_info[v->type->dtype].compute);
-}
-
 /* ---- rows where they are ---- */
 
-/* Where the first row begins and how far the next one is; or a value known outside, or nothing. */
-typedef struct {
-    const Value *buffer;
-    Dim start, step;
-    const Value *outer;
-} Operand;
-
-typedef struct {
-    const char *form;
-    Operand a, b;
-} RowsCall;
-
-/* Elements side by side in each row, and rows at even steps. */
-static bool
-find_operand(Tcc *t, const Let *load, const Let *reduce, const Let *grid, Operand *o)
-{
-    Cx *cx = t->e->cx;
-    Dim offset = access_offset(t->e, load), start = row_offset(t->e, load, reduce);
-    const Step *row = step_along(t->e, load, grid);
-    *o = (Operand){.buffer = load->args[0], .start = start, .step = row ? row->step : DIM_NONE};
-    return !is_private(t->e, load->args[0]) && !dim_is_bound_in(cx, offset, grid->body) &&
-           start != DIM_NONE && row;
-}
-
-static bool
-find_call(Tcc *t, const Let *reduce, const Let *grid, RowsCall *call)
-{
-    const Value *ret = reduce->body->rets[0];
-    Term term;
-    if (!tcc_find_term(reduce, ret->type->dtype, &term) ||
-        !find_operand(t, term.x, reduce, grid, &call->a)) {
-        return false;
-    }
-    bool square = strcmp(term.form, "square") == 0;
-    call->form = square ? "mul" : term.form;
-    call->b = square ? call->a : (Operand){.outer = term.y};
-    const Let *other = term.y && !value_is_const(term.y) && term.y->def ? term.y->def : NULL;
-    bool loaded = other && other->parent == reduce->body;
-    return has_strip(let_op(reduce), call->form, call->a.buffer->type->dtype) &&
-           (!loaded || find_operand(t, other, reduce, grid, &call->b));
-}
-
-bool
-tcc_is_rows_call(Tcc *t, const Let *reduce, const Let *grid)
-{
-    RowsCall call;
-    return find_call(t, reduce, grid, &call);
-}
-
 static const char *
-operand_c(Tcc *t, const Operand *o, Dtype dtype, unsigned *scalars)
+operand_c(Tcc *t, const RowsOperand *o, Dtype dtype, unsigned *scalars)
 {
     Emit *e = t->e;
     if (o->buffer) {
@@ -132,7 +53,7 @@ tcc_put_rows_call(Tcc *t, const Let *reduce)
     Emit *e = t->e;
     RowsCall call;
     unsigned scalars = 0;
-    if (!find_call(t, reduce, t->grid, &call)) {
+    if (!grid_call(e->facts, reduce, t->grid, &call)) {
         return false;
     }
     Dtype dtype = reduce->body->rets[0]->type->dtype, from = call.a.buffer->type->dtype;

@@ -1,0 +1,190 @@
+/* Products: the parts of a loop marked micro, and what is read after its call.
+ *
+ * What:     of a call of a microkernel the rows of the next tile, and this call's part of what is
+ *           packed next, each as one span of adjacent elements.
+ * Requires: loops that keep V24.
+ * How:      What is packed next is in the loops after those over the tiles, or at the beginning of
+ *           the next iteration of the loop around.
+ */
+#include "product.h"
+#include "loops.h"
+
+/* The load of a factor, which may be cast. */
+static const Let *
+factor_load(const Value *factor)
+{
+    return factor->def->op == OP_cast ? factor->def->args[0]->def : factor->def;
+}
+
+Product
+product_of(const Facts *facts, const Let *micro)
+{
+    const Let *inner = micro->body->lets[0];
+    Product p = {.rows = micro, .panels = inner->body->n == 1 ? inner : NULL};
+    p.columns = p.panels ? p.panels->body->lets[0] : inner;
+    p.sum = p.columns->body->lets[0];
+    const Let *product = p.sum->body->rets[0]->def;
+    p.a = factor_load(product->args[0]);
+    p.b = factor_load(product->args[1]);
+    p.each = dim_uses(facts->cx, facts_access(facts, p.a)->offset, loop_index(p.columns));
+    p.packed = !p.each && is_of_panel(facts->cx, p.b, loop_index(p.sum), loop_index(p.columns));
+    return p;
+}
+
+static bool
+goes_on(const Facts *facts, const Span *span, const Let *loop)
+{
+    return dim_uses(facts->cx, span->from, loop_index(loop));
+}
+
+/* The span in the next iteration of the loop, with as many elements as in this one: the last
+ * iteration may have fewer. */
+static Span
+in_next(const Facts *facts, const Span *span, const Let *loop)
+{
+    Dim next = dim_add(facts->cx, loop_index(loop), dim_int(facts->cx, 1));
+    return (Span){span->of, dim_replace(facts->cx, span->from, loop_index(loop), next),
+                  span->count};
+}
+
+/* From the first row of A to the last one; nothing where less than half of it is read, or its rows
+ * are windows: most of a window was read by the tiles before. */
+static Span
+rows_of(const Facts *facts, const Product *p)
+{
+    Cx *cx = facts->cx;
+    Dim step, at, row, one = dim_int(cx, 1), length = loop_extent(p->sum);
+    if (!dim_affine(cx, facts_access(facts, p->a)->offset, loop_index(p->sum), &step, &at) ||
+        !dim_is(cx, step, 1) || !dim_affine(cx, at, loop_index(p->rows), &row, &at) ||
+        !dim_affine(cx, at, loop_index(p->columns), &step, &at)) {
+        return (Span){0};
+    }
+    bool dense = dim_le(cx, one, row) && dim_le(cx, row, dim_mul(cx, length, dim_int(cx, 2)));
+    Dim before = dim_mul(cx, dim_sub(cx, loop_extent(p->rows), one), row);
+    return dense ? (Span){p->a->args[0], at, dim_add(cx, before, length)} : (Span){0};
+}
+
+Span
+product_next_rows(const Facts *facts, const Product *p)
+{
+    const Let *around = p->rows->parent->owner;
+    Span rows = rows_of(facts, p);
+    while (around && around->op == OP_for && dim_is(facts->cx, loop_extent(around), 1)) {
+        around = around->parent->owner;
+    }
+    bool next = rows.of && around && around->op == OP_for && goes_on(facts, &rows, around) &&
+                !dim_uses(facts->cx, facts_access(facts, p->b)->offset, loop_index(around));
+    return next ? in_next(facts, &rows, around) : (Span){0};
+}
+
+/* The loop marked pack that is all that the loops around it do, or NULL. */
+static const Let *
+pack_in(const Let *let)
+{
+    while (loop_is(let) && !let_has(let, MARK_pack)) {
+        let = let->body->n == 1 ? let->body->lets[0] : NULL;
+        if (!let) {
+            return NULL;
+        }
+    }
+    return loop_is(let) ? let : NULL;
+}
+
+/* The first pack in a block from let number k on, before the next loop that does anything else. */
+static const Let *
+pack_from(const Block *body, int k)
+{
+    const Let *pack = NULL;
+    for (bool loop = false; k < body->n && !loop && !pack; k++) {
+        loop = loop_is(body->lets[k]);
+        pack = loop ? pack_in(body->lets[k]) : NULL;
+    }
+    return pack;
+}
+
+/* What a pack reads, in all loops of its own up to the block `in`.  The last panel may have fewer
+ * columns than the others: the count is as if it had as many as the first one. */
+static Span
+packed_span(const Facts *facts, const Let *pack, const Block *in)
+{
+    Cx *cx = facts->cx;
+    Dim zero = dim_int(cx, 0), one = dim_int(cx, 1), count = one, used = one, step, extent;
+    const Let *inner = pack;
+    while (loop_is(inner->body->lets[0])) {
+        inner = inner->body->lets[0];
+    }
+    const Let *load = inner->body->lets[0];
+    bool known = load->op == OP_load;
+    Dim from = known ? facts_access(facts, load)->offset : one;
+    for (const Let *loop = load->parent->owner; known; loop = loop->parent->owner) {
+        extent = loop_extent(loop);
+        known = dim_affine(cx, from, loop_index(loop), &step, &from) && dim_le(cx, zero, step);
+        count = known ? dim_add(cx, count, dim_mul(cx, dim_sub(cx, extent, one), step)) : count;
+        used = dim_mul(cx, used, extent);
+        count = dim_replace(cx, count, loop_index(loop), zero);
+        used = dim_replace(cx, used, loop_index(loop), zero);
+        if (loop->parent == in) {
+            break;
+        }
+    }
+    known = known && dim_le(cx, count, dim_mul(cx, used, dim_int(cx, 2)));
+    return known ? (Span){load->args[0], from, count} : (Span){0};
+}
+
+/* The part of a span that one call takes in the loops around it that are inside of `to`.  In a loop
+ * that may have too many iterations to be numbered each of them takes the same. */
+static Span
+part_of(const Facts *facts, const Span *span, const Let *call, const Block *to)
+{
+    Cx *cx = facts->cx;
+    Dim number = dim_int(cx, 0);
+    enum { MOST_CALLS = 1 << 20 };
+    int64_t calls = 1;
+    for (const Let *loop = call; loop->parent != to;) {
+        loop = loop->parent->owner;
+        int64_t most = dim_range(cx, loop_extent(loop)).hi;
+        if (most > 0 && most <= MOST_CALLS / calls) {
+            number = dim_add(cx, number, dim_mul(cx, dim_int(cx, calls), loop_index(loop)));
+            calls *= most;
+        }
+    }
+    Dim up = dim_add(cx, span->count, dim_int(cx, calls - 1)),
+        part = dim_div(cx, up, dim_int(cx, calls));
+    return (Span){span->of, dim_add(cx, span->from, dim_mul(cx, part, number)), part};
+}
+
+/* The pack that comes next, in a block *body of a loop around the call.  *around: that loop, if the
+ * pack comes in its next iteration, else NULL.  Loops of the kernel's own block are not looked at:
+ * they may be another phase's, whose tensors this one does not have. */
+static const Let *
+next_pack(const Let *call, const Block **body, const Let **around)
+{
+    const Let *pack = NULL, *owner = call->parent->owner;
+    for (const Let *at = call; !pack && owner && owner->op == OP_for; owner = at->parent->owner) {
+        int k = 0;
+        *body = at->parent;
+        while ((*body)->lets[k] != at) {
+            k++;
+        }
+        pack = pack_from(*body, k + 1);
+        *around = pack ? NULL : owner;
+        pack = pack ? pack : pack_from(*body, 0);
+        at = owner;
+    }
+    return pack;
+}
+
+Span
+product_next_pack(const Facts *facts, const Product *p, int64_t most)
+{
+    const Block *body = NULL;
+    const Let *around = NULL, *pack = next_pack(p->rows, &body, &around);
+    Span span = pack ? packed_span(facts, pack, body) : (Span){0};
+    if (!span.of || (around && !goes_on(facts, &span, around))) {
+        return (Span){0};
+    }
+    Dim room = dim_int(facts->cx, most);
+    span = around ? in_next(facts, &span, around) : span;
+    span.count = dim_lt(facts->cx, room, span.count) ? room : span.count;
+    return part_of(facts, &span, p->rows, body);
+}

@@ -1,0 +1,221 @@
+/* Grids: several short rows as one tile.
+ *
+ * What:     marks loops around vector loops of a few elements `grid`: as many of their iterations
+ *           run together as fill a tile.
+ * Requires: a scheduled function.
+ * Ensures:  each element's operations as without; rows change places (V38).
+ * How:      What stands in the loop itself is computed for a tile of an element for each row, what
+ *           stands in a loop inside for all elements of those rows.  That saves calls, but operands
+ *           with another layout are moved into the tile, and what a row has one of is spread.  So
+ *           both ways are counted in elements that a vector primitive computes in the time.
+ *           Reductions of rows that stay near a core may take rows that are too long for a tile,
+ *           several in one call, if a row has several of them: the next reduction does not wait for
+ *           the last of the additions.
+ * Why not:  a step for each operand: a row of 32 elements costs as much to begin as to compute, for
+ *           every operand of every call.
+ * Example:  y[i, j] = x[i, j] - m[j] for j < 3: for i in N parallel grid=512 grid_row=128 { .. }
+ */
+#include "codegen/loops/grid.h"
+#include "codegen/loops/pairs.h"
+#include "codegen/loops/phase_use.h"
+#include "codegen/rewrites.h"
+
+/* The phase, and what lets one primitive computes, when that has been looked for. */
+typedef struct {
+    const PhaseView *phase;
+    const Facts *facts;
+    Pairs *pairs;
+} View;
+
+static const Pairs *
+pairs_of(View *v)
+{
+    if (!v->pairs) {
+        v->pairs = pairs_find(v->facts->cx, v->phase->fn->nvalues, v->facts->kernel->body);
+    }
+    return v->pairs;
+}
+
+/* ---- loops that may be one ---- */
+
+static bool
+is_parallel(const View *v, const Let *loop)
+{
+    bool found = false;
+    for (int k = 0; k < v->phase->nest.n; k++) {
+        found |= v->phase->nest.parallel[k] == loop;
+    }
+    return found;
+}
+
+/* Is it a vector loop of scalars that runs one row at a time, after calls have reduced several? */
+static bool
+is_long(const View *v, const Let *loop)
+{
+    return loop->op == OP_for && grid_is_up_to(v->facts->cx, loop, DLC_BLOCK) &&
+           loop_count(loop->body) == 0 && !is_parallel(v, loop);
+}
+
+/* Do all rows of the loop, none longer than so many elements, stay in caches near a core? */
+static bool
+are_cached(const View *v, const Let *rows, int64_t longest)
+{
+    return dim_range(v->facts->cx, nest_iterations(&v->phase->nest, rows)).hi <= DLC_CORE / longest;
+}
+
+/* Does a row have what a long loop could not use as one element: a buffer, an index that is looked
+ * up? */
+static bool
+has_more(const Let *rows)
+{
+    bool found = false;
+    for (int k = 0; k < rows->body->n; k++) {
+        Op op = rows->body->lets[k]->op;
+        found |= op == OP_buffer || op == OP_bind;
+    }
+    return found;
+}
+
+/* Loops of a row: the reductions that are calls, and the longest of these; long ones; others that
+ * are not short. */
+typedef struct {
+    int loops, calls, longs, others;
+    int64_t called;
+} Kinds;
+
+static Kinds
+kinds_of(const View *v, const Let *rows)
+{
+    Kinds kinds = {0};
+    for (int k = 0; k < rows->body->n; k++) {
+        const Let *inner = rows->body->lets[k];
+        if (!loop_is(inner)) {
+            continue;
+        }
+        kinds.loops++;
+        if (grid_is_called(v->facts, inner, rows)) {
+            int64_t hi = dim_range(v->facts->cx, loop_extent(inner)).hi;
+            kinds.calls++;
+            kinds.called = hi > kinds.called ? hi : kinds.called;
+        } else if (!grid_is_short(v->facts, inner, DLC_GRID_COLUMNS)) {
+            bool is_row = is_long(v, inner);
+            kinds.longs += is_row;
+            kinds.others += !is_row;
+        }
+    }
+    return kinds;
+}
+
+static bool
+has_rows(const View *v, const Let *rows, const Kinds *kinds)
+{
+    bool known = true;
+    for (int k = 0; k < rows->body->n; k++) {
+        known &= grid_may_have(v->facts, rows->body->lets[k], NULL);
+    }
+    return known && kinds->loops > 0 && kinds->others == 0 &&
+           (!kinds->longs ||
+            (kinds->calls > 1 && !has_more(rows) && are_cached(v, rows, kinds->called)));
+}
+
+/* ---- does it pay? ---- */
+
+/* Calls of a loop, and those that only move elements of a grid. */
+typedef struct {
+    int calls, moves;
+} Work;
+
+static void
+add_access(View *v, const Tile *tile, const Let *access, Work *work)
+{
+    Walk walk = walk_of(tile, facts_access(v->facts, access)->offset);
+    bool ready = walk.kind == WALK_ONE ||
+                 (walk.kind == WALK_FLAT && dim_is(tile->cx, walk.step, 1));
+    bool same = access->op == OP_load && walk.kind == WALK_GRID &&
+                dim_is(tile->cx, walk.row_step, 0);
+    work->calls += is_narrow(access->args[0]->type->dtype) || walk.kind == WALK_EACH;
+    work->moves += !ready && !same &&
+                   !(access->op == OP_load && pairs_in_place(pairs_of(v), v->facts, tile, access));
+}
+
+static Work
+work_of(View *v, const Let *rows, const Let *loop)
+{
+    Work work = {0};
+    Tile tile = {.cx = v->facts->cx,
+                 .index = loop_index(loop),
+                 .row = loop_index(rows),
+                 .columns = loop_extent(loop)};
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        work.calls += op_info[let->op].kind == KIND_MAP || let->op == OP_bind;
+        if (let_accesses(let) && !facts_access(v->facts, let)->is_private) {
+            add_access(v, &tile, let, &work);
+        }
+        for (int j = 0; j < let->nargs; j++) {
+            work.moves += let_in(rows->body, let->args[j]) != NULL;
+        }
+    }
+    return work;
+}
+
+/* Fewer calls, but more elements moved. */
+static bool
+is_profitable(View *v, const Let *rows)
+{
+    Cx *cx = v->facts->cx;
+    int64_t alone = 0, together = 0;
+    int64_t n = dim_range(cx, grid_rows(v->facts, rows, DLC_GRID, DLC_GRID_COLUMNS, DLC_GRID_ROWS))
+                    .lo;
+    for (int k = 0; k < rows->body->n; k++) {
+        const Let *inner = rows->body->lets[k];
+        alone += op_info[inner->op].kind == KIND_MAP ? n * DLC_STRIP_ELEMENT : 0;
+        if (grid_is_called(v->facts, inner, rows)) {
+            alone += n * DLC_STRIP_CALL;
+        } else if (loop_is(inner) && grid_is_short(v->facts, inner, DLC_GRID_COLUMNS)) {
+            Work work = work_of(v, rows, inner);
+            alone += n * (work.calls + 1) * DLC_STRIP_CALL;
+            together += (int64_t)(work.calls + 1 + work.moves) * DLC_STRIP_CALL +
+                        work.moves * n * dim_range(cx, loop_extent(inner)).hi;
+        }
+    }
+    return alone > together;
+}
+
+/* ---- marks ---- */
+
+static void
+mark_grids(View *v, Let *loop)
+{
+    Cx *cx = v->facts->cx;
+    if (loop->op != OP_for || loop_is_call(loop) || let_has(loop, MARK_vector) ||
+        let_has(loop, MARK_tile) || let_has(loop, MARK_recurrences)) {
+        return;
+    }
+    Kinds kinds = kinds_of(v, loop);
+    if (has_rows(v, loop, &kinds) && dim_range(cx, loop_extent(loop)).hi > 1 &&
+        is_profitable(v, loop) && fuel_spend(cx)) {
+        let_mark_with(cx, loop, MARK_grid, DLC_GRID);
+        let_mark_with(cx, loop, MARK_grid_row, DLC_GRID_COLUMNS);
+        if (kinds.calls) {
+            let_mark_with(cx, loop, MARK_grid_called, DLC_GRID_ROWS);
+        }
+        return;
+    }
+    for (int k = 0; k < loop->body->n; k++) {
+        mark_grids(v, loop->body->lets[k]);
+    }
+}
+
+static void
+mark_phase(const PhaseView *phase, const void *arg)
+{
+    (void)arg;
+    mark_grids(&(View){.phase = phase, .facts = phase->facts}, phase->loop);
+}
+
+Fn *
+rewrite_grid(Fn *fn)
+{
+    return phases_visit(fn, mark_phase, NULL);
+}

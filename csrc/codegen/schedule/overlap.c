@@ -1,0 +1,78 @@
+/* Long rows: parts of which run side by side, so that one waits while others go on.
+ *
+ * What:     marks reductions along rows `parts`: so many parts of a row run in one loop, each with
+ *           lanes of its own.  They are blocks; of argmax and argmin the halves of a block, or
+ *           every other few elements of a row whose lanes record where theirs are (`places`).
+ * Requires: a scheduled function.
+ * Ensures:  the order of prelude_reduce.h (V41): blocks are combined as without.
+ * How:      A step waits for the one before it where the body is cheap.  Of argmax and argmin rows
+ *           of memory alone, as others have to be kept in an array.  Short rows of floats have
+ *           places: then nothing is looked for in them.
+ * Why not:  places of rows of 64 or of more than 2048 elements, or of float64: up to 1.6 times as
+ *           long as without.
+ * Example:  let s: f32 = reduce sum j in 100000 lanes parts=4 { .. }
+ */
+#include "codegen/loops/phase_use.h"
+#include "codegen/rewrites.h"
+
+static bool
+has_places(Cx *cx, const Let *reduce)
+{
+    Range n = dim_range(cx, loop_extent(reduce));
+    return reduce->body->rets[0]->type->dtype == DT_f32 && n.lo >= DLC_SHORTEST_PLACED &&
+           n.hi <= DLC_LONGEST_PLACED;
+}
+
+static void
+mark_index(const Facts *facts, Let *reduce)
+{
+    enum { HALVES = 2 };
+    Cx *cx = facts->cx;
+    bool places = facts_reduced_row(facts, reduce) && has_places(cx, reduce),
+         halves = facts_reduced_row(facts, reduce) &&
+                  dim_range(cx, loop_extent(reduce)).hi >= DLC_BLOCK;
+    if ((places || halves) && fuel_spend(cx)) {
+        let_mark_with(cx, reduce, MARK_parts, HALVES);
+        let_mark(reduce, MARK_places, places);
+    }
+}
+
+static void
+mark_blocks(Cx *cx, Let *reduce)
+{
+    if (loop_is_latency_bound(reduce) &&
+        dim_range(cx, loop_extent(reduce)).hi >= DLC_BLOCKS * DLC_BLOCK && fuel_spend(cx)) {
+        let_mark_with(cx, reduce, MARK_parts, DLC_BLOCKS);
+    }
+}
+
+static void
+mark_reductions(const Facts *facts, Let *let)
+{
+    if (!loop_is(let) || loop_is_call(let)) {
+        return;
+    }
+    if (let_has(let, MARK_lanes) && !let_has(let, MARK_onehot)) {
+        if (op_info[let_op(let)].rule == RULE_INDEX) {
+            mark_index(facts, let);
+        } else {
+            mark_blocks(facts->cx, let);
+        }
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        mark_reductions(facts, let->body->lets[k]);
+    }
+}
+
+static void
+mark_phase(const PhaseView *phase, const void *arg)
+{
+    (void)arg;
+    mark_reductions(phase->facts, phase->loop);
+}
+
+Fn *
+rewrite_overlap(Fn *fn)
+{
+    return phases_visit(fn, mark_phase, NULL);
+}

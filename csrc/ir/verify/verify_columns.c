@@ -1,0 +1,242 @@
+/* The rules of marks that say how columns, tiles and rows run, V39 to V41; verify.c has the
+ * list. */
+#include "verify.h"
+
+/* ---- V39: steps of a reduction that go through a tile together ---- */
+
+enum { LINE = 16, MOST_STEPS = 16 };
+
+static bool
+is_in_vector_loop(const Let *let)
+{
+    const Let *around = let->parent->owner;
+    while (loop_is(around) && !let_has(around, MARK_vector)) {
+        around = around->parent->owner;
+    }
+    return loop_is(around);
+}
+
+static void
+check_steps(Verifier *v, const Let *reduce)
+{
+    bool good = is_in_vector_loop(reduce) && let_mark_value(reduce, MARK_jam) <= MOST_STEPS &&
+                op_info[let_op(reduce)].rule != RULE_INDEX;
+    for (int k = 0; k < reduce->body->n; k++) {
+        good &= let_is_map(reduce->body->lets[k]) || reduce->body->lets[k]->op == OP_load;
+    }
+    if (!good || !let_has(reduce, MARK_jam) || let_mark_value(reduce, MARK_strip) % LINE != 0) {
+        verify_broken(v, 39,
+                      "jam marks a reduction that is not in a vector loop, or does more than "
+                      "load and compute");
+    }
+}
+
+/* ---- V40: transposed operands ---- */
+
+/* Does the loop's own block bind an index that the offset uses, or store to the tensor? */
+static bool
+makes_element(Cx *cx, const Let *loop, const Value *of, Dim offset)
+{
+    bool found = false;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        found |= let->op == OP_bind && dim_uses(cx, offset, let->sizes[0]);
+        found |= let_writes(let) && let->args[0] == of;
+    }
+    return found;
+}
+
+void
+verify_transpose(Verifier *v, const Let *load)
+{
+    enum { MOST_WIDTH = 128 };
+    const Let *loop = load->parent->owner, *rows = loop->parent->owner;
+    const Value *of = load->args[0];
+    Dim offset = index_offset(v->cx, of, let_attr(load, "at")->dims), step, rest;
+    int64_t width = loop->op == OP_for ? let_mark_value(loop, MARK_width) : 0;
+    if (width == 0 || width > MOST_WIDTH || rows->op != OP_for || !let_has(rows, MARK_tile) ||
+        !dim_affine(v->cx, offset, let_attr(loop, "index")->d, &step, &rest) ||
+        !dim_affine(v->cx, offset, let_attr(rows, "index")->d, &step, &rest) ||
+        !dim_is(v->cx, step, 1) || makes_element(v->cx, loop, of, offset) ||
+        makes_element(v->cx, rows, of, offset)) {
+        verify_broken(v, 40, "transpose marks a load that does not go across the rows of a tile");
+    }
+}
+
+static void
+check_strip(Verifier *v, const Let *loop)
+{
+    int64_t strip = let_mark_value(loop, MARK_strip);
+    int64_t simdlen = let_mark_value(loop, MARK_simdlen);
+    bool prefetches = false, good = let_has(loop, MARK_vector) && strip > 0 && simdlen > 0 &&
+                                    strip % LINE == 0 && strip % simdlen == 0;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        prefetches |= let->op == OP_load && let_has(let, MARK_prefetch);
+        good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;
+    }
+    if (!good || !prefetches) {
+        verify_broken(v, 39,
+                      "strip marks a loop that is no vector loop with a load that prefetches");
+    }
+}
+
+/* ---- V41: rows, and phases ---- */
+
+static bool
+is_row(Verifier *v, const Let *reduce)
+{
+    const Let *load = reduce->body->n == 1 ? reduce->body->lets[0] : NULL;
+    Dim step, rest;
+    return load && load->op == OP_load && reduce->body->rets[0] == load->res[0] &&
+           dim_affine(v->cx, index_offset(v->cx, load->args[0], let_attr(load, "at")->dims),
+                      let_attr(reduce, "index")->d, &step, &rest) &&
+           dim_is(v->cx, step, 1);
+}
+
+static void
+check_parts(Verifier *v, const Let *reduce)
+{
+    enum { MOST_PARTS = 8 };
+    int64_t parts = let_mark_value(reduce, MARK_parts);
+    bool index = op_info[let_op(reduce)].rule == RULE_INDEX,
+         good = let_has(reduce, MARK_lanes) && parts > 0 && parts <= MOST_PARTS;
+    for (int k = 0; k < reduce->body->n; k++) {
+        good &= let_is_map(reduce->body->lets[k]) || reduce->body->lets[k]->op == OP_load;
+    }
+    if (index) {
+        good = good && parts == 2 && is_row(v, reduce);
+    }
+    if (let_has(reduce, MARK_places)) {
+        good = good && index && reduce->body->rets[0]->type->dtype == DT_f32 &&
+               dim_range(v->cx, let_dim(reduce, "extent")).hi <= INT32_MAX;
+    }
+    if (!good) {
+        verify_broken(v, 41, "parts marks a reduction that does not go along a row in lanes");
+    }
+}
+
+/* What the let or one deeper does to the tensor: bit 1 loads it, bit 2 stores to it. */
+static int
+uses_of(const Let *let, const Value *tensor)
+{
+    bool accesses = let_accesses(let) && let->args[0] == tensor;
+    int uses = !accesses ? 0 : let->op == OP_load ? 1 : let->op == OP_store ? 2 : 3;
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        uses |= uses_of(let->body->lets[k], tensor);
+    }
+    return uses;
+}
+
+/* May the iterations of the phase run again?  What a loop makes in memory of its own, they make
+ * again. */
+static bool
+may_repeat(const Verifier *v, const Let *phase, const Let *let)
+{
+    const Value *to = let_writes(let) ? let->args[0] : NULL;
+    bool own = to && to->def && to->def->op == OP_buffer && to->def->parent->owner != v->kernel;
+    bool may = !to || own || uses_of(phase, to) == 2;
+    for (int k = 0; let->body && k < let->body->n && may; k++) {
+        may = may_repeat(v, phase, let->body->lets[k]);
+    }
+    return may;
+}
+
+static bool
+is_size(Cx *cx, Dim d)
+{
+    return dim_is_name(cx, d) && !dim_has_index(cx, d);
+}
+
+static int
+count_versions(const Let *let)
+{
+    int n = let_has(let, MARK_versions);
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        n += count_versions(let->body->lets[k]);
+    }
+    return n;
+}
+
+void
+verify_versions(Verifier *v, const Let *let)
+{
+    const Let *reduce = loop_is(let) ? let : let->parent->owner, *tile = reduce, *phase = reduce;
+    while (loop_is(tile) && !let_has(tile, MARK_vector)) {
+        tile = tile->parent->owner;
+    }
+    while (phase->parent->owner != v->kernel) {
+        phase = phase->parent->owner;
+    }
+    Dim step = DIM_NONE, rest;
+    bool good = loop_is(let)
+                    ? let_has(let, MARK_short) && is_size(v->cx, let_dim(let, "extent"))
+                    : let_has(reduce, MARK_jam) && loop_is(tile) &&
+                          dim_affine(v->cx,
+                                     index_offset(v->cx, let->args[0], let_attr(let, "at")->dims),
+                                     let_attr(tile, "index")->d, &step, &rest) &&
+                          is_size(v->cx, step);
+    if (!good || let_has(phase, MARK_near) || count_versions(phase) != 1) {
+        verify_broken(v, 41, "versions marks what gives no length, or is not alone in a phase");
+    }
+}
+
+static void
+check_near(Verifier *v, const Let *loop)
+{
+    if (loop->parent->owner != v->kernel || !may_repeat(v, loop, loop)) {
+        verify_broken(v, 41, "near marks a loop whose iterations may not run again");
+    }
+}
+
+static void
+check_rolled(Verifier *v, const Let *loop)
+{
+    bool good = let_has(loop, MARK_vector);
+    for (int k = 0; k < loop->body->n; k++) {
+        good &= !loop_is(loop->body->lets[k]);
+    }
+    if (!good) {
+        verify_broken(v, 41, "rolled marks a loop that is no vector loop without loops inside");
+    }
+}
+
+static void
+check_call(Verifier *v, const Let *loop)
+{
+    if (!let_has(loop, MARK_micro) || let_has(loop, MARK_prefetch_tile | MARK_prefetch_pack)) {
+        verify_broken(v, 41, "prefetch_tile or prefetch_pack marks what is no loop marked micro");
+    }
+}
+
+static void
+check_row_marks(Verifier *v, const Let *loop)
+{
+    if (let_has(loop, MARK_prefetch_tile) || let_has(loop, MARK_prefetch_pack)) {
+        check_call(v, loop);
+    }
+    if (let_has(loop, MARK_parts) || let_has(loop, MARK_places)) {
+        check_parts(v, loop);
+    }
+    if (let_has(loop, MARK_near)) {
+        check_near(v, loop);
+    }
+    if (let_has(loop, MARK_versions)) {
+        verify_versions(v, loop);
+    }
+    if (let_has(loop, MARK_rolled)) {
+        check_rolled(v, loop);
+    }
+}
+
+void
+verify_column_marks(Verifier *v, const Let *loop)
+{
+    check_row_marks(v, loop);
+    if (loop->op == OP_for && (let_has(loop, MARK_strip) || let_has(loop, MARK_simdlen))) {
+        check_strip(v, loop);
+    }
+    if (loop->op == OP_reduce && (let_has(loop, MARK_jam) || let_has(loop, MARK_strip))) {
+        check_steps(v, loop);
+    }
+}
