@@ -20,7 +20,7 @@ EMIT = CSRC / "codegen/emit"
 
 #: What each count was when it was last stored.
 STORED = {
-    "lines_of_emitters": 9_476,
+    "lines_of_emitters": 9_490,
     "lines_of_the_plain_target": 825,
     "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 24,
