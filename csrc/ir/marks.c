@@ -1,9 +1,9 @@
-/* Marks of loops and accesses: the table as data, and the marks of a let. */
+/* Marks of loops, accesses and operations: the table as data, and the marks of a let. */
 #include "cx.h"
 
 #include <string.h>
 
-enum { FOR = 1, REDUCE = 2, LOAD = 4, STORE = 8, BUFFER = 16 };
+enum { FOR = 1, REDUCE = 2, LOAD = 4, STORE = 8, BUFFER = 16, MAP = 32 };
 enum { BARE, NUMBER };
 
 const MarkInfo mark_info[MARK_COUNT] = {
@@ -32,12 +32,13 @@ mark_find(const char *name)
 unsigned
 marks_of(Op op)
 {
-    unsigned on = op == OP_for      ? FOR
-                  : op == OP_reduce ? REDUCE
-                  : op == OP_load   ? LOAD
-                  : op == OP_store  ? STORE
-                  : op == OP_buffer ? BUFFER
-                                    : 0;
+    unsigned on = op == OP_for                   ? FOR
+                  : op == OP_reduce              ? REDUCE
+                  : op == OP_load                ? LOAD
+                  : op == OP_store               ? STORE
+                  : op == OP_buffer              ? BUFFER
+                  : op_info[op].kind == KIND_MAP ? MAP
+                                                 : 0;
     unsigned marks = 0;
     for (int k = 0; k < MARK_COUNT; k++) {
         marks |= mark_info[k].on & on ? 1u << k : 0;
@@ -87,6 +88,15 @@ void
 let_mark_with(Cx *cx, Let *let, unsigned mark, int64_t value)
 {
     Attr *have = marks_in(let);
+    if (!have) { /* an operation has the attribute only with a mark */
+        Attr *attrs = cx_alloc(cx, (size_t)(let->nattrs + 1) * sizeof *attrs);
+        for (int k = 0; k < let->nattrs; k++) {
+            attrs[k] = let->attrs[k];
+        }
+        have = &attrs[let->nattrs++];
+        *have = attr_marks(cx, 0);
+        let->attrs = attrs;
+    }
     int64_t *values = cx_alloc(cx, MARK_COUNT * sizeof *values); /* other lets may share the old */
     for (int k = 0; k < MARK_COUNT; k++) {
         values[k] = attr_mark_value(have, k);

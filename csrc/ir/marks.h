@@ -1,4 +1,4 @@
-/* Marks of loops and accesses: the rows of marks.def, see marks.c.  ir.h includes this. */
+/* Marks of loops, accesses and operations: the rows of marks.def, see marks.c.  In ir.h. */
 #ifndef DLC_MARKS_H
 #define DLC_MARKS_H
 
@@ -24,7 +24,7 @@ extern const MarkInfo mark_info[MARK_COUNT];
 
 unsigned mark_find(const char *name); /* its bit, or 0 when there is none */
 unsigned marks_of(Op op); /* that a let of the op may carry */
-/* Of a loop, load, store or buffer. */
+/* Of a loop, load, store, buffer or MAP. */
 bool let_has(const Let *let, unsigned marks); /* all of them */
 void let_mark(Let *let, unsigned marks, bool on); /* marks without a value */
 /* Gives it a mark with a value, which is above 0. */

@@ -179,3 +179,63 @@ def test_very_short_rows_run_as_one() -> None:
     flat = "for flat=64 flat_row=16"
     assert [marked(lines(channels(row), "cc")) for row in (3, 16)] == [[flat], [flat]]
     assert [marked(lines(channels(row), target)) for row, target in ((17, "cc"), (3, "tcc"))] == [[], []]
+
+
+def computed(op: str, *ops: str, size: str = "100000") -> str:
+    """A value after several operations, one after the other."""
+    lets = [f"v0: f32[{size}] = {op} x", *(f"v{k + 1}: f32[{size}] = {op} v{k}" for k, op in enumerate(ops))]
+    return graph(f"x: f32[{size}]", f"f32[{size}]", *lets, f"y: f32[{size}] = mul v{len(ops)}, x")
+
+
+def stages(text: str) -> list[tuple[str, int]]:
+    """The operations of a loop with the stages that they are in."""
+    found = re.findall(r"= (\w+) [^\[\n]*?(?: stage=(\d+))?$", text, re.M)
+    return [(op, int(stage or 1)) for op, stage in found if op not in ("kernel", "load")]
+
+
+def test_expensive_operations_one_after_the_other_are_stages() -> None:
+    """As many as overlap are in one stage; what is cheap is where it is wanted."""
+    mish = lines(computed("exp", "log1p", "tanh"), "cc")
+    assert "vector distribute=256 {" in mish
+    assert stages(mish) == [("exp", 1), ("log1p", 2), ("tanh", 3), ("mul", 3)]
+    assert "distribute" not in lines(computed("exp", "sqrt"), "cc")
+    assert "distribute" not in lines(computed("exp", "log1p", "tanh"), "tcc")
+
+
+def test_a_loop_in_stages_neither_streams_nor_prefetches_as_a_stencil() -> None:
+    """Many cheap operations one after the other are stages too, of a result that caches cannot hold."""
+    for n, wanted in ((8, "streams"), (24, "distribute=256")):
+        ops = [f"{'mul' if k % 2 else 'add'} {f'v{k - 1}' if k else 'x'}, x" for k in range(n)]
+        lets = [f"v{k}: f32[16000000] = {op}" for k, op in enumerate(ops)]
+        text = graph("x: f32[16000000]", "f32[16000000]", *lets, f"y: f32[16000000] = neg v{n - 1}")
+        marks = re.findall(r"vector (streams|distribute=256)\b(.*)", lines(text, "cc"))
+        assert marks == [(wanted, " {")]
+    rows = graph(
+        "x: f32[4096, 2048]",
+        "f32[4094, 2048]",
+        "a: f32[4094, 2048] = slice x axis=0 start=0 step=1",
+        "b: f32[4094, 2048] = slice x axis=0 start=2 step=1",
+        "c: f32[4094, 2048] = add a, b",
+        "e: f32[4094, 2048] = exp c",
+        "l: f32[4094, 2048] = log1p e",
+        "y: f32[4094, 2048] = tanh l",
+    )
+    assert "distribute=256" in lines(rows, "cc")
+    assert "prefetch" not in lines(rows, "cc")
+
+
+def scan(row: int, *before: str) -> str:
+    values = ["x", *(f"v{k}" for k in range(len(before)))]
+    shape = f"f32[64, {row}]"
+    lets = [f"v{k}: {shape} = {op} {values[k]}" for k, op in enumerate(before)]
+    return graph(f"x: {shape}", shape, *lets, f"y: {shape} = scan {values[-1]} op=sum axis=1")
+
+
+def test_recurrences_are_stages_where_much_is_computed_around_them() -> None:
+    """What continues the element before has an even stage, and what is around it are vectors."""
+    text = lines(scan(1000, "exp"), "cc")
+    assert "for j0 in 1000 distribute=128 {" in text
+    assert stages(text) == [("exp", 1), ("cast", 1), ("add", 2), ("cast", 3)]
+    for plain in (scan(1000), scan(32, "exp")):
+        assert "distribute" not in lines(plain, "cc")
+    assert "distribute" not in lines(scan(1000, "exp"), "tcc")

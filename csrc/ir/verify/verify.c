@@ -40,8 +40,8 @@
  *        its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
- *   V20  recurrences marks only a for whose body has one loop, a for without marks and without
- *        loops inside.
+ *   V20  recurrences marks only a for whose body has one loop, a for without loops inside and
+ *        without marks but distribute.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and
  *        strides. Nothing reads the parameter later and no call takes it.  In the kernel its
  *        elements end where they were; in loops each is read before it is stored.
@@ -97,7 +97,13 @@
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
  *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to
- *        the next, and of the parallel loops around that. */
+ *        the next, and of the parallel loops around that.
+ *   V37  distribute is at most 1024, and marks only a for without loops inside whose body computes,
+ *        loads and stores, and which is marked vector, without streams and not in a loop marked
+ *        tile, or is the loop in one marked recurrences.  No access in it is marked prefetch.
+ *        stage marks only operations of such a loop.  None is in an earlier stage than its
+ *        operands, and one is not in the first.  In recurrences what continues the iteration before
+ *        is in even stages and later than its operands, all else in odd ones. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -228,15 +234,19 @@ check_attr(Verifier *v, const Attr *a)
     verify_dims(v, a->kind == ATTR_DIMS ? a->n : 0, a->dims);
 }
 
-/* The keys and kinds are those of the schema, in its order. */
+/* The keys and kinds are those of the schema, in its order.  In loops an operation may have marks
+ * too. */
 static void
 check_attrs(Verifier *v, const Let *let)
 {
     static const char *const kinds[] = {"", "int", "dim", "axes", "dims", "str", "name", "marks"};
     const char *schema = op_info[let->op].attrs;
     Text have = {.cx = v->cx};
+    bool loops = v->fn->stage == STAGE_LOOPS;
     for (int k = 0; k < let->nattrs; k++) {
-        text_add(&have, "%s%s:%s", k ? " " : "", let->attrs[k].key, kinds[let->attrs[k].kind]);
+        if (!(loops && let_is_map(let) && let->attrs[k].kind == ATTR_MARKS)) {
+            text_add(&have, "%s%s:%s", k ? " " : "", let->attrs[k].key, kinds[let->attrs[k].kind]);
+        }
     }
     if (strcmp(have.length ? have.text : "", schema) != 0) {
         verify_broken(v, 6, "the attributes are '%s', not '%s'", have.length ? have.text : "",

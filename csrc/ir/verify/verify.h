@@ -49,6 +49,11 @@ void verify_loops_kernel(Verifier *v, const Let *kernel);
 void verify_access_marks(Verifier *v, const Let *access);
 void verify_loop_marks(Verifier *v, const Let *loop); /* when its body has been checked */
 
+/* ---- verify_distribute.c: V37 ---- */
+
+void verify_distribute(Verifier *v, const Let *loop); /* marked so, its body has been checked */
+void verify_stage(Verifier *v, const Let *let);
+
 /* ---- verify_flow.c: V30 to V32 ---- */
 
 void verify_flow_form(Verifier *v, const Let *let); /* before its type is asked for */

@@ -106,7 +106,8 @@ check_recurrences(Verifier *v, const Let *let)
     for (int k = 0; k < let->body->n; k++) {
         const Let *inner = let->body->lets[k];
         loops += loop_is(inner);
-        good &= !loop_is(inner) || (inner->op == OP_for && let_int(inner, "marks") == 0);
+        good &= !loop_is(inner) ||
+                (inner->op == OP_for && !(let_int(inner, "marks") & ~MARK_distribute));
         for (int j = 0; loop_is(inner) && j < inner->body->n; j++) {
             good &= !loop_is(inner->body->lets[j]);
         }
@@ -356,6 +357,7 @@ verify_loop_let(Verifier *v, const Let *let)
         check_bind(v, let);
         break;
     default:
+        verify_stage(v, let);
         break;
     }
 }

@@ -206,4 +206,7 @@ verify_loop_marks(Verifier *v, const Let *loop)
     if (let_has(loop, MARK_flat) || let_has(loop, MARK_flat_row)) {
         check_flat(v, loop);
     }
+    if (let_has(loop, MARK_distribute)) {
+        verify_distribute(v, loop);
+    }
 }

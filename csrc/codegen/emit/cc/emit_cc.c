@@ -399,7 +399,7 @@ put_vector(Emit *e, const Let *let)
         cc_gather_row(e, let, from, to);
     }
     const Let *row = streams ? NULL : loop_stencil_row(let);
-    if (cc_has_stages(e, let)) {
+    if (let_has(let, MARK_distribute)) {
         cc_stage_loop(e, let, from, to);
     } else if (row) {
         streams = cc_stream_blocks(e, let, &from, &to);

@@ -2,13 +2,14 @@
  *
  * What:     a loop around one whose iterations follow each other; DLC_RECURRENCES of its own run
  *           together.
- * Requires: a `recurrences` loop as schedule.c marks it.
+ * Requires: a `recurrences` loop as schedule.c marks it, in stages if the loop in it is marked
+ *           distribute (schedule/distribute.c).
  * Ensures:  each recurrence's combinations in their order; the other operations change places.
  * How:      scans alone of floats lie in the lanes of vectors (prelude_scan.h).  Other recurrences
  *           run four at a time: an addition waits four cycles for the one before it, and the
  *           processor has room for others meanwhile.  Where little is computed, element after
  *           element of the four, and what each has come to is a variable.  Where much is, for
- *           DLC_WIDTH elements of the axis one stage after the other, each for all the recurrences
+ *           width elements of the axis one stage after the other, each for all the recurrences
  *           at hand: what can be computed as a vector, into an array; the recurrences, from that
  *           array to another; then what follows.  What a stage wants of an earlier one stands in an
  *           array, loads are made again.
@@ -25,11 +26,12 @@
 typedef struct {
     Emit *e;
     const Let *rows, *loop;     /* the loop marked recurrences, and the one in it */
+    int width;                  /* of a loop marked distribute */
     const char *i, *j;
     bool *crosses;              /* by Value.id: wanted by a later stage than its own */
     bool *wanted;    /* by Value.id, of the rows' own block: the stage at hand wants it */
     bool uses_i, uses_j;        /* does what is being put? */
-    int last;    /* stage; vectors have even numbers, recurrences odd ones, from 2 on */
+    int last;    /* stage; vectors have odd numbers, recurrences even ones, from 1 on */
 } Recurrences;
 
 /* Made again where it is wanted. */
@@ -46,48 +48,20 @@ is_run_access(const Recurrences *c, const Let *let)
     return buffer && buffer->op == OP_buffer && buffer->parent == c->rows->body;
 }
 
-/* ---- is it worth stages? ---- */
-
-/* Half precisions are loaded and stored as vectors, or slowly. */
-static bool
-is_half(const Let *let)
-{
-    Dtype dtype = let_accesses(let) ? let->args[0]->type->dtype : DT_f32;
-    return dtype == DT_f16 || dtype == DT_bf16;
-}
-
-static bool
-has_stages(const Recurrences *c)
-{
-    int maps = 0;
-    bool expensive = false, half = false;
-    for (int k = 0; k < c->loop->body->n; k++) {
-        const Let *let = c->loop->body->lets[k];
-        maps += let_is_map(let);
-        expensive |= let_is_expensive(let);
-        half |= is_half(let);
-    }
-    bool several = dim_range(c->e->cx, loop_extent(c->rows)).hi > 1;
-    return facts_loop(c->e->facts, c->rows)->is_plain &&
-           facts_loop(c->e->facts, c->loop)->is_plain &&
-           dim_range(c->e->cx, loop_extent(c->loop)).hi > DLC_STAGE_ROW &&
-           (expensive || (several && (half || maps > DLC_STAGE_OPS)));
-}
-
 /* ---- stages ---- */
 
+/* 0: what is in no stage, as it is made again where it is wanted, or belongs to a recurrence. */
 static int
 stage_of(const Recurrences *c, const Let *let)
 {
-    int stage = 2;
-    bool recurrence = loop_carried(let) != NULL;
-    for (int k = 0; k < let->nargs; k++) {
-        const Let *from = computed_in(c->loop->body, let->args[k]);
-        int mark = from && !is_source(from) ? from->mark : 0;
-        mark += !recurrence && mark % 2;
-        stage = mark > stage ? mark : stage;
-    }
-    return recurrence ? stage + 1 - stage % 2 + (stage % 2 ? 2 : 0) : stage;
+    bool stores = let->op == OP_store && !is_run_access(c, let);
+    return stores ? c->last : let_is_map(let) ? cc_stage(let) : 0;
+}
+
+static bool
+is_recurrence(const Let *let)
+{
+    return let_is_map(let) && loop_carried(let);
 }
 
 /* A value is wanted by a let of `stage`. */
@@ -95,37 +69,23 @@ static void
 use(Recurrences *c, const Value *v, int stage)
 {
     const Let *from = computed_in(c->loop->body, v);
-    if (from && !is_source(from) && from->mark != stage) {
+    if (from && !is_source(from) && stage_of(c, from) != stage) {
         c->crosses[v->id] = true;
     }
 }
 
 static void
-number(Recurrences *c)
+find_crossings(Recurrences *c)
 {
     const Block *blk = c->loop->body;
-    c->last = 2;
+    c->last = cc_last_stage(c->loop);
+    c->last += c->last % 2 == 0;
     for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        let->mark = let_is_map(let) ? stage_of(c, let) : 0;
-        c->last = let->mark > c->last ? let->mark : c->last;
-    }
-    c->last += c->last % 2;
-    for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        bool recurrence = let_is_map(let) && loop_carried(let);
-        let->mark = let->op == OP_store && !is_run_access(c, let) ? c->last : let->mark;
-        for (int j = let->op == OP_store || recurrence; let->mark && j < let->nargs; j++) {
-            use(c, let->args[j], recurrence ? let->mark - 1 : let->mark);
+        const Let *let = blk->lets[k];
+        int stage = stage_of(c, let);
+        for (int j = let->op == OP_store || is_recurrence(let); stage && j < let->nargs; j++) {
+            use(c, let->args[j], is_recurrence(let) ? stage - 1 : stage);
         }
-    }
-}
-
-static void
-forget(const Recurrences *c)
-{
-    for (int k = 0; k < c->loop->body->n; k++) {
-        c->loop->body->lets[k]->mark = 0;
     }
 }
 
@@ -133,7 +93,7 @@ forget(const Recurrences *c)
 
 /* Recurrences side by side: x[r][k] is combined with what run[r] has come to, into out[r][k]. */
 static const char *
-make_run(Emit *e, const Let *combine)
+make_run(Emit *e, const Let *combine, int width)
 {
     const char *op = cc_function(e, combine), *type = type_c(combine->res[0]->type->dtype);
     const char *name = cx_format(e->cx, "run_%s", op + strlen("op_"));
@@ -147,14 +107,14 @@ make_run(Emit *e, const Let *combine)
                  "    for (int64_t k = 0; k < w; k++) {\n        LANES\n"
                  "        for (int r = 0; r < %d; r++) {\n"
                  "            out[r][k] = run[r] = %s(run[r], x[r][k]);\n        }\n    }\n}\n",
-                 name, type, DLC_WIDTH, type, DLC_WIDTH, type, DLC_RECURRENCES, op);
+                 name, type, width, type, width, type, DLC_RECURRENCES, op);
         return name;
     }
     text_add(
         e->helpers,
         "\n/* Recurrences side by side, each in its order. */\nstatic inline void\n"
         "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t rows, int64_t w)\n{\n    int64_t r = 0;\n",
-        name, type, DLC_WIDTH, type, DLC_WIDTH, type);
+        name, type, width, type, width, type);
     for (int together = DLC_RECURRENCE_LOOPS; together > 0; together -= DLC_RECURRENCE_LOOPS - 1) {
         text_add(e->helpers, "    for (; r + %d <= rows; r += %d) {\n        %s", together,
                  together, type);
@@ -198,13 +158,13 @@ declare(Recurrences *c)
     Emit *e = c->e;
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
-        if (let_is_map(let) && loop_carried(let)) {
+        if (is_recurrence(let)) {
             put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
-                DLC_RECURRENCES, DLC_WIDTH, let_is_expensive(let) ? " = {0}" : "");
+                DLC_RECURRENCES, c->width, let_is_expensive(let) ? " = {0}" : "");
         }
-        if (let_is_map(let) && (c->crosses[let->res[0]->id] || loop_carried(let))) {
+        if (let_is_map(let) && (c->crosses[let->res[0]->id] || is_recurrence(let))) {
             put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
-                DLC_RECURRENCES, DLC_WIDTH);
+                DLC_RECURRENCES, c->width);
         }
     }
     for (int k = 0; k < c->rows->body->n; k++) {
@@ -239,9 +199,9 @@ put_row_lets(Recurrences *c, int stage)
     const Block *blk = c->loop->body, *own = c->rows->body;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        bool recurrence = let_is_map(let) && loop_carried(let);
+        bool recurrence = is_recurrence(let);
         for (int j = let->op == OP_store || recurrence;
-             let->mark == stage + recurrence && j < let->nargs; j++) {
+             stage_of(c, let) == stage + recurrence && j < let->nargs; j++) {
             want(c, let->args[j]);
         }
     }
@@ -259,7 +219,7 @@ static void
 import(Recurrences *c, const Value *v, int stage, bool *seen)
 {
     const Let *from = computed_in(c->loop->body, v);
-    if (!from || seen[v->id] || (from->mark == stage && !is_source(from))) {
+    if (!from || seen[v->id] || (stage_of(c, from) == stage && !is_source(from))) {
         return;
     }
     seen[v->id] = true;
@@ -280,8 +240,8 @@ put_lets(Recurrences *c, int stage)
     bool *seen = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *seen);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        bool recurrence = let_is_map(let) && loop_carried(let) != NULL;
-        if (let->mark != stage + recurrence) {
+        bool recurrence = is_recurrence(let);
+        if (stage_of(c, let) != stage + recurrence) {
             continue;
         }
         for (int j = let->op == OP_store || recurrence; j < let->nargs; j++) {
@@ -337,9 +297,9 @@ put_recurrences(Recurrences *c, int stage)
     Emit *e = c->e;
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
-        if (let->mark == stage) {
+        if (stage_of(c, let) == stage) {
             const char *v = name_c(e, let->res[0]);
-            put(e, "%s(%s_t, %s_x, %s, %sw);", make_run(e, let), v, v, run_of(c, let),
+            put(e, "%s(%s_t, %s_x, %s, %sw);", make_run(e, let, c->width), v, v, run_of(c, let),
                 let_is_expensive(let) ? "" : "recurrences, ");
         }
     }
@@ -350,18 +310,17 @@ put_stages(Recurrences *c)
 {
     Emit *e = c->e;
     const char *extent = dim_c(e, loop_extent(c->loop));
-    number(c);
+    find_crossings(c);
     put(e, "const int64_t recurrences = %s_to - %s_from;", c->i, c->i);
     declare(c);
     put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", c->j, c->j, extent, c->j,
-             DLC_WIDTH);
-    put(e, "const int64_t w = %s - %s_at < %d ? %s - %s_at : %d;", extent, c->j, DLC_WIDTH, extent,
-        c->j, DLC_WIDTH);
-    for (int stage = 2; stage <= c->last; stage++) {
-        (stage % 2 ? put_recurrences : put_vectors)(c, stage);
+             c->width);
+    put(e, "const int64_t w = %s - %s_at < %d ? %s - %s_at : %d;", extent, c->j, c->width, extent,
+        c->j, c->width);
+    for (int stage = 1; stage <= c->last; stage++) {
+        (stage % 2 ? put_vectors : put_recurrences)(c, stage);
     }
     put_close(e);
-    forget(c);
 }
 
 /* The row's own lets and those of one element, for one recurrence. */
@@ -469,12 +428,13 @@ cc_recurrences(Emit *e, const Let *rows)
 {
     Recurrences c = {.e = e, .rows = rows, .loop = loop_inner(rows)};
     size_t values = (size_t)e->fn->nvalues;
+    c.width = (int)let_mark_value(c.loop, MARK_distribute);
     c.i = index_c(e, loop_index(rows));
     c.j = index_c(e, loop_index(c.loop));
     c.crosses = cx_alloc(e->cx, values * sizeof *c.crosses);
     c.wanted = cx_alloc(e->cx, values * sizeof *c.wanted);
     int opened = open_rows(e, rows, DLC_RECURRENCES);
-    (has_stages(&c) ? put_stages : put_plain)(&c);
+    (let_has(c.loop, MARK_distribute) ? put_stages : put_plain)(&c);
     if (opened) {
         put_close(e);
     }
