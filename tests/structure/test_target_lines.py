@@ -239,3 +239,11 @@ def test_recurrences_are_stages_where_much_is_computed_around_them() -> None:
     for plain in (scan(1000), scan(32, "exp")):
         assert "distribute" not in lines(plain, "cc")
     assert "distribute" not in lines(scan(1000, "exp"), "tcc")
+
+
+def test_eight_recurrences_run_together_and_some_of_them_in_one_loop() -> None:
+    """In both targets eight; what is alone or is not plain has a loop of its own."""
+    assert "for i0 in 64 parallel recurrences=8 jam=4 {" in lines(scan(1000), "cc")
+    assert "for i0 in 64 parallel recurrences=8 jam=4 {" in lines(scan(1000, "exp"), "cc")
+    assert "for i0 in 64 parallel recurrences=8 {" in lines(scan(1000), "tcc")
+    assert "recurrences=8 {" in lines(scan(1000).replace("[64,", "[1,"), "cc")

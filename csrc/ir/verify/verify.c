@@ -40,8 +40,8 @@
  *        its own block.
  *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
  *        and no store or buffer beside it.
- *   V20  recurrences marks only a for whose body has one loop, a for without loops inside and
- *        without marks but distribute.
+ *   V20  recurrences is 8, and marks only a for whose body has one loop, a for without loops inside
+ *        and without marks but distribute.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and
  *        strides. Nothing reads the parameter later and no call takes it.  In the kernel its
  *        elements end where they were; in loops each is read before it is stored.
@@ -92,7 +92,9 @@
  *        them.
  *   V35  jam is 2, and marks only a for without vector, tile and recurrences whose body has two
  *        loops or more, computes, loads, stores and has buffers, and leaves nothing for the next
- *        iteration.  jam_elements and jam_row stand beside it.
+ *        iteration.  jam_elements and jam_row stand beside it.  Or jam marks a for marked
+ *        recurrences, is at most that number, and stands alone: the body of the loop, and the loop
+ *        in it, compute, load and store.
  *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,

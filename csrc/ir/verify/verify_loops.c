@@ -102,7 +102,7 @@ static void
 check_recurrences(Verifier *v, const Let *let)
 {
     int loops = 0;
-    bool good = let->op == OP_for;
+    bool good = let->op == OP_for && let_mark_value(let, MARK_recurrences) == 8;
     for (int k = 0; k < let->body->n; k++) {
         const Let *inner = let->body->lets[k];
         loops += loop_is(inner);

@@ -493,10 +493,10 @@ emit_cc_phase(Emit *e, const Let *loop)
             cc_let(e, let);
         }
     }
-    if (e->ncollapsed && let_has(e->collapsed[e->ncollapsed - 1], MARK_jam)) {
+    const Let *rows = flat_rows(e), *last = e->ncollapsed ? e->collapsed[e->ncollapsed - 1] : loop;
+    if (e->ncollapsed && let_has(last, MARK_jam) && !let_has(last, MARK_recurrences)) {
         cc_jam_phase(e, loop);
     }
-    const Let *rows = flat_rows(e);
     if (rows) {
         cc_flat_loop(e, rows, "lo", "hi");
     } else {

@@ -1,19 +1,16 @@
 /* Loops marked `recurrences`, for an optimising C compiler: scans along memory.
  *
- * What:     a loop around one whose iterations follow each other; DLC_RECURRENCES of its own run
- *           together.
+ * What:     a loop around one whose iterations follow each other; so many of its own run together.
  * Requires: a `recurrences` loop as schedule.c marks it, in stages if the loop in it is marked
  *           distribute (schedule/distribute.c).
  * Ensures:  each recurrence's combinations in their order; the other operations change places.
  * How:      scans alone of floats lie in the lanes of vectors (prelude_scan.h).  Other recurrences
- *           run four at a time: an addition waits four cycles for the one before it, and the
- *           processor has room for others meanwhile.  Where little is computed, element after
- *           element of the four, and what each has come to is a variable.  Where much is, for
- *           width elements of the axis one stage after the other, each for all the recurrences
- *           at hand: what can be computed as a vector, into an array; the recurrences, from that
- *           array to another; then what follows.  What a stage wants of an earlier one stands in an
- *           array, loads are made again.
- * Why not:  stages alone: where memory is what is waited for, arrays in between cost a third more.
+ *           run some at a time, as the mark jam says.  Where the loop is not in stages, that is
+ *           element after element of these, and what each has come to is a variable.  In stages, it
+ *           is for some elements of the axis one stage after the other, each for all the
+ *           recurrences at hand: what can be computed as a vector, into an array; the recurrences,
+ *           from that array to another; then what follows.  What a stage wants of an earlier one
+ *           stands in an array, loads are made again.
  * Example:  y = cumsum(x) of f32[B, N]:
  *               for 4 rows: for j in N { x[i, j] cast, added, cast, stored; four times };
  *           y = cumsum(exp(x)):
@@ -26,7 +23,7 @@
 typedef struct {
     Emit *e;
     const Let *rows, *loop;     /* the loop marked recurrences, and the one in it */
-    int width;                  /* of a loop marked distribute */
+    int together, jam, width;   /* their marks recurrences, jam and distribute */
     const char *i, *j;
     bool *crosses;              /* by Value.id: wanted by a later stage than its own */
     bool *wanted;    /* by Value.id, of the rows' own block: the stage at hand wants it */
@@ -93,8 +90,10 @@ find_crossings(Recurrences *c)
 
 /* Recurrences side by side: x[r][k] is combined with what run[r] has come to, into out[r][k]. */
 static const char *
-make_run(Emit *e, const Let *combine, int width)
+make_run(const Recurrences *c, const Let *combine)
 {
+    Emit *e = c->e;
+    int width = c->width;
     const char *op = cc_function(e, combine), *type = type_c(combine->res[0]->type->dtype);
     const char *name = cx_format(e->cx, "run_%s", op + strlen("op_"));
     if (!new_helper(e, name)) {
@@ -107,7 +106,7 @@ make_run(Emit *e, const Let *combine, int width)
                  "    for (int64_t k = 0; k < w; k++) {\n        LANES\n"
                  "        for (int r = 0; r < %d; r++) {\n"
                  "            out[r][k] = run[r] = %s(run[r], x[r][k]);\n        }\n    }\n}\n",
-                 name, type, width, type, width, type, DLC_RECURRENCES, op);
+                 name, type, width, type, width, type, c->together, op);
         return name;
     }
     text_add(
@@ -115,7 +114,7 @@ make_run(Emit *e, const Let *combine, int width)
         "\n/* Recurrences side by side, each in its order. */\nstatic inline void\n"
         "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t rows, int64_t w)\n{\n    int64_t r = 0;\n",
         name, type, width, type, width, type);
-    for (int together = DLC_RECURRENCE_LOOPS; together > 0; together -= DLC_RECURRENCE_LOOPS - 1) {
+    for (int together = c->jam; together > 0; together = together > 1 ? 1 : 0) {
         text_add(e->helpers, "    for (; r + %d <= rows; r += %d) {\n        %s", together,
                  together, type);
         for (int k = 0; k < together; k++) {
@@ -160,20 +159,19 @@ declare(Recurrences *c)
         const Let *let = c->loop->body->lets[k];
         if (is_recurrence(let)) {
             put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
-                DLC_RECURRENCES, c->width, let_is_expensive(let) ? " = {0}" : "");
+                c->together, c->width, let_is_expensive(let) ? " = {0}" : "");
         }
         if (let_is_map(let) && (c->crosses[let->res[0]->id] || is_recurrence(let))) {
             put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
-                DLC_RECURRENCES, c->width);
+                c->together, c->width);
         }
     }
     for (int k = 0; k < c->rows->body->n; k++) {
         const Let *let = c->rows->body->lets[k];
         const Value *run = let_writes(let) ? let->args[0] : NULL;
         if (run) {
-            put(e, "%s %s[%d];", storage_c(run->type->dtype), name_c(e, run), DLC_RECURRENCES);
-            put_open(e, "for (int64_t recurrence = 0; recurrence < %d; recurrence++)",
-                     DLC_RECURRENCES);
+            put(e, "%s %s[%d];", storage_c(run->type->dtype), name_c(e, run), c->together);
+            put_open(e, "for (int64_t recurrence = 0; recurrence < %d; recurrence++)", c->together);
             put(e, "%s[recurrence] = %s;", name_c(e, run),
                 cc_value(e, let->args[1], run->type->dtype));
             put_close(e);
@@ -299,7 +297,7 @@ put_recurrences(Recurrences *c, int stage)
         const Let *let = c->loop->body->lets[k];
         if (stage_of(c, let) == stage) {
             const char *v = name_c(e, let->res[0]);
-            put(e, "%s(%s_t, %s_x, %s, %sw);", make_run(e, let, c->width), v, v, run_of(c, let),
+            put(e, "%s(%s_t, %s_x, %s, %sw);", make_run(c, let), v, v, run_of(c, let),
                 let_is_expensive(let) ? "" : "recurrences, ");
         }
     }
@@ -376,17 +374,16 @@ put_interleaved(Recurrences *c, int together)
     put_close(e);
 }
 
-/* All DLC_RECURRENCES at once, where prelude_scan.h can. */
+/* All eight at once, where prelude_scan.h can. */
 static void
 put_rows_at_once(Recurrences *c)
 {
     Emit *e = c->e;
     Scan s;
-    _Static_assert(DLC_RECURRENCES == 8, "the rows of dlc_scan_rows");
     if (!scan_alone(e->facts, c->rows, &s) || !s.at_once) {
         return;
     }
-    put_open(e, "if (%s_to - %s_from == %d)", c->i, c->i, DLC_RECURRENCES);
+    put_open(e, "if (%s_to - %s_from == %d)", c->i, c->i, c->together);
     put(e, "const int64_t %s = %s_from, %s = 0;", c->i, c->i, c->j);
     put(e, "dlc_scan_rows_%s_f32(%s + %s, %s, %s + %s, %s, %s, %s, %s);", op_info[s.op].name,
         name_c(e, s.store->args[0]), offset_c(e, access_offset(e, s.store)), dim_c(e, s.to.row),
@@ -402,15 +399,14 @@ static void
 put_plain(Recurrences *c)
 {
     Emit *e = c->e;
-    bool several = dim_range(e->cx, loop_extent(c->rows)).hi > 1;
     cc_of(e)->recurrences = c->rows;
     if (facts_loop(c->e->facts, c->rows)->is_plain && facts_loop(c->e->facts, c->loop)->is_plain) {
         put(e, "int64_t %s_at = %s_from;", c->i, c->i);
-        if (dim_range(e->cx, loop_extent(c->rows)).hi >= DLC_RECURRENCES) {
+        if (dim_range(e->cx, loop_extent(c->rows)).hi >= c->together) {
             put_rows_at_once(c);
         }
-        if (several) {
-            put_interleaved(c, DLC_RECURRENCE_LOOPS);
+        if (c->jam > 1) {
+            put_interleaved(c, c->jam);
         }
         put_interleaved(c, 1);
     } else {
@@ -428,12 +424,14 @@ cc_recurrences(Emit *e, const Let *rows)
 {
     Recurrences c = {.e = e, .rows = rows, .loop = loop_inner(rows)};
     size_t values = (size_t)e->fn->nvalues;
+    c.together = (int)let_mark_value(rows, MARK_recurrences);
+    c.jam = let_has(rows, MARK_jam) ? (int)let_mark_value(rows, MARK_jam) : 1;
     c.width = (int)let_mark_value(c.loop, MARK_distribute);
     c.i = index_c(e, loop_index(rows));
     c.j = index_c(e, loop_index(c.loop));
     c.crosses = cx_alloc(e->cx, values * sizeof *c.crosses);
     c.wanted = cx_alloc(e->cx, values * sizeof *c.wanted);
-    int opened = open_rows(e, rows, DLC_RECURRENCES);
+    int opened = open_rows(e, rows, c.together);
     (let_has(c.loop, MARK_distribute) ? put_stages : put_plain)(&c);
     if (opened) {
         put_close(e);
