@@ -247,3 +247,33 @@ def test_eight_recurrences_run_together_and_some_of_them_in_one_loop() -> None:
     assert "for i0 in 64 parallel recurrences=8 jam=4 {" in lines(scan(1000, "exp"), "cc")
     assert "for i0 in 64 parallel recurrences=8 {" in lines(scan(1000), "tcc")
     assert "recurrences=8 {" in lines(scan(1000).replace("[64,", "[1,"), "cc")
+
+
+def row(op: str, length: str, *, dtype: str = "f32") -> str:
+    sizes = "" if length.isdigit() else f"[{length} in 1..inf]"
+    lets = [f"v: {dtype}[64, {length}] = exp x"] if op == "exp" else []
+    reduced = f"y: {dtype}[64] = {'amax' if op == 'amax' else 'sum'} {'v' if lets else 'x'} axes=[1]"
+    text = graph(f"x: {dtype}[64, {length}]", f"{dtype}[64]", *lets, reduced)
+    return text.replace("fn f(", f"fn f{sizes}(")
+
+
+@pytest.mark.parametrize(
+    ("op", "length", "dtype", "fills", "masked"),
+    [
+        ("exp", "N", "f32", True, True),
+        ("exp", "100", "f32", True, False),  # four are left, which are a vector
+        ("sum", "N", "f32", True, True),
+        ("sum", "100", "f32", False, False),
+        ("sum", "N", "bf16", False, False),
+        ("amax", "N", "bf16", True, True),
+    ],
+)
+def test_the_rest_of_a_row_fills_the_lanes(
+    op: str, length: str, dtype: str, fills: bool, masked: bool
+) -> None:
+    """Where a body is expensive, or its loads are under a mask."""
+    for target in ("cc", "tcc"):
+        text = lines(row(op, length, dtype=dtype), target)
+        filled = re.search(r"reduce \w+ \w+ in \w+ lanes.* fill \{$", text, re.M)
+        assert bool(filled) == (fills and target == "cc")
+        assert bool(re.search(r"load x.* masked\b", text)) == (masked and target == "cc")

@@ -105,7 +105,10 @@
  *        tile, or is the loop in one marked recurrences.  No access in it is marked prefetch.
  *        stage marks only operations of such a loop.  None is in an earlier stage than its
  *        operands, and one is not in the first.  In recurrences what continues the iteration before
- *        is in even stages and later than its operands, all else in odd ones. */
+ *        is in even stages and later than its operands, all else in odd ones.
+ *   V38  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
+ *        body computes, loads and stores.  masked marks only a load of such a reduce, of elements
+ *        of at most 8 bytes that are adjacent along it. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
-/* The rule of loop distribution, V37; verify.c has the list. */
+/* The rules of loops that run as several, V37, and of the rest of a row, V38; verify.c has the
+ * list. */
 #include "verify.h"
 
 static int64_t
@@ -76,5 +77,43 @@ verify_stage(Verifier *v, const Let *let)
 {
     if (let_has(let, MARK_stage) && !let_has(let->parent->owner, MARK_distribute)) {
         verify_broken(v, 37, "stage marks an operation of a loop that is not marked distribute");
+    }
+}
+
+/* ---- V38: the rest of a row ---- */
+
+void
+verify_fill(Verifier *v, const Let *reduce)
+{
+    bool good = let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_onehot);
+    for (int k = 0; k < reduce->body->n; k++) {
+        const Let *let = reduce->body->lets[k];
+        good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;
+    }
+    for (const Let *loop = reduce->parent->owner; loop != v->kernel; loop = loop->parent->owner) {
+        good &= !let_has(loop, MARK_vector);
+    }
+    if (!good) {
+        verify_broken(
+            v, 38,
+            "fill marks a reduction that is not in lanes, or does more than compute, load "
+            "and store");
+    }
+}
+
+void
+verify_masked(Verifier *v, const Let *load)
+{
+    const Let *reduce = load->parent->owner;
+    Dim step = DIM_NONE, rest,
+        offset = index_offset(v->cx, load->args[0], let_attr(load, "at")->dims);
+    if (!let_has(load, MARK_masked)) {
+        return;
+    }
+    if (!let_has(reduce, MARK_fill) || dtype_info[load->args[0]->type->dtype].bytes > 8 ||
+        !dim_affine(v->cx, offset, let_attr(reduce, "index")->d, &step, &rest) ||
+        !dim_is(v->cx, step, 1)) {
+        verify_broken(v, 38,
+                      "masked marks a load that is not of adjacent elements that fill lanes");
     }
 }

@@ -102,6 +102,7 @@ verify_access_marks(Verifier *v, const Let *access)
         check_nontemporal(v, access);
     }
     check_prefetch(v, access);
+    verify_masked(v, access);
 }
 
 /* ---- V35, V36: several iterations at a time ---- */
@@ -233,6 +234,9 @@ verify_loop_marks(Verifier *v, const Let *loop)
     }
     if (let_has(loop, MARK_flat) || let_has(loop, MARK_flat_row)) {
         check_flat(v, loop);
+    }
+    if (let_has(loop, MARK_fill)) {
+        verify_fill(v, loop);
     }
     if (let_has(loop, MARK_distribute)) {
         verify_distribute(v, loop);
