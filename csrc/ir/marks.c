@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { FOR = 1, REDUCE = 2, LOAD = 4, STORE = 8, BUFFER = 16, MAP = 32 };
+enum { FOR = 1, REDUCE = 2, LOAD = 4, STORE = 8, BUFFER = 16, MAP = 32, BIND = 64, SIZE = 128 };
 enum { BARE, NUMBER };
 
 const MarkInfo mark_info[MARK_COUNT] = {
@@ -37,6 +37,8 @@ marks_of(Op op)
                   : op == OP_load                ? LOAD
                   : op == OP_store               ? STORE
                   : op == OP_buffer              ? BUFFER
+                  : op == OP_bind                ? BIND
+                  : op == OP_size                ? SIZE
                   : op_info[op].kind == KIND_MAP ? MAP
                                                  : 0;
     unsigned marks = 0;
@@ -78,6 +80,19 @@ let_has(const Let *let, unsigned marks)
 }
 
 void
+let_take_marks(Cx *cx, Let *let)
+{
+    if (!marks_in(let)) {
+        Attr *attrs = cx_alloc(cx, (size_t)(let->nattrs + 1) * sizeof *attrs);
+        for (int k = 0; k < let->nattrs; k++) {
+            attrs[k] = let->attrs[k];
+        }
+        attrs[let->nattrs++] = attr_marks(cx, 0);
+        let->attrs = attrs;
+    }
+}
+
+void
 let_mark(Let *let, unsigned marks, bool on)
 {
     Attr *have = marks_in(let);
@@ -87,16 +102,8 @@ let_mark(Let *let, unsigned marks, bool on)
 void
 let_mark_with(Cx *cx, Let *let, unsigned mark, int64_t value)
 {
+    let_take_marks(cx, let);
     Attr *have = marks_in(let);
-    if (!have) { /* an operation has the attribute only with a mark */
-        Attr *attrs = cx_alloc(cx, (size_t)(let->nattrs + 1) * sizeof *attrs);
-        for (int k = 0; k < let->nattrs; k++) {
-            attrs[k] = let->attrs[k];
-        }
-        have = &attrs[let->nattrs++];
-        *have = attr_marks(cx, 0);
-        let->attrs = attrs;
-    }
     int64_t *values = cx_alloc(cx, MARK_COUNT * sizeof *values); /* other lets may share the old */
     for (int k = 0; k < MARK_COUNT; k++) {
         values[k] = attr_mark_value(have, k);

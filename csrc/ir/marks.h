@@ -24,8 +24,10 @@ extern const MarkInfo mark_info[MARK_COUNT];
 
 unsigned mark_find(const char *name); /* its bit, or 0 when there is none */
 unsigned marks_of(Op op); /* that a let of the op may carry */
-/* Of a loop, load, store, buffer or MAP. */
+/* Of a let that may carry marks. */
 bool let_has(const Let *let, unsigned marks); /* all of them */
+/* The attribute of marks, of a let that does not have it before its first one. */
+void let_take_marks(Cx *cx, Let *let);
 void let_mark(Let *let, unsigned marks, bool on); /* marks without a value */
 /* Gives it a mark with a value, which is above 0. */
 void let_mark_with(Cx *cx, Let *let, unsigned mark, int64_t value);

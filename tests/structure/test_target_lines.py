@@ -277,3 +277,21 @@ def test_the_rest_of_a_row_fills_the_lanes(
         filled = re.search(r"reduce \w+ \w+ in \w+ lanes.* fill \{$", text, re.M)
         assert bool(filled) == (fills and target == "cc")
         assert bool(re.search(r"load x.* masked\b", text)) == (masked and target == "cc")
+
+
+def test_an_index_of_rows_is_looked_up_once_for_all_their_columns() -> None:
+    """In a sum of gathered rows, whose vector loop runs along the columns; in nothing else of it."""
+    sums = graph(
+        "w: f32[5000, 64], i: i64[200, 8]",
+        "f32[200, 64]",
+        "g: f32[200, 8, 64] = gather w, i axis=0 wrap=1",
+        "y: f32[200, 64] = sum g axes=[1]",
+    )
+    text = lines(sums, "cc")
+    assert [line.split(" = ")[1].split()[0] for line in text.splitlines() if line.endswith(" uniform")] == [
+        "load",
+        "bind",
+    ]
+    assert text.count(" uniform") == 2
+    assert "uniform" not in lines(sums, "tcc")
+    assert "uniform" not in lines(graph("x: f32[64, 200]", "f32[200]", "y: f32[200] = sum x axes=[0]"), "cc")

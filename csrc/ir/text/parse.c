@@ -130,11 +130,11 @@ fail_key(Parser *p, Let *let)
              schema[0] ? ")" : "");
 }
 
-/* May the let carry marks that its op's schema does not have: a MAP inside loops? */
+/* May the let carry marks? */
 static bool
 may_be_marked(const Parser *p, const Let *let)
 {
-    return let_is_map(let) && p->fn->stage == STAGE_LOOPS;
+    return marks_of(let->op) && p->fn->stage == STAGE_LOOPS;
 }
 
 static bool
@@ -279,8 +279,7 @@ parse_right(Parser *p, Let *let)
         parse_attrs(p, let);
     }
     if (may_be_marked(p, let) && is_at_mark(p)) {
-        let->attrs = cx_grow(p->cx, let->attrs, let->nattrs, sizeof(Attr));
-        let->attrs[let->nattrs++] = attr_marks(p->cx, 0);
+        let_take_marks(p->cx, let);
     }
     if (find_attr(let, "marks")) {
         parse_marks(p, let);

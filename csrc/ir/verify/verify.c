@@ -108,7 +108,11 @@
  *        is in even stages and later than its operands, all else in odd ones.
  *   V38  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
  *        body computes, loads and stores.  masked marks only a load of such a reduce, of elements
- *        of at most 8 bytes that are adjacent along it. */
+ *        of at most 8 bytes that are adjacent along it.
+ *   V39  uniform marks only an operation, a load, a size or a bind at any depth in a loop marked
+ *        vector that has loops inside.  No index in it is that of the vector loop, and what it uses
+ *        is made outside of that loop, or marked uniform too and, with no loop in between, in the
+ *        same block. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -239,7 +243,7 @@ check_attr(Verifier *v, const Attr *a)
     verify_dims(v, a->kind == ATTR_DIMS ? a->n : 0, a->dims);
 }
 
-/* The keys and kinds are those of the schema, in its order.  In loops an operation may have marks
+/* The keys and kinds are those of the schema, in its order.  In loops some lets may have marks
  * too. */
 static void
 check_attrs(Verifier *v, const Let *let)
@@ -247,9 +251,9 @@ check_attrs(Verifier *v, const Let *let)
     static const char *const kinds[] = {"", "int", "dim", "axes", "dims", "str", "name", "marks"};
     const char *schema = op_info[let->op].attrs;
     Text have = {.cx = v->cx};
-    bool loops = v->fn->stage == STAGE_LOOPS;
+    bool loops = v->fn->stage == STAGE_LOOPS && !strstr(schema, "marks");
     for (int k = 0; k < let->nattrs; k++) {
-        if (!(loops && let_is_map(let) && let->attrs[k].kind == ATTR_MARKS)) {
+        if (!(loops && let->attrs[k].kind == ATTR_MARKS && marks_of(let->op))) {
             text_add(&have, "%s%s:%s", k ? " " : "", let->attrs[k].key, kinds[let->attrs[k].kind]);
         }
     }

@@ -49,12 +49,13 @@ void verify_loops_kernel(Verifier *v, const Let *kernel);
 void verify_access_marks(Verifier *v, const Let *access);
 void verify_loop_marks(Verifier *v, const Let *loop); /* when its body has been checked */
 
-/* ---- verify_distribute.c: V37 and V38 ---- */
+/* ---- verify_distribute.c: V37 to V39 ---- */
 
 void verify_distribute(Verifier *v, const Let *loop); /* marked so, its body has been checked */
 void verify_stage(Verifier *v, const Let *let);
 void verify_fill(Verifier *v, const Let *reduce); /* marked so, its body has been checked */
 void verify_masked(Verifier *v, const Let *load);
+void verify_uniform(Verifier *v, const Let *let);
 
 /* ---- verify_flow.c: V30 to V32 ---- */
 

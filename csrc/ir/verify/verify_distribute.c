@@ -117,3 +117,97 @@ verify_masked(Verifier *v, const Let *load)
                       "masked marks a load that is not of adjacent elements that fill lanes");
     }
 }
+
+/* ---- V39: what is the same for a tile ---- */
+
+/* The loop marked vector around the let, with other loops inside; or NULL. */
+static const Let *
+tile_around(const Let *let)
+{
+    const Let *loop = let->parent->owner;
+    while (loop_is(loop) && !(loop->op == OP_for && let_has(loop, MARK_vector))) {
+        loop = loop->parent->owner;
+    }
+    bool loops = false;
+    for (int k = 0; loop_is(loop) && k < loop->body->n; k++) {
+        loops |= loop_is(loop->body->lets[k]);
+    }
+    return loops ? loop : NULL;
+}
+
+static bool
+is_inside(const Let *let, const Let *loop)
+{
+    while (let && let != loop) {
+        let = let->parent->owner;
+    }
+    return let == loop;
+}
+
+/* Does it stand before the let in its block, with no loop in between? */
+static bool
+is_beside(const Let *before, const Let *let)
+{
+    const Block *blk = let->parent;
+    int at = 0;
+    while (at < blk->n && blk->lets[at] != let) {
+        at++;
+    }
+    while (at > 0 && blk->lets[at] != before && !loop_is(blk->lets[at])) {
+        at--;
+    }
+    return blk->lets[at] == before;
+}
+
+typedef struct {
+    const Let *let, *tile;
+} Uniform;
+
+/* Is what the let uses made outside, or uniform too? */
+static bool
+is_same(const Uniform *u, const Let *from)
+{
+    return !from || !is_inside(from, u->tile) ||
+           (let_has(from, MARK_uniform) && is_beside(from, u->let));
+}
+
+/* Is it the tile's index, or one that is bound in the tile and not uniform? */
+static bool
+varies(const void *arg, Dim name)
+{
+    const Uniform *u = arg;
+    bool found = name == let_attr(u->tile, "index")->d;
+    for (const Let *around = u->let; around != u->tile && !found; around = around->parent->owner) {
+        const Block *blk = around->parent;
+        for (int k = 0; k < blk->n && blk->lets[k] != around; k++) {
+            const Let *bind = blk->lets[k];
+            found |= bind->op == OP_bind && bind->sizes[0] == name && !is_same(u, bind);
+        }
+    }
+    return found;
+}
+
+void
+verify_uniform(Verifier *v, const Let *let)
+{
+    if (!let_has(let, MARK_uniform)) {
+        return;
+    }
+    Uniform u = {let, tile_around(let)};
+    bool good = u.tile != NULL;
+    for (int k = 0; good && k < let->nargs; k++) {
+        good = value_is_const(let->args[k]) || is_same(&u, let->args[k]->def);
+    }
+    for (int k = 0; good && k < let->nattrs; k++) {
+        const Attr *a = &let->attrs[k];
+        good = a->kind != ATTR_DIM || !dim_any_name(v->cx, a->d, varies, &u);
+        for (int j = 0; good && a->kind == ATTR_DIMS && j < a->n; j++) {
+            good = !dim_any_name(v->cx, a->dims[j], varies, &u);
+        }
+    }
+    if (!good) {
+        verify_broken(v, 39,
+                      "uniform marks what is not the same for all of a vector loop with "
+                      "loops inside");
+    }
+}

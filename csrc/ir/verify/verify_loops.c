@@ -360,6 +360,7 @@ verify_loop_let(Verifier *v, const Let *let)
         verify_stage(v, let);
         break;
     }
+    verify_uniform(v, let);
 }
 
 void
