@@ -241,6 +241,12 @@ def test_recurrences_are_stages_where_much_is_computed_around_them() -> None:
     assert "distribute" not in lines(scan(1000, "exp"), "tcc")
 
 
+def test_expensive_recurrences_are_a_vector_across_the_rows() -> None:
+    text = lines(scan(1000).replace("op=sum", "op=logaddexp"), "cc")
+    assert re.findall(r"= (logaddexp) .* (stage=.*)$", text, re.M) == [("logaddexp", "stage=2 across")]
+    assert "across" not in lines(scan(1000, "exp"), "cc")
+
+
 def test_eight_recurrences_run_together_and_some_of_them_in_one_loop() -> None:
     """In both targets eight; what is alone or is not plain has a loop of its own."""
     assert "for i0 in 64 parallel recurrences=8 jam=4 {" in lines(scan(1000), "cc")

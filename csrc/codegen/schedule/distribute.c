@@ -14,7 +14,8 @@
  *           to the stage that wants it.
  *           In a loop marked recurrences the operations that continue the iteration before are
  *           stages of their own, with even numbers: what is around them can be vectors then.  It
- *           pays if much is computed around them.
+ *           pays if much is computed around them.  If they are expensive themselves, a vector goes
+ *           across the recurrences.
  * Why not:  one loop for each operation, as the libtcc tier has it: cheap operations are bound by
  *           loads and stores then.  Unrolling: it does not change what the processor sees.
  *           Recurrences in stages wherever they are: if memory is what is waited for, arrays in
@@ -221,6 +222,18 @@ alternate_stage(const Stages *s, const Let *let)
     return carried ? stage + (stage % 2 ? 1 : 2) : stage;
 }
 
+/* What is expensive is worth a vector also where it continues the iteration before. */
+static void
+mark_across(const Let *loop)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        Let *let = loop->body->lets[k];
+        if (let_has(let, MARK_stage) && let_is_expensive(let) && loop_carried(let)) {
+            let_mark(let, MARK_across, true);
+        }
+    }
+}
+
 static void
 distribute_recurrences(const Fn *fn, const Facts *facts, const Let *rows)
 {
@@ -236,6 +249,7 @@ distribute_recurrences(const Fn *fn, const Facts *facts, const Let *rows)
         }
     }
     mark_stages(fn->cx, loop, &s, DLC_WIDTH);
+    mark_across(loop);
 }
 
 /* ---- all loops ---- */

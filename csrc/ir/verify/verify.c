@@ -38,10 +38,10 @@
  *   V18  parallel marks only loops that stand in the kernel's own block or, with no loop, store,
  *        update or buffer beside them, in the body of a loop so marked, and none with an update in
  *        its own block.
- *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
- *        and no store or buffer beside it.
- *   V20  recurrences is 8, and marks only a for whose body has one loop, a for without loops inside
- *        and without marks but distribute.
+ *   V19  tile marks only a for without vector whose body has one loop, a for marked vector without
+ *        loops inside, and no store or buffer beside it.
+ *   V20  recurrences is 8, and marks only a for without vector whose body has one loop, a for
+ *        without loops inside and without marks but distribute.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and
  *        strides. Nothing reads the parameter later and no call takes it.  In the kernel its
  *        elements end where they were; in loops each is read before it is stored.
@@ -105,7 +105,8 @@
  *        tile, or is the loop in one marked recurrences.  No access in it is marked prefetch.
  *        stage marks only operations of such a loop.  None is in an earlier stage than its
  *        operands, and one is not in the first.  In recurrences what continues the iteration before
- *        is in even stages and later than its operands, all else in odd ones.
+ *        is in even stages and later than its operands, all else in odd ones; across marks only
+ *        the former, and distribute is 128, as routines for one stage have arrays of one size.
  *   V38  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
  *        body computes, loads and stores.  masked marks only a load of such a reduce, of elements
  *        of at most 8 bytes that are adjacent along it.

@@ -51,7 +51,7 @@ is_late_enough(const Let *map, bool recurrences)
 void
 verify_distribute(Verifier *v, const Let *loop)
 {
-    enum { MOST = 1024 };
+    enum { MOST = 1024, OF_RECURRENCES = 128 };
     const Let *around = loop->parent->owner;
     bool recurrences = in_recurrences(loop), several = false;
     bool good = recurrences || (let_has(loop, MARK_vector) && !let_has(loop, MARK_streams) &&
@@ -60,12 +60,14 @@ verify_distribute(Verifier *v, const Let *loop)
         const Let *let = loop->body->lets[k];
         good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;
         good &= !let_has(let, MARK_prefetch);
+        good &= !let_has(let, MARK_across) || (recurrences && continues(let));
         if (let_is_map(let)) {
             good &= is_late_enough(let, recurrences);
             several |= stage_of(let) > 1;
         }
     }
-    if (!good || !several || let_mark_value(loop, MARK_distribute) > MOST) {
+    int64_t width = let_mark_value(loop, MARK_distribute);
+    if (!good || !several || (recurrences ? width != OF_RECURRENCES : width > MOST)) {
         verify_broken(v, 37,
                       "distribute marks a loop that does not run as several, or operations are in "
                       "stages before their operands");
@@ -75,7 +77,8 @@ verify_distribute(Verifier *v, const Let *loop)
 void
 verify_stage(Verifier *v, const Let *let)
 {
-    if (let_has(let, MARK_stage) && !let_has(let->parent->owner, MARK_distribute)) {
+    bool marked = let_has(let, MARK_stage) || let_has(let, MARK_across);
+    if (marked && !let_has(let->parent->owner, MARK_distribute)) {
         verify_broken(v, 37, "stage marks an operation of a loop that is not marked distribute");
     }
 }

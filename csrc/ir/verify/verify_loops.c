@@ -81,7 +81,7 @@ static void
 check_tile(Verifier *v, const Let *let)
 {
     int loops = 0;
-    bool good = let->op == OP_for;
+    bool good = !let_has(let, MARK_vector);
     for (int k = 0; k < let->body->n; k++) {
         const Let *inner = let->body->lets[k];
         good &= inner->op != OP_store && inner->op != OP_buffer && inner->op != OP_reduce;
@@ -102,7 +102,7 @@ static void
 check_recurrences(Verifier *v, const Let *let)
 {
     int loops = 0;
-    bool good = let->op == OP_for && let_mark_value(let, MARK_recurrences) == 8;
+    bool good = let_mark_value(let, MARK_recurrences) == 8 && !let_has(let, MARK_vector);
     for (int k = 0; k < let->body->n; k++) {
         const Let *inner = let->body->lets[k];
         loops += loop_is(inner);

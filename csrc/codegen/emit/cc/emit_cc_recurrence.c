@@ -99,7 +99,7 @@ make_run(const Recurrences *c, const Let *combine)
     if (!new_helper(e, name)) {
         return name;
     }
-    if (let_is_expensive(combine)) {
+    if (let_has(combine, MARK_across)) {
         text_add(e->helpers,
                  "\n/* All recurrences together, as a vector. */\nstatic inline void\n"
                  "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t w)\n{\n"
@@ -159,7 +159,7 @@ declare(Recurrences *c)
         const Let *let = c->loop->body->lets[k];
         if (is_recurrence(let)) {
             put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
-                c->together, c->width, let_is_expensive(let) ? " = {0}" : "");
+                c->together, c->width, let_has(let, MARK_across) ? " = {0}" : "");
         }
         if (let_is_map(let) && (c->crosses[let->res[0]->id] || is_recurrence(let))) {
             put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
@@ -298,7 +298,7 @@ put_recurrences(Recurrences *c, int stage)
         if (stage_of(c, let) == stage) {
             const char *v = name_c(e, let->res[0]);
             put(e, "%s(%s_t, %s_x, %s, %sw);", make_run(c, let), v, v, run_of(c, let),
-                let_is_expensive(let) ? "" : "recurrences, ");
+                let_has(let, MARK_across) ? "" : "recurrences, ");
         }
     }
 }
