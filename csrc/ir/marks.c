@@ -11,25 +11,25 @@ const MarkInfo mark_info[MARK_COUNT] = {
 #include "marks.def"
 };
 
-_Static_assert(MARK_COUNT <= 32, "marks.def: a set of marks is an unsigned");
+_Static_assert(MARK_COUNT <= 63, "marks.def: a set of marks is an int64_t");
 
 static int
-index_of(unsigned mark)
+index_of(Marks mark)
 {
-    return __builtin_ctz(mark);
+    return __builtin_ctzll(mark);
 }
 
-unsigned
+Marks
 mark_find(const char *name)
 {
     int k = 0;
     while (k < MARK_COUNT && strcmp(mark_info[k].name, name) != 0) {
         k++;
     }
-    return k < MARK_COUNT ? 1u << k : 0;
+    return k < MARK_COUNT ? MARK_BIT(k) : 0;
 }
 
-unsigned
+Marks
 marks_of(Op op)
 {
     unsigned on = op == OP_for                   ? FOR
@@ -41,15 +41,15 @@ marks_of(Op op)
                   : op == OP_size                ? SIZE
                   : op_info[op].kind == KIND_MAP ? MAP
                                                  : 0;
-    unsigned marks = 0;
+    Marks marks = 0;
     for (int k = 0; k < MARK_COUNT; k++) {
-        marks |= mark_info[k].on & on ? 1u << k : 0;
+        marks |= mark_info[k].on & on ? MARK_BIT(k) : 0;
     }
     return marks;
 }
 
 Attr
-attr_marks(Cx *cx, unsigned marks)
+attr_marks(Cx *cx, Marks marks)
 {
     return (Attr){.key = cx_intern(cx, "marks", 5), .kind = ATTR_MARKS, .i = marks};
 }
@@ -73,7 +73,7 @@ marks_in(const Let *let)
 }
 
 bool
-let_has(const Let *let, unsigned marks)
+let_has(const Let *let, Marks marks)
 {
     const Attr *have = marks_in(let);
     return have && (have->i & marks) == marks;
@@ -93,14 +93,14 @@ let_take_marks(Cx *cx, Let *let)
 }
 
 void
-let_mark(Let *let, unsigned marks, bool on)
+let_mark(Let *let, Marks marks, bool on)
 {
     Attr *have = marks_in(let);
-    have->i = on ? have->i | marks : have->i & ~(int64_t)marks;
+    have->i = on ? have->i | marks : have->i & ~marks;
 }
 
 void
-let_mark_with(Cx *cx, Let *let, unsigned mark, int64_t value)
+let_mark_with(Cx *cx, Let *let, Marks mark, int64_t value)
 {
     let_take_marks(cx, let);
     Attr *have = marks_in(let);
@@ -114,7 +114,7 @@ let_mark_with(Cx *cx, Let *let, unsigned mark, int64_t value)
 }
 
 int64_t
-let_mark_value(const Let *let, unsigned mark)
+let_mark_value(const Let *let, Marks mark)
 {
     const Attr *have = marks_in(let);
     return have ? attr_mark_value(have, index_of(mark)) : 0;

@@ -207,7 +207,7 @@ Dtype reduce_dtype(const Let *red);
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);
 Let *lower_close(Lower *lo);
-Value *lower_close_reduce(Lower *lo, Op op, unsigned marks, Value *ret);
+Value *lower_close_reduce(Lower *lo, Op op, Marks marks, Value *ret);
 /* Opens the nest's loops.  axes: the index of each axis of the nest over these loops. */
 void nest_open(Lower *lo, const Nest *nest, Dim *axes);
 bool lower_is_open(const Lower *lo, Dim index); /* is it the index of an open loop? */

@@ -342,7 +342,7 @@ lower_close(Lower *lo)
 }
 
 Value *
-lower_close_reduce(Lower *lo, Op op, unsigned marks, Value *ret)
+lower_close_reduce(Lower *lo, Op op, Marks marks, Value *ret)
 {
     Frame *frame = lo->path[lo->depth];
     Attr attrs[] = {

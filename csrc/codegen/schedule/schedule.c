@@ -76,7 +76,7 @@ only_for(const Let *let)
 
 /* Each mark is one rewrite, so it costs fuel. */
 static bool
-mark_by_fuel(Cx *cx, Let *let, unsigned mark)
+mark_by_fuel(Cx *cx, Let *let, Marks mark)
 {
     bool may = fuel_spend(cx);
     if (may) {

@@ -24,7 +24,7 @@
 #include "codegen/rewrites.h"
 
 static bool
-is_marked(const Let *loop, unsigned marks)
+is_marked(const Let *loop, Marks marks)
 {
     return let_int(loop, "marks") == marks;
 }

@@ -204,7 +204,7 @@ parse_mark(Parser *p, Let *let)
 {
     Token word = p->lex.token;
     const char *name = lex_word(&p->lex, "a mark");
-    unsigned mark = mark_find(name);
+    Marks mark = mark_find(name);
     if (!mark) {
         Nearest near = nearest_to(&word);
         for (int k = 0; k < MARK_COUNT; k++) {

@@ -201,11 +201,11 @@ static void
 put_marks(const Let *let, Text *out)
 {
     for (int k = 0; k < MARK_COUNT; k++) {
-        if (let_has(let, 1u << k)) {
+        if (let_has(let, MARK_BIT(k))) {
             text_add(out, " %s", mark_info[k].name);
         }
-        if (let_mark_value(let, 1u << k)) {
-            text_add(out, "=%lld", (long long)let_mark_value(let, 1u << k));
+        if (let_mark_value(let, MARK_BIT(k))) {
+            text_add(out, "=%lld", (long long)let_mark_value(let, MARK_BIT(k)));
         }
     }
 }

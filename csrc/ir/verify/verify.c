@@ -222,7 +222,7 @@ check_attr(Verifier *v, const Attr *a)
         verify_broken(v, 6, "the target is empty");
     }
     for (int k = 0; a->kind == ATTR_MARKS && k < MARK_COUNT; k++) {
-        if (a->i & ~(int64_t)marks_of(v->let->op) & (1u << k)) {
+        if (a->i & ~marks_of(v->let->op) & MARK_BIT(k)) {
             verify_broken(v, 6, "'%s' is not a mark of '%s'", mark_info[k].name,
                           op_info[v->let->op].name);
         }

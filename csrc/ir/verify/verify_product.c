@@ -3,7 +3,7 @@
 
 /* With these marks and no others? */
 static bool
-is_marked(const Let *let, unsigned marks)
+is_marked(const Let *let, Marks marks)
 {
     return let->op == OP_for && let_int(let, "marks") == marks;
 }
