@@ -107,6 +107,8 @@
  *        operands, and one is not in the first.  In recurrences what continues the iteration before
  *        is in even stages and later than its operands, all else in odd ones; across marks only
  *        the former, and distribute is 128, as routines for one stage have arrays of one size.
+ *        Loads are made again: no store is of an element that a store before it may overwrite, and
+ *        in recurrences only what continues uses what the iteration before has left.
  *   V38  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
  *        body computes, loads and stores.  masked marks only a load of such a reduce, of elements
  *        of at most 8 bytes that are adjacent along it.

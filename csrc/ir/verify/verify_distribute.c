@@ -48,6 +48,47 @@ is_late_enough(const Let *map, bool recurrences)
     return good;
 }
 
+/* May a store before the let overwrite the element? */
+static bool
+is_overwritten(const Let *load, const Let *before)
+{
+    bool found = false;
+    const Block *blk = load->parent;
+    for (int k = 0; k < blk->n && blk->lets[k] != before; k++) {
+        const Value *to = blk->lets[k]->op == OP_store ? blk->lets[k]->args[0] : NULL;
+        found |= to && (to == load->args[0] || to->over == load->args[0]);
+    }
+    return found;
+}
+
+/* Of memory that is the loop's own: one of its stores writes to it. */
+static bool
+is_left(const Let *load)
+{
+    const Let *buffer = load->args[0]->def;
+    bool stored = false;
+    for (int k = 0; k < load->parent->n && buffer && buffer->op == OP_buffer; k++) {
+        const Let *store = load->parent->lets[k];
+        stored |= store->op == OP_store && store->args[0] == load->args[0];
+    }
+    return stored;
+}
+
+/* Loads are made again where they are used, so the elements must be there still. */
+static bool
+loads_again(const Let *let, bool recurrences)
+{
+    bool good = true;
+    for (int k = 0; k < let->nargs; k++) {
+        const Let *load = let->args[k]->def;
+        if (load && load->op == OP_load && load->parent == let->parent) {
+            good &= let->op != OP_store || !is_overwritten(load, let);
+            good &= !recurrences || !is_left(load) || (k == 0 && let_is_map(let) && continues(let));
+        }
+    }
+    return good;
+}
+
 void
 verify_distribute(Verifier *v, const Let *loop)
 {
@@ -59,7 +100,7 @@ verify_distribute(Verifier *v, const Let *loop)
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;
-        good &= !let_has(let, MARK_prefetch);
+        good &= !let_has(let, MARK_prefetch) && loads_again(let, recurrences);
         good &= !let_has(let, MARK_across) || (recurrences && continues(let));
         if (let_is_map(let)) {
             good &= is_late_enough(let, recurrences);
