@@ -4,7 +4,7 @@
  *           `stage`: each stage is a loop of its own.
  * Requires: a scheduled function.
  * Ensures:  each element's operations as they were.  All stores are in the last stage, after all
- *           loads of the same iterations (V37).
+ *           loads of the same iterations (V43).
  * How:      what goes from one stage to another stands in an array (scalar expansion), loads are
  *           made again.
  *           exp, tanh and their like are long sequences of dependent instructions, and a processor

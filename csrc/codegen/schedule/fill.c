@@ -3,7 +3,7 @@
  * What:     marks reductions in lanes `fill`, and those of their loads `masked` whose rest a
  *           compiler loads under a mask.
  * Requires: a scheduled function.
- * Ensures:  the order of prelude_reduce.h: a lane without an element gets the identity (V38).
+ * Ensures:  the order of prelude_reduce.h: a lane without an element gets the identity (V44).
  * How:      A row whose length is no multiple of the lanes ends in fewer elements than there are
  *           lanes.  Compilers make scalar instructions of that loop, so that ten exponentials take
  *           longer than the sixty-four before them, and they take the lanes through memory for it.

@@ -3,7 +3,7 @@
  * What:     marks lets in a vector loop around other loops `uniform` that do not depend on its
  *           iteration.
  * Requires: a scheduled function.
- * Ensures:  each value as it was (V39).
+ * Ensures:  each value as it was (V45).
  * How:      lets between two loops run as one loop over the tile.  In such a run that looks up or
  *           updates no compiler takes the choices of an index out of the loop, or can tell that
  *           what is loaded is not written there: inside the loop an index made gcc gather each

@@ -100,7 +100,7 @@
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
  *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to
  *        the next, and of the parallel loops around that.
- *   V37  distribute is at most 1024, and marks only a for without loops inside whose body computes,
+ *   V43  distribute is at most 1024, and marks only a for without loops inside whose body computes,
  *        loads and stores, and which is marked vector, without streams and not in a loop marked
  *        tile, or is the loop in one marked recurrences.  No access in it is marked prefetch.
  *        stage marks only operations of such a loop.  None is in an earlier stage than its
@@ -109,10 +109,10 @@
  *        the former, and distribute is 128, as routines for one stage have arrays of one size.
  *        Loads are made again: no store is of an element that a store before it may overwrite, and
  *        in recurrences only what continues uses what the iteration before has left.
- *   V38  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
+ *   V44  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
  *        body computes, loads and stores.  masked marks only a load of such a reduce, of elements
  *        of at most 8 bytes that are adjacent along it.
- *   V39  uniform marks only an operation, a load, a size or a bind at any depth in a loop marked
+ *   V45  uniform marks only an operation, a load, a size or a bind at any depth in a loop marked
  *        vector that has loops inside.  No index in it is that of the vector loop, and what it uses
  *        is made outside of that loop, or marked uniform too and, with no loop in between, in the
  *        same block. */

@@ -49,7 +49,7 @@ void verify_loops_kernel(Verifier *v, const Let *kernel);
 void verify_access_marks(Verifier *v, const Let *access);
 void verify_loop_marks(Verifier *v, const Let *loop); /* when its body has been checked */
 
-/* ---- verify_distribute.c: V37 to V39 ---- */
+/* ---- verify_distribute.c: V43 to V45 ---- */
 
 void verify_distribute(Verifier *v, const Let *loop); /* marked so, its body has been checked */
 void verify_stage(Verifier *v, const Let *let);

@@ -1,4 +1,4 @@
-/* The rules of loops that run as several, V37, and of the rest of a row, V38; verify.c has the
+/* The rules of loops that run as several, V43, and of the rest of a row, V44; verify.c has the
  * list. */
 #include "verify.h"
 
@@ -109,7 +109,7 @@ verify_distribute(Verifier *v, const Let *loop)
     }
     int64_t width = let_mark_value(loop, MARK_distribute);
     if (!good || !several || (recurrences ? width != OF_RECURRENCES : width > MOST)) {
-        verify_broken(v, 37,
+        verify_broken(v, 43,
                       "distribute marks a loop that does not run as several, or operations are in "
                       "stages before their operands");
     }
@@ -120,11 +120,11 @@ verify_stage(Verifier *v, const Let *let)
 {
     bool marked = let_has(let, MARK_stage) || let_has(let, MARK_across);
     if (marked && !let_has(let->parent->owner, MARK_distribute)) {
-        verify_broken(v, 37, "stage marks an operation of a loop that is not marked distribute");
+        verify_broken(v, 43, "stage marks an operation of a loop that is not marked distribute");
     }
 }
 
-/* ---- V38: the rest of a row ---- */
+/* ---- V44: the rest of a row ---- */
 
 void
 verify_fill(Verifier *v, const Let *reduce)
@@ -157,12 +157,12 @@ verify_masked(Verifier *v, const Let *load)
     if (!let_has(reduce, MARK_fill) || dtype_info[load->args[0]->type->dtype].bytes > 8 ||
         !dim_affine(v->cx, offset, let_attr(reduce, "index")->d, &step, &rest) ||
         !dim_is(v->cx, step, 1)) {
-        verify_broken(v, 38,
+        verify_broken(v, 44,
                       "masked marks a load that is not of adjacent elements that fill lanes");
     }
 }
 
-/* ---- V39: what is the same for a tile ---- */
+/* ---- V45: what is the same for a tile ---- */
 
 /* The loop marked vector around the let, with other loops inside; or NULL. */
 static const Let *
@@ -250,7 +250,7 @@ verify_uniform(Verifier *v, const Let *let)
         }
     }
     if (!good) {
-        verify_broken(v, 39,
+        verify_broken(v, 45,
                       "uniform marks what is not the same for all of a vector loop with "
                       "loops inside");
     }
