@@ -1,9 +1,9 @@
-/* Marks of loops and accesses: the table as data, and the marks of a let. */
+/* Marks of loops, accesses and operations: the table as data, and the marks of a let. */
 #include "cx.h"
 
 #include <string.h>
 
-enum { FOR = 1, REDUCE = 2, LOAD = 4, STORE = 8, BUFFER = 16 };
+enum { FOR = 1, REDUCE = 2, LOAD = 4, STORE = 8, BUFFER = 16, MAP = 32, BIND = 64, SIZE = 128 };
 enum { BARE, NUMBER };
 
 const MarkInfo mark_info[MARK_COUNT] = {
@@ -32,12 +32,15 @@ mark_find(const char *name)
 Marks
 marks_of(Op op)
 {
-    unsigned on = op == OP_for      ? FOR
-                  : op == OP_reduce ? REDUCE
-                  : op == OP_load   ? LOAD
-                  : op == OP_store  ? STORE
-                  : op == OP_buffer ? BUFFER
-                                    : 0;
+    unsigned on = op == OP_for                   ? FOR
+                  : op == OP_reduce              ? REDUCE
+                  : op == OP_load                ? LOAD
+                  : op == OP_store               ? STORE
+                  : op == OP_buffer              ? BUFFER
+                  : op == OP_bind                ? BIND
+                  : op == OP_size                ? SIZE
+                  : op_info[op].kind == KIND_MAP ? MAP
+                                                 : 0;
     Marks marks = 0;
     for (int k = 0; k < MARK_COUNT; k++) {
         marks |= mark_info[k].on & on ? mark_at(k) : 0;
@@ -77,6 +80,19 @@ let_has(const Let *let, Marks marks)
 }
 
 void
+let_take_marks(Cx *cx, Let *let)
+{
+    if (!marks_in(let)) {
+        Attr *attrs = cx_alloc(cx, (size_t)(let->nattrs + 1) * sizeof *attrs);
+        for (int k = 0; k < let->nattrs; k++) {
+            attrs[k] = let->attrs[k];
+        }
+        attrs[let->nattrs++] = attr_marks(cx, 0);
+        let->attrs = attrs;
+    }
+}
+
+void
 let_mark(Let *let, Marks marks, bool on)
 {
     Attr *have = marks_in(let);
@@ -86,6 +102,7 @@ let_mark(Let *let, Marks marks, bool on)
 void
 let_mark_with(Cx *cx, Let *let, Marks mark, int64_t value)
 {
+    let_take_marks(cx, let);
     Attr *have = marks_in(let);
     int64_t *values = cx_alloc(cx, MARK_COUNT * sizeof *values); /* other lets may share the old */
     for (int k = 0; k < MARK_COUNT; k++) {

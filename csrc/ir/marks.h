@@ -1,4 +1,4 @@
-/* Marks of loops and accesses: the rows of marks.def, see marks.c.  ir.h includes this. */
+/* Marks of loops, accesses and operations: the rows of marks.def, see marks.c.  In ir.h. */
 #ifndef DLC_MARKS_H
 #define DLC_MARKS_H
 
@@ -30,8 +30,10 @@ extern const MarkInfo mark_info[MARK_COUNT];
 
 Marks mark_find(const char *name); /* its bit, or 0 when there is none */
 Marks marks_of(Op op); /* that a let of the op may carry */
-/* Of a loop, load, store or buffer. */
+/* Of a let that may carry marks. */
 bool let_has(const Let *let, Marks marks); /* all of them */
+/* The attribute of marks, of a let that does not have it before its first one. */
+void let_take_marks(Cx *cx, Let *let);
 void let_mark(Let *let, Marks marks, bool on); /* marks without a value */
 /* Gives it a mark with a value, which is above 0. */
 void let_mark_with(Cx *cx, Let *let, Marks mark, int64_t value);

@@ -415,3 +415,128 @@ fn f(x: f32[303000]) -> (f32[300000]) {
 }
 """
     assert "x prefetch_rows=4" in marked(opt(text, "--pass", "cc"))
+
+
+    assert [marked(lines(channels(row), target)) for row, target in ((17, "cc"), (3, "tcc"))] == [[], []]
+
+
+def computed(op: str, *ops: str, size: str = "100000") -> str:
+    """A value after several operations, one after the other."""
+    lets = [f"v0: f32[{size}] = {op} x", *(f"v{k + 1}: f32[{size}] = {op} v{k}" for k, op in enumerate(ops))]
+    return graph(f"x: f32[{size}]", f"f32[{size}]", *lets, f"y: f32[{size}] = mul v{len(ops)}, x")
+
+
+def stages(text: str) -> list[tuple[str, int]]:
+    """The operations of a loop with the stages that they are in."""
+    found = re.findall(r"= (\w+) [^\[\n]*?(?: stage=(\d+))?$", text, re.M)
+    return [(op, int(stage or 1)) for op, stage in found if op not in ("kernel", "load")]
+
+
+def test_expensive_operations_one_after_the_other_are_stages() -> None:
+    """As many as overlap are in one stage; what is cheap is where it is wanted."""
+    mish = lines(computed("exp", "log1p", "tanh"), "cc")
+    assert "vector distribute=256 {" in mish
+    assert stages(mish) == [("exp", 1), ("log1p", 2), ("tanh", 3), ("mul", 3)]
+    assert "distribute" not in lines(computed("exp", "sqrt"), "cc")
+    assert "distribute" not in lines(computed("exp", "log1p", "tanh"), "tcc")
+
+
+def test_a_loop_in_stages_neither_streams_nor_prefetches_as_a_stencil() -> None:
+    """Many cheap operations one after the other are stages too, of a result that caches cannot hold."""
+    for n, wanted in ((8, "streams"), (24, "distribute=256")):
+        ops = [f"{'mul' if k % 2 else 'add'} {f'v{k - 1}' if k else 'x'}, x" for k in range(n)]
+        lets = [f"v{k}: f32[16000000] = {op}" for k, op in enumerate(ops)]
+        text = graph("x: f32[16000000]", "f32[16000000]", *lets, f"y: f32[16000000] = neg v{n - 1}")
+        marks = re.findall(r"vector (streams|distribute=256)\b(.*)", lines(text, "cc"))
+        assert marks == [(wanted, " {")]
+    rows = graph(
+        "x: f32[4096, 2048]",
+        "f32[4094, 2048]",
+        "a: f32[4094, 2048] = slice x axis=0 start=0 step=1",
+        "b: f32[4094, 2048] = slice x axis=0 start=2 step=1",
+        "c: f32[4094, 2048] = add a, b",
+        "e: f32[4094, 2048] = exp c",
+        "l: f32[4094, 2048] = log1p e",
+        "y: f32[4094, 2048] = tanh l",
+    )
+    assert "distribute=256" in lines(rows, "cc")
+    assert "prefetch" not in lines(rows, "cc")
+
+
+def scan(row: int, *before: str) -> str:
+    values = ["x", *(f"v{k}" for k in range(len(before)))]
+    shape = f"f32[64, {row}]"
+    lets = [f"v{k}: {shape} = {op} {values[k]}" for k, op in enumerate(before)]
+    return graph(f"x: {shape}", shape, *lets, f"y: {shape} = scan {values[-1]} op=sum axis=1")
+
+
+def test_recurrences_are_stages_where_much_is_computed_around_them() -> None:
+    """What continues the element before has an even stage, and what is around it are vectors."""
+    text = lines(scan(1000, "exp"), "cc")
+    assert "for j0 in 1000 distribute=128 {" in text
+    assert stages(text) == [("exp", 1), ("cast", 1), ("add", 2), ("cast", 3)]
+    for plain in (scan(1000), scan(32, "exp")):
+        assert "distribute" not in lines(plain, "cc")
+    assert "distribute" not in lines(scan(1000, "exp"), "tcc")
+
+
+def test_expensive_recurrences_are_a_vector_across_the_rows() -> None:
+    text = lines(scan(1000).replace("op=sum", "op=logaddexp"), "cc")
+    assert re.findall(r"= (logaddexp) .* (stage=.*)$", text, re.M) == [("logaddexp", "stage=2 across")]
+    assert "across" not in lines(scan(1000, "exp"), "cc")
+
+
+def test_eight_recurrences_run_together_and_some_of_them_in_one_loop() -> None:
+    """In both targets eight; what is alone or is not plain has a loop of its own."""
+    assert "for i0 in 64 parallel recurrences=8 jam=4 {" in lines(scan(1000), "cc")
+    assert "for i0 in 64 parallel recurrences=8 jam=4 {" in lines(scan(1000, "exp"), "cc")
+    assert "for i0 in 64 parallel recurrences=8 {" in lines(scan(1000), "tcc")
+    assert "recurrences=8 {" in lines(scan(1000).replace("[64,", "[1,"), "cc")
+
+
+def row(op: str, length: str, *, dtype: str = "f32") -> str:
+    sizes = "" if length.isdigit() else f"[{length} in 1..inf]"
+    lets = [f"v: {dtype}[64, {length}] = exp x"] if op == "exp" else []
+    reduced = f"y: {dtype}[64] = {'amax' if op == 'amax' else 'sum'} {'v' if lets else 'x'} axes=[1]"
+    text = graph(f"x: {dtype}[64, {length}]", f"{dtype}[64]", *lets, reduced)
+    return text.replace("fn f(", f"fn f{sizes}(")
+
+
+@pytest.mark.parametrize(
+    ("op", "length", "dtype", "fills", "masked"),
+    [
+        ("exp", "N", "f32", True, True),
+        ("exp", "100", "f32", True, False),  # four are left, which are a vector
+        ("sum", "N", "f32", True, True),
+        ("sum", "100", "f32", False, False),
+        ("sum", "N", "bf16", False, False),
+        ("amax", "N", "bf16", True, True),
+    ],
+)
+def test_the_rest_of_a_row_fills_the_lanes(
+    op: str, length: str, dtype: str, fills: bool, masked: bool
+) -> None:
+    """Where a body is expensive, or its loads are under a mask."""
+    for target in ("cc", "tcc"):
+        text = lines(row(op, length, dtype=dtype), target)
+        filled = re.search(r"reduce \w+ \w+ in \w+ lanes.* fill \{$", text, re.M)
+        assert bool(filled) == (fills and target == "cc")
+        assert bool(re.search(r"load x.* masked\b", text)) == (masked and target == "cc")
+
+
+def test_an_index_of_rows_is_looked_up_once_for_all_their_columns() -> None:
+    """In a sum of gathered rows, whose vector loop runs along the columns; in nothing else of it."""
+    sums = graph(
+        "w: f32[5000, 64], i: i64[200, 8]",
+        "f32[200, 64]",
+        "g: f32[200, 8, 64] = gather w, i axis=0 wrap=1",
+        "y: f32[200, 64] = sum g axes=[1]",
+    )
+    text = lines(sums, "cc")
+    assert [line.split(" = ")[1].split()[0] for line in text.splitlines() if line.endswith(" uniform")] == [
+        "load",
+        "bind",
+    ]
+    assert text.count(" uniform") == 2
+    assert "uniform" not in lines(sums, "tcc")
+    assert "uniform" not in lines(graph("x: f32[64, 200]", "f32[200]", "y: f32[200] = sum x axes=[0]"), "cc")

@@ -155,7 +155,7 @@ loop_step(const Let *loop)
 {
     return let_has(loop, MARK_vector)        ? loop_tile(loop)
            : let_has(loop, MARK_tile)        ? DLC_ROWS
-           : let_has(loop, MARK_recurrences) ? DLC_RECURRENCES
+           : let_has(loop, MARK_recurrences) ? (int)let_mark_value(loop, MARK_recurrences)
                                              : 1;
 }
 

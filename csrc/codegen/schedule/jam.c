@@ -1,13 +1,16 @@
-/* Unroll and jam: rows that run two at a time.
+/* Unroll and jam: rows that run two at a time, and recurrences.
  *
  * What:     marks loops around reductions and other loops `jam`: what one row waits for is done
- *           while the other goes on.
+ *           while the other goes on.  So it marks loops marked recurrences, of which some run in
+ *           one loop.
  * Requires: a scheduled function.
  * Ensures:  each row's operations in the order that they have alone (V35).
  * How:      Rows that come from memory go one by one, as two streams are slower than one; but not
  *           where a row is so short that most of its time is the latency of its few steps and what
  *           combines the lanes.  So the marks give the largest number of elements of all rows
  *           together, and the largest row that is joined whatever that number is.
+ *           In a recurrence an addition waits four cycles for the one before it, and the processor
+ *           has room for others meanwhile.
  * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the
  *           processor finds the next row by itself where nothing waits for the result.
  * Example:  layer norm: for i0 in B parallel jam=2 jam_elements=262144 jam_row=256 { .. }
@@ -79,8 +82,34 @@ mark_rows(const PhaseView *phase, Let *rows)
     }
 }
 
+/* ---- recurrences ---- */
+
+static void
+mark_recurrences(const Facts *facts, Let *let)
+{
+    if (!loop_is(let) || loop_is_call(let)) {
+        return;
+    }
+    const Let *loop = let_has(let, MARK_recurrences) ? loop_inner(let) : NULL;
+    bool several = dim_range(facts->cx, loop_extent(let)).hi > 1;
+    if (loop && facts_loop(facts, let)->is_plain && facts_loop(facts, loop)->is_plain &&
+        (several || let_has(loop, MARK_distribute)) && fuel_spend(facts->cx)) {
+        let_mark_with(facts->cx, let, MARK_jam, DLC_RECURRENCE_LOOPS);
+    }
+    for (int k = 0; k < let->body->n && !loop; k++) {
+        mark_recurrences(facts, let->body->lets[k]);
+    }
+}
+
+static void
+mark_phase(const PhaseView *phase, const void *arg)
+{
+    (void)arg;
+    mark_recurrences(phase->facts, phase->loop);
+}
+
 Fn *
 rewrite_jam(Fn *fn)
 {
-    return phases_visit_rows(fn, mark_rows);
+    return phases_visit(phases_visit_rows(fn, mark_rows), mark_phase, NULL);
 }

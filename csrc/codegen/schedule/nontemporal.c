@@ -182,6 +182,7 @@ memory_limits(const Facts *facts, const Let *loop)
 {
     const LoopFacts *l = facts_loop(facts, loop);
     return is_independent(loop) && !l->loops && l->cost <= COST_STREAMED &&
+           !let_has(loop, MARK_distribute) &&
            dim_range(facts->cx, loop_extent(loop)).hi >= DLC_STREAMED;
 }
 

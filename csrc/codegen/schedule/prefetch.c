@@ -2,7 +2,8 @@
  *
  * What:     marks loads with how far ahead they prefetch: `prefetch` bytes further on, or what they
  *           read `prefetch_rows` rows later.
- * Requires: a scheduled function; for prefetch_cc, non-temporal stores are marked.
+ * Requires: a scheduled function; for stencil, loops that run as several are marked, for
+ *           prefetch_cc, non-temporal stores too.
  * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points (V34).
  * How:      Processors prefetch along a row by themselves, within a page.  They do not foresee
  *           where a row begins that is short, in a tile, or gathered, and in a loop over several
@@ -217,7 +218,7 @@ mark_stencils(const Facts *facts, Let *let)
         return;
     }
     bool vector = let->op == OP_for && let_has(let, MARK_vector) && !loop_count(let->body);
-    if (vector && !let_has(let->parent->owner, MARK_tile)) {
+    if (vector && !let_has(let, MARK_distribute) && !let_has(let->parent->owner, MARK_tile)) {
         mark_stencil(facts, let);
     }
     for (int k = 0; k < let->body->n; k++) {

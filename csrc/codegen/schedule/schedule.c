@@ -174,7 +174,11 @@ mark_vector(const Facts *facts, Let *let)
         return;
     }
     if (is_columns(facts, let) || is_recurrences(facts, let)) {
-        mark_by_fuel(cx, let, is_columns(facts, let) ? MARK_vector : MARK_recurrences);
+        if (is_columns(facts, let)) {
+            mark_by_fuel(cx, let, MARK_vector);
+        } else if (fuel_spend(cx)) {
+            let_mark_with(cx, let, MARK_recurrences, DLC_RECURRENCES);
+        }
         return;
     }
     bool once = dim_is(cx, loop_extent(let), 1);
@@ -246,7 +250,7 @@ mark_parallel(Cx *cx, Let *let)
         }
         int64_t n = dim_range(cx, loop_extent(let)).lo;
         n = let_has(let, MARK_tile)          ? n / DLC_ROWS
-            : let_has(let, MARK_recurrences) ? n / DLC_RECURRENCES
+            : let_has(let, MARK_recurrences) ? n / let_mark_value(let, MARK_recurrences)
                                              : n;
         if (let_has(let, MARK_vector) || (n > 0 && __builtin_mul_overflow(least, n, &least)) ||
             least >= DLC_PARALLEL) {

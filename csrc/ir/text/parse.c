@@ -19,10 +19,11 @@
  *   let       ['let' [sizes] list(binder) '='] right [place]
  *   right     'for' name 'in' dim {mark} block
  *           | 'reduce' op name 'in' dim {mark} block
- *           | 'load' operand dims
- *           | 'store' operand dims '=' operand
- *           | op list(operand) {key '=' value} [block | body ['else' body]]
+ *           | 'load' operand dims {mark}
+ *           | 'store' operand dims '=' operand {mark}
+ *           | op list(operand) {key '=' value} {mark} [block | body ['else' body]]
  *                                        the block of a kernel, the body of loop, both of branch
+ *   mark      word ['=' integer]                            a row of marks.def
  *   body      '(' list(binder) ')' block
  *   value     dim | dims | axes | string | integer | name   as the op's row of ops.def says
  *   operand   name | number
@@ -129,12 +130,26 @@ fail_key(Parser *p, Let *let)
              schema[0] ? ")" : "");
 }
 
+/* May the let carry marks? */
+static bool
+may_be_marked(const Parser *p, const Let *let)
+{
+    return marks_of(let->op) && p->fn->stage == STAGE_LOOPS;
+}
+
+static bool
+is_at_mark(const Parser *p)
+{
+    const Token *word = &p->lex.token;
+    return word->kind == TOKEN_WORD && mark_find(cx_intern(p->cx, word->at, word->length));
+}
+
 /* {key '=' value}, once each; the first key and those without a default must be there. */
 static void
 parse_attrs(Parser *p, Let *let)
 {
     bool *seen = cx_alloc(p->cx, (size_t)let->nattrs + 1);
-    while (lex_is_attr(&p->lex)) {
+    while (lex_is_attr(&p->lex) && !(may_be_marked(p, let) && is_at_mark(p))) {
         Attr *a = find_attr(let, cx_intern(p->cx, p->lex.token.at, p->lex.token.length));
         if (!a) {
             fail_key(p, let);
@@ -207,14 +222,12 @@ parse_mark(Parser *p, Let *let)
     }
 }
 
-/* The words after a loop's extent are its marks.  After an access or a buffer the next let may
- * follow, so only words that are marks are. */
+/* The words after a loop's extent are its marks.  After another let the next one may follow, so
+ * only words that are marks are. */
 static void
 parse_marks(Parser *p, Let *let)
 {
-    const Lexer *lex = &p->lex;
-    while (lex->token.kind == TOKEN_WORD &&
-           (loop_is(let) || mark_find(cx_intern(p->cx, lex->token.at, lex->token.length)))) {
+    while (p->lex.token.kind == TOKEN_WORD && (loop_is(let) || is_at_mark(p))) {
         parse_mark(p, let);
     }
 }
@@ -264,6 +277,9 @@ parse_right(Parser *p, Let *let)
             let->args = parse_operands(p, &let->nargs);
         }
         parse_attrs(p, let);
+    }
+    if (may_be_marked(p, let) && is_at_mark(p)) {
+        let_take_marks(p->cx, let);
     }
     if (find_attr(let, "marks")) {
         parse_marks(p, let);

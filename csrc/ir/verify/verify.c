@@ -38,10 +38,10 @@
  *   V18  parallel marks only loops that stand in the kernel's own block or, with no loop, store,
  *        update or buffer beside them, in the body of a loop so marked, and none with an update in
  *        its own block.
- *   V19  tile marks only a for whose body has one loop, a for marked vector without loops inside,
- *        and no store or buffer beside it.
- *   V20  recurrences marks only a for whose body has one loop, a for without marks but width
- *        and without loops inside.
+ *   V19  tile marks only a for without vector whose body has one loop, a for marked vector without
+ *        loops inside, and no store or buffer beside it.
+ *   V20  recurrences is 8, and marks only a for without vector whose body has one loop, a for
+ *        without loops inside and without marks but width and distribute.
  *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and
  *        strides. Nothing reads the parameter later and no call takes it.  In the kernel its
  *        elements end where they were; in loops each is read before it is stored.
@@ -92,7 +92,9 @@
  *        them.
  *   V35  jam of a for is 2, and marks only one without vector, tile and recurrences whose body has
  *        two loops or more, computes, loads, stores and has buffers, and leaves nothing for the
- *        next iteration.  jam_elements and jam_row stand beside it.
+ *        next iteration.  jam_elements and jam_row stand beside it.  Or jam marks a for marked
+ *        recurrences, is at most that number, and stands alone: the body of the loop, and the loop
+ *        in it, compute, load and store.
  *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
@@ -125,7 +127,23 @@
  *        loops inside.  prefetch_tile or prefetch_pack marks only a for marked micro.
  *   V42  vector marks only a for that no loop marked vector or lanes is around, without tile and
  *        recurrences, that leaves nothing for its next iteration.  No loop in it, however deep, is
- *        marked vector, tile, recurrences, lanes, pack or micro. */
+ *        marked vector, tile, recurrences, lanes, pack or micro.
+ *   V43  distribute is at most 1024, and marks only a for without loops inside whose body computes,
+ *        loads and stores, and which is marked vector, without streams and not in a loop marked
+ *        tile, or is the loop in one marked recurrences.  No access in it is marked prefetch.
+ *        stage marks only operations of such a loop.  None is in an earlier stage than its
+ *        operands, and one is not in the first.  In recurrences what continues the iteration before
+ *        is in even stages and later than its operands, all else in odd ones; across marks only
+ *        the former, and distribute is 128, as routines for one stage have arrays of one size.
+ *        Loads are made again: no store is of an element that a store before it may overwrite, and
+ *        in recurrences only what continues uses what the iteration before has left.
+ *   V44  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
+ *        body computes, loads and stores.  masked marks only a load of such a reduce, of elements
+ *        of at most 8 bytes that are adjacent along it.
+ *   V45  uniform marks only an operation, a load, a size or a bind at any depth in a loop marked
+ *        vector that has loops inside.  No index in it is that of the vector loop, and what it uses
+ *        is made outside of that loop, or marked uniform too and, with no loop in between, in the
+ *        same block. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -256,15 +274,19 @@ check_attr(Verifier *v, const Attr *a)
     verify_dims(v, a->kind == ATTR_DIMS ? a->n : 0, a->dims);
 }
 
-/* The keys and kinds are those of the schema, in its order. */
+/* The keys and kinds are those of the schema, in its order.  In loops some lets may have marks
+ * too. */
 static void
 check_attrs(Verifier *v, const Let *let)
 {
     static const char *const kinds[] = {"", "int", "dim", "axes", "dims", "str", "name", "marks"};
     const char *schema = op_info[let->op].attrs;
     Text have = {.cx = v->cx};
+    bool loops = v->fn->stage == STAGE_LOOPS && !strstr(schema, "marks");
     for (int k = 0; k < let->nattrs; k++) {
-        text_add(&have, "%s%s:%s", k ? " " : "", let->attrs[k].key, kinds[let->attrs[k].kind]);
+        if (!(loops && let->attrs[k].kind == ATTR_MARKS && marks_of(let->op))) {
+            text_add(&have, "%s%s:%s", k ? " " : "", let->attrs[k].key, kinds[let->attrs[k].kind]);
+        }
     }
     if (strcmp(have.length ? have.text : "", schema) != 0) {
         verify_broken(v, 6, "the attributes are '%s', not '%s'", have.length ? have.text : "",

@@ -54,6 +54,13 @@ void verify_loop_marks(Verifier *v, const Let *loop); /* when its body has been 
 void verify_column_marks(Verifier *v, const Let *loop); /* the same */
 void verify_transpose(Verifier *v, const Let *load); /* marked so */
 void verify_versions(Verifier *v, const Let *load); /* the same */
+/* ---- verify_distribute.c: V43 to V45 ---- */
+
+void verify_distribute(Verifier *v, const Let *loop); /* marked so, its body has been checked */
+void verify_stage(Verifier *v, const Let *let);
+void verify_fill(Verifier *v, const Let *reduce); /* marked so, its body has been checked */
+void verify_masked(Verifier *v, const Let *load);
+void verify_uniform(Verifier *v, const Let *let);
 
 /* ---- verify_flow.c: V30 to V32 ---- */
 

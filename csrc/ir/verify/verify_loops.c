@@ -81,7 +81,7 @@ static void
 check_tile(Verifier *v, const Let *let)
 {
     int loops = 0;
-    bool good = let->op == OP_for;
+    bool good = !let_has(let, MARK_vector);
     for (int k = 0; k < let->body->n; k++) {
         const Let *inner = let->body->lets[k];
         good &= inner->op != OP_store && inner->op != OP_buffer && inner->op != OP_reduce;
@@ -102,12 +102,12 @@ static void
 check_recurrences(Verifier *v, const Let *let)
 {
     int loops = 0;
-    bool good = let->op == OP_for;
+    bool good = let_mark_value(let, MARK_recurrences) == 8 && !let_has(let, MARK_vector);
     for (int k = 0; k < let->body->n; k++) {
         const Let *inner = let->body->lets[k];
         loops += loop_is(inner);
-        good &= !loop_is(inner) ||
-                (inner->op == OP_for && (let_int(inner, "marks") & ~(int64_t)MARK_width) == 0);
+        good &= !loop_is(inner) || (inner->op == OP_for &&
+                                    !(let_int(inner, "marks") & ~(MARK_width | MARK_distribute)));
         for (int j = 0; loop_is(inner) && j < inner->body->n; j++) {
             good &= !loop_is(inner->body->lets[j]);
         }
@@ -358,8 +358,10 @@ verify_loop_let(Verifier *v, const Let *let)
         check_bind(v, let);
         break;
     default:
+        verify_stage(v, let);
         break;
     }
+    verify_uniform(v, let);
 }
 
 void

@@ -127,6 +127,7 @@ verify_access_marks(Verifier *v, const Let *access)
     if (let_has(access, MARK_versions)) {
         verify_versions(v, access);
     }
+    verify_masked(v, access);
 }
 
 /* ---- V35, V36: several iterations at a time ---- */
@@ -195,9 +196,37 @@ check_vector(Verifier *v, const Let *loop)
     }
 }
 
+/* The loop's own lets compute, load and store. */
+static bool
+has_plain_lets(const Let *loop)
+{
+    bool plain = true;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        plain &= loop_is(let) ? has_plain_lets(let) : is_elementwise(let) || let->op == OP_buffer;
+    }
+    return plain;
+}
+
+static void
+check_jam_of_recurrences(Verifier *v, const Let *let)
+{
+    int64_t jam = let_mark_value(let, MARK_jam);
+    if (!jam || jam > let_mark_value(let, MARK_recurrences) || let_has(let, MARK_jam_elements) ||
+        let_has(let, MARK_jam_row) || !has_plain_lets(let)) {
+        verify_broken(v, 35,
+                      "jam marks recurrences that do more than compute, load and store, or are "
+                      "fewer");
+    }
+}
+
 static void
 check_jam(Verifier *v, const Let *let)
 {
+    if (let_has(let, MARK_recurrences)) {
+        check_jam_of_recurrences(v, let);
+        return;
+    }
     int loops = 0;
     bool good = let_mark_value(let, MARK_jam) == 2 && !has_other_order(let);
     for (int k = 0; k < let->body->n; k++) {
@@ -362,5 +391,11 @@ verify_loop_marks(Verifier *v, const Let *loop)
     }
     if (let_has(loop, MARK_flat) || let_has(loop, MARK_flat_row)) {
         check_flat(v, loop);
+    }
+    if (let_has(loop, MARK_fill)) {
+        verify_fill(v, loop);
+    }
+    if (let_has(loop, MARK_distribute)) {
+        verify_distribute(v, loop);
     }
 }

@@ -373,7 +373,7 @@ put_vector(Emit *e, const Let *let)
         cc_gather_row(e, let, from, to);
     }
     const Let *row = let_has(let, MARK_strip) ? loop_stencil_row(let) : NULL;
-    if (cc_has_stages(e, let)) {
+    if (let_has(let, MARK_distribute)) {
         cc_stage_loop(e, let, from, to);
     } else if (row) {
         streams = cc_stream_blocks(e, let, &from, &to);
@@ -468,10 +468,10 @@ emit_cc_phase(Emit *e, const Let *loop)
             cc_let(e, let);
         }
     }
-    if (e->ncollapsed && let_has(e->collapsed[e->ncollapsed - 1], MARK_jam)) {
+    const Let *rows = flat_rows(e), *last = e->ncollapsed ? e->collapsed[e->ncollapsed - 1] : loop;
+    if (e->ncollapsed && let_has(last, MARK_jam) && !let_has(last, MARK_recurrences)) {
         cc_jam_phase(e, loop);
     }
-    const Let *rows = flat_rows(e);
     if (rows) {
         cc_flat_loop(e, rows, "lo", "hi");
     } else {

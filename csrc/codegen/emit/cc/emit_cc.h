@@ -97,8 +97,9 @@ void cc_arg_step(Emit *e, const Reduction *r);
 
 /* ---- emit_cc_stage.c ---- */
 
-/* a vector loop: is it better cut in several? */
-bool cc_has_stages(const Emit *e, const Let *loop);
+int cc_stage(const Let *map); /* of a loop marked distribute, from 1 on */
+int cc_last_stage(const Let *loop);
+/* a vector loop so marked */
 void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_length.c ---- */

@@ -2,13 +2,9 @@
  *
  * What:     16 lanes in an array that the compiler keeps in registers.
  * Ensures:  the order of prelude_reduce.h.
- * How:      A block whose length is no multiple of 16 ends in fewer elements than there are lanes.
- *           Compilers make scalar instructions of that loop, so that ten exponentials take longer
- *           than the sixty-four before them, and they take the lanes through memory for it: the
- *           elements are copied to arrays of 16, filled up with the first one, the body runs over
- *           all lanes, and the lanes without an element get the identity and store nothing.  A
- *           choice between elements side by side and the first one becomes a load under a mask.
- *           Four or eight elements, if the compiler knows, are a vector of their own.
+ * How:      What is left of a block in a reduction marked fill (schedule/fill.c) is copied to
+ *           arrays of 16, filled up with the first element, the body runs over all lanes, and the
+ *           lanes without an element get the identity and store nothing.
  * Example:  const float first = x[sum_at];
  *           for (int k = 0; k < 16; k++) {
  *               const int64_t i = sum_at + k;
@@ -97,56 +93,6 @@ known_rest(Emit *e, const Let *let)
     return dim_is_int(e->cx, loop_extent(let), &extent) ? extent % DLC_LANES : -1;
 }
 
-/* Is a choice between an element of the load and the first one a load under a mask?  What is left
- * is one vector of the compiler's where it is a half or a quarter of the lanes; another number of
- * elements is added to lanes in memory, one by one, and the lanes are waited for. */
-static bool
-is_masked(Emit *e, const Let *let, const Let *load)
-{
-    int64_t known = known_rest(e, let);
-    bool part = known == 0 || known == DLC_LANES / 4 || known == DLC_LANES / 2;
-    return dtype_info[load->args[0]->type->dtype].bytes <= 8 && !part &&
-           row_offset(e, load, let) != DIM_NONE;
-}
-
-/* Does a body without expensive operations gain by it?  It does not if it has to take elements
- * together one by one, or to convert narrow ones. */
-static bool
-loads_masked(Emit *e, const Let *let)
-{
-    int n = 0;
-    for (int k = 0; k < let->body->n; k++) {
-        const Let *load = let->body->lets[k];
-        if (load->op != OP_load || !cc_uses(e, load, loop_index(let))) {
-            continue;
-        }
-        if (dtype_info[load->args[0]->type->dtype].bytes < 4 || !is_masked(e, let, load)) {
-            return false;
-        }
-        n++;
-    }
-    return n > 0;
-}
-
-/* Can the body run over lanes that have no element, and is that worth while? */
-static bool
-fills_lanes(Emit *e, const Let *let, const Reduction *r)
-{
-    int cost = checks_nan(r) ? COST_EXPENSIVE : 0;       /* compilers make branches of it */
-    if (e->tile || e->rows || cc_of(e)->recurrences) {
-        return false;
-    }
-    for (int k = 0; k < let->body->n; k++) {
-        const Let *l = let->body->lets[k];
-        bool map = op_info[l->op].kind == KIND_MAP;
-        if (!let_is_plain(l) && l->op != OP_store) {
-            return false;
-        }
-        cost += map ? op_info[l->op].cost : 0;
-    }
-    return cost >= COST_EXPENSIVE || loads_masked(e, let);
-}
-
 static void
 put_arrays(Emit *e, const Let *const *along, int n)
 {
@@ -159,10 +105,10 @@ put_arrays(Emit *e, const Let *const *along, int n)
 /* Into its array what a load has of the elements that are left, from <out>_at on, and the first of
  * them again. */
 static void
-put_rest_in(Emit *e, const Let *let, const Reduction *r, const Let *load)
+put_rest_in(Emit *e, const Reduction *r, const Let *load)
 {
     const char *name = name_c(e, accessed(load)), *from = cc_element(e, load), *out = r->out;
-    bool masked = is_masked(e, let, load);
+    bool masked = let_has(load, MARK_masked);
     put_scope(e);
     if (masked) {
         put(e, "const int64_t %s = %s_at;", r->i, out);
@@ -238,7 +184,7 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
     put(e, "%s %s_term[%d];", r->type, out, DLC_LANES);
     put_arrays(e, along, loads + stores);
     for (int k = 0; k < loads; k++) {
-        put_rest_in(e, let, r, along[k]);
+        put_rest_in(e, r, along[k]);
     }
     put(e, "LANES");
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
@@ -259,8 +205,8 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
 static bool
 is_wide(Emit *e, const Let *load, const Let *reduce)
 {
-    return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 && !e->tile && !e->rows &&
-           !cc_of(e)->recurrences && row_offset(e, load, reduce) != DIM_NONE;
+    return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 &&
+           row_offset(e, load, reduce) != DIM_NONE;
 }
 
 bool
@@ -354,7 +300,7 @@ put_whole_lanes(Emit *e, const Let *let, const Reduction *r, int n)
 static void
 put_last_lanes(Emit *e, const Let *let, const Reduction *r)
 {
-    if (fills_lanes(e, let, r)) {
+    if (let_has(let, MARK_fill)) {
         put_filled(e, let, r);
     } else {
         put_open(e, "for (int k = 0; k < (int)(%s_end - %s_at); k++)", r->out, r->out);

@@ -1,18 +1,16 @@
 /* Loops marked `recurrences`, for an optimising C compiler: scans along memory.
  *
- * What:     a loop around one whose iterations follow each other; DLC_RECURRENCES of its own run
- *           together.
- * Requires: a `recurrences` loop as schedule.c marks it.
+ * What:     a loop around one whose iterations follow each other; so many of its own run together.
+ * Requires: a `recurrences` loop as schedule.c marks it, in stages if the loop in it is marked
+ *           distribute (schedule/distribute.c).
  * Ensures:  each recurrence's combinations in their order; the other operations change places.
  * How:      scans alone of floats lie in the lanes of vectors (prelude_scan.h).  Other recurrences
- *           run four at a time: an addition waits four cycles for the one before it, and the
- *           processor has room for others meanwhile.  Where little is computed, element after
- *           element of the four, and what each has come to is a variable.  Where much is, for
- *           DLC_WIDTH elements of the axis one stage after the other, each for all the recurrences
- *           at hand: what can be computed as a vector, into an array; the recurrences, from that
- *           array to another; then what follows.  What a stage wants of an earlier one stands in an
- *           array, loads are made again.
- * Why not:  stages alone: where memory is what is waited for, arrays in between cost a third more.
+ *           run some at a time, as the mark jam says.  Where the loop is not in stages, that is
+ *           element after element of these, and what each has come to is a variable.  In stages, it
+ *           is for some elements of the axis one stage after the other, each for all the
+ *           recurrences at hand: what can be computed as a vector, into an array; the recurrences,
+ *           from that array to another; then what follows.  What a stage wants of an earlier one
+ *           stands in an array, loads are made again.
  * Example:  y = cumsum(x) of f32[B, N]:
  *               for 4 rows: for j in N { x[i, j] cast, added, cast, stored; four times };
  *           y = cumsum(exp(x)):
@@ -25,11 +23,12 @@
 typedef struct {
     Emit *e;
     const Let *rows, *loop;     /* the loop marked recurrences, and the one in it */
+    int together, jam, width;   /* their marks recurrences, jam and distribute */
     const char *i, *j;
     bool *crosses;              /* by Value.id: wanted by a later stage than its own */
     bool *wanted;    /* by Value.id, of the rows' own block: the stage at hand wants it */
     bool uses_i, uses_j;        /* does what is being put? */
-    int last;    /* stage; vectors have even numbers, recurrences odd ones, from 2 on */
+    int last;    /* stage; vectors have odd numbers, recurrences even ones, from 1 on */
 } Recurrences;
 
 /* Made again where it is wanted. */
@@ -46,48 +45,20 @@ is_run_access(const Recurrences *c, const Let *let)
     return buffer && buffer->op == OP_buffer && buffer->parent == c->rows->body;
 }
 
-/* ---- is it worth stages? ---- */
-
-/* Half precisions are loaded and stored as vectors, or slowly. */
-static bool
-is_half(const Let *let)
-{
-    Dtype dtype = let_accesses(let) ? let->args[0]->type->dtype : DT_f32;
-    return dtype == DT_f16 || dtype == DT_bf16;
-}
-
-static bool
-has_stages(const Recurrences *c)
-{
-    int maps = 0;
-    bool expensive = false, half = false;
-    for (int k = 0; k < c->loop->body->n; k++) {
-        const Let *let = c->loop->body->lets[k];
-        maps += let_is_map(let);
-        expensive |= let_is_expensive(let);
-        half |= is_half(let);
-    }
-    bool several = dim_range(c->e->cx, loop_extent(c->rows)).hi > 1;
-    return facts_loop(c->e->facts, c->rows)->is_plain &&
-           facts_loop(c->e->facts, c->loop)->is_plain &&
-           dim_range(c->e->cx, loop_extent(c->loop)).hi > DLC_STAGE_ROW &&
-           (expensive || (several && (half || maps > DLC_STAGE_OPS)));
-}
-
 /* ---- stages ---- */
 
+/* 0: what is in no stage, as it is made again where it is wanted, or belongs to a recurrence. */
 static int
 stage_of(const Recurrences *c, const Let *let)
 {
-    int stage = 2;
-    bool recurrence = loop_carried(let) != NULL;
-    for (int k = 0; k < let->nargs; k++) {
-        const Let *from = computed_in(c->loop->body, let->args[k]);
-        int mark = from && !is_source(from) ? from->mark : 0;
-        mark += !recurrence && mark % 2;
-        stage = mark > stage ? mark : stage;
-    }
-    return recurrence ? stage + 1 - stage % 2 + (stage % 2 ? 2 : 0) : stage;
+    bool stores = let->op == OP_store && !is_run_access(c, let);
+    return stores ? c->last : let_is_map(let) ? cc_stage(let) : 0;
+}
+
+static bool
+is_recurrence(const Let *let)
+{
+    return let_is_map(let) && loop_carried(let);
 }
 
 /* A value is wanted by a let of `stage`. */
@@ -95,37 +66,23 @@ static void
 use(Recurrences *c, const Value *v, int stage)
 {
     const Let *from = computed_in(c->loop->body, v);
-    if (from && !is_source(from) && from->mark != stage) {
+    if (from && !is_source(from) && stage_of(c, from) != stage) {
         c->crosses[v->id] = true;
     }
 }
 
 static void
-number(Recurrences *c)
+find_crossings(Recurrences *c)
 {
     const Block *blk = c->loop->body;
-    c->last = 2;
+    c->last = cc_last_stage(c->loop);
+    c->last += c->last % 2 == 0;
     for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        let->mark = let_is_map(let) ? stage_of(c, let) : 0;
-        c->last = let->mark > c->last ? let->mark : c->last;
-    }
-    c->last += c->last % 2;
-    for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        bool recurrence = let_is_map(let) && loop_carried(let);
-        let->mark = let->op == OP_store && !is_run_access(c, let) ? c->last : let->mark;
-        for (int j = let->op == OP_store || recurrence; let->mark && j < let->nargs; j++) {
-            use(c, let->args[j], recurrence ? let->mark - 1 : let->mark);
+        const Let *let = blk->lets[k];
+        int stage = stage_of(c, let);
+        for (int j = let->op == OP_store || is_recurrence(let); stage && j < let->nargs; j++) {
+            use(c, let->args[j], is_recurrence(let) ? stage - 1 : stage);
         }
-    }
-}
-
-static void
-forget(const Recurrences *c)
-{
-    for (int k = 0; k < c->loop->body->n; k++) {
-        c->loop->body->lets[k]->mark = 0;
     }
 }
 
@@ -133,29 +90,31 @@ forget(const Recurrences *c)
 
 /* Recurrences side by side: x[r][k] is combined with what run[r] has come to, into out[r][k]. */
 static const char *
-make_run(Emit *e, const Let *combine)
+make_run(const Recurrences *c, const Let *combine)
 {
+    Emit *e = c->e;
+    int width = c->width;
     const char *op = cc_function(e, combine), *type = type_c(combine->res[0]->type->dtype);
     const char *name = cx_format(e->cx, "run_%s", op + strlen("op_"));
     if (!new_helper(e, name)) {
         return name;
     }
-    if (let_is_expensive(combine)) {
+    if (let_has(combine, MARK_across)) {
         text_add(e->helpers,
                  "\n/* All recurrences together, as a vector. */\nstatic inline void\n"
                  "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t w)\n{\n"
                  "    for (int64_t k = 0; k < w; k++) {\n        LANES\n"
                  "        for (int r = 0; r < %d; r++) {\n"
                  "            out[r][k] = run[r] = %s(run[r], x[r][k]);\n        }\n    }\n}\n",
-                 name, type, DLC_WIDTH, type, DLC_WIDTH, type, DLC_RECURRENCES, op);
+                 name, type, width, type, width, type, c->together, op);
         return name;
     }
     text_add(
         e->helpers,
         "\n/* Recurrences side by side, each in its order. */\nstatic inline void\n"
         "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t rows, int64_t w)\n{\n    int64_t r = 0;\n",
-        name, type, DLC_WIDTH, type, DLC_WIDTH, type);
-    for (int together = DLC_RECURRENCE_LOOPS; together > 0; together -= DLC_RECURRENCE_LOOPS - 1) {
+        name, type, width, type, width, type);
+    for (int together = c->jam; together > 0; together = together > 1 ? 1 : 0) {
         text_add(e->helpers, "    for (; r + %d <= rows; r += %d) {\n        %s", together,
                  together, type);
         for (int k = 0; k < together; k++) {
@@ -198,22 +157,21 @@ declare(Recurrences *c)
     Emit *e = c->e;
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
-        if (let_is_map(let) && loop_carried(let)) {
+        if (is_recurrence(let)) {
             put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
-                DLC_RECURRENCES, DLC_WIDTH, let_is_expensive(let) ? " = {0}" : "");
+                c->together, c->width, let_has(let, MARK_across) ? " = {0}" : "");
         }
-        if (let_is_map(let) && (c->crosses[let->res[0]->id] || loop_carried(let))) {
+        if (let_is_map(let) && (c->crosses[let->res[0]->id] || is_recurrence(let))) {
             put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
-                DLC_RECURRENCES, DLC_WIDTH);
+                c->together, c->width);
         }
     }
     for (int k = 0; k < c->rows->body->n; k++) {
         const Let *let = c->rows->body->lets[k];
         const Value *run = let_writes(let) ? let->args[0] : NULL;
         if (run) {
-            put(e, "%s %s[%d];", storage_c(run->type->dtype), name_c(e, run), DLC_RECURRENCES);
-            put_open(e, "for (int64_t recurrence = 0; recurrence < %d; recurrence++)",
-                     DLC_RECURRENCES);
+            put(e, "%s %s[%d];", storage_c(run->type->dtype), name_c(e, run), c->together);
+            put_open(e, "for (int64_t recurrence = 0; recurrence < %d; recurrence++)", c->together);
             put(e, "%s[recurrence] = %s;", name_c(e, run),
                 cc_value(e, let->args[1], run->type->dtype));
             put_close(e);
@@ -239,9 +197,9 @@ put_row_lets(Recurrences *c, int stage)
     const Block *blk = c->loop->body, *own = c->rows->body;
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        bool recurrence = let_is_map(let) && loop_carried(let);
+        bool recurrence = is_recurrence(let);
         for (int j = let->op == OP_store || recurrence;
-             let->mark == stage + recurrence && j < let->nargs; j++) {
+             stage_of(c, let) == stage + recurrence && j < let->nargs; j++) {
             want(c, let->args[j]);
         }
     }
@@ -259,7 +217,7 @@ static void
 import(Recurrences *c, const Value *v, int stage, bool *seen)
 {
     const Let *from = computed_in(c->loop->body, v);
-    if (!from || seen[v->id] || (from->mark == stage && !is_source(from))) {
+    if (!from || seen[v->id] || (stage_of(c, from) == stage && !is_source(from))) {
         return;
     }
     seen[v->id] = true;
@@ -280,8 +238,8 @@ put_lets(Recurrences *c, int stage)
     bool *seen = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *seen);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        bool recurrence = let_is_map(let) && loop_carried(let) != NULL;
-        if (let->mark != stage + recurrence) {
+        bool recurrence = is_recurrence(let);
+        if (stage_of(c, let) != stage + recurrence) {
             continue;
         }
         for (int j = let->op == OP_store || recurrence; j < let->nargs; j++) {
@@ -337,10 +295,10 @@ put_recurrences(Recurrences *c, int stage)
     Emit *e = c->e;
     for (int k = 0; k < c->loop->body->n; k++) {
         const Let *let = c->loop->body->lets[k];
-        if (let->mark == stage) {
+        if (stage_of(c, let) == stage) {
             const char *v = name_c(e, let->res[0]);
-            put(e, "%s(%s_t, %s_x, %s, %sw);", make_run(e, let), v, v, run_of(c, let),
-                let_is_expensive(let) ? "" : "recurrences, ");
+            put(e, "%s(%s_t, %s_x, %s, %sw);", make_run(c, let), v, v, run_of(c, let),
+                let_has(let, MARK_across) ? "" : "recurrences, ");
         }
     }
 }
@@ -350,18 +308,17 @@ put_stages(Recurrences *c)
 {
     Emit *e = c->e;
     const char *extent = dim_c(e, loop_extent(c->loop));
-    number(c);
+    find_crossings(c);
     put(e, "const int64_t recurrences = %s_to - %s_from;", c->i, c->i);
     declare(c);
     put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", c->j, c->j, extent, c->j,
-             DLC_WIDTH);
-    put(e, "const int64_t w = %s - %s_at < %d ? %s - %s_at : %d;", extent, c->j, DLC_WIDTH, extent,
-        c->j, DLC_WIDTH);
-    for (int stage = 2; stage <= c->last; stage++) {
-        (stage % 2 ? put_recurrences : put_vectors)(c, stage);
+             c->width);
+    put(e, "const int64_t w = %s - %s_at < %d ? %s - %s_at : %d;", extent, c->j, c->width, extent,
+        c->j, c->width);
+    for (int stage = 1; stage <= c->last; stage++) {
+        (stage % 2 ? put_vectors : put_recurrences)(c, stage);
     }
     put_close(e);
-    forget(c);
 }
 
 /* The row's own lets and those of one element, for one recurrence. */
@@ -417,17 +374,16 @@ put_interleaved(Recurrences *c, int together)
     put_close(e);
 }
 
-/* All DLC_RECURRENCES at once, where prelude_scan.h can. */
+/* All eight at once, where prelude_scan.h can. */
 static void
 put_rows_at_once(Recurrences *c)
 {
     Emit *e = c->e;
     Scan s;
-    _Static_assert(DLC_RECURRENCES == 8, "the rows of dlc_scan_rows");
     if (!scan_alone(e->facts, c->rows, &s) || !s.at_once) {
         return;
     }
-    put_open(e, "if (%s_to - %s_from == %d)", c->i, c->i, DLC_RECURRENCES);
+    put_open(e, "if (%s_to - %s_from == %d)", c->i, c->i, c->together);
     put(e, "const int64_t %s = %s_from, %s = 0;", c->i, c->i, c->j);
     put(e, "dlc_scan_rows_%s_f32(%s + %s, %s, %s + %s, %s, %s, %s, %s);", op_info[s.op].name,
         name_c(e, s.store->args[0]), offset_c(e, access_offset(e, s.store)), dim_c(e, s.to.row),
@@ -443,15 +399,14 @@ static void
 put_plain(Recurrences *c)
 {
     Emit *e = c->e;
-    bool several = dim_range(e->cx, loop_extent(c->rows)).hi > 1;
     cc_of(e)->recurrences = c->rows;
     if (facts_loop(c->e->facts, c->rows)->is_plain && facts_loop(c->e->facts, c->loop)->is_plain) {
         put(e, "int64_t %s_at = %s_from;", c->i, c->i);
-        if (dim_range(e->cx, loop_extent(c->rows)).hi >= DLC_RECURRENCES) {
+        if (dim_range(e->cx, loop_extent(c->rows)).hi >= c->together) {
             put_rows_at_once(c);
         }
-        if (several) {
-            put_interleaved(c, DLC_RECURRENCE_LOOPS);
+        if (c->jam > 1) {
+            put_interleaved(c, c->jam);
         }
         put_interleaved(c, 1);
     } else {
@@ -469,12 +424,15 @@ cc_recurrences(Emit *e, const Let *rows)
 {
     Recurrences c = {.e = e, .rows = rows, .loop = loop_inner(rows)};
     size_t values = (size_t)e->fn->nvalues;
+    c.together = (int)let_mark_value(rows, MARK_recurrences);
+    c.jam = let_has(rows, MARK_jam) ? (int)let_mark_value(rows, MARK_jam) : 1;
+    c.width = (int)let_mark_value(c.loop, MARK_distribute);
     c.i = index_c(e, loop_index(rows));
     c.j = index_c(e, loop_index(c.loop));
     c.crosses = cx_alloc(e->cx, values * sizeof *c.crosses);
     c.wanted = cx_alloc(e->cx, values * sizeof *c.wanted);
-    int opened = open_rows(e, rows, DLC_RECURRENCES);
-    (has_stages(&c) ? put_stages : put_plain)(&c);
+    int opened = open_rows(e, rows, c.together);
+    (let_has(c.loop, MARK_distribute) ? put_stages : put_plain)(&c);
     if (opened) {
         put_close(e);
     }

@@ -177,83 +177,25 @@ declare_arrays(Tile *t, const Run *r)
     }
 }
 
-typedef struct {
-    const Tile *t;
-    const bool *shared;
-} Shared;
-
-/* Is the index another one for each element of the tile? */
-static bool
-varies(const void *arg, Dim name)
+/* What is the same for the whole tile, before the loop over it. */
+static void
+put_uniform(Tile *t, const Run *r)
 {
-    const Shared *s = arg;
-    bool other = name == loop_index(s->t->loop);
-    for (int k = 0; k < s->t->nbinds; k++) {
-        const Value *of = s->t->binds[k]->args[0];
-        other |= s->t->binds[k]->sizes[0] == name && !s->shared[of->id];
-    }
-    return other;
-}
-
-/* Is the let's value the same for the whole tile?  A let of this run whose operands are, and its
- * indices. */
-static bool
-is_shared(Tile *t, const Run *r, const Let *let, const bool *shared)
-{
-    Shared s = {t, shared};
-    bool other = let->op == OP_buffer || let_writes(let);
-    for (int k = 0; k < let->nargs; k++) {
-        const Value *a = let->args[k];
-        other |= !literal_of(a) && a->def && cc_is_inside(t->loop, a->def) &&
-                 !(in_run(r, a->def) && shared[a->id]);
-    }
-    for (int k = 0; k < let->nattrs; k++) {
-        const Attr *a = &let->attrs[k];
-        if (a->kind == ATTR_DIM) {
-            other |= dim_any_name(t->e->cx, a->d, varies, &s);
-        }
-        for (int j = 0; a->kind == ATTR_DIMS && j < a->n; j++) {
-            other |= dim_any_name(t->e->cx, a->dims[j], varies, &s);
-        }
-    }
-    return !other;
-}
-
-/* Puts what is the same for the whole tile, in a run that looks up or updates: no compiler takes
- * the choices of an index out of the loop, or can tell that it is not written there.  By Value.id
- * of a result, or of what is bound: is it put? */
-static bool *
-put_shared(Tile *t, const Run *r)
-{
-    bool *shared = cx_alloc(t->e->cx, (size_t)t->e->fn->nvalues * sizeof *shared);
-    bool looks = false;
     for (int k = r->from; k < r->to; k++) {
-        looks |= r->blk->lets[k]->op == OP_update || r->blk->lets[k]->op == OP_bind;
-    }
-    for (int k = r->from; looks && k < r->to; k++) {
-        const Let *let = r->blk->lets[k];
-        if (is_shared(t, r, let, shared)) {
-            cc_let(t->e, let);
-            shared[let->op == OP_bind ? let->args[0]->id : let->res[0]->id] = true;
+        if (let_has(r->blk->lets[k], MARK_uniform)) {
+            cc_let(t->e, r->blk->lets[k]);
         }
     }
-    return shared;
-}
-
-static bool
-is_put(const Let *let, const bool *shared)
-{
-    const Value *v = let->op == OP_bind ? let->args[0] : let->nres ? let->res[0] : NULL;
-    return v && shared[v->id];
 }
 
 /* An index of each element that is out of range leaves the loop: see put_bind. */
 static bool
-may_leave(Tile *t, const Run *r, const bool *shared)
+may_leave(Tile *t, const Run *r)
 {
     bool leaves = false;
     for (int k = r->from; k < r->to; k++) {
-        leaves |= cc_may_end_phase(t->e, r->blk->lets[k]) && !is_put(r->blk->lets[k], shared);
+        const Let *let = r->blk->lets[k];
+        leaves |= cc_may_end_phase(t->e, let) && !let_has(let, MARK_uniform);
     }
     return leaves;
 }
@@ -263,15 +205,15 @@ cc_run(Tile *t, const Run *r)
 {
     Emit *e = t->e;
     declare_arrays(t, r);
-    const bool *shared = put_shared(t, r);
-    if (!may_leave(t, r, shared)) {
+    put_uniform(t, r);
+    if (!may_leave(t, r)) {
         put(e, "INDEPENDENT");
     }
     put_open(e, "for (int64_t k = 0; k < w; k++)");
     cc_run_imports(t, r);
     for (int k = r->from; k < r->to; k++) {
         const Let *let = r->blk->lets[k];
-        if (let->op != OP_buffer && !is_put(let, shared)) {
+        if (let->op != OP_buffer && !let_has(let, MARK_uniform)) {
             cc_let(e, let);
         }
         if (let->nres && t->crosses[let->res[0]->id]) {

@@ -1,0 +1,317 @@
+/* Loop distribution: one loop as several, one after the other over a part of its iterations.
+ *
+ * What:     marks a loop `distribute`, for so many iterations at a time, and operations of it
+ *           `stage`: each stage is a loop of its own.
+ * Requires: a scheduled function.
+ * Ensures:  each element's operations as they were.  All stores are in the last stage, after all
+ *           loads of the same iterations (V43).
+ * How:      what goes from one stage to another stands in an array (scalar expansion), loads are
+ *           made again.
+ *           exp, tanh and their like are long sequences of dependent instructions, and a processor
+ *           overlaps as many iterations as it has room for: with several such functions one after
+ *           the other it has not room for two, and waits.  A stage ends where the longest sequence
+ *           in it would become longer than overlapping hides; what nothing in between wants moves
+ *           to the stage that wants it.
+ *           In a loop marked recurrences the operations that continue the iteration before are
+ *           stages of their own, with even numbers: what is around them can be vectors then.  It
+ *           pays if much is computed around them.  If they are expensive themselves, a vector goes
+ *           across the recurrences.
+ * Why not:  one loop for each operation, as the libtcc tier has it: cheap operations are bound by
+ *           loads and stores then.  Unrolling: it does not change what the processor sees.
+ *           Recurrences in stages wherever they are: if memory is what is waited for, arrays in
+ *           between cost a third more.
+ * Example:  mish, x * tanh(log1p(exp(x))), has three loops, of exp, of log1p, of tanh and the
+ *           product: for i in N vector distribute=256 { let e: f32 = exp x
+ *                        let l: f32 = log1p e stage=2  let t: f32 = tanh l stage=3 .. }
+ */
+#include "codegen/loops/phase_use.h"
+#include "codegen/rewrites.h"
+
+/* The stage of each MAP by the Value.id of its result, from 1 on. */
+typedef struct {
+    const Let *loop;
+    int *of, last;
+} Stages;
+
+/* The let of the loop that makes an operand, if it is a MAP. */
+static const Let *
+map_in(const Let *loop, const Value *v)
+{
+    const Let *let = let_in(loop->body, v);
+    return let && let_is_map(let) ? let : NULL;
+}
+
+static Stages
+new_stages(const Fn *fn, const Let *loop)
+{
+    return (Stages){loop, cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof(int)), 1};
+}
+
+static void
+set_stage(Stages *s, const Let *let, int stage)
+{
+    s->of[let->res[0]->id] = stage;
+    s->last = stage > s->last ? stage : s->last;
+}
+
+static int
+stage_of(const Stages *s, const Let *map)
+{
+    return s->of[map->res[0]->id];
+}
+
+/* Is an element loaded again for a store that follows one which may have overwritten it? */
+static bool
+loads_too_late(const Let *loop)
+{
+    const Block *blk = loop->body;
+    bool late = false;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *store = blk->lets[k];
+        const Let *load = store->op == OP_store ? let_in(blk, store->args[1]) : NULL;
+        for (int j = 0; load && load->op == OP_load && j < k; j++) {
+            const Value *to = blk->lets[j]->op == OP_store ? blk->lets[j]->args[0] : NULL;
+            late |= to && (to == load->args[0] || to->over == load->args[0]);
+        }
+    }
+    return late;
+}
+
+/* One change of the program: an operation without a mark is in the first stage. */
+static void
+mark_stages(Cx *cx, Let *loop, const Stages *s, int width)
+{
+    if (s->last == 1 || loads_too_late(loop) || !fuel_spend(cx)) {
+        return;
+    }
+    let_mark_with(cx, loop, MARK_distribute, width);
+    for (int k = 0; k < loop->body->n; k++) {
+        Let *let = loop->body->lets[k];
+        if (let_is_map(let) && stage_of(s, let) > 1) {
+            let_mark_with(cx, let, MARK_stage, stage_of(s, let));
+        }
+    }
+}
+
+/* ---- vector loops ---- */
+
+/* Cycles from the operands to the result, about. */
+static int
+latency(const Let *let)
+{
+    int cycles = 3 * op_info[let->op].cost;
+    return cycles < DLC_LATENCY || dtype_info[map_dtype(let)].class != CLASS_FLOAT ? DLC_LATENCY
+                                                                                   : cycles;
+}
+
+/* Does it compute, load and store alone, and may a sequence of it be too long? */
+static bool
+may_have_stages(const Let *loop)
+{
+    int cycles = 0;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (!let_is_map(let) && let->op != OP_load && let->op != OP_store) {
+            return false;
+        }
+        cycles += let_is_map(let) ? latency(let) : 0;
+    }
+    return cycles > DLC_OVERLAP;
+}
+
+/* The stage of a MAP whose operands have theirs: that of the latest, while their stage is not too
+ * long with it.  ready: by Value.id, cycles from the beginning of its stage to a value. */
+static int
+earliest_stage(const Stages *s, const Let *let, int *ready)
+{
+    int stage = 1, wait = 0;
+    for (int k = 0; k < let->nargs; k++) {
+        const Let *from = map_in(s->loop, let->args[k]);
+        if (from && stage_of(s, from) >= stage) {
+            int cycles = ready[from->res[0]->id];
+            wait = stage_of(s, from) > stage || cycles > wait ? cycles : wait;
+            stage = stage_of(s, from);
+        }
+    }
+    if (wait > 0 && wait + latency(let) > DLC_OVERLAP) {
+        stage++;
+        wait = 0;
+    }
+    ready[let->res[0]->id] = wait + latency(let);
+    return stage;
+}
+
+/* The first stage that wants the let, which is no earlier than its own; 0: none does. */
+static int
+first_user(const Stages *s, int at)
+{
+    const Block *blk = s->loop->body;
+    int first = 0;
+    for (int k = at + 1; k < blk->n; k++) {
+        const Let *user = blk->lets[k];
+        int stage = let_is_map(user) ? stage_of(s, user) : s->last;
+        for (int j = 0; j < user->nargs; j++) {
+            if (map_in(s->loop, user->args[j]) == blk->lets[at] && (!first || stage < first)) {
+                first = stage;
+            }
+        }
+    }
+    return first;
+}
+
+/* A cheap let of at most one computed operand goes where it is wanted first. */
+static void
+move_later(Stages *s)
+{
+    const Block *blk = s->loop->body;
+    for (int k = blk->n - 1; k >= 0; k--) {
+        const Let *let = blk->lets[k];
+        int computed = 0;
+        for (int j = 0; j < let->nargs && let_is_map(let); j++) {
+            computed += map_in(s->loop, let->args[j]) != NULL;
+        }
+        if (let_is_map(let) && !let_is_expensive(let) && computed <= 1) {
+            int first = first_user(s, k);
+            set_stage(s, let, first > stage_of(s, let) ? first : stage_of(s, let));
+        }
+    }
+}
+
+static void
+distribute_vector(const Fn *fn, Let *loop)
+{
+    if (!may_have_stages(loop)) {
+        return;
+    }
+    Stages s = new_stages(fn, loop);
+    int *ready = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *ready);
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (let_is_map(let)) {
+            set_stage(&s, let, earliest_stage(&s, let, ready));
+        }
+    }
+    move_later(&s);
+    mark_stages(fn->cx, loop, &s, DLC_COLUMNS);
+}
+
+/* ---- recurrences ---- */
+
+/* Half precisions are loaded and stored as vectors, or slowly. */
+static bool
+is_half(const Let *let)
+{
+    Dtype dtype = let_accesses(let) ? let->args[0]->type->dtype : DT_f32;
+    return dtype == DT_f16 || dtype == DT_bf16;
+}
+
+/* Does anything but what continues the iteration before use what that has left? */
+static bool
+uses_left(const Facts *facts, const Let *let)
+{
+    bool uses = false;
+    bool carried = let_is_map(let) && loop_carried(let);
+    for (int k = carried; k < let->nargs; k++) {
+        const Let *load = let_in(let->parent, let->args[k]);
+        uses |= load && load->op == OP_load && facts_access(facts, load)->is_private;
+    }
+    return uses;
+}
+
+/* Is so much computed around the recurrences that it is worth arrays? */
+static bool
+is_worth_stages(const Facts *facts, const Let *rows, const Let *loop)
+{
+    int maps = 0;
+    bool expensive = false, half = false;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        maps += let_is_map(let);
+        expensive |= let_is_expensive(let);
+        half |= is_half(let);
+        if (uses_left(facts, let)) {
+            return false; /* it would be loaded again, and be another one */
+        }
+    }
+    bool several = dim_range(facts->cx, loop_extent(rows)).hi > 1;
+    return facts_loop(facts, rows)->is_plain && facts_loop(facts, loop)->is_plain &&
+           dim_range(facts->cx, loop_extent(loop)).hi > DLC_STAGE_ROW &&
+           (expensive || (several && (half || maps > DLC_STAGE_OPS)));
+}
+
+/* The stage of a MAP whose operands have theirs: an even one for what continues the iteration
+ * before, else an odd one. */
+static int
+alternate_stage(const Stages *s, const Let *let)
+{
+    bool carried = loop_carried(let) != NULL;
+    int stage = 1;
+    for (int k = 0; k < let->nargs; k++) {
+        const Let *from = map_in(s->loop, let->args[k]);
+        int own = from ? stage_of(s, from) : 1;
+        own += !carried && own % 2 == 0;
+        stage = own > stage ? own : stage;
+    }
+    return carried ? stage + (stage % 2 ? 1 : 2) : stage;
+}
+
+/* What is expensive is worth a vector also where it continues the iteration before. */
+static void
+mark_across(const Let *loop)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        Let *let = loop->body->lets[k];
+        if (let_has(let, MARK_stage) && let_is_expensive(let) && loop_carried(let)) {
+            let_mark(let, MARK_across, true);
+        }
+    }
+}
+
+static void
+distribute_recurrences(const Fn *fn, const Facts *facts, const Let *rows)
+{
+    Let *loop = loop_inner(rows);
+    if (!is_worth_stages(facts, rows, loop)) {
+        return;
+    }
+    Stages s = new_stages(fn, loop);
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (let_is_map(let)) {
+            set_stage(&s, let, alternate_stage(&s, let));
+        }
+    }
+    mark_stages(fn->cx, loop, &s, DLC_WIDTH);
+    mark_across(loop);
+}
+
+/* ---- all loops ---- */
+
+static void
+distribute_loops(const PhaseView *phase, Let *let)
+{
+    if (!loop_is(let) || loop_is_call(let) || let_has(let, MARK_tile)) {
+        return;
+    }
+    if (let_has(let, MARK_recurrences)) {
+        distribute_recurrences(phase->fn, phase->facts, let);
+    } else if (let->op == OP_for && let_has(let, MARK_vector) && !loop_count(let->body)) {
+        distribute_vector(phase->fn, let);
+    }
+    for (int k = 0; k < let->body->n && !loop_is_vector(let); k++) {
+        distribute_loops(phase, let->body->lets[k]);
+    }
+}
+
+static void
+distribute_phase(const PhaseView *phase, const void *arg)
+{
+    (void)arg;
+    distribute_loops(phase, phase->loop);
+}
+
+Fn *
+rewrite_distribute(Fn *fn)
+{
+    return phases_visit(fn, distribute_phase, NULL);
+}

@@ -1,0 +1,115 @@
+/* The rest of a row in lanes: which reductions run over lanes that have no element.
+ *
+ * What:     marks reductions in lanes `fill`, and those of their loads `masked` whose rest a
+ *           compiler loads under a mask.
+ * Requires: a scheduled function.
+ * Ensures:  the order of prelude_reduce.h: a lane without an element gets the identity (V44).
+ * How:      A row whose length is no multiple of the lanes ends in fewer elements than there are
+ *           lanes.  Compilers make scalar instructions of that loop, so that ten exponentials take
+ *           longer than the sixty-four before them, and they take the lanes through memory for it.
+ *           So the elements that are left are copied to arrays, which are filled up with the first
+ *           of them.  A choice between elements side by side and the first one becomes a load under
+ *           a mask.  Extremes of floats count as expensive: compilers make branches of them.
+ * Why not:  cheap bodies whose loads are no loads under a mask: elements would be taken together
+ *           one by one, or narrow ones converted.  Four or eight elements, if the compiler knows,
+ *           are a vector of their own.
+ * Example:  softmax: let s: f32 = reduce sum i in N lanes fill {
+ *               let a: f32 = load x[i] masked  let e: f32 = exp a  ret e }
+ */
+#include "codegen/loops/phase_use.h"
+#include "codegen/rewrites.h"
+
+static bool
+is_along(const Facts *facts, const Let *load, const Let *reduce)
+{
+    return load->op == OP_load &&
+           dim_uses(facts->cx, facts_access(facts, load)->offset, loop_index(reduce));
+}
+
+/* Is a choice between an element of the load and the first one a load under a mask?  What is left
+ * is one vector of the compiler's where it is a half or a quarter of the lanes; another number of
+ * elements is added to lanes in memory, one by one, and the lanes are waited for. */
+static bool
+is_masked(const Facts *facts, const Let *load, const Let *reduce)
+{
+    int64_t extent = 0;
+    bool known = dim_is_int(facts->cx, loop_extent(reduce), &extent);
+    int64_t rest = extent % DLC_LANES;
+    bool part = known && (rest == 0 || rest == DLC_LANES / 4 || rest == DLC_LANES / 2);
+    return is_along(facts, load, reduce) && facts_access(facts, load)->bytes <= 8 && !part &&
+           facts_row(facts, load, loop_index(reduce)) != DIM_NONE;
+}
+
+/* Does a body without expensive operations gain by it? */
+static bool
+loads_masked(const Facts *facts, const Let *reduce)
+{
+    int n = 0;
+    for (int k = 0; k < reduce->body->n; k++) {
+        const Let *load = reduce->body->lets[k];
+        if (!is_along(facts, load, reduce)) {
+            continue;
+        }
+        if (facts_access(facts, load)->bytes < 4 || !is_masked(facts, load, reduce)) {
+            return false;
+        }
+        n++;
+    }
+    return n > 0;
+}
+
+static bool
+is_extreme(const Let *reduce)
+{
+    Op op = let_op(reduce);
+    Dtype dtype = reduce->body->rets[0]->type->dtype;
+    return (op == OP_amax || op == OP_amin || op_info[op].rule == RULE_INDEX) &&
+           dtype_info[dtype].class == CLASS_FLOAT;
+}
+
+/* Can the body run over lanes that have no element, and is that worth while? */
+static bool
+is_filled(const Facts *facts, const Let *reduce)
+{
+    for (int k = 0; k < reduce->body->n; k++) {
+        const Let *let = reduce->body->lets[k];
+        if (!let_is_plain(let) && let->op != OP_store) {
+            return false;
+        }
+    }
+    return facts_loop(facts, reduce)->cost >= COST_EXPENSIVE || is_extreme(reduce) ||
+           loads_masked(facts, reduce);
+}
+
+static void
+mark_reductions(const Facts *facts, Let *let)
+{
+    if (!loop_is(let) || loop_is_call(let) || (let->op == OP_for && let_has(let, MARK_vector))) {
+        return;
+    }
+    if (let_has(let, MARK_lanes) && !let_has(let, MARK_onehot) && is_filled(facts, let) &&
+        fuel_spend(facts->cx)) {
+        let_mark(let, MARK_fill, true);
+        for (int k = 0; k < let->body->n; k++) {
+            if (is_masked(facts, let->body->lets[k], let)) {
+                let_mark(let->body->lets[k], MARK_masked, true);
+            }
+        }
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        mark_reductions(facts, let->body->lets[k]);
+    }
+}
+
+static void
+mark_phase(const PhaseView *phase, const void *arg)
+{
+    (void)arg;
+    mark_reductions(phase->facts, phase->loop);
+}
+
+Fn *
+rewrite_fill(Fn *fn)
+{
+    return phases_visit(fn, mark_phase, NULL);
+}
