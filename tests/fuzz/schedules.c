@@ -117,6 +117,7 @@ draw_value(uint64_t *random)
 static void
 give(Draw *d, Let *let, int k)
 {
+    let_take_marks(d->fn->cx, let);
     if (mark_info[k].has_value) {
         let_mark_with(d->fn->cx, let, mark_at(k), draw_value(d->random));
     } else {

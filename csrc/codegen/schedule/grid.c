@@ -97,7 +97,7 @@ kinds_of(const View *v, const Let *rows)
             int64_t hi = dim_range(v->facts->cx, loop_extent(inner)).hi;
             kinds.calls++;
             kinds.called = hi > kinds.called ? hi : kinds.called;
-        } else if (!grid_is_short(v->facts, inner, DLC_GRID_COLUMNS)) {
+        } else if (!grid_is_short(v->facts, inner, DLC_GRID_COLUMNS) || is_parallel(v, inner)) {
             bool is_row = is_long(v, inner);
             kinds.longs += is_row;
             kinds.others += !is_row;

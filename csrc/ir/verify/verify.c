@@ -104,12 +104,12 @@
  *        loop marked recurrences.
  *   V38  grid is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has loops, computes, binds, loads, stores and has buffers, and
- *        leaves nothing for the next iteration.  These loops are marked vector or lanes, and their
- *        bodies compute, bind, load and store: of buffers of a loop only element index of one of
- *        that body, which has an element for each iteration.  They may have more than one, and have
- *        at most grid_row iterations, which is at most grid.  A reduce may have more, up to
- *        grid_called and 1024, if it is of a product or a load; a for may if there is neither a
- *        bind nor a buffer beside it.
+ *        leaves nothing for the next iteration.  These loops are marked vector or lanes and not
+ *        parallel, and their bodies compute, bind, load and store: of buffers of a loop only
+ *        element index of one of that body, which has an element for each iteration.  They may have
+ *        more than one, and have at most grid_row iterations, which is at most grid.  A reduce may
+ *        have more, up to grid_called and 1024, if it is of a product or a load; a for may if there
+ *        is neither a bind nor a buffer beside it.
  *   V39  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
  *        computes and loads, and whose op returns no index.  strip is a multiple of 16 and stands
  *        beside it, or on a for marked vector without loops inside that has a load marked prefetch.

@@ -165,7 +165,7 @@ verify_versions(Verifier *v, const Let *let)
     while (loop_is(tile) && !let_has(tile, MARK_vector)) {
         tile = tile->parent->owner;
     }
-    while (phase->parent->owner != v->kernel) {
+    while (phase != v->kernel && phase->parent->owner != v->kernel) {
         phase = phase->parent->owner;
     }
     Dim step = DIM_NONE, rest;

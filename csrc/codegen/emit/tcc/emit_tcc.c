@@ -222,7 +222,7 @@ put_recurrences(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let));
-    int opened = open_rows(e, let, DLC_RECURRENCES);
+    int opened = open_rows(e, let, loop_step(let));
     if (tcc_put_scan(t, let)) {
         close_rows(e, opened);
         return;
