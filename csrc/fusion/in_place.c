@@ -1,28 +1,37 @@
-/* In place: what becomes of a parameter is stored where the parameter is.
+/* In place: what becomes of a value that dies is stored where the value is.
  *
- * What:     a kernel's result that goes into a parameter takes its memory ("over"), where
- *           ir/alias.c says that it may; its binder has the parameter's strides then.
+ * What:     a kernel's result takes the memory of an older value ("over"), where ir/alias.c says
+ *           that it may: of the parameter that it goes into or, where the result is another
+ *           kernel's result with a part replaced (slices, positions, a mask), of that.  Then the
+ *           kernel stores the part alone.
  * Requires  verified kernels;
  * and ensures: what each parameter is in the end, and what is returned.  A function that fails may
  * have
  *           changed parameters by then, as an eager program has; a kernel that looks something up
  *           stores elsewhere, so that it changes all of a parameter or nothing, and a scatter what
  *           eager's does, or less.
- * How:      for each result into a parameter, from the table of who reads which parameter.
- *           O(lets).
+ * How:      first each result that keeps elements of a value whose last reader its kernel is; then
+ *           each result into a parameter: of the values in its memory the oldest one that may be in
+ *           the parameter's is there, and with it all that come after.  O(lets), from the table of
+ *           who reads which value.
  * Why not   always into memory of its own, copied in the end: an optimiser's step moves twice the
- *           bytes, and one row written to a cache of two thousand moves the cache.
+ *           bytes, and one row written to a cache of two thousand moves the cache.  Every result
+ *           over any operand that dies: where nothing is kept, no byte less is stored, and the
+ *           workspace has the memory again anyway.
  * Example:  p.sub_(g * 0.1): let p1: f32[N] over p = kernel { .. }
+ *           y = x.exp(); y[2:5] = 0: let y1: f32[N] over y = kernel { .. }
  */
 #include "fusion.h"
 
 typedef struct {
     Fn *fn;
-    ParamUse *uses;
+    ValueUse *uses;
     int *place;                 /* by Value.id of a kernel's result: its let's position + 1 */
     int *returned;              /* by Value.id: how many results it is */
     bool *viewed;               /* by Value.id: a view at the top level is of it */
     bool *shared;               /* by Value.id: results of a call may share its memory */
+    int *keeps,
+        question; /* by Value.id: the last question that was answered by yes, see keeps_part */
 } InPlace;
 
 /* Could the kernel stop when its results are half stored?  A half-done scatter is allowed: eager
@@ -61,25 +70,144 @@ scan(InPlace *s)
     }
 }
 
+/* ---- over values that die ---- */
+
+static bool
+keeps_of(const InPlace *s, const Let *let, int from, int upto)
+{
+    bool keeps = false;
+    for (int k = from; k < upto && !keeps; k++) {
+        const Value *v = let->args[k];
+        keeps = !value_is_const(v) && s->keeps[v->id] == s->question;
+    }
+    return keeps;
+}
+
+/* Is v, a result of the kernel, made of elements of the old value, which nothing is computed of,
+ * and of others beside them? */
+static bool
+keeps_part(InPlace *s, const Let *kernel, const Value *v, const Value *old)
+{
+    bool replaces = false;
+    s->keeps[old->id] = ++s->question;
+    for (int k = 0; k < kernel->body->n; k++) {
+        const Let *let = kernel->body->lets[k];
+        bool joins = let->op == OP_cat || let->op == OP_where, view = value_is_view(let->res[0]);
+        int from = let->op == OP_where;
+        if ((joins && keeps_of(s, let, from, let->nargs)) ||
+            ((view || let->op == OP_scatter) && keeps_of(s, let, 0, 1))) {
+            s->keeps[let->res[0]->id] = s->question;
+            replaces |= !view;
+        }
+    }
+    return replaces && s->keeps[v->id] == s->question;
+}
+
+static bool
+takes_memory_of(InPlace *s, int at, int result, const Value *old)
+{
+    const Let *kernel = s->fn->body->lets[at];
+    Value *v = kernel->res[result];
+    if (value_is_const(old) || !old->def || old->def->op != OP_kernel || old->type != v->type ||
+        s->uses[old->id].last > at || s->uses[old->id].in_place ||
+        !keeps_part(s, kernel, kernel->body->rets[result], old)) {
+        return false;
+    }
+    v->over = old;
+    if (in_place_wrong(s->fn, s->uses, at, v) || !fuel_spend(s->fn->cx)) {
+        v->over = NULL;
+        return false;
+    }
+    s->uses[old->id].in_place++;
+    return true;
+}
+
+static void
+take_memory(InPlace *s, int at, int result)
+{
+    const Block *body = s->fn->body->lets[at]->body;
+    bool taken = false;
+    for (int k = 0; k < body->n && !taken; k++) {
+        const Let *let = body->lets[k];
+        for (int j = 0; j < let->nargs && !taken; j++) {
+            taken = takes_memory_of(s, at, result, let->args[j]);
+        }
+    }
+}
+
+/* ---- over parameters ---- */
+
+/* May v, and all that takes its memory up to `last`, be where the parameter is, as far as what reads
+ * them is concerned? */
+static bool
+fits_param(const InPlace *s, const Value *last, const Value *v, const Value *param)
+{
+    bool fits = true;
+    for (const Value *at = last; fits; at = at->over) {
+        /* the views say how the value would be in memory of its own */
+        bool laid = !s->viewed[at->id] || at->strides == param->strides;
+        fits = at->def->op == OP_kernel && laid && !may_fail(at->def);
+        if (at == v) {
+            break;
+        }
+    }
+    return fits;
+}
+
+static void
+set_strides(Value *last, const Value *v, const Dim *strides)
+{
+    for (Value *at = last;; at = (Value *)at->over) { /* made by this function: not const */
+        at->strides = strides;
+        if (at == v) {
+            break;
+        }
+    }
+}
+
+static bool
+place_at(InPlace *s, Value *last, Value *v, const Value *param)
+{
+    const Dim *strides = v->strides;
+    const Value *over = v->over;
+    if (!fits_param(s, last, v, param)) {
+        return false;
+    }
+    set_strides(last, v, param->strides);
+    v->over = param;
+    if (in_place_wrong(s->fn, s->uses, s->place[v->id] - 1, v) || !fuel_spend(s->fn->cx)) {
+        v->over = over;
+        set_strides(last, v, strides);
+        return false;
+    }
+    return true;
+}
+
+/* The value that has the memory after v, on the way to `last`. */
+static Value *
+next_in_memory(Value *last, const Value *v)
+{
+    while (last->over != v) {
+        last = (Value *)last->over;
+    }
+    return last;
+}
+
 static void
 place(InPlace *s, int k)
 {
-    Cx *cx = s->fn->cx;
-    Value *v = s->fn->body->rets[k];
+    Value *last = s->fn->body->rets[k], *v = last;
     const Value *param = s->fn->params[s->fn->results[k].of];
-    int at = s->place[v->id] - 1;
-    if (at < 0 || may_fail(v->def) || s->returned[v->id] > 1 || s->shared[v->id]) {
+    if (!s->place[last->id] || s->returned[last->id] > 1 || s->shared[last->id]) {
         return;
     }
-    const Dim *strides = v->strides;
-    if (s->viewed[v->id] && strides != param->strides) {
-        return;                 /* the views say how the value would are in memory of its own */
+    while (v->over && v->over->def) {
+        v = (Value *)v->over;
     }
-    v->over = param;
-    v->strides = param->strides;
-    if (in_place_wrong(s->fn, s->uses, at, v) || !fuel_spend(cx)) {
-        v->over = NULL;
-        v->strides = strides;
+    bool placed = v->over || place_at(s, last, v, param);
+    while (!placed && v != last) {
+        v = next_in_memory(last, v);
+        placed = place_at(s, last, v, param);
     }
 }
 
@@ -90,13 +218,20 @@ pass_in_place(Fn *fn)
     size_t n = (size_t)fn->nvalues + 1;
     InPlace s = {
         .fn = fn,
-        .uses = param_uses(fn),
+        .uses = value_uses(fn),
         .place = cx_alloc(cx, n * sizeof *s.place),
         .returned = cx_alloc(cx, n * sizeof *s.returned),
         .viewed = cx_alloc(cx, n * sizeof *s.viewed),
         .shared = cx_alloc(cx, n * sizeof *s.shared),
+        .keeps = cx_alloc(cx, n * sizeof *s.keeps),
     };
     scan(&s);
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        for (int j = 0; let->op == OP_kernel && j < let->nres; j++) {
+            take_memory(&s, k, j);
+        }
+    }
     for (int k = 0; k < fn->body->nrets; k++) {
         if (fn->results[k].kind == RESULT_INTO && !value_is_const(fn->body->rets[k])) {
             place(&s, k);

@@ -1,13 +1,14 @@
-/* Results over parameters: a kernel's result that takes the memory of the parameter it goes into.
+/* Results in place: a kernel's result that takes the memory of a parameter, which it goes into, or
+ * of another kernel's result, which dies.
  *
- * What:     decides whether a kernel may store a result in the memory of a parameter, whose
+ * What:     decides whether a kernel may store a result in the memory of an older value, whose
  *           elements it may read itself.
  * Requires: nothing: the verifier calls it for any text.
  * Ensures:  if in_place_wrong returns NULL, the function computes the same as with separate memory.
- * How:      nobody reads the parameter afterwards, and in the kernel an element is read before it
+ * How:      nobody reads the older value afterwards, and in the kernel an element is read before it
  *           is stored. In the kernels stage: each value is traced to where its elements come from
- *           in the parameter, through MAPs, which never move one, and views; in the results all are
- *           at their old position, or are elements that a scatter adds to. Lowering puts the
+ *           in the older value, through MAPs, which never move one, and views; in the results all
+ *           are at their old position, or are elements that a scatter adds to. Lowering puts the
  *           computation of such results in one block, with loads first, and reductions before it;
  *           if that fails, the result gets its own memory (lower.c). In the loops stage,
  *           alias_loops.c checks the loads and the stores.
@@ -23,10 +24,11 @@ is_top_view(const Value *v)
     return value_is_view(v) && !v->def->parent->owner;
 }
 
+/* Has it memory that a kernel may store to? */
 static bool
-is_param(const Value *v)
+is_writable(const Value *v)
 {
-    return !value_is_const(v) && !v->def;
+    return !v->def || (v->def->op == OP_kernel && !v->def->parent->owner);
 }
 
 const Value *
@@ -39,12 +41,12 @@ value_root(const Value *v)
 }
 
 static void
-note_let(ParamUse *uses, const Let *let, int at)
+note_let(ValueUse *uses, const Let *let, int at)
 {
     for (int k = 0; k < let->nargs; k++) {
         const Value *root = value_root(let->args[k]);
-        if (root && is_param(root)) {
-            ParamUse *use = &uses[root->id];
+        if (root) {
+            ValueUse *use = &uses[root->id];
             use->last = at;
             use->viewed = root != let->args[k] ? at : use->viewed;
             use->taken |= let->op == OP_call && let_int(let, "shares");
@@ -55,19 +57,19 @@ note_let(ParamUse *uses, const Let *let, int at)
     }
     for (int k = 0; let->body && k < let->body->nrets; k++) {
         const Value *root = value_root(let->body->rets[k]);
-        if (root && is_param(root)) {
+        if (root) {
             uses[root->id].last = at;
             uses[root->id].viewed = root != let->body->rets[k] ? at : uses[root->id].viewed;
         }
     }
 }
 
-ParamUse *
-param_uses(const Fn *fn)
+ValueUse *
+value_uses(const Fn *fn)
 {
-    ParamUse *uses = cx_alloc(fn->cx, ((size_t)fn->nvalues + 1) * sizeof *uses);
+    ValueUse *uses = cx_alloc(fn->cx, ((size_t)fn->nvalues + 1) * sizeof *uses);
     for (int k = 0; k < fn->nvalues; k++) {
-        uses[k] = (ParamUse){.last = -1, .viewed = -1};
+        uses[k] = (ValueUse){.last = -1, .viewed = -1};
     }
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
@@ -76,7 +78,7 @@ param_uses(const Fn *fn)
         }
         for (int j = 0; j < let->nres; j++) {
             const Value *over = let->res[j]->over;
-            if (over && is_param(over)) {
+            if (over && !value_is_const(over)) {
                 uses[over->id].in_place++;
             }
         }
@@ -84,7 +86,7 @@ param_uses(const Fn *fn)
     for (int k = 0; k < fn->body->nrets; k++) {
         const Value *root = value_root(fn->body->rets[k]);
         bool shares = fn->results[k].kind == RESULT_VIEW_PARAM;
-        if (root && is_param(root) && !shares) {
+        if (root && (root->def || !shares)) {
             uses[root->id].last = fn->body->n;
         }
     }
@@ -93,7 +95,7 @@ param_uses(const Fn *fn)
 
 /* ---- the kernel ---- */
 
-/* Where in the parameter a value's elements come from. */
+/* Where in the older value a value's elements come from. */
 typedef struct {
     enum {
         UNRELATED, /* from nowhere in it, or from reductions of it, which lowering puts first */
@@ -101,14 +103,14 @@ typedef struct {
         FLAT, /* all of its elements, in order */
         MOVED, /* from elsewhere */
     } kind;
-    int axis[MAX_RANK]; /* of the value, by the parameter's; -1: the value has one place along it */
+    int axis[MAX_RANK]; /* of the value, by the older one's; -1: the value has one place along it */
     Dim shift[MAX_RANK];
 } Relation;
 
 typedef struct {
     Cx *cx;
     const Let *kernel;
-    const Value *param;
+    const Value *old;
     Relation *of; /* by the position of a let in the kernel, which its mark is */
     Relation identity;
 } Tracer;
@@ -119,15 +121,15 @@ static const Relation *
 relation(const Tracer *t, const Value *v)
 {
     bool inner = !value_is_const(v) && v->def && v->def->parent == t->kernel->body;
-    return v == t->param ? &t->identity : inner ? &t->of[v->def->mark] : &unrelated;
+    return v == t->old ? &t->identity : inner ? &t->of[v->def->mark] : &unrelated;
 }
 
 static Relation
 relation_whole(const Tracer *t)
 {
     Relation r = {.kind = PLACED};
-    for (int p = 0; p < t->param->type->rank; p++) {
-        r.axis[p] = dim_is(t->cx, t->param->type->dims[p], 1) ? -1 : p;
+    for (int p = 0; p < t->old->type->rank; p++) {
+        r.axis[p] = dim_is(t->cx, t->old->type->dims[p], 1) ? -1 : p;
         r.shift[p] = dim_int(t->cx, 0);
     }
     return r;
@@ -137,7 +139,7 @@ static bool
 same_relation(const Tracer *t, const Relation *a, const Relation *b)
 {
     bool same = a->kind == b->kind;
-    for (int p = 0; p < t->param->type->rank && same && a->kind == PLACED; p++) {
+    for (int p = 0; p < t->old->type->rank && same && a->kind == PLACED; p++) {
         same = a->axis[p] == b->axis[p] && a->shift[p] == b->shift[p];
     }
     return same;
@@ -165,7 +167,7 @@ of_slice(const Tracer *t, const Let *let)
     if (r.kind != PLACED || !dim_is(t->cx, let_dim(let, "step"), 1)) {
         return moved;
     }
-    for (int p = 0; p < t->param->type->rank; p++) {
+    for (int p = 0; p < t->old->type->rank; p++) {
         if (r.axis[p] == axis) {
             r.shift[p] = dim_add(t->cx, r.shift[p], let_dim(let, "start"));
             r.axis[p] = dim_is(t->cx, let->res[0]->type->dims[axis], 1) ? -1 : axis;
@@ -179,7 +181,7 @@ of_permute(const Tracer *t, const Let *let)
 {
     Relation r = *relation(t, let->args[0]);
     const Attr *perm = let_attr(let, "perm");
-    for (int p = 0; p < t->param->type->rank && r.kind == PLACED; p++) {
+    for (int p = 0; p < t->old->type->rank && r.kind == PLACED; p++) {
         int at = 0;
         while (r.axis[p] >= 0 && perm->axes[at] != r.axis[p]) {
             at++;
@@ -219,7 +221,7 @@ of_reshape(const Tracer *t, const Let *let)
     const Type *from = let->args[0]->type, *to = let->res[0]->type;
     int at[MAX_RANK];
     if (r.kind == PLACED && find_axes(t->cx, from, to, at)) {
-        for (int p = 0; p < t->param->type->rank; p++) {
+        for (int p = 0; p < t->old->type->rank; p++) {
             r.axis[p] = r.axis[p] < 0 ? -1 : at[r.axis[p]];
         }
         return r;
@@ -227,22 +229,22 @@ of_reshape(const Tracer *t, const Let *let)
     if (r.kind == MOVED || (r.kind == PLACED && !same_relation(t, &r, &t->identity))) {
         return moved;
     }
-    return type_same_shape(to, t->param->type) ? t->identity : (Relation){.kind = FLAT};
+    return type_same_shape(to, t->old->type) ? t->identity : (Relation){.kind = FLAT};
 }
 
-/* The parameter's axis along which a part is in the cat, -1: there is none. */
+/* The older value's axis along which a part is in the cat, -1: there is none. */
 static int
 cat_axis(const Tracer *t, const Let *cat, int axis)
 {
     int lone = -1;
-    for (int p = t->param->type->rank - 1; p >= 0; p--) {
+    for (int p = t->old->type->rank - 1; p >= 0; p--) {
         for (int k = 0; k < cat->nargs; k++) {
             const Relation *r = relation(t, cat->args[k]);
             if (r->kind == PLACED && r->axis[p] == axis) {
                 return p;
             }
             lone = r->kind == PLACED && r->axis[p] < 0 &&
-                           t->param->type->dims[p] == cat->res[0]->type->dims[axis]
+                           t->old->type->dims[p] == cat->res[0]->type->dims[axis]
                        ? p
                        : lone;
         }
@@ -256,7 +258,7 @@ runs_along(Cx *cx, const Relation *r, int p, const Value *part, int axis)
     return r->axis[p] == axis || (r->axis[p] < 0 && dim_is(cx, part->type->dims[axis], 1));
 }
 
-/* Relates a cat to the parameter, whose parts must be in the cat as they are in the parameter. */
+/* Relates a cat to the older value, whose parts must be in the cat as they are in that. */
 static Relation
 of_cat(const Tracer *t, const Let *cat)
 {
@@ -281,12 +283,12 @@ of_cat(const Tracer *t, const Let *cat)
     return whole;
 }
 
-/* Relates a scatter: the kernel's only result, which adds to the parameter, or to a value computed
+/* Relates a scatter: the kernel's only result, which adds to the older value, or to one computed
  * from it, and reads it nowhere else. */
 static Relation
 of_scatter(const Tracer *t, const Let *scatter)
 {
-    Dtype dtype = t->param->type->dtype;
+    Dtype dtype = t->old->type->dtype;
     /* has a buffer of its own */
     bool wide = let_op(scatter) != OP_store && dtype_info[dtype].compute != dtype;
     bool adds = !wide && t->kernel->nres == 1 && t->kernel->body->rets[0] == scatter->res[0] &&
@@ -322,12 +324,12 @@ relation_of(const Tracer *t, const Let *let)
     }
 }
 
-/* Does a result have an element of the parameter at another position? */
+/* Does a result have an element of the older value at another position? */
 static bool
-moves_elements(Cx *cx, const Let *kernel, const Value *param)
+moves_elements(Cx *cx, const Let *kernel, const Value *old)
 {
     const Block *blk = kernel->body;
-    Tracer t = {.cx = cx, .kernel = kernel, .param = param};
+    Tracer t = {.cx = cx, .kernel = kernel, .old = old};
     bool moves = false;
     t.identity = relation_whole(&t);
     t.of = cx_alloc(cx, ((size_t)blk->n + 1) * sizeof *t.of);
@@ -362,32 +364,31 @@ same_layout(Cx *cx, const Value *a, const Value *b)
 }
 
 const char *
-in_place_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
+in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
 {
-    const Value *param = v->over;
+    const Value *old = v->over;
     const Let *let = fn->body->lets[at];
-    if (!is_param(param) || let->op != OP_kernel) {
-        return "takes the memory of something else than a parameter";
+    if (!is_writable(old) || let->op != OP_kernel) {
+        return "takes the memory of something else than a parameter or a kernel's result";
     }
-    if (param->type != v->type || !same_layout(fn->cx, v, param)) {
-        return "has another type or other strides than the parameter";
+    if (old->type != v->type || !same_layout(fn->cx, v, old)) {
+        return "has another type or other strides than the value that it is over";
     }
-    if (param->strides && !strides_do_not_overlap(fn->cx, param->type, param->strides)) {
-        return "is over a parameter whose elements may share memory";
+    if (old->strides && !strides_do_not_overlap(fn->cx, old->type, old->strides)) {
+        return "is over a value whose elements may share memory";
     }
-    if (uses[param->id].in_place > 1) {
+    if (uses[old->id].in_place > 1) {
         return "takes the memory that another result takes";
     }
-    if (uses[param->id].last > at || uses[param->id].taken) {
-        return "is over a parameter that is read later, or shared by a call";
+    if (uses[old->id].last > at || uses[old->id].taken) {
+        return "is over a value that is read later, or shared by a call";
     }
-    if (uses[param->id].viewed >= at) {
-        return "is over a parameter that its kernel reads through a view";
+    if (uses[old->id].viewed >= at) {
+        return "is over a value that its kernel reads through a view";
     }
     if (fn->stage == STAGE_LOOPS) {
         return in_place_wrong_loops(fn->cx, v);
     }
-    return moves_elements(fn->cx, let, param)
-               ? "is over a parameter whose elements its kernel moves"
-               : NULL;
+    return moves_elements(fn->cx, let, old) ? "is over a value whose elements its kernel moves"
+                                            : NULL;
 }

@@ -285,7 +285,7 @@ struct Value {
     const char *name;           /* NULL: a constant */
     const Type *type;           /* NULL: a constant */
     const Dim *strides;         /* promised layout, in elements; NULL: dense row-major */
-    /* a kernel's result: the parameter whose memory it takes, see alias.c; or NULL */
+    /* a kernel's result: the older value whose memory it takes, see alias.c; or NULL */
     const Value *over;
     bool given;                 /* a parameter: the call frees it after its last use */
     Let *def;                   /* NULL: a parameter or a constant */
@@ -441,20 +441,20 @@ const Type *type_of_rows(Cx *cx, const Type *t, Dim rows);      /* with one more
 /* Visits every let, bodies after their owner, in order; not those of functions that are bodies. */
 void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 
-/* ---- alias.c: results over parameters ---- */
+/* ---- alias.c: results in place ---- */
 
-/* How a function reads a parameter, itself or through views; positions are those of the function's
+/* How a function reads a value, itself or through views; positions are those of the function's
  * lets. */
 typedef struct {
     int last;              /* of the last let that reads it, -1; a result reads it after all lets */
     int viewed;                 /* ... through a view */
     bool taken;                 /* by a call whose results may share its memory */
     int in_place;                  /* results over it */
-} ParamUse;
+} ValueUse;
 
-ParamUse *param_uses(const Fn *fn);                     /* by Value.id */
+ValueUse *value_uses(const Fn *fn);                     /* by Value.id */
 /* Why result v of let `at` cannot take the memory of v->over, or NULL: it can. */
-const char *in_place_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v);
+const char *in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v);
 /* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
 const Value *value_root(const Value *v);
 

@@ -34,7 +34,7 @@
  *        or update writes a buffer or one of the kernel's results, with a value of its dtype.
  *   V16  A load, a store and an update have an index for each axis, each provably within the axis,
  *        unless a loop around it has no iterations.
- *   V17  Every result of a kernel is the target of a store, or over a parameter.
+ *   V17  Every result of a kernel is the target of a store, or over another value.
  *   V18  parallel marks only loops that stand in the kernel's own block or, with no loop, store,
  *        update or buffer beside them, in the body of a loop so marked, and none with an update in
  *        its own block.
@@ -42,9 +42,10 @@
  *        and no store or buffer beside it.
  *   V20  recurrences marks only a for whose body has one loop, a for without marks and without
  *        loops inside.
- *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and
- *        strides. Nothing reads the parameter later and no call takes it.  In the kernel its
- *        elements end where they were; in loops each is read before it is stored.
+ *   V21  A result over another value is a kernel's, the only one over that, and has its type and
+ *        strides.  The other value is a parameter or a kernel's result; nothing reads it later, and
+ *        no call whose results may share its memory takes it.  In the kernel its elements end where
+ *        they were; in loops each is read before it is stored.
  *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype
  *        that is computed in, in the body of a loop in one marked micro.
  *   V23  pack marks alone, and only a for whose body is one for without marks, or two of them, one
@@ -337,7 +338,7 @@ bind_results(Verifier *v, const Let *let)
     for (int k = 0; k < let->nres; k++) {
         const Value *over = let->res[k]->over;
         if (over && (let->op != OP_kernel || value_is_const(over))) {
-            verify_broken(v, 21, "only a kernel's result takes the memory of a parameter");
+            verify_broken(v, 21, "only a kernel's result takes the memory of another value");
         }
         verify_uses(v, over != NULL, (Value *const *)&over);
         verify_bind(v, let->res[k]);
