@@ -4,7 +4,7 @@
  * Requires: the kernels stage.
  * Ensures:  the loops stage, where each top-level loop of a kernel is a phase, every element of
  *           every result is stored once, and reductions carry the mark that fixes their order
- *           (docs/bits.md).  If a result is in place, a phase that changes no element is dropped.
+ *           (docs/bits.md).  If a result is in place, no loop stores what is there already.
  *           If its loops would read an element after they have stored it, the result gets memory
  *           of its own instead.  Lets that are not kernels are copied.
  * How:      results of one index space form a group; a group is one phase, or more:
@@ -131,17 +131,54 @@ all_unchanged(const Block *blk)
     return unchanged;
 }
 
-/* Drops the phases that change nothing. */
 static void
-drop_unchanged(Block *blk)
+add_uses(int *uses, int nvalues, Value *const *values, int by)
 {
-    int n = 0;
+    for (int k = 0; k < nvalues; k++) {
+        uses[value_is_const(values[k]) ? 0 : values[k]->id] += by;
+    }
+}
+
+static void
+count_uses(int *uses, const Block *blk)
+{
     for (int k = 0; k < blk->n; k++) {
-        if (blk->lets[k]->op != OP_for || !all_unchanged(blk->lets[k]->body)) {
-            blk->lets[n++] = blk->lets[k];
+        add_uses(uses, blk->lets[k]->nargs, blk->lets[k]->args, 1);
+        if (blk->lets[k]->body) {
+            count_uses(uses, blk->lets[k]->body);
         }
     }
-    blk->n = n;
+    add_uses(uses, blk->nrets, blk->rets, 1);
+}
+
+/* Does nothing but a store that was dropped need the let? */
+static bool
+is_unused(const int *uses, const Let *let)
+{
+    bool pure = let->op == OP_load || op_info[let->op].kind == KIND_MAP;
+    return pure && !uses[let->res[0]->id];
+}
+
+/* Drops the stores that change nothing, loops in which there are no others, and what only they
+ * need.  uses: by Value.id. */
+static void
+drop_unchanged(Block *blk, int *uses)
+{
+    int n = blk->n;
+    for (int k = blk->n - 1; k >= 0; k--) { /* users first */
+        Let *let = blk->lets[k];
+        bool idle = let->op == OP_for && all_unchanged(let->body);
+        if (idle || (let_writes(let) && is_unchanged(let)) || is_unused(uses, let)) {
+            add_uses(uses, let->nargs, let->args, -1);
+            continue;
+        }
+        if (let->body) {
+            drop_unchanged(let->body, uses);
+        }
+        blk->lets[--n] = let;
+    }
+    blk->n -= n;
+    memmove(blk->lets, blk->lets + n, (size_t)blk->n * sizeof *blk->lets);
 }
 
 /* Gives memory of its own to each result whose loops would read an element after storing it.
@@ -213,7 +250,9 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, const User *user)
     let->body->owner = let;
     lower_results(lo);
     if (lo->nin_place && check_in_place(cx, let)) {
-        drop_unchanged(let->body);
+        int *uses = cx_alloc(cx, ((size_t)fn->nvalues + 1) * sizeof *uses);
+        count_uses(uses, let->body);
+        drop_unchanged(let->body, uses);
     }
 }
 
