@@ -111,6 +111,7 @@ typedef struct {
     Cx *cx;
     const Let *kernel;
     const Value *old;
+    const bool *cut; /* by the position of a let in the kernel; may be NULL */
     Relation *of; /* by the position of a let in the kernel, which its mark is */
     Relation identity;
 } Tracer;
@@ -302,6 +303,9 @@ static Relation
 relation_of(const Tracer *t, const Let *let)
 {
     bool all_unrelated = true;
+    if (t->cut && t->cut[let->mark]) {
+        return unrelated;
+    }
     for (int k = 0; k < let->nargs; k++) {
         all_unrelated &= relation(t, let->args[k])->kind == UNRELATED;
     }
@@ -324,12 +328,11 @@ relation_of(const Tracer *t, const Let *let)
     }
 }
 
-/* Does a result have an element of the older value at another position? */
-static bool
-moves_elements(Cx *cx, const Let *kernel, const Value *old)
+bool
+kernel_moves(Cx *cx, const Let *kernel, const Value *old, const bool *cut)
 {
     const Block *blk = kernel->body;
-    Tracer t = {.cx = cx, .kernel = kernel, .old = old};
+    Tracer t = {.cx = cx, .kernel = kernel, .old = old, .cut = cut};
     bool moves = false;
     t.identity = relation_whole(&t);
     t.of = cx_alloc(cx, ((size_t)blk->n + 1) * sizeof *t.of);
@@ -364,7 +367,7 @@ same_layout(Cx *cx, const Value *a, const Value *b)
 }
 
 const char *
-in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
+memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
 {
     const Value *old = v->over;
     const Let *let = fn->body->lets[at];
@@ -386,9 +389,17 @@ in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
     if (uses[old->id].viewed >= at) {
         return "is over a value that its kernel reads through a view";
     }
-    if (fn->stage == STAGE_LOOPS) {
-        return in_place_wrong_loops(fn->cx, v);
+    return NULL;
+}
+
+const char *
+in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
+{
+    const char *why = memory_wrong(fn, uses, at, v);
+    if (why || fn->stage == STAGE_LOOPS) {
+        return why ? why : in_place_wrong_loops(fn->cx, v);
     }
-    return moves_elements(fn->cx, let, old) ? "is over a value whose elements its kernel moves"
-                                            : NULL;
+    return kernel_moves(fn->cx, fn->body->lets[at], v->over, NULL)
+               ? "is over a value whose elements its kernel moves"
+               : NULL;
 }

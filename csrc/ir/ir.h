@@ -455,6 +455,11 @@ typedef struct {
 ValueUse *value_uses(const Fn *fn);                     /* by Value.id */
 /* Why result v of let `at` cannot take the memory of v->over, or NULL: it can. */
 const char *in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v);
+/* The part of it that does not concern what the kernel does with the elements. */
+const char *memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v);
+/* The other part: does a result of the kernel have an element of the older value at another
+ * position?  cut: by position in the kernel's body, the lets of which that is not asked; or NULL. */
+bool kernel_moves(Cx *cx, const Let *kernel, const Value *old, const bool *cut);
 /* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
 const Value *value_root(const Value *v);
 

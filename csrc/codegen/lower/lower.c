@@ -159,26 +159,47 @@ is_unused(const int *uses, const Let *let)
     return pure && !uses[let->res[0]->id];
 }
 
-/* Drops the stores that change nothing, loops in which there are no others, and what only they
- * need.  uses: by Value.id. */
+/* Is it a store that changes nothing, of what nothing else needs?  Where something does, the store
+ * shows that no other iteration stores the element that is loaded. */
+static bool
+is_idle(const int *uses, const Let *let)
+{
+    return let_writes(let) && is_unchanged(let) && uses[let->args[1]->id] == 1;
+}
+
+/* Drops the stores that change nothing, what only they need, and loops without others.  uses: by
+ * Value.id. */
 static void
 drop_unchanged(Block *blk, int *uses)
 {
     int n = blk->n;
     for (int k = blk->n - 1; k >= 0; k--) { /* users first */
         Let *let = blk->lets[k];
-        bool idle = let->op == OP_for && all_unchanged(let->body);
-        if (idle || (let_writes(let) && is_unchanged(let)) || is_unused(uses, let)) {
-            add_uses(uses, let->nargs, let->args, -1);
-            continue;
-        }
-        if (let->body) {
+        bool loop = let->op == OP_for;
+        if (loop) {
             drop_unchanged(let->body, uses);
         }
-        blk->lets[--n] = let;
+        if ((loop && !let->body->n) || is_idle(uses, let) || is_unused(uses, let)) {
+            add_uses(uses, let->nargs, let->args, -1);
+        } else {
+            blk->lets[--n] = let;
+        }
     }
     blk->n -= n;
     memmove(blk->lets, blk->lets + n, (size_t)blk->n * sizeof *blk->lets);
+}
+
+/* Drops the phases that store nothing new. */
+static void
+drop_phases(Block *blk)
+{
+    int n = 0;
+    for (int k = 0; k < blk->n; k++) {
+        if (blk->lets[k]->op != OP_for || !all_unchanged(blk->lets[k]->body)) {
+            blk->lets[n++] = blk->lets[k];
+        }
+    }
+    blk->n = n;
 }
 
 /* Gives memory of its own to each result whose loops would read an element after storing it.
@@ -251,6 +272,7 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, const User *user)
     lower_results(lo);
     if (lo->nin_place && check_in_place(cx, let)) {
         int *uses = cx_alloc(cx, ((size_t)fn->nvalues + 1) * sizeof *uses);
+        drop_phases(let->body);
         count_uses(uses, let->body);
         drop_unchanged(let->body, uses);
     }

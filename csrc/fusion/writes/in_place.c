@@ -10,7 +10,8 @@
  *           changed parameters by then, as an eager program has; a kernel that looks something up
  *           stores elsewhere, so that it changes all of a parameter or nothing, and a scatter what
  *           eager's does, or less.
- * How:      first each result that keeps elements of a value whose last reader its kernel is; then
+ * How:      split.c first makes two kernels of those that would store over what they still read;
+ *           then each result that keeps elements of a value whose last reader its kernel is; and then
  *           each result into a parameter: of the values in its memory the oldest one that may be in
  *           the parameter's is there, and with it all that come after.  O(lets), from the table of
  *           who reads which value.
@@ -21,18 +22,7 @@
  * Example:  p.sub_(g * 0.1): let p1: f32[N] over p = kernel { .. }
  *           y = x.exp(); y[2:5] = 0: let y1: f32[N] over y = kernel { .. }
  */
-#include "fusion.h"
-
-typedef struct {
-    Fn *fn;
-    ValueUse *uses;
-    int *place;                 /* by Value.id of a kernel's result: its let's position + 1 */
-    int *returned;              /* by Value.id: how many results it is */
-    bool *viewed;               /* by Value.id: a view at the top level is of it */
-    bool *shared;               /* by Value.id: results of a call may share its memory */
-    int *keeps,
-        question; /* by Value.id: the last question that was answered by yes, see keeps_part */
-} InPlace;
+#include "writes.h"
 
 /* Could the kernel stop when its results are half stored?  A half-done scatter is allowed: eager
  * leaves the same, or more. */
@@ -47,7 +37,7 @@ may_fail(const Let *let)
 }
 
 static void
-scan(InPlace *s)
+scan(Writes *s)
 {
     const Fn *fn = s->fn;
     for (int k = 0; k < fn->body->n; k++) {
@@ -73,7 +63,7 @@ scan(InPlace *s)
 /* ---- over values that die ---- */
 
 static bool
-keeps_of(const InPlace *s, const Let *let, int from, int upto)
+keeps_of(const Writes *s, const Let *let, int from, int upto)
 {
     bool keeps = false;
     for (int k = from; k < upto && !keeps; k++) {
@@ -83,10 +73,8 @@ keeps_of(const InPlace *s, const Let *let, int from, int upto)
     return keeps;
 }
 
-/* Is v, a result of the kernel, made of elements of the old value, which nothing is computed of,
- * and of others beside them? */
-static bool
-keeps_part(InPlace *s, const Let *kernel, const Value *v, const Value *old)
+bool
+keeps_part(Writes *s, const Let *kernel, const Value *v, const Value *old)
 {
     bool replaces = false;
     s->keeps[old->id] = ++s->question;
@@ -104,7 +92,7 @@ keeps_part(InPlace *s, const Let *kernel, const Value *v, const Value *old)
 }
 
 static bool
-takes_memory_of(InPlace *s, int at, int result, const Value *old)
+takes_memory_of(Writes *s, int at, int result, const Value *old)
 {
     const Let *kernel = s->fn->body->lets[at];
     Value *v = kernel->res[result];
@@ -114,7 +102,7 @@ takes_memory_of(InPlace *s, int at, int result, const Value *old)
         return false;
     }
     v->over = old;
-    if (in_place_wrong(s->fn, s->uses, at, v) || !fuel_spend(s->fn->cx)) {
+    if (in_place_wrong(s->fn, s->uses, at, v) || (s->decides && !fuel_spend(s->fn->cx))) {
         v->over = NULL;
         return false;
     }
@@ -123,7 +111,7 @@ takes_memory_of(InPlace *s, int at, int result, const Value *old)
 }
 
 static void
-take_memory(InPlace *s, int at, int result)
+take_memory(Writes *s, int at, int result)
 {
     const Block *body = s->fn->body->lets[at]->body;
     bool taken = false;
@@ -140,7 +128,7 @@ take_memory(InPlace *s, int at, int result)
 /* May v, and all that takes its memory up to `last`, be where the parameter is, as far as what reads
  * them is concerned? */
 static bool
-fits_param(const InPlace *s, const Value *last, const Value *v, const Value *param)
+fits_param(const Writes *s, const Value *last, const Value *v, const Value *param)
 {
     bool fits = true;
     for (const Value *at = last; fits; at = at->over) {
@@ -166,7 +154,7 @@ set_strides(Value *last, const Value *v, const Dim *strides)
 }
 
 static bool
-place_at(InPlace *s, Value *last, Value *v, const Value *param)
+place_at(Writes *s, Value *last, Value *v, const Value *param)
 {
     const Dim *strides = v->strides;
     const Value *over = v->over;
@@ -194,7 +182,7 @@ next_in_memory(Value *last, const Value *v)
 }
 
 static void
-place(InPlace *s, int k)
+place(Writes *s, int k)
 {
     Value *last = s->fn->body->rets[k], *v = last;
     const Value *param = s->fn->params[s->fn->results[k].of];
@@ -211,12 +199,12 @@ place(InPlace *s, int k)
     }
 }
 
-Fn *
-pass_in_place(Fn *fn)
+static Writes
+writes_of(Fn *fn)
 {
     Cx *cx = fn->cx;
     size_t n = (size_t)fn->nvalues + 1;
-    InPlace s = {
+    Writes s = {
         .fn = fn,
         .uses = value_uses(fn),
         .place = cx_alloc(cx, n * sizeof *s.place),
@@ -226,12 +214,29 @@ pass_in_place(Fn *fn)
         .keeps = cx_alloc(cx, n * sizeof *s.keeps),
     };
     scan(&s);
-    for (int k = 0; k < fn->body->n; k++) {
-        const Let *let = fn->body->lets[k];
+    return s;
+}
+
+static void
+take_all(Writes *s)
+{
+    for (int k = 0; k < s->fn->body->n; k++) {
+        const Let *let = s->fn->body->lets[k];
         for (int j = 0; let->op == OP_kernel && j < let->nres; j++) {
-            take_memory(&s, k, j);
+            take_memory(s, k, j);
         }
     }
+}
+
+Fn *
+pass_in_place(Fn *fn)
+{
+    Writes s = writes_of(fn);
+    take_all(&s);
+    fn = split_writes(&s);
+    s = writes_of(fn);
+    s.decides = true;
+    take_all(&s);
     for (int k = 0; k < fn->body->nrets; k++) {
         if (fn->results[k].kind == RESULT_INTO && !value_is_const(fn->body->rets[k])) {
             place(&s, k);
