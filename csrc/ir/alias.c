@@ -8,7 +8,9 @@
  * How:      nobody reads the older value afterwards, and in the kernel an element is read before it
  *           is stored. In the kernels stage: each value is traced to where its elements come from
  *           in the older value, through MAPs, which never move one, and views; in the results all
- *           are at their old position, or are elements that a scatter adds to. Lowering puts the
+ *           are at their old position, or are elements that a scatter adds to.  Elements beside all
+ *           that is stored do not count.  What is not stored is found from the result: views of the
+ *           older value that a cat puts where they were. Lowering puts the
  *           computation of such results in one block, with loads first, and reductions before it;
  *           if that fails, the result gets its own memory (lower.c). In the loops stage,
  *           alias_loops.c checks the loads and the stores.
@@ -17,6 +19,8 @@
  * Example:  m.mul_(0.9).add_(g): let m1: f32[N] over m = kernel { .. ret add (mul m, 0.9), g }.
  */
 #include "cx.h"
+
+#include <string.h>
 
 static bool
 is_top_view(const Value *v)
@@ -108,21 +112,32 @@ typedef struct {
 } Relation;
 
 typedef struct {
+    Dim lo[MAX_RANK], hi[MAX_RANK]; /* hi: the first one behind it */
+} Box;
+
+typedef struct {
     Cx *cx;
     const Let *kernel;
     const Value *old;
     const bool *cut; /* by the position of a let in the kernel; may be NULL */
     Relation *of; /* by the position of a let in the kernel, which its mark is */
+    Box *stored; /* where new elements are stored, once it is known */
+    int nstored;
     Relation identity;
 } Tracer;
 
 static const Relation unrelated = {.kind = UNRELATED}, moved = {.kind = MOVED};
 
+static bool
+is_inside(const Tracer *t, const Value *v)
+{
+    return !value_is_const(v) && v->def && v->def->parent == t->kernel->body;
+}
+
 static const Relation *
 relation(const Tracer *t, const Value *v)
 {
-    bool inner = !value_is_const(v) && v->def && v->def->parent == t->kernel->body;
-    return v == t->old ? &t->identity : inner ? &t->of[v->def->mark] : &unrelated;
+    return v == t->old ? &t->identity : is_inside(t, v) ? &t->of[v->def->mark] : &unrelated;
 }
 
 static Relation
@@ -328,8 +343,134 @@ relation_of(const Tracer *t, const Let *let)
     }
 }
 
+/* ---- what is stored ---- */
+
+static Box
+box_of(const Tracer *t, const Value *v, const Relation *placed)
+{
+    Box box;
+    for (int p = 0; p < t->old->type->rank; p++) {
+        Dim n = placed->axis[p] < 0 ? dim_int(t->cx, 1) : v->type->dims[placed->axis[p]];
+        box.lo[p] = placed->shift[p];
+        box.hi[p] = dim_add(t->cx, placed->shift[p], n);
+    }
+    return box;
+}
+
+static void
+add_stored(Tracer *t, const Value *v, const Relation *place)
+{
+    t->stored = cx_grow(t->cx, t->stored, t->nstored, sizeof *t->stored);
+    t->stored[t->nstored++] = box_of(t, v, place);
+}
+
+/* Is it the older value or a view of it? */
+static bool
+is_view_of_old(const Tracer *t, const Value *v)
+{
+    while (v != t->old && is_inside(t, v) && value_is_view(v) &&
+           !(t->cut && t->cut[v->def->mark])) {
+        v = v->def->args[0];
+    }
+    return v == t->old;
+}
+
+static void find_stored(Tracer *t, const Value *v, const Relation *place);
+
+static void
+find_stored_parts(Tracer *t, const Let *cat, const Relation *place)
+{
+    int axis = (int)let_int(cat, "axis"), p = 0;
+    while (p < t->old->type->rank && place->axis[p] != axis) {
+        p++;
+    }
+    if (p == t->old->type->rank) {
+        add_stored(t, cat->res[0], place);
+        return;
+    }
+    Relation part = *place;
+    for (int k = 0; k < cat->nargs; k++) {
+        Dim n = cat->args[k]->type->dims[axis];
+        part.axis[p] = dim_is(t->cx, n, 1) ? -1 : axis;
+        find_stored(t, cat->args[k], &part);
+        part.shift[p] = dim_add(t->cx, part.shift[p], n);
+    }
+}
+
+/* The place of what a view of axes in another order shows, by that of the view; false: it is more
+ * than such a view. */
+static bool
+place_behind(const Tracer *t, const Let *view, const Relation *place, Relation *out)
+{
+    int at[MAX_RANK];
+    *out = *place;
+    if (view->op == OP_permute) {
+        memcpy(at, let_attr(view, "perm")->axes, (size_t)view->res[0]->type->rank * sizeof *at);
+    } else if (view->op != OP_reshape ||
+               !find_axes(t->cx, view->res[0]->type, view->args[0]->type, at)) {
+        return false;
+    }
+    for (int p = 0; p < t->old->type->rank; p++) {
+        out->axis[p] = place->axis[p] < 0 ? -1 : at[place->axis[p]];
+    }
+    return true;
+}
+
+/* Notes what is stored of v, which is at this place in the result. */
+static void
+find_stored(Tracer *t, const Value *v, const Relation *place)
+{
+    const Let *let = is_inside(t, v) ? v->def : NULL;
+    Relation behind;
+    if (is_view_of_old(t, v) && same_relation(t, relation(t, v), place)) {
+        return;
+    }
+    if (let && let->op == OP_cat) {
+        find_stored_parts(t, let, place);
+    } else if (let && place_behind(t, let, place, &behind)) {
+        find_stored(t, let->args[0], &behind);
+    } else {
+        add_stored(t, v, place);
+    }
+}
+
+static bool
+boxes_meet(const Tracer *t, const Box *a, const Box *b)
+{
+    bool apart = false;
+    for (int p = 0; p < t->old->type->rank && !apart; p++) {
+        apart = dim_le(t->cx, a->hi[p], b->lo[p]) || dim_le(t->cx, b->hi[p], a->lo[p]);
+    }
+    return !apart;
+}
+
+/* Does the value consist of elements that stay as they are? */
+static bool
+is_apart(const Tracer *t, const Value *v, const Relation *r)
+{
+    bool apart = r->kind == PLACED && t->stored;
+    Box box = apart ? box_of(t, v, r) : (Box){0};
+    for (int k = 0; k < t->nstored && apart; k++) {
+        apart = !boxes_meet(t, &box, &t->stored[k]);
+    }
+    return apart;
+}
+
+static void
+trace(Tracer *t)
+{
+    const Block *blk = t->kernel->body;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        t->of[k] = relation_of(t, let);
+        if (let->nres && is_apart(t, let->res[0], &t->of[k])) {
+            t->of[k] = unrelated;
+        }
+    }
+}
+
 bool
-kernel_moves(Cx *cx, const Let *kernel, const Value *old, const bool *cut)
+kernel_moves(Cx *cx, const Let *kernel, int result, const Value *old, const bool *cut)
 {
     const Block *blk = kernel->body;
     Tracer t = {.cx = cx, .kernel = kernel, .old = old, .cut = cut};
@@ -338,8 +479,10 @@ kernel_moves(Cx *cx, const Let *kernel, const Value *old, const bool *cut)
     t.of = cx_alloc(cx, ((size_t)blk->n + 1) * sizeof *t.of);
     for (int k = 0; k < blk->n; k++) {
         blk->lets[k]->mark = k;
-        t.of[k] = relation_of(&t, blk->lets[k]);
     }
+    trace(&t);
+    find_stored(&t, blk->rets[result], &t.identity);
+    trace(&t);
     for (int k = 0; k < blk->nrets; k++) {
         const Relation *r = relation(&t, blk->rets[k]);
         moves |= r->kind != UNRELATED && !same_relation(&t, r, &t.identity);
@@ -399,7 +542,7 @@ in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
     if (why || fn->stage == STAGE_LOOPS) {
         return why ? why : in_place_wrong_loops(fn->cx, v);
     }
-    return kernel_moves(fn->cx, fn->body->lets[at], v->over, NULL)
+    return kernel_moves(fn->cx, fn->body->lets[at], v->result, v->over, NULL)
                ? "is over a value whose elements its kernel moves"
                : NULL;
 }

@@ -457,9 +457,10 @@ ValueUse *value_uses(const Fn *fn);                     /* by Value.id */
 const char *in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v);
 /* The part of it that does not concern what the kernel does with the elements. */
 const char *memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v);
-/* The other part: does a result of the kernel have an element of the older value at another
- * position?  cut: by position in the kernel's body, the lets of which that is not asked; or NULL. */
-bool kernel_moves(Cx *cx, const Let *kernel, const Value *old, const bool *cut);
+/* The other part: if this result stores over the older value, would a result have an element of it,
+ * which is stored, at another position?  cut: by position in the kernel's body, the lets of which
+ * that is not asked; or NULL. */
+bool kernel_moves(Cx *cx, const Let *kernel, int result, const Value *old, const bool *cut);
 /* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
 const Value *value_root(const Value *v);
 

@@ -93,7 +93,7 @@ class Program:
         if kind == 0:
             line = f"{name}[m] = {rng.choice(('0.5', '-2'))}"
         elif kind == 1:
-            line = f"{name}[k] = {self.read(3, COLUMNS)}"
+            line = f"{name}[k] = {self.read(3, COLUMNS)} * 0.5"
         elif kind == 2:
             row = rng.randrange(-ROWS, ROWS)
             line = f"{name}[{row}] {rng.choice(('=', '+='))} {self.read(1, COLUMNS)}[0]"

@@ -68,7 +68,7 @@ leaf_moves(const Split *split, int leaf)
     int n = split->kernel->body->n;
     bool *cut = cx_copy(split->s->fn->cx, split->leaf, (size_t)n * sizeof *cut);
     cut[leaf] = false;
-    return kernel_moves(split->s->fn->cx, split->kernel, split->old, cut);
+    return kernel_moves(split->s->fn->cx, split->kernel, 0, split->old, cut);
 }
 
 /* Returns the bytes of the leaves to cut off; -1: then it would still move elements. */
@@ -82,7 +82,7 @@ cut_leaves(Split *split)
         split->cut[k] = split->leaf[k] && leaf_moves(split, k);
         bytes += split->cut[k] ? type_typical_bytes(cx, body->lets[k]->res[0]->type) : 0;
     }
-    return kernel_moves(cx, split->kernel, split->old, split->cut) ? -1 : bytes;
+    return kernel_moves(cx, split->kernel, 0, split->old, split->cut) ? -1 : bytes;
 }
 
 /* Is the result, perhaps with more parts replaced in place, what goes into the parameter? */
