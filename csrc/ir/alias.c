@@ -368,8 +368,7 @@ add_stored(Tracer *t, const Value *v, const Relation *place)
 static bool
 is_view_of_old(const Tracer *t, const Value *v)
 {
-    while (v != t->old && is_inside(t, v) && value_is_view(v) &&
-           !(t->cut && t->cut[v->def->mark])) {
+    while (v != t->old && is_inside(t, v) && value_is_view(v)) {
         v = v->def->args[0];
     }
     return v == t->old;
@@ -473,7 +472,7 @@ bool
 kernel_moves(Cx *cx, const Let *kernel, int result, const Value *old, const bool *cut)
 {
     const Block *blk = kernel->body;
-    Tracer t = {.cx = cx, .kernel = kernel, .old = old, .cut = cut};
+    Tracer t = {.cx = cx, .kernel = kernel, .old = old};
     bool moves = false;
     t.identity = relation_whole(&t);
     t.of = cx_alloc(cx, ((size_t)blk->n + 1) * sizeof *t.of);
@@ -482,6 +481,7 @@ kernel_moves(Cx *cx, const Let *kernel, int result, const Value *old, const bool
     }
     trace(&t);
     find_stored(&t, blk->rets[result], &t.identity);
+    t.cut = cut;
     trace(&t);
     for (int k = 0; k < blk->nrets; k++) {
         const Relation *r = relation(&t, blk->rets[k]);

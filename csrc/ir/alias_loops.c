@@ -28,6 +28,15 @@ same_index(const Let *a, const Let *b)
     return same;
 }
 
+bool
+store_is_idle(const Let *store)
+{
+    const Value *to = store->args[0], *v = store->args[1];
+    const Let *load = value_is_const(v) ? NULL : v->def;
+    return store->op == OP_store && to->over && load && load->op == OP_load &&
+           load->args[0] == to->over && same_index(load, store);
+}
+
 /* The let of this block, of a kernel's body, that is or contains the let; NULL: there is none. */
 static const Let *
 within(const Block *blk, const Let *let)
@@ -146,7 +155,7 @@ is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
     for (int k = 0; k < blk->n && before; k++) {
         const Let *let = blk->lets[k];
         before = let_writes(let) && let->args[0] == v
-                     ? is_before(cx, load, let) || is_apart(cx, load, let)
+                     ? store_is_idle(let) || is_before(cx, load, let) || is_apart(cx, load, let)
                      : !let->body || is_before_all(cx, load, let->body, v);
     }
     return before;

@@ -467,6 +467,8 @@ const Value *value_root(const Value *v);
 /* ---- alias_loops.c ---- */
 
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
+/* Does it store an element of the older value, which the result is over, where that is already? */
+bool store_is_idle(const Let *store);
 /* The part of in_place_wrong that concerns the loops alone. */
 const char *in_place_wrong_loops(Cx *cx, const Value *v);
 

@@ -110,23 +110,13 @@ lower_results(Lower *lo)
 
 /* ---- results in place ---- */
 
-/* Does the store write an element of a parameter back to where it came from? */
-static bool
-is_unchanged(const Let *store)
-{
-    const Value *to = store->args[0], *v = store->args[1];
-    const Let *load = value_is_const(v) ? NULL : v->def;
-    return store->op == OP_store && to->over && load && load->op == OP_load &&
-           load->args[0] == to->over && same_index(load, store);
-}
-
 static bool
 all_unchanged(const Block *blk)
 {
     bool unchanged = true;
     for (int k = 0; k < blk->n && unchanged; k++) {
         const Let *let = blk->lets[k];
-        unchanged = let_writes(let) ? is_unchanged(let) : !let->body || all_unchanged(let->body);
+        unchanged = let_writes(let) ? store_is_idle(let) : !let->body || all_unchanged(let->body);
     }
     return unchanged;
 }
@@ -164,7 +154,7 @@ is_unused(const int *uses, const Let *let)
 static bool
 is_idle(const int *uses, const Let *let)
 {
-    return let_writes(let) && is_unchanged(let) && uses[let->args[1]->id] == 1;
+    return let_writes(let) && store_is_idle(let) && uses[let->args[1]->id] == 1;
 }
 
 /* Drops the stores that change nothing, what only they need, and loops without others.  uses: by

@@ -134,7 +134,7 @@ find_split(Splitting *p, int at, const Value *old)
                    .cut = cx_alloc(cx, n * sizeof *split.cut)};
     find_leaves(p, &split, kernel->body->rets[0]);
     int64_t bytes = cut_leaves(&split), all = type_typical_bytes(cx, old->type);
-    if (bytes <= 0 || (old->def && bytes > all / 2) || !fuel_spend(cx)) {
+    if (bytes <= 0 || bytes >= all || (old->def && bytes > all / 2) || !fuel_spend(cx)) {
         return false;
     }
     p->splits[at] = split;
