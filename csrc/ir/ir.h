@@ -359,6 +359,7 @@ struct Fn {
     Result *results;            /* body->nrets of them */
     int nvalues;                /* one more than the largest Value.id */
     struct Names *names;        /* names in use, of fn.c */
+    const Let *owner; /* of a body, while a pass runs: the loop or branch; else NULL */
     /* Of codegen/loops/facts.c; NULL: not asked for since other things than marks changed. */
     struct PhaseFacts *facts;
 };

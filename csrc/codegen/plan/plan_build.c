@@ -491,7 +491,8 @@ find_places(Builder *b)
         while (v->over) {
             v = v->over; /* it makes the memory */
         }
-        bool fits = fn->results[k].kind == RESULT_INTO && v->def && !v->strides;
+        bool place = fn->results[k].of >= fn->nparams - fn->body->nrets;
+        bool fits = fn->results[k].kind == RESULT_INTO && place && v->def && !v->strides;
         if (fits && !b->place_of[v->id]) {
             b->place_of[v->id] = 1 + b->slot_of[fn->params[fn->results[k].of]->id];
         }

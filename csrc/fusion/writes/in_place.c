@@ -2,8 +2,8 @@
  *
  * What:     a kernel's result takes the memory of an older value ("over"), where ir/alias.c says
  *           that it may: of the parameter that it goes into or, where the result is another
- *           kernel's result with a part replaced (slices, positions, a mask), of that.  Then the
- *           kernel stores the part alone.
+ *           kernel's result, or a value that a loop carries, with a part replaced (slices,
+ *           positions, a mask), of that.  Then the kernel stores the part alone.
  * Requires  verified kernels;
  * and ensures: what each parameter is in the end, and what is returned.  A function that fails may
  * have
@@ -126,15 +126,15 @@ take_memory(Writes *s, int at, int result)
 /* ---- over parameters ---- */
 
 /* May v, and all that takes its memory up to `last`, be where the parameter is, as far as what reads
- * them is concerned? */
+ * them is concerned?  whole: a call that fails has changed all of the parameter or nothing. */
 static bool
-fits_param(const Writes *s, const Value *last, const Value *v, const Value *param)
+fits_param(const Writes *s, const Value *last, const Value *v, const Value *param, bool whole)
 {
     bool fits = true;
     for (const Value *at = last; fits; at = at->over) {
         /* the views say how the value would be in memory of its own */
         bool laid = !s->viewed[at->id] || at->strides == param->strides;
-        fits = at->def->op == OP_kernel && laid && !may_fail(at->def);
+        fits = at->def->op == OP_kernel && laid && !(whole && may_fail(at->def));
         if (at == v) {
             break;
         }
@@ -154,11 +154,11 @@ set_strides(Value *last, const Value *v, const Dim *strides)
 }
 
 static bool
-place_at(Writes *s, Value *last, Value *v, const Value *param)
+place_at(Writes *s, Value *last, Value *v, const Value *param, bool whole)
 {
     const Dim *strides = v->strides;
     const Value *over = v->over;
-    if (!fits_param(s, last, v, param)) {
+    if (!fits_param(s, last, v, param, whole)) {
         return false;
     }
     set_strides(last, v, param->strides);
@@ -181,21 +181,55 @@ next_in_memory(Value *last, const Value *v)
     return last;
 }
 
-static void
-place(Writes *s, int k)
+/* Does nobody but the caller take v, which a kernel makes, and only once? */
+static bool
+is_placed_freely(const Writes *s, const Value *v)
 {
-    Value *last = s->fn->body->rets[k], *v = last;
-    const Value *param = s->fn->params[s->fn->results[k].of];
-    if (!s->place[last->id] || s->returned[last->id] > 1 || s->shared[last->id]) {
+    return s->place[v->id] && s->returned[v->id] == 1 && !s->shared[v->id];
+}
+
+/* The oldest of the values in the memory of `last`. */
+static Value *
+first_in_memory(Value *last)
+{
+    while (last->over && last->over->def) {
+        last = (Value *)last->over;
+    }
+    return last;
+}
+
+static void
+place(Writes *s, Value *last, const Value *param)
+{
+    Value *v = first_in_memory(last);
+    if (!is_placed_freely(s, last)) {
         return;
     }
-    while (v->over && v->over->def) {
-        v = (Value *)v->over;
-    }
-    bool placed = v->over || place_at(s, last, v, param);
+    bool placed = v->over || place_at(s, last, v, param, true);
     while (!placed && v != last) {
         v = next_in_memory(last, v);
-        placed = place_at(s, last, v, param);
+        placed = place_at(s, last, v, param, true);
+    }
+}
+
+/* What a loop carries stays where it is, if a step replaces a part of it.  Nobody but the loop sees
+ * that memory, so a step that fails may have changed a part. */
+static void
+place_carried(Writes *s, const Let *let)
+{
+    Loop loop = let_loop(let);
+    for (int k = 0; k < loop.carries; k++) {
+        Value *last = s->fn->body->rets[loop.whiles + k], *v;
+        const Value *param = s->fn->params[1 + k];
+        if (value_is_const(last) || !is_placed_freely(s, last)) {
+            continue;
+        }
+        v = first_in_memory(last);
+        const Let *kernel = v->def;
+        if (!v->over && kernel->op == OP_kernel && s->uses[param->id].last >= 0 &&
+            keeps_part(s, kernel, kernel->body->rets[v->result], param)) {
+            place_at(s, last, v, param, false);
+        }
     }
 }
 
@@ -231,6 +265,7 @@ take_all(Writes *s)
 Fn *
 pass_in_place(Fn *fn)
 {
+    const Let *owner = fn->owner;
     Writes s = writes_of(fn);
     take_all(&s);
     fn = split_writes(&s);
@@ -239,8 +274,11 @@ pass_in_place(Fn *fn)
     take_all(&s);
     for (int k = 0; k < fn->body->nrets; k++) {
         if (fn->results[k].kind == RESULT_INTO && !value_is_const(fn->body->rets[k])) {
-            place(&s, k);
+            place(&s, fn->body->rets[k], fn->params[fn->results[k].of]);
         }
+    }
+    if (owner && owner->op == OP_loop) {
+        place_carried(&s, owner);
     }
     return fn;
 }

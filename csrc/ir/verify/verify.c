@@ -75,7 +75,9 @@
  *   V30  A loop has one body and a branch two: functions of the same stage that keep these rules,
  *        whose parameters are the operands (of a loop first the number of the step, and not the
  *        bool), all dense, and whose results are fresh and dense: as many as the let has, of a
- *        loop with while=1 the bool before them.  The results of the let promise no strides.
+ *        loop with while=1 the bool before them.  A value in the memory of a parameter is, in the
+ *        end, the next value of what a loop carries there.  The results of the let promise no
+ *        strides.
  *        Operands are names.  A loop has a number of steps, or while=1, or both; with while=1 it
  *        has no rows, neither read nor returned.
  *   V31  A carried value has one type: as operand, as parameter and as result of the body.  A
