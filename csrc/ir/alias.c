@@ -436,23 +436,23 @@ find_stored(Tracer *t, const Value *v, const Relation *place)
 static bool
 boxes_meet(const Tracer *t, const Box *a, const Box *b)
 {
-    bool apart = false;
-    for (int p = 0; p < t->old->type->rank && !apart; p++) {
-        apart = dim_le(t->cx, a->hi[p], b->lo[p]) || dim_le(t->cx, b->hi[p], a->lo[p]);
+    bool disjoint = false;
+    for (int p = 0; p < t->old->type->rank && !disjoint; p++) {
+        disjoint = dim_le(t->cx, a->hi[p], b->lo[p]) || dim_le(t->cx, b->hi[p], a->lo[p]);
     }
-    return !apart;
+    return !disjoint;
 }
 
 /* Does the value consist of elements that stay as they are? */
 static bool
-is_apart(const Tracer *t, const Value *v, const Relation *r)
+is_disjoint(const Tracer *t, const Value *v, const Relation *r)
 {
-    bool apart = r->kind == PLACED && t->stored;
-    Box box = apart ? box_of(t, v, r) : (Box){0};
-    for (int k = 0; k < t->nstored && apart; k++) {
-        apart = !boxes_meet(t, &box, &t->stored[k]);
+    bool disjoint = r->kind == PLACED && t->stored;
+    Box box = disjoint ? box_of(t, v, r) : (Box){0};
+    for (int k = 0; k < t->nstored && disjoint; k++) {
+        disjoint = !boxes_meet(t, &box, &t->stored[k]);
     }
-    return apart;
+    return disjoint;
 }
 
 static void
@@ -462,7 +462,7 @@ trace(Tracer *t)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         t->of[k] = relation_of(t, let);
-        if (let->nres && is_apart(t, let->res[0], &t->of[k])) {
+        if (let->nres && is_disjoint(t, let->res[0], &t->of[k])) {
             t->of[k] = unrelated;
         }
     }

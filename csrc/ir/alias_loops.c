@@ -120,15 +120,15 @@ other_iteration(Cx *cx, Dim d)
 
 /* Is what is stored, by whichever iterations, beside the element that is loaded? */
 static bool
-is_apart(Cx *cx, const Let *load, const Let *store)
+is_disjoint(Cx *cx, const Let *load, const Let *store)
 {
     const Attr *x = let_attr(load, "at"), *y = let_attr(store, "at");
-    bool apart = false;
-    for (int ax = 0; ax < x->n && !apart; ax++) {
+    bool disjoint = false;
+    for (int ax = 0; ax < x->n && !disjoint; ax++) {
         Dim other = other_iteration(cx, y->dims[ax]);
-        apart = dim_lt(cx, x->dims[ax], other) || dim_lt(cx, other, x->dims[ax]);
+        disjoint = dim_lt(cx, x->dims[ax], other) || dim_lt(cx, other, x->dims[ax]);
     }
-    return apart;
+    return disjoint;
 }
 
 /* Does the load's own block store v as the element, after the load? */
@@ -155,7 +155,7 @@ is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
     for (int k = 0; k < blk->n && before; k++) {
         const Let *let = blk->lets[k];
         before = let_writes(let) && let->args[0] == v
-                     ? store_is_idle(let) || is_before(cx, load, let) || is_apart(cx, load, let)
+                     ? store_is_idle(let) || is_before(cx, load, let) || is_disjoint(cx, load, let)
                      : !let->body || is_before_all(cx, load, let->body, v);
     }
     return before;

@@ -176,7 +176,8 @@ def test_what_a_body_returns(tier: str, name: str, steps: int) -> None:
 WRITES = """dlc 1 graph
 
 fn f[T, N in 4..inf](x: f32[N, 4], t: f32[T], go: bool) -> (f32[N, 4], f32[N, 4], f32[T, 4]) {
-  let y: f32[N, 4], z: f32[N, 4], r: f32[T, 4] = loop x, x carries=2 steps=[T] (i: i64, c: f32[N, 4], o: f32[N, 4]) {
+  let y: f32[N, 4], z: f32[N, 4], r: f32[T, 4] = loop x, x carries=2 steps=[T]
+    (i: i64, c: f32[N, 4], o: f32[N, 4]) {
     let a: f32[1, 4] = slice c axis=0 start=0 step=1
     let b: f32[1, 4] = slice c axis=0 start=1 step=1
     let d: f32[1, 4] = add a, b

@@ -110,9 +110,7 @@ STORED: dict[Callable[[Tensor, Tensor], object], str] = {
 
 
 @pytest.mark.parametrize("fn", STORED, ids=lambda fn: fn.__name__)
-def test_stores_the_parts(
-    fn: Callable[[Tensor, Tensor], object], capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_stores_the_parts(fn: Callable[[Tensor, Tensor], object], capfd: pytest.CaptureFixture[str]) -> None:
     torch._dynamo.reset()
     x, v = torch.rand(96, 64), torch.rand(96)
     torch._dynamo.mark_dynamic(x, 0, min=80, max=4096)

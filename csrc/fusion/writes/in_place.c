@@ -11,7 +11,7 @@
  *           stores elsewhere, so that it changes all of a parameter or nothing, and a scatter what
  *           eager's does, or less.
  * How:      split.c first makes two kernels of those that would store over what they still read;
- *           then each result that keeps elements of a value whose last reader its kernel is; and then
+ *           then each result that keeps elements of a value whose last reader its kernel is; and
  *           each result into a parameter: of the values in its memory the oldest one that may be in
  *           the parameter's is there, and with it all that come after.  O(lets), from the table of
  *           who reads which value.
@@ -125,8 +125,8 @@ take_memory(Writes *s, int at, int result)
 
 /* ---- over parameters ---- */
 
-/* May v, and all that takes its memory up to `last`, be where the parameter is, as far as what reads
- * them is concerned?  whole: a call that fails has changed all of the parameter or nothing. */
+/* May v, and all that takes its memory up to `last`, be where the parameter is, as far as their
+ * readers are concerned?  whole: a call that fails has changed all of the parameter or nothing. */
 static bool
 fits_param(const Writes *s, const Value *last, const Value *v, const Value *param, bool whole)
 {

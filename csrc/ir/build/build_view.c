@@ -305,8 +305,8 @@ one_constant(int n, Value *const *parts)
     return same;
 }
 
-/* The slice that c, a slice, goes on from where a, another one of the same value, ends; NULL: it does
- * not.  A part that is written to with what is there already gives such slices. */
+/* The slice that a and c are together, if both are slices of one value and c begins where a ends;
+ * else NULL.  A part that is written to with what is there already gives such slices. */
 static Value *
 slices_joined(Build *b, Value *a, Value *c, int axis)
 {

@@ -39,7 +39,7 @@ taker_of(const Fn *body, const Value *v)
     return NULL;
 }
 
-/* The operands stay as they are, but what a loop carries from step to step is its own: it may become
+/* The operands stay as they are.  What a loop carries from step to step is its own: it may become
  * the next value in place. */
 static void
 check_taken(Verifier *v, const Let *let, const Fn *body)
