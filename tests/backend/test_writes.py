@@ -9,10 +9,12 @@ import random
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+import dlc
 from tests.backend.random_writes import Program, arguments, function
 
 LAYOUTS = ["dense", "stepped", "transposed", "one"]
@@ -160,3 +162,40 @@ def test_the_memory_of_a_workspace_is_that_of_one_value(capfd: pytest.CaptureFix
         torch.compile(chain, backend="dlc", options=options)(torch.rand(40, 50))
     plan = capfd.readouterr().err
     assert len(re.findall(r": work f32\[40, 50\]", plan)) == 1
+
+
+def life(x: np.ndarray, steps: int) -> np.ndarray:
+    x = x.copy()
+    for _ in range(steps):
+        near = np.zeros(x.shape)
+        near[1:-1, 1:-1] = x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:]
+        near[1:-1, 1:-1] += x[:-2, :-2] + x[:-2, 2:] + x[2:, :-2] + x[2:, 2:]
+        x[...] = (near == 3) | ((near == 2) & (x > 0))
+    return x
+
+
+def heat(x: np.ndarray, steps: int) -> np.ndarray:
+    x = x.copy()
+    for _ in range(steps):
+        x[1:-1, 1:-1] += 0.1 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:] - 4 * x[1:-1, 1:-1])
+        x[0] = x[1]
+        x[:, -1] = 0.0
+    return x
+
+
+def factors(x: np.ndarray, steps: int) -> np.ndarray:
+    x = x + 9 * np.eye(9)
+    for k in range(steps):
+        x[k + 1 :, k] /= x[k, k]
+        x[k + 1 :, k + 1 :] -= x[k + 1 :, k, None] * x[k, k + 1 :]
+    return x
+
+
+@pytest.mark.parametrize("fn", [life, heat, factors], ids=lambda fn: fn.__name__)
+def test_numpy_programs(fn: Callable[..., np.ndarray]) -> None:
+    x = np.random.default_rng(3).random((9, 9)).round(1)
+    compiled = dlc.jit(fn)
+    for _ in range(2):
+        np.testing.assert_allclose(compiled(x, 4), fn(x, 4), rtol=1e-12)
+    dlc.wait()
+    np.testing.assert_allclose(compiled(x, 4), fn(x, 4), rtol=1e-12)
