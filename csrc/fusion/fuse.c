@@ -405,12 +405,31 @@ times_inside(Groups *g, int p, int c, double *bytes)
     return times + one_loop;
 }
 
+/* Is the cat a value of which a part is replaced: are others slices of it, at the places that they
+ * have there? */
+static bool
+replaces_part(Cx *cx, const Let *cat)
+{
+    int64_t axis = let_int(cat, "axis");
+    Dim at = dim_int(cx, 0);
+    for (int k = 0; k < cat->nargs; k++) {
+        const Let *slice = cat->args[k]->def;
+        if (slice && slice->op == OP_slice && let_int(slice, "axis") == axis &&
+            let_dim(slice, "start") == at && dim_is(cx, let_dim(slice, "step"), 1) &&
+            slice->args[0]->type == cat->res[0]->type) {
+            return true;
+        }
+        at = dim_add(cx, at, cat->args[k]->type->dims[axis]);
+    }
+    return false;
+}
+
 /* Are the loops of a cat or pad cut into pieces?  An interleaving cat is made in one loop, which
- * cannot be cut. */
+ * cannot be cut.  But a replaced column is a piece, which alone may be stored (in_place.c). */
 static bool
 is_cut(Groups *g, const Node *node)
 {
-    return node->joins && !let_interleaves(g->cx, node->let);
+    return node->joins && (!let_interleaves(g->cx, node->let) || replaces_part(g->cx, node->let));
 }
 
 /* Are c's cats and pads the only readers in c of the node's value, as their operands?  Then the

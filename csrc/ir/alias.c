@@ -1,13 +1,16 @@
-/* Results over parameters: a kernel's result that takes the memory of the parameter it goes into.
+/* Results in place: a kernel's result that takes the memory of a parameter, which it goes into, or
+ * of another kernel's result, which dies.
  *
- * What:     decides whether a kernel may store a result in the memory of a parameter, whose
+ * What:     decides whether a kernel may store a result in the memory of an older value, whose
  *           elements it may read itself.
  * Requires: nothing: the verifier calls it for any text.
  * Ensures:  if in_place_wrong returns NULL, the function computes the same as with separate memory.
- * How:      nobody reads the parameter afterwards, and in the kernel an element is read before it
+ * How:      nobody reads the older value afterwards, and in the kernel an element is read before it
  *           is stored. In the kernels stage: each value is traced to where its elements come from
- *           in the parameter, through MAPs, which never move one, and views; in the results all are
- *           at their old position, or are elements that a scatter adds to. Lowering puts the
+ *           in the older value, through MAPs, which never move one, and views; in the results all
+ *           are at their old position, or are elements that a scatter adds to.  Elements beside all
+ *           that is stored do not count.  What is not stored is found from the result: views of the
+ *           older value that a cat puts where they were. Lowering puts the
  *           computation of such results in one block, with loads first, and reductions before it;
  *           if that fails, the result gets its own memory (lower.c). In the loops stage,
  *           alias_loops.c checks the loads and the stores.
@@ -17,16 +20,19 @@
  */
 #include "cx.h"
 
+#include <string.h>
+
 static bool
 is_top_view(const Value *v)
 {
     return value_is_view(v) && !v->def->parent->owner;
 }
 
+/* Has it memory that a kernel may store to? */
 static bool
-is_param(const Value *v)
+is_writable(const Value *v)
 {
-    return !value_is_const(v) && !v->def;
+    return !v->def || (v->def->op == OP_kernel && !v->def->parent->owner);
 }
 
 const Value *
@@ -39,12 +45,12 @@ value_root(const Value *v)
 }
 
 static void
-note_let(ParamUse *uses, const Let *let, int at)
+note_let(ValueUse *uses, const Let *let, int at)
 {
     for (int k = 0; k < let->nargs; k++) {
         const Value *root = value_root(let->args[k]);
-        if (root && is_param(root)) {
-            ParamUse *use = &uses[root->id];
+        if (root) {
+            ValueUse *use = &uses[root->id];
             use->last = at;
             use->viewed = root != let->args[k] ? at : use->viewed;
             use->taken |= let->op == OP_call && let_int(let, "shares");
@@ -55,19 +61,19 @@ note_let(ParamUse *uses, const Let *let, int at)
     }
     for (int k = 0; let->body && k < let->body->nrets; k++) {
         const Value *root = value_root(let->body->rets[k]);
-        if (root && is_param(root)) {
+        if (root) {
             uses[root->id].last = at;
             uses[root->id].viewed = root != let->body->rets[k] ? at : uses[root->id].viewed;
         }
     }
 }
 
-ParamUse *
-param_uses(const Fn *fn)
+ValueUse *
+value_uses(const Fn *fn)
 {
-    ParamUse *uses = cx_alloc(fn->cx, ((size_t)fn->nvalues + 1) * sizeof *uses);
+    ValueUse *uses = cx_alloc(fn->cx, ((size_t)fn->nvalues + 1) * sizeof *uses);
     for (int k = 0; k < fn->nvalues; k++) {
-        uses[k] = (ParamUse){.last = -1, .viewed = -1};
+        uses[k] = (ValueUse){.last = -1, .viewed = -1};
     }
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
@@ -76,7 +82,7 @@ param_uses(const Fn *fn)
         }
         for (int j = 0; j < let->nres; j++) {
             const Value *over = let->res[j]->over;
-            if (over && is_param(over)) {
+            if (over && !value_is_const(over)) {
                 uses[over->id].in_place++;
             }
         }
@@ -84,7 +90,7 @@ param_uses(const Fn *fn)
     for (int k = 0; k < fn->body->nrets; k++) {
         const Value *root = value_root(fn->body->rets[k]);
         bool shares = fn->results[k].kind == RESULT_VIEW_PARAM;
-        if (root && is_param(root) && !shares) {
+        if (root && (root->def || !shares)) {
             uses[root->id].last = fn->body->n;
         }
     }
@@ -93,7 +99,7 @@ param_uses(const Fn *fn)
 
 /* ---- the kernel ---- */
 
-/* Where in the parameter a value's elements come from. */
+/* Where in the older value a value's elements come from. */
 typedef struct {
     enum {
         UNRELATED, /* from nowhere in it, or from reductions of it, which lowering puts first */
@@ -101,33 +107,45 @@ typedef struct {
         FLAT, /* all of its elements, in order */
         MOVED, /* from elsewhere */
     } kind;
-    int axis[MAX_RANK]; /* of the value, by the parameter's; -1: the value has one place along it */
+    int axis[MAX_RANK]; /* of the value, by the older one's; -1: the value has one place along it */
     Dim shift[MAX_RANK];
 } Relation;
 
 typedef struct {
+    Dim lo[MAX_RANK], hi[MAX_RANK]; /* hi: the first one behind it */
+} Box;
+
+typedef struct {
     Cx *cx;
     const Let *kernel;
-    const Value *param;
+    const Value *old;
+    const bool *cut; /* by the position of a let in the kernel; may be NULL */
     Relation *of; /* by the position of a let in the kernel, which its mark is */
+    Box *stored; /* where new elements are stored, once it is known */
+    int nstored;
     Relation identity;
 } Tracer;
 
 static const Relation unrelated = {.kind = UNRELATED}, moved = {.kind = MOVED};
 
+static bool
+is_inside(const Tracer *t, const Value *v)
+{
+    return !value_is_const(v) && v->def && v->def->parent == t->kernel->body;
+}
+
 static const Relation *
 relation(const Tracer *t, const Value *v)
 {
-    bool inner = !value_is_const(v) && v->def && v->def->parent == t->kernel->body;
-    return v == t->param ? &t->identity : inner ? &t->of[v->def->mark] : &unrelated;
+    return v == t->old ? &t->identity : is_inside(t, v) ? &t->of[v->def->mark] : &unrelated;
 }
 
 static Relation
 relation_whole(const Tracer *t)
 {
     Relation r = {.kind = PLACED};
-    for (int p = 0; p < t->param->type->rank; p++) {
-        r.axis[p] = dim_is(t->cx, t->param->type->dims[p], 1) ? -1 : p;
+    for (int p = 0; p < t->old->type->rank; p++) {
+        r.axis[p] = dim_is(t->cx, t->old->type->dims[p], 1) ? -1 : p;
         r.shift[p] = dim_int(t->cx, 0);
     }
     return r;
@@ -137,7 +155,7 @@ static bool
 same_relation(const Tracer *t, const Relation *a, const Relation *b)
 {
     bool same = a->kind == b->kind;
-    for (int p = 0; p < t->param->type->rank && same && a->kind == PLACED; p++) {
+    for (int p = 0; p < t->old->type->rank && same && a->kind == PLACED; p++) {
         same = a->axis[p] == b->axis[p] && a->shift[p] == b->shift[p];
     }
     return same;
@@ -165,7 +183,7 @@ of_slice(const Tracer *t, const Let *let)
     if (r.kind != PLACED || !dim_is(t->cx, let_dim(let, "step"), 1)) {
         return moved;
     }
-    for (int p = 0; p < t->param->type->rank; p++) {
+    for (int p = 0; p < t->old->type->rank; p++) {
         if (r.axis[p] == axis) {
             r.shift[p] = dim_add(t->cx, r.shift[p], let_dim(let, "start"));
             r.axis[p] = dim_is(t->cx, let->res[0]->type->dims[axis], 1) ? -1 : axis;
@@ -179,7 +197,7 @@ of_permute(const Tracer *t, const Let *let)
 {
     Relation r = *relation(t, let->args[0]);
     const Attr *perm = let_attr(let, "perm");
-    for (int p = 0; p < t->param->type->rank && r.kind == PLACED; p++) {
+    for (int p = 0; p < t->old->type->rank && r.kind == PLACED; p++) {
         int at = 0;
         while (r.axis[p] >= 0 && perm->axes[at] != r.axis[p]) {
             at++;
@@ -219,7 +237,7 @@ of_reshape(const Tracer *t, const Let *let)
     const Type *from = let->args[0]->type, *to = let->res[0]->type;
     int at[MAX_RANK];
     if (r.kind == PLACED && find_axes(t->cx, from, to, at)) {
-        for (int p = 0; p < t->param->type->rank; p++) {
+        for (int p = 0; p < t->old->type->rank; p++) {
             r.axis[p] = r.axis[p] < 0 ? -1 : at[r.axis[p]];
         }
         return r;
@@ -227,22 +245,22 @@ of_reshape(const Tracer *t, const Let *let)
     if (r.kind == MOVED || (r.kind == PLACED && !same_relation(t, &r, &t->identity))) {
         return moved;
     }
-    return type_same_shape(to, t->param->type) ? t->identity : (Relation){.kind = FLAT};
+    return type_same_shape(to, t->old->type) ? t->identity : (Relation){.kind = FLAT};
 }
 
-/* The parameter's axis along which a part is in the cat, -1: there is none. */
+/* The older value's axis along which a part is in the cat, -1: there is none. */
 static int
 cat_axis(const Tracer *t, const Let *cat, int axis)
 {
     int lone = -1;
-    for (int p = t->param->type->rank - 1; p >= 0; p--) {
+    for (int p = t->old->type->rank - 1; p >= 0; p--) {
         for (int k = 0; k < cat->nargs; k++) {
             const Relation *r = relation(t, cat->args[k]);
             if (r->kind == PLACED && r->axis[p] == axis) {
                 return p;
             }
             lone = r->kind == PLACED && r->axis[p] < 0 &&
-                           t->param->type->dims[p] == cat->res[0]->type->dims[axis]
+                           t->old->type->dims[p] == cat->res[0]->type->dims[axis]
                        ? p
                        : lone;
         }
@@ -256,7 +274,7 @@ runs_along(Cx *cx, const Relation *r, int p, const Value *part, int axis)
     return r->axis[p] == axis || (r->axis[p] < 0 && dim_is(cx, part->type->dims[axis], 1));
 }
 
-/* Relates a cat to the parameter, whose parts must be in the cat as they are in the parameter. */
+/* Relates a cat to the older value, whose parts must be in the cat as they are in that. */
 static Relation
 of_cat(const Tracer *t, const Let *cat)
 {
@@ -281,12 +299,12 @@ of_cat(const Tracer *t, const Let *cat)
     return whole;
 }
 
-/* Relates a scatter: the kernel's only result, which adds to the parameter, or to a value computed
+/* Relates a scatter: the kernel's only result, which adds to the older value, or to one computed
  * from it, and reads it nowhere else. */
 static Relation
 of_scatter(const Tracer *t, const Let *scatter)
 {
-    Dtype dtype = t->param->type->dtype;
+    Dtype dtype = t->old->type->dtype;
     /* has a buffer of its own */
     bool wide = let_op(scatter) != OP_store && dtype_info[dtype].compute != dtype;
     bool adds = !wide && t->kernel->nres == 1 && t->kernel->body->rets[0] == scatter->res[0] &&
@@ -300,6 +318,9 @@ static Relation
 relation_of(const Tracer *t, const Let *let)
 {
     bool all_unrelated = true;
+    if (t->cut && t->cut[let->mark]) {
+        return unrelated;
+    }
     for (int k = 0; k < let->nargs; k++) {
         all_unrelated &= relation(t, let->args[k])->kind == UNRELATED;
     }
@@ -322,19 +343,146 @@ relation_of(const Tracer *t, const Let *let)
     }
 }
 
-/* Does a result have an element of the parameter at another position? */
+/* ---- what is stored ---- */
+
+static Box
+box_of(const Tracer *t, const Value *v, const Relation *placed)
+{
+    Box box;
+    for (int p = 0; p < t->old->type->rank; p++) {
+        Dim n = placed->axis[p] < 0 ? dim_int(t->cx, 1) : v->type->dims[placed->axis[p]];
+        box.lo[p] = placed->shift[p];
+        box.hi[p] = dim_add(t->cx, placed->shift[p], n);
+    }
+    return box;
+}
+
+static void
+add_stored(Tracer *t, const Value *v, const Relation *place)
+{
+    t->stored = cx_grow(t->cx, t->stored, t->nstored, sizeof *t->stored);
+    t->stored[t->nstored++] = box_of(t, v, place);
+}
+
+/* Is it the older value or a view of it? */
 static bool
-moves_elements(Cx *cx, const Let *kernel, const Value *param)
+is_view_of_old(const Tracer *t, const Value *v)
+{
+    while (v != t->old && is_inside(t, v) && value_is_view(v)) {
+        v = v->def->args[0];
+    }
+    return v == t->old;
+}
+
+static void find_stored(Tracer *t, const Value *v, const Relation *place);
+
+static void
+find_stored_parts(Tracer *t, const Let *cat, const Relation *place)
+{
+    int axis = (int)let_int(cat, "axis"), p = 0;
+    while (p < t->old->type->rank && place->axis[p] != axis) {
+        p++;
+    }
+    if (p == t->old->type->rank) {
+        add_stored(t, cat->res[0], place);
+        return;
+    }
+    Relation part = *place;
+    for (int k = 0; k < cat->nargs; k++) {
+        Dim n = cat->args[k]->type->dims[axis];
+        part.axis[p] = dim_is(t->cx, n, 1) ? -1 : axis;
+        find_stored(t, cat->args[k], &part);
+        part.shift[p] = dim_add(t->cx, part.shift[p], n);
+    }
+}
+
+/* The place of what a view of axes in another order shows, by that of the view; false: it is more
+ * than such a view. */
+static bool
+place_behind(const Tracer *t, const Let *view, const Relation *place, Relation *out)
+{
+    int at[MAX_RANK];
+    *out = *place;
+    if (view->op == OP_permute) {
+        memcpy(at, let_attr(view, "perm")->axes, (size_t)view->res[0]->type->rank * sizeof *at);
+    } else if (view->op != OP_reshape ||
+               !find_axes(t->cx, view->res[0]->type, view->args[0]->type, at)) {
+        return false;
+    }
+    for (int p = 0; p < t->old->type->rank; p++) {
+        out->axis[p] = place->axis[p] < 0 ? -1 : at[place->axis[p]];
+    }
+    return true;
+}
+
+/* Notes what is stored of v, which is at this place in the result. */
+static void
+find_stored(Tracer *t, const Value *v, const Relation *place)
+{
+    const Let *let = is_inside(t, v) ? v->def : NULL;
+    Relation behind;
+    if (is_view_of_old(t, v) && same_relation(t, relation(t, v), place)) {
+        return;
+    }
+    if (let && let->op == OP_cat) {
+        find_stored_parts(t, let, place);
+    } else if (let && place_behind(t, let, place, &behind)) {
+        find_stored(t, let->args[0], &behind);
+    } else {
+        add_stored(t, v, place);
+    }
+}
+
+static bool
+boxes_meet(const Tracer *t, const Box *a, const Box *b)
+{
+    bool disjoint = false;
+    for (int p = 0; p < t->old->type->rank && !disjoint; p++) {
+        disjoint = dim_le(t->cx, a->hi[p], b->lo[p]) || dim_le(t->cx, b->hi[p], a->lo[p]);
+    }
+    return !disjoint;
+}
+
+/* Does the value consist of elements that stay as they are? */
+static bool
+is_disjoint(const Tracer *t, const Value *v, const Relation *r)
+{
+    bool disjoint = r->kind == PLACED && t->stored;
+    Box box = disjoint ? box_of(t, v, r) : (Box){0};
+    for (int k = 0; k < t->nstored && disjoint; k++) {
+        disjoint = !boxes_meet(t, &box, &t->stored[k]);
+    }
+    return disjoint;
+}
+
+static void
+trace(Tracer *t)
+{
+    const Block *blk = t->kernel->body;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        t->of[k] = relation_of(t, let);
+        if (let->nres && is_disjoint(t, let->res[0], &t->of[k])) {
+            t->of[k] = unrelated;
+        }
+    }
+}
+
+bool
+kernel_moves(Cx *cx, const Let *kernel, int result, const Value *old, const bool *cut)
 {
     const Block *blk = kernel->body;
-    Tracer t = {.cx = cx, .kernel = kernel, .param = param};
+    Tracer t = {.cx = cx, .kernel = kernel, .old = old};
     bool moves = false;
     t.identity = relation_whole(&t);
     t.of = cx_alloc(cx, ((size_t)blk->n + 1) * sizeof *t.of);
     for (int k = 0; k < blk->n; k++) {
         blk->lets[k]->mark = k;
-        t.of[k] = relation_of(&t, blk->lets[k]);
     }
+    trace(&t);
+    find_stored(&t, blk->rets[result], &t.identity);
+    t.cut = cut;
+    trace(&t);
     for (int k = 0; k < blk->nrets; k++) {
         const Relation *r = relation(&t, blk->rets[k]);
         moves |= r->kind != UNRELATED && !same_relation(&t, r, &t.identity);
@@ -362,32 +510,39 @@ same_layout(Cx *cx, const Value *a, const Value *b)
 }
 
 const char *
-in_place_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v)
+memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
 {
-    const Value *param = v->over;
+    const Value *old = v->over;
     const Let *let = fn->body->lets[at];
-    if (!is_param(param) || let->op != OP_kernel) {
-        return "takes the memory of something else than a parameter";
+    if (!is_writable(old) || let->op != OP_kernel) {
+        return "takes the memory of something else than a parameter or a kernel's result";
     }
-    if (param->type != v->type || !same_layout(fn->cx, v, param)) {
-        return "has another type or other strides than the parameter";
+    if (old->type != v->type || !same_layout(fn->cx, v, old)) {
+        return "has another type or other strides than the value that it is over";
     }
-    if (param->strides && !strides_do_not_overlap(fn->cx, param->type, param->strides)) {
-        return "is over a parameter whose elements may share memory";
+    if (old->strides && !strides_do_not_overlap(fn->cx, old->type, old->strides)) {
+        return "is over a value whose elements may share memory";
     }
-    if (uses[param->id].in_place > 1) {
+    if (uses[old->id].in_place > 1) {
         return "takes the memory that another result takes";
     }
-    if (uses[param->id].last > at || uses[param->id].taken) {
-        return "is over a parameter that is read later, or shared by a call";
+    if (uses[old->id].last > at || uses[old->id].taken) {
+        return "is over a value that is read later, or shared by a call";
     }
-    if (uses[param->id].viewed >= at) {
-        return "is over a parameter that its kernel reads through a view";
+    if (uses[old->id].viewed >= at) {
+        return "is over a value that its kernel reads through a view";
     }
-    if (fn->stage == STAGE_LOOPS) {
-        return in_place_wrong_loops(fn->cx, v);
+    return NULL;
+}
+
+const char *
+in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
+{
+    const char *why = memory_wrong(fn, uses, at, v);
+    if (why || fn->stage == STAGE_LOOPS) {
+        return why ? why : in_place_wrong_loops(fn->cx, v);
     }
-    return moves_elements(fn->cx, let, param)
-               ? "is over a parameter whose elements its kernel moves"
+    return kernel_moves(fn->cx, fn->body->lets[at], v->result, v->over, NULL)
+               ? "is over a value whose elements its kernel moves"
                : NULL;
 }

@@ -8,7 +8,9 @@
  *           it. Otherwise, for each store: in the deepest block around both the load comes first,
  *           and no other iteration of the loops around that block stores the loaded element. That
  *           is so if the indices that both have along the same axes determine the iteration: an
- *           axis has a loop's bare index, or one has its remainder and others its quotient.
+ *           axis has a loop's bare index, or one has its remainder and others its quotient.  Or no
+ *           iteration stores there at all: along an axis all that is stored is before what is
+ *           loaded, or behind it.
  * Why not   ranges of the elements that each loop accesses: the rows and columns of reductions need
  *           none.
  * Example:  for i { s = sum of x[i, j] over j;  for j { store y[i, j] = x[i, j] / s } }, y over x.
@@ -24,6 +26,15 @@ same_index(const Let *a, const Let *b)
         same = x->dims[k] == y->dims[k];
     }
     return same;
+}
+
+bool
+store_is_idle(const Let *store)
+{
+    const Value *to = store->args[0], *v = store->args[1];
+    const Let *load = value_is_const(v) ? NULL : v->def;
+    return store->op == OP_store && to->over && load && load->op == OP_load &&
+           load->args[0] == to->over && same_index(load, store);
 }
 
 /* The let of this block, of a kernel's body, that is or contains the let; NULL: there is none. */
@@ -78,6 +89,48 @@ is_before(Cx *cx, const Let *load, const Let *store)
     return before;
 }
 
+typedef struct {
+    Cx *cx;
+    Dim d;
+} Renaming;
+
+static Dim other_iteration(Cx *cx, Dim d);
+
+static void
+rename_index(void *arg, Dim name)
+{
+    Renaming *r = arg;
+    Dim extent = dim_extent(r->cx, name);
+    if (extent != DIM_NONE) {
+        Dim other = dim_index(r->cx, "o", other_iteration(r->cx, extent));
+        r->d = dim_replace(r->cx, r->d, name, other);
+    }
+}
+
+/* d with indices of its own. */
+static Dim
+other_iteration(Cx *cx, Dim d)
+{
+    Renaming r = {cx, d};
+    if (dim_has_index(cx, d)) {
+        dim_names(cx, d, rename_index, &r);
+    }
+    return r.d;
+}
+
+/* Is what is stored, by whichever iterations, beside the element that is loaded? */
+static bool
+is_disjoint(Cx *cx, const Let *load, const Let *store)
+{
+    const Attr *x = let_attr(load, "at"), *y = let_attr(store, "at");
+    bool disjoint = false;
+    for (int ax = 0; ax < x->n && !disjoint; ax++) {
+        Dim other = other_iteration(cx, y->dims[ax]);
+        disjoint = dim_lt(cx, x->dims[ax], other) || dim_lt(cx, other, x->dims[ax]);
+    }
+    return disjoint;
+}
+
 /* Does the load's own block store v as the element, after the load? */
 static bool
 is_stored_after(const Let *load, const Value *v)
@@ -94,7 +147,7 @@ is_stored_after(const Let *load, const Value *v)
     return false;
 }
 
-/* Is it loaded before everything in the block that is stored to v? */
+/* Is it loaded before everything in the block that is stored to v where it may be? */
 static bool
 is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
 {
@@ -102,7 +155,7 @@ is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
     for (int k = 0; k < blk->n && before; k++) {
         const Let *let = blk->lets[k];
         before = let_writes(let) && let->args[0] == v
-                     ? is_before(cx, load, let)
+                     ? store_is_idle(let) || is_before(cx, load, let) || is_disjoint(cx, load, let)
                      : !let->body || is_before_all(cx, load, let->body, v);
     }
     return before;

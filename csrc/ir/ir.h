@@ -285,7 +285,7 @@ struct Value {
     const char *name;           /* NULL: a constant */
     const Type *type;           /* NULL: a constant */
     const Dim *strides;         /* promised layout, in elements; NULL: dense row-major */
-    /* a kernel's result: the parameter whose memory it takes, see alias.c; or NULL */
+    /* a kernel's result: the older value whose memory it takes, see alias.c; or NULL */
     const Value *over;
     bool given;                 /* a parameter: the call frees it after its last use */
     Let *def;                   /* NULL: a parameter or a constant */
@@ -359,6 +359,7 @@ struct Fn {
     Result *results;            /* body->nrets of them */
     int nvalues;                /* one more than the largest Value.id */
     struct Names *names;        /* names in use, of fn.c */
+    const Let *owner; /* of a body, while a pass runs: the loop or branch; else NULL */
     /* Of codegen/loops/facts.c; NULL: not asked for since other things than marks changed. */
     struct PhaseFacts *facts;
 };
@@ -441,26 +442,34 @@ const Type *type_of_rows(Cx *cx, const Type *t, Dim rows);      /* with one more
 /* Visits every let, bodies after their owner, in order; not those of functions that are bodies. */
 void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 
-/* ---- alias.c: results over parameters ---- */
+/* ---- alias.c: results in place ---- */
 
-/* How a function reads a parameter, itself or through views; positions are those of the function's
+/* How a function reads a value, itself or through views; positions are those of the function's
  * lets. */
 typedef struct {
     int last;              /* of the last let that reads it, -1; a result reads it after all lets */
     int viewed;                 /* ... through a view */
     bool taken;                 /* by a call whose results may share its memory */
     int in_place;                  /* results over it */
-} ParamUse;
+} ValueUse;
 
-ParamUse *param_uses(const Fn *fn);                     /* by Value.id */
+ValueUse *value_uses(const Fn *fn);                     /* by Value.id */
 /* Why result v of let `at` cannot take the memory of v->over, or NULL: it can. */
-const char *in_place_wrong(const Fn *fn, const ParamUse *uses, int at, const Value *v);
+const char *in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v);
+/* The part of it that does not concern what the kernel does with the elements. */
+const char *memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v);
+/* The other part: if this result stores over the older value, would a result have an element of it,
+ * which is stored, at another position?  cut: by position in the kernel's body, the lets of which
+ * that is not asked; or NULL. */
+bool kernel_moves(Cx *cx, const Let *kernel, int result, const Value *old, const bool *cut);
 /* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
 const Value *value_root(const Value *v);
 
 /* ---- alias_loops.c ---- */
 
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
+/* Does it store an element of the older value, which the result is over, where that is already? */
+bool store_is_idle(const Let *store);
 /* The part of in_place_wrong that concerns the loops alone. */
 const char *in_place_wrong_loops(Cx *cx, const Value *v);
 

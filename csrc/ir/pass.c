@@ -140,7 +140,9 @@ run_with_bodies(const PassInfo *pass, Fn *fn)
     for (int k = 0; k < out->body->n; k++) {
         Let *let = out->body->lets[k];
         for (int j = 0; j < let->nbodies; j++) {
+            let->bodies[j]->owner = let;
             let->bodies[j] = run_with_bodies(pass, let->bodies[j]);
+            let->bodies[j]->owner = NULL;
             fn_free_sizes(let->bodies[j]);
         }
     }

@@ -1,5 +1,6 @@
 """Loops and branches of the language: plans that run bodies, against the interpreter, bit for bit."""
 
+import re
 import threading
 import time
 from typing import Any
@@ -170,6 +171,46 @@ ALIASES = {
 @pytest.mark.parametrize("name", ALIASES)
 def test_what_a_body_returns(tier: str, name: str, steps: int) -> None:
     same(in_body(ALIASES[name], steps=steps), tier, floats(4), floats(4) + 1, floats(4) * 2)
+
+
+WRITES = """dlc 1 graph
+
+fn f[T, N in 4..inf](x: f32[N, 4], t: f32[T], go: bool) -> (f32[N, 4], f32[N, 4], f32[T, 4]) {
+  let y: f32[N, 4], z: f32[N, 4], r: f32[T, 4] = loop x, x carries=2 steps=[T]
+    (i: i64, c: f32[N, 4], o: f32[N, 4]) {
+    let a: f32[1, 4] = slice c axis=0 start=0 step=1
+    let b: f32[1, 4] = slice c axis=0 start=1 step=1
+    let d: f32[1, 4] = add a, b
+    let e: f32[N - 1, 4] = slice c axis=0 start=1 step=1
+    let n: f32[N, 4] = cat d, e axis=0
+    let j: i64[1, 4] = expand i to=[]
+    let k: i64[1, 4] = minimum j, 2
+    let v: f32[1, 4] = cast k
+    let m: f32[N, 4] = scatter n, k, v op=store axis=0
+    let p: f32[N - 1, 4] = slice o axis=0 start=0 step=1
+    let q: f32[N - 1, 4] = mul p, 0.5
+    let s: f32[N - 1, 4] = add p, q
+    let l: f32[1, 4] = slice o axis=0 start=N - 1 step=1
+    let h: f32[N, 4] = cat s, l axis=0
+    let row: f32[4] = reshape d
+    ret m, h, row
+  }
+  ret y, z, r
+}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+@pytest.mark.parametrize("n", [4, 700])
+def test_parts_of_carried_values_are_written_in_place(tier: str, steps: int, n: int) -> None:
+    same(WRITES, tier, floats(n, 4), floats(steps), True)
+
+
+def test_a_carried_value_that_is_written_in_place_has_one_place() -> None:
+    plan = compiled(WRITES, "tcc").report["plan"]
+    results, places = re.search(r"loop \((.*)\) = .* beside \((.*)\)", plan).groups()
+    assert results.split(", ")[:2] == places.split(", ")
 
 
 def test_one_argument_twice() -> None:

@@ -134,7 +134,7 @@ def as_one(x: Tensor, y: Tensor) -> None:
 COPIES: dict[Callable[[Tensor, Tensor], object], int] = {
     flip: 1, centre: 0, softmax: 0, neighbours: 0, kept: 1, swap: 3, crossed: 0, factor: 0, read_before: 0,
     reduced_beside: 0, twisted: 0, forgotten: 0, looked_at: 0, through_call: 0, to_other: 2, one: 0,
-    row: 0, rows: 0, sums: 0, block: 0, corner: 0, moved_up: 1,
+    row: 0, rows: 0, sums: 0, block: 0, corner: 0, moved_up: 0,
     unit_rows: 0, unit_columns: 0, one_row: 0, as_one: 0,
 }  # fmt: skip
 

@@ -47,7 +47,7 @@ some_strides(Cx *cx, uint64_t *random, const Type *t, bool operand)
 static bool
 is_shared(const Fn *fn, int param)
 {
-    bool shared = param_uses(fn)[param].in_place > 0;
+    bool shared = value_uses(fn)[fn->params[param]->id].in_place > 0;
     for (int k = 0; k < fn->body->nrets; k++) {
         bool of_param = fn->results[k].kind == RESULT_INTO ||
                         fn->results[k].kind == RESULT_VIEW_PARAM;

@@ -46,6 +46,7 @@ class Traffic:
     calls: list[str] = field(default_factory=list)
     bytes: Expr = ZERO
     least: Expr = ZERO
+    stored: Expr = ZERO  # of the bytes, those that kernels write
 
 
 def dim(text: str) -> Expr:
@@ -87,7 +88,10 @@ def traffic(texts: list[str]) -> Traffic:
     return Traffic(
         sum(t.kernels for t in each),
         [call for t in each for call in t.calls],
-        *(sympy.expand(sum(part).subs(names)) for part in ([t.bytes for t in each], [t.least for t in each])),
+        *(
+            sympy.expand(sum(part).subs(names))
+            for part in zip(*((t.bytes, t.least, t.stored) for t in each), strict=True)
+        ),
     )
 
 
@@ -131,9 +135,11 @@ class Reader:
             return
         self.blocks.pop()
         if len(self.blocks) == 1:
-            for (name, _), visited in self.places.items():
+            for (name, way), visited in self.places.items():
                 whole = self.types[name].bytes
-                self.found.bytes += smaller(sum(visited.values(), ZERO), whole)
+                moved = smaller(sum(visited.values(), ZERO), whole)
+                self.found.bytes += moved
+                self.found.stored += moved if way == "store" else ZERO
             self.places.clear()
 
     def let(self, left: str, right: str) -> None:

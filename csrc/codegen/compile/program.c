@@ -53,6 +53,19 @@ add_result(Fn *part, Value *v)
     body->rets[body->nrets++] = v;
 }
 
+/* Does a result of one of the kernels take the memory of v? */
+static bool
+is_taken(KernelUse *const *uses, int n, const Value *v)
+{
+    bool taken = false;
+    for (int k = 0; k < n && !taken; k++) {
+        for (int j = 0; j < uses[k]->let->nres; j++) {
+            taken |= uses[k]->let->res[j]->over == v;
+        }
+    }
+    return taken;
+}
+
 Fn *
 kernels_part(const Fn *fn, KernelUse *const *uses, int n)
 {
@@ -76,10 +89,12 @@ kernels_part(const Fn *fn, KernelUse *const *uses, int n)
         }
         for (int j = 0; j < uses[k]->let->nres; j++) {
             Value *v = uses[k]->let->res[j];
-            if (v->over) {
+            if (v->over && !bound_in(uses, k, v->over)) {
                 add_param(part, (Value *)v->over, seen);
             }
-            add_result(part, v);
+            if (!is_taken(uses, n, v)) {
+                add_result(part, v);
+            }
         }
     }
     return part;

@@ -125,7 +125,7 @@ typedef struct {
     int carries, rows;
     int nargs, nres;
     int *args, *res; /* slots */
-    int *other; /* by carried value: its second place */
+    int *other; /* by carried value: its second place; the first one again, if steps write in it */
     const char *name; /* for profilers */
 } Flow;
 

@@ -228,11 +228,15 @@ build_kernel(Builder *b, const Let *let, const bool *wanted)
 {
     KernelUse *use = &b->kernels->uses[b->at_use++];
     for (int k = 0; k < let->nres; k++) {
-        if (let->res[k]->over) {
-            plan_in_place(b, b->slot_of[let->res[k]->id] = plan_slot_for(b, let->res[k]->over));
+        const Value *over = let->res[k]->over;
+        if (!over) {
+            plan_slot_made(b, let->res[k], wanted);
             continue;
         }
-        plan_slot_made(b, let->res[k], wanted);
+        b->slot_of[let->res[k]->id] = plan_slot_for(b, over);
+        if (!over->def) {
+            plan_in_place(b, b->slot_of[over->id]);
+        }
     }
     plan_check_kernel(b, use, b->at_use - 1);
     for (; use; use = use->shorts) {
@@ -324,6 +328,15 @@ find_wanted(Builder *b)
         if (!value_is_const(v) && kind != RESULT_INTO && !(v->def && v->def->op == OP_size)) {
             wanted[value_root(v)->id] = true;
             wanted[v->id] = wanted[v->id] || kind == RESULT_FRESH;
+        }
+    }
+    for (int k = b->fn->body->n - 1; k >= 0; k--) { /* values in one memory, the last one first */
+        const Let *let = b->fn->body->lets[k];
+        for (int j = 0; j < let->nres; j++) {
+            const Value *v = let->res[j];
+            if (v->over) {
+                wanted[v->over->id] |= wanted[v->id];
+            }
         }
     }
     return wanted;
@@ -475,7 +488,11 @@ find_places(Builder *b)
     b->place_of = cx_alloc(b->cx, (size_t)fn->nvalues * sizeof *b->place_of);
     for (int k = 0; k < fn->body->nrets; k++) {
         const Value *v = fn->body->rets[k];
-        bool fits = fn->results[k].kind == RESULT_INTO && v->def && !v->strides && !v->over;
+        while (v->over) {
+            v = v->over; /* it makes the memory */
+        }
+        bool place = fn->results[k].of >= fn->nparams - fn->body->nrets;
+        bool fits = fn->results[k].kind == RESULT_INTO && place && v->def && !v->strides;
         if (fits && !b->place_of[v->id]) {
             b->place_of[v->id] = 1 + b->slot_of[fn->params[fn->results[k].of]->id];
         }

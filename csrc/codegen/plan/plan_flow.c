@@ -8,15 +8,27 @@
  * How:      what a loop carries has two places, which steps write in turn, while they read the
  *           other one or, the first of them, the operand.  So nothing is written that the operand
  *           shares, and a body may return its values in any order.  An operand that is not dense is
- *           copied before the loop.
- * Why not   write in the place that is read: where that is safe depends on the kernels' loops, and
- *           two places are as fast while they fit a cache.
+ *           copied before the loop.  A carried value that the body makes over the one before
+ *           (fusion/writes) has one place, to which the operand is copied before the loop.
+ * Why not   always write in the place that is read: where that is safe depends on the kernels'
+ *           loops, and two places are as fast where most elements change.
  * Example:  loop x carries=1 steps=[N] (i: i64, c: f32[4]) { let t: f32[4] = kernel { .. } ret t }
  *           is one step; its body is one launch, from the one place to the other.
  */
 #include "plan_build.h"
 
-/* The function with a parameter for each of its results, into which it goes. */
+/* The position of the parameter in whose memory the value is; -1: it is in none's. */
+static int
+param_of(const Value *v)
+{
+    while (v->over) {
+        v = v->over;
+    }
+    return v->def ? -1 : v->result;
+}
+
+/* The function with a parameter for each of its results, into which it goes; but what is made over
+ * a parameter goes into that. */
 static Fn *
 with_places(const Fn *body)
 {
@@ -30,7 +42,9 @@ with_places(const Fn *body)
         fn->params[fn->nparams] = body->params[fn->nparams];
     }
     for (int k = 0; k < n; k++) {
-        results[k] = (Result){.kind = RESULT_INTO, .of = fn->nparams};
+        const Value *v = body->body->rets[k];
+        int over = v->over ? param_of(v) : -1;
+        results[k] = (Result){.kind = RESULT_INTO, .of = over < 0 ? fn->nparams : over};
         fn_param(fn, fn_fresh_name(fn, "place"), body->body->rets[k]->type, NULL);
     }
     fn->results = results;
@@ -132,7 +146,10 @@ fill_loop(Builder *b, const Let *let, Flow *flow)
     flow->rows = loop.rows;
     flow->other = plan_keep(b, (size_t)loop.carries * sizeof *flow->other);
     for (int k = 0; k < loop.carries; k++) {
-        flow->other[k] = other_slot(b, let->res[k], is_object(&flow->bodies[0], 1 + k));
+        const Value *next = loop_next(&loop, k);
+        bool stays = next->over && param_of(next) == 1 + k;
+        flow->other[k] = stays ? flow->res[k]
+                               : other_slot(b, let->res[k], is_object(&flow->bodies[0], 1 + k));
     }
 }
 

@@ -327,6 +327,24 @@ settle(const LoopRun *loop)
     }
 }
 
+/* Copies the operands of values that have one place to that place, where the first step finds
+ * them. */
+static void
+move_in(const LoopRun *loop)
+{
+    const Flow *flow = loop->flow;
+    for (int k = 0; k < flow->carries; k++) {
+        if (flow->other[k] == flow->res[k]) {
+            PlanObject place = object_of(loop->run, flow->res[k]);
+            int64_t bytes = row_bytes(loop, 1 + k);
+            if (bytes && place.data != loop->params[1 + k].data) {
+                memcpy(place.data, loop->params[1 + k].data, (size_t)bytes);
+            }
+            loop->params[1 + k] = place;
+        }
+    }
+}
+
 static void
 loop_begin(LoopRun *loop)
 {
@@ -341,6 +359,7 @@ loop_begin(LoopRun *loop)
     for (int k = flow->whiles + flow->carries + flow->rows; k < flow->nargs; k++) {
         loop->params[1 + k - flow->whiles] = object_of(run, flow->args[k]);
     }
+    move_in(loop);
 }
 
 static int

@@ -5,7 +5,8 @@
  * Requires: the kernels stage, and that the call frees parameters, which the text marks `given`: a
  *           backward frees what the forward saved.
  * Ensures:  each let comes after what it reads; those that have an effect, bind sizes or share
- *           memory keep their places.  A function that writes to parameters keeps its order.
+ *           memory keep their places, and so do those that read what a later let stores over.  A
+ *           function that writes to parameters keeps its order.
  * How:      what a let keeps is counted by root: a value that is there until the end all the same,
  *           as a result, a parameter that is not freed, or for a let that was moved, is free.
  *           O(reads), four times.
@@ -30,6 +31,7 @@ typedef struct {
     bool *read;                 /* by Value.id, a root: by a let that is no view */
     bool *lasts;                /* ...: it is in memory until the end */
     bool *late;                 /* ...: of a let that is moved */
+    bool *taken;                /* ...: a later value takes its memory */
     const Value **reads;        /* see find_reads */
     int nreads, stamp, *stamps; /* by Value.id */
 } Order;
@@ -38,18 +40,6 @@ static bool
 is_view(const Let *let)
 {
     return op_info[let->op].kind == KIND_VIEW;
-}
-
-/* May the let come later, as far as others are concerned? */
-static bool
-is_free(const Order *s, const Let *let)
-{
-    bool free = let->op == OP_kernel || (let->op == OP_call && !let_has_effect(let) &&
-                                         !let->nsizes && !let_int(let, "shares"));
-    for (int k = 0; k < let->nres && free; k++) {
-        free = !s->read[let->res[k]->id] && !s->late[let->res[k]->id];
-    }
-    return free;
 }
 
 /* Notes the root of v as read by the current let, once for each stamp. */
@@ -87,6 +77,22 @@ find_reads(Order *s, const Let *let)
     s->stamp++;
     s->nreads = 0;
     add_reads(s, let);
+}
+
+/* May the let come later, as far as others are concerned? */
+static bool
+is_free(Order *s, const Let *let)
+{
+    bool free = let->op == OP_kernel || (let->op == OP_call && !let_has_effect(let) &&
+                                         !let->nsizes && !let_int(let, "shares"));
+    for (int k = 0; k < let->nres && free; k++) {
+        free = !s->read[let->res[k]->id] && !s->late[let->res[k]->id];
+    }
+    find_reads(s, let);
+    for (int k = 0; k < s->nreads && free; k++) {
+        free = !s->taken[s->reads[k]->id];
+    }
+    return free;
 }
 
 /* Bytes that are in memory until the end if the let is. */
@@ -139,7 +145,11 @@ scan(Order *s)
             s->read[s->reads[j]->id] = true;
         }
         for (int j = 0; j < let->nres; j++) {
-            pure = pure && !let->res[j]->over;
+            const Value *over = let->res[j]->over;
+            pure = pure && (!over || over->def);
+            if (over) {
+                s->taken[over->id] = true;
+            }
         }
     }
     for (int k = 0; k < fn->body->nrets; k++) {
@@ -224,6 +234,7 @@ rewrite_order(Fn *fn)
         .read = cx_alloc(cx, n * sizeof *s.read),
         .lasts = cx_alloc(cx, n * sizeof *s.lasts),
         .late = cx_alloc(cx, n * sizeof *s.late),
+        .taken = cx_alloc(cx, n * sizeof *s.taken),
         .reads = cx_alloc(cx, n * sizeof *s.reads),
         .stamps = cx_alloc(cx, n * sizeof *s.stamps),
     };

@@ -69,7 +69,7 @@ rewrite_promise(Fn *fn)
     for (int k = 0; k < fn->body->nrets; k++) {
         Value *v = fn->body->rets[k];
         const Result *result = &fn->results[k];
-        if (v->def && v->def->op == OP_kernel && !v->strides && result->strides &&
+        if (v->def && v->def->op == OP_kernel && !v->strides && !v->over && result->strides &&
             result->kind == RESULT_FRESH) {
             v->strides = result->strides;
             if (has_views(fn, k) || (views_fit(fn, v) && fuel_spend(fn->cx))) {

@@ -305,6 +305,22 @@ one_constant(int n, Value *const *parts)
     return same;
 }
 
+/* The slice that a and c are together, if both are slices of one value and c begins where a ends;
+ * else NULL.  A part that is written to with what is there already gives such slices. */
+static Value *
+slices_joined(Build *b, Value *a, Value *c, int axis)
+{
+    Cx *cx = b->cx;
+    if (!is_def(a, OP_slice) || !is_def(c, OP_slice) || a->def->args[0] != c->def->args[0] ||
+        let_int(a->def, "axis") != axis || let_int(c->def, "axis") != axis) {
+        return NULL;
+    }
+    Dim start = let_dim(a->def, "start"), step = let_dim(a->def, "step"), n = a->type->dims[axis];
+    Dim end = dim_add(cx, start, dim_mul(cx, step, n)), both = dim_add(cx, n, c->type->dims[axis]);
+    bool joined = end == let_dim(c->def, "start") && step == let_dim(c->def, "step");
+    return joined ? build_slice(b, a->def->args[0], axis, start, step, both) : NULL;
+}
+
 Value *
 build_cat(Build *b, int n, Value *const *parts, int axis)
 {
@@ -318,7 +334,10 @@ build_cat(Build *b, int n, Value *const *parts, int axis)
     const Type *t = checked(b, OP_cat, type_cat(b->cx, n, types, axis, &why), &why);
     for (int k = 0; k < n; k++) {
         if (!dim_is(b->cx, types[k]->dims[axis], 0)) {
-            kept[nmaterialised++] = parts[k];
+            Value *both = nmaterialised ? slices_joined(b, kept[nmaterialised - 1], parts[k], axis)
+                                        : NULL;
+            nmaterialised -= both != NULL;
+            kept[nmaterialised++] = both ? both : parts[k];
         }
     }
     if (nmaterialised <= 1) {

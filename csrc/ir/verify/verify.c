@@ -34,7 +34,7 @@
  *        or update writes a buffer or one of the kernel's results, with a value of its dtype.
  *   V16  A load, a store and an update have an index for each axis, each provably within the axis,
  *        unless a loop around it has no iterations.
- *   V17  Every result of a kernel is the target of a store, or over a parameter.
+ *   V17  Every result of a kernel is the target of a store, or over another value.
  *   V18  parallel marks only loops that stand in the kernel's own block or, with no loop, store,
  *        update or buffer beside them, in the body of a loop so marked, and none with an update in
  *        its own block.
@@ -42,9 +42,10 @@
  *        loops inside, and no store or buffer beside it.
  *   V20  recurrences is 8, and marks only a for without vector whose body has one loop, a for
  *        without loops inside and without marks but width and distribute.
- *   V21  A result over a parameter is a kernel's, the only one over it, and has its type and
- *        strides. Nothing reads the parameter later and no call takes it.  In the kernel its
- *        elements end where they were; in loops each is read before it is stored.
+ *   V21  A result over another value is a kernel's, the only one over that, and has its type and
+ *        strides.  The other value is a parameter or a kernel's result; nothing reads it later, and
+ *        no call whose results may share its memory takes it.  In the kernel its elements end where
+ *        they were; in loops each is read before it is stored.
  *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype
  *        that is computed in, in the body of a loop in one marked micro.
  *   V23  pack marks alone, and only a for whose body is one for without marks, or two of them, one
@@ -74,7 +75,9 @@
  *   V30  A loop has one body and a branch two: functions of the same stage that keep these rules,
  *        whose parameters are the operands (of a loop first the number of the step, and not the
  *        bool), all dense, and whose results are fresh and dense: as many as the let has, of a
- *        loop with while=1 the bool before them.  The results of the let promise no strides.
+ *        loop with while=1 the bool before them.  A value in the memory of a parameter is, in the
+ *        end, the next value of what a loop carries there.  The results of the let promise no
+ *        strides.
  *        Operands are names.  A loop has a number of steps, or while=1, or both; with while=1 it
  *        has no rows, neither read nor returned.
  *   V31  A carried value has one type: as operand, as parameter and as result of the body.  A
@@ -387,7 +390,7 @@ bind_results(Verifier *v, const Let *let)
     for (int k = 0; k < let->nres; k++) {
         const Value *over = let->res[k]->over;
         if (over && (let->op != OP_kernel || value_is_const(over))) {
-            verify_broken(v, 21, "only a kernel's result takes the memory of a parameter");
+            verify_broken(v, 21, "only a kernel's result takes the memory of another value");
         }
         verify_uses(v, over != NULL, (Value *const *)&over);
         verify_bind(v, let->res[k]);

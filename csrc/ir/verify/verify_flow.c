@@ -25,6 +25,41 @@ check_body(Verifier *v, const Fn *body)
     cx_set_loc(v->cx, let->loc);
 }
 
+static const Value *
+taker_of(const Fn *body, const Value *v)
+{
+    for (int k = 0; k < body->body->n; k++) {
+        const Let *let = body->body->lets[k];
+        for (int j = 0; j < let->nres; j++) {
+            if (let->res[j]->over == v) {
+                return let->res[j];
+            }
+        }
+    }
+    return NULL;
+}
+
+/* The operands stay as they are.  What a loop carries from step to step is its own: it may become
+ * the next value in place. */
+static void
+check_taken(Verifier *v, const Let *let, const Fn *body)
+{
+    int carries = let->op == OP_loop ? (int)let_int(let, "carries") : 0,
+        whiles = let->op == OP_loop ? (int)let_int(let, "while") : 0;
+    for (int k = 0; k < body->nparams; k++) {
+        const Value *last = taker_of(body, body->params[k]);
+        for (const Value *next = last; next; next = taker_of(body, next)) {
+            last = next;
+        }
+        bool carried = k >= 1 && k <= carries;
+        if (last && !(carried && body->body->rets[whiles + k - 1] == last)) {
+            verify_broken(v, 30,
+                          "'%s' of the body takes the memory of '%s', and is not its next value",
+                          last->name, body->params[k]->name);
+        }
+    }
+}
+
 static void
 check_counts(Verifier *v, const Let *let)
 {
@@ -75,6 +110,7 @@ verify_flow_form(Verifier *v, const Let *let)
                           body->nparams, body->body->nrets, params, let->nres + whiles);
         }
         check_body(v, body);
+        check_taken(v, let, body);
     }
 }
 

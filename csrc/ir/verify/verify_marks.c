@@ -336,8 +336,8 @@ is_row_of_grid(Verifier *v, const Let *rows, const Let *loop, bool beside)
     int64_t most = dim_range(v->cx, let_dim(loop, "extent")).hi,
             called = let_mark_value(rows, MARK_grid_called);
     bool good = let_has(loop, loop->op == OP_reduce ? MARK_lanes : MARK_vector) &&
-                !let_has(loop, MARK_parallel) &&
-                !dim_has_index(v->cx, let_dim(loop, "extent")) && most > 1 &&
+                !let_has(loop, MARK_parallel) && !dim_has_index(v->cx, let_dim(loop, "extent")) &&
+                most > 1 &&
                 (most <= let_mark_value(rows, MARK_grid_row) ||
                  (loop->op == OP_for ? !beside
                                      : most <= called && most <= BLOCK && may_be_called(loop)));

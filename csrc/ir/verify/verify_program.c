@@ -93,18 +93,18 @@ check_results(Verifier *v)
     }
 }
 
-/* ---- V21: results over parameters ---- */
+/* ---- V21: results in place ---- */
 
 static void
 check_overs(Verifier *v)
 {
     const Fn *fn = v->fn;
-    const ParamUse *uses = NULL;
+    const ValueUse *uses = NULL;
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
         for (int j = 0; j < let->nres; j++) {
             if (let->res[j]->over) {
-                uses = uses ? uses : param_uses(fn);
+                uses = uses ? uses : value_uses(fn);
                 const char *why = in_place_wrong(fn, uses, k, let->res[j]);
                 v->let = let;
                 if (why) {
