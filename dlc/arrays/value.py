@@ -78,6 +78,13 @@ class Root:
     def __init__(self, argument: str | None = None) -> None:
         self.argument = argument
         self.writes = 0  # to any part of it
+        self.line = ""  # of the first of them
+
+    def written(self) -> None:
+        """Notes a write to a part of it."""
+        self.writes += 1
+        if self.argument is not None and not self.line:
+            self.line = user_line()
 
 
 class Chosen(NamedTuple):
@@ -108,13 +115,14 @@ class Array:
     """An array, or (scalar) a NumPy scalar.
 
     A view that torch has no form of, such as x[::-1], is a function of the array that it is a view of, which
-    is applied each time it is read: it sees what is written to that array later, and is not written to.
+    is applied each time it is read: it sees what is written to that array later. What is written to the view
+    is put into that array by another function, if NumPy's view is not read-only.
 
     weak: it is a float of Python's, an argument or computed of such; symbol: of an argument, torch's; chosen:
     what a mask has chosen, None as soon as it is a tensor of its own.
     """
 
-    __slots__ = ("__weakref__", "_read", "_tensor", "chosen", "root", "scalar", "symbol", "weak")
+    __slots__ = ("__weakref__", "_read", "_store", "_tensor", "chosen", "root", "scalar", "symbol", "weak")
     __array_priority__ = 2000.0
     __hash__ = None  # type: ignore[assignment]
 
@@ -125,13 +133,14 @@ class Array:
         scalar: bool = False,
         root: Root | None = None,
         read: Callable[[], Tensor] | None = None,
+        store: Callable[[Tensor], None] | None = None,
         weak: bool = False,
         symbol: torch.SymFloat | None = None,
         chosen: Chosen | None = None,
     ) -> None:
         self._tensor = tensor
         self.chosen = chosen
-        self._read = read
+        self._read, self._store = read, store
         self.scalar = scalar
         self.root = root or Root()
         self.weak = weak
@@ -151,15 +160,47 @@ class Array:
     def lazy(self) -> bool:
         return self._read is not None
 
+    @property
+    def read_only(self) -> bool:
+        return self.lazy and self._store is None
+
+    def store(self, value: Tensor) -> None:
+        """Its elements are those of the value from now on, of the same dtype and sizes; not of read_only."""
+        if self._store is None:
+            self.tensor.copy_(value)
+        else:
+            self._store(value)
+
     def view_of(
-        self, function: Callable[[Tensor], Tensor], *, lazy: bool = False, scalar: bool = False
+        self,
+        function: Callable[[Tensor], Tensor],
+        *,
+        lazy: bool = False,
+        scalar: bool = False,
+        put: Callable[[Tensor, Tensor], object] | None = None,
     ) -> Array:
-        """function of it, which is a view of the same memory (lazy: which NumPy has as a view)."""
+        """function of it, which is a view of the same memory (lazy: which NumPy has as a view).
+
+        put: writes a value of the view's sizes to the tensor that the function is given; without it a lazy
+        view of an array is read-only.
+        """
         if scalar:
             return Array(function(self.tensor).clone(), scalar=True)
-        if lazy or self.lazy:
-            return Array(None, root=self.root, read=lambda: function(self.tensor))
-        return Array(function(self.tensor), root=self.root)
+        if not lazy and not self.lazy:
+            return Array(function(self.tensor), root=self.root)
+        if not lazy:
+            put = lambda t, value: function(t).copy_(value)  # noqa: E731  (a view of torch's)
+
+        def store(value: Tensor) -> None:
+            whole = self.tensor.clone() if self.lazy else self.tensor
+            put(whole, value)  # type: ignore[misc]
+            if self.lazy:
+                self.store(whole)
+
+        writable = put is not None and not self.read_only
+        return Array(
+            None, root=self.root, read=lambda: function(self.tensor), store=store if writable else None
+        )
 
     # -- what it is ------------------------------------------------------------------------------------
 
