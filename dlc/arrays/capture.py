@@ -20,6 +20,7 @@ from . import (  # noqa: F401  (they register what they compute)
     called,
     derived,
     draws,
+    flow,
     making,
     methods,
     names,
@@ -71,6 +72,17 @@ def _scalars(args: tuple[Any, ...]) -> frozenset[int]:
 def _read_only(args: tuple[Any, ...]) -> frozenset[int]:
     arrays = [(k, a) for k, a in enumerate(args) if type(a) is np.ndarray]
     return frozenset(k for k, a in arrays if not a.flags.writeable)
+
+
+def _symbols(args: tuple[Any, ...]) -> list[torch.SymInt]:
+    """The sizes and strides that are symbols of their own, each once."""
+    found: dict[str, torch.SymInt] = {}
+    for value in args:
+        numbers = [*value.shape, *value.stride()] if isinstance(value, Tensor) else []
+        for n in numbers:
+            if isinstance(n, torch.SymInt) and n.node.expr.is_Symbol:
+                found.setdefault(str(n.node.expr), n)
+    return list(found.values())
 
 
 def _share_memory(a: Any, b: Any, **limits: int) -> bool:
@@ -154,6 +166,7 @@ def of_tensors(
     def run(*args: Any) -> Any:
         roots = [Root(name) for name in parameters]
         given = [_argument(value, roots[k], k in scalars) for k, value in enumerate(args)]
+        flow.SIZES[:] = _symbols(args)
         order = draws.Order(args[min(generators)]) if generators else None
         for k in generators:
             given[k] = draws.Generator(k, order)

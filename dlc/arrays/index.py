@@ -90,12 +90,13 @@ def _backwards(array: Array, axis: int, part: slice) -> Array:
     return array.view_of(read, lazy=True, put=put)
 
 
-def _by_scalar(array: Array, axis: int, part: Array) -> Array:
-    """array[.., k, ..] where k is a value: NumPy's view, read anew each time."""
+def _by_scalars(array: Array, axis: int, places: list[Any]) -> Array:
+    """array[.., j, k, ..] where j, k are values: NumPy's view, read anew each time."""
     before = (slice(None),) * axis
 
     def at() -> tuple[Any, ...]:
-        return (*before, part.tensor.to(torch.int64).reshape(1))
+        whole = [p.tensor.to(torch.int64) if is_array(p) else torch.full((), p) for p in places]
+        return (*before, *(p.reshape(1) for p in whole))
 
     def read(t: Tensor) -> Tensor:
         return t[at()].select(axis, 0)
@@ -122,24 +123,33 @@ def _without_backwards(array: Array, parts: list[Any]) -> tuple[Array, list[Any]
     return array, rest
 
 
+def _is_value(part: Any) -> bool:
+    """Is it an index of one element, which is known when the function runs?"""
+    return is_array(part) and part.ndim == 0 and part.dtype != bool
+
+
 def _rewritten(array: Array, parts: list[Any]) -> tuple[Array, list[Any]]:
     """Takes the items that are lazy views out of the index."""
     array, parts = _without_backwards(array, parts)
-    axis, rest = 0, []
-    scalars: list[tuple[int, Array]] = []
-    for part in parts:
-        if is_array(part) and part.ndim == 0 and part.dtype != bool:
-            scalars.append((axis, part))
-            axis += 1
-            continue
-        rest.append(part)
-        axis += _axes(part)
-    for at, part in reversed(scalars):
-        array = _by_scalar(array, at, part)
-    if not all(part.scalar for _, part in scalars):  # of an array without axes NumPy makes no view
-        array = Array(array.tensor)
-    if scalars and any(is_array(part) for part in rest):
+    if not any(map(_is_value, parts)):
+        return array, parts
+    if any(is_array(part) and not _is_value(part) for part in parts):
         refuse("an index of an array of indices and a scalar of NumPy's", "index in two steps")
+    axis, at, rest = 0, 0, []
+    while at < len(parts):
+        run = at
+        while run < len(parts) and (_is_value(parts[run]) or _whole_number(parts[run])):
+            run += 1
+        if any(map(_is_value, parts[at:run])):
+            array = _by_scalars(array, axis, parts[at:run])
+        else:
+            run = at + 1
+            rest.append(parts[at])
+            axis += 0 if _whole_number(parts[at]) else _axes(parts[at])
+            if _whole_number(parts[at]):
+                array = array.view_of(lambda t, axis=axis, k=parts[at]: t.select(axis, k))
+                rest.pop()
+        at = run
     return array, rest
 
 
@@ -164,7 +174,10 @@ def get(array: Array, index: Any) -> Array:
     ellipsis = index is Ellipsis or (
         type(index) is tuple and any(p is Ellipsis for p in index if not is_array(p))
     )
+    copied = any(_is_value(part) and not part.scalar for part in parts)
     array, parts = _rewritten(array, parts)
+    if copied:  # of an array without axes NumPy makes no view
+        array = Array(array.tensor)
     chosen = tuple(map(_for_torch, parts))
     if any(is_array(part) for part in parts):
         _check_order(parts)
@@ -191,6 +204,8 @@ def check_write(array: Array) -> None:
         raise TypeError(f"'numpy.{array.dtype.name}' object does not support item assignment")
     if array.read_only:
         raise ValueError("assignment destination is read-only")
+    if array.root.fixed:
+        refuse(array.root.fixed, "write to a copy, x.copy()")
     array.root.written()
 
 
@@ -251,6 +266,9 @@ def put(array: Array, index: Any, value: Any) -> None:
         put(view, tuple(rest), value)
     elif not chosen:
         _write_part(array.tensor, parts, as_tensor(value, array.dtype))
+    elif all(map(_is_value, chosen)):
+        view, rest = _rewritten(array, parts)
+        put(view, tuple(rest), value)
     elif len(chosen) == 1 and chosen[0].dtype == bool:
         _put_masked(array, parts, chosen[0], value)
     elif is_array(value) and value.ndim:
