@@ -136,7 +136,7 @@ def mandelbrot(c: Array, steps: int) -> tuple[Array, Array]:
 # -- along an axis -------------------------------------------------------------------------------------
 
 
-@program(lambda n: (uniform(n, n) + np.eye(n) * n,), 20, 300)
+@program(lambda n: (uniform(n, n) + np.eye(n) * n,), 20, 60)
 def lu(a: Array) -> None:
     n = a.shape[0]
     for k in range(n):
@@ -152,7 +152,7 @@ def random_walks(rng: np.random.Generator, walks: int, steps: int) -> tuple[Arra
     return path[-1], np.abs(path).max(axis=0)
 
 
-@program(lambda n: (uniform(n), 0.1), 30, 100_000)
+@program(lambda n: (uniform(n), 0.1), 30, 10_000)
 def moving_average(x: Array, alpha: float) -> Array:
     out = np.empty_like(x)
     out[0] = x[0]
@@ -161,7 +161,7 @@ def moving_average(x: Array, alpha: float) -> Array:
     return out
 
 
-@program(lambda n: (uniform(n), uniform(n, seed=1) + 2, uniform(n, seed=2), uniform(n, seed=3)), 30, 100_000)
+@program(lambda n: (uniform(n), uniform(n, seed=1) + 2, uniform(n, seed=2), uniform(n, seed=3)), 30, 10_000)
 def thomas(a: Array, b: Array, c: Array, d: Array) -> None:
     n = len(d)
     for i in range(1, n):

@@ -115,8 +115,8 @@ def _why_not(body: list[ast.stmt]) -> str:
             node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom)
         ):
             return f"it defines a name ({at})"
-        if isinstance(node, (ast.With, ast.AsyncWith, ast.AsyncFor)):
-            return f"it has a with statement ({at})"
+        if isinstance(node, (ast.With, ast.AsyncWith, ast.AsyncFor, ast.Match)):
+            return f"it has a {type(node).__name__.lower()} statement ({at})"
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             return f"it sets an attribute ({at})"
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
@@ -257,9 +257,20 @@ def _returns(body: list[ast.stmt]) -> bool:
 class _Rewriter:
     """Rewrites the statements of one function, from the last one to the first."""
 
-    def __init__(self, free: Names) -> None:
-        self.free = free  # names of the function's that are not its own: global, nonlocal
+    def __init__(self, body: list[ast.stmt]) -> None:
+        everything = [n for statement in body for n in ast.walk(statement)]
+        declared = [n.names for n in everything if isinstance(n, (ast.Global, ast.Nonlocal))]
+        self.free = frozenset(name for names in declared for name in names)  # names that others assign, too
+        self.inner = [n for n in everything if isinstance(n, _DEFINES)]  # functions that it defines
         self.count = 0
+
+    def foreign(self, stored: Names, *bodies: list[ast.stmt]) -> str:
+        """Why names that the bodies assign are not theirs alone: "" if they are."""
+        if stored & self.free:
+            return f"it assigns {min(stored & self.free)!r}, which is not the function's own"
+        own = {id(n) for body in bodies for statement in body for n in ast.walk(statement)}
+        read = stored & frozenset[str]().union(*(_loaded([n]) for n in self.inner if id(n) not in own))
+        return f"it assigns {min(read)!r}, which a function defined elsewhere reads" if read else ""
 
     def function(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The statements of the function itself, or those that end it."""
@@ -283,7 +294,7 @@ class _Rewriter:
         open_ = [
             n for n in _walk([*s.body, *s.orelse, *rest]) if isinstance(n, (*_OPEN[1:], ast.FunctionDef))
         ]
-        if stored & self.free or named or open_:
+        if self.foreign(stored, *ways) or named or open_:
             return None
         read = _before(ways[0], frozenset()) | _before(ways[1], frozenset())
         names, kinds = sorted(stored & read), (self.name("then"), self.name("else"))
@@ -327,8 +338,10 @@ class _Rewriter:
         why = _why_not(s.body)
         stored, changed = _stored(s.body), _changed(s.body)
         target = s.target.id if isinstance(s, ast.For) and isinstance(s.target, ast.Name) else ""
-        if target in stored or stored & self.free or target in self.free:
-            why = why or f"it assigns {target!r}, or a name that is not the function's own (line {s.lineno})"
+        if target in stored:
+            why = why or f"it assigns {target!r}, which counts its steps (line {s.lineno})"
+        if foreign := self.foreign(stored | ({target} if target else frozenset()), s.body):
+            why = why or f"{foreign} (line {s.lineno})"
         if isinstance(s, ast.While) and any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
             why = why or f"its condition assigns a name (line {s.lineno})"
         heads = _before(s.body, around | after) - ({target} if target else frozenset())
@@ -380,7 +393,11 @@ class _Rewriter:
         why = _why_not([*s.body, *s.orelse])
         stored, changed = _stored([*s.body, *s.orelse]), _changed([*s.body, *s.orelse])
         s.body, s.orelse = self.statements(s.body, after), self.statements(s.orelse, after)
-        if why or stored & self.free or any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
+        if (
+            why
+            or self.foreign(stored, s.body, s.orelse)
+            or any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test))
+        ):
             return [s]
         names = sorted(stored & after)
         yes, no = self.name("then"), self.name("else")
@@ -463,9 +480,7 @@ def rewritten(function: types.FunctionType) -> types.CodeType:
     tree.args.kw_defaults = [d and ast.copy_location(ast.Constant(None), tree) for d in tree.args.kw_defaults]
     if _said(_compiled(tree, function)) != _said(code):
         return code  # the file has changed since it was read
-    declared = [n.names for n in _walk(tree.body) if isinstance(n, (ast.Global, ast.Nonlocal))]
-    free = frozenset(name for names in declared for name in names)
-    tree.body = _Rewriter(free).function([_Choices().visit(statement) for statement in tree.body])
+    tree.body = _Rewriter(tree.body).function([_Choices().visit(statement) for statement in tree.body])
     return _compiled(tree, function)
 
 

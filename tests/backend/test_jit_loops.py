@@ -249,6 +249,42 @@ def test_closures_defaults_and_functions_that_are_called() -> None:
     np.testing.assert_allclose(jit(function)(floats(4)), function(floats(4)), rtol=1e-12)
 
 
+def test_names_that_other_functions_read_or_assign() -> None:
+    def reads(x: Any) -> Any:
+        double = lambda: x * 2  # noqa: E731
+        for _ in range(20):
+            x = double() - x + 1
+        return x
+
+    def assigns(x: Any) -> Any:
+        count = 0
+
+        def more() -> None:
+            nonlocal count
+            count += 1
+
+        for _ in range(20):
+            x = x * 0.5 + count
+            count = count + 1
+            more()
+        return x
+
+    def ends(x: Any) -> Any:
+        shifted = lambda: x + 1  # noqa: E731
+        if x.shape[0] > 2:
+            x = x * 2
+            return shifted()
+        return x
+
+    def within(x: Any) -> Any:
+        for k in range(20):
+            x = np.piecewise(x, [x < 0, x >= 0], [lambda v, k=k: -v * k, lambda v: v * 0.5])
+        return x
+
+    for function in (reads, assigns, ends, within):
+        np.testing.assert_allclose(jit(function)(floats(4)), function(floats(4)), rtol=1e-12)
+
+
 def test_a_method() -> None:
     class Decay:
         rate = 0.9
