@@ -279,13 +279,14 @@ class Flow:
         if any(map(is_array, numbers)):
             return self.to_value(numbers, step, names, first, state, changed)
         start, stop, by = _range(numbers)
-        symbolic = is_symbol(start) or is_symbol(stop) or is_symbol(by)
-        if symbolic and (by != 1 or _hint(stop) - _hint(start) <= SHORT):
-            start, stop, by = int(start), int(stop), int(by)
-            symbolic = False
+        by = int(by)
+        symbolic = is_symbol(start) or is_symbol(stop)
+        if symbolic and len(range(_hint(start), _hint(stop), by)) <= SHORT:
+            start, stop, symbolic = int(start), int(stop), False
         if not symbolic and len(range(start, stop, by)) <= SHORT:
             return self.unrolled(self.steps.range(start, stop, by), step, first, state)
-        if symbolic and not stop > start:  # a condition of the variant
+        count = _count(start, stop, by)
+        if symbolic and not count > 0:  # a condition of the variant
             return (first, *state)
         taken, at = self.steps.taken, start
         pairs = peeled = False
@@ -293,15 +294,15 @@ class Flow:
             try:
                 _check_changed(changed)
                 found = self.whole(at, stop, by, step, names, state, pairs=pairs)
-                return (stop - 1 if symbolic else range(start, stop, by)[-1], *found)
+                return (start + (count - 1) * by, *found)
             except Otherwise as error:
                 self.steps.taken = taken
                 if error.twice and not pairs and not symbolic:
                     pairs = True
-                elif error.first and not peeled and (not symbolic or stop > start + 1):
+                elif error.first and not peeled and (not symbolic or count > 1):
                     state, at, peeled = list(step(at, *state)), at + by, True
                 elif symbolic:
-                    _no_loop(str(error), stop - start)
+                    _no_loop(str(error), _hint(count))
                 else:
                     rest = self.steps.range(at, stop, by, why=str(error))
                     return self.unrolled(rest, step, at - by if peeled else first, state)
@@ -440,6 +441,11 @@ class Flow:
 def _range(numbers: list[Any]) -> tuple[Any, Any, Any]:
     start, stop = (0, numbers[0]) if len(numbers) == 1 else numbers[:2]
     return start, stop, numbers[2] if len(numbers) == 3 else 1
+
+
+def _count(start: Any, stop: Any, by: int) -> Any:
+    """The steps of the range, where it has some."""
+    return (stop - start + by - 1) // by if by > 0 else (start - stop - by - 1) // -by
 
 
 def _hint(value: Any) -> int:

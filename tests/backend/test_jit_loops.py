@@ -105,6 +105,25 @@ def test_sizes_cost_no_compile(compiles: Callable[[], int]) -> None:
     assert compiles() == count
 
 
+def test_ranges_of_sizes(compiles: Callable[[], int]) -> None:
+    def function(x: Any) -> Any:
+        for i in range(len(x) - 2, -1, -1):
+            x[i] += 0.5 * x[i + 1]
+        for j in range(1, len(x), 3):
+            x[j] = j
+        for k in range(len(x) - 1, 2, -2):
+            x[k] -= x[k - 1]
+        return i, j, k
+
+    fast, count = jit(function), 0
+    for n in (60, 61, 62, 63, 100):
+        x, y = floats(n), floats(n)
+        assert fast(x) == function(y)
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+        count = count or compiles()
+    assert compiles() == count
+
+
 def test_many_steps_take_no_longer_to_compile() -> None:
     def function(x: Any, n: int) -> Any:
         for k in range(n):
