@@ -306,6 +306,16 @@ def _check_memory(
 SIZES: list[torch.SymInt] = []
 
 
+@contextlib.contextmanager
+def sizes_of(symbols: list[torch.SymInt]) -> Iterator[None]:
+    """A capture of arguments with these sizes."""
+    SIZES[:] = symbols
+    try:
+        yield
+    finally:
+        SIZES.clear()
+
+
 def graph_of(function: Callable[..., Any], samples: list[Any]) -> Any:
     """function of tensors as a graph of its own; it is called with tensors below FunctionalTensorMode.
 

@@ -17,10 +17,10 @@ from torch import Tensor
 from .. import trace
 from .._C import CaptureError
 from . import (  # noqa: F401  (they register what they compute)
+    bodies,
     called,
     derived,
     draws,
-    flow,
     making,
     methods,
     names,
@@ -166,12 +166,12 @@ def of_tensors(
     def run(*args: Any) -> Any:
         roots = [Root(name) for name in parameters]
         given = [_argument(value, roots[k], k in scalars) for k, value in enumerate(args)]
-        flow.SIZES[:] = _symbols(args)
         order = draws.Order(args[min(generators)]) if generators else None
         for k in generators:
             given[k] = draws.Generator(k, order)
-        leaves, tree = pytree.tree_flatten(call(*given))
-        result = pytree.tree_unflatten([_result(leaf, leaves) for leaf in leaves], tree)
+        with bodies.sizes_of(_symbols(args)):
+            leaves, tree = pytree.tree_flatten(call(*given))
+            result = pytree.tree_unflatten([_result(leaf, leaves) for leaf in leaves], tree)
         lines[:] = [root.line for root in roots]
         return (result, order.token) if order else result
 

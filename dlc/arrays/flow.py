@@ -28,7 +28,6 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from .bodies import (
-    SIZES,
     UNBOUND,
     Frame,
     Kind,
@@ -452,4 +451,4 @@ def _hint(value: Any) -> int:
     return value.node.hint if is_symbol(value) and value.node.has_hint() else int(value)
 
 
-__all__ = ["SHORT", "SIZES", "Flow", "choose"]
+__all__ = ["SHORT", "Flow", "choose"]
