@@ -1,5 +1,5 @@
 """python -m benchmarks kernels|models|training|compile|settle|growth|overhead [options]
-python -m benchmarks operators|products|convolutions|attention|lengths|notation [options]"""
+python -m benchmarks operators|products|convolutions|attention|lengths|notation|arrays [options]"""
 
 import argparse
 from pathlib import Path
@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import (
+    arrays,
     attention,
     convolutions,
     first_call,
@@ -39,6 +40,7 @@ PEERS = {
     "notation": "torch",
     "attention": "eager,dlc,frozen,inductor",
     "lengths": "dlc,sizes",
+    "arrays": ",".join(("dlc", *arrays.PEERS)),
 }
 SIZE_HELP = (
     "of kernels: l1, l2, mem; of operators: small, middle, large; or numbers of elements; commas between"
@@ -142,6 +144,10 @@ def main() -> None:
             found = notation.run(args.only, args.budget)
         report.wide().print(notation.table(found))
         rows = notation.data(found)
+    elif args.what == "arrays":
+        programs = arrays.run(args.only, peers, args.budget)
+        report.wide().print(arrays.table(programs, peers))
+        rows = arrays.data(programs)
     elif args.what == "operators":
         with torch.no_grad():
             rows = operators.run(args.only, args.size, peers, args.budget)

@@ -117,9 +117,9 @@ def jit(fn: Any = None, /, *, constants: bool = False, **options: Any) -> Any:
     Raises TypeError for what is neither a module nor a function with named parameters, ValueError for an
     unknown option. A call
     raises TypeError for an argument or a variable that cannot be taken (it is named), RuntimeError
-    when a number that fn reads has changed, CaptureError when fn writes to an argument, reads random numbers
-    or the clock, or does what cannot be compiled, such as to branch on the values of a tensor. docs/jit.md
-    has the whole of it.
+    when a number that fn reads has changed, CaptureError when fn writes to an argument that shares memory
+    with another one, reads random numbers or the clock, or does what cannot be compiled, such as to branch on
+    the values of a tensor. docs/jit.md has the whole of it.
     """
     from .function import jit as make
 

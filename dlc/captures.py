@@ -23,6 +23,11 @@ def copy_of(value: Any) -> Any:
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
+def _like(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor of its form that holds no memory."""
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="meta")
+
+
 class Captures(NamedTuple):
     """What is captured for one function, or for the forward of one module."""
 
@@ -48,7 +53,7 @@ class Captures(NamedTuple):
         for static, floats in ((False, True), (False, False), (True, False)):
             try:
                 captured = trace.capture(call, args, self.names, static=static, floats=floats, fixed=fixed)
-                return self._compiled(captured, fixed)
+                return self._compiled(captured, fixed) | {"writes": self._writes(call, args, captured.writes)}
             except trace.Never as error:
                 raise _C.CaptureError(f"{self.name}() cannot be compiled: {error}") from error
             except Exception as error:
@@ -72,6 +77,17 @@ class Captures(NamedTuple):
         callable_ = laid_as_eager(graph, lambda: compile_with(self.options, graph, None, frozen=frozen))
         names = ("inputs", "symbols", "guards", "leaves", "shape")
         return {"callable": callable_} | {name: getattr(captured, name) for name in names}
+
+    def _writes(
+        self, call: Callable[..., Any], args: tuple[Any, ...], written: list[int]
+    ) -> list[tuple[int, Callable[[], str]]]:
+        """Each argument that is written to, with what says so in a message, when it is wanted."""
+        like = tuple(_like(a) if isinstance(a, torch.Tensor) else a for a in args) if written else ()
+        return [(k, lambda k=k: self.writes_to(k, trace.line_of_write(call, like, k))) for k in written]
+
+    def writes_to(self, argument: int, line: str = "") -> str:
+        """That it writes to the argument, in words for a message."""
+        return f"{self.name}() writes to its argument {self.names[argument]!r}{f' ({line})' if line else ''}"
 
 
 def _of_torch(error: Exception) -> bool:

@@ -83,6 +83,7 @@ class Captured(NamedTuple):
     guards: list[int | str]
     leaves: list[tuple[str, Any]]
     shape: Any
+    writes: list[int]  # the arguments that the graph writes to
 
 
 # -- arguments -----------------------------------------------------------------------------------------
@@ -249,6 +250,26 @@ def _line_of_write(fn: Callable[..., Any], args: tuple[Any, ...], k: int) -> str
     return watch.line
 
 
+def line_of_write(fn: Callable[..., Any], like: tuple[Any, ...], k: int) -> str:
+    """The user's line that writes to argument k first; like: has tensors of the arguments' forms."""
+
+    def fake(value: Any) -> Any:
+        if not isinstance(value, Tensor):
+            return value
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device="cpu")
+
+    above = torch._C.DispatchKeySet(torch._C.DispatchKey.Functionalize)
+    with (
+        capturing(),
+        torch.inference_mode(False),
+        torch.no_grad(),
+        FakeTensorMode(allow_non_fake_inputs=True),
+    ):
+        fakes = tuple(map(fake, like))
+        with torch._C._ExcludeDispatchKeyGuard(above), FunctionalTensorMode():
+            return _line_of_write(fn, fakes, k)
+
+
 def _check_writes(name: str, tensor: FunctionalTensor, line: Callable[[], str]) -> None:
     if _is_written(tensor):
         place = f" ({found})" if (found := line()) else ""
@@ -265,6 +286,17 @@ def _is_changed(argument: FunctionalTensor, written: list[int] | None) -> bool:
     return bool(torch._functionalize_has_data_mutation(argument.elem))
 
 
+def _memory_of(tensor: FunctionalTensor) -> int:
+    """What a tensor and its views have in common, as a number to compare."""
+    return tensor.elem.untyped_storage()._cdata
+
+
+def _view_of(argument: Tensor, leaf: FunctionalTensor) -> Tensor:
+    """The view of the argument that the leaf is of its traced form."""
+    sequence = torch._C._functionalization.get_view_meta_sequence(leaf.elem)
+    return torch._C._functionalization.apply_view_meta_sequence(argument, sequence)
+
+
 def functional(
     fn: Callable[..., Any],
     names: list[str],
@@ -272,13 +304,15 @@ def functional(
     shape: list[Any],
     written: list[int] | None = None,
     *,
+    may_write: int | None = None,
     of_user: bool = False,
 ) -> Callable[..., list[Any]]:
     """fn with every write made a new tensor; gives the flat list of its tensors and symbols.
 
     objects: what it may return besides numbers and the like; shape receives what becomes of each leaf of its
     result, and the tree of them; written the arguments that it writes to, whose new values are behind the
-    results. Without such a list a write to an argument raises CaptureError, as a new shape of one does;
+    results; may_write: they are copied to the arguments instead, of which only the first so many may be
+    written to. Without a list a write to an argument raises CaptureError, as a new shape of one does;
     of_user: fn is the user's function, and the error has its line.
     """
 
@@ -291,11 +325,14 @@ def functional(
             returned, tree = pytree.tree_flatten(fn(*given))
             changed = []
             for k, (name, argument) in enumerate(zip(names, given, strict=True)):
-                if isinstance(argument, FunctionalTensor) and not _is_changed(argument, written):
+                refused = may_write is not None and k >= may_write
+                if isinstance(argument, FunctionalTensor) and (refused or not _is_changed(argument, written)):
                     line = functools.partial(_line_of_write, fn, args, k) if of_user else str
                     _check_writes(name, argument, line)
                 elif isinstance(argument, FunctionalTensor):
                     changed.append(k)
+            stored = {} if may_write is None else {_memory_of(given[k]): k for k in changed}
+            views = {}  # of what is written to: made of the argument, and not of its new value
             for leaf in returned:
                 leaf = bool(leaf) if isinstance(leaf, torch.SymBool) else leaf
                 kind, leaf = ("scalar", leaf.tensor) if isinstance(leaf, Scalar) else ("result", leaf)
@@ -303,6 +340,8 @@ def functional(
                 if same:
                     leaves.append(("argument", same[0]))
                 elif isinstance(leaf, (Tensor, torch.SymInt, torch.SymFloat)):
+                    if isinstance(leaf, FunctionalTensor) and _memory_of(leaf) in stored:
+                        views[len(results)] = leaf
                     leaves.append((kind, len(results)))
                     results.append(_plain(leaf))
                 elif is_plain(leaf) or is_definition(leaf) or any(leaf is object_ for object_ in objects):
@@ -312,7 +351,14 @@ def functional(
                         f"it returns an object of type {type(leaf).__name__}: return tensors, numbers, or "
                         "lists, tuples and dicts of them"
                     )
-            results += [_plain(given[k]) for k in changed]
+            values = [_plain(given[k]) for k in changed]
+        if may_write is None:
+            results += values
+        else:
+            for at, leaf in views.items():
+                results[at] = _view_of(args[stored[_memory_of(leaf)]], leaf)
+            for k, value in zip(changed, values, strict=True):
+                args[k].copy_(value)
         shape[:] = [leaves, tree]
         if written is not None:
             written[:] = changed
@@ -389,9 +435,12 @@ def capture(
             return fn(*filled)
 
     shape: list[Any] = []
+    written: list[int] = []
+    own = len([k for k in inputs if fixed is None or k < fixed])
     with torch.inference_mode(False), torch.no_grad(), mode, enable_python_dispatcher():
         fakes = [fake(k) for k in inputs]
-        run = functional(call, [names[k] for k in inputs], args, shape, of_user=True)
+        names_of = [names[k] for k in inputs]
+        run = functional(call, names_of, args, shape, written, may_write=own, of_user=True)
         try:
             graph = make_fx(run, decompositions())(*fakes)
         except RuntimeError as error:
@@ -412,6 +461,7 @@ def capture(
         _guards(symbols.env),
         [(kind, inputs[value] if kind == "argument" else value) for kind, value in leaves],
         _shape(tree),
+        [inputs[k] for k in written],
     )
 
 

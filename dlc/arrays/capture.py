@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable
-from typing import Any
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -14,7 +15,9 @@ from numpy.lib.stride_tricks import as_strided
 from torch import Tensor
 
 from .. import trace
+from .._C import CaptureError
 from . import (  # noqa: F401  (they register what they compute)
+    bodies,
     called,
     derived,
     draws,
@@ -28,6 +31,9 @@ from . import (  # noqa: F401  (they register what they compute)
     windows,
 )
 from .value import Array, Root, Unknown, constant, is_array, lift, number, refuse
+
+#: So much work is done to find out whether two arrays share memory; after that they are taken to.
+MAX_WORK = 100_000
 
 
 def is_numpy(value: Any) -> bool:
@@ -46,7 +52,41 @@ def _ordinary(value: Any) -> Any:
     """An array that can be read where it is, of the same values; anything else as it is."""
     if type(value) is not np.ndarray or readable(value):
         return value
-    return value.astype(value.dtype.newbyteorder("="), order="C")
+    return _copy(value)
+
+
+def _copy(value: Any) -> Any:
+    """A copy of an array, in the order of C, that is as writable; anything else as it is."""
+    if type(value) is not np.ndarray:
+        return value
+    made = value.astype(value.dtype.newbyteorder("="), order="C")
+    made.flags.writeable = value.flags.writeable
+    return made
+
+
+def _scalars(args: tuple[Any, ...]) -> frozenset[int]:
+    """The arguments that stand for scalars of NumPy's; see numpy_is_scalar in csrc/capture/jit."""
+    return frozenset(k for k in _read_only(args) if args[k].ndim == 0)
+
+
+def _read_only(args: tuple[Any, ...]) -> frozenset[int]:
+    arrays = [(k, a) for k, a in enumerate(args) if type(a) is np.ndarray]
+    return frozenset(k for k, a in arrays if not a.flags.writeable)
+
+
+def _symbols(args: tuple[Any, ...]) -> list[torch.SymInt]:
+    """The sizes and strides that are symbols of their own, each once."""
+    found: dict[str, torch.SymInt] = {}
+    for value in args:
+        numbers = [*value.shape, *value.stride()] if isinstance(value, Tensor) else []
+        for n in numbers:
+            if isinstance(n, torch.SymInt) and n.node.expr.is_Symbol:
+                found.setdefault(str(n.node.expr), n)
+    return list(found.values())
+
+
+def _share_memory(a: Any, b: Any, **limits: int) -> bool:
+    return type(a) is type(b) is np.ndarray and np.may_share_memory(a, b, **limits)
 
 
 def _to_tensor(place: int, value: Any) -> Any:
@@ -98,30 +138,41 @@ def _result(leaf: Any, leaves: list[Any]) -> Any:
         )
     if leaf.weak:
         return number(leaf)
-    return trace.Scalar(leaf.tensor) if leaf.scalar else leaf.tensor
+    if not leaf.scalar:
+        return leaf.tensor
+    return trace.Scalar(leaf.tensor if leaf.root.argument is None else leaf.tensor.clone())
 
 
-def _argument(value: Any, name: str) -> Any:
+def _argument(value: Any, root: Root, scalar: bool) -> Any:
     if isinstance(value, torch.SymFloat):
         return Array(lift(value).tensor, scalar=True, weak=True, symbol=value)
-    return Array(value, root=Root(name)) if isinstance(value, Tensor) else value
+    return Array(value, root=root, scalar=scalar) if isinstance(value, Tensor) else value
 
 
 def of_tensors(
-    call: Callable[..., Any], parameters: tuple[str, ...], generators: set[int]
+    call: Callable[..., Any],
+    parameters: tuple[str, ...],
+    generators: set[int],
+    scalars: frozenset[int],
+    lines: list[str],
 ) -> Callable[..., Any]:
     """call with arrays in place of the tensors that it is given, its results as trace.capture takes them.
 
-    generators: the parameters that are some; then the last token of their draws is behind the result.
+    generators: the parameters that are some; then the last token of their draws is behind the result;
+    scalars: those that stand for scalars of NumPy's; lines: receives of each parameter the line that writes
+    to it first.
     """
 
     def run(*args: Any) -> Any:
-        given = [_argument(value, name) for name, value in zip(parameters, args, strict=True)]
+        roots = [Root(name) for name in parameters]
+        given = [_argument(value, roots[k], k in scalars) for k, value in enumerate(args)]
         order = draws.Order(args[min(generators)]) if generators else None
         for k in generators:
             given[k] = draws.Generator(k, order)
-        leaves, tree = pytree.tree_flatten(call(*given))
-        result = pytree.tree_unflatten([_result(leaf, leaves) for leaf in leaves], tree)
+        with bodies.sizes_of(_symbols(args)):
+            leaves, tree = pytree.tree_flatten(call(*given))
+            result = pytree.tree_unflatten([_result(leaf, leaves) for leaf in leaves], tree)
+        lines[:] = [root.line for root in roots]
         return (result, order.token) if order else result
 
     return run
@@ -130,21 +181,28 @@ def of_tensors(
 # -- variants ------------------------------------------------------------------------------------------
 
 
-def _arrays_of(captured: trace.Captured, generators: set[int]) -> Callable[[list[Any]], Any]:
-    """The shape of a result whose tensors become arrays and scalars; see of_tensors."""
-    scalars = [kind == "scalar" for kind, _ in captured.leaves]
+def _arrays_of(of: list[tuple[str, Any]], whole: Any, generators: set[int]) -> Callable[[list[Any]], Any]:
+    """The shape of a result whose tensors become arrays and scalars; of, whole: trace's; see of_tensors."""
+    scalars = [kind == "scalar" for kind, _ in of]
 
     def shape(leaves: list[Any]) -> Any:
         arrays = [
             (leaf.numpy()[()] if scalar else leaf.numpy()) if isinstance(leaf, Tensor) else leaf
             for leaf, scalar in zip(leaves, scalars, strict=True)
         ]
-        if captured.shape is None:
+        if whole is None:
             return arrays[0]
-        shaped = captured.shape(arrays)
+        shaped = whole(arrays)
         return shaped[0] if generators else shaped
 
     return shape
+
+
+class _Inner(NamedTuple):
+    """What takes tensors in place of arrays, and the arguments that some variant of it writes to."""
+
+    jit: Any
+    written: set[int]
 
 
 class Arrays:
@@ -152,18 +210,18 @@ class Arrays:
 
     def __init__(self, compiler: Any) -> None:
         self.compiler = compiler
-        self.inner: Any = None
+        self.inner: dict[frozenset[int], _Inner] = {}  # by the arguments that are read-only
+        self.written: set[int] = set()  # the arguments that some variant writes to
+        self.now = threading.local()  # args: of the call that is under way, as they were given
 
     def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """What Jit.add takes, for calls with such arguments."""
         if not all(readable(a) for a in args if type(a) is np.ndarray):
-            return {"through": lambda *args: self.compiler.jit(*map(_ordinary, args))}
+            return {"through": self.by_copies}
         if not any(map(draws.is_generator, args)):
             spec = self.compiled(tuple(_like(a) if is_numpy(a) else a for a in args), args, set())
             if not spec["callable"].calls:
                 return spec
-        if self.inner is None:
-            self.inner = self.compiler.new_jit(functools.partial(_add, self))
         return {"through": self.by_tensors}
 
     def compiled(self, like: tuple[Any, ...], args: tuple[Any, ...], generators: set[int]) -> dict[str, Any]:
@@ -173,31 +231,71 @@ class Arrays:
         # Anew each time: the copy has what the function's names stand for now.
         call = self.compiler.by_position(scope.in_numpys_meaning(self.compiler.fn))
         with torch.autocast("cpu", enabled=False):
-            return self.compiler.compiled(
-                of_tensors(call, self.compiler.names, generators), like, numpy_itself
-            )
+            lines: list[str] = []
+            run = of_tensors(call, self.compiler.names, generators, _scalars(args), lines)
+            spec = self.compiler.compiled(run, like, numpy_itself)
+        written = [k for k, _ in spec["writes"]]
+        self.written.update(written)
+        writes_to = self.compiler.captures.writes_to
+        spec["writes"] = [(k, functools.partial(writes_to, k, lines[k])) for k in written]
+        return spec
+
+    def by_copies(self, *args: Any) -> Any:
+        """A call with copies of what cannot be read where it is: what is written to them is written back."""
+        shared = any(_share_memory(args[k], other) for k in range(len(args)) for other in args[:k])
+        given = [_copy(a) if shared else _ordinary(a) for a in args]
+        result = self.compiler.jit(*given)
+        back = [k for k in self.written if given[k] is not args[k] and args[k].flags.writeable]
+        for k in back:
+            self.check_shared(k, args, range(len(args)))
+        for k in back:
+            args[k][...] = given[k]
+        return result
+
+    def check_shared(self, written: int, args: tuple[Any, ...], others: Iterable[int]) -> None:
+        """Refuses a call whose argument `written`, which is written to, shares memory with one of others."""
+        for k in others:
+            if k != written and _share_memory(args[written], args[k], max_work=MAX_WORK):
+                name = self.compiler.names[k]
+                raise CaptureError(
+                    f"{self.compiler.captures.writes_to(written)}, which shares memory with {name}: "
+                    f"give it a copy of {self.compiler.names[written]} or of {name}"
+                )
 
     # Graphs with calls of operators take tensors: they have a Jit of their own, whose results are arrays.
+    # torch has no tensors that are read-only, so those that are given here have copies of such arrays.
 
     def by_tensors(self, *args: Any) -> Any:
+        fixed = _read_only(args)
+        if fixed not in self.inner:
+            self.inner[fixed] = _Inner(self.compiler.new_jit(functools.partial(_add, self)), set())
+        inner, self.now.args = self.inner[fixed], args
+        self.check_copies(inner, fixed)
         with torch.autocast("cpu", enabled=False), draws.given(args):
-            return self.inner(*(_to_tensor(k, value) for k, value in enumerate(args)))
+            return inner.jit(*(_to_tensor(k, value) for k, value in enumerate(args)))
+
+    def check_copies(self, inner: _Inner, fixed: frozenset[int]) -> None:
+        for k in sorted(inner.written if fixed else ()):
+            self.check_shared(k, self.now.args, fixed)
 
     def add(self, generation: int, *args: Any) -> None:
         with trace.capturing():
-            if self.inner.generation != generation:
+            fixed = _read_only(self.now.args)
+            inner = self.inner[fixed]
+            if inner.jit.generation != generation:
                 return  # another thread has compiled meanwhile
-            given = draws.given_now()
-            arrays = tuple(
-                given.get(k, a.numpy() if isinstance(a, Tensor) else a) for k, a in enumerate(args)
-            )
-            spec = self.compiled(args, arrays, set(given))
-            captured = trace.Captured(None, [], [], [], spec["leaves"], spec["shape"])
-            spec["shape"] = _arrays_of(captured, set(given))
+            generators = set(draws.given_now())
+            spec = self.compiled(args, self.now.args, generators)
+            written = {k for k, _ in spec["writes"]}
+            if written & fixed:
+                raise ValueError("assignment destination is read-only")
+            inner.written.update(written)
+            self.check_copies(inner, fixed)
+            spec["shape"] = _arrays_of(spec["leaves"], spec["shape"], generators)
             spec["leaves"] = [
                 ("result" if kind == "scalar" else kind, value) for kind, value in spec["leaves"]
             ]
-            self.inner.add(args, spec)
+            inner.jit.add(args, spec)
             self.compiler.often.added(args, spec["inputs"])
 
 

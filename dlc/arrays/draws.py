@@ -18,7 +18,7 @@ from torch import Tensor
 
 from . import host
 from .index import check_write, into, write
-from .value import Array, is_array, lift, refuse
+from .value import FRAMES, Array, is_array, lift, refuse
 
 
 class Given(threading.local):
@@ -91,6 +91,8 @@ def _drawn(
     shape: list[Any],
 ) -> Any:
     """One draw; like: of the dtype of its result, a float for a float of Python's."""
+    if FRAMES:
+        refuse("a step of a loop, or a way of a branch, draws from a generator", "draw all numbers before it")
     made = host.draw(f"Generator.{name}", generator.place, generator.order.token, args, options, like, shape)
     generator.order.token = made[0]
     weak = type(like) is float

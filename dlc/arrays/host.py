@@ -134,7 +134,11 @@ def _written(value: Any, arrays: list[Any]) -> Any:
         arrays.append(value)
         kind = "array"
         if is_symbol(value) or value.weak:
-            kind = "int" if isinstance(value, torch.SymInt) else "float"
+            kind = (
+                "int"
+                if isinstance(value, torch.SymInt) or (is_array(value) and value.python is int)
+                else "float"
+            )
         elif value.scalar:
             kind = "scalar"
         return [kind, len(arrays) - 1]

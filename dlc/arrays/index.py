@@ -82,37 +82,74 @@ def _backwards(array: Array, axis: int, part: slice) -> Array:
         rising = t[(*before, _upwards(part))]
         return torch.flip(rising, [axis])[(*before, slice(None, None, -part.step))]
 
-    return array.view_of(read, lazy=True)
+    def put(t: Tensor, value: Tensor) -> None:
+        rising = t[(*before, _upwards(part))]
+        first = (rising.shape[axis] - 1) % -part.step if part.step != -1 else 0
+        rising[(*before, slice(first, None, -part.step))].copy_(torch.flip(value, [axis]))
+
+    return array.view_of(read, lazy=True, put=put)
 
 
-def _by_scalar(array: Array, axis: int, part: Array) -> Array:
-    """array[.., k, ..] where k is a value: NumPy's view, read anew each time."""
+def _by_scalars(array: Array, axis: int, places: list[Any]) -> Array:
+    """array[.., j, k, ..] where j, k are values: NumPy's view, read anew each time."""
     before = (slice(None),) * axis
 
-    def read(t: Tensor) -> Tensor:
-        return t[(*before, part.tensor.to(torch.int64).reshape(1))].select(axis, 0)
+    def at() -> tuple[Any, ...]:
+        whole = [p.tensor.to(torch.int64) if is_array(p) else torch.full((), p) for p in places]
+        return (*before, *(p.reshape(1) for p in whole))
 
-    return array.view_of(read, lazy=True)
+    def read(t: Tensor) -> Tensor:
+        return t[at()].select(axis, 0)
+
+    def put(t: Tensor, value: Tensor) -> None:
+        t[at()] = value.unsqueeze(axis)
+
+    return array.view_of(read, lazy=True, put=put)
+
+
+def _is_backwards(part: Any) -> bool:
+    return type(part) is slice and isinstance(part.step, int) and part.step < 0
+
+
+def _without_backwards(array: Array, parts: list[Any]) -> tuple[Array, list[Any]]:
+    """The view that the slices with steps below zero make, and the index that is left."""
+    axis, rest = 0, []
+    for part in parts:
+        if _is_backwards(part):
+            array = _backwards(array, axis, part)
+            part = slice(None)
+        rest.append(part)
+        axis += _axes(part)
+    return array, rest
+
+
+def _is_value(part: Any) -> bool:
+    """Is it an index of one element, which is known when the function runs?"""
+    return is_array(part) and part.ndim == 0 and part.dtype != bool
 
 
 def _rewritten(array: Array, parts: list[Any]) -> tuple[Array, list[Any]]:
     """Takes the items that are lazy views out of the index."""
-    axis, rest = 0, []
-    scalars: list[tuple[int, Array]] = []
-    for part in parts:
-        if type(part) is slice and isinstance(part.step, int) and part.step < 0:
-            array = _backwards(array, axis, part)
-            part = slice(None)
-        elif is_array(part) and part.ndim == 0 and part.dtype != bool:
-            scalars.append((axis, part))
-            axis += 1
-            continue
-        rest.append(part)
-        axis += _axes(part)
-    for at, part in reversed(scalars):
-        array = _by_scalar(array, at, part)
-    if scalars and any(is_array(part) for part in rest):
+    array, parts = _without_backwards(array, parts)
+    if not any(map(_is_value, parts)):
+        return array, parts
+    if any(is_array(part) and not _is_value(part) for part in parts):
         refuse("an index of an array of indices and a scalar of NumPy's", "index in two steps")
+    axis, at, rest = 0, 0, []
+    while at < len(parts):
+        run = at
+        while run < len(parts) and (_is_value(parts[run]) or _whole_number(parts[run])):
+            run += 1
+        if any(map(_is_value, parts[at:run])):
+            array = _by_scalars(array, axis, parts[at:run])
+        else:
+            run = at + 1
+            rest.append(parts[at])
+            axis += 0 if _whole_number(parts[at]) else _axes(parts[at])
+            if _whole_number(parts[at]):
+                array = array.view_of(lambda t, axis=axis, k=parts[at]: t.select(axis, k))
+                rest.pop()
+        at = run
     return array, rest
 
 
@@ -137,7 +174,10 @@ def get(array: Array, index: Any) -> Array:
     ellipsis = index is Ellipsis or (
         type(index) is tuple and any(p is Ellipsis for p in index if not is_array(p))
     )
+    copied = any(_is_value(part) and not part.scalar for part in parts)
     array, parts = _rewritten(array, parts)
+    if copied:  # of an array without axes NumPy makes no view
+        array = Array(array.tensor)
     chosen = tuple(map(_for_torch, parts))
     if any(is_array(part) for part in parts):
         _check_order(parts)
@@ -162,15 +202,11 @@ def _masked(array: Array, parts: list[Any]) -> Chosen | None:
 def check_write(array: Array) -> None:
     if array.scalar:
         raise TypeError(f"'numpy.{array.dtype.name}' object does not support item assignment")
-    name = array.root.argument
-    if name is not None:
-        refuse(f"it writes to its argument {name!r}", "write to a copy, x.copy(), and return that")
-    if array.lazy:
-        refuse(
-            "it writes to a view that is reversed, broadcast or chosen by a value",
-            "write to the array itself",
-        )
-    array.root.writes += 1
+    if array.read_only:
+        raise ValueError("assignment destination is read-only")
+    if array.root.fixed:
+        refuse(array.root.fixed, "write to a copy, x.copy()")
+    array.root.written()
 
 
 def write(array: Array, value: Tensor) -> None:
@@ -178,7 +214,7 @@ def write(array: Array, value: Tensor) -> None:
     check_write(array)
     if value.dim() > array.ndim:
         raise ValueError(f"could not broadcast input array of {value.dim()} axes into {array.ndim}")
-    array.tensor.copy_(value)
+    array.store(value.expand(array.tensor.shape) if array.lazy else value)
 
 
 def into(out: Any, result: Array, casting: str | None = None, broadcast: bool = False) -> Array:
@@ -216,14 +252,23 @@ def into(out: Any, result: Array, casting: str | None = None, broadcast: bool = 
 def put(array: Array, index: Any, value: Any) -> None:
     """array[index] = value"""
     check_write(array)
+    if array.lazy:
+        whole = Array(array.tensor.clone())
+        put(whole, index, value)
+        array.store(whole.tensor)
+        return
     if not is_array(value) and not is_symbol(value) and not np.isscalar(value):
         value = lift(value)
     parts = _parts(index, array.ndim)
     chosen = [part for part in parts if is_array(part)]
-    if any(type(part) is slice and isinstance(part.step, int) and part.step < 0 for part in parts):
-        _put_backwards(array, parts, value)
+    if any(_is_backwards(part) for part in parts):
+        view, rest = _without_backwards(array, parts)
+        put(view, tuple(rest), value)
     elif not chosen:
         _write_part(array.tensor, parts, as_tensor(value, array.dtype))
+    elif all(map(_is_value, chosen)):
+        view, rest = _rewritten(array, parts)
+        put(view, tuple(rest), value)
     elif len(chosen) == 1 and chosen[0].dtype == bool:
         _put_masked(array, parts, chosen[0], value)
     elif is_array(value) and value.ndim:
@@ -233,21 +278,6 @@ def put(array: Array, index: Any, value: Any) -> None:
     else:
         _check_order(parts)
         array.tensor[tuple(map(_for_torch, parts))] = as_tensor(value, array.dtype)
-
-
-def _put_backwards(array: Array, parts: list[Any], value: Any) -> None:
-    """array[::-1] = value: the value in reverse order, to the places in rising order."""
-    rising, reversed_axes = [], []
-    for part in parts:
-        back = type(part) is slice and isinstance(part.step, int) and part.step < 0
-        if is_array(part) or (back and part.step != -1):
-            refuse("it writes to a reversed slice", "write the reversed value to the slice: x[:] = y[::-1]")
-        if back:
-            reversed_axes.append(len([p for p in rising if not _whole_number(p)]))
-        rising.append(_upwards(part) if back else part)
-    target = array.tensor[tuple(rising)]
-    whole = as_tensor(value, array.dtype).expand(target.shape)
-    target.copy_(torch.flip(whole, reversed_axes))
 
 
 def _put_masked(array: Array, parts: list[Any], mask: Array, value: Any) -> None:

@@ -18,6 +18,8 @@ import numpy as np
 from .. import variables
 from .._C import Jit
 from ..trace import Never
+from . import syntax
+from .flow import Flow, choose
 from .names import FUNCTIONS, function_of
 from .ufuncs import apply_method
 from .value import MAX_STEPS, MAX_UNROLLED, is_array, is_symbol, refuse
@@ -108,21 +110,27 @@ class _Steps:
     def __init__(self, counted: bool) -> None:
         self.taken = 0
         self.counted = counted
+        self.most = MAX_STEPS
 
-    def range(self, *ends: Any) -> range:
+    def more(self, steps: int, why: str = "") -> None:
+        """Refuses so many steps of one loop."""
+        if self.counted and steps > MAX_STEPS:
+            because = f", since {why}" if why else ""
+            refuse(
+                f"its loops have {steps} steps here, of which each is captured by itself{because}, "
+                f"and at most {MAX_STEPS} are",
+                "write them as operations on whole arrays, or compile one step and call it in Python's loop",
+                Never,
+            )
+
+    def range(self, *ends: Any, why: str = "") -> range:
         if any(map(is_array, ends)):
             refuse("a loop ends at a value of an array", "end it at an int or a size")
         known = _of_sizes(*ends) if any(map(is_symbol, ends)) else range(*ends)
         if not self.counted:
             return known
         self.taken += len(known)
-        if self.taken > MAX_STEPS:
-            refuse(
-                f"its loops have {self.taken} steps here, of which each is captured by itself, and at most "
-                f"{MAX_STEPS} are",
-                "write them as operations on whole arrays, or compile one step and call it in Python's loop",
-                Never,
-            )
+        self.more(self.taken, why)
         return known
 
 
@@ -144,7 +152,27 @@ def _import(name: str, scope: Any = None, local: Any = None, fromlist: Any = (),
     return module
 
 
-_BUILTINS = {**vars(builtins), "len": _len, "__import__": _import}
+def _extreme(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """max or min: of values the first that no other one is better than."""
+
+    def found(*items: Any, **options: Any) -> Any:
+        if options or not any(map(is_array, items)) or len(items) < 2:
+            return function(*items, **options)
+        best = items[0]
+        for item in items[1:]:
+            best = choose(better(item, best), item, best)
+        return best
+
+    return found
+
+
+_BUILTINS = {
+    **vars(builtins),
+    "len": _len,
+    "max": _extreme(max, lambda a, b: a > b),
+    "min": _extreme(min, lambda a, b: a < b),
+    "__import__": _import,
+}
 
 
 # -- copies of functions -------------------------------------------------------------------------------
@@ -173,7 +201,7 @@ class Scope:
     def __init__(self) -> None:
         self.copies: dict[int, types.FunctionType] = {}
         self.steps = _Steps(self.counts_steps)
-        self.builtins = {**_BUILTINS, "range": self.steps.range}
+        self.builtins = {**_BUILTINS, "range": self.steps.range, **Flow(self.steps).names}
 
     def copy(self, function: types.FunctionType) -> types.FunctionType:
         known = self.copies.get(id(function))
@@ -181,8 +209,13 @@ class Scope:
             return known
         scope = {**function.__globals__, "__builtins__": self.builtins}
         closure = tuple(self._cell(cell) for cell in function.__closure__ or ())
+        code = syntax.rewritten(function) if self.counts_steps else function.__code__
         made = types.FunctionType(
-            function.__code__, scope, function.__name__, function.__defaults__, closure or None
+            code,
+            scope,
+            function.__name__,
+            function.__defaults__,
+            syntax.closure_of(code, function, closure) or None,
         )
         made.__kwdefaults__, made.__module__ = function.__kwdefaults__, function.__module__
         made.__dict__.update(function.__dict__)

@@ -210,7 +210,9 @@ def flip(m: Any, axis: Any = None) -> Array:
     array = lift(m)
     axes = range(array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     chosen = [axis_of(ax, array.ndim) for ax in axes]
-    return array.view_of(lambda t: torch.flip(t, chosen), lazy=True)
+    return array.view_of(
+        lambda t: torch.flip(t, chosen), lazy=True, put=lambda t, value: t.copy_(torch.flip(value, chosen))
+    )
 
 
 @computes(np.rot90)

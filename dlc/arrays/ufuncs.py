@@ -429,8 +429,30 @@ _COMPARED = {
 }  # fmt: skip
 
 
+def _of_ints(ufunc: np.ufunc, *operands: Any) -> Any:
+    """An operator of Python's ints, of which one is traced."""
+    if ufunc is np.power and (is_array(operands[1]) or operands[1] < 0):
+        refuse("Python's int to a power that is not known, or below zero", "use np.power of floats")
+    whole = np.dtype(np.int64)
+    given = [as_tensor(x, whole) for x in operands]
+    results = (
+        TABLE[ufunc.__name__](given[0], operands[1]) if ufunc is np.power else TABLE[ufunc.__name__](*given)
+    )
+    made = tuple(
+        Array(r, scalar=True, weak=r.dtype != torch.bool)
+        for r in (results if isinstance(results, tuple) else (results,))
+    )
+    return made if isinstance(results, tuple) else made[0]
+
+
+def _is_int(value: Any) -> bool:
+    return value.python is int if is_array(value) else isinstance(value, (bool, int, torch.SymInt))
+
+
 def _of_python(ufunc: np.ufunc, *operands: Any) -> Any:
-    """An operator of Python's floats, of which one is traced: it gives such a float."""
+    """An operator of Python's numbers, of which one is traced: it gives such a number."""
+    if ufunc is not np.divide and all(map(_is_int, operands)):
+        return _of_ints(ufunc, *operands)
     double, name = np.dtype(float), ufunc.__name__
     whole = name != "power" or (isinstance(operands[1], int) and not is_array(operands[1]))
     if not whole or any(isinstance(x, complex) and not is_array(x) for x in operands):

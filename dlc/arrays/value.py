@@ -72,12 +72,27 @@ def torch_dtype(dtype: Any) -> torch.dtype:
     return TORCH[dtype]
 
 
+#: The bodies of loops and branches that are traced, each in the one before; see flow.py.
+FRAMES: list[Any] = []
+
+
 class Root:
     """The memory that views share; argument: the name of the argument that it is."""
 
     def __init__(self, argument: str | None = None) -> None:
         self.argument = argument
+        self.whole: Tensor | None = None  # the tensor that all views are of
+        self.level = len(FRAMES)  # of the body that made it
+        self.users = 0  # arrays that are there
+        self.fixed = ""  # why it cannot be written to
         self.writes = 0  # to any part of it
+        self.line = ""  # of the first of them
+
+    def written(self) -> None:
+        """Notes a write to a part of it."""
+        self.writes += 1
+        if self.argument is not None and not self.line:
+            self.line = user_line()
 
 
 class Chosen(NamedTuple):
@@ -108,13 +123,19 @@ class Array:
     """An array, or (scalar) a NumPy scalar.
 
     A view that torch has no form of, such as x[::-1], is a function of the array that it is a view of, which
-    is applied each time it is read: it sees what is written to that array later, and is not written to.
+    is applied each time it is read: it sees what is written to that array later. What is written to the view
+    is put into that array by another function, if NumPy's view is not read-only.
 
-    weak: it is a float of Python's, an argument or computed of such; symbol: of an argument, torch's; chosen:
-    what a mask has chosen, None as soon as it is a tensor of its own.
+    weak: it is a number of Python's, a float that is an argument, the step of a loop, or computed of such;
+    symbol: of an argument, torch's; chosen: what a mask has chosen, None as soon as it is a tensor of its
+    own.
+    In a body that is traced (FRAMES), the tensors of arrays from outside of it are its operands.
     """
 
-    __slots__ = ("__weakref__", "_read", "_tensor", "chosen", "root", "scalar", "symbol", "weak")
+    __slots__ = (
+        *("__weakref__", "_chosen", "_read", "_store", "_symbol", "_tensor"),
+        *("level", "root", "scalar", "weak"),
+    )
     __array_priority__ = 2000.0
     __hash__ = None  # type: ignore[assignment]
 
@@ -125,41 +146,113 @@ class Array:
         scalar: bool = False,
         root: Root | None = None,
         read: Callable[[], Tensor] | None = None,
+        store: Callable[[Tensor], None] | None = None,
         weak: bool = False,
         symbol: torch.SymFloat | None = None,
         chosen: Chosen | None = None,
     ) -> None:
         self._tensor = tensor
-        self.chosen = chosen
-        self._read = read
+        self._chosen = chosen
+        self._read, self._store = read, store
         self.scalar = scalar
         self.root = root or Root()
+        self.root.users += 1
+        if self.root.whole is None:
+            self.root.whole = tensor
         self.weak = weak
-        self.symbol = symbol
+        self._symbol = symbol
+        self.level = len(FRAMES)
+
+    def __del__(self) -> None:
+        self.root.users -= 1
 
     @property
     def tensor(self) -> Tensor:
-        if self.chosen is not None:
-            self._tensor, self.chosen = self.chosen.elements(), None
-        return self._read() if self._read else self._tensor  # type: ignore[return-value]
+        if self._read:
+            return self._read()
+        outside = self.level - len(FRAMES)
+        if outside > 0:
+            refuse("it reads a value of one step of a loop, or of one way of a branch, after it", error=Never)
+        if self._chosen is not None:
+            elements = self.chosen.elements()
+            if outside:
+                return elements
+            self.replace(elements)
+        if outside:
+            return inside(self.root, self._tensor, self.level)
+        return self._tensor  # type: ignore[return-value]
 
     def replace(self, tensor: Tensor) -> None:
         """Reads of this array from now on read the tensor, which has the same elements."""
-        self._tensor, self.chosen = tensor, None
+        if self.level != len(FRAMES):
+            refuse("a step of a loop, or a way of a branch, changes what a mask has chosen before it")
+        self._tensor, self._chosen = tensor, None
+        if self.root.whole is None:
+            self.root.whole = tensor
+
+    @property
+    def chosen(self) -> Chosen | None:
+        found = self._chosen
+        if found is None or self.level == len(FRAMES):
+            return found
+        parts = (inside(self.root, part, self.level) for part in found[:3])
+        return Chosen(*parts, found.root, found.writes)
+
+    @chosen.setter
+    def chosen(self, chosen: Chosen) -> None:
+        if self.level != len(FRAMES):
+            refuse("a step of a loop, or a way of a branch, changes what a mask has chosen before it")
+        self._chosen = chosen
+
+    @property
+    def symbol(self) -> torch.SymFloat | None:
+        return self._symbol if self.level == len(FRAMES) else None
 
     @property
     def lazy(self) -> bool:
         return self._read is not None
 
+    @property
+    def read_only(self) -> bool:
+        return self.lazy and self._store is None
+
+    def store(self, value: Tensor) -> None:
+        """Its elements are those of the value from now on, of the same dtype and sizes; not of read_only."""
+        if self._store is None:
+            self.tensor.copy_(value)
+        else:
+            self._store(value)
+
     def view_of(
-        self, function: Callable[[Tensor], Tensor], *, lazy: bool = False, scalar: bool = False
+        self,
+        function: Callable[[Tensor], Tensor],
+        *,
+        lazy: bool = False,
+        scalar: bool = False,
+        put: Callable[[Tensor, Tensor], object] | None = None,
     ) -> Array:
-        """function of it, which is a view of the same memory (lazy: which NumPy has as a view)."""
+        """function of it, which is a view of the same memory (lazy: which NumPy has as a view).
+
+        put: writes a value of the view's sizes to the tensor that the function is given; without it a lazy
+        view of an array is read-only.
+        """
         if scalar:
             return Array(function(self.tensor).clone(), scalar=True)
-        if lazy or self.lazy:
-            return Array(None, root=self.root, read=lambda: function(self.tensor))
-        return Array(function(self.tensor), root=self.root)
+        if not lazy and not self.lazy:
+            return Array(function(self.tensor), root=self.root)
+        if not lazy:
+            put = lambda t, value: function(t).copy_(value)  # noqa: E731  (a view of torch's)
+
+        def store(value: Tensor) -> None:
+            whole = self.tensor.clone() if self.lazy else self.tensor
+            put(whole, value)  # type: ignore[misc]
+            if self.lazy:
+                self.store(whole)
+
+        writable = put is not None and not self.read_only
+        return Array(
+            None, root=self.root, read=lambda: function(self.tensor), store=store if writable else None
+        )
 
     # -- what it is ------------------------------------------------------------------------------------
 
@@ -167,8 +260,13 @@ class Array:
     def __class__(self) -> type:  # type: ignore[override]
         """isinstance(x, np.ndarray), np.floating and the like are as in NumPy."""
         if self.weak:
-            return float
+            return self.python
         return self.dtype.type if self.scalar else np.ndarray
+
+    @property
+    def python(self) -> type:
+        """The type of a weak number."""
+        return float if self._tensor.is_floating_point() else int  # type: ignore[union-attr]
 
     @property
     def dtype(self) -> np.dtype:
@@ -286,6 +384,13 @@ class Array:
         return pytree.tree_map(_to_array, func(*args, **kwargs))
 
 
+def inside(root: Root, tensor: Any, level: int) -> Tensor:
+    """What a tensor of that level is in the body that is traced."""
+    for frame in FRAMES[level:]:
+        tensor = frame.inside(root, tensor)
+    return tensor
+
+
 class Unknown:
     """A result of which nothing is known when the function is captured: it may be left unread."""
 
@@ -314,7 +419,7 @@ def number(value: Array) -> Any:
 def _to_tensor(value: Any) -> Any:
     if not is_array(value):
         return value
-    return number(value) if value.weak else value.tensor
+    return number(value) if value.weak and value.symbol is not None else value.tensor
 
 
 def _to_array(value: Any) -> Any:
@@ -395,7 +500,7 @@ def lift(value: Any) -> Array:
 def kind(value: Any) -> Any:
     """What promotion looks at: a dtype, or Python's type, which is weak."""
     if is_array(value):
-        return float if value.weak else value.dtype
+        return value.python if value.weak else value.dtype
     if isinstance(value, (bool, torch.SymBool)):
         return np.dtype(bool)
     if isinstance(value, np.generic):

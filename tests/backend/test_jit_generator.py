@@ -161,7 +161,6 @@ REFUSED: dict[str, tuple[Callable[..., Any], str]] = {
     "a choice": (lambda rng, x: rng.choice(5), r"rng.choice\(n\) gives an int of Python's .*size=1"),
     "spawn": (lambda rng, x: rng.spawn(2), "it reads .spawn of a generator"),
     "its state": (lambda rng, x: rng.bit_generator.state, "it reads .bit_generator of a generator"),
-    "an argument": (lambda rng, x: rng.shuffle(x), "it writes to its argument 'x'"),
 }
 
 

@@ -259,23 +259,6 @@ def _loops_over_elements(x: Any) -> Any:
     return total
 
 
-def _loops_over_indices(x: Any) -> Any:
-    total = 0.0
-    for k in range(len(x)):
-        total = total + x[k]
-    return total
-
-
-def _writes(x: Any) -> Any:
-    x[0] = 1
-    return x
-
-
-def _adds_in_place(x: Any) -> Any:
-    x += 1
-    return x
-
-
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "flat": (lambda x: x.flat, "it reads .flat of an array"),
     "unique": (lambda x: np.unique(x), "np.unique has no compiled form .*its size depends on the values"),
@@ -285,9 +268,6 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "float": (lambda x: float(x.sum()), "float.. of it is a value of the array"),
     "item": (lambda x: x.sum().item(), ".item.. is a value of the array"),
     "elements": (_loops_over_elements, "it loops over the elements of an array"),
-    "indices": (_loops_over_indices, "it loops over a size of an array, 20 times"),
-    "write": (_writes, "it writes to its argument 'x'"),
-    "in place": (_adds_in_place, "it writes to its argument 'x'"),
     "reversed": (lambda x: x[::-1], "reversed, broadcast or chosen view of an argument"),
     "unsigned sum": (lambda x: x.astype(np.uint8).sum(), "an array of uint64, which dlc has not"),
     "long double": (lambda x: x.astype(np.longdouble), "an array of .*, which dlc has not"),

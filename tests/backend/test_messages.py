@@ -41,8 +41,8 @@ def asks_for_a_number(x: Any) -> Any:
     return x * float(x.max())  # here
 
 
-def writes(x: Any) -> Any:
-    x.add_(1)  # here
+def writes(x: Any, y: Any) -> Any:
+    x.add_(y)  # here
     return x
 
 
@@ -126,7 +126,7 @@ MISTAKES = {
     "a sparse tensor": Mistake(
         called(adds, torch.eye(3).to_sparse(), 1), "'x' is a tensor of the layout", r"\.to_dense\(\)"
     ),
-    "a write": Mistake(called(writes, THREE), "writes to its argument 'x'", "return a new tensor"),
+    "a write": Mistake(called(writes, THREE, THREE), "writes to its argument 'x'", "copy of x or of y"),
     "a global tensor": Mistake(
         called(reads_elsewhere, THREE), "reads 'THREE', a tensor", "pass it as an argument"
     ),

@@ -181,9 +181,8 @@ run_fallback(const Callable *self, bool boxed, PyObject *const *given)
     return results;
 }
 
-/* A write to a tensor is counted, for autograd.  Where AOTAutograd calls, it does that. */
-static int
-count_writes(const Callable *self, const PlanParam *in)
+int
+callable_count_writes(const Callable *self, const PlanParam *in)
 {
     PyObject *written = PyTuple_New(self->nwritten);
     for (int k = 0; written && k < self->nwritten; k++) {
@@ -267,7 +266,7 @@ run_plan(const Callable *self, bool boxed, PyObject *const *given, Arguments *ar
         }
     }
     if (status == 0 && self->nwritten && !boxed) {
-        status = count_writes(self, arguments->in);
+        status = callable_count_writes(self, arguments->in);
         for (int k = 0; status < 0 && k < self->nresults; k++) {
             Py_CLEAR(arguments->out[k].object);
         }

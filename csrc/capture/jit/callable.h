@@ -64,6 +64,9 @@ extern PyMethodDef callable_profile_methods[];
 
 /* ---- callable.c ---- */
 
+/* A write to a tensor is counted, for autograd.  Where AOTAutograd calls, it does that.  -1 with an
+ * exception. */
+int callable_count_writes(const Callable *self, const PlanParam *in);
 /* The number in a result that is a tensor; NULL: an exception.  A result that only the caller reads
  * is as the operator returned it, and has not been checked. */
 const void *number_at(const PlanTensor *result, Dtype dtype);

@@ -176,7 +176,9 @@ PyDoc_STRVAR(
     "spec: a dict.  \"through\": a callable that takes such calls; or \"callable\": a Callable;\n"
     "\"inputs\": the argument of each of its inputs; \"symbols\" and \"guards\": see jit_guard.c;\n"
     "\"leaves\": [(\"result\", \"scalar\" or \"argument\", position) or (\"object\", value), ..];\n"
-    "\"shape\": None for one leaf, tuple, or a callable that is given the list of leaves.");
+    "\"shape\": None for one leaf, tuple, or a callable that is given the list of leaves;\n"
+    "\"writes\": [(argument, callable), ..] of those that the graph writes to; what the callable "
+    "returns\nsays so.");
 
 /* Takes the reference; drops the oldest variant if there are too many. */
 static void
@@ -216,7 +218,7 @@ jit_add(PyObject *object, PyObject *args)
     if (status > 0) {
         PyErr_SetString(PyExc_TypeError, "a variant for tensors of another trace");
     } else if (status == 0) {
-        v = variant_new(taken, self->signature.nparams, self->tree, self->callable_type, spec);
+        v = variant_new(taken, &self->signature, self->tree, self->callable_type, spec);
     }
     PyMem_Free(taken);
     if (!v) {

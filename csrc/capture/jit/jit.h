@@ -29,7 +29,8 @@ typedef struct {
     PlanTensor tensor;          /* TENSOR, ARRAY */
 } Taken;
 
-enum { TAKEN_GRAD = 1 << 30 };
+/* Of a tensor: it needs a gradient; of an array: it stands for a scalar of NumPy's. */
+enum { TAKEN_GRAD = 1 << 30, TAKEN_SCALAR = 1 << 29 };
 
 static inline TakeKind
 taken_kind(uint32_t signature)
@@ -141,6 +142,13 @@ void jit_guard_clear(JitGuard *guard);
 /* Fills sizes, by place; values has room for nsymbols. */
 bool jit_guard_holds(const JitGuard *guard, const Taken *args, int64_t *values, int64_t *sizes);
 
+/* ---- jit_overlap.c: memory that arguments share ---- */
+
+/* May an element of one be in the memory of an element of the other?  False is certain. */
+bool tensors_overlap(const PlanTensor *a, Dtype dtype_a, const PlanTensor *b, Dtype dtype_b);
+/* May two of its elements be in the same memory?  False is certain. */
+bool tensor_overlaps_itself(const PlanTensor *t);
+
 /* ---- jit_variant.c: one compiled form ---- */
 
 /* An item of the function's return value. */
@@ -151,8 +159,15 @@ typedef struct {
     PyObject *object;           /* OBJECT: owned */
 } JitLeaf;
 
+/* An argument that the function writes to. */
+typedef struct {
+    int argument;
+    PyObject *text;             /* a callable, whose text says so in errors; owned */
+} JitWrite;
+
 typedef struct {
     int refs;                   /* guarded by the interpreter lock */
+    const Signature *signature;     /* of the Jit, which a call holds */
     uint32_t state, *signatures;    /* PyMem */
     int narguments;
     PyObject *through;          /* a callable that runs such calls; then the rest is empty */
@@ -165,14 +180,16 @@ typedef struct {
     JitGuard guard;
     JitLeaf *leaves;            /* PyMem */
     int nleaves;
+    JitWrite *writes;           /* PyMem */
+    int nwrites;
     enum { RETURN_ONE, RETURN_TUPLE, RETURN_TREE } shape;
     PyObject *unflatten;        /* TREE: called with the list of leaves */
     bool arrays;                /* NumPy arrays in and out */
 } Variant;
 
 /* new: from the keywords of Jit.add; NULL with an exception.  tree: of a module, or NULL. */
-Variant *variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callable_type,
-                     PyObject *spec);
+Variant *variant_new(const Taken *args, const Signature *signature, const Tree *tree,
+                     PyTypeObject *callable_type, PyObject *spec);
 void variant_unref(Variant *variant);
 int variant_traverse(const Variant *variant, visitproc visit, void *arg);
 /* 1 or 0; -1 with an exception.  Says nothing of sizes. */
@@ -187,10 +204,13 @@ bool numpy_check(PyObject *object);
 int numpy_read(PyObject *array, Taken *out, Dtype *dtype);
 /* Is it a scalar of NumPy's with a dtype of floats? */
 bool numpy_is_float(PyObject *object);
+bool numpy_is_writeable(PyObject *array);
+/* Does the array stand for a scalar of NumPy's?  Functions do not write to these. */
+bool numpy_is_scalar(PyObject *array);
 /* Is it a numpy.random.Generator? */
 bool numpy_is_generator(PyObject *object);
 /* new: a float of NumPy's as the float of Python's that it is beside tensors, else as an array of
- * no axes, which promotes as it does; any other object as it is. */
+ * no axes that is read-only, which promotes as it does; any other object as it is. */
 PyObject *numpy_plain(PyObject *object, bool tensors);
 /* Have two scalars of one type of NumPy's the same bits?  -1: they are none. */
 int numpy_same(PyObject *a, PyObject *b);

@@ -91,7 +91,8 @@ take_array(PyObject *array, Taken *out, const char **why)
         *why = "an array";
         return 1;
     }
-    out->signature = signature_of(status ? TAKE_COPY : TAKE_ARRAY, dtype, out->tensor.rank);
+    out->signature = signature_of(status ? TAKE_COPY : TAKE_ARRAY, dtype, out->tensor.rank) |
+                     (numpy_is_scalar(array) ? TAKEN_SCALAR : 0);
     return 0;
 }
 

@@ -55,7 +55,14 @@ numpy_plain(PyObject *object, bool tensors)
     if (!numpy_is_float(object)) {
         return Py_NewRef(object);
     }
-    return tensors ? PyNumber_Float(object) : PyArray_FromScalar(object, NULL);
+    if (tensors) {
+        return PyNumber_Float(object);
+    }
+    PyObject *array = PyArray_FromScalar(object, NULL);
+    if (array) {
+        PyArray_CLEARFLAGS((PyArrayObject *)array, NPY_ARRAY_WRITEABLE);
+    }
+    return array;
 }
 
 int
@@ -104,6 +111,18 @@ numpy_read(PyObject *object, Taken *out, Dtype *dtype)
         copy = copy || (t->sizes[ax] > 1 && (stride < 0 || stride % item));
     }
     return copy ? 2 : 0;
+}
+
+bool
+numpy_is_writeable(PyObject *array)
+{
+    return PyArray_ISWRITEABLE((PyArrayObject *)array);
+}
+
+bool
+numpy_is_scalar(PyObject *array)
+{
+    return PyArray_NDIM((PyArrayObject *)array) == 0 && !numpy_is_writeable(array);
 }
 
 PyObject *

@@ -116,6 +116,29 @@ read_leaves(Variant *v, PyObject *leaves, PyObject *shape)
 }
 
 static int
+read_writes(Variant *v, PyObject *writes)
+{
+    int n = (int)PyList_GET_SIZE(writes);
+    v->writes = PyMem_Calloc((size_t)n + 1, sizeof *v->writes);
+    if (!v->writes) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (int k = 0; k < n; k++) {
+        PyObject *number, *text;
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(writes, k), "OO", &number, &text)) {
+            return -1;
+        }
+        int argument = index_of(number, v->narguments);
+        if (argument < 0) {
+            return -1;
+        }
+        v->writes[v->nwrites++] = (JitWrite){argument, Py_NewRef(text)};
+    }
+    return 0;
+}
+
+static int
 read_spec(Variant *v, const Taken *args, PyTypeObject *callable_type, PyObject *spec)
 {
     PyObject *through = PyDict_GetItemString(spec, "through");
@@ -129,20 +152,23 @@ read_spec(Variant *v, const Taken *args, PyTypeObject *callable_type, PyObject *
     PyObject *guards = symbols ? entry(spec, "guards", &PyList_Type) : NULL;
     PyObject *leaves = guards ? entry(spec, "leaves", &PyList_Type) : NULL;
     PyObject *shape = leaves ? entry(spec, "shape", &PyBaseObject_Type) : NULL;
-    if (!shape) {
+    PyObject *writes = shape ? entry(spec, "writes", &PyList_Type) : NULL;
+    if (!writes) {
         return -1;
     }
     v->callable = (Callable *)Py_NewRef(callable);
-    if (read_arguments(v, args, inputs) < 0 || read_leaves(v, leaves, shape) < 0) {
+    if (read_arguments(v, args, inputs) < 0 || read_leaves(v, leaves, shape) < 0 ||
+        read_writes(v, writes) < 0) {
         return -1;
     }
     return jit_guard_read(symbols, guards, v->callable->sizes, v->narguments, &v->guard);
 }
 
 Variant *
-variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callable_type,
-            PyObject *spec)
+variant_new(const Taken *args, const Signature *signature, const Tree *tree,
+            PyTypeObject *callable_type, PyObject *spec)
 {
+    int nargs = signature->nparams;
     const PlanTensor *tensors;
     Variant *v = PyMem_Calloc(1, sizeof *v);
     if (!v || !(v->signatures = PyMem_Calloc((size_t)nargs + 1, sizeof *v->signatures))) {
@@ -151,6 +177,7 @@ variant_new(const Taken *args, int nargs, const Tree *tree, PyTypeObject *callab
         return NULL;
     }
     v->refs = 1;
+    v->signature = signature;
     v->state = torch_state() | (tree ? tree_state(tree) : 0);
     v->narguments = nargs;
     v->tree = tree;
@@ -178,6 +205,9 @@ variant_unref(Variant *v)
     for (int k = 0; k < v->nleaves; k++) {
         Py_XDECREF(v->leaves[k].object);
     }
+    for (int k = 0; k < v->nwrites; k++) {
+        Py_XDECREF(v->writes[k].text);
+    }
     Py_XDECREF(v->through);
     Py_XDECREF((PyObject *)v->callable);
     Py_XDECREF(v->unflatten);
@@ -186,6 +216,7 @@ variant_unref(Variant *v)
     PyMem_Free(v->constants);
     PyMem_Free(v->param_of);
     PyMem_Free(v->leaves);
+    PyMem_Free(v->writes);
     PyMem_Free(v);
 }
 
@@ -203,6 +234,9 @@ variant_traverse(const Variant *v, visitproc visit, void *arg)
     }
     for (int k = 0; k < v->nleaves; k++) {
         Py_VISIT(v->leaves[k].object);
+    }
+    for (int k = 0; k < v->nwrites; k++) {
+        Py_VISIT(v->writes[k].text);
     }
     return 0;
 }
@@ -400,6 +434,105 @@ part_from_arguments(const PlanHost *host, const Callable *callable, const PlanPa
     return 0;
 }
 
+/* ---- what it writes to ---- */
+
+static const char *
+argument_name(const Variant *v, int k)
+{
+    const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(v->signature->names, k));
+    return name ? name : "?";
+}
+
+/* -1, with eager's exception, where it does not write. */
+static int
+check_writable(const Taken *to)
+{
+    if (taken_kind(to->signature) == TAKE_ARRAY) {
+        if (!numpy_is_writeable(to->object)) {
+            PyErr_SetString(PyExc_ValueError, "assignment destination is read-only");
+            return -1;
+        }
+        return 0;
+    }
+    int frozen = pytensor_is_frozen(to->object);
+    if (frozen > 0) {
+        PyErr_SetString(PyExc_RuntimeError,
+                        "Inplace update to inference tensor outside InferenceMode is not allowed. "
+                        "You can make a clone to get a normal tensor before doing inplace update.");
+    }
+    return frozen ? -1 : 0;
+}
+
+/* The argument or the tensor of the tree, with its dtype; NULL: the kernels do not read it. */
+static const PlanTensor *
+operand_at(const Variant *v, const Taken *args, int k, Dtype *dtype)
+{
+    const PlanTensor *tensors = NULL;
+    int param = v->param_of[k];
+    TakeKind kind = k < v->narguments ? taken_kind(v->signatures[k]) : TAKE_TENSOR;
+    if (param < 0 || (kind != TAKE_TENSOR && kind != TAKE_ARRAY)) {
+        return NULL;
+    }
+    *dtype = v->callable->param_dtypes[param];
+    if (k < v->narguments) {
+        return &args[k].tensor;
+    }
+    tree_tensors(v->tree, &tensors);
+    return &tensors[k - v->narguments];
+}
+
+static int
+refuse_write(const JitWrite *write, const char *why)
+{
+    PyObject *text = PyObject_CallNoArgs(write->text);
+    if (text) {
+        PyErr_Format(dlc_CaptureError, "%S, %s", text, why);
+        Py_DECREF(text);
+    }
+    return -1;
+}
+
+static int
+check_write(const Variant *v, const Taken *args, const JitWrite *write)
+{
+    const char *name = argument_name(v, write->argument);
+    Dtype dtype = DT_f32, other = DT_f32;
+    const PlanTensor *to = operand_at(v, args, write->argument, &dtype);
+    if (!to) {
+        return 0;
+    }
+    if (check_writable(&args[write->argument]) < 0) {
+        return -1;
+    }
+    if (tensor_overlaps_itself(to)) {
+        return refuse_write(write, "elements of which share memory: give it a copy of that");
+    }
+    for (int k = 0; k < v->narguments + v->ntree; k++) {
+        const PlanTensor *from = operand_at(v, args, k, &other);
+        if (from && k != write->argument && tensors_overlap(to, dtype, from, other)) {
+            const char *with = k < v->narguments ? argument_name(v, k) : "self";
+            PyObject *why = PyUnicode_FromFormat(
+                "which shares memory with %s: give it a copy of %s or of %s", with, name, with);
+            int status = why ? refuse_write(write, PyUnicode_AsUTF8(why)) : -1;
+            Py_XDECREF(why);
+            return status;
+        }
+    }
+    return 0;
+}
+
+/* The kernels read operands while they write results: -1, with an exception, where an argument
+ * that is written to shares its memory with another one, or with itself. */
+static int
+check_writes(const Variant *v, const Taken *args)
+{
+    int status = 0;
+    for (int k = 0; k < v->nwrites && status == 0; k++) {
+        status = check_write(v, args, &v->writes[k]);
+    }
+    return status;
+}
+
 static PyObject *
 run(JitCall *call, const int64_t *sizes, PlanParam *in, PlanTensor *out, bool *fits)
 {
@@ -420,6 +553,12 @@ run(JitCall *call, const int64_t *sizes, PlanParam *in, PlanTensor *out, bool *f
     }
     if (grad) {
         pytensor_grad_mode(true);
+    }
+    if (status == 0 && callable->nwritten && !v->arrays) {
+        status = callable_count_writes(callable, in);
+        for (int k = 0; status < 0 && k < callable->nresults; k++) {
+            Py_CLEAR(out[k].object);
+        }
     }
     if (status != 0) {
         return NULL;
@@ -457,7 +596,7 @@ variant_run(const Variant *v, const Taken *args, bool *fits)
         PyErr_NoMemory();
     } else if (!jit_guard_holds(&v->guard, args, values, values + v->guard.nsymbols)) {
         *fits = false;
-    } else {
+    } else if (check_writes(v, args) == 0) {
         JitCall call = {.call = {.callable = v->callable}, .variant = v, .args = args};
         value = run(&call, values + v->guard.nsymbols, params, results, fits);
     }

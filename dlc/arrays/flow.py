@@ -1,0 +1,454 @@
+"""Loops and branches of a user's function, as loops and branches of the program.
+
+syntax.py has made calls of them. Here such a call is traced as an operator of torch's (scan, while_loop,
+cond) whose body is a graph of its own (csrc/capture/walk/walk_flow.c), if the body is the same function of
+tensors at each step; otherwise its steps run one after another, each captured by itself.
+
+A body reads arrays from outside of it and may write to them. So it runs twice. A trial on fake tensors finds
+which memory it reads and writes, and which of the names that it assigns are carried from one step to the
+next: all but those that are the same object, or the same constant, after a step. Then the body is traced with
+these as its operands. Carried values have to keep their dtype and shape. Where the first step differs (a
+number of Python's becomes one of NumPy's, a name has no value before it, an argument is exchanged for a new
+array), it is done by itself before the loop. Where two names exchange arrays that are written to, two steps
+are one of the loop: then each name has the same memory after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor
+from torch._higher_order_ops.cond import cond_op
+from torch._higher_order_ops.scan import scan_op
+from torch._higher_order_ops.while_loop import while_loop_op
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
+
+from .bodies import (
+    UNBOUND,
+    Frame,
+    Kind,
+    Otherwise,
+    Run,
+    Trial,
+    array_of,
+    body_of,
+    carried_values,
+    check_written,
+    fake_of,
+    finished,
+    frame_of,
+    functional,
+    graph_of,
+    is_exact,
+    kind_of,
+    node,
+    operands_of,
+    plain,
+    stays,
+    trial_of,
+    tried,
+    within,
+)
+from .value import FRAMES, Array, Unknown, is_array, is_symbol, lift, refuse, torch_dtype
+
+#: Loops of so many steps or fewer are captured step by step: what they compute runs in one kernel.
+SHORT = 16
+
+# -- loops ---------------------------------------------------------------------------------------------
+
+Step = Callable[..., tuple[Any, ...]]
+
+
+def _caught(function: Callable[[], Any]) -> Any:
+    """The function's value; an error of a trial says why it is done otherwise."""
+    depth = len(FRAMES)
+    try:
+        return function()
+    except Otherwise:
+        raise
+    except Exception as error:
+        raise Otherwise(str(error)) from error
+    finally:
+        del FRAMES[depth:]
+
+
+def counted(indices: Any, step: Step, names: list[str], initial: list[Any]) -> list[Any]:
+    """A loop over indices: a tensor of them. Raises Otherwise, and then nothing has been traced."""
+    number = torch.zeros((), dtype=torch.int64)
+
+    def run(values: list[Any], index: Tensor | None = None) -> list[Any]:
+        at = fake_of(Kind(np.dtype(np.int64), (), True, True), 0) if index is None else index
+        return list(step(Array(at, scalar=True, weak=True), *values))
+
+    trial = _caught(lambda: trial_of(run, names, initial, join=False))
+    operands = operands_of(trial, initial)
+    n, m = len(trial.carried), len(trial.written)
+
+    def body(*given: Any) -> tuple[Tensor, ...]:
+        index, rest = given[n + m], (*given[: n + m], *given[n + m + 1 :])
+        return body_of(lambda values: run(values, functional(index)), trial, initial)(*rest)
+
+    state = [*operands.carried, *operands.written]
+    graph = _caught(lambda: graph_of(body, [*state, plain(number), *operands.read]))
+    args = (graph, state, [plain(indices)], operands.read)
+    results = node(scan_op, "scan", [graph], args, state)
+    return finished(trial, initial, results, trial.results)
+
+
+def conditional(test: Callable[..., Any], step: Step, names: list[str], initial: list[Any]) -> list[Any]:
+    """A loop that goes on as long as test(values) is true. Raises Otherwise as counted() does."""
+
+    def run(values: list[Any]) -> list[Any]:
+        truth(test(*values))
+        return list(step(*values))
+
+    trial = _caught(lambda: trial_of(run, names, initial, join=True))
+    operands = operands_of(trial, initial)
+
+    def decide(*given: Any) -> Tensor:
+        with frame_of(trial, given) as frame:
+            values = carried_values(initial, trial.carried, lambda kind, place: functional(given[place]))
+            found = truth(test(*values)).tensor
+            check_written(frame, trial, none=True)
+            return plain(found)
+
+    body = body_of(lambda values: list(step(*values)), trial, initial)
+    condition = _caught(lambda: graph_of(decide, operands.all()))
+    graph = _caught(lambda: graph_of(body, operands.all()))
+    state = [*operands.carried, *operands.written]
+    args = (condition, graph, tuple(state), tuple(operands.read))
+    results = node(while_loop_op, "while_loop", [condition, graph], args, state)
+    return finished(trial, initial, results, trial.results)
+
+
+# -- branches ------------------------------------------------------------------------------------------
+
+
+def _joined(names: list[str], k: int, a: Any, b: Any) -> Kind | None:
+    """The kind of a name after one way or the other; None: it is the same constant."""
+    if stays(a, b):
+        return None
+    if a is UNBOUND or b is UNBOUND:
+        raise Otherwise(f"{names[k]} has a value after one way of the branch alone")
+    found = [array_of(a), array_of(b)]
+    if found[0] is None or found[1] is None:
+        raise Otherwise(f"{names[k]} is no array and no number")
+    with within(Frame()):
+        x, y = kind_of(found[0]), kind_of(found[1])
+    if x == y:
+        return x
+    for one, other, value in ((x, y, b), (y, x, a)):
+        if other.weak and is_exact(value, one):
+            return one
+    raise Otherwise(f"{names[k]} is {x} after one way of the branch and {y} after the other")
+
+
+def branch(test: Array, ways: list[Step], names: list[str], initial: list[Any]) -> list[Any]:
+    """One of two ways, by a value; names: of the results, for messages. Raises Otherwise."""
+    runs: list[Run] = [lambda values, way=way: list(way(*values)) for way in ways]
+    tries = [_caught(lambda run=run: tried(run, initial, {})) for run in runs]
+    results = [found[2] for found in tries]
+    if len(results[0]) != len(results[1]):
+        raise Otherwise("it gives another number of results on one of the ways")
+    names = names or ["a result"] * len(results[0])
+    kinds = {k: _joined(names, k, results[0][k], results[1][k]) for k in range(len(names))}
+    carried = {k: kind for k, kind in kinds.items() if kind is not None}
+    for found in tries:
+        with disable_proxy_modes_tracing(), within(found[0]):
+            for k in carried:
+                array_of(found[2][k]).tensor  # noqa: B018  (what it reads is an operand)
+    bases = {id(b.outer): b for found in tries for b in found[0].bases.values()}
+    written = {id(b.outer) for found in tries for b in found[0].bases.values() if b.written()}
+    outer = len(FRAMES)
+    shared = {k for k in carried for r in results if is_array(r[k]) and r[k].root.level <= outer}
+    whole = Trial(
+        {}, results[0], [bases[k] for k in written], [b for k, b in bases.items() if k not in written], shared
+    )
+    full = whole._replace(carried=carried)
+    operands = operands_of(whole, initial)
+
+    def body(run: Run) -> Callable[..., Any]:
+        def made(*given: Any) -> tuple[Tensor, ...]:
+            with frame_of(whole, given) as frame:
+                found = run(list(initial))
+                tensors = []
+                for k, kind in carried.items():
+                    array = array_of(found[k])
+                    assert array is not None
+                    tensors.append(array.tensor.to(torch_dtype(kind.dtype)).clone())
+                tensors += [frame.base(b.outer, b.root) for b in whole.written]
+                check_written(frame, whole)
+                return tuple(map(plain, tensors))
+
+        return made
+
+    if not carried and not written:
+        return results[0]
+    given = operands.all()
+    graphs = [_caught(lambda run=run: graph_of(body(run), given)) for run in runs]
+    like = [plain(fake_of(kind, 0)) for kind in carried.values()]
+    like += [plain(b.outer) for b in whole.written]
+    args = (plain(truth(test).tensor), *graphs, given)
+    made = node(cond_op, "cond", graphs, args, like)
+    return finished(full, initial, made, [results[0][k] for k in range(len(names))])
+
+
+def truth(value: Any) -> Array:
+    """bool(value) as a value: of one element, as in NumPy."""
+    array = value if is_array(value) else Array(lift(bool(value)).tensor, scalar=True)
+    if array.size != 1:
+        raise ValueError(
+            "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+        )
+    tensor = array.tensor.reshape(())
+    return Array(tensor if tensor.dtype == torch.bool else tensor != 0, scalar=True)
+
+
+def choose(test: Any, yes: Any, no: Any) -> Any:
+    """yes if test else no, of numbers, by a value."""
+    if not is_array(test):
+        return yes if test else no
+    kind = _joined(["the value"], 0, yes, no)
+    if kind is None:
+        return yes
+    found = [array_of(value) for value in (yes, no)]
+    a, b = (array.tensor.to(torch_dtype(kind.dtype)) for array in found if array is not None)
+    return Array(torch.where(truth(test).tensor, a, b), scalar=kind.scalar, weak=kind.weak)
+
+
+# -- what the rewritten function calls -----------------------------------------------------------------
+
+
+def values(*names: Callable[[], Any]) -> list[Any]:
+    """The values of names, UNBOUND for those that have none."""
+    found = []
+    for name in names:
+        try:
+            found.append(name())
+        except NameError:
+            found.append(UNBOUND)
+    return found
+
+
+def _check_changed(objects: list[Any]) -> None:
+    """The items of arrays may be assigned in a body; those of lists are of one step or way alone."""
+    for value in objects:
+        if not is_array(value) and value is not UNBOUND:
+            raise Otherwise(f"it assigns an item of an object of type {type(value).__name__}")
+
+
+def _no_loop(why: str, steps: Any) -> NoReturn:
+    refuse(
+        f"its loop of {steps} steps is not taken as a whole, since {why}",
+        "write it as operations on whole arrays, or compile one step and call it in Python's loop",
+    )
+
+
+class Flow:
+    """The calls that one function's statements have become; steps: scope's, which counts what is unrolled."""
+
+    def __init__(self, steps: Any) -> None:
+        self.steps = steps
+        self.names = {
+            "_dlc_for": self.for_,
+            "_dlc_while": self.while_,
+            "_dlc_if": self.if_,
+            "_dlc_end": self.end,
+            "_dlc_either": self.either,
+            "_dlc_steps": self.counted,
+            "_dlc_values": values,
+            "_dlc_and": lambda *parts: self.combined(parts, np.logical_and, False),
+            "_dlc_or": lambda *parts: self.combined(parts, np.logical_or, True),
+            "_dlc_not": lambda part: np.logical_not(found) if is_array(found := part()) else not found,
+        }
+
+    # A loop over a range.
+
+    def for_(
+        self, ends: tuple[Any, ...], step: Step, names: list[str], initial: list[Any], changed: list[Any]
+    ) -> tuple[Any, ...]:
+        function, *numbers = ends
+        first, state = initial[0], initial[1:]
+        if function != self.steps.range:
+            return self.unrolled(function(*numbers), step, first, state)
+        if any(map(is_array, numbers)):
+            return self.to_value(numbers, step, names, first, state, changed)
+        start, stop, by = _range(numbers)
+        by = int(by)
+        symbolic = is_symbol(start) or is_symbol(stop)
+        if symbolic and len(range(_hint(start), _hint(stop), by)) <= SHORT:
+            start, stop, symbolic = int(start), int(stop), False
+        if not symbolic and len(range(start, stop, by)) <= SHORT:
+            return self.unrolled(self.steps.range(start, stop, by), step, first, state)
+        count = _count(start, stop, by)
+        if symbolic and not count > 0:  # a condition of the variant
+            return (first, *state)
+        taken, at = self.steps.taken, start
+        pairs = peeled = False
+        while True:
+            try:
+                _check_changed(changed)
+                found = self.whole(at, stop, by, step, names, state, pairs=pairs)
+                return (start + (count - 1) * by, *found)
+            except Otherwise as error:
+                self.steps.taken = taken
+                if error.twice and not pairs and not symbolic:
+                    pairs = True
+                elif error.first and not peeled and (not symbolic or count > 1):
+                    state, at, peeled = list(step(at, *state)), at + by, True
+                elif symbolic:
+                    _no_loop(str(error), _hint(count))
+                else:
+                    rest = self.steps.range(at, stop, by, why=str(error))
+                    return self.unrolled(rest, step, at - by if peeled else first, state)
+
+    @staticmethod
+    def whole(
+        at: Any, stop: Any, by: int, step: Step, names: list[str], state: list[Any], *, pairs: bool
+    ) -> list[Any]:
+        """The loop as one of the program; pairs: two steps are one of its. Raises Otherwise."""
+        if not pairs:
+            return counted(torch.arange(at, stop, by), step, names, state)
+        steps = len(range(at, stop, by))
+        last = at + by * (steps - steps % 2)
+
+        def both(k: Any, *values: Any) -> tuple[Any, ...]:
+            return step(k + by, *step(k, *values))
+
+        state = counted(torch.arange(at, last, 2 * by), both, names, state)
+        return list(step(last, *state)) if steps % 2 else state
+
+    @staticmethod
+    def unrolled(indices: Any, step: Step, last: Any, state: list[Any]) -> tuple[Any, ...]:
+        for last in indices:
+            state = list(step(last, *state))
+        return (last, *state)
+
+    def to_value(
+        self,
+        numbers: list[Any],
+        step: Step,
+        names: list[str],
+        first: Any,
+        state: list[Any],
+        changed: list[Any],
+    ) -> tuple[Any, ...]:
+        """range() of values: a loop that counts by itself."""
+        start, stop, by = _range(numbers)
+        if is_array(by) or by == 0:
+            refuse("a range has a step that is a value of an array", "give it an int")
+        found = self.while_(
+            lambda k, *_: k < stop if by > 0 else k > stop,
+            lambda k, *values: (k + by, *step(k, *values)),
+            ["the number of the step", *names],
+            [start, *state],
+            changed,
+        )
+        return (Unknown("the number of the last step of a loop is a value", "compute it"), *found[1:])
+
+    # while.
+
+    def while_(
+        self,
+        test: Callable[..., Any],
+        step: Step,
+        names: list[str],
+        initial: list[Any],
+        changed: list[Any],
+    ) -> tuple[Any, ...]:
+        state, taken = list(initial), 0
+        while True:
+            found = test(*state)
+            if is_array(found):
+                try:
+                    _check_changed(changed)
+                    return tuple(conditional(test, step, names, state))
+                except Otherwise as error:
+                    refuse(f"a loop decides by values, and is not taken as a whole, since {error}")
+            if not found:
+                return tuple(state)
+            taken += 1
+            self.steps.more(taken)
+            state = list(step(*state))
+
+    # if.
+
+    def if_(
+        self, test: Any, yes: Step, no: Step, names: list[str], initial: list[Any], changed: list[Any]
+    ) -> tuple[Any, ...]:
+        if not is_array(test):
+            return (yes if test else no)(*initial)
+        try:
+            _check_changed(changed)
+            return tuple(branch(test, [yes, no], names, initial))
+        except Otherwise as error:
+            refuse(f"it decides by the values of an array, and {error}", "np.where chooses by them")
+
+    def either(self, test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+        """yes() if test else no()"""
+        return self.if_(test, lambda: (yes(),), lambda: (no(),), ["its value"], [], [])[0]
+
+    def end(
+        self,
+        test: Any,
+        yes: Callable[..., Any],
+        no: Callable[..., Any],
+        initial: list[Any],
+        changed: list[Any],
+    ) -> Any:
+        """What the function returns on one of two ways."""
+        if not is_array(test):
+            return (yes if test else no)(*initial)
+        trees: list[Any] = [None, None]
+
+        def way(k: int, function: Callable[..., Any]) -> Step:
+            def run(*values: Any) -> tuple[Any, ...]:
+                leaves, trees[k] = pytree.tree_flatten(function(*values))
+                return tuple(leaves)
+
+            return run
+
+        found = self.if_(test, way(0, yes), way(1, no), [], initial, changed)
+        if trees[0] != trees[1]:
+            refuse("it returns another structure on one of the ways of a branch", "return the same on both")
+        return pytree.tree_unflatten(list(found), trees[0])
+
+    def combined(self, parts: tuple[Callable[[], Any], ...], combine: Any, stops: bool) -> Any:
+        """`and`, `or` of what is a value, or a number of Python's."""
+        found: Any = None
+        for part in parts:
+            value = part()
+            if is_array(value):
+                found = truth(value) if found is None else combine(found, truth(value))
+            elif bool(value) == stops:
+                return value if found is None else combine(found, stops)
+            elif found is None and part is parts[-1]:
+                return value
+        return found
+
+    def counted(self, why: str, function: Any, *numbers: Any) -> Any:
+        """range() of a loop that is as it was written."""
+        if function != self.steps.range:
+            return function(*numbers)
+        return self.steps.range(*numbers, why=why)
+
+
+def _range(numbers: list[Any]) -> tuple[Any, Any, Any]:
+    start, stop = (0, numbers[0]) if len(numbers) == 1 else numbers[:2]
+    return start, stop, numbers[2] if len(numbers) == 3 else 1
+
+
+def _count(start: Any, stop: Any, by: int) -> Any:
+    """The steps of the range, where it has some."""
+    return (stop - start + by - 1) // by if by > 0 else (start - stop - by - 1) // -by
+
+
+def _hint(value: Any) -> int:
+    return value.node.hint if is_symbol(value) and value.node.has_hint() else int(value)
+
+
+__all__ = ["SHORT", "Flow", "choose"]

@@ -1,0 +1,490 @@
+"""The loops and branches of a user's function as calls that a capture can take as a whole.
+
+``for i in range(n)``, ``while`` and ``if`` are statements of Python's: a capture would run the steps of a
+loop one after another, and cannot branch on values. So the function's syntax tree is read, and
+
+    for i in range(n):          def step(i, x):
+        x = x * 0.5                 x = x * 0.5
+                                    return (x,)
+                                i, x = _dlc_for((range, n), step, ..)
+
+The names that a step assigns and that are read later are its parameters and its results; all others are those
+of the function around it. flow.py decides whether such a call is a loop of the program or runs step by step.
+What is left as it is, and why, is noted with its line (`Steps.reason`).
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import inspect
+import textwrap
+import types
+from collections.abc import Iterable
+from typing import Any
+
+Names = frozenset[str]
+
+#: Methods that change the object they are called on, when the call is a statement.
+_CHANGES = {
+    *("append", "extend", "insert", "pop", "popleft", "appendleft", "remove", "clear", "update", "add"),
+    *("discard", "setdefault", "reverse", "write", "send"),
+}
+_OPEN = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Delete, ast.Try)
+_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+_SCOPES = (*_DEFINES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+def _walk(nodes: Iterable[ast.AST], inside: tuple[type, ...] = _DEFINES) -> Iterable[ast.AST]:
+    """The nodes and what is in them, but for the bodies of functions."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, inside):
+            yield from _walk(ast.iter_child_nodes(node), inside)
+
+
+def _stored(nodes: Iterable[ast.AST]) -> Names:
+    names = {n.id for n in _walk(nodes, _SCOPES) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    named = [n for n in _walk(nodes, ()) if isinstance(n, ast.NamedExpr)]
+    defined = [
+        n for n in _walk(nodes) if isinstance(n, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef))
+    ]
+    imported = [a for n in _walk(nodes) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names]
+    return frozenset(
+        names
+        | {n.target.id for n in named}
+        | {n.name for n in defined}
+        | {(a.asname or a.name).partition(".")[0] for a in imported}
+    )
+
+
+def _loaded(nodes: Iterable[ast.AST | None]) -> Names:
+    """All names that are read, also in functions that are defined there."""
+    found = (n for node in nodes if node is not None for n in ast.walk(node))
+    return frozenset(n.id for n in found if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store))
+
+
+# -- which names are read later ------------------------------------------------------------------------
+
+
+def _before(statements: list[ast.stmt], after: Names) -> Names:
+    """The names whose values are read by the statements or behind them; after: those that are behind."""
+    for statement in reversed(statements):
+        after = _before_one(statement, after)
+    return after
+
+
+def _before_one(s: ast.stmt, after: Names) -> Names:
+    if isinstance(s, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in s.targets):
+        targets = [n for t in s.targets for n in ast.walk(t)]
+        if all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred, ast.expr_context)) for n in targets):
+            return (after - _stored(s.targets)) | _loaded([s.value]) | _named(s.value)
+    if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name):
+        return (after - {s.target.id}) | _loaded([s.value]) if s.value else after
+    if isinstance(s, ast.AugAssign):
+        return after | _loaded([s.value, s.target]) | _stored([s.target])
+    if isinstance(s, ast.If):
+        return _before(s.body, after) | _before(s.orelse, after) | _loaded([s.test])
+    if isinstance(s, (ast.For, ast.While)):
+        end = after | _before(s.orelse, after)
+        heads = frozenset[str]()
+        for _ in range(2):  # a step is followed by another one
+            heads |= _before(s.body, end | heads)
+        target = _stored([s.target]) if isinstance(s, ast.For) else frozenset[str]()
+        return end | (heads - target) | _loaded([s.iter if isinstance(s, ast.For) else s.test])
+    if isinstance(s, ast.Return):
+        return _loaded([s.value])
+    return after | _loaded([s])
+
+
+def _named(value: ast.expr) -> Names:
+    """Names of x := .. are stored and may be read in the same expression."""
+    return frozenset(n.target.id for n in ast.walk(value) if isinstance(n, ast.NamedExpr))
+
+
+# -- what may be taken as a whole ----------------------------------------------------------------------
+
+
+def _why_not(body: list[ast.stmt]) -> str:
+    """Why the statements are no function of values: "" if they are one."""
+    for node in _walk(body):
+        at = f"line {getattr(node, 'lineno', 0)}"
+        if isinstance(node, _OPEN):
+            return f"it has a {type(node).__name__.lower()} ({at})"
+        if isinstance(
+            node, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom)
+        ):
+            return f"it defines a name ({at})"
+        if isinstance(node, (ast.With, ast.AsyncWith, ast.AsyncFor, ast.Match)):
+            return f"it has a {type(node).__name__.lower()} statement ({at})"
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            return f"it sets an attribute ({at})"
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            method = node.value.func
+            if isinstance(method, ast.Attribute) and method.attr in _CHANGES:
+                return f"it changes an object by .{method.attr}() ({at})"
+    return _leaves(body)
+
+
+def _leaves(body: list[ast.stmt]) -> str:
+    """A break or a continue of the loop whose body it is, or that it stands in."""
+    for node in body:
+        if isinstance(node, (ast.Break, ast.Continue)):
+            return f"it has a {type(node).__name__.lower()} (line {node.lineno})"
+        inner = [] if isinstance(node, (ast.For, ast.While)) else [*getattr(node, "body", [])]
+        found = _leaves([*inner, *getattr(node, "orelse", [])])
+        if found:
+            return found
+    return ""
+
+
+def _changed(nodes: Iterable[ast.AST]) -> str:
+    """The objects of names that are not assigned there whose items are: x of x[i] = .., x[i].T[j] += .."""
+    names = set()
+    for node in _walk(nodes):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+            of: ast.AST = node
+            while isinstance(of, (ast.Subscript, ast.Attribute)):
+                of = of.value
+            if isinstance(of, ast.Name):
+                names.add(of.id)
+    return _initial(sorted(names - _stored(nodes)))
+
+
+def _range(node: ast.expr) -> ast.Call | None:
+    """range(..) of one to three arguments."""
+    if not isinstance(node, ast.Call) or node.keywords or not 1 <= len(node.args) <= 3:
+        return None
+    if not isinstance(node.func, ast.Name) or node.func.id != "range":
+        return None
+    return None if any(isinstance(a, ast.Starred) for a in node.args) else node
+
+
+# -- the new tree --------------------------------------------------------------------------------------
+
+
+def _at(like: ast.AST, text: str) -> list[ast.stmt]:
+    """Statements from their text, at the line of another node."""
+    made = ast.parse(textwrap.dedent(text)).body
+    for statement in made:
+        for node in ast.walk(statement):
+            ast.copy_location(node, like)
+    return made
+
+
+def _tuple(names: list[str]) -> str:
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+
+
+def _define(like: ast.stmt, name: str, parameters: list[str], body: list[ast.stmt], results: str) -> ast.stmt:
+    (made,) = _at(like, f"def {name}({', '.join(parameters)}):\n    return {results}")
+    assert isinstance(made, ast.FunctionDef)
+    made.body = [*body, *made.body]
+    return made
+
+
+def _initial(names: list[str]) -> str:
+    """The values of names, some of which may have none yet."""
+    return f"_dlc_values({', '.join(f'lambda: {name}' for name in names)})"
+
+
+class _Conditions(ast.NodeTransformer):
+    """`a and b`, `not a` and `a < b < c` of values, in what a branch or a loop decides by."""
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
+        self.generic_visit(node)
+        word = "_dlc_and" if isinstance(node.op, ast.And) else "_dlc_or"
+        return self.call(node, word, node.values)
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
+        self.generic_visit(node)
+        return self.call(node, "_dlc_not", [node.operand]) if isinstance(node.op, ast.Not) else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        self.generic_visit(node)
+        names = (ast.Name, ast.Constant)
+        if len(node.ops) == 1 or not all(isinstance(c, names) for c in node.comparators[:-1]):
+            return node
+        sides = [node.left, *node.comparators]
+        pairs: list[ast.expr] = [
+            ast.copy_location(ast.Compare(left=a, ops=[op], comparators=[b]), node)
+            for a, op, b in zip(sides, node.ops, sides[1:], strict=False)
+        ]
+        return self.call(node, "_dlc_and", pairs)
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        return node
+
+    @staticmethod
+    def call(node: ast.expr, function: str, values: list[ast.expr]) -> ast.expr:
+        (made,) = _at(node, f"{function}()")
+        assert isinstance(made, ast.Expr) and isinstance(made.value, ast.Call)
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        made.value.args = [ast.copy_location(ast.Lambda(args=nothing, body=v), node) for v in values]
+        return made.value
+
+
+class _Choices(ast.NodeTransformer):
+    """`a if c else b`, whose condition may be a value."""
+
+    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
+        self.generic_visit(node)
+        if any(isinstance(n, (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)) for n in ast.walk(node)):
+            return node
+        made = _Conditions.call(node, "_dlc_either", [node.body, node.orelse])
+        assert isinstance(made, ast.Call)
+        made.args.insert(0, _Conditions().visit(node.test))
+        return made
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
+        return node
+
+
+def _returns(body: list[ast.stmt]) -> bool:
+    """Does it end the function, at its end?"""
+    if not body or isinstance(body[-1], ast.Return):
+        return bool(body)
+    last = body[-1]
+    return isinstance(last, ast.If) and _returns(last.body) and _returns(last.orelse)
+
+
+class _Rewriter:
+    """Rewrites the statements of one function, from the last one to the first."""
+
+    def __init__(self, body: list[ast.stmt]) -> None:
+        everything = [n for statement in body for n in ast.walk(statement)]
+        declared = [n.names for n in everything if isinstance(n, (ast.Global, ast.Nonlocal))]
+        self.free = frozenset(name for names in declared for name in names)  # names that others assign, too
+        self.inner = [n for n in everything if isinstance(n, _DEFINES)]  # functions that it defines
+        self.count = 0
+
+    def foreign(self, stored: Names, *bodies: list[ast.stmt]) -> str:
+        """Why names that the bodies assign are not theirs alone: "" if they are."""
+        if stored & self.free:
+            return f"it assigns {min(stored & self.free)!r}, which is not the function's own"
+        own = {id(n) for body in bodies for statement in body for n in ast.walk(statement)}
+        read = stored & frozenset[str]().union(*(_loaded([n]) for n in self.inner if id(n) not in own))
+        return f"it assigns {min(read)!r}, which a function defined elsewhere reads" if read else ""
+
+    def function(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements of the function itself, or those that end it."""
+        for at, s in enumerate(body):
+            if isinstance(s, ast.If) and (_returns(s.body) or _returns(s.orelse)):
+                made = self.ending(s, body[at + 1 :])
+                if made is not None:
+                    return [
+                        *self.statements(body[:at], _before_one(s, _before(body[at + 1 :], frozenset()))),
+                        *made,
+                    ]
+        return self.statements(body, frozenset())
+
+    def ending(self, s: ast.If, rest: list[ast.stmt]) -> list[ast.stmt] | None:
+        """A branch after one of whose ways the function returns; None where it is left as it is."""
+        end = ast.copy_location(ast.Return(value=None), s)
+        ways = [way if _returns(way) else [*way, *rest] for way in (s.body, s.orelse)]
+        ways = [way if _returns(way) else [*way, end] for way in ways]
+        stored, changed = _stored([*s.body, *s.orelse, *rest]), _changed([*s.body, *s.orelse, *rest])
+        named = any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test))
+        open_ = [
+            n for n in _walk([*s.body, *s.orelse, *rest]) if isinstance(n, (*_OPEN[1:], ast.FunctionDef))
+        ]
+        if self.foreign(stored, *ways) or named or open_:
+            return None
+        read = _before(ways[0], frozenset()) | _before(ways[1], frozenset())
+        names, kinds = sorted(stored & read), (self.name("then"), self.name("else"))
+        made = []
+        for kind, way in zip(kinds, ways, strict=True):
+            define = _define(s, kind, names, [], "None")
+            assert isinstance(define, ast.FunctionDef)
+            define.body = self.function(way)
+            made.append(define)
+        (call,) = _at(s, f"_dlc_end(0, {kinds[0]}, {kinds[1]}, {_initial(names)}, {changed})")
+        assert isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)
+        call.value.args[0] = _Conditions().visit(s.test)
+        return [*made, ast.copy_location(ast.Return(value=call.value), s)]
+
+    def name(self, what: str) -> str:
+        self.count += 1
+        return f"_dlc_{what}_{self.count}"
+
+    def statements(self, body: list[ast.stmt], after: Names) -> list[ast.stmt]:
+        made: list[ast.stmt] = []
+        for statement in reversed(body):
+            made = [*self.statement(statement, after), *made]
+            after = _before_one(statement, after)
+        return made
+
+    def statement(self, s: ast.stmt, after: Names) -> list[ast.stmt]:
+        if isinstance(s, ast.For) and _range(s.iter) and isinstance(s.target, ast.Name) and not s.orelse:
+            return self.loop(s, after)
+        if isinstance(s, ast.While) and not s.orelse:
+            return self.loop(s, after)
+        if isinstance(s, ast.If):
+            return self.branch(s, after)
+        if isinstance(s, (ast.For, ast.While)):
+            s.body = self.statements(s.body, after | _before_one(s, after))
+        elif isinstance(s, ast.With):
+            s.body = self.statements(s.body, after)
+        return [s]
+
+    def loop(self, s: ast.For | ast.While, after: Names) -> list[ast.stmt]:
+        around = _before_one(s, after)
+        why = _why_not(s.body)
+        stored, changed = _stored(s.body), _changed(s.body)
+        target = s.target.id if isinstance(s, ast.For) and isinstance(s.target, ast.Name) else ""
+        if target in stored:
+            why = why or f"it assigns {target!r}, which counts its steps (line {s.lineno})"
+        if foreign := self.foreign(stored | ({target} if target else frozenset()), s.body):
+            why = why or f"{foreign} (line {s.lineno})"
+        if isinstance(s, ast.While) and any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
+            why = why or f"its condition assigns a name (line {s.lineno})"
+        heads = _before(s.body, around | after) - ({target} if target else frozenset())
+        tests = _loaded([s.test]) if isinstance(s, ast.While) else frozenset[str]()
+        body = self.statements(s.body, after | heads | tests)
+        s.body = body
+        if why:
+            return [self.counted(s, why)]
+        names = sorted(stored & (after | heads | tests))
+        step = self.name("step")
+        if isinstance(s, ast.For):
+            made = [_define(s, step, [target, *names], body, _tuple(names))]
+            results = _tuple([target, *names])
+            (call,) = _at(
+                s, f"{results} = _dlc_for((), {step}, {names!r}, {_initial([target, *names])}, {changed})"
+            )
+            ends = _range(s.iter)
+            assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call) and ends is not None
+            call.value.args[0] = ast.copy_location(
+                ast.Tuple(elts=[ends.func, *ends.args], ctx=ast.Load()), s.iter
+            )
+            return [*made, call]
+        test = self.name("test")
+        condition = _Conditions().visit(s.test)
+        made = [_define(s, step, names, body, _tuple(names))]
+        decide = _define(s, test, names, [], "None")
+        assert isinstance(decide, ast.FunctionDef)
+        decide.body = [ast.copy_location(ast.Return(value=condition), s.test)]
+        target_of = f"{_tuple(names)} = " if names else ""
+        return [
+            *made,
+            decide,
+            *_at(s, f"{target_of}_dlc_while({test}, {step}, {names!r}, {_initial(names)}, {changed})"),
+        ]
+
+    @staticmethod
+    def counted(s: ast.For | ast.While, why: str) -> ast.stmt:
+        """The statement as it is; its steps are counted, and why each is captured by itself is known."""
+        if isinstance(s, ast.For):
+            call = _range(s.iter)
+            assert call is not None
+            (made,) = _at(s.iter, f"_dlc_steps({why!r})")
+            assert isinstance(made, ast.Expr) and isinstance(made.value, ast.Call)
+            made.value.args = [*made.value.args, call.func, *call.args]
+            s.iter = made.value
+        return s
+
+    def branch(self, s: ast.If, after: Names) -> list[ast.stmt]:
+        why = _why_not([*s.body, *s.orelse])
+        stored, changed = _stored([*s.body, *s.orelse]), _changed([*s.body, *s.orelse])
+        s.body, s.orelse = self.statements(s.body, after), self.statements(s.orelse, after)
+        if (
+            why
+            or self.foreign(stored, s.body, s.orelse)
+            or any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test))
+        ):
+            return [s]
+        names = sorted(stored & after)
+        yes, no = self.name("then"), self.name("else")
+        (call,) = _at(
+            s, f"{_tuple(names)} = _dlc_if(0, {yes}, {no}, {names!r}, {_initial(names)}, {changed})"
+        )
+        assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call)
+        call.value.args[0] = _Conditions().visit(s.test)
+        if not names:
+            call = ast.copy_location(ast.Expr(value=call.value), s)
+        bodies = [(yes, s.body), (no, s.orelse)]
+        return [*(_define(s, name, names, body, _tuple(names)) for name, body in bodies), call]
+
+
+# -- functions -----------------------------------------------------------------------------------------
+
+
+def _tree(function: types.FunctionType) -> ast.FunctionDef | None:
+    """The syntax tree of the function, at its lines; None where its source is not known."""
+    try:
+        lines, first = inspect.getsourcelines(function)
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except (OSError, TypeError, SyntaxError, ValueError):
+        return None
+    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
+        return None
+    ast.increment_lineno(tree, first - 1)
+    made = tree.body[0]
+    made.decorator_list = []
+    return made if made.name == function.__code__.co_name else None
+
+
+def _compiled(tree: ast.FunctionDef, function: types.FunctionType) -> types.CodeType:
+    """The code of the tree, whose free names are those of the function's closure."""
+    code = function.__code__
+    around = ast.parse(f"def around({', '.join(code.co_freevars)}): pass").body[0]
+    assert isinstance(around, ast.FunctionDef)
+    around.body = [tree]
+    module = ast.fix_missing_locations(ast.Module(body=[around], type_ignores=[]))
+    future = code.co_flags & 0x1FF0000
+    made = compile(module, code.co_filename, "exec", flags=future, dont_inherit=True)
+    (outer,) = (c for c in made.co_consts if isinstance(c, types.CodeType))
+    (inner,) = (c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == code.co_name)
+    return inner
+
+
+#: A module's attributes are read in another way where the import is seen, as it is not here.
+_READS = {"LOAD_METHOD": "LOAD_ATTR", "PUSH_NULL": ""}
+
+
+def _said(code: types.CodeType) -> list[tuple[str, Any]]:
+    """What the code does, but for where it jumps to."""
+    found = []
+    for instruction in dis.get_instructions(code):
+        name = _READS.get(instruction.opname, instruction.opname)
+        jumps = instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs
+        value = "" if jumps or isinstance(instruction.argval, types.CodeType) else repr(instruction.argval)
+        if name:
+            found.append((name, value))
+    return found
+
+
+def _has_flow(tree: ast.FunctionDef) -> bool:
+    return any(isinstance(node, (ast.For, ast.While, ast.If, ast.IfExp)) for node in _walk(tree.body))
+
+
+def rewritten(function: types.FunctionType) -> types.CodeType:
+    """The function's code with its loops and branches as calls; its own code where that cannot be."""
+    code = function.__code__
+    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        return code
+    tree = _tree(function)
+    if tree is None or not _has_flow(tree) or "__class__" in code.co_freevars:
+        return code
+    tree.returns = None
+    for argument in ast.walk(tree.args):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    tree.args.defaults = [ast.copy_location(ast.Constant(None), tree) for _ in tree.args.defaults]
+    tree.args.kw_defaults = [d and ast.copy_location(ast.Constant(None), tree) for d in tree.args.kw_defaults]
+    if _said(_compiled(tree, function)) != _said(code):
+        return code  # the file has changed since it was read
+    tree.body = _Rewriter(tree.body).function([_Choices().visit(statement) for statement in tree.body])
+    return _compiled(tree, function)
+
+
+def closure_of(code: types.CodeType, function: types.FunctionType, cells: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The cells of the function's free names, in the order of the code's."""
+    by_name = dict(zip(function.__code__.co_freevars, cells, strict=True))
+    return tuple(by_name[name] for name in code.co_freevars)

@@ -1,0 +1,323 @@
+"""Loops and branches of NumPy programs, as they are written: test_jit_loops.py compiles them."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = Any
+
+
+class Program(NamedTuple):
+    function: Callable[..., Any]
+    arguments: Callable[[], tuple[Any, ...]]
+
+
+PROGRAMS: dict[str, Program] = {}
+
+
+def floats(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def program(*arguments: Callable[[], tuple[Any, ...]]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """arguments: makes new ones; several: the program is tested with each."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        for k, make in enumerate(arguments):
+            name = function.__name__ + (f"_{k}" if k else "")
+            PROGRAMS[name] = Program(function, make)
+        return function
+
+    return add
+
+
+# -- loops over ranges ---------------------------------------------------------------------------------
+
+
+@program(lambda: (floats(20), 100), lambda: (floats(20), 0), lambda: (floats(20), 1))
+def rebound(x: Array, n: int) -> Array:
+    for _ in range(n):
+        x = x * 0.5 + 1
+    return x
+
+
+@program(lambda: (floats(20),))
+def relaxed_in_place(x: Array) -> None:
+    for _ in range(50):
+        x[1:-1] = 0.5 * (x[:-2] + x[2:])
+
+
+@program(lambda: (floats(30),))
+def summed_by_index(x: Array) -> tuple[Any, ...]:
+    s, first = 0.0, 0
+    for i in range(len(x)):
+        s += x[i] * i
+        first = i * 2 - 1
+    return s, i, first
+
+
+@program(lambda: (floats(30), 0.3))
+def moving_average(x: Array, alpha: float) -> Array:
+    out = np.empty_like(x)
+    out[0] = x[0]
+    for i in range(1, len(x)):
+        out[i] = alpha * x[i] + (1 - alpha) * out[i - 1]
+    return out
+
+
+@program(lambda: (floats(30), 40), lambda: (floats(30), 41))
+def exchanged_with_an_argument(u: Array, n: int) -> Array:
+    new = u.copy()
+    for _ in range(n):
+        new[1:-1] = u[1:-1] + 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        u, new = new, u
+    return u
+
+
+@program(lambda: (floats(30),))
+def exchanged_copies(x: Array) -> tuple[Array, Array]:
+    u, new = x.copy(), x.copy()
+    for k in range(33):
+        new[1:-1] = u[1:-1] * 0.9 + k
+        u, new = new, u
+    return u, new
+
+
+@program(lambda: (floats(20, 18),))
+def nested(x: Array) -> None:
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            x[i, j] = x[i, j] * 2 + i - j
+
+
+@program(lambda: (np.eye(20) * 9 + floats(20, 20),))
+def triangles(a: Array) -> None:
+    n = a.shape[0]
+    for k in range(n):
+        for i in range(k + 1, n):
+            a[i, k] /= a[k, k]
+            for j in range(k + 1, n):
+                a[i, j] -= a[i, k] * a[k, j]
+
+
+@program(lambda: (floats(40),))
+def with_steps(x: Array) -> tuple[int, int]:
+    for i in range(40, 0, -2):
+        x[i % 7] += i
+    for j in range(5, 200, 7):
+        x[j % 40] -= j / 2
+    return i, j
+
+
+@program(lambda: (floats(20),))
+def temporaries(x: Array) -> tuple[Array, Array]:
+    for k in range(20):
+        t = x * 2
+        x = t - k
+    return x, t
+
+
+@program(lambda: (np.arange(5),), lambda: (np.arange(5, dtype=np.float32),), lambda: (np.arange(5.0),))
+def promoted_by_the_first_step(x: Array) -> tuple[Array, Any]:
+    total = 0
+    for _ in range(20):
+        x = x * 1.5
+        total = total + x[1]
+    return x, total
+
+
+@program(lambda: (floats(20),))
+def aliases(x: Array) -> tuple[Array, Array]:
+    v, y = x[2:5], x
+    for _ in range(20):
+        v += 1
+        x[0] = v[0]
+        y[1] += 1
+        y = y * 0.5
+    return v, y
+
+
+@program(lambda: (floats(20, 4),))
+def rows(x: Array) -> None:
+    for i in range(1, len(x)):
+        row = x[i]
+        row += x[i - 1]
+        row[0] = i
+        x[:, 1] -= x[i, 2]
+
+
+@program(lambda: (floats(12, 12),))
+def views_before_the_loop(x: Array) -> Array:
+    inner, back = x[1:-1, 1:-1], x[::-1]
+    for _ in range(20):
+        inner *= 0.5
+        back[0] = inner.sum(axis=0).max()
+    return inner
+
+
+@program(lambda: (floats(10, 10) > 0.3,))
+def life(z: Array) -> None:
+    z = z.astype(np.int64)
+    for _ in range(30):
+        n = z[:-2, :-2] + z[:-2, 1:-1] + z[:-2, 2:] + z[1:-1, :-2] + z[1:-1, 2:] + z[2:, :-2] + z[2:, 1:-1]
+        n += z[2:, 2:]
+        birth, survive = (n == 3) & (z[1:-1, 1:-1] == 0), ((n == 2) | (n == 3)) & (z[1:-1, 1:-1] == 1)
+        z[...] = 0
+        z[1:-1, 1:-1][birth | survive] = 1
+    return z
+
+
+@program(lambda: (np.linspace(-2, 1, 12)[:, None] + 1j * np.linspace(-1, 1, 10), 30))
+def masks(c: Array, n: int) -> tuple[Array, Array]:
+    z, count = np.zeros_like(c), np.zeros(c.shape, np.int64)
+    for k in range(n):
+        inside = np.abs(z) < 2
+        count[inside] = k
+        z[inside] = z[inside] ** 2 + c[inside]
+    return z, count
+
+
+@program(lambda: (floats(20),))
+def calls_of_numpy(x: Array) -> Array:
+    for _ in range(20):
+        x = np.sort(x * -1.1)
+    return x
+
+
+# -- while ---------------------------------------------------------------------------------------------
+
+
+@program(lambda: (abs(floats(20)), 1e-6), lambda: (abs(floats(20)), 1e9))
+def until_it_is_exact(x: Array, tolerance: float) -> tuple[Array, int]:
+    steps, error = 0, 1.0
+    while error > tolerance and steps < 1000:
+        y = np.sqrt(x + 1)
+        error = np.abs(y - x).max()
+        x = y
+        steps += 1
+    return x * 1, steps
+
+
+@program(lambda: (np.array([27]),), lambda: (np.array([1]),))
+def collatz(start: Array) -> int:
+    n, steps = start[0], 0
+    while n != 1:
+        if n % 2 == 0:  # noqa: SIM108
+            n = n // 2
+        else:
+            n = 3 * n + 1
+        steps += 1
+    return steps
+
+
+@program(lambda: (floats(10, 10), 1e-3))
+def laplace(p: Array, tolerance: float) -> int:
+    error, steps = tolerance + 1, 0
+    while not error <= tolerance:
+        old = p.copy()
+        p[1:-1, 1:-1] = 0.25 * (old[2:, 1:-1] + old[:-2, 1:-1] + old[1:-1, 2:] + old[1:-1, :-2])
+        error = np.abs(p - old).max()
+        steps += 1
+    return steps
+
+
+# -- branches ------------------------------------------------------------------------------------------
+
+SIGNS = (lambda: (abs(floats(20)),), lambda: (-abs(floats(20)),))
+
+
+@program(*SIGNS)
+def returns(x: Array) -> Array:
+    if x.sum() > 0:
+        return x * 2
+    return -x
+
+
+@program(*SIGNS)
+def assigns(x: Array) -> tuple[Any, ...]:
+    y, k = x, np.float64(1.0)
+    if x[0] > 0 and x[1] > 0:
+        y, k = x - x.mean(), x[3]
+    elif x[2] > 1 or not x[3] < 0:
+        k = x.max()
+    return y + 0, k
+
+
+@program(*SIGNS)
+def writes(x: Array) -> None:
+    if x.max() > 0:
+        x[0] = 100
+        x[1:] *= 2
+    else:
+        x[::-1][:3] = 7
+
+
+@program(*SIGNS)
+def ends_early(x: Array) -> None:
+    if x[0] > 0:
+        return
+    x[0] = 7
+    if x[1] > -100:
+        x[2] = x[0 if x[3] > 0 else 1]
+
+
+@program(*SIGNS)
+def within_loops(x: Array) -> tuple[Any, ...]:
+    largest, place, rises = x[0], 0, 0
+    for i in range(len(x)):
+        if x[i] > largest:
+            largest, place = x[i], i
+        if i > 0 and x[i - 1] < x[i]:
+            rises += 1
+        if i % 3 == 0:
+            x[i] = -x[i]
+    return largest, place, rises
+
+
+@program(*SIGNS)
+def numbers_of_python(x: Array) -> tuple[Any, ...]:
+    best, k = -np.inf, 1 if x[0] > 0 else 2
+    for i in range(len(x)):
+        best = max(best, x[i])
+        k = min(k + i, 12)
+    scale = x.max() if x.max() > 1 else np.float64(1.0)
+    return best, k, x / scale
+
+
+# -- captured step by step -----------------------------------------------------------------------------
+
+
+@program(lambda: (floats(5),))
+def grows(x: Array) -> Array:
+    for _ in range(20):
+        x = np.concatenate([x, x[:1]])
+    return x
+
+
+@program(lambda: (floats(5),))
+def lists(x: Array) -> tuple[Any, ...]:
+    seen, items = [], [0] * 20
+    for i in range(20):
+        x = x * 0.5
+        seen.append(x.sum())
+        items[i] = x[0]
+    return np.array(seen), items[3]
+
+
+@program(lambda: (floats(5),))
+def stops(x: Array) -> Array:
+    for i in range(40):
+        if i % 2:
+            continue
+        x = x + i
+        if i == 25:
+            break
+    return x
+
+
+@program(lambda: (np.random.default_rng(3), floats(5)))
+def draws(rng: Any, x: Array) -> Array:
+    for _ in range(20):
+        x = x + rng.random()
+    return x

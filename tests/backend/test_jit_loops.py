@@ -1,0 +1,332 @@
+"""Loops and branches of functions of arrays: NumPy's values, and the bits of single steps."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dlc
+from dlc import CaptureError
+from dlc.arrays import flow
+from dlc.arrays.value import MAX_STEPS
+from tests.backend.jitted import jit
+from tests.backend.loop_programs import PROGRAMS, Program, floats
+
+#: Programs whose loops are captured step by step.
+UNROLLED = ("grows", "lists", "stops", "draws")
+
+
+def leaves(value: Any) -> list[Any]:
+    return [value] if not isinstance(value, tuple) else [leaf for item in value for leaf in leaves(item)]
+
+
+def run(call: Callable[..., Any], program: Program) -> tuple[list[Any], list[Any]]:
+    given = program.arguments()
+    found = leaves(call(*given))
+    arrays = [a for a in given if isinstance(a, np.ndarray)]
+    shared = [[np.may_share_memory(f, a) for a in arrays] for f in found if isinstance(f, np.ndarray)]
+    return [*found, *arrays], shared
+
+
+def assert_like(ours: list[Any], theirs: list[Any], tolerance: float = 0.0) -> None:
+    for a, b in zip(ours, theirs, strict=True):
+        assert type(a) is type(b)
+        if b is not None:
+            np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+            assert np.asarray(a).dtype == np.asarray(b).dtype
+
+
+@pytest.fixture
+def whole(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What has been taken as a whole."""
+    taken: list[str] = []
+    node = flow.node
+
+    def noted(operator: Any, name: str, *args: Any) -> Any:
+        taken.append(name)
+        return node(operator, name, *args)
+
+    monkeypatch.setattr(flow, "node", noted)
+    return taken
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_numpys_values(name: str, whole: list[str]) -> None:
+    program = PROGRAMS[name]
+    expected, fast = run(program.function, program), jit(program.function)
+    for _ in range(2):
+        ours = run(fast, program)
+        assert_like(ours[0], expected[0], 1e-12)
+        assert ours[1] == expected[1]
+    assert bool(whole) == (name not in UNROLLED and "rebound_" not in name)
+
+
+@pytest.mark.parametrize("name", ["relaxed_in_place", "moving_average", "masks", "rows", "within_loops"])
+def test_the_bits_of_single_steps(name: str, whole: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    program = PROGRAMS[name]
+    loops = run(jit(program.function), program)
+    count = whole.count("scan")
+    monkeypatch.setattr(flow, "SHORT", MAX_STEPS)
+    single = run(jit(program.function), program)
+    assert count and whole.count("scan") == count
+    assert_like(loops[0], single[0])
+
+
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+def test_both_tiers(tier: str) -> None:
+    def function(x: Any, limit: float) -> Any:
+        steps, error = 0, 1.0
+        while error > limit:
+            old = x.copy()
+            for i in range(1, len(x)):
+                x[i] = 0.5 * (x[i - 1] + old[i])
+                if x[i] > 1:
+                    x[i] = 1
+            error = np.abs(x - old).max()
+            steps += 1
+        return steps, x[::2]
+
+    program = Program(function, lambda: (floats(25), 1e-4))
+    expected, ours = run(function, program), run(jit(function, tier=tier), program)
+    assert_like(ours[0], expected[0], 1e-12)
+    assert ours[1] == expected[1]
+
+
+def test_sizes_cost_no_compile(compiles: Callable[[], int]) -> None:
+    function = PROGRAMS["moving_average"].function
+    fast = jit(function)
+    fast(floats(30), 0.5)
+    count = compiles()
+    for n in (25, 40, 1000):
+        x = floats(n)
+        np.testing.assert_allclose(fast(x, 0.25), function(x, 0.25), rtol=1e-12)
+    assert compiles() == count
+
+
+def test_ranges_of_sizes(compiles: Callable[[], int]) -> None:
+    def function(x: Any) -> Any:
+        for i in range(len(x) - 2, -1, -1):
+            x[i] += 0.5 * x[i + 1]
+        for j in range(1, len(x), 3):
+            x[j] = j
+        for k in range(len(x) - 1, 2, -2):
+            x[k] -= x[k - 1]
+        return i, j, k
+
+    fast, count = jit(function), 0
+    for n in (60, 61, 62, 63, 100):
+        x, y = floats(n), floats(n)
+        assert fast(x) == function(y)
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+        count = count or compiles()
+    assert compiles() == count
+
+
+def test_many_steps_take_no_longer_to_compile() -> None:
+    def function(x: Any, n: int) -> Any:
+        for k in range(n):
+            x = x * 0.999 + k
+        return x
+
+    np.testing.assert_allclose(jit(function)(floats(4), 100_000), function(floats(4), 100_000), rtol=1e-9)
+
+
+def test_an_index_that_is_no_place_raises() -> None:
+    def function(x: Any) -> None:
+        for i in range(len(x)):
+            x[i] = x[i + 1]
+
+    for call in (function, jit(function)):
+        with pytest.raises(IndexError):
+            call(np.arange(20.0))
+
+
+def test_a_number_of_python_s_beside_a_scalar_becomes_one() -> None:
+    def function(x: Any) -> Any:
+        return x[0] if x[0] > 0 else 0.0
+
+    for x in (np.ones(2), -np.ones(2)):
+        assert type(jit(function)(x)) is np.float64
+        assert jit(function)(x) == function(x)
+
+
+def test_one_truth_value() -> None:
+    def function(x: Any) -> Any:
+        return x if x > 1 else -x
+
+    for call in (function, jit(function)):
+        np.testing.assert_array_equal(call(np.array([3.0])), [3.0])
+        with pytest.raises(ValueError, match="array with more than one element is ambiguous"):
+            call(np.arange(3.0))
+
+
+# -- what is refused -----------------------------------------------------------------------------------
+
+
+def stops(x: Any) -> Any:
+    for i in range(5000):  # here
+        x = x + 1
+        if i == 4000:
+            break
+    return x
+
+
+def appends(x: Any) -> Any:
+    seen = []
+    for _ in range(5000):  # here
+        x = x + 1
+        seen.append(x)
+    return seen[-1]
+
+
+def grows(x: Any) -> Any:
+    for _ in range(5000):  # here
+        x = np.concatenate([x, x])
+    return x
+
+
+def cuts(x: Any) -> Any:
+    for i in range(len(x)):  # here
+        x[i:] -= x[i]
+    return x
+
+
+def returns_within(x: Any) -> Any:
+    for _ in range(20):
+        x = x * 0.5
+        if x.sum() < 1:  # here
+            return x
+    return x
+
+
+def other_dtypes(x: Any) -> Any:
+    if x[0] > 0:  # here  # noqa: SIM108
+        y = x.astype(np.float32)
+    else:
+        y = x
+    return y
+
+
+def written_after(x: Any) -> Any:
+    if x[0] > 0:
+        x = x / x.max()
+    x[0] = 1  # here
+    return x
+
+
+def counts_down(x: Any) -> Any:
+    while x.sum() > 0:  # here
+        x = np.concatenate([x, -x])
+    return x
+
+
+REFUSED: dict[Callable[[Any], Any], str] = {
+    stops: r"each is captured by itself, since it has a break .line \d+.*one step",
+    appends: r"since it changes an object by .append\(\) .line \d+",
+    grows: r"since x is an array of float64 of shape .* before a step and an array of .* after it",
+    cuts: "each is captured by itself, since a slice ends at a value of an array",
+    returns_within: "it decides by the values of an array",
+    other_dtypes: "y is an array of float32 of shape .* after one way of the branch and an array of float64",
+    written_after: "shares its memory with another since a loop or a branch.*x.copy",
+    counts_down: "a loop decides by values, and is not taken as a whole, since x is an array",
+}
+
+
+@pytest.mark.parametrize("function", REFUSED, ids=lambda f: f.__name__)
+def test_refused_with_the_line(function: Callable[[Any], Any]) -> None:
+    lines, first = inspect.getsourcelines(function)
+    line = next(first + k for k, text in enumerate(lines) if "# here" in text)
+    with pytest.raises(CaptureError, match=REFUSED[function]) as raised:
+        jit(function)(np.arange(1.0, MAX_STEPS + 10.0))
+    assert f"test_jit_loops.py:{line}" in str(raised.value)
+
+
+# -- functions whose source cannot be read ---------------------------------------------------------------
+
+
+def test_a_function_without_a_source_is_captured_step_by_step() -> None:
+    scope: dict[str, Any] = {"np": np}
+    exec("def f(x):\n    for k in range(30):\n        x = x * 0.5 + k\n    return x", scope)
+    np.testing.assert_allclose(jit(scope["f"])(floats(3)), scope["f"](floats(3)), rtol=1e-12)
+
+
+def test_closures_defaults_and_functions_that_are_called() -> None:
+    factor = 0.5
+
+    def step(x: Any, k: Any, *, shift: float = 2.0) -> Any:
+        if x[0] > shift:
+            return x * factor
+        return x + k
+
+    def function(x: Any, n: int = 40) -> Any:
+        for k in range(n):
+            x = step(x, k, shift=3.0)
+        return x
+
+    np.testing.assert_allclose(jit(function)(floats(4)), function(floats(4)), rtol=1e-12)
+
+
+def test_names_that_other_functions_read_or_assign() -> None:
+    def reads(x: Any) -> Any:
+        double = lambda: x * 2  # noqa: E731
+        for _ in range(20):
+            x = double() - x + 1
+        return x
+
+    def assigns(x: Any) -> Any:
+        count = 0
+
+        def more() -> None:
+            nonlocal count
+            count += 1
+
+        for _ in range(20):
+            x = x * 0.5 + count
+            count = count + 1
+            more()
+        return x
+
+    def ends(x: Any) -> Any:
+        shifted = lambda: x + 1  # noqa: E731
+        if x.shape[0] > 2:
+            x = x * 2
+            return shifted()
+        return x
+
+    def within(x: Any) -> Any:
+        for k in range(20):
+            x = np.piecewise(x, [x < 0, x >= 0], [lambda v, k=k: -v * k, lambda v: v * 0.5])
+        return x
+
+    for function in (reads, assigns, ends, within):
+        np.testing.assert_allclose(jit(function)(floats(4)), function(floats(4)), rtol=1e-12)
+
+
+def test_a_method() -> None:
+    class Decay:
+        rate = 0.9
+
+        def __call__(self, x: Any) -> Any:
+            for _ in range(30):
+                x = x * self.rate if x.max() > 1e-3 else x
+            return x
+
+    decay = Decay()
+    np.testing.assert_allclose(jit(decay.__call__)(floats(4)), decay(floats(4)), rtol=1e-12)
+
+
+def test_a_torch_function_of_arrays_in_a_loop() -> None:
+    import torch
+
+    def function(x: Any) -> Any:
+        for _ in range(20):
+            x = torch.sigmoid(x) * 2
+        return x
+
+    x = floats(4)
+    expected = x
+    for _ in range(20):
+        expected = 2 / (1 + np.exp(-expected))
+    np.testing.assert_allclose(dlc.jit(function)(x), expected, rtol=1e-12)
