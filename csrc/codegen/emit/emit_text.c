@@ -243,7 +243,7 @@ rounding(const Let *let)
         [DT_u8] = "wrap_u8",    [DT_i8] = "wrap_i8",      [DT_i16] = "wrap_i16",
         [DT_f16] = "round_f16", [DT_bf16] = "round_bf16",
     };
-    Dtype dtype = let->res[0]->type->dtype;
+    Dtype dtype = let->op == OP_bitcast ? DT_bool : let->res[0]->type->dtype;
     return dtype_info[dtype].class == CLASS_FLOAT && is_exact(let->op) ? NULL : names[dtype];
 }
 
