@@ -439,6 +439,61 @@ def test_product_of_integers_in_i32() -> None:
     check_whole(function, a, b, exact=True, **OWN)
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=str)
+def test_product_of_codes(dtype: torch.dtype) -> None:
+    a, b = bytes_of(20, 64).view(dtype), bytes_of(64, 24).view(torch.int8)
+    check_whole(torch._int_mm, a, b, exact=True, capture="aot", **OWN)
+
+
+class Codes(Tensor):
+    """A weight that is codes of 8 bits and a scale for each row, as torchao's are."""
+
+    @staticmethod
+    def __new__(cls: type[Codes], codes: Tensor, scales: Tensor) -> Codes:
+        return Tensor._make_wrapper_subclass(cls, codes.shape, dtype=scales.dtype)  # type: ignore[attr-defined]
+
+    def __init__(self, codes: Tensor, scales: Tensor) -> None:
+        self.codes, self.scales = codes, scales
+
+    def __repr__(self, *args: Any, **kwargs: Any) -> str:
+        return "Codes(..)"
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["codes", "scales"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner: dict[str, Tensor], *rest: Any) -> Codes:
+        return Codes(inner["codes"], inner["scales"])
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function is torch.nn.functional.linear:
+            x, weight = args[:2]
+            return torch.nn.functional.linear(x, weight.codes.to(x.dtype) * weight.scales)
+        return super().__torch_function__(function, types, args, kwargs or {})
+
+    @classmethod
+    def __torch_dispatch__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if function in (torch.ops.aten.detach.default, torch.ops.aten.alias.default):
+            return cls(function(args[0].codes), function(args[0].scales))
+        raise NotImplementedError(function)
+
+
+def test_tensors_in_a_subclass_are_frozen() -> None:
+    codes, scales = bytes_of(48, 64).view(torch.int8), torch.rand(48, 1)
+    model = torch.nn.Linear(64, 48, bias=False)
+    model.weight = torch.nn.Parameter(Codes(codes, scales), requires_grad=False)
+    x = torch.randn(5, 64)
+    with torch.no_grad(), collect() as reports:
+        fast = compiled(model, freeze=True)
+        torch.testing.assert_close(fast(x), model(x))
+        model.weight.scales.mul_(2)  # which is noticed
+        torch.testing.assert_close(fast(x), model(x))
+    (report,) = reports
+    assert report["calls"] == []
+    assert report["prepared"][0] == 1
+
+
 def test_powers_of_two() -> None:
     powers = torch.arange(-310, 310, dtype=torch.int32)
     for x in (torch.tensor([1.0]), torch.randn(620), torch.tensor([3e38, 1e-45, -0.0, torch.inf])[:, None]):
