@@ -20,8 +20,8 @@ EMIT = CSRC / "codegen/emit"
 
 #: What each count was when it was last stored.
 STORED = {
-    "lines_of_emitters": 10_837,
-    "lines_of_the_plain_target": 825,
+    "lines_of_emitters": 10_833,
+    "lines_of_the_plain_target": 823,
     "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 41,
     "thresholds_that_schedule_reads": 29,
