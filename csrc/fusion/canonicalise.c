@@ -48,16 +48,6 @@ operand(const Rules *r, Value *v)
     return !value_is_const(v) && r->map[v->id] ? r->map[v->id] : v;
 }
 
-static Value *
-build_op(Rules *r, const Let *let, Value *const *args)
-{
-    if (let->op == OP_cast) {
-        return build_cast(r->b, args[0], let->res[0]->type->dtype);
-    }
-    return build_map(r->b, let->op, args[0], let->nargs > 1 ? args[1] : NULL,
-                     let->nargs > 2 ? args[2] : NULL);
-}
-
 /* ---- arithmetic before expansion ---- */
 
 /* The axes of value v, an expand, that are axes of the frame, also an expand of the same shape. */
@@ -119,7 +109,8 @@ map_before_expand(Rules *r, const Let *let, Value *const *args)
         return NULL;
     }
     const Attr *axes = let_attr(frame, "to");
-    return build_expand(r->b, build_op(r, let, small), whole->rank, whole->dims, axes->axes);
+    return build_expand(r->b, build_map_like(r->b, let, small), whole->rank, whole->dims,
+                        axes->axes);
 }
 
 /* ---- arithmetic before a reshape that is taken back ---- */
@@ -190,7 +181,7 @@ map_before_reshape(Rules *r, const Let *let, Value *const *args)
     if (!shape || !any || !fuel_spend(r->old->cx)) {
         return NULL;
     }
-    return build_reshape(r->b, build_op(r, let, moved), old->type->rank, old->type->dims);
+    return build_reshape(r->b, build_map_like(r->b, let, moved), old->type->rank, old->type->dims);
 }
 
 /* ---- arithmetic before a reshape of a cat whose parts are interleaved ---- */
@@ -213,7 +204,7 @@ map_before_interleaving(Rules *r, const Let *let, Value *const *args)
         return NULL;
     }
     const Type *t = let->res[0]->type;
-    return build_reshape(r->b, build_op(r, let, moved), t->rank, t->dims);
+    return build_reshape(r->b, build_map_like(r->b, let, moved), t->rank, t->dims);
 }
 
 /* ---- arithmetic before a gather ---- */
@@ -301,7 +292,7 @@ map_before_gather(Rules *r, const Let *let, Value *const *args)
         return NULL;
     }
     r->waited[let->res[0]->id] = true;
-    return build_gather(r->b, build_op(r, let, moved), gather->args[1],
+    return build_gather(r->b, build_map_like(r->b, let, moved), gather->args[1],
                         (int)let_int(gather, "axis"), (int)let_int(gather, "wrap"));
 }
 
@@ -417,7 +408,7 @@ map_before_move(Rules *r, const Let *let, Value *const *args)
     for (int k = 0; k < let->nargs; k++) {
         moved[k] = before_move(r, let, k, args[k]);
     }
-    return move_channels(r, let, build_op(r, let, moved));
+    return move_channels(r, let, build_map_like(r->b, let, moved));
 }
 
 static Value *

@@ -88,7 +88,7 @@ must_materialise_fresh(Memory *s, const Value *v, const Dim *promise)
 {
     Cx *cx = s->cx;
     const Dim *layout = s->layout[v->id];
-    bool foreign = dtype_info[v->type->dtype].class == CLASS_OTHER && layout;
+    bool foreign = dtype_is_opaque(v->type->dtype) && layout;
     return value_is_view(v) && s->cost[v->id] < 0 && !foreign &&
            (!root_of(s, v)->def || !layout ||
             !same_layout(cx, v->type, layout, promise ? promise : dense(cx, v)));
@@ -176,8 +176,8 @@ scan_shared(Memory *s)
 static bool
 must_materialise_into(const Memory *s, const Value *v)
 {
-    return value_is_view(v) && s->cost[v->id] < 0 &&
-           dtype_info[v->type->dtype].class != CLASS_OTHER && !s->shared[v->id];
+    return value_is_view(v) && s->cost[v->id] < 0 && !dtype_is_opaque(v->type->dtype) &&
+           !s->shared[v->id];
 }
 
 /* First with results laid out as promised, to find the results that are to be made; then with

@@ -389,7 +389,7 @@ outline_results(Outline *o, Fn *fn)
     for (int k = 0; k < n; k++) {
         const Value *v = old->body->rets[k];
         bool fresh = old->results[k].kind == RESULT_FRESH && !v->def && !memory_has_views(old, k) &&
-                     dtype_info[v->type->dtype].class != CLASS_OTHER;
+                     !dtype_is_opaque(v->type->dtype);
         global(o, v);
         rets[k] = fresh ? outline_copy(o, v) : o->map[v->id];
     }

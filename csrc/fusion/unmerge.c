@@ -282,8 +282,7 @@ map_unmerged(const Unmerge *u, const Merge *m, const Let *let, Value *const *arg
     for (int k = 0; k < let->nargs; k++) {
         split[k] = operand_unmerged(u, m, args[k]);
     }
-    return let->op == OP_cast ? build_cast(u->b, split[0], let->res[0]->type->dtype)
-                              : build_map(u->b, let->op, split[0], split[1], split[2]);
+    return build_map_like(u->b, let, split);
 }
 
 /* A reduction along axes that are not merged. */

@@ -64,7 +64,7 @@ typedef enum {
 typedef enum { KIND_MAP, KIND_RED, KIND_VIEW, KIND_NODE } OpKind;
 typedef enum {
     RULE_SAME, RULE_NUM, RULE_FLOAT, RULE_INT, RULE_CMP, RULE_BOOL, RULE_PRED, RULE_SEL, RULE_CAST,
-    RULE_PART, RULE_PAIR, RULE_ACC, RULE_INDEX, RULE_TRUTH, RULE_NONE
+    RULE_PART, RULE_PAIR, RULE_BITS, RULE_ACC, RULE_INDEX, RULE_TRUTH, RULE_NONE
 } DtypeRule;
 
 /* The kinds of lets that may be in one kernel with a let, see ops.def. */
@@ -112,6 +112,8 @@ Op op_find(const char *name, size_t length);            /* OP_COUNT when there i
 int op_attrs(Op op);                                    /* how many attributes its schema has */
 char op_reads(Op op, int arg);                          /* a letter of ops.def */
 Dtype dtype_find(const char *name, size_t length);      /* DTYPE_COUNT when there is none */
+bool dtype_is_float8(Dtype dtype);               /* of 8 bits: moved and bitcast, no arithmetic */
+bool dtype_is_opaque(Dtype dtype);               /* no kernel reads or writes such elements */
 Dtype dtype_part(Dtype dtype);                   /* of a complex number's parts, else DTYPE_COUNT */
 Dtype dtype_pair(Dtype dtype);             /* the complex dtype with such parts, else DTYPE_COUNT */
 int dtype_components(Dtype dtype);                    /* an element is 2 real numbers or 1 number */
@@ -569,6 +571,10 @@ Value *build_int(Build *b, int64_t i);                  /* constant operands */
 Value *build_float(Build *b, double f);
 Value *build_map(Build *b, Op op, Value *a, Value *bb, Value *c);       /* unused ones NULL */
 Value *build_cast(Build *b, Value *a, Dtype to);       /* the value itself when it has that dtype */
+/* The same bits as numbers of another dtype, which is as wide; not of bool, nor to it. */
+Value *build_bitcast(Build *b, Value *a, Dtype to);
+/* The MAP of the let, of these operands. */
+Value *build_map_like(Build *b, const Let *let, Value *const *args);
 Value *build_red(Build *b, Op op, Value *a, int naxes, const int *axes);     /* any order of axes */
 Value *build_expand(Build *b, Value *a, int rank, const Dim *dims, const int *to);
 Value *build_reshape(Build *b, Value *a, int rank, const Dim *dims);

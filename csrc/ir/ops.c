@@ -95,6 +95,18 @@ dtype_find(const char *name, size_t length)
     return (Dtype)dtype;
 }
 
+bool
+dtype_is_float8(Dtype dtype)
+{
+    return dtype_info[dtype].class == CLASS_OTHER && dtype_info[dtype].compute == DT_i32;
+}
+
+bool
+dtype_is_opaque(Dtype dtype)
+{
+    return dtype_info[dtype].class == CLASS_OTHER && !dtype_is_float8(dtype);
+}
+
 Dtype
 dtype_part(Dtype dtype)
 {

@@ -32,9 +32,20 @@ rule_takes(DtypeRule rule, Dtype dtype)
         return class == CLASS_COMPLEX;
     case RULE_PAIR:
         return dtype_pair(dtype) != DTYPE_COUNT;
+    case RULE_BITS:
+        return class == CLASS_INT || class == CLASS_FLOAT || dtype_is_float8(dtype);
     default:
         return class < CLASS_COMPLEX;
     }
+}
+
+/* Are the two as wide, and is one an integer and the other a float? */
+static bool
+bits_fit(Dtype a, Dtype b)
+{
+    bool ints = dtype_info[a].class == CLASS_INT && dtype_info[b].class == CLASS_FLOAT;
+    return (ints && dtype_info[a].bytes == dtype_info[b].bytes) ||
+           (a == DT_u8 && dtype_is_float8(b));
 }
 
 static const char *
@@ -54,6 +65,8 @@ rule_reason(DtypeRule rule)
         return "the op wants complex numbers";
     case RULE_PAIR:
         return "the op wants f32 or f64";
+    case RULE_BITS:
+        return "the op wants integers or floating point";
     default:
         return "the op wants bool, integers or floating point";
     }
@@ -82,6 +95,7 @@ map_result(DtypeRule rule, Dtype dtype, Dtype to)
 {
     switch (rule) {
     case RULE_CAST:
+    case RULE_BITS:
         return to;
     case RULE_CMP:
     case RULE_PRED:
@@ -112,6 +126,10 @@ type_map(Cx *cx, Op op, const Type *a, const Type *b, const Type *c, Dtype to, c
     }
     if (!rule_takes(rule, t->dtype) || (rule == RULE_CAST && !rule_takes(rule, to))) {
         return wrong(why, rule_reason(rule));
+    }
+    if (rule == RULE_BITS && !bits_fit(t->dtype, to) && !bits_fit(to, t->dtype)) {
+        return wrong(why, "the op wants an integer and a float of one width, or u8 and one of 8 "
+                          "bits");
     }
     return type_with(cx, t, map_result(rule, t->dtype, to));
 }

@@ -2,6 +2,7 @@
 
 import torch
 import torch._inductor.inductor_prims  # prims.fma
+import torch.ao.quantization.fx._decomposed
 from expecttest import assert_expected_inline
 from torch._ops import OpOverload
 

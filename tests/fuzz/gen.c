@@ -209,6 +209,30 @@ matching(Gen *g, const Type *t, bool smooth)
 
 /* ---- lets ---- */
 
+/* As wide, an integer for a float and the other way round; DTYPE_COUNT: there is none. */
+static Dtype
+bitcast_to(Gen *g, Dtype dtype)
+{
+    switch (dtype) {
+    case DT_i16:
+        return chance(g->random, 50) ? DT_f16 : DT_bf16;
+    case DT_i32:
+        return DT_f32;
+    case DT_i64:
+        return DT_f64;
+    case DT_u8:
+        return DT_f8_e4m3;
+    case DT_f16: case DT_bf16:
+        return DT_i16;
+    case DT_f32:
+        return DT_i32;
+    case DT_f64:
+        return DT_i64;
+    default:
+        return DTYPE_COUNT;
+    }
+}
+
 static bool
 jumps(Op op)
 {
@@ -216,7 +240,7 @@ jumps(Op op)
     case OP_div_trunc: case OP_div_floor: case OP_fmod: case OP_remainder: case OP_sign:
     case OP_floor: case OP_ceil: case OP_trunc: case OP_round: case OP_atan2: case OP_copysign:
     case OP_nextafter:
-    case OP_lgamma: case OP_pow: case OP_tan: case OP_argmax: case OP_argmin:
+    case OP_bitcast: case OP_lgamma: case OP_pow: case OP_tan: case OP_argmax: case OP_argmin:
         return true;
     default:
         return op_info[op].rule == RULE_CMP || op_info[op].rule == RULE_PRED;
@@ -242,6 +266,7 @@ gen_map(Gen *g, Op op)
         [RULE_SAME] = ALL, [RULE_NUM] = INTS | FLOATS, [RULE_FLOAT] = FLOATS,
         [RULE_INT] = INTS | BOOLS, [RULE_CMP] = ALL, [RULE_BOOL] = BOOLS, [RULE_PRED] = FLOATS,
         [RULE_SEL] = BOOLS, [RULE_CAST] = ALL, [RULE_PART] = PAIRS, [RULE_PAIR] = FLOATS,
+        [RULE_BITS] = INTS | FLOATS,
     };
     const OpInfo *info = &op_info[op];
     bool smooth = jumps(op) || op == OP_where;
@@ -252,6 +277,13 @@ gen_map(Gen *g, Op op)
     Dtype dtype = op == OP_where || op == OP_cast ? any_dtype(g) : args[0]->type->dtype;
     if (op == OP_cast && dtype_info[dtype].class != CLASS_FLOAT && is_rough(g, args[0])) {
         return;
+    }
+    if (op == OP_bitcast) {
+        dtype = bitcast_to(g, dtype);
+        args[0] = class_of(args[0]) == CLASS_FLOAT ? signed_number(g, args[0]) : args[0];
+        if (dtype == DTYPE_COUNT || !args[0]) {
+            return;
+        }
     }
     const Type *t = type_with(g->cx, args[0]->type, dtype);
     for (int k = 1; k < info->arity; k++) {

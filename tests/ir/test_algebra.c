@@ -226,7 +226,8 @@ takes(Op op, Dtype dtype)
         return class == CLASS_BOOL;
     case RULE_PART:
     case RULE_PAIR:
-        return false;           /* tests/passes/canonicalise/complex_parts.dlc */
+    case RULE_BITS:
+        return false;           /* tests/passes/canonicalise/complex_parts.dlc, bitcasts.dlc */
     default:
         return true;
     }

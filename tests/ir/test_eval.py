@@ -64,12 +64,16 @@ MAPS: dict[str, Callable[..., Array]] = {
     "bit_not": np.invert, "shl": lambda a, b: a & ~b if a.dtype == bool else a << b,
     "shr": lambda a, b: a & ~b if a.dtype == bool else a >> b, "not": np.logical_not,
     "where": np.where, "cast": lambda a: a.astype(np.int32),
+    "bitcast": lambda a: a.view(NUMPY[BITS[a.dtype.name]]),
     "real": np.real, "imag": np.imag, "complex": lambda a, b: np.stack([a, b], -1).view(np.complex128)[:, 0],
 }  # fmt: skip
 
 CLASSES = {
     "SAME": "bif", "NUM": "if", "FLOAT": "f", "INT": "bi", "CMP": "bif", "BOOL": "b", "PRED": "f",
-    "SEL": "bif", "CAST": "bif", "PART": "c", "PAIR": "p",
+    "SEL": "bif", "CAST": "bif", "PART": "c", "PAIR": "p", "BITS": "w",
+}  # fmt: skip
+BITS = {  # by NumPy's name
+    "int16": "f16", "int32": "f32", "int64": "f64", "float16": "i16", "float32": "i32", "float64": "i64",
 }  # fmt: skip
 DTYPES = {
     "b": ["bool"],
@@ -77,6 +81,7 @@ DTYPES = {
     "f": ["f16", "f32", "f64"],
     "c": ["c64", "c128"],
     "p": ["f32", "f64"],
+    "w": ["i16", "i32", "i64", "f16", "f32", "f64"],
 }
 NUMPY = {
     "bool": np.bool_, "u8": np.uint8, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
@@ -125,7 +130,9 @@ def test_map(name: str, dtype: str) -> None:
     arity, rule = ROWS[name]
     is_float = np.dtype(NUMPY[dtype]).kind == "f"
     part = {"c64": "f32", "c128": "f64", "f32": "c64", "f64": "c128"}.get(dtype, "")
-    out = {"CMP": "bool", "PRED": "bool", "CAST": "i32", "PART": part, "PAIR": part}.get(rule, dtype)
+    bits = BITS.get(np.dtype(NUMPY[dtype]).name, "")
+    outs = {"CMP": "bool", "PRED": "bool", "CAST": "i32", "PART": part, "PAIR": part, "BITS": bits}
+    out = outs.get(rule, dtype)
     kinds = ["bool" if name == "where" and k == 0 else dtype for k in range(arity)]
     params = ", ".join(f"a{k}: {d}[N]" for k, d in enumerate(kinds))
     args = ", ".join(f"a{k}" for k in range(arity))
@@ -134,11 +141,12 @@ def test_map(name: str, dtype: str) -> None:
     if rule == "CAST":
         arrays = [np.nan_to_num(a, posinf=7, neginf=-7) for a in arrays]
     with np.errstate(all="ignore"):
-        wide = [a.astype(np.float64) if is_float and name != "nextafter" else a for a in arrays]
+        narrow = ("nextafter", "bitcast")
+        wide = [a.astype(np.float64) if is_float and name not in narrow else a for a in arrays]
         want = MAPS[name](*wide).astype(NUMPY[out])
     got = fn(*arrays)
     assert got.dtype == want.dtype
-    if rule in ("PART", "PAIR"):
+    if rule in ("PART", "PAIR", "BITS"):
         assert got.tobytes() == want.tobytes()
     elif want.dtype.kind == "f":
         size = np.finfo(want.dtype)

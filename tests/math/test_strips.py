@@ -31,7 +31,7 @@ ROW = re.compile(r"MAP\(\s*(\w+),\s*(\d),\s*(\w+),")
 OPS = [
     (name, int(arity), rule, dtype)
     for name, arity, rule in ROW.findall((ROOT / "csrc/ir/ops.def").read_text())
-    if rule != "CAST"
+    if rule not in ("CAST", "BITS")
     for dtype in RULES[rule]
 ]
 

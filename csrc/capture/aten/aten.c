@@ -25,6 +25,13 @@ aten_find(const char *overload)
     return NULL;
 }
 
+/* 8-bit floats are moved and converted as other floats are. */
+static DtypeClass
+class_of(Dtype dtype)
+{
+    return dtype_is_float8(dtype) ? CLASS_FLOAT : dtype_info[dtype].class;
+}
+
 /* The highest class of dtype among an argument's tensors and numbers. */
 static DtypeClass
 class_of_arg(const Arg *a)
@@ -35,8 +42,8 @@ class_of_arg(const Arg *a)
         most = class > most ? class : most;
     }
     bool typed = a->kind == ARG_TENSOR && a->v && a->v->type;   /* a constant has no type */
-    return typed                    ? dtype_info[a->v->type->dtype].class
-           : a->kind == ARG_DTYPE   ? dtype_info[a->dtype].class
+    return typed                    ? class_of(a->v->type->dtype)
+           : a->kind == ARG_DTYPE   ? class_of(a->dtype)
            : a->kind == ARG_COMPLEX ? CLASS_COMPLEX
                                     : most;
 }
@@ -48,7 +55,7 @@ class_of_node(const Aten *n)
     for (int k = 0; k < n->nargs + n->nres; k++) {
         const Type *t = k < n->nargs ? NULL : n->types[k - n->nargs];
         DtypeClass class = k < n->nargs ? class_of_arg(&n->args[k])
-                           : t          ? dtype_info[t->dtype].class
+                           : t          ? class_of(t->dtype)
                                         : CLASS_BOOL;
         most = class > most ? class : most;
     }

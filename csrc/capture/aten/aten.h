@@ -40,6 +40,13 @@ typedef struct Arg {
     const struct Arg *items;
 } Arg;
 
+/* How torch's kernels for this processor pack weights of 4 bits: so many rows side by side, 0: it
+ * is not known; two of a byte are adjacent rows, or the high halves are the second half of them. */
+typedef struct {
+    int rows;
+    bool adjacent;
+} Packing;
+
 /* One node under translation. */
 typedef struct Aten {
     Build *b;
@@ -53,6 +60,7 @@ typedef struct Aten {
     Products products; /* which products are computed here */
     bool images; /* do images have their channels innermost, where the graph's do not say? */
     bool prepared; /* is an operand a weight whose panels are made once? */
+    Packing packing;
     const Type *type; /* of result 0 */
     const Type **types; /* of each result; NULL where the graph has None */
     const Dim *const *strides; /* ... as eager has them, NULL: dense rows; NULL: not known */
@@ -120,6 +128,11 @@ Value *polynomial(Aten *n, Value *x, const double *c, int count);
 
 /* One op of the node's first arguments, promoted by its dtype rule; NULL to decline. */
 Value *each(Aten *n, Op op);
+
+/* ---- narrow/aten_float8.c ---- */
+
+/* The value in another dtype, also to and from 8-bit floats, of which `cast` has none. */
+Value *in_dtype(Aten *n, Value *v, Dtype to);
 
 /* ---- aten_arith.c: sums with a factor, quotients, powers ---- */
 
@@ -202,6 +215,12 @@ Value *scatter_elements(Aten *n, Op op, const Arg *src);
 Value *uneven_avg_pool(Aten *n);
 Value *uneven_avg_pool_backward(Aten *n); /* its gradient; argument 0 is the gradient of the
                                            * result */
+
+/* ---- aten_make.c ---- */
+
+enum { MAX_LITERALS = 32 };
+/* A tensor of these numbers, row by row, of at least one and at most MAX_LITERALS. */
+Value *literals(Build *b, const Type *t, int count, const Literal *numbers);
 
 /* ---- aten_complex.c ---- */
 

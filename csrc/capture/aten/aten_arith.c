@@ -227,6 +227,28 @@ aten_pow_scalar(Aten *n)
     return special_power(n, operand(n, &n->args[0], t), by);
 }
 
+/* ldexp(x, e) for whole e: x * 2^e, rounded once, as eager's.  No power of two of f32 reaches from
+ * its greatest number to its least, so there are three; the last one alone may round. */
+Value *
+aten_ldexp(Aten *n)
+{
+    const Arg *a = arg_at(n, 0), *b = arg_at(n, 1);
+    const Type *whole = type_with(n->cx, n->type, DT_i32);
+    if (n->type->dtype != DT_f32 || !arg_is_float(a) || b->kind != ARG_TENSOR ||
+        dtype_info[b->v->type->dtype].class != CLASS_INT || b->v->type->dtype == DT_i64) {
+        return NULL;
+    }
+    Value *x = operand(n, a, n->type), *left = operand(n, b, whole), *powers[3];
+    for (int k = 0; k < 3; k++) {
+        Value *part = map2(n, OP_maximum, left, build_int(n->b, -126));
+        part = map2(n, OP_minimum, part, build_int(n->b, 127));
+        left = map2(n, OP_sub, left, part);
+        part = map2(n, OP_shl, map2(n, OP_add, part, build_int(n->b, 127)), build_int(n->b, 23));
+        powers[k] = build_bitcast(n->b, part, DT_f32);
+    }
+    return map2(n, OP_mul, map2(n, OP_mul, map2(n, OP_mul, x, powers[2]), powers[1]), powers[0]);
+}
+
 /* ---- rounding to decimals, angles ---- */
 
 /* round(x, decimals) */

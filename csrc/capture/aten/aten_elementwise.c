@@ -72,7 +72,7 @@ operand(Aten *n, const Arg *a, const Type *t)
     if (t->dtype == DT_bool && v->type->dtype != DT_bool) {
         v = to_bool(n, v);
     }
-    return build_broadcast(n->b, build_cast(n->b, v, t->dtype), t->rank, t->dims);
+    return build_broadcast(n->b, in_dtype(n, v, t->dtype), t->rank, t->dims);
 }
 
 Value *

@@ -17,6 +17,24 @@ filled(Aten *n, const Arg *value)
     return v && value_is_const(v) ? build_const(n->b, n->type, v->literal) : v;
 }
 
+Value *
+literals(Build *b, const Type *t, int count, const Literal *numbers)
+{
+    if (t->rank == 0) {
+        return build_const(b, t, numbers[0]);
+    }
+    Cx *cx = build_cx(b);
+    Dim all = dim_int(cx, count);
+    const Type *line = type_of(cx, t->dtype, 1, &all);
+    Value *v = build_const(b, line, numbers[0]),
+          *at = build_iota(b, type_with(cx, line, DT_i64), 0);
+    for (int k = 1; k < count; k++) {
+        Value *here = build_map(b, OP_eq, at, build_int(b, k), NULL);
+        v = build_map(b, OP_where, here, build_const(b, line, numbers[k]), v);
+    }
+    return build_reshape(b, v, t->rank, t->dims);
+}
+
 /* full(size, value), full_like(x, value), scalar_tensor(value), new_full(x, size, value), fill(x,
  * value) */
 Value *

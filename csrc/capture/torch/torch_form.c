@@ -355,11 +355,46 @@ torch_arange(Aten *n)
     return as_overload(n, overload, n->type, 3, n->args);
 }
 
-/* tensor(number) */
+/* Appends the numbers of a list, and of lists in it; false: there is something else, or too
+ * many. */
+static bool
+flatten(const Aten *n, const Arg *a, int *count, Literal *numbers)
+{
+    if (arg_is_number(a) && *count < MAX_LITERALS) {
+        bool whole = dtype_info[n->type->dtype].class != CLASS_FLOAT;
+        bool fits = !whole || a->kind != ARG_FLOAT;
+        numbers[(*count)++] = whole ? (Literal){.is_int = true, .i = a->i}
+                                    : (Literal){.f = arg_float(a, 0)};
+        return fits;
+    }
+    bool fits = a->kind == ARG_LIST;
+    for (int k = 0; fits && k < a->n; k++) {
+        fits = flatten(n, &a->items[k], count, numbers);
+    }
+    return fits;
+}
+
+/* tensor(list of numbers) */
+static Value *
+literal_tensor(Aten *n)
+{
+    Literal numbers[MAX_LITERALS];
+    int64_t all;
+    int count = 0;
+    bool fits = dtype_info[n->type->dtype].class < CLASS_COMPLEX &&
+                flatten(n, arg_at(n, 0), &count, numbers) && count &&
+                dim_is_int(n->cx, type_numel(n->cx, n->type), &all) && all == count;
+    return fits ? literals(n->b, n->type, count, numbers) : NULL;
+}
+
+/* tensor(number), tensor(list) */
 Value *
 torch_tensor(Aten *n)
 {
     const Arg *data = arg_at(n, 0);
+    if (data->kind == ARG_LIST) {
+        return literal_tensor(n);
+    }
     return arg_is_number(data) && n->type->rank == 0
                ? as_overload(n, "aten.scalar_tensor.default", n->type, 1, data)
                : NULL;

@@ -4,13 +4,16 @@
 #include <string.h>
 
 /* The elements of argument 0 in the shape of the result: view, flatten, squeeze, ...  A view of
- * another dtype is not that. */
+ * another dtype has other elements. */
 Value *
 torch_reshape(Aten *n)
 {
     const Arg *x = &n->args[0];
-    if (x->kind != ARG_TENSOR || x->v->type->dtype != n->type->dtype) {
+    if (x->kind != ARG_TENSOR) {
         return NULL;
+    }
+    if (x->v->type->dtype != n->type->dtype) {
+        return as_overload(n, "aten.view.dtype", n->type, 1, n->args);
     }
     return build_reshape(n->b, x->v, n->type->rank, n->type->dims);
 }

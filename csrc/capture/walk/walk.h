@@ -37,7 +37,7 @@ typedef struct {
         *size_functions, *resolve_conj, *resolve_neg, *detach, *drawn;
     PyObject *getitem, *setitem, *item_getter, *clone, *contiguous, *is_alias_of;
     PyObject *set_grad_enabled, *is_grad_enabled, *get_default_dtype, *is_deterministic,
-        *fills_empty;
+        *fills_empty, *cpu_capability;
     PyObject *enter_autocast, *exit_autocast, *log_api_usage;
     PyObject *dtypes;           /* torch.dtype -> Dtype */
     PyObject *overloads;        /* OpOverload -> capsule of an Overload */
@@ -87,6 +87,8 @@ typedef struct {
     int result;                 /* of the function, -1: none yet */
     int param;                  /* placeholder: the parameter, else -1 */
     bool shared;                /* several outputs share its storage */
+    bool shown;                 /* an output is this view of another dtype, or a view of it: eager
+                                 * makes it, so that it shares the storage */
     bool written;      /* a placeholder that is written to: by a copy_, or as direct_write.c says */
     bool constant;              /* an attribute of the graph */
     bool pure;                  /* a builder made it, without a call: it draws no random numbers */

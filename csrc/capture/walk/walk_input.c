@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { MAX_NUMBERS = 8 };      /* of a constant tensor that the program has written out */
-
 /* ---- what meta['val'] says of a tensor ---- */
 
 bool
@@ -290,29 +288,16 @@ attribute(Walk *w, const char *path)
     return o;
 }
 
-/* Element k of a tensor's memory; false: of no dtype that is written as a number. */
-static bool
+/* Element k of a tensor's memory. */
+static void
 literal_at(const void *data, Dtype dtype, int64_t k, Literal *out)
 {
+    const char *at = (const char *)data + k * dtype_info[dtype].bytes;
     *out = (Literal){.is_int = dtype_info[dtype].class != CLASS_FLOAT};
-    switch (dtype) {
-    case DT_f32:
-        out->f = (double)((const float *)data)[k];
-        return true;
-    case DT_f64:
-        out->f = ((const double *)data)[k];
-        return true;
-    case DT_i64:
-        out->i = ((const int64_t *)data)[k];
-        return true;
-    case DT_i32:
-        out->i = ((const int32_t *)data)[k];
-        return true;
-    case DT_bool:
-        out->i = ((const uint8_t *)data)[k] != 0;
-        return true;
-    default:
-        return false; /* it stays a tensor */
+    if (out->is_int) {
+        eval_map(OP_cast, dtype, DT_i64, at, NULL, NULL, &out->i);
+    } else {
+        eval_map(OP_cast, dtype, DT_f64, at, NULL, NULL, &out->f);
     }
 }
 
@@ -339,26 +324,18 @@ static Value *
 numbers_of(Walk *w, PyObject *tensor, const Type *t)
 {
     PlanTensor read;
-    Literal literal;
+    Literal numbers[MAX_LITERALS];
     int64_t count;
     Dim all = type_numel(w->cx, t);
     if (!pytensor_check(tensor) || pytensor_read(tensor, t->dtype, &read) < 0 || !read.data ||
-        !dim_is_int(w->cx, all, &count) || count < 1 || count > MAX_NUMBERS ||
-        tensor_strides(w, tensor, t) || !literal_at(read.data, t->dtype, 0, &literal)) {
+        !dim_is_int(w->cx, all, &count) || count < 1 || count > MAX_LITERALS ||
+        tensor_strides(w, tensor, t)) {
         return NULL;
     }
-    if (t->rank == 0) {
-        return build_const(w->b, t, literal);
+    for (int k = 0; k < (int)count; k++) {
+        literal_at(read.data, t->dtype, k, &numbers[k]);
     }
-    const Type *line = type_of(w->cx, t->dtype, 1, &all);
-    Value *v = build_const(w->b, line, literal),
-          *at = build_iota(w->b, type_with(w->cx, line, DT_i64), 0);
-    for (int64_t k = 1; k < count; k++) {
-        literal_at(read.data, t->dtype, k, &literal);
-        Value *here = build_map(w->b, OP_eq, at, build_int(w->b, k), NULL);
-        v = build_map(w->b, OP_where, here, build_const(w->b, line, literal), v);
-    }
-    return build_reshape(w->b, v, t->rank, t->dims);
+    return literals(w->b, t, (int)count, numbers);
 }
 
 void

@@ -133,6 +133,7 @@ walk_python_ready(void)
         {"torch:get_default_dtype", &py.get_default_dtype},
         {"torch:are_deterministic_algorithms_enabled", &py.is_deterministic},
         {"torch._C:_get_deterministic_fill_uninitialized_memory", &py.fills_empty},
+        {"torch.backends.cpu:get_cpu_capability", &py.cpu_capability},
         {"torch._C:_set_grad_enabled", &py.set_grad_enabled},
         {"torch._C:_log_api_usage_once", &py.log_api_usage},
         {"torch.amp.autocast_mode:_enter_autocast", &py.enter_autocast},

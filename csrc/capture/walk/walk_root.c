@@ -196,6 +196,8 @@ roots_find(Walk *w)
                 w->bound[at->root].shared = true;
             }
             first[at->root] = me;
+            Bound *root = &w->bound[at->root];
+            root->shown = root->overload && strcmp(root->overload->name, "aten.view.dtype") == 0;
         }
     }
     pool_release(w, mark);

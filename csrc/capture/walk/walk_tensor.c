@@ -80,6 +80,21 @@ row_used(Walk *w, const AtenRow *row)
     return row && row->product && w->products == PRODUCTS_LIBRARY ? NULL : row;
 }
 
+/* By the instructions that torch's kernels are compiled for (aten/src/ATen/native/cpu/
+ * int4mm_kernel.cpp): the weight was packed by such a kernel. */
+static Packing
+packing(Walk *w, const AtenRow *row)
+{
+    if (!row || row->build != aten_int4_mm) {
+        return (Packing){0};
+    }
+    const char *isa = utf8(w, own(w, PyObject_CallNoArgs(py.cpu_capability)));
+    return strcmp(isa, "AVX512") == 0    ? (Packing){64, false}
+           : strcmp(isa, "AVX2") == 0    ? (Packing){32, false}
+           : strcmp(isa, "DEFAULT") == 0 ? (Packing){32, true}
+                                         : (Packing){0};
+}
+
 static void
 try_builder(Cx *cx, void *arg)
 {
@@ -92,6 +107,7 @@ try_builder(Cx *cx, void *arg)
                  .products = w->products,
                  .images = node->row && node->row->product && images_are_last(w),
                  .prepared = node->row && node->row->product && reads_weight(w, node->at),
+                 .packing = packing(w, node->row),
                  .types = node->types,
                  .strides = node->strides,
                  .type = node->types[0],
@@ -255,6 +271,40 @@ has_call(const Block *body, int from)
     return has;
 }
 
+/* out_dtype(overload, dtype, ..): the overload of operands that are cast to the dtype.  A product
+ * of i8 reads them as they are. */
+static void
+read_out_dtype(Node *node)
+{
+    Walk *w = node->w;
+    PyObject *target = attr(w, node->at->node, py.name.target), *args;
+    PyObject *name = node->at->overload ? NULL : attr_or_null(w, target, py.name.__name__);
+    if (!name || !PyUnicode_Check(name) || strcmp(utf8(w, name), "out_dtype") != 0) {
+        return;
+    }
+    args = attr(w, node->at->node, py.name.args);
+    const Overload *of = overload_of(w, PyTuple_GET_ITEM(args, 0));
+    Arg to = arg_of(w, PyTuple_GET_ITEM(args, 1));
+    int count = (int)PyTuple_GET_SIZE(args) - 2;
+    Arg *given = cx_alloc(w->cx, (size_t)(count + 1) * sizeof *given);
+    bool product = of && strcmp(of->name, "aten.mm.default") == 0, fits = of && of->row;
+    for (int k = 0; k < count && fits; k++) {
+        given[k] = arg_of(w, PyTuple_GET_ITEM(args, k + 2));
+        const Type *t = given[k].kind == ARG_TENSOR ? given[k].v->type : NULL;
+        fits = to.kind == ARG_DTYPE && (!t || dtype_info[t->dtype].class < CLASS_COMPLEX) &&
+               dtype_info[to.dtype].class < CLASS_COMPLEX;
+        product = product && t && t->dtype == DT_i8;
+    }
+    for (int k = 0; k < count && fits && !product; k++) {
+        if (given[k].kind == ARG_TENSOR) {
+            given[k].v = build_cast(w->b, given[k].v, to.dtype);
+        }
+    }
+    node->row = !fits ? NULL : row_used(w, product ? aten_find("aten._int_mm.default") : of->row);
+    node->args = given;
+    node->nargs = count;
+}
+
 /* Runs for its effect, or makes tensors. */
 void
 tensors_build(Walk *w, Bound *at)
@@ -274,11 +324,12 @@ tensors_build(Walk *w, Bound *at)
     }
     results_of(&node);
     node.row = o ? row_used(w, o->row) : NULL;
+    read_out_dtype(&node);
     bool known = eager_check(w, at, node.row, node.n, node.types, node.strides);
     int before = w->fn->body->n;
     if (reads_storage(o)) {
         storage_build(&node);
-    } else if (known && by_builder(&node)) {
+    } else if (known && !at->shown && by_builder(&node)) {
         at->pure = !has_call(w->fn->body, before);
     } else {
         bool effect = !o || o->random || is_collective(o);

@@ -66,6 +66,40 @@ map_dtype(const Let *let)
     return from;
 }
 
+bool
+converts(const Let *let)
+{
+    return let->op == OP_cast || let->op == OP_bitcast;
+}
+
+bool
+is_copy(const Let *let)
+{
+    Dtype to = let->res[0]->type->dtype;
+    return converts(let) && dtype_info[map_dtype(let)].compute == dtype_info[to].compute &&
+           (let->op == OP_cast || dtype_is_float8(map_dtype(let)) || dtype_is_float8(to));
+}
+
+const char *
+conversion(Cx *cx, const Let *let)
+{
+    if (!converts(let)) {
+        return NULL;
+    }
+    const DtypeInfo *from = &dtype_info[map_dtype(let)],
+                    *to = &dtype_info[let->res[0]->type->dtype];
+    bool cast = let->op == OP_cast || is_copy(let);
+    return cast ? cx_format(cx, "cast_%s_%s", dtype_info[from->compute].name,
+                            dtype_info[to->compute].name)
+                : cx_format(cx, "bitcast_%s_%s", from->name, to->name);
+}
+
+const char *
+moved_name(Dtype dtype)
+{
+    return dtype_info[dtype_is_float8(dtype) ? DT_u8 : dtype].name;
+}
+
 Dtype
 operand_dtype(const Let *let, int k)
 {
@@ -106,7 +140,8 @@ bool
 map_rounds(const Let *let)
 {
     Dtype dtype = let->res[0]->type->dtype;
-    return is_narrow(dtype) && !(dtype_info[dtype].class == CLASS_FLOAT && is_exact(let->op));
+    return is_narrow(dtype) && let->op != OP_bitcast &&
+           !(dtype_info[dtype].class == CLASS_FLOAT && is_exact(let->op));
 }
 
 /* The bits of the literal in the compute type of the dtype. */

@@ -24,6 +24,12 @@ int bind_fault(const Let *bind); /* the fault of an index out of range */
 const Literal *literal_of(const Value *v);
 uint64_t literal_bits(Dtype dtype, Literal literal); /* of the compute type, as dtype holds it */
 Dtype map_dtype(const Let *let); /* the dtype a MAP let computes in */
+bool converts(const Let *let); /* a cast or a bitcast */
+bool is_copy(const Let *let); /* a conversion between dtypes that are computed in the same way */
+/* The end of the names of the functions that convert: cast_i32_f32; NULL: the let is another. */
+const char *conversion(Cx *cx, const Let *let);
+/* The dtype in the names of the functions that load and store: that of u8 for 8-bit floats. */
+const char *moved_name(Dtype dtype);
 Dtype operand_dtype(const Let *let, int k); /* of operand k of a MAP let */
 bool is_narrow(Dtype dtype); /* rounded or wrapped after each op */
 bool map_rounds(const Let *let); /* is the result of this MAP let? */

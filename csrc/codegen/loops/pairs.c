@@ -136,7 +136,7 @@ static bool
 is_float_map(const Let *let)
 {
     Dtype dtype = op_info[let->op].kind == KIND_MAP ? map_dtype(let) : DT_bool;
-    return (dtype == DT_f32 || dtype == DT_f64) && let->op != OP_cast &&
+    return (dtype == DT_f32 || dtype == DT_f64) && !converts(let) &&
            !(loop_is_recurrence(let->parent->owner) && loop_carried(let));
 }
 

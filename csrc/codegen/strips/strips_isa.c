@@ -199,6 +199,7 @@ strip_clamp_f32(void *result, const void *first, const void *low, const void *hi
 #define RULE_CAST TO_NOTHING
 #define RULE_PART TO_NOTHING
 #define RULE_PAIR TO_NOTHING
+#define RULE_BITS TO_NOTHING
 #define RULE_SAME TO_SAME
 #define RULE_CMP TO_BOOL
 #define RULE_SEL TO_CHOICE
@@ -335,6 +336,7 @@ COMPLEX(f64, double, c128, dlc_c128)
 
 #define ROW(name) {"strip_" #name, (StripFn)strip_##name},
 #define ROWS_CAST(name)
+#define ROWS_BITS(name)
 #define ROWS_PART(name) ROW(name##_c64) ROW(name##_c128)
 #define ROWS_PAIR(name) ROWS_FLOAT(name)
 #define ROWS_BOOL(name) ROW(name##_bool)

@@ -26,6 +26,24 @@ CASTS(i64, int64_t)
 CASTS(f32, float)
 CASTS(f64, double)
 
+#define BITCAST(from, From, to, To) \
+    static void \
+    strip_bitcast_##from##_##to(void *result, const void *first, int64_t n) \
+    { \
+        To *out = result; \
+        const From *a = first; \
+        EACH(dlc_bitcast_##from##_##to(a[i])) \
+    }
+
+BITCAST(i16, int32_t, f16, float)
+BITCAST(i16, int32_t, bf16, float)
+BITCAST(i32, int32_t, f32, float)
+BITCAST(i64, int64_t, f64, double)
+BITCAST(f16, float, i16, int32_t)
+BITCAST(bf16, float, i16, int32_t)
+BITCAST(f32, float, i32, int32_t)
+BITCAST(f64, double, i64, int64_t)
+
 /* Elements at equal distances in memory. */
 #define PUT_STRIDED(out, stride, a, n, store) \
     for (int64_t i = 0; i < n; i++) { \

@@ -257,7 +257,7 @@ map_whole(Channels *c, const Let *let, Value *const *args)
     for (int k = 0; k < let->nargs; k++) {
         moved[k] = operand_whole(c, &g, args[k]);
     }
-    Value *v = map_again(c->b, let, moved);
+    Value *v = build_map_like(c->b, let, moved);
     return build_reshape(c->b, v, t->rank, t->dims);
 }
 
@@ -325,7 +325,7 @@ map_of_channels(Channels *c, const Let *let, Value *const *args)
     for (int k = 0; k < let->nargs; k++) {
         small[k] = expand_along(c, args[k], place, n, dims);
     }
-    return build_expand(c->b, map_again(c->b, let, small), t->rank, t->dims, axes);
+    return build_expand(c->b, build_map_like(c->b, let, small), t->rank, t->dims, axes);
 }
 
 /* ---- reductions ---- */

@@ -41,7 +41,6 @@ typedef struct {
  * group, its channels and an image, has at least two. */
 bool reduces_last(const Let *red, int least);
 /* The elementwise let with other operands. */
-Value *map_again(Build *b, const Let *let, Value *const *args);
 /* Looks at the lets that are new. */
 void note_rows(Rows *r);
 /* The value in the shape of rows that v is a reshape of; NULL: there is none, or it is not the

@@ -10,13 +10,6 @@ reduces_last(const Let *red, int least)
     return axes->n >= least && axes->n < rank && axes->axes[0] == rank - axes->n;
 }
 
-Value *
-map_again(Build *b, const Let *let, Value *const *args)
-{
-    return let->op == OP_cast ? build_cast(b, args[0], let->res[0]->type->dtype)
-                              : build_map(b, let->op, args[0], args[1], args[2]);
-}
-
 static const Type *
 rows_of_operands(const Rows *r, const Let *let)
 {
@@ -113,5 +106,5 @@ map_in_rows(Rows *r, const Let *let, Value *const *args)
     for (int k = 0; k < let->nargs; k++) {
         moved[k] = operand_in_rows(r, args[k], from->type);
     }
-    return build_reshape(r->b, map_again(r->b, let, moved), t->rank, t->dims);
+    return build_reshape(r->b, build_map_like(r->b, let, moved), t->rank, t->dims);
 }

@@ -299,6 +299,9 @@ algebra_map(Build *b, Op op, Value **args, const Type *t)
         return algebra_where(b, x, y, args[2]);
     case OP_cast:
         return algebra_cast(b, x, t->dtype);
+    case OP_bitcast:
+        x = under(x, OP_bitcast);
+        return x && x->type == t ? x : NULL;
     case OP_real:
     case OP_imag:
         return algebra_part(op, x);

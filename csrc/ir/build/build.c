@@ -374,7 +374,7 @@ map_of(Build *b, Op op, Value *x, Value *y, Value *z, Dtype to)
 Value *
 build_map(Build *b, Op op, Value *a, Value *bb, Value *c)
 {
-    if (op_info[op].kind != KIND_MAP || op == OP_cast) {
+    if (op_info[op].kind != KIND_MAP || op == OP_cast || op == OP_bitcast) {
         build_wrong(b, op, "not an op of build_map");
     }
     return map_of(b, op, a, bb, c, DTYPE_COUNT);
@@ -389,6 +389,22 @@ build_cast(Build *b, Value *a, Dtype to)
         return v;
     }
     return a->type->dtype == to ? a : map_of(b, OP_cast, a, NULL, NULL, to);
+}
+
+Value *
+build_bitcast(Build *b, Value *a, Dtype to)
+{
+    return a->type && a->type->dtype == to ? a : map_of(b, OP_bitcast, a, NULL, NULL, to);
+}
+
+Value *
+build_map_like(Build *b, const Let *let, Value *const *args)
+{
+    Dtype to = let->res[0]->type->dtype;
+    return let->op == OP_cast      ? build_cast(b, args[0], to)
+           : let->op == OP_bitcast ? build_bitcast(b, args[0], to)
+                                   : build_map(b, let->op, args[0], let->nargs > 1 ? args[1] : NULL,
+                                               let->nargs > 2 ? args[2] : NULL);
 }
 
 /* ---- calls, loads, stores ---- */

@@ -155,9 +155,7 @@ build_again(Build *b, const Let *let, Value **map)
     b->like = let;
     switch (info->kind) {
     case KIND_MAP:
-        v = let->op == OP_cast ? build_cast(b, args[0], let->res[0]->type->dtype)
-                               : build_map(b, let->op, args[0], info->arity > 1 ? args[1] : NULL,
-                                           info->arity > 2 ? args[2] : NULL);
+        v = build_map_like(b, let, args);
         break;
     case KIND_RED:
         axes = let_attr(let, "axes");

@@ -195,6 +195,10 @@ eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *
         memcpy(out, *(const uint8_t *)a ? b : c, (size_t)dtype_info[to].bytes);
         return;
     }
+    if (op == OP_bitcast) {
+        memcpy(out, a, (size_t)dtype_info[to].bytes);
+        return;
+    }
     if (op_info[op].rule == RULE_PART || op_info[op].rule == RULE_PAIR) {
         eval_parts(op, from, a, b, out);
         return;

@@ -486,6 +486,17 @@ dlc_pack_f16(float a)
     return (uint16_t)(sign | dlc_masked(size < 0x38800000, tiny, large));
 }
 
+/* ---- bits as another dtype: dlc_bitcast_<from>_<to>, both as they are computed in ---- */
+
+DLC_FN float dlc_bitcast_i16_f16(int32_t a) { return dlc_load_f16((uint16_t)a); }
+DLC_FN float dlc_bitcast_i16_bf16(int32_t a) { return dlc_load_bf16((uint16_t)a); }
+DLC_FN float dlc_bitcast_i32_f32(int32_t a) { return dlc_from_bits_f32((uint32_t)a); }
+DLC_FN double dlc_bitcast_i64_f64(int64_t a) { return dlc_from_bits_f64((uint64_t)a); }
+DLC_FN int32_t dlc_bitcast_f16_i16(float a) { return (int16_t)dlc_pack_f16(a); }
+DLC_FN int32_t dlc_bitcast_bf16_i16(float a) { return (int16_t)dlc_pack_bf16(a); }
+DLC_FN int32_t dlc_bitcast_f32_i32(float a) { return (int32_t)dlc_bits_f32(a); }
+DLC_FN int64_t dlc_bitcast_f64_i64(double a) { return (int64_t)dlc_bits_f64(a); }
+
 DLC_FN int32_t dlc_wrap_u8(int32_t a) { return (uint8_t)a; }
 DLC_FN int32_t dlc_wrap_i8(int32_t a) { return (int8_t)a; }
 DLC_FN int32_t dlc_wrap_i16(int32_t a) { return (int16_t)a; }

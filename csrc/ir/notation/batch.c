@@ -59,8 +59,7 @@ of_map(const Batch *t, const Let *let)
     for (int k = 0; k < let->nargs; k++) {
         v[k] = batched(t, let->args[k]);
     }
-    return let->op == OP_cast ? build_cast(t->b, v[0], let->res[0]->type->dtype)
-                              : build_map(t->b, let->op, v[0], v[1], v[2]);
+    return build_map_like(t->b, let, v);
 }
 
 static Value *

@@ -110,7 +110,7 @@ read_call(Reader *r, const Token *t)
         }
     }
     if (e->op == OP_COUNT || op_info[e->op].kind != KIND_MAP ||
-        (e->op == OP_cast && e->to == DTYPE_COUNT)) {
+        (e->op == OP_cast && e->to == DTYPE_COUNT) || e->op == OP_bitcast) {
         if (reduction_find(t) != OP_COUNT) {
             lex_fail(&r->lex, t->at, "'%.*s' needs the indices that it reduces: %.*s[i] ..",
                      (int)t->length, t->at, (int)t->length, t->at);

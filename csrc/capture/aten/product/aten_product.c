@@ -267,14 +267,21 @@ aten_vdot(Aten *n)
     return aten_dot(&of);
 }
 
-/* Of i8, in i32. */
+/* Of i8, or of u8 and i8, in i32.  The latter are cast to i16, which holds both: unless every
+ * product is computed here, the library has instructions for them as they are. */
 Value *
 aten_int_mm(Aten *n)
 {
     const Arg *a = arg_at(n, 0), *b = arg_at(n, 1);
     Term x, y;
-    bool narrow = term_of(a, "mk", &x) && term_of(b, "kn", &y) && x.v->type->dtype == DT_i8 &&
-                  y.v->type->dtype == DT_i8 && n->type->dtype == DT_i32;
+    bool narrow = term_of(a, "mk", &x) && term_of(b, "kn", &y) && y.v->type->dtype == DT_i8 &&
+                  n->type->dtype == DT_i32;
+    bool mixed = narrow && x.v->type->dtype == DT_u8 && n->products == PRODUCTS_OWN;
+    narrow = narrow && (mixed || x.v->type->dtype == DT_i8);
+    if (mixed) {
+        x.v = build_cast(n->b, x.v, DT_i16);
+        y.v = build_cast(n->b, y.v, DT_i16);
+    }
     return narrow && term_multiply(n, &x, &y, "mn", DT_i32) ? x.v : NULL;
 }
 

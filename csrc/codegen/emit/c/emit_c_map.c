@@ -121,9 +121,7 @@ row_function(Emit *e, const Let *let)
 static const char *
 cast_of(Emit *e, const Let *let, const char *operand)
 {
-    const char *from = compute_name(map_dtype(let)), *to = compute_name(let->res[0]->type->dtype);
-    return strcmp(from, to) == 0 ? operand
-                                 : cx_format(e->cx, "dlc_cast_%s_%s(%s)", from, to, operand);
+    return is_copy(let) ? operand : cx_format(e->cx, "dlc_%s(%s)", conversion(e->cx, let), operand);
 }
 
 /* Is it of one value twice?  Compilers warn of what is compared with itself. */
@@ -138,7 +136,7 @@ static const char *
 apply(Emit *e, const Let *let, const char *const *operands)
 {
     const char *round = rounding(let), *made;
-    if (let->op == OP_cast) {
+    if (converts(let)) {
         made = cast_of(e, let, operands[0]);
     } else if (reads_once(row_expression(let)) && !is_of_one(let, operands)) {
         made = expression_of(e, let, operands);

@@ -122,10 +122,8 @@ static void
 put_map(Emit *e, const Let *let)
 {
     const char *operands = map_operands(e, let), *round = rounding(let);
-    const char *function = let->op == OP_cast
-                               ? cx_format(e->cx, "dlc_cast_%s_%s", compute_name(map_dtype(let)),
-                                           compute_name(let->res[0]->type->dtype))
-                               : cc_function(e, let);
+    const char *name = conversion(e->cx, let);
+    const char *function = name ? cx_format(e->cx, "dlc_%s", name) : cc_function(e, let);
     const char *call = cc_near_call(e, let, function, operands);
     if (round) {
         call = cx_format(e->cx, "dlc_%s(%s)", round, call);

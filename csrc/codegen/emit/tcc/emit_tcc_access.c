@@ -92,8 +92,8 @@ put_gather(Tcc *t, const Let *let, Place *out, Dim offset)
     put(e, "%s(%s, %s, %s, %s, %s);", tcc_strip(t, "strip_gather_%d", dtype_info[dtype].bytes), to,
         s.from, s.at, s.step, t->n);
     if (is_narrow(dtype)) {
-        put(e, "%s(%s, %s, 1, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out->at,
-            to, t->n);
+        put(e, "%s(%s, %s, 1, %s);", tcc_strip(t, "strip_load_%s", moved_name(dtype)), out->at, to,
+            t->n);
     }
     tcc_free(t, &s.index);
     tcc_free(t, &raw);
@@ -103,7 +103,7 @@ put_gather(Tcc *t, const Let *let, Place *out, Dim offset)
 static const char *
 moving_strip(Tcc *t, const char *family, Dtype dtype)
 {
-    return is_narrow(dtype) ? tcc_strip(t, "strip_%s_%s", family, dtype_info[dtype].name)
+    return is_narrow(dtype) ? tcc_strip(t, "strip_%s_%s", family, moved_name(dtype))
                             : tcc_strip(t, "strip_%s_%d", family, dtype_info[dtype].bytes);
 }
 
@@ -222,8 +222,8 @@ tcc_load(Tcc *t, const Let *let)
         if (varies && !panel_of(e, let) && dim_is(e->cx, walk.step, 1)) {
             tcc_prefetch(t, let, at);
         }
-        put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_load_%s", dtype_info[dtype].name), out.at,
-            at, dim_c(e, walk.step), varies ? t->n : "1");
+        put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_load_%s", moved_name(dtype)), out.at, at,
+            dim_c(e, walk.step), varies ? t->n : "1");
     } else {
         put_gather(t, let, &out, walk.start);
     }
@@ -267,7 +267,7 @@ store_each(Tcc *t, const Let *let, const char *from, const Walk *walk)
     Emit *e = t->e;
     Dtype dtype = let->args[0]->type->dtype;
     bool rows = walk->kind == WALK_ROWS;
-    const char *strip = tcc_strip(t, "strip_store_%s", dtype_info[dtype].name);
+    const char *strip = tcc_strip(t, "strip_store_%s", moved_name(dtype));
     const char *columns = rows ? dim_c(e, t->columns) : "1";
     Place index = tcc_room(t, DT_i64, true, NULL);
     if (rows) {
@@ -302,7 +302,7 @@ put_store(Tcc *t, const Let *let, const char *from)
             dtype_info[dtype].bytes == 8 ? "2 * " : "", t->n);
     } else if (walk.kind <= WALK_FLAT) {
         const char *at = laned ? laned_element(t, to, offset) : element(t, to, walk.start);
-        put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_store_%s", dtype_info[dtype].name), at,
+        put(e, "%s(%s, %s, %s, %s);", tcc_strip(t, "strip_store_%s", moved_name(dtype)), at,
             dim_c(e, walk.step), from, t->n);
     } else if (walk.kind == WALK_GRID) {
         put(e, "%s(%s, %s, %s, %s, rows, %s);", moving_strip(t, "put", dtype),
@@ -382,8 +382,8 @@ update_contiguous(Tcc *t, const Let *let, const char *at)
             tcc_strip(t, "strip_%s_%s", op_info[op_info[op].combine].name, dtype_info[dtype].name),
             at, at, p.at, t->n, p.varies ? 0 : 2);
     } else if (p.varies) {
-        put(t->e, "%s(%s, 1, %s, %s);", tcc_strip(t, "strip_store_%s", dtype_info[dtype].name), at,
-            p.at, t->n);
+        put(t->e, "%s(%s, 1, %s, %s);", tcc_strip(t, "strip_store_%s", moved_name(dtype)), at, p.at,
+            t->n);
     } else {
         put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", dtype_info[dtype].name), at,
             p.at, t->n);

@@ -139,9 +139,9 @@ call_of(Tcc *t, const Let *let)
         call.strip = tcc_strip(t, "strip_half_%s_bf16", op_info[call.op].name);
         return call;
     }
-    call.strip = let->op == OP_cast ? tcc_strip(t, "strip_cast_%s_%s", from,
-                                                compute_name(let->res[0]->type->dtype))
-                                    : tcc_strip(t, "strip_%s_%s", op_info[call.op].name, from);
+    const char *name = conversion(t->e->cx, let);
+    call.strip = name ? tcc_strip(t, "strip_%s", name)
+                      : tcc_strip(t, "strip_%s_%s", op_info[call.op].name, from);
     return call;
 }
 
@@ -349,14 +349,12 @@ is_only_stored(const Block *blk, const Value *v)
 static bool
 put_copy(Tcc *t, const Let *let, const Call *call, const Place *out)
 {
-    Dtype from = dtype_info[map_dtype(let)].compute,
-          to = dtype_info[let->res[0]->type->dtype].compute;
     const Place *a = &call->args[0];
-    if (let->op != OP_cast || from != to || a->half) {
+    if (!is_copy(let) || a->half) {
         return false;
     }
     if (!out->varies) {
-        tcc_put_copy(t, to, out, a);
+        tcc_put_copy(t, let->res[0]->type->dtype, out, a);
         return true;
     }
     return a->slot >= 0 && a->slot == out->slot && a->class == out->class;
@@ -371,7 +369,7 @@ put_call(Tcc *t, const Let *let, const Call *call, const Place *out)
          tcc_put_plain(t, call->op, map_dtype(let), out, &call->args[0], &call->args[1]))) {
         return;
     }
-    if (let->op == OP_cast) {
+    if (converts(let)) {
         put(t->e, "%s(%s, %s%s);", call->strip, out->at, list, n);
     } else {
         put(t->e, "%s(%s, %s%s, %u);", call->strip, out->at, list, n,
