@@ -361,9 +361,8 @@ struct Fn {
     Result *results;            /* body->nrets of them */
     int nvalues;                /* one more than the largest Value.id */
     struct Names *names;        /* names in use, of fn.c */
-    const Let *owner; /* of a body, while a pass runs: the loop or branch; else NULL */
-    /* Of codegen/loops/facts.c; NULL: not asked for since other things than marks changed. */
-    struct PhaseFacts *facts;
+    const Let *owner;           /* of a body, while a pass runs: the loop or branch; else NULL */
+    struct PhaseFacts *facts;   /* loops/facts.c; NULL: none since more than marks changed */
 };
 
 #include "marks.h"
@@ -446,8 +445,7 @@ void fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg);
 
 /* ---- alias.c: results in place ---- */
 
-/* How a function reads a value, itself or through views; positions are those of the function's
- * lets. */
+/* How a function reads a value, itself or through views, by positions of its lets. */
 typedef struct {
     int last;              /* of the last let that reads it, -1; a result reads it after all lets */
     int viewed;                 /* ... through a view */
@@ -460,9 +458,8 @@ ValueUse *value_uses(const Fn *fn);                     /* by Value.id */
 const char *in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v);
 /* The part of it that does not concern what the kernel does with the elements. */
 const char *memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v);
-/* The other part: if this result stores over the older value, would a result have an element of it,
- * which is stored, at another position?  cut: by position in the kernel's body, the lets of which
- * that is not asked; or NULL. */
+/* The other part: if this result stores over the older value, has a result an element of it, which
+ * is stored, at another position?  cut: by position in the body, lets that do not count, or NULL */
 bool kernel_moves(Cx *cx, const Let *kernel, int result, const Value *old, const bool *cut);
 /* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
 const Value *value_root(const Value *v);
@@ -470,8 +467,7 @@ const Value *value_root(const Value *v);
 /* ---- alias_loops.c ---- */
 
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
-/* Does it store an element of the older value, which the result is over, where that is already? */
-bool store_is_idle(const Let *store);
+bool store_is_idle(const Let *store);                   /* stores what is there, of `over` */
 /* The part of in_place_wrong that concerns the loops alone. */
 const char *in_place_wrong_loops(Cx *cx, const Value *v);
 

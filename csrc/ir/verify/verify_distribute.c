@@ -139,7 +139,7 @@ verify_fill(Verifier *v, const Let *reduce)
     }
     if (!good) {
         verify_broken(
-            v, 38,
+            v, 44,
             "fill marks a reduction that is not in lanes, or does more than compute, load "
             "and store");
     }
