@@ -1,52 +1,52 @@
-"""What the emitters choose: which primitive computes what, what is prefetched, which forms a loop has.
+"""What is chosen for a kernel: which forms its loops have, what is prefetched, which primitive computes what.
 
-Results cannot show these choices, because every choice has the same bits; the loops cannot, because an
-emitter makes them. They decide how fast a kernel is. So these tests read the C, by `written.py`. What is a
-mark of the loops is tested there (tests/structure, tests/passes), and test_emit.py compares what the same
-kernels compute.
+Results cannot show these choices, because every choice has the same bits. What a rewrite chooses is a mark of
+the loops; which primitive of libtcc's tier a line becomes is read from the C, by `written.py`. test_emit.py
+compares what the same kernels compute.
 """
 
 import re
 
-from tests.emit.written import machine, phases, printed, strips
+from tests.emit.written import machine, marks, phases, printed, strips
 
 # ---- prefetching ----
 
 
 def test_memory_is_prefetched() -> None:
     """By the last reduction that reads it; not what all rows share, nor what stays in caches."""
-    page = str(machine("PAGE"))
-    assert [(phase.of, phase.prefetches()) for phase in phases("prefetch", "cc")] == [
-        ("v", [("x", page)]),
-        # two rows at a time, wherever they come from, and an odd one
-        ("u", [("y", page), ("y", str(machine("PAGE") + machine("LINE")))] * 3),
-        ("c", [("z", "")]),  # whole rows, one at a time
+    page = machine("PAGE")
+    assert marks("prefetch", "cc", "prefetch") == [
+        ("v", [f"x prefetch={page}"]),
+        ("u", [f"y prefetch={page}"]),
+        ("", ["z prefetch_rows=4"]),  # whole rows of parts of c
         ("c", []),
-        ("a", [("x", page)] * 3),  # two halves of a block, and one that is not whole
+        ("a", [f"x prefetch={page}"]),
         ("t", []),
     ]
 
 
 def test_a_reduction_that_is_one_strip_prefetches_once() -> None:
+    """The strip is told the distance."""
+    assert marks("prefetch_once", "tcc", "prefetch") == [("s", [f"x prefetch={machine('PAGE')}"])]
     text = printed("prefetch_once", "print=tcc")
-    assert set(strips(text, "fold")) == {"fold_sum_then_sub_exp_f32"}
-    assert f"{machine('PAGE')} << 4)" in text  # it is told the distance
-    assert not strips(text, "prefetch")
+    assert set(strips(text, "fold")) == {"fold_sum_then_sub_exp_f32"} and not strips(text, "prefetch")
 
 
 def test_tensors_that_caches_hold_one_by_one_are_prefetched() -> None:
     """Six of 800 KB do not stay near a core; two and a row do."""
-    found = [re.findall(r"strip_prefetch(?:_write)?\((\w+) ", phase.text) for phase in phases("many", "tcc")]
-    assert found == [["x", "y", "a", "b", "c", "d"], []]
+    assert [(of, [mark.split()[0] for mark in found]) for of, found in marks("many", "tcc", "prefetch")] == [
+        ("x, y", ["a", "b", "c", "d", "x", "y"]),
+        ("z", []),
+    ]
 
 
 def test_rows_that_are_gathered_are_prefetched() -> None:
-    """A few KB of them ahead, of words in the order of the loops, within those; of what may be large."""
-    later = r"int64_t later = .* (\d+);\s+if \(later < (.*)\) {"
-    assert [(phase.of, re.findall(later, phase.text)) for phase in phases("gather_rows", "cc")] == [
-        ("s", [("58", "72")]),
-        ("a", [("58", "72")]),
-        ("d", [(str(machine("PREFETCH_GATHER")), "B && n1 > 131072")] * 2),  # rows together, and one by one
+    """A few KB of them ahead, of words in the order of the loops; of what may be large."""
+    few, many, large = "prefetch_rows=58", f"prefetch_rows={machine('PREFETCH_GATHER')}", "beyond=1048577"
+    assert marks("gather_rows", "cc", "prefetch", "beyond") == [
+        ("s", [f"w {few}", f"w {large}"]),
+        ("a", [f"w {few}", f"w {large}"]),
+        ("d", [f"t {many}", f"t {large}"]),
         ("y", []),  # five bags thrice
         ("o", []),  # words of columns
     ]
@@ -74,33 +74,19 @@ def test_a_microkernel_prefetches_what_comes_next() -> None:
 
 
 def test_near_operands() -> None:
-    """Each phase in parts; one that stores over what it reads is tested first."""
-    forms = [
-        (phase.of, sorted(set(re.findall(r"DLC_(NEAR|TEST), &again", phase.text))))
-        for phase in phases("near", "cc")
-    ]
-    assert forms == [
-        *((name, ["NEAR"]) for name in ("a1", "b1", "c1", "d1", "e1", "f1")),
-        ("v1", ["NEAR", "TEST"]),
-        ("u1", ["NEAR", "TEST"]),
-        ("s1", ["NEAR"]),
-    ]
+    """Each phase in parts; of one that stores over what it reads an element is tested before it is lost."""
+    part = [f"for near={machine('NEAR_PART')}"]
+    names = ("a1", "b1", "c1", "d1", "e1", "f1", "v1", "u1", "s1")
+    assert marks("near", "cc", "near") == [(name, part) for name in names]
+    tested = {phase.of for phase in phases("near", "cc") if "DLC_TEST, &again" in phase.text}
+    assert tested == {"v1", "u1"}
 
 
 def test_short_rows_are_one_loop() -> None:
-    """Beside it what all of them share, and what each has."""
-    flat = [(phase.of, re.findall(r"(\w+)_flat\[(\d+)\];", phase.text)) for phase in phases("flat", "cc")]
-    assert flat == [
-        ("a", [("c0", "320"), ("s0", "336")]),
-        ("o", [("b0", "384")]),
-        ("l", [("w0", "448")]),
-        ("f, f32", [("v1", "576")]),
-        ("n", [("g1", "640")]),
-        ("m, j", [("e0", "192"), ("at0", "192"), ("at", "208")]),
-        ("z1", []),  # long enough alone
-        ("q1", [("r0", "528")]),
-        ("over1", [("pp0", "448")]),
-    ]
+    """But not one that is long enough alone."""
+    flat = [f"for flat={machine('FLAT')}"]
+    names = ("a", "o", "l", "f, f32", "n", "m, j", "z1", "q1", "over1")
+    assert marks("flat", "cc", "flat=") == [(name, [] if name == "z1" else flat) for name in names]
 
 
 def test_lanes_of_bf16_are_widened_together() -> None:
@@ -117,8 +103,9 @@ def test_lanes_of_bf16_are_widened_together() -> None:
 
 def test_short_rows_run_together() -> None:
     """Loads that go along the rows are operands; what all tiles have is taken once, before the loop."""
-    together = {phase.of: phase for phase in phases("grids", "tcc") if "rows = " in phase.text}
-    assert list(together) == ["o", "ou", "og", "oz", "oq", "oi", "oa"]
+    grids = [of for of, found in marks("grids", "tcc", "grid=") if found]
+    assert grids == ["o", "ou", "og", "oz", "oq", "oi", "oa"]
+    together = {phase.of: phase for phase in phases("grids", "tcc")}
     assert "take_4" in strips(together["ou"].text)
     assert not strips(together["ou"].inside(), "take_") and "read_u8_f32" in strips(together["ou"].inside())
     assert [name for name in strips(together["o"].inside()) if not name.startswith("prefetch")] == [
@@ -128,11 +115,14 @@ def test_short_rows_run_together() -> None:
 
 
 def test_rows_as_long_as_a_symbol_says_run_together() -> None:
-    """Where it is never long; so many that they fill a tile is a size of the call."""
-    found = [phase for phase in phases("named_rows", "tcc") if "int64_t w = rows * " in phase.text]
-    assert [phase.of for phase in found] == ["ob", "oh", "os", "oi", "ot"]
-    assert "/* 512 // max(M, 1) */" in found[0].text
-    assert "take_4" in strips(found[0].text) and "take_4" not in strips(found[0].inside())
+    """Where it is never long."""
+    assert [of for of, found in marks("named_rows", "tcc", "grid=") if found] == [
+        "ob",
+        "oh",
+        "os",
+        "oi",
+        "ot",
+    ]
 
 
 def test_reductions_of_short_rows_run_together() -> None:
@@ -155,8 +145,8 @@ def test_reductions_of_short_rows_run_together() -> None:
 
 def test_long_rows_are_reduced_in_place_and_stay_near() -> None:
     """As many rows a call as a first-level cache holds beside other things: it reads them twice."""
-    tiles = [re.findall(r"rows = hi - \w+ < (\d+)", phase.text) for phase in phases("row_sums", "tcc")[-3:]]
-    assert tiles == [[str(machine("GRID_ROWS") // length)] for length in (300, 257, 1024)]
+    called = [f"for grid_called={machine('GRID_ROWS')}"]
+    assert [found for _, found in marks("row_sums", "tcc", "grid_called")[-3:]] == [called] * 3
 
 
 # ---- what one call does, for libtcc ----
@@ -174,18 +164,18 @@ def test_rows_that_are_gathered_are_one_call() -> None:
 
 def test_strips_go_down_long_pieces_of_rows() -> None:
     """Of 4 KB; of several reductions so much that all rows stay in a cache, which of any number is little."""
-    tiles = [
-        re.findall(r"i\d+ \+= (\d+)\)", phase.text)[0]
-        for phase in phases("folds", "tcc")
-        if strips(phase.text, "down_")
-    ]
-    assert tiles == ["1024", "1024", "256", "1024", "512"]
+    found = {of: width for of, width in marks("folds", "tcc", "width") if width}
+    assert found == {
+        "mean": ["for width=1024"],
+        "var": ["for width=1024"],
+        "weighted": ["for width=1024"],
+        "ds": ["for width=512"],
+        "run": ["for width=256"],
+    }
 
 
 def test_a_sum_of_one_element_reads_that_alone() -> None:
-    phase = phases("one_hot", "tcc")[-1]
-    assert "if (i3 >= 0 && i3 < N)" in phase.text
-    assert not strips(phase.text, "reduce_sum") and not strips(phase.text, "one_hot")
+    assert marks("one_hot", "tcc", "onehot")[-1] == ("b", ["reduce onehot"])
 
 
 def test_two_products_of_halves_are_one_call() -> None:

@@ -6,9 +6,14 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.dlc_opt import opt
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 PROGRAM = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-emit"
+
+#: The rows of marks.def.
+MARKS = re.findall(r"^MARK\( *(\w+)", (ROOT / "csrc/ir/marks.def").read_text(), re.MULTILINE)
 
 
 def run(name: str, *args: str) -> subprocess.CompletedProcess[str]:
@@ -21,6 +26,26 @@ def printed(name: str, what: str, *more: str) -> str:
     done = run(name, what, "cc=0", "run=0", *more)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
+
+
+def marks(name: str, target: str, *wanted: str) -> list[tuple[str, list[str]]]:
+    """Of each phase in the loops of a target: the results that it stores, and its marks, each with the
+    tensor or the loop that it stands on; `wanted`: only those that begin so.
+    """
+    found: list[tuple[list[str], list[str]]] = []
+    for line in opt((HERE / f"{name}.dlc").read_text(), "--pass", f"lower,schedule,{target}").splitlines():
+        if re.match(r" {4}for ", line):
+            found.append(([], []))
+        stored = re.search(r"store (\w+)\[", line)
+        if found and stored and not stored[1].startswith("buf"):
+            found[-1][0].append(stored[1])
+        what = re.search(r"(?:load|store|update) (\w+)|(for|reduce)\b.* in", line)
+        for mark in (
+            re.findall(r" ([a-z_]+(?:=\d+)?)(?= |$)", line.split(" in ")[-1]) if what and found else []
+        ):
+            if mark.startswith(wanted or ("",)) and mark.split("=")[0] in MARKS:
+                found[-1][1].append(f"{what[1] or what[2]} {mark}")
+    return [(", ".join(dict.fromkeys(results)), of) for results, of in found]
 
 
 class Phase(NamedTuple):
