@@ -43,6 +43,15 @@ fn_take_name(Fn *fn, const char *name)
     return !was;
 }
 
+bool
+fn_has_name(const Fn *fn, const char *name, size_t length)
+{
+    const char *interned = cx_intern(fn->cx, name, length);
+    uint64_t hash = hash_mix((uint64_t)(uintptr_t)interned, 1);
+    const NameUse *use = table_find(&fn->names->table, hash, same_use, interned);
+    return use && use->taken;
+}
+
 const char *
 fn_fresh_name(Fn *fn, const char *stem)
 {

@@ -374,9 +374,9 @@ Value *fn_param(Fn *fn, const char *name, const Type *type, const Dim *strides);
 Value *fn_param_like(Fn *fn, const Value *v);           /* all that the text says of a parameter */
 /* results NULL: all are fresh and dense */
 void fn_results(Fn *fn, int n, Value *const *values, const Result *results);
-/* Marks a name as used in the function (values and loop indices share one set); false when it
- * was. */
+/* Marks a name as used in the function, by a value or an index; false when it was. */
 bool fn_take_name(Fn *fn, const char *name);
+bool fn_has_name(const Fn *fn, const char *name, size_t length);        /* is it used? */
 /* stem0, stem1, ...: one that is not in use.  Digits at the end of stem do not count.  Interned. */
 const char *fn_fresh_name(Fn *fn, const char *stem);
 /* A let that is in no block yet; operands and attributes are copied, results are made by

@@ -207,7 +207,9 @@ const Type *
 type_reshape(Cx *cx, const Type *a, int rank, const Dim *dims, const char **why)
 {
     const Type *t = type_of(cx, a->dtype, rank, dims);
-    return type_numel(cx, t) == type_numel(cx, a)
+    Dim from = type_numel(cx, a), to = type_numel(cx, t);
+    /* a size of one value is a symbol in one of them and may be a number in the other */
+    return from == to || (dim_le(cx, from, to) && dim_le(cx, to, from))
                ? t
                : wrong(why, "the number of elements is not known to stay the same");
 }

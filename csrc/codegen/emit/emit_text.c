@@ -93,14 +93,6 @@ is_free(const char *name)
         "again",      "part",        "end",         "wrong",    "far_f32",    "far_f64",
         "lanes_f32",  "lanes_f64",
     };
-    /* ends of the names that are made from those of lets and indices */
-    static const char *const ends[] = {
-        "_at",    "_b",    "_best", "_block",      "_blocks", "_count", "_each",  "_end",  "_far",
-        "_first", "_flat", "_from", "_has",        "_hi",     "_index", "_kept",  "_lane", "_large",
-        "_later", "_left", "_lo",   "_next",       "_out",    "_part",  "_place", "_rest", "_row",
-        "_rows",  "_s",    "_size", "_stack",      "_step",   "_stop",  "_sum",   "_t",    "_takes",
-        "_term",  "_tile", "_to",   "_transposed", "_v",      "_value", "_wide",  "_x",
-    };
     bool plain = isalpha((unsigned char)name[0]) && strncmp(name, "dlc_", 4) != 0 &&
                  strncmp(name, "DLC_", 4) != 0 && strncmp(name, "strip_", 6) != 0 &&
                  strncmp(name, "micro_", 6) != 0 && strncmp(name, "pack_", 5) != 0 &&
@@ -116,21 +108,29 @@ is_free(const char *name)
     for (size_t k = 0; k < sizeof taken / sizeof *taken && plain; k++) {
         plain = name[0] != taken[k][0] || strcmp(name, taken[k]) != 0;
     }
-    const char *end = strrchr(name, '_');
-    for (size_t k = 0; k < sizeof ends / sizeof *ends && plain && end; k++) {
-        plain = end[1] != ends[k][1] || strcmp(end, ends[k]) != 0;
-    }
     return plain;
+}
+
+/* Emitters make names of those of lets and indices: name_word, name_1_word.  Is it such a name? */
+static bool
+may_be_made(const Fn *fn, const char *name)
+{
+    bool made = false;
+    for (const char *end = strchr(name, '_'); end && !made; end = strchr(end + 1, '_')) {
+        bool word = strspn(end + 1, "0123456789_") < strlen(end + 1);
+        made = word && fn_has_name(fn, name, (size_t)(end - name));
+    }
+    return made;
 }
 
 /* The name or, if C or the emitted text uses it otherwise, one made of it and the number. */
 static const char *
-identifier(Cx *cx, const char *name, int number)
+identifier(const Emit *e, const char *name, int number)
 {
-    if (is_free(name)) {
+    if (is_free(name) && !may_be_made(e->fn, name)) {
         return name;
     }
-    char *text = cx_format(cx, "v_%s_%d", name, number);
+    char *text = cx_format(e->cx, "v_%s_%d", name, number);
     for (char *c = text; *c; c++) {
         *c = isalnum((unsigned char)*c) ? *c : '_';
     }
@@ -141,7 +141,7 @@ const char *
 name_c(Emit *e, const Value *v)
 {
     if (!e->names[v->id]) {
-        e->names[v->id] = identifier(e->cx, v->name, v->id);
+        e->names[v->id] = identifier(e, v->name, v->id);
     }
     bool next = e->is_second && v->def && v->def->parent && v->def->parent->owner &&
                 e->is_second(e, v->def->parent->owner, DIM_NONE);
@@ -151,7 +151,7 @@ name_c(Emit *e, const Value *v)
 const char *
 index_c(Emit *e, Dim index)
 {
-    const char *name = identifier(e->cx, dim_name(e->cx, index), (int)index);
+    const char *name = identifier(e, dim_name(e->cx, index), (int)index);
     return e->is_second && e->is_second(e, NULL, index) ? cx_format(e->cx, "%s_next", name) : name;
 }
 
