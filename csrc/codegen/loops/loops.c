@@ -294,28 +294,6 @@ loop_is_latency_bound(const Let *reduce)
     return cost < COST_EXPENSIVE && let_has(reduce, MARK_lanes);
 }
 
-const Let *
-loop_carried(const Let *combine)
-{
-    const Block *body = combine->parent;
-    const Let *load = combine->nargs == 2 && !value_is_const(combine->args[0])
-                          ? combine->args[0]->def
-                          : NULL;
-    const Let *buffer = load && load->op == OP_load && load->parent == body ? load->args[0]->def
-                                                                            : NULL;
-    if (!buffer || buffer->op != OP_buffer || buffer->parent == body) {
-        return NULL;
-    }
-    for (int k = 0; k < body->n; k++) {
-        const Let *store = body->lets[k];
-        if (store->op == OP_store && store->args[0] == load->args[0] &&
-            store->args[1] == combine->res[0]) {
-            return load;
-        }
-    }
-    return NULL;
-}
-
 bool
 loop_is_recurrence(const Let *loop)
 {

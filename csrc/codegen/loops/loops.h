@@ -4,6 +4,7 @@
 
 #include "codegen/phase.h"
 #include "ir/costs.h"
+#include "ir/verify/recurrence.h"
 
 enum { MAX_LOOPS = 3 * MAX_RANK }; /* the loops around a let, within its kernel */
 
@@ -46,10 +47,6 @@ const Let *loop_of_reductions(const Let *load);
 /* Does a step of the reduction spend more time on latency than on computing? */
 bool loop_is_latency_bound(const Let *reduce);
 
-/* Does the let combine a value with the result that the previous iteration left in a buffer outside
- * the loop, and store its own result there?  Returns the load of that buffer, its operand 0, or
- * NULL. */
-const Let *loop_carried(const Let *combine);
 bool loop_is_recurrence(const Let *loop); /* in order, inside one so marked */
 
 /* Does d consist only of sizes and of indices of the loop `inside` and those around it, not of

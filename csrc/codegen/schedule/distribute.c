@@ -60,28 +60,49 @@ stage_of(const Stages *s, const Let *map)
     return s->of[map->res[0]->id];
 }
 
-/* Is an element loaded again for a store that follows one which may have overwritten it? */
+/* Is the let in the stage of the stores?  That of recurrences is odd. */
 static bool
-loads_too_late(const Let *loop)
+is_with_stores(const Stages *s, const Let *let)
 {
-    const Block *blk = loop->body;
-    bool late = false;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *store = blk->lets[k];
-        const Let *load = store->op == OP_store ? let_in(blk, store->args[1]) : NULL;
-        for (int j = 0; load && load->op == OP_load && j < k; j++) {
-            const Value *to = blk->lets[j]->op == OP_store ? blk->lets[j]->args[0] : NULL;
-            late |= to && (to == load->args[0] || to->over == load->args[0]);
+    bool even = let_has(s->loop->parent->owner, MARK_recurrences) && s->last % 2 == 0;
+    return let->op == OP_store || (let_is_map(let) && stage_of(s, let) == s->last + even);
+}
+
+/* Is an element loaded again, for what comes first in the stage of the stores, where a store
+ * before that may have overwritten it? */
+static bool
+loads_too_late(const Stages *s, const Let *load)
+{
+    const Block *blk = load->parent;
+    bool stored = false, late = false, used = false;
+    for (int k = 0; k < blk->n && !used; k++) {
+        const Let *let = blk->lets[k];
+        for (int j = 0; j < let->nargs && is_with_stores(s, let); j++) {
+            used |= let->args[j] == load->res[0];
         }
+        late = used && stored;
+        const Value *to = let->op == OP_store ? let->args[0] : NULL;
+        stored |= to && (to == load->args[0] || to->over == load->args[0]);
     }
     return late;
+}
+
+static bool
+may_load_again(const Stages *s)
+{
+    bool may = true;
+    for (int k = 0; k < s->loop->body->n; k++) {
+        const Let *let = s->loop->body->lets[k];
+        may &= let->op != OP_load || !loads_too_late(s, let);
+    }
+    return may;
 }
 
 /* One change of the program: an operation without a mark is in the first stage. */
 static void
 mark_stages(Cx *cx, Let *loop, const Stages *s, int width)
 {
-    if (s->last == 1 || loads_too_late(loop) || !fuel_spend(cx)) {
+    if (s->last == 1 || !may_load_again(s) || !fuel_spend(cx)) {
         return;
     }
     let_mark_with(cx, loop, MARK_distribute, width);
@@ -205,19 +226,6 @@ is_half(const Let *let)
     return dtype == DT_f16 || dtype == DT_bf16;
 }
 
-/* Does anything but what continues the iteration before use what that has left? */
-static bool
-uses_left(const Facts *facts, const Let *let)
-{
-    bool uses = false;
-    bool carried = let_is_map(let) && loop_carried(let);
-    for (int k = carried; k < let->nargs; k++) {
-        const Let *load = let_in(let->parent, let->args[k]);
-        uses |= load && load->op == OP_load && facts_access(facts, load)->is_private;
-    }
-    return uses;
-}
-
 /* Is so much computed around the recurrences that it is worth arrays? */
 static bool
 is_worth_stages(const Facts *facts, const Let *rows, const Let *loop)
@@ -229,9 +237,6 @@ is_worth_stages(const Facts *facts, const Let *rows, const Let *loop)
         maps += let_is_map(let);
         expensive |= let_is_expensive(let);
         half |= is_half(let);
-        if (uses_left(facts, let)) {
-            return false; /* it would be loaded again, and be another one */
-        }
     }
     bool several = dim_range(facts->cx, loop_extent(rows)).hi > 1;
     return facts_loop(facts, rows)->is_plain && facts_loop(facts, loop)->is_plain &&

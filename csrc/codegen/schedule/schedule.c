@@ -135,7 +135,8 @@ static bool
 is_recurrences(const Facts *facts, const Let *let)
 {
     const Let *inner = loop_count(let->body) == 1 ? loop_inner(let) : NULL;
-    if (!inner || loop_count(inner->body) || !is_ordered(inner)) {
+    if (!inner || loop_count(inner->body) || !is_ordered(inner) ||
+        recurrences_wrong(facts->cx, inner)) {
         return false;
     }
     int across = contiguous_accesses(facts, inner, loop_index(let));

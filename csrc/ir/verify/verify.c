@@ -41,7 +41,12 @@
  *   V19  tile marks only a for without vector whose body has one loop, a for marked vector without
  *        loops inside, and no store or buffer beside it.
  *   V20  recurrences is 8, and marks only a for without vector whose body has one loop, a for
- *        without loops inside and without marks but width and distribute.
+ *        without loops inside and without marks but width and distribute.  Each buffer in its body
+ *        has one element, of a dtype that is computed in.  A constant is stored to it, once, before
+ *        the loop inside.  That loads it once, for one operation of a scan, as the first operand,
+ *        and stores what that makes, once.  Beside the loop nothing else is stored, and nothing
+ *        loaded that the loop stores.  The loop has no other buffers but those of the kernel's own
+ *        block, and loads nothing else that it stores.
  *   V21  A result over another value is a kernel's, the only one over that, and has its type and
  *        strides.  The other value is a parameter or a kernel's result; nothing reads it later, and
  *        no call whose results may share its memory takes it.  In the kernel its elements end where
@@ -134,12 +139,13 @@
  *   V43  distribute is at most 1024, and marks only a for without loops inside whose body computes,
  *        loads and stores, and which is marked vector, without streams and not in a loop marked
  *        tile, or is the loop in one marked recurrences.  No access in it is marked prefetch.
- *        stage marks only operations of such a loop.  None is in an earlier stage than its
- *        operands, and one is not in the first.  In recurrences what continues the iteration before
- *        is in even stages and later than its operands, all else in odd ones; across marks only
- *        the former, and distribute is 128, as routines for one stage have arrays of one size.
- *        Loads are made again: no store is of an element that a store before it may overwrite, and
- *        in recurrences only what continues uses what the iteration before has left.
+ *        stage marks only operations of such a loop, and is at most twice the number of its lets.
+ *        None is in an earlier stage than its operands, and one is not in the first.  In
+ *        recurrences what continues the iteration before is in even stages and later than its
+ *        operands, all else in odd ones; across marks only the former, and distribute is 128, as
+ *        routines for one stage have arrays of one size.  Each stage makes loads again, and all
+ *        stores are in the last: what uses a load there first has no store before it that may
+ *        overwrite the element.
  *   V44  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
  *        body computes, loads and stores.  masked marks only a load of such a reduce, of elements
  *        of at most 8 bytes that are adjacent along it.

@@ -1,6 +1,7 @@
-/* The rules of loops that run as several, V43, and of the rest of a row, V44; verify.c has the
- * list. */
+/* The rules of loops that run as several, V43, of the rest of a row, V44, and of what is the same
+ * for a tile, V45; verify.c has the list. */
 #include "verify.h"
+#include "ir/verify/recurrence.h"
 
 static int64_t
 stage_of(const Let *map)
@@ -14,30 +15,11 @@ in_recurrences(const Let *loop)
     return let_has(loop->parent->owner, MARK_recurrences);
 }
 
-/* Does the operation combine what the iteration before left in a buffer outside, its first operand,
- * and leave its own result there? */
-static bool
-continues(const Let *map)
-{
-    const Block *body = map->parent;
-    const Let *load = map->nargs == 2 ? map->args[0]->def : NULL;
-    bool found = false;
-    if (load && load->op == OP_load && load->parent == body) {
-        const Let *buffer = load->args[0]->def;
-        for (int k = 0; k < body->n && buffer && buffer->op == OP_buffer; k++) {
-            const Let *store = body->lets[k];
-            found |= store->op == OP_store && store->args[0] == load->args[0] &&
-                     store->args[1] == map->res[0];
-        }
-    }
-    return found;
-}
-
 /* Is it in a stage where its operands are known? */
 static bool
 is_late_enough(const Let *map, bool recurrences)
 {
-    bool carried = recurrences && continues(map);
+    bool carried = recurrences && loop_carried(map);
     bool good = !recurrences || (stage_of(map) % 2 == 0) == carried;
     for (int k = 0; k < map->nargs; k++) {
         const Let *from = map->args[k]->def;
@@ -46,6 +28,18 @@ is_late_enough(const Let *map, bool recurrences)
         }
     }
     return good;
+}
+
+/* All stores are in the last stage, which is odd in recurrences. */
+static int64_t
+last_stage(const Let *loop, bool recurrences)
+{
+    int64_t last = 1;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        last = let_is_map(let) && stage_of(let) > last ? stage_of(let) : last;
+    }
+    return recurrences && last % 2 == 0 ? last + 1 : last;
 }
 
 /* May a store before the let overwrite the element? */
@@ -61,57 +55,78 @@ is_overwritten(const Let *load, const Let *before)
     return found;
 }
 
-/* Of memory that is the loop's own: one of its stores writes to it. */
 static bool
-is_left(const Let *load)
+uses(const Let *let, const Value *v)
 {
-    const Let *buffer = load->args[0]->def;
-    bool stored = false;
-    for (int k = 0; k < load->parent->n && buffer && buffer->op == OP_buffer; k++) {
-        const Let *store = load->parent->lets[k];
-        stored |= store->op == OP_store && store->args[0] == load->args[0];
+    bool found = false;
+    for (int k = 0; k < let->nargs; k++) {
+        found |= let->args[k] == v;
     }
-    return stored;
+    return found;
 }
 
-/* Loads are made again where they are used, so the elements must be there still. */
+/* Each stage loads again what it uses, where it uses it first.  Is the element there still? */
 static bool
-loads_again(const Let *let, bool recurrences)
+is_there(const Let *load, int64_t last)
 {
-    bool good = true;
-    for (int k = 0; k < let->nargs; k++) {
-        const Let *load = let->args[k]->def;
-        if (load && load->op == OP_load && load->parent == let->parent) {
-            good &= let->op != OP_store || !is_overwritten(load, let);
-            good &= !recurrences || !is_left(load) || (k == 0 && let_is_map(let) && continues(let));
-        }
+    const Block *blk = load->parent;
+    const Let *first = NULL;
+    for (int k = 0; k < blk->n && !first; k++) {
+        const Let *let = blk->lets[k];
+        bool stores = let->op == OP_store || (let_is_map(let) && stage_of(let) == last);
+        first = stores && uses(let, load->res[0]) ? let : NULL;
     }
-    return good;
+    return !first || !is_overwritten(load, first);
+}
+
+/* Why the loop does not run as several, or NULL. */
+static const char *
+wrong_loop(const Let *loop, bool recurrences)
+{
+    enum { MOST = 1024, OF_RECURRENCES = 128 };
+    int64_t width = let_mark_value(loop, MARK_distribute);
+    const char *why = NULL;
+    if (!recurrences && (!let_has(loop, MARK_vector) || let_has(loop, MARK_streams) ||
+                         let_has(loop->parent->owner, MARK_tile))) {
+        why = "it has another order";
+    } else if (recurrences ? width != OF_RECURRENCES : width > MOST) {
+        why = "it has another number of iterations at a time";
+    } else if (last_stage(loop, false) == 1) {
+        why = "it has one stage";
+    } else if (last_stage(loop, false) > 2 * loop->body->n) {
+        why = "it has more stages than operations";
+    }
+    return why;
+}
+
+static const char *
+wrong_let(const Let *let, bool recurrences, int64_t last)
+{
+    const char *why = NULL;
+    if ((!let_is_plain(let) && !let_is_map(let) && let->op != OP_store) ||
+        let_has(let, MARK_prefetch)) {
+        why = "it does more than compute, load and store";
+    } else if (let->op == OP_load && !is_there(let, last)) {
+        why = "an element is loaded again after it is stored";
+    } else if (let_has(let, MARK_across) && !(recurrences && loop_carried(let))) {
+        why = "across marks an operation that continues nothing";
+    } else if (let_is_map(let) && !is_late_enough(let, recurrences)) {
+        why = "an operation is in a stage before its operands, or in one of the other kind";
+    }
+    return why;
 }
 
 void
 verify_distribute(Verifier *v, const Let *loop)
 {
-    enum { MOST = 1024, OF_RECURRENCES = 128 };
-    const Let *around = loop->parent->owner;
-    bool recurrences = in_recurrences(loop), several = false;
-    bool good = recurrences || (let_has(loop, MARK_vector) && !let_has(loop, MARK_streams) &&
-                                !let_has(around, MARK_tile));
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;
-        good &= !let_has(let, MARK_prefetch) && loads_again(let, recurrences);
-        good &= !let_has(let, MARK_across) || (recurrences && continues(let));
-        if (let_is_map(let)) {
-            good &= is_late_enough(let, recurrences);
-            several |= stage_of(let) > 1;
-        }
+    bool recurrences = in_recurrences(loop);
+    int64_t last = last_stage(loop, recurrences);
+    const char *why = wrong_loop(loop, recurrences);
+    for (int k = 0; k < loop->body->n && !why; k++) {
+        why = wrong_let(loop->body->lets[k], recurrences, last);
     }
-    int64_t width = let_mark_value(loop, MARK_distribute);
-    if (!good || !several || (recurrences ? width != OF_RECURRENCES : width > MOST)) {
-        verify_broken(v, 43,
-                      "distribute marks a loop that does not run as several, or operations are in "
-                      "stages before their operands");
+    if (why) {
+        verify_broken(v, 43, "distribute marks a loop that does not run as several: %s", why);
     }
 }
 

@@ -1,5 +1,6 @@
 /* The rules of the loops stage, V13 to V20, V25 to V27; verify.c has the list. */
 #include "verify.h"
+#include "ir/verify/recurrence.h"
 #include "ir/rules.h"
 
 #include <math.h>
@@ -117,6 +118,21 @@ check_recurrences(Verifier *v, const Let *let)
     }
 }
 
+/* Of a loop whose body has been checked. */
+static void
+check_together(Verifier *v, const Let *let)
+{
+    const char *why = NULL;
+    for (int k = 0; k < let->body->n && !why; k++) {
+        const Let *inner = let->body->lets[k];
+        why = loop_is(inner) ? recurrences_wrong(v->cx, inner) : NULL;
+    }
+    if (why) {
+        verify_broken(v, 20, "recurrences marks a loop whose iterations may not run together: %s",
+                      why);
+    }
+}
+
 /* Threads share the iterations of all parallel loops together: what stands beside an inner one
  * would be done by each of them, or by none where that loop is empty. */
 static void
@@ -175,6 +191,9 @@ check_loop(Verifier *v, const Let *let)
     verify_block(v, let->body);
     v->let = let;
     v->nsizes = nsizes;
+    if (let_has(let, MARK_recurrences)) {
+        check_together(v, let);
+    }
     verify_loop_marks(v, let);
     verify_column_marks(v, let);
     if (let->op == OP_reduce) {

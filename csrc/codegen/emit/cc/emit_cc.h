@@ -99,6 +99,7 @@ void cc_arg_step(Emit *e, const Reduction *r);
 
 int cc_stage(const Let *map); /* of a loop marked distribute, from 1 on */
 int cc_last_stage(const Let *loop);
+bool cc_is_source(const Let *let); /* is it made again in each stage that uses it? */
 /* a vector loop so marked */
 void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 

@@ -31,13 +31,6 @@ typedef struct {
     int last;    /* stage; vectors have odd numbers, recurrences even ones, from 1 on */
 } Recurrences;
 
-/* Made again where it is wanted. */
-static bool
-is_source(const Let *let)
-{
-    return let->op == OP_load || let->op == OP_size;
-}
-
 static bool
 is_run_access(const Recurrences *c, const Let *let)
 {
@@ -66,7 +59,7 @@ static void
 use(Recurrences *c, const Value *v, int stage)
 {
     const Let *from = computed_in(c->loop->body, v);
-    if (from && !is_source(from) && stage_of(c, from) != stage) {
+    if (from && !cc_is_source(from) && stage_of(c, from) != stage) {
         c->crosses[v->id] = true;
     }
 }
@@ -95,11 +88,12 @@ make_run(const Recurrences *c, const Let *combine)
     Emit *e = c->e;
     int width = c->width;
     const char *op = cc_function(e, combine), *type = type_c(combine->res[0]->type->dtype);
-    const char *name = cx_format(e->cx, "run_%s", op + strlen("op_"));
+    bool across = let_has(combine, MARK_across);
+    const char *name = cx_format(e->cx, "run_%s%s", op + strlen("op_"), across ? "_across" : "");
     if (!new_helper(e, name)) {
         return name;
     }
-    if (let_has(combine, MARK_across)) {
+    if (across) {
         text_add(e->helpers,
                  "\n/* All recurrences together, as a vector. */\nstatic inline void\n"
                  "%s(%s (*out)[%d], %s (*x)[%d], %s *run, int64_t w)\n{\n"
@@ -217,11 +211,11 @@ static void
 import(Recurrences *c, const Value *v, int stage, bool *seen)
 {
     const Let *from = computed_in(c->loop->body, v);
-    if (!from || seen[v->id] || (stage_of(c, from) == stage && !is_source(from))) {
+    if (!from || seen[v->id] || (stage_of(c, from) == stage && !cc_is_source(from))) {
         return;
     }
     seen[v->id] = true;
-    if (is_source(from)) {
+    if (cc_is_source(from)) {
         put_let(c, from);
     } else {
         put(c->e, "const %s %s = %s_t[recurrence][k];", type_c(v->type->dtype), name_c(c->e, v),

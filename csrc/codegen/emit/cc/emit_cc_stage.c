@@ -35,13 +35,19 @@ cc_last_stage(const Let *loop)
     return last;
 }
 
+bool
+cc_is_source(const Let *let)
+{
+    return let->op == OP_load || let->op == OP_size;
+}
+
 /* The last stage has all stores. */
 typedef struct {
     const Let *loop;
     int last;
 } Stages;
 
-/* 0: a load, which is made again in each stage that wants it. */
+/* 0: a source, which is made again in each stage that wants it. */
 static int
 stage_of(const Stages *s, const Let *let)
 {
@@ -68,19 +74,19 @@ crosses(const Stages *s, const Let *let)
 static void
 import(Emit *e, const Stages *s, const Value *v, int stage, bool *seen)
 {
-    const Let *from = literal_of(v) || !v->def || v->def->parent != s->loop->body ? NULL : v->def;
+    const Let *from = computed_in(s->loop->body, v);
     if (!from || seen[v->id] || stage_of(s, from) == stage) {
         return;
     }
     seen[v->id] = true;
-    if (from->op == OP_load) {
+    if (cc_is_source(from)) {
         cc_let(e, from);
     } else {
         put(e, "const %s %s = %s_t[k];", type_c(v->type->dtype), name_c(e, v), name_c(e, v));
     }
 }
 
-/* Do the stage's stores, or the loads that it makes, use the loop's index? */
+/* Do the stage's stores, or the sources that it makes, use the loop's index? */
 static bool
 uses_index(Emit *e, const Stages *s, int stage)
 {
@@ -90,9 +96,8 @@ uses_index(Emit *e, const Stages *s, int stage)
         const Let *let = loop->body->lets[k];
         bool now = stage_of(s, let) == stage;
         for (int j = 0; now && j < let->nargs; j++) {
-            const Let *from = literal_of(let->args[j]) ? NULL : let->args[j]->def;
-            found |= from && from->parent == loop->body && from->op == OP_load &&
-                     cc_uses(e, from, loop_index(loop));
+            const Let *from = computed_in(loop->body, let->args[j]);
+            found |= from && cc_is_source(from) && cc_uses(e, from, loop_index(loop));
         }
         found |= now && cc_uses(e, let, loop_index(loop));
     }
