@@ -1,5 +1,5 @@
-/* Results over parameters in the loops stage: is each element of the parameter read before it is
- * stored?
+/* Memory in the loops stage.  Results over parameters: is each element of the parameter read before
+ * it is stored?  Loops: may an iteration need what another one stores?
  *
  * What:     checks each load of the parameter against the stores to the result that takes its
  *           memory.
@@ -8,9 +8,11 @@
  *           it. Otherwise, for each store: in the deepest block around both the load comes first,
  *           and no other iteration of the loops around that block stores the loaded element. That
  *           is so if the indices that both have along the same axes determine the iteration: an
- *           axis has a loop's bare index, or one has its remainder and others its quotient.  Or no
+ *           axis has a loop's index, or one has its remainder and others its quotient.  Or no
  *           iteration stores there at all: along an axis all that is stored is before what is
- *           loaded, or behind it.
+ *           loaded, or behind it.  For one loop the same is asked of all that it stores.  There
+ *           iterations also have different elements if both indices along an axis go along it by
+ *           the same step, and what they add to that differs by less.
  * Why not   ranges of the elements that each loop accesses: the rows and columns of reductions need
  *           none.
  * Example:  for i { s = sum of x[i, j] over j;  for j { store y[i, j] = x[i, j] / s } }, y over x.
@@ -57,18 +59,24 @@ comes_before(const Block *blk, const Let *a, const Let *b)
     return a != b && blk->lets[k] == a;
 }
 
+static bool
+is_shifted(Cx *cx, Dim a, Dim b)
+{
+    return dim_is_int(cx, dim_sub(cx, a, b), NULL);
+}
+
 /* Is the value of d determined by the indices that the load and the store have in common? */
 static bool
 is_known(Cx *cx, const Attr *load, const Attr *store, Dim d)
 {
     bool known = false;
     for (int k = 0; k < load->n && !known; k++) {
-        known = load->dims[k] == d && store->dims[k] == d;
+        known = load->dims[k] == store->dims[k] && is_shifted(cx, load->dims[k], d);
     }
     for (int k = 0; k < load->n && !known; k++) {
         const AtomNode *atom = load->dims[k] == store->dims[k] ? dim_atom(cx, load->dims[k]) : NULL;
-        known = atom && atom->kind == ATOM_MOD && atom->a == d &&
-                is_known(cx, load, store, dim_div(cx, d, atom->b));
+        known = atom && atom->kind == ATOM_MOD && is_shifted(cx, atom->a, d) &&
+                is_known(cx, load, store, dim_div(cx, atom->a, atom->b));
     }
     return known;
 }
@@ -180,4 +188,187 @@ in_place_wrong_loops(Cx *cx, const Value *v)
     return loads_late(cx, v->def->body, v)
                ? "reads an element that another iteration may have stored"
                : NULL;
+}
+
+/* ---- the iterations of one loop ---- */
+
+static const Value *
+memory_of(const Value *v)
+{
+    while (v->over) {
+        v = v->over;
+    }
+    return v;
+}
+
+static bool
+is_in(const Let *loop, const Let *let)
+{
+    while (let && let != loop) {
+        let = let->parent->owner;
+    }
+    return let == loop;
+}
+
+bool
+loop_writes(const Let *loop, const Value *v)
+{
+    bool found = false;
+    for (int k = 0; k < loop->body->n && !found; k++) {
+        const Let *let = loop->body->lets[k];
+        found = let->body ? loop_writes(let, v)
+                          : let_writes(let) && memory_of(let->args[0]) == memory_of(v);
+    }
+    return found;
+}
+
+bool
+loop_stores_once(Cx *cx, const Let *loop)
+{
+    Dim step, rest, zero = dim_int(cx, 0);
+    const Block *blk = loop->body;
+    bool good = true;
+    for (int k = 0; k < blk->n && good; k++) {
+        const Let *store = blk->lets[k];
+        if (store->op != OP_store) {
+            continue;
+        }
+        Dim offset = index_offset(cx, store->args[0], let_attr(store, "at")->dims);
+        good = dim_affine(cx, offset, let_dim(loop, "index"), &step, &rest) &&
+               (dim_lt(cx, zero, step) || dim_lt(cx, step, zero));
+        for (int j = 0; j < blk->n && good; j++) {
+            const Let *let = blk->lets[j];
+            good = let == store || !let_accesses(let) || let->args[0] != store->args[0];
+        }
+    }
+    return good;
+}
+
+/* Where a name is made: outside of the loop, where all its iterations have the same; as an index,
+ * the loop's own or of one inside; or by a bind inside, so that nothing is known of it in another
+ * iteration. */
+typedef enum { NAME_OUTSIDE, NAME_INDEX, NAME_BOUND } NameKind;
+
+static NameKind
+kind_of(const Let *loop, Dim name)
+{
+    NameKind kind = let_dim(loop, "index") == name ? NAME_INDEX : NAME_OUTSIDE;
+    for (int k = 0; k < loop->body->n && kind == NAME_OUTSIDE; k++) {
+        const Let *let = loop->body->lets[k];
+        bool binds = let->op == OP_bind && let->sizes[0] == name;
+        kind = binds ? NAME_BOUND : let->body ? kind_of(let, name) : NAME_OUTSIDE;
+    }
+    return kind;
+}
+
+typedef struct {
+    Cx *cx;
+    const Let *loop;
+    Dim d;
+} Iteration;
+
+static bool
+is_bound_inside(const void *arg, Dim name)
+{
+    return kind_of(((const Iteration *)arg)->loop, name) == NAME_BOUND;
+}
+
+static bool
+is_made_inside(const void *arg, Dim name)
+{
+    return kind_of(((const Iteration *)arg)->loop, name) != NAME_OUTSIDE;
+}
+
+static void
+rename_inside(void *arg, Dim name)
+{
+    Iteration *it = arg;
+    if (kind_of(it->loop, name) == NAME_INDEX) {
+        Dim other = dim_index(it->cx, "o", other_iteration(it->cx, dim_extent(it->cx, name)));
+        it->d = dim_replace(it->cx, it->d, name, other);
+    }
+}
+
+/* d of whichever other iteration of the loop. */
+static Dim
+elsewhere(const Iteration *it, Dim d)
+{
+    Iteration other = {it->cx, it->loop, d};
+    dim_names(it->cx, d, rename_inside, &other);
+    return other.d;
+}
+
+static bool
+is_within(Cx *cx, Dim a, Dim b, Dim step)
+{
+    return dim_lt(cx, a, dim_add(cx, b, step)) && dim_lt(cx, b, dim_add(cx, a, step));
+}
+
+/* Have two iterations different indices along an axis that is `x` in one and `y` in the other?
+ * Both go along it by the same step, and what they add is less; or it is one before the other. */
+static bool
+is_another(const Iteration *it, Dim x, Dim y)
+{
+    Cx *cx = it->cx;
+    Dim step, of_y, a, b, index = let_dim(it->loop, "index");
+    if (dim_any_name(cx, x, is_bound_inside, it) || dim_any_name(cx, y, is_bound_inside, it)) {
+        return false;
+    }
+    Dim other = elsewhere(it, y);
+    if (dim_lt(cx, x, other) || dim_lt(cx, other, x)) {
+        return true;
+    }
+    if (!dim_affine(cx, x, index, &step, &a) || !dim_affine(cx, y, index, &of_y, &b) ||
+        step != of_y || dim_any_name(cx, step, is_made_inside, it)) {
+        return false;
+    }
+    b = elsewhere(it, b);
+    return is_within(cx, a, b, step) || is_within(cx, a, b, dim_sub(cx, dim_int(cx, 0), step));
+}
+
+static bool
+is_disjoint_in(const Iteration *it, const Let *load, const Let *store)
+{
+    const Attr *x = let_attr(load, "at"), *y = let_attr(store, "at");
+    bool disjoint = is_known(it->cx, x, y, let_dim(it->loop, "index"));
+    for (int ax = 0; ax < x->n && !disjoint; ax++) {
+        disjoint = is_another(it, x->dims[ax], y->dims[ax]);
+    }
+    return disjoint;
+}
+
+/* Does a let of the block, or deeper, load what the store stores in another iteration? */
+static bool
+is_loaded_elsewhere(const Iteration *it, const Block *blk, const Let *store)
+{
+    bool found = false;
+    for (int k = 0; k < blk->n && !found; k++) {
+        const Let *let = blk->lets[k];
+        bool loads = let_accesses(let) && let->op != OP_store &&
+                     !(let->op == OP_update && store->op == OP_update) &&
+                     memory_of(let->args[0]) == memory_of(store->args[0]);
+        found = loads ? !is_disjoint_in(it, let, store)
+                      : let->body && is_loaded_elsewhere(it, let->body, store);
+    }
+    return found;
+}
+
+static bool
+stores_for_others(const Iteration *it, const Block *blk)
+{
+    bool found = false;
+    for (int k = 0; k < blk->n && !found; k++) {
+        const Let *let = blk->lets[k];
+        bool stores = let_writes(let) && !is_in(it->loop, let->args[0]->def) && !store_is_idle(let);
+        found = (stores && is_loaded_elsewhere(it, it->loop->body, let)) ||
+                (let->body && stores_for_others(it, let->body));
+    }
+    return found;
+}
+
+bool
+loop_carries(Cx *cx, const Let *loop)
+{
+    return dim_range(cx, let_dim(loop, "extent")).hi > 1 &&
+           stores_for_others(&(Iteration){cx, loop, DIM_NONE}, loop->body);
 }

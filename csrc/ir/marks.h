@@ -43,4 +43,14 @@ int64_t let_mark_value(const Let *let, Marks mark); /* 0: it does not have the m
 Attr attr_marks(Cx *cx, Marks marks);
 int64_t attr_mark_value(const Attr *marks, int index); /* 0: none */
 
+/* ---- alias_loops.c: what marks of loops promise ---- */
+
+/* May an iteration of the loop load what another one stores, in memory from outside of the loop? */
+bool loop_carries(Cx *cx, const Let *loop);
+/* Does it store or update something in the memory of v? */
+bool loop_writes(const Let *loop, const Value *v);
+/* Does its own block store each tensor once alone, at another element in each iteration, and load
+ * none of them? */
+bool loop_stores_once(Cx *cx, const Let *loop);
+
 #endif

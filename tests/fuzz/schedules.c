@@ -3,12 +3,14 @@
  * What:     marks of the loops come and go at random: first of those that all targets share, then,
  *           after the rewrites for each target, of its own.  What the verifier accepts has to
  *           give the same bits: a schedule changes no result.
- * How:      a mark is drawn with those that stand beside it: `flat` with `flat_row`.  The verifier
- *           sees the function after each change, and a change that it refuses is taken back.
+ * How:      a mark is drawn with those that stand beside it: `flat` with `flat_row`, `strip` with
+ *           `simdlen`, `distribute` with the stages of the loop's operations.  The verifier sees
+ *           the function after each change, and a change that it refuses is taken back.
  * Why not:  draw what the rewrites choose from: their thresholds keep tensors of the sizes that a
  *           fuzzer has time for from nearly all schedules. */
 #include "schedules.h"
 
+#include "codegen/loops/loops.h"
 #include "codegen/rewrites.h"
 #include "gen.h"
 #include "ir/eval/eval.h"
@@ -37,8 +39,9 @@ schedules_use(uint64_t of, const char *to)
     path = to;
 }
 
-/* Of the table: marks of a schedule that rewrites of the loops set and emitters read.  Phases are
- * made of the loops that `parallel` marks, so it stays. */
+/* Of the table: marks of a schedule that rewrites of the loops set and emitters read, and the width
+ * of tiles, which they read through the facts of loops.  Phases are made of the loops that
+ * `parallel` marks, so it stays. */
 static Marks
 drawn_marks(void)
 {
@@ -48,7 +51,7 @@ drawn_marks(void)
         marks |= MARK_##name; \
     }
 #include "ir/marks.def"
-    return marks & ~MARK_parallel;
+    return (marks | MARK_width) & ~MARK_parallel;
 }
 
 /* Those that say what threads count: all targets have the same. */
@@ -125,13 +128,14 @@ give(Draw *d, Let *let, int k)
     }
 }
 
-/* `flat_row` stands beside `flat`. */
+/* `flat_row` stands beside `flat`, and `simdlen` beside `strip`. */
 static bool
 is_beside(int k, int base)
 {
     size_t length = strlen(mark_info[base].name);
-    return k != base && strncmp(mark_info[k].name, mark_info[base].name, length) == 0 &&
-           mark_info[k].name[length] == '_';
+    bool row = k != base && strncmp(mark_info[k].name, mark_info[base].name, length) == 0 &&
+               mark_info[k].name[length] == '_';
+    return row || (mark_at(k) == MARK_simdlen && mark_at(base) == MARK_strip);
 }
 
 /* The mark and some of those beside it, or the mark alone, if the verifier accepts them. */
@@ -151,6 +155,45 @@ draw_mark(Draw *d, Let *let, int base)
             return;
         }
         restore(let, &before);
+    }
+}
+
+/* The operation's stage after one of that stage.  In recurrences what continues the iteration before
+ * is in even ones, all else in odd ones. */
+static int
+next_stage(Draw *d, int stage, const Let *map, bool recurrences)
+{
+    int carried = loop_carried(map) != NULL;
+    return stage + (recurrences ? stage % 2 == carried : chance(d->random, DRAWN));
+}
+
+/* A loop in stages, if the verifier accepts them. */
+static void
+draw_stages(Draw *d, Let *loop)
+{
+    static const int64_t widths[] = {16, 128, 256, 1024};
+    enum { OF_RECURRENCES = 128 };
+    Cx *cx = d->fn->cx;
+    bool recurrences = let_has(loop->parent->owner, MARK_recurrences);
+    Saved before = save(loop), *of = cx_alloc(cx, (size_t)loop->body->n * sizeof *of);
+    int64_t width = widths[below(d->random, sizeof widths / sizeof *widths)];
+    let_take_marks(cx, loop);
+    let_mark_with(cx, loop, MARK_distribute, recurrences ? OF_RECURRENCES : width);
+    for (int k = 0, stage = 1; k < loop->body->n; k++) {
+        Let *let = loop->body->lets[k];
+        of[k] = save(let);
+        if (let_is_map(let)) {
+            stage = next_stage(d, stage, let, recurrences);
+            let_take_marks(cx, let);
+            let_mark_with(cx, let, MARK_stage, stage);
+            let_mark(let, MARK_across, loop_carried(let) && chance(d->random, BESIDE));
+        }
+    }
+    if (!is_accepted(d->fn)) {
+        restore(loop, &before);
+        for (int k = 0; k < loop->body->n; k++) {
+            restore(loop->body->lets[k], &of[k]);
+        }
     }
 }
 
@@ -178,7 +221,11 @@ draw_marks(void *arg, Let *let)
                 take_away(d, let, order[k]);
             }
         } else if (may & mark && chance(d->random, DRAWN)) {
-            draw_mark(d, let, order[k]);
+            if (mark == MARK_distribute) {
+                draw_stages(d, let);
+            } else {
+                draw_mark(d, let, order[k]);
+            }
         }
     }
 }

@@ -64,6 +64,16 @@ rows_of(const Facts *facts, const Product *p)
     return dense ? (Span){p->a->args[0], at, dim_add(cx, before, length)} : (Span){0};
 }
 
+/* The span, if the loops around the call give where it is. */
+static Span
+given_at(const Facts *facts, const Span *span, const Let *call)
+{
+    const Let *around = call->parent->owner;
+    bool given = span->of && loops_give(facts->cx, around, span->from) &&
+                 loops_give(facts->cx, around, span->count);
+    return given ? *span : (Span){0};
+}
+
 Span
 product_next_rows(const Facts *facts, const Product *p)
 {
@@ -74,7 +84,8 @@ product_next_rows(const Facts *facts, const Product *p)
     }
     bool next = rows.of && around && around->op == OP_for && goes_on(facts, &rows, around) &&
                 !dim_uses(facts->cx, facts_access(facts, p->b)->offset, loop_index(around));
-    return next ? in_next(facts, &rows, around) : (Span){0};
+    rows = next ? in_next(facts, &rows, around) : (Span){0};
+    return given_at(facts, &rows, p->rows);
 }
 
 /* The loop marked pack that is all that the loops around it do, or NULL. */
@@ -186,5 +197,6 @@ product_next_pack(const Facts *facts, const Product *p, int64_t most)
     Dim room = dim_int(facts->cx, most);
     span = around ? in_next(facts, &span, around) : span;
     span.count = dim_lt(facts->cx, room, span.count) ? room : span.count;
-    return part_of(facts, &span, p->rows, body);
+    span = part_of(facts, &span, p->rows, body);
+    return given_at(facts, &span, p->rows);
 }

@@ -22,6 +22,7 @@ typedef struct {
     Dim from, count;
 } Span;
 
+/* Nothing if the loops around the call do not give where it is: an index that is bound may. */
 /* The rows of the next tile, if the innermost loop around goes on to other rows and the same
  * panels. */
 Span product_next_rows(const Facts *facts, const Product *p);

@@ -89,7 +89,8 @@ tile_of(const Facts *facts, const Let *loop)
         light &= let->op != OP_buffer && (!loop_is(let) || (let->op == OP_reduce && is_light(let)));
         loops += loop_is(let);
         if (light && loop_is(let) && source_of(&t, let) != FROM_CACHES) {
-            bytes = dtype_info[let->res[0]->type->dtype].bytes;
+            int of = dtype_info[let->res[0]->type->dtype].bytes;
+            bytes = of > bytes ? of : bytes;
             rows = dim_range(facts->cx, loop_extent(let)).hi;
         }
     }

@@ -77,8 +77,9 @@ is_filled(const Facts *facts, const Let *reduce)
             return false;
         }
     }
-    return facts_loop(facts, reduce)->cost >= COST_EXPENSIVE || is_extreme(reduce) ||
-           loads_masked(facts, reduce);
+    return (facts_loop(facts, reduce)->cost >= COST_EXPENSIVE || is_extreme(reduce) ||
+            loads_masked(facts, reduce)) &&
+           loop_stores_once(facts->cx, reduce);
 }
 
 static void

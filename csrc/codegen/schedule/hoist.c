@@ -73,7 +73,8 @@ varies(const void *arg, Dim name)
 static bool
 is_uniform(const Run *r, const Let *let)
 {
-    bool same = marks_of(let->op) & MARK_uniform;
+    bool same = marks_of(let->op) & MARK_uniform &&
+                !(let->op == OP_load && loop_writes(r->loop, let->args[0]));
     for (int k = 0; k < let->nargs && same; k++) {
         const Value *a = let->args[k];
         same = literal_of(a) || is_same(r, a->def);

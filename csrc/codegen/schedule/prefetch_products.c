@@ -53,9 +53,7 @@ mark_call(const Facts *facts, Let *micro)
     }
     bool packs = most_bytes(cx, &pack) > most_bytes(cx, &tile);
     const Span *span = packs ? &pack : &tile;
-    const Let *around = micro->parent->owner;
-    if (most_bytes(cx, span) <= 0 || !loops_give(cx, around, span->from) ||
-        !loops_give(cx, around, span->count) || !fuel_spend(cx)) {
+    if (most_bytes(cx, span) <= 0 || !fuel_spend(cx)) {
         return;
     }
     if (packs) {

@@ -37,9 +37,9 @@
  *   V17  Every result of a kernel is the target of a store, or over another value.
  *   V18  parallel marks only loops that stand in the kernel's own block or, with no loop, store,
  *        update or buffer beside them, in the body of a loop so marked, and none with an update in
- *        its own block.
+ *        its own block or that leaves something for other iterations (V42).
  *   V19  tile marks only a for without vector whose body has one loop, a for marked vector without
- *        loops inside, and no store or buffer beside it.
+ *        loops inside, and no store or buffer beside it, and leaves nothing for other iterations.
  *   V20  recurrences is 8, and marks only a for without vector whose body has one loop, a for
  *        without loops inside and without marks but width and distribute.  Each buffer in its body
  *        has one element, of a dtype that is computed in.  A constant is stored to it, once, before
@@ -99,25 +99,26 @@
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
  *        them.
  *   V35  jam of a for is 2, and marks only one without vector, tile and recurrences whose body has
- *        two loops or more, computes, loads, stores and has buffers, and leaves nothing for the
- *        next iteration.  jam_elements and jam_row stand beside it.  Or jam marks a for marked
+ *        two loops or more, computes, loads, stores and has buffers, and leaves nothing for other
+ *        iterations (V42).  jam_elements and jam_row stand beside it.  Or jam marks a for marked
  *        recurrences, is at most that number, and stands alone: the body of the loop, and the loop
  *        in it, compute, load and store.
  *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
  *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to
- *        the next, and of the parallel loops around that.
+ *        the next, and of the parallel loops around that.  It leaves nothing for other iterations.
  *   V37  width is a multiple of 16, at most 4096, and marks only a for marked vector, or one in a
- *        loop marked recurrences.
+ *        loop marked recurrences.  So many elements of what a reduction in it returns have at most
+ *        4096 bytes.
  *   V38  grid is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has loops, computes, binds, loads, stores and has buffers, and
- *        leaves nothing for the next iteration.  These loops are marked vector or lanes and not
+ *        leaves nothing for other iterations.  These loops are marked vector or lanes and not
  *        parallel, and their bodies compute, bind, load and store: of buffers of a loop only
  *        element index of one of that body, which has an element for each iteration.  They may have
- *        more than one, and have at most grid_row iterations, which is at most grid.  A reduce may
- *        have more, up to grid_called and 1024, if it is of a product or a load; a for may if there
- *        is neither a bind nor a buffer beside it.
+ *        more than one, and have at most grid_row iterations, which is at most grid.  Where
+ *        grid_called stands, a reduce of a product or a load has at most so many and 1024 instead.
+ *        A for may have more if there is neither a bind nor a buffer beside it.
  *   V39  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
  *        computes and loads, and whose op returns no index.  strip is a multiple of 16 and stands
  *        beside it, or on a for marked vector without loops inside that has a load marked prefetch.
@@ -134,8 +135,11 @@
  *        phase has one, and is not marked near.  rolled marks only a for marked vector without
  *        loops inside.  prefetch_tile or prefetch_pack marks only a for marked micro.
  *   V42  vector marks only a for that no loop marked vector or lanes is around, without tile and
- *        recurrences, that leaves nothing for its next iteration.  No loop in it, however deep, is
- *        marked vector, tile, recurrences, lanes, pack or micro.
+ *        recurrences, that leaves nothing for its other iterations.  No loop in it, however deep,
+ *        is marked vector, tile, recurrences, lanes, pack or micro.  A loop leaves nothing for
+ *        other iterations if these provably load or update other elements, of what is from outside
+ *        of it, than an iteration stores or updates, however deep.  Updates alone may be of the
+ *        same one.
  *   V43  distribute is at most 1024, and marks only a for without loops inside whose body computes,
  *        loads and stores, and which is marked vector, without streams and not in a loop marked
  *        tile, or is the loop in one marked recurrences.  No access in it is marked prefetch.
@@ -147,12 +151,13 @@
  *        stores are in the last: what uses a load there first has no store before it that may
  *        overwrite the element.
  *   V44  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
- *        body computes, loads and stores.  masked marks only a load of such a reduce, of elements
+ *        body computes, loads and stores: each tensor once, at another element in each iteration,
+ *        and none that it loads.  masked marks only a load of such a reduce, of elements
  *        of at most 8 bytes that are adjacent along it.
  *   V45  uniform marks only an operation, a load, a size or a bind at any depth in a loop marked
  *        vector that has loops inside.  No index in it is that of the vector loop, and what it uses
- *        is made outside of that loop, or marked uniform too and, with no loop in between, in the
- *        same block. */
+ *        is a constant, made outside of that loop, or marked uniform too and, with no loop in
+ *        between, in the same block.  The loop does not write to the memory of what is loaded. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -149,6 +149,7 @@ verify_fill(Verifier *v, const Let *reduce)
         const Let *let = reduce->body->lets[k];
         good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;
     }
+    good = good && loop_stores_once(v->cx, reduce);
     for (const Let *loop = reduce->parent->owner; loop != v->kernel; loop = loop->parent->owner) {
         good &= !let_has(loop, MARK_vector);
     }
@@ -156,7 +157,7 @@ verify_fill(Verifier *v, const Let *reduce)
         verify_broken(
             v, 44,
             "fill marks a reduction that is not in lanes, or does more than compute, load "
-            "and store");
+            "and store elements once");
     }
 }
 
@@ -226,7 +227,7 @@ typedef struct {
 static bool
 is_same(const Uniform *u, const Let *from)
 {
-    return !from || !is_inside(from, u->tile) ||
+    return !from || !is_inside(from, u->tile) || from->op == OP_const ||
            (let_has(from, MARK_uniform) && is_beside(from, u->let));
 }
 
@@ -253,7 +254,7 @@ verify_uniform(Verifier *v, const Let *let)
         return;
     }
     Uniform u = {let, tile_around(let)};
-    bool good = u.tile != NULL;
+    bool good = u.tile && !(let->op == OP_load && loop_writes(u.tile, let->args[0]));
     for (int k = 0; good && k < let->nargs; k++) {
         good = value_is_const(let->args[k]) || is_same(&u, let->args[k]->def);
     }

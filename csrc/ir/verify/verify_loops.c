@@ -157,6 +157,17 @@ check_parallel(Verifier *v, const Let *let)
     }
 }
 
+/* Threads, and the tiles of the loop inside, change the order of the iterations. */
+static void
+check_independent(Verifier *v, const Let *let)
+{
+    bool tile = let_has(let, MARK_tile);
+    if ((tile || let_has(let, MARK_parallel)) && loop_carries(v->cx, let)) {
+        verify_broken(v, tile ? 19 : 18, "%s marks a loop whose iterations need each other",
+                      tile ? "tile" : "parallel");
+    }
+}
+
 static void
 check_product(Verifier *v, const Let *let)
 {
@@ -194,6 +205,7 @@ check_loop(Verifier *v, const Let *let)
     if (let_has(let, MARK_recurrences)) {
         check_together(v, let);
     }
+    check_independent(v, let);
     verify_loop_marks(v, let);
     verify_column_marks(v, let);
     if (let->op == OP_reduce) {

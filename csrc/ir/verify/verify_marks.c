@@ -139,25 +139,6 @@ has_other_order(const Let *loop)
            let_has(loop, MARK_recurrences);
 }
 
-/* Does the loop's own block leave a value in memory outside, at a place that is the same in each
- * iteration, and read it? */
-static bool
-carries(Cx *cx, const Let *loop)
-{
-    bool found = false;
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *store = loop->body->lets[k];
-        const Value *to = store->op == OP_store ? store->args[0] : NULL;
-        bool outside = to && to->def && to->def->parent != loop->body;
-        for (int j = 0; outside && j < loop->body->n; j++) {
-            const Let *load = loop->body->lets[j];
-            found |= load->op == OP_load && load->args[0] == to &&
-                     steps_by(cx, store, loop, dim_int(cx, 0));
-        }
-    }
-    return found;
-}
-
 /* ---- V42: vectors ---- */
 
 static bool
@@ -189,7 +170,7 @@ check_vector(Verifier *v, const Let *loop)
 {
     bool alone = !let_has(loop, MARK_tile) && !let_has(loop, MARK_recurrences) &&
                  !is_in_vector(v, loop);
-    if (!alone || !has_scalar_loops(loop->body) || carries(v->cx, loop)) {
+    if (!alone || !has_scalar_loops(loop->body) || loop_carries(v->cx, loop)) {
         verify_broken(v, 42,
                       "vector marks a loop around or in another vector, or one whose iterations "
                       "need each other");
@@ -234,7 +215,7 @@ check_jam(Verifier *v, const Let *let)
         loops += loop_is(own);
         good &= loop_is(own) || is_elementwise(own) || own->op == OP_buffer;
     }
-    if (!good || loops < 2 || carries(v->cx, let)) {
+    if (!good || loops < 2 || loop_carries(v->cx, let)) {
         verify_broken(v, 35,
                       "jam marks a loop that is not around two loops or more, or has another "
                       "order");
@@ -278,7 +259,7 @@ check_flat(Verifier *v, const Let *let)
         const Let *own = inner->body->lets[k];
         good = is_elementwise(own) && (own->op != OP_store || has_no_gap(v->cx, own, inner, let));
     }
-    if (!good) {
+    if (!good || loop_carries(v->cx, let)) {
         verify_broken(v, 36,
                       "flat marks a loop that is not around one short vector loop with "
                       "contiguous results");
@@ -287,7 +268,23 @@ check_flat(Verifier *v, const Let *let)
 
 /* ---- V37: how many iterations run at a time ---- */
 
-/* A whole number of lines of the caches, as few as fit in buffers on the stack. */
+/* Of what its reductions return, the widest. */
+static int
+bytes_of(const Let *loop)
+{
+    int most = 1;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        int bytes = let->op == OP_reduce ? dtype_info[let->res[0]->type->dtype].bytes : 1;
+        int inside = loop_is(let) ? bytes_of(let) : 1;
+        most = bytes > most ? bytes : most;
+        most = inside > most ? inside : most;
+    }
+    return most;
+}
+
+/* A whole number of lines of the caches, as few as fit in buffers on the stack: a reduction has
+ * some for each of its levels. */
 static void
 check_width(Verifier *v, const Let *let)
 {
@@ -295,7 +292,7 @@ check_width(Verifier *v, const Let *let)
     const Let *around = let->parent->owner;
     int64_t width = let_mark_value(let, MARK_width);
     bool ordered = let_has(around, MARK_recurrences);
-    if (!(let_has(let, MARK_vector) || ordered) || width > MOST || width % LINE) {
+    if (!(let_has(let, MARK_vector) || ordered) || width > MOST / bytes_of(let) || width % LINE) {
         verify_broken(v, 37, "width marks a loop that does not run so many iterations at a time");
     }
 }
@@ -335,12 +332,13 @@ is_row_of_grid(Verifier *v, const Let *rows, const Let *loop, bool beside)
     enum { BLOCK = 1024 };
     int64_t most = dim_range(v->cx, let_dim(loop, "extent")).hi,
             called = let_mark_value(rows, MARK_grid_called);
+    bool in_call = called && may_be_called(loop);
     bool good = let_has(loop, loop->op == OP_reduce ? MARK_lanes : MARK_vector) &&
                 !let_has(loop, MARK_parallel) && !dim_has_index(v->cx, let_dim(loop, "extent")) &&
                 most > 1 &&
-                (most <= let_mark_value(rows, MARK_grid_row) ||
-                 (loop->op == OP_for ? !beside
-                                     : most <= called && most <= BLOCK && may_be_called(loop)));
+                (in_call ? most <= called && most <= BLOCK
+                         : most <= let_mark_value(rows, MARK_grid_row) ||
+                               (loop->op == OP_for && !beside));
     for (int k = 0; k < loop->body->n && good; k++) {
         good = may_be_in_grid(v, loop->body->lets[k], loop);
     }
@@ -353,7 +351,7 @@ check_grid(Verifier *v, const Let *let)
     enum { MOST = 1024, LINE = 16 };
     int64_t grid = let_mark_value(let, MARK_grid), row = let_mark_value(let, MARK_grid_row);
     bool good = grid > 0 && grid <= MOST && grid % LINE == 0 && row > 0 && row <= grid &&
-                !has_other_order(let) && !carries(v->cx, let),
+                !has_other_order(let) && !loop_carries(v->cx, let),
          beside = false;
     int loops = 0;
     for (int k = 0; k < let->body->n; k++) {

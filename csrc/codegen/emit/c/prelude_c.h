@@ -8,7 +8,7 @@
  *     dlc_step_<red>_<dtype>(&r, v)              one more element
  *     dlc_end_<red>_<dtype>(&r)                  the value
  *
- * lanes, block: 16 and 1024 of a reduction marked vector, 1 and 64 of one without marks, 1 and 1 of
+ * lanes, block: 16 and 1024 of a reduction marked lanes, 1 and 64 of one without marks, 1 and 1 of
  * one marked pairs. */
 #define DLC_PORTABLE
 #define __attribute__(attributes)

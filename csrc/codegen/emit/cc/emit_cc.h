@@ -59,7 +59,7 @@ const char *cc_element(Emit *e, const Let *access); /* what a load reads, or a s
 
 /* ---- emit_cc_blocks.c ---- */
 
-void cc_lanes_reduce(Emit *e, const Let *reduce); /* a reduction marked vector */
+void cc_lanes_reduce(Emit *e, const Let *reduce); /* a reduction marked lanes */
 void cc_lanes_jam(Emit *e, const Let *reduce); /* the same of two rows at a time */
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
 void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
@@ -89,7 +89,7 @@ const char *cc_rest_element(Emit *e, const Let *access);
 
 /* ---- emit_cc_arg.c ---- */
 
-/* argmax, argmin marked vector */
+/* argmax, argmin marked lanes */
 void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);
 /* The same in a tile of so many columns: arrays, what is added to column k, the result. */
 void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r, int width);

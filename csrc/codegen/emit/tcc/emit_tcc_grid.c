@@ -173,25 +173,15 @@ tcc_materialised(const Tcc *t, const Let *load)
 
 /* ---- loops ---- */
 
-/* The loop of rows among the parallel ones: the last, or the one around the last, which has one
- * tile alone. */
-static const Let *
-collapsed_rows(const Emit *e)
-{
-    int last = e->ncollapsed - 1;
-    bool vector = last >= 0 && let_has(e->collapsed[last], MARK_vector);
-    return last - vector >= 0 ? e->collapsed[last - vector] : NULL;
-}
-
 int
 tcc_open_grid(Tcc *t)
 {
     Emit *e = t->e;
-    const Let *rows = collapsed_rows(e);
+    int n = e->ncollapsed;
+    const Let *rows = n ? e->collapsed[n - 1] : NULL;
     if (!rows || !tcc_is_grid(t, rows)) {
         return 0;
     }
-    int n = collapsed_at(e, rows) + 1;
     use_width(t, rows);
     materialise_rows(t, rows, "lo < hi");
     const char *first = n == 1 ? index_c(e, loop_index(rows)) : "t";
