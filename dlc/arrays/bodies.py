@@ -299,16 +299,17 @@ def _check_memory(
     """A carried array is memory of its own in the body; before the first step it may be another's."""
     written = [base.root for base in frame.bases.values() if base.written()]
     own = {k: values[k].root for k in carried}
-    # The names whose memory is written to at this step, or when it has another name at a later one; and those
-    # whose memory is a result's after it.
+    # The names whose memory is written to at this step, or when it has another name at a later one.
     found = {k for k in carried if torch._functionalize_has_data_mutation(values[k]._tensor.elem)}
-    kept = {array.root for k, array in enumerate(results) if is_array(array) and array is not values[k]}
-    found |= {k for k, kind in carried.items() if not kind.scalar and own[k] in kept}
     twice = False
     for _ in carried:
         given = {results[k].root for k in found if is_array(results[k])}
         more = {k for k in carried if own[k] in given} - found
         found, twice = found | more, twice or bool(more)
+    # And those whose memory another name has after it: the result is a copy.
+    kept = {a.root for k, a in enumerate(results) if is_array(a) and a is not values[k]}
+    moved = {k for k, kind in carried.items() if not kind.scalar and own[k] in kept} - found
+    found, twice = found | moved, twice or bool(moved)
     for k in carried:
         before = initial[k]
         if is_array(before) and before.root in written:

@@ -200,7 +200,7 @@ class Effects:
         found, function = self.value(node.func)
         if isinstance(node.func, ast.Attribute) and not found:
             if node.func.attr not in _METHODS | _WRITES:
-                return f"it calls .{node.func.attr}(), which may change an object {_at(node)}"
+                return f"it calls .{node.func.attr}() {_at(node)}, which may change an object"
             return self._why(node.func.value) or self._arguments(node)
         if not found:
             return f"it calls a function that is not known before it runs {_at(node)}"
@@ -261,8 +261,8 @@ class Effects:
                     return f"{why} {_at(node)}"
         return ""
 
-    def reads(self, nodes: Iterable[ast.AST]) -> list[str]:
-        """The names of which it is checked when it runs what they hold."""
+    def reads(self, nodes: Iterable[ast.AST], but: frozenset[str] = frozenset()) -> list[str]:
+        """The names of which it is checked when it runs what they hold; but: the nodes' own."""
         names: dict[str, None] = {}
         seen: set[int] = set()
         todo = list(nodes)
@@ -278,7 +278,7 @@ class Effects:
                     todo.append(value)
                 elif not callable(value) and not isinstance(value, (types.ModuleType, ast.AST)):
                     names[node.id] = None
-        return sorted(names)
+        return sorted(names.keys() - but)
 
 
 def held(name: str, value: Any) -> str:

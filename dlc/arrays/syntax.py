@@ -293,7 +293,7 @@ class _Rewriter:
         ways = [way if _returns(way) else [*way, *rest] for way in (s.body, s.orelse)]
         ways = [way if _returns(way) else [*way, end] for way in ways]
         everything = [s.test, *s.body, *s.orelse, *rest]
-        stored, reads = _stored(everything), _initial(self.effects.reads(everything))
+        stored = _stored(everything)
         named = any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test))
         open_ = [
             n for n in _walk([*s.body, *s.orelse, *rest]) if isinstance(n, (*_OPEN[1:], ast.FunctionDef))
@@ -301,6 +301,7 @@ class _Rewriter:
         if self.foreign(stored, *ways) or named or open_ or self.effects.why(everything):
             return None
         read = _before(ways[0], frozenset()) | _before(ways[1], frozenset())
+        reads = _initial(self.effects.reads(everything, stored - read))
         names, kinds = sorted(stored & read), (self.name("then"), self.name("else"))
         made = []
         for kind, way in zip(kinds, ways, strict=True):
@@ -341,7 +342,7 @@ class _Rewriter:
         around = _before_one(s, after)
         tested = [s.test] if isinstance(s, ast.While) else []
         why = _why_not(s.body, self.effects, *tested)
-        stored, reads = _stored(s.body), _initial(self.effects.reads([*tested, *s.body]))
+        stored, parts = _stored(s.body), [*tested, *s.body]
         target = s.target.id if isinstance(s, ast.For) and isinstance(s.target, ast.Name) else ""
         if target in stored:
             why = why or f"it assigns {target!r}, which counts its steps (line {s.lineno})"
@@ -351,6 +352,7 @@ class _Rewriter:
             why = why or f"its condition assigns a name (line {s.lineno})"
         heads = _before(s.body, around | after) - ({target} if target else frozenset())
         tests = _loaded([s.test]) if isinstance(s, ast.While) else frozenset[str]()
+        reads = _initial(self.effects.reads(parts, stored - (after | heads | tests)))
         body = self.statements(s.body, after | heads | tests)
         s.body = body
         if why:
@@ -399,7 +401,7 @@ class _Rewriter:
     def branch(self, s: ast.If, after: Names) -> list[ast.stmt]:
         why = _why_not([*s.body, *s.orelse], self.effects, s.test)
         stored = _stored([*s.body, *s.orelse])
-        reads = _initial(self.effects.reads([s.test, *s.body, *s.orelse]))
+        reads = _initial(self.effects.reads([s.test, *s.body, *s.orelse], stored - after))
         s.body, s.orelse = self.statements(s.body, after), self.statements(s.orelse, after)
         why = why or self.foreign(stored, s.body, s.orelse)
         if any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
