@@ -171,6 +171,8 @@ def is_exact(value: Any, kind: Kind) -> bool:
         return value.weak and kind.scalar and value.dtype == kind.dtype
     if isinstance(value, np.generic) or not isinstance(value, (bool, int, float)):
         return False
+    if isinstance(value, bool) != (kind.dtype == bool):
+        return False
     return bool(kind.scalar and kind.dtype.type(value) == value)
 
 
@@ -190,7 +192,7 @@ class Trial(NamedTuple):
     results: list[Any]  # of the names; of those that are not carried the values themselves
     written: list[_Base]
     read: list[_Base]
-    shared: set[int]  # carried names whose memory is another's, too
+    shared: dict[int, list[Root]]  # of carried names: the memory that they may share
 
 
 Run = Callable[[list[Any]], list[Any]]
@@ -260,16 +262,30 @@ def trial_of(run: Run, names: list[str], initial: list[Any], *, join: bool) -> T
     else:
         raise Otherwise("what it carries is another at each step")
     _check_memory(names, initial, carried, frame, values, results)
-    roots = [results[k].root for k in carried if is_array(results[k])]
-    outer = len(FRAMES)
-    shared = {
-        k
-        for k in carried
-        if is_array(results[k]) and (results[k].root.level <= outer or roots.count(results[k].root) > 1)
-    }
+    check_own(names, results, carried, None, len(FRAMES))
     written = [base for base in frame.bases.values() if base.written()]
     read = [base for base in frame.bases.values() if not base.written()]
-    return Trial(carried, results, written, read, shared)
+    return Trial(carried, results, written, read, {})
+
+
+def check_own(
+    names: list[str], results: list[Any], carried: dict[int, Kind], initial: list[Any] | None, outer: int
+) -> None:
+    """An array that leaves a body is memory that the body has made, of no other name: it is a copy then.
+
+    initial: of a branch, that may leave its names as they were, or exchange them for other whole arrays from
+    outside. outer: the level around the body.
+    """
+    arrays = {k: results[k] for k, kind in carried.items() if not kind.scalar}
+    roots = [array.root for array in results if is_array(array) and not array.scalar]
+    for k, array in arrays.items():
+        if not is_array(array):
+            raise Otherwise(f"{names[k]} is an array that NumPy made")
+        if array.root.level <= outer:
+            if initial is None or array.level > outer:
+                raise Otherwise(f"{names[k]} shares memory with an array from before: write .copy() of it")
+        elif roots.count(array.root) > 1:
+            raise Otherwise(f"{names[k]} shares memory with another name: write .copy() of it")
 
 
 def _check_memory(
@@ -290,6 +306,10 @@ def _check_memory(
         given = {results[k].root for k in found if is_array(results[k])}
         more = {k for k in carried if own[k] in given} - found
         found, twice = found | more, twice or bool(more)
+    # And those whose memory another name has after it: the result is a copy.
+    kept = {a.root for k, a in enumerate(results) if is_array(a) and a is not values[k]}
+    moved = {k for k, kind in carried.items() if not kind.scalar and own[k] in kept} - found
+    found, twice = found | moved, twice or bool(moved)
     for k in carried:
         before = initial[k]
         if is_array(before) and before.root in written:
@@ -410,11 +430,14 @@ def frame_of(trial: Trial, given: tuple[Any, ...]) -> Iterator[Frame]:
 def finished(trial: Trial, initial: list[Any], results: list[Tensor], like: list[Any]) -> list[Any]:
     """The values of the names after it; what it has written is written."""
     found = list(like)
+    shared: dict[Root, list[Root]] = {}
     for (k, kind), tensor in zip(trial.carried.items(), results, strict=False):
         root = Root()
-        if k in trial.shared:
-            root.fixed = "it writes to an array that shares its memory with another since a loop or a branch"
+        if trial.shared.get(k) and not kind.scalar:
+            shared[root] = trial.shared[k]
         found[k] = Array(functional(tensor), scalar=kind.scalar, weak=kind.weak, root=root)
     for base, tensor in zip(trial.written, results[len(trial.carried) :], strict=True):
         base.outer.copy_(functional(tensor))
+    for root, roots in shared.items():
+        root.may_share(roots)
     return found

@@ -15,6 +15,8 @@ are one of the loop: then each name has the same memory after it.
 
 from __future__ import annotations
 
+import operator
+import types
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -37,6 +39,7 @@ from .bodies import (
     array_of,
     body_of,
     carried_values,
+    check_own,
     check_written,
     fake_of,
     finished,
@@ -53,6 +56,7 @@ from .bodies import (
     tried,
     within,
 )
+from .effects import held
 from .value import FRAMES, Array, Unknown, is_array, is_symbol, lift, refuse, torch_dtype
 
 #: Loops of so many steps or fewer are captured step by step: what they compute runs in one kernel.
@@ -142,7 +146,7 @@ def _joined(names: list[str], k: int, a: Any, b: Any) -> Kind | None:
     if x == y:
         return x
     for one, other, value in ((x, y, b), (y, x, a)):
-        if other.weak and is_exact(value, one):
+        if other.weak and not one.weak and is_exact(value, one):
             return one
     raise Otherwise(f"{names[k]} is {x} after one way of the branch and {y} after the other")
 
@@ -164,7 +168,9 @@ def branch(test: Array, ways: list[Step], names: list[str], initial: list[Any]) 
     bases = {id(b.outer): b for found in tries for b in found[0].bases.values()}
     written = {id(b.outer) for found in tries for b in found[0].bases.values() if b.written()}
     outer = len(FRAMES)
-    shared = {k for k in carried for r in results if is_array(r[k]) and r[k].root.level <= outer}
+    for found in results:
+        check_own(names, found, carried, initial, outer)
+    shared = {k: [r[k].root for r in results if is_array(r[k]) and r[k].root.level <= outer] for k in carried}
     whole = Trial(
         {}, results[0], [bases[k] for k in written], [b for k, b in bases.items() if k not in written], shared
     )
@@ -217,7 +223,11 @@ def choose(test: Any, yes: Any, no: Any) -> Any:
         return yes
     found = [array_of(value) for value in (yes, no)]
     a, b = (array.tensor.to(torch_dtype(kind.dtype)) for array in found if array is not None)
-    return Array(torch.where(truth(test).tensor, a, b), scalar=kind.scalar, weak=kind.weak)
+    roots = [array.root for array in found if array is not None]
+    made = Array(torch.where(truth(test).tensor, a, b), scalar=kind.scalar, weak=kind.weak)
+    if not kind.scalar:
+        made.root.may_share(roots)
+    return made
 
 
 # -- what the rewritten function calls -----------------------------------------------------------------
@@ -234,11 +244,43 @@ def values(*names: Callable[[], Any]) -> list[Any]:
     return found
 
 
-def _check_changed(objects: list[Any]) -> None:
-    """The items of arrays may be assigned in a body; those of lists are of one step or way alone."""
+def _check_reads(objects: list[Any]) -> None:
+    """What a body reads by its names can be read twice."""
     for value in objects:
-        if not is_array(value) and value is not UNBOUND:
-            raise Otherwise(f"it assigns an item of an object of type {type(value).__name__}")
+        if isinstance(value, types.FunctionType):
+            raise Otherwise(f"it reads {value.__name__}, a function that is not known before it runs")
+        if why := held("what it reads", value):
+            raise Otherwise(why)
+
+
+#: Objects without effects of their own that cannot be changed.
+_VALUES = (bool, int, float, complex, str, bytes, tuple, range, slice, type(None), Unknown)
+
+
+def _is_value(value: Any) -> bool:
+    return is_array(value) or is_symbol(value) or isinstance(value, np.generic) or type(value) in _VALUES
+
+
+def _checked_array(value: Any) -> Any:
+    """What a body writes to: an array that is traced, or a tuple of them or None (of out=)."""
+    parts = value if type(value) is tuple else (value,)
+    if FRAMES and not all(is_array(part) or part is None for part in parts):
+        raise Otherwise(f"it changes an object of type {type(value).__name__}")
+    return value
+
+
+def _checked_value(value: Any) -> Any:
+    """What a body changes by an operator such as +=, which gives another object if it is no array."""
+    if FRAMES and not _is_value(value):
+        raise Otherwise(f"it changes an object of type {type(value).__name__}")
+    return value
+
+
+def _checked_object(value: Any) -> Any:
+    """What a body calls a method of, whose name is one of a method that only computes."""
+    if FRAMES and not (_is_value(value) or type(value) in (list, dict, set, frozenset, np.ndarray)):
+        raise Otherwise(f"it calls a method of an object of type {type(value).__name__}")
+    return value
 
 
 def _no_loop(why: str, steps: Any) -> NoReturn:
@@ -260,24 +302,31 @@ class Flow:
             "_dlc_end": self.end,
             "_dlc_either": self.either,
             "_dlc_steps": self.counted,
+            "_dlc_step": self.one_more,
+            "_dlc_decided": self.decided,
+            "_dlc_array": _checked_array,
+            "_dlc_value": _checked_value,
+            "_dlc_object": _checked_object,
             "_dlc_values": values,
             "_dlc_and": lambda *parts: self.combined(parts, np.logical_and, False),
             "_dlc_or": lambda *parts: self.combined(parts, np.logical_or, True),
+            "_dlc_and_then": lambda *parts: self.in_order(parts, False),
+            "_dlc_or_then": lambda *parts: self.in_order(parts, True),
             "_dlc_not": lambda part: np.logical_not(found) if is_array(found := part()) else not found,
         }
 
     # A loop over a range.
 
     def for_(
-        self, ends: tuple[Any, ...], step: Step, names: list[str], initial: list[Any], changed: list[Any]
+        self, ends: tuple[Any, ...], step: Step, names: list[str], initial: list[Any], reads: list[Any]
     ) -> tuple[Any, ...]:
         function, *numbers = ends
         first, state = initial[0], initial[1:]
         if function != self.steps.range:
             return self.unrolled(function(*numbers), step, first, state)
         if any(map(is_array, numbers)):
-            return self.to_value(numbers, step, names, first, state, changed)
-        start, stop, by = _range(numbers)
+            return self.to_value(numbers, step, names, first, state, reads)
+        start, stop, by = _range([n if is_symbol(n) else operator.index(n) for n in numbers])
         by = int(by)
         symbolic = is_symbol(start) or is_symbol(stop)
         if symbolic and len(range(_hint(start), _hint(stop), by)) <= SHORT:
@@ -291,7 +340,7 @@ class Flow:
         pairs = peeled = False
         while True:
             try:
-                _check_changed(changed)
+                _check_reads(reads)
                 found = self.whole(at, stop, by, step, names, state, pairs=pairs)
                 return (start + (count - 1) * by, *found)
             except Otherwise as error:
@@ -335,7 +384,7 @@ class Flow:
         names: list[str],
         first: Any,
         state: list[Any],
-        changed: list[Any],
+        reads: list[Any],
     ) -> tuple[Any, ...]:
         """range() of values: a loop that counts by itself."""
         start, stop, by = _range(numbers)
@@ -346,7 +395,7 @@ class Flow:
             lambda k, *values: (k + by, *step(k, *values)),
             ["the number of the step", *names],
             [start, *state],
-            changed,
+            reads,
         )
         return (Unknown("the number of the last step of a loop is a value", "compute it"), *found[1:])
 
@@ -358,14 +407,14 @@ class Flow:
         step: Step,
         names: list[str],
         initial: list[Any],
-        changed: list[Any],
+        reads: list[Any],
     ) -> tuple[Any, ...]:
         state, taken = list(initial), 0
         while True:
             found = test(*state)
             if is_array(found):
                 try:
-                    _check_changed(changed)
+                    _check_reads(reads)
                     return tuple(conditional(test, step, names, state))
                 except Otherwise as error:
                     refuse(f"a loop decides by values, and is not taken as a whole, since {error}")
@@ -378,19 +427,19 @@ class Flow:
     # if.
 
     def if_(
-        self, test: Any, yes: Step, no: Step, names: list[str], initial: list[Any], changed: list[Any]
+        self, test: Any, yes: Step, no: Step, names: list[str], initial: list[Any], reads: list[Any]
     ) -> tuple[Any, ...]:
         if not is_array(test):
             return (yes if test else no)(*initial)
         try:
-            _check_changed(changed)
+            _check_reads(reads)
             return tuple(branch(test, [yes, no], names, initial))
         except Otherwise as error:
             refuse(f"it decides by the values of an array, and {error}", "np.where chooses by them")
 
-    def either(self, test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    def either(self, test: Any, yes: Callable[[], Any], no: Callable[[], Any], reads: list[Any]) -> Any:
         """yes() if test else no()"""
-        return self.if_(test, lambda: (yes(),), lambda: (no(),), ["its value"], [], [])[0]
+        return self.if_(test, lambda: (yes(),), lambda: (no(),), ["its value"], [], reads)[0]
 
     def end(
         self,
@@ -398,7 +447,7 @@ class Flow:
         yes: Callable[..., Any],
         no: Callable[..., Any],
         initial: list[Any],
-        changed: list[Any],
+        reads: list[Any],
     ) -> Any:
         """What the function returns on one of two ways."""
         if not is_array(test):
@@ -412,7 +461,7 @@ class Flow:
 
             return run
 
-        found = self.if_(test, way(0, yes), way(1, no), [], initial, changed)
+        found = self.if_(test, way(0, yes), way(1, no), [], initial, reads)
         if trees[0] != trees[1]:
             refuse("it returns another structure on one of the ways of a branch", "return the same on both")
         return pytree.tree_unflatten(list(found), trees[0])
@@ -429,6 +478,34 @@ class Flow:
             elif found is None and part is parts[-1]:
                 return value
         return found
+
+    def in_order(self, parts: tuple[Callable[[], Any], ...], stops: bool) -> Any:
+        """combined(), of which a part is read only where those before it do not decide, as in Python.
+
+        So a part may read an element that the parts before it say is there.
+        """
+        found = parts[0]()
+        for part in parts[1:]:
+            if not is_array(found):
+                found = found if bool(found) == stops else part()
+                continue
+            rest = lambda part=part: truth(part())  # noqa: E731
+            end = lambda: Array(lift(stops).tensor, scalar=True)  # noqa: E731
+            ways = (end, rest) if stops else (rest, end)
+            found = self.either(truth(found), *ways, [])
+        return found
+
+    def one_more(self, why: str) -> None:
+        """A step of a loop of `while` that is as it was written."""
+        self.steps.taken += 1
+        self.steps.more(self.steps.taken, why)
+
+    @staticmethod
+    def decided(why: str, test: Any) -> Any:
+        """The condition of a branch that is as it was written."""
+        if is_array(test):
+            refuse(f"it decides by the values of an array, and {why}", "np.where chooses by them")
+        return test
 
     def counted(self, why: str, function: Any, *numbers: Any) -> Any:
         """range() of a loop that is as it was written."""

@@ -8,19 +8,18 @@ whose globals, closure and imports have ours in NumPy's place, and so are the fu
 from __future__ import annotations
 
 import builtins
-import sys
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from .. import variables
 from .._C import Jit
 from ..trace import Never
 from . import syntax
 from .flow import Flow, choose
 from .names import FUNCTIONS, function_of
+from .source import of_user
 from .ufuncs import apply_method
 from .value import MAX_STEPS, MAX_UNROLLED, is_array, is_symbol, refuse
 
@@ -185,14 +184,6 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _of_user(value: Any) -> bool:
-    """A function of the user's, whose names may stand for NumPy's."""
-    if not isinstance(value, types.FunctionType):
-        return False
-    top = (value.__module__ or "").partition(".")[0]
-    return top not in variables.LIBRARIES and top not in sys.stdlib_module_names and top != "dlc"
-
-
 class Scope:
     """The copies of one function and of those that it names."""
 
@@ -231,7 +222,7 @@ class Scope:
     def value(self, value: Any) -> Any:
         if isinstance(value, Jit):
             value = value.__wrapped__  # type: ignore[attr-defined]
-        return self.copy(value) if _of_user(value) else ours(value)
+        return self.copy(value) if of_user(value) else ours(value)
 
     @staticmethod
     def _cell(cell: types.CellType) -> types.CellType:
@@ -240,7 +231,7 @@ class Scope:
             value = cell.cell_contents
         except ValueError:  # not bound yet
             return cell
-        replaced = isinstance(value, Jit) or _of_user(value) or ours(value) is not value
+        replaced = isinstance(value, Jit) or of_user(value) or ours(value) is not value
         return types.CellType() if replaced else cell
 
 

@@ -16,20 +16,16 @@ What is left as it is, and why, is noted with its line (`Steps.reason`).
 from __future__ import annotations
 
 import ast
-import dis
-import inspect
 import textwrap
 import types
 from collections.abc import Iterable
 from typing import Any
 
+from .effects import Effects, Guards
+from .source import compiled, tree_of
+
 Names = frozenset[str]
 
-#: Methods that change the object they are called on, when the call is a statement.
-_CHANGES = {
-    *("append", "extend", "insert", "pop", "popleft", "appendleft", "remove", "clear", "update", "add"),
-    *("discard", "setdefault", "reverse", "write", "send"),
-}
 _OPEN = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Delete, ast.Try)
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _SCOPES = (*_DEFINES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -105,7 +101,7 @@ def _named(value: ast.expr) -> Names:
 # -- what may be taken as a whole ----------------------------------------------------------------------
 
 
-def _why_not(body: list[ast.stmt]) -> str:
+def _why_not(body: list[ast.stmt], effects: Effects, *tests: ast.expr) -> str:
     """Why the statements are no function of values: "" if they are one."""
     for node in _walk(body):
         at = f"line {getattr(node, 'lineno', 0)}"
@@ -117,13 +113,7 @@ def _why_not(body: list[ast.stmt]) -> str:
             return f"it defines a name ({at})"
         if isinstance(node, (ast.With, ast.AsyncWith, ast.AsyncFor, ast.Match)):
             return f"it has a {type(node).__name__.lower()} statement ({at})"
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            return f"it sets an attribute ({at})"
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            method = node.value.func
-            if isinstance(method, ast.Attribute) and method.attr in _CHANGES:
-                return f"it changes an object by .{method.attr}() ({at})"
-    return _leaves(body)
+    return _leaves(body) or effects.why([*tests, *body])
 
 
 def _leaves(body: list[ast.stmt]) -> str:
@@ -136,19 +126,6 @@ def _leaves(body: list[ast.stmt]) -> str:
         if found:
             return found
     return ""
-
-
-def _changed(nodes: Iterable[ast.AST]) -> str:
-    """The objects of names that are not assigned there whose items are: x of x[i] = .., x[i].T[j] += .."""
-    names = set()
-    for node in _walk(nodes):
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
-            of: ast.AST = node
-            while isinstance(of, (ast.Subscript, ast.Attribute)):
-                of = of.value
-            if isinstance(of, ast.Name):
-                names.add(of.id)
-    return _initial(sorted(names - _stored(nodes)))
 
 
 def _range(node: ast.expr) -> ast.Call | None:
@@ -170,6 +147,20 @@ def _at(like: ast.AST, text: str) -> list[ast.stmt]:
         for node in ast.walk(statement):
             ast.copy_location(node, like)
     return made
+
+
+def _expression(like: ast.AST, text: str) -> ast.expr:
+    (made,) = _at(like, text)
+    assert isinstance(made, ast.Expr)
+    return made.value
+
+
+def _decided(test: ast.expr, why: str) -> ast.expr:
+    """The condition of a branch that is left as it is, which cannot be a value."""
+    call = _expression(test, f"_dlc_decided({why!r})")
+    assert isinstance(call, ast.Call)
+    call.args.append(test)
+    return call
 
 
 def _tuple(names: list[str]) -> str:
@@ -194,6 +185,8 @@ class _Conditions(ast.NodeTransformer):
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
         self.generic_visit(node)
         word = "_dlc_and" if isinstance(node.op, ast.And) else "_dlc_or"
+        if any(isinstance(n, (ast.Subscript, ast.Call)) for v in node.values[1:] for n in ast.walk(v)):
+            word += "_then"
         return self.call(node, word, node.values)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
@@ -227,13 +220,22 @@ class _Conditions(ast.NodeTransformer):
 class _Choices(ast.NodeTransformer):
     """`a if c else b`, whose condition may be a value."""
 
+    def __init__(self, effects: Effects) -> None:
+        self.effects = effects
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         self.generic_visit(node)
         if any(isinstance(n, (ast.NamedExpr, ast.Yield, ast.YieldFrom, ast.Await)) for n in ast.walk(node)):
             return node
+        parts = [node.test, node.body, node.orelse]
+        if why := self.effects.why(parts):
+            node.test = _decided(node.test, why)
+            return node
+        reads = _initial(self.effects.reads(parts))
         made = _Conditions.call(node, "_dlc_either", [node.body, node.orelse])
         assert isinstance(made, ast.Call)
         made.args.insert(0, _Conditions().visit(node.test))
+        made.args.append(_expression(node, reads))
         return made
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.expr:
@@ -257,7 +259,8 @@ def _returns(body: list[ast.stmt]) -> bool:
 class _Rewriter:
     """Rewrites the statements of one function, from the last one to the first."""
 
-    def __init__(self, body: list[ast.stmt]) -> None:
+    def __init__(self, body: list[ast.stmt], effects: Effects) -> None:
+        self.effects = effects
         everything = [n for statement in body for n in ast.walk(statement)]
         declared = [n.names for n in everything if isinstance(n, (ast.Global, ast.Nonlocal))]
         self.free = frozenset(name for names in declared for name in names)  # names that others assign, too
@@ -289,14 +292,16 @@ class _Rewriter:
         end = ast.copy_location(ast.Return(value=None), s)
         ways = [way if _returns(way) else [*way, *rest] for way in (s.body, s.orelse)]
         ways = [way if _returns(way) else [*way, end] for way in ways]
-        stored, changed = _stored([*s.body, *s.orelse, *rest]), _changed([*s.body, *s.orelse, *rest])
+        everything = [s.test, *s.body, *s.orelse, *rest]
+        stored = _stored(everything)
         named = any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test))
         open_ = [
             n for n in _walk([*s.body, *s.orelse, *rest]) if isinstance(n, (*_OPEN[1:], ast.FunctionDef))
         ]
-        if self.foreign(stored, *ways) or named or open_:
+        if self.foreign(stored, *ways) or named or open_ or self.effects.why(everything):
             return None
         read = _before(ways[0], frozenset()) | _before(ways[1], frozenset())
+        reads = _initial(self.effects.reads(everything, stored - read))
         names, kinds = sorted(stored & read), (self.name("then"), self.name("else"))
         made = []
         for kind, way in zip(kinds, ways, strict=True):
@@ -304,7 +309,7 @@ class _Rewriter:
             assert isinstance(define, ast.FunctionDef)
             define.body = self.function(way)
             made.append(define)
-        (call,) = _at(s, f"_dlc_end(0, {kinds[0]}, {kinds[1]}, {_initial(names)}, {changed})")
+        (call,) = _at(s, f"_dlc_end(0, {kinds[0]}, {kinds[1]}, {_initial(names)}, {reads})")
         assert isinstance(call, ast.Expr) and isinstance(call.value, ast.Call)
         call.value.args[0] = _Conditions().visit(s.test)
         return [*made, ast.copy_location(ast.Return(value=call.value), s)]
@@ -335,8 +340,9 @@ class _Rewriter:
 
     def loop(self, s: ast.For | ast.While, after: Names) -> list[ast.stmt]:
         around = _before_one(s, after)
-        why = _why_not(s.body)
-        stored, changed = _stored(s.body), _changed(s.body)
+        tested = [s.test] if isinstance(s, ast.While) else []
+        why = _why_not(s.body, self.effects, *tested)
+        stored, parts = _stored(s.body), [*tested, *s.body]
         target = s.target.id if isinstance(s, ast.For) and isinstance(s.target, ast.Name) else ""
         if target in stored:
             why = why or f"it assigns {target!r}, which counts its steps (line {s.lineno})"
@@ -346,6 +352,7 @@ class _Rewriter:
             why = why or f"its condition assigns a name (line {s.lineno})"
         heads = _before(s.body, around | after) - ({target} if target else frozenset())
         tests = _loaded([s.test]) if isinstance(s, ast.While) else frozenset[str]()
+        reads = _initial(self.effects.reads(parts, stored - (after | heads | tests)))
         body = self.statements(s.body, after | heads | tests)
         s.body = body
         if why:
@@ -356,7 +363,7 @@ class _Rewriter:
             made = [_define(s, step, [target, *names], body, _tuple(names))]
             results = _tuple([target, *names])
             (call,) = _at(
-                s, f"{results} = _dlc_for((), {step}, {names!r}, {_initial([target, *names])}, {changed})"
+                s, f"{results} = _dlc_for((), {step}, {names!r}, {_initial([target, *names])}, {reads})"
             )
             ends = _range(s.iter)
             assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call) and ends is not None
@@ -374,7 +381,7 @@ class _Rewriter:
         return [
             *made,
             decide,
-            *_at(s, f"{target_of}_dlc_while({test}, {step}, {names!r}, {_initial(names)}, {changed})"),
+            *_at(s, f"{target_of}_dlc_while({test}, {step}, {names!r}, {_initial(names)}, {reads})"),
         ]
 
     @staticmethod
@@ -387,23 +394,24 @@ class _Rewriter:
             assert isinstance(made, ast.Expr) and isinstance(made.value, ast.Call)
             made.value.args = [*made.value.args, call.func, *call.args]
             s.iter = made.value
+        else:
+            s.body = [*_at(s, f"_dlc_step({why!r})"), *s.body]
         return s
 
     def branch(self, s: ast.If, after: Names) -> list[ast.stmt]:
-        why = _why_not([*s.body, *s.orelse])
-        stored, changed = _stored([*s.body, *s.orelse]), _changed([*s.body, *s.orelse])
+        why = _why_not([*s.body, *s.orelse], self.effects, s.test)
+        stored = _stored([*s.body, *s.orelse])
+        reads = _initial(self.effects.reads([s.test, *s.body, *s.orelse], stored - after))
         s.body, s.orelse = self.statements(s.body, after), self.statements(s.orelse, after)
-        if (
-            why
-            or self.foreign(stored, s.body, s.orelse)
-            or any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test))
-        ):
+        why = why or self.foreign(stored, s.body, s.orelse)
+        if any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
+            why = why or "its condition assigns a name"
+        if why:
+            s.test = _decided(s.test, why)
             return [s]
         names = sorted(stored & after)
         yes, no = self.name("then"), self.name("else")
-        (call,) = _at(
-            s, f"{_tuple(names)} = _dlc_if(0, {yes}, {no}, {names!r}, {_initial(names)}, {changed})"
-        )
+        (call,) = _at(s, f"{_tuple(names)} = _dlc_if(0, {yes}, {no}, {names!r}, {_initial(names)}, {reads})")
         assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call)
         call.value.args[0] = _Conditions().visit(s.test)
         if not names:
@@ -415,73 +423,23 @@ class _Rewriter:
 # -- functions -----------------------------------------------------------------------------------------
 
 
-def _tree(function: types.FunctionType) -> ast.FunctionDef | None:
-    """The syntax tree of the function, at its lines; None where its source is not known."""
-    try:
-        lines, first = inspect.getsourcelines(function)
-        tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError, ValueError):
-        return None
-    if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
-        return None
-    ast.increment_lineno(tree, first - 1)
-    made = tree.body[0]
-    made.decorator_list = []
-    return made if made.name == function.__code__.co_name else None
-
-
-def _compiled(tree: ast.FunctionDef, function: types.FunctionType) -> types.CodeType:
-    """The code of the tree, whose free names are those of the function's closure."""
-    code = function.__code__
-    around = ast.parse(f"def around({', '.join(code.co_freevars)}): pass").body[0]
-    assert isinstance(around, ast.FunctionDef)
-    around.body = [tree]
-    module = ast.fix_missing_locations(ast.Module(body=[around], type_ignores=[]))
-    future = code.co_flags & 0x1FF0000
-    made = compile(module, code.co_filename, "exec", flags=future, dont_inherit=True)
-    (outer,) = (c for c in made.co_consts if isinstance(c, types.CodeType))
-    (inner,) = (c for c in outer.co_consts if isinstance(c, types.CodeType) and c.co_name == code.co_name)
-    return inner
-
-
-#: A module's attributes are read in another way where the import is seen, as it is not here.
-_READS = {"LOAD_METHOD": "LOAD_ATTR", "PUSH_NULL": ""}
-
-
-def _said(code: types.CodeType) -> list[tuple[str, Any]]:
-    """What the code does, but for where it jumps to."""
-    found = []
-    for instruction in dis.get_instructions(code):
-        name = _READS.get(instruction.opname, instruction.opname)
-        jumps = instruction.opcode in dis.hasjrel or instruction.opcode in dis.hasjabs
-        value = "" if jumps or isinstance(instruction.argval, types.CodeType) else repr(instruction.argval)
-        if name:
-            found.append((name, value))
-    return found
-
-
 def _has_flow(tree: ast.FunctionDef) -> bool:
     return any(isinstance(node, (ast.For, ast.While, ast.If, ast.IfExp)) for node in _walk(tree.body))
 
 
 def rewritten(function: types.FunctionType) -> types.CodeType:
     """The function's code with its loops and branches as calls; its own code where that cannot be."""
-    code = function.__code__
-    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
-        return code
-    tree = _tree(function)
-    if tree is None or not _has_flow(tree) or "__class__" in code.co_freevars:
-        return code
-    tree.returns = None
-    for argument in ast.walk(tree.args):
-        if isinstance(argument, ast.arg):
-            argument.annotation = None
-    tree.args.defaults = [ast.copy_location(ast.Constant(None), tree) for _ in tree.args.defaults]
-    tree.args.kw_defaults = [d and ast.copy_location(ast.Constant(None), tree) for d in tree.args.kw_defaults]
-    if _said(_compiled(tree, function)) != _said(code):
-        return code  # the file has changed since it was read
-    tree.body = _Rewriter(tree.body).function([_Choices().visit(statement) for statement in tree.body])
-    return _compiled(tree, function)
+    tree = tree_of(function)
+    if tree is None:
+        return function.__code__
+    effects = Effects(function, tree)
+    guards = Guards(effects)
+    if not _has_flow(tree) and not guards.needed(tree):
+        return function.__code__
+    rewriter = _Rewriter(tree.body, effects)
+    body = [_Choices(effects).visit(statement) for statement in tree.body]
+    tree.body = rewriter.function(body)
+    return compiled(guards.visit(tree), function)
 
 
 def closure_of(code: types.CodeType, function: types.FunctionType, cells: tuple[Any, ...]) -> tuple[Any, ...]:

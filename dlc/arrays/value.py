@@ -87,6 +87,21 @@ class Root:
         self.fixed = ""  # why it cannot be written to
         self.writes = 0  # to any part of it
         self.line = ""  # of the first of them
+        self.shares: list[tuple[Root, int]] = []  # memory that it may be, and what had been written to that
+
+    def may_share(self, roots: list[Root]) -> None:
+        """After a branch it is a copy of one of them, where NumPy has the array itself."""
+        self.fixed = "it writes to an array that shares its memory with another since a loop or a branch"
+        self.shares = [(root, root.writes) for root in roots]
+        self.shares += [shared for root in roots for shared in root.shares]
+
+    def check_read(self) -> None:
+        """Refuses to read a copy that a write has made another array than NumPy's."""
+        if any(root.writes != writes for root, writes in self.shares):
+            refuse(
+                "it reads an array after a write to another one, whose memory it shares since a branch",
+                "write x.copy() on the ways of the branch",
+            )
 
     def written(self) -> None:
         """Notes a write to a part of it."""
@@ -168,6 +183,8 @@ class Array:
 
     @property
     def tensor(self) -> Tensor:
+        if self.root.shares:
+            self.root.check_read()
         if self._read:
             return self._read()
         outside = self.level - len(FRAMES)

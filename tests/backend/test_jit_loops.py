@@ -224,7 +224,7 @@ def counts_down(x: Any) -> Any:
 
 REFUSED: dict[Callable[[Any], Any], str] = {
     stops: r"each is captured by itself, since it has a break .line \d+.*one step",
-    appends: r"since it changes an object by .append\(\) .line \d+",
+    appends: r"since it calls .append\(\) .line \d+",
     grows: r"since x is an array of float64 of shape .* before a step and an array of .* after it",
     cuts: "each is captured by itself, since a slice ends at a value of an array",
     returns_within: "it decides by the values of an array",
