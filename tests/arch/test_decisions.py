@@ -20,7 +20,7 @@ EMIT = CSRC / "codegen/emit"
 
 #: What each count was when it was last stored.
 STORED = {
-    "lines_of_emitters": 8_810,
+    "lines_of_emitters": 8_800,
     "lines_of_the_plain_target": 823,
     "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 1,

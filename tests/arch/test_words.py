@@ -99,7 +99,6 @@ WORDS = {
         (
             ("dlc", "kept"),
             ("csrc/codegen/emit/cc/emit_cc_arg.c", "_kept"),
-            ("csrc/codegen/emit/emit_text.c", "_kept"),
             ("csrc/capture/torch/storage.c", "kept_size"),
         ),
     ),

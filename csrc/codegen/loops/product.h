@@ -22,8 +22,8 @@ typedef struct {
     Dim from, count;
 } Span;
 
-/* The rows of the next tile, if the innermost loop around goes on to other rows and the same panels;
- * and, as of the other, the loops around the call alone give where they are. */
+/* The rows of the next tile, if the innermost loop around goes on to other rows and the same
+ * panels; and, as of the other, the loops around the call alone give where they are. */
 Span product_next_rows(const Facts *facts, const Product *p);
 /* A call's part of the first `most` elements of what is packed next. */
 Span product_next_pack(const Facts *facts, const Product *p, int64_t most);
