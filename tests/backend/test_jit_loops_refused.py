@@ -6,6 +6,8 @@ than Python's.
 
 import copy
 import inspect
+import linecache
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 
 from dlc import CaptureError
+from dlc.arrays import flow
 from tests.backend.jitted import jit
 
 STEPS = 20
@@ -362,3 +365,45 @@ def test_refused_with_the_line(function: Callable[[Any], Any]) -> None:
     with pytest.raises(CaptureError, match=REFUSED[function]) as raised:
         jit(function)(floats(5))
     assert f"test_jit_loops_refused.py:{line}" in str(raised.value)
+
+
+# -- random bodies -------------------------------------------------------------------------------------
+
+STATEMENTS = [
+    *("a[0] = b[1] + k", "b = a", "a, b = b, a", "b = a[::-1]", "b = a.copy()", "a = a * 0.5 + b", "a += b"),
+    *("c = b", "c = a[1:]", "c[0] = 3", "b[1:] = a[:-1]", "c = a * 2", "t = t + c.sum()", "t = t + b[2]"),
+]
+WRITES = ["a[2] = 50", "b[2] = 60", "c[1] = 70", "x[2] = 80", "y[1] = 90", "t = t + 0"]
+
+
+def random_program(seed: int) -> Callable[..., Any]:
+    rng = random.Random(seed)
+    head = rng.choice(["for k in range(18):", "if x[0] > 0:"])
+    lines = [
+        "def f(x, y):",
+        f"    a, b, t, k, c = x, y, 0.0, 2, {rng.choice(['x', 'y * 2'])}",
+        f"    {head}",
+        *(f"        {rng.choice(STATEMENTS)}" for _ in range(rng.randrange(1, 4))),
+        *(f"    {rng.choice(WRITES)}" for _ in range(2)),
+        "    return a * 1, b * 1, c * 1, t",
+    ]
+    file, text = f"<aliases {seed}>", "\n".join(lines)
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    scope: dict[str, Any] = {}
+    exec(compile(text, file, "exec"), scope)
+    return scope["f"]
+
+
+def test_random_bodies_of_aliases(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[str] = []
+    node = flow.node
+    monkeypatch.setattr(flow, "node", lambda op, what, *rest: taken.append(what) or node(op, what, *rest))
+    right = 0
+    for seed in range(16):
+        function = random_program(seed)
+        try:
+            assert_python_s(function, floats(5), floats(5) / 3)
+            right += 1
+        except (CaptureError, IndexError):
+            continue
+    assert right >= 4 and {"scan", "cond"} <= set(taken)
