@@ -158,8 +158,8 @@ draw_mark(Draw *d, Let *let, int base)
     }
 }
 
-/* The operation's stage after one of that stage.  In recurrences what continues the iteration before
- * is in even ones, all else in odd ones. */
+/* The operation's stage after one of that stage.  In recurrences what continues the iteration
+ * before is in even ones, all else in odd ones. */
 static int
 next_stage(Draw *d, int stage, const Let *map, bool recurrences)
 {
