@@ -64,13 +64,13 @@ def test_a_mistake(name: str) -> None:
 
 
 def item(x: Any, y: Any) -> Any:
-    x[0] = y  # here
+    x[0] = y
     return x
 
 
 def view(x: Any, y: Any) -> Any:
     part = x.view(2, 1)
-    part[0].mul_(y)  # here
+    part[0].mul_(y)
     return part
 
 
@@ -79,15 +79,14 @@ def helper(x: Any, y: Any) -> Any:
 
 
 def doubled(x: Any) -> Any:
-    return torch.mul(x, 2, out=x)  # here
+    return torch.mul(x, 2, out=x)
 
 
 @pytest.mark.parametrize("fn", [item, view, helper])
-def test_a_write_to_an_argument_has_its_line(fn: Any) -> None:
-    with pytest.raises(dlc.CaptureError, match="writes to its argument 'x'") as caught:
-        dlc.jit(fn)(torch.ones(2), 3.0)
-    found = re.search(rf"\({re.escape(__file__)}:(\d+)\)", str(caught.value))
-    assert found and "# here" in Path(__file__).read_text().splitlines()[int(found[1]) - 1]
+def test_a_write_to_an_argument_is_made(fn: Any) -> None:
+    given, wanted = torch.ones(2), torch.ones(2)
+    torch.testing.assert_close(dlc.jit(fn)(given, 3.0), fn(wanted, 3.0))
+    torch.testing.assert_close(given, wanted)
 
 
 def test_a_name_that_is_nearly_one_of_dlc() -> None:
