@@ -34,7 +34,10 @@ def makes_an_array(x: Any) -> Any:
 
 
 def branches(x: Any) -> Any:
-    return x if x.sum() > 0 else -x  # here
+    kept: list[Any] = []
+    if x.sum() > 0:  # here
+        kept.append(x)
+    return x * len(kept)
 
 
 def asks_for_a_number(x: Any) -> Any:
