@@ -315,18 +315,18 @@ def test_an_operator_without_a_form_in_a_file_is_named() -> None:
 
 # -- tensor literals where AOTAutograd compiles, under fake tensors --------------------------------------
 
-TABLE = [float(k) for k in range(9)]
+TABLE = [float(k) for k in range(36)]  # too many to be written in the program
 
 
 def writes_literals(x: Tensor) -> Any:
-    x.add_(torch.tensor(TABLE).reshape(3, 3)).mul_(torch.tensor([2, 3, 4]))
+    x.add_(torch.tensor(TABLE).reshape(6, 6)).mul_(torch.tensor([2, 3, 4, 5, 6, 7]))
     return x.sum() + torch.tensor(3, dtype=torch.int8), x[1:]
 
 
 def writes_to_a_literal(x: Tensor) -> Tensor:
     table = torch.tensor(TABLE)
     table.add_(1)
-    return x.copy_(table.reshape(3, 3)) * table.sum()
+    return x.copy_(table.reshape(6, 6)) * table.sum()
 
 
 def returns_views(x: Tensor) -> Any:
@@ -334,11 +334,13 @@ def returns_views(x: Tensor) -> Any:
 
 
 def chooses(x: Tensor) -> Tensor:
-    return torch.where(x > 0, torch.tensor(TABLE).reshape(3, 3), x[torch.tensor([0, 1, 1])])
+    return torch.where(x > 0, torch.tensor(TABLE).reshape(6, 6), x[torch.tensor([0, 1, 1, 2, 5, 4])])
 
 
 def looks_up(x: Tensor) -> Tensor:
-    return nn.functional.embedding(torch.tensor([0, 1, 2, 1]), x) * torch.tensor([1.0, 2.0, float("nan")])
+    return nn.functional.embedding(torch.tensor([0, 1, 2, 1]), x) * torch.tensor(
+        [1.0, 2.0, float("nan"), 4.0, 5.0, 6.0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -358,10 +360,10 @@ def test_tensor_literals(f: Callable[..., Any], gradients: bool) -> None:
         return [y.detach() for y in tensors], argument.detach(), leaf.grad
 
     with torch.set_grad_enabled(gradients):
-        example = torch.randn(3, 3).requires_grad_(gradients)
+        example = torch.randn(6, 6).requires_grad_(gradients)
         fast = reloaded(compiled(f, example * 1 if f in (writes_literals, writes_to_a_literal) else example))
         for _ in range(2):
-            x = torch.randn(3, 3)
+            x = torch.randn(6, 6)
             torch.testing.assert_close(run(fast, x), run(f, x), equal_nan=True)
 
 

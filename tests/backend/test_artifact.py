@@ -26,7 +26,7 @@ from tests.shards import Shard
 from . import damage
 
 ROOT = Path(__file__).resolve().parents[2]
-NUMBERS = [float(k) for k in range(9)]  # too many to be written in the program
+NUMBERS = [float(k) for k in range(40)]  # too many to be written in the program
 
 
 def function(x: Tensor, y: Tensor) -> Any:
