@@ -106,10 +106,11 @@ def _checked(a: Any, dtype: Any = None, order: Any = None) -> Array:
             Never,
         )
     checked = host.call("asarray_chkfinite", array)
-    if array.root.argument is None:
+    if array.root.argument is None or array.root.writes:
         write(array, checked.tensor)
     else:
         array.replace(checked.tensor)
+        array.root.fixed = "it writes to an argument that np.asarray_chkfinite has checked"
     return array
 
 
