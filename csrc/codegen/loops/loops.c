@@ -246,6 +246,16 @@ loop_inner(const Let *let)
 }
 
 const Let *
+loop_vector_around(const Let *let)
+{
+    const Let *loop = let->parent->owner;
+    while (loop && !(loop->op == OP_for && let_has(loop, MARK_vector))) {
+        loop = loop->parent ? loop->parent->owner : NULL;
+    }
+    return loop;
+}
+
+const Let *
 loop_stencil_row(const Let *loop)
 {
     const Let *row = NULL;

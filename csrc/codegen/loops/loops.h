@@ -38,6 +38,7 @@ int loop_count(const Block *blk); /* loops in the block itself, not deeper */
 bool loop_is_vector(const Let *let); /* does it run over vectors: marked vector or lanes? */
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */
 Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
+const Let *loop_vector_around(const Let *let); /* the innermost loop marked vector, or NULL */
 /* A stencil, a vector loop over several rows of a tensor: the load marked prefetch, which is
  * furthest ahead in memory; NULL for other loops. */
 const Let *loop_stencil_row(const Let *loop);

@@ -141,9 +141,54 @@ phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), con
     return fn;
 }
 
+/* ---- loops ---- */
+
+static void
+visit_loops(Let *let, bool (*visit)(Let *loop, void *arg), void *arg)
+{
+    if (loop_is(let) && !loop_is_call(let) && visit(let, arg)) {
+        for (int k = 0; k < let->body->n; k++) {
+            visit_loops(let->body->lets[k], visit, arg);
+        }
+    }
+}
+
+void
+phase_visit_loops(const PhaseView *phase, bool (*visit)(Let *loop, void *arg), void *arg)
+{
+    visit_loops(phase->loop, visit, arg);
+}
+
+typedef struct {
+    const PhaseView *phase;
+    bool (*visit)(const PhaseView *phase, Let *loop);
+} LoopVisitor;
+
+static bool
+visit_loop(Let *loop, void *arg)
+{
+    const LoopVisitor *visitor = arg;
+    return visitor->visit(visitor->phase, loop);
+}
+
+static void
+visit_loops_of_phase(const PhaseView *phase, const void *arg)
+{
+    LoopVisitor visitor = *(const LoopVisitor *)arg;
+    visitor.phase = phase;
+    phase_visit_loops(phase, visit_loop, &visitor);
+}
+
+Fn *
+loops_visit(Fn *fn, bool (*visit)(const PhaseView *phase, Let *loop))
+{
+    return phases_visit(fn, visit_loops_of_phase, &(LoopVisitor){.visit = visit});
+}
+
 /* ---- rows ---- */
 
 typedef struct {
+    const PhaseView *phase;
     void (*visit)(const PhaseView *phase, Let *rows);
 } RowVisitor;
 
@@ -161,31 +206,30 @@ has_rows(const Nest *nest, const Let *loop)
     return !other;
 }
 
-static void
-visit_loop(const PhaseView *phase, Let *let, const RowVisitor *visitor)
+static bool
+visit_rows(Let *loop, void *arg)
 {
-    if (!loop_is(let) || loop_is_call(let) || loop_is_vector(let) || let_has(let, MARK_tile) ||
-        let_has(let, MARK_recurrences)) {
-        return;
+    const RowVisitor *visitor = arg;
+    bool other = loop_is_vector(loop) || let_has(loop, MARK_tile) ||
+                 let_has(loop, MARK_recurrences);
+    if (!other && has_rows(&visitor->phase->nest, loop)) {
+        visitor->visit(visitor->phase, loop);
     }
-    if (has_rows(&phase->nest, let)) {
-        visitor->visit(phase, let);
-    }
-    for (int k = 0; k < let->body->n; k++) {
-        visit_loop(phase, let->body->lets[k], visitor);
-    }
+    return !other;
 }
 
 static void
-visit_rows(const PhaseView *phase, const void *visitor)
+visit_rows_of_phase(const PhaseView *phase, const void *arg)
 {
+    RowVisitor visitor = *(const RowVisitor *)arg;
+    visitor.phase = phase;
     if (!phase->facts->updates) {
-        visit_loop(phase, phase->loop, visitor);
+        phase_visit_loops(phase, visit_rows, &visitor);
     }
 }
 
 Fn *
 phases_visit_rows(Fn *fn, void (*visit)(const PhaseView *phase, Let *rows))
 {
-    return phases_visit(fn, visit_rows, &(RowVisitor){visit});
+    return phases_visit(fn, visit_rows_of_phase, &(RowVisitor){.visit = visit});
 }

@@ -30,6 +30,13 @@ typedef struct {
 /* Calls `visit` for each phase: a `for` at the top of a kernel.  Returns fn. */
 Fn *phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), const void *arg);
 
+/* Calls `visit` for each loop and reduction of each phase, first for the outer ones.  Those in one
+ * for which it returns false are left out, and calls of microkernels.  Returns fn. */
+Fn *loops_visit(Fn *fn, bool (*visit)(const PhaseView *phase, Let *loop));
+
+/* The same of one phase, for a visitor that keeps something: arg. */
+void phase_visit_loops(const PhaseView *phase, bool (*visit)(Let *loop, void *arg), void *arg);
+
 /* Calls `visit` for each loop whose iterations may run together: one that runs in no other way, of
  * the parallel loops, which run as one, the innermost one that is none of elements.  Phases with
  * updates have none. */

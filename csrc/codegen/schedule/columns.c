@@ -193,34 +193,22 @@ mark_reductions(const Tile *t, const Block *blk)
     }
 }
 
-static void
-mark_loop(const Facts *facts, Let *let)
+static bool
+mark_loop(const PhaseView *phase, Let *loop)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
-        return;
-    }
-    if (let_has(let, MARK_vector) && facts_loop(facts, let)->loops) {
-        const Tile t = tile_of(facts, let);
-        mark_width(&t, let);
-        if (loop_width(let) == t.width) {
-            mark_reductions(&t, let->body);
+    bool columns = let_has(loop, MARK_vector) && facts_loop(phase->facts, loop)->loops;
+    if (columns) {
+        const Tile t = tile_of(phase->facts, loop);
+        mark_width(&t, loop);
+        if (loop_width(loop) == t.width) {
+            mark_reductions(&t, loop->body);
         }
-        return;
     }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_loop(facts, let->body->lets[k]);
-    }
-}
-
-static void
-mark_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_loop(phase->facts, phase->loop);
+    return !columns;
 }
 
 Fn *
 rewrite_columns(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, NULL);
+    return loops_visit(fn, mark_loop);
 }

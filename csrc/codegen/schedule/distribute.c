@@ -292,31 +292,22 @@ distribute_recurrences(const Fn *fn, const Facts *facts, const Let *rows)
 
 /* ---- all loops ---- */
 
-static void
-distribute_loops(const PhaseView *phase, Let *let)
+static bool
+distribute_loop(const PhaseView *phase, Let *loop)
 {
-    if (!loop_is(let) || loop_is_call(let) || let_has(let, MARK_tile)) {
-        return;
+    if (let_has(loop, MARK_tile)) {
+        return false;
     }
-    if (let_has(let, MARK_recurrences)) {
-        distribute_recurrences(phase->fn, phase->facts, let);
-    } else if (let->op == OP_for && let_has(let, MARK_vector) && !loop_count(let->body)) {
-        distribute_vector(phase->fn, let);
+    if (let_has(loop, MARK_recurrences)) {
+        distribute_recurrences(phase->fn, phase->facts, loop);
+    } else if (loop->op == OP_for && let_has(loop, MARK_vector) && !loop_count(loop->body)) {
+        distribute_vector(phase->fn, loop);
     }
-    for (int k = 0; k < let->body->n && !loop_is_vector(let); k++) {
-        distribute_loops(phase, let->body->lets[k]);
-    }
-}
-
-static void
-distribute_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    distribute_loops(phase, phase->loop);
+    return !loop_is_vector(loop);
 }
 
 Fn *
 rewrite_distribute(Fn *fn)
 {
-    return phases_visit(fn, distribute_phase, NULL);
+    return loops_visit(fn, distribute_loop);
 }

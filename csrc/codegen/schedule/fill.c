@@ -82,35 +82,24 @@ is_filled(const Facts *facts, const Let *reduce)
            loop_stores_once(facts->cx, reduce);
 }
 
-static void
-mark_reductions(const Facts *facts, Let *let)
+static bool
+mark_reduction(const PhaseView *phase, Let *loop)
 {
-    if (!loop_is(let) || loop_is_call(let) || (let->op == OP_for && let_has(let, MARK_vector))) {
-        return;
-    }
-    if (let_has(let, MARK_lanes) && !let_has(let, MARK_onehot) && is_filled(facts, let) &&
+    const Facts *facts = phase->facts;
+    if (let_has(loop, MARK_lanes) && !let_has(loop, MARK_onehot) && is_filled(facts, loop) &&
         fuel_spend(facts->cx)) {
-        let_mark(let, MARK_fill, true);
-        for (int k = 0; k < let->body->n; k++) {
-            if (is_masked(facts, let->body->lets[k], let)) {
-                let_mark(let->body->lets[k], MARK_masked, true);
+        let_mark(loop, MARK_fill, true);
+        for (int k = 0; k < loop->body->n; k++) {
+            if (is_masked(facts, loop->body->lets[k], loop)) {
+                let_mark(loop->body->lets[k], MARK_masked, true);
             }
         }
     }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_reductions(facts, let->body->lets[k]);
-    }
-}
-
-static void
-mark_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_reductions(phase->facts, phase->loop);
+    return !(loop->op == OP_for && let_has(loop, MARK_vector));
 }
 
 Fn *
 rewrite_fill(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, NULL);
+    return loops_visit(fn, mark_reduction);
 }

@@ -184,34 +184,33 @@ is_profitable(View *v, const Let *rows)
 
 /* ---- marks ---- */
 
-static void
-mark_grids(View *v, Let *loop)
+static bool
+mark_grid(Let *loop, void *view)
 {
+    View *v = view;
     Cx *cx = v->facts->cx;
-    if (loop->op != OP_for || loop_is_call(loop) || let_has(loop, MARK_vector) ||
-        let_has(loop, MARK_tile) || let_has(loop, MARK_recurrences)) {
-        return;
+    if (loop->op != OP_for || let_has(loop, MARK_vector) || let_has(loop, MARK_tile) ||
+        let_has(loop, MARK_recurrences)) {
+        return false;
     }
     Kinds kinds = kinds_of(v, loop);
-    if (has_rows(v, loop, &kinds) && dim_range(cx, loop_extent(loop)).hi > 1 &&
-        is_profitable(v, loop) && fuel_spend(cx)) {
-        let_mark_with(cx, loop, MARK_grid, DLC_GRID);
-        let_mark_with(cx, loop, MARK_grid_row, DLC_GRID_COLUMNS);
-        if (kinds.calls) {
-            let_mark_with(cx, loop, MARK_grid_called, DLC_GRID_ROWS);
-        }
-        return;
+    if (!has_rows(v, loop, &kinds) || dim_range(cx, loop_extent(loop)).hi <= 1 ||
+        !is_profitable(v, loop) || !fuel_spend(cx)) {
+        return true;
     }
-    for (int k = 0; k < loop->body->n; k++) {
-        mark_grids(v, loop->body->lets[k]);
+    let_mark_with(cx, loop, MARK_grid, DLC_GRID);
+    let_mark_with(cx, loop, MARK_grid_row, DLC_GRID_COLUMNS);
+    if (kinds.calls) {
+        let_mark_with(cx, loop, MARK_grid_called, DLC_GRID_ROWS);
     }
+    return false;
 }
 
 static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    mark_grids(&(View){.phase = phase, .facts = phase->facts}, phase->loop);
+    phase_visit_loops(phase, mark_grid, &(View){.phase = phase, .facts = phase->facts});
 }
 
 Fn *

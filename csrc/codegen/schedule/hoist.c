@@ -120,32 +120,18 @@ mark_block(Cx *cx, const Let *loop, const Block *blk)
     }
 }
 
-static void
-mark_loops(Cx *cx, const Let *let)
+static bool
+mark_loop(const PhaseView *phase, Let *loop)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
-        return;
+    bool vector = loop->op == OP_for && let_has(loop, MARK_vector);
+    if (vector && loop_count(loop->body)) {
+        mark_block(phase->fn->cx, loop, loop->body);
     }
-    if (let->op == OP_for && let_has(let, MARK_vector)) {
-        if (loop_count(let->body)) {
-            mark_block(cx, let, let->body);
-        }
-        return;
-    }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_loops(cx, let->body->lets[k]);
-    }
-}
-
-static void
-mark_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_loops(phase->fn->cx, phase->loop);
+    return !vector;
 }
 
 Fn *
 rewrite_hoist(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, NULL);
+    return loops_visit(fn, mark_loop);
 }

@@ -84,32 +84,21 @@ mark_rows(const PhaseView *phase, Let *rows)
 
 /* ---- recurrences ---- */
 
-static void
-mark_recurrences(const Facts *facts, Let *let)
+static bool
+mark_recurrences(const PhaseView *phase, Let *rows)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
-        return;
-    }
-    const Let *loop = let_has(let, MARK_recurrences) ? loop_inner(let) : NULL;
-    bool several = dim_range(facts->cx, loop_extent(let)).hi > 1;
-    if (loop && facts_loop(facts, let)->is_plain && facts_loop(facts, loop)->is_plain &&
+    const Facts *facts = phase->facts;
+    const Let *loop = let_has(rows, MARK_recurrences) ? loop_inner(rows) : NULL;
+    bool several = dim_range(facts->cx, loop_extent(rows)).hi > 1;
+    if (loop && facts_loop(facts, rows)->is_plain && facts_loop(facts, loop)->is_plain &&
         (several || let_has(loop, MARK_distribute)) && fuel_spend(facts->cx)) {
-        let_mark_with(facts->cx, let, MARK_jam, DLC_RECURRENCE_LOOPS);
+        let_mark_with(facts->cx, rows, MARK_jam, DLC_RECURRENCE_LOOPS);
     }
-    for (int k = 0; k < let->body->n && !loop; k++) {
-        mark_recurrences(facts, let->body->lets[k]);
-    }
-}
-
-static void
-mark_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_recurrences(phase->facts, phase->loop);
+    return !loop;
 }
 
 Fn *
 rewrite_jam(Fn *fn)
 {
-    return phases_visit(phases_visit_rows(fn, mark_rows), mark_phase, NULL);
+    return loops_visit(phases_visit_rows(fn, mark_rows), mark_recurrences);
 }

@@ -119,33 +119,27 @@ mark_scan(const Phased *p, const Let *recurrences)
     }
 }
 
-static void
-mark_loop(const Phased *p, Let *loop)
+static bool
+mark_loop(Let *loop, void *phased)
 {
+    const Phased *p = phased;
     const Let *rows = loop->parent->owner;
     bool runs_with_others = let_has(rows, MARK_flat) ||
                             (let_has(rows, MARK_grid) && dim_range(p->cx, loop_extent(loop)).hi <=
                                                              let_mark_value(rows, MARK_grid_row));
+    if (loop->op != OP_for) {
+        return true;
+    }
     if (let_has(loop, MARK_recurrences)) {
         mark_scan(p, loop);
-    } else if (let_has(loop->parent->owner, MARK_tile)) {
+    } else if (let_has(rows, MARK_tile)) {
         mark_stores(p, loop, loop->body->n);
     } else if (let_has(loop, MARK_vector) && p->rule->streams(p->facts, loop)) {
         let_mark(loop, MARK_streams, mark_stores(p, loop, p->rule->most));
     } else if (runs_with_others) {
         mark_stores(p, loop, p->rule->most);
     }
-}
-
-static void
-mark_loops(const Phased *p, Let *let)
-{
-    if (let->op == OP_for && !loop_is_call(let)) {
-        mark_loop(p, let);
-    }
-    for (int k = 0; loop_is(let) && k < let->body->n; k++) {
-        mark_loops(p, let->body->lets[k]);
-    }
+    return true;
 }
 
 static void
@@ -160,7 +154,7 @@ mark_phase(const PhaseView *phase, const void *arg)
         .bytes = dim_range(cx, phase_use(phase->fn, phase->loop).bytes),
         .sizes_known = rule->sizes_known,
     };
-    mark_loops(&p, phase->loop);
+    phase_visit_loops(phase, mark_loop, &p);
 }
 
 /* ---- the targets ---- */

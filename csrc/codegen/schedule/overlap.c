@@ -46,33 +46,21 @@ mark_blocks(Cx *cx, Let *reduce)
     }
 }
 
-static void
-mark_reductions(const Facts *facts, Let *let)
+static bool
+mark_reduction(const PhaseView *phase, Let *loop)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
-        return;
-    }
-    if (let_has(let, MARK_lanes) && !let_has(let, MARK_onehot)) {
-        if (op_info[let_op(let)].rule == RULE_INDEX) {
-            mark_index(facts, let);
+    if (let_has(loop, MARK_lanes) && !let_has(loop, MARK_onehot)) {
+        if (op_info[let_op(loop)].rule == RULE_INDEX) {
+            mark_index(phase->facts, loop);
         } else {
-            mark_blocks(facts->cx, let);
+            mark_blocks(phase->facts->cx, loop);
         }
     }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_reductions(facts, let->body->lets[k]);
-    }
-}
-
-static void
-mark_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_reductions(phase->facts, phase->loop);
+    return true;
 }
 
 Fn *
 rewrite_overlap(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, NULL);
+    return loops_visit(fn, mark_reduction);
 }

@@ -92,19 +92,13 @@ mark_reduction(const Facts *facts, const Let *reduce)
 }
 
 /* Inside of a vector loop reductions do not go along rows. */
-static void
-mark_reductions(const Facts *facts, const Let *let)
+static bool
+mark_rows(const PhaseView *phase, Let *loop)
 {
-    bool vector = let->op == OP_for && let_has(let, MARK_vector);
-    if (!loop_is(let) || loop_is_call(let) || vector) {
-        return;
+    if (loop->op == OP_reduce && !let_has(loop, MARK_onehot)) {
+        mark_reduction(phase->facts, loop);
     }
-    if (let->op == OP_reduce && !let_has(let, MARK_onehot)) {
-        mark_reduction(facts, let);
-    }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_reductions(facts, let->body->lets[k]);
-    }
+    return !(loop->op == OP_for && let_has(loop, MARK_vector));
 }
 
 /* ---- rows that follow a loop with non-temporal stores ---- */
@@ -211,19 +205,14 @@ mark_stencil(const Facts *facts, Let *loop)
     }
 }
 
-static void
-mark_stencils(const Facts *facts, Let *let)
+static bool
+mark_stencils(const PhaseView *phase, Let *loop)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
-        return;
+    bool vector = loop->op == OP_for && let_has(loop, MARK_vector) && !loop_count(loop->body);
+    if (vector && !let_has(loop, MARK_distribute) && !let_has(loop->parent->owner, MARK_tile)) {
+        mark_stencil(phase->facts, loop);
     }
-    bool vector = let->op == OP_for && let_has(let, MARK_vector) && !loop_count(let->body);
-    if (vector && !let_has(let, MARK_distribute) && !let_has(let->parent->owner, MARK_tile)) {
-        mark_stencil(facts, let);
-    }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_stencils(facts, let->body->lets[k]);
-    }
+    return true;
 }
 
 /* A stencil's stores that go through the caches prefetch as far as its last row. */
@@ -303,59 +292,32 @@ mark_vector(const Facts *facts, const Let *loop)
     }
 }
 
-/* tile: the vector loop around, if there is one. */
-static void
-mark_loops(const Facts *facts, const Let *let, const Let *tile)
+static bool
+mark_other(const PhaseView *phase, Let *loop)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
-        return;
-    }
-    bool vector = let->op == OP_for && let_has(let, MARK_vector);
+    const Let *tile = loop_vector_around(loop);
     if (tile) {
-        mark_columns(facts, let, tile);
-    } else if (vector && loop_count(let->body) == 0) {
-        mark_vector(facts, let);
+        mark_columns(phase->facts, loop, tile);
+    } else if (loop->op == OP_for && let_has(loop, MARK_vector) && !loop_count(loop->body)) {
+        mark_vector(phase->facts, loop);
     }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_loops(facts, let->body->lets[k], vector ? let : tile);
-    }
-}
-
-static void
-mark_row_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_reductions(phase->facts, phase->loop);
-}
-
-static void
-mark_stencil_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_stencils(phase->facts, phase->loop);
-}
-
-static void
-mark_other_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_loops(phase->facts, phase->loop, NULL);
+    return true;
 }
 
 Fn *
 rewrite_prefetch_reductions(Fn *fn)
 {
-    return phases_visit(fn, mark_row_phase, NULL);
+    return loops_visit(fn, mark_rows);
 }
 
 Fn *
 rewrite_stencil(Fn *fn)
 {
-    return phases_visit(fn, mark_stencil_phase, NULL);
+    return loops_visit(fn, mark_stencils);
 }
 
 Fn *
 rewrite_prefetch_cc(Fn *fn)
 {
-    return phases_visit(fn, mark_other_phase, NULL);
+    return loops_visit(fn, mark_other);
 }

@@ -24,32 +24,21 @@ has_outer_choice(const Block *blk)
     return outer;
 }
 
-static void
-mark_loops(Cx *cx, Let *let)
+static bool
+mark_loop(const PhaseView *phase, Let *loop)
 {
+    Cx *cx = phase->fn->cx;
     int64_t extent;
-    if (!loop_is(let) || loop_is_call(let)) {
-        return;
+    if (loop->op == OP_for && let_has(loop, MARK_vector) && loop_count(loop->body) == 0 &&
+        dim_is_int(cx, loop_extent(loop), &extent) && extent <= DLC_UNROLLED &&
+        has_outer_choice(loop->body) && fuel_spend(cx)) {
+        let_mark(loop, MARK_rolled, true);
     }
-    if (let->op == OP_for && let_has(let, MARK_vector) && loop_count(let->body) == 0 &&
-        dim_is_int(cx, loop_extent(let), &extent) && extent <= DLC_UNROLLED &&
-        has_outer_choice(let->body) && fuel_spend(cx)) {
-        let_mark(let, MARK_rolled, true);
-    }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_loops(cx, let->body->lets[k]);
-    }
-}
-
-static void
-mark_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_loops(phase->fn->cx, phase->loop);
+    return true;
 }
 
 Fn *
 rewrite_roll(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, NULL);
+    return loops_visit(fn, mark_loop);
 }

@@ -106,33 +106,22 @@ has_tiles(const Facts *facts, const Let *loop)
                        grid_is_short(facts, loop, let_mark_value(rows, MARK_grid_row)));
 }
 
-static void
-mark_widths(const Facts *facts, Let *let)
+static bool
+mark_width(const PhaseView *phase, Let *loop)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
-        return;
-    }
-    if (has_tiles(facts, let)) {
-        int width = loop_count(let->body) ? width_of_columns(facts->cx, let)
-                                          : width_of_scalars(facts, let);
-        if (width != loop_tile(let) && fuel_spend(facts->cx)) {
-            let_mark_with(facts->cx, let, MARK_width, width);
+    const Facts *facts = phase->facts;
+    if (has_tiles(facts, loop)) {
+        int width = loop_count(loop->body) ? width_of_columns(facts->cx, loop)
+                                           : width_of_scalars(facts, loop);
+        if (width != loop_tile(loop) && fuel_spend(facts->cx)) {
+            let_mark_with(facts->cx, loop, MARK_width, width);
         }
     }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_widths(facts, let->body->lets[k]);
-    }
-}
-
-static void
-mark_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_widths(phase->facts, phase->loop);
+    return true;
 }
 
 Fn *
 rewrite_tile_tcc(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, NULL);
+    return loops_visit(fn, mark_width);
 }

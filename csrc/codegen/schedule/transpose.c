@@ -33,30 +33,18 @@ mark_tile(const Facts *facts, const Let *rows, Let *columns)
     }
 }
 
-static void
-mark_tiles(const Facts *facts, const Let *let)
+static bool
+mark_loop(const PhaseView *phase, Let *loop)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
-        return;
+    bool tile = let_has(loop, MARK_tile);
+    if (tile) {
+        mark_tile(phase->facts, loop, loop_inner(loop));
     }
-    if (let_has(let, MARK_tile)) {
-        mark_tile(facts, let, loop_inner(let));
-        return;
-    }
-    for (int k = 0; k < let->body->n; k++) {
-        mark_tiles(facts, let->body->lets[k]);
-    }
-}
-
-static void
-mark_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    mark_tiles(phase->facts, phase->loop);
+    return !tile;
 }
 
 Fn *
 rewrite_transpose(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, NULL);
+    return loops_visit(fn, mark_loop);
 }

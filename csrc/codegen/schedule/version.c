@@ -34,24 +34,19 @@ find_loads(Found *found, const Let *reduce, const Let *tile)
     }
 }
 
-/* tile: the vector loop around, or NULL. */
-static void
-find_lengths(Found *found, Let *let, const Let *tile)
+static bool
+find_length(Let *loop, void *arg)
 {
-    if (!loop_is(let) || loop_is_call(let)) {
-        return;
+    Found *found = arg;
+    const Let *tile = loop_vector_around(loop);
+    if (loop->op == OP_reduce && tile && let_has(loop, MARK_jam)) {
+        find_loads(found, loop, tile);
     }
-    bool vector = let->op == OP_for && let_has(let, MARK_vector);
-    if (let->op == OP_reduce && tile && let_has(let, MARK_jam)) {
-        find_loads(found, let, tile);
+    if (!found->along && let_has(loop, MARK_short) && !let_has(loop, MARK_onehot) &&
+        dim_is_name(found->facts->cx, loop_extent(loop)) && !one_block(found->facts->cx, loop)) {
+        found->along = loop;
     }
-    if (!found->along && let_has(let, MARK_short) && !let_has(let, MARK_onehot) &&
-        dim_is_name(found->facts->cx, loop_extent(let)) && !one_block(found->facts->cx, let)) {
-        found->along = let;
-    }
-    for (int k = 0; k < let->body->n; k++) {
-        find_lengths(found, let->body->lets[k], vector ? let : tile);
-    }
+    return true;
 }
 
 static void
@@ -63,7 +58,7 @@ mark_phase(const PhaseView *phase, const void *arg)
     if (let_has(phase->loop, MARK_near)) {
         return;
     }
-    find_lengths(&found, phase->loop, NULL);
+    phase_visit_loops(phase, find_length, &found);
     Let *marked = found.across ? found.across : found.along;
     if (marked && !dim_has_index(cx, facts_length(phase->facts, marked)) && fuel_spend(cx)) {
         let_mark(marked, MARK_versions, true);
