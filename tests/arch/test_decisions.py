@@ -127,7 +127,7 @@ def own_structures() -> set[str]:
 
 # What every emission has, whatever it emits: what is read, where text goes, names, sizes, parallel loops.
 FOUNDATION = {
-    "cx", "fn", "facts", "phase", "own", "out", "helpers", "made", "indent", "names", "used",
+    "cx", "fn", "facts", "phase", "loop", "own", "out", "helpers", "made", "indent", "names", "used",
     "scratch", "sizes", "nsizes", "bytes", "collapsed", "counts", "ncollapsed",
 }  # fmt: skip
 

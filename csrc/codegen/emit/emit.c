@@ -60,6 +60,7 @@ typedef struct {
     const Let *loop;
     Phase phase;
     Emit emit;
+    Names names;
     Text body;
 } Writing;
 
@@ -139,7 +140,10 @@ emit_phase(const Lowered *kernel, int number, Phase *phase, Written *units)
             Emit *e = &each[k].emit;
             begin(&each[k], kernel, (Target)k, number, phase);
             each[k].body = (Text){.cx = cx};
-            e->names = cx_alloc(cx, (size_t)kernel->loops.of[k]->nvalues * sizeof *e->names);
+            each[k].names = (Names){0};
+            each[k].names.values = cx_alloc(cx, (size_t)kernel->loops.of[k]->nvalues *
+                                                    sizeof *each[k].names.values);
+            e->names = &each[k].names;
             e->helpers = &units[k].helpers;
             e->made = &units[k].made;
             e->out = &each[k].body;

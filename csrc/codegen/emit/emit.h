@@ -14,19 +14,26 @@ typedef struct {
     int place; /* in n[], when the statements of all targets are there; before, -1 */
 } Size;
 
+/* Names that C has for values, by Value.id, and for indices; they are made at their first use. */
+typedef struct {
+    const char **values;
+    Map indices;
+} Names;
+
 /* The emission of one phase for one target: what all targets share.  All statements are made
  * first; sizes and names that they need are declared in front of them. */
-typedef struct Emit {
+typedef struct {
     Cx *cx;
     const Fn *fn;
     const Facts *facts;
     Phase *phase;
+    const Let *loop; /* that it is */
     void *own;                  /* what the target itself needs: Cc, Tcc, .. */
     Text *out;                  /* statements of the phase */
     Text *helpers;              /* of the unit: functions and constants made once */
     Map *made;                  /* of the unit: which helpers are there */
     int indent;
-    const char **names;         /* C names by Value.id */
+    Names *names; /* of what is put; the second of two copies has others */
     const bool *used;           /* by Value.id: the phase uses it */
     Size *sizes;
     int nsizes;
@@ -35,13 +42,6 @@ typedef struct Emit {
     const Let *collapsed[MAX_LOOPS];/* the parallel loops, outermost first, and their counts */
     Dim counts[MAX_LOOPS];
     int ncollapsed;
-    const Let *tile;            /* the vector loop around, if there is one */
-    const Let *rows, *columns;  /* a loop marked tile around, and the vector loop in it */
-    const Let *streaming; /* a vector loop around that may have non-temporal stores */
-    bool streams; /* the phase has non-temporal stores */
-    /* NULL, or: has what is put names of its own for what the loop binds (NULL: for the loop's
-     * index), as it is the second of two copies? */
-    bool (*is_second)(const struct Emit *e, const Let *loop, Dim index);
 } Emit;
 
 /* ---- emit_text.c ---- */
@@ -83,6 +83,8 @@ Let *computed_in(const Block *block, const Value *v);
 
 /* ---- emit_phase.c ---- */
 
+/* Is the loop the vector loop in one marked tile? */
+bool is_tiled(const Let *loop);
 /* Is the let of the kernel's own block, outside of its loops, one that the phase uses? */
 bool phase_begins_with(const Emit *e, const Let *let);
 /* What is so of the phase for all targets; fills its buffers, extent and work. */
@@ -99,7 +101,8 @@ bool is_private(const Emit *e, const Value *v); /* a buffer made in a loop */
 int open_parallel(Emit *e);
 Nest nest_of(const Emit *e); /* its parallel loops */
 int collapsed_at(const Emit *e, const Let *loop); /* its place among the collapsed loops, or -1 */
-void put_indices(Emit *e, const char *at); /* those of the collapsed loops, of iteration `at` */
+/* Those of the collapsed loops, of iteration `at`; copy: a word in names that are made. */
+void put_indices(Emit *e, const char *at, const char *copy);
 void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to);
 
 /* ---- emit_function.c ---- */
@@ -109,8 +112,9 @@ void put_header(const Emit *e, const Let *loop, Text *unit);
 void put_phase_head(const Emit *e, Text *unit);
 void put_pointers(Emit *e, Text *unit);
 /* Calls `put` for each size that has a variable, in the order of n[]. */
-void put_sizes(Emit *e, Text *unit, void (*put_one)(Emit *e, int k, Text *unit));
-void put_size(Emit *e, int k, Text *unit);
+void put_sizes(Emit *e, Text *unit, void (*put_one)(Emit *e, int k, Text *unit, const void *arg),
+               const void *arg);
+void put_size(Emit *e, int k, Text *unit, const void *arg);
 void put_body(const Text *body, Text *unit); /* its statements, and its end */
 
 /* ---- emit_panel.c ---- */
@@ -124,7 +128,7 @@ void put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int 
               void (*row)(void *arg, const Block *body), void *arg);
 /* The array with the load's transposed elements, or NULL; the index of an element in it. */
 const char *panel_of(Emit *e, const Let *load);
-const char *panel_index(Emit *e);
+const char *panel_index(Emit *e, const Let *load);
 
 /* ---- emit_product.c ---- */
 
@@ -147,10 +151,10 @@ const char *and_beyond(Emit *e, const Let *access);
 
 /* The bytes of an element if the access goes along contiguous elements of a tensor; else 0. */
 int contiguous_bytes(Emit *e, const Let *loop, const Let *let);
-/* Is the store non-temporal here: marked, in a tile or in the loop e->streaming? */
-bool streamed(const Emit *e, const Let *store);
+/* Has the loop such a store?  A phase that has ends with a fence. */
+bool has_nontemporal(const Let *loop);
 /* Lets a routine store without the caches if the store is marked and its tensor large: the C
- * condition for that.  Unless it is never true, the phase will end with a fence. */
+ * condition for that. */
 const char *use_nontemporal_c(Emit *e, const Let *store);
 /* The condition that the access's tensor has so many bytes, to add after another one; "" if it is
  * known. */

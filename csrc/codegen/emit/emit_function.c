@@ -17,8 +17,9 @@ put_pointers(Emit *e, Text *unit)
 }
 
 void
-put_size(Emit *e, int k, Text *unit)
+put_size(Emit *e, int k, Text *unit, const void *arg)
 {
+    (void)arg;
     Text dim = {.cx = e->cx};
     bool name = dim_is_name(e->cx, e->sizes[k].dim);
     dim_text(e->cx, e->sizes[k].dim, &dim);
@@ -27,12 +28,13 @@ put_size(Emit *e, int k, Text *unit)
 }
 
 void
-put_sizes(Emit *e, Text *unit, void (*put_one)(Emit *e, int k, Text *unit))
+put_sizes(Emit *e, Text *unit, void (*put_one)(Emit *e, int k, Text *unit, const void *arg),
+          const void *arg)
 {
     for (int place = 0; place < e->phase->ndims; place++) {
         for (int k = 0; k < e->nsizes; k++) {
             if (e->sizes[k].place == place && e->sizes[k].declared) {
-                put_one(e, k, unit);
+                put_one(e, k, unit, arg);
             }
         }
     }

@@ -37,10 +37,14 @@ and_nontemporal(Emit *e, const Let *store)
 }
 
 bool
-streamed(const Emit *e, const Let *store)
+has_nontemporal(const Let *loop)
 {
-    const Let *loop = store->parent->owner;
-    return let_has(store, MARK_nontemporal) && (loop == e->columns || loop == e->streaming);
+    bool found = false;
+    for (int k = 0; k < loop->body->n && !found; k++) {
+        const Let *let = loop->body->lets[k];
+        found = let_has(let, MARK_nontemporal) || (loop_is(let) && has_nontemporal(let));
+    }
+    return found;
 }
 
 const char *
@@ -50,6 +54,5 @@ use_nontemporal_c(Emit *e, const Let *store)
         return "0";
     }
     const char *condition = and_nontemporal(e, store);
-    e->streams = true;
     return *condition ? cx_format(e->cx, "(1%s)", condition) : "1";
 }

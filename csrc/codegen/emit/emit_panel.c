@@ -22,15 +22,23 @@ panel_type(const Let *load)
     return storage_c(load->res[0]->type->dtype);
 }
 
+bool
+is_tiled(const Let *loop)
+{
+    return let_has(loop->parent->owner, MARK_tile);
+}
+
 static void
-put_panel(Emit *e, const Let *load, Dim step, const char *transpose)
+put_panel(Emit *e, const Let *rows, const Let *load, const char *transpose)
 {
     Cx *cx = e->cx;
+    const Let *columns = load->parent->owner;
+    Dim step = step_along(e, load, columns)->step;
     int bytes = dtype_info[load->res[0]->type->dtype].bytes;
-    const char *i = index_c(e, loop_index(e->rows)), *j = index_c(e, loop_index(e->columns));
+    const char *i = index_c(e, loop_index(rows)), *j = index_c(e, loop_index(columns));
     const char *panel = panel_of(e, load);
     put(e, "%s *%s = (%s *)(scratch + %s);", panel_type(load), panel, panel_type(load),
-        scratch_room(e, dim_int(cx, (int64_t)loop_step(e->rows) * DLC_PANEL * bytes)));
+        scratch_room(e, dim_int(cx, (int64_t)loop_step(rows) * DLC_PANEL * bytes)));
     put_scope(e);
     put(e, "const int64_t %s = %s_from, %s = %s_from;", i, i, j, j);
     put(e, "%s(%s, %s + %s, %s, %s_to - %s_from, %s_to - %s_from);", transpose, panel,
@@ -39,14 +47,13 @@ put_panel(Emit *e, const Let *load, Dim step, const char *transpose)
 }
 
 static void
-put_panels(Emit *e, const char *(*transpose)(void *arg, int bytes), void *arg)
+put_panels(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes), void *arg)
 {
-    const Block *body = e->columns->body;
+    const Block *body = loop_inner(rows)->body;
     for (int k = 0; k < body->n; k++) {
         const Let *load = body->lets[k];
         if (let_has(load, MARK_transpose)) {
-            put_panel(e, load, step_along(e, load, e->columns)->step,
-                      transpose(arg, dtype_info[load->res[0]->type->dtype].bytes));
+            put_panel(e, rows, load, transpose(arg, dtype_info[load->res[0]->type->dtype].bytes));
         }
     }
 }
@@ -59,9 +66,10 @@ panel_of(Emit *e, const Let *load)
 }
 
 const char *
-panel_index(Emit *e)
+panel_index(Emit *e, const Let *load)
 {
-    const char *i = index_c(e, loop_index(e->rows)), *j = index_c(e, loop_index(e->columns));
+    const Let *columns = load->parent->owner, *rows = columns->parent->owner;
+    const char *i = index_c(e, loop_index(rows)), *j = index_c(e, loop_index(columns));
     return cx_format(e->cx, "(%s - %s_from) * %d + (%s - %s_from)", i, i, DLC_PANEL, j, j);
 }
 
@@ -86,16 +94,15 @@ put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes
          void (*row)(void *arg, const Block *body), void *arg)
 {
     const char *i = index_c(e, loop_index(rows)), *from, *to;
-    e->rows = rows;
-    e->columns = loop_inner(rows);
-    const char *j = index_c(e, loop_index(e->columns));
-    int opened = open_rows(e, rows, loop_step(rows)), width = loop_width(e->columns);
-    vector_bounds(e, e->columns, &from, &to);
+    const Let *columns = loop_inner(rows);
+    const char *j = index_c(e, loop_index(columns));
+    int opened = open_rows(e, rows, loop_step(rows)), width = loop_width(columns);
+    vector_bounds(e, columns, &from, &to);
     put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", j, from, j, to, j,
              width);
     put(e, "const int64_t %s_to = %s - %s_from < %d ? %s : %s_from + %d;", j, to, j, width, to, j,
         width);
-    put_panels(e, transpose, arg);
+    put_panels(e, rows, transpose, arg);
     put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", i, i, i, i, i);
     row(arg, rows->body);
     put_close(e);
@@ -103,5 +110,4 @@ put_rows(Emit *e, const Let *rows, const char *(*transpose)(void *arg, int bytes
     if (opened) {
         put_close(e);
     }
-    e->rows = e->columns = NULL;
 }

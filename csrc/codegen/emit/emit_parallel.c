@@ -56,17 +56,15 @@ collapsed_name(Emit *e, int k)
 }
 
 void
-put_indices(Emit *e, const char *at)
+put_indices(Emit *e, const char *at, const char *copy)
 {
-    bool is_second = e->is_second && e->is_second(e, e->collapsed[0], DIM_NONE);
     const char *rest = at;
     if (e->ncollapsed == 1) {
         put(e, "const int64_t %s = %s;", collapsed_name(e, 0), at);
     }
     for (int k = e->ncollapsed - 1; k > 0; k--) {
         const char *name = collapsed_name(e, k), *count = dim_c(e, e->counts[k]);
-        const char *over = k == 1 ? collapsed_name(e, 0)
-                                  : cx_format(e->cx, "t%d_%srest", k, is_second ? "next_" : "");
+        const char *over = k == 1 ? collapsed_name(e, 0) : cx_format(e->cx, "t%d_%srest", k, copy);
         put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
         rest = over;
     }
@@ -138,7 +136,7 @@ open_parallel(Emit *e)
         return 2;
     }
     put_open(e, "for (int64_t t = lo; t < hi; t++)");
-    put_indices(e, "t");
+    put_indices(e, "t", "");
     return 1;
 }
 

@@ -117,7 +117,7 @@ phase_interface(const Fn *fn, const Let *loop, Phase *phase)
     PhaseUse use = phase_use(fn, loop);
     phase->buffers = use.buffers;
     phase->nbuffers = use.nbuffers;
-    Emit e = {.cx = cx, .fn = fn, .facts = facts, .phase = phase, .used = use.used};
+    Emit e = {.cx = cx, .fn = fn, .facts = facts, .phase = phase, .loop = loop, .used = use.used};
     e.scratch = dim_int(cx, 0);
     e.bytes = use.bytes;
     find_collapsed(&e, loop);

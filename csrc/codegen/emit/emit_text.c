@@ -140,19 +140,17 @@ identifier(const Emit *e, const char *name, int number)
 const char *
 name_c(Emit *e, const Value *v)
 {
-    if (!e->names[v->id]) {
-        e->names[v->id] = identifier(e, v->name, v->id);
-    }
-    bool next = e->is_second && v->def && v->def->parent && v->def->parent->owner &&
-                e->is_second(e, v->def->parent->owner, DIM_NONE);
-    return next ? cx_format(e->cx, "%s_next", e->names[v->id]) : e->names[v->id];
+    const char **name = &e->names->values[v->id];
+    *name = *name ? *name : identifier(e, v->name, v->id);
+    return *name;
 }
 
 const char *
 index_c(Emit *e, Dim index)
 {
-    const char *name = identifier(e, dim_name(e->cx, index), (int)index);
-    return e->is_second && e->is_second(e, NULL, index) ? cx_format(e->cx, "%s_next", name) : name;
+    const char **name = map_at(e->cx, &e->names->indices, &index, 1, sizeof *name);
+    *name = *name ? *name : identifier(e, dim_name(e->cx, index), (int)index);
+    return *name;
 }
 
 /* ---- dtypes and literals ---- */

@@ -205,7 +205,7 @@ open_phase(Emit *e)
         return open_parallel(e);
     }
     put_open(e, "for (int64_t t = lo; t < hi; t++)");
-    put_indices(e, "t");
+    put_indices(e, "t", "");
     return 1;
 }
 
@@ -256,7 +256,7 @@ emit_c_function(Emit *e, const Let *loop, const Text *body, Text *unit)
     if (!is_empty(e)) {
         put_pointers(e, &function);
     }
-    put_sizes(e, &function, put_size);
+    put_sizes(e, &function, put_size, NULL);
     put_body(body, &function);
     c_need(e, function.text);
     text_put(unit, function.text, function.length);

@@ -131,27 +131,50 @@ put_map(Emit *e, const Let *let)
     put(e, "const %s %s = %s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), call);
 }
 
-/* Private buffers of a tile have a lane for each of its elements. */
+/* The loop over tiles around a private buffer, or NULL: it has a lane for each element of a tile. */
+static const Let *
+tile_of(const Emit *e, const Value *buffer)
+{
+    const Let *loop = is_private(e, buffer) ? loop_vector_around(buffer->def) : NULL;
+    return loop && loop_count(loop->body) ? loop : NULL;
+}
+
 const char *
 cc_element(Emit *e, const Let *access)
 {
     const Value *v = access->args[0];
-    const char *rest = cc_rest_element(e, access);
-    if (rest) {
-        return rest;
-    }
-    if (cc_of(e)->flat && access->parent == cc_of(e)->flat->body) {
-        return cc_flat_element(e, access);
-    }
     const char *at = offset_c(e, access_offset(e, access));
-    if (cc_of(e)->recurrences && is_private(e, v) &&
-        v->def->parent->owner == cc_of(e)->recurrences) {
-        return cx_format(e->cx, "%s[%d]", name_c(e, v), cc_of(e)->lane);
-    }
-    if (is_private(e, v) && e->tile && cc_is_inside(e->tile, v->def)) {
-        return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_width(e->tile));
-    }
-    return cx_format(e->cx, "%s[%s]", name_c(e, v), at);
+    const Let *tile = tile_of(e, v);
+    return tile ? cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_width(tile))
+                : cx_format(e->cx, "%s[%s]", name_c(e, v), at);
+}
+
+static const char **
+find_stand(const Emit *e, const Let *let, bool add)
+{
+    uint32_t key[2];
+    Map *stands = &cc_of(e)->stands;
+    memcpy(key, &let, sizeof let);
+    return add ? map_at(e->cx, stands, key, 2, sizeof(const char *)) : map_get(stands, key, 2);
+}
+
+void
+cc_stand_value(Emit *e, const Let *let, const char *as)
+{
+    *find_stand(e, let, true) = as;
+}
+
+void
+cc_stand(Emit *e, const Let *access, const char *as)
+{
+    cc_stand_value(e, access, as && access->op == OP_load ? cc_loaded(e, access, as) : as);
+}
+
+const char *
+cc_stands(const Emit *e, const Let *let)
+{
+    const char **as = find_stand(e, let, false);
+    return as ? *as : NULL;
 }
 
 bool
@@ -165,29 +188,34 @@ cc_is_inside(const Let *loop, const Let *let)
 
 /* ---- scalar lets ---- */
 
+const char *
+cc_loaded(Emit *e, const Let *load, const char *element)
+{
+    Dtype dtype = load->res[0]->type->dtype;
+    return dtype == DT_f16 || dtype == DT_bf16
+               ? cx_format(e->cx, "dlc_load_%s(%s)", dtype_info[dtype].name, element)
+               : element;
+}
+
 static void
 put_load(Emit *e, const Let *let)
 {
-    Dtype dtype = let->res[0]->type->dtype;
-    const char *panel = panel_of(e, let);
-    const char *from = panel ? cx_format(e->cx, "%s[%s]", panel, panel_index(e))
-                             : cc_element(e, let);
-    const char *load = dtype == DT_f16 ? "dlc_load_f16" : dtype == DT_bf16 ? "dlc_load_bf16" : "";
-    const char *name = name_c(e, let->res[0]),
-               *value = load[0] ? cx_format(e->cx, "%s(%s)", load, from) : from;
-    if (cc_is_wide(e, let)) {
-        value = cx_format(e->cx, "DLC_WIDENED(%s_wide[k], %s)", name, value);
+    const char *value = cc_stands(e, let), *panel = panel_of(e, let);
+    if (panel) {
+        value = cc_loaded(e, let, cx_format(e->cx, "%s[%s]", panel, panel_index(e, let)));
+    } else if (!value) {
+        value = cc_loaded(e, let, cc_element(e, let));
     }
-    put(e, "const %s %s = %s;", type_c(dtype), name, value);
+    put(e, "const %s %s = %s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), value);
 }
 
 static void
 put_store(Emit *e, const Let *let)
 {
     Dtype dtype = let->args[0]->type->dtype;
-    const char *array = cc_stream_element(e, let), *to = array ? array : cc_element(e, let);
+    const char *stands = cc_stands(e, let), *to = stands ? stands : cc_element(e, let);
     const char *v = cc_value(e, let->args[1], dtype), *when = cc_near_stores(e, let);
-    if (dtype == DT_bf16 || dtype == DT_f16) {  /* rounded where it was made */
+    if (dtype == DT_bf16 || dtype == DT_f16) { /* rounded where it was made */
         put(e, "%s%s = dlc_pack_%s(%s);", when, to, dtype_info[dtype].name, v);
     } else if (is_narrow(dtype)) {
         put(e, "%s%s = (%s)%s;", when, to, storage_c(dtype), v);
@@ -224,6 +252,36 @@ cc_may_end_phase(const Emit *e, const Let *let)
  * does not change in the loop, and ranges that it proves; so what is computed gets an exclusive or
  * with a 0 that it cannot know, and is a number then. An index that was loaded is one. */
 
+static bool
+hides_index(const Emit *e, const Let *bind)
+{
+    return bind->op == OP_bind && !cc_may_end_phase(e, bind) && bind->args[0]->def &&
+           bind->args[0]->def->op != OP_load;
+}
+
+/* Does C of the let, or of what it uses of the kernel's own block, hide something from the compiler
+ * that it could know? */
+static bool
+hides(Emit *e, const Let *let)
+{
+    bool found = hides_index(e, let) || (let_has(let, MARK_fill) && cc_hides_rest(e, let));
+    for (int k = 0; let->body && k < let->body->n && !found; k++) {
+        found = hides(e, let->body->lets[k]);
+    }
+    return found;
+}
+
+static bool
+phase_hides(Emit *e)
+{
+    const Block *root = e->phase->kernel->body;
+    bool found = hides(e, e->loop);
+    for (int k = 0; k < root->n; k++) {
+        found |= phase_begins_with(e, root->lets[k]) && hides_index(e, root->lets[k]);
+    }
+    return found;
+}
+
 /* Elsewhere it is noted, and 0 is used: nothing is read outside. */
 static void
 put_bind(Emit *e, const Let *let)
@@ -236,8 +294,8 @@ put_bind(Emit *e, const Let *let)
     put(e, "const int64_t %s_at = %s;", g, at);
     if (cc_may_end_phase(e, let)) {
         put_open(e, "if (%s_at < 0 || %s_at >= %s)", g, g, extent);
-        if (cc_of(e)->near) {
-            put(e, "*again = 1;");      /* the index may be wrong because an operand is far */
+        if (cc_is_near(e)) {
+            put(e, "*again = 1;"); /* the index may be wrong because an operand is far */
         }
         put(e, "return %d;", bind_fault(let));
         put_close(e);
@@ -245,11 +303,9 @@ put_bind(Emit *e, const Let *let)
         return;
     }
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);
-    bool computed = let->args[0]->def && let->args[0]->def->op != OP_load;
-    cc_of(e)->opaque_zero |= computed;
     put(e,
-        computed ? "const int64_t %s = opaque ^ (%s_out ? 0 : %s_at);"
-                 : "const int64_t %s = %s_out ? 0 : %s_at;",
+        hides_index(e, let) ? "const int64_t %s = opaque ^ (%s_out ? 0 : %s_at);"
+                            : "const int64_t %s = %s_out ? 0 : %s_at;",
         g, g, g);
     put(e, bind_fault(let) == FAULT_INDEX ? "fault |= %s_out;" : "fault |= %s_out * %d;", g,
         bind_fault(let));
@@ -271,11 +327,12 @@ cc_let(Emit *e, const Let *let)
     } else if (let->op == OP_buffer) {
         const Value *v = let->res[0];
         const char *type = storage_c(v->type->dtype);
-        if (cc_of(e)->recurrences && let->parent->owner == cc_of(e)->recurrences) {
-            put(e, "%s %s[%d];", type, name_c(e, v), cc_of(e)->together);
+        const Let *tile = tile_of(e, v);
+        if (let_has(let->parent->owner, MARK_recurrences)) {
+            put(e, "%s %s[1];", type, name_c(e, v));
         } else {
             put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
-                private_buffer(e, v, e->tile ? loop_width(e->tile) : 1));
+                private_buffer(e, v, tile ? loop_width(tile) : 1));
         }
     } else if (op_info[let->op].kind == KIND_MAP) {
         put_map(e, let);
@@ -354,29 +411,31 @@ has_order(const Emit *e, const Block *blk)
     return order;
 }
 
-/* A vector loop without loops inside. */
+static void put_block(Emit *e, const Block *blk, Distance from);
+
+/* A vector loop without loops inside.  streams: with the non-temporal stores that are marked. */
 static void
-put_vector(Emit *e, const Let *let)
+put_vector(Emit *e, const Let *let, bool streams)
 {
     const char *i = index_c(e, loop_index(let)), *from, *to;
-    bool streams = let == e->columns;
-    if (streams) {
+    bool tiled = is_tiled(let), blocks = false;
+    if (tiled) {
         from = cx_format(e->cx, "%s_from", i);
         to = cx_format(e->cx, "%s_to", i);
         cc_stream_open(e, let);
     } else {
         vector_bounds(e, let, &from, &to);
     }
-    if (!streams) {
+    if (!tiled) {
         cc_gather_row(e, let, from, to);
     }
     const Let *row = let_has(let, MARK_strip) ? loop_stencil_row(let) : NULL;
     if (let_has(let, MARK_distribute)) {
         cc_stage_loop(e, let, from, to);
     } else if (row) {
-        streams = cc_stream_blocks(e, let, &from, &to);
+        blocks = streams && cc_stream_blocks(e, let, &from, &to);
         cc_stencil_loop(e, let, row, from, to);
-    } else if (streams || !cc_stream_lines(e, let, from, to)) {
+    } else if (tiled || !(streams && cc_stream_lines(e, let, from, to))) {
         if (!has_order(e, let->body)) {
             put(e, let_has(let, MARK_rolled) ? "LANES" : "INDEPENDENT");
         }
@@ -384,13 +443,16 @@ put_vector(Emit *e, const Let *let)
         cc_block(e, let->body);
         put_close(e);
     }
-    if (streams) {
+    if (tiled || blocks) {
         cc_stream_close(e, let);
+    }
+    if (blocks) {
+        put_close(e);
     }
 }
 
 static void
-put_for(Emit *e, const Let *let)
+put_for(Emit *e, const Let *let, Distance from)
 {
     const char *i = index_c(e, loop_index(let));
     if (put_product(e, let, true)) {
@@ -403,42 +465,48 @@ put_for(Emit *e, const Let *let)
     } else if (let_has(let, MARK_vector) && loop_count(let->body)) {
         cc_tile_loop(e, let);
     } else if (let_has(let, MARK_vector)) {
-        put_vector(e, let);
-    } else if (collapsed_at(e, let) >= 0) {         /* its index is known already */
-        cc_block(e, let->body);
-    } else if (let_has(let, MARK_jam) && cc_is_alone(e)) {
+        put_vector(e, let, from == FAR);
+    } else if (collapsed_at(e, let) >= 0) { /* its index is known already */
+        put_block(e, let->body, from);
+    } else if (let_has(let, MARK_jam)) {
         cc_jam_loop(e, let);
-    } else if (let_has(let, MARK_flat) && cc_is_alone(e)) {
+    } else if (let_has(let, MARK_flat)) {
         cc_flat_loop(e, let, "0", dim_c(e, loop_extent(let)));
     } else {
         put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, dim_c(e, loop_extent(let)), i);
-        cc_block(e, let->body);
+        put_block(e, let->body, from);
         put_close(e);
     }
 }
 
 void
-cc_loop(Emit *e, const Let *loop)
+cc_loop(Emit *e, const Let *loop, Distance from)
 {
     if (loop->op == OP_for) {
-        put_for(e, loop);
+        put_for(e, loop, from);
     } else if (let_has(loop, MARK_lanes)) {
-        cc_lanes_reduce(e, loop);
+        cc_lanes_reduce(e, loop, from != NEAR);
     } else {
         put_scalar_reduce(e, loop);
+    }
+}
+
+static void
+put_block(Emit *e, const Block *blk, Distance from)
+{
+    for (int k = 0; k < blk->n; k++) {
+        if (loop_is(blk->lets[k])) {
+            cc_loop(e, blk->lets[k], from);
+        } else {
+            cc_let(e, blk->lets[k]);
+        }
     }
 }
 
 void
 cc_block(Emit *e, const Block *blk)
 {
-    for (int k = 0; k < blk->n; k++) {
-        if (loop_is(blk->lets[k])) {
-            cc_loop(e, blk->lets[k]);
-        } else {
-            cc_let(e, blk->lets[k]);
-        }
-    }
+    put_block(e, blk, FAR);
 }
 
 /* The parallel loop that is marked flat, or NULL. */
@@ -457,9 +525,7 @@ emit_cc_phase(Emit *e, const Let *loop)
 {
     const Block *root = e->phase->kernel->body;
     e->own = cx_alloc(e->cx, sizeof(Cc));
-    e->is_second = cc_jam_is_second;
-    cc_near_open(e, loop);
-    cc_length_open(e, loop);
+    cc_near_open(e);
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
         if (phase_begins_with(e, let)) {
@@ -474,12 +540,12 @@ emit_cc_phase(Emit *e, const Let *loop)
         cc_flat_loop(e, rows, "lo", "hi");
     } else {
         int opened = open_parallel(e);
-        put_for(e, loop);
+        put_for(e, loop, FAR);
         while (opened-- > 0) {
             put_close(e);
         }
     }
-    if (e->streams) {
+    if (has_nontemporal(loop)) {
         put(e, "dlc_stream_end();");
     }
     cc_near_close(e);
@@ -489,21 +555,21 @@ emit_cc_phase(Emit *e, const Let *loop)
 void
 emit_cc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
 {
-    bool lengths = cc_has_lengths(e), near = cc_of(e)->near;
+    Dim length = cc_length(e);
+    bool near = cc_is_near(e);
     put_header(e, loop, unit);
-    if (lengths) {
-        cc_length_head(e, unit);
+    if (length != DIM_NONE) {
+        cc_length_head(e, length, unit);
     } else {
         (near ? cc_near_head : put_phase_head)(e, unit);
     }
     put_pointers(e, unit);
-    put_sizes(e, unit, cc_length_size);
-    text_add(unit, "%s",
-             cc_of(e)->opaque_zero ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
+    put_sizes(e, unit, cc_length_size, &length);
+    text_add(unit, "%s", phase_hides(e) ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
     put_body(body, unit);
     if (near) {
         cc_near_phase(e, loop, unit);
-    } else if (lengths) {
-        cc_length_phase(e, unit);
+    } else if (length != DIM_NONE) {
+        cc_length_phase(e, length, unit);
     }
 }

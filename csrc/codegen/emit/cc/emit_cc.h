@@ -4,23 +4,22 @@
 
 #include "codegen/emit/emit.h"
 
+/* Where rows come from, for a loop that may have forms for those that are far: as its marks say;
+ * from a cache or short, without non-temporal stores; from a cache, without prefetches too. */
+typedef enum { FAR, SHORT, NEAR } Distance;
+
+/* Two rows at a time, see emit_cc_jam.c: the names that each of the two copies has. */
+typedef struct {
+    const Let *rows;
+    Names *names[2];
+    Distance from;
+} Jam;
+
 /* What an emission for the C compiler needs besides an Emit. */
 typedef struct {
-    const Let *recurrences; /* the loop so marked around, if its buffers are C variables */
-    int lane, together; /* which recurrence is emitted, and how many run together */
-    /* accesses whose elements at the end of a row are in arrays */
-    const Let *const *rest;
-    int nrest;
-    const Let *wide; /* a reduction in lanes whose bf16 are widened in arrays */
-    bool opaque_zero; /* the phase hides from the compiler what it could know */
-    const Let *jam; /* a loop of rows in unroll-and-jam, see emit_cc_jam.c */
-    bool second; /* the second of its two copies is emitted */
-    bool short_row; /* what is emitted is for rows of one block: no prefetch */
-    const Let *flat; /* a vector loop around, many rows of which run as one */
-    Dim length; /* of rows for which the phase has copies, see emit_cc_length.c */
-    /* the phase runs in parts, with forms for near operands, see emit_cc_near.c */
-    bool near;
-    const char *near_lane; /* the lane that a loop over lanes is at */
+    /* by let, while another form of it is put: what is loaded, where is stored, or what notes that
+     * an operand is far */
+    Map stands;
 } Cc;
 
 static inline Cc *
@@ -32,15 +31,16 @@ cc_of(const Emit *e)
 /* A reduction as C writes it: the names of its routines, types and results. */
 typedef struct {
     Op op;
-    Dtype dtype;                /* of what is reduced */
-    bool index;                 /* the result is the index of the element, not the element */
+    Dtype dtype; /* of what is reduced */
+    bool index; /* the result is the index of the element, not the element */
     const Value *ret;
-    const char *name, *type;    /* sum_f32; the C type of a partial result */
-    const char *out, *field;    /* the result's name; ".index" where it is one */
+    const char *name, *type; /* sum_f32; the C type of a partial result */
+    const char *out, *field; /* the result's name; ".index" where it is one */
     const char *i, *extent;
     /* of a step's first element, which an array beside the lanes keeps; or NULL: none does */
     const char *places;
     const char *kept; /* an array for all elements of a block, or NULL: nothing wants them again */
+    bool prefetches; /* what later steps load, as it is marked */
 } Reduction;
 
 /* ---- emit_cc.c ---- */
@@ -50,17 +50,24 @@ bool cc_is_inside(const Let *loop, const Let *let);
 void cc_let(Emit *e, const Let *let); /* a let that is no loop */
 bool cc_may_end_phase(const Emit *e, const Let *let); /* may it end the phase? */
 void cc_block(Emit *e, const Block *blk);
-void cc_loop(Emit *e, const Let *loop); /* a for or a reduce */
+void cc_loop(Emit *e, const Let *loop, Distance from); /* a for or a reduce */
 Reduction cc_reduction(Emit *e, const Let *let);
 const char *cc_term(Emit *e, const Reduction *r);
 const char *cc_function(Emit *e, const Let *map); /* of the unit, for the op and dtype */
 const char *cc_value(Emit *e, const Value *v, Dtype dtype); /* dtype: of a literal */
 const char *cc_element(Emit *e, const Let *access); /* what a load reads, or a store writes */
+/* From now on `as` stands in C for the element of the access, for the value of a load, or for what
+ * notes that an operand is far (emit_cc_near.c); NULL: nothing does any more. */
+void cc_stand(Emit *e, const Let *access, const char *as);
+void cc_stand_value(Emit *e, const Let *let, const char *as);
+const char *cc_stands(const Emit *e, const Let *let); /* what does, or NULL */
+/* The value of an element, as C has it in its storage, that the load takes. */
+const char *cc_loaded(Emit *e, const Let *load, const char *element);
 
 /* ---- emit_cc_blocks.c ---- */
 
-void cc_lanes_reduce(Emit *e, const Let *reduce); /* a reduction marked lanes */
-void cc_lanes_jam(Emit *e, const Let *reduce); /* the same of two rows at a time */
+void cc_lanes_reduce(Emit *e, const Let *reduce, bool prefetches); /* a reduction marked lanes */
+void cc_lanes_jam(Emit *e, const Let *reduce, const Jam *jam); /* the same of two rows at a time */
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
 void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
 
@@ -80,12 +87,9 @@ void cc_lanes_places(Emit *e, const Let *reduce, Reduction *parts, int n);
 const char *cc_lanes_block(Emit *e, const Let *reduce, const Reduction *r);
 /* A block of each of two rows, both of which end where the first one's does; the values are put by
  * `value`. */
-void cc_lanes_two(Emit *e, const Let *reduce, const Reduction r[2],
+void cc_lanes_two(Emit *e, const Let *reduce, const Jam *jam, const Reduction r[2],
                   void (*value)(Emit *e, const Reduction *r));
-/* Does a load of the reduction at hand find its elements widened in an array? */
-bool cc_is_wide(Emit *e, const Let *load);
-/* The element of an array that stands for the access in the rest of a block, or NULL. */
-const char *cc_rest_element(Emit *e, const Let *access);
+bool cc_hides_rest(Emit *e, const Let *reduce); /* see put_filled */
 
 /* ---- emit_cc_arg.c ---- */
 
@@ -105,18 +109,21 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_length.c ---- */
 
-void cc_length_open(Emit *e, const Let *loop); /* before all statements of a phase */
-bool cc_has_lengths(const Emit *e); /* has the phase copies for frequent lengths of rows? */
-void cc_length_head(Emit *e, Text *unit); /* of the function with the length as a parameter */
-void cc_length_phase(Emit *e, Text *unit); /* the phase, which calls it */
-/* As put_size, with what the compiler is told of the size; the length is a parameter. */
-void cc_length_size(Emit *e, int k, Text *unit);
+/* The length of rows for which the phase has copies, a size of the phase; or DIM_NONE. */
+Dim cc_length(const Emit *e);
+void cc_length_head(Emit *e, Dim length, Text *unit); /* of the function with it as a parameter */
+void cc_length_phase(Emit *e, Dim length, Text *unit); /* the phase, which calls it */
+/* As put_size, with what the compiler is told of the size; *length is a parameter. */
+void cc_length_size(Emit *e, int k, Text *unit, const void *length);
 
 /* ---- emit_cc_near.c ---- */
 
 /* What stands before and after all statements of a phase. */
-void cc_near_open(Emit *e, const Let *loop);
+bool cc_is_near(const Emit *e); /* does the phase run in parts, with forms for near operands? */
+void cc_near_open(Emit *e);
 void cc_near_close(Emit *e);
+/* What is put of the block is in a loop over lanes, at this one; NULL: no more. */
+void cc_near_lane(Emit *e, const Block *blk, const char *lane);
 /* A MAP let's call of its function, or of another form; what notes that its operand is far was put
  * before. */
 const char *cc_near_call(Emit *e, const Let *let, const char *function, const char *operands);
@@ -136,11 +143,9 @@ bool cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **
 /* All of a vector loop that has such stores, a line of the cache at a time; false: it has none. */
 bool cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to);
 void cc_stream_close(Emit *e, const Let *loop);
-/* Where the store in it writes, or NULL: in its place. */
-const char *cc_stream_element(Emit *e, const Let *store);
 
 /* The same of blocks of short rows, see emit_cc_flat.c: what should begin where a line does; NULL:
- * it has no such stores. Around the loop over so many elements, which is e->streaming if it has. */
+ * it has no such stores. Around the loop over so many elements. */
 const char *cc_stream_block_place(Emit *e, const Let *loop);
 void cc_stream_block_open(Emit *e, const Let *loop, int elements);
 void cc_stream_block_close(Emit *e, const Let *loop, int elements);
@@ -149,9 +154,7 @@ void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from,
 
 /* ---- emit_cc_jam.c ---- */
 
-bool cc_is_alone(const Emit *e); /* is what is put not for two iterations at a time? */
-bool cc_is_short(Emit *e, const Let *rows); /* and is that so wherever they come from? */
-bool cc_jam_is_second(const Emit *e, const Let *loop, Dim index); /* see Emit.is_second */
+void cc_copy(Emit *e, const Jam *jam, int k); /* row k is put from now on */
 void cc_jam_loop(Emit *e, const Let *rows); /* all of them */
 /* those of a parallel loop, from lo on, but for an odd one */
 void cc_jam_phase(Emit *e, const Let *phase);
@@ -171,7 +174,6 @@ void cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char
 /* ---- emit_cc_flat.c ---- */
 
 void cc_flat_loop(Emit *e, const Let *rows, const char *from, const char *to); /* marked flat */
-const char *cc_flat_element(Emit *e, const Let *access); /* of the element k of a block */
 
 /* ---- emit_cc_gather.c ---- */
 

@@ -75,14 +75,12 @@ put_all_blocks(Emit *e, const Let *let, const Reduction *r)
 static void
 open_short(Emit *e, const Reduction *r)
 {
-    cc_of(e)->short_row = true;
     put_open(e, "if (%s <= %d)", r->extent, DLC_BLOCK);
 }
 
 static void
 open_long(Emit *e)
 {
-    cc_of(e)->short_row = false;
     put_close(e);
     put_open(e, "else");
 }
@@ -102,13 +100,14 @@ put_onehot(Emit *e, const Let *reduce)
 }
 
 void
-cc_lanes_reduce(Emit *e, const Let *let)
+cc_lanes_reduce(Emit *e, const Let *let, bool prefetches)
 {
     if (let_has(let, MARK_onehot)) {
         put_onehot(e, let);
         return;
     }
     Reduction r = cc_reduction(e, let);
+    r.prefetches = prefetches;
     if (r.index) {
         cc_arg_reduce(e, let, &r);
         return;
@@ -118,8 +117,10 @@ cc_lanes_reduce(Emit *e, const Let *let)
     if (one_block(e->cx, let)) {
         put_block_alone(e, let, &r);
     } else if (let_has(let, MARK_short)) {
+        Reduction one = r;
+        one.prefetches = false;
         open_short(e, &r);
-        put_block_alone(e, let, &r);
+        put_block_alone(e, let, &one);
         open_long(e);
         put_all_blocks(e, let, &r);
         put_close(e);
@@ -144,20 +145,20 @@ put_block(Emit *e, const Reduction *r)
 }
 
 static void
-put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
+put_many_blocks(Emit *e, const Let *let, const Jam *jam, const Reduction r[2])
 {
     for (int k = 0; k < 2; k++) {
-        cc_of(e)->second = k > 0;
+        cc_copy(e, jam, k);
         put(e, "%s %s_stack[64];", r[k].type, r[k].out);
         put(e, "int64_t %s_blocks = 0;", r[k].out);
         if (let_has(let, MARK_parts)) {
             put_blocks(e, let, &r[k]);
         }
     }
-    cc_of(e)->second = false;
+    cc_copy(e, jam, 0);
     cc_open_blocks(e, r, let_has(let, MARK_parts) ? cx_format(e->cx, "%s_first", r->out) : "0",
                    DLC_BLOCK);
-    cc_lanes_two(e, let, r, put_block);
+    cc_lanes_two(e, let, jam, r, put_block);
     put_close(e);
     for (int k = 0; k < 2; k++) {
         put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r[k].out, r[k].name, r[k].out,
@@ -166,33 +167,36 @@ put_many_blocks(Emit *e, const Let *let, const Reduction r[2])
 }
 
 static void
-put_blocks_alone(Emit *e, const Let *let, const Reduction r[2])
+put_blocks_alone(Emit *e, const Let *let, const Jam *jam, const Reduction r[2])
 {
     put(e, "const int64_t %s_from = 0, %s_end = %s;", r->out, r->out, r->extent);
-    cc_lanes_two(e, let, r, put_result);
+    cc_lanes_two(e, let, jam, r, put_result);
 }
 
 void
-cc_lanes_jam(Emit *e, const Let *let)
+cc_lanes_jam(Emit *e, const Let *let, const Jam *jam)
 {
     Reduction r[2];
     for (int k = 0; k < 2; k++) {
-        cc_of(e)->second = k > 0;
+        cc_copy(e, jam, k);
         r[k] = cc_reduction(e, let);
+        r[k].prefetches = jam->from != NEAR;
         put(e, "%s %s;", r[k].type, r[k].out);
     }
-    cc_of(e)->second = false;
+    cc_copy(e, jam, 0);
     put_scope(e);
     if (one_block(e->cx, let)) {
-        put_blocks_alone(e, let, r);
+        put_blocks_alone(e, let, jam, r);
     } else if (let_has(let, MARK_short)) {
+        Reduction one[2] = {r[0], r[1]};
+        one[0].prefetches = one[1].prefetches = false;
         open_short(e, r);
-        put_blocks_alone(e, let, r);
+        put_blocks_alone(e, let, jam, one);
         open_long(e);
-        put_many_blocks(e, let, r);
+        put_many_blocks(e, let, jam, r);
         put_close(e);
     } else {
-        put_many_blocks(e, let, r);
+        put_many_blocks(e, let, jam, r);
     }
     put_close(e);
 }

@@ -33,19 +33,17 @@ typedef struct {
     int most; /* elements of any row that is flat */
 } FlatText;
 
-const char *
-cc_flat_element(Emit *e, const Let *access)
+/* What stands for an access of element k of a block. */
+static const char *
+flat_element(const FlatText *f, const Let *access)
 {
-    const Let *rows = access->parent->owner->parent->owner;
-    Nest nest = nest_of(e);
-    Flat f = flat_of(e->facts, &nest, &rows);
-    Dim row = flat_row(&f, access);
-    if (row == DIM_NONE) {
-        return cx_format(e->cx, "%s_flat[k]", name_c(e, access->res[0]));
-    }
-    return streamed(e, access)
-               ? cx_format(e->cx, "%s_to[k]", name_c(e, access->args[0]))
-               : cx_format(e->cx, "%s[%s + k]", name_c(e, access->args[0]), offset_c(e, row));
+    Cx *cx = f->e->cx;
+    Dim row = flat_row(&f->rows, access);
+    const char *tensor = name_c(f->e, access->args[0]);
+    return row == DIM_NONE ? cx_format(cx, "%s_flat[k]", name_c(f->e, access->res[0]))
+           : let_has(access, MARK_nontemporal)
+               ? cx_format(cx, "%s_to[k]", tensor)
+               : cx_format(cx, "%s[%s + k]", tensor, offset_c(f->e, row));
 }
 
 /* The indices of the row `at`. */
@@ -194,6 +192,10 @@ put_flat(const FlatText *f)
         if (let->op == OP_size && flat_has_array(&f->rows, let)) {
             put(e, "const int64_t %s = %s_flat[k];", name_c(e, let->res[0]),
                 name_c(e, let->res[0]));
+        } else if (let_accesses(let)) {
+            cc_stand(e, let, flat_element(f, let));
+            cc_let(e, let);
+            cc_stand(e, let, NULL);
         } else {
             cc_let(e, let);
         }
@@ -203,7 +205,7 @@ put_flat(const FlatText *f)
 
 /* Blocks of rows, from <index>_from on. */
 static void
-put_blocks(const FlatText *f, const char *to, bool streams)
+put_blocks(const FlatText *f, const char *to)
 {
     Emit *e = f->e;
     put_open(e, "if (%s_from + %d <= %s)", f->i, f->block, to);
@@ -211,12 +213,9 @@ put_blocks(const FlatText *f, const char *to, bool streams)
     put_open(e, "for (; %s_from + %d <= %s; %s_from += %d)", f->i, f->block, to, f->i, f->block);
     put_filled(f, OTHER);
     put_row(f, cx_format(e->cx, "%s_from", f->i));
-    cc_of(e)->flat = f->rows.loop;
-    e->streaming = streams ? f->rows.loop : NULL;
     cc_stream_block_open(e, f->rows.loop, f->block * (int)f->rows.n);
     put_flat(f);
     cc_stream_block_close(e, f->rows.loop, f->block * (int)f->rows.n);
-    e->streaming = cc_of(e)->flat = NULL;
     put_close(e);
     put_close(e);
 }
@@ -230,7 +229,7 @@ put_rest(const FlatText *f, const char *to)
     const char *i = collapsed && e->ncollapsed > 1 ? "t" : f->i;
     put_open(e, "for (int64_t %s = %s_from; %s < %s; %s++)", i, f->i, i, to, i);
     if (collapsed && e->ncollapsed > 1) {
-        put_indices(e, i);
+        put_indices(e, i, "");
     }
     cc_block(e, f->rows.levels[0]->body);
     put_close(e);
@@ -271,11 +270,11 @@ cc_flat_loop(Emit *e, const Let *rows, const char *from, const char *to)
         put(e, "break;");
         put_close(e);
         put(e, "%s_from = %s_stop;", f.i, f.i);
-        put_blocks(&f, to, true);
+        put_blocks(&f, to);
         put(e, "%s_stop = %s;", f.i, to);
         put_close(e);
     } else {
-        put_blocks(&f, to, false);
+        put_blocks(&f, to);
         put_rest(&f, to);
     }
     put_close(e);

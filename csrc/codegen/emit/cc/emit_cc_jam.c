@@ -13,6 +13,8 @@
  *                            for (..) { for k { sum_lane[k] += x[N * i0 + i1]; }
  *                                       for k { sum_next_lane[k] += x[N * i0_next + i1]; } }
  */
+#include <string.h>
+
 #include "emit_cc.h"
 
 static bool
@@ -22,17 +24,12 @@ is_joint(const Emit *e, const Let *loop, const Let *rows)
     return jam_is_joint(&nest, loop, rows);
 }
 
-bool
-cc_is_short(Emit *e, const Let *rows)
+/* Do rows run so wherever they come from? */
+static bool
+are_short(Emit *e, const Let *rows)
 {
     Nest nest = nest_of(e);
     return dim_range(e->cx, jam_row(&nest, rows)).hi <= let_mark_value(rows, MARK_jam_row);
-}
-
-bool
-cc_is_alone(const Emit *e)
-{
-    return !cc_of(e)->jam;
 }
 
 /* What stands in the condition of the loop of pairs. */
@@ -43,7 +40,7 @@ are_near(Emit *e, const Let *rows)
     Dim all = jam_elements(&nest, rows), row = jam_row(&nest, rows);
     int elements = (int)let_mark_value(rows, MARK_jam_elements),
         most = (int)let_mark_value(rows, MARK_jam_row);
-    if (dim_range(e->cx, all).hi <= elements || cc_is_short(e, rows)) {
+    if (dim_range(e->cx, all).hi <= elements || are_short(e, rows)) {
         return "";
     }
     const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), elements);
@@ -56,51 +53,77 @@ are_near(Emit *e, const Let *rows)
 
 /* Is it one of the loops that run two iterations at a time? */
 static bool
-in_jam(const Emit *e, const Let *loop)
+in_jam(const Emit *e, const Let *rows, const Let *loop)
 {
-    const Let *jam = cc_of(e)->jam;
-    return jam && (loop == jam || (collapsed_at(e, jam) >= 0 && collapsed_at(e, loop) >= 0));
+    return loop == rows || (collapsed_at(e, rows) >= 0 && collapsed_at(e, loop) >= 0);
 }
 
-bool
-cc_jam_is_second(const Emit *e, const Let *loop, Dim index)
+/* What such a loop binds, in the second copy. */
+static void
+rename_loop(Emit *e, const Let *loop, Names *names)
 {
-    bool found = loop ? in_jam(e, loop) : cc_of(e)->jam && loop_index(cc_of(e)->jam) == index;
-    for (int k = 0; k < e->ncollapsed && !loop; k++) {
-        found |= loop_index(e->collapsed[k]) == index && in_jam(e, e->collapsed[k]);
+    Dim index = loop_index(loop);
+    const char **i = map_at(e->cx, &names->indices, &index, 1, sizeof *i);
+    *i = cx_format(e->cx, "%s_next", index_c(e, index));
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        for (int j = 0; j < let->nres; j++) {
+            names->values[let->res[j]->id] = cx_format(e->cx, "%s_next", name_c(e, let->res[j]));
+        }
     }
-    return cc_of(e)->second && found;
+}
+
+/* The other rows come from caches, so they prefetch nothing. */
+static Jam
+jam_of(Emit *e, const Let *rows, Names *second)
+{
+    size_t bytes = (size_t)e->fn->nvalues * sizeof *second->values;
+    second->values = cx_alloc(e->cx, bytes);
+    memcpy(second->values, e->names->values, bytes);
+    rename_loop(e, rows, second);
+    for (int k = 0; k < e->ncollapsed; k++) {
+        if (e->collapsed[k] != rows && in_jam(e, rows, e->collapsed[k])) {
+            rename_loop(e, e->collapsed[k], second);
+        }
+    }
+    return (Jam){rows, {e->names, second}, are_short(e, rows) ? SHORT : NEAR};
+}
+
+void
+cc_copy(Emit *e, const Jam *jam, int k)
+{
+    e->names = jam->names[k];
 }
 
 static void
-put_twice(Emit *e, const Let *let)
+put_twice(Emit *e, const Jam *jam, const Let *let)
 {
     for (int k = 0; k < 2; k++) {
-        cc_of(e)->second = k > 0;
+        cc_copy(e, jam, k);
         if (let->op == OP_for) {
             put_scope(e);
-            cc_loop(e, let);
+            cc_loop(e, let, jam->from);
             put_close(e);
         } else if (loop_is(let)) {
-            cc_loop(e, let);
+            cc_loop(e, let, jam->from);
         } else {
             cc_let(e, let);
         }
     }
-    cc_of(e)->second = false;
+    cc_copy(e, jam, 0);
 }
 
 static void
-put_jam(Emit *e, const Block *blk)
+put_jam(Emit *e, const Jam *jam, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->op == OP_for && in_jam(e, let)) {
-            put_jam(e, let->body);
-        } else if (loop_is(let) && is_joint(e, let, cc_of(e)->jam)) {
-            cc_lanes_jam(e, let);
+        if (let->op == OP_for && in_jam(e, jam->rows, let)) {
+            put_jam(e, jam, let->body);
+        } else if (loop_is(let) && is_joint(e, let, jam->rows)) {
+            cc_lanes_jam(e, let, jam);
         } else {
-            put_twice(e, let);
+            put_twice(e, jam, let);
         }
     }
 }
@@ -109,13 +132,13 @@ void
 cc_jam_loop(Emit *e, const Let *rows)
 {
     const char *i = index_c(e, loop_index(rows)), *extent = dim_c(e, loop_extent(rows));
+    Names second = {0};
     put_scope(e);
     put(e, "int64_t %s = 0;", i);
     put_open(e, "for (; %s + 2 <= %s%s; %s += 2)", i, extent, are_near(e, rows), i);
-    cc_of(e)->jam = rows;
+    Jam jam = jam_of(e, rows, &second);
     put(e, "const int64_t %s_next = %s + 1;", i, i);
-    put_jam(e, rows->body);
-    cc_of(e)->jam = NULL;
+    put_jam(e, &jam, rows->body);
     put_close(e);
     put_open(e, "for (; %s < %s; %s++)", i, extent, i);
     cc_block(e, rows->body);
@@ -127,13 +150,13 @@ void
 cc_jam_phase(Emit *e, const Let *phase)
 {
     const Let *rows = e->collapsed[e->ncollapsed - 1];
+    Names second = {0};
     put_open(e, "for (; lo + 2 <= hi%s; lo += 2)", are_near(e, rows));
-    cc_of(e)->jam = rows;
-    put_indices(e, "lo");
-    cc_of(e)->second = true;
-    put_indices(e, "(lo + 1)");
-    cc_of(e)->second = false;
-    put_jam(e, phase->body);
-    cc_of(e)->jam = NULL;
+    Jam jam = jam_of(e, rows, &second);
+    put_indices(e, "lo", "");
+    cc_copy(e, &jam, 1);
+    put_indices(e, "(lo + 1)", "next_");
+    cc_copy(e, &jam, 0);
+    put_jam(e, &jam, phase->body);
     put_close(e);
 }

@@ -60,17 +60,6 @@ accessed(const Let *access)
     return access->op == OP_load ? access->res[0] : access->args[0];
 }
 
-const char *
-cc_rest_element(Emit *e, const Let *access)
-{
-    for (int k = 0; k < cc_of(e)->nrest; k++) {
-        if (cc_of(e)->rest[k] == access) {
-            return cx_format(e->cx, "%s_rest[k]", name_c(e, accessed(access)));
-        }
-    }
-    return NULL;
-}
-
 /* The loads, or the stores, of the body that go along the reduction: how many. */
 static int
 find_along(Emit *e, const Let *reduce, Op op, const Let **along)
@@ -149,9 +138,9 @@ put_body_over_lanes(Emit *e, const Let *let, const Reduction *r)
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
     put(e, "const int64_t %s = %s_at + k;", r->i, out);
     put(e, "(void)%s;", r->i);
-    cc_of(e)->near_lane = "k";
+    cc_near_lane(e, let->body, "k");
     cc_block(e, let->body);
-    cc_of(e)->near_lane = NULL;
+    cc_near_lane(e, let->body, NULL);
     put(e, "%s_term[k] = %s;", out, cc_term(e, r));
     if (r->kept) {
         put(e, "%s[%s - %s_from] = %s;", r->kept, r->i, out, cc_term(e, r));
@@ -166,6 +155,14 @@ put_body_over_lanes(Emit *e, const Let *let, const Reduction *r)
     put_close(e);
 }
 
+/* gcc unrolls a loop whose count it can compute, and that of the elements that are left would be
+ * scalar code again. */
+bool
+cc_hides_rest(Emit *e, const Let *reduce)
+{
+    return known_rest(e, reduce) > DLC_LANES / 2;
+}
+
 /* The elements that are left, over all lanes. */
 static void
 put_filled(Emit *e, const Let *let, const Reduction *r)
@@ -174,11 +171,8 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
     const Let **along = cx_alloc(e->cx, (size_t)let->body->n * sizeof *along);
     int loads = find_along(e, let, OP_load, along),
         stores = find_along(e, let, OP_store, along + loads);
-    /* gcc unrolls a loop whose count it can compute, and this one's would be scalar code again. */
-    bool hidden = known_rest(e, let) > DLC_LANES / 2;
-    cc_of(e)->opaque_zero |= hidden;
     put(e, "const int %s_left = (int)(%s_end - %s_at%s);", out, out, out,
-        hidden ? " + opaque" : "");
+        cc_hides_rest(e, let) ? " + opaque" : "");
     put_open(e, "if (%s_left > 0)", out);
     put(e, "int32_t %s_has[%d];", out, DLC_LANES);
     put(e, "%s %s_term[%d];", r->type, out, DLC_LANES);
@@ -190,10 +184,13 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
     put(e, "%s_has[k] = -(k < %s_left);", out, out);
     put_close(e);
-    cc_of(e)->rest = along;
-    cc_of(e)->nrest = loads + stores;
+    for (int k = 0; k < loads + stores; k++) {
+        cc_stand(e, along[k], cx_format(e->cx, "%s_rest[k]", name_c(e, accessed(along[k]))));
+    }
     put_body_over_lanes(e, let, r);
-    cc_of(e)->nrest = 0;
+    for (int k = 0; k < loads + stores; k++) {
+        cc_stand(e, along[k], NULL);
+    }
     if (stores) {
         put_rest_out(e, r, along + loads, stores);
     }
@@ -209,43 +206,46 @@ is_wide(Emit *e, const Let *load, const Let *reduce)
            row_offset(e, load, reduce) != DIM_NONE;
 }
 
-bool
-cc_is_wide(Emit *e, const Let *load)
-{
-    return cc_of(e)->wide && load->parent->owner == cc_of(e)->wide &&
-           is_wide(e, load, cc_of(e)->wide);
-}
-
 /* Opens the loop over lanes from element `at` on, in a scope of its own where loads are widened
  * before. */
 static void
 open_lanes(Emit *e, const Let *let, const char *at)
 {
+    bool scope = false;
     for (int k = 0; k < let->body->n; k++) {
         const Let *load = let->body->lets[k];
         if (!is_wide(e, load, let)) {
             continue;
         }
-        if (!cc_of(e)->wide) {
+        if (!scope) {
             put_scope(e);
-            cc_of(e)->wide = let;
         }
+        scope = true;
         put(e, "DLC_WIDE_BF16(%s_wide, %s + %s + %s);", name_c(e, load->res[0]),
             name_c(e, load->args[0]), offset_c(e, row_offset(e, load, let)), at);
+        cc_stand_value(e, load,
+                       cx_format(e->cx, "DLC_WIDENED(%s_wide[k], %s)", name_c(e, load->res[0]),
+                                 cc_loaded(e, load, cc_element(e, load))));
     }
     put(e, "LANES");
     put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
-    cc_of(e)->near_lane = "k";
+    cc_near_lane(e, let->body, "k");
 }
 
 static void
-close_lanes(Emit *e)
+close_lanes(Emit *e, const Let *let)
 {
-    cc_of(e)->near_lane = NULL;
+    bool scope = false;
+    cc_near_lane(e, let->body, NULL);
     put_close(e);
-    if (cc_of(e)->wide) {
+    for (int k = 0; k < let->body->n; k++) {
+        if (is_wide(e, let->body->lets[k], let)) {
+            cc_stand(e, let->body->lets[k], NULL);
+            scope = true;
+        }
+    }
+    if (scope) {
         put_close(e);
-        cc_of(e)->wide = NULL;
     }
 }
 
@@ -280,19 +280,25 @@ put_empty_lanes(Emit *e, const Reduction *r)
 
 /* Sixteen elements at a time, of the blocks of n rows: where the first one's are. */
 static void
-put_whole_lanes(Emit *e, const Let *let, const Reduction *r, int n)
+put_whole_lanes(Emit *e, const Let *let, const Jam *jam, const Reduction *r, int n)
 {
     const char *out = r->out;
     put(e, "int64_t %s_at = %s_from;", out, out);
     put_open(e, "for (; %s_at + %d <= %s_end; %s_at += %d)", out, DLC_LANES, out, out, DLC_LANES);
     for (int k = 0; k < n; k++) {
-        cc_of(e)->second = cc_of(e)->second || k > 0;
-        cc_prefetch_lanes(e, let, cx_format(e->cx, "%s_at", out), 0);
+        if (jam) {
+            cc_copy(e, jam, k);
+        }
+        if (r->prefetches) {
+            cc_prefetch_lanes(e, let, cx_format(e->cx, "%s_at", out), 0);
+        }
         open_lanes(e, let, cx_format(e->cx, "%s_at", out));
         put_lanes_body(e, let, &r[k], out);
-        close_lanes(e);
+        close_lanes(e, let);
     }
-    cc_of(e)->second = cc_of(e)->second && n == 1;
+    if (jam) {
+        cc_copy(e, jam, 0);
+    }
     put_close(e);
 }
 
@@ -314,7 +320,7 @@ static void
 put_lanes(Emit *e, const Let *let, const Reduction *r)
 {
     put_empty_lanes(e, r);
-    put_whole_lanes(e, let, r, 1);
+    put_whole_lanes(e, let, NULL, r, 1);
     put_last_lanes(e, let, r);
 }
 
@@ -339,12 +345,14 @@ put_parts(Emit *e, const Let *let, const Reduction *parts, int n, int stride)
 {
     for (int k = 0; k < n; k++) {
         const char *at = cx_format(e->cx, "%s_at + %d", parts->out, k * stride);
-        cc_prefetch_lanes(e, let, at, n * stride);
+        if (parts->prefetches) {
+            cc_prefetch_lanes(e, let, at, n * stride);
+        }
         open_lanes(e, let, at);
         put(e, "const int64_t %s = %s + k;", parts->i, at);
         cc_block(e, let->body);
         put_lane_step(e, &parts[k], cc_term(e, parts));
-        close_lanes(e);
+        close_lanes(e, let);
     }
 }
 
@@ -396,19 +404,19 @@ cc_part(Emit *e, const Reduction *r, int k)
 }
 
 void
-cc_lanes_two(Emit *e, const Let *let, const Reduction r[2],
+cc_lanes_two(Emit *e, const Let *let, const Jam *jam, const Reduction r[2],
              void (*value)(Emit *e, const Reduction *r))
 {
     for (int k = 0; k < 2; k++) {
         put_empty_lanes(e, &r[k]);
     }
-    put_whole_lanes(e, let, r, 2);
+    put_whole_lanes(e, let, jam, r, 2);
     put(e, "const int64_t %s_end = %s_end;", r[1].out, r[0].out);
     put(e, "int64_t %s_at = %s_at;", r[1].out, r[0].out);
     for (int k = 0; k < 2; k++) {
-        cc_of(e)->second = k > 0;
+        cc_copy(e, jam, k);
         put_last_lanes(e, let, &r[k]);
         value(e, &r[k]);
     }
-    cc_of(e)->second = false;
+    cc_copy(e, jam, 0);
 }

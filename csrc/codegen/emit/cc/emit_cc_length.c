@@ -31,47 +31,42 @@ find_length(const Let *let)
     return found;
 }
 
-void
-cc_length_open(Emit *e, const Let *loop)
-{
-    const Let *of = find_length(loop);
-    cc_of(e)->length = of ? facts_length(e->facts, of) : DIM_NONE;
-}
-
-/* Where in n[] the length is; -1: the phase has one text for all. */
+/* Where in n[] the length is; -1: it is no size that the phase's text has. */
 static int
-place_of_length(const Emit *e)
+place_of_length(const Emit *e, Dim length)
 {
     int place = -1;
-    for (int k = 0; k < e->nsizes && cc_of(e)->length != DIM_NONE; k++) {
-        bool found = e->sizes[k].dim == cc_of(e)->length && e->sizes[k].declared;
+    for (int k = 0; k < e->nsizes; k++) {
+        bool found = e->sizes[k].dim == length && e->sizes[k].declared;
         place = found ? e->sizes[k].place : place;
     }
     return place;
 }
 
-bool
-cc_has_lengths(const Emit *e)
+Dim
+cc_length(const Emit *e)
 {
-    return place_of_length(e) >= 0;
+    const Let *of = find_length(e->loop);
+    Dim length = of ? facts_length(e->facts, of) : DIM_NONE;
+    return of && place_of_length(e, length) >= 0 ? length : DIM_NONE;
 }
 
 void
-cc_length_head(Emit *e, Text *unit)
+cc_length_head(Emit *e, Dim length, Text *unit)
 {
     text_add(unit,
              "DLC_FN int\n"
              "%s_part(void *const *p, const int64_t *n, int64_t lo, int64_t hi, const int64_t %s)\n"
              "{\n",
-             e->phase->name, index_c(e, cc_of(e)->length));
+             e->phase->name, index_c(e, length));
 }
 
 void
-cc_length_phase(Emit *e, Text *unit)
+cc_length_phase(Emit *e, Dim length, Text *unit)
 {
     const char *name = e->phase->name;
-    int place = place_of_length(e);
-    Range range = dim_range(e->cx, cc_of(e)->length);
+    int place = place_of_length(e, length);
+    Range range = dim_range(e->cx, length);
     int64_t least = range.hi > DLC_SHORT_ROW ? DLC_LANES : 0;   /* shorter ones: another phase */
     text_add(unit, "\n");
     put_phase_head(e, unit);
@@ -103,11 +98,11 @@ put_most(Emit *e, Dim size, Text *unit)
 }
 
 void
-cc_length_size(Emit *e, int k, Text *unit)
+cc_length_size(Emit *e, int k, Text *unit, const void *length)
 {
     Dim size = e->sizes[k].dim;
-    if (size != cc_of(e)->length || !cc_has_lengths(e)) {
-        put_size(e, k, unit);
+    if (size != *(const Dim *)length) {
+        put_size(e, k, unit, NULL);
         if (dim_is_name(e->cx, size)) {
             put_most(e, size, unit);
         }

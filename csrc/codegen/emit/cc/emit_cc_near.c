@@ -67,12 +67,33 @@ work_of(const Emit *e)
     return e->ncollapsed ? e->phase->work : dim_int(e->cx, 1);
 }
 
-void
-cc_near_open(Emit *e, const Let *loop)
+bool
+cc_is_near(const Emit *e)
 {
-    cc_of(e)->near = let_has(loop, MARK_near);
+    return let_has(e->loop, MARK_near);
+}
+
+void
+cc_near_lane(Emit *e, const Block *blk, const char *lane)
+{
+    for (int k = 0; k < blk->n && cc_is_near(e); k++) {
+        const Let *let = blk->lets[k];
+        if (has_near_form(let)) {
+            cc_stand_value(
+                e, let,
+                lane ? cx_format(e->cx, "lanes_%s[%s]", compute_name(map_dtype(let)), lane) : NULL);
+        }
+        if (let->body) {
+            cc_near_lane(e, let->body, lane);
+        }
+    }
+}
+
+void
+cc_near_open(Emit *e)
+{
     /* Both widths: what stands before the loop may be of another one. */
-    for (int k = 0; k < 2 && cc_of(e)->near; k++) {
+    for (int k = 0; k < 2 && cc_is_near(e); k++) {
         put(e, "uint%d_t far_%s = 0, lanes_%s[%d] = {0};", widths[k].bits, widths[k].name,
             widths[k].name, DLC_LANES);
     }
@@ -81,13 +102,13 @@ cc_near_open(Emit *e, const Let *loop)
 void
 cc_near_close(Emit *e)
 {
-    for (int k = 0; k < 2 && cc_of(e)->near; k++) {
+    for (int k = 0; k < 2 && cc_is_near(e); k++) {
         put_open(e, "for (int k = 0; k < %d; k++)", DLC_LANES);
         put(e, "far_%s |= lanes_%s[k];", widths[k].name, widths[k].name);
         put_close(e);
         put(e, "*again |= DLC_IS_FAR(far_%s);", widths[k].name);
     }
-    if (cc_of(e)->near && !dim_is_int(e->cx, work_of(e), NULL)) {
+    if (cc_is_near(e) && !dim_is_int(e->cx, work_of(e), NULL)) {
         size_at(e, work_of(e)); /* the phase reads it */
     }
 }
@@ -96,22 +117,19 @@ const char *
 cc_near_call(Emit *e, const Let *let, const char *function, const char *operands)
 {
     const char *dtype = compute_name(map_dtype(let));
-    if (!cc_of(e)->near || !has_near_form(let)) {
+    if (!(cc_is_near(e) && has_near_form(let))) {
         return cx_format(e->cx, "%s(%s)", function, operands);
     }
     const char *form = cx_format(e->cx, "%s_%s(%s)", op_info[let->op].name, dtype, operands);
-    if (cc_of(e)->near_lane) {
-        put(e, "lanes_%s[%s] |= dlc_far_%s;", dtype, cc_of(e)->near_lane, form);
-    } else {
-        put(e, "far_%s |= dlc_far_%s;", dtype, form);
-    }
+    const char *far = cc_stands(e, let);
+    put(e, "%s |= dlc_far_%s;", far ? far : cx_format(e->cx, "far_%s", dtype), form);
     return cx_format(e->cx, "how == DLC_EXACT ? %s(%s) : dlc_near_%s", function, operands, form);
 }
 
 const char *
 cc_near_stores(const Emit *e, const Let *store)
 {
-    return cc_of(e)->near && store->args[0]->over ? "if (how != DLC_TEST) " : "";
+    return cc_is_near(e) && store->args[0]->over ? "if (how != DLC_TEST) " : "";
 }
 
 void

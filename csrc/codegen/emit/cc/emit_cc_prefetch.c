@@ -20,10 +20,6 @@
 void
 cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
 {
-    if (cc_of(e)->short_row || e->tile || e->rows || cc_of(e)->recurrences ||
-        (cc_of(e)->jam && !cc_is_short(e, cc_of(e)->jam))) {
-        return;
-    }
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *load = reduce->body->lets[k];
         int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;

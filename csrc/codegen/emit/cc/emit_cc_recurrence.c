@@ -315,6 +315,19 @@ put_stages(Recurrences *c)
     put_close(e);
 }
 
+/* A let of one of the recurrences that run together, whose buffers have an element for each. */
+static void
+put_own_let(Recurrences *c, const Let *let, int recurrence)
+{
+    if (is_run_access(c, let)) {
+        cc_stand(c->e, let, cx_format(c->e->cx, "%s[%d]", name_c(c->e, let->args[0]), recurrence));
+        put_let(c, let);
+        cc_stand(c->e, let, NULL);
+    } else {
+        put_let(c, let);
+    }
+}
+
 /* The row's own lets and those of one element, for one recurrence. */
 static void
 put_element(Recurrences *c, int recurrence)
@@ -325,12 +338,11 @@ put_element(Recurrences *c, int recurrence)
     put_scope(e);
     c->uses_i = false;
     e->out = &body;
-    cc_of(e)->lane = recurrence;
     for (int j = 0; j < 2; j++) {
         for (int k = 0; k < blocks[j]->n; k++) {
             const Let *let = blocks[j]->lets[k];
             if (j == 1 || (let->nres && let->op != OP_buffer)) {
-                put_let(c, let);
+                put_own_let(c, let, recurrence);
             }
         }
     }
@@ -348,15 +360,15 @@ put_interleaved(Recurrences *c, int together)
 {
     Emit *e = c->e;
     const Block *own = c->rows->body;
-    cc_of(e)->together = together;
     put_open(e, "for (; %s_at + %d <= %s_to; %s_at += %d)", c->i, together, c->i, c->i, together);
     for (int k = 0; k < own->n; k++) {
-        for (cc_of(e)->lane = 0; cc_of(e)->lane < (let_writes(own->lets[k]) ? together : 0);
-             cc_of(e)->lane++) {
-            cc_let(e, own->lets[k]);
+        const Let *let = own->lets[k];
+        for (int recurrence = 0; let_writes(let) && recurrence < together; recurrence++) {
+            put_own_let(c, let, recurrence);
         }
-        if (own->lets[k]->op == OP_buffer) {
-            cc_let(e, own->lets[k]);
+        if (let->op == OP_buffer) {
+            put(e, "%s %s[%d];", storage_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
+                together);
         }
     }
     put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", c->j, c->j, dim_c(e, loop_extent(c->loop)),
@@ -393,7 +405,6 @@ static void
 put_plain(Recurrences *c)
 {
     Emit *e = c->e;
-    cc_of(e)->recurrences = c->rows;
     if (facts_loop(c->e->facts, c->rows)->is_plain && facts_loop(c->e->facts, c->loop)->is_plain) {
         put(e, "int64_t %s_at = %s_from;", c->i, c->i);
         if (dim_range(e->cx, loop_extent(c->rows)).hi >= c->together) {
@@ -405,12 +416,9 @@ put_plain(Recurrences *c)
         put_interleaved(c, 1);
     } else {
         put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", c->i, c->i, c->i, c->i, c->i);
-        cc_of(e)->lane = 0;
-        cc_of(e)->together = 1;
         cc_block(e, c->rows->body);
         put_close(e);
     }
-    cc_of(e)->recurrences = NULL;
 }
 
 void

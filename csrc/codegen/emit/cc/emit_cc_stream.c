@@ -80,17 +80,42 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
 
 /* ---- non-temporal stores ---- */
 
-/* The address of the first element that a block, or a row of a tile, stores. */
+/* The address of the first element that a row stores. */
 static const char *
-place(Emit *e, const Let *store)
+row_place(Emit *e, const Let *store)
 {
-    const Let *loop = store->parent->owner;
-    Dim rest = step_along(e, store, loop)->rest;
-    if (cc_of(e)->flat) {
-        return cx_format(e->cx, "%s + (%s)", name_c(e, store->args[0]), offset_c(e, rest));
+    Dim rest = step_along(e, store, store->parent->owner)->rest;
+    return cx_format(e->cx, "%s + (%s)", name_c(e, store->args[0]), offset_c(e, rest));
+}
+
+/* That of a block of a row, or of a row of a tile. */
+static const char *
+block_place(Emit *e, const Let *store)
+{
+    return cx_format(e->cx, "%s + %s_from", row_place(e, store),
+                     index_c(e, loop_index(store->parent->owner)));
+}
+
+/* Marked stores go to an array, `element` of which is that of the iteration; NULL: no more. */
+static void
+divert(Emit *e, const Let *loop, const char *element)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        if (let_has(let, MARK_nontemporal)) {
+            cc_stand(e, let,
+                     element ? cx_format(e->cx, "%s_to[%s]", name_c(e, let->args[0]), element)
+                             : NULL);
+        }
     }
-    return cx_format(e->cx, "%s + (%s) + %s_from", name_c(e, store->args[0]), offset_c(e, rest),
-                     index_c(e, loop_index(loop)));
+}
+
+/* Its place in a block or line that begins at <index>_from. */
+static const char *
+from_first(Emit *e, const Let *loop)
+{
+    const char *i = index_c(e, loop_index(loop));
+    return cx_format(e->cx, "%s - %s_from", i, i);
 }
 
 /* Prefetches what a marked load reads some rows later. */
@@ -98,30 +123,30 @@ static void
 put_prefetch_rows(Emit *e, const Let *load)
 {
     int64_t rows = let_mark_value(load, MARK_prefetch_rows);
-    const Step *row = rows ? step_along(e, load, e->rows) : NULL;
-    if (!row || !contiguous_bytes(e, e->columns, load)) {
+    const Let *columns = load->parent->owner;
+    const Step *row = rows ? step_along(e, load, columns->parent->owner) : NULL;
+    if (!row || !contiguous_bytes(e, columns, load)) {
         return;
     }
     int bytes = facts_access(e->facts, load)->bytes;
     Dim ahead = dim_mul(e->cx, row->step, dim_int(e->cx, rows)),
-        at = dim_add(e->cx, row_offset(e, load, e->columns), ahead);
+        at = dim_add(e->cx, row_offset(e, load, columns), ahead);
     put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)",
-             loop_width(e->columns), and_beyond(e, load), DLC_LINE / bytes);
+             loop_width(columns), and_beyond(e, load), DLC_LINE / bytes);
     put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]),
-        offset_c(e, at), index_c(e, loop_index(e->columns)));
+        offset_c(e, at), index_c(e, loop_index(columns)));
     put_close(e);
 }
 
 /* Puts, for each non-temporal store, an array for the elements of one block and a pointer to it.
  * If the tensor turns out to be small, the pointer is to the store's own place. */
 static void
-put_arrays(Emit *e, const Let *loop, int elements)
+put_arrays(Emit *e, const Let *loop, int elements, const char *(*place)(Emit *e, const Let *store))
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (streamed(e, let)) {
+        if (let_has(let, MARK_nontemporal)) {
             const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
-            e->streams = true;
             put(e, "const int %s_large = DLC_STREAMS%s;", out, and_nontemporal(e, let));
             put(e, "_Alignas(64) %s %s_row[%d];", type, out, elements);
             put(e, "%s *const %s_to = %s_large ? %s_row : %s;", type, out, out, out, place(e, let));
@@ -137,14 +162,8 @@ cc_stream_open(Emit *e, const Let *loop)
             put_prefetch_rows(e, loop->body->lets[k]);
         }
     }
-    put_arrays(e, loop, loop_width(loop));
-}
-
-/* Rows that run with others have plain stores. */
-static bool
-may_stream(const Emit *e, const Let *loop)
-{
-    return let_has(loop, MARK_streams) && cc_is_alone(e);
+    put_arrays(e, loop, loop_width(loop), block_place);
+    divert(e, loop, from_first(e, loop));
 }
 
 bool
@@ -152,7 +171,7 @@ cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
 {
     const char *i = index_c(e, loop_index(loop));
     int width = loop_width(loop);
-    if (!may_stream(e, loop)) {
+    if (!let_has(loop, MARK_streams)) {
         return false;
     }
     put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", i, *from, i, *to, i,
@@ -161,8 +180,8 @@ cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
         width, *to);
     *from = cx_format(e->cx, "%s_from", i);
     *to = cx_format(e->cx, "%s_to", i);
-    e->streaming = loop;
-    put_arrays(e, loop, width);
+    put_arrays(e, loop, width, block_place);
+    divert(e, loop, from_first(e, loop));
     return true;
 }
 
@@ -171,11 +190,10 @@ cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
 static void
 put_lines(Emit *e, const Let *loop, const char *i, const char *to)
 {
-    e->streaming = loop;
     put_open(e, "for (%s_from = %s_stop; %s_from + 16 <= %s; %s_from += 16)", i, i, i, to, i);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (streamed(e, let)) {
+        if (let_has(let, MARK_nontemporal)) {
             put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype),
                 name_c(e, let->args[0]));
         }
@@ -183,19 +201,20 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
     cc_prefetch_rows(e, loop, cx_format(e->cx, "%s_from", i));
     put(e, "LANES");
     put_open(e, "for (int64_t %s = %s_from; %s < %s_from + 16; %s++)", i, i, i, i, i);
-    cc_of(e)->near_lane = cx_format(e->cx, "%s - %s_from", i, i);
+    divert(e, loop, from_first(e, loop));
+    cc_near_lane(e, loop->body, from_first(e, loop));
     cc_block(e, loop->body);
-    cc_of(e)->near_lane = NULL;
+    cc_near_lane(e, loop->body, NULL);
+    divert(e, loop, NULL);
     put_close(e);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (streamed(e, let)) {
-            put(e, "dlc_stream_lines(%s, %s_to, %d);", place(e, let), name_c(e, let->args[0]),
+        if (let_has(let, MARK_nontemporal)) {
+            put(e, "dlc_stream_lines(%s, %s_to, %d);", block_place(e, let), name_c(e, let->args[0]),
                 contiguous_bytes(e, loop, let) / 4);
         }
     }
     put_close(e);
-    e->streaming = NULL;
 }
 
 /* The C condition under which all non-temporal stores apply.  *first: the first one. */
@@ -203,15 +222,13 @@ static const char *
 stream_condition(Emit *e, const Let *loop, const Let **first)
 {
     const char *condition = "DLC_STREAMS";
-    e->streaming = loop;
     for (int k = loop->body->n - 1; k >= 0; k--) {
         const Let *let = loop->body->lets[k];
-        if (streamed(e, let)) {
+        if (let_has(let, MARK_nontemporal)) {
             condition = cx_format(e->cx, "%s%s", condition, and_nontemporal(e, let));
             *first = let;
         }
     }
-    e->streaming = NULL;
     return condition;
 }
 
@@ -220,14 +237,13 @@ cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
     const Let *first = NULL;
-    if (!may_stream(e, loop)) {
+    if (!let_has(loop, MARK_streams)) {
         return false;
     }
     const char *condition = stream_condition(e, loop, &first);
-    e->streams = true;
     put(e, "int64_t %s_from = %s, %s_stop = %s;", i, from, i, to);
     put_open(e, "if (%s)", condition);
-    put(e, "const int64_t lead = %s + dlc_lead(%s, %d);", from, place(e, first),
+    put(e, "const int64_t lead = %s + dlc_lead(%s, %d);", from, block_place(e, first),
         contiguous_bytes(e, loop, first));
     put(e, "%s_stop = lead < %s ? lead : %s;", i, to, to);
     put_close(e);
@@ -253,24 +269,21 @@ const char *
 cc_stream_block_place(Emit *e, const Let *loop)
 {
     const Let *first = NULL;
-    e->streaming = cc_of(e)->flat = loop;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (streamed(e, let)) {
+        if (let_has(let, MARK_nontemporal)) {
             first = first && contiguous_bytes(e, loop, first) <= contiguous_bytes(e, loop, let)
                         ? first
                         : let;
         }
     }
-    const char *found = first ? place(e, first) : NULL;
-    e->streaming = cc_of(e)->flat = NULL;
-    return found;
+    return first ? row_place(e, first) : NULL;
 }
 
 void
 cc_stream_block_open(Emit *e, const Let *loop, int elements)
 {
-    put_arrays(e, loop, elements);
+    put_arrays(e, loop, elements, row_place);
 }
 
 void
@@ -278,42 +291,29 @@ cc_stream_block_close(Emit *e, const Let *loop, int elements)
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *store = loop->body->lets[k];
-        if (streamed(e, store)) {
+        if (let_has(store, MARK_nontemporal)) {
             const char *out = name_c(e, store->args[0]);
             put_open(e, "if (%s_large)", out);
-            put(e, "dlc_stream_lines(%s, %s_row, %d);", place(e, store), out,
+            put(e, "dlc_stream_lines(%s, %s_row, %d);", row_place(e, store), out,
                 elements * contiguous_bytes(e, loop, store) / DLC_LINE);
             put_close(e);
         }
     }
 }
 
-const char *
-cc_stream_element(Emit *e, const Let *store)
-{
-    if (!streamed(e, store) || cc_of(e)->flat) {
-        return NULL;
-    }
-    const char *i = index_c(e, loop_index(store->parent->owner));
-    return cx_format(e->cx, "%s_to[%s - %s_from]", name_c(e, store->args[0]), i, i);
-}
-
 void
 cc_stream_close(Emit *e, const Let *loop)
 {
     const char *i = index_c(e, loop_index(loop));
+    divert(e, loop, NULL);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *store = loop->body->lets[k];
-        if (streamed(e, store)) {
+        if (let_has(store, MARK_nontemporal)) {
             const char *out = name_c(e, store->args[0]);
             put_open(e, "if (%s_large)", out);
-            put(e, "dlc_stream(%s, %s_row, %s(%s_to - %s_from));", place(e, store), out,
+            put(e, "dlc_stream(%s, %s_row, %s(%s_to - %s_from));", block_place(e, store), out,
                 contiguous_bytes(e, loop, store) == 8 ? "2 * " : "", i, i);
             put_close(e);
         }
-    }
-    if (loop == e->streaming) {
-        put_close(e);
-        e->streaming = NULL;
     }
 }

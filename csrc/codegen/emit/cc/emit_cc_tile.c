@@ -223,10 +223,7 @@ cc_tile_loop(Emit *e, const Let *loop)
     vector_bounds(e, loop, &from, &to);
     put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", t.at, from, t.at, to, t.at, t.width);
     put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, t.at, t.width, to, t.at, t.width);
-    const Let *outer = e->tile;
-    e->tile = loop;
     put_block(&t, loop->body, NULL);
-    e->tile = outer;
     put_close(e);
     cc_runs_forget(loop->body);
 }

@@ -174,9 +174,8 @@ put_vector(Tcc *t, const Let *let)
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let)), *from, *to;
     t->index = loop_index(let);
-    e->streaming = let_has(let, MARK_streams) ? let : NULL;
     int tile = loop_width(let);
-    if (let == e->columns) {
+    if (is_tiled(let)) {
         from = cx_format(e->cx, "%s_from", i);
         to = cx_format(e->cx, "%s_to", i);
     } else {
@@ -187,10 +186,8 @@ put_vector(Tcc *t, const Let *let)
     put(e, "int64_t w = %s - %s < %d ? %s - %s : %d;", to, i, tile, to, i, tile);
     t->n = "w";
     tcc_width(t, tile);
-    e->tile = let;
     tcc_prefetch_stores(t, let);
     put_block(t, let->body);
-    e->tile = e->streaming = NULL;
     t->n = "1";
     t->index = DIM_NONE;
     put_close(e);
@@ -362,7 +359,7 @@ emit_tcc_phase(Emit *e, const Let *loop)
     while (opened-- > 0) {
         put_close(e);
     }
-    if (e->streams) {
+    if (has_nontemporal(loop)) {
         put(e, "%s();", tcc_strip(&t, "strip_stream_end"));
     }
     forget_marks(root);
@@ -377,6 +374,6 @@ emit_tcc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
     put_header(e, loop, unit);
     put_phase_head(e, unit);
     put_pointers(e, unit);
-    put_sizes(e, unit, put_size);
+    put_sizes(e, unit, put_size, NULL);
     put_body(body, unit);
 }

@@ -23,7 +23,7 @@ element(Tcc *t, const Value *buffer, Dim offset)
 static bool
 is_laned(Tcc *t, const Value *v)
 {
-    return t->e->tile && is_private(t->e, v) && t->places[v->id].varies;
+    return t->index != DIM_NONE && is_private(t->e, v) && t->places[v->id].varies;
 }
 
 /* Of what a recurrence has come to, which its strip keeps. */
@@ -135,7 +135,7 @@ strided_element(Tcc *t, const Let *load, Walk *walk)
     if (panel || laned) {
         *walk = (Walk){WALK_FLAT, offset, dim_int(t->e->cx, 1), DIM_NONE};
         return laned ? laned_element(t, from, offset)
-                     : cx_format(t->e->cx, "%s + %s", panel, panel_index(t->e));
+                     : cx_format(t->e->cx, "%s + %s", panel, panel_index(t->e, load));
     }
     *walk = tcc_walk(t, offset);
     return walk->kind <= WALK_FLAT ? element(t, from, walk->start) : NULL;
@@ -233,7 +233,10 @@ tcc_load(Tcc *t, const Let *let)
 bool
 tcc_streams(Tcc *t, const Let *store)
 {
-    return streamed(t->e, store) && tcc_walk(t, access_offset(t->e, store)).kind == WALK_FLAT;
+    const Let *loop = store->parent->owner;
+    bool may = t->row != DIM_NONE || let_has(loop, MARK_streams) || is_tiled(loop);
+    return may && let_has(store, MARK_nontemporal) &&
+           tcc_walk(t, access_offset(t->e, store)).kind == WALK_FLAT;
 }
 
 const char *
@@ -256,7 +259,6 @@ tcc_direct_store(Tcc *t, const Let *let)
 const char *
 tcc_nontemporal_store(Tcc *t, const Let *let)
 {
-    t->e->streams = true;
     return element(t, let->args[0], tcc_walk(t, access_offset(t->e, let)).start);
 }
 
@@ -297,7 +299,6 @@ put_store(Tcc *t, const Let *let, const char *from)
     Walk walk = laned ? (Walk){WALK_FLAT, offset, dim_int(e->cx, 1), DIM_NONE}
                       : tcc_walk(t, offset);
     if (tcc_streams(t, let)) {
-        e->streams = true;
         put(e, "%s(%s, %s, %s%s);", tcc_strip(t, "strip_stream"), element(t, to, walk.start), from,
             dtype_info[dtype].bytes == 8 ? "2 * " : "", t->n);
     } else if (walk.kind <= WALK_FLAT) {

@@ -126,9 +126,8 @@ fold_prefetches(Tcc *t, const Let *load, const Let *reduce)
 
 /* Of a reduction that computes much: what follows what its last reading is of. */
 static void
-prefetch_in_reduction(Tcc *t, const Let *load, const char *at)
+prefetch_in_reduction(Tcc *t, const Let *reduce, const Let *load, const char *at)
 {
-    const Let *reduce = t->e->tile;
     int bytes = dtype_info[load->args[0]->type->dtype].bytes;
     bool prefetches = load->parent == reduce->body && is_slow(t, reduce) &&
                       !fold_prefetches(t, load, reduce);
@@ -148,9 +147,14 @@ tcc_prefetch(Tcc *t, const Let *load, const char *at)
     int bytes = dtype_info[load->args[0]->type->dtype].bytes;
     int64_t along = let_mark_value(load, MARK_prefetch),
             rows = let_mark_value(load, MARK_prefetch_rows);
-    const Step *next = rows ? step_along(e, load, e->rows ? e->rows : load->parent->owner) : NULL;
-    if (e->tile->op == OP_reduce) {
-        prefetch_in_reduction(t, load, at);
+    const Let *loop = load->parent->owner, *tile = loop;
+    const Step *next = rows ? step_along(e, load, is_tiled(loop) ? loop->parent->owner : loop)
+                            : NULL;
+    while (loop_index(tile) != t->index) {
+        tile = tile->parent->owner;
+    }
+    if (tile->op == OP_reduce) {
+        prefetch_in_reduction(t, tile, load, at);
     } else if (along || next) {
         Dim step = next ? dim_mul(e->cx, next->step, dim_int(e->cx, rows))
                         : dim_int(e->cx, along / bytes);

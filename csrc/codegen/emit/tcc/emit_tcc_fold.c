@@ -74,7 +74,7 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
 {
     Emit *e = t->e;
     Tile at_hand = tcc_tile(t);
-    const Let *load = term_gathered(e->facts, &at_hand, reduce, dtype), *tile = e->tile;
+    const Let *load = term_gathered(e->facts, &at_hand, reduce, dtype);
     if (!load) {
         return false;
     }
@@ -88,7 +88,6 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
     put(e, "%s = %s;", i, from);
     t->index = loop_index(reduce);
     t->n = rows;
-    e->tile = reduce;
     tcc_first_lets(t, body, load->mark - 1);
     Scattered s = tcc_scattered(t, load->args[0], access_offset(e, load), false);
     prefetch_gathered(t, reduce, load, &s, rows, n);
@@ -101,7 +100,6 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
     t->nbound = bound;
     t->index = index;
     t->n = n;
-    e->tile = tile;
     put_close(e);
     return true;
 }

@@ -68,13 +68,12 @@ tcc_enter_grid(Tcc *t, const Let *loop)
     t->rows = rows_of_tile(t, loop);
     t->index = loop_index(loop);
     t->n = "rows";
-    t->e->tile = loop;
 }
 
 void
 tcc_leave_grid(Tcc *t)
 {
-    t->grid = t->e->tile = NULL;
+    t->grid = NULL;
     t->index = DIM_NONE;
     t->n = "1";
 }
@@ -86,7 +85,6 @@ tcc_enter_row(Tcc *t, const Let *loop)
     t->row = t->index;
     t->index = loop_index(loop);
     t->n = "w";
-    t->e->tile = loop;
 }
 
 void
@@ -95,7 +93,6 @@ tcc_leave_row(Tcc *t)
     t->index = t->row;
     t->row = DIM_NONE;
     t->n = "rows";
-    t->e->tile = t->grid;
 }
 
 /* ---- rows that all tiles have ---- */

@@ -131,9 +131,7 @@ tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop))
             }
         }
     }
-    e->streaming = reduces ? NULL : loop;
     tcc_lets(t, loop->body);
-    e->streaming = NULL;
     if (reduces) {
         tcc_put_rows(t, loop, &out);
     }

@@ -145,7 +145,6 @@ open_tile(Tcc *t, Red *r)
     t->n = "w";
     t->index = loop_index(r->let);
     tcc_width(t, DLC_BLOCK);
-    e->tile = r->let;
     r->block = tcc_reduce_along(t, r->let, r->dtype);
     if (!r->block) {
         tcc_lets(t, r->let->body);
@@ -159,7 +158,6 @@ close_tile(Tcc *t, const Red *r, const Place *copy)
     tcc_release(t, r->let->body);
     t->n = "1";
     t->index = DIM_NONE;
-    t->e->tile = NULL;
     put_close(t->e);
 }
 
