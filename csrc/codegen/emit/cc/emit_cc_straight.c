@@ -4,7 +4,7 @@
  *           emit_cc_tile.c.
  * Requires: the tile's vector loop, whose inner loops are sequential.
  * Ensures:  each iteration's operations in their order.
- * How:      runs are numbered in the lets' marks.  What one run leaves to another, values and
+ * How:      runs are numbered.  What one run leaves to another, values and
  *           looked-up indices, stands in an array of the tile, with _t behind its name.
  * Example:  a = x[i] * 2 before a loop that reads it: for k < w { a = x[i + k] * 2; a_t[k] = a; }
  */
@@ -16,27 +16,20 @@ static void
 number_runs(Tile *t, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
+        const Let *let = blk->lets[k];
         if (loop_is(let)) {
             t->run++;
             number_runs(t, let->body);
             t->run++;
         }
-        let->mark = t->run;
+        for (int j = 0; j < let->nres; j++) {
+            t->runs[let->res[j]->id] = t->run;
+        }
         if (let->op == OP_bind) {
             t->binds = cx_grow(t->e->cx, t->binds, t->nbinds, sizeof *t->binds);
+            t->bind_runs = cx_grow(t->e->cx, t->bind_runs, t->nbinds, sizeof *t->bind_runs);
+            t->bind_runs[t->nbinds] = t->run;
             t->binds[t->nbinds++] = let;
-        }
-    }
-}
-
-void
-cc_runs_forget(const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        blk->lets[k]->mark = 0;
-        if (blk->lets[k]->body) {
-            cc_runs_forget(blk->lets[k]->body);
         }
     }
 }
@@ -59,7 +52,7 @@ static void
 use(Tile *t, const Value *v, int run)
 {
     if (!literal_of(v) && v->def && cc_is_inside(t->loop, v->def) && v->def->op != OP_buffer &&
-        v->def->mark != run) {
+        t->runs[v->id] != run) {
         t->crosses[v->id] = true;
     }
 }
@@ -69,20 +62,22 @@ find_crossings(Tile *t, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
+        if (loop_is(let)) {
+            t->run++;
+            find_crossings(t, let->body);
+            if (let->op == OP_reduce) {
+                const Let *last = let->body->n ? let->body->lets[let->body->n - 1] : NULL;
+                use(t, let->body->rets[0], last && !loop_is(last) ? t->run : -1);
+                t->crosses[let->res[0]->id] = true;
+            }
+            t->run++;
+        }
         for (int j = 0; j < let->nargs; j++) {
-            use(t, let->args[j], let->mark);
+            use(t, let->args[j], t->run);
         }
         for (int j = 0; j < t->nbinds; j++) {
-            t->bind_crosses[j] |= t->binds[j]->mark != let->mark &&
+            t->bind_crosses[j] |= t->bind_runs[j] != t->run &&
                                   cc_uses(t->e, let, t->binds[j]->sizes[0]);
-        }
-        if (let->body) {
-            find_crossings(t, let->body);
-        }
-        if (let->op == OP_reduce) {
-            const Let *last = let->body->n ? let->body->lets[let->body->n - 1] : NULL;
-            use(t, let->body->rets[0], last && !loop_is(last) ? last->mark : -1);
-            t->crosses[let->res[0]->id] = true;
         }
     }
 }
@@ -92,7 +87,9 @@ cc_runs_find(Tile *t)
 {
     Cx *cx = t->e->cx;
     t->crosses = cx_alloc(cx, (size_t)t->e->fn->nvalues * sizeof *t->crosses);
+    t->runs = cx_alloc(cx, (size_t)t->e->fn->nvalues * sizeof *t->runs);
     number_runs(t, t->loop->body);
+    t->run = 0;
     t->bind_crosses = cx_alloc(cx, ((size_t)t->nbinds + 1) * sizeof *t->bind_crosses);
     find_crossings(t, t->loop->body);
 }

@@ -225,5 +225,4 @@ cc_tile_loop(Emit *e, const Let *loop)
     put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, t.at, t.width, to, t.at, t.width);
     put_block(&t, loop->body, NULL);
     put_close(e);
-    cc_runs_forget(loop->body);
 }

@@ -94,7 +94,7 @@ note_use(Tcc *t, const Value *v, const Let *let, const Block *blk, int at)
             return;
         }
         blk = let->parent;
-        at = let->mark;
+        at = let->nres ? t->ends[let->res[0]->id] : place_of(let) + 1;
     }
     Place *p = &t->places[v->id];
     p->last = at > p->last ? at : p->last;
@@ -117,7 +117,9 @@ static void
 note_uses(Tcc *t, Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
-        blk->lets[k]->mark = k + 1;
+        for (int j = 0; j < blk->lets[k]->nres; j++) {
+            t->ends[blk->lets[k]->res[j]->id] = k + 1;
+        }
     }
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
@@ -135,17 +137,6 @@ note_uses(Tcc *t, Block *blk)
     }
     for (int k = 0; k < blk->nrets; k++) {
         note_use(t, blk->rets[k], NULL, blk, blk->n + 1);
-    }
-}
-
-static void
-forget_marks(const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        blk->lets[k]->mark = 0;
-        if (blk->lets[k]->body) {
-            forget_marks(blk->lets[k]->body);
-        }
     }
 }
 
@@ -344,6 +335,7 @@ emit_tcc_phase(Emit *e, const Let *loop)
     t.places = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.places);
     t.found = pairs_find(e->cx, e->fn->nvalues, root);
     t.pairs = t.found->of;
+    t.ends = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.ends);
     t.late = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.late);
     t.unzipped = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.unzipped);
     note_uses(&t, root);
@@ -362,7 +354,6 @@ emit_tcc_phase(Emit *e, const Let *loop)
     if (has_nontemporal(loop)) {
         put(e, "%s();", tcc_strip(&t, "strip_stream_end"));
     }
-    forget_marks(root);
     e->out = out;
     tcc_slots(&t);
     text_put(out, body.text, body.length);

@@ -54,6 +54,7 @@ typedef struct {
     Emit *e;
     Pairs *found; /* lets that one strip computes together */
     Pair *pairs; /* of them */
+    int *ends; /* by Value.id: its let and those before it in its block are so many */
     bool *late; /* by Value.id: its let has been left to its user */
     bool *unzipped; /* by Value.id: another load has brought it along */
     Place *places; /* by Value.id */

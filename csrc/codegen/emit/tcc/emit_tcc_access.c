@@ -326,7 +326,7 @@ put_zip(Tcc *t, const Let *let)
         return false;
     }
     for (int k = 0; k < zip.n; k++) {
-        if (zip.parts[k]->mark < let->mark) {
+        if (place_of(zip.parts[k]) < place_of(let)) {
             return true;
         }
     }

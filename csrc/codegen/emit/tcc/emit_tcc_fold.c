@@ -88,7 +88,7 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
     put(e, "%s = %s;", i, from);
     t->index = loop_index(reduce);
     t->n = rows;
-    tcc_first_lets(t, body, load->mark - 1);
+    tcc_first_lets(t, body, place_of(load));
     Scattered s = tcc_scattered(t, load->args[0], access_offset(e, load), false);
     prefetch_gathered(t, reduce, load, &s, rows, n);
     put(e, "%s(%s, %s, %s, %s, %s, %s);",

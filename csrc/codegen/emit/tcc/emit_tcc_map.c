@@ -9,7 +9,7 @@ sole_store(const Tcc *t, const Let *let)
 {
     const Block *blk = let->parent;
     const Let *store = NULL;
-    for (int k = let->mark; k < blk->n; k++) {
+    for (int k = t->ends[let->res[0]->id]; k < blk->n; k++) {
         const Let *after = blk->lets[k];
         if (after->op != OP_store ||
             (!literal_of(after->args[1]) && after->args[1] != let->res[0] &&
@@ -276,7 +276,7 @@ put_recurrence(Tcc *t, const Let *let)
     Dtype dtype = let->res[0]->type->dtype;
     Place copy, run = tcc_place(t, let->args[0], dtype);
     const char *x = tcc_spread(t, let->args[1], dtype, &copy);
-    tcc_release_at(t, let->parent, let->mark);
+    tcc_release_at(t, let->parent, t->ends[let->res[0]->id]);
     Place out = tcc_room(t, dtype, true, NULL);
     put(t->e, "%s(%s, %s, %s, %s);",
         tcc_strip(t, "strip_run_%s_%s", op_info[let->op].name, compute_name(dtype)), out.at, x,
@@ -453,7 +453,7 @@ tcc_map(Tcc *t, const Let *let)
                          : use_nontemporal_strip(t, let, store, &call)
                              ? tcc_nontemporal_store(t, store)
                              : tcc_direct_store(t, store);
-    tcc_release_at(t, let->parent, let->mark);
+    tcc_release_at(t, let->parent, t->ends[let->res[0]->id]);
     Place out = direct ? (Place){.at = direct, .varies = true, .slot = -1, .stored = store}
                        : result_room(t, let, &call);
     put_call(t, let, &call, &out);
