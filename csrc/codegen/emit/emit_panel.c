@@ -16,12 +16,6 @@
  */
 #include "emit.h"
 
-static const char *
-panel_type(const Let *load)
-{
-    return storage_c(load->res[0]->type->dtype);
-}
-
 bool
 is_tiled(const Let *loop)
 {
@@ -36,8 +30,8 @@ put_panel(Emit *e, const Let *rows, const Let *load, const char *transpose)
     Dim step = step_along(e, load, columns)->step;
     int bytes = dtype_info[load->res[0]->type->dtype].bytes;
     const char *i = index_c(e, loop_index(rows)), *j = index_c(e, loop_index(columns));
-    const char *panel = panel_of(e, load);
-    put(e, "%s *%s = (%s *)(scratch + %s);", panel_type(load), panel, panel_type(load),
+    const char *panel = panel_of(e, load), *type = storage_c(load->res[0]->type->dtype);
+    put(e, "%s *%s = (%s *)(scratch + %s);", type, panel, type,
         scratch_room(e, dim_int(cx, (int64_t)loop_step(rows) * DLC_PANEL * bytes)));
     put_scope(e);
     put(e, "const int64_t %s = %s_from, %s = %s_from;", i, i, j, j);

@@ -148,6 +148,7 @@ add_access(const Facts *facts, const Let *let, AccessFacts *a)
     const Value *buffer = let->args[0];
     a->offset = index_offset(cx, buffer, let_attr(let, "at")->dims);
     a->bytes = dtype_info[buffer->type->dtype].bytes;
+    a->per_line = DLC_LINE / a->bytes;
     a->is_private = buffer_is_private(buffer, facts->kernel);
     a->from_loops = loops_give(cx, let->parent->owner, a->offset);
     a->still = (Step){DIM_NONE, dim_int(cx, 0), a->offset};

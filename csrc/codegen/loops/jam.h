@@ -14,10 +14,8 @@ typedef struct {
 /* How often the loop's body runs in the phase, if the loop is a parallel one or in the last of
  * them. */
 Dim nest_iterations(const Nest *nest, const Let *loop);
-/* Does a reduction of the rows run in one loop for both of two rows? */
-bool jam_is_joint(const Nest *nest, const Let *loop, const Let *rows);
-/* The iterations of the longest such reduction; the same of all rows together. */
-Dim jam_row(const Nest *nest, const Let *rows);
+/* The iterations of the longest reduction marked joint in the rows; the same of all rows. */
+Dim jam_row(Cx *cx, const Let *rows);
 Dim jam_elements(const Nest *nest, const Let *rows);
 
 #endif

@@ -9,7 +9,7 @@
  *           longer than the sixty-four before them, and they take the lanes through memory for it.
  *           So the elements that are left are copied to arrays, which are filled up with the first
  *           of them.  A choice between elements side by side and the first one becomes a load under
- *           a mask.  Extremes of floats count as expensive: compilers make branches of them.
+ *           a mask.  What the compiler would unroll is hidden from it.  Extremes of floats count as expensive: compilers make branches of them.
  * Why not:  cheap bodies whose loads are no loads under a mask: elements would be taken together
  *           one by one, or narrow ones converted.  Four or eight elements, if the compiler knows,
  *           are a vector of their own.
@@ -38,6 +38,16 @@ is_masked(const Facts *facts, const Let *load, const Let *reduce)
     bool part = known && (rest == 0 || rest == DLC_LANES / 4 || rest == DLC_LANES / 2);
     return is_along(facts, load, reduce) && facts_access(facts, load)->bytes <= 8 && !part &&
            facts_row(facts, load, loop_index(reduce)) != DIM_NONE;
+}
+
+/* gcc unrolls a loop whose count it can compute, and that of the elements that are left would be
+ * scalar code again: more than half of the lanes are not known to it. */
+static bool
+is_unrolled(const Facts *facts, const Let *reduce)
+{
+    int64_t extent = 0;
+    return dim_is_int(facts->cx, loop_extent(reduce), &extent) &&
+           extent % DLC_LANES > DLC_LANES / 2;
 }
 
 /* Does a body without expensive operations gain by it? */
@@ -89,6 +99,7 @@ mark_reduction(const PhaseView *phase, Let *loop)
     if (let_has(loop, MARK_lanes) && !let_has(loop, MARK_onehot) && is_filled(facts, loop) &&
         fuel_spend(facts->cx)) {
         let_mark(loop, MARK_fill, true);
+        let_mark(loop, MARK_hidden, is_unrolled(facts, loop));
         for (int k = 0; k < loop->body->n; k++) {
             if (is_masked(facts, loop->body->lets[k], loop)) {
                 let_mark(loop->body->lets[k], MARK_masked, true);

@@ -13,27 +13,42 @@
  *           has room for others meanwhile.
  * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the
  *           processor finds the next row by itself where nothing waits for the result.
- * Example:  layer norm: for i0 in B parallel jam=2 jam_elements=262144 jam_row=256 { .. }
+ *           Of a reduction that is not cheap the steps wait for nothing, so it is not joint: it runs
+ *           for one row after the other.
+ * Example:  layer norm: for i0 in B parallel jam=2 jam_elements=262144 jam_row=256 {
+ *               let s: f32 = reduce sum i1 in N lanes joint { .. } .. }
  */
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
-/* The elements of a row that is joined whatever memory there is, by the widest element that its
- * reductions load. */
-static int
-short_row(const PhaseView *phase, const Let *rows)
+/* Do the steps of the reduction wait for each other, and are there as many in each row? */
+static bool
+is_joint(Cx *cx, const Let *loop)
 {
-    int width = 1;
+    return loop->op == OP_reduce && loop_is_latency_bound(loop) && !let_has(loop, MARK_onehot) &&
+           op_info[let_op(loop)].rule != RULE_INDEX && !dim_has_index(cx, loop_extent(loop));
+}
+
+/* Marks the joint reductions of the rows, or takes these marks away; returns the bytes of the widest
+ * element that they load, or 0: there are none. */
+static int
+mark_joint(Cx *cx, const Let *rows, bool joint)
+{
+    int width = 0;
     for (int k = 0; k < rows->body->n; k++) {
-        const Let *loop = rows->body->lets[k];
-        for (int j = 0;
-             loop_is(loop) && jam_is_joint(&phase->nest, loop, rows) && j < loop->body->n; j++) {
+        Let *loop = rows->body->lets[k];
+        if (!is_joint(cx, loop)) {
+            continue;
+        }
+        let_mark(loop, MARK_joint, joint);
+        width = width ? width : 1;
+        for (int j = 0; j < loop->body->n; j++) {
             const Let *load = loop->body->lets[j];
             int bytes = load->op == OP_load ? dtype_info[load->args[0]->type->dtype].bytes : 1;
             width = bytes > width ? bytes : width;
         }
     }
-    return DLC_JAM_ROW / width;
+    return width;
 }
 
 /* Does an iteration continue the one before it? */
@@ -60,25 +75,25 @@ may_jam(const PhaseView *phase, const Let *rows)
             return false;
         }
     }
-    bool joint = false;
-    for (int k = 0; k < rows->body->n; k++) {
-        const Let *loop = rows->body->lets[k];
-        joint |= loop_is(loop) && jam_is_joint(&phase->nest, loop, rows);
-    }
-    return joint;
+    return true;
 }
 
 static void
 mark_rows(const PhaseView *phase, Let *rows)
 {
     Cx *cx = phase->nest.cx;
-    if (may_jam(phase, rows) &&
-        (dim_range(cx, jam_elements(&phase->nest, rows)).lo <= DLC_CORE ||
-         dim_range(cx, jam_row(&phase->nest, rows)).lo <= short_row(phase, rows)) &&
-        fuel_spend(cx)) {
+    int width = may_jam(phase, rows) ? mark_joint(cx, rows, true) : 0;
+    if (!width) {
+        return;
+    }
+    int64_t elements = dim_range(cx, jam_elements(&phase->nest, rows)).lo,
+            row = dim_range(cx, jam_row(cx, rows)).lo;
+    if ((elements <= DLC_CORE || row <= DLC_JAM_ROW / width) && fuel_spend(cx)) {
         let_mark_with(cx, rows, MARK_jam, 2);
         let_mark_with(cx, rows, MARK_jam_elements, DLC_CORE);
-        let_mark_with(cx, rows, MARK_jam_row, short_row(phase, rows));
+        let_mark_with(cx, rows, MARK_jam_row, DLC_JAM_ROW / width);
+    } else {
+        mark_joint(cx, rows, false);
     }
 }
 

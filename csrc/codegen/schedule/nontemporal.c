@@ -25,7 +25,6 @@
 /* What the two targets decide differently. */
 typedef struct {
     bool sizes_known; /* stores whose tensor may be small when the phase runs are not marked */
-    bool few_scans; /* routines scan fewer rows than a mark says, too */
     int most; /* stores in a loop */
     bool (*streams)(const Facts *facts, const Let *loop);
 } Rule;
@@ -114,9 +113,7 @@ mark_scan(const Phased *p, const Let *recurrences)
     Phased told = *p;
     told.sizes_known = false;
     Scan s;
-    bool enough = p->rule->few_scans || dim_range(p->cx, loop_extent(recurrences)).hi >=
-                                            let_mark_value(recurrences, MARK_recurrences);
-    if (enough && scan_alone(p->facts, recurrences, &s) && s.at_once &&
+    if (let_has(recurrences, MARK_scan) && scan_alone(p->facts, recurrences, &s) && s.at_once &&
         may_bypass(&told, s.loop, s.store) && fuel_spend(p->cx)) {
         mark_store(p, s.loop, (Let *)s.store);
     }
@@ -211,7 +208,6 @@ rewrite_nontemporal_tcc(Fn *fn)
 {
     static const Rule rule = {
         .sizes_known = true,
-        .few_scans = true,
         .most = INT32_MAX,
         .streams = strips_store,
     };

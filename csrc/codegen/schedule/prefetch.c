@@ -20,7 +20,13 @@
  *           prefetches all of the next row, since memory has nothing else to read then.
  *           Rows are gathered so many ahead that what is prefetched fits in the first-level cache,
  *           and that a few dozen lines are under way where rows are short.
- * Why not:  long gathered rows whose elements are stored one by one: a processor finds all but the
+ * Why not:  in all loops: a processor finds one row, or rows of several tensors, by itself (measured:
+ *           0.94 times the speed).  In loops without a reduction that are not stencils: they would
+ *           be cut in strips, to have one prefetch for each line.  Then a loop over data in the
+ *           first-level cache takes up to 1.7 times as long, and one over memory a tenth less.
+ *           Stencils over columns of tiles, which keep rows in the first-level cache: 0.75 times.
+ *           Larger tiles, other ways through them, blocks of 16 by 16, the next tile's lines: 0.9 to
+ *           1.1 times, because the stores are what waits.  Long gathered rows whose elements are stored one by one: a processor finds all but the
  *           beginning alone, and waits for the stores.
  * Example:  let s: f32 = reduce sum j in N lanes { let a: f32 = load x[i, j] prefetch=4096 .. }
  */
@@ -123,6 +129,17 @@ mark_next_row(const Facts *facts, const Let *loop, Let *load)
 
 /* ---- gathered rows ---- */
 
+/* Note [Gathered rows]
+ *
+ * Two threads of Zen 5, 64 MiB of rows, each looked up once by indices at random; milliseconds, and
+ * in pages of 4 KB:
+ *
+ *   rows of     sums of 8: 0   8    16   32   64 rows before   each doubled: 0   8    16   32   64
+ *   16 floats             35   12.5 9.7  3.9  2.8                            47  14   10.5 4.6  4.4
+ *   128                   1.48 1.11 0.84 0.84 0.87                           3.3 2.8  2.9  3.0  2.9
+ *   1024                  2.46 1.20 1.33 1.16 1.25                           3.1 3.3  3.4  3.3  3.3
+ */
+
 /* Do the indices follow each other in memory, from one run of the loop through them to the next? */
 static bool
 in_order(const Facts *facts, const Let *index, const Let *through)
@@ -155,6 +172,13 @@ mark_gather(const Facts *facts, Let *load, const Let *along, const Let *through,
 }
 
 /* ---- stencils ---- */
+
+/* Note [Stencils]
+ *
+ * One thread of Zen 5, four million floats: the heat equation takes 0.77 ms instead of 1.33, a copy
+ * of as many bytes 0.62.  x.T + 2y takes 1.6 ms instead of 2.0, a copy 1.2; with the next kernel
+ * that reads it, 2.2 instead of 2.5.  Half as many floats: 1.22 instead of 1.46; with the next
+ * kernel, 1.94 instead of 1.96. */
 
 /* Elements from load a to load b of the same tensor. */
 static Range

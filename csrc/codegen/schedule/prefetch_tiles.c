@@ -505,6 +505,20 @@ walk_gathered(View *v, const Let *reduce, Dtype dtype)
     return true;
 }
 
+/* So much is computed from what the reduction loads that what is prefetched arrives meanwhile. */
+static void
+mark_apart(const View *v, const Let *reduce)
+{
+    bool slow = let_has(reduce, MARK_lanes) && facts_loop(v->facts, reduce)->cost >= COST_EXP;
+    for (int k = 0; slow && k < reduce->body->n; k++) {
+        Let *load = reduce->body->lets[k];
+        if ((let_has(load, MARK_prefetch) || let_has(load, MARK_prefetch_rows)) &&
+            fuel_spend(v->cx)) {
+            let_mark(load, MARK_apart, true);
+        }
+    }
+}
+
 static void
 walk_reduce(View *v, const Let *reduce)
 {
@@ -532,7 +546,6 @@ walk_reduce(View *v, const Let *reduce)
 static void
 walk_for(View *v, const Let *loop)
 {
-    Scan s;
     if (loop_is_call(loop)) {
         return;
     }
@@ -540,7 +553,7 @@ walk_for(View *v, const Let *loop)
         walk_row(v, loop);
     } else if (let_has(loop, MARK_grid)) {
         walk_grid(v, loop);
-    } else if (let_has(loop, MARK_recurrences) && scan_alone(v->facts, loop, &s)) {
+    } else if (let_has(loop, MARK_scan)) {
         return;
     } else if (let_has(loop, MARK_vector) || loop_is_recurrence(loop)) {
         walk_vector(v, loop);
@@ -557,6 +570,7 @@ walk_let(View *v, const Let *let)
         walk_for(v, let);
         break;
     case OP_reduce:
+        mark_apart(v, let);
         v->grid && !v->is_long ? walk_row(v, let) : walk_reduce(v, let);
         break;
     case OP_load:

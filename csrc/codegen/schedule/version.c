@@ -5,11 +5,13 @@
  * Requires: a scheduled function, in which steps of reductions over columns are marked.
  * Ensures:  nothing but speed: the same operations in the same order (V41).
  * How:      Across rows an element of each row is a gather; where the distance is a number the
- *           compiler loads vectors and shuffles them.  Of a row in lanes the loop, the rest and
+ *           compiler loads vectors and shuffles them.  Frequent are coordinates, quaternions and
+ *           boxes, up to half of a cache line; and whole lanes.  Of the latter the short ones are
+ *           those of another phase.  Of a row in lanes the loop, the rest and
  *           what combines blocks go away.
  * Why not:  versions of phases without such rows: across short rows each takes the C compiler as
  *           long as the first; of a row in lanes a quarter of that.
- * Example:  let s: f32 = reduce sum j in N lanes short versions { .. }
+ * Example:  let s: f32 = reduce sum j in N lanes short versions=64 { .. }
  */
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
@@ -61,7 +63,8 @@ mark_phase(const PhaseView *phase, const void *arg)
     phase_visit_loops(phase, find_length, &found);
     Let *marked = found.across ? found.across : found.along;
     if (marked && !dim_has_index(cx, facts_length(phase->facts, marked)) && fuel_spend(cx)) {
-        let_mark(marked, MARK_versions, true);
+        bool is_long = dim_range(cx, facts_length(phase->facts, marked)).hi > DLC_SHORT_ROW;
+        let_mark_with(cx, marked, MARK_versions, is_long ? 64 : 8);
     }
 }
 

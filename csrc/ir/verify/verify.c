@@ -46,7 +46,8 @@
  *        the loop inside.  That loads it once, for one operation of a scan, as the first operand,
  *        and stores what that makes, once.  Beside the loop nothing else is stored, and nothing
  *        loaded that the loop stores.  The loop has no other buffers but those of the kernel's own
- *        block, and loads nothing else that it stores.
+ *        block, and loads nothing else that it stores.  scan stands beside it where the loop loads
+ *        one element besides, stores one, and has that operation and casts alone.
  *   V21  A result over another value is a kernel's, the only one over that, and has its type and
  *        strides.  The other value is a parameter or a kernel's result; nothing reads it later, and
  *        no call whose results may share its memory takes it.  In the kernel its elements end where
@@ -97,12 +98,14 @@
  *        and not both one access.  Elements of an access marked prefetch are 1 to 4 elements from
  *        each other along its loop, or along the loop marked vector around that.
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
- *        them.
+ *        them, and so does apart, in a reduce marked lanes.
  *   V35  jam of a for is 2, and marks only one without vector, tile and recurrences whose body has
  *        two loops or more, computes, loads, stores and has buffers, and leaves nothing for other
- *        iterations (V42).  jam_elements and jam_row stand beside it.  Or jam marks a for marked
- *        recurrences, is at most that number, and stands alone: the body of the loop, and the loop
- *        in it, compute, load and store.
+ *        iterations (V42).  jam_elements and jam_row stand beside it.  joint marks a reduce in it
+ *        that is marked lanes, not onehot, loads and computes, has an extent without indices, and
+ *        an op that returns no index.  Or jam marks a for marked recurrences, is at most that
+ *        number, and stands alone: the body of the loop, and the loop in it, compute, load and
+ *        store.
  *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
@@ -130,8 +133,8 @@
  *        the op returns an index, it is 2, and the body one load of adjacent elements, which it
  *        returns.  places stands beside it on such a one of f32, of fewer than 2**31 elements.
  *        near marks only a loop of the kernel's own block, in which no tensor is both loaded and
- *        stored, or updated.  versions marks a reduce marked short whose extent is a size, or a
- *        load in one marked jam whose elements are a size apart along the vector loop around; a
+ *        stored, or updated.  versions is 8 or 64, and marks a reduce marked short whose extent is
+ *        a size, or a load in one marked jam whose elements are a size apart along the vector loop around; a
  *        phase has one, and is not marked near.  rolled marks only a for marked vector without
  *        loops inside.  prefetch_tile or prefetch_pack marks only a for marked micro.
  *   V42  vector marks only a for that no loop marked vector or lanes is around, without tile and
@@ -152,7 +155,7 @@
  *        overwrite the element.
  *   V44  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
  *        body computes, loads and stores: each tensor once, at another element in each iteration,
- *        and none that it loads.  masked marks only a load of such a reduce, of elements
+ *        and none that it loads.  hidden stands beside it.  masked marks only a load of such a reduce, of elements
  *        of at most 8 bytes that are adjacent along it.
  *   V45  uniform marks only an operation, a load, a size or a bind at any depth in a loop marked
  *        vector that has loops inside.  No index in it is that of the vector loop, and what it uses

@@ -176,6 +176,10 @@ verify_versions(Verifier *v, const Let *let)
                                      index_offset(v->cx, let->args[0], let_attr(let, "at")->dims),
                                      let_attr(tile, "index")->d, &step, &rest) &&
                           is_size(v->cx, step);
+    int64_t longest = let_mark_value(let, MARK_versions);
+    if (longest != 8 && longest != 64) {
+        verify_broken(v, 41, "versions is 8 or 64");
+    }
     if (!good || let_has(phase, MARK_near) || count_versions(phase) != 1) {
         verify_broken(v, 41, "versions marks what gives no length, or is not alone in a phase");
     }

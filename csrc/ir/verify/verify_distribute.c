@@ -144,7 +144,8 @@ verify_stage(Verifier *v, const Let *let)
 void
 verify_fill(Verifier *v, const Let *reduce)
 {
-    bool good = let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_onehot);
+    bool good = let_has(reduce, MARK_fill) && let_has(reduce, MARK_lanes) &&
+                !let_has(reduce, MARK_onehot);
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *let = reduce->body->lets[k];
         good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;

@@ -118,6 +118,23 @@ check_recurrences(Verifier *v, const Let *let)
     }
 }
 
+/* Does the loop in it do nothing but what a routine for scans does? */
+static void
+check_scan(Verifier *v, const Let *let)
+{
+    const Let *loop = let->body->n == 3 ? let->body->lets[2] : NULL;
+    int loads = 0, stores = 0, others = 0;
+    for (int k = 0; loop && loop->op == OP_for && k < loop->body->n; k++) {
+        Op op = loop->body->lets[k]->op;
+        loads += op == OP_load;
+        stores += op == OP_store;
+        others += op != OP_load && op != OP_store && op != OP_cast;
+    }
+    if (!let_has(let, MARK_recurrences) || loads != 2 || stores != 2 || others != 1) {
+        verify_broken(v, 20, "scan marks a loop that does more than a scan of what it loads");
+    }
+}
+
 /* Of a loop whose body has been checked. */
 static void
 check_together(Verifier *v, const Let *let)
@@ -204,6 +221,9 @@ check_loop(Verifier *v, const Let *let)
     v->nsizes = nsizes;
     if (let_has(let, MARK_recurrences)) {
         check_together(v, let);
+    }
+    if (let_has(let, MARK_scan)) {
+        check_scan(v, let);
     }
     check_independent(v, let);
     verify_loop_marks(v, let);

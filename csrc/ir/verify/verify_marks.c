@@ -106,8 +106,12 @@ check_prefetch(Verifier *v, const Let *access)
     if (rows && !(loop_is(loop) && loop_is(loop->parent->owner))) {
         verify_broken(v, 34, "prefetch_rows marks a load that is not in a loop in another");
     }
-    if (let_has(access, MARK_beyond) && !along && !rows) {
-        verify_broken(v, 34, "beyond marks a load that does not prefetch");
+    bool apart = let_has(access, MARK_apart);
+    if ((let_has(access, MARK_beyond) || apart) && !along && !rows) {
+        verify_broken(v, 34, "%s marks a load that does not prefetch", apart ? "apart" : "beyond");
+    }
+    if (apart && !let_has(loop, MARK_lanes)) {
+        verify_broken(v, 34, "apart marks a load that is not in a reduction in lanes");
     }
 }
 
@@ -198,6 +202,22 @@ check_jam_of_recurrences(Verifier *v, const Let *let)
         verify_broken(v, 35,
                       "jam marks recurrences that do more than compute, load and store, or are "
                       "fewer");
+    }
+}
+
+static void
+check_joint(Verifier *v, const Let *reduce)
+{
+    const Let *rows = reduce->parent->owner;
+    bool good = rows->op == OP_for && let_has(rows, MARK_jam) && !let_has(rows, MARK_recurrences) &&
+                let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_onehot) &&
+                op_info[let_op(reduce)].rule != RULE_INDEX &&
+                !dim_has_index(v->cx, let_dim(reduce, "extent"));
+    for (int k = 0; k < reduce->body->n && good; k++) {
+        good = let_is_map(reduce->body->lets[k]) || reduce->body->lets[k]->op == OP_load;
+    }
+    if (!good) {
+        verify_broken(v, 35, "joint marks a reduction that is not in lanes in a loop marked jam");
     }
 }
 
@@ -381,6 +401,9 @@ verify_loop_marks(Verifier *v, const Let *loop)
                                let_has(loop, MARK_jam_row))) {
         check_jam(v, loop);
     }
+    if (let_has(loop, MARK_joint)) {
+        check_joint(v, loop);
+    }
     if (let_has(loop, MARK_grid) || let_has(loop, MARK_grid_row) ||
         let_has(loop, MARK_grid_called)) {
         check_grid(v, loop);
@@ -391,7 +414,7 @@ verify_loop_marks(Verifier *v, const Let *loop)
     if (let_has(loop, MARK_flat) || let_has(loop, MARK_flat_row)) {
         check_flat(v, loop);
     }
-    if (let_has(loop, MARK_fill)) {
+    if (let_has(loop, MARK_fill) || let_has(loop, MARK_hidden)) {
         verify_fill(v, loop);
     }
     if (let_has(loop, MARK_distribute)) {

@@ -177,15 +177,6 @@ cc_stands(const Emit *e, const Let *let)
     return as ? *as : NULL;
 }
 
-bool
-cc_is_inside(const Let *loop, const Let *let)
-{
-    while (let && let != loop) {
-        let = let->parent->owner;
-    }
-    return let == loop;
-}
-
 /* ---- scalar lets ---- */
 
 const char *
@@ -259,25 +250,18 @@ hides_index(const Emit *e, const Let *bind)
            bind->args[0]->def->op != OP_load;
 }
 
-/* Does C of the let, or of what it uses of the kernel's own block, hide something from the compiler
- * that it could know? */
+/* Does C of the block, of the phase in that of the kernel, hide something from the compiler that it
+ * could know? */
 static bool
-hides(Emit *e, const Let *let)
+hides(Emit *e, const Block *blk)
 {
-    bool found = hides_index(e, let) || (let_has(let, MARK_fill) && cc_hides_rest(e, let));
-    for (int k = 0; let->body && k < let->body->n && !found; k++) {
-        found = hides(e, let->body->lets[k]);
-    }
-    return found;
-}
-
-static bool
-phase_hides(Emit *e)
-{
-    const Block *root = e->phase->kernel->body;
-    bool found = hides(e, e->loop);
-    for (int k = 0; k < root->n; k++) {
-        found |= phase_begins_with(e, root->lets[k]) && hides_index(e, root->lets[k]);
+    bool found = false;
+    for (int k = 0; k < blk->n && !found; k++) {
+        const Let *let = blk->lets[k];
+        if (blk != e->loop->parent || let == e->loop || phase_begins_with(e, let)) {
+            found = hides_index(e, let) || let_has(let, MARK_hidden) ||
+                    (let->body && hides(e, let->body));
+        }
     }
     return found;
 }
@@ -565,7 +549,8 @@ emit_cc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
     }
     put_pointers(e, unit);
     put_sizes(e, unit, cc_length_size, &length);
-    text_add(unit, "%s", phase_hides(e) ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
+    text_add(unit, "%s",
+             hides(e, e->loop->parent) ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
     put_body(body, unit);
     if (near) {
         cc_near_phase(e, loop, unit);

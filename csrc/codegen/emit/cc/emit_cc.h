@@ -45,8 +45,6 @@ typedef struct {
 
 /* ---- emit_cc.c ---- */
 
-/* does let stand in the loop, at any depth? */
-bool cc_is_inside(const Let *loop, const Let *let);
 void cc_let(Emit *e, const Let *let); /* a let that is no loop */
 bool cc_may_end_phase(const Emit *e, const Let *let); /* may it end the phase? */
 void cc_block(Emit *e, const Block *blk);
@@ -89,7 +87,6 @@ const char *cc_lanes_block(Emit *e, const Let *reduce, const Reduction *r);
  * `value`. */
 void cc_lanes_two(Emit *e, const Let *reduce, const Jam *jam, const Reduction r[2],
                   void (*value)(Emit *e, const Reduction *r));
-bool cc_hides_rest(Emit *e, const Let *reduce); /* see put_filled */
 
 /* ---- emit_cc_arg.c ---- */
 
@@ -147,7 +144,9 @@ void cc_stream_close(Emit *e, const Let *loop);
 /* The same of blocks of short rows, see emit_cc_flat.c: what should begin where a line does; NULL:
  * it has no such stores. Around the loop over so many elements. */
 const char *cc_stream_block_place(Emit *e, const Let *loop);
-void cc_stream_block_open(Emit *e, const Let *loop, int elements);
+void cc_stream_arrays(Emit *e, const Let *loop, int elements,
+                      const char *(*place)(Emit *e, const Let *store));
+const char *cc_row_place(Emit *e, const Let *store); /* of the first element that a row stores */
 void cc_stream_block_close(Emit *e, const Let *loop, int elements);
 
 void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to);

@@ -11,9 +11,6 @@
  *           chosen by a comparison that nothing waits for, as the extreme is found by another. A
  *           column's extreme and its index stand in two arrays of the tile, the index in as many
  *           bytes as the extreme where it may.
- * Why not:  to look for it in short rows: nothing is prefetched meanwhile, and when it is found
- *           nobody foresees. 16384 rows of 1024, two threads of Zen 5: 1.8 ms so, 1.2 with places,
- *           as loading them alone takes; of 256 KB as long.
  * Example:  a = argmax of x[i, j] over j:
  *               for each block {
  *                   for j { a_kept[j - a_from] = x[i, j]; a_lane[k] = the further of both }

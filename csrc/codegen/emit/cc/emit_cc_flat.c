@@ -12,16 +12,7 @@
  *               for (i, j) m_flat[3*i + j] = m[j];
  *               for (; i_from + 64 <= hi; i_from += 64)
  *                   for (k < 192) y[3*i_from + k] = x[3*i_from + k] - m_flat[k];
- *
- * One thread of Zen 5, rows of n bytes, divided twice, and of n floats, subtracted twice; what
- * stays near a core, microseconds; of 64 MiB by two threads, milliseconds, one by one and together:
- *
- *   n     131072 bytes   65536 floats     64 MiB from bytes   from floats
- *   3     15   11        3.7  2.2         2.05  1.60          2.8  2.1
- *   5     163  11        26   2.6         10.9  1.57          3.5  2.2
- *   8     15   11        4.8  2.2
- *   12    165  13        25   3.6
- *   16    17   11        5.9  2.3 */
+ */
 #include "codegen/loops/flat.h"
 #include "emit_cc.h"
 
@@ -213,7 +204,7 @@ put_blocks(const FlatText *f, const char *to)
     put_open(e, "for (; %s_from + %d <= %s; %s_from += %d)", f->i, f->block, to, f->i, f->block);
     put_filled(f, OTHER);
     put_row(f, cx_format(e->cx, "%s_from", f->i));
-    cc_stream_block_open(e, f->rows.loop, f->block * (int)f->rows.n);
+    cc_stream_arrays(e, f->rows.loop, f->block * (int)f->rows.n, cc_row_place);
     put_flat(f);
     cc_stream_block_close(e, f->rows.loop, f->block * (int)f->rows.n);
     put_close(e);

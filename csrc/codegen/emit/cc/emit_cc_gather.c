@@ -10,14 +10,6 @@
  * Example:  for i in bags: for j in 8: { later = 8*i + j + 32;
  *           if (later < words) for a line of row x[later]: PREFETCH(it);
  *           sum += w[x[8*i + j], k]; }
- *
- * Two threads of Zen 5, 64 MiB of rows, each looked up once by indices at random; milliseconds, and
- * in pages of 4 KB:
- *
- *   rows of     sums of 8: 0   8    16   32   64 rows before   each doubled: 0   8    16   32   64
- *   16 floats             35   12.5 9.7  3.9  2.8                            47  14   10.5 4.6  4.4
- *   128                   1.48 1.11 0.84 0.84 0.87                           3.3 2.8  2.9  3.0  2.9
- *   1024                  2.46 1.20 1.33 1.16 1.25                           3.1 3.3  3.4  3.3  3.3
  */
 #include "codegen/loops/gather.h"
 #include "emit_cc.h"
@@ -39,7 +31,8 @@ put_prefetch(Emit *e, const Gather *g, const char *at, const char *from, const c
                  ? ""
                  : cx_format(e->cx, " && %s > %d", dim_c(e, all), (int)(most / bytes)));
     put(e, "const int64_t %s = %s[later];", index_c(e, g->bind->sizes[0]), name_c(e, words));
-    put_open(e, "for (int64_t k = %s; k < %s; k += %d)", from, to, DLC_LINE / bytes);
+    put_open(e, "for (int64_t k = %s; k < %s; k += %d)", from, to,
+             facts_access(e->facts, g->load)->per_line);
     put(e, "PREFETCH(%s, (%s%s + k) * %d);", name_c(e, table), offset_c(e, g->row), at, bytes);
     put_close(e);
     put_close(e);

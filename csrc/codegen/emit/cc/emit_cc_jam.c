@@ -4,8 +4,7 @@
  * Requires: a loop marked jam (schedule/jam.c).
  * Ensures:  each row's operations in the order they have alone.
  * How:      what stands in the row is put twice, the second time under names of its own (name_c,
- *           index_c); the steps of a reduction whose body is cheap, which each wait for the one
- *           before, are put in one loop; other loops one after the other.  An odd row goes the
+ *           index_c); the steps of a reduction marked joint are put in one loop; other loops one after the other.  An odd row goes the
  *           usual way.
  * Example:  layer norm:  for (; lo + 2 <= hi; lo += 2) {
  *                            const int64_t i0 = lo;
@@ -17,19 +16,11 @@
 
 #include "emit_cc.h"
 
-static bool
-is_joint(const Emit *e, const Let *loop, const Let *rows)
-{
-    Nest nest = nest_of(e);
-    return jam_is_joint(&nest, loop, rows);
-}
-
 /* Do rows run so wherever they come from? */
 static bool
 are_short(Emit *e, const Let *rows)
 {
-    Nest nest = nest_of(e);
-    return dim_range(e->cx, jam_row(&nest, rows)).hi <= let_mark_value(rows, MARK_jam_row);
+    return dim_range(e->cx, jam_row(e->cx, rows)).hi <= let_mark_value(rows, MARK_jam_row);
 }
 
 /* What stands in the condition of the loop of pairs. */
@@ -37,7 +28,7 @@ static const char *
 are_near(Emit *e, const Let *rows)
 {
     Nest nest = nest_of(e);
-    Dim all = jam_elements(&nest, rows), row = jam_row(&nest, rows);
+    Dim all = jam_elements(&nest, rows), row = jam_row(e->cx, rows);
     int elements = (int)let_mark_value(rows, MARK_jam_elements),
         most = (int)let_mark_value(rows, MARK_jam_row);
     if (dim_range(e->cx, all).hi <= elements || are_short(e, rows)) {
@@ -120,7 +111,7 @@ put_jam(Emit *e, const Jam *jam, const Block *blk)
         const Let *let = blk->lets[k];
         if (let->op == OP_for && in_jam(e, jam->rows, let)) {
             put_jam(e, jam, let->body);
-        } else if (loop_is(let) && is_joint(e, let, jam->rows)) {
+        } else if (let_has(let, MARK_joint)) {
             cc_lanes_jam(e, let, jam);
         } else {
             put_twice(e, jam, let);

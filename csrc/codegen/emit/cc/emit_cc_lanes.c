@@ -74,14 +74,6 @@ find_along(Emit *e, const Let *reduce, Op op, const Let **along)
     return n;
 }
 
-/* How many elements are left of the last block, or -1: the compiler does not know. */
-static int64_t
-known_rest(Emit *e, const Let *let)
-{
-    int64_t extent;
-    return dim_is_int(e->cx, loop_extent(let), &extent) ? extent % DLC_LANES : -1;
-}
-
 static void
 put_arrays(Emit *e, const Let *const *along, int n)
 {
@@ -155,14 +147,6 @@ put_body_over_lanes(Emit *e, const Let *let, const Reduction *r)
     put_close(e);
 }
 
-/* gcc unrolls a loop whose count it can compute, and that of the elements that are left would be
- * scalar code again. */
-bool
-cc_hides_rest(Emit *e, const Let *reduce)
-{
-    return known_rest(e, reduce) > DLC_LANES / 2;
-}
-
 /* The elements that are left, over all lanes. */
 static void
 put_filled(Emit *e, const Let *let, const Reduction *r)
@@ -172,7 +156,7 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
     int loads = find_along(e, let, OP_load, along),
         stores = find_along(e, let, OP_store, along + loads);
     put(e, "const int %s_left = (int)(%s_end - %s_at%s);", out, out, out,
-        cc_hides_rest(e, let) ? " + opaque" : "");
+        let_has(let, MARK_hidden) ? " + opaque" : "");
     put_open(e, "if (%s_left > 0)", out);
     put(e, "int32_t %s_has[%d];", out, DLC_LANES);
     put(e, "%s %s_term[%d];", r->type, out, DLC_LANES);

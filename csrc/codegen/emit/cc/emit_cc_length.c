@@ -17,9 +17,6 @@
 
 #include "emit_cc.h"
 
-/* Coordinates, quaternions and boxes, half of a cache line; whole lanes. */
-static const int frequent[] = {2, 3, 4, 8, 16, 32, 64};
-
 /* The load or the reduction marked versions; NULL: there is none. */
 static const Let *
 find_length(const Let *let)
@@ -61,20 +58,26 @@ cc_length_head(Emit *e, Dim length, Text *unit)
              e->phase->name, index_c(e, length));
 }
 
+/* 2, 3, 4, 8; 16, 32, 64. */
+static int
+next_length(int length)
+{
+    return length == 2 ? 3 : length == 3 ? 4 : 2 * length;
+}
+
 void
 cc_length_phase(Emit *e, Dim length, Text *unit)
 {
     const char *name = e->phase->name;
     int place = place_of_length(e, length);
     Range range = dim_range(e->cx, length);
-    int64_t least = range.hi > DLC_SHORT_ROW ? DLC_LANES : 0;   /* shorter ones: another phase */
+    int longest = (int)let_mark_value(find_length(e->loop), MARK_versions);
     text_add(unit, "\n");
     put_phase_head(e, unit);
     text_add(unit, "    switch (n[%d]) {\n", place);
-    for (size_t k = 0; k < sizeof frequent / sizeof *frequent; k++) {
-        if (frequent[k] >= least && frequent[k] >= range.lo && frequent[k] <= range.hi) {
-            text_add(unit, "    case %d: return %s_part(p, n, lo, hi, %d);\n", frequent[k], name,
-                     frequent[k]);
+    for (int k = longest / 4; k <= longest; k = next_length(k)) {
+        if (k >= range.lo && k <= range.hi) {
+            text_add(unit, "    case %d: return %s_part(p, n, lo, hi, %d);\n", k, name, k);
         }
     }
     text_add(unit, "    default: return %s_part(p, n, lo, hi, n[%d]);\n    }\n}\n", name, place);

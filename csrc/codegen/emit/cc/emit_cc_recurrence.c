@@ -386,7 +386,7 @@ put_rows_at_once(Recurrences *c)
 {
     Emit *e = c->e;
     Scan s;
-    if (!scan_alone(e->facts, c->rows, &s) || !s.at_once) {
+    if (!(let_has(c->rows, MARK_scan) && scan_alone(e->facts, c->rows, &s) && s.at_once)) {
         return;
     }
     put_open(e, "if (%s_to - %s_from == %d)", c->i, c->i, c->together);
@@ -407,9 +407,7 @@ put_plain(Recurrences *c)
     Emit *e = c->e;
     if (facts_loop(c->e->facts, c->rows)->is_plain && facts_loop(c->e->facts, c->loop)->is_plain) {
         put(e, "int64_t %s_at = %s_from;", c->i, c->i);
-        if (dim_range(e->cx, loop_extent(c->rows)).hi >= c->together) {
-            put_rows_at_once(c);
-        }
+        put_rows_at_once(c);
         if (c->jam > 1) {
             put_interleaved(c, c->jam);
         }

@@ -10,14 +10,6 @@
  */
 #include "emit_cc.h"
 
-/* The let of this loop that makes an operand, if it is a MAP. */
-static const Let *
-map_in(const Let *loop, const Value *v)
-{
-    const Let *let = computed_in(loop->body, v);
-    return let && let_is_map(let) ? let : NULL;
-}
-
 int
 cc_stage(const Let *map)
 {
@@ -62,7 +54,7 @@ crosses(const Stages *s, const Let *let)
     for (int k = 0; k < blk->n; k++) {
         const Let *user = blk->lets[k];
         for (int j = 0; j < user->nargs; j++) {
-            if (stage_of(s, user) > stage_of(s, let) && map_in(s->loop, user->args[j]) == let) {
+            if (stage_of(s, user) > stage_of(s, let) && computed_in(blk, user->args[j]) == let) {
                 return true;
             }
         }

@@ -48,10 +48,19 @@ cc_uses(Emit *e, const Let *let, Dim name)
     return found;
 }
 
+static bool
+is_inside(const Let *loop, const Let *let)
+{
+    while (let && let != loop) {
+        let = let->parent->owner;
+    }
+    return let == loop;
+}
+
 static void
 use(Tile *t, const Value *v, int run)
 {
-    if (!literal_of(v) && v->def && cc_is_inside(t->loop, v->def) && v->def->op != OP_buffer &&
+    if (!literal_of(v) && v->def && is_inside(t->loop, v->def) && v->def->op != OP_buffer &&
         t->runs[v->id] != run) {
         t->crosses[v->id] = true;
     }
@@ -153,20 +162,27 @@ cc_run_imports(Tile *t, const Run *r)
     }
 }
 
+/* The name of what the let leaves to other runs, a value or an index; or NULL. */
+static const char *
+left_by(Tile *t, const Let *let)
+{
+    const char *index = NULL;
+    for (int k = 0; k < t->nbinds; k++) {
+        index = t->binds[k] == let && t->bind_crosses[k] ? index_c(t->e, let->sizes[0]) : index;
+    }
+    return let->nres && t->crosses[let->res[0]->id] ? name_c(t->e, let->res[0]) : index;
+}
+
 static void
 declare_arrays(Tile *t, const Run *r)
 {
     Emit *e = t->e;
     for (int k = r->from; k < r->to; k++) {
         const Let *let = r->blk->lets[k];
-        if (let->nres && t->crosses[let->res[0]->id]) {
-            put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
+        const char *name = left_by(t, let);
+        if (name) {
+            put(e, "%s %s_t[%d];", let->nres ? type_c(let->res[0]->type->dtype) : "int64_t", name,
                 t->width);
-        }
-        for (int j = 0; j < t->nbinds; j++) {
-            if (t->binds[j] == let && t->bind_crosses[j]) {
-                put(e, "int64_t %s_t[%d];", index_c(e, let->sizes[0]), t->width);
-            }
         }
         if (let->op == OP_buffer) {
             cc_let(e, let);
@@ -213,14 +229,9 @@ cc_run(Tile *t, const Run *r)
         if (let->op != OP_buffer && !let_has(let, MARK_uniform)) {
             cc_let(e, let);
         }
-        if (let->nres && t->crosses[let->res[0]->id]) {
-            put(e, "%s_t[k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
-        }
-        for (int j = 0; j < t->nbinds; j++) {
-            if (t->binds[j] == let && t->bind_crosses[j]) {
-                const char *g = index_c(e, let->sizes[0]);
-                put(e, "%s_t[k] = %s;", g, g);
-            }
+        const char *name = left_by(t, let);
+        if (name) {
+            put(e, "%s_t[k] = %s;", name, name);
         }
     }
     if (r->adds && r->adds->index) {

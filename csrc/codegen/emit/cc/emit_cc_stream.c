@@ -11,23 +11,10 @@
  *           this one near (emit_cc_prefetch.c).
  * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
  * Ensures:  each iteration's operations as they were, and its stores after its loads.
- * How:      Processors prefetch along a row by themselves, but not far enough if the same loop
- *           reads two more rows, and not at all from the short rows of one tile to those of the
- *           next.  Vectors of a stencil have 32 bytes: few of its loads begin where a cache line
- *           does, and a vector of 64 bytes would be in two lines.
- *           The plain loop is faster for data in a cache, so the size decides.  If the size is a
+ * How:      The plain loop is faster for data in a cache, so the size decides.  If the size is a
  *           symbol, it decides when the phase runs.
- * Why not:  prefetch in all loops: a processor finds one row, or rows of several tensors, by itself
- *           (measured: 0.94 times the speed).  Stencils over columns of tiles, which keep rows in
- *           the first-level cache: 0.75 times.  Larger tiles, other ways through them, blocks of 16
- *           by 16, prefetching the next tile's lines: 0.9 to 1.1 times, because the stores are what
- *           waits.
  * Example:  y[i, j] = x[i, j] + x[i+1, j]: prefetches x[i+1, j+1024] and y[i, j+1024].
- *
- * One thread of Zen 5, four million floats: the heat equation takes 0.77 ms instead of 1.33, a copy
- * of as many bytes 0.62.  x.T + 2y takes 1.6 ms instead of 2.0, a copy 1.2; with the next kernel
- * that reads it, 2.2 instead of 2.5.  Half as many floats: 1.22 instead of 1.46; with the next
- * kernel, 1.94 instead of 1.96. */
+ */
 #include "emit_cc.h"
 
 /* ---- stencils ---- */
@@ -46,11 +33,11 @@ static void
 put_strips(Emit *e, const Let *loop, const Let *row, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
-    int strip = (int)let_mark_value(loop, MARK_strip), bytes = facts_access(e->facts, row)->bytes;
+    int strip = (int)let_mark_value(loop, MARK_strip);
     put_open(e, "for (; %s_at + %d <= %s%s; %s_at += %d)", i, strip, to, and_beyond(e, row), i,
              strip);
     put_open(e, "for (int64_t cache_line = 0, %s = %s_at; cache_line < %d; cache_line += %d)", i, i,
-             strip, DLC_LINE / bytes);
+             strip, facts_access(e->facts, row)->per_line);
     put_prefetch(e, row);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
@@ -81,8 +68,8 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
 /* ---- non-temporal stores ---- */
 
 /* The address of the first element that a row stores. */
-static const char *
-row_place(Emit *e, const Let *store)
+const char *
+cc_row_place(Emit *e, const Let *store)
 {
     Dim rest = step_along(e, store, store->parent->owner)->rest;
     return cx_format(e->cx, "%s + (%s)", name_c(e, store->args[0]), offset_c(e, rest));
@@ -92,7 +79,7 @@ row_place(Emit *e, const Let *store)
 static const char *
 block_place(Emit *e, const Let *store)
 {
-    return cx_format(e->cx, "%s + %s_from", row_place(e, store),
+    return cx_format(e->cx, "%s + %s_from", cc_row_place(e, store),
                      index_c(e, loop_index(store->parent->owner)));
 }
 
@@ -128,11 +115,10 @@ put_prefetch_rows(Emit *e, const Let *load)
     if (!row || !contiguous_bytes(e, columns, load)) {
         return;
     }
-    int bytes = facts_access(e->facts, load)->bytes;
     Dim ahead = dim_mul(e->cx, row->step, dim_int(e->cx, rows)),
         at = dim_add(e->cx, row_offset(e, load, columns), ahead);
     put_open(e, "for (int64_t cache_line = 0; cache_line < %d%s; cache_line += %d)",
-             loop_width(columns), and_beyond(e, load), DLC_LINE / bytes);
+             loop_width(columns), and_beyond(e, load), facts_access(e->facts, load)->per_line);
     put(e, "__builtin_prefetch(%s + (%s) + %s_from + cache_line);", name_c(e, load->args[0]),
         offset_c(e, at), index_c(e, loop_index(columns)));
     put_close(e);
@@ -140,8 +126,9 @@ put_prefetch_rows(Emit *e, const Let *load)
 
 /* Puts, for each non-temporal store, an array for the elements of one block and a pointer to it.
  * If the tensor turns out to be small, the pointer is to the store's own place. */
-static void
-put_arrays(Emit *e, const Let *loop, int elements, const char *(*place)(Emit *e, const Let *store))
+void
+cc_stream_arrays(Emit *e, const Let *loop, int elements,
+                 const char *(*place)(Emit *e, const Let *store))
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
@@ -162,7 +149,7 @@ cc_stream_open(Emit *e, const Let *loop)
             put_prefetch_rows(e, loop->body->lets[k]);
         }
     }
-    put_arrays(e, loop, loop_width(loop), block_place);
+    cc_stream_arrays(e, loop, loop_width(loop), block_place);
     divert(e, loop, from_first(e, loop));
 }
 
@@ -180,7 +167,7 @@ cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
         width, *to);
     *from = cx_format(e->cx, "%s_from", i);
     *to = cx_format(e->cx, "%s_to", i);
-    put_arrays(e, loop, width, block_place);
+    cc_stream_arrays(e, loop, width, block_place);
     divert(e, loop, from_first(e, loop));
     return true;
 }
@@ -277,13 +264,7 @@ cc_stream_block_place(Emit *e, const Let *loop)
                         : let;
         }
     }
-    return first ? row_place(e, first) : NULL;
-}
-
-void
-cc_stream_block_open(Emit *e, const Let *loop, int elements)
-{
-    put_arrays(e, loop, elements, row_place);
+    return first ? cc_row_place(e, first) : NULL;
 }
 
 void
@@ -294,8 +275,8 @@ cc_stream_block_close(Emit *e, const Let *loop, int elements)
         if (let_has(store, MARK_nontemporal)) {
             const char *out = name_c(e, store->args[0]);
             put_open(e, "if (%s_large)", out);
-            put(e, "dlc_stream_lines(%s, %s_row, %d);", row_place(e, store), out,
-                elements * contiguous_bytes(e, loop, store) / DLC_LINE);
+            put(e, "dlc_stream_lines(%s, %s_row, %d);", cc_row_place(e, store), out,
+                elements / facts_access(e->facts, store)->per_line);
             put_close(e);
         }
     }

@@ -232,7 +232,7 @@ put_for(Tcc *t, const Let *let)
     }
     if (t->grid) {
         tcc_grid_row(t, let, put_vector);
-    } else if (tcc_is_grid(t, let)) {
+    } else if (let_has(let, MARK_grid)) {
         tcc_grid(t, let);
     } else if (let_has(let, MARK_tile)) {
         put_rows(e, let, transpose, put_row, t);

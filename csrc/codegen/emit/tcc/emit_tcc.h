@@ -136,9 +136,7 @@ void tcc_bind_index(Tcc *t, const Let *let);
 
 /* ---- emit_tcc_grid.c ---- */
 
-/* Is the loop marked grid, and are there strips for its reductions? */
-bool tcc_is_grid(const Tcc *t, const Let *loop);
-void tcc_grid(Tcc *t, const Let *loop);
+void tcc_grid(Tcc *t, const Let *loop); /* marked so */
 /* The parallel loops whose innermost is one of rows, opened several rows at a time: how many to
  * close; 0: there is none. */
 int tcc_open_grid(Tcc *t);

@@ -107,13 +107,6 @@ tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
     return far ? cx_format(t->e->cx, " | %d << 4", far) : "";
 }
 
-/* Is so much computed from what a reduction loads that what is prefetched arrives meanwhile? */
-static bool
-is_slow(const Tcc *t, const Let *reduce)
-{
-    return facts_loop(t->e->facts, reduce)->cost >= COST_EXP;
-}
-
 /* Does the one strip that the reduction of a load is prefetch by itself, as it goes? */
 static bool
 fold_prefetches(Tcc *t, const Let *load, const Let *reduce)
@@ -124,38 +117,21 @@ fold_prefetches(Tcc *t, const Let *load, const Let *reduce)
            pair->first->args[0] == load->res[0] && tcc_find_fold(let_op(reduce), pair->strip);
 }
 
-/* Of a reduction that computes much: what follows what its last reading is of. */
-static void
-prefetch_in_reduction(Tcc *t, const Let *reduce, const Let *load, const char *at)
-{
-    int bytes = dtype_info[load->args[0]->type->dtype].bytes;
-    bool prefetches = load->parent == reduce->body && is_slow(t, reduce) &&
-                      !fold_prefetches(t, load, reduce);
-    int far = prefetches ? prefetch_bytes(t->e, load, reduce->parent->owner, 0) : 0;
-    if (far) {
-        put(t->e, "%s(%s + %d, %s * %d);", tcc_strip(t, "strip_prefetch"), at, far / bytes, t->n,
-            bytes);
-    }
-}
-
-/* Rows that are prefetched are those of a tile that is transposed, or else what the load reads in
- * coming iterations of the loop that it stands in. */
+/* Rows that are prefetched are those of a tile that is transposed, those that follow a reduction, or
+ * else what the load reads in coming iterations of the loop that it stands in. */
 void
 tcc_prefetch(Tcc *t, const Let *load, const char *at)
 {
     Emit *e = t->e;
+    const Let *loop = load->parent->owner;
+    bool reduces = let_has(loop, MARK_lanes);
     int bytes = dtype_info[load->args[0]->type->dtype].bytes;
     int64_t along = let_mark_value(load, MARK_prefetch),
             rows = let_mark_value(load, MARK_prefetch_rows);
-    const Let *loop = load->parent->owner, *tile = loop;
-    const Step *next = rows ? step_along(e, load, is_tiled(loop) ? loop->parent->owner : loop)
-                            : NULL;
-    while (loop_index(tile) != t->index) {
-        tile = tile->parent->owner;
-    }
-    if (tile->op == OP_reduce) {
-        prefetch_in_reduction(t, tile, load, at);
-    } else if (along || next) {
+    const Let *through = reduces || is_tiled(loop) ? loop->parent->owner : loop;
+    const Step *next = rows ? step_along(e, load, through) : NULL;
+    bool here = !reduces || (let_has(load, MARK_apart) && !fold_prefetches(t, load, loop));
+    if (here && (along || next)) {
         Dim step = next ? dim_mul(e->cx, next->step, dim_int(e->cx, rows))
                         : dim_int(e->cx, along / bytes);
         put(e, "%s(%s + %s, %s * %d);", tcc_strip(t, "strip_prefetch"), at, dim_c(e, step), t->n,

@@ -27,18 +27,6 @@ tcc_is_short(const Tcc *t, const Let *grid, const Let *loop)
     return grid_is_short(t->e->facts, loop, let_mark_value(grid, MARK_grid_row));
 }
 
-bool
-tcc_is_grid(const Tcc *t, const Let *loop)
-{
-    bool grid = let_has(loop, MARK_grid);
-    for (int k = 0; grid && k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        grid = let->op != OP_reduce || grid_is_called(t->e->facts, let, loop) ||
-               tcc_is_short(t, loop, let);
-    }
-    return grid;
-}
-
 static Dim
 rows_of_tile(const Tcc *t, const Let *grid)
 {
@@ -176,7 +164,7 @@ tcc_open_grid(Tcc *t)
     Emit *e = t->e;
     int n = e->ncollapsed;
     const Let *rows = n ? e->collapsed[n - 1] : NULL;
-    if (!rows || !tcc_is_grid(t, rows)) {
+    if (!rows || !let_has(rows, MARK_grid)) {
         return 0;
     }
     use_width(t, rows);
@@ -186,15 +174,8 @@ tcc_open_grid(Tcc *t)
     put_open(e, "for (%s = lo; %s < hi; %s += rows)", first, first, first);
     const char *most = dim_c(e, rows_of_tile(t, rows));
     put(e, "rows = hi - %s < %s ? hi - %s : %s;", first, most, first, most);
-    const char *rest = "t";
-    for (int k = n - 1; k > 0; k--) {
-        const char *name = index_c(e, loop_index(e->collapsed[k])), *count = dim_c(e, e->counts[k]);
-        const char *over = k == 1 ? index_c(e, loop_index(e->collapsed[0]))
-                                  : cx_format(e->cx, "t%d_rest", k);
-        put(e, "const int64_t %s = %s / %s, %s = %s %% %s;", over, rest, count, name, rest, count);
-        rest = over;
-    }
     if (n > 1) {
+        put_indices(e, "t", "");
         const char *i = index_c(e, loop_index(rows)), *extent = dim_c(e, loop_extent(rows));
         put(e, "rows = %s - %s < rows ? %s - %s : rows;", extent, i, extent, i);
     }

@@ -27,7 +27,7 @@ tcc_put_scan(Tcc *t, const Let *recurrences)
 {
     Emit *e = t->e;
     Scan s;
-    if (!scan_alone(e->facts, recurrences, &s)) {
+    if (!(let_has(recurrences, MARK_scan) && scan_alone(e->facts, recurrences, &s))) {
         return false;
     }
     const char *i = index_c(e, loop_index(recurrences)), *j = index_c(e, loop_index(s.loop));
@@ -36,6 +36,6 @@ tcc_put_scan(Tcc *t, const Let *recurrences)
         tcc_strip(t, "strip_scan_%s_%s", op_info[s.op].name, dtype_info[s.dtype].name),
         operand_c(t, s.store, &s.to), operand_c(t, s.load, &s.from),
         tcc_literal(t, s.wide, *literal_of(s.first->args[1])), dim_c(e, loop_extent(s.loop)), i, i,
-        s.at_once ? use_nontemporal_c(e, s.store) : "0");
+        use_nontemporal_c(e, s.store));
     return true;
 }
