@@ -191,7 +191,18 @@ is_elementwise(Cx *cx, const Let *let)
 {
     OpKind kind = op_info[let->op].kind;
     return let->nres == 1 &&
-           (kind == KIND_MAP || op_info[let->op].fuses == FUSES_FREE || let_interleaves(cx, let));
+           (kind == KIND_MAP || let->op == OP_gather || op_info[let->op].fuses == FUSES_FREE || let_interleaves(cx, let));
+}
+
+static void
+take_code(Codes *c, const Value *v, double most)
+{
+    if (value_is_const(v) || has_value(c->ncodes, c->codes, v)) {
+        return;
+    }
+    c->good &= c->ncodes < COST_DECODED;
+    c->bytes += bytes_of(c->cx, v, most);
+    c->codes[c->good ? c->ncodes++ : 0] = v;
 }
 
 static void
@@ -205,11 +216,7 @@ codes_walk(Codes *c, const Value *v, double most)
     double share = (double)dims_typical(c->cx, v->type->rank, v->type->dims) / (double)c->numel;
     bool small = def && share * COST_SMALL <= 1 && cost_let(def) > COST_FREE;
     if (!def || (!view && (small || !is_elementwise(c->cx, def)))) {
-        if (!has_value(c->ncodes, c->codes, v)) {
-            c->good = c->ncodes < COST_DECODED;
-            c->bytes += bytes_of(c->cx, v, most);
-            c->codes[c->good ? c->ncodes++ : 0] = v;
-        }
+        take_code(c, v, most);
         return;
     }
     if (c->n == COST_DECODED) {
@@ -219,9 +226,34 @@ codes_walk(Codes *c, const Value *v, double most)
     c->inner[c->n++] = v;
     c->computes |= op_info[def->op].kind == KIND_MAP;
     c->cost += view ? 0 : share * cost_let(def);
+    if (def->op == OP_gather) { /* from a table in memory */
+        take_code(c, def->args[0], INFINITY);
+        codes_walk(c, def->args[1], INFINITY);
+        return;
+    }
     for (int k = 0; k < def->nargs; k++) {
         codes_walk(c, def->args[k], view ? bytes_of(c->cx, v, most) : INFINITY);
     }
+}
+
+/* False: v is not computed of codes that have at least a quarter fewer bytes. */
+static bool
+find_codes(Cx *cx, const Value *v, Codes *codes)
+{
+    const Type *t = v->type;
+    *codes = (Codes){.cx = cx, .numel = dims_typical(cx, t->rank, t->dims), .good = true};
+    if (codes->numel > 0) {
+        codes_walk(codes, v, INFINITY);
+    }
+    return codes->good && codes->computes &&
+           4 * codes->bytes <= 3 * (double)type_typical_bytes(cx, t);
+}
+
+bool
+value_is_of_codes(Cx *cx, const Value *v)
+{
+    Codes codes;
+    return !value_is_const(v) && find_codes(cx, v, &codes);
 }
 
 /* Are the last letter of the result, and one that is summed, the only letters of operand j with
@@ -257,27 +289,30 @@ are_columns(Cx *cx, const Let *let, int j, double *rows)
 bool
 columns_of_codes(Cx *cx, const Let *let, int j, Codes *codes)
 {
-    double rows, bytes;
+    double rows;
     if (let->op != OP_contract || value_is_const(let->args[j]) ||
         !are_columns(cx, let, j, &rows)) {
         return false;
     }
-    const Type *t = let->args[j]->type;
-    *codes = (Codes){.cx = cx, .numel = dims_typical(cx, t->rank, t->dims), .good = true};
-    bytes = (double)type_typical_bytes(cx, t);
-    codes_walk(codes, let->args[j], INFINITY);
-    bool once = rows <= COST_DECODED_ROWS || codes->cost <= COST_DECODED_COST;
-    return codes->good && codes->computes && once && codes->bytes <= 0.75 * bytes;
+    bool found = find_codes(cx, let->args[j], codes);
+    return found && (rows <= COST_DECODED_ROWS || codes->cost <= COST_DECODED_COST);
+}
+
+/* What v is a view of, if no node makes the view a tensor. */
+static const Value *
+viewed(const Groups *g, const Value *v)
+{
+    while (!value_is_const(v) && value_is_view(v) && g->node_of[v->id] < 0) {
+        v = v->def->args[0];
+    }
+    return v;
 }
 
 /* The read of operand j, or NULL. */
 static Read *
 read_of(Groups *g, const Node *node, int j)
 {
-    const Value *v = node->let->args[j];
-    while (!value_is_const(v) && value_is_view(v) && g->node_of[v->id] < 0) {
-        v = v->def->args[0];
-    }
+    const Value *v = viewed(g, node->let->args[j]);
     for (int r = node->reads; r < node->reads + node->nreads && !value_is_const(v); r++) {
         if (g->reads[r].from >= 0 && g->reads[r].root == v) {
             return &g->reads[r];
@@ -308,7 +343,7 @@ are_columns_alone(Groups *g, const Read *read)
 static int
 node_of_value(const Groups *g, const Value *v)
 {
-    return v->def ? g->node_of[v->id] : -1;
+    return !value_is_const(v) && v->def ? g->node_of[v->id] : -1;
 }
 
 /* The contraction computes what is inside of the codes; these are in memory. */
@@ -324,7 +359,7 @@ copy_columns(Groups *g, Read *read, const Codes *codes)
         }
     }
     for (int k = 0; k < codes->ncodes; k++) {
-        int node = node_of_value(g, codes->codes[k]);
+        int node = node_of_value(g, viewed(g, codes->codes[k]));
         if (node >= 0) {
             g->nodes[node].stored = true;
         }

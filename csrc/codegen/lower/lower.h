@@ -328,6 +328,8 @@ bool group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
  * With `reductions`, the reductions of v to one number for each row become buffers too. */
 void block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
                        bool reductions);
+/* Makes v a buffer of the kernel, before the phase that is being built. */
+void block_materialise_before(Lower *lo, const Value *v, const Order *order);
 /* Computes the part of v that begins at `start` and has these dims, which are at most those of
  * `room`, in loops of its own where loops are open; returns its buffer.  The axis along which most
  * of what v is computed from is adjacent is the innermost one. */

@@ -78,9 +78,8 @@ find_part(Lower *lo, const Value *v, const Dim *idx, Group *g)
     return part;
 }
 
-/* Makes v a tensor before the phase that is being built. */
-static void
-materialise_before(Lower *lo, const Value *v, const Order *order)
+void
+block_materialise_before(Lower *lo, const Value *v, const Order *order)
 {
     Lower saved = *lo;
     lo->depth = lo->block_depth = 0;
@@ -225,7 +224,7 @@ block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
         return;
     }
     if (!find_part(lo, v, idx, &g)) {
-        materialise_before(lo, v, order);
+        block_materialise_before(lo, v, order);
         if (before) {
             note_replaced(lo, &lo->leaf[v->id], before);
         }

@@ -202,7 +202,7 @@ materialise_pieces(Lower *lo, const Group *g, const Let *let)
 {
     bool alone = g->noutputs == 1 && g->outputs[0].value == let->res[0];
     if (!alone || let->op == OP_scan || let->op == OP_scatter) {
-        group_materialise(lo, let->res[0], NULL);
+        block_materialise_before(lo, let->res[0], NULL);
         return false;
     }
     if (g->ones) {
@@ -359,7 +359,7 @@ lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     all.outputs = cx_alloc(lo->cx, (size_t)(g->noutputs * probe->lanes + lo->nresults) *
                                        sizeof *all.outputs);
     for (int ax = 0; ax < g->rank; ax++) {
-        if (s->idx[ax] == probe->interleaved_axis) {
+        if (dim_sub(lo->cx, s->idx[ax], g->start[ax]) == probe->interleaved_axis) {
             all.lane_axis = ax;
             all.dims[ax] = dim_div(lo->cx, g->dims[ax], dim_int(lo->cx, probe->lanes));
         }
