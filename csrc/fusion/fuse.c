@@ -524,6 +524,7 @@ Fn *
 pass_fuse(Fn *fn)
 {
     Groups *g = groups_new(fn);
+    recompute_columns(g);
     group(g);
     rows_join(g);
     pads_join(g);

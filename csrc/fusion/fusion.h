@@ -19,6 +19,12 @@ const PassInfo *pass_find(const char *name);
 /* The whole pipeline: a verified graph in, the kernels stage out. */
 Fn *pipeline_run(Fn *graph, PassOptions *options);
 
+/* ---- recompute.c ---- */
+
+/* Is v computed element by element of codes, values with fewer bytes?  As the columns of a product
+ * it is then computed in the product's kernel. */
+bool value_is_of_codes(Cx *cx, const Value *v);
+
 /* ---- partition*.c: training's forward and backward out of one joint graph ---- */
 
 /* Facts that the creator of a value knows, by Value.id. */

@@ -183,6 +183,25 @@ bool waits_to_copy(Groups *g, int node, const Read *const *leaves, int n);
 /* ---- recompute.c: copies of cheap producers ---- */
 
 void recompute(Groups *g);
+/* Has each contraction whose columns are computed of codes compute them itself, if nothing else
+ * needs them.  Before groups are joined. */
+void recompute_columns(Groups *g);
+
+/* What the columns of a contraction are computed from, if these are codes: values with fewer bytes
+ * than the columns, from which these are computed element by element. */
+typedef struct {
+    Cx *cx;
+    int64_t numel; /* of the columns */
+    int n, ncodes;
+    bool good, computes;
+    const Value *inner[COST_DECODED]; /* what is computed; the columns, or a view of them, first */
+    const Value *codes[COST_DECODED]; /* what that is computed from */
+    double bytes, cost; /* of the codes; of computing an element */
+} Codes;
+
+/* False: operand j has not the columns, they are not computed of codes, or of several letters, or
+ * that is not worth it. */
+bool columns_of_codes(Cx *cx, const Let *let, int j, Codes *codes);
 
 /* ---- outline.c: groups to kernels ---- */
 

@@ -3,7 +3,8 @@
  * What:     a function and which of its parameters are frozen become one function for each prepared
  *           value, and one that reads these values as further parameters.  Two kinds are prepared:
  *           - what a contraction reads as its columns.  It becomes panels, as the microkernels read
- *             them: each has MICRO_ROW_BYTES of every row, one row after the other;
+ *             them: each has MICRO_ROW_BYTES of every row, one row after the other.  But not
+ *             columns that are computed of codes, which have fewer bytes;
  *           - what costs more to compute than to be handed over and read.
  * Requires  a verified graph.
  * Ensures   the same results, bit for bit.  Not prepared: what depends on another parameter, on a
@@ -41,6 +42,7 @@ typedef struct {
     int64_t *cost, *read; /* ...: the cost of computing it; bytes of the parameters that it is
                            * computed from */
     bool *again, *memory; /* ...: each call computes it; its readers read memory */
+    bool *decoded; /* ...: the call computes it of codes, where it multiplies with it */
     Ready *ready;
     int nready;
 } Cutter;
@@ -185,6 +187,10 @@ read_frozen(Cutter *c, const Value *v, bool memory)
     if (!v->def || find_ready(c, v, &AS_IT_IS)) {
         return;
     }
+    if (c->decoded[v->id]) {
+        c->again[v->id] = true;
+        return;
+    }
     if (value_is_view(v)) {
         c->memory[v->id] |= memory;
         c->again[v->id] = true;
@@ -226,6 +232,16 @@ takes_memory(const Let *let)
     return let_has_effect(let) || (let->op == OP_call && let_int(let, "shares"));
 }
 
+/* These are computed in each call: panels of them would take the memory of a weight without
+ * codes. */
+static void
+note_decoded(Cutter *c, const Codes *codes)
+{
+    for (int k = 0; k < codes->n; k++) {
+        c->decoded[codes->inner[k]->id] = true;
+    }
+}
+
 static void
 find_border(Cutter *c)
 {
@@ -237,11 +253,15 @@ find_border(Cutter *c)
             if (value_is_const(v) || c->source[v->id] != FROM_FROZEN) {
                 continue;
             }
+            Codes codes;
+            if (columns_of_codes(c->cx, let, j, &codes)) {
+                note_decoded(c, &codes);
+            }
             bool memory = view ? c->memory[let->res[0]->id] : op_reads(let->op, j) == 'm';
             PanelAxes axes = panel_axes(c->cx, let, j);
             if (takes_memory(let)) {
                 compute_in_call(c, v);
-            } else if (!axes.nsums || !make_ready(c, v, &axes)) {
+            } else if (c->decoded[v->id] || !axes.nsums || !make_ready(c, v, &axes)) {
                 read_frozen(c, v, memory);
             }
         }
@@ -364,6 +384,7 @@ prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel)
     c.read = by_value(&c, sizeof *c.read);
     c.again = by_value(&c, sizeof *c.again);
     c.memory = by_value(&c, sizeof *c.memory);
+    c.decoded = by_value(&c, sizeof *c.decoded);
     find_params(&c, frozen);
     find_sources(&c);
     keep_results(&c);

@@ -12,6 +12,7 @@
  */
 #include "group.h"
 
+#include <math.h>
 
 typedef struct {
     int node[COST_SLICE], n;
@@ -160,6 +161,223 @@ recompute(Groups *g)
             weigh(g, k, &s, &balance) && balance > 0 && !waits_to_copy(g, k, s.leaf, s.nleaves) &&
             fuel_spend(g->cx)) {
             copy_slice(g, k, &s, pinned);
+        }
+    }
+}
+
+/* ---- columns that are computed of codes ---- */
+
+/* The bytes that are read of v if `most` are read of a view of it. */
+static double
+bytes_of(Cx *cx, const Value *v, double most)
+{
+    double bytes = (double)type_typical_bytes(cx, v->type);
+    return bytes < most ? bytes : most;
+}
+
+static bool
+has_value(int n, const Value *const *values, const Value *v)
+{
+    bool has = false;
+    for (int k = 0; k < n && !has; k++) {
+        has = values[k] == v;
+    }
+    return has;
+}
+
+/* Is it computed element by element, or a view that an index follows? */
+static bool
+is_elementwise(Cx *cx, const Let *let)
+{
+    OpKind kind = op_info[let->op].kind;
+    return let->nres == 1 &&
+           (kind == KIND_MAP || let->op == OP_gather || op_info[let->op].fuses == FUSES_FREE || let_interleaves(cx, let));
+}
+
+static void
+take_code(Codes *c, const Value *v, double most)
+{
+    if (value_is_const(v) || has_value(c->ncodes, c->codes, v)) {
+        return;
+    }
+    c->good &= c->ncodes < COST_DECODED;
+    c->bytes += bytes_of(c->cx, v, most);
+    c->codes[c->good ? c->ncodes++ : 0] = v;
+}
+
+static void
+codes_walk(Codes *c, const Value *v, double most)
+{
+    if (value_is_const(v) || has_value(c->n, c->inner, v) || !c->good) {
+        return;
+    }
+    const Let *def = v->def;
+    bool view = def && value_is_view(v) && op_reads(def->op, 0) != 'm';
+    double share = (double)dims_typical(c->cx, v->type->rank, v->type->dims) / (double)c->numel;
+    bool small = def && share * COST_SMALL <= 1 && cost_let(def) > COST_FREE;
+    if (!def || (!view && (small || !is_elementwise(c->cx, def)))) {
+        take_code(c, v, most);
+        return;
+    }
+    if (c->n == COST_DECODED) {
+        c->good = false;
+        return;
+    }
+    c->inner[c->n++] = v;
+    c->computes |= op_info[def->op].kind == KIND_MAP;
+    c->cost += view ? 0 : share * cost_let(def);
+    if (def->op == OP_gather) { /* from a table in memory */
+        take_code(c, def->args[0], INFINITY);
+        codes_walk(c, def->args[1], INFINITY);
+        return;
+    }
+    for (int k = 0; k < def->nargs; k++) {
+        codes_walk(c, def->args[k], view ? bytes_of(c->cx, v, most) : INFINITY);
+    }
+}
+
+/* False: v is not computed of codes that have at least a quarter fewer bytes. */
+static bool
+find_codes(Cx *cx, const Value *v, Codes *codes)
+{
+    const Type *t = v->type;
+    *codes = (Codes){.cx = cx, .numel = dims_typical(cx, t->rank, t->dims), .good = true};
+    if (codes->numel > 0) {
+        codes_walk(codes, v, INFINITY);
+    }
+    return codes->good && codes->computes &&
+           4 * codes->bytes <= 3 * (double)type_typical_bytes(cx, t);
+}
+
+bool
+value_is_of_codes(Cx *cx, const Value *v)
+{
+    Codes codes;
+    return !value_is_const(v) && find_codes(cx, v, &codes);
+}
+
+/* Are the last letter of the result, and one that is summed, the only letters of operand j with
+ * more than one element that the other operand has not, or the result has not?  rows: elements of
+ * the result for each column. */
+static bool
+are_columns(Cx *cx, const Let *let, int j, double *rows)
+{
+    Contraction c = let_contraction(let);
+    const Type *a = let->args[0]->type, *b = let->args[1]->type;
+    int columns = 0, sums = 0, last = -1;
+    int64_t n = 0;
+    *rows = 1;
+    for (int k = 0; k < c.nout; k++) {
+        Dim extent = let->res[0]->type->dims[k];
+        LetterClass class = letter_class(&c, c.out[k]);
+        bool own = class == (j ? LETTER_OF_B : LETTER_OF_A);
+        if (dim_is(cx, extent, 1)) {
+            continue;
+        }
+        columns += own;
+        last = class;
+        n = own ? dim_typical(cx, extent) : n;
+        *rows *= own || class == LETTER_OF_BOTH ? 1 : (double)dim_typical(cx, extent);
+    }
+    for (int k = 0; k < c.nsum; k++) {
+        sums += !dim_is(cx, letter_dim(&c, a, b, c.sum[k]), 1);
+    }
+    return columns == 1 && sums == 1 && n >= COST_COLUMNS && !c.where.first.place &&
+           !c.where.nlater && last == (j ? LETTER_OF_B : LETTER_OF_A);
+}
+
+bool
+columns_of_codes(Cx *cx, const Let *let, int j, Codes *codes)
+{
+    double rows;
+    if (let->op != OP_contract || value_is_const(let->args[j]) ||
+        !are_columns(cx, let, j, &rows)) {
+        return false;
+    }
+    bool found = find_codes(cx, let->args[j], codes);
+    return found && (rows <= COST_DECODED_ROWS || codes->cost <= COST_DECODED_COST);
+}
+
+/* What v is a view of, if no node makes the view a tensor. */
+static const Value *
+viewed(const Groups *g, const Value *v)
+{
+    while (!value_is_const(v) && value_is_view(v) && g->node_of[v->id] < 0) {
+        v = v->def->args[0];
+    }
+    return v;
+}
+
+/* The read of operand j, or NULL. */
+static Read *
+read_of(Groups *g, const Node *node, int j)
+{
+    const Value *v = viewed(g, node->let->args[j]);
+    for (int r = node->reads; r < node->reads + node->nreads && !value_is_const(v); r++) {
+        if (g->reads[r].from >= 0 && g->reads[r].root == v) {
+            return &g->reads[r];
+        }
+    }
+    return NULL;
+}
+
+/* Do only contractions read what is computed here, as their columns? */
+static bool
+are_columns_alone(Groups *g, const Read *read)
+{
+    const Node *from = &g->nodes[read->from];
+    Codes codes;
+    bool alone = !from->stored;
+    for (int r = from->users; r >= 0 && alone; r = g->reads[r].next) {
+        const Let *user = g->nodes[g->reads[r].to].let;
+        int found = 0;
+        for (int j = 0; user->op == OP_contract && j < 2; j++) {
+            const Read *of = read_of(g, &g->nodes[g->reads[r].to], j);
+            found += of && of->root == read->root ? columns_of_codes(g->cx, user, j, &codes) : 0;
+        }
+        alone = found == 1;
+    }
+    return alone;
+}
+
+static int
+node_of_value(const Groups *g, const Value *v)
+{
+    return !value_is_const(v) && v->def ? g->node_of[v->id] : -1;
+}
+
+/* The contraction computes what is inside of the codes; these are in memory. */
+static void
+copy_columns(Groups *g, Read *read, const Codes *codes)
+{
+    read->copied = true;
+    for (int k = 0; k < codes->n; k++) {
+        int node = node_of_value(g, codes->inner[k]);
+        for (int r = node < 0 ? -1 : g->nodes[node].users; r >= 0; r = g->reads[r].next) {
+            const Value *by = g->nodes[g->reads[r].to].value;
+            g->reads[r].copied |= has_value(codes->n, codes->inner, by);
+        }
+    }
+    for (int k = 0; k < codes->ncodes; k++) {
+        int node = node_of_value(g, viewed(g, codes->codes[k]));
+        if (node >= 0) {
+            g->nodes[node].stored = true;
+        }
+    }
+}
+
+void
+recompute_columns(Groups *g)
+{
+    for (int k = 0; k < g->n; k++) {
+        const Node *node = &g->nodes[k];
+        for (int j = 0; node->let->op == OP_contract && j < 2; j++) {
+            Codes codes;
+            Read *read = read_of(g, node, j);
+            if (read && columns_of_codes(g->cx, node->let, j, &codes) &&
+                are_columns_alone(g, read) && fuel_spend(g->cx)) {
+                copy_columns(g, read, &codes);
+            }
         }
     }
 }

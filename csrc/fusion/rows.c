@@ -32,6 +32,17 @@ contraction_of(Groups *g, int group)
     return found;
 }
 
+/* Does it compute its columns of codes?  Blocks of rows would each compute them anew. */
+static bool
+has_codes(Groups *g, const Node *node)
+{
+    bool codes = false;
+    for (int r = node->reads; r < node->reads + node->nreads; r++) {
+        codes |= g->reads[r].copied;
+    }
+    return codes;
+}
+
 /* The operand that has only the last axis of the result, the operand of the columns; -1: there is
  * none, for example if each channel has its own product and vectors run along the channels. */
 static int
@@ -127,7 +138,7 @@ rows_reduced(Groups *g, int p, int c, const Match *m)
     int red = g->nodes[p].red >= 0 ? p : c;
     int of = g->nodes[p].contracts ? p : c;
     const Node *node = contraction_of(g, of);
-    int operand = node ? column_operand(g, node) : -1;
+    int operand = node && !has_codes(g, node) ? column_operand(g, node) : -1;
     if (g->nodes[red].red < 0 || !node) {
         return g->nodes[red].red < 0;
     }
@@ -273,7 +284,7 @@ join_rows(Groups *g, int contract)
     const Node *node = &g->nodes[contract];
     int columns = column_operand(g, node);
     const Read *read = &g->reads[node->reads + (columns == 0)];
-    if (columns < 0 || node->nreads != 2 || read->from < 0) {
+    if (columns < 0 || node->nreads != 2 || read->from < 0 || has_codes(g, node)) {
         return;
     }
     int p = group_find(g, read->from), c = group_find(g, contract);

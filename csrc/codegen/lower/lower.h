@@ -268,6 +268,8 @@ typedef struct {
 
 void lower_group(Lower *lo, Group *g);
 Shape group_shape(Lower *lo, const Group *g);
+/* Probes what the group's loops will read, with each output at the axes of the space. */
+void group_probe(Lower *lo, const Group *g, Shape *s, Probe *probe);
 /* The axes of a buffer, innermost first; the first nsum are summed. */
 typedef struct {
     int axis[MAX_RANK], nsum;
@@ -326,6 +328,12 @@ bool group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
  * With `reductions`, the reductions of v to one number for each row become buffers too. */
 void block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
                        bool reductions);
+/* Makes v a buffer of the kernel, before the phase that is being built. */
+void block_materialise_before(Lower *lo, const Value *v, const Order *order);
+/* Computes the part of v that begins at `start` and has these dims, which are at most those of
+ * `room`, in loops of its own where loops are open; returns its buffer.  The axis along which most
+ * of what v is computed from is adjacent is the innermost one. */
+Value *block_compute(Lower *lo, const Value *v, const Dim *start, const Dim *dims, const Dim *room);
 /* The last of the elementwise values that are computed of v, each being the only user of the one
  * before. */
 const Value *block_epilogue(const Lower *lo, const Value *v);

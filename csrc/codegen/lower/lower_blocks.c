@@ -78,9 +78,8 @@ find_part(Lower *lo, const Value *v, const Dim *idx, Group *g)
     return part;
 }
 
-/* Makes v a tensor before the phase that is being built. */
-static void
-materialise_before(Lower *lo, const Value *v, const Order *order)
+void
+block_materialise_before(Lower *lo, const Value *v, const Order *order)
 {
     Lower saved = *lo;
     lo->depth = lo->block_depth = 0;
@@ -225,7 +224,7 @@ block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
         return;
     }
     if (!find_part(lo, v, idx, &g)) {
-        materialise_before(lo, v, order);
+        block_materialise_before(lo, v, order);
         if (before) {
             note_replaced(lo, &lo->leaf[v->id], before);
         }
@@ -242,6 +241,74 @@ block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
         note_replaced(lo, leaf, *leaf);
         *leaf = g.outputs[k].buffer;
     }
+}
+
+/* Does the element that is read depend on all of the names? */
+static bool
+uses_all(Cx *cx, Dim offset, const Shape *s)
+{
+    bool all = true;
+    for (int k = 0; k < s->nall; k++) {
+        all &= dim_uses(cx, offset, s->all[k]);
+    }
+    return all;
+}
+
+/* The axis along which most of the tensors are adjacent that the group reads one element of for
+ * each of its own; the last one of several. */
+static int
+adjacent_axis(Lower *lo, const Group *g)
+{
+    Probe probe;
+    Shape s = group_shape(lo, g);
+    int best = g->rank - 1, most = -1;
+    group_probe(lo, g, &s, &probe);
+    for (int ax = 0; ax < g->rank; ax++) {
+        Dim name = dim_sub(lo->cx, s.idx[ax], g->start[ax]);
+        int score = dim_is_name(lo->cx, name) ? 0 : -1;
+        for (int k = probe.nstores; k < probe.noffsets && score >= 0; k++) {
+            score += uses_all(lo->cx, probe.offsets[k], &s) &&
+                     nest_score(lo->cx, name, 1, &probe.offsets[k]);
+        }
+        best = score >= most ? ax : best;
+        most = score >= most ? score : most;
+    }
+    return best;
+}
+
+Value *
+block_compute(Lower *lo, const Value *v, const Dim *start, const Dim *dims, const Dim *room)
+{
+    Lower saved = *lo;
+    Output output = output_of(lo, v, NULL);
+    Group g = {.noutputs = 1, .nfull = 1, .outputs = &output, .rank = v->type->rank, .part = true};
+    Order order = {.nsum = 0};
+    Dim padded[MAX_RANK], *origin;
+    int n = 0;
+    memcpy(g.start, start, (size_t)g.rank * sizeof *start);
+    memcpy(g.dims, dims, (size_t)g.rank * sizeof *dims);
+    memcpy(padded, room, (size_t)g.rank * sizeof *room);
+    int inner = adjacent_axis(lo, &g);
+    order.axis[n++] = inner;
+    for (int ax = g.rank - 1; ax >= 0; ax--) {
+        if (ax != inner) {
+            order.axis[n++] = ax;
+        }
+    }
+    pad_rows(lo, v, inner, padded);
+    Value *buffer = lower_buffer(lo, lo->depth, v->type->dtype, g.rank, padded);
+    buffer->strides = group_strides(lo, buffer->type, &order);
+    uint32_t key = (uint32_t)buffer->id;
+    origin = map_at(lo->cx, &lo->origins, &key, 1, MAX_RANK * sizeof *origin);
+    memcpy(origin, start, (size_t)g.rank * sizeof *start);
+    output.buffer = buffer;
+    lower_group(lo, &g);
+    lo->probe = saved.probe;
+    lo->nests = saved.nests;
+    lo->outer = saved.outer;
+    lo->column = saved.column;
+    lo->row = saved.row;
+    return buffer;
 }
 
 /* ---- the epilogue of a contraction ---- */

@@ -80,7 +80,7 @@ place_output(Cx *cx, const Group *g, const Dim *idx, const Output *output)
 static void
 put_outputs(Cx *cx, const Group *g, const Shape *s)
 {
-    for (int k = 0; k < g->noutputs && g->part; k++) {
+    for (int k = 0; k < g->noutputs && g->part && !g->lanes; k++) {
         const Let *red = k ? g->outputs[k].value->def : NULL;
         for (int ax = 0, n = 0; ax < g->rank; ax++) {
             if (!red || !attr_has_axis(let_attr(red, "axes"), ax)) {
@@ -88,15 +88,21 @@ put_outputs(Cx *cx, const Group *g, const Shape *s)
             }
         }
     }
-    if (g->part) {
+    if (g->part && !g->lanes) {
         return;
     }
     for (int k = 0; k < g->nfull; k++) {
         Dim idx[MAX_RANK];
         memcpy(idx, s->idx, sizeof idx);
         if (g->lanes) {
-            idx[g->lane_axis] = dim_add(cx, dim_mul(cx, idx[g->lane_axis], dim_int(cx, g->lanes)),
-                                        dim_int(cx, g->outputs[k].lane));
+            Dim start = g->start[g->lane_axis], each = dim_sub(cx, idx[g->lane_axis], start);
+            each = dim_add(cx, dim_mul(cx, each, dim_int(cx, g->lanes)),
+                           dim_int(cx, g->outputs[k].lane));
+            idx[g->lane_axis] = dim_add(cx, start, each);
+        }
+        if (g->part) {
+            memcpy(g->outputs[k].at, idx, (size_t)g->rank * sizeof *idx);
+            continue;
         }
         place_output(cx, g, idx, &g->outputs[k]);
     }
@@ -196,7 +202,7 @@ materialise_pieces(Lower *lo, const Group *g, const Let *let)
 {
     bool alone = g->noutputs == 1 && g->outputs[0].value == let->res[0];
     if (!alone || let->op == OP_scan || let->op == OP_scatter) {
-        group_materialise(lo, let->res[0], NULL);
+        block_materialise_before(lo, let->res[0], NULL);
         return false;
     }
     if (g->ones) {
@@ -353,7 +359,7 @@ lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     all.outputs = cx_alloc(lo->cx, (size_t)(g->noutputs * probe->lanes + lo->nresults) *
                                        sizeof *all.outputs);
     for (int ax = 0; ax < g->rank; ax++) {
-        if (s->idx[ax] == probe->interleaved_axis) {
+        if (dim_sub(lo->cx, s->idx[ax], g->start[ax]) == probe->interleaved_axis) {
             all.lane_axis = ax;
             all.dims[ax] = dim_div(lo->cx, g->dims[ax], dim_int(lo->cx, probe->lanes));
         }
@@ -368,10 +374,10 @@ lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 }
 
 /* Probes what the group's loops will read, with each output at the axes of the space. */
-static void
-probe_group(Lower *lo, const Group *g, Shape *s, Probe *probe)
+void
+group_probe(Lower *lo, const Group *g, Shape *s, Probe *probe)
 {
-    s->space = (Space){.nouter = s->nall, .laned = is_whole(lo, g)};
+    s->space = (Space){.nouter = s->nall, .laned = !g->lanes && (g->part || is_whole(lo, g))};
     memcpy(s->space.outer, s->all, sizeof s->all);
     memcpy(s->space.outer_extent, s->all_extent, sizeof s->all_extent);
     put_outputs(lo->cx, g, s);
@@ -502,7 +508,7 @@ lower_group(Lower *lo, Group *g)
         return;
     }
     for (;;) {
-        probe_group(lo, g, &s, &probe);
+        group_probe(lo, g, &s, &probe);
         if (probe.cut != DIM_NONE && !probe.nscans && probe.interleaved_axis == DIM_NONE) {
             lower_pieces(lo, g, &s, &probe);
             return;

@@ -277,7 +277,7 @@ is_copied(const Product *p, const Factor *f, const Value *v)
 }
 
 /* Finds operand k in memory.  If no microkernel can read it there, it is computed or copied
- * first. */
+ * first; columns that are computed are made where they are packed, if that can be. */
 static void
 make_factor(Product *p, Factor *f, int k)
 {
@@ -285,6 +285,12 @@ make_factor(Product *p, Factor *f, int k)
     Order order;
     bool memory = operand_find(p, k, f);
     f->panels = memory && f == &p->b && is_panels(p, f, letters_of(p, k), v->type->rank);
+    if (!memory && f == &p->b && product_may_compute(p) && fuel_spend(p->lo->cx)) {
+        operand_index(p, k, f->at);
+        f->offset = index_offset(p->lo->cx, v, f->at);
+        f->computed = true;
+        return;
+    }
     bool one = memory && !f->panels && is_affine(p, f->offset) &&
                (product_is_one_sum(p, f->offset) || (f == &p->a && p->runs));
     if (!(f->panels || one) || is_copied(p, f, v)) {

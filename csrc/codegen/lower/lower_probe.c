@@ -560,7 +560,9 @@ probe_outputs(const Lower *lo, const Space *space, int noutputs, const Output *o
         w.shared[w.nshared++] = (Names){space->nrow, space->row_extent, space->row};
     }
     for (int k = 0; k < noutputs; k++) {
-        add_offset(&w, lower_offset(lo, outputs[k].buffer, outputs[k].at));
+        if (outputs[k].buffer) {
+            add_offset(&w, lower_offset(lo, outputs[k].buffer, outputs[k].at));
+        }
     }
     probe->nstores = probe->noffsets;
     for (int k = 0; k < noutputs; k++) {

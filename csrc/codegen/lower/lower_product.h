@@ -9,6 +9,7 @@ typedef struct {
     Value *from;
     Dim at[MAX_RANK], offset;
     bool panels;                /* already packed: the last two axes are those of a panel */
+    bool computed; /* not in memory: what each pack reads is computed right before */
 } Factor;
 
 typedef struct {
@@ -77,6 +78,8 @@ LetterClass product_class(const Product *p, char letter);
  * Returns the row of the panel; *inside, the number of loops in the one that is marked pack, grows
  * by one with that loop. */
 bool product_pack(Product *p);
+/* May the column operand, which is computed, be made panel by panel, for one chain at a time? */
+bool product_may_compute(const Product *p);
 bool product_may_pack(const Product *p);
 Dim product_open_sum(const Product *p, Dim offset, int *inside);
 /* lower_tile_sizes.c. by_panels: the column operand is already packed, and larger than the other

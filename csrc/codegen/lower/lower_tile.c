@@ -94,11 +94,11 @@ load_factor(const Tiles *t, const Factor *f, const Renamed *names, Dim sum)
 }
 
 static Value *
-load_of_columns(const Tiles *t, Dim column, Dim sum)
+load_of_columns(const Tiles *t, const Factor *f, Dim column, Dim sum)
 {
     Renamed all = t->names;
     put_inner(t->p->lo->cx, &t->p->columns, column, &all);
-    return load_factor(t, &t->p->b, &all, sum);
+    return load_factor(t, f, &all, sum);
 }
 
 static Value *
@@ -190,14 +190,44 @@ tiles_sums_at_once(const Tiles *t)
 
 /* ---- packing ---- */
 
+/* Computes the columns of a panel, for n terms of the sums from `first` on, in a buffer that stays
+ * in the first-level cache until it is packed. */
+static Value *
+compute_columns(const Tiles *t, Dim panel, Dim first, Dim n)
+{
+    const Product *p = t->p;
+    Cx *cx = p->lo->cx;
+    int k = !p->swapped;
+    const Value *v = p->let->args[k];
+    const char *letters = k ? p->letters.b : p->letters.a;
+    Dim start[MAX_RANK], dims[MAX_RANK], room[MAX_RANK], width = constant(t, t->size.width);
+    Dim column = dim_mul(cx, width, panel);
+    Renamed all = t->names;
+    put_inner(cx, &p->columns, column_of(t, column), &all);
+    put_sum(t, first, &all);
+    memcpy(start, p->b.at, sizeof start);
+    tiles_rename(cx, &all, v->type->rank, start);
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        bool summed = p->name[(int)letters[ax]] == p->sum[0],
+             own = letter_class(&p->letters, letters[ax]) != LETTER_OF_BOTH;
+        Dim left = dim_min(cx, width, dim_sub(cx, tile_columns(t), column));
+        bool columns = own && !summed && dim_is_name(cx, p->name[(int)letters[ax]]);
+        dims[ax] = summed ? n : columns ? left : constant(t, 1);
+        room[ax] = summed ? tiles_sums_at_once(t) : columns ? width : constant(t, 1);
+    }
+    return block_compute(p->lo, v, start, dims, room);
+}
+
 void
 tiles_pack(const Tiles *t, Dim first, Dim n)
 {
     Lower *lo = t->p->lo;
+    Factor f = t->p->b;
     bool several;
-    Dim column, panel = open_panels(t, &several), p = lower_open(lo, "p", n),
-                l = open_columns(t, panel, &column);
-    Value *v = load_of_columns(t, column_of(t, column), dim_add(lo->cx, first, p));
+    Dim column, panel = open_panels(t, &several);
+    f.from = f.computed ? compute_columns(t, panel, first, n) : f.from;
+    Dim p = lower_open(lo, "p", n), l = open_columns(t, panel, &column);
+    Value *v = load_of_columns(t, &f, column_of(t, column), dim_add(lo->cx, first, p));
     lower_store(lo, t->buffer, (Dim[]){panel, p, l}, v);
     lower_close(lo);
     let_mark(lower_close(lo), MARK_pack, true);
@@ -219,7 +249,7 @@ tiles_pack_group(Tiles *t)
     Dim column, panel = open_panels(t, &several), sum = product_open_sum(p, p->b.offset, &inside),
                 l = open_columns(t, panel, &column);
     lower_store(lo, t->buffer, (Dim[]){panel, sum, l},
-                load_of_columns(&all, column_of(t, column), sum));
+                load_of_columns(&all, &p->b, column_of(t, column), sum));
     group_close(lo, inside);
     let_mark(lower_close(lo), MARK_pack, true);
     group_close(lo, several);
@@ -311,7 +341,7 @@ tile_multiply(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
                       : load_of_rows(t, row_of(t, row), sum);
     Dim packed_at[] = {panel, t->p->packs_groups ? row_of_panel(t, sum) : p, l};
     Value *y = t->buffer ? lower_load_here(lo, t->buffer, packed_at)
-                         : load_of_columns(t, column_of(t, column), sum);
+                         : load_of_columns(t, &t->p->b, column_of(t, column), sum);
     store_sum(t, tile, (Dim[]){tile_row(t, row), column}, lower_combine(lo, OP_mul, x, y), more,
               several);
 }
@@ -323,7 +353,7 @@ tile_multiply_unpacked(const Tiles *t, Value *tile)
     Dim rows = tiles_of_form(t, false, tile_rows(t), constant(t, MICRO_MOST_ROWS));
     Dim i = lower_open(lo, "i", rows), l = lower_open(lo, "l", tile_columns(t)),
         p = lower_open(lo, "p", t->size.sums);
-    Value *x = load_of_rows(t, row_of(t, i), p), *y = load_of_columns(t, column_of(t, l), p);
+    Value *x = load_of_rows(t, row_of(t, i), p), *y = load_of_columns(t, &t->p->b, column_of(t, l), p);
     store_sum(t, tile, (Dim[]){tile_row(t, i), l}, lower_combine(lo, OP_mul, x, y), false, false);
 }
 

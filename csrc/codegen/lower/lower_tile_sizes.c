@@ -32,7 +32,7 @@ tile_height(const Product *p, const TileSizes *t)
 {
     Range rows = dim_range(p->lo->cx, t->rows);
     int64_t most = MICRO_MOST_ROWS;
-    bool one_form = p->b.panels || rows.lo > most || rows.lo == rows.hi;
+    bool one_form = p->b.panels || p->b.computed || rows.lo > most || rows.lo == rows.hi;
     if (rows.hi >= DIM_INF || rows.hi <= 0 || !one_form) {
         return dim_int(p->lo->cx, most);
     }
@@ -84,8 +84,11 @@ bool
 product_is_by_panels(const Product *p)
 {
     Cx *cx = p->lo->cx;
+    if (!p->b.panels) {
+        return false;
+    }
     const Type *a = p->a.from->type, *b = p->b.from->type;
-    return p->b.panels && dims_typical(cx, b->rank, b->dims) > dims_typical(cx, a->rank, a->dims);
+    return dims_typical(cx, b->rank, b->dims) > dims_typical(cx, a->rank, a->dims);
 }
 
 /* The steps of a panel that are used repeatedly before the next ones: the steps of a chain.  If
@@ -167,8 +170,8 @@ product_tile_sizes(const Product *p)
     t.block_tiles = block_tiles(p, &t);
     t.group_panels = group_panels(p, &t);
     t.group_columns = group_columns(p, &t);
-    t.few = rows.lo <= MICRO_MOST_ROWS && !p->nplaces;
-    t.many = rows.hi > MICRO_MOST_ROWS || p->nplaces;
+    t.few = rows.lo <= MICRO_MOST_ROWS && !p->nplaces && !p->b.computed;
+    t.many = rows.hi > MICRO_MOST_ROWS || p->nplaces || p->b.computed;
     t.chained = (t.many && sums.hi > CONTRACTION_CHAIN && !own) || p->nplaces;
     t.rows_packed = t.many && !is_adjacent(p) && columns.hi > t.width && !own && !p->runs;
     return t;

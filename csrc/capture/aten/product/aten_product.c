@@ -6,6 +6,7 @@
 #include "aten_product.h"
 #include "capture/torch/torch.h"
 #include "codegen/codegen.h"
+#include "fusion/fusion.h"
 
 #include <math.h>
 #include <string.h>
@@ -126,6 +127,22 @@ has_rows(const Aten *n, const Term *x, const Term *y)
            dim_is(n->cx, strides[summed], 1);
 }
 
+/* Are the columns of the product, y, computed of codes?  The product's kernel decodes them, while the
+ * library reads all of them from memory, where a kernel stores them.  Where it has instructions for
+ * the dtype, that pays off only for a few rows. */
+static bool
+is_decoded(const Aten *n, const Term *x, const Term *y)
+{
+    enum { FEW = MICRO_MOST_ROWS };
+    Dtype dtype = y->v->type->dtype;
+    int64_t rows = 1;
+    for (int k = 0; k < x->n; k++) {
+        rows *= axis_of(y, x->letters[k]) < 0 ? dim_typical(n->cx, x->v->type->dims[k]) : 1;
+    }
+    return dtype_info[dtype].class == CLASS_FLOAT && is_long(n, y, x) &&
+           (!processor_multiplies(dtype) || rows <= FEW) && value_is_of_codes(n->cx, y->v);
+}
+
 /* Is the contraction of x and y computed here?  Under PRODUCTS_AUTO it is where it has been
  * measured to take at most the library's time: docs/experiments.md.  So a vector times a matrix
  * whose columns are adjacent is not, nor are complex numbers, nor short floats where the library
@@ -136,7 +153,8 @@ is_own(const Aten *n, const Term *x, const Term *y)
     Dtype dtype = x->v->type->dtype;
     bool matrices = is_long(n, x, y) && is_long(n, y, x);
     bool rows = (dtype == DT_f32 || dtype == DT_f64) && (has_rows(n, x, y) || has_rows(n, y, x));
-    bool measured = n->prepared || rows ||
+    bool measured = n->prepared || rows || is_decoded(n, x, y) ||
+                    (is_decoded(n, y, x) && !is_long(n, x, y)) ||
                     (matrices && !is_complex(dtype) && !processor_multiplies(dtype));
     return n->products == PRODUCTS_OWN || (n->products == PRODUCTS_AUTO && measured);
 }
