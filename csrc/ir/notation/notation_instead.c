@@ -118,7 +118,7 @@ check_beside(Reader *r, const Line *line)
         return;
     }
     check_last(r);
-    if (line->left || r->lex.token.kind != TOKEN_END) { /* else it is an edge that there is not */
+    if (line->left || r->lex.token.kind != TOKEN_END) { /* else it is an unknown word for an edge */
         lex_fail(&r->lex, line->at, "there is no operator before '%s', and no new line",
                  line->name);
     }
