@@ -35,7 +35,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "an index that is data": (
         lambda: TAKE(ROWS, FAR),
         IndexError,
-        r"dlc\.kernel\('Y\[n,d\] = T\[I\[n\], d\]'\): an index reads outside of an argument",
+        r"dlc\.kernel\('Y\[n,d\] = T\[I\[n\], d\]'\): an index is outside of an argument: write zero",
     ),
     "with a gradient": (
         lambda: TAKE(ROWS.clone().requires_grad_(), FAR),
