@@ -158,7 +158,7 @@ void
 no_arity(Reader *r, const Token *t, int arity, int given)
 {
     const char *more = "", *word = cx_intern(r->cx, t->at, t->length);
-    if (reduction_find(t) != OP_COUNT) {        /* max and min */
+    if (reduction_find(t) != OP_COUNT) { /* max and min */
         more = given < arity ? cx_format(r->cx, "; over an index it is %s[k] ..", word)
                              : cx_format(r->cx, ": write %s(%s(a, b), c)", word, word);
     }
