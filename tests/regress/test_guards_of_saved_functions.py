@@ -134,5 +134,5 @@ def test_a_backend_whose_name_has_dlc_in_it() -> None:
 
 def test_the_backend_given_as_a_function() -> None:
     saved = compiled(plain, ONES(3), ONES(3), backend=torch._dynamo.lookup_backend("dlc"))
-    with pytest.raises(RuntimeError, match="argument 'x' has 5 places"):
+    with pytest.raises(RuntimeError, match="argument 'x' has size 5"):
         saved(ONES(5), ONES(5))
