@@ -186,7 +186,7 @@ def np_sorted(x: Any) -> Any:
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "bincount": (
         lambda x: np.bincount(x.astype(int)),
-        "the size of .* depends on the greatest value: give minlength=n",
+        "the size of .* depends on the greatest value .*: give minlength=n",
     ),
     "histogram": (lambda x: np.histogram(x, bins="auto"), "the number of bins of .* depends on the values"),
     "eigvals": (lambda x: np.linalg.eigvals(x * x[:, None]), r"complex ones .*astype\(complex\)"),
