@@ -10,17 +10,16 @@ static const char usage[] =
     "\n"
     "  --pass NAME,...   run these passes; see --list\n"
     "  --pipeline        run all passes that torch.compile runs before code generation\n"
-    "  --partition N     print a forward and a backward of a joint graph: its first N results are "
-    "the\n"
-    "                    forward's; parameters named tangents.. are the backward's alone\n"
-    "  --prepare NAME,.. print a function for each value that can be made of these parameters "
-    "before a call, and\n"
-    "                    the one that reads them\n"
-    "  --budget B        of the partition: 0 saves the fewest bytes, 1 (the default) costs least\n"
-    "  --emit WHAT       ir (the default), none, or the C for a target; see --list\n"
-    "  --no-verify       do not verify the text and what each pass makes of it\n"
-    "  --eval SEED       run on random arguments, print the results; fail when passes change them\n"
-    "  --fuel N          let passes do N single rewrites\n"
+    "  --partition N     split a joint graph into a forward, which has its first N results, and a\n"
+    "                    backward, which has the parameters named tangents.., and print both\n"
+    "  --budget B        with --partition: 0 saves the fewest bytes, 1 (the default) costs the\n"
+    "                    least time\n"
+    "  --prepare NAME,.. print a function for each value that can be computed before a call from\n"
+    "                    these parameters alone, and the function that reads these values\n"
+    "  --emit WHAT       print IR text (ir, the default), nothing (none), or C for a target of --list\n"
+    "  --no-verify       verify neither the text nor the result of each pass\n"
+    "  --eval SEED       run on random arguments, print the results; fail if passes change them\n"
+    "  --fuel N          stop all passes after N single rewrites\n"
     "  --list            list the passes and the targets\n"
     "\n"
     "A file holds one program, or several with lines of --- between them.\n"
@@ -28,7 +27,7 @@ static const char usage[] =
 
 typedef struct {
     const char *file, *passes, *emit, *text;
-    const char *frozen;         /* names of parameters, to prepare values of; or NULL */
+    const char *frozen;         /* parameters that --prepare names; or NULL */
     bool pipeline, verify, eval;
     int partition;              /* results of the forward; -1: no partition */
     double budget;              /* of the partition */
@@ -59,7 +58,7 @@ sample(const Fn *fn, uint64_t seed)
     return r;
 }
 
-/* `to` on the arguments of fn, made anew: results may go into parameters. */
+/* Runs `to` on fresh arguments of fn, because a run may write results into parameters. */
 static const Tensor *
 run(const Fn *fn, const Fn *to, uint64_t seed)
 {
@@ -87,7 +86,7 @@ compare(Cx *cx, int n, const Tensor *before, const Tensor *out)
 
 /* ---- passes ---- */
 
-/* What the arguments leave open the environment says. */
+/* The options of the command line; the environment gives those that it does not set. */
 static PassOptions
 options_of(const Job *job)
 {

@@ -24,6 +24,7 @@ from ._C import CaptureError, InternalError
 from .artifact import ArtifactError, Packed, compile_packed
 from .decompositions import decompositions
 from .guards import make_readable
+from .inputs import inputs_of, say_inputs
 from .options import Options
 from .partition import Partitioner
 
@@ -138,7 +139,11 @@ def _compile_autograd(
     """Dynamo's graph as a callable that torch knows to save."""
 
     def compile_graph(graph: GraphModule, inputs: Any) -> Graph:
-        return Graph(compile_packed(graph, given, options))
+        try:
+            return Graph(compile_packed(graph, given, options))
+        except CaptureError as error:
+            say_inputs(error, graph, inputs_of(gm))
+            raise
 
     compiler = SerializableAOTDispatchCompiler(Graph, compile_graph)
     return aot_module_simplified(

@@ -228,6 +228,8 @@ def report(fuel: int | None, show: Show) -> int:
 
 def add_command(commands: Any) -> None:
     parser = commands.add_parser("bisect", help="find the first rewrite that makes a program wrong")
-    parser.add_argument("file", help="a Python script whose exit status is 0 when right, or IR text")
+    parser.add_argument(
+        "file", help="a Python script that exits with status 0 if its result is right, or a file of IR text"
+    )
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="the script's arguments")
     parser.set_defaults(run=run)

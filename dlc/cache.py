@@ -141,19 +141,29 @@ def _mib(text: str) -> float:
 
 def add_command(commands: Any) -> None:
     parser = commands.add_parser("cache", help="list, check, trim, clear, export or import compiled kernels")
-    parser.add_argument("--folder", type=os.path.expanduser, help="instead of the default one")
+    parser.add_argument(
+        "--folder", type=os.path.expanduser, help="use this cache folder, not the default one"
+    )
     parser.set_defaults(run=_there(_list), check=False)
     actions = parser.add_subparsers(metavar="action")
-    actions.add_parser("list", help="the kernels, latest used first").set_defaults(run=_there(_list))
-    actions.add_parser("check", help="the same, reading each").set_defaults(run=_there(_list), check=True)
+    actions.add_parser("list", help="list the kernels, most recently used first").set_defaults(
+        run=_there(_list)
+    )
+    actions.add_parser("check", help="list the kernels, and read and check each").set_defaults(
+        run=_there(_list), check=True
+    )
     actions.add_parser("clear", help="remove every kernel").set_defaults(run=_there(_clear))
     trim = actions.add_parser("trim", help="remove the least recently used kernels")
-    trim.add_argument("mib", type=_mib, help="MiB to keep")
+    trim.add_argument("mib", type=_mib, help="how many MiB to keep")
     trim.set_defaults(run=_there(_trim))
     out = actions.add_parser("export", help="write the kernels to a file for another machine")
     out.add_argument("file")
     out.set_defaults(run=_there(_export))
     into = actions.add_parser("import", help="put the kernels of such a file into the cache")
     into.add_argument("file")
-    into.add_argument("--trusted", action="store_true", help="also the machine code: it can do anything")
+    into.add_argument(
+        "--trusted",
+        action="store_true",
+        help="take the machine code too (it can do anything)",
+    )
     into.set_defaults(run=_import)

@@ -251,5 +251,5 @@ def _run(_args: argparse.Namespace) -> int:
 
 
 def add_command(commands: Any) -> None:
-    parser = commands.add_parser("doctor", help="what dlc found on this machine and what is missing")
+    parser = commands.add_parser("doctor", help="print what dlc found on this machine, and what is missing")
     parser.set_defaults(run=_run)

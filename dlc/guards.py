@@ -32,9 +32,9 @@ def _of_tensor(found: re.Match[str]) -> str:
     variable = name.split("'")[1] if "'" in name else name
     if what == "size":
         return (
-            f"{name} has {have} places along axis {axis}, and was compiled for {want}: call "
+            f"{name} has size {have} along axis {axis}, and was compiled for {want}: call "
             f"torch._dynamo.mark_dynamic({variable}, {axis}) on the example before aot_compile, and it takes "
-            "any number of places from 2 on"
+            "any size from 2 on"
         )
     if what == "stride":
         return (

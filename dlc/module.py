@@ -121,7 +121,7 @@ class _ModuleCompiler:
                     self.jit.add(args, spec)
                     return
             raise _C.CaptureError(
-                f"{name} cannot be compiled: it changes a global, or what one holds, that it reads"
+                f"{name} cannot be compiled: it changes a global that it reads, or an object in such a global"
             )
 
     def take_tree(self, name: str) -> None:

@@ -101,8 +101,8 @@ class _Program:
                 if arg.shape[axis] != wants:
                     by = "" if text.isidentifier() else f" ({text})"
                     raise ValueError(
-                        f"axis {axis} of {name!r} has {arg.shape[axis]} places, and {wants} by the other "
-                        f"arguments{by}"
+                        f"axis {axis} of {name!r} has size {arg.shape[axis]}, but the other arguments need "
+                        f"size {wants}{by}"
                     )
         shapes = [[eval(code, _FUNCTIONS, known) for code in result.codes] for result in self.results]
         for shape in shapes:
@@ -118,7 +118,7 @@ class _Program:
         for name, arg in zip(self.names, args, strict=True):
             if 0 in arg.shape:
                 raise ValueError(
-                    f"argument {name!r} has an axis without a place, of which a maximum or minimum is wanted"
+                    f"argument {name!r} has an axis of size 0, and a maximum or minimum needs an element"
                 )
         kinds = ", ".join(f"{name!r} a {type(a).__name__}" for name, a in zip(self.names, args, strict=True))
         raise TypeError(f"a kernel takes dense tensors on the CPU; its arguments are {kinds}")
@@ -131,8 +131,8 @@ class _Program:
             return self.run(*[arg if arg.is_contiguous() else arg.contiguous() for arg in args])
         except IndexError:
             raise IndexError(
-                f"dlc.kernel({self.first!r}): an index reads outside of an argument: an edge (zero, clamp or "
-                "wrap) behind the bracket says what is there, and indices that are data count from 0"
+                f"dlc.kernel({self.first!r}): an index is outside of an argument: write zero, clamp or wrap "
+                "after the bracket for reads beyond the edge; indices that are data count from 0"
             ) from None
         except RuntimeError:
             self.shapes(args)  # a negative size

@@ -54,7 +54,9 @@ def _run(args: argparse.Namespace) -> int:
 
 def add_command(commands: Any) -> None:
     parser = commands.add_parser("opt", help="run passes over a file of IR text and print the result")
-    parser.add_argument("--passes", default="", help="names, separated by commas, in order")
-    parser.add_argument("--list", action="store_true", help="the passes, in their order")
-    parser.add_argument("file", nargs="?", default="-", help="a file of IR text; without one standard input")
+    parser.add_argument(
+        "--passes", default="", help="names of passes in the order in which they run, with commas"
+    )
+    parser.add_argument("--list", action="store_true", help="print the passes, in the order of a compile")
+    parser.add_argument("file", nargs="?", default="-", help="a file of IR text; default: standard input")
     parser.set_defaults(run=_run)

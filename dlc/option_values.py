@@ -107,7 +107,7 @@ def _dump(value: Any) -> str | None:
     for word in filter(None, (_text(value) or "").split(",")):
         if word not in names:
             raise Wrong(
-                f"dlc option 'dump' has names among {', '.join(names)}, not {word!r}{_near(word, names)}"
+                f"dlc option 'dump' takes the names {', '.join(names)}, not {word!r}{_near(word, names)}"
             )
     return _text(value)
 

@@ -90,15 +90,15 @@ class _Reader:
         try:
             text = self.field().decode()
         except UnicodeDecodeError:
-            raise PortableError("a text of it is not UTF-8") from None
+            raise PortableError("one of its texts is not UTF-8") from None
         if "\0" in text:
-            raise PortableError("a text of it has a zero byte")
+            raise PortableError("one of its texts has a zero byte")
         return text
 
     def key(self) -> str:
         key = self.text()
         if len(key) not in (0, 64) or not set(key) <= set("0123456789abcdef"):
-            raise PortableError("a key of it is none")
+            raise PortableError("one of its keys is not 64 hexadecimal digits")
         return key
 
 
@@ -117,7 +117,7 @@ def unpack(data: bytes) -> Archive:
     while len(units) < count:
         units.append(Unit(reader.key(), reader.text(), reader.field()))
     if reader.at != len(content):
-        raise PortableError("there is something behind its last unit")
+        raise PortableError("there are bytes after its last unit")
     return Archive(common, compiler, tuple(units))
 
 

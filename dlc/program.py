@@ -100,9 +100,9 @@ class Program:
                 if str(known.setdefault(dim, n) if dim.isidentifier() else dim) != str(n):
                     wants = f"{dim} = {known[dim]}" if dim.isidentifier() else dim
                     raise ValueError(
-                        f"axis {axis} of {param.name!r} has {n} places; the program says {wants}"
+                        f"axis {axis} of {param.name!r} has size {n}, but the program declares {wants}"
                     )
-        raise ValueError("a size is out of the range that the program declares, or strides are not those")
+        raise ValueError("a size is outside of its declared range, or the strides are not the declared ones")
 
     def _tensors(self, args: tuple[Any, ...], sizes: dict[str, int]) -> list[Any]:
         names = [param.name for param in self.function.params]

@@ -118,6 +118,6 @@ def _run(args: argparse.Namespace) -> int:
 
 def add_command(commands: Any) -> None:
     parser = commands.add_parser("reduce", help="make a failing program or saved bug as small as it gets")
-    parser.add_argument("file", help="of dlc.save_repro, or IR text")
-    parser.add_argument("-o", "--output", help="the file to write; without one standard output")
+    parser.add_argument("file", help="a file of dlc.save_repro, or of IR text")
+    parser.add_argument("-o", "--output", help="the file to write; default: standard output")
     parser.set_defaults(run=_run)

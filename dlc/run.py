@@ -329,8 +329,8 @@ def failures(repro: Repro, show: Callable[[str, str, str], None] | None = None) 
     bits: dict[str, str] = {}
     kind, want, _ = isolated(lambda stage: interpret(repro))
     if kind != "done":
-        by_calls = kind == "error" and "runs in torch alone" in want
-        tell("interpreter", "calls run in torch alone" if by_calls else f"{kind}: {want}", "")
+        by_calls = kind == "error" and "which dlc's interpreter cannot run" in want
+        tell("interpreter", "the program calls operators of torch" if by_calls else f"{kind}: {want}", "")
         if not by_calls:
             return [Failure("interpreter", kind, error_of(want) if kind == "error" else want, str(want))]
         want = None
@@ -412,5 +412,5 @@ def _run(args: argparse.Namespace) -> int:
 
 def add_command(commands: Any) -> None:
     parser = commands.add_parser("run", help="run a program or a saved bug in every way, and compare")
-    parser.add_argument("file", help="of dlc.save_repro, or IR text")
+    parser.add_argument("file", help="a file of dlc.save_repro, or of IR text")
     parser.set_defaults(run=_run)

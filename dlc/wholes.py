@@ -85,7 +85,9 @@ def _random_between(x: Tensor, low: int, high: int | None, **kwargs: Any) -> Ten
     if high is None:
         high = _greatest(x.dtype) + 1
         if high >= 2**63:
-            raise CaptureError("random_(from, None) of 64-bit integers is not compiled: say where they end")
+            raise CaptureError(
+                "random_(from, None) of 64-bit integers is not compiled: give an end, random_(from, to)"
+            )
     if kwargs.get("generator") is not None:
         return NotImplemented
     made: Tensor = torch.ops.aten.randint_like.low_dtype(x, low, high)

@@ -32,7 +32,7 @@ report_set(PyObject *report, const char *key, PyObject *value)
     Py_XDECREF(value);
 }
 
-/* Behind what there is: bodies have texts of their own. */
+/* Appends the text to an earlier one of this name: each body has a text of its own. */
 static void
 report_text(void *arg, const char *what, const char *text)
 {

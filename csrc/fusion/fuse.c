@@ -405,8 +405,8 @@ times_inside(Groups *g, int p, int c, double *bytes)
     return times + one_loop;
 }
 
-/* Is the cat a value of which a part is replaced: are others slices of it, at the places that they
- * have there? */
+/* Does the cat replace a part of a value: is one of its operands a slice of a value of the cat's
+ * type, at the same position? */
 static bool
 replaces_part(Cx *cx, const Let *cat)
 {

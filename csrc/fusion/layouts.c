@@ -77,7 +77,7 @@ axes_of(Layouts *s, const Value *v)
     return axes;
 }
 
-/* v has the axes of `of`, or `of` is v permuted. */
+/* Notes that v has the axes of `of`, in the same order or (perm) permuted. */
 static void
 relate(Layouts *s, const Value *v, const Value *of, const Attr *perm)
 {

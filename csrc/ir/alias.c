@@ -120,8 +120,8 @@ typedef struct {
     const Let *kernel;
     const Value *old;
     const bool *cut; /* by the position of a let in the kernel; may be NULL */
-    Relation *of; /* by the position of a let in the kernel, which its mark is */
-    Box *stored; /* where new elements are stored, once it is known */
+    Relation *of; /* by the position of a let in the kernel, which is also its mark */
+    Box *stored; /* the boxes of stored elements, as soon as they are known */
     int nstored;
     Relation identity;
 } Tracer;
@@ -415,7 +415,7 @@ place_behind(const Tracer *t, const Let *view, const Relation *place, Relation *
     return true;
 }
 
-/* Notes what is stored of v, which is at this place in the result. */
+/* Notes the elements of v that are stored; `place` is the position of v in the result. */
 static void
 find_stored(Tracer *t, const Value *v, const Relation *place)
 {

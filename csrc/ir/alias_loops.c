@@ -126,7 +126,7 @@ other_iteration(Cx *cx, Dim d)
     return r.d;
 }
 
-/* Is what is stored, by whichever iterations, beside the element that is loaded? */
+/* Is the loaded element different from every element that the store writes, in any iteration? */
 static bool
 is_disjoint(Cx *cx, const Let *load, const Let *store)
 {
@@ -304,8 +304,9 @@ is_within(Cx *cx, Dim a, Dim b, Dim step)
     return dim_lt(cx, a, dim_add(cx, b, step)) && dim_lt(cx, b, dim_add(cx, a, step));
 }
 
-/* Have two iterations different indices along an axis that is `x` in one and `y` in the other?
- * Both go along it by the same step, and what they add is less; or it is one before the other. */
+/* Do two iterations have different indices along an axis, if the index is `x` in one of them and
+ * `y` in the other?  That is so if one is proved to be less than the other, or if both advance by
+ * the same step and their remainders differ by less than the step. */
 static bool
 is_another(const Iteration *it, Dim x, Dim y)
 {

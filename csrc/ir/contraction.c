@@ -228,7 +228,7 @@ within_each(Cx *cx, const Within *w, Dim ats, Dim places)
            dim_lt(cx, last, dim_add(cx, before, size));
 }
 
-/* For n indices and so many places, the number of places that are summed at index `at`. */
+/* The number of window places that are summed at index `at`, of n indices. */
 static int64_t
 within_at(const Within *w, int64_t n, int64_t at, int64_t places)
 {

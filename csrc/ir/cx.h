@@ -66,8 +66,8 @@ typedef struct {
     bool floors;                /* and quotients that are rounded down */
     int fuel;                   /* this many steps left, */
     unsigned attempt;           /* and this number, from 1 on */
-    /* Dims that are not negative because the indices of the question exist; nexist 0: none is used.
-     * What is found out by them holds for that question alone, and is not remembered. */
+    /* Dims that are not negative because the indices of the current question exist; nexist 0: none
+     * is used.  Facts that are proved with them hold for this question alone. */
     Dim exist[MOST_EXIST];
     int nexist, nested;         /* nested: how many of them have been taken away so far */
 } Dims;

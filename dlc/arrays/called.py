@@ -160,7 +160,7 @@ def _quantile(
 def _edges(bins: Any) -> Any:
     """How many bins there are."""
     if isinstance(bins, str):
-        refuse(f"np.histogram(bins={bins!r}) has as many bins as the values ask for", "give their number")
+        refuse(f"the number of bins of np.histogram(bins={bins!r}) depends on the values", "give a number")
     return bins.shape[0] - 1 if np.ndim(bins) else _whole(bins, "bins=")
 
 
@@ -190,8 +190,8 @@ def _bincount(x: Any, /, weights: Any = None, minlength: Any = 0) -> Sizes:
     if not isinstance(minlength, int) or minlength:
         return [[_whole(minlength, "minlength=")]]
     refuse(
-        "np.bincount has as many counts as the greatest value asks for",
-        "give minlength=n where all values are below n, at least one",
+        "the size of np.bincount's result depends on the greatest value",
+        "give minlength=n, at least 1, if all values are below n",
     )
 
 
@@ -289,7 +289,7 @@ def _eigen(function: Any, *results: Any) -> None:
     def ours(a: Any) -> Any:
         if a.dtype.kind != "c":
             refuse(
-                f"np.{host.named(function)} of real numbers gives complex ones where the values ask for it",
+                f"np.{host.named(function)} of real numbers returns complex ones for some values",
                 "np.linalg.eigh of a symmetric matrix, or give it a.astype(complex)",
                 Never,
             )

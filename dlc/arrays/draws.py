@@ -234,7 +234,7 @@ def _shuffled(generator: np.random.Generator, x: np.ndarray, axis: int = 0) -> n
 
 def _shuffle(generator: Generator, x: Any, axis: int = 0) -> None:
     if not is_array(x):
-        refuse("rng.shuffle of what is no array of the function's", "rng.permutation(x) gives a copy")
+        refuse("rng.shuffle takes an array here, not a list or another object", "use rng.permutation(x)")
     check_write(x)
     like = np.zeros((0,) * x.ndim, x.dtype)
     write(x, _drawn("shuffle", generator, (x, axis), {}, like, list(x.shape)).tensor)

@@ -57,11 +57,15 @@ def add_command(commands: Any) -> None:
     parser = commands.add_parser(
         "explain",
         help="run a script and show what dlc made of it",
-        epilog=f"The exit status is that of the script, and {NOTHING} where dlc compiled nothing of it.",
+        epilog=f"The exit status is the script's, or {NOTHING} if it succeeds but dlc compiled nothing.",
     )
-    parser.add_argument("--show", choices=["graph", "kernels", "loops", "tcc", "cc", "plan"])
+    parser.add_argument(
+        "--show",
+        choices=["graph", "kernels", "loops", "tcc", "cc", "plan"],
+        help="print the program of each graph at this stage",
+    )
     parser.add_argument("--html", metavar="FILE", help="write the report as a page")
     parser.add_argument("--perfetto", metavar="FILE", help="write it as a timeline for ui.perfetto.dev")
-    parser.add_argument("script")
+    parser.add_argument("script", help="a Python script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     parser.set_defaults(run=_run)

@@ -184,8 +184,11 @@ def np_sorted(x: Any) -> Any:
 # -- what is not known when a function is captured -----------------------------------------------------
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "bincount": (lambda x: np.bincount(x.astype(int)), "as many counts as the greatest value .*minlength=n"),
-    "histogram": (lambda x: np.histogram(x, bins="auto"), "as many bins as the values ask for"),
+    "bincount": (
+        lambda x: np.bincount(x.astype(int)),
+        "the size of .* depends on the greatest value .*: give minlength=n",
+    ),
+    "histogram": (lambda x: np.histogram(x, bins="auto"), "the number of bins of .* depends on the values"),
     "eigvals": (lambda x: np.linalg.eigvals(x * x[:, None]), r"complex ones .*astype\(complex\)"),
     "residuals": (
         lambda x: np.linalg.lstsq(x * x[:, None], x)[1] * 2,

@@ -159,7 +159,7 @@ def test_numbers_and_names() -> None:
 
 def test_what_is_no_argument() -> None:
     product, top = dlc.kernel("C[m,n] = sum[k] A[m,k] * B[k,n]"), dlc.kernel("M[i] = max[j] X[i,j]")
-    with pytest.raises(ValueError, match="axis 1 of 'A' has 4 places, and 5 by the other arguments"):
+    with pytest.raises(ValueError, match="axis 1 of 'A' has size 4, but the other arguments need size 5"):
         product(torch.ones(3, 4), torch.ones(5, 2))
     with pytest.raises(TypeError, match="argument 'B' has 1 axes: the text reads it by 2 indices"):
         product(torch.ones(3, 4), torch.ones(4))
@@ -167,7 +167,7 @@ def test_what_is_no_argument() -> None:
         product(torch.ones(3, 4))
     with pytest.raises(TypeError, match="not both"):
         product(torch.ones(3, 4), np.ones((4, 2)))
-    with pytest.raises(ValueError, match="an axis without a place"):
+    with pytest.raises(ValueError, match="an axis of size 0"):
         top(torch.ones(3, 0))
     with pytest.raises(ValueError, match="too small"):
         dlc.kernel("Y[t] = sum[k] X[t+k] * W[k]")(torch.ones(2), torch.ones(5))

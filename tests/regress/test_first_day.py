@@ -86,6 +86,13 @@ def bad_name(x: Any) -> Any:
     return x.relux()
 
 
+class Series:
+    """As pandas has it: no array of NumPy's, but one can be made of it."""
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return X
+
+
 MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
     "a tuple": (lambda: dlc.jit(second)((T, T)), r"a tuple that holds an object of type Tensor.*f\(a, b\)"),
     "arrays": (lambda: dlc.jit(second)((X, X)), r"'pair' is a tuple that holds .* numpy.ndarray"),
@@ -113,17 +120,29 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
     "a near name": (lambda: dlc.kernel("y[k] = exq(x[k])"), "no function 'exq'; did you mean 'exp'"),
     "no place": (
         lambda: dlc.kernel("y[i] = max[j] x[i,j]")(T.new_ones(3, 0)),
-        "argument 'x' has an axis without",
+        "argument 'x' has an axis of size 0",
     ),
     "bincount": (
         lambda: dlc.jit(lambda x: np.bincount(x))(np.arange(3)),
-        r"bincount .*as many counts as the greatest value .*minlength=n",
+        r"bincount.* depends on the greatest value.*minlength=n",
     ),
-    "histogram": (lambda: dlc.jit(lambda x: np.histogram(x, "auto"))(X), "bins .*give their number"),
+    "histogram": (lambda: dlc.jit(lambda x: np.histogram(x, "auto"))(X), "bins .*give a number"),
     "meta": (
         lambda: torch.compile(lambda x: x + 1, backend="dlc", options={"strict": True})(T.to("meta")),
         r"on the device meta, so it has no values: make it on the CPU, torch\.empty_like",
     ),
+    "meta, ahead of time": (
+        lambda: torch.compile(lambda x: x + 1, backend="dlc", fullgraph=True).aot_compile(
+            ((T.to("meta"),), {})
+        ),
+        r"argument 'x': the tensor is on the device meta",
+    ),
+    "an array of another library": (
+        lambda: dlc.jit(lambda x: x + 1)(Series()),
+        r"'x' is of type Series; .*; np\.asarray\(x\) makes an array",
+    ),
+    "a masked array": (lambda: dlc.jit(lambda x: x + 1)(np.ma.array(X)), "'x' is .*Masked"),
+    "any object": (lambda: dlc.jit(lambda x: x)(object()), "constants=True.* takes any object as a constant"),
 }
 
 

@@ -33,7 +33,7 @@ def loaded(fn: Any, *args: Any) -> Any:
 CALLS: dict[str, tuple[Any, str]] = {
     "size": (
         ONES(5, 4),
-        r"argument 'x' has 5 places along axis 0, and was compiled for 3: call "
+        r"argument 'x' has size 5 along axis 0, and was compiled for 3: call "
         r"torch\._dynamo\.mark_dynamic\(x, 0\) on the example before aot_compile",
     ),
     "dtype": (ONES(3, 4).double(), r"'x' is of float64, and was compiled for float32: pass x\.to\("),
@@ -62,7 +62,7 @@ def test_arguments_that_are_not_like_the_example(make: Any) -> None:
 
 def test_in_training() -> None:
     x = ONES(3, 4, requires_grad=True)
-    with pytest.raises(RuntimeError, match="argument 'x' has 5 places along axis 0, and was compiled for 3"):
+    with pytest.raises(RuntimeError, match="argument 'x' has size 5 along axis 0, and was compiled for 3"):
         loaded(plain, x, ONES(3, 4))(ONES(5, 4, requires_grad=True), ONES(5, 4))
 
 
@@ -82,7 +82,7 @@ def test_a_module(tmp_path: Path) -> None:
         made.save_compiled_function(str(tmp_path / "m"), external_data={"model": model})
         with open(tmp_path / "m", "rb") as file:
             saved = torch.compiler.load_compiled_function(file, external_data={"model": model})
-        with pytest.raises(RuntimeError, match=r"args\[0\] has 5 places along axis 0, .*mark_dynamic"):
+        with pytest.raises(RuntimeError, match=r"args\[0\] has size 5 along axis 0, .*mark_dynamic"):
             saved(ONES(5, 4))
 
 
@@ -103,7 +103,7 @@ def test_it_is_said_once_by_an_object_like_torchs() -> None:
         found = function._artifacts.guard_manager.check_verbose(locals_)
         assert found.result is False
         assert "size mismatch at index 0" in found.verbose_code_parts[0]
-        assert str(found).startswith("argument 'x' has 5 places along axis 0")
+        assert str(found).startswith("argument 'x' has size 5 along axis 0")
 
 
 class _Artifact(SerializableCallable):
@@ -134,5 +134,5 @@ def test_a_backend_whose_name_has_dlc_in_it() -> None:
 
 def test_the_backend_given_as_a_function() -> None:
     saved = compiled(plain, ONES(3), ONES(3), backend=torch._dynamo.lookup_backend("dlc"))
-    with pytest.raises(RuntimeError, match="argument 'x' has 5 places"):
+    with pytest.raises(RuntimeError, match="argument 'x' has size 5"):
         saved(ONES(5), ONES(5))

@@ -126,7 +126,7 @@ typedef struct {
     Value *inside; /* does the window hold the element?  NULL: always */
 } Holder;
 
-/* Do positions among the windows' places fit 32 bits? */
+/* Do positions among all elements of all windows fit in 32 bits? */
 static bool
 is_small(const Holders *h, Dim size, Dim count, int64_t *all)
 {

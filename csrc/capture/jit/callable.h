@@ -13,13 +13,13 @@ typedef struct {
     Dtype *param_dtypes; /* by parameter of the function */
     PyObject *sizes; /* tuple of the names of the function's sizes */
     int nparams, nresults, nsizes;
-    int *position; /* by parameter: of the argument that it is */
+    int *position; /* by parameter: the position of its argument */
     int *written, nwritten; /* parameters that results go into */
     PyObject *increment_version; /* of torch.autograd.graph, where there are such; else NULL */
     PyObject *fallback; /* the graph as torch runs it; called with the arguments unpacked */
     PyObject *report; /* a dict for dlc.explain, or NULL */
     Profile *profile; /* of the plan where there is a report, else NULL */
-    PyObject *progress; /* told about the comparison of schedules, or NULL */
+    PyObject *progress; /* the progress bar of tuning, or NULL */
     PyObject *dict; /* attributes that functools.wraps copies, so wrappers are boxed as well */
 } Callable;
 

@@ -94,7 +94,7 @@ compile_variant(const Jit *self, PyObject *const *bound)
 
 static PyObject *call_bound(const Jit *self, PyObject **bound, Taken *taken);
 
-/* The call of a function one of whose arguments is a float of NumPy's. */
+/* A call with a NumPy float among the arguments. */
 static PyObject *
 call_plain(const Jit *self, PyObject **bound, Taken *taken)
 {

@@ -29,7 +29,7 @@ typedef struct {
     PlanTensor tensor;          /* TENSOR, ARRAY */
 } Taken;
 
-/* Of a tensor: it needs a gradient; of an array: it stands for a scalar of NumPy's. */
+/* Flags: the tensor needs a gradient; the array stands for a NumPy scalar. */
 enum { TAKEN_GRAD = 1 << 30, TAKEN_SCALAR = 1 << 29 };
 
 static inline TakeKind

@@ -133,7 +133,7 @@ describe_elements(PyObject *object)
     return text;
 }
 
-/* An argument that holds others: they are not looked for in it. */
+/* Refuses an argument that contains other objects: dlc.jit does not search it for tensors. */
 static void
 refuse_container(const Signature *self, int at, PyObject *object, const char *inner)
 {
@@ -141,11 +141,20 @@ refuse_container(const Signature *self, int at, PyObject *object, const char *in
     PyErr_Format(PyExc_TypeError,
                  "%s(): argument '%U' is %s%s; dlc.jit takes tuples of constants (numbers, text, "
                  "None, dtypes) and no other containers: give each tensor or array a parameter of "
-                 "its own, f(a, b) instead of f((a, b)); dlc.jit(fn, constants=True) takes an "
-                 "object for what it is at first",
+                 "its own, f(a, b) instead of f((a, b)); dlc.jit(fn, constants=True) takes any "
+                 "object as a constant, in the state of its first call",
                  signature_name(self), PyTuple_GET_ITEM(self->names, at),
                  tuple ? "a tuple that holds an object of type " : "of type ",
                  tuple ? inner : Py_TYPE(object)->tp_name);
+}
+
+/* Such as one of JAX or pandas.  NumPy's masked arrays would lose their mask as plain arrays. */
+static bool
+is_array_of_another_library(PyObject *object)
+{
+    return PyObject_HasAttrString(object, "__array__") &&
+           !PyObject_HasAttrString(object, "__array_finalize__") &&
+           !PyObject_HasAttrString(object, "__torch_function__");
 }
 
 static void
@@ -153,12 +162,16 @@ refuse_argument(const Signature *self, int at, PyObject *object, const Taken *ta
                 const char *why)
 {
     bool constant = taken_kind(taken->signature) == TAKE_CONSTANT;
-    const char *how = "; dlc.jit(fn, constants=True) takes an object for what it is at first";
+    const char *how =
+        "; dlc.jit(fn, constants=True) takes any object as a constant, in the state of its first "
+        "call";
     if (at == 0 &&
         PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(self->names, at), "self") == 0) {
         how =
             "; a method is compiled with its object, self.f = dlc.jit(self.f) in __init__, without "
             "the decorator";
+    } else if (is_array_of_another_library(object)) {
+        how = "; np.asarray(x) makes an array of such an argument x";
     }
     bool elements = strcmp(why, "a tensor") == 0 || strcmp(why, "an array") == 0;
     PyObject *more = elements ? describe_elements(object) : NULL;

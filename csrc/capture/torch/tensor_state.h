@@ -18,7 +18,7 @@ typedef struct {
  * set, and there is nothing to drop. died: called with the weak reference when the tensor is
  * freed. */
 bool state_take(TensorState *state, const PlanParam *in, PyObject *died);
-/* Is the same tensor still that? */
+/* Is it the same tensor, unchanged since state_take? */
 bool state_holds(const TensorState *state, const PlanParam *in);
 /* Keeps an exception that is set. */
 void state_drop(TensorState *state);

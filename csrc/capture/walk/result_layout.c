@@ -111,7 +111,7 @@ strided_argument(Walk *w, const Bound *at, int k)
     return b && b->strides ? b : NULL;
 }
 
-/* A rule that depends on arguments as one that does not. */
+/* Replaces a rule that depends on the arguments by the rule that holds for these arguments. */
 static EagerLayout
 settled(Walk *w, const Bound *at, EagerLayout layout)
 {

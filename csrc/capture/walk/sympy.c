@@ -441,7 +441,7 @@ float_operands(Walk *w, Op op, PyObject *args, PyObject *shape_env)
     return v;
 }
 
-/* A run-time float parameter is bound to the name of its symbol. */
+/* The value of a float symbol: the parameter of that name, or a float of w->floats. */
 Value *
 float_symbol(Walk *w, PyObject *expr)
 {

@@ -282,7 +282,7 @@ const Dim *tensor_strides(Walk *w, PyObject *val, const Type *t);       /* NULL:
 Arg constant_arg(PyObject *val);                        /* None, a number, or ARG_OTHER */
 bool size_known(const Walk *w, Dim name);
 void size_add(Walk *w, Dim name);
-void size_bind(Walk *w, Let *call, Dim name);           /* the call binds it, unless it is known */
+void size_bind(Walk *w, Let *call, Dim name);           /* unless it is known, the call binds it */
 void need_sizes(Walk *w, const Type *t);                /* refuses sizes that nothing binds */
 void need_dim(Walk *w, Dim d);
 bool dim_is_known(Walk *w, Dim d);              /* do parameters or earlier calls bind its names? */

@@ -254,7 +254,8 @@ truth(Build *b, Value *v)
 
 /* ---- cond(p, yes, no, operands) ---- */
 
-/* Both bodies give what the node says.  Sizes that only the branch taken knows are no type. */
+/* Do both bodies return the types of the node?  A size that only one branch knows does not count as
+ * equal. */
 static bool
 same_types(Walk *w, const Bound *at, const BodyWalk *in)
 {
@@ -386,7 +387,8 @@ may_inline(const Fn *fn)
     return may;
 }
 
-/* At the end of a step, of what is carried to the next one. */
+/* Appends the condition to the body: at the end of a step, it is computed from the next carried
+ * values. */
 static void
 add_condition(BodyWalk *body, const Fn *cond, int carries)
 {

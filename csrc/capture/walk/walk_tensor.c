@@ -305,7 +305,7 @@ read_out_dtype(Node *node)
     node->nargs = count;
 }
 
-/* Runs for its effect, or makes tensors. */
+/* Builds a node that makes tensors, or that only has an effect. */
 void
 tensors_build(Walk *w, Bound *at)
 {

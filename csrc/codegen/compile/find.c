@@ -32,7 +32,7 @@ from_disk(Cache *cache, const Key *disk, const Key *id, const Key *key)
     return kernel;
 }
 
-/* A rough count of what it computes; sizes that are not known count as their least value, or 64. */
+/* A rough count of a kernel's operations; an unknown size counts as its least value, or as 64. */
 static double
 estimate_work(Cx *cx, const Let *kernel)
 {

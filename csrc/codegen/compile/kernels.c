@@ -65,7 +65,7 @@ kernels_begin(Kernels *ks, const CompileOptions *options)
     CcOptions cc = options->cc;
     ks->anew = ks->passes.verify || ks->passes.fuel >= 0;
     ks->passes.trace = NULL; /* of fusion's passes: those here run once a unit */
-    /* what some rewrites make has the key of what all do */
+    /* with limited fuel the code differs but its key does not, so nothing is stored */
     cc.cache = ks->passes.fuel >= 0 ? "" : cc.cache;
     if (options->mode != MODE_TCC && ks->nuses) {
         if (!(ks->target = cc_target_new(&cc))) {

@@ -77,14 +77,14 @@ void kernels_drop(Kernels *ks);
 
 /* ---- find.c ---- */
 
-/* Each that has no kernel gets one of the process or of the cache; the others are `fresh`. */
+/* Takes kernels of the process or of the cache where there are such; the others are `fresh`. */
 void kernels_look_up(Kernels *ks);
 
 /* ---- units.c ---- */
 
-/* How many of `fresh` make the unit that begins at `first`.  Asked of one unit after the other, as
- * it puts them in order: what has most work comes first, and within a unit the function's order,
- * so that names are bound before they are used. */
+/* The number of kernels of `fresh` in the unit that begins at `first`.  Call it for one unit after
+ * the other, since it also sorts: units with most work come first, and a unit has the order of the
+ * function, so that names are bound before they are used. */
 int unit_next(Kernels *ks, int first);
 /* A function of the unit's kernels alone. */
 Fn *unit_program(const Kernels *ks, const NewKernel *group, int n);

@@ -25,8 +25,8 @@ add_param(Fn *part, Value *v, bool *seen)
     }
 }
 
-/* Those of the function, and those that its calls bind: here they are parameters like the
- * others. */
+/* Adds the size symbols of the function, and those that its calls bind: in `part`, all of them are
+ * parameters. */
 static void
 add_sizes(Fn *part, const Fn *fn)
 {

@@ -120,8 +120,9 @@ terms_of(Cx *cx, const Let *kernel, const Let *red)
     return along && over->n < t->rank ? may_be_short(cx, terms) : DIM_NONE;
 }
 
-/* Does the let read an operand so that rows cannot be one long row?  What spreads one element, or
- * is elementwise, does not.  The tiles of a product are as quick for few columns. */
+/* Does the let read an operand row by row, so that several rows cannot run as one long row?  Lets
+ * that spread one element, and elementwise ones, do not.  A contraction does not count: its tiles
+ * are as fast with few columns. */
 static bool
 keeps_rows(const Let *let)
 {
@@ -131,8 +132,9 @@ keeps_rows(const Let *let)
            (reads && (kind == KIND_VIEW || (kind == KIND_NODE && let->op != OP_contract)));
 }
 
-/* What is short or long in the kernel: the number of terms that it reduces along rows, else the
- * size of rows that it reduces across, else that of rows that it moves; else DIM_NONE. */
+/* The extent that decides between the two kernels: the number of terms that are reduced along rows;
+ * else the length of rows that are reduced across; else that of rows that are moved.  DIM_NONE: one
+ * kernel serves all sizes. */
 static Dim
 row_of(Cx *cx, const Let *kernel)
 {

@@ -67,7 +67,7 @@ child_kill_all(void)
     lock_give(LOCK_children);
 }
 
-/* false: this C library cannot. */
+/* Makes the child run in the folder.  false: the C library has no function for this. */
 static bool
 run_in(posix_spawn_file_actions_t *actions, int folder)
 {

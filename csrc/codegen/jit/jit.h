@@ -115,10 +115,10 @@ bool cache_try(Cache *cache, const char *path, char *why, size_t cap);
 void cache_close(Cache *cache);
 void *cache_load(Cache *cache, const char *key); /* for dlsym, or NULL: a miss */
 void *cache_read(Cache *cache, const char *key, size_t *size); /* the object's bytes, to be freed */
-/* Under each of the keys. */
+/* Stores the object's bytes under each of the keys. */
 bool cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size,
                  int64_t bound);
-/* One key by a name: a hint, which may be lost or untrue. */
+/* A note stores one key under a name.  It is a hint: it may be lost, or out of date. */
 bool cache_read_note(const Cache *cache, const char *name, Key *out);
 void cache_write_note(const Cache *cache, const char *name, const Key *key);
 

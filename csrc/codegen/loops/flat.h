@@ -31,7 +31,7 @@ Dim flat_row(const Flat *f, const Let *access);
 RowLayout flat_layout(const Flat *f, const Let *let);
 /* A load, or an index as a number, that an array stands for. */
 bool flat_has_array(const Flat *f, const Let *let);
-/* Does the loop use what the row's own let computes? */
+/* Does the inner loop use the value of this let, which is computed once for a row? */
 bool flat_is_spread(const Flat *f, const Let *let);
 
 #endif

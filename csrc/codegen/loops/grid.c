@@ -49,7 +49,8 @@ dim_goes_by(const Tile *tile, Dim d, Dim name, Dim *step, Dim *rest)
     return dim_affine(tile->cx, d, name, step, rest) && !dim_varies(tile, *step);
 }
 
-/* Of what varies from row to row: w has the walk along a row, its start is where rows begin. */
+/* Completes a walk that varies from row to row: w has the walk along a row, and w.start is the
+ * beginning of a row. */
 static Walk
 walk_rows(const Tile *tile, Walk w)
 {

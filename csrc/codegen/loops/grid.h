@@ -63,9 +63,9 @@ bool grid_call(const Facts *facts, const Let *reduce, const Let *rows, RowsCall 
 bool grid_is_called(const Facts *facts, const Let *let, const Let *rows);
 /* Can the vector loop of scalars, of at most so many elements, run for several rows at a time? */
 bool grid_is_short(const Facts *facts, const Let *loop, int64_t most);
-/* May the let stand in a grid, in its rows' vector loop or (loop NULL) around it? */
+/* May a grid contain the let, in the vector loop of its rows or (loop NULL) around that loop? */
 bool grid_may_have(const Facts *facts, const Let *let, const Let *loop);
-/* May it have several elements, but never more than so many, in each row as many? */
+/* Does the loop have at most `most` elements, as many in each row, and maybe more than one? */
 bool grid_is_up_to(Cx *cx, const Let *loop, int64_t most);
 /* The rows that run at a time: their vector loops of at most `row` elements have `tile` elements
  * together, and what calls reduce has `called`, if that is not 0. */

@@ -14,11 +14,11 @@ Dim loop_index(const Let *loop);
 Dim loop_extent(const Let *loop);
 /* of a vector loop: DLC_TILE or DLC_COLUMNS */
 int loop_tile(const Let *loop);
-int loop_width(const Let *loop); /* what its mark `width` says; else the same */
+int loop_width(const Let *loop); /* the value of its mark `width`; without it loop_tile() */
 /* The number of iterations of a loop that make one parallel iteration. */
 int loop_step(const Let *loop);
 int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
-bool one_block(Cx *cx, const Let *reduce); /* is it never more than one? */
+bool one_block(Cx *cx, const Let *reduce); /* has it never more than one block? */
 int bind_fault(const Let *bind); /* the fault of an index out of range */
 /* The constant value of an operand, or NULL: the operand is a literal, or the result of a `const`
  * let. */

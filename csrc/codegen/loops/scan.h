@@ -16,7 +16,7 @@ typedef struct {
     ScanSteps to, from;
     bool at_once; /* contiguous floats, for dlc_scan_rows of prelude_scan.h */
 } Scan;
-/* Does a loop marked recurrences scan what it loads, and nothing else? */
+/* Does a loop marked recurrences only scan the elements that it loads? */
 bool scan_alone(const Facts *facts, const Let *recurrences, Scan *s);
 
 #endif

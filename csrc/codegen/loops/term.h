@@ -1,10 +1,10 @@
-/* What a reduction reduces, if that is little more than what it loads: see term.c. */
+/* Reductions whose terms need little arithmetic on what they load: see term.c. */
 #ifndef DLC_TERM_H
 #define DLC_TERM_H
 
 #include "grid.h"
 
-/* What is reduced: of x, and of y beside it or NULL. */
+/* A term: its form, the load x, and the second operand y or NULL. */
 typedef struct {
     const char *form; /* load, square, mul, square_sub */
     const Let *x; /* a load */
@@ -14,26 +14,26 @@ typedef struct {
 
 /* Is the body of one of the forms, all of it? */
 bool term_find(const Let *reduce, Dtype dtype, Term *term);
-/* The load that v is, or the cast of to the dtype that it is computed in; NULL: none.  Adds the
- * lets that this takes. */
+/* The load that makes v, directly or through a cast to the compute dtype; NULL: there is none.
+ * Adds the number of these lets to *lets. */
 const Let *term_load(const Block *body, const Value *v, Dtype compute, int *lets);
-/* Has strips.def a member of the family, such as "down", that reduces such a term of what a tensor
- * of the dtype has? */
+/* Has strips.def a member of the family, such as "down", that reduces terms of this form of a
+ * tensor of the dtype? */
 bool term_has_strip(const char *family, Op red, const char *form, Dtype dtype);
 /* Does a call of one strip add all steps of the reduction, in sequence, to a tile? */
 bool term_goes_down(const Let *reduce);
 
-/* Is the load of elements that are adjacent in the tile, or of one for all, at even steps along the
- * loop? */
+/* Does the load read adjacent elements in the tile, or one for all, and advance by equal steps
+ * along the loop? */
 bool term_has_rows(const Facts *facts, const Tile *tile, const Let *load, Dim along);
-/* Does such a call do so in the tile?  Outside of loops marked tile. */
+/* Does a call of one strip do so in this tile?  Outside of loops marked tile. */
 bool term_goes_down_in(const Facts *facts, const Tile *tile, const Let *reduce, Dtype dtype,
                        Term *term);
-/* Does one call reduce a block of a row, of what it loads?  Outside of loops marked tile. */
+/* Does one call load and reduce a block of a row?  Outside of loops marked tile. */
 bool term_goes_along(const Facts *facts, const Tile *tile, const Let *reduce, Dtype dtype,
                      Term *term);
-/* The load of a sum's rows, each of which begins where a gather says, and is read element by
- * element; NULL: it is no such sum. */
+/* The load of a sum over gathered rows: each row begins at an index that is data, and is read
+ * element by element.  NULL: it is no such sum. */
 const Let *term_gathered(const Facts *facts, const Tile *tile, const Let *reduce, Dtype dtype);
 /* The load of the only index that such a row is gathered by, if the next row's follow in memory; or
  * NULL.  Of indices with strides of their own it is not known where they end. */

@@ -8,8 +8,8 @@
 #define VEC NAME(vec)
 #define LANES ((int)(VECTOR / sizeof(T)))
 #define SIDE ((int)(16 / sizeof(T)))
-#define ROW_VECTORS (128 / VECTOR)      /* those of a row of a panel */
-#define ROW_LANES 8             /* and its parts of 16 bytes: a square has SIDE elements of one */
+#define ROW_VECTORS (128 / VECTOR)      /* vectors in a row of a panel */
+#define ROW_LANES 8             /* parts of 16 bytes in such a row, of SIDE elements each */
 
 /* One chain of k steps, or a part of one, for R x P * V vectors of the tile `out`, whose rows are
  * out_row apart.  A single row has one run: with a loop over several clang keeps its sums in

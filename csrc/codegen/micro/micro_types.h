@@ -34,7 +34,8 @@ typedef int64_t sum_i64;
         } \
     }
 
-/* Where element number q of the sums of A is: in its run, in its group of runs. */
+/* The offset in A of element q of a sum: within its run, plus the run within its group, plus the
+ * group. */
 static inline int64_t
 place_of(const MicroProduct *x, int64_t q)
 {

@@ -188,7 +188,7 @@ body(void *arg)
     }
 }
 
-/* Cuts the loop into shares.  One thread's has even pieces. */
+/* Cuts the loop into one share for each thread.  The share of a single thread has equal pieces. */
 static void
 cut(Launch *launch, int threads)
 {

@@ -276,7 +276,7 @@ loop_step(LoopRun *loop, bool second)
     return status;
 }
 
-/* A loop without end is ended by the user: -1, with what was noted. */
+/* Lets the user interrupt a loop, which may be endless: -1 if the host reports an interrupt. */
 static int
 look_up(LoopRun *loop, double *since)
 {
@@ -293,8 +293,8 @@ look_up(LoopRun *loop, double *since)
     return run->host->interrupted(run->host->arg);
 }
 
-/* Steps write the first and the second place alternately.  The last one of a number that is known
- * writes the first one, that of the results: one step is left then.  Without a number the first
+/* Steps write the carried values to two places alternately; the first place is that of the
+ * results.  If the number of steps is known, the last step writes the first place.  Else the first
  * step does. */
 static int
 loop_steps(LoopRun *loop)
@@ -311,9 +311,9 @@ loop_steps(LoopRun *loop)
     return status;
 }
 
-/* Copies the carried values to the place of the results where the last step has not written them
- * there: after no step, after an even number of steps without a number that is known, and where a
- * loop with such a number ends early, an odd number of steps before. */
+/* Copies the carried values to the place of the results, if the last step has not written them
+ * there: if there was no step, if the number of steps was not known and is even, or if a loop with
+ * a known number ends an odd number of steps early. */
 static void
 settle(const LoopRun *loop)
 {

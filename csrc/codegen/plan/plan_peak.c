@@ -127,8 +127,8 @@ walk_on(Walk *w)
     return true;
 }
 
-/* What a loop or branch takes besides its operands and results: of a branch the body that takes
- * more. */
+/* The memory of a loop or branch, without its operands and results.  For a branch, that of the body
+ * that takes more. */
 static int64_t
 inside_flow(const Instance *inst, const Flow *flow)
 {

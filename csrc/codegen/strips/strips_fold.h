@@ -127,7 +127,7 @@ enum { GATHERED = 8 };                    /* rows a pass */
         } \
     }
 
-/* Rows of so many bytes, which begin where the indices say. */
+/* Prefetches rows of this many bytes, each of which begins at an index. */
 static void
 strip_prefetch_rows(const void *first, const int64_t *at, int64_t step, int64_t rows, int64_t bytes)
 {

@@ -109,7 +109,7 @@ STORAGE(f64, double, double, dlc_cast_f64_f64, dlc_cast_f64_f64)
 STORAGE(c64, uint64_t, uint64_t, AS_IT_IS, AS_IT_IS)
 STORAGE(c128, dlc_c128, dlc_c128, AS_IT_IS, AS_IT_IS)
 
-/* As float what is stored as a small integer. */
+/* Converts stored small integers to float. */
 #define READ(dt, S) \
     static void \
     strip_read_##dt##_f32(void *result, const void *first, int64_t n) \

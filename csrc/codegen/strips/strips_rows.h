@@ -64,7 +64,7 @@ enum { BLOCK = 8 };
         } \
     }
 
-/* Rows that are all the first one: what is there is doubled. */
+/* Gathers rows.  If all of them are the first row, the copied part is doubled again and again. */
 #define TAKE(name, S, C, load) \
     TAKE_ROW(name, S, C, load) \
     static void strip_take_##name(void *result, const void *first, const int64_t *at, \
@@ -212,9 +212,8 @@ enum { ROWS_TOGETHER = 4, SHORT_ROW = 128 };
 #define STEP_amin_f32(value) EXTREME_STEP(amin_f32, f32, float, value)
 #define END_amin_f32(r) dlc_lanes_checked_amin_f32(of[r], seen[r])
 
-/* A step of each of the rows, of which all lanes have an element: `expr` of x and y of a lane.  Of
- * short rows nothing is prefetched (ahead < 0): that would be one load more for each few
- * additions. */
+/* One step of each row, in which every lane has an element: `expr` combines x and y of a lane.
+ * Short rows are not prefetched (ahead < 0): that would be another load for each few additions. */
 #define STEP_OF_ROWS(A, T, red, dtype, at, expr) \
     _Pragma("GCC unroll 4") \
     for (int r = 0; r < count; r++) { \

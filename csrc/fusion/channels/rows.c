@@ -1,5 +1,5 @@
-/* Rows: where a group of channels is a row in memory, what follows its norm is computed in the
- * shape of the groups, so that it can stand in the norm's kernel. */
+/* If a group of channels is a row in memory, the values after its norm are computed in the shape of
+ * the groups, so that they can be in the norm's kernel. */
 #include "channels.h"
 
 bool

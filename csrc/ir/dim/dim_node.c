@@ -169,7 +169,7 @@ poly_intern(Cx *cx, int n, const Term *terms)
     return p->id;
 }
 
-/* One term; zero is none. */
+/* Is d a single term?  (Zero has no term.) */
 static bool
 is_term(const Cx *cx, Dim d, Term *term)
 {

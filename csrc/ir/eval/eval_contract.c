@@ -107,8 +107,8 @@ size_of(const Contraction *c, const Within *w, const Tensor *out)
     return w->times * out->sizes[axis_of_condition(c, w)] + w->size;
 }
 
-/* Is the term of this number, with which a chain begins, one that a later letter leaves out of the
- * element number k? */
+/* Does the condition of a later letter exclude the chain that begins with this term (`number`) from
+ * element k of the result? */
 static bool
 is_left_out(const Contraction *c, const Steps *sums, const Tensor *out, int64_t k, int64_t number)
 {

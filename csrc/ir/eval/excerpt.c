@@ -402,7 +402,7 @@ part_gather(Maker *m, const Let *let, const Box *box)
     for (int ax = 0; ax < more; ax++) {
         set_axis(&index, ax, box->first[axis + ax], box->n[axis + ax]);
     }
-    /* of one element the index is known, and a kernel reads of an operand what is looked up */
+    /* with one element the index is known, and a kernel gathers from an operand only */
     m->part->more |= from.n[axis] == 1 || let->args[0]->def;
     Value *args[] = {make(m, let->args[0], &from), make(m, let->args[1], &index)};
     return emit_like(m, let, args, box);

@@ -8,7 +8,7 @@
 typedef struct {
     Build *b;
     Cx *cx;
-    int nvalues; /* values of the program; what is made here comes after */
+    int nvalues; /* values of the program, without those made here */
     bool *active; /* by Value.id: depends on what is derived by */
     Value **gradient; /* by Value.id */
 } Derive;

@@ -126,7 +126,8 @@ of_gather(Build *b, const Let *let, Value *g)
                          wrap);
 }
 
-/* What a pad has left out has no gradient; so the other way round it is a pad. */
+/* The gradient of a pad is a pad with the opposite amounts: it removes the border that the pad
+ * added, and gives 0 to elements that the pad cut off. */
 static Value *
 of_pad(Build *b, const Let *let, Value *g)
 {
@@ -202,7 +203,7 @@ steps_scale(Steps *s, Dim by)
 
 static bool steps_of(Steps *s, const Value *v);
 
-/* Of a sum, and of a product of which one factor is the same everywhere. */
+/* The steps of a sum, or of a product with one constant factor. */
 static bool
 steps_of_two(Steps *s, const Let *let)
 {

@@ -336,7 +336,7 @@ is_within(const Part *a, const Part *b)
     return true;
 }
 
-/* Sums a over those of the letters that b has not; returns how many b has. */
+/* Sums a over its letters that b does not have; returns the number of letters that both have. */
 static int
 sum_alone(Scene *s, Part *a, const Part *b, int n, const int *letters)
 {

@@ -118,7 +118,7 @@ check_beside(Reader *r, const Line *line)
         return;
     }
     check_last(r);
-    if (line->left || r->lex.token.kind != TOKEN_END) { /* else it is an edge that there is not */
+    if (line->left || r->lex.token.kind != TOKEN_END) { /* else it is an unknown word for an edge */
         lex_fail(&r->lex, line->at, "there is no operator before '%s', and no new line",
                  line->name);
     }
@@ -158,7 +158,7 @@ void
 no_arity(Reader *r, const Token *t, int arity, int given)
 {
     const char *more = "", *word = cx_intern(r->cx, t->at, t->length);
-    if (reduction_find(t) != OP_COUNT) {        /* max and min */
+    if (reduction_find(t) != OP_COUNT) { /* max and min */
         more = given < arity ? cx_format(r->cx, "; over an index it is %s[k] ..", word)
                              : cx_format(r->cx, ": write %s(%s(a, b), c)", word, word);
     }

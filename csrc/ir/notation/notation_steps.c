@@ -141,7 +141,7 @@ tangent_step(Steps *s)
 
 /* ---- batches ---- */
 
-/* A size symbol that the function has not. */
+/* A size symbol with a name that the function does not use yet. */
 static Dim
 new_size(const Steps *s, const Fn *fn)
 {

@@ -30,7 +30,7 @@ is_late_enough(const Let *map, bool recurrences)
     return good;
 }
 
-/* All stores are in the last stage, which is odd in recurrences. */
+/* The last stage, which has all stores.  With recurrences its number is odd. */
 static int64_t
 last_stage(const Let *loop, bool recurrences)
 {

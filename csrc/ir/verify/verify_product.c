@@ -1,7 +1,7 @@
 /* The rules of a product's loops, V22 to V24; verify.c has the list. */
 #include "verify.h"
 
-/* With these marks and no others, but for what a call prefetches? */
+/* Has the loop exactly these marks, apart from those that say what a call prefetches? */
 static bool
 is_marked(const Let *let, Marks marks)
 {
@@ -9,7 +9,7 @@ is_marked(const Let *let, Marks marks)
     return let->op == OP_for && ((Marks)let_int(let, "marks") & ~prefetches) == marks;
 }
 
-/* The loop in the body where nothing else is: a `for` without marks; or NULL. */
+/* The `for` without marks that is all of the body; or NULL. */
 static const Let *
 inner_loop(const Let *let)
 {

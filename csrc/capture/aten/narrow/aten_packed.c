@@ -1,5 +1,5 @@
 /* Products of floats by weights in few bits: the operators that take the codes, as contractions of
- * what the codes stand for. */
+ * the decoded weights. */
 #include "capture/aten/aten.h"
 #include "capture/aten/aten_formula.h"
 #include "capture/aten/product/aten_product.h"
