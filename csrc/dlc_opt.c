@@ -16,7 +16,7 @@ static const char usage[] =
     "                    least time\n"
     "  --prepare NAME,.. print a function for each value that can be computed before a call from\n"
     "                    these parameters alone, and the function that reads these values\n"
-    "  --emit WHAT       print IR text (ir, the default), nothing (none), or C for a target of --list\n"
+    "  --emit WHAT       print IR text (ir, the default), C for a target of --list, or none\n"
     "  --no-verify       verify neither the text nor the result of each pass\n"
     "  --eval SEED       run on random arguments, print the results; fail if passes change them\n"
     "  --fuel N          stop all passes after N single rewrites\n"

@@ -157,7 +157,7 @@ MISTAKES = {
         lambda: kernel(text="C[m] = A[m,k]"), "'k' is neither on the left nor", r"write .*sum\[k\]"
     ),
     "axes": Mistake(lambda: kernel(THREE, ROWS), "'A' has 1 axes", "by 2 indices; reshape it"),
-    "sizes": Mistake(lambda: kernel(ROWS, ROWS), "axis 1 of 'A' has size 4", "the other arguments need size 3"),
+    "sizes": Mistake(lambda: kernel(ROWS, ROWS), "axis 1 of 'A' has size 4", "arguments need size 3"),
     "an argument less": Mistake(lambda: kernel(ROWS), "takes the arguments A, B", "missing B"),
     "lists": Mistake(lambda: kernel([[1.0]], [[1.0]]), "'A' is a list", r"np\.array"),
     "an array of text": Mistake(

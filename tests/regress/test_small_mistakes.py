@@ -43,7 +43,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         r"dlc\.kernel\('Y.*outside of an argument",
     ),
     "of an array": (lambda: TAKE(np.ones((3, 2)), np.array([5])), IndexError, r"dlc\.kernel\('Y"),
-    "a range": (lambda: dlc.kernel("y[t] = X[t] for t in 0..9")(ROWS[0]), IndexError, "write zero, clamp or wrap"),
+    "a range": (lambda: dlc.kernel("y[t] = X[t] for t in 0..9")(ROWS[0]), IndexError, "write zero, clamp"),
     "a program's type": (lambda: dlc.ir.parse(3), TypeError, "the text of a program, not a value"),  # type: ignore[arg-type]
     "a program's file": (lambda: dlc.ir.parse("a/x.dlc"), ValueError, r"Path\('a/x\.dlc'\)\.read_text\(\)"),
     "a pass": (lambda: dlc.ir.parse(TEXT).run_pass("fus"), ValueError, "no pass 'fus': did you mean 'fuse'"),
