@@ -190,8 +190,8 @@ static bool
 is_elementwise(Cx *cx, const Let *let)
 {
     OpKind kind = op_info[let->op].kind;
-    return let->nres == 1 &&
-           (kind == KIND_MAP || let->op == OP_gather || op_info[let->op].fuses == FUSES_FREE || let_interleaves(cx, let));
+    return let->nres == 1 && (kind == KIND_MAP || let->op == OP_gather ||
+                              op_info[let->op].fuses == FUSES_FREE || let_interleaves(cx, let));
 }
 
 static void
@@ -290,8 +290,7 @@ bool
 columns_of_codes(Cx *cx, const Let *let, int j, Codes *codes)
 {
     double rows;
-    if (let->op != OP_contract || value_is_const(let->args[j]) ||
-        !are_columns(cx, let, j, &rows)) {
+    if (let->op != OP_contract || value_is_const(let->args[j]) || !are_columns(cx, let, j, &rows)) {
         return false;
     }
     bool found = find_codes(cx, let->args[j], codes);

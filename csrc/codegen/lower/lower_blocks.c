@@ -276,6 +276,22 @@ adjacent_axis(Lower *lo, const Group *g)
     return best;
 }
 
+bool
+block_is_plain(Lower *lo, const Value *v)
+{
+    Output output = output_of(lo, v, NULL);
+    Group g = {.noutputs = 1, .nfull = 1, .outputs = &output, .rank = v->type->rank, .part = true};
+    Probe probe;
+    for (int ax = 0; ax < g.rank; ax++) {
+        g.start[ax] = dim_int(lo->cx, 0);
+        g.dims[ax] = v->type->dims[ax];
+    }
+    Shape s = group_shape(lo, &g);
+    group_probe(lo, &g, &s, &probe);
+    return !probe.contract && !probe.nsites && !probe.nscans && !probe.own_loops &&
+           probe.cut == DIM_NONE;
+}
+
 Value *
 block_compute(Lower *lo, const Value *v, const Dim *start, const Dim *dims, const Dim *room)
 {

@@ -123,8 +123,9 @@ product_may_pack(const Product *p)
     const Value *v = p->let->args[k];
     const char *letters = k ? p->letters.b : p->letters.a;
     int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
-    return !p->b.panels && !p->b.computed && axis >= 0 && !where_is_at(&p->letters.where, letters[axis]) && p->nsum &&
-           rank <= MAX_RANK && !lower_is_part(p->lo, p->b.from) && is_for_all(p, v, letters, axis);
+    return !p->b.panels && !p->b.computed && axis >= 0 &&
+           !where_is_at(&p->letters.where, letters[axis]) && p->nsum && rank <= MAX_RANK &&
+           !lower_is_part(p->lo, p->b.from) && is_for_all(p, v, letters, axis);
 }
 
 bool
@@ -134,7 +135,7 @@ product_may_compute(const Product *p)
     const Value *v = p->let->args[k];
     const Where *w = &p->letters.where;
     return p->nsum == 1 && p->column == DIM_NONE && !w->first.place && !w->nlater &&
-           column_axis(p, v, k ? p->letters.b : p->letters.a) >= 0;
+           column_axis(p, v, k ? p->letters.b : p->letters.a) >= 0 && block_is_plain(p->lo, v);
 }
 
 /* Is each group better packed in its own loop?  It is then used for all rows, which are at most

@@ -166,7 +166,7 @@ contracted(Aten *n, Value *x, Value *y, const char *over, Dtype to)
     if (!is_complex(x->type->dtype)) {
         return build_contract(n->b, x, y, over, to);
     }
-    Value *parts[2][2];                         /* of x, of y */
+    Value *parts[2][2]; /* of x, of y */
     for (int k = 0; k < 2; k++) {
         parts[0][k] = map1(n, k ? OP_imag : OP_real, x);
         parts[1][k] = map1(n, k ? OP_imag : OP_real, y);
@@ -329,7 +329,7 @@ by_factor(Aten *n, Value *v, const Arg *factor)
         if (factor->kind == ARG_NUMBER || !(fabs(arg_float(factor, 0)) < 0x1p62)) {
             return NULL;
         }
-        if (factor->kind == ARG_FLOAT) {        /* eager cuts it off */
+        if (factor->kind == ARG_FLOAT) { /* eager cuts it off */
             whole = (Arg){.kind = ARG_INT, .i = (int64_t)factor->f};
         }
     }
