@@ -189,8 +189,8 @@ nibbles(Gen *g, int n, const Axis *axes, int at)
     for (int k = 0; k < 2; k++) {
         parts[k] = new_let_of(g, "u8", n + 1, each, cx_format(g->cx, "reshape %s", parts[k]));
     }
-    const char *name = new_let_of(g, "u8", n + 1, both,
-                                  cx_format(g->cx, "cat %s, %s axis=%d", parts[0], parts[1], at + 1));
+    const char *joined = cx_format(g->cx, "cat %s, %s axis=%d", parts[0], parts[1], at + 1),
+               *name = new_let_of(g, "u8", n + 1, both, joined);
     return new_let_of(g, "u8", n, axes, cx_format(g->cx, "reshape %s", name));
 }
 
@@ -221,7 +221,8 @@ static const char *
 operand(Gen *g, int n, const Axis *axes)
 {
     static const char *const functions[] = {"neg", "abs", "tanh"};
-    if (n && n < MAX_AXES - 1 && (g->dtype[0] == 'f') && g->dtype[1] != '1' && chance(g->random, 15)) {
+    bool wide = g->dtype[0] == 'f' && g->dtype[1] != '1';
+    if (n && n < MAX_AXES - 1 && wide && chance(g->random, 15)) {
         return coded(g, n, axes);
     }
     int at = n ? below(g->random, n) : 0, kind = below(g->random, 100);

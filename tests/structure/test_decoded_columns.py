@@ -13,9 +13,12 @@ import pytest
 from tests.dlc_opt import opt
 from tests.structure.traffic import BYTES, binders, traffic
 
-#: Parameters and lets of d: f32[{n}, {k}]. A line that begins with a star is for even k alone.
+#: Parameters and lets of d: f32[{n}, {k}].
 FORMATS = {
-    "i8": ("w: i8[{n}, {k}], s: f32[{n}]", ["f: {d} = cast w", "e: {d} = expand s to=[0]", "d: {d} = mul f, e"]),
+    "i8": (
+        "w: i8[{n}, {k}], s: f32[{n}]",
+        ["f: {d} = cast w", "e: {d} = expand s to=[0]", "d: {d} = mul f, e"],
+    ),
     "i8 zero points": (
         "w: i8[{n}, {k}], s: f32[{n}], z: f32[{n}]",
         ["f: {d} = cast w", "o: {d} = expand z to=[0]", "c: {d} = sub f, o", "e: {d} = expand s to=[0]",
@@ -77,7 +80,7 @@ def largest_buffer(text: str) -> int:
 
 
 @pytest.mark.parametrize("target", ["cc", "tcc", "c"])
-@pytest.mark.parametrize("m", ["1", "2", "5", "300", "M"])
+@pytest.mark.parametrize("m", ["1", "300", "M"])
 @pytest.mark.parametrize("name", FORMATS)
 def test_one_kernel_reads_the_codes(name: str, m: str, target: str) -> None:
     n, k = 512, 4096
@@ -152,14 +155,13 @@ def test_freeze_keeps_codes(name: str) -> None:
     assert "fn prepare" in opt(floats, "--prepare", "w")
 
 
-@pytest.mark.parametrize("n", [16, 31, 32, 33, 65])
-@pytest.mark.parametrize("k", [4, 255, 256, 260, 516])
+@pytest.mark.parametrize("n", [16, 33, 65])
+@pytest.mark.parametrize("k", [4, 255, 516])
 @pytest.mark.parametrize("name", FORMATS)
 def test_values(name: str, n: int, k: int) -> None:
     """The interpreter computes the same of the loops of each target as of the graph."""
     if name.startswith("u4") and k % 4:
         k += 4 - k % 4
-    for m in ("1", "15"):
-        for target in ("cc", "tcc", "c"):
-            passes = f"canonicalise,fuse,lower,schedule,{target}"
-            opt(program(name, m, n, k), "--pass", passes, "--emit", "none", "--eval", "1")
+    for m, target in (("1", "cc"), ("15", "tcc"), ("2", "c")):
+        passes = f"canonicalise,fuse,lower,schedule,{target}"
+        opt(program(name, m, n, k), "--pass", passes, "--emit", "none", "--eval", "1")

@@ -276,8 +276,23 @@ adjacent_axis(Lower *lo, const Group *g)
     return best;
 }
 
+/* The cost of an element of v, if all it is computed of has as many elements. */
+static int
+cost_of(Lower *lo, const Value *v)
+{
+    Map origins = {0};
+    int cost = 0;
+    note_origins(lo, v, &origins);
+    for (int k = 0; k < lo->body->n; k++) {
+        const Let *let = lo->body->lets[k];
+        bool map = op_info[let->op].kind == KIND_MAP && is_noted(let->res[0], &origins);
+        cost += map ? op_info[let->op].cost : 0;
+    }
+    return cost;
+}
+
 bool
-block_is_plain(Lower *lo, const Value *v)
+block_is_plain(Lower *lo, const Value *v, int *cost)
 {
     Output output = output_of(lo, v, NULL);
     Group g = {.noutputs = 1, .nfull = 1, .outputs = &output, .rank = v->type->rank, .part = true};
@@ -288,6 +303,7 @@ block_is_plain(Lower *lo, const Value *v)
     }
     Shape s = group_shape(lo, &g);
     group_probe(lo, &g, &s, &probe);
+    *cost = cost_of(lo, v);
     return !probe.contract && !probe.nsites && !probe.nscans && !probe.own_loops &&
            probe.cut == DIM_NONE;
 }

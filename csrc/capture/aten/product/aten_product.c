@@ -127,9 +127,9 @@ has_rows(const Aten *n, const Term *x, const Term *y)
            dim_is(n->cx, strides[summed], 1);
 }
 
-/* Are the columns of the product, y, computed of codes?  The product's kernel decodes them, while the
- * library reads all of them from memory, where a kernel stores them.  Where it has instructions for
- * the dtype, that pays off only for a few rows. */
+/* Are the columns of the product, y, computed of codes?  The product's kernel decodes them, while
+ * the library reads all of them from memory, where a kernel stores them.  Where it has instructions
+ * for the dtype, that pays off only for a few rows. */
 static bool
 is_decoded(const Aten *n, const Term *x, const Term *y)
 {
