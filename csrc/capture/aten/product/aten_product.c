@@ -136,10 +136,13 @@ is_decoded(const Aten *n, const Term *x, const Term *y)
     enum { FEW = MICRO_MOST_ROWS };
     Dtype dtype = y->v->type->dtype;
     int64_t rows = 1;
+    int shared = 0; /* with the summed letter, and no batch */
     for (int k = 0; k < x->n; k++) {
-        rows *= axis_of(y, x->letters[k]) < 0 ? dim_typical(n->cx, x->v->type->dims[k]) : 1;
+        bool own = axis_of(y, x->letters[k]) < 0;
+        rows *= own ? dim_typical(n->cx, x->v->type->dims[k]) : 1;
+        shared += !own;
     }
-    return dtype_info[dtype].class == CLASS_FLOAT && is_long(n, y, x) &&
+    return shared == 1 && dtype_info[dtype].class == CLASS_FLOAT && is_long(n, y, x) &&
            (!processor_multiplies(dtype) || rows <= FEW) && value_is_of_codes(n->cx, y->v);
 }
 
