@@ -8,6 +8,11 @@
  * Readers then depend on what the producer read, never on more, so the order of groups stays
  * right.
  *
+ * The columns of a product that are computed of codes (of values with fewer bytes: a weight of
+ * few bits) are not stored either: before groups are joined, recompute_columns has each product
+ * compute them itself.  Lowering makes them panel by panel, in a cache.  So memory has no copy of
+ * the weight as floats, which a product of few rows would take most of its time to write and read.
+ *
  * Example: t = cast x (bf16 to f32), read by two kernels that do not join: both load x.
  */
 #include "group.h"
@@ -190,8 +195,8 @@ static bool
 is_elementwise(Cx *cx, const Let *let)
 {
     OpKind kind = op_info[let->op].kind;
-    return let->nres == 1 &&
-           (kind == KIND_MAP || let->op == OP_gather || op_info[let->op].fuses == FUSES_FREE || let_interleaves(cx, let));
+    return let->nres == 1 && (kind == KIND_MAP || let->op == OP_gather ||
+                              op_info[let->op].fuses == FUSES_FREE || let_interleaves(cx, let));
 }
 
 static void
@@ -256,15 +261,16 @@ value_is_of_codes(Cx *cx, const Value *v)
     return !value_is_const(v) && find_codes(cx, v, &codes);
 }
 
-/* Are the last letter of the result, and one that is summed, the only letters of operand j with
- * more than one element that the other operand has not, or the result has not?  rows: elements of
- * the result for each column. */
+/* Is the last letter of the result the only one that operand j alone has, and is one letter summed?
+ * Letters of one element do not count.  There is no batch: the products of attention are better
+ * joined by blocks of rows.  rows: elements of the result for each column. */
 static bool
 are_columns(Cx *cx, const Let *let, int j, double *rows)
 {
     Contraction c = let_contraction(let);
     const Type *a = let->args[0]->type, *b = let->args[1]->type;
     int columns = 0, sums = 0, last = -1;
+    bool batched = false;
     int64_t n = 0;
     *rows = 1;
     for (int k = 0; k < c.nout; k++) {
@@ -275,14 +281,15 @@ are_columns(Cx *cx, const Let *let, int j, double *rows)
             continue;
         }
         columns += own;
+        batched |= class == LETTER_OF_BOTH;
         last = class;
         n = own ? dim_typical(cx, extent) : n;
-        *rows *= own || class == LETTER_OF_BOTH ? 1 : (double)dim_typical(cx, extent);
+        *rows *= own ? 1 : (double)dim_typical(cx, extent);
     }
     for (int k = 0; k < c.nsum; k++) {
         sums += !dim_is(cx, letter_dim(&c, a, b, c.sum[k]), 1);
     }
-    return columns == 1 && sums == 1 && n >= COST_COLUMNS && !c.where.first.place &&
+    return !batched && columns == 1 && sums == 1 && n >= COST_COLUMNS && !c.where.first.place &&
            !c.where.nlater && last == (j ? LETTER_OF_B : LETTER_OF_A);
 }
 
@@ -290,8 +297,7 @@ bool
 columns_of_codes(Cx *cx, const Let *let, int j, Codes *codes)
 {
     double rows;
-    if (let->op != OP_contract || value_is_const(let->args[j]) ||
-        !are_columns(cx, let, j, &rows)) {
+    if (let->op != OP_contract || value_is_const(let->args[j]) || !are_columns(cx, let, j, &rows)) {
         return false;
     }
     bool found = find_codes(cx, let->args[j], codes);
@@ -321,13 +327,15 @@ read_of(Groups *g, const Node *node, int j)
     return NULL;
 }
 
-/* Do only contractions read what is computed here, as their columns? */
+/* Do only contractions read what is computed here, as their columns, and not so many that it is
+ * better packed once (panels.c)? */
 static bool
 are_columns_alone(Groups *g, const Read *read)
 {
     const Node *from = &g->nodes[read->from];
     Codes codes;
     bool alone = !from->stored;
+    int users = 0;
     for (int r = from->users; r >= 0 && alone; r = g->reads[r].next) {
         const Let *user = g->nodes[g->reads[r].to].let;
         int found = 0;
@@ -335,7 +343,7 @@ are_columns_alone(Groups *g, const Read *read)
             const Read *of = read_of(g, &g->nodes[g->reads[r].to], j);
             found += of && of->root == read->root ? columns_of_codes(g->cx, user, j, &codes) : 0;
         }
-        alone = found == 1;
+        alone = found == 1 && ++users < COST_PACKED;
     }
     return alone;
 }

@@ -92,13 +92,19 @@ new_param(Gen *g, const char *dtype, int n, const Axis *axes)
 
 /* let name: type = text; the name. */
 static const char *
-new_let(Gen *g, int n, const Axis *axes, const char *text)
+new_let_of(Gen *g, const char *dtype, int n, const Axis *axes, const char *text)
 {
     const char *name = cx_format(g->cx, "v%d", g->nlets++);
     text_add(&g->lets, "  let %s: ", name);
-    put_type(&g->lets, g->dtype, n, axes);
+    put_type(&g->lets, dtype, n, axes);
     text_add(&g->lets, " = %s\n", text);
     return name;
+}
+
+static const char *
+new_let(Gen *g, int n, const Axis *axes, const char *text)
+{
+    return new_let_of(g, g->dtype, n, axes, text);
 }
 
 static const char *
@@ -166,11 +172,59 @@ is_float(const Gen *g)
     return strchr("fb", g->dtype[0]) != NULL;
 }
 
+/* Bytes that hold two codes each, which are adjacent along an axis of even size. */
+static const char *
+nibbles(Gen *g, int n, const Axis *axes, int at)
+{
+    Axis half[MAX_AXES + 1], each[MAX_AXES + 1], both[MAX_AXES + 1];
+    memcpy(half, axes, (size_t)n * sizeof *axes);
+    half[at] = axis_of(g, axes[at].letter, axes[at].size / 2);
+    for (int k = 0; k <= n; k++) {
+        each[k] = both[k] = k <= at ? half[k] : k == at + 1 ? axis_of(g, 'z', 1) : axes[k - 1];
+    }
+    both[at + 1] = axis_of(g, 'z', 2);
+    const char *bytes = new_param(g, "u8", n, half), *parts[2];
+    parts[0] = new_let_of(g, "u8", n, half, cx_format(g->cx, "bit_and %s, 15", bytes));
+    parts[1] = new_let_of(g, "u8", n, half, cx_format(g->cx, "shr %s, 4", bytes));
+    for (int k = 0; k < 2; k++) {
+        parts[k] = new_let_of(g, "u8", n + 1, each, cx_format(g->cx, "reshape %s", parts[k]));
+    }
+    const char *joined = cx_format(g->cx, "cat %s, %s axis=%d", parts[0], parts[1], at + 1),
+               *name = new_let_of(g, "u8", n + 1, both, joined);
+    return new_let_of(g, "u8", n, axes, cx_format(g->cx, "reshape %s", name));
+}
+
+/* What a weight of few bits stands for: codes less a zero point, times a scale, or neither. */
+static const char *
+coded(Gen *g, int n, const Axis *axes)
+{
+    static const char *const dtypes[] = {"i8", "i8", "u8", "bf16", "f16"};
+    int at = below(g->random, n);
+    bool halves = n < MAX_AXES - 1 && axes[at].size && axes[at].size % 2 == 0;
+    const char *name = halves && chance(g->random, 50)
+                           ? nibbles(g, n, axes, at)
+                           : new_param(g, dtypes[below(g->random, 5)], n, axes);
+    name = new_let(g, n, axes, cx_format(g->cx, "cast %s", name));
+    for (int k = 0; k < 2; k++) {
+        int along = below(g->random, n);
+        if (chance(g->random, 60)) {
+            const char *by = new_param(g, g->dtype, 1, &axes[along]);
+            by = new_let(g, n, axes, cx_format(g->cx, "expand %s to=[%d]", by, along));
+            name = new_let(g, n, axes, cx_format(g->cx, "%s %s, %s", k ? "mul" : "sub", name, by));
+        }
+    }
+    return name;
+}
+
 /* A parameter, or what is computed of one. */
 static const char *
 operand(Gen *g, int n, const Axis *axes)
 {
     static const char *const functions[] = {"neg", "abs", "tanh"};
+    bool wide = g->dtype[0] == 'f' && g->dtype[1] != '1';
+    if (n && n < MAX_AXES - 1 && wide && chance(g->random, 15)) {
+        return coded(g, n, axes);
+    }
     int at = n ? below(g->random, n) : 0, kind = below(g->random, 100);
     const char *name = n && n < MAX_AXES - 1 && kind < 25 ? merged_param(g, n, axes, at)
                        : n && axes[at].size && kind < 45  ? sliced_param(g, n, axes, at)

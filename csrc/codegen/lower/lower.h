@@ -328,6 +328,9 @@ bool group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe);
  * With `reductions`, the reductions of v to one number for each row become buffers too. */
 void block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *order,
                        bool reductions);
+/* Is each element of v computed of single elements, wherever it is, without loops of its own?
+ * *cost: of one, in the unit of ops.def. */
+bool block_is_plain(Lower *lo, const Value *v, int *cost);
 /* Makes v a buffer of the kernel, before the phase that is being built. */
 void block_materialise_before(Lower *lo, const Value *v, const Order *order);
 /* Computes the part of v that begins at `start` and has these dims, which are at most those of

@@ -10,8 +10,9 @@
  * How:      Some outer axes of the group become loops; the innermost of them takes a block of rows
  *           in each iteration.  The part of the group that is left inside is lowered like any
  *           group.  If that needs a value as a tensor first, only the block's part of the value is
- *           made: along each axis the part begins where the indices of the block's loops say.
- *           Values that do not depend on the block are made before the phase.
+ *           made: along each axis the part begins where the indices of the block's loops say.  The
+ *           columns of a product that are computed are made by parts, too, one panel and chain at a
+ *           time (block_compute).  Values that do not depend on the block are made before the phase.
  * Why not:  fuse the loops of phases afterwards: that would have to find out again which iterations
  *           read what others write.  An online softmax: it adds in another order, and the rows of a
  *           block fit in the second-level cache without it.
@@ -274,6 +275,38 @@ adjacent_axis(Lower *lo, const Group *g)
         most = score >= most ? score : most;
     }
     return best;
+}
+
+/* The cost of an element of v, if all it is computed of has as many elements. */
+static int
+cost_of(Lower *lo, const Value *v)
+{
+    Map origins = {0};
+    int cost = 0;
+    note_origins(lo, v, &origins);
+    for (int k = 0; k < lo->body->n; k++) {
+        const Let *let = lo->body->lets[k];
+        bool map = op_info[let->op].kind == KIND_MAP && is_noted(let->res[0], &origins);
+        cost += map ? op_info[let->op].cost : 0;
+    }
+    return cost;
+}
+
+bool
+block_is_plain(Lower *lo, const Value *v, int *cost)
+{
+    Output output = output_of(lo, v, NULL);
+    Group g = {.noutputs = 1, .nfull = 1, .outputs = &output, .rank = v->type->rank, .part = true};
+    Probe probe;
+    for (int ax = 0; ax < g.rank; ax++) {
+        g.start[ax] = dim_int(lo->cx, 0);
+        g.dims[ax] = v->type->dims[ax];
+    }
+    Shape s = group_shape(lo, &g);
+    group_probe(lo, &g, &s, &probe);
+    *cost = cost_of(lo, v);
+    return !probe.contract && !probe.nsites && !probe.nscans && !probe.own_loops &&
+           probe.cut == DIM_NONE;
 }
 
 Value *

@@ -15,6 +15,8 @@
 
 #include "lower_product.h"
 
+#include "ir/costs.h"
+
 /* The axis of the operand that has the product's columns; -1: there are several, or none. */
 static int
 column_axis(const Product *p, const Value *v, const char *letters)
@@ -123,18 +125,23 @@ product_may_pack(const Product *p)
     const Value *v = p->let->args[k];
     const char *letters = k ? p->letters.b : p->letters.a;
     int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
-    return !p->b.panels && !p->b.computed && axis >= 0 && !where_is_at(&p->letters.where, letters[axis]) && p->nsum &&
-           rank <= MAX_RANK && !lower_is_part(p->lo, p->b.from) && is_for_all(p, v, letters, axis);
+    return !p->b.panels && !p->b.computed && axis >= 0 &&
+           !where_is_at(&p->letters.where, letters[axis]) && p->nsum && rank <= MAX_RANK &&
+           !lower_is_part(p->lo, p->b.from) && is_for_all(p, v, letters, axis);
 }
 
 bool
 product_may_compute(const Product *p)
 {
-    int k = !p->swapped;
+    int k = !p->swapped, cost;
     const Value *v = p->let->args[k];
     const Where *w = &p->letters.where;
-    return p->nsum == 1 && p->column == DIM_NONE && !w->first.place && !w->nlater &&
-           column_axis(p, v, k ? p->letters.b : p->letters.a) >= 0;
+    bool one = p->nsum == 1 && p->column == DIM_NONE && !w->first.place && !w->nlater &&
+               column_axis(p, v, k ? p->letters.b : p->letters.a) >= 0;
+    /* each block of rows computes it again */
+    return one && block_is_plain(p->lo, v, &cost) &&
+           (cost <= 2 * COST_DECODED_COST ||
+            operand_own_extent(p, p->swapped) <= COST_DECODED_ROWS);
 }
 
 /* Is each group better packed in its own loop?  It is then used for all rows, which are at most

@@ -353,7 +353,8 @@ tile_multiply_unpacked(const Tiles *t, Value *tile)
     Dim rows = tiles_of_form(t, false, tile_rows(t), constant(t, MICRO_MOST_ROWS));
     Dim i = lower_open(lo, "i", rows), l = lower_open(lo, "l", tile_columns(t)),
         p = lower_open(lo, "p", t->size.sums);
-    Value *x = load_of_rows(t, row_of(t, i), p), *y = load_of_columns(t, &t->p->b, column_of(t, l), p);
+    Value *x = load_of_rows(t, row_of(t, i), p),
+          *y = load_of_columns(t, &t->p->b, column_of(t, l), p);
     store_sum(t, tile, (Dim[]){tile_row(t, i), l}, lower_combine(lo, OP_mul, x, y), false, false);
 }
 

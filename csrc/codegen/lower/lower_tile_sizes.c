@@ -18,6 +18,8 @@
 /* The pass pad_rows, which may not see machine.def, counts with the same cache. */
 _Static_assert((int)COST_SAME_SET == (int)DLC_SAME_SET && (int)COST_LINE == (int)DLC_LINE,
                "costs.def and machine.def have one first-level cache");
+_Static_assert((int)COST_DECODED_ROWS == (int)DLC_PRODUCT_TILES * (int)MICRO_MOST_ROWS,
+               "what fusion takes for the rows of a block");
 
 Dim
 product_inner_extent(Cx *cx, const Nest *nest)

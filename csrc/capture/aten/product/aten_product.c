@@ -127,19 +127,22 @@ has_rows(const Aten *n, const Term *x, const Term *y)
            dim_is(n->cx, strides[summed], 1);
 }
 
-/* Are the columns of the product, y, computed of codes?  The product's kernel decodes them, while the
- * library reads all of them from memory, where a kernel stores them.  Where it has instructions for
- * the dtype, that pays off only for a few rows. */
+/* Are the columns of the product, y, computed of codes?  The product's kernel decodes them, while
+ * the library reads all of them from memory, where a kernel stores them.  Where it has instructions
+ * for the dtype, that pays off only for a few rows. */
 static bool
 is_decoded(const Aten *n, const Term *x, const Term *y)
 {
     enum { FEW = MICRO_MOST_ROWS };
     Dtype dtype = y->v->type->dtype;
     int64_t rows = 1;
+    int shared = 0; /* with the summed letter, and no batch */
     for (int k = 0; k < x->n; k++) {
-        rows *= axis_of(y, x->letters[k]) < 0 ? dim_typical(n->cx, x->v->type->dims[k]) : 1;
+        bool own = axis_of(y, x->letters[k]) < 0;
+        rows *= own ? dim_typical(n->cx, x->v->type->dims[k]) : 1;
+        shared += !own;
     }
-    return dtype_info[dtype].class == CLASS_FLOAT && is_long(n, y, x) &&
+    return shared == 1 && dtype_info[dtype].class == CLASS_FLOAT && is_long(n, y, x) &&
            (!processor_multiplies(dtype) || rows <= FEW) && value_is_of_codes(n->cx, y->v);
 }
 
@@ -166,7 +169,7 @@ contracted(Aten *n, Value *x, Value *y, const char *over, Dtype to)
     if (!is_complex(x->type->dtype)) {
         return build_contract(n->b, x, y, over, to);
     }
-    Value *parts[2][2];                         /* of x, of y */
+    Value *parts[2][2]; /* of x, of y */
     for (int k = 0; k < 2; k++) {
         parts[0][k] = map1(n, k ? OP_imag : OP_real, x);
         parts[1][k] = map1(n, k ? OP_imag : OP_real, y);
@@ -329,7 +332,7 @@ by_factor(Aten *n, Value *v, const Arg *factor)
         if (factor->kind == ARG_NUMBER || !(fabs(arg_float(factor, 0)) < 0x1p62)) {
             return NULL;
         }
-        if (factor->kind == ARG_FLOAT) {        /* eager cuts it off */
+        if (factor->kind == ARG_FLOAT) { /* eager cuts it off */
             whole = (Arg){.kind = ARG_INT, .i = (int64_t)factor->f};
         }
     }

@@ -1,0 +1,167 @@
+"""A product whose columns are computed of codes reads the codes, on every target: one kernel, no float copy.
+
+Programs are text: a weight of few bits, what it stands for, a product with it. Sizes are around panels (32
+columns) and chains (256 terms).
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.dlc_opt import opt
+from tests.structure.traffic import BYTES, binders, traffic
+
+#: Parameters and lets of d: f32[{n}, {k}].
+FORMATS = {
+    "i8": (
+        "w: i8[{n}, {k}], s: f32[{n}]",
+        ["f: {d} = cast w", "e: {d} = expand s to=[0]", "d: {d} = mul f, e"],
+    ),
+    "i8 zero points": (
+        "w: i8[{n}, {k}], s: f32[{n}], z: f32[{n}]",
+        ["f: {d} = cast w", "o: {d} = expand z to=[0]", "c: {d} = sub f, o", "e: {d} = expand s to=[0]",
+         "d: {d} = mul c, e"],
+    ),
+    "i8 transposed": (
+        "w: i8[{k}, {n}], s: f32[{n}]",
+        ["t: i8[{n}, {k}] = permute w perm=[1, 0]", "f: {d} = cast t", "e: {d} = expand s to=[0]",
+         "d: {d} = mul f, e"],
+    ),
+    "i8 strided": (
+        "w: i8[{n}, {k}] strides=[2*{k} + 3, 2], s: f32[{n}]",
+        ["f: {d} = cast w", "e: {d} = expand s to=[0]", "d: {d} = mul f, e"],
+    ),
+    "bf16": ("w: bf16[{n}, {k}]", ["d: {d} = cast w"]),
+    "f16": ("w: f16[{n}, {k}]", ["d: {d} = cast w"]),
+    "u4": (
+        "w: u8[{n}, {k} // 2], s: f32[{n}]",
+        ["l: u8[{n}, {k} // 2] = bit_and w, 15", "h: u8[{n}, {k} // 2] = shr w, 4",
+         "a: u8[{n}, {k} // 2, 1] = reshape l", "b: u8[{n}, {k} // 2, 1] = reshape h",
+         "p: u8[{n}, {k} // 2, 2] = cat a, b axis=2", "q: u8[{n}, {k}] = reshape p",
+         "f: {d} = cast q", "e: {d} = expand s to=[0]", "d: {d} = mul f, e"],
+    ),
+    "u4 by groups": (
+        "w: u8[{n}, {k} // 2], s: f32[{n}, {k} // 4]",
+        ["l: u8[{n}, {k} // 2] = bit_and w, 15", "h: u8[{n}, {k} // 2] = shr w, 4",
+         "a: u8[{n}, {k} // 2, 1] = reshape l", "b: u8[{n}, {k} // 2, 1] = reshape h",
+         "p: u8[{n}, {k} // 2, 2] = cat a, b axis=2", "q: u8[{n}, {k} // 4, 4] = reshape p",
+         "f: f32[{n}, {k} // 4, 4] = cast q", "e: f32[{n}, {k} // 4, 4] = expand s to=[0, 1]",
+         "m: f32[{n}, {k} // 4, 4] = mul f, e", "d: {d} = reshape m"],
+    ),
+    "table": (
+        "w: u8[{n}, {k}], t: f32[256]",
+        ["i: i64[{n}, {k}] = cast w", "d: {d} = gather t, i axis=0 wrap=0"],
+    ),
+}  # fmt: skip
+
+
+def program(name: str, m: str, n: int, k: int, more: str = "", result: str = "y") -> str:
+    params, lets = FORMATS[name]
+    sizes = {"n": n, "k": k, "d": f"f32[{n}, {k}]"}
+    divided = [re.sub(r"\d+ // \d+", lambda e: str(eval(e[0])), t.format(**sizes)) for t in (params, *lets)]
+    body = "".join(f"  let {let}\n" for let in divided[1:])
+    symbols = "[M in 0..inf]" if m == "M" else ""
+    return (
+        f"dlc 1 graph\n\nfn product{symbols}(x: f32[{m}, {k}], {divided[0]}) -> (f32[{m}, {n}]) {{\n"
+        f'{body}  let y: f32[{m}, {n}] = contract x, d over="mk,nk->mn"\n{more}  ret {result}\n}}\n'
+    )
+
+
+def loops(kernels: str, target: str) -> str:
+    return opt(kernels, "--pass", f"lower,schedule,{target}")
+
+
+def largest_buffer(text: str) -> int:
+    """Elements: of names, the extents are those of tensors."""
+    found = re.findall(r": \w+\[([\d, ]+)\] (?:strides=\[[^\]]*\] )?= buffer", text)
+    return max(eval(shape.replace(",", "*")) for shape in found)
+
+
+@pytest.mark.parametrize("target", ["cc", "tcc", "c"])
+@pytest.mark.parametrize("m", ["1", "300", "M"])
+@pytest.mark.parametrize("name", FORMATS)
+def test_one_kernel_reads_the_codes(name: str, m: str, target: str) -> None:
+    n, k = 512, 4096
+    kernels = opt(program(name, m, n, k), "--pipeline")
+    assert kernels.count("= kernel {") == 1
+    text = loops(kernels, target)
+    assert largest_buffer(text) < n * k // 8, "a copy of the weight"
+    assert len(re.findall(r"^    for ", text, re.MULTILINE)) == 1, "one phase"
+    # Elements of the weight, each of which one load reads in each chain.
+    weight = binders(kernels.partition(") -> (")[0])["w"]
+    assert set(re.findall(r"let w\w*: (\w+) = load w\[", text)) == {weight.dtype}
+
+
+def test_bytes() -> None:
+    """One byte for each weight, once for 280 rows; activations, scales and results as for any product."""
+    for m in (1, 33, 280):
+        text = loops(opt(program("i8", str(m), 512, 1024), "--pipeline"), "cc")
+        assert traffic([text]).bytes == 512 * 1024 + 4 * (512 + m * 512 + m * 1024), text
+    assert BYTES["i8"] == 1
+
+
+def test_one_form_for_any_rows() -> None:
+    """The loops of one row differ from those of many in extents alone, so each row has the same bits."""
+    shapes = set()
+    for m in ("1", "2", "14", "15", "300"):
+        text = loops(opt(program("i8", m, 512, 1024), "--pipeline"), "cc")
+        shapes.add(tuple(re.findall(r" (pack|micro)\b", text)))
+    assert len(shapes) == 1
+
+
+def test_not_where_rows_are_normalised() -> None:
+    """A norm of the product's rows is a kernel of its own: blocks of rows would each decode the weight."""
+    more = "  let m: f32[300] = amax y axes=[1]\n  let v: f32[300, 512] = expand m to=[0]\n"
+    more += "  let o: f32[300, 512] = sub y, v\n"
+    kernels = opt(program("i8", "300", 512, 1024, more, "o"), "--pipeline")
+    assert kernels.count("= kernel {") == 2
+    assert "f32[512, 1024] strides" not in kernels
+
+
+def test_epilogue() -> None:
+    kernels = opt(program("i8", "M", 512, 1024, "  let o: f32[M, 512] = tanh y\n", "o"), "--pipeline")
+    assert kernels.count("= kernel {") == 1
+
+
+def test_two_products_of_one_weight() -> None:
+    """Each decodes what it reads: nothing stores a float copy for both."""
+    text = program("i8", "8", 512, 1024)
+    text = text.replace("(x: ", "(u: f32[9, 1024], x: ").replace("-> (", "-> (f32[9, 512], ")
+    text = text.replace("  ret y", '  let v: f32[9, 512] = contract u, d over="mk,nk->mn"\n  ret v, y')
+    kernels = opt(text, "--pipeline")
+    assert kernels.count("= kernel {") == 2
+    assert kernels.count("contract") == 2
+    assert "= kernel" in kernels
+    assert not re.search(r"f32\[512, 1024\][^=\n]* = kernel", kernels)
+
+
+def test_a_weight_that_is_needed_as_floats_is_stored_once() -> None:
+    text = program("i8", "8", 512, 1024)
+    text = text.replace("-> (", "-> (f32[512, 1024], ").replace("  ret y", "  ret d, y")
+    kernels = opt(text, "--pipeline")
+    assert kernels.count("cast w") == 1
+
+
+@pytest.mark.parametrize("name", ["i8", "u4 by groups"])
+def test_freeze_keeps_codes(name: str) -> None:
+    """Nothing is prepared of such a weight: the call reads its codes."""
+    text = program(name, "M", 512, 1024)
+    names = [p for p in binders(text.partition(") -> (")[0]) if p != "x"]
+    made = opt(text, "--prepare", ",".join(names))
+    assert "prepare" not in made.replace("--prepare", "")
+    floats = program("bf16", "M", 512, 1024).replace("w: bf16", "w: f32").replace("cast w", "neg w")
+    assert "fn prepare" in opt(floats, "--prepare", "w")
+
+
+@pytest.mark.parametrize("n", [16, 33, 65])
+@pytest.mark.parametrize("k", [4, 255, 516])
+@pytest.mark.parametrize("name", FORMATS)
+def test_values(name: str, n: int, k: int) -> None:
+    """The interpreter computes the same of the loops of each target as of the graph."""
+    if name.startswith("u4") and k % 4:
+        k += 4 - k % 4
+    for m, target in (("1", "cc"), ("15", "tcc"), ("2", "c")):
+        passes = f"canonicalise,fuse,lower,schedule,{target}"
+        opt(program(name, m, n, k), "--pass", passes, "--emit", "none", "--eval", "1")
