@@ -18,92 +18,20 @@ from __future__ import annotations
 import ast
 import textwrap
 import types
-from collections.abc import Iterable
 from typing import Any
 
 from .effects import Effects, Guards
+from .live import DEFINES, Names, around, assigned, before, before_one, loaded, walk
 from .source import compiled, tree_of
 
-Names = frozenset[str]
-
 _OPEN = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Delete, ast.Try)
-_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_SCOPES = (*_DEFINES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
-def _walk(nodes: Iterable[ast.AST], inside: tuple[type, ...] = _DEFINES) -> Iterable[ast.AST]:
-    """The nodes and what is in them, but for the bodies of functions."""
-    for node in nodes:
-        yield node
-        if not isinstance(node, inside):
-            yield from _walk(ast.iter_child_nodes(node), inside)
-
-
-def _stored(nodes: Iterable[ast.AST]) -> Names:
-    names = {n.id for n in _walk(nodes, _SCOPES) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    named = [n for n in _walk(nodes, ()) if isinstance(n, ast.NamedExpr)]
-    defined = [
-        n for n in _walk(nodes) if isinstance(n, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef))
-    ]
-    imported = [a for n in _walk(nodes) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names]
-    return frozenset(
-        names
-        | {n.target.id for n in named}
-        | {n.name for n in defined}
-        | {(a.asname or a.name).partition(".")[0] for a in imported}
-    )
-
-
-def _loaded(nodes: Iterable[ast.AST | None]) -> Names:
-    """All names that are read, also in functions that are defined there."""
-    found = (n for node in nodes if node is not None for n in ast.walk(node))
-    return frozenset(n.id for n in found if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store))
-
-
-# -- which names are read later ------------------------------------------------------------------------
-
-
-def _before(statements: list[ast.stmt], after: Names) -> Names:
-    """The names whose values are read by the statements or behind them; after: those that are behind."""
-    for statement in reversed(statements):
-        after = _before_one(statement, after)
-    return after
-
-
-def _before_one(s: ast.stmt, after: Names) -> Names:
-    if isinstance(s, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in s.targets):
-        targets = [n for t in s.targets for n in ast.walk(t)]
-        if all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred, ast.expr_context)) for n in targets):
-            return (after - _stored(s.targets)) | _loaded([s.value]) | _named(s.value)
-    if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name):
-        return (after - {s.target.id}) | _loaded([s.value]) if s.value else after
-    if isinstance(s, ast.AugAssign):
-        return after | _loaded([s.value, s.target]) | _stored([s.target])
-    if isinstance(s, ast.If):
-        return _before(s.body, after) | _before(s.orelse, after) | _loaded([s.test])
-    if isinstance(s, (ast.For, ast.While)):
-        end = after | _before(s.orelse, after)
-        heads = frozenset[str]()
-        for _ in range(2):  # a step is followed by another one
-            heads |= _before(s.body, end | heads)
-        target = _stored([s.target]) if isinstance(s, ast.For) else frozenset[str]()
-        return end | (heads - target) | _loaded([s.iter if isinstance(s, ast.For) else s.test])
-    if isinstance(s, ast.Return):
-        return _loaded([s.value])
-    return after | _loaded([s])
-
-
-def _named(value: ast.expr) -> Names:
-    """Names of x := .. are stored and may be read in the same expression."""
-    return frozenset(n.target.id for n in ast.walk(value) if isinstance(n, ast.NamedExpr))
-
 
 # -- what may be taken as a whole ----------------------------------------------------------------------
 
 
 def _why_not(body: list[ast.stmt], effects: Effects, *tests: ast.expr) -> str:
     """Why the statements are no function of values: "" if they are one."""
-    for node in _walk(body):
+    for node in walk(body):
         at = f"line {getattr(node, 'lineno', 0)}"
         if isinstance(node, _OPEN):
             return f"it has a {type(node).__name__.lower()} ({at})"
@@ -264,15 +192,16 @@ class _Rewriter:
         everything = [n for statement in body for n in ast.walk(statement)]
         declared = [n.names for n in everything if isinstance(n, (ast.Global, ast.Nonlocal))]
         self.free = frozenset(name for names in declared for name in names)  # names that others assign, too
-        self.inner = [n for n in everything if isinstance(n, _DEFINES)]  # functions that it defines
+        self.inner = [n for n in everything if isinstance(n, DEFINES)]  # functions that it defines
         self.count = 0
+        self.out: Names = frozenset()  # names that are read behind a break of the loop around
 
     def foreign(self, stored: Names, *bodies: list[ast.stmt]) -> str:
         """Why names that the bodies assign are not theirs alone: "" if they are."""
         if stored & self.free:
             return f"it assigns {min(stored & self.free)!r}, which is not the function's own"
         own = {id(n) for body in bodies for statement in body for n in ast.walk(statement)}
-        read = stored & frozenset[str]().union(*(_loaded([n]) for n in self.inner if id(n) not in own))
+        read = stored & frozenset[str]().union(*(loaded([n]) for n in self.inner if id(n) not in own))
         return f"it assigns {min(read)!r}, which a function defined elsewhere reads" if read else ""
 
     def function(self, body: list[ast.stmt]) -> list[ast.stmt]:
@@ -282,7 +211,7 @@ class _Rewriter:
                 made = self.ending(s, body[at + 1 :])
                 if made is not None:
                     return [
-                        *self.statements(body[:at], _before_one(s, _before(body[at + 1 :], frozenset()))),
+                        *self.statements(body[:at], before_one(s, before(body[at + 1 :], frozenset()))),
                         *made,
                     ]
         return self.statements(body, frozenset())
@@ -293,14 +222,12 @@ class _Rewriter:
         ways = [way if _returns(way) else [*way, *rest] for way in (s.body, s.orelse)]
         ways = [way if _returns(way) else [*way, end] for way in ways]
         everything = [s.test, *s.body, *s.orelse, *rest]
-        stored = _stored(everything)
+        stored = assigned(everything)
         named = any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test))
-        open_ = [
-            n for n in _walk([*s.body, *s.orelse, *rest]) if isinstance(n, (*_OPEN[1:], ast.FunctionDef))
-        ]
+        open_ = [n for n in walk([*s.body, *s.orelse, *rest]) if isinstance(n, (*_OPEN[1:], ast.FunctionDef))]
         if self.foreign(stored, *ways) or named or open_ or self.effects.why(everything):
             return None
-        read = _before(ways[0], frozenset()) | _before(ways[1], frozenset())
+        read = before(ways[0], frozenset()) | before(ways[1], frozenset())
         reads = _initial(self.effects.reads(everything, stored - read))
         names, kinds = sorted(stored & read), (self.name("then"), self.name("else"))
         made = []
@@ -322,7 +249,7 @@ class _Rewriter:
         made: list[ast.stmt] = []
         for statement in reversed(body):
             made = [*self.statement(statement, after), *made]
-            after = _before_one(statement, after)
+            after = before_one(statement, after, self.out)
         return made
 
     def statement(self, s: ast.stmt, after: Names) -> list[ast.stmt]:
@@ -333,16 +260,22 @@ class _Rewriter:
         if isinstance(s, ast.If):
             return self.branch(s, after)
         if isinstance(s, (ast.For, ast.While)):
-            s.body = self.statements(s.body, after | _before_one(s, after))
+            s.body = self.step(s, after)
         elif isinstance(s, ast.With):
             s.body = self.statements(s.body, after)
         return [s]
 
+    def step(self, s: ast.For | ast.While, after: Names) -> list[ast.stmt]:
+        """The statements of a loop's body."""
+        outer, self.out = self.out, around(s, after, self.out)
+        body = self.statements(s.body, self.out)
+        self.out = outer
+        return body
+
     def loop(self, s: ast.For | ast.While, after: Names) -> list[ast.stmt]:
-        around = _before_one(s, after)
         tested = [s.test] if isinstance(s, ast.While) else []
         why = _why_not(s.body, self.effects, *tested)
-        stored, parts = _stored(s.body), [*tested, *s.body]
+        stored, parts = assigned(s.body), [*tested, *s.body]
         target = s.target.id if isinstance(s, ast.For) and isinstance(s.target, ast.Name) else ""
         if target in stored:
             why = why or f"it assigns {target!r}, which counts its steps (line {s.lineno})"
@@ -350,14 +283,12 @@ class _Rewriter:
             why = why or f"{foreign} (line {s.lineno})"
         if isinstance(s, ast.While) and any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
             why = why or f"its condition assigns a name (line {s.lineno})"
-        heads = _before(s.body, around | after) - ({target} if target else frozenset())
-        tests = _loaded([s.test]) if isinstance(s, ast.While) else frozenset[str]()
-        reads = _initial(self.effects.reads(parts, stored - (after | heads | tests)))
-        body = self.statements(s.body, after | heads | tests)
-        s.body = body
+        live = around(s, after, self.out)
+        reads = _initial(self.effects.reads(parts, stored - live))
+        body = s.body = self.step(s, after)
         if why:
             return [self.counted(s, why)]
-        names = sorted(stored & (after | heads | tests))
+        names = sorted(stored & live)
         step = self.name("step")
         if isinstance(s, ast.For):
             made = [_define(s, step, [target, *names], body, _tuple(names))]
@@ -400,7 +331,7 @@ class _Rewriter:
 
     def branch(self, s: ast.If, after: Names) -> list[ast.stmt]:
         why = _why_not([*s.body, *s.orelse], self.effects, s.test)
-        stored = _stored([*s.body, *s.orelse])
+        stored = assigned([*s.body, *s.orelse])
         reads = _initial(self.effects.reads([s.test, *s.body, *s.orelse], stored - after))
         s.body, s.orelse = self.statements(s.body, after), self.statements(s.orelse, after)
         why = why or self.foreign(stored, s.body, s.orelse)
@@ -424,7 +355,7 @@ class _Rewriter:
 
 
 def _has_flow(tree: ast.FunctionDef) -> bool:
-    return any(isinstance(node, (ast.For, ast.While, ast.If, ast.IfExp)) for node in _walk(tree.body))
+    return any(isinstance(node, (ast.For, ast.While, ast.If, ast.IfExp)) for node in walk(tree.body))
 
 
 def rewritten(function: types.FunctionType) -> types.CodeType:

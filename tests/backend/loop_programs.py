@@ -321,3 +321,18 @@ def draws(rng: Any, x: Array) -> Array:
     for _ in range(20):
         x = x + rng.random()
     return x
+
+
+@program(lambda: (floats(20),))
+def leaves_with_a_value_that_is_assigned_later(x: Array) -> tuple[Any, ...]:
+    y = z = x[0]
+    for i in range(6):
+        for j in range(20):
+            y = x[j] * 2
+            z = x[j] + 1
+        if i == 3:
+            break
+        if i % 2:
+            continue
+        y = z = x[1] + i
+    return y, z
