@@ -82,7 +82,10 @@ def around(s: ast.For | ast.While, after: Names, out: Names = frozenset()) -> Na
 
 
 def _decides(s: ast.For | ast.While) -> Names:
-    return loaded([s.iter if isinstance(s, ast.For) else s.test])
+    """go: the name by which exits.py lets the loop go on."""
+    if isinstance(s, ast.While):
+        return loaded([s.test])
+    return loaded([s.iter]) | ({s.go} if hasattr(s, "go") else frozenset())
 
 
 def _named(value: ast.expr) -> Names:

@@ -6,7 +6,7 @@ loop one after another, and cannot branch on values. So the function's syntax tr
     for i in range(n):          def step(i, x):
         x = x * 0.5                 x = x * 0.5
                                     return (x,)
-                                i, x = _dlc_for((range, n), step, ..)
+                                i, x = _dlc_for(_dlc_items(range, n), step, ..)
 
 The names that a step assigns and that are read later are its parameters and its results; all others are those
 of the function around it. flow.py decides whether such a call is a loop of the program or runs step by step.
@@ -21,6 +21,7 @@ import types
 from typing import Any
 
 from .effects import Effects, Guards
+from .exits import Exits
 from .live import DEFINES, Names, around, assigned, before, before_one, loaded, walk
 from .source import compiled, tree_of
 
@@ -56,15 +57,6 @@ def _leaves(body: list[ast.stmt]) -> str:
     return ""
 
 
-def _range(node: ast.expr) -> ast.Call | None:
-    """range(..) of one to three arguments."""
-    if not isinstance(node, ast.Call) or node.keywords or not 1 <= len(node.args) <= 3:
-        return None
-    if not isinstance(node.func, ast.Name) or node.func.id != "range":
-        return None
-    return None if any(isinstance(a, ast.Starred) for a in node.args) else node
-
-
 # -- the new tree --------------------------------------------------------------------------------------
 
 
@@ -83,12 +75,17 @@ def _expression(like: ast.AST, text: str) -> ast.expr:
     return made.value
 
 
+def _called(like: ast.AST, text: str, *more: ast.expr) -> ast.Call:
+    """A call, and more arguments of it."""
+    call = _expression(like, text)
+    assert isinstance(call, ast.Call)
+    call.args += more
+    return call
+
+
 def _decided(test: ast.expr, why: str) -> ast.expr:
     """The condition of a branch that is left as it is, which cannot be a value."""
-    call = _expression(test, f"_dlc_decided({why!r})")
-    assert isinstance(call, ast.Call)
-    call.args.append(test)
-    return call
+    return _called(test, f"_dlc_decided({why!r})", test)
 
 
 def _tuple(names: list[str]) -> str:
@@ -253,9 +250,7 @@ class _Rewriter:
         return made
 
     def statement(self, s: ast.stmt, after: Names) -> list[ast.stmt]:
-        if isinstance(s, ast.For) and _range(s.iter) and isinstance(s.target, ast.Name) and not s.orelse:
-            return self.loop(s, after)
-        if isinstance(s, ast.While) and not s.orelse:
+        if isinstance(s, (ast.For, ast.While)) and not s.orelse:
             return self.loop(s, after)
         if isinstance(s, ast.If):
             return self.branch(s, after)
@@ -273,66 +268,88 @@ class _Rewriter:
         return body
 
     def loop(self, s: ast.For | ast.While, after: Names) -> list[ast.stmt]:
-        tested = [s.test] if isinstance(s, ast.While) else []
-        why = _why_not(s.body, self.effects, *tested)
-        stored, parts = assigned(s.body), [*tested, *s.body]
-        target = s.target.id if isinstance(s, ast.For) and isinstance(s.target, ast.Name) else ""
-        if target in stored:
-            why = why or f"it assigns {target!r}, which counts its steps (line {s.lineno})"
-        if foreign := self.foreign(stored | ({target} if target else frozenset()), s.body):
+        return self.for_(s, after) if isinstance(s, ast.For) else self.while_(s, after)
+
+    def reason(self, s: ast.For | ast.While, names: Names, *tests: ast.expr) -> str:
+        """Why the loop is left as it is; "" if it is not. names: that its body assigns."""
+        why = _why_not(s.body, self.effects, *tests)
+        if foreign := self.foreign(names, s.body):
             why = why or f"{foreign} (line {s.lineno})"
-        if isinstance(s, ast.While) and any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
+        if any(isinstance(n, ast.NamedExpr) for test in tests for n in ast.walk(test)):
             why = why or f"its condition assigns a name (line {s.lineno})"
+        return why
+
+    def for_(self, s: ast.For, after: Names) -> list[ast.stmt]:
+        if isinstance(s.target, ast.Name) and s.target.id not in assigned(s.body):
+            target = s.target.id
+        else:  # a name for the item, of which the step assigns the targets
+            target = self.name("item")
+            value = ast.Name(id=target, ctx=ast.Load())
+            item = ast.copy_location(ast.Assign(targets=[s.target], value=value), s.target)
+            s.body = [ast.fix_missing_locations(item), *s.body]
+            s.target = ast.copy_location(ast.Name(id=target, ctx=ast.Store()), s.target)
+        stored = assigned(s.body)
+        why = self.reason(s, stored | {target})
+        live = around(s, after, self.out)
+        reads = _initial(self.effects.reads(s.body, stored - live - {target}))
+        s.body = self.step(s, after)
+        over, go = self.items(s.iter), getattr(s, "go", "")
+        if why:
+            s.iter = _called(s.iter, f"_dlc_each({why!r})", over)
+            if go:
+                s.body += _at(s, f"if not _dlc_decided({why!r}, {go}): break")
+            return [s]
+        names = sorted(stored & live)
+        step, results = self.name("step"), _tuple([target, *names])
+        until = f", {names.index(go)}" if go else ""
+        (call,) = _at(
+            s,
+            f"{results} = _dlc_{'until' if go else 'for'}({step}, {names!r}, "
+            f"{_initial([target, *names])}, {reads}, {target in after}{until})",
+        )
+        assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call)
+        call.value.args.insert(0, over)
+        return [_define(s, step, [target, *names], s.body, _tuple(names)), call]
+
+    def items(self, node: ast.expr) -> ast.expr:
+        """What a loop goes over: calls of these functions give its items by their numbers."""
+        if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
+            return node
+        found, function = self.effects.value(node.func)
+        if not found or not any(function is one for one in (range, enumerate, zip, reversed)):
+            return node
+        if function is not range:
+            node.args = [self.items(a) for a in node.args]
+        made = _called(node, "_dlc_items()", node.func, *node.args)
+        made.keywords = node.keywords
+        return made
+
+    def while_(self, s: ast.While, after: Names) -> list[ast.stmt]:
+        stored, parts = assigned(s.body), [s.test, *s.body]
+        why = self.reason(s, stored, s.test)
         live = around(s, after, self.out)
         reads = _initial(self.effects.reads(parts, stored - live))
-        body = s.body = self.step(s, after)
+        s.body = self.step(s, after)
         if why:
-            return [self.counted(s, why)]
+            s.body = [*_at(s, f"_dlc_step({why!r})"), *s.body]
+            return [s]
         names = sorted(stored & live)
-        step = self.name("step")
-        if isinstance(s, ast.For):
-            made = [_define(s, step, [target, *names], body, _tuple(names))]
-            results = _tuple([target, *names])
-            (call,) = _at(
-                s, f"{results} = _dlc_for((), {step}, {names!r}, {_initial([target, *names])}, {reads})"
-            )
-            ends = _range(s.iter)
-            assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call) and ends is not None
-            call.value.args[0] = ast.copy_location(
-                ast.Tuple(elts=[ends.func, *ends.args], ctx=ast.Load()), s.iter
-            )
-            return [*made, call]
-        test = self.name("test")
-        condition = _Conditions().visit(s.test)
-        made = [_define(s, step, names, body, _tuple(names))]
+        test, step = self.name("test"), self.name("step")
         decide = _define(s, test, names, [], "None")
         assert isinstance(decide, ast.FunctionDef)
-        decide.body = [ast.copy_location(ast.Return(value=condition), s.test)]
+        decide.body = [ast.copy_location(ast.Return(value=_Conditions().visit(s.test)), s.test)]
         target_of = f"{_tuple(names)} = " if names else ""
         return [
-            *made,
+            _define(s, step, names, s.body, _tuple(names)),
             decide,
             *_at(s, f"{target_of}_dlc_while({test}, {step}, {names!r}, {_initial(names)}, {reads})"),
         ]
 
-    @staticmethod
-    def counted(s: ast.For | ast.While, why: str) -> ast.stmt:
-        """The statement as it is; its steps are counted, and why each is captured by itself is known."""
-        if isinstance(s, ast.For):
-            call = _range(s.iter)
-            assert call is not None
-            (made,) = _at(s.iter, f"_dlc_steps({why!r})")
-            assert isinstance(made, ast.Expr) and isinstance(made.value, ast.Call)
-            made.value.args = [*made.value.args, call.func, *call.args]
-            s.iter = made.value
-        else:
-            s.body = [*_at(s, f"_dlc_step({why!r})"), *s.body]
-        return s
-
     def branch(self, s: ast.If, after: Names) -> list[ast.stmt]:
         why = _why_not([*s.body, *s.orelse], self.effects, s.test)
         stored = assigned([*s.body, *s.orelse])
-        reads = _initial(self.effects.reads([s.test, *s.body, *s.orelse], stored - after))
+        given = stored & (before(s.body, after, self.out) | before(s.orelse, after, self.out)) - after
+        reads = _initial(self.effects.reads([s.test, *s.body, *s.orelse], stored - after - given))
         s.body, s.orelse = self.statements(s.body, after), self.statements(s.orelse, after)
         why = why or self.foreign(stored, s.body, s.orelse)
         if any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
@@ -348,14 +365,15 @@ class _Rewriter:
         if not names:
             call = ast.copy_location(ast.Expr(value=call.value), s)
         bodies = [(yes, s.body), (no, s.orelse)]
-        return [*(_define(s, name, names, body, _tuple(names)) for name, body in bodies), call]
+        taken = [*names, *(f"{name}={_initial([name])}[0]" for name in sorted(given))]
+        return [*(_define(s, name, taken, body, _tuple(names)) for name, body in bodies), call]
 
 
 # -- functions -----------------------------------------------------------------------------------------
 
 
 def _has_flow(tree: ast.FunctionDef) -> bool:
-    return any(isinstance(node, (ast.For, ast.While, ast.If, ast.IfExp)) for node in walk(tree.body))
+    return any(isinstance(node, (ast.For, ast.While, ast.If, ast.IfExp)) for node in ast.walk(tree))
 
 
 def rewritten(function: types.FunctionType) -> types.CodeType:
@@ -367,10 +385,18 @@ def rewritten(function: types.FunctionType) -> types.CodeType:
     guards = Guards(effects)
     if not _has_flow(tree) and not guards.needed(tree):
         return function.__code__
-    rewriter = _Rewriter(tree.body, effects)
-    body = [_Choices(effects).visit(statement) for statement in tree.body]
-    tree.body = rewriter.function(body)
+    defined = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    effects.read(defined[1:])  # while they are as they have been written
+    for one in reversed(defined):  # inner ones first
+        if not any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(one.body)):
+            _rewrite(one, effects)
     return compiled(guards.visit(tree), function)
+
+
+def _rewrite(tree: ast.FunctionDef, effects: Effects) -> None:
+    Exits(lambda body: _why_not(body, effects)).generic_visit(tree)
+    rewriter = _Rewriter(tree.body, effects)
+    tree.body = rewriter.function([_Choices(effects).visit(statement) for statement in tree.body])
 
 
 def closure_of(code: types.CodeType, function: types.FunctionType, cells: tuple[Any, ...]) -> tuple[Any, ...]:
