@@ -235,14 +235,9 @@ class Effects:
     def _function(self, node: ast.AST, function: Any) -> str:
         """Why a function of the user's, or a definition in this one, has effects."""
         if isinstance(function, _DEFINES):
-            if id(function) not in self.whys:
-                self.whys[id(function)] = ""
-                body = [function.body] if isinstance(function, ast.Lambda) else function.body
-                why = self.why(body)
-                self.whys[id(function)] = (
-                    f"it calls a function that it defines {_at(node)}, and {why}" * bool(why)
-                )
-            return self.whys[id(function)]
+            self.read([function])
+            why = self.whys[id(function)]
+            return f"it calls a function that it defines {_at(node)}, and {why}" if why else ""
         if function.__code__ in self.known:
             return ""
         tree = tree_of(function)
@@ -251,6 +246,14 @@ class Effects:
         of = Effects(function, tree, self.known | {function.__code__})
         why = of.why(tree.body) or of.held(tree)
         return f"it calls {function.__name__}() {_at(node)}, and {why}" if why else ""
+
+    def read(self, functions: Iterable[ast.FunctionDef | ast.Lambda]) -> None:
+        """Finds whether functions that this one defines have effects."""
+        for function in functions:
+            if id(function) not in self.whys:
+                self.whys[id(function)] = ""  # it may call itself
+                body = [function.body] if isinstance(function, ast.Lambda) else function.body
+                self.whys[id(function)] = self.why(body)
 
     def held(self, tree: ast.AST) -> str:
         """Why the values of names that are not its own are none that can be read twice."""

@@ -15,7 +15,6 @@ are one of the loop: then each name has the same memory after it.
 
 from __future__ import annotations
 
-import operator
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -57,6 +56,7 @@ from .bodies import (
     within,
 )
 from .effects import held
+from .items import Items, combined, count_of, items_of, of_range
 from .value import FRAMES, Array, Unknown, is_array, is_symbol, lift, refuse, torch_dtype
 
 #: Loops of so many steps or fewer are captured step by step: what they compute runs in one kernel.
@@ -143,11 +143,11 @@ def _joined(names: list[str], k: int, a: Any, b: Any) -> Kind | None:
         raise Otherwise(f"{names[k]} is no array and no number")
     with within(Frame()):
         x, y = kind_of(found[0]), kind_of(found[1])
-    if x == y:
-        return x
-    for one, other, value in ((x, y, b), (y, x, a)):
-        if other.weak and not one.weak and is_exact(value, one):
-            return one
+        if x == y:
+            return x
+        for one, other, value in ((x, y, b), (y, x, a)):
+            if other.weak and not one.weak and is_exact(value, one):
+                return one
     raise Otherwise(f"{names[k]} is {x} after one way of the branch and {y} after the other")
 
 
@@ -301,7 +301,9 @@ class Flow:
             "_dlc_if": self.if_,
             "_dlc_end": self.end,
             "_dlc_either": self.either,
-            "_dlc_steps": self.counted,
+            "_dlc_until": self.until,
+            "_dlc_items": self.items,
+            "_dlc_each": self.each,
             "_dlc_step": self.one_more,
             "_dlc_decided": self.decided,
             "_dlc_array": _checked_array,
@@ -315,45 +317,121 @@ class Flow:
             "_dlc_not": lambda part: np.logical_not(found) if is_array(found := part()) else not found,
         }
 
-    # A loop over a range.
+    # A loop over a range, or over the items of arrays.
+
+    def items(self, function: Any, *parts: Any, **options: Any) -> Any:
+        """What range, enumerate, zip or reversed give: as items by their numbers, if that can be."""
+        if function == self.steps.range:
+            return of_range(parts, lambda why: self.steps.range(*parts, why=why))
+        return combined(function, parts, options)
+
+    def each(self, why: str, over: Any) -> Any:
+        """What a loop goes over that is as it was written."""
+        items = items_of(over)
+        return over if items is None else items.in_python(why)
 
     def for_(
-        self, ends: tuple[Any, ...], step: Step, names: list[str], initial: list[Any], reads: list[Any]
+        self, over: Any, step: Step, names: list[str], initial: list[Any], reads: list[Any], last: bool
     ) -> tuple[Any, ...]:
-        function, *numbers = ends
-        first, state = initial[0], initial[1:]
-        if function != self.steps.range:
-            return self.unrolled(function(*numbers), step, first, state)
-        if any(map(is_array, numbers)):
-            return self.to_value(numbers, step, names, first, state, reads)
-        start, stop, by = _range([n if is_symbol(n) else operator.index(n) for n in numbers])
-        by = int(by)
+        """last: is the last item read behind the loop?"""
+        items, first, state = items_of(over), initial[0], initial[1:]
+        if items is None:
+            return self.unrolled(over, step, first, state)
+        if items.count is None:
+            return self.to_value(items, step, names, first, state, reads)
+        start, stop, by = items.ends or (0, items.count, 1)
+        item = (lambda k: k) if items.ends else items.at
         symbolic = is_symbol(start) or is_symbol(stop)
         if symbolic and len(range(_hint(start), _hint(stop), by)) <= SHORT:
             start, stop, symbolic = int(start), int(stop), False
         if not symbolic and len(range(start, stop, by)) <= SHORT:
-            return self.unrolled(self.steps.range(start, stop, by), step, first, state)
-        count = _count(start, stop, by)
+            return self.unrolled(map(item, self.steps.range(start, stop, by)), step, first, state)
+        count = count_of(start, stop, by)
         if symbolic and not count > 0:  # a condition of the variant
             return (first, *state)
         taken, at = self.steps.taken, start
         pairs = peeled = False
+        of = step if items.ends else lambda k, *values: step(item(k), *values)
         while True:
             try:
                 _check_reads(reads)
-                found = self.whole(at, stop, by, step, names, state, pairs=pairs)
-                return (start + (count - 1) * by, *found)
+                found = self.whole(at, stop, by, of, names, state, pairs=pairs)
+                return (item(start + (count - 1) * by) if last else first, *found)
             except Otherwise as error:
                 self.steps.taken = taken
                 if error.twice and not pairs and not symbolic:
                     pairs = True
                 elif error.first and not peeled and (not symbolic or count > 1):
-                    state, at, peeled = list(step(at, *state)), at + by, True
+                    state, at, peeled = list(of(at, *state)), at + by, True
                 elif symbolic:
                     _no_loop(str(error), _hint(count))
                 else:
                     rest = self.steps.range(at, stop, by, why=str(error))
-                    return self.unrolled(rest, step, at - by if peeled else first, state)
+                    first = item(at - by) if peeled and last else first
+                    return self.unrolled(map(item, rest), step, first, state)
+
+    def until(
+        self,
+        over: Any,
+        step: Step,
+        names: list[str],
+        initial: list[Any],
+        reads: list[Any],
+        last: bool,
+        flag: int,
+    ) -> tuple[Any, ...]:
+        """A loop that ends as soon as the name with number `flag` is false."""
+        items, first, state = items_of(over), initial[0], initial[1:]
+        if items is None:
+            for first in over:
+                state = list(step(first, *state))
+                if not self.decided("it goes over what Python alone knows: go over a range", state[flag]):
+                    break
+            return (first, *state)
+        at, stop, by = items.ends or (0, items.count, 1)
+        if is_array(by):
+            refuse("a range has a step that is a value of an array", "give it an int")
+        item = (lambda k: k) if items.ends else items.at
+        of_value = is_array(at) or is_array(stop)
+
+        def goes_on(k: Any, *values: Any) -> Any:
+            return self.combined(
+                (lambda: values[flag], lambda: k < stop if by > 0 else k > stop), np.logical_and, False
+            )
+
+        def one(k: Any, *values: Any) -> tuple[Any, ...]:
+            return (k + by, *step(item(k), *values))
+
+        if not of_value and not count_of(at, stop, by) > 0:
+            return (first, *state)
+        whole = of_value or len(range(_hint(at), _hint(stop), by)) > SHORT
+        if not whole:
+            at, stop = int(at), int(stop)
+        taken, why, peeled = self.steps.taken, "", False
+        while whole or is_array(state[flag]) or goes_on(at, *state):
+            if whole or is_array(state[flag]):
+                try:
+                    _check_reads(reads)
+                    at, *state = conditional(goes_on, one, ["the number of the step", *names], [at, *state])
+                    if of_value:
+                        first = Unknown("the last item of a loop to a value is a value", "compute it")
+                        return (first, *state)
+                    return (item(at - by) if last else first, *state)
+                except Otherwise as error:
+                    self.steps.taken, why = taken, str(error)
+                    if is_array(state[flag]) or of_value:
+                        refuse(
+                            f"a loop is left by a value, and is not taken as a whole, since {why}",
+                            "begin it with copies of the arrays that it exchanges or writes to" * error.first,
+                        )
+                    if peeled or not error.first:
+                        whole = False
+                        at, stop = int(at), int(stop)
+                        continue
+            self.one_more(why)
+            first, peeled = item(at), True
+            at, *state = one(at, *state)
+        return (first, *state)
 
     @staticmethod
     def whole(
@@ -378,16 +456,10 @@ class Flow:
         return (last, *state)
 
     def to_value(
-        self,
-        numbers: list[Any],
-        step: Step,
-        names: list[str],
-        first: Any,
-        state: list[Any],
-        reads: list[Any],
+        self, items: Items, step: Step, names: list[str], first: Any, state: list[Any], reads: list[Any]
     ) -> tuple[Any, ...]:
-        """range() of values: a loop that counts by itself."""
-        start, stop, by = _range(numbers)
+        """A range of values: a loop that counts by itself."""
+        start, stop, by = items.ends or (0, 0, 0)
         if is_array(by) or by == 0:
             refuse("a range has a step that is a value of an array", "give it an int")
         found = self.while_(
@@ -506,22 +578,6 @@ class Flow:
         if is_array(test):
             refuse(f"it decides by the values of an array, and {why}", "np.where chooses by them")
         return test
-
-    def counted(self, why: str, function: Any, *numbers: Any) -> Any:
-        """range() of a loop that is as it was written."""
-        if function != self.steps.range:
-            return function(*numbers)
-        return self.steps.range(*numbers, why=why)
-
-
-def _range(numbers: list[Any]) -> tuple[Any, Any, Any]:
-    start, stop = (0, numbers[0]) if len(numbers) == 1 else numbers[:2]
-    return start, stop, numbers[2] if len(numbers) == 3 else 1
-
-
-def _count(start: Any, stop: Any, by: int) -> Any:
-    """The steps of the range, where it has some."""
-    return (stop - start + by - 1) // by if by > 0 else (start - stop - by - 1) // -by
 
 
 def _hint(value: Any) -> int:

@@ -6,7 +6,7 @@ loop one after another, and cannot branch on values. So the function's syntax tr
     for i in range(n):          def step(i, x):
         x = x * 0.5                 x = x * 0.5
                                     return (x,)
-                                i, x = _dlc_for((range, n), step, ..)
+                                i, x = _dlc_for(_dlc_items(range, n), step, ..)
 
 The names that a step assigns and that are read later are its parameters and its results; all others are those
 of the function around it. flow.py decides whether such a call is a loop of the program or runs step by step.
@@ -18,92 +18,21 @@ from __future__ import annotations
 import ast
 import textwrap
 import types
-from collections.abc import Iterable
 from typing import Any
 
 from .effects import Effects, Guards
+from .exits import Exits
+from .live import DEFINES, Names, around, assigned, before, before_one, loaded, walk
 from .source import compiled, tree_of
 
-Names = frozenset[str]
-
 _OPEN = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Delete, ast.Try)
-_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-_SCOPES = (*_DEFINES, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
-def _walk(nodes: Iterable[ast.AST], inside: tuple[type, ...] = _DEFINES) -> Iterable[ast.AST]:
-    """The nodes and what is in them, but for the bodies of functions."""
-    for node in nodes:
-        yield node
-        if not isinstance(node, inside):
-            yield from _walk(ast.iter_child_nodes(node), inside)
-
-
-def _stored(nodes: Iterable[ast.AST]) -> Names:
-    names = {n.id for n in _walk(nodes, _SCOPES) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    named = [n for n in _walk(nodes, ()) if isinstance(n, ast.NamedExpr)]
-    defined = [
-        n for n in _walk(nodes) if isinstance(n, (ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef))
-    ]
-    imported = [a for n in _walk(nodes) if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names]
-    return frozenset(
-        names
-        | {n.target.id for n in named}
-        | {n.name for n in defined}
-        | {(a.asname or a.name).partition(".")[0] for a in imported}
-    )
-
-
-def _loaded(nodes: Iterable[ast.AST | None]) -> Names:
-    """All names that are read, also in functions that are defined there."""
-    found = (n for node in nodes if node is not None for n in ast.walk(node))
-    return frozenset(n.id for n in found if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store))
-
-
-# -- which names are read later ------------------------------------------------------------------------
-
-
-def _before(statements: list[ast.stmt], after: Names) -> Names:
-    """The names whose values are read by the statements or behind them; after: those that are behind."""
-    for statement in reversed(statements):
-        after = _before_one(statement, after)
-    return after
-
-
-def _before_one(s: ast.stmt, after: Names) -> Names:
-    if isinstance(s, ast.Assign) and all(isinstance(t, (ast.Name, ast.Tuple)) for t in s.targets):
-        targets = [n for t in s.targets for n in ast.walk(t)]
-        if all(isinstance(n, (ast.Name, ast.Tuple, ast.Starred, ast.expr_context)) for n in targets):
-            return (after - _stored(s.targets)) | _loaded([s.value]) | _named(s.value)
-    if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name):
-        return (after - {s.target.id}) | _loaded([s.value]) if s.value else after
-    if isinstance(s, ast.AugAssign):
-        return after | _loaded([s.value, s.target]) | _stored([s.target])
-    if isinstance(s, ast.If):
-        return _before(s.body, after) | _before(s.orelse, after) | _loaded([s.test])
-    if isinstance(s, (ast.For, ast.While)):
-        end = after | _before(s.orelse, after)
-        heads = frozenset[str]()
-        for _ in range(2):  # a step is followed by another one
-            heads |= _before(s.body, end | heads)
-        target = _stored([s.target]) if isinstance(s, ast.For) else frozenset[str]()
-        return end | (heads - target) | _loaded([s.iter if isinstance(s, ast.For) else s.test])
-    if isinstance(s, ast.Return):
-        return _loaded([s.value])
-    return after | _loaded([s])
-
-
-def _named(value: ast.expr) -> Names:
-    """Names of x := .. are stored and may be read in the same expression."""
-    return frozenset(n.target.id for n in ast.walk(value) if isinstance(n, ast.NamedExpr))
-
 
 # -- what may be taken as a whole ----------------------------------------------------------------------
 
 
 def _why_not(body: list[ast.stmt], effects: Effects, *tests: ast.expr) -> str:
     """Why the statements are no function of values: "" if they are one."""
-    for node in _walk(body):
+    for node in walk(body):
         at = f"line {getattr(node, 'lineno', 0)}"
         if isinstance(node, _OPEN):
             return f"it has a {type(node).__name__.lower()} ({at})"
@@ -128,15 +57,6 @@ def _leaves(body: list[ast.stmt]) -> str:
     return ""
 
 
-def _range(node: ast.expr) -> ast.Call | None:
-    """range(..) of one to three arguments."""
-    if not isinstance(node, ast.Call) or node.keywords or not 1 <= len(node.args) <= 3:
-        return None
-    if not isinstance(node.func, ast.Name) or node.func.id != "range":
-        return None
-    return None if any(isinstance(a, ast.Starred) for a in node.args) else node
-
-
 # -- the new tree --------------------------------------------------------------------------------------
 
 
@@ -155,12 +75,17 @@ def _expression(like: ast.AST, text: str) -> ast.expr:
     return made.value
 
 
+def _called(like: ast.AST, text: str, *more: ast.expr) -> ast.Call:
+    """A call, and more arguments of it."""
+    call = _expression(like, text)
+    assert isinstance(call, ast.Call)
+    call.args += more
+    return call
+
+
 def _decided(test: ast.expr, why: str) -> ast.expr:
     """The condition of a branch that is left as it is, which cannot be a value."""
-    call = _expression(test, f"_dlc_decided({why!r})")
-    assert isinstance(call, ast.Call)
-    call.args.append(test)
-    return call
+    return _called(test, f"_dlc_decided({why!r})", test)
 
 
 def _tuple(names: list[str]) -> str:
@@ -264,15 +189,16 @@ class _Rewriter:
         everything = [n for statement in body for n in ast.walk(statement)]
         declared = [n.names for n in everything if isinstance(n, (ast.Global, ast.Nonlocal))]
         self.free = frozenset(name for names in declared for name in names)  # names that others assign, too
-        self.inner = [n for n in everything if isinstance(n, _DEFINES)]  # functions that it defines
+        self.inner = [n for n in everything if isinstance(n, DEFINES)]  # functions that it defines
         self.count = 0
+        self.out: Names = frozenset()  # names that are read behind a break of the loop around
 
     def foreign(self, stored: Names, *bodies: list[ast.stmt]) -> str:
         """Why names that the bodies assign are not theirs alone: "" if they are."""
         if stored & self.free:
             return f"it assigns {min(stored & self.free)!r}, which is not the function's own"
         own = {id(n) for body in bodies for statement in body for n in ast.walk(statement)}
-        read = stored & frozenset[str]().union(*(_loaded([n]) for n in self.inner if id(n) not in own))
+        read = stored & frozenset[str]().union(*(loaded([n]) for n in self.inner if id(n) not in own))
         return f"it assigns {min(read)!r}, which a function defined elsewhere reads" if read else ""
 
     def function(self, body: list[ast.stmt]) -> list[ast.stmt]:
@@ -282,7 +208,7 @@ class _Rewriter:
                 made = self.ending(s, body[at + 1 :])
                 if made is not None:
                     return [
-                        *self.statements(body[:at], _before_one(s, _before(body[at + 1 :], frozenset()))),
+                        *self.statements(body[:at], before_one(s, before(body[at + 1 :], frozenset()))),
                         *made,
                     ]
         return self.statements(body, frozenset())
@@ -293,14 +219,12 @@ class _Rewriter:
         ways = [way if _returns(way) else [*way, *rest] for way in (s.body, s.orelse)]
         ways = [way if _returns(way) else [*way, end] for way in ways]
         everything = [s.test, *s.body, *s.orelse, *rest]
-        stored = _stored(everything)
+        stored = assigned(everything)
         named = any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test))
-        open_ = [
-            n for n in _walk([*s.body, *s.orelse, *rest]) if isinstance(n, (*_OPEN[1:], ast.FunctionDef))
-        ]
+        open_ = [n for n in walk([*s.body, *s.orelse, *rest]) if isinstance(n, (*_OPEN[1:], ast.FunctionDef))]
         if self.foreign(stored, *ways) or named or open_ or self.effects.why(everything):
             return None
-        read = _before(ways[0], frozenset()) | _before(ways[1], frozenset())
+        read = before(ways[0], frozenset()) | before(ways[1], frozenset())
         reads = _initial(self.effects.reads(everything, stored - read))
         names, kinds = sorted(stored & read), (self.name("then"), self.name("else"))
         made = []
@@ -322,86 +246,110 @@ class _Rewriter:
         made: list[ast.stmt] = []
         for statement in reversed(body):
             made = [*self.statement(statement, after), *made]
-            after = _before_one(statement, after)
+            after = before_one(statement, after, self.out)
         return made
 
     def statement(self, s: ast.stmt, after: Names) -> list[ast.stmt]:
-        if isinstance(s, ast.For) and _range(s.iter) and isinstance(s.target, ast.Name) and not s.orelse:
-            return self.loop(s, after)
-        if isinstance(s, ast.While) and not s.orelse:
+        if isinstance(s, (ast.For, ast.While)) and not s.orelse:
             return self.loop(s, after)
         if isinstance(s, ast.If):
             return self.branch(s, after)
         if isinstance(s, (ast.For, ast.While)):
-            s.body = self.statements(s.body, after | _before_one(s, after))
+            s.body = self.step(s, after)
         elif isinstance(s, ast.With):
             s.body = self.statements(s.body, after)
         return [s]
 
+    def step(self, s: ast.For | ast.While, after: Names) -> list[ast.stmt]:
+        """The statements of a loop's body."""
+        outer, self.out = self.out, around(s, after, self.out)
+        body = self.statements(s.body, self.out)
+        self.out = outer
+        return body
+
     def loop(self, s: ast.For | ast.While, after: Names) -> list[ast.stmt]:
-        around = _before_one(s, after)
-        tested = [s.test] if isinstance(s, ast.While) else []
-        why = _why_not(s.body, self.effects, *tested)
-        stored, parts = _stored(s.body), [*tested, *s.body]
-        target = s.target.id if isinstance(s, ast.For) and isinstance(s.target, ast.Name) else ""
-        if target in stored:
-            why = why or f"it assigns {target!r}, which counts its steps (line {s.lineno})"
-        if foreign := self.foreign(stored | ({target} if target else frozenset()), s.body):
+        return self.for_(s, after) if isinstance(s, ast.For) else self.while_(s, after)
+
+    def reason(self, s: ast.For | ast.While, names: Names, *tests: ast.expr) -> str:
+        """Why the loop is left as it is; "" if it is not. names: that its body assigns."""
+        why = _why_not(s.body, self.effects, *tests)
+        if foreign := self.foreign(names, s.body):
             why = why or f"{foreign} (line {s.lineno})"
-        if isinstance(s, ast.While) and any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
+        if any(isinstance(n, ast.NamedExpr) for test in tests for n in ast.walk(test)):
             why = why or f"its condition assigns a name (line {s.lineno})"
-        heads = _before(s.body, around | after) - ({target} if target else frozenset())
-        tests = _loaded([s.test]) if isinstance(s, ast.While) else frozenset[str]()
-        reads = _initial(self.effects.reads(parts, stored - (after | heads | tests)))
-        body = self.statements(s.body, after | heads | tests)
-        s.body = body
+        return why
+
+    def for_(self, s: ast.For, after: Names) -> list[ast.stmt]:
+        if isinstance(s.target, ast.Name) and s.target.id not in assigned(s.body):
+            target = s.target.id
+        else:  # a name for the item, of which the step assigns the targets
+            target = self.name("item")
+            value = ast.Name(id=target, ctx=ast.Load())
+            item = ast.copy_location(ast.Assign(targets=[s.target], value=value), s.target)
+            s.body = [ast.fix_missing_locations(item), *s.body]
+            s.target = ast.copy_location(ast.Name(id=target, ctx=ast.Store()), s.target)
+        stored = assigned(s.body)
+        why = self.reason(s, stored | {target})
+        live = around(s, after, self.out)
+        reads = _initial(self.effects.reads(s.body, stored - live - {target}))
+        s.body = self.step(s, after)
+        over, go = self.items(s.iter), getattr(s, "go", "")
         if why:
-            return [self.counted(s, why)]
-        names = sorted(stored & (after | heads | tests))
-        step = self.name("step")
-        if isinstance(s, ast.For):
-            made = [_define(s, step, [target, *names], body, _tuple(names))]
-            results = _tuple([target, *names])
-            (call,) = _at(
-                s, f"{results} = _dlc_for((), {step}, {names!r}, {_initial([target, *names])}, {reads})"
-            )
-            ends = _range(s.iter)
-            assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call) and ends is not None
-            call.value.args[0] = ast.copy_location(
-                ast.Tuple(elts=[ends.func, *ends.args], ctx=ast.Load()), s.iter
-            )
-            return [*made, call]
-        test = self.name("test")
-        condition = _Conditions().visit(s.test)
-        made = [_define(s, step, names, body, _tuple(names))]
+            s.iter = _called(s.iter, f"_dlc_each({why!r})", over)
+            if go:
+                s.body += _at(s, f"if not _dlc_decided({why!r}, {go}): break")
+            return [s]
+        names = sorted(stored & live)
+        step, results = self.name("step"), _tuple([target, *names])
+        until = f", {names.index(go)}" if go else ""
+        (call,) = _at(
+            s,
+            f"{results} = _dlc_{'until' if go else 'for'}({step}, {names!r}, "
+            f"{_initial([target, *names])}, {reads}, {target in after}{until})",
+        )
+        assert isinstance(call, ast.Assign) and isinstance(call.value, ast.Call)
+        call.value.args.insert(0, over)
+        return [_define(s, step, [target, *names], s.body, _tuple(names)), call]
+
+    def items(self, node: ast.expr) -> ast.expr:
+        """What a loop goes over: calls of these functions give its items by their numbers."""
+        if not isinstance(node, ast.Call) or any(isinstance(a, ast.Starred) for a in node.args):
+            return node
+        found, function = self.effects.value(node.func)
+        if not found or not any(function is one for one in (range, enumerate, zip, reversed)):
+            return node
+        if function is not range:
+            node.args = [self.items(a) for a in node.args]
+        made = _called(node, "_dlc_items()", node.func, *node.args)
+        made.keywords = node.keywords
+        return made
+
+    def while_(self, s: ast.While, after: Names) -> list[ast.stmt]:
+        stored, parts = assigned(s.body), [s.test, *s.body]
+        why = self.reason(s, stored, s.test)
+        live = around(s, after, self.out)
+        reads = _initial(self.effects.reads(parts, stored - live))
+        s.body = self.step(s, after)
+        if why:
+            s.body = [*_at(s, f"_dlc_step({why!r})"), *s.body]
+            return [s]
+        names = sorted(stored & live)
+        test, step = self.name("test"), self.name("step")
         decide = _define(s, test, names, [], "None")
         assert isinstance(decide, ast.FunctionDef)
-        decide.body = [ast.copy_location(ast.Return(value=condition), s.test)]
+        decide.body = [ast.copy_location(ast.Return(value=_Conditions().visit(s.test)), s.test)]
         target_of = f"{_tuple(names)} = " if names else ""
         return [
-            *made,
+            _define(s, step, names, s.body, _tuple(names)),
             decide,
             *_at(s, f"{target_of}_dlc_while({test}, {step}, {names!r}, {_initial(names)}, {reads})"),
         ]
 
-    @staticmethod
-    def counted(s: ast.For | ast.While, why: str) -> ast.stmt:
-        """The statement as it is; its steps are counted, and why each is captured by itself is known."""
-        if isinstance(s, ast.For):
-            call = _range(s.iter)
-            assert call is not None
-            (made,) = _at(s.iter, f"_dlc_steps({why!r})")
-            assert isinstance(made, ast.Expr) and isinstance(made.value, ast.Call)
-            made.value.args = [*made.value.args, call.func, *call.args]
-            s.iter = made.value
-        else:
-            s.body = [*_at(s, f"_dlc_step({why!r})"), *s.body]
-        return s
-
     def branch(self, s: ast.If, after: Names) -> list[ast.stmt]:
         why = _why_not([*s.body, *s.orelse], self.effects, s.test)
-        stored = _stored([*s.body, *s.orelse])
-        reads = _initial(self.effects.reads([s.test, *s.body, *s.orelse], stored - after))
+        stored = assigned([*s.body, *s.orelse])
+        given = stored & (before(s.body, after, self.out) | before(s.orelse, after, self.out)) - after
+        reads = _initial(self.effects.reads([s.test, *s.body, *s.orelse], stored - after - given))
         s.body, s.orelse = self.statements(s.body, after), self.statements(s.orelse, after)
         why = why or self.foreign(stored, s.body, s.orelse)
         if any(isinstance(n, ast.NamedExpr) for n in ast.walk(s.test)):
@@ -417,14 +365,15 @@ class _Rewriter:
         if not names:
             call = ast.copy_location(ast.Expr(value=call.value), s)
         bodies = [(yes, s.body), (no, s.orelse)]
-        return [*(_define(s, name, names, body, _tuple(names)) for name, body in bodies), call]
+        taken = [*names, *(f"{name}={_initial([name])}[0]" for name in sorted(given))]
+        return [*(_define(s, name, taken, body, _tuple(names)) for name, body in bodies), call]
 
 
 # -- functions -----------------------------------------------------------------------------------------
 
 
 def _has_flow(tree: ast.FunctionDef) -> bool:
-    return any(isinstance(node, (ast.For, ast.While, ast.If, ast.IfExp)) for node in _walk(tree.body))
+    return any(isinstance(node, (ast.For, ast.While, ast.If, ast.IfExp)) for node in ast.walk(tree))
 
 
 def rewritten(function: types.FunctionType) -> types.CodeType:
@@ -436,10 +385,18 @@ def rewritten(function: types.FunctionType) -> types.CodeType:
     guards = Guards(effects)
     if not _has_flow(tree) and not guards.needed(tree):
         return function.__code__
-    rewriter = _Rewriter(tree.body, effects)
-    body = [_Choices(effects).visit(statement) for statement in tree.body]
-    tree.body = rewriter.function(body)
+    defined = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
+    effects.read(defined[1:])  # while they are as they have been written
+    for one in reversed(defined):  # inner ones first
+        if not any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in walk(one.body)):
+            _rewrite(one, effects)
     return compiled(guards.visit(tree), function)
+
+
+def _rewrite(tree: ast.FunctionDef, effects: Effects) -> None:
+    Exits(lambda body: _why_not(body, effects)).generic_visit(tree)
+    rewriter = _Rewriter(tree.body, effects)
+    tree.body = rewriter.function([_Choices(effects).visit(statement) for statement in tree.body])
 
 
 def closure_of(code: types.CodeType, function: types.FunctionType, cells: tuple[Any, ...]) -> tuple[Any, ...]:

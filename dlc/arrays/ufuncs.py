@@ -16,6 +16,7 @@ from torch import Tensor
 
 from . import host
 from .index import write
+from .roots import cbrt
 from .shapes import check_order
 from .value import (
     Array,
@@ -147,16 +148,6 @@ def _unless_whole(function: Callable[[Tensor], Tensor]) -> Row:
     return lambda a: a.clone() if _whole(a) else function(a)
 
 
-def _cbrt(a: Tensor) -> Tensor:
-    """By logarithms, and a step of Newton's, which makes it exact but for rounding."""
-    wide = a.double() if a.dtype != torch.float64 else a
-    size = wide.abs()
-    root = torch.pow(size, 1.0 / 3.0)
-    better = root - (root * root * root - size) / (3.0 * root * root)
-    plain = (size == 0) | torch.isinf(size) | torch.isnan(size)
-    return torch.copysign(torch.where(plain, size, better), wide).to(a.dtype)
-
-
 def _times(factor: float) -> Row:
     return lambda a: a * factor
 
@@ -178,7 +169,7 @@ TABLE: dict[str, Row] = {
     "positive": torch.clone,
     "sign": _sign,
     "reciprocal": _reciprocal,
-    "cbrt": _cbrt,
+    "cbrt": cbrt,
     "conjugate": lambda a: torch.conj_physical(a) if a.is_complex() else a.clone(),
     "floor": _unless_whole(torch.floor),
     "ceil": _unless_whole(torch.ceil),

@@ -285,6 +285,204 @@ def numbers_of_python(x: Array) -> tuple[Any, ...]:
     return best, k, x / scale
 
 
+# -- loops that are left ---------------------------------------------------------------------------------
+
+
+@program(lambda: (floats(30),), lambda: (-abs(floats(30)),))
+def the_first_over_a_limit(x: Array) -> tuple[int, int]:
+    found = -1
+    for i in range(len(x)):
+        if x[i] > 0.5:
+            found = i
+            break
+    return found, i
+
+
+@program(lambda: (abs(floats(30)),), lambda: (floats(30) * 0,))
+def breaks_or_else(x: Array) -> None:
+    for i in range(len(x)):
+        if x[i] > 1.0:
+            x[i] = 100
+            break
+        x[i] -= 1
+    else:
+        x[0] = 77
+
+
+@program(lambda: (abs(floats(30)), 1e-6))
+def forever(x: Array, tolerance: float) -> Array:
+    y = x
+    while True:
+        z = 0.5 * (y + 2 / (y + 0.1))
+        if abs(z - y).max() < tolerance:
+            break
+        y = z
+    return y * 1
+
+
+@program(lambda: (abs(floats(20)), 1e-6), lambda: (abs(floats(20)), 1e-300))
+def returns_from_a_loop(x: Array, tolerance: float) -> tuple[Array, int]:
+    for k in range(60):
+        y = np.sqrt(x + 1)
+        error = abs(y - x).max()
+        if error < tolerance:
+            return y, k
+        x = y
+    return x * 1, -1
+
+
+@program(lambda: (floats(20, 20) + 1,), lambda: (floats(20, 20) * 0,))
+def returns_from_an_inner_loop(a: Array) -> tuple[int, int]:
+    for i in range(a.shape[0]):
+        for j in range(a.shape[1]):
+            if a[i, j] > 2.0:
+                return i, j
+            a[i, j] *= 0.5
+    return -1, -1
+
+
+@program(lambda: (floats(25),))
+def leaves_from_deep_within(x: Array) -> tuple[Any, ...]:
+    s = 0.0
+    for i in range(25):
+        if x[i] > 0:
+            if x[i] > 1:
+                s -= 100
+                if s < -250:
+                    break
+            else:
+                s += 1
+                continue
+            s += 7
+        s = s * 2
+    else:
+        s = -1.0
+    return s, i
+
+
+@program(lambda: (np.array([3.0, 1, 2, 9, 4] * 5),))
+def sorted_by_exchanges(x: Array) -> None:
+    n = len(x)
+    for i in range(n):
+        exchanged = False
+        for j in range(0, n - i - 1):
+            if x[j] > x[j + 1]:
+                before = x[j]
+                x[j] = x[j + 1]
+                x[j + 1] = before
+                exchanged = True
+        if not exchanged:
+            break
+
+
+@program(lambda: (np.eye(3) * 3 + floats(3, 3), floats(3)))
+def power_iteration(a: Array, v: Array) -> tuple[Any, ...]:
+    value = 0.0
+    for k in range(500):  # noqa: B007
+        w = a @ v
+        new = np.sqrt((w * w).sum())
+        v = w / new
+        if abs(new - value) < 1e-8 * abs(new):
+            value = new
+            break
+        value = new
+    else:
+        value = -1.0
+    return value, k
+
+
+@program(lambda: (floats(5),))
+def stops(x: Array) -> Array:
+    for i in range(40):
+        if i % 2:
+            continue
+        x = x + i
+        if i == 25:
+            break
+    return x
+
+
+# -- loops over other things than ranges -----------------------------------------------------------------
+
+
+@program(lambda: (floats(20, 3)[::-1],), lambda: (floats(40, 6)[::2, 1::2],))
+def over_rows(x: Array) -> Array:
+    s = np.zeros(3)
+    for row in x:
+        s = s * 0.5 + row
+        row[0] = s[1]
+    return s
+
+
+@program(lambda: (floats(20, 3), floats(25)))
+def over_two_arrays(x: Array, y: Array) -> Array:
+    s = np.zeros(3)
+    for row, v in zip(x, y):  # noqa: B905
+        s += row * v
+        row[1] = v
+    return s
+
+
+@program(lambda: (floats(20, 3),))
+def over_rows_with_numbers(x: Array) -> tuple[Any, ...]:
+    s = 0.0
+    for i, row in enumerate(x, 2):
+        s += row[0] * i
+        x[19 - i % 10, 0] = i
+    return s, i
+
+
+@program(lambda: (floats(25),))
+def backwards(x: Array) -> Any:
+    s = 0.0
+    for i in reversed(range(2, 24, 1)):
+        x[i] = s
+        s += x[i - 1]
+    for i in reversed(range(len(x))):
+        s = s * 0.5 + x[i]
+    for i, (v, w) in enumerate(zip(x[1:], reversed(x))):  # noqa: B905
+        s = s * 0.25 + v * w - i
+    return s
+
+
+@program(lambda: (floats(25),), lambda: (np.arange(25, dtype=np.int32),))
+def over_elements(x: Array) -> Any:
+    s = 0.0
+    for v in x:
+        if v > 20:
+            break
+        if v < 0:
+            continue
+        s += v
+    return s
+
+
+@program(lambda: (floats(25),))
+def calls_a_function_of_its_own(x: Array) -> Any:
+    def first_sum(v: Array, n: int) -> Any:
+        t = 0.0
+        for k in range(n):
+            t = t * 0.5 + v[k]
+            if t > 1.5:
+                return t * 2
+        return t
+
+    s = 0.0
+    for i in range(20):
+        s += first_sum(x, 25) * i
+    return s
+
+
+@program(lambda: (floats(20),), lambda: (-abs(floats(20)),))
+def reads_a_name_that_dies_in_a_branch(x: Array) -> Array:
+    y = x * 2
+    if x[0] > 0:
+        y = y + 1
+        x = x * y
+    y = x + 1
+    return y
+
+
 # -- captured step by step -----------------------------------------------------------------------------
 
 
@@ -305,19 +503,23 @@ def lists(x: Array) -> tuple[Any, ...]:
     return np.array(seen), items[3]
 
 
-@program(lambda: (floats(5),))
-def stops(x: Array) -> Array:
-    for i in range(40):
-        if i % 2:
-            continue
-        x = x + i
-        if i == 25:
-            break
-    return x
-
-
 @program(lambda: (np.random.default_rng(3), floats(5)))
 def draws(rng: Any, x: Array) -> Array:
     for _ in range(20):
         x = x + rng.random()
     return x
+
+
+@program(lambda: (floats(20),))
+def leaves_with_a_value_that_is_assigned_later(x: Array) -> tuple[Any, ...]:
+    y = z = x[0]
+    for i in range(6):
+        for j in range(20):
+            y = x[j] * 2
+            z = x[j] + 1
+        if i == 3:
+            break
+        if i % 2:
+            continue
+        y = z = x[1] + i
+    return y, z

@@ -10,12 +10,14 @@ import pytest
 import dlc
 from dlc import CaptureError
 from dlc.arrays import flow
+from dlc.arrays.scope import in_numpys_meaning
 from dlc.arrays.value import MAX_STEPS
 from tests.backend.jitted import jit
 from tests.backend.loop_programs import PROGRAMS, Program, floats
+from tests.backend.random_loops import random_loops
 
 #: Programs whose loops are captured step by step.
-UNROLLED = ("grows", "lists", "stops", "draws")
+UNROLLED = ("grows", "lists", "draws")
 
 
 def leaves(value: Any) -> list[Any]:
@@ -165,12 +167,30 @@ def test_one_truth_value() -> None:
 # -- what is refused -----------------------------------------------------------------------------------
 
 
-def stops(x: Any) -> Any:
-    for i in range(5000):  # here
-        x = x + 1
-        if i == 4000:
+def leaves_a_list(x: Any) -> Any:
+    s = 0.0
+    for weight, k in zip([1.0, 2.0, 3.0], range(3)):  # here  # noqa: B905
+        s = s + x[k] * weight
+        if s > 1e9:
             break
-    return x
+    return s
+
+
+def rows_of_a_list(x: Any) -> Any:
+    seen = []
+    for v in x:  # here
+        seen.append(v * 2)
+    return seen[-1]
+
+
+def exchanges_with_an_argument(x: Any) -> Any:
+    new = x.copy()
+    for _ in range(30):  # here
+        new[1:-1] = 0.5 * (x[2:] + x[:-2])
+        x, new = new, x
+        if x[1] < 1e-2:
+            break
+    return x * 1
 
 
 def appends(x: Any) -> Any:
@@ -194,8 +214,10 @@ def cuts(x: Any) -> Any:
 
 
 def returns_within(x: Any) -> Any:
+    seen = []
     for _ in range(20):
         x = x * 0.5
+        seen.append(x)
         if x.sum() < 1:  # here
             return x
     return x
@@ -223,7 +245,9 @@ def counts_down(x: Any) -> Any:
 
 
 REFUSED: dict[Callable[[Any], Any], str] = {
-    stops: r"each is captured by itself, since it has a break .line \d+.*one step",
+    leaves_a_list: "it decides by the values of an array, and it goes over what Python alone knows",
+    rows_of_a_list: r"each is captured by itself, since it calls .append\(\) .line \d+",
+    exchanges_with_an_argument: "new is the argument 'x' at its first step.*begin it with copies",
     appends: r"since it calls .append\(\) .line \d+",
     grows: r"since x is an array of float64 of shape .* before a step and an array of .* after it",
     cuts: "each is captured by itself, since a slice ends at a value of an array",
@@ -330,3 +354,64 @@ def test_a_torch_function_of_arrays_in_a_loop() -> None:
     for _ in range(20):
         expected = 2 / (1 + np.exp(-expected))
     np.testing.assert_allclose(dlc.jit(function)(x), expected, rtol=1e-12)
+
+
+# -- loops that are left -----------------------------------------------------------------------------------
+
+ITEMS = ["range(n)", "range(7, -1, -2)", "reversed(range(1, n))", "x", "range(20)", "range(0)", "(3, 1, 2)"]
+VALUES = ["a > b", "a % 3 == 1", "b + c > 5", "c < d", "d % 2", "n > 3", "a == 2 or b > 7", "not c"]
+ASSIGNED = [
+    "a = (a + 1) % 1000",
+    "b = (a * 2 - d) % 50",
+    "c = b % 7",
+    "d = c - 1",
+    "a += b % 3",
+    "c, d = d, c",
+]
+
+
+def test_flags_leave_a_loop_as_python_does() -> None:
+    """The rewritten functions, of numbers of Python's alone."""
+    for seed in range(150):
+        function, text = random_loops(seed, ITEMS, VALUES, ASSIGNED)
+        rewritten = in_numpys_meaning(function)
+        for n in (0, 1, 5):
+            assert rewritten(tuple(range(n)), n) == function(tuple(range(n)), n), text
+
+
+def test_random_loops_that_a_value_leaves() -> None:
+    items = ["range(n)", "range(25, 2, -1)", "reversed(range(len(x)))", "x"]
+    values = ["a > b", "x[3] > 0", "x[2] + b > 5", "c < d", "c < d and x[1] < 1"]
+    changes = [
+        "a = a + 1.0",
+        "b = b + x[2]",
+        "c = c * 0.5 + b",
+        "d = x[4]",
+        "x[3] = x[3] + 1",
+        "d = abs(b - c)",
+    ]
+    right = 0
+    for seed in range(8):
+        function, text = random_loops(seed, items, values, changes)
+        x, y = floats(22), floats(22)
+        try:
+            ours = jit(function)(y, 18)
+        except CaptureError as error:
+            assert f"<loops {seed}>:" in str(error), text
+            continue
+        np.testing.assert_allclose(ours, function(x, 18), rtol=1e-9, err_msg=text)
+        np.testing.assert_allclose(y, x, rtol=1e-9, err_msg=text)
+        right += 1
+    assert right >= 2
+
+
+def test_zip_of_two_lengths() -> None:
+    def function(x: Any, y: Any) -> Any:
+        s = 0.0
+        for a, b in zip(x, y, strict=True):
+            s += a * b
+        return s
+
+    for call in (function, jit(function)):
+        with pytest.raises(ValueError, match=r"zip\(\) argument 2 is shorter than argument 1"):
+            call(floats(25), floats(24))
