@@ -1,4 +1,4 @@
-/* Control flow: torch.cond, while_loop, scan and map as loops and branches.
+/* Control flow: torch.cond, while_loop, scan, map and associative_scan as loops and branches.
  *
  * What:     a node of these operators becomes a `branch` or a `loop`; the graphs that it is given
  *           become its bodies.
@@ -497,6 +497,114 @@ take_rows(Walk *w, Bound *at, BodyWalk *in, int *open, int nlists)
     return true;
 }
 
+/* ---- associative_scan(combine, rows, others) ---- */
+
+/* The reduction that the function is, if a scan of it computes each element as eager does; else
+ * OP_COUNT. */
+static Op
+scan_of(const BodyWalk *in)
+{
+    static const struct {
+        Op map, red;
+    } SCANS[] = {{OP_add, OP_sum},
+                 {OP_mul, OP_prod},
+                 {OP_maximum, OP_amax},
+                 {OP_minimum, OP_amin},
+                 {OP_logaddexp, OP_logaddexp}};
+    const Block *body = in->fn->body;
+    Value *const *p = in->fn->params;
+    const Let *let = body->n == 1 && in->fn->nparams == 2 ? body->lets[0] : NULL;
+    Dtype dtype = body->rets[0]->type->dtype;
+    bool number = dtype_info[dtype].class == CLASS_INT || dtype_info[dtype].class == CLASS_FLOAT;
+    if (!let || !number || dtype_info[dtype].compute != dtype || let->nargs != 2 ||
+        body->rets[0] != let->res[0] ||
+        !((let->args[0] == p[0] && let->args[1] == p[1]) ||
+          (let->args[0] == p[1] && let->args[1] == p[0]))) {
+        return OP_COUNT;
+    }
+    for (size_t k = 0; k < sizeof SCANS / sizeof *SCANS; k++) {
+        if (SCANS[k].map == let->op) {
+            return SCANS[k].red;
+        }
+    }
+    return OP_COUNT;
+}
+
+/* Does it make a row of n of two times n, of tensors that have at least one? */
+static bool
+combines(Walk *w, const Bound *at, const BodyWalk *in, int n)
+{
+    bool fits = n > 0 && count_made(at) == n && in->fn->body->nrets == n && in->nargs >= 2 * n;
+    Dim steps = fits && in->args[0]->type->rank ? in->args[0]->type->dims[0] : DIM_NONE;
+    for (int k = 0; k < n && fits; k++) {
+        const Type *t = in->args[k]->type, *made = made_type(w, at, k);
+        const Type *row = t->rank ? type_of_row(w->cx, t) : NULL;
+        fits = row && t->dims[0] == steps && dim_range(w->cx, steps).lo > 0 && made == t &&
+               in->fn->params[k]->type == row && in->fn->params[n + k]->type == row &&
+               in->fn->body->rets[k]->type == row;
+    }
+    return fits && stays_fit(in, 2 * n);
+}
+
+/* The first rows, and the n values of the loop over the others that are behind its carried ones. */
+static void
+bind_rows(Walk *w, Bound *at, int n, Value *const *first)
+{
+    Arg *items = cx_alloc(w->cx, ((size_t)n + 1) * sizeof *items);
+    for (int k = 0; k < n; k++) {
+        Value *parts[] = {first[k], at->arg.items[n + k].v};
+        items[k] = (Arg){.kind = ARG_TENSOR, .v = build_cat(w->b, 2, parts, 0)};
+    }
+    at->arg = (Arg){.kind = ARG_LIST, .n = n, .items = items};
+}
+
+/* A scan, or a loop that carries what the rows so far make, which is the row of the result. */
+static bool
+take_associative(Walk *w, Bound *at, BodyWalk *in, int *open)
+{
+    Arg rows = argument_at(w, at, 1), others = argument_at(w, at, 2);
+    const Arg lists[] = {rows, rows, others};
+    int n, leaves = rows.n;
+    const Arg *operands = joined(w, 3, lists, &n);
+    PyObject *gm = graph_at(w, at, 0);
+    if (!gm || !are_tensors(&rows) || !body_open(w, gm, in)) {
+        return false;
+    }
+    *open = 1;
+    if (!takes(w, in, n, operands) || !gives_tensors(w, in) || !combines(w, at, in, leaves)) {
+        return false;
+    }
+    Op op = scan_of(in);
+    if (op != OP_COUNT) {
+        Arg *item = cx_alloc(w->cx, sizeof *item);
+        *item = (Arg){.kind = ARG_TENSOR, .v = build_scan(w->b, op, in->args[0], 0)};
+        at->arg = (Arg){.kind = ARG_LIST, .n = 1, .items = item};
+        return true;
+    }
+    Cx *cx = w->cx;
+    size_t room = 2 * (size_t)leaves;
+    Value **first = cx_alloc(cx, room * sizeof *first), **rets = cx_alloc(cx, room * sizeof *rets);
+    const Type **types = cx_alloc(cx, room * sizeof *types);
+    Dim one = dim_int(cx, 1), steps = dim_sub(cx, in->args[0]->type->dims[0], one);
+    for (int k = 0; k < leaves; k++) {
+        Value *all = in->args[k];
+        const Type *row = in->fn->params[k]->type;
+        first[k] = build_slice(w->b, all, 0, dim_int(cx, 0), one, one);
+        in->args[k] = build_reshape(w->b, first[k], row->rank, row->dims);
+        in->args[leaves + k] = build_slice(w->b, all, 0, one, one, steps);
+        rets[k] = rets[leaves + k] = in->fn->body->rets[k];
+        types[k] = row;
+        types[leaves + k] = type_of_rows(cx, row, steps);
+    }
+    fn_results(in->fn, 2 * leaves, rets, NULL);
+    const Attr attrs[] = {attr_int(cx, "carries", leaves), attr_int(cx, "rows", leaves),
+                          attr_int(cx, "while", 0), attr_dims(cx, "steps", 1, &steps)};
+    sites_take(w, &in->walk);
+    build_loop(w, at, in, attrs, NULL, types);
+    bind_rows(w, at, leaves, first);
+    return true;
+}
+
 bool
 flow_build(Walk *w, Bound *at)
 {
@@ -507,16 +615,18 @@ flow_build(Walk *w, Bound *at)
     const char *is = name && PyUnicode_Check(name) ? utf8(w, name) : "";
     bool cond = strcmp(is, "cond") == 0, loop = strcmp(is, "while_loop") == 0,
          scan = strcmp(is, "scan") == 0, map = strcmp(is, "map_impl") == 0;
-    bool other = strcmp(is, "associative_scan") == 0 || strcmp(is, "while_loop_stack_output") == 0;
-    if (!cond && !loop && !scan && !map && !(other && w->inner)) {
+    bool combine = strcmp(is, "associative_scan") == 0;
+    bool other = strcmp(is, "while_loop_stack_output") == 0;
+    if (!cond && !loop && !scan && !map && !combine && !(other && w->inner)) {
         return false;
     }
     BodyWalk in[2];
     int open = 0;
-    bool taken = other  ? false
-                 : cond ? take_cond(w, at, in, &open)
-                 : loop ? take_while(w, at, in, &open)
-                        : take_rows(w, at, in, &open, scan ? 3 : 2);
+    bool taken = other     ? false
+                 : cond    ? take_cond(w, at, in, &open)
+                 : loop    ? take_while(w, at, in, &open)
+                 : combine ? take_associative(w, at, in, &open)
+                           : take_rows(w, at, in, &open, scan ? 3 : 2);
     bodies_drop(in, open);
     if (!taken && w->inner) {
         refuse(w, "the operator is no loop or branch of the program that it stands in");
