@@ -430,6 +430,7 @@ typedef struct {                /* a loop, its operands and results in parts */
     const Fn *body;
     bool whiles, counted;       /* operand 0 is the bool before the first step; it has `steps` */
     Dim steps;
+    Dim taken;                  /* how many steps there are; DIM_NONE: data says so */
     int carries, rows, stays;   /* numbers of the other operands, which come in this order */
     int stacks;                 /* of results behind the carried values */
 } Loop;

@@ -441,7 +441,7 @@ flow_type(Cx *cx, const Let *let, int k, const char **why)
         return loop_arg(&loop, k)->type;
     }
     const Type *t = loop_next(&loop, k)->type;
-    return t->rank < MAX_RANK ? type_of_rows(cx, t, loop.steps)
+    return t->rank < MAX_RANK ? type_of_rows(cx, t, loop.taken)
                               : wrong(why, "the rows have too many axes");
 }
 

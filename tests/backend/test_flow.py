@@ -268,6 +268,85 @@ fn f[N](p: bool, x: f32[N], y: f32[N]) -> (f32[N], f32[N], f32) {
     same(text, tier, choice, np.arange(9, dtype=np.float32), np.ones(9, np.float32))
 
 
+def wholes(n: int) -> Any:
+    """Numbers whose sums are exact."""
+    return np.round(floats(n) * 8)
+
+
+STACKED = """dlc 1 graph
+
+fn f[N](go: bool, n: i64, x: f32[N]) -> (i64, f32[N], i64, f32[N], f32[N]) {
+  let [K in 0..99] m: i64, y: f32[N], ns: i64[K], ys: f32[K, N], zs: f32[K, N] = loop go, n, x
+    carries=2 while=1 (i: i64, n: i64, c: f32[N]) {
+    let n1: i64 = add n, 1
+    let d: f32[N] = sub c, 1.0
+    let more: bool = lt n1, 20
+    ret more, n1, d, n, d, c
+  }
+  let s: i64 = sum ns axes=[0]
+  let e: f32[N] = neg y
+  let t: f32[N] = sum ys axes=[0]
+  let u: f32[N] = sum zs axes=[0]
+  let v: f32[N] = sub t, u
+  let k: i64 = size dim=K
+  let a: i64 = add s, k
+  ret m, y, a, e, v
+}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("start", [0, 18, 30])
+@pytest.mark.parametrize("go", [True, False])
+@pytest.mark.parametrize("n", [0, 3000])
+def test_rows_of_a_number_of_steps_that_data_says(tier: str, start: int, go: bool, n: int) -> None:
+    _, _, sizes, _, _ = same(STACKED, tier, go, start, wholes(n))
+    steps = (max(start + 1, 20) - start) if go else 0
+    assert sizes == sum(range(start, start + steps)) + steps
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_rows_are_a_result(tier: str) -> None:
+    text = STACKED.replace("-> (i64, f32[N], i64, f32[N], f32[N])", "-> (i64, f32[N])")
+    text = text.replace("ret m, y, a, e, v", "ret a, v")
+    same(text, tier, True, 4, wholes(5))
+
+
+def test_a_number_of_steps_that_the_size_excludes() -> None:
+    run = compiled(STACKED.replace("lt n1, 20", "lt n1, 200"), "tcc")
+    with pytest.raises(RuntimeError, match="the size K is 200, which the graph excludes"):
+        run(True, 0, floats(4))
+    assert run(True, 199, floats(4))[0] == 200
+
+
+INNER_ROWS = """dlc 1 graph
+
+fn f[N](n: i64, x: f32[N]) -> (f32[N], f32[4, N]) {
+  let start: i64 = const 0
+  let go: bool = const 1
+  let y: f32[N], r: f32[4, N] = loop x, n, start, go carries=1 steps=[4]
+    (i: i64, c: f32[N], n: i64, z: i64, go: bool) {
+    let [K in 0..99] m: i64, d: f32[N], ys: f32[K, N] = loop go, z, c, i carries=2 while=1
+      (j: i64, n: i64, c: f32[N], i: i64) {
+      let n1: i64 = add n, 1
+      let h: f32[N] = sub c, 1.0
+      let more: bool = lt n1, i
+      ret more, n1, h, h
+    }
+    let s: f32[N] = sum ys axes=[0]
+    let e: f32[N] = add s, d
+    ret e, s
+  }
+  ret y, r
+}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+def test_such_rows_in_the_body_of_a_loop(tier: str) -> None:
+    same(INNER_ROWS, tier, 3, wholes(70))
+
+
 NESTED = """dlc 1 graph
 
 fn f[N in 0..8](x: f32[N, N], k: i64) -> (f32[N, N], i64) {

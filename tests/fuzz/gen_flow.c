@@ -1,8 +1,8 @@
 /* Random programs with a loop or a branch: a body is a random program.
  *
  * What a step computes comes from gen_fn.  Results that have the type of a parameter are carried;
- * the others are stacked, where the number of steps is known.  Some parameters are rows.  A second
- * loop around the first one makes nested ones. */
+ * the others are stacked: as many rows as there are steps, or as the loop says after the last one.
+ * Some parameters are rows.  A second loop around the first one makes nested ones. */
 #include "gen.h"
 
 typedef struct {
@@ -11,7 +11,8 @@ typedef struct {
     Fn *body;
     int carries, rows;
     bool whiles;
-    Dim steps;
+    bool stacks;                /* whiles: rows of all steps, whose number is a size */
+    Dim steps, taken;
 } Flow;
 
 /* A body's tensors are dense, and its results are values. */
@@ -83,11 +84,12 @@ add_condition(Flow *f)
     Build *b = build_new(fn);
     Value *rets[64];
     int64_t last = below(&f->random, 3);
+    int n = f->stacks ? fn->body->nrets : f->carries;
     rets[0] = build_map(b, OP_lt, fn->params[0], build_int(b, last), NULL);
-    for (int k = 0; k < f->carries; k++) {
+    for (int k = 0; k < n; k++) {
         rets[k + 1] = fn->body->rets[k];
     }
-    fn_results(fn, f->carries + 1, rets, NULL);
+    fn_results(fn, n + 1, rets, NULL);
 }
 
 static Value *
@@ -140,10 +142,15 @@ loop_of(Flow *f)
     for (int k = 0; k < params; k++) {
         args[n++] = operand(f, fn, k);
     }
-    int nres = f->whiles ? f->carries : f->body->body->nrets;
+    int nres = f->whiles && !f->stacks ? f->carries : f->body->body->nrets;
+    f->taken = f->steps;
+    if (f->stacks) {
+        f->taken = dim_size(cx, fn_fresh_name(fn, "taken"));
+        dim_declare(cx, f->taken, (Range){0, 4}, 1);
+    }
     for (int k = 0; k < nres; k++) {
         const Type *t = f->body->body->rets[k]->type;
-        types[k] = k < f->carries ? t : type_of_rows(cx, t, f->steps);
+        types[k] = k < f->carries ? t : type_of_rows(cx, t, f->taken);
     }
     fn_param(f->body, fn_fresh_name(f->body, "step"), type_scalar(cx, DT_i64), NULL);
     move_param(f->body, params, 0);
@@ -155,6 +162,10 @@ loop_of(Flow *f)
                           attr_int(cx, "while", f->whiles), attr_dims(cx, "steps", 1, &f->steps)};
     Let *let = build_let(build_new(fn), OP_loop, n, args, attrs, NULL, nres, types, NULL);
     let_bodies(cx, let, 1, &f->body);
+    if (f->stacks) {
+        let->nsizes = 1;
+        let->sizes = cx_copy(cx, &f->taken, sizeof f->taken);
+    }
     fn_results(fn, nres, let->res, NULL);
     return fn;
 }
@@ -177,9 +188,7 @@ constants(Flow *f)
     }
     for (int k = 0; k < f->body->body->nrets; k++) {
         const Type *t = f->body->body->rets[k]->type;
-        rets[k] = k < f->carries
-                      ? fn->params[k]
-                      : build_const(b, t, one_of(t));
+        rets[k] = k < f->carries ? fn->params[k] : build_const(b, t, one_of(t));
     }
     fn_results(fn, f->body->body->nrets, rets, NULL);
     fn_free_sizes(fn);
@@ -211,13 +220,13 @@ branch_of(Flow *f)
     return fn;
 }
 
-/* The language has no complex constants. */
+/* The language has no constants of complex and 8-bit floating-point numbers. */
 static bool
-has_complex(const Fn *fn)
+has_no_constant(const Fn *fn)
 {
     bool has = false;
     for (int k = 0; k < fn->body->nrets; k++) {
-        has |= dtype_info[fn->body->rets[k]->type->dtype].class == CLASS_COMPLEX;
+        has |= dtype_info[fn->body->rets[k]->type->dtype].class >= CLASS_COMPLEX;
     }
     return has;
 }
@@ -237,12 +246,13 @@ around(Cx *cx, uint64_t *random, Fn *body)
 {
     plain(body);
     Flow f = {.cx = cx, .random = *random, .body = body};
-    bool branch = !has_complex(body) && (chance(&f.random, 30) || !has_axes_left(body));
+    bool branch = !has_no_constant(body) && (chance(&f.random, 30) || !has_axes_left(body));
     if (!branch && !has_axes_left(body)) {
         return body;
     }
     carry(&f);
     f.whiles = !branch && f.carries && chance(&f.random, 40);
+    f.stacks = f.whiles && body->body->nrets > f.carries && chance(&f.random, 70);
     if (!branch) {
         choose_rows(&f);
     }
@@ -251,12 +261,35 @@ around(Cx *cx, uint64_t *random, Fn *body)
     return fn;
 }
 
+/* A body returns nothing of a size that it binds: of rows that are numbers the sum, of others
+ * nothing. */
+static void
+reduce_taken(Fn *fn)
+{
+    const Let *let = fn->body->n ? fn->body->lets[fn->body->n - 1] : NULL;
+    Value *rets[64];
+    int n = 0, first = 0;
+    Build *b = build_new(fn);
+    for (int k = 0; k < fn->body->nrets; k++) {
+        Value *v = fn->body->rets[k];
+        DtypeClass class = dtype_info[v->type->dtype].class;
+        bool rows = let && let->nsizes && k >= let_int(let, "carries");
+        if (!rows) {
+            rets[n++] = v;
+        } else if (class == CLASS_INT || class == CLASS_FLOAT) {
+            rets[n++] = build_red(b, OP_sum, v, 1, &first);
+        }
+    }
+    fn_results(fn, n, rets, NULL);
+}
+
 Fn *
 gen_flow(Cx *cx, uint64_t seed)
 {
     uint64_t random = sample_seed(seed ^ 0x10091);
     Fn *fn = around(cx, &random, gen_fn(cx, seed));
     if (chance(&random, 30)) {
+        reduce_taken(fn);
         fn = around(cx, &random, fn);
     }
     verify_fn(fn);

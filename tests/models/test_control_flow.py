@@ -188,15 +188,119 @@ def test_same_bits_as_eager() -> None:
     assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
-@pytest.mark.parametrize("name", ["lstm", "along_columns", "draws", "map"])
+def branches(p: Tensor, x: Tensor, w: Tensor) -> Any:
+    """Of several results, in one another; an operand that one of them does not read."""
+
+    def no(x: Tensor, w: Tensor) -> Any:
+        y = torch.cond(w[0, 0] > 0, lambda x, w: x * w, lambda x, w: x - w, (x, w))
+        return y, x + 1
+
+    return torch.cond(p.sum() > 0, lambda x, w: (x.sin(), w.cos()), no, (x, w))
+
+
+def branch_in_loop(n: Tensor, x: Tensor) -> Any:
+    def step(i: Tensor, x: Tensor) -> Any:
+        return i + 1, torch.cond(x[0, 0] > 0, lambda x: x.sin(), lambda x: x.cos(), (x,))
+
+    return while_loop(lambda i, x: i < 4, step, (n, x))[1]
+
+
+def with_a_product(n: Tensor, x: Tensor, w: Tensor, b: Tensor) -> Any:
+    return while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, (x @ w).sin() + b), (n, x))[1]
+
+
+def times_a_size(n: Tensor, x: Tensor) -> Any:
+    rows = x.shape[0]
+    return while_loop(lambda i, x: i < rows, lambda i, x: (i + 1, x * rows / 4), (n, x))
+
+
+def row_of_data(n: Tensor, x: Tensor) -> Any:
+    return while_loop(lambda i, s: i < 4, lambda i, s: (i + 1, s * 0.5 + x[i.item()]), (n, x[0] * 0))
+
+
+def rows_in_rows(c: Tensor, xs: Tensor) -> Any:
+    def step(c: Tensor, x: Tensor) -> Any:
+        d, ys = scan(lambda c, r: (c * 0.5 + r, c.sin()), c, x)
+        return d, ys.sum(0)
+
+    return scan(step, c, xs)
+
+
+def of_a_tree(c: Tensor, xs: Tensor) -> Any:
+    def step(s: Any, x: Any) -> Any:
+        return {"a": s["a"] * x["p"] + x["q"][0]}, [s["a"].sin()]
+
+    return scan(step, {"a": c}, {"p": xs, "q": (xs.cos(),)})
+
+
+def branch_of_rows(c: Tensor, xs: Tensor) -> Any:
+    def step(c: Tensor, x: Tensor) -> Any:
+        y = torch.cond(x.sum() > 0, lambda c, x: c.sin() + x, lambda c, x: c.cos() * x, (c, x))
+        return y, y * 2
+
+    return scan(step, c, xs)
+
+
+def mapped_twice(xs: Tensor, w: Tensor) -> Any:
+    return map_each(lambda x, w: map_each(lambda y, w: y * w.sum() + y.sin(), x, w), xs, w)
+
+
+def over_a_batch(x: Tensor) -> Any:
+    return torch.vmap(lambda x: torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.cos(), (x,)))(x)
+
+
+ZERO = torch.tensor(0)
+GRADIENTS: dict[str, tuple[Call, tuple[Any, ...]]] = {
+    **{name: CASES[name] for name in ("lstm", "along_columns", "draws", "closed", "swapped", "in_rows")},
+    **{name: CASES[name] for name in ("doubled", "doubled_none", "loop_in_loop", "until_small")},
+    "map": (lambda x, w, v: mapped_pairs((x, w), v), (X, W, W[0].clone())),
+    "branches": (branches, (YES, X, W)),
+    "branches_not": (branches, (NO, X, W)),
+    "branch_in_loop": (branch_in_loop, (ZERO, X)),
+    "with_a_product": (with_a_product, (ZERO, SQUARE, SQUARE.t() / 9, SQUARE[0].clone())),
+    "times_a_size": (times_a_size, (ZERO, X)),
+    "row_of_data": (row_of_data, (ZERO, X)),
+    "rows_in_rows": (rows_in_rows, (torch.zeros(6), torch.stack([SQUARE, SQUARE + 1]))),
+    "of_a_tree": (of_a_tree, (torch.zeros(8), X)),
+    "branch_of_rows": (branch_of_rows, (torch.zeros(8), X)),
+    "mapped_twice": (mapped_twice, (X.view(2, 4, 6), W[0, :6].clone())),
+    "over_a_batch": (over_a_batch, (X,)),
+}
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
 def test_gradients(name: str) -> None:
-    function, args = CASES[name]
-    flat = args if name != "map" else (X, W, W[0].clone())
-    of = function if name != "map" else lambda x, w, v: mapped_pairs((x, w), v)
-    run = compiled(of)
-    close(backward(run, flat), backward(of, flat))
-    counts = counted(lambda: close(backward(run, flat), backward(of, flat)))
+    """Two plans, which run all bodies."""
+    function, args = GRADIENTS[name]
+    run = compiled(function)
+    with collect() as reports:
+        close(backward(run, args), backward(function, args))
+    assert [r["kind"] for r in reports] == ["forward", "backward"]
+    counts = counted(lambda: close(backward(run, args), backward(function, args)))
     assert (counts["calls"], counts["eager_calls"]) == (2, 0)
+
+
+@pytest.mark.parametrize("name", ["closed", "loop_in_loop", "rows_in_rows", "times_a_size"])
+def test_gradients_of_sizes_that_change(name: str) -> None:
+    function, args = GRADIENTS[name]
+    run = compiled(function, dynamic=True)
+    close(backward(run, args), backward(function, args))
+    more = [torch.cat([a, a * 0.5], -1) if isinstance(a, Tensor) and a.dim() else a for a in args]
+    close(backward(run, tuple(more)), backward(function, tuple(more)))
+
+
+def test_gradients_of_other_numbers_of_steps() -> None:
+    """The memory of the steps grows, and a loop of no step has the gradient of what it is given."""
+    run = compiled(until_small)
+    for factor in (1.0, 0.01, 1e20, 3.0):
+        x = torch.tensor([[0.1, -2.0, 1.0]]) * factor
+        close(backward(run, (x,)), backward(until_small, (x,)))
+
+
+def test_a_row_of_data_that_there_is_not() -> None:
+    run = compiled(row_of_data)
+    with pytest.raises(IndexError):
+        run(torch.tensor(0), X[:3].clone().requires_grad_())
 
 
 def test_sizes_change_between_calls() -> None:

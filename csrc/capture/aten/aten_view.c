@@ -196,6 +196,10 @@ aten_select(Aten *n)
     Value *x = arg_tensor(n, 0);
     int axis;
     Dim index;
+    const Arg *at = arg_at(n, 2);
+    if (at->kind == ARG_TENSOR && x->type->rank && arg_axis(arg_at(n, 1), x->type->rank, &axis)) {
+        return build_gather(n->b, x, at->v, axis, INDEX_FROM_END); /* by data */
+    }
     if (!x->type->rank || !arg_axis(arg_at(n, 1), x->type->rank, &axis) ||
         !arg_dim(n, arg_at(n, 2), &index) || !from_start(n, index, x->type->dims[axis], &index)) {
         return NULL;

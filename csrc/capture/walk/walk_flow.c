@@ -1,4 +1,4 @@
-/* Control flow: torch.cond, while_loop, scan and map as loops and branches.
+/* Control flow: torch.cond, while_loop, scan, map and associative_scan as loops and branches.
  *
  * What:     a node of these operators becomes a `branch` or a `loop`; the graphs that it is given
  *           become its bodies.
@@ -405,9 +405,10 @@ add_condition(BodyWalk *body, const Fn *cond, int carries)
     fn_results(fn, n + 1, rets, NULL);
 }
 
-/* while_loop(cond, body, carried, others) */
-static bool
-take_while(Walk *w, Bound *at, BodyWalk *in, int *open)
+/* Opens the graphs of while_loop(cond, body, carried, others); their types are written to *types;
+ * -1: they are no loop's, else how many values are carried. */
+static int
+open_while(Walk *w, const Bound *at, BodyWalk *in, int *open, const Type ***types)
 {
     Arg lists[] = {argument_at(w, at, 2), argument_at(w, at, 3)};
     int n, carries = lists[0].n;
@@ -422,27 +423,130 @@ take_while(Walk *w, Bound *at, BodyWalk *in, int *open)
     if (!fits || !may_inline(in[0].fn) || !carries_fit(&in[1], carries, 0) ||
         !stays_fit(&in[1], carries) || !stays_fit(&in[0], 0) || in[1].fn->body->nrets != carries ||
         count_made(at) != carries) {
-        return false;
+        return -1;
     }
-    const Type **types = cx_alloc(w->cx, ((size_t)carries + 1) * sizeof *types);
+    *types = cx_alloc(w->cx, 2 * ((size_t)carries + 1) * sizeof **types);
     for (int k = 0; k < carries; k++) {
-        types[k] = in[1].args[k]->type;
+        (*types)[k] = in[1].args[k]->type;
+    }
+    return carries;
+}
+
+/* Before the condition stands at two places: a call gets its number in the program once. */
+static Value *
+first_condition(Walk *w, BodyWalk *in, Fn **again)
+{
+    Loc loc = build_loc(w->b);
+    for (int k = 0; k < 2; k++) {
+        sites_take(w, &in[k].walk);
+    }
+    *again = fn_clone(in[0].fn);
+    Value *go = truth(w->b, inlined(w->b, in[0].fn, in[1].args));
+    build_at(w->b, loc);
+    return go;
+}
+
+static bool
+take_while(Walk *w, Bound *at, BodyWalk *in, int *open)
+{
+    const Type **types;
+    Fn *again;
+    int carries = open_while(w, at, in, open, &types);
+    bool fits = carries >= 0;
+    for (int k = 0; k < carries; k++) {
         fits = fits && made_type(w, at, k) == types[k];
     }
     if (!fits) {
         return false;
     }
-    Loc loc = build_loc(w->b);
-    /* Before the condition stands at two places: a call gets its number in the program once. */
-    for (int k = 0; k < 2; k++) {
-        sites_take(w, &in[k].walk);
-    }
-    add_condition(&in[1], fn_clone(in[0].fn), carries);
-    Value *go = truth(w->b, inlined(w->b, in[0].fn, in[1].args));
-    build_at(w->b, loc);
+    Value *go = first_condition(w, in, &again);
+    add_condition(&in[1], again, carries);
     const Attr attrs[] = {attr_int(w->cx, "carries", carries), attr_int(w->cx, "rows", 0),
                           attr_int(w->cx, "while", 1), attr_dims(w->cx, "steps", 0, NULL)};
     build_loop(w, at, &in[1], attrs, go, types);
+    return true;
+}
+
+/* ---- while_loop_stack_output ---- */
+
+/* Its rows are what each step makes or, if there is none, one: what the first would have read. */
+
+/* The first n parameters of a function like this one. */
+static Fn *
+unchanged(const Fn *like, int n)
+{
+    Fn *fn = fn_new(like->cx, like->name, STAGE_GRAPH);
+    for (int k = 0; k < like->nparams; k++) {
+        fn_param(fn, fn_fresh_name(fn, "x"), like->params[k]->type, NULL);
+    }
+    fn_results(fn, n, fn->params, NULL);
+    fn_free_sizes(fn);
+    return fn;
+}
+
+/* A step: the body if `go` is true, and whether there is another step. */
+static Fn *
+stacking_step(BodyWalk *body, const Fn *cond, int n, const Type **types)
+{
+    Fn *inside = finish(body), *fn = fn_new(inside->cx, inside->name, STAGE_GRAPH);
+    int nargs = inside->nparams;
+    Cx *cx = fn->cx;
+    Value **args = cx_alloc(cx, ((size_t)nargs + 1) * sizeof *args);
+    Value **rets = cx_alloc(cx, 2 * ((size_t)n + 1) * sizeof *rets);
+    fn_param(fn, "step", type_scalar(cx, DT_i64), NULL);
+    args[0] = fn_param(fn, "go", type_scalar(cx, DT_bool), NULL);
+    for (int k = 0; k < nargs; k++) {
+        args[1 + k] = fn_param(fn, fn_fresh_name(fn, "x"), inside->params[k]->type, NULL);
+    }
+    Build *b = build_new(fn);
+    Let *made = build_let(b, OP_branch, 1 + nargs, args, NULL, NULL, n, types, NULL);
+    Fn *bodies[] = {inside, unchanged(inside, n)};
+    let_bodies(cx, made, 2, bodies);
+    Value **asked = cx_copy(cx, args + 1, (size_t)nargs * sizeof *asked);
+    memcpy(asked, made->res, (size_t)n * sizeof *asked);
+    Value *more = truth(b, inlined(b, cond, asked));
+    rets[0] = rets[1] = build_map(b, OP_bit_and, more, args[0], NULL);
+    memcpy(rets + 2, made->res, (size_t)n * sizeof *rets);
+    memcpy(rets + 2 + n, made->res, (size_t)n * sizeof *rets);
+    fn_results(fn, 2 + 2 * n, rets, NULL);
+    fn_free_sizes(fn);
+    return fn;
+}
+
+static bool
+take_stacking(Walk *w, Bound *at, BodyWalk *in, int *open)
+{
+    Cx *cx = w->cx;
+    const Type **types;
+    Fn *again;
+    int n = open_while(w, at, in, open, &types);
+    const Type *first = n > 0 ? made_type(w, at, 0) : NULL;
+    Dim steps = first && first->rank ? first->dims[0] : DIM_NONE;
+    bool fits = steps != DIM_NONE && dim_is_name(cx, steps) && !size_known(w, steps);
+    const Type **made = cx_alloc(cx, 2 * ((size_t)n + 1) * sizeof *made);
+    made[0] = type_scalar(cx, DT_bool);
+    for (int k = 0; k < n && fits; k++) {
+        made[1 + k] = types[k];
+        fits = types[k]->rank < MAX_RANK;
+        made[1 + n + k] = fits ? type_of_rows(cx, types[k], steps) : NULL;
+        fits = fits && made_type(w, at, k) == made[1 + n + k];
+    }
+    if (!fits) {
+        return false;
+    }
+    int nargs = in[1].nargs;
+    Value **args = cx_alloc(cx, ((size_t)nargs + 2) * sizeof *args);
+    args[1] = first_condition(w, in, &again);
+    args[0] = build_const(w->b, made[0], (Literal){.is_int = true, .i = 1});
+    memcpy(args + 2, in[1].args, (size_t)nargs * sizeof *args);
+    Fn *body = stacking_step(&in[1], again, n, types);
+    const Attr attrs[] = {attr_int(cx, "carries", 1 + n), attr_int(cx, "rows", 0),
+                          attr_int(cx, "while", 1), attr_dims(cx, "steps", 0, NULL)};
+    Let *let = build_let(w->b, OP_loop, 2 + nargs, args, attrs, NULL, 1 + 2 * n, made, NULL);
+    let_bodies(cx, let, 1, &body);
+    size_bind(w, let, steps);
+    bind(w, at, let);
+    at->arg = (Arg){.kind = ARG_LIST, .n = n, .items = at->arg.items + 1 + n};
     return true;
 }
 
@@ -499,6 +603,114 @@ take_rows(Walk *w, Bound *at, BodyWalk *in, int *open, int nlists)
     return true;
 }
 
+/* ---- associative_scan(combine, rows, others) ---- */
+
+/* The reduction that the function is, if a scan of it computes each element as eager does; else
+ * OP_COUNT. */
+static Op
+scan_of(const BodyWalk *in)
+{
+    static const struct {
+        Op map, red;
+    } SCANS[] = {{OP_add, OP_sum},
+                 {OP_mul, OP_prod},
+                 {OP_maximum, OP_amax},
+                 {OP_minimum, OP_amin},
+                 {OP_logaddexp, OP_logaddexp}};
+    const Block *body = in->fn->body;
+    Value *const *p = in->fn->params;
+    const Let *let = body->n == 1 && in->fn->nparams == 2 ? body->lets[0] : NULL;
+    Dtype dtype = body->rets[0]->type->dtype;
+    bool number = dtype_info[dtype].class == CLASS_INT || dtype_info[dtype].class == CLASS_FLOAT;
+    if (!let || !number || dtype_info[dtype].compute != dtype || let->nargs != 2 ||
+        body->rets[0] != let->res[0] ||
+        !((let->args[0] == p[0] && let->args[1] == p[1]) ||
+          (let->args[0] == p[1] && let->args[1] == p[0]))) {
+        return OP_COUNT;
+    }
+    for (size_t k = 0; k < sizeof SCANS / sizeof *SCANS; k++) {
+        if (SCANS[k].map == let->op) {
+            return SCANS[k].red;
+        }
+    }
+    return OP_COUNT;
+}
+
+/* Does it make a row of n of two times n, of tensors that have at least one? */
+static bool
+combines(Walk *w, const Bound *at, const BodyWalk *in, int n)
+{
+    bool fits = n > 0 && count_made(at) == n && in->fn->body->nrets == n && in->nargs >= 2 * n;
+    Dim steps = fits && in->args[0]->type->rank ? in->args[0]->type->dims[0] : DIM_NONE;
+    for (int k = 0; k < n && fits; k++) {
+        const Type *t = in->args[k]->type, *made = made_type(w, at, k);
+        const Type *row = t->rank ? type_of_row(w->cx, t) : NULL;
+        fits = row && t->dims[0] == steps && dim_range(w->cx, steps).lo > 0 && made == t &&
+               in->fn->params[k]->type == row && in->fn->params[n + k]->type == row &&
+               in->fn->body->rets[k]->type == row;
+    }
+    return fits && stays_fit(in, 2 * n);
+}
+
+/* The first rows, and the n values of the loop over the others that are behind its carried ones. */
+static void
+bind_rows(Walk *w, Bound *at, int n, Value *const *first)
+{
+    Arg *items = cx_alloc(w->cx, ((size_t)n + 1) * sizeof *items);
+    for (int k = 0; k < n; k++) {
+        Value *parts[] = {first[k], at->arg.items[n + k].v};
+        items[k] = (Arg){.kind = ARG_TENSOR, .v = build_cat(w->b, 2, parts, 0)};
+    }
+    at->arg = (Arg){.kind = ARG_LIST, .n = n, .items = items};
+}
+
+/* A scan, or a loop that carries what the rows so far make, which is the row of the result. */
+static bool
+take_associative(Walk *w, Bound *at, BodyWalk *in, int *open)
+{
+    Arg rows = argument_at(w, at, 1), others = argument_at(w, at, 2);
+    const Arg lists[] = {rows, rows, others};
+    int n, leaves = rows.n;
+    const Arg *operands = joined(w, 3, lists, &n);
+    PyObject *gm = graph_at(w, at, 0);
+    if (!gm || !are_tensors(&rows) || !body_open(w, gm, in)) {
+        return false;
+    }
+    *open = 1;
+    if (!takes(w, in, n, operands) || !gives_tensors(w, in) || !combines(w, at, in, leaves)) {
+        return false;
+    }
+    Op op = scan_of(in);
+    if (op != OP_COUNT) {
+        Arg *item = cx_alloc(w->cx, sizeof *item);
+        *item = (Arg){.kind = ARG_TENSOR, .v = build_scan(w->b, op, in->args[0], 0)};
+        at->arg = (Arg){.kind = ARG_LIST, .n = 1, .items = item};
+        return true;
+    }
+    Cx *cx = w->cx;
+    size_t room = 2 * (size_t)leaves;
+    Value **first = cx_alloc(cx, room * sizeof *first), **rets = cx_alloc(cx, room * sizeof *rets);
+    const Type **types = cx_alloc(cx, room * sizeof *types);
+    Dim one = dim_int(cx, 1), steps = dim_sub(cx, in->args[0]->type->dims[0], one);
+    for (int k = 0; k < leaves; k++) {
+        Value *all = in->args[k];
+        const Type *row = in->fn->params[k]->type;
+        first[k] = build_slice(w->b, all, 0, dim_int(cx, 0), one, one);
+        in->args[k] = build_reshape(w->b, first[k], row->rank, row->dims);
+        in->args[leaves + k] = build_slice(w->b, all, 0, one, one, steps);
+        rets[k] = rets[leaves + k] = in->fn->body->rets[k];
+        types[k] = row;
+        types[leaves + k] = type_of_rows(cx, row, steps);
+    }
+    fn_results(in->fn, 2 * leaves, rets, NULL);
+    const Attr attrs[] = {attr_int(cx, "carries", leaves), attr_int(cx, "rows", leaves),
+                          attr_int(cx, "while", 0), attr_dims(cx, "steps", 1, &steps)};
+    sites_take(w, &in->walk);
+    build_loop(w, at, in, attrs, NULL, types);
+    bind_rows(w, at, leaves, first);
+    return true;
+}
+
 bool
 flow_build(Walk *w, Bound *at)
 {
@@ -509,16 +721,18 @@ flow_build(Walk *w, Bound *at)
     const char *is = name && PyUnicode_Check(name) ? utf8(w, name) : "";
     bool cond = strcmp(is, "cond") == 0, loop = strcmp(is, "while_loop") == 0,
          scan = strcmp(is, "scan") == 0, map = strcmp(is, "map_impl") == 0;
-    bool other = strcmp(is, "associative_scan") == 0 || strcmp(is, "while_loop_stack_output") == 0;
-    if (!cond && !loop && !scan && !map && !(other && w->inner)) {
+    bool combine = strcmp(is, "associative_scan") == 0;
+    bool stack = strcmp(is, "while_loop_stack_output") == 0;
+    if (!cond && !loop && !scan && !map && !combine && !stack) {
         return false;
     }
     BodyWalk in[2];
     int open = 0;
-    bool taken = other  ? false
-                 : cond ? take_cond(w, at, in, &open)
-                 : loop ? take_while(w, at, in, &open)
-                        : take_rows(w, at, in, &open, scan ? 3 : 2);
+    bool taken = stack     ? take_stacking(w, at, in, &open)
+                 : cond    ? take_cond(w, at, in, &open)
+                 : loop    ? take_while(w, at, in, &open)
+                 : combine ? take_associative(w, at, in, &open)
+                           : take_rows(w, at, in, &open, scan ? 3 : 2);
     bodies_drop(in, open);
     if (!taken && w->inner) {
         refuse(w, "the operator is no loop or branch of the program that it stands in");

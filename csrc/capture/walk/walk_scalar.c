@@ -64,6 +64,23 @@ number_read(Walk *w, Bound *at, PyObject *symbol)
     }
 }
 
+/* In a body: do all that use the number select by it, as the walk of each takes it? */
+static bool
+only_selects(Walk *w, const Bound *at)
+{
+    PyObject *users = w->inner ? own(w, PySequence_List(attr(w, at->node, py.name.users))) : NULL;
+    Py_ssize_t n = users ? PyList_GET_SIZE(users) : 0;
+    bool only = n > 0;
+    for (Py_ssize_t k = 0; k < n && only; k++) {
+        PyObject *user = PyList_GET_ITEM(users, k), *args = attr(w, user, py.name.args);
+        PyObject *target = attr(w, user, py.name.target);
+        only = is_a(target, py.OpOverload) && PyTuple_GET_SIZE(args) == 3 &&
+               strcmp(overload_of(w, target)->name, "aten.select.int") == 0 &&
+               PyTuple_GET_ITEM(args, 2) == at->node && PyTuple_GET_ITEM(args, 0) != at->node;
+    }
+    return only;
+}
+
 static void
 item_build(Walk *w, Bound *at)
 {
@@ -74,6 +91,10 @@ item_build(Walk *w, Bound *at)
     if (is_a(at->val, py.SymFloat)) {
         float_bind(w, at->val, build_cast(w->b, scalar_value(w, x->arg.v), DT_f64));
         at->arg = (Arg){.kind = ARG_NUMBER, .v = number_of(w, at->val)};
+        return;
+    }
+    if (x->arg.v->type->dtype == DT_i64 && only_selects(w, at)) {
+        at->arg = (Arg){.kind = ARG_TENSOR, .v = scalar_value(w, x->arg.v)};
         return;
     }
     PyObject *symbol = fresh_symbol(w, at);

@@ -117,6 +117,14 @@ slots_put(const char *open, int n, const int *slots, Text *out)
     text_add(out, ")");
 }
 
+bool
+step_binds(const Plan *plan, const Step *step)
+{
+    return step->kind == STEP_CALL   ? plan->calls[step->call].nbinds > 0
+           : step->kind == STEP_FLOW ? plan->flows[step->flow].nbinds > 0
+                                     : false;
+}
+
 const char *
 flow_word(const Plan *plan, const Step *step)
 {

@@ -117,7 +117,8 @@ typedef struct {
     DimRef *sizes; /* of the outer plan: by the body's declared sizes */
 } Body;
 
-/* A loop or a branch, its operands and results as the let has them. */
+/* A loop or a branch, its operands and results as the let has them.  A loop that binds a size has
+ * so many steps: it makes its rows after the last one, as tensors of the host. */
 typedef struct {
     Body bodies[2]; /* a loop has one */
     bool loops, whiles, counted;
@@ -126,6 +127,8 @@ typedef struct {
     int nargs, nres;
     int *args, *res; /* slots */
     int *other; /* by carried value: its second place; the first one again, if steps write in it */
+    int nbinds;
+    Bind bind;
     const char *name; /* for profilers */
 } Flow;
 
@@ -242,6 +245,7 @@ struct Plan {
 
 /* ---- plan.c: memory and life of a plan ---- */
 
+bool step_binds(const Plan *plan, const Step *step); /* sizes, so the instance changes */
 const char *flow_word(const Plan *plan, const Step *step); /* "loop" or "branch" */
 void *plan_alloc(Plan *plan, size_t bytes); /* zeroed, freed with the plan; NULL without memory */
 

@@ -393,7 +393,7 @@ is_large(const Plan *plan, const Slot *slot)
     return bytes >= DLC_ALONE;
 }
 
-/* A call that binds sizes changes the workspace.  A value that lives across such a call becomes a
+/* A step that binds sizes changes the workspace.  A value that lives across it becomes a
  * tensor of the host, and so does a large value if the caller requests it: *head by step and *next
  * by slot are lists of the tensors to be made before each step. */
 static void
@@ -402,9 +402,9 @@ find_across(Builder *b, int *head, int *next)
     Plan *plan = b->plan;
     int *last = cx_alloc(b->cx, ((size_t)plan->nsteps + 1) * sizeof *last);
     for (int k = 0, binder = -1; k < plan->nsteps; k++) {
-        last[k] = binder;       /* the last such call before step k */
+        last[k] = binder;       /* the last such step before step k */
         const Step *step = &plan->steps[k];
-        binder = step->kind == STEP_CALL && plan->calls[step->call].nbinds ? k : binder;
+        binder = step_binds(plan, step) ? k : binder;
     }
     for (int k = 0; k < plan->nslots; k++) {
         Slot *slot = &plan->slots[k];

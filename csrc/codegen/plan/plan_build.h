@@ -39,6 +39,7 @@ DimRef *dim_refs(Builder *b, int n, const Dim *dims);
 void plan_solves(Builder *b); /* how each size symbol is found */
 void plan_uncertain(Builder *b); /* which sizes of values a call must check */
 void plan_binds(Builder *b, const Let *let, Call *call); /* ... that this let binds */
+void plan_bind_steps(Builder *b, const Let *let, Flow *flow);
 
 /* ---- plan_build.c ---- */
 

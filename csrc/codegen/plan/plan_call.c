@@ -13,10 +13,10 @@ struct PlanBinder {
 };
 
 static int
-wrong_size(const Run *run, const Call *call, const Bind *bind, int64_t value)
+wrong_size(const Run *run, const char *what, const Bind *bind, int64_t value)
 {
     char text[300];
-    snprintf(text, sizeof text, "%s: the size %s is %lld, which the graph excludes", call->target,
+    snprintf(text, sizeof text, "%s: the size %s is %lld, which the graph excludes", what,
              run->plan->size_names[bind->size], (long long)value);
     run->host->fault(run->host->arg, FAULT_SIZE, text, NULL);
     return -1;
@@ -24,12 +24,12 @@ wrong_size(const Run *run, const Call *call, const Bind *bind, int64_t value)
 
 /* Reports sizes that the graph allows, but from which it computes sizes that it does not allow. */
 static int
-wrong_sizes(const Run *run, const Call *call)
+wrong_sizes(const Run *run, const char *what, int nbinds, const Bind *binds)
 {
     char text[400];
-    int at = snprintf(text, sizeof text, "%s: with", call->target);
-    for (int k = 0; k < call->nbinds && at < (int)sizeof text; k++) {
-        const Bind *bind = &call->binds[k];
+    int at = snprintf(text, sizeof text, "%s: with", what);
+    for (int k = 0; k < nbinds && at < (int)sizeof text; k++) {
+        const Bind *bind = &binds[k];
         at += snprintf(text + at, sizeof text - (size_t)at, "%s %s = %lld", k ? "," : "",
                        run->plan->size_names[bind->size], (long long)run->sizes[bind->size]);
     }
@@ -43,6 +43,34 @@ wrong_sizes(const Run *run, const Call *call)
 }
 
 int
+run_bind(Run *run, const char *what, const Bind *bind, int64_t value)
+{
+    if (value < bind->range.lo || value > bind->range.hi ||
+        (bind->divisor > 1 && value % bind->divisor)) {
+        return wrong_size(run, what, bind, value);
+    }
+    run->sizes[bind->size] = value;
+    return 0;
+}
+
+int
+run_bound(Run *run, const char *what, int nbinds, const Bind *binds)
+{
+    Instance *inst = instance_get((Plan *)run->plan, run->sizes);
+    if (!inst) {
+        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+        return -1;
+    }
+    if (inst->too_many) {
+        instance_unref(inst);
+        return wrong_sizes(run, what, nbinds, binds);
+    }
+    instance_unref(run->inst);
+    run->inst = inst;
+    return 0;
+}
+
+int
 plan_bind(PlanBinder *binder, int result, const PlanTensor *got)
 {
     Run *run = binder->run;
@@ -52,15 +80,16 @@ plan_bind(PlanBinder *binder, int result, const PlanTensor *got)
             continue;
         }
         if (bind->axis >= got->rank) {
-            return wrong_size(run, binder->call, bind, -1);
+            return wrong_size(run, binder->call->target, bind, -1);
         }
         int64_t by = got->sizes[bind->axis < 0 ? 0 : bind->axis] - bind->rest;
         int64_t value = bind->scale == -1 ? (int64_t)-(uint64_t)by : by / bind->scale;
-        if (value * bind->scale != by || value < bind->range.lo || value > bind->range.hi ||
-            (bind->divisor > 1 && value % bind->divisor)) {
-            return wrong_size(run, binder->call, bind, value);
+        if (value * bind->scale != by) {
+            return wrong_size(run, binder->call->target, bind, value);
         }
-        run->sizes[bind->size] = value;
+        if (run_bind(run, binder->call->target, bind, value) < 0) {
+            return -1;
+        }
     }
     return 0;
 }
@@ -80,17 +109,10 @@ int
 plan_bound(PlanBinder *binder, PlanTensor *results)
 {
     Run *run = binder->run;
-    Instance *inst = instance_get((Plan *)run->plan, run->sizes);
-    if (!inst) {
-        run->host->fault(run->host->arg, FAULT_MEMORY, NULL, NULL);
+    const Call *call = binder->call;
+    if (run_bound(run, call->target, call->nbinds, call->binds) < 0) {
         return -1;
     }
-    if (inst->too_many) {
-        instance_unref(inst);
-        return wrong_sizes(run, binder->call);
-    }
-    instance_unref(run->inst);
-    run->inst = inst;
     want_results(run, binder->call, results);
     return 0;
 }

@@ -247,6 +247,19 @@ bind_of(Builder *b, const Let *let, Dim name)
 }
 
 void
+plan_bind_steps(Builder *b, const Let *let, Flow *flow)
+{
+    flow->nbinds = let->nsizes;
+    if (let->nsizes) {
+        flow->bind = (Bind){.size = size_position(b, let->sizes[0]),
+                            .axis = -1,
+                            .scale = 1,
+                            .range = dim_range(b->cx, let->sizes[0]),
+                            .divisor = dim_divisor(b->cx, let->sizes[0])};
+    }
+}
+
+void
 plan_binds(Builder *b, const Let *let, Call *call)
 {
     call->nbinds = let->nsizes;

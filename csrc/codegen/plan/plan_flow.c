@@ -9,7 +9,9 @@
  *           other one or, the first of them, the operand.  So nothing is written that the operand
  *           shares, and a body may return its values in any order.  An operand that is not dense is
  *           copied before the loop.  A carried value that the body makes over the one before
- *           (fusion/writes) has one place, to which the operand is copied before the loop.
+ *           (fusion/writes) has one place, to which the operand is copied before the loop.  Rows of
+ *           a loop whose number of steps only data says are kept in memory that grows, and copied
+ *           to tensors of the host after the last step: they are as large as can be only then.
  * Why not   always write in the place that is read: where that is safe depends on the kernels'
  *           loops, and two places are as fast where most elements change.
  * Example:  loop x carries=1 steps=[N] (i: i64, c: f32[4]) { let t: f32[4] = kernel { .. } ret t }
@@ -134,6 +136,13 @@ other_slot(Builder *b, const Value *v, bool object)
     return slot;
 }
 
+/* Rows that are tensors as soon as it is known how many they are. */
+static int
+later_slot(Builder *b, const Value *v)
+{
+    return b->slot_of[v->id] = plan_slot_new(b, SLOT_OBJECT, v->type, NULL, dim_int(b->cx, 0));
+}
+
 static void
 fill_loop(Builder *b, const Let *let, Flow *flow)
 {
@@ -165,8 +174,10 @@ plan_flow_step(Builder *b, const Let *let, Flow *flow, const bool *wanted)
         flow->args[k] = operand_slot(b, let->args[k], wants_operand(flow, let, k));
     }
     for (int k = 0; k < let->nres; k++) {
-        flow->res[k] = plan_slot_made(b, let->res[k], wanted);
+        bool later = let->nsizes && k >= let_int(let, "carries");
+        flow->res[k] = later ? later_slot(b, let->res[k]) : plan_slot_made(b, let->res[k], wanted);
     }
+    plan_bind_steps(b, let, flow);
     if (let->op == OP_loop) {
         fill_loop(b, let, flow);
     }

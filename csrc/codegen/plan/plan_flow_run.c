@@ -11,6 +11,7 @@
 enum {
     FEW_SIZES = 16,
     FEW_INNER = 64,             /* slots with room on the stack */
+    FIRST_ROWS = 16,            /* that there is memory for, if data says when a loop ends */
     BETWEEN_CHECKS = 8, /* steps after which a loop looks at the clock */
 };
 
@@ -165,6 +166,8 @@ typedef struct {
     uint8_t go;
     bool second;                /* the carried values are in their second place */
     PlanObject *params, *places;        /* of the body */
+    void **kept; /* by stacked result, where the loop binds a size: its rows so far, */
+    int64_t room; /* and so many that there is memory for */
 } LoopRun;
 
 static const Slot *
@@ -177,6 +180,71 @@ static int64_t
 row_bytes(const LoopRun *loop, int param)
 {
     return slot_bytes(param_slot(loop, param), loop->in.first->values);
+}
+
+/* Of a row of result k. */
+static int64_t
+stacked_bytes(const LoopRun *loop, int k)
+{
+    return row_bytes(loop, loop->in.run.plan->nparams - loop->flow->nres + k);
+}
+
+/* Memory for the row of this step: there is twice as much as before whenever it is full. */
+static int
+keep_row(LoopRun *loop)
+{
+    const Flow *flow = loop->flow;
+    if (!flow->nbinds || loop->at < loop->room) {
+        return 0;
+    }
+    int stacks = flow->nres - flow->carries;
+    if (!loop->kept && !(loop->kept = calloc((size_t)stacks, sizeof *loop->kept))) {
+        return no_memory(loop->run);
+    }
+    loop->room = loop->room ? 2 * loop->room : FIRST_ROWS;
+    for (int k = 0; k < stacks; k++) {
+        int64_t bytes;
+        bool many = __builtin_mul_overflow(loop->room, stacked_bytes(loop, flow->carries + k),
+                                           &bytes);
+        void *more = many ? NULL : realloc(loop->kept[k], (size_t)bytes + 1);
+        if (!more) {
+            return no_memory(loop->run);
+        }
+        loop->kept[k] = more;
+    }
+    return 0;
+}
+
+/* The number of steps is a size from here on, and the rows are tensors. */
+static int
+give_rows(LoopRun *loop)
+{
+    const Flow *flow = loop->flow;
+    Run *run = loop->run;
+    run_enter(run);
+    if (run_bind(run, flow->name, &flow->bind, loop->at) < 0 ||
+        run_bound(run, flow->name, 1, &flow->bind) < 0) {
+        return -1;
+    }
+    for (int k = flow->carries; k < flow->nres; k++) {
+        if (run_alloc(run, flow->res[k]) < 0) {
+            return -1;
+        }
+        int64_t bytes = loop->at * stacked_bytes(loop, k);
+        if (bytes) {
+            memcpy(run->tensors[flow->res[k]].data, loop->kept[k - flow->carries], (size_t)bytes);
+        }
+    }
+    return 0;
+}
+
+static void
+drop_rows(LoopRun *loop)
+{
+    for (int k = 0; loop->kept && k < loop->flow->nres - loop->flow->carries; k++) {
+        free(loop->kept[k]);
+    }
+    free(loop->kept);
 }
 
 /* The number of the step as a tensor, where a call takes it. */
@@ -250,8 +318,9 @@ set_places(LoopRun *loop, bool second)
         to[k] = object_of(loop->run, second ? flow->other[k] : flow->res[k]);
     }
     for (int k = flow->carries; k < flow->nres; k++) {
-        int64_t bytes = row_bytes(loop, loop->in.run.plan->nparams - flow->nres + k);
-        char *all = run_data(loop->run, flow->res[k]);
+        int64_t bytes = stacked_bytes(loop, k);
+        char *all = flow->nbinds ? loop->kept[k - flow->carries]
+                                 : run_data(loop->run, flow->res[k]);
         to[k] = (PlanObject){NULL, bytes ? all + loop->at * bytes : NULL};
     }
 }
@@ -264,6 +333,7 @@ loop_step(LoopRun *loop, bool second)
     for (int k = 0; k < flow->rows && status == 0; k++) {
         status = give_row(loop, k);
     }
+    status = status == 0 ? keep_row(loop) : status;
     if (status == 0) {
         set_places(loop, second);
         status = inner_run(loop->run, &loop->in);
@@ -374,6 +444,10 @@ run_loop(Run *run, const Flow *flow)
     if (status == 0) {
         settle(&loop);
     }
+    if (status == 0 && flow->nbinds) {
+        status = give_rows(&loop);
+    }
+    drop_rows(&loop);
     inner_close(run, &loop.in);
     return status;
 }

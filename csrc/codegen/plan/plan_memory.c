@@ -270,8 +270,8 @@ static bool
 binds_sizes(const Plan *plan)
 {
     bool binds = false;
-    for (int k = 0; k < plan->ncalls; k++) {
-        binds |= plan->calls[k].nbinds > 0;
+    for (int k = 0; k < plan->nsteps; k++) {
+        binds |= step_binds(plan, &plan->steps[k]);
     }
     return binds;
 }

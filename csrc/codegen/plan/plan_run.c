@@ -39,8 +39,8 @@ run_data(const Run *run, int k)
     }
 }
 
-static int
-slot_alloc(Run *run, int slot)
+int
+run_alloc(Run *run, int slot)
 {
     PlanTensor made = {0};
     run_shape(run, slot, &made);
@@ -57,7 +57,7 @@ alloc_lenders(Run *run, int at)
     while (status == 0 && run->lent < run->inst->nlenders &&
            run->inst->lenders[run->lent].before == at) {
         run_enter(run);
-        status = slot_alloc(run, run->inst->lenders[run->lent++].slot);
+        status = run_alloc(run, run->inst->lenders[run->lent++].slot);
     }
     return status;
 }
@@ -283,7 +283,7 @@ do_step(Run *run, int at)
             return 0; /* it lends its memory */
         }
         run_enter(run);
-        return slot_alloc(run, step->slot);
+        return run_alloc(run, step->slot);
     case STEP_VIEW:
         return step_view(run, step->slot);
     case STEP_LAUNCH:
@@ -394,7 +394,7 @@ shadow_params(Run *run)
     for (int k = 0; k < plan->nin_place; k++) {
         int slot = plan->in_place[k];
         run->tensors[slot].object = NULL;
-        if (slot_alloc(run, slot) < 0) {
+        if (run_alloc(run, slot) < 0) {
             return -1;
         }
         copy_param(run, slot, run->tensors[slot].data, run->in[slot].of.data);

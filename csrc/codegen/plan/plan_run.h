@@ -78,6 +78,7 @@ typedef struct {
 /* ---- plan_run.c ---- */
 
 void *run_data(const Run *run, int slot); /* the first element of the slot */
+int run_alloc(Run *run, int slot);        /* in the interpreter's lock: a tensor of the host */
 /* slots: of the operands. */
 RunRange run_begin(const Run *run, const char *name, int n, const int *slots);
 void run_end(const Run *run, const RunRange *range);
@@ -116,5 +117,10 @@ void check_drop(Run *run);
 
 /* Calls the host; its results are in run->tensors. */
 int run_call(Run *run, const Call *call);
+/* In the interpreter's lock.  The size of the bind, which `what` says; -1: the function excludes
+ * it. */
+int run_bind(Run *run, const char *what, const Bind *bind, int64_t value);
+/* The run goes on with the instance for the sizes; -1: they fit no memory. */
+int run_bound(Run *run, const char *what, int nbinds, const Bind *binds);
 
 #endif

@@ -205,7 +205,7 @@ eval_block(Eval *e, const Block *blk)
     for (int k = 0; k < blk->n; k++) {
         eval_let(e, blk->lets[k]);
     }
-    e->nknown = known;
+    e->nknown = blk->owner ? known : e->nknown; /* a result may have a size that a let bound */
 }
 
 /* ---- functions ---- */

@@ -39,7 +39,46 @@ row_of(const Tensor *t, int64_t k)
     return row;
 }
 
-/* The rows' memory is made before the first step: it may have none. */
+/* ---- the rows of a loop's steps ---- */
+
+typedef struct {
+    Tensor *all;                /* of step k from k * stacks on */
+    int n;
+} Rows;
+
+static void
+rows_keep(Eval *e, Rows *rows, const Loop *loop, const Tensor *out)
+{
+    for (int k = 0; k < loop->stacks; k++) {
+        rows->all = cx_grow(e->cx, rows->all, rows->n, sizeof *rows->all);
+        rows->all[rows->n++] = out[k];
+    }
+}
+
+/* How many steps there were may be a size from here on. */
+static void
+rows_give(Eval *e, const Rows *rows, const Loop *loop, int64_t steps)
+{
+    const Let *let = loop->let;
+    if (let->nsizes) {
+        Dim name = let->sizes[0];
+        Range r = dim_range(e->cx, name);
+        int64_t divisor = dim_divisor(e->cx, name);
+        if (steps < r.lo || steps > r.hi || (divisor > 1 && steps % divisor)) {
+            fail(e->cx, DIAG_SIZE_RANGE, dim_name(e->cx, name), (long long)steps, (long long)r.lo,
+                 (long long)r.hi, (long long)divisor);
+        }
+        eval_know(e, name, steps);
+    }
+    for (int k = 0; k < loop->stacks; k++) {
+        const Tensor *all = eval_make(e, let->res[loop->carries + k]);
+        for (int64_t at = 0; at < steps; at++) {
+            Tensor row = row_of(all, at);
+            tensor_copy(&row, &rows->all[at * loop->stacks + k]);
+        }
+    }
+}
+
 static void
 eval_loop(Eval *e, const Loop *loop)
 {
@@ -56,9 +95,7 @@ eval_loop(Eval *e, const Loop *loop)
         in[1 + loop->carries + loop->rows + k] = *eval_value(
             e, loop_arg(loop, loop->carries + loop->rows + k));
     }
-    for (int k = 0; k < loop->stacks; k++) {
-        eval_make(e, let->res[loop->carries + k]);
-    }
+    Rows rows = {0};
     bool on = !loop->whiles || is_true(eval_value(e, let->args[0]));
     for (; at < steps && on; at++) {
         for (int k = 0; k < loop->rows; k++) {
@@ -70,11 +107,9 @@ eval_loop(Eval *e, const Loop *loop)
         for (int k = 0; k < loop->carries; k++) {
             in[1 + k] = out[loop->whiles + k];
         }
-        for (int k = 0; k < loop->stacks; k++) {
-            Tensor row = row_of(eval_value(e, let->res[loop->carries + k]), at);
-            tensor_copy(&row, &out[loop->whiles + loop->carries + k]);
-        }
+        rows_keep(e, &rows, loop, out + loop->whiles + loop->carries);
     }
+    rows_give(e, &rows, loop, at);
     for (int k = 0; k < loop->carries; k++) {
         give(e, let->res[k], &in[1 + k]);
     }

@@ -22,7 +22,7 @@
  *        of a store, the operand of bind, and what a function, a kernel or a reduction returns,
  *        are names.
  *   V10  A slice and an as_strided stay, provably, within their operand.
- *   V11  Only call binds sizes, and bind, which binds one.
+ *   V11  Only call and loop bind sizes, and bind, which binds one.
  *   V12  A result into a parameter or a view of one names a parameter of the same dtype, into also
  *        of the same type and no other result's; a view of a result names an earlier one, which
  *        is no such view itself and goes into no parameter.  A view of a parameter or a result is
@@ -85,9 +85,10 @@
  *        end, the next value of what a loop carries there.  The results of the let promise no
  *        strides.
  *        Operands are names.  A loop has a number of steps, or while=1, or both; with while=1 it
- *        has no rows, neither read nor returned.
+ *        reads no rows, and binds one size, which its body has not, if it returns rows.
  *   V31  A carried value has one type: as operand, as parameter and as result of the body.  A
- *        tensor of rows has an axis of `steps` in front of the parameter's.  What says whether a
+ *        tensor of rows has an axis of `steps` in front of the parameter's, or of the size that the
+ *        loop binds.  What says whether a
  *        loop goes on is one bool, the number of the step one i64.
  *   V32  What a branch asks is one bool, and both bodies take and return the same types.
  *   V33  nontemporal marks only a store to a result or a buffer of the kernel, over no parameter,
@@ -387,8 +388,8 @@ check_as_strided(Verifier *v, const Let *let)
 static void
 check_sizes(Verifier *v, const Let *let)
 {
-    bool bind = let->op == OP_bind;
-    if (bind ? let->nsizes != 1 : let->nsizes && let->op != OP_call) {
+    bool bind = let->op == OP_bind, binds = let->op == OP_call || let->op == OP_loop;
+    if (bind ? let->nsizes != 1 : let->nsizes && !binds) {
         verify_broken(v, 11,
                       bind ? "bind binds one index, not %d" : "this op binds no sizes, not %d",
                       let->nsizes);

@@ -20,6 +20,12 @@ check_body(Verifier *v, const Fn *body)
         }
     }
     verify_dims(v, body->nsizes, body->sizes);
+    for (int k = 0; k < body->nsizes && let->nsizes; k++) {
+        if (body->sizes[k] == let->sizes[0]) {
+            verify_broken(v, 30, "the body has the size %s, which is known after the last step",
+                          dim_name(v->cx, body->sizes[k]));
+        }
+    }
     verify_fn(body);
     v->let = let;
     cx_set_loc(v->cx, let->loc);
@@ -73,8 +79,14 @@ check_counts(Verifier *v, const Let *let)
     if (carries > let->nargs || rows > let->nargs || whiles + carries + rows > let->nargs) {
         verify_broken(v, 30, "the loop has %d operands, and needs more", let->nargs);
     }
-    if (carries > let->nres || (whiles && (rows || let->nres > carries))) {
-        verify_broken(v, 30, "a loop returns its carried values; one with while=1 has no rows");
+    if (carries > let->nres || (whiles && rows)) {
+        verify_broken(v, 30, "a loop returns its carried values; one with while=1 reads no rows");
+    }
+    bool stacks = whiles && let->nres > carries;
+    if (let->nsizes != stacks) {
+        verify_broken(v, 30,
+                      "a loop binds one size if it has while=1 and stacks rows, else none: not %d",
+                      let->nsizes);
     }
 }
 
