@@ -132,13 +132,13 @@ pass_options_wanted(void)
     };
 }
 
-/* The pass for the function and for the functions that are bodies in it. */
+/* The pass for the functions that are bodies in this one, and then for it: it sees what has become
+ * of them. */
 static Fn *
 run_with_bodies(const PassInfo *pass, Fn *fn)
 {
-    Fn *out = pass->run(fn);
-    for (int k = 0; k < out->body->n; k++) {
-        Let *let = out->body->lets[k];
+    for (int k = 0; k < fn->body->n; k++) {
+        Let *let = fn->body->lets[k];
         for (int j = 0; j < let->nbodies; j++) {
             let->bodies[j]->owner = let;
             let->bodies[j] = run_with_bodies(pass, let->bodies[j]);
@@ -146,7 +146,7 @@ run_with_bodies(const PassInfo *pass, Fn *fn)
             fn_free_sizes(let->bodies[j]);
         }
     }
-    return out;
+    return pass->run(fn);
 }
 
 /* One pass, which takes its fuel from the gauge. */

@@ -400,8 +400,11 @@ bind_results(Verifier *v, const Let *let)
 {
     for (int k = 0; k < let->nres; k++) {
         const Value *over = let->res[k]->over;
-        if (over && (let->op != OP_kernel || value_is_const(over))) {
-            verify_broken(v, 21, "only a kernel's result takes the memory of another value");
+        bool may = let->op == OP_kernel || (let_is_flow(let) && v->fn->stage == STAGE_KERNELS);
+        if (over && (!may || value_is_const(over))) {
+            verify_broken(v, 21,
+                          "only what a kernel, loop or branch makes takes the memory of "
+                          "another value");
         }
         verify_uses(v, over != NULL, (Value *const *)&over);
         verify_bind(v, let->res[k]);
