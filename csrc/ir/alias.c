@@ -1,5 +1,5 @@
-/* Results in place: a kernel's result that takes the memory of a parameter, which it goes into, or
- * of another kernel's result, which dies.
+/* Results in place: what a kernel makes takes the memory of a parameter, which it goes into, or of
+ * a value that dies.  So does what a loop or branch makes, if its bodies do.
  *
  * What:     decides whether a kernel may store a result in the memory of an older value, whose
  *           elements it may read itself.

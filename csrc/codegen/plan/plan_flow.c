@@ -62,12 +62,12 @@ build_body(Builder *b, const Let *let, const Fn *fn, Body *body)
     CompileOptions options = *b->options;
     options.tune = false;
     options.own_tensors = false;
-    body->plan = plan_build_body(with_places(let, fn), &options);
     body->nparams = fn->nparams;
     body->kept = plan_keep(b, (size_t)fn->body->nrets * sizeof *body->kept);
     for (int k = 0; k < fn->body->nrets; k++) {
         body->kept[k] = kept_in(let, fn, k);
     }
+    body->plan = plan_build_body(with_places(let, fn), &options); /* may take memory back */
     body->sizes = plan_keep(b, (size_t)fn->nsizes * sizeof *body->sizes);
     for (int k = 0; k < fn->nsizes; k++) {
         body->sizes[k] = dim_ref(b, fn->sizes[k]);
@@ -167,6 +167,16 @@ fill_loop(Builder *b, const Let *let, Flow *flow)
     }
 }
 
+/* Do the bodies leave result k in the memory of a parameter?  Kernels that had to take their memory
+ * back (schedule/retract.c) may make it elsewhere, in spite of what the result is over. */
+static bool
+is_kept(const Let *let, const Flow *flow, int k)
+{
+    bool loops = let->op == OP_loop;
+    int at = loops ? k + (int)let_int(let, "while") : k;
+    return flow->bodies[0].kept[at] >= 0 && (loops || flow->bodies[1].kept[at] >= 0);
+}
+
 void
 plan_flow_step(Builder *b, const Let *let, Flow *flow, const bool *wanted)
 {
@@ -179,7 +189,8 @@ plan_flow_step(Builder *b, const Let *let, Flow *flow, const bool *wanted)
         flow->args[k] = operand_slot(b, let->args[k], wants_operand(flow, let, k));
     }
     for (int k = 0; k < let->nres; k++) {
-        flow->res[k] = plan_slot_result(b, let->res[k], wanted);
+        flow->res[k] = is_kept(let, flow, k) ? plan_slot_result(b, let->res[k], wanted)
+                                             : plan_slot_made(b, let->res[k], wanted);
     }
     if (let->op == OP_loop) {
         fill_loop(b, let, flow);

@@ -2,8 +2,9 @@
  *
  * What:     a kernel's result takes the memory of an older value ("over"), where ir/alias.c says
  *           that it may: of the parameter that it goes into or, where the result is another
- *           kernel's result, or a value that a loop carries, with a part replaced (slices,
- *           positions, a mask), of that.  Then the kernel stores the part alone.
+ *           kernel's result, or what the body of a loop or branch takes, with a part replaced
+ *           (slices, positions, a mask), of that.  Then the kernel stores the part alone.  A loop
+ *           or branch whose bodies do so takes the memory of its operand.
  * Requires  verified kernels;
  * and ensures: what each parameter is in the end, and what is returned.  A function that fails may
  * have

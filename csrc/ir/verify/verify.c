@@ -47,10 +47,12 @@
  *        and stores what that makes, once.  Beside the loop nothing else is stored, and nothing
  *        loaded that the loop stores.  The loop has no other buffers but those of the kernel's own
  *        block, and loads nothing else that it stores.
- *   V21  A result over another value is a kernel's, the only one over that, and has its type and
- *        strides.  The other value is a parameter or a kernel's result; nothing reads it later, and
- *        no call whose results may share its memory takes it.  In the kernel its elements end where
- *        they were; in loops each is read before it is stored.
+ *   V21  A result over another value is a kernel's or, after the graph stage, a loop's or
+ *        branch's, the only one over that, and has its type and strides.  The other value is a parameter or
+ *        such a result; nothing reads it later, and no call whose results may share its memory
+ *        takes it.  In the kernel its elements end where they were, and a scatter stores none
+ *        before it is read; in loops each is read before it is stored.  A loop or branch takes it
+ *        once, and each body leaves the result in the memory of the parameter for it.
  *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype
  *        that is computed in, in the body of a loop in one marked micro.
  *   V23  pack marks alone, and only a for whose body is one for without marks, or two of them, one
@@ -81,8 +83,8 @@
  *        whose parameters are the operands (of a loop first the number of the step, and not the
  *        bool), all dense, and whose results are fresh and dense: as many as the let has, of a
  *        loop with while=1 the bool before them.  A value in the memory of a parameter is, in the
- *        end, the next value of what a loop carries there.  The results of the let promise no
- *        strides.
+ *        end, the next value of what a loop carries there, or a result of a branch.  The results of
+ *        the let promise no strides.
  *        Operands are names.  A loop has a number of steps, or while=1, or both; with while=1 it
  *        has no rows, neither read nor returned.
  *   V31  A carried value has one type: as operand, as parameter and as result of the body.  A
@@ -400,7 +402,7 @@ bind_results(Verifier *v, const Let *let)
 {
     for (int k = 0; k < let->nres; k++) {
         const Value *over = let->res[k]->over;
-        bool may = let->op == OP_kernel || (let_is_flow(let) && v->fn->stage == STAGE_KERNELS);
+        bool may = let->op == OP_kernel || (let_is_flow(let) && v->fn->stage != STAGE_GRAPH);
         if (over && (!may || value_is_const(over))) {
             verify_broken(v, 21,
                           "only what a kernel, loop or branch makes takes the memory of "
