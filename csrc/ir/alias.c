@@ -1,5 +1,5 @@
-/* Results in place: a kernel's result that takes the memory of a parameter, which it goes into, or
- * of another kernel's result, which dies.
+/* Results in place: what a kernel makes takes the memory of a parameter, which it goes into, or of
+ * a value that dies.  So does what a loop or branch makes, if its bodies do.
  *
  * What:     decides whether a kernel may store a result in the memory of an older value, whose
  *           elements it may read itself.
@@ -7,8 +7,10 @@
  * Ensures:  if in_place_wrong returns NULL, the function computes the same as with separate memory.
  * How:      nobody reads the older value afterwards, and in the kernel an element is read before it
  *           is stored. In the kernels stage: each value is traced to where its elements come from
- *           in the older value, through MAPs, which never move one, and views; in the results all
- *           are at their old position, or are elements that a scatter adds to.  Elements beside all
+ *           in the older value, through MAPs, which never move one, views and gathers; in the
+ *           results all are at their old position, or are elements that a scatter adds to.  A
+ *           scatter of one element stores after it has read all; one of a row, each element after
+ *           those of its column.  Elements beside all
  *           that is stored do not count.  What is not stored is found from the result: views of the
  *           older value that a cat puts where they were. Lowering puts the
  *           computation of such results in one block, with loads first, and reductions before it;
@@ -28,11 +30,48 @@ is_top_view(const Value *v)
     return value_is_view(v) && !v->def->parent->owner;
 }
 
-/* Has it memory that a kernel may store to? */
+static bool
+is_step(const Let *let)
+{
+    return let->op == OP_kernel || let_is_flow(let);
+}
+
+/* Has it memory that a kernel, loop or branch may store to? */
 static bool
 is_writable(const Value *v)
 {
-    return !v->def || (v->def->op == OP_kernel && !v->def->parent->owner);
+    return !v->def || (is_step(v->def) && !v->def->parent->owner);
+}
+
+int
+param_under(const Value *v)
+{
+    while (!value_is_const(v) && v->over) {
+        v = v->over;
+    }
+    return value_is_const(v) || v->def ? -1 : v->result;
+}
+
+int
+flow_kept(const Let *flow, int k)
+{
+    bool loops = flow->op == OP_loop;
+    int whiles = loops && let_int(flow, "while"), first = loops ? 1 - whiles : -1;
+    int param = param_under(flow->bodies[0]->body->rets[whiles + k]);
+    bool kept = loops ? k < let_int(flow, "carries") && param == 1 + k
+                      : param >= 0 && param_under(flow->bodies[1]->body->rets[k]) == param;
+    return kept ? param - first : -1;
+}
+
+/* Does the loop or branch take the value once, and leave the result in its memory? */
+static bool
+keeps_place(const Let *flow, const Value *v)
+{
+    int kept = flow_kept(flow, v->result), times = 0;
+    for (int k = 0; k < flow->nargs; k++) {
+        times += flow->args[k] == v->over;
+    }
+    return kept >= 0 && flow->args[kept] == v->over && times == 1;
 }
 
 const Value *
@@ -99,6 +138,8 @@ value_uses(const Fn *fn)
 
 /* ---- the kernel ---- */
 
+enum { ONE_PLACE = -1, ANY_PLACE = -2 }; /* along an axis: the shift; whichever, it is data */
+
 /* Where in the older value a value's elements come from. */
 typedef struct {
     enum {
@@ -107,7 +148,7 @@ typedef struct {
         FLAT, /* all of its elements, in order */
         MOVED, /* from elsewhere */
     } kind;
-    int axis[MAX_RANK]; /* of the value, by the older one's; -1: the value has one place along it */
+    int axis[MAX_RANK]; /* of the value, by the older one's; or one of the following */
     Dim shift[MAX_RANK];
 } Relation;
 
@@ -145,7 +186,7 @@ relation_whole(const Tracer *t)
 {
     Relation r = {.kind = PLACED};
     for (int p = 0; p < t->old->type->rank; p++) {
-        r.axis[p] = dim_is(t->cx, t->old->type->dims[p], 1) ? -1 : p;
+        r.axis[p] = dim_is(t->cx, t->old->type->dims[p], 1) ? ONE_PLACE : p;
         r.shift[p] = dim_int(t->cx, 0);
     }
     return r;
@@ -156,23 +197,37 @@ same_relation(const Tracer *t, const Relation *a, const Relation *b)
 {
     bool same = a->kind == b->kind;
     for (int p = 0; p < t->old->type->rank && same && a->kind == PLACED; p++) {
-        same = a->axis[p] == b->axis[p] && a->shift[p] == b->shift[p];
+        same = a->axis[p] == b->axis[p] && (a->axis[p] == ANY_PLACE || a->shift[p] == b->shift[p]);
     }
     return same;
+}
+
+/* Where the elements are from that have some from a, and some from b. */
+static Relation
+of_both(const Tracer *t, const Relation *a, const Relation *b)
+{
+    Relation r = *a;
+    if (a->kind == UNRELATED || b->kind == UNRELATED) {
+        return a->kind == UNRELATED ? *b : *a;
+    }
+    if (a->kind != PLACED || b->kind != PLACED) {
+        return same_relation(t, a, b) ? *a : moved;
+    }
+    for (int p = 0; p < t->old->type->rank; p++) {
+        bool same = a->axis[p] == b->axis[p] && a->shift[p] == b->shift[p];
+        r.axis[p] = same ? a->axis[p] : ANY_PLACE;
+    }
+    return r;
 }
 
 static Relation
 of_map(const Tracer *t, const Let *let)
 {
-    const Relation *one = &unrelated;
+    Relation all = unrelated;
     for (int k = 0; k < let->nargs; k++) {
-        const Relation *r = relation(t, let->args[k]);
-        if (r->kind != UNRELATED && one->kind != UNRELATED && !same_relation(t, r, one)) {
-            return moved;
-        }
-        one = r->kind != UNRELATED ? r : one;
+        all = of_both(t, &all, relation(t, let->args[k]));
     }
-    return *one;
+    return all;
 }
 
 static Relation
@@ -186,10 +241,36 @@ of_slice(const Tracer *t, const Let *let)
     for (int p = 0; p < t->old->type->rank; p++) {
         if (r.axis[p] == axis) {
             r.shift[p] = dim_add(t->cx, r.shift[p], let_dim(let, "start"));
-            r.axis[p] = dim_is(t->cx, let->res[0]->type->dims[axis], 1) ? -1 : axis;
+            r.axis[p] = dim_is(t->cx, let->res[0]->type->dims[axis], 1) ? ONE_PLACE : axis;
         }
     }
     return r;
+}
+
+/* Relates what a gather reads: along its axis the elements may be from any place. */
+static Relation
+of_gather(const Tracer *t, const Let *let)
+{
+    Relation r = *relation(t, let->args[0]);
+    int axis = (int)let_int(let, "axis"), more = let->args[1]->type->rank - 1;
+    if (r.kind != PLACED || relation(t, let->args[1])->kind != UNRELATED) {
+        return moved;
+    }
+    for (int p = 0; p < t->old->type->rank; p++) {
+        r.axis[p] = r.axis[p] == axis ? ANY_PLACE : r.axis[p] > axis ? r.axis[p] + more : r.axis[p];
+    }
+    return r;
+}
+
+static Relation
+of_expand(const Tracer *t, const Let *let)
+{
+    Relation r = *relation(t, let->args[0]);
+    const Attr *to = let_attr(let, "to");
+    for (int p = 0; p < t->old->type->rank && r.kind == PLACED; p++) {
+        r.axis[p] = r.axis[p] < 0 ? r.axis[p] : to->axes[r.axis[p]];
+    }
+    return r.kind == PLACED ? r : moved;
 }
 
 static Relation
@@ -202,7 +283,7 @@ of_permute(const Tracer *t, const Let *let)
         while (r.axis[p] >= 0 && perm->axes[at] != r.axis[p]) {
             at++;
         }
-        r.axis[p] = r.axis[p] < 0 ? -1 : at;
+        r.axis[p] = r.axis[p] < 0 ? r.axis[p] : at;
     }
     return r.kind == PLACED ? r : moved;
 }
@@ -238,7 +319,7 @@ of_reshape(const Tracer *t, const Let *let)
     int at[MAX_RANK];
     if (r.kind == PLACED && find_axes(t->cx, from, to, at)) {
         for (int p = 0; p < t->old->type->rank; p++) {
-            r.axis[p] = r.axis[p] < 0 ? -1 : at[r.axis[p]];
+            r.axis[p] = r.axis[p] < 0 ? r.axis[p] : at[r.axis[p]];
         }
         return r;
     }
@@ -259,7 +340,7 @@ cat_axis(const Tracer *t, const Let *cat, int axis)
             if (r->kind == PLACED && r->axis[p] == axis) {
                 return p;
             }
-            lone = r->kind == PLACED && r->axis[p] < 0 &&
+            lone = r->kind == PLACED && r->axis[p] == ONE_PLACE &&
                            t->old->type->dims[p] == cat->res[0]->type->dims[axis]
                        ? p
                        : lone;
@@ -271,7 +352,7 @@ cat_axis(const Tracer *t, const Let *cat, int axis)
 static bool
 runs_along(Cx *cx, const Relation *r, int p, const Value *part, int axis)
 {
-    return r->axis[p] == axis || (r->axis[p] < 0 && dim_is(cx, part->type->dims[axis], 1));
+    return r->axis[p] == axis || (r->axis[p] == ONE_PLACE && dim_is(cx, part->type->dims[axis], 1));
 }
 
 /* Relates a cat to the older value, whose parts must be in the cat as they are in that. */
@@ -287,7 +368,7 @@ of_cat(const Tracer *t, const Let *cat)
             if (r.kind != PLACED || p < 0 || !runs_along(t->cx, &r, p, cat->args[k], axis)) {
                 return moved;
             }
-            r.axis[p] = dim_is(t->cx, cat->res[0]->type->dims[axis], 1) ? -1 : axis;
+            r.axis[p] = dim_is(t->cx, cat->res[0]->type->dims[axis], 1) ? ONE_PLACE : axis;
             r.shift[p] = dim_sub(t->cx, r.shift[p], at);
             if (whole.kind != UNRELATED && !same_relation(t, &r, &whole)) {
                 return moved;
@@ -299,8 +380,34 @@ of_cat(const Tracer *t, const Let *cat)
     return whole;
 }
 
+static bool
+is_one_element(const Tracer *t, const Type *type)
+{
+    bool one = true;
+    for (int ax = 0; ax < type->rank; ax++) {
+        one &= dim_is(t->cx, type->dims[ax], 1);
+    }
+    return one;
+}
+
+/* Is an operand of the scatter read before anything is stored where its elements are from?  One
+ * element is stored after all that it needs; of a row, each after those of its own column. */
+static bool
+is_read_first(const Tracer *t, const Let *scatter, const Value *operand)
+{
+    const Relation *r = relation(t, operand);
+    const Type *stored = scatter->args[2]->type;
+    int axis = (int)let_int(scatter, "axis");
+    bool first = r->kind == PLACED && dim_is(t->cx, stored->dims[axis], 1);
+    for (int p = 0; p < t->old->type->rank && first; p++) {
+        first = p == axis ||
+                (r->axis[p] == t->identity.axis[p] && r->shift[p] == t->identity.shift[p]);
+    }
+    return first || r->kind == UNRELATED || is_one_element(t, stored);
+}
+
 /* Relates a scatter: the kernel's only result, which adds to the older value, or to one computed
- * from it, and reads it nowhere else. */
+ * from it, and reads what it needs of it first. */
 static Relation
 of_scatter(const Tracer *t, const Let *scatter)
 {
@@ -309,8 +416,8 @@ of_scatter(const Tracer *t, const Let *scatter)
     bool wide = let_op(scatter) != OP_store && dtype_info[dtype].compute != dtype;
     bool adds = !wide && t->kernel->nres == 1 && t->kernel->body->rets[0] == scatter->res[0] &&
                 same_relation(t, relation(t, scatter->args[0]), &t->identity) &&
-                relation(t, scatter->args[1])->kind == UNRELATED &&
-                relation(t, scatter->args[2])->kind == UNRELATED;
+                is_read_first(t, scatter, scatter->args[1]) &&
+                is_read_first(t, scatter, scatter->args[2]);
     return adds ? t->identity : moved;
 }
 
@@ -330,6 +437,10 @@ relation_of(const Tracer *t, const Let *let)
     switch (let->op) {
     case OP_slice:
         return of_slice(t, let);
+    case OP_gather:
+        return of_gather(t, let);
+    case OP_expand:
+        return of_expand(t, let);
     case OP_permute:
         return of_permute(t, let);
     case OP_reshape:
@@ -350,9 +461,12 @@ box_of(const Tracer *t, const Value *v, const Relation *placed)
 {
     Box box;
     for (int p = 0; p < t->old->type->rank; p++) {
-        Dim n = placed->axis[p] < 0 ? dim_int(t->cx, 1) : v->type->dims[placed->axis[p]];
-        box.lo[p] = placed->shift[p];
-        box.hi[p] = dim_add(t->cx, placed->shift[p], n);
+        int axis = placed->axis[p];
+        Dim n = axis == ANY_PLACE ? t->old->type->dims[p]
+                : axis < 0        ? dim_int(t->cx, 1)
+                                  : v->type->dims[axis];
+        box.lo[p] = axis == ANY_PLACE ? dim_int(t->cx, 0) : placed->shift[p];
+        box.hi[p] = dim_add(t->cx, box.lo[p], n);
     }
     return box;
 }
@@ -390,7 +504,7 @@ find_stored_parts(Tracer *t, const Let *cat, const Relation *place)
     Relation part = *place;
     for (int k = 0; k < cat->nargs; k++) {
         Dim n = cat->args[k]->type->dims[axis];
-        part.axis[p] = dim_is(t->cx, n, 1) ? -1 : axis;
+        part.axis[p] = dim_is(t->cx, n, 1) ? ONE_PLACE : axis;
         find_stored(t, cat->args[k], &part);
         part.shift[p] = dim_add(t->cx, part.shift[p], n);
     }
@@ -410,7 +524,7 @@ place_behind(const Tracer *t, const Let *view, const Relation *place, Relation *
         return false;
     }
     for (int p = 0; p < t->old->type->rank; p++) {
-        out->axis[p] = place->axis[p] < 0 ? -1 : at[place->axis[p]];
+        out->axis[p] = place->axis[p] < 0 ? place->axis[p] : at[place->axis[p]];
     }
     return true;
 }
@@ -514,8 +628,12 @@ memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
 {
     const Value *old = v->over;
     const Let *let = fn->body->lets[at];
-    if (!is_writable(old) || let->op != OP_kernel) {
-        return "takes the memory of something else than a parameter or a kernel's result";
+    if (!is_writable(old) || !is_step(let)) {
+        return "takes the memory of something else than a parameter or what a kernel, loop or "
+               "branch made";
+    }
+    if (let_is_flow(let) && !keeps_place(let, v)) {
+        return "is over a value that the loop or branch does not leave in its memory";
     }
     if (old->type != v->type || !same_layout(fn->cx, v, old)) {
         return "has another type or other strides than the value that it is over";
@@ -539,8 +657,11 @@ const char *
 in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
 {
     const char *why = memory_wrong(fn, uses, at, v);
-    if (why || fn->stage == STAGE_LOOPS) {
-        return why ? why : in_place_wrong_loops(fn->cx, v);
+    if (why || let_is_flow(fn->body->lets[at])) {
+        return why;
+    }
+    if (fn->stage == STAGE_LOOPS) {
+        return in_place_wrong_loops(fn->cx, v);
     }
     return kernel_moves(fn->cx, fn->body->lets[at], v->result, v->over, NULL)
                ? "is over a value whose elements its kernel moves"

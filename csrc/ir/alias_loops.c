@@ -6,8 +6,10 @@
  * Requires: the loops stage, where every element of a result is stored once.
  * How:      a load is safe if its own block stores the same element afterwards: nothing else stores
  *           it. Otherwise, for each store: in the deepest block around both the load comes first,
- *           and no other iteration of the loops around that block stores the loaded element. That
- *           is so if the indices that both have along the same axes determine the iteration: an
+ *           and no other iteration of the loops around that block stores the loaded element.  A
+ *           load outside of all phases is done again by each part of a phase, so it comes first
+ *           only if one iteration of the last phase stores.  No other iteration stores the element
+ *           if the indices that both have along the same axes determine the iteration: an
  *           axis has a loop's index, or one has its remainder and others its quotient.  Or no
  *           iteration stores there at all: along an axis all that is stored is before what is
  *           loaded, or behind it.  For one loop the same is asked of all that it stores.  There
@@ -82,6 +84,32 @@ is_known(Cx *cx, const Attr *load, const Attr *store, Dim d)
 }
 
 static bool
+runs_once(Cx *cx, const Let *loop)
+{
+    return dim_range(cx, let_dim(loop, "extent")).hi <= 1;
+}
+
+/* Is a let of the kernel's block, outside of its phases, done by nothing after the store?  Each part
+ * of a phase does it again, and so does each later phase. */
+static bool
+is_done_first(Cx *cx, const Block *kernel, const Let *store)
+{
+    int k = 0;
+    bool first = true;
+    for (const Let *loop = store->parent->owner; loop->op != OP_kernel && first;
+         loop = loop->parent->owner) {
+        first = runs_once(cx, loop);
+    }
+    while (kernel->lets[k] != within(kernel, store)) {
+        k++;
+    }
+    for (k++; k < kernel->n && first; k++) {
+        first = kernel->lets[k]->op != OP_for;
+    }
+    return first;
+}
+
+static bool
 is_before(Cx *cx, const Let *load, const Let *store)
 {
     const Attr *x = let_attr(load, "at"), *y = let_attr(store, "at");
@@ -89,12 +117,14 @@ is_before(Cx *cx, const Let *load, const Let *store)
     while (!within(blk, store)) {
         blk = blk->owner->parent;
     }
-    bool before = comes_before(blk, within(blk, load), within(blk, store));
+    const Let *from = within(blk, load);
+    bool before = comes_before(blk, from, within(blk, store)),
+         repeats = blk->owner->op == OP_kernel && from->op != OP_for;
     for (const Let *loop = blk->owner; before && loop->op != OP_kernel;
          loop = loop->parent->owner) {
-        before = is_known(cx, x, y, let_dim(loop, "index"));
+        before = runs_once(cx, loop) || is_known(cx, x, y, let_dim(loop, "index"));
     }
-    return before;
+    return before && (!repeats || is_done_first(cx, blk, store));
 }
 
 typedef struct {

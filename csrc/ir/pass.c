@@ -132,19 +132,41 @@ pass_options_wanted(void)
     };
 }
 
-/* The pass for the function and for the functions that are bodies in it. */
+static Fn *run_with_bodies(const PassInfo *pass, Fn *fn);
+
+/* Gives the let bodies that the pass has made of its own. */
+static void
+run_in_bodies(const PassInfo *pass, Cx *cx, Let *let)
+{
+    let_bodies(cx, let, let->nbodies, let->bodies); /* an array of its own */
+    for (int j = 0; j < let->nbodies; j++) {
+        let->bodies[j]->owner = let;
+        Fn *made = run_with_bodies(pass, let->bodies[j]);
+        let->bodies[j]->owner = NULL;
+        made->owner = NULL;
+        fn_free_sizes(made);
+        let->bodies[j] = made;
+    }
+}
+
+/* The pass for the functions that are bodies in this one, and then for it: it sees what has become
+ * of them.  Where it makes another function, this one has the old bodies again. */
 static Fn *
 run_with_bodies(const PassInfo *pass, Fn *fn)
 {
-    Fn *out = pass->run(fn);
-    for (int k = 0; k < out->body->n; k++) {
-        Let *let = out->body->lets[k];
-        for (int j = 0; j < let->nbodies; j++) {
-            let->bodies[j]->owner = let;
-            let->bodies[j] = run_with_bodies(pass, let->bodies[j]);
-            let->bodies[j]->owner = NULL;
-            fn_free_sizes(let->bodies[j]);
+    const Block *blk = fn->body;
+    int n = blk->n;
+    Let **lets = cx_copy(fn->cx, blk->lets, (size_t)n * sizeof *lets);
+    Fn ***old = cx_alloc(fn->cx, ((size_t)n + 1) * sizeof *old);
+    for (int k = 0; k < n; k++) {
+        old[k] = lets[k]->bodies;
+        if (lets[k]->nbodies) {
+            run_in_bodies(pass, fn->cx, lets[k]);
         }
+    }
+    Fn *out = pass->run(fn);
+    for (int k = 0; k < n && out != fn; k++) {
+        lets[k]->bodies = old[k];
     }
     return out;
 }

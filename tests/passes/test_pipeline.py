@@ -16,8 +16,8 @@ def test_driver(drive: Callable[[str], None]) -> None:
 
 @pytest.mark.parametrize(("names", "headers"), [
     ("all", [f"-- {name}" for name in (
-        "unmerge (unchanged)", "channels (unchanged)", "canonicalise (unchanged)", "dead (unchanged)",
-        "inside (unchanged)", "fuse",
+        "unmerge (unchanged)", "channels (unchanged)", "canonicalise (unchanged)",
+        "linearise (unchanged)", "dead (unchanged)", "inside (unchanged)", "fuse",
         "share (unchanged)", "panels (unchanged)", "layouts (unchanged)", "pad_rows (unchanged)",
         "in_place (unchanged)",
     )]),

@@ -114,6 +114,7 @@ typedef struct {
 typedef struct {
     Plan *plan;
     int nparams; /* of the function */
+    int *kept; /* of a branch, by result: the parameter in whose memory it is; -1: in its place */
     DimRef *sizes; /* of the outer plan: by the body's declared sizes */
 } Body;
 

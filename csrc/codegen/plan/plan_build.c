@@ -209,6 +209,18 @@ plan_in_place(Builder *b, int param)
     plan->in_place[plan->nin_place++] = param;
 }
 
+int
+plan_slot_result(Builder *b, const Value *v, const bool *wanted)
+{
+    if (!v->over) {
+        return plan_slot_made(b, v, wanted);
+    }
+    if (!v->over->def) {
+        plan_in_place(b, plan_slot_for(b, v->over));
+    }
+    return b->slot_of[v->id] = plan_slot_for(b, v->over);
+}
+
 static void
 build_phases(Builder *b, const KernelUse *use)
 {
@@ -228,15 +240,7 @@ build_kernel(Builder *b, const Let *let, const bool *wanted)
 {
     KernelUse *use = &b->kernels->uses[b->at_use++];
     for (int k = 0; k < let->nres; k++) {
-        const Value *over = let->res[k]->over;
-        if (!over) {
-            plan_slot_made(b, let->res[k], wanted);
-            continue;
-        }
-        b->slot_of[let->res[k]->id] = plan_slot_for(b, over);
-        if (!over->def) {
-            plan_in_place(b, b->slot_of[over->id]);
-        }
+        plan_slot_result(b, let->res[k], wanted);
     }
     plan_check_kernel(b, use, b->at_use - 1);
     for (; use; use = use->shorts) {

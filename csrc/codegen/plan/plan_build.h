@@ -53,6 +53,8 @@ void plan_slot_touch(Builder *b, int slot, int at);
 
 /* A slot for what a step makes: a tensor of the host, if it is wanted as one. */
 int plan_slot_made(Builder *b, const Value *v, const bool *wanted);
+/* The same; for what is over another value that value's slot. */
+int plan_slot_result(Builder *b, const Value *v, const bool *wanted);
 
 /* ---- plan_compile.c ---- */
 

@@ -9,9 +9,11 @@
  *           other one or, the first of them, the operand.  So nothing is written that the operand
  *           shares, and a body may return its values in any order.  An operand that is not dense is
  *           copied before the loop.  A carried value that the body makes over the one before
- *           (fusion/writes) has one place, to which the operand is copied before the loop.  Rows of
- *           a loop whose number of steps only data says are kept in memory that grows, and copied
- *           to tensors of the host after the last step: they are as large as can be only then.
+ *           (fusion/writes) has one place, to which the operand is copied before the loop, unless
+ *           the result is over the operand.  The same holds for what a branch makes over a
+ *           parameter.  Rows of a loop whose number of steps only data says are kept in memory
+ *           that grows, and copied to tensors of the host after the last step: they are as large
+ *           as can be only then.
  * Why not   always write in the place that is read: where that is safe depends on the kernels'
  *           loops, and two places are as fast where most elements change.
  * Example:  loop x carries=1 steps=[N] (i: i64, c: f32[4]) { let t: f32[4] = kernel { .. } ret t }
@@ -19,20 +21,24 @@
  */
 #include "plan_build.h"
 
-/* The position of the parameter in whose memory the value is; -1: it is in none's. */
+/* The parameter into which result k of a body goes; -1: its place.  It is made over that, or it is
+ * that as it was, and the loop or branch leaves it there. */
 static int
-param_of(const Value *v)
+kept_in(const Let *let, const Fn *body, int k)
 {
-    while (v->over) {
-        v = v->over;
-    }
-    return v->def ? -1 : v->result;
+    const Value *v = body->body->rets[k];
+    bool loops = let->op == OP_loop;
+    int result = loops ? k - (int)let_int(let, "while") : k, param = param_under(v);
+    bool carried = result >= 0 && param == 1 + result && result < let->nres &&
+                   result < (loops ? (int)let_int(let, "carries") : 0);
+    bool kept = loops ? carried : param >= 0 && (v->over || let->res[k]->over);
+    return kept ? param : -1;
 }
 
-/* The function with a parameter for each of its results, into which it goes; but what is made over
- * a parameter goes into that. */
+/* The function with a parameter for each of its results, into which it goes; but what is in the
+ * memory of a parameter goes into that. */
 static Fn *
-with_places(const Fn *body)
+with_places(const Let *let, const Fn *body)
 {
     Cx *cx = body->cx;
     int n = body->body->nrets;
@@ -44,9 +50,8 @@ with_places(const Fn *body)
         fn->params[fn->nparams] = body->params[fn->nparams];
     }
     for (int k = 0; k < n; k++) {
-        const Value *v = body->body->rets[k];
-        int over = v->over ? param_of(v) : -1;
-        results[k] = (Result){.kind = RESULT_INTO, .of = over < 0 ? fn->nparams : over};
+        int kept = kept_in(let, body, k);
+        results[k] = (Result){.kind = RESULT_INTO, .of = kept < 0 ? fn->nparams : kept};
         fn_param(fn, fn_fresh_name(fn, "place"), body->body->rets[k]->type, NULL);
     }
     fn->results = results;
@@ -54,13 +59,17 @@ with_places(const Fn *body)
 }
 
 static void
-build_body(Builder *b, const Fn *fn, Body *body)
+build_body(Builder *b, const Let *let, const Fn *fn, Body *body)
 {
     CompileOptions options = *b->options;
     options.tune = false;
     options.own_tensors = false;
-    body->plan = plan_build_body(with_places(fn), &options);
     body->nparams = fn->nparams;
+    body->kept = plan_keep(b, (size_t)fn->body->nrets * sizeof *body->kept);
+    for (int k = 0; k < fn->body->nrets; k++) {
+        body->kept[k] = kept_in(let, fn, k);
+    }
+    body->plan = plan_build_body(with_places(let, fn), &options); /* may take memory back */
     body->sizes = plan_keep(b, (size_t)fn->nsizes * sizeof *body->sizes);
     for (int k = 0; k < fn->nsizes; k++) {
         body->sizes[k] = dim_ref(b, fn->sizes[k]);
@@ -79,7 +88,7 @@ plan_flows(Builder *b)
         if (let_is_flow(let)) {
             Flow *flow = &plan->flows[plan->nflows++];
             for (int j = 0; j < let->nbodies; j++) {
-                build_body(b, let->bodies[j], &flow->bodies[j]);
+                build_body(b, let, let->bodies[j], &flow->bodies[j]);
             }
         }
     }
@@ -111,6 +120,12 @@ plan_flow_wanted(const Flow *flow, const Let *let, bool *wanted)
     }
     for (int k = 0; let->op == OP_loop && k < let_int(let, "carries"); k++) {
         wanted[let->res[k]->id] |= is_object(&flow->bodies[0], 1 + k);
+    }
+    for (int k = 0; let->op == OP_branch && k < let->nres; k++) {
+        for (int j = 0; j < let->nbodies; j++) {
+            int kept = flow->bodies[j].kept[k];
+            wanted[let->res[k]->id] |= kept >= 0 && is_object(&flow->bodies[j], kept);
+        }
     }
 }
 
@@ -155,11 +170,20 @@ fill_loop(Builder *b, const Let *let, Flow *flow)
     flow->rows = loop.rows;
     flow->other = plan_keep(b, (size_t)loop.carries * sizeof *flow->other);
     for (int k = 0; k < loop.carries; k++) {
-        const Value *next = loop_next(&loop, k);
-        bool stays = next->over && param_of(next) == 1 + k;
+        bool stays = flow->bodies[0].kept[loop.whiles + k] >= 0;
         flow->other[k] = stays ? flow->res[k]
                                : other_slot(b, let->res[k], is_object(&flow->bodies[0], 1 + k));
     }
+}
+
+/* Do the bodies leave result k in the memory of a parameter?  Kernels that had to take their memory
+ * back (schedule/retract.c) may make it elsewhere, in spite of what the result is over. */
+static bool
+is_kept(const Let *let, const Flow *flow, int k)
+{
+    bool loops = let->op == OP_loop;
+    int at = loops ? k + (int)let_int(let, "while") : k;
+    return flow->bodies[0].kept[at] >= 0 && (loops || flow->bodies[1].kept[at] >= 0);
 }
 
 void
@@ -175,7 +199,9 @@ plan_flow_step(Builder *b, const Let *let, Flow *flow, const bool *wanted)
     }
     for (int k = 0; k < let->nres; k++) {
         bool later = let->nsizes && k >= let_int(let, "carries");
-        flow->res[k] = later ? later_slot(b, let->res[k]) : plan_slot_made(b, let->res[k], wanted);
+        flow->res[k] = later                   ? later_slot(b, let->res[k])
+                       : is_kept(let, flow, k) ? plan_slot_result(b, let->res[k], wanted)
+                                               : plan_slot_made(b, let->res[k], wanted);
     }
     plan_bind_steps(b, let, flow);
     if (let->op == OP_loop) {

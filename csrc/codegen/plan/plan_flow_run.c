@@ -452,6 +452,20 @@ run_loop(Run *run, const Flow *flow)
     return status;
 }
 
+/* Moves the parameter, if it is one, to the place of the result that is made in its memory. */
+static void
+keep_in(Inner *in, int param, PlanObject place)
+{
+    PlanObject *from = &in->run.tensors[param < 0 ? 0 : param];
+    if (param >= 0) {
+        int64_t bytes = slot_bytes(&in->run.plan->slots[param], in->first->values);
+        if (bytes && place.data != from->data) {
+            memcpy(place.data, from->data, (size_t)bytes);
+        }
+        *from = place;
+    }
+}
+
 static int
 run_branch(Run *run, const Flow *flow)
 {
@@ -464,7 +478,9 @@ run_branch(Run *run, const Flow *flow)
             *params++ = object_of(run, flow->args[k]);
         }
         for (int k = 0; k < flow->nres; k++) {
-            *params++ = object_of(run, flow->res[k]);
+            PlanObject place = object_of(run, flow->res[k]);
+            keep_in(&in, flow->bodies[yes ? 0 : 1].kept[k], place);
+            *params++ = place;
         }
         status = inner_run(run, &in);
     }

@@ -2,8 +2,9 @@
  *
  * What:     a kernel's result takes the memory of an older value ("over"), where ir/alias.c says
  *           that it may: of the parameter that it goes into or, where the result is another
- *           kernel's result, or a value that a loop carries, with a part replaced (slices,
- *           positions, a mask), of that.  Then the kernel stores the part alone.
+ *           kernel's result, or what the body of a loop or branch takes, with a part replaced
+ *           (slices, positions, a mask), of that.  Then the kernel stores the part alone.  A loop
+ *           or branch whose bodies do so takes the memory of its operand.
  * Requires  verified kernels;
  * and ensures: what each parameter is in the end, and what is returned.  A function that fails may
  * have
@@ -29,11 +30,17 @@
 static bool
 may_fail(const Let *let)
 {
-    bool fails = let->nargs && op_reads(let->op, 0) == 'd';
+    bool fails = let_is_flow(let) || (let->nargs && op_reads(let->op, 0) == 'd');
     for (int k = 0; let->body && k < let->body->n && !fails; k++) {
         fails = may_fail(let->body->lets[k]);
     }
     return fails;
+}
+
+static bool
+makes_memory(const Let *let)
+{
+    return let->op == OP_kernel || let_is_flow(let);
 }
 
 static void
@@ -42,7 +49,7 @@ scan(Writes *s)
     const Fn *fn = s->fn;
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
-        for (int j = 0; let->op == OP_kernel && j < let->nres; j++) {
+        for (int j = 0; makes_memory(let) && j < let->nres; j++) {
             s->place[let->res[j]->id] = k + 1;
         }
         for (int j = 0; let->op == OP_call && let_int(let, "shares") && j < let->nargs; j++) {
@@ -91,14 +98,25 @@ keeps_part(Writes *s, const Let *kernel, const Value *v, const Value *old)
     return replaces && s->keeps[v->id] == s->question;
 }
 
+/* Is result k of the let the older value with a part replaced, or what the bodies leave of it? */
+static bool
+is_part_of(Writes *s, const Let *let, int k, const Value *old)
+{
+    if (let->op == OP_kernel) {
+        return keeps_part(s, let, let->body->rets[k], old);
+    }
+    int kept = flow_kept(let, k);
+    return kept >= 0 && let->args[kept] == old;
+}
+
 static bool
 takes_memory_of(Writes *s, int at, int result, const Value *old)
 {
-    const Let *kernel = s->fn->body->lets[at];
-    Value *v = kernel->res[result];
-    if (value_is_const(old) || !old->def || old->def->op != OP_kernel || old->type != v->type ||
+    const Let *let = s->fn->body->lets[at];
+    Value *v = let->res[result];
+    if (value_is_const(old) || !old->def || !makes_memory(old->def) || old->type != v->type ||
         s->uses[old->id].last > at || s->uses[old->id].in_place ||
-        !keeps_part(s, kernel, kernel->body->rets[result], old)) {
+        !is_part_of(s, let, result, old)) {
         return false;
     }
     v->over = old;
@@ -110,16 +128,23 @@ takes_memory_of(Writes *s, int at, int result, const Value *old)
     return true;
 }
 
+static bool
+takes_operand(Writes *s, int at, int result, const Let *let)
+{
+    bool taken = false;
+    for (int j = 0; j < let->nargs && !taken; j++) {
+        taken = takes_memory_of(s, at, result, let->args[j]);
+    }
+    return taken;
+}
+
 static void
 take_memory(Writes *s, int at, int result)
 {
-    const Block *body = s->fn->body->lets[at]->body;
-    bool taken = false;
-    for (int k = 0; k < body->n && !taken; k++) {
-        const Let *let = body->lets[k];
-        for (int j = 0; j < let->nargs && !taken; j++) {
-            taken = takes_memory_of(s, at, result, let->args[j]);
-        }
+    const Let *let = s->fn->body->lets[at];
+    bool taken = let_is_flow(let) && takes_operand(s, at, result, let);
+    for (int k = 0; let->body && k < let->body->n && !taken; k++) {
+        taken = takes_operand(s, at, result, let->body->lets[k]);
     }
 }
 
@@ -134,7 +159,7 @@ fits_param(const Writes *s, const Value *last, const Value *v, const Value *para
     for (const Value *at = last; fits; at = at->over) {
         /* the views say how the value would be in memory of its own */
         bool laid = !s->viewed[at->id] || at->strides == param->strides;
-        fits = at->def->op == OP_kernel && laid && !(whole && may_fail(at->def));
+        fits = makes_memory(at->def) && laid && !(whole && may_fail(at->def));
         if (at == v) {
             break;
         }
@@ -212,23 +237,35 @@ place(Writes *s, Value *last, const Value *param)
     }
 }
 
-/* What a loop carries stays where it is, if a step replaces a part of it.  Nobody but the loop sees
- * that memory, so a step that fails may have changed a part. */
+/* What a body returns stays where the parameter is, if that is it or it replaces a part of it.  Nobody but the
+ * loop or branch sees that memory, so a body that fails may have changed a part. */
 static void
-place_carried(Writes *s, const Let *let)
+place_kept(Writes *s, Value *last, const Value *param)
 {
-    Loop loop = let_loop(let);
+    if (value_is_const(last) || !is_placed_freely(s, last)) {
+        return;
+    }
+    Value *v = first_in_memory(last);
+    const Block *kernel = v->def->body;
+    bool same = kernel && kernel->rets[v->result] == param;
+    if (!v->over && makes_memory(v->def) && s->uses[param->id].last >= 0 &&
+        (same || is_part_of(s, v->def, v->result, param))) {
+        place_at(s, last, v, param, false);
+        s->uses[param->id].in_place += v->over == param;
+    }
+}
+
+static void
+place_body(Writes *s, const Let *owner)
+{
+    const Fn *fn = s->fn;
+    Loop loop = owner->op == OP_loop ? let_loop(owner) : (Loop){0};
     for (int k = 0; k < loop.carries; k++) {
-        Value *last = s->fn->body->rets[loop.whiles + k], *v;
-        const Value *param = s->fn->params[1 + k];
-        if (value_is_const(last) || !is_placed_freely(s, last)) {
-            continue;
-        }
-        v = first_in_memory(last);
-        const Let *kernel = v->def;
-        if (!v->over && kernel->op == OP_kernel && s->uses[param->id].last >= 0 &&
-            keeps_part(s, kernel, kernel->body->rets[v->result], param)) {
-            place_at(s, last, v, param, false);
+        place_kept(s, fn->body->rets[loop.whiles + k], fn->params[1 + k]);
+    }
+    for (int k = 0; k < fn->body->nrets && owner->op == OP_branch; k++) {
+        for (int j = 0; j < fn->nparams; j++) {
+            place_kept(s, fn->body->rets[k], fn->params[j]);
         }
     }
 }
@@ -256,7 +293,7 @@ take_all(Writes *s)
 {
     for (int k = 0; k < s->fn->body->n; k++) {
         const Let *let = s->fn->body->lets[k];
-        for (int j = 0; let->op == OP_kernel && j < let->nres; j++) {
+        for (int j = 0; makes_memory(let) && j < let->nres; j++) {
             take_memory(s, k, j);
         }
     }
@@ -277,8 +314,8 @@ pass_in_place(Fn *fn)
             place(&s, fn->body->rets[k], fn->params[fn->results[k].of]);
         }
     }
-    if (owner && owner->op == OP_loop) {
-        place_carried(&s, owner);
+    if (owner) {
+        place_body(&s, owner);
     }
     return fn;
 }

@@ -9,7 +9,8 @@
  *           made before if the result, with the other leaves cut off, has elements of the older
  *           value at other positions (kernel_moves).  It is worth it where two more stores and
  *           loads of these parts are fewer bytes than a whole new value: if the parts are less than
- *           half of it, or if the value is a parameter to which it would be copied back.
+ *           half of it, or if the value is a parameter to which it would be copied back, or that a
+ *           loop carries.
  *           O(lets) for each leaf.
  * Why not   in the fuse pass: whether the older value dies is known when all kernels are. Always: a
  *           stencil over nearly all of an array reads one array and writes another, in turn.
@@ -85,15 +86,31 @@ cut_leaves(Split *split)
     return kernel_moves(cx, split->kernel, 0, split->old, split->cut) ? -1 : bytes;
 }
 
+/* May v, in the body of a loop or branch, stay in the memory of the parameter?  It is the next value
+ * of what a loop carries in it, or what a branch returns. */
+static bool
+stays(const Fn *fn, const Value *v, const Value *param)
+{
+    bool loops = fn->owner && fn->owner->op == OP_loop, found = false;
+    Loop loop = loops ? let_loop(fn->owner) : (Loop){0};
+    for (int k = 0; k < loop.carries; k++) {
+        found |= fn->body->rets[loop.whiles + k] == v && fn->params[1 + k] == param;
+    }
+    for (int k = 0; k < fn->body->nrets && fn->owner && !loops; k++) {
+        found |= fn->body->rets[k] == v;
+    }
+    return found;
+}
+
 /* Is the result, perhaps with more parts replaced in place, what goes into the parameter? */
 static bool
 goes_into(const Splitting *p, const Value *v, const Value *param)
 {
     const Fn *fn = p->s->fn;
-    bool goes = false;
     while (p->next[v->id]) {
         v = p->next[v->id];
     }
+    bool goes = stays(fn, v, param);
     for (int k = 0; k < fn->body->nrets && !goes; k++) {
         goes = fn->results[k].kind == RESULT_INTO && fn->params[fn->results[k].of] == param &&
                fn->body->rets[k] == v;

@@ -48,10 +48,13 @@
  *        loaded that the loop stores.  The loop has no other buffers but those of the kernel's own
  *        block, and loads nothing else that it stores.  scan stands beside it where the loop loads
  *        one element besides, stores one, and has that operation and casts alone.
- *   V21  A result over another value is a kernel's, the only one over that, and has its type and
- *        strides.  The other value is a parameter or a kernel's result; nothing reads it later, and
- *        no call whose results may share its memory takes it.  In the kernel its elements end where
- *        they were; in loops each is read before it is stored.
+ *   V21  A result over another value is a kernel's or, after the graph stage, a loop's or
+ *        branch's, the only one over that, and has its type and strides.  The other value is a
+ *        parameter or such a result; nothing reads it later, and no call whose results may share
+ *        its memory takes it.  In the kernel its elements end where they were, and a scatter
+ *        stores none before it is read; in loops each is read before it is stored.  A loop or
+ *        branch takes it once, and each body leaves the result in the memory of the parameter for
+ *        it.
  *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype
  *        that is computed in, in the body of a loop in one marked micro.
  *   V23  pack marks alone, and only a for whose body is one for without marks, or two of them, one
@@ -82,8 +85,8 @@
  *        whose parameters are the operands (of a loop first the number of the step, and not the
  *        bool), all dense, and whose results are fresh and dense: as many as the let has, of a
  *        loop with while=1 the bool before them.  A value in the memory of a parameter is, in the
- *        end, the next value of what a loop carries there.  The results of the let promise no
- *        strides.
+ *        end, the next value of what a loop carries there, or a result of a branch.  The results of
+ *        the let promise no strides.
  *        Operands are names.  A loop has a number of steps, or while=1, or both; with while=1 it
  *        reads no rows, and binds one size, which its body has not, if it returns rows.
  *   V31  A carried value has one type: as operand, as parameter and as result of the body.  A
@@ -404,8 +407,11 @@ bind_results(Verifier *v, const Let *let)
 {
     for (int k = 0; k < let->nres; k++) {
         const Value *over = let->res[k]->over;
-        if (over && (let->op != OP_kernel || value_is_const(over))) {
-            verify_broken(v, 21, "only a kernel's result takes the memory of another value");
+        bool may = let->op == OP_kernel || (let_is_flow(let) && v->fn->stage != STAGE_GRAPH);
+        if (over && (!may || value_is_const(over))) {
+            verify_broken(v, 21,
+                          "only what a kernel, loop or branch makes takes the memory of "
+                          "another value");
         }
         verify_uses(v, over != NULL, (Value *const *)&over);
         verify_bind(v, let->res[k]);

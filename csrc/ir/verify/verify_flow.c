@@ -46,7 +46,7 @@ taker_of(const Fn *body, const Value *v)
 }
 
 /* The operands stay as they are.  What a loop carries from step to step is its own: it may become
- * the next value in place. */
+ * the next value in place.  So is the memory of what a branch returns. */
 static void
 check_taken(Verifier *v, const Let *let, const Fn *body)
 {
@@ -57,8 +57,11 @@ check_taken(Verifier *v, const Let *let, const Fn *body)
         for (const Value *next = last; next; next = taker_of(body, next)) {
             last = next;
         }
-        bool carried = k >= 1 && k <= carries;
-        if (last && !(carried && body->body->rets[whiles + k - 1] == last)) {
+        bool fits = k >= 1 && k <= carries && body->body->rets[whiles + k - 1] == last;
+        for (int j = 0; j < body->body->nrets && let->op == OP_branch; j++) {
+            fits |= body->body->rets[j] == last;
+        }
+        if (last && !fits) {
             verify_broken(v, 30,
                           "'%s' of the body takes the memory of '%s', and is not its next value",
                           last->name, body->params[k]->name);
