@@ -90,8 +90,7 @@ is_before(Cx *cx, const Let *load, const Let *store)
         blk = blk->owner->parent;
     }
     bool before = comes_before(blk, within(blk, load), within(blk, store));
-    for (const Let *loop = blk->owner; before && loop->op != OP_kernel;
-         loop = loop->parent->owner) {
+    for (const Let *loop = blk->owner; before && loop_is(loop); loop = loop->parent->owner) {
         before = is_known(cx, x, y, let_dim(loop, "index"));
     }
     return before;
@@ -155,6 +154,14 @@ is_stored_after(const Let *load, const Value *v)
     return false;
 }
 
+/* Is one in an if, the other in its else? */
+static bool
+never_both(const Let *choice, const Let *let)
+{
+    const Let *beside = let_is_choice(choice) ? within(choice->parent, let) : NULL;
+    return beside && let_excludes(choice, beside);
+}
+
 /* Is it loaded before everything in the block that is stored to v where it may be? */
 static bool
 is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
@@ -164,7 +171,7 @@ is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
         const Let *let = blk->lets[k];
         before = let_writes(let) && let->args[0] == v
                      ? store_is_idle(let) || is_before(cx, load, let) || is_disjoint(cx, load, let)
-                     : !let->body || is_before_all(cx, load, let->body, v);
+                     : !let->body || never_both(let, load) || is_before_all(cx, load, let->body, v);
     }
     return before;
 }

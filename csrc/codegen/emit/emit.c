@@ -80,16 +80,25 @@ place_sizes(Emit *e, Phase *phase)
     }
 }
 
+/* The phase of a root block, by its number there; NULL: it has fewer.  *number: less by those that
+ * it has. */
+static const Let *
+phase_in(const Block *root, int *number)
+{
+    const Let *found = NULL;
+    for (int k = 0; k < root->n && !found; k++) {
+        const Let *let = root->lets[k];
+        bool is_phase = let->op == OP_for && (*number)-- == 0;
+        found = is_phase ? let : let_is_choice(let) ? phase_in(let->body, number) : NULL;
+    }
+    return found;
+}
+
 /* The loop of a phase of the kernel, by its number; NULL: it has fewer. */
 static const Let *
 phase_loop(const Let *kernel, int number)
 {
-    const Let *found = NULL;
-    for (int k = 0; k < kernel->body->n && !found; k++) {
-        bool is_phase = kernel->body->lets[k]->op == OP_for;
-        found = is_phase && number-- == 0 ? kernel->body->lets[k] : NULL;
-    }
-    return found;
+    return phase_in(kernel->body, &number);
 }
 
 /* A phase is called with the same buffers for any target, over the same range. */
@@ -181,7 +190,15 @@ emit_kernels(Cx *cx, int n, const Lowered *kernels, unsigned wanted, Unit *out)
             out->phases = cx_grow(cx, out->phases, out->nphases, sizeof *out->phases);
             Phase *phase = &out->phases[out->nphases++];
             *phase = (Phase){.name = cx_format(cx, "k%d_%d", k, number), .kernel = kernel};
+            const Let *loop = phase_loop(kernel, number);
+            Dim share = let_chosen(cx, loop);
+            int assumed = let_assume(cx, loop);
             emit_phase(&kernels[k], number, phase, units);
+            for (; assumed; assumed--) {
+                dim_forget(cx);
+            }
+            phase->extent = dim_mul(cx, share, phase->extent);
+            phase->scratch = dim_mul(cx, share, phase->scratch);
         }
     }
     for (int k = 0; k < TARGETS; k++) {

@@ -83,8 +83,9 @@ Let *computed_in(const Block *block, const Value *v);
 
 /* ---- emit_phase.c ---- */
 
-/* Is the let of the kernel's own block, outside of its loops, one that the phase uses? */
-bool phase_begins_with(const Emit *e, const Let *let);
+/* Puts the lets outside of loops that the phase uses, of the root block and of those around it. */
+void phase_begin(const Emit *e, const Block *root, void (*each)(void *arg, const Let *let),
+                 void *arg);
 /* What is so of the phase for all targets; fills its buffers, extent and work. */
 Emit phase_interface(const Fn *fn, const Let *loop, Phase *phase);
 
@@ -93,7 +94,6 @@ Emit phase_interface(const Fn *fn, const Let *loop, Phase *phase);
 const char *scratch_room(Emit *e, Dim bytes); /* the offset of so many bytes of scratch */
 /* its offset in the scratch */
 const char *private_buffer(Emit *e, const Value *v, int lanes);
-bool is_private(const Emit *e, const Value *v); /* a buffer made in a loop */
 /* Opens the loops over lo..hi and declares the indices of the collapsed loops; returns how many to
  * close.  A vector loop among them is left to its own let, with these bounds. */
 int open_parallel(Emit *e);

@@ -6,11 +6,24 @@
 #include "codegen/loops/phase_use.h"
 #include "emit.h"
 
-bool
-phase_begins_with(const Emit *e, const Let *let)
+static bool
+begins_with(const Emit *e, const Let *let)
 {
     bool bound = let->op == OP_bind && e->used[let->args[0]->id];
     return bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id]);
+}
+
+void
+phase_begin(const Emit *e, const Block *root, void (*each)(void *arg, const Let *let), void *arg)
+{
+    if (block_around(root)) {
+        phase_begin(e, block_around(root), each, arg);
+    }
+    for (int k = 0; k < root->n; k++) {
+        if (begins_with(e, root->lets[k])) {
+            each(arg, root->lets[k]);
+        }
+    }
 }
 
 /* ---- cost ---- */

@@ -12,7 +12,7 @@ typedef struct {
     Dim bytes; /* of these, together */
 } PhaseUse;
 
-/* phase: a loop in the kernel's own block. */
+/* phase: a loop in a root block. */
 PhaseUse phase_use(const Fn *fn, const Let *phase);
 
 /* The parallel loops of a phase, outermost first: nothing stands between them, so they run as one.
@@ -27,7 +27,11 @@ typedef struct {
     Nest nest; /* its parallel loops */
 } PhaseView;
 
-/* Calls `visit` for each phase: a `for` at the top of a kernel.  Returns fn. */
+/* Calls `visit` for each phase of the block, a kernel's own or a choice's, where the conditions of
+ * its choices are assumed. */
+void phases_each(Fn *fn, const Block *root, void (*visit)(Fn *fn, Let *phase, void *arg),
+                 void *arg);
+/* The same for the phases of all kernels.  Returns fn. */
 Fn *phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), const void *arg);
 
 /* Calls `visit` for each loop whose iterations may run together: one that runs in no other way, of

@@ -209,17 +209,10 @@ open_phase(Emit *e)
     return 1;
 }
 
-/* Lets of the kernel's own block that the phase uses. */
 static void
-put_root(Emit *e)
+put_root(void *arg, const Let *let)
 {
-    const Block *root = e->phase->kernel->body;
-    for (int k = 0; k < root->n; k++) {
-        const Let *let = root->lets[k];
-        if (phase_begins_with(e, let)) {
-            c_let(e, let);
-        }
-    }
+    c_let(arg, let);
 }
 
 /* Has the phase no iterations at all? */
@@ -239,7 +232,7 @@ emit_c_phase(Emit *e, const Let *loop)
         put(e, "(void)lo, (void)hi;");
         return;
     }
-    put_root(e);
+    phase_begin(e, loop->parent, put_root, e);
     int opened = open_phase(e);
     put_for(e, loop);
     if (opened) {

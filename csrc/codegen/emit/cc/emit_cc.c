@@ -144,11 +144,11 @@ cc_element(Emit *e, const Let *access)
         return cc_flat_element(e, access);
     }
     const char *at = offset_c(e, access_offset(e, access));
-    if (cc_of(e)->recurrences && is_private(e, v) &&
+    if (cc_of(e)->recurrences && buffer_is_private(v) &&
         v->def->parent->owner == cc_of(e)->recurrences) {
         return cx_format(e->cx, "%s[%d]", name_c(e, v), cc_of(e)->lane);
     }
-    if (is_private(e, v) && e->tile && cc_is_inside(e->tile, v->def)) {
+    if (buffer_is_private(v) && e->tile && cc_is_inside(e->tile, v->def)) {
         return cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_width(e->tile));
     }
     return cx_format(e->cx, "%s[%s]", name_c(e, v), at);
@@ -452,20 +452,20 @@ flat_rows(Emit *e)
     return rows;
 }
 
+static void
+put_root(void *arg, const Let *let)
+{
+    cc_let(arg, let);
+}
+
 void
 emit_cc_phase(Emit *e, const Let *loop)
 {
-    const Block *root = e->phase->kernel->body;
     e->own = cx_alloc(e->cx, sizeof(Cc));
     e->is_second = cc_jam_is_second;
     cc_near_open(e, loop);
     cc_length_open(e, loop);
-    for (int k = 0; k < root->n; k++) {
-        const Let *let = root->lets[k];
-        if (phase_begins_with(e, let)) {
-            cc_let(e, let);
-        }
-    }
+    phase_begin(e, loop->parent, put_root, e);
     const Let *rows = flat_rows(e), *last = e->ncollapsed ? e->collapsed[e->ncollapsed - 1] : loop;
     if (e->ncollapsed && let_has(last, MARK_jam) && !let_has(last, MARK_recurrences)) {
         cc_jam_phase(e, loop);

@@ -336,6 +336,12 @@ put_block(Tcc *t, const Block *blk)
     tcc_release(t, blk);
 }
 
+static void
+put_root(void *arg, const Let *let)
+{
+    tcc_let(arg, let);
+}
+
 void
 emit_tcc_phase(Emit *e, const Let *loop)
 {
@@ -350,12 +356,7 @@ emit_tcc_phase(Emit *e, const Let *loop)
     t.late = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.late);
     t.unzipped = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.unzipped);
     note_uses(&t, root);
-    for (int k = 0; k < root->n; k++) {
-        const Let *let = root->lets[k];
-        if (phase_begins_with(e, let)) {
-            tcc_let(&t, let);
-        }
-    }
+    phase_begin(e, loop->parent, put_root, &t);
     int opened = tcc_open_grid(&t);
     opened = opened ? opened : open_parallel(e);
     put_for(&t, loop);

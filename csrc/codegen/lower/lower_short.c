@@ -1,25 +1,24 @@
-/* Kernels whose rows may be short: a second one for them, of which the sizes of a call choose.
+/* Kernels whose rows may be short: lowered twice, for short rows and for longer ones, with an if
+ * around the two.
  *
- * What:     a kernel gets a KernelUse of its own for short rows where the size of its rows has one
- *           size symbol and may be DLC_SHORT_ROW and less, or more.  These are kernels that reduce
- *           such rows.  They are also those whose last axis is such a size symbol, if they reduce
- *           other axes or read an operand through a view.
- * Requires: the keys of the kernels (kernels_of).
- * Ensures:  in a call one of the two has iterations, the other none: each one's extents are
- *           multiplied by what is 1 for its sizes and 0 for the others, so nothing is decided at
- *           run time but the value of a dim.
- * How:      a rewrite, `short_rows`, narrows the symbol's range in the function that the second is
- *           lowered from; without fuel that one is like the first.  Lowering then goes across the
- *           rows, as it does where the size is a number (reduces_columns).  There are few columns
- *           then, so that a long reduction of them is split (lower_split.c).  The order in which it
- *           reduces is that of the number too: a row's bits depend on its size, not on how much is
- *           known of it.
- * Why not:  one kernel that goes along the rows: of four elements each it takes up to sixty times
- *           as long. A kernel for each short size: as many compiles as there are sizes.
- * Example:  softmax of f32[B, N], N in 2..inf: a kernel for N in 2..8 and one for N in 2..inf.
+ * What:     finds the size symbol by which a kernel's rows are short, and the last value of it for
+ *           which they are.
+ * Requires: a kernel of the kernels stage.
+ * Ensures:  the condition compares one size symbol with a number.  It is so for all rows of at most
+ *           DLC_SHORT_ROW elements, and for no other.
+ * How:      a kernel has such rows where their size has one size symbol and may be DLC_SHORT_ROW and
+ *           less, or more: if it reduces such rows, or if such a size symbol is its last axis and it
+ *           reduces other axes or reads an operand through a view.  Where rows are short, lowering
+ *           goes across them, as it does where the size is a number (reduces_columns).  There are few
+ *           columns then, so that a long reduction of them is split (lower_split.c).  The order in
+ *           which it reduces is that of the number too: a row's bits depend on its size, not on how
+ *           much is known of it.
+ * Why not:  one nest that goes along the rows: of four elements each it takes up to sixty times as
+ *           long.  A nest for each short size: as many as there are sizes.
+ * Example:  softmax of f32[B, N], N in 2..inf:
+ *               if N <= 15 { for i in B .. } else { for i in B .. }
  */
-#include "codegen/compile/kernels.h"
-#include "codegen/rewrites.h"
+#include "lower.h"
 
 enum {
     DIM_MANY = UINT32_MAX - 1,      /* no dim: more than one symbol */
@@ -120,14 +119,14 @@ terms_of(Cx *cx, const Let *kernel, const Let *red)
     return along && over->n < t->rank ? may_be_short(cx, terms) : DIM_NONE;
 }
 
-/* Does the let read an operand so that rows cannot be one long row?  What spreads one element, or
- * is elementwise, does not.  The tiles of a product are as quick for few columns. */
+/* Does the let read an operand so that rows cannot be one long row?  What spreads one element, is
+ * elementwise or reduces all axes does not.  The tiles of a product are as quick for few columns. */
 static bool
 keeps_rows(const Let *let)
 {
     OpKind kind = let->op == OP_reshape ? KIND_MAP : op_info[let->op].kind;
     bool reads = let->nargs && let->args[0]->type && let->args[0]->type->rank > 0;
-    return kind == KIND_RED ||
+    return (kind == KIND_RED && let_attr(let, "axes")->n < let->args[0]->type->rank) ||
            (reads && (kind == KIND_VIEW || (kind == KIND_NODE && let->op != OP_contract)));
 }
 
@@ -155,89 +154,14 @@ row_of(Cx *cx, const Let *kernel)
     return across != DIM_NONE ? across : moved;
 }
 
-Range
-kernel_range(Cx *cx, Dim row)
+bool
+lower_is_short(Cx *cx, const Let *kernel, Dim *symbol, int64_t *last)
 {
-    return row == DIM_NONE ? (Range){0, 0} : dim_range(cx, only_symbol(cx, row));
-}
-
-static void
-narrow(Cx *cx, Dim row)
-{
-    Dim symbol = only_symbol(cx, row);
-    Range all = dim_range(cx, symbol);
-    dim_declare(cx, symbol, (Range){all.lo, last_short(cx, row, symbol)}, dim_divisor(cx, symbol));
-}
-
-void
-kernel_widen(Cx *cx, Dim row, Range full)
-{
-    if (row != DIM_NONE) {
-        Dim symbol = only_symbol(cx, row);
-        dim_declare(cx, symbol, full, dim_divisor(cx, symbol));
-    }
-}
-
-/* The row of the function's first kernel, if that is the row of each of them; else DIM_NONE. */
-static Dim
-row_of_all(const Fn *fn)
-{
-    Dim row = DIM_NONE;
-    for (int k = 0; k < fn->body->n; k++) {
-        const Let *let = fn->body->lets[k];
-        Dim own = let->op == OP_kernel ? row_of(fn->cx, let) : DIM_NONE;
-        if (own == DIM_NONE || (k > 0 && own != row)) {
-            return DIM_NONE;
-        }
-        row = own;
-    }
-    return row;
-}
-
-Fn *
-rewrite_short_rows(Fn *fn)
-{
-    Dim row = row_of_all(fn);
-    if (row != DIM_NONE && fuel_spend(fn->cx)) {
-        narrow(fn->cx, row);
-    }
-    return fn;
-}
-
-void
-kernel_key_of(Cx *cx, KernelCoder *coder, KernelUse *use)
-{
-    Range full = kernel_range(cx, use->row);
-    if (use->row != DIM_NONE) {
-        narrow(cx, use->row);
-    }
-    kernel_key(coder, use->let, &use->key);
-    kernel_widen(cx, use->row, full);
-}
-
-void
-kernels_find_short(Kernels *ks)
-{
-    KernelCoder *coder = kernel_coder(ks->fn);
-    for (int k = 0; k < ks->nuses; k++) {
-        KernelUse *use = &ks->uses[k];
-        Dim row = row_of(ks->cx, use->let);
-        if (row != DIM_NONE) {
-            use->shorts = cx_alloc(ks->cx, sizeof *use->shorts);
-            *use->shorts = (KernelUse){.let = use->let, .row = row};
-            kernel_key_of(ks->cx, coder, use->shorts);
-        }
-    }
-}
-
-Dim
-kernel_share(Cx *cx, const KernelUse *use)
-{
-    Dim one = dim_int(cx, 1), row = use->shorts ? use->shorts->row : use->row;
+    Dim row = row_of(cx, kernel);
     if (row == DIM_NONE) {
-        return one;
+        return false;
     }
-    Dim left = dim_sub(cx, dim_int(cx, DLC_SHORT_ROW + 1), row);
-    Dim is_short = dim_max(cx, dim_min(cx, left, one), dim_int(cx, 0));
-    return use->shorts ? dim_sub(cx, one, is_short) : is_short;
+    *symbol = only_symbol(cx, row);
+    *last = last_short(cx, row, *symbol);
+    return true;
 }
