@@ -20,8 +20,8 @@ EMIT = CSRC / "codegen/emit"
 
 #: What each count was when it was last stored.
 STORED = {
-    "lines_of_emitters": 8_800,
-    "lines_of_the_plain_target": 823,
+    "lines_of_emitters": 8_772,
+    "lines_of_the_plain_target": 812,
     "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 1,
     "thresholds_that_schedule_reads": 59,
@@ -31,7 +31,7 @@ STORED = {
     "places_that_print_a_loop": 95,
     "suffixes_kept_by_hand": 0,
     "readers_of_c_among_tests": 17,
-    "lines_of_c_of_softmax": 946,
+    "lines_of_c_of_softmax": 1_082,
 }  # fmt: skip
 
 #: A count goes up when decisions become lines of the loops text; all others go down.
@@ -127,8 +127,8 @@ def own_structures() -> set[str]:
 
 # What every emission has, whatever it emits: what is read, where text goes, names, sizes, parallel loops.
 FOUNDATION = {
-    "cx", "fn", "facts", "phase", "own", "out", "helpers", "made", "indent", "names", "used",
-    "scratch", "sizes", "nsizes", "bytes", "collapsed", "counts", "ncollapsed",
+    "cx", "fn", "facts", "phase", "own", "out", "helpers", "made", "indent", "names", "use",
+    "scratch", "sizes", "nsizes", "collapsed", "counts", "ncollapsed",
 }  # fmt: skip
 
 
@@ -254,8 +254,8 @@ def readers_of_c_among_tests() -> int:
 
 @count
 def lines_of_c_of_softmax() -> int:
-    """Lines that `build/test-emit tests/emit/softmax.dlc print=cc` writes: the C for gcc of one kernel, with
-    its macros and without the preludes.
+    """Lines that `build/test-emit tests/emit/softmax.dlc print=cc` writes: the C for gcc of one kernel, for
+    short rows and for others, with its macros and without the preludes.
     """
     from tests.emit.written import printed
 

@@ -5,6 +5,7 @@
 #include "codegen/loops/facts.h"
 #include "codegen/loops/jam.h"
 #include "codegen/loops/loops.h"
+#include "codegen/loops/phase_use.h"
 #include "codegen/loops/scan.h"
 
 /* A size that the text of a phase needs, a value of n[]. */
@@ -27,11 +28,10 @@ typedef struct Emit {
     Map *made;                  /* of the unit: which helpers are there */
     int indent;
     const char **names;         /* C names by Value.id */
-    const bool *used;           /* by Value.id: the phase uses it */
+    PhaseUse use;               /* its buffers, and lets outside of its loops */
     Size *sizes;
     int nsizes;
     Dim scratch;                /* bytes of private scratch so far */
-    Dim bytes;                  /* of all tensors of the phase */
     const Let *collapsed[MAX_LOOPS];/* the parallel loops, outermost first, and their counts */
     Dim counts[MAX_LOOPS];
     int ncollapsed;
@@ -83,9 +83,6 @@ Let *computed_in(const Block *block, const Value *v);
 
 /* ---- emit_phase.c ---- */
 
-/* Puts the lets outside of loops that the phase uses, of the root block and of those around it. */
-void phase_begin(const Emit *e, const Block *root, void (*each)(void *arg, const Let *let),
-                 void *arg);
 /* What is so of the phase for all targets; fills its buffers, extent and work. */
 Emit phase_interface(const Fn *fn, const Let *loop, Phase *phase);
 

@@ -6,26 +6,6 @@
 #include "codegen/loops/phase_use.h"
 #include "emit.h"
 
-static bool
-begins_with(const Emit *e, const Let *let)
-{
-    bool bound = let->op == OP_bind && e->used[let->args[0]->id];
-    return bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id]);
-}
-
-void
-phase_begin(const Emit *e, const Block *root, void (*each)(void *arg, const Let *let), void *arg)
-{
-    if (block_around(root)) {
-        phase_begin(e, block_around(root), each, arg);
-    }
-    for (int k = 0; k < root->n; k++) {
-        if (begins_with(e, root->lets[k])) {
-            each(arg, root->lets[k]);
-        }
-    }
-}
-
 /* ---- cost ---- */
 
 typedef struct {
@@ -130,9 +110,8 @@ phase_interface(const Fn *fn, const Let *loop, Phase *phase)
     PhaseUse use = phase_use(fn, loop);
     phase->buffers = use.buffers;
     phase->nbuffers = use.nbuffers;
-    Emit e = {.cx = cx, .fn = fn, .facts = facts, .phase = phase, .used = use.used};
+    Emit e = {.cx = cx, .fn = fn, .facts = facts, .phase = phase, .use = use};
     e.scratch = dim_int(cx, 0);
-    e.bytes = use.bytes;
     find_collapsed(&e, loop);
     return e;
 }

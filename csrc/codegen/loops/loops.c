@@ -65,6 +65,26 @@ phase_kernel(const Let *phase)
     return root->owner;
 }
 
+/* The phase of a root block, by its number there; NULL: it has fewer.  *number: less by those that
+ * it has. */
+static const Let *
+phase_in(const Block *root, int *number)
+{
+    const Let *found = NULL;
+    for (int k = 0; k < root->n && !found; k++) {
+        const Let *let = root->lets[k];
+        bool is_phase = let->op == OP_for && (*number)-- == 0;
+        found = is_phase ? let : let_is_choice(let) ? phase_in(let->body, number) : NULL;
+    }
+    return found;
+}
+
+const Let *
+phase_by_number(const Let *kernel, int number)
+{
+    return phase_in(kernel->body, &number);
+}
+
 Dim
 let_chosen(Cx *cx, const Let *let)
 {

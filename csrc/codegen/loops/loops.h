@@ -58,6 +58,8 @@ bool buffer_is_private(const Value *buffer); /* made in a loop of the kernel */
  * around one of a choice; NULL: it is the kernel's. */
 const Block *block_around(const Block *root);
 const Let *phase_kernel(const Let *phase);
+/* The loop of a phase of the kernel; NULL: it has fewer. */
+const Let *phase_by_number(const Let *kernel, int number);
 /* Of a let in a root block: 1 where the choices around are for it, else 0. */
 Dim let_chosen(Cx *cx, const Let *let);
 /* Is it known to be so small that it stays near a core? */

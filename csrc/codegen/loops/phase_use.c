@@ -92,17 +92,24 @@ add_buffers(const Using *u, const Let *let)
     }
 }
 
-/* What the lets of root blocks access for the phase, and the phase itself, in their order. */
+/* The lets of root blocks that the phase uses, and what these and the phase access, in order. */
 static void
 add_root(const Using *u, const Block *root)
 {
     if (block_around(root)) {
         add_root(u, block_around(root));
     }
+    PhaseUse *use = u->use;
     for (int k = 0; k < root->n; k++) {
         const Let *let = root->lets[k];
-        if (let == u->phase || (let->op == OP_load && u->used[let->res[0]->id])) {
+        bool used = let->op == OP_bind ? u->used[let->args[0]->id]
+                                       : let->nres && u->used[let->res[0]->id];
+        if (let == u->phase || (let->op == OP_load && used)) {
             add_buffers(u, let);
+        }
+        if (used && let->op != OP_buffer) {
+            use->lets = cx_grow(u->cx, use->lets, use->nlets, sizeof *use->lets);
+            use->lets[use->nlets++] = let;
         }
     }
 }
@@ -118,7 +125,6 @@ phase_use(const Fn *fn, const Let *phase)
                .used = cx_alloc(cx, values * sizeof(bool)),
                .seen = cx_alloc(cx, values * sizeof(bool)),
                .use = &use};
-    use.used = u.used;
     use_let(&u, phase);
     add_root(&u, phase->parent);
     return use;

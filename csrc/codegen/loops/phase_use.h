@@ -6,10 +6,11 @@
 #include "jam.h"
 
 typedef struct {
-    const bool *used; /* by Value.id: the phase uses it */
     Value **buffers; /* that are not private, in the order of their first use */
     int nbuffers;
     Dim bytes; /* of these, together */
+    const Let **lets; /* outside of loops that the phase uses, in order; no buffers */
+    int nlets;
 } PhaseUse;
 
 /* phase: a loop in a root block. */

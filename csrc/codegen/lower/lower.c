@@ -281,8 +281,8 @@ lower_branch(Fn *fn, const Let *old, Let *let, Let *choice, Value **leaf, int nv
     block_append(cx, let->body, choice);
     let_condition(cx, choice, &a, &b);
     dim_assume(cx, a, b);
-    lower_phases(fn, old, let, choice->body,
-                 cx_copy(cx, leaf, (size_t)nvalues * sizeof *leaf), user);
+    lower_phases(fn, old, let, choice->body, cx_copy(cx, leaf, (size_t)nvalues * sizeof *leaf),
+                 user);
     dim_forget(cx);
 }
 
@@ -297,10 +297,8 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, int nvalues, const 
     let->body->owner = let;
     if (lower_is_short(cx, old, &symbol, &last) && fuel_spend(cx)) {
         Attr attrs[] = {attr_dim(cx, "left", symbol), attr_dim(cx, "right", dim_int(cx, last))};
-        lower_branch(fn, old, let, let_new(fn, OP_if, 0, NULL, 2, attrs), leaf, nvalues,
-                     user);
-        lower_branch(fn, old, let, let_new(fn, OP_else, 0, NULL, 0, NULL), leaf, nvalues,
-                     user);
+        lower_branch(fn, old, let, let_new(fn, OP_if, 0, NULL, 2, attrs), leaf, nvalues, user);
+        lower_branch(fn, old, let, let_new(fn, OP_else, 0, NULL, 0, NULL), leaf, nvalues, user);
     } else {
         lower_phases(fn, old, let, let->body, leaf, user);
     }

@@ -6,13 +6,13 @@
  * Requires: a kernel of the kernels stage.
  * Ensures:  the condition compares one size symbol with a number.  It is so for all rows of at most
  *           DLC_SHORT_ROW elements, and for no other.
- * How:      a kernel has such rows where their size has one size symbol and may be DLC_SHORT_ROW and
- *           less, or more: if it reduces such rows, or if such a size symbol is its last axis and it
- *           reduces other axes or reads an operand through a view.  Where rows are short, lowering
- *           goes across them, as it does where the size is a number (reduces_columns).  There are few
- *           columns then, so that a long reduction of them is split (lower_split.c).  The order in
- *           which it reduces is that of the number too: a row's bits depend on its size, not on how
- *           much is known of it.
+ * How:      a kernel has such rows where their size has one size symbol and may be DLC_SHORT_ROW
+ *           and less, or more: if it reduces such rows, or if such a size symbol is its last axis
+ *           and it reduces other axes or reads an operand through a view.  Where rows are short,
+ *           lowering goes across them, as it does where the size is a number (reduces_columns).
+ *           There are few columns then, so that a long reduction of them is split (lower_split.c).
+ *           The order in which it reduces is that of the number too: a row's bits depend on its
+ *           size, not on how much is known of it.
  * Why not:  one nest that goes along the rows: of four elements each it takes up to sixty times as
  *           long.  A nest for each short size: as many as there are sizes.
  * Example:  softmax of f32[B, N], N in 2..inf:
@@ -22,7 +22,6 @@
 
 enum {
     DIM_MANY = UINT32_MAX - 1,      /* no dim: more than one symbol */
-    MOST_SYMBOL = 1 << 20,          /* the largest value of a size symbol that is looked at */
 };
 
 static void
@@ -48,15 +47,15 @@ static int64_t
 last_short(Cx *cx, Dim row, Dim symbol)
 {
     Range full = dim_range(cx, symbol);
-    int64_t below = full.lo - 1, above = full.hi < MOST_SYMBOL ? full.hi + 1 : MOST_SYMBOL;
-    while (above - below > 1) {
-        int64_t middle = below + (above - below) / 2;
-        Range found = dim_range_within(cx, row, symbol, (Range){full.lo, middle});
-        bool is_short = found.hi <= DLC_SHORT_ROW;
-        below = is_short ? middle : below;
-        above = is_short ? above : middle;
+    int64_t last = full.lo - 1, more;
+    for (int64_t step = 1; step > 0;) {
+        bool is_short = !__builtin_add_overflow(last, step, &more) && more <= full.hi &&
+                        dim_range_within(cx, row, symbol, (Range){full.lo, more}).hi <=
+                            DLC_SHORT_ROW;
+        last = is_short ? more : last;
+        step = is_short ? 2 * step : step / 2;
     }
-    return below;
+    return last;
 }
 
 /* The row, if its size says whether it is short or long and it may be both: one that grows with the
@@ -120,7 +119,8 @@ terms_of(Cx *cx, const Let *kernel, const Let *red)
 }
 
 /* Does the let read an operand so that rows cannot be one long row?  What spreads one element, is
- * elementwise or reduces all axes does not.  The tiles of a product are as quick for few columns. */
+ * elementwise or reduces all axes does not.  The tiles of a product are as quick for few
+ * columns. */
 static bool
 keeps_rows(const Let *let)
 {

@@ -404,7 +404,8 @@ is_due(const Run *run, int launch)
 {
     const Launch *first = &run->plan->launches[launch];
     unsigned bit = 1u << code_tier(first->code, first->entry);
-    return launch_begins(first, run->inst->values) && !(atomic_load(&run->inst->checked[launch]) & bit);
+    return launch_begins(first, run->inst->values) &&
+           !(atomic_load(&run->inst->checked[launch]) & bit);
 }
 
 /* A check of the kernel in the tier that all of its phases have now.  NULL: a better one is just

@@ -1,12 +1,12 @@
 /* Conditions that are assumed for a while: what is so in a branch of an `if`.
  *
- * How: the condition a <= b is the fact b - a >= 0.  If that is linear in one size symbol and has no
- *      other names, it narrows the range of the symbol, and ranges, simplification and proofs use it
- *      as they use a declaration.  Any other fact is one more dim that is not negative, as those
- *      that follow from indices (exist.c).
+ * How: the condition a <= b is the fact b - a >= 0.  If that is linear in one size symbol and has
+ *      no other names, it narrows the range of the symbol, and ranges, simplification and proofs
+ *      use it as they use a declaration.  Any other fact is one more dim that is not negative, as
+ *      those that follow from indices (exist.c).
  *      Derived facts and simplified dims are remembered by epoch.  A condition has an epoch of its
- *      own, which is the same one whenever it is assumed again, and the epoch before goes on when it
- *      is forgotten: nothing is derived twice. */
+ *      own, which is the same one whenever it is assumed again, and the epoch before goes on when
+ *      it is forgotten: nothing is derived twice.  No size is declared in between. */
 #include "ir/cx.h"
 
 /* fact == *by * symbol + *rest, for the only name in it; DIM_NONE: it is not so. */
@@ -66,7 +66,8 @@ assumption_new(Cx *cx, Dim fact)
             one->within = part;
         }
     }
-    dims->assumptions = cx_grow(cx, dims->assumptions, dims->nassumptions, sizeof *dims->assumptions);
+    dims->assumptions = cx_grow(cx, dims->assumptions, dims->nassumptions,
+                                sizeof *dims->assumptions);
     one->epoch = ++dims->epochs;
     return dims->assumptions[dims->nassumptions++] = one;
 }

@@ -400,7 +400,7 @@ parse_let(Parser *p)
     if (lex_take(&p->lex, "let")) {
         sizes = parse_sizes(p, &nsizes);
         for (int k = 0; k < nsizes && !lex_is(&p->lex, "="); k++) {
-            declare_size(p, &sizes[k]);     /* the binders' types may name it */
+            declare_size(p, &sizes[k]); /* the binders' types may name it */
         }
         binders = parse_binders(p, &nbinders);
     }

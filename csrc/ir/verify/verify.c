@@ -160,8 +160,8 @@
  *        is a constant, made outside of that loop, or marked uniform too and, with no loop in
  *        between, in the same block.  The loop does not write to the memory of what is loaded.
  *   V46  An if stands in a kernel's own block or in that of another choice, and an else right
- *        behind an if.  The condition compares sizes: it has no index of a loop or bind.  Their bodies
- *        return nothing. */
+ *        behind an if.  The condition compares sizes: it has no index of a loop or bind.
+ *        Their bodies return nothing. */
 #include "verify.h"
 
 #include <stdarg.h>

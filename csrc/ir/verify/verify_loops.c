@@ -259,8 +259,7 @@ static bool
 is_less(Cx *cx, Dim a, Dim b, const Let *let)
 {
     bool less = dim_lt(cx, a, b);
-    for (const Let *loop = let->parent->owner; loop_is(loop) && !less;
-         loop = loop->parent->owner) {
+    for (const Let *loop = let->parent->owner; loop_is(loop) && !less; loop = loop->parent->owner) {
         less = dim_lt_in(cx, a, b, let_dim(loop, "extent"));
     }
     return less;

@@ -209,12 +209,6 @@ open_phase(Emit *e)
     return 1;
 }
 
-static void
-put_root(void *arg, const Let *let)
-{
-    c_let(arg, let);
-}
-
 /* Has the phase no iterations at all? */
 static bool
 is_empty(const Emit *e)
@@ -232,7 +226,9 @@ emit_c_phase(Emit *e, const Let *loop)
         put(e, "(void)lo, (void)hi;");
         return;
     }
-    phase_begin(e, loop->parent, put_root, e);
+    for (int k = 0; k < e->use.nlets; k++) {
+        c_let(e, e->use.lets[k]);
+    }
     int opened = open_phase(e);
     put_for(e, loop);
     if (opened) {

@@ -452,12 +452,6 @@ flat_rows(Emit *e)
     return rows;
 }
 
-static void
-put_root(void *arg, const Let *let)
-{
-    cc_let(arg, let);
-}
-
 void
 emit_cc_phase(Emit *e, const Let *loop)
 {
@@ -465,7 +459,9 @@ emit_cc_phase(Emit *e, const Let *loop)
     e->is_second = cc_jam_is_second;
     cc_near_open(e, loop);
     cc_length_open(e, loop);
-    phase_begin(e, loop->parent, put_root, e);
+    for (int k = 0; k < e->use.nlets; k++) {
+        cc_let(e, e->use.lets[k]);
+    }
     const Let *rows = flat_rows(e), *last = e->ncollapsed ? e->collapsed[e->ncollapsed - 1] : loop;
     if (e->ncollapsed && let_has(last, MARK_jam) && !let_has(last, MARK_recurrences)) {
         cc_jam_phase(e, loop);

@@ -336,12 +336,6 @@ put_block(Tcc *t, const Block *blk)
     tcc_release(t, blk);
 }
 
-static void
-put_root(void *arg, const Let *let)
-{
-    tcc_let(arg, let);
-}
-
 void
 emit_tcc_phase(Emit *e, const Let *loop)
 {
@@ -356,7 +350,9 @@ emit_tcc_phase(Emit *e, const Let *loop)
     t.late = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.late);
     t.unzipped = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.unzipped);
     note_uses(&t, root);
-    phase_begin(e, loop->parent, put_root, &t);
+    for (int k = 0; k < e->use.nlets; k++) {
+        tcc_let(&t, e->use.lets[k]);
+    }
     int opened = tcc_open_grid(&t);
     opened = opened ? opened : open_parallel(e);
     put_for(&t, loop);
