@@ -63,7 +63,7 @@ typedef struct Phase {
     int nbuffers;
     Dim *dims; /* n[k]: dims over the function's size symbols */
     int ndims;
-    Dim extent; /* of the parallel loop; 1 when the phase has none */
+    Dim extent; /* of the parallel loop; 1 when the phase has none; 0 where it is not chosen */
     Dim work; /* estimated cost of one iteration, in units of ops.def */
     Dim scratch; /* bytes of private scratch one running piece needs; p[nbuffers] points to it */
 } Phase;

@@ -3,8 +3,8 @@
  * What:     kernels_make rewrites the program of a function, tells its kernels apart by key, and
  *           takes those that the process or the cache has.  The others go to the loops stage in
  *           units, through the rewrites of their schedule, to the C of the targets that are wanted
- *           and to machine code.  All machine code comes this way: the kernels of a plan, those for
- *           short rows, imported ones, and the schedules that tuning compares.
+ *           and to machine code.  All machine code comes this way: the kernels of a plan,
+ *           imported ones, and the schedules that tuning compares.
  * Requires: a verified function of the kernels stage.
  * Ensures:  the object that is compiled is the one that was verified and dumped.
  * How:      a rewrite is a row of rewrites.def and runs as any pass does (ir/pass.c): with
@@ -124,9 +124,6 @@ make_unit(Kernels *ks, const NewKernel *group, int n)
 {
     int64_t before = ks->passes.fuel;
     Fn *part = unit_program(ks, group, n);
-    if (group->use->row != DIM_NONE) {
-        part = pass_run(&rewrites[REWRITE_short_rows], part, &ks->passes);
-    }
     ks->fuel = ks->passes.fuel;
     Fn *loops = loops_make(part, group->use->schedule, &ks->passes);
     if (unit_reads_late(group, n, loops)) {
@@ -153,9 +150,7 @@ make_units(Kernels *ks)
     bool made = true;
     for (int k = 0, n; k < ks->nfresh && made; k += n) {
         n = unit_next(ks, k);
-        Range full = kernel_range(ks->cx, ks->fresh[k].use->row);
         made = make_unit(ks, ks->fresh + k, n);
-        kernel_widen(ks->cx, ks->fresh[k].use->row, full);
     }
     return made;
 }
@@ -176,7 +171,6 @@ kernels_make(Fn *fn, const CompileOptions *options)
     CompileOptions *rest = cx_copy(fn->cx, options, sizeof *options);
     rest->passes.trace = NULL; /* of fusion's passes: most of those here run once a unit */
     Kernels *ks = kernels_of(pass_run(&of_program, fn, &rest->passes));
-    kernels_find_short(ks);
     kernels_compile(ks, rest);
     return ks;
 }

@@ -98,13 +98,13 @@ is_done_first(Cx *cx, const Block *kernel, const Let *store)
     bool first = true;
     for (const Let *loop = store->parent->owner; loop->op != OP_kernel && first;
          loop = loop->parent->owner) {
-        first = runs_once(cx, loop);
+        first = !loop_is(loop) || runs_once(cx, loop);
     }
     while (kernel->lets[k] != within(kernel, store)) {
         k++;
     }
     for (k++; k < kernel->n && first; k++) {
-        first = kernel->lets[k]->op != OP_for;
+        first = kernel->lets[k]->op != OP_for && !let_is_choice(kernel->lets[k]);
     }
     return first;
 }
@@ -119,10 +119,11 @@ is_before(Cx *cx, const Let *load, const Let *store)
     }
     const Let *from = within(blk, load);
     bool before = comes_before(blk, from, within(blk, store)),
-         repeats = blk->owner->op == OP_kernel && from->op != OP_for;
+         repeats = !loop_is(blk->owner) && from->op != OP_for && !let_is_choice(from);
     for (const Let *loop = blk->owner; before && loop->op != OP_kernel;
          loop = loop->parent->owner) {
-        before = runs_once(cx, loop) || is_known(cx, x, y, let_dim(loop, "index"));
+        before = !loop_is(loop) || runs_once(cx, loop) ||
+                 is_known(cx, x, y, let_dim(loop, "index"));
     }
     return before && (!repeats || is_done_first(cx, blk, store));
 }
@@ -185,6 +186,14 @@ is_stored_after(const Let *load, const Value *v)
     return false;
 }
 
+/* Is one in an if, the other in its else? */
+static bool
+never_both(const Let *choice, const Let *let)
+{
+    const Let *beside = let_is_choice(choice) ? within(choice->parent, let) : NULL;
+    return beside && let_excludes(choice, beside);
+}
+
 /* Is it loaded before everything in the block that is stored to v where it may be? */
 static bool
 is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
@@ -194,7 +203,7 @@ is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
         const Let *let = blk->lets[k];
         before = let_writes(let) && let->args[0] == v
                      ? store_is_idle(let) || is_before(cx, load, let) || is_disjoint(cx, load, let)
-                     : !let->body || is_before_all(cx, load, let->body, v);
+                     : !let->body || never_both(let, load) || is_before_all(cx, load, let->body, v);
     }
     return before;
 }

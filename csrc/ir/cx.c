@@ -60,10 +60,12 @@ cx_try(Cx *cx, void (*body)(Cx *cx, void *arg), void *arg)
 {
     Try here = {.outer = cx->top};
     Loc loc = cx->loc;
+    const Assumption *assumed = cx->dims.assumed;
     cx->top = &here;
     if (setjmp(here.env)) {
         cx->top = here.outer;
         cx->loc = loc;
+        dim_forget_to(cx, assumed);
         dim_recover(cx);
         return false;
     }

@@ -50,13 +50,19 @@ typedef struct {
 
 enum { MOST_EXIST = 12 };
 
+#define NO_EPOCH UINT32_MAX     /* the number of no epoch */
+
 typedef struct {
     Table polys, monos, atoms, results;
     Poly **poly;                /* by Dim */
     MonoNode **mono;            /* by Mono */
     AtomNode **atom;            /* by Atom */
     int npolys, nmonos, natoms;
-    unsigned epoch;             /* goes up when a range is declared: derived facts are stale */
+    unsigned epoch;             /* another one when a range is declared: derived facts are stale */
+    unsigned epochs;            /* the last one that was begun */
+    struct Assumption **assumptions; /* assume.c: all that were ever begun */
+    int nassumptions;
+    const struct Assumption *assumed; /* the innermost one that is open, or NULL */
     int depth;                  /* of simplifications within simplifications */
     int work;                   /* simplifications that the question asked may still take */
     int raw;                    /* above 0: sums are left as they are */
@@ -102,6 +108,8 @@ void dim_recover(Cx *cx);                               /* a failure may have cu
 int64_t int_div(int64_t a, int64_t b);                  /* rounds down; x // 0 is 0 */
 int64_t int_mod(int64_t a, int64_t b);
 int64_t int_gcd(int64_t a, int64_t b);                  /* never negative */
+/* The multiples of the divisor in the range; the range itself where there are none. */
+Range dim_multiples(Range range, int64_t divisor);
 
 /* ---- dim_div.c ---- */
 
@@ -128,6 +136,20 @@ bool dim_exist(Cx *cx, Dim d, Dim with);
 /* d without a multiple of exist[k]: what is left must not be negative.  *at counts the ways to do
  * it, from 0 on; false: there are no more. */
 bool dim_less_existing(Cx *cx, Dim d, int k, int *at, Dim *out);
+
+/* ---- assume.c ---- */
+
+/* A condition that is assumed: fact >= 0.  Facts that were derived in it are kept for the next time
+ * that it is assumed. */
+typedef struct Assumption {
+    const struct Assumption *outer;
+    Dim fact, symbol;           /* symbol: whose range says all of it, else DIM_NONE */
+    Range before, within;       /* of the symbol */
+    unsigned from, epoch;       /* the epoch that it was begun in, its own */
+} Assumption;
+
+/* Forgets what was assumed since this one was the innermost one. */
+void dim_forget_to(Cx *cx, const Assumption *one);
 
 /* ---- range.c ---- */
 

@@ -339,6 +339,52 @@ loop_is(const Let *let)
 }
 
 bool
+let_is_choice(const Let *let)
+{
+    return op_info[let->op].flags & OPF_CHOICE;
+}
+
+/* The let before it in its block, or NULL; of one that is not in it yet, the last. */
+static const Let *
+let_before(const Let *let)
+{
+    const Let *before = NULL;
+    for (int k = 0; k < let->parent->n && let->parent->lets[k] != let; k++) {
+        before = let->parent->lets[k];
+    }
+    return before;
+}
+
+bool
+let_excludes(const Let *a, const Let *b)
+{
+    return (b->op == OP_else && let_before(b) == a) || (a->op == OP_else && let_before(a) == b);
+}
+
+void
+let_condition(Cx *cx, const Let *choice, Dim *a, Dim *b)
+{
+    const Let *first = choice->op == OP_else ? let_before(choice) : choice;
+    Dim left = let_dim(first, "left"), right = let_dim(first, "right");
+    *a = first == choice ? left : dim_add(cx, right, dim_int(cx, 1));
+    *b = first == choice ? right : left;
+}
+
+int
+let_assume(Cx *cx, const Let *let)
+{
+    const Let *choice = let->parent->owner;
+    Dim a, b;
+    if (!choice || !let_is_choice(choice)) {
+        return 0;
+    }
+    int n = let_assume(cx, choice);
+    let_condition(cx, choice, &a, &b);
+    dim_assume(cx, a, b);
+    return n + 1;
+}
+
+bool
 let_writes(const Let *let)
 {
     return op_info[let->op].flags & OPF_WRITES;

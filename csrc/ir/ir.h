@@ -76,7 +76,7 @@ typedef enum {
 enum {
     OPF_COMMUTATIVE = 1, OPF_ASSOCIATIVE = 2, OPF_IDEMPOTENT = 4, OPF_TOTAL = 8, OPF_NEAR = 16,
     OPF_BODY = 32, OPF_LOOP = 64, OPF_ACCESS = 128, OPF_WRITES = 256, OPF_PLAIN = 512,
-    OPF_FLOW = 1024,
+    OPF_FLOW = 1024, OPF_CHOICE = 2048,
 };
 
 /* A row of ops.def as data. */
@@ -226,6 +226,9 @@ bool dim_uses(const Cx *cx, Dim d, Dim name);           /* does the bare name oc
 Dim dim_replace(Cx *cx, Dim d, Dim name, Dim by);
 /* d == coefficient * name + rest with neither using name; false when d is not affine in name. */
 bool dim_affine(Cx *cx, Dim d, Dim name, Dim *coefficient, Dim *rest);
+/* Until dim_forget every question is asked where a <= b; nests.  A failure forgets it too. */
+void dim_assume(Cx *cx, Dim a, Dim b);
+void dim_forget(Cx *cx);
 /* The bare names in d, each once, ascending; calls visit for each. */
 void dim_names(const Cx *cx, Dim d, void (*visit)(void *arg, Dim name), void *arg);
 /* Is it so of one of them? */
@@ -245,15 +248,6 @@ Dim dim_apply(Cx *cx, char kind, Dim a, Dim b);         /* combines what dim_wal
 int64_t dim_scaled(int64_t a, int64_t bits);            /* the value of 's' */
 double dim_factor(int64_t bits);                        /* the float of its second operand */
 void dim_text(const Cx *cx, Dim d, Text *out);          /* as the language writes it */
-
-/* ---- estimate.c: numbers of elements and bytes where sizes are symbols ---- */
-
-/* The value, at least 0, if each name is COST_TYPICAL or the nearest value in its range. */
-int64_t dim_typical(Cx *cx, Dim d);
-int64_t dim_typical_least(Cx *cx, Dim d);       /* a lower bound in typical programs */
-int64_t dims_typical(Cx *cx, int n, const Dim *dims);   /* the elements of these typical sizes */
-int64_t type_typical_bytes(Cx *cx, const Type *t);
-int64_t dims_most(Cx *cx, int n, const Dim *dims);      /* the most elements, or DIM_INF */
 
 /* ---- type.c: interned types ---- */
 
@@ -331,7 +325,7 @@ struct Let {
     Value **res;
     Attr *attrs;                /* in schema order */
     Dim *sizes;                /* existential sizes this let binds: `let [K] y: i64[K] = call ..` */
-    Block *body;                /* kernel, for, reduce */
+    Block *body;                /* kernel, for, reduce, if, else */
     Fn **bodies;                /* loop: one; branch: two; functions of the same stage */
     int nbodies;
     Block *parent;
@@ -407,6 +401,12 @@ void let_bodies(Cx *cx, Let *let, int n, Fn *const *bodies);
 bool let_is_plain(const Let *let);                      /* computes an element, and nothing else */
 bool let_is_map(const Let *let);
 bool loop_is(const Let *let);                           /* for, reduce */
+bool let_is_choice(const Let *let);                     /* if, else */
+/* The condition *a <= *b of a choice: of an `else`, what is so where its `if` is not. */
+void let_condition(Cx *cx, const Let *choice, Dim *a, Dim *b);
+bool let_excludes(const Let *a, const Let *b);  /* are they an if and its else? */
+/* Assumes the conditions of the choices around; returns how many to forget. */
+int let_assume(Cx *cx, const Let *let);
 /* fails never: the key is in the op's schema */
 const Attr *let_attr(const Let *let, const char *key);
 bool attr_has_axis(const Attr *axes, int axis);

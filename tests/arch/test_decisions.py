@@ -31,7 +31,7 @@ STORED = {
     "places_that_print_a_loop": 95,
     "suffixes_kept_by_hand": 0,
     "readers_of_c_among_tests": 17,
-    "lines_of_c_of_softmax": 946,
+    "lines_of_c_of_softmax": 1_082,
 }  # fmt: skip
 
 #: A count goes up when decisions become lines of the loops text; all others go down.
@@ -127,8 +127,8 @@ def own_structures() -> set[str]:
 
 # What every emission has, whatever it emits: what is read, where text goes, names, sizes, parallel loops.
 FOUNDATION = {
-    "cx", "fn", "facts", "phase", "loop", "own", "out", "helpers", "made", "indent", "names", "used",
-    "scratch", "sizes", "nsizes", "bytes", "collapsed", "counts", "ncollapsed",
+    "cx", "fn", "facts", "phase", "loop", "own", "out", "helpers", "made", "indent", "names", "use",
+    "scratch", "sizes", "nsizes", "collapsed", "counts", "ncollapsed",
 }  # fmt: skip
 
 
@@ -254,8 +254,8 @@ def readers_of_c_among_tests() -> int:
 
 @count
 def lines_of_c_of_softmax() -> int:
-    """Lines that `build/test-emit tests/emit/softmax.dlc print=cc` writes: the C for gcc of one kernel, with
-    its macros and without the preludes.
+    """Lines that `build/test-emit tests/emit/softmax.dlc print=cc` writes: the C for gcc of one kernel, for
+    short rows and for others, with its macros and without the preludes.
     """
     from tests.emit.written import printed
 

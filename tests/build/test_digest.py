@@ -26,7 +26,6 @@ DECIDING = [
     "codegen/rewrites.def",
     "codegen/targets.def",
     "codegen/compile/kernel_key.c",
-    "codegen/compile/short_rows.c",
     "codegen/loops/facts.c",
     "codegen/lower/lower.c",
     "codegen/schedule/schedule.c",

@@ -194,6 +194,24 @@ take_over(State *s, const Value *v)
     s->tensors[v->over->id] = *to;
 }
 
+/* Those of the kernel that are made for these sizes. */
+static void
+bind_buffers(State *s, const Block *root)
+{
+    Dim a, b;
+    for (int k = 0; k < root->n; k++) {
+        const Let *let = root->lets[k];
+        if (let->op == OP_buffer) {
+            s->tensors[let->res[0]->id] = tensor_new(s->sizes, let->res[0]);
+        } else if (let_is_choice(let)) {
+            let_condition(s->sizes->cx, let, &a, &b);
+            if (dim_now(s->sizes, a) <= dim_now(s->sizes, b)) {
+                bind_buffers(s, let->body);
+            }
+        }
+    }
+}
+
 static void
 bind_tensors(State *s, const Tensor *in)
 {
@@ -213,11 +231,8 @@ bind_tensors(State *s, const Tensor *in)
                     dim_now(s->sizes, let_dim(let, "dim"));
             }
         }
-        for (int j = 0; let->body && j < let->body->n; j++) {
-            if (let->body->lets[j]->op == OP_buffer) {
-                const Value *v = let->body->lets[j]->res[0];
-                s->tensors[v->id] = tensor_new(s->sizes, v);
-            }
+        if (let->body) {
+            bind_buffers(s, let->body);
         }
     }
 }
@@ -230,8 +245,9 @@ run_pieces(State *s, const Phase *phase, KernelFn fn, int pieces)
     void **p = cx_alloc(cx, (size_t)(phase->nbuffers + 1) * sizeof *p);
     int64_t *n = cx_alloc(cx, (size_t)(phase->ndims + 1) * sizeof *n);
     int64_t extent = dim_now(s->sizes, phase->extent), cuts[PIECES + 2] = {0};
-    /* no loop is parallel: it runs once, whole */
-    pieces = dim_is(cx, phase->extent, 1) ? 1 : pieces;
+    /* without iterations it may not be the one that is chosen; if no loop is parallel, it runs
+     * once, whole */
+    pieces = extent <= 1 ? (int)extent : pieces;
     size_t scratch = (size_t)dim_now(s->sizes, phase->scratch);
     int fault = 0;
     for (int k = 0; k < phase->nbuffers; k++) {

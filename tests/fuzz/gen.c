@@ -6,6 +6,7 @@
  * so that what a small difference does to the results stays small, or shows in the nudged program.
  */
 #include "gen.h"
+#include "ir/costs.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  *
  * layout    a result is laid out as promised, and the views of it say what strides they had before
  * given     the call frees every parameter, that a result goes into too
- * store     a kernel for rows of at most DLC_SHORT_ROW elements loses a store: the verifier sees it
+ * store     the if of a kernel loses a store: the verifier sees it
  * load      loads read the first element of a row: only the results show it
  * pack      of panels that are packed in advance all are taken for the first
  * blocks    exp becomes exp2 in a kernel that is cut into blocks of rows
@@ -133,16 +133,11 @@ WRAPPED(rewrite_join);
 Fn *
 __wrap_rewrite_join(Fn *fn)
 {
-    bool is_short = false;
     fn = __real_rewrite_join(fn);
-    for (int k = 0; k < fn->nsizes; k++) {
-        is_short |= dim_range(fn->cx, fn->sizes[k]).hi <= DLC_SHORT_ROW;
-    }
-    if (is_asked("store") && is_short) {
-        for (int k = 0; k < fn->body->n; k++) {
-            if (fn->body->lets[k]->op == OP_kernel) {
-                lose_store(fn->body->lets[k]->body);
-            }
+    for (int k = 0; k < fn->body->n && is_asked("store"); k++) {
+        const Let *kernel = fn->body->lets[k];
+        if (kernel->op == OP_kernel && kernel->body->lets[0]->op == OP_if) {
+            lose_store(kernel->body->lets[0]->body);
         }
     }
     if (is_asked("load")) {

@@ -36,7 +36,7 @@ def replayed(file: Path, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_verify_sees_what_is_compiled(tmp_path: Path) -> None:
-    """The kernel for short rows, too: the other one is whole."""
+    """The branch for short rows alone loses a store."""
     file = tmp_path / "softmax.dlc"
     file.write_text(SOFTMAX)
     verify = {"DLC_VERIFY": "1", "DLC_DUMP_DIR": str(tmp_path)}
@@ -45,7 +45,7 @@ def test_verify_sees_what_is_compiled(tmp_path: Path) -> None:
     assert seen.returncode == 1 and "the pass join broke a rule of the language" in seen.stderr
     wide = tmp_path / "wide.dlc"
     wide.write_text(SOFTMAX.replace("N in 2..inf", "N in 64..inf"))
-    assert replayed(wide, BROKEN="store", **verify).returncode == 0, "only short rows are broken"
+    assert replayed(wide, BROKEN="store", **verify).returncode == 0, "there is no if"
 
 
 def test_a_layout_that_is_not_kept_is_refused(tmp_path: Path) -> None:

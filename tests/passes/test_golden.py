@@ -1,7 +1,7 @@
 """Golden files of the passes: <pass>/<case>.dlc holds a program, a line ---, and what the pass makes of it.
 
 Both halves are verified, and the second computes what the first does on random arguments (by the
-interpreter; programs with calls, which only torch can run, and those for fewer sizes are verified alone).
+interpreter; programs with calls, which only torch can run, are verified alone).
 After a wanted change:
 
     pytest tests/passes --update-golden
@@ -32,7 +32,7 @@ def check(path: Path, request: pytest.FixtureRequest, *options: str) -> None:
         path.write_text(f"{before}\n---\n\n{after}")
     assert made.strip() == after.strip()
     assert opt(after).strip() == after.strip(), "the second half does not print as it is written"
-    if " call " not in before and path.parent.name != "short_rows":  # it is for fewer sizes
+    if " call " not in before:
         for seed in ("1", "2"):
             opt(before, *options, "--emit", "none", "--eval", seed)
 

@@ -87,11 +87,8 @@ make(const Job *job, Fn *kernels, const char *schedule)
     PassOptions passes = options.passes;
     kernels = pass_run(rewrite_find("program"), kernels, &passes);
     Kernels *ks = kernels_of(kernels);
-    kernels_find_short(ks);
     for (int k = 0; k < ks->nuses && schedule; k++) {
-        for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
-            kernel_schedule(use, schedule);
-        }
+        kernel_schedule(&ks->uses[k], schedule);
     }
     kernels_compile(ks, &options);
     report(job, cx, schedule ? schedule : "-", &w);

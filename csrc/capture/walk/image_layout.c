@@ -15,6 +15,7 @@
  *
  * Graphs that record for autograd got their layouts from dlc/images.py, by the same rule: the
  * values that they save have the layout of their fake tensors. */
+#include "ir/costs.h"
 #include "walk.h"
 
 bool

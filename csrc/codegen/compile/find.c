@@ -96,10 +96,8 @@ kernels_look_up(Kernels *ks)
                 cache_open(&cache, cc_target_cache(ks->target));
     ks->nfresh = 0;
     for (int k = 0; k < ks->nuses; k++) {
-        for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
-            if (!use->kernel) {
-                look_up(ks, open ? &cache : NULL, use, k);
-            }
+        if (!ks->uses[k].kernel) {
+            look_up(ks, open ? &cache : NULL, &ks->uses[k], k);
         }
     }
     if (open) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/loops/loops.h"
 #include "kernel.h"
 
 enum { MAX_DEPTH = 64 };
@@ -63,14 +64,15 @@ put_ref(Writer *w, char kind, Value *const *values, int n, const Value *v)
 
 /* The buffers that a kernel of the loops stage makes for itself. */
 static int
-find_buffers(Cx *cx, const Let *kernel, Value ***out)
+find_buffers(Cx *cx, const Block *root, int n, Value ***out)
 {
-    int n = 0;
-    *out = NULL;
-    for (int k = 0; k < kernel->body->n; k++) {
-        if (kernel->body->lets[k]->op == OP_buffer) {
+    for (int k = 0; k < root->n; k++) {
+        const Let *let = root->lets[k];
+        if (let->op == OP_buffer) {
             *out = cx_grow(cx, *out, n, sizeof **out);
-            (*out)[n++] = kernel->body->lets[k]->res[0];
+            (*out)[n++] = let->res[0];
+        } else if (let_is_choice(let)) {
+            n = find_buffers(cx, let->body, n, out);
         }
     }
     return n;
@@ -100,8 +102,8 @@ const char *
 shape_write(Cx *cx, const KernelKey *key, const Let *kernel, const Unit *unit)
 {
     Writer w = {{.cx = cx}, key};
-    Value **made;
-    int n = find_buffers(cx, kernel, &made), phases = 0;
+    Value **made = NULL;
+    int n = find_buffers(cx, kernel->body, 0, &made), phases = 0;
     for (int k = 0; k < unit->nphases; k++) {
         phases += unit->phases[k].kernel == kernel;
     }
@@ -110,7 +112,9 @@ shape_write(Cx *cx, const KernelKey *key, const Let *kernel, const Unit *unit)
         const Type *t = made[k]->type;
         text_add(&w.out, "%d %d ", (int)t->dtype, t->rank);
         for (int ax = 0; ax < t->rank; ax++) {
-            put_dim(&w, t->dims[ax]);
+            bool none = ax == 0 && block_around(made[k]->def->parent); /* where not chosen */
+            Dim share = none ? let_chosen(cx, made[k]->def) : dim_int(cx, 1);
+            put_dim(&w, dim_mul(cx, share, t->dims[ax]));
         }
     }
     for (int k = 0; k < unit->nphases; k++) {

@@ -7,10 +7,8 @@ void
 kernels_drop(Kernels *ks)
 {
     for (int k = 0; k < ks->nuses; k++) {
-        for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
-            kernel_unref(use->kernel);
-            use->kernel = NULL;
-        }
+        kernel_unref(ks->uses[k].kernel);
+        ks->uses[k].kernel = NULL;
     }
 }
 
@@ -75,16 +73,6 @@ kernels_begin(Kernels *ks, const CompileOptions *options)
     }
 }
 
-static bool
-has_key(const KernelUse *use, const KernelKey *key)
-{
-    bool has = false;
-    for (; use && !has; use = use->shorts) {
-        has = strcmp(use->key.key.hex, key->key.hex) == 0;
-    }
-    return has;
-}
-
 bool
 unit_reads_late(const NewKernel *group, int n, const Fn *loops)
 {
@@ -118,7 +106,7 @@ unit_equals(const Kernels *ks, const NewKernel *group, int n)
     for (int j = 0; j < ks->nuses; j++) {
         bool same = false;
         for (int k = 0; k < n; k++) {
-            same |= has_key(&ks->uses[j], &group[k].use->key);
+            same |= strcmp(ks->uses[j].key.key.hex, group[k].use->key.key.hex) == 0;
         }
         if (same && !is_in_unit(group, n, ks->uses[j].let)) {
             uses[equal++] = &ks->uses[j];
@@ -132,8 +120,7 @@ kernels_retracted(Kernels *ks)
 {
     for (int k = 0; k < ks->nuses; k++) {
         KernelUse *use = &ks->uses[k];
-        for (bool other = let_in_place(use->let) != use->key.in_place; other && use;
-             use = use->shorts) {
+        if (let_in_place(use->let) != use->key.in_place) {
             kernel_unref(use->kernel);
             use->kernel = NULL;
             use->lowered = (Lowered){0};
@@ -146,13 +133,12 @@ kernels_key_again(Kernels *ks)
 {
     KernelCoder *coder = kernel_coder(ks->fn);
     for (int k = 0; k < ks->nuses; k++) {
-        for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
-            use->same_as = NULL;
-            if (!use->kernel) {
-                kernel_key_of(ks->cx, coder, use);
-                if (use->schedule) {
-                    kernel_schedule(use, use->schedule);
-                }
+        KernelUse *use = &ks->uses[k];
+        use->same_as = NULL;
+        if (!use->kernel) {
+            kernel_key(coder, use->let, &use->key);
+            if (use->schedule) {
+                kernel_schedule(use, use->schedule);
             }
         }
     }
@@ -162,11 +148,10 @@ void
 kernels_share(Kernels *ks)
 {
     for (int k = 0; k < ks->nuses; k++) {
-        for (KernelUse *use = &ks->uses[k]; use; use = use->shorts) {
-            if (use->same_as) {
-                use->kernel = kernel_ref(use->same_as->kernel);
-                use->lowered = (Lowered){0};
-            }
+        KernelUse *use = &ks->uses[k];
+        if (use->same_as) {
+            use->kernel = kernel_ref(use->same_as->kernel);
+            use->lowered = (Lowered){0};
         }
     }
 }

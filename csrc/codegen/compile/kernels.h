@@ -23,8 +23,6 @@ typedef struct KernelUse {
     const Made *made;           /* how; NULL: likewise */
     const struct KernelUse *same_as;
     const char *schedule;       /* see schedule_tuning.c; NULL: the one that is not measured */
-    Dim row; /* a size that is DLC_SHORT_ROW at most where this kernel is used; DIM_NONE */
-    struct KernelUse *shorts; /* the same let's kernel for short rows, or NULL */
 } KernelUse;
 
 /* One that neither the process nor the cache has. */
@@ -105,19 +103,6 @@ Fn *kernels_part(const Fn *fn, KernelUse *const *uses, int n);
 const char *kernels_text(const Fn *part);
 /* All kernels as a program, equal ones once.  places: by use, its kernel's place there. */
 const char *kernels_program(const Kernels *ks, int *places);
-
-/* ---- short_rows.c ---- */
-
-/* Gives uses one for short rows, where rows may be short. */
-void kernels_find_short(Kernels *ks);
-/* The range of the row's symbol, and the same again once the kernel for short rows is made, which
- * rewrite_short_rows has narrowed.  Without a row neither does anything. */
-Range kernel_range(Cx *cx, Dim row);
-void kernel_widen(Cx *cx, Dim row, Range full);
-/* The key of the use's kernel, which is made for those rows. */
-void kernel_key_of(Cx *cx, KernelCoder *coder, KernelUse *use);
-/* 1 for the sizes that the use's kernel is for, 0 for those that the other one is for. */
-Dim kernel_share(Cx *cx, const KernelUse *use);
 
 /* ---- pipeline.c ---- */
 

@@ -29,12 +29,12 @@ by_place(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* A unit has one set of flags, and one range of each size. */
+/* A unit has one set of flags. */
 static bool
 same_unit(const NewKernel *a, const NewKernel *b)
 {
     const char *x = a->use->schedule, *y = b->use->schedule;
-    return a->use->row == b->use->row && (x && y ? strcmp(x, y) == 0 : x == y);
+    return x && y ? strcmp(x, y) == 0 : x == y;
 }
 
 int

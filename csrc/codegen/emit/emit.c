@@ -81,18 +81,6 @@ place_sizes(Emit *e, Phase *phase)
     }
 }
 
-/* The loop of a phase of the kernel, by its number; NULL: it has fewer. */
-static const Let *
-phase_loop(const Let *kernel, int number)
-{
-    const Let *found = NULL;
-    for (int k = 0; k < kernel->body->n && !found; k++) {
-        bool is_phase = kernel->body->lets[k]->op == OP_for;
-        found = is_phase && number-- == 0 ? kernel->body->lets[k] : NULL;
-    }
-    return found;
-}
-
 /* A phase is called with the same buffers for any target, over the same range. */
 static void
 check_same(Cx *cx, const Phase *phase, const Phase *of_target)
@@ -113,7 +101,7 @@ begin(Writing *w, const Lowered *kernel, Target target, int number, Phase *phase
 {
     const Fn *fn = kernel->loops.of[target];
     const Let *let = fn->body->lets[kernel->place];
-    w->loop = phase_loop(let, number);
+    w->loop = phase_by_number(let, number);
     w->phase = (Phase){.name = phase->name, .kernel = let};
     w->emit = phase_interface(fn, w->loop, &w->phase);
     w->emit.phase = &w->phase;
@@ -181,11 +169,19 @@ emit_kernels(Cx *cx, int n, const Lowered *kernels, unsigned wanted, Unit *out)
     }
     for (int k = 0; k < n; k++) {
         const Let *kernel = kernels[k].loops.shared->body->lets[kernels[k].place];
-        for (int number = 0; phase_loop(kernel, number); number++) {
+        for (int number = 0; phase_by_number(kernel, number); number++) {
             out->phases = cx_grow(cx, out->phases, out->nphases, sizeof *out->phases);
             Phase *phase = &out->phases[out->nphases++];
             *phase = (Phase){.name = cx_format(cx, "k%d_%d", k, number), .kernel = kernel};
+            const Let *loop = phase_by_number(kernel, number);
+            Dim share = let_chosen(cx, loop);
+            int assumed = let_assume(cx, loop);
             emit_phase(&kernels[k], number, phase, units);
+            for (; assumed; assumed--) {
+                dim_forget(cx);
+            }
+            phase->extent = dim_mul(cx, share, phase->extent);
+            phase->scratch = dim_mul(cx, share, phase->scratch);
         }
     }
     for (int k = 0; k < TARGETS; k++) {

@@ -5,6 +5,7 @@
 #include "codegen/loops/facts.h"
 #include "codegen/loops/jam.h"
 #include "codegen/loops/loops.h"
+#include "codegen/loops/phase_use.h"
 #include "codegen/loops/scan.h"
 
 /* A size that the text of a phase needs, a value of n[]. */
@@ -33,12 +34,11 @@ typedef struct {
     Text *helpers;              /* of the unit: functions and constants made once */
     Map *made;                  /* of the unit: which helpers are there */
     int indent;
-    Names *names; /* of what is put; the second of two copies has others */
-    const bool *used;           /* by Value.id: the phase uses it */
+    Names *names;               /* of what is put; the second of two copies has others */
+    PhaseUse use;               /* its buffers, and lets outside of its loops */
     Size *sizes;
     int nsizes;
     Dim scratch;                /* bytes of private scratch so far */
-    Dim bytes;                  /* of all tensors of the phase */
     const Let *collapsed[MAX_LOOPS];/* the parallel loops, outermost first, and their counts */
     Dim counts[MAX_LOOPS];
     int ncollapsed;
@@ -86,8 +86,6 @@ Let *computed_in(const Block *block, const Value *v);
 
 /* Is the loop the vector loop in one marked tile? */
 bool is_tiled(const Let *loop);
-/* Is the let of the kernel's own block, outside of its loops, one that the phase uses? */
-bool phase_begins_with(const Emit *e, const Let *let);
 /* What is so of the phase for all targets; fills its buffers, extent and work. */
 Emit phase_interface(const Fn *fn, const Let *loop, Phase *phase);
 
@@ -96,7 +94,6 @@ Emit phase_interface(const Fn *fn, const Let *loop, Phase *phase);
 const char *scratch_room(Emit *e, Dim bytes); /* the offset of so many bytes of scratch */
 /* its offset in the scratch */
 const char *private_buffer(Emit *e, const Value *v, int lanes);
-bool is_private(const Emit *e, const Value *v); /* a buffer made in a loop */
 /* Opens the loops over lo..hi and declares the indices of the collapsed loops; returns how many to
  * close.  A vector loop among them is left to its own let, with these bounds. */
 int open_parallel(Emit *e);

@@ -30,9 +30,9 @@ and_nontemporal(Emit *e, const Let *store)
 {
     const char *tensor = and_bytes(e, store, let_mark_value(store, MARK_nontemporal));
     int64_t footprint = let_mark_value(store, MARK_footprint);
-    return dim_range(e->cx, e->bytes).lo >= footprint
+    return dim_range(e->cx, e->use.bytes).lo >= footprint
                ? tensor
-               : cx_format(e->cx, "%s && %s >= %lld", tensor, dim_c(e, e->bytes),
+               : cx_format(e->cx, "%s && %s >= %lld", tensor, dim_c(e, e->use.bytes),
                            (long long)footprint);
 }
 

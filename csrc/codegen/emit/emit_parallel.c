@@ -23,12 +23,6 @@ private_buffer(Emit *e, const Value *v, int lanes)
                                 dim_int(e->cx, (int64_t)dtype_info[v->type->dtype].bytes * lanes)));
 }
 
-bool
-is_private(const Emit *e, const Value *v)
-{
-    return buffer_is_private(v, e->phase->kernel);
-}
-
 /* ---- the parallel loop ---- */
 
 Nest

@@ -6,13 +6,6 @@
 #include "codegen/loops/phase_use.h"
 #include "emit.h"
 
-bool
-phase_begins_with(const Emit *e, const Let *let)
-{
-    bool bound = let->op == OP_bind && e->used[let->args[0]->id];
-    return bound || (let->nres && let->op != OP_buffer && e->used[let->res[0]->id]);
-}
-
 /* ---- cost ---- */
 
 typedef struct {
@@ -117,9 +110,8 @@ phase_interface(const Fn *fn, const Let *loop, Phase *phase)
     PhaseUse use = phase_use(fn, loop);
     phase->buffers = use.buffers;
     phase->nbuffers = use.nbuffers;
-    Emit e = {.cx = cx, .fn = fn, .facts = facts, .phase = phase, .loop = loop, .used = use.used};
+    Emit e = {.cx = cx, .fn = fn, .facts = facts, .phase = phase, .loop = loop, .use = use};
     e.scratch = dim_int(cx, 0);
-    e.bytes = use.bytes;
     find_collapsed(&e, loop);
     return e;
 }

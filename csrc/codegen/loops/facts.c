@@ -149,7 +149,7 @@ add_access(const Facts *facts, const Let *let, AccessFacts *a)
     a->offset = index_offset(cx, buffer, let_attr(let, "at")->dims);
     a->bytes = dtype_info[buffer->type->dtype].bytes;
     a->per_line = DLC_LINE / a->bytes;
-    a->is_private = buffer_is_private(buffer, facts->kernel);
+    a->is_private = buffer_is_private(buffer);
     a->from_loops = loops_give(cx, let->parent->owner, a->offset);
     a->still = (Step){DIM_NONE, dim_int(cx, 0), a->offset};
     a->steps = cx_alloc(cx, (size_t)(loops_around(let) + 1) * sizeof *a->steps);
@@ -211,11 +211,13 @@ facts_of_phase(const Fn *fn, const Let *phase)
     if (facts->kernel) {
         return facts;
     }
-    *facts = (Facts){.cx = fn->cx, .kernel = phase->parent->owner};
+    *facts = (Facts){.cx = fn->cx, .kernel = phase_kernel(phase)};
     facts_add(facts, phase);
-    for (int k = 0; k < phase->parent->n; k++) {
-        if (let_accesses(phase->parent->lets[k])) {
-            facts_add(facts, phase->parent->lets[k]);
+    for (const Block *root = phase->parent; root; root = block_around(root)) {
+        for (int k = 0; k < root->n; k++) {
+            if (let_accesses(root->lets[k])) {
+                facts_add(facts, root->lets[k]);
+            }
         }
     }
     return facts;

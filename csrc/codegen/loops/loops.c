@@ -44,9 +44,57 @@ dim_is_bound_in(const Cx *cx, Dim d, const Block *block)
 }
 
 bool
-buffer_is_private(const Value *buffer, const Let *kernel)
+buffer_is_private(const Value *buffer)
 {
-    return buffer->def && buffer->def->op == OP_buffer && buffer->def->parent->owner != kernel;
+    return buffer->def && buffer->def->op == OP_buffer && loop_is(buffer->def->parent->owner);
+}
+
+const Block *
+block_around(const Block *root)
+{
+    return let_is_choice(root->owner) ? root->owner->parent : NULL;
+}
+
+const Let *
+phase_kernel(const Let *phase)
+{
+    const Block *root = phase->parent;
+    while (block_around(root)) {
+        root = block_around(root);
+    }
+    return root->owner;
+}
+
+/* The phase of a root block, by its number there; NULL: it has fewer.  *number: less by those that
+ * it has. */
+static const Let *
+phase_in(const Block *root, int *number)
+{
+    const Let *found = NULL;
+    for (int k = 0; k < root->n && !found; k++) {
+        const Let *let = root->lets[k];
+        bool is_phase = let->op == OP_for && (*number)-- == 0;
+        found = is_phase ? let : let_is_choice(let) ? phase_in(let->body, number) : NULL;
+    }
+    return found;
+}
+
+const Let *
+phase_by_number(const Let *kernel, int number)
+{
+    return phase_in(kernel->body, &number);
+}
+
+Dim
+let_chosen(Cx *cx, const Let *let)
+{
+    Dim all = dim_int(cx, 1), one = all, a, b;
+    for (const Block *root = let->parent; block_around(root); root = block_around(root)) {
+        let_condition(cx, root->owner, &a, &b);
+        Dim more = dim_add(cx, dim_sub(cx, b, a), one);
+        all = dim_mul(cx, all, dim_max(cx, dim_min(cx, more, one), dim_int(cx, 0)));
+    }
+    return all;
 }
 
 const Literal *

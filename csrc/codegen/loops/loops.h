@@ -54,7 +54,15 @@ bool loop_is_recurrence(const Let *loop); /* in order, inside one so marked */
  * data? */
 bool loops_give(const Cx *cx, const Let *inside, Dim d);
 bool dim_is_bound_in(const Cx *cx, Dim d, const Block *block); /* has it an index bound there? */
-bool buffer_is_private(const Value *buffer, const Let *kernel); /* made in a loop of the kernel */
+bool buffer_is_private(const Value *buffer); /* made in a loop of the kernel */
+/* Root blocks: a kernel's own, in which phases stand, and those of its choices.  The root block
+ * around one of a choice; NULL: it is the kernel's. */
+const Block *block_around(const Block *root);
+const Let *phase_kernel(const Let *phase);
+/* The loop of a phase of the kernel; NULL: it has fewer. */
+const Let *phase_by_number(const Let *kernel, int number);
+/* Of a let in a root block: 1 where the choices around are for it, else 0. */
+Dim let_chosen(Cx *cx, const Let *let);
 /* Is it known to be so small that it stays near a core? */
 bool buffer_is_small(Cx *cx, const Value *buffer);
 /* Has the access's tensor at least so many bytes?  1: yes, 0: no, -1: its size decides. */

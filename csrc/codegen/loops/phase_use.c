@@ -7,12 +7,23 @@
 
 typedef struct {
     Cx *cx;
-    const Let *kernel;
+    const Let *phase;
     bool *used, *seen;
     PhaseUse *use;
 } Using;
 
 static void use_let(const Using *u, const Let *let);
+
+/* Does the phase stand in the block, or in a choice in it? */
+static bool
+is_root(const Using *u, const Block *blk)
+{
+    const Block *root = u->phase->parent;
+    while (root && root != blk) {
+        root = block_around(root);
+    }
+    return root != NULL;
+}
 
 static void
 use_value(const Using *u, const Value *v)
@@ -21,7 +32,7 @@ use_value(const Using *u, const Value *v)
         return;
     }
     u->used[v->id] = true;
-    if (v->def && v->def->parent && v->def->parent->owner == u->kernel) {
+    if (v->def && is_root(u, v->def->parent)) {
         use_let(u, v->def);
     }
 }
@@ -32,10 +43,11 @@ static void
 use_name(void *arg, Dim name)
 {
     const Using *u = arg;
-    const Block *root = u->kernel->body;
-    for (int k = 0; k < root->n; k++) {
-        if (root->lets[k]->nsizes && root->lets[k]->sizes[0] == name) {
-            use_value(u, root->lets[k]->args[0]);
+    for (const Block *root = u->phase->parent; root; root = block_around(root)) {
+        for (int k = 0; k < root->n; k++) {
+            if (root->lets[k]->nsizes && root->lets[k]->sizes[0] == name) {
+                use_value(u, root->lets[k]->args[0]);
+            }
         }
     }
 }
@@ -68,7 +80,7 @@ add_buffers(const Using *u, const Let *let)
 {
     Value *v = let_accesses(let) ? let->args[0] : NULL;
     PhaseUse *use = u->use;
-    if (v && !buffer_is_private(v, u->kernel) && !u->seen[v->id]) {
+    if (v && !buffer_is_private(v) && !u->seen[v->id]) {
         u->seen[v->id] = true;
         use->buffers = cx_grow(u->cx, use->buffers, use->nbuffers, sizeof *use->buffers);
         use->buffers[use->nbuffers++] = v;
@@ -80,6 +92,28 @@ add_buffers(const Using *u, const Let *let)
     }
 }
 
+/* The lets of root blocks that the phase uses, and what these and the phase access, in order. */
+static void
+add_root(const Using *u, const Block *root)
+{
+    if (block_around(root)) {
+        add_root(u, block_around(root));
+    }
+    PhaseUse *use = u->use;
+    for (int k = 0; k < root->n; k++) {
+        const Let *let = root->lets[k];
+        bool used = let->op == OP_bind ? u->used[let->args[0]->id]
+                                       : let->nres && u->used[let->res[0]->id];
+        if (let == u->phase || (let->op == OP_load && used)) {
+            add_buffers(u, let);
+        }
+        if (used && let->op != OP_buffer) {
+            use->lets = cx_grow(u->cx, use->lets, use->nlets, sizeof *use->lets);
+            use->lets[use->nlets++] = let;
+        }
+    }
+}
+
 PhaseUse
 phase_use(const Fn *fn, const Let *phase)
 {
@@ -87,18 +121,12 @@ phase_use(const Fn *fn, const Let *phase)
     size_t values = (size_t)fn->nvalues;
     PhaseUse use = {.bytes = dim_int(cx, 0)};
     Using u = {.cx = cx,
-               .kernel = phase->parent->owner,
+               .phase = phase,
                .used = cx_alloc(cx, values * sizeof(bool)),
                .seen = cx_alloc(cx, values * sizeof(bool)),
                .use = &use};
-    use.used = u.used;
     use_let(&u, phase);
-    for (int k = 0; k < phase->parent->n; k++) {
-        const Let *let = phase->parent->lets[k];
-        if (let == phase || (let->op == OP_load && u.used[let->res[0]->id])) {
-            add_buffers(&u, let);
-        }
-    }
+    add_root(&u, phase->parent);
     return use;
 }
 
@@ -117,25 +145,45 @@ phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS])
     return n;
 }
 
-static void
-visit_phase(Fn *fn, Let *loop, void (*visit)(const PhaseView *phase, const void *arg),
-            const void *arg)
+void
+phases_each(Fn *fn, const Block *root, void (*visit)(Fn *fn, Let *phase, void *arg), void *arg)
 {
+    Dim a, b;
+    for (int k = 0; k < root->n; k++) {
+        Let *let = root->lets[k];
+        if (let_is_choice(let)) {
+            let_condition(fn->cx, let, &a, &b);
+            dim_assume(fn->cx, a, b);
+            phases_each(fn, let->body, visit, arg);
+            dim_forget(fn->cx);
+        } else if (let->op == OP_for) {
+            visit(fn, let, arg);
+        }
+    }
+}
+
+typedef struct {
+    void (*visit)(const PhaseView *phase, const void *arg);
+    const void *arg;
+} PhaseVisitor;
+
+static void
+visit_phase(Fn *fn, Let *loop, void *visitor)
+{
+    const PhaseVisitor *v = visitor;
     const Let *parallel[MAX_LOOPS];
     PhaseView phase = {.fn = fn, .loop = loop, .facts = facts_of_phase(fn, loop)};
     phase.nest = (Nest){fn->cx, parallel, phase_parallel(loop, parallel)};
-    visit(&phase, arg);
+    v->visit(&phase, v->arg);
 }
 
 Fn *
 phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), const void *arg)
 {
+    PhaseVisitor visitor = {visit, arg};
     for (int k = 0; k < fn->body->n; k++) {
-        const Let *kernel = fn->body->lets[k];
-        for (int j = 0; kernel->op == OP_kernel && j < kernel->body->n; j++) {
-            if (kernel->body->lets[j]->op == OP_for) {
-                visit_phase(fn, kernel->body->lets[j], visit, arg);
-            }
+        if (fn->body->lets[k]->op == OP_kernel) {
+            phases_each(fn, fn->body->lets[k]->body, visit_phase, &visitor);
         }
     }
     return fn;

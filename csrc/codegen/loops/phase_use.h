@@ -6,13 +6,14 @@
 #include "jam.h"
 
 typedef struct {
-    const bool *used; /* by Value.id: the phase uses it */
     Value **buffers; /* that are not private, in the order of their first use */
     int nbuffers;
     Dim bytes; /* of these, together */
+    const Let **lets; /* outside of loops that the phase uses, in order; no buffers */
+    int nlets;
 } PhaseUse;
 
-/* phase: a loop in the kernel's own block. */
+/* phase: a loop in a root block. */
 PhaseUse phase_use(const Fn *fn, const Let *phase);
 
 /* The parallel loops of a phase, outermost first: nothing stands between them, so they run as one.
@@ -27,7 +28,11 @@ typedef struct {
     Nest nest; /* its parallel loops */
 } PhaseView;
 
-/* Calls `visit` for each phase: a `for` at the top of a kernel.  Returns fn. */
+/* Calls `visit` for each phase of the block, a kernel's own or a choice's, where the conditions of
+ * its choices are assumed. */
+void phases_each(Fn *fn, const Block *root, void (*visit)(Fn *fn, Let *phase, void *arg),
+                 void *arg);
+/* The same for the phases of all kernels.  Returns fn. */
 Fn *phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), const void *arg);
 
 /* Calls `visit` for each loop and reduction of each phase, first for the outer ones.  Those in one

@@ -24,6 +24,8 @@
  *           or a pad along one of its axes is cut into pieces there, one phase for each, so that
  *           its loops test nothing.  Where a cat interleaves a few parts of one element each, one
  *           iteration makes an element of each part.
+ *           All this is done twice where rows may be short (lower_short.c): in an if, and in its
+ *           else.
  * Why not:  make loops first and fuse them afterwards: fusion has been done on values, where it is
  *           simple.  Only placement is left, and placement by demand puts each scalar in one place.
  * Example:  y = softmax(x) over f32[B, N] becomes: for i in B { reduce amax; reduce sum, which
@@ -166,7 +168,7 @@ drop_unchanged(Block *blk, int *uses)
     for (int k = blk->n - 1; k >= 0; k--) { /* users first */
         Let *let = blk->lets[k];
         bool loop = let->op == OP_for;
-        if (loop) {
+        if (loop || let_is_choice(let)) {
             drop_unchanged(let->body, uses);
         }
         if ((loop && !let->body->n) || is_idle(uses, let) || is_unused(uses, let)) {
@@ -185,8 +187,12 @@ drop_phases(Block *blk)
 {
     int n = 0;
     for (int k = 0; k < blk->n; k++) {
-        if (blk->lets[k]->op != OP_for || !all_unchanged(blk->lets[k]->body)) {
-            blk->lets[n++] = blk->lets[k];
+        Let *let = blk->lets[k];
+        if (let_is_choice(let)) {
+            drop_phases(let->body);
+        }
+        if (let->op != OP_for || !all_unchanged(let->body)) {
+            blk->lets[n++] = let;
         }
     }
     blk->n = n;
@@ -237,8 +243,10 @@ find_users(const Fn *fn)
     return user;
 }
 
+/* Phases for all results of the kernel, at the end of the block.  leaf: by id in the old
+ * function. */
 static void
-lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, const User *user)
+lower_phases(Fn *fn, const Let *old, Let *let, Block *blk, Value **leaf, const User *user)
 {
     Cx *cx = fn->cx;
     Lower *lo = cx_alloc(cx, sizeof *lo);
@@ -257,10 +265,47 @@ lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, const User *user)
         lo->nin_place += let->res[k]->over != NULL;
     }
     lo->path[0] = cx_alloc(cx, sizeof *lo->path[0]);
-    lo->path[0]->blk = let->body = cx_alloc(cx, sizeof *let->body);
-    let->body->owner = let;
+    lo->path[0]->blk = blk;
     lower_results(lo);
-    if (lo->nin_place && check_in_place(cx, let)) {
+}
+
+/* The phases in a branch of a choice. */
+static void
+lower_branch(Fn *fn, const Let *old, Let *let, Let *choice, Value **leaf, int nvalues,
+             const User *user)
+{
+    Cx *cx = fn->cx;
+    Dim a, b;
+    choice->body = cx_alloc(cx, sizeof *choice->body);
+    choice->body->owner = choice;
+    block_append(cx, let->body, choice);
+    let_condition(cx, choice, &a, &b);
+    dim_assume(cx, a, b);
+    lower_phases(fn, old, let, choice->body, cx_copy(cx, leaf, (size_t)nvalues * sizeof *leaf),
+                 user);
+    dim_forget(cx);
+}
+
+static void
+lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, int nvalues, const User *user)
+{
+    Cx *cx = fn->cx;
+    Dim symbol;
+    int64_t last;
+    int in_place = 0;
+    let->body = cx_alloc(cx, sizeof *let->body);
+    let->body->owner = let;
+    if (lower_is_short(cx, old, &symbol, &last) && fuel_spend(cx)) {
+        Attr attrs[] = {attr_dim(cx, "left", symbol), attr_dim(cx, "right", dim_int(cx, last))};
+        lower_branch(fn, old, let, let_new(fn, OP_if, 0, NULL, 2, attrs), leaf, nvalues, user);
+        lower_branch(fn, old, let, let_new(fn, OP_else, 0, NULL, 0, NULL), leaf, nvalues, user);
+    } else {
+        lower_phases(fn, old, let, let->body, leaf, user);
+    }
+    for (int k = 0; k < let->nres; k++) {
+        in_place += let->res[k]->over != NULL;
+    }
+    if (in_place && check_in_place(cx, let)) {
         int *uses = cx_alloc(cx, ((size_t)fn->nvalues + 1) * sizeof *uses);
         drop_phases(let->body);
         count_uses(uses, let->body);
@@ -278,7 +323,7 @@ copy_attrs(Cx *cx, const Let *let)
 
 /* A let of the function's own block; leaf maps old values to new ones. */
 static void
-lower_let(Fn *fn, const Let *old, Value **leaf, const User *user)
+lower_let(Fn *fn, const Let *old, Value **leaf, int nvalues, const User *user)
 {
     Cx *cx = fn->cx;
     cx_set_loc(cx, old->loc);
@@ -300,7 +345,7 @@ lower_let(Fn *fn, const Let *old, Value **leaf, const User *user)
         }
     }
     if (old->op == OP_kernel) {
-        lower_kernel(fn, old, let, leaf, user);
+        lower_kernel(fn, old, let, leaf, nvalues, user);
     }
     block_append(cx, fn->body, let);
 }
@@ -326,7 +371,7 @@ rewrite_lower(Fn *old)
         }
     }
     for (int k = 0; k < old->body->n; k++) {
-        lower_let(fn, old->body->lets[k], leaf, user);
+        lower_let(fn, old->body->lets[k], leaf, old->nvalues, user);
     }
     Value **rets = cx_alloc(cx, (size_t)(old->body->nrets + 1) * sizeof *rets);
     for (int k = 0; k < old->body->nrets; k++) {

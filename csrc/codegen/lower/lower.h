@@ -354,6 +354,12 @@ Dim bounds_extent(const Lower *lo, const Value *v, int axis);
 /* The size that a buffer's axis needs if it has this extent in the block. */
 Dim bounds_room(const Lower *lo, Dim extent);
 
+/* ---- lower_short.c ---- */
+
+/* May the rows of the kernel be short, and may they be longer?  Then *symbol says which: they are
+ * short where it is at most *last. */
+bool lower_is_short(Cx *cx, const Let *kernel, Dim *symbol, int64_t *last);
+
 /* ---- lower_split.c ---- */
 
 /* Lowers a group whose only output is the last site of the probe. */

@@ -403,12 +403,9 @@ static bool
 is_due(const Run *run, int launch)
 {
     const Launch *first = &run->plan->launches[launch];
-    bool works = false;
-    for (int k = 0; k < first->phases; k++) {
-        works |= run->inst->values[first[k].extent] != 0;
-    }
     unsigned bit = 1u << code_tier(first->code, first->entry);
-    return works && !(atomic_load(&run->inst->checked[launch]) & bit);
+    return launch_begins(first, run->inst->values) &&
+           !(atomic_load(&run->inst->checked[launch]) & bit);
 }
 
 /* A check of the kernel in the tier that all of its phases have now.  NULL: a better one is just
@@ -433,7 +430,7 @@ check_new(Run *run, int launch)
     }
     c->cx = cx;
     c->run = run;
-    c->kernel = &run->plan->checks[first->kernel];
+    c->kernel = &run->plan->checks[first->use];
     c->first = launch;
     c->last = launch + first->phases - 1;
     return c;

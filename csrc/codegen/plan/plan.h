@@ -77,9 +77,7 @@ typedef struct {
     const char *name; /* for profilers */
     bool counted; /* the first phase, where somebody asks: */
     DimRef operations; /* of the kernel */
-    int use; /* of the kernel that it is a phase of: its place among the plan's;
-                                 * -1: it is the one for short rows, which is not tuned */
-    int kernel; /* the same, and for the kernel for short rows too */
+    int use; /* of the kernel that it is a phase of: its place among the plan's */
     int phases; /* of the first phase: how many the kernel has */
 } Launch;
 
@@ -239,7 +237,7 @@ struct Plan {
     int nin_place;
     char *name;
     struct Tuner *tuner; /* NULL: nothing is to be measured */
-    CheckedKernel *checks; /* by Launch.kernel; NULL: nothing is compared with the interpreter */
+    CheckedKernel *checks; /* by Launch.use; NULL: nothing is compared with the interpreter */
     SpinLock lock; /* guards instances, and their records of disjoint memory */
     Instance *instances[INSTANCES]; /* latest used first */
 };
@@ -255,6 +253,8 @@ void *plan_alloc(Plan *plan, size_t bytes); /* zeroed, freed with the plan; NULL
 /* The instance for these sizes: a new reference, or NULL when memory is out. */
 Instance *instance_get(Plan *plan, const int64_t *sizes);
 void instance_unref(Instance *instance);
+/* Is it the first one of a kernel of which a phase runs for these sizes? */
+bool launch_begins(const Launch *launch, const int64_t *values);
 /* `to` and the work of the launch; INT64_MAX where that has more bits. */
 int64_t launch_add_work(const Launch *launch, const int64_t *values, int64_t to);
 /* Completes sizes (SIZE_UNKNOWN: not given) from the parameters; false when one cannot be found. */

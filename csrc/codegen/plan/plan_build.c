@@ -173,8 +173,7 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
         .node = plan_text_keep(b, from.node),
         .source = plan_text_keep(b, from.source),
         .name = plan_range_name(b, use->let),
-        .use = use->row ? -1 : b->at_use - 1,
-        .kernel = b->at_use - 1,
+        .use = b->at_use - 1,
         .phases = phase == 0 ? use->kernel->nphases : 0,
     };
     for (int k = 0; k < nbuffers; k++) {
@@ -190,7 +189,7 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
     for (int k = 0; k < launch->ndims; k++) {
         launch->dims[k] = dim_ref(b, shape_dim(r));
     }
-    launch->extent = dim_ref(b, dim_mul(b->cx, shape_dim(r), kernel_share(b->cx, use)));
+    launch->extent = dim_ref(b, shape_dim(r));
     launch->work = dim_ref(b, shape_dim(r));
     launch->scratch = dim_ref(b, shape_dim(r));
     if (b->counts && phase == 0) {
@@ -243,9 +242,7 @@ build_kernel(Builder *b, const Let *let, const bool *wanted)
         plan_slot_result(b, let->res[k], wanted);
     }
     plan_check_kernel(b, use, b->at_use - 1);
-    for (; use; use = use->shorts) {
-        build_phases(b, use);
-    }
+    build_phases(b, use);
 }
 
 static void
@@ -477,9 +474,7 @@ count_phases(const Builder *b)
 {
     int n = 0;
     for (int k = 0; k < b->kernels->nuses; k++) {
-        for (const KernelUse *use = &b->kernels->uses[k]; use; use = use->shorts) {
-            n += use->kernel->nphases;
-        }
+        n += b->kernels->uses[k].kernel->nphases;
     }
     return n;
 }

@@ -33,22 +33,17 @@ begin(const Fn *kernels, const CompileOptions *options)
     return b;
 }
 
-/* By use; after them those for short rows.  They are the plan's from now on. */
+/* By use.  They are the plan's from now on. */
 static void
 take_kernels(Builder *b)
 {
     Plan *plan = b->plan;
     Kernels *ks = b->kernels;
-    plan->kernels = plan_keep(b, 2 * (size_t)ks->nuses * sizeof *plan->kernels);
+    plan->kernels = plan_keep(b, (size_t)ks->nuses * sizeof *plan->kernels);
     for (int k = 0; k < ks->nuses; k++) {
         plan->kernels[k] = ks->uses[k].kernel;
     }
     plan->nkernels = ks->nuses;
-    for (int k = 0; k < ks->nuses; k++) {
-        if (ks->uses[k].shorts) {
-            plan->kernels[plan->nkernels++] = ks->uses[k].shorts->kernel;
-        }
-    }
     ks->nuses = 0;
 }
 

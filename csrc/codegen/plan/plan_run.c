@@ -162,8 +162,8 @@ step_launch(Run *run, const Step *step)
     const Launch *launch = &run->plan->launches[step->launch];
     void *p[FEW_BUFFERS + 1], **buffers = p;
     const int64_t *values = run->inst->values;
-    bool works = values[launch->extent] != 0; /* else another kernel does (short_rows.c) */
-    bool tuned = works && run->tuning && launch->use >= 0 &&
+    bool works = values[launch->extent] != 0; /* else it is not chosen, or empty */
+    bool tuned = run->tuning && launch_begins(launch, values) &&
                  tuning_wants(run->tuning, launch->use); /* with the launches that follow */
     bool in_work = tuned || (works && run->inst->in_work[step - run->plan->steps]);
     if (in_work && run_workspace(run) < 0) {

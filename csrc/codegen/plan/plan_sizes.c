@@ -74,6 +74,16 @@ dim_step(const DimCode *code, const int64_t *sizes, const int64_t *values, bool 
     }
 }
 
+bool
+launch_begins(const Launch *launch, const int64_t *values)
+{
+    bool works = false;
+    for (int k = 0; k < launch->phases && !works; k++) {
+        works = values[launch[k].extent] != 0;
+    }
+    return works;
+}
+
 int64_t
 launch_add_work(const Launch *launch, const int64_t *values, int64_t to)
 {

@@ -21,6 +21,7 @@
 
 #include "codegen/machine.h"
 #include "codegen/rewrites.h"
+#include "ir/costs.h"
 
 enum {
     ROUNDS = 2,                 /* the second finds lets that only late ones read */

@@ -166,8 +166,7 @@ comes_from_memory(View *v, const Value *tensor, Dim offset)
     const Nest *nest = &v->phase->nest;
     bool vector = nest->n == 1 && let_has(nest->parallel[0], MARK_vector);
     Dim row = dim_replace(v->cx, offset, v->tile.index, dim_int(v->cx, 0));
-    if (buffer_is_private(tensor, v->facts->kernel) || stays_cached(v, tensor) ||
-        is_near(v, tensor, row)) {
+    if (buffer_is_private(tensor) || stays_cached(v, tensor) || is_near(v, tensor, row)) {
         return false;
     }
     add_near(v, tensor, row);

@@ -208,7 +208,7 @@ is_alone(const Let *let)
         let = around;
         around = let->parent->owner;
     }
-    return around->op == OP_kernel;
+    return !loop_is(around);
 }
 
 /* Does an iteration have only a few elements or, as a vector loop, only one tile?  Sharing such a

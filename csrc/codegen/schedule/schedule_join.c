@@ -235,14 +235,20 @@ has_tiles(const Let *let)
 }
 
 static void
-join_phases(Cx *cx, Let *kernel)
+join_phases(Cx *cx, Block *blk)
 {
-    Block *blk = kernel->body;
-    int n = 0, at = 0, count = has_in_place(kernel) ? 0 : blk->n;
+    int n = 0, at = 0, count = blk->n;
     /* the phase before, at `at`, if since then only buffers of the kernel and constants came */
     Let *last = NULL;
+    Dim a, b;
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];
+        if (let_is_choice(let)) {
+            let_condition(cx, let, &a, &b);
+            dim_assume(cx, a, b);
+            join_phases(cx, let->body);
+            dim_forget(cx);
+        }
         bool may = last && let->op == OP_for && let_has(let, MARK_parallel) && !has_tiles(let);
         int levels = may ? common(cx, last, let) : 0;
         if (levels && fuel_spend(cx)) {
@@ -257,15 +263,16 @@ join_phases(Cx *cx, Let *kernel)
         }
         blk->lets[n++] = let;
     }
-    blk->n = count ? n : blk->n;
+    blk->n = n;
 }
 
 Fn *
 rewrite_join(Fn *fn)
 {
     for (int k = 0; k < fn->body->n; k++) {
-        if (fn->body->lets[k]->op == OP_kernel) {
-            join_phases(fn->cx, fn->body->lets[k]);
+        const Let *let = fn->body->lets[k];
+        if (let->op == OP_kernel && !has_in_place(let)) {
+            join_phases(fn->cx, let->body);
         }
     }
     facts_forget(fn);

@@ -7,14 +7,14 @@
  * How:      a reduction is marked if its extent may be a block at most or more, and if its body
  *           costs less than what combines blocks: of an expensive one the second copy of the text
  *           would cost more time to compile than it saves.
- * Why not:  a kernel of its own, as rows of fewer elements than lanes have (short_rows.c): the
+ * Why not:  an if, as rows of fewer elements than lanes have (lower_short.c): the
  *           choice is the same in all rows, so that the processor foresees it.
  * Example:  distance of points in D dimensions:
  *               let s: f32 = reduce sum d in D lanes short { .. }
  */
 #include <string.h>
 
-#include "codegen/loops/loops.h"
+#include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
 /* Is its extent a block at most or more, as it comes when it runs? */
@@ -26,14 +26,14 @@ may_be_both(Cx *cx, const Let *reduce)
 }
 
 static void
-shorten(Cx *cx, const Block *blk)
+shorten(Cx *cx, Let *loop)
 {
-    for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
+    for (int k = 0; k < loop->body->n; k++) {
+        Let *let = loop->body->lets[k];
         if (!loop_is(let)) {
             continue;
         }
-        shorten(cx, let->body);
+        shorten(cx, let);
         const char *op = let->op == OP_reduce ? let_str(let, "op") : NULL;
         if (op && op_info[op_find(op, strlen(op))].rule != RULE_INDEX &&
             loop_is_latency_bound(let) && may_be_both(cx, let) && fuel_spend(cx)) {
@@ -42,13 +42,15 @@ shorten(Cx *cx, const Block *blk)
     }
 }
 
+static void
+shorten_phase(const PhaseView *phase, const void *arg)
+{
+    (void)arg;
+    shorten(phase->fn->cx, phase->loop);
+}
+
 Fn *
 rewrite_shorten(Fn *fn)
 {
-    for (int k = 0; k < fn->body->n; k++) {
-        if (fn->body->lets[k]->op == OP_kernel) {
-            shorten(fn->cx, fn->body->lets[k]->body);
-        }
-    }
-    return fn;
+    return phases_visit(fn, shorten_phase, NULL);
 }

@@ -8,7 +8,7 @@
  *           other. */
 #include <string.h>
 
-#include "codegen/loops/loops.h"
+#include "codegen/loops/phase_use.h"
 #include "codegen/processor.h"
 #include "codegen/rewrites.h"
 
@@ -18,24 +18,17 @@ typedef struct {
 } Tuning;
 
 static void
-mark_phases(const Fn *loops, Let *kernel, const char *schedule)
+mark_phase(const PhaseView *phase, const void *word)
 {
-    for (int k = 0; k < kernel->body->n; k++) {
-        if (kernel->body->lets[k]->op == OP_for && fuel_spend(loops->cx)) {
-            let_mark(kernel->body->lets[k], mark_find(schedule), true);
-        }
+    if (fuel_spend(phase->fn->cx)) {
+        let_mark(phase->loop, mark_find(word), true);
     }
 }
 
 static Fn *
 mark_all(Fn *fn, const char *word)
 {
-    for (int k = 0; k < fn->body->n; k++) {
-        if (fn->body->lets[k]->op == OP_kernel) {
-            mark_phases(fn, fn->body->lets[k], word);
-        }
-    }
-    return fn;
+    return phases_visit(fn, mark_phase, word);
 }
 
 #define TUNING(word, flag, isa) \

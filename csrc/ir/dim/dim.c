@@ -201,9 +201,8 @@ dim_size(Cx *cx, const char *name)
                                       .divisor = 1});
 }
 
-/* The multiples of the divisor in the range; the range itself where there are none. */
-static Range
-range_of_multiples(Range range, int64_t divisor)
+Range
+dim_multiples(Range range, int64_t divisor)
 {
     Range out = range;
     int64_t over = int_mod(range.lo, divisor);
@@ -217,11 +216,11 @@ void
 dim_declare(Cx *cx, Dim size, Range range, int64_t divisor)
 {
     AtomNode *atom = dim_atom(cx, size);
-    range = range_of_multiples(range, divisor > 0 ? divisor : 1);
+    range = dim_multiples(range, divisor > 0 ? divisor : 1);
     if (atom->range.lo != range.lo || atom->range.hi != range.hi || atom->divisor != divisor) {
         atom->range = range;
         atom->divisor = divisor > 0 ? divisor : 1;
-        cx->dims.epoch++;
+        cx->dims.epoch = ++cx->dims.epochs;
     }
 }
 
@@ -271,5 +270,5 @@ dim_recover(Cx *cx)
     cx->dims.depth = cx->dims.raw = 0;
     cx->dims.proving = cx->dims.orders = cx->dims.floors = false;
     cx->dims.nexist = cx->dims.nested = 0;
-    cx->dims.epoch++;
+    cx->dims.epoch = ++cx->dims.epochs;
 }

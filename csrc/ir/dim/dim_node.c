@@ -331,7 +331,7 @@ atom_new(Cx *cx, AtomNode as)
     dims->atom = cx_grow(cx, dims->atom, dims->natoms, sizeof *dims->atom);
     atom->id = (Atom)dims->natoms;
     dims->atom[dims->natoms++] = atom;
-    atom->epoch = dims->epoch - 1;
+    atom->epoch = NO_EPOCH;
     first_nodes(cx);
     atom->self = dim_term(cx, 1, mono_intern(cx, 1, &atom->id));
     return atom;

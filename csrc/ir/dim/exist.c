@@ -1,4 +1,5 @@
-/* What follows from indices that exist: each of them has an extent of at least 1.
+/* What follows from indices that exist: each of them has an extent of at least 1.  And from what is
+ * assumed (assume.c).
  *
  * How: a question names dims, and those have names of indices.  `extent - 1` of each is kept as a
  * dim that is not negative; an extent that is a minimum gives two of them.  A proof that is at its
@@ -93,6 +94,11 @@ dim_exist(Cx *cx, Dim d, Dim with)
     dim_names(cx, d, add_name, cx);
     if (with != d) {
         dim_names(cx, with, add_name, cx);
+    }
+    for (const Assumption *one = cx->dims.assumed; one; one = one->outer) {
+        if (one->symbol == DIM_NONE && cx->dims.nexist < MOST_EXIST) {
+            cx->dims.exist[cx->dims.nexist++] = one->fact;
+        }
     }
     return cx->dims.nexist > 0;
 }

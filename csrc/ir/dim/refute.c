@@ -53,6 +53,9 @@ dim_refuted(Cx *cx, Dim d, Dim with)
         if (with != d) {
             dim_eval(cx, with, sample_value, &s);
         }
+        for (const Assumption *one = cx->dims.assumed; one; one = one->outer) {
+            s.valid &= one->symbol != DIM_NONE || dim_eval(cx, one->fact, sample_value, &s) >= 0;
+        }
         if (dim_eval(cx, d, sample_value, &s) < 0 && s.valid) {
             return true;
         }

@@ -113,6 +113,16 @@ eval_fused(Eval *e, const Let *let)
 }
 
 static void
+eval_choice(Eval *e, const Let *let)
+{
+    Dim a, b;
+    let_condition(e->cx, let, &a, &b);
+    if (eval_dim(e, a) <= eval_dim(e, b)) {
+        eval_block(e, let->body);
+    }
+}
+
+static void
 eval_bind(Eval *e, const Let *let)
 {
     const Tensor *t = eval_value(e, let->args[0]);
@@ -200,6 +210,10 @@ eval_loop_node(Eval *e, const Let *let)
     case OP_for:
     case OP_reduce:
         (let->op == OP_reduce && let_has(let, MARK_fused) ? eval_fused : eval_loop)(e, let);
+        break;
+    case OP_if:
+    case OP_else:
+        eval_choice(e, let);
         break;
     case OP_bind:
         eval_bind(e, let);

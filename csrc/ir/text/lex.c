@@ -255,8 +255,8 @@ instead_of(char c)
 static const char *
 scan_sign(const Lexer *lex, Token *t)
 {
-    static const char two[][3] = {"->", "..", "//", "**", "<=", ">=", "==", "!="};
-    for (int k = lex->notation ? 1 : 0; k < (lex->notation ? 8 : 3); k++) {
+    static const char two[][3] = {"->", "..", "//", "<=", "**", ">=", "==", "!="};
+    for (int k = lex->notation ? 1 : 0; k < (lex->notation ? 8 : 4); k++) {
         if (strncmp(t->at, two[k], 2) == 0) {
             return t->at + 2;
         }

@@ -19,6 +19,7 @@
  *   let       ['let' [sizes] list(binder) '='] right [place]
  *   right     'for' name 'in' dim {mark} block
  *           | 'reduce' op name 'in' dim {mark} block
+ *           | 'if' dim '<=' dim block ['else' block]
  *           | 'load' operand dims {mark}
  *           | 'store' operand dims '=' operand {mark}
  *           | op list(operand) {key '=' value} {mark} [block | body ['else' body]]
@@ -270,6 +271,10 @@ parse_right(Parser *p, Let *let)
     open_attrs(p, let);
     if (loop_is(let)) {
         parse_loop(p, let);
+    } else if (let->op == OP_if) {
+        find_attr(let, "left")->d = parse_dim(p);
+        lex_expect(&p->lex, "<=");
+        find_attr(let, "right")->d = parse_dim(p);
     } else if (let_accesses(let)) {
         parse_access(p, let);
     } else if (let->op != OP_buffer) {
@@ -328,6 +333,27 @@ parse_binders(Parser *p, int *n)
     return binders;
 }
 
+/* The body of a kernel, a loop, an if or an else.  Dims are simplified by the conditions around. */
+static void
+parse_own_block(Parser *p, Let *let)
+{
+    const Block *around = p->block;
+    Dim a, b;
+    let->body = cx_alloc(p->cx, sizeof *let->body);
+    let->body->owner = let;
+    if (!let_is_choice(let)) {
+        parse_block(p, let->body);
+        return;
+    }
+    if (let->op == OP_else && !(around->n && around->lets[around->n - 1]->op == OP_if)) {
+        lex_fail(&p->lex, p->lex.token.at, "else stands right behind the block of an if");
+    }
+    let_condition(p->cx, let, &a, &b);
+    dim_assume(p->cx, a, b);
+    parse_block(p, let->body);
+    dim_forget(p->cx);
+}
+
 static void parse_params(Parser *p);
 
 /* A body that is a function: it has names of its own. */
@@ -374,7 +400,7 @@ parse_let(Parser *p)
     if (lex_take(&p->lex, "let")) {
         sizes = parse_sizes(p, &nsizes);
         for (int k = 0; k < nsizes && !lex_is(&p->lex, "="); k++) {
-            declare_size(p, &sizes[k]);     /* the binders' types may name it */
+            declare_size(p, &sizes[k]); /* the binders' types may name it */
         }
         binders = parse_binders(p, &nbinders);
     }
@@ -386,9 +412,7 @@ parse_let(Parser *p)
         let->res[k] = parse_bind(p, &binders[k], let, k);
     }
     if (op_info[let->op].flags & OPF_BODY) {
-        let->body = cx_alloc(p->cx, sizeof *let->body);
-        let->body->owner = let;
-        parse_block(p, let->body);
+        parse_own_block(p, let);
         p->nindices = outer;
     }
     if (let_is_flow(let)) {

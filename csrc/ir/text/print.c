@@ -219,6 +219,13 @@ put_right(const Let *let, Text *out)
         return;
     }
     text_add(out, "%s", op_info[let->op].name);
+    if (let->op == OP_if) {
+        text_add(out, " ");
+        dim_text(out->cx, let_dim(let, "left"), out);
+        text_add(out, " <= ");
+        dim_text(out->cx, let_dim(let, "right"), out);
+        return;
+    }
     if (let_accesses(let)) {
         const Attr *at = let_attr(let, "at");
         if (let->op == OP_update) {
@@ -285,7 +292,12 @@ put_params(const Fn *fn, const char *open, const char *comma, const char *close,
 void
 print_let(const Let *let, int indent, Text *out)
 {
-    text_add(out, "%*s", indent, "");
+    if (let->op == OP_else && out->length) { /* it goes on with the line of its if */
+        out->length -= out->text[out->length - 1] == '\n';
+        text_add(out, " ");
+    } else {
+        text_add(out, "%*s", indent, "");
+    }
     if (let->nres || let->nsizes) {
         text_add(out, let->nsizes ? "let " : "let");
         put_sizes(let->sizes, let->nsizes, out);

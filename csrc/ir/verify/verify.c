@@ -9,8 +9,8 @@
  *   V04  An op stands where its stage has it.  graph: outside kernels, which there are not.
  *        kernels and loops: outside kernels stand kernels, views, sizes, cats, calls, loops and
  *        branches alone, inside none of kernels, calls, loops and branches; inside a kernel of the
- *        loops stage are loops over scalars: MAP, const, size, for, reduce, bind, load, store,
- *        update, buffer.
+ *        loops stage are loops over scalars: MAP, const, size, for, reduce, if, else, bind, load,
+ *        store, update, buffer.
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is a row
@@ -34,7 +34,8 @@
  *        or update writes a buffer or one of the kernel's results, with a value of its dtype.
  *   V16  A load, a store and an update have an index for each axis, each provably within the axis,
  *        unless a loop around it has no iterations.
- *   V17  Every result of a kernel is the target of a store, or over another value.
+ *   V17  Every result of a kernel is the target of a store, or over another value: of one store at
+ *        least whichever branches are chosen.
  *   V18  parallel marks only loops that stand in the kernel's own block or, with no loop, store,
  *        update or buffer beside them, in the body of a loop so marked, and none with an update in
  *        its own block or that leaves something for other iterations (V42).
@@ -164,7 +165,10 @@
  *   V45  uniform marks only an operation, a load, a size or a bind at any depth in a loop marked
  *        vector that has loops inside.  No index in it is that of the vector loop, and what it uses
  *        is a constant, made outside of that loop, or marked uniform too and, with no loop in
- *        between, in the same block.  The loop does not write to the memory of what is loaded. */
+ *        between, in the same block.  The loop does not write to the memory of what is loaded.
+ *   V46  An if stands in a kernel's own block or in that of another choice, and an else right
+ *        behind an if.  The condition compares sizes: it has no index of a loop or bind.
+ *        Their bodies return nothing. */
 #include "verify.h"
 
 #include <stdarg.h>

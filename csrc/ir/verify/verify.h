@@ -13,7 +13,8 @@ typedef struct {
     Table names;
     const Let *let;             /* the one looked at; NULL: the signature */
     const Let *kernel;          /* the one whose body is looked at, or NULL */
-    bool *stored;               /* by Value.id: some let stores to it */
+    bool *stored;               /* by Value.id: some let stores to it, whatever is chosen */
+    bool *branch;               /* the kernel's results that the last choice stored */
 } Verifier;
 
 /* ---- verify.c ---- */
@@ -37,7 +38,7 @@ void verify_bind(Verifier *v, const Value *value);
 void verify_dims(Verifier *v, int n, const Dim *dims);  /* the names in them are in scope */
 void verify_uses(Verifier *v, int n, Value *const *values); /* they are bound here, or constants */
 
-/* ---- verify_loops.c: V13 and on ---- */
+/* ---- verify_loops.c: V13 and on, V46 ---- */
 
 /* A let inside a kernel of the loops stage, its operands, attributes and types checked; and its
  * body. */

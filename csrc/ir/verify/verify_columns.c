@@ -131,13 +131,13 @@ uses_of(const Let *let, const Value *tensor)
 /* May the iterations of the phase run again?  What a loop makes in memory of its own, they make
  * again. */
 static bool
-may_repeat(const Verifier *v, const Let *phase, const Let *let)
+may_repeat(const Let *phase, const Let *let)
 {
     const Value *to = let_writes(let) ? let->args[0] : NULL;
-    bool own = to && to->def && to->def->op == OP_buffer && to->def->parent->owner != v->kernel;
+    bool own = to && to->def && to->def->op == OP_buffer && loop_is(to->def->parent->owner);
     bool may = !to || own || uses_of(phase, to) == 2;
     for (int k = 0; let->body && k < let->body->n && may; k++) {
-        may = may_repeat(v, phase, let->body->lets[k]);
+        may = may_repeat(phase, let->body->lets[k]);
     }
     return may;
 }
@@ -165,7 +165,7 @@ verify_versions(Verifier *v, const Let *let)
     while (loop_is(tile) && !let_has(tile, MARK_vector)) {
         tile = tile->parent->owner;
     }
-    while (phase != v->kernel && phase->parent->owner != v->kernel) {
+    while (phase->parent->owner && loop_is(phase->parent->owner)) {
         phase = phase->parent->owner;
     }
     Dim step = DIM_NONE, rest;
@@ -188,7 +188,7 @@ verify_versions(Verifier *v, const Let *let)
 static void
 check_near(Verifier *v, const Let *loop)
 {
-    if (loop->parent->owner != v->kernel || !may_repeat(v, loop, loop)) {
+    if (loop_is(loop->parent->owner) || !may_repeat(loop, loop)) {
         verify_broken(v, 41, "near marks a loop whose iterations may not run again");
     }
 }

@@ -151,7 +151,7 @@ verify_fill(Verifier *v, const Let *reduce)
         good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;
     }
     good = good && loop_stores_once(v->cx, reduce);
-    for (const Let *loop = reduce->parent->owner; loop != v->kernel; loop = loop->parent->owner) {
+    for (const Let *loop = reduce->parent->owner; loop_is(loop); loop = loop->parent->owner) {
         good &= !let_has(loop, MARK_vector);
     }
     if (!good) {

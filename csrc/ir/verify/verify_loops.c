@@ -156,7 +156,7 @@ static void
 check_parallel(Verifier *v, const Let *let)
 {
     const Let *around = let->parent->owner;
-    bool outermost = around == v->kernel;
+    bool outermost = !loop_is(around);
     if (!outermost && !(around->op == OP_for && let_has(around, MARK_parallel))) {
         verify_broken(v, 18, "parallel marks a loop within one that is not");
     }
@@ -267,7 +267,7 @@ static bool
 never_runs(Cx *cx, const Let *let)
 {
     bool never = false;
-    for (const Let *loop = let->parent->owner; loop->op != OP_kernel && !never;
+    for (const Let *loop = let->parent->owner; loop_is(loop) && !never;
          loop = loop->parent->owner) {
         never = dim_range(cx, let_dim(loop, "extent")).hi <= 0;
     }
@@ -279,8 +279,7 @@ static bool
 is_less(Cx *cx, Dim a, Dim b, const Let *let)
 {
     bool less = dim_lt(cx, a, b);
-    for (const Let *loop = let->parent->owner; loop->op != OP_kernel && !less;
-         loop = loop->parent->owner) {
+    for (const Let *loop = let->parent->owner; loop_is(loop) && !less; loop = loop->parent->owner) {
         less = dim_lt_in(cx, a, b, let_dim(loop, "extent"));
     }
     return less;
@@ -352,6 +351,58 @@ check_bind(Verifier *v, const Let *let)
     verify_index(v, let->sizes[0]);
 }
 
+/* ---- V17, V46: choices ---- */
+
+/* Sets which results the branches of a choice have stored, and returns which were before. */
+static bool *
+swap_stored(Verifier *v, const bool *stored)
+{
+    int n = v->kernel->nres;
+    bool *before = cx_alloc(v->cx, (size_t)n + 1);
+    for (int k = 0; k < n; k++) {
+        bool *now = &v->stored[v->kernel->res[k]->id];
+        before[k] = *now;
+        *now = stored ? stored[k] : *now;
+    }
+    return before;
+}
+
+/* A result is stored behind an if and its else, where both store it; behind an if alone, where it
+ * was before. */
+static void
+check_choice(Verifier *v, const Let *let)
+{
+    const Block *around = let->parent;
+    int at = 0, n = v->kernel->nres;
+    while (around->lets[at] != let) {
+        at++;
+    }
+    bool is_else = let->op == OP_else;
+    Dim a, b;
+    if (loop_is(around->owner)) {
+        verify_broken(v, 46, "it does not stand between the phases of a kernel");
+    }
+    if (is_else && (at == 0 || around->lets[at - 1]->op != OP_if)) {
+        verify_broken(v, 46, "it does not stand right behind an if");
+    }
+    let_condition(v->cx, let, &a, &b);
+    if (dim_has_index(v->cx, a) || dim_has_index(v->cx, b)) {
+        verify_broken(v, 46, "the condition compares a loop index, which is no size");
+    }
+    bool *other = is_else ? v->branch : NULL, *before = swap_stored(v, NULL);
+    dim_assume(v->cx, a, b);
+    verify_block(v, let->body);
+    dim_forget(v->cx);
+    v->let = let;
+    if (let->body->nrets) {
+        verify_broken(v, 46, "its body returns nothing");
+    }
+    v->branch = swap_stored(v, before);
+    for (int k = 0; k < n && is_else; k++) {
+        v->stored[v->kernel->res[k]->id] |= other[k] && v->branch[k];
+    }
+}
+
 /* ---- V26: buffers ---- */
 
 /* The axis, of those not taken, along which elements are `step` apart; -1: there is none.  Along an
@@ -399,6 +450,10 @@ verify_loop_let(Verifier *v, const Let *let)
     case OP_for:
     case OP_reduce:
         check_loop(v, let);
+        break;
+    case OP_if:
+    case OP_else:
+        check_choice(v, let);
         break;
     case OP_load:
     case OP_store:

@@ -25,9 +25,9 @@ is_elementwise(const Let *let)
 
 /* Is the buffer made in a loop of the kernel? */
 static bool
-is_private(const Verifier *v, const Value *buffer)
+is_private(const Value *buffer)
 {
-    return buffer->def && buffer->def->op == OP_buffer && buffer->def->parent->owner != v->kernel;
+    return buffer->def && buffer->def->op == OP_buffer && loop_is(buffer->def->parent->owner);
 }
 
 /* ---- V33: non-temporal stores ---- */
@@ -49,7 +49,7 @@ check_nontemporal(Verifier *v, const Let *store)
         const Let *let = store->parent->lets[k];
         accesses += let_accesses(let) && let->args[0] == to;
     }
-    bool tensor = to->def && (to->def == v->kernel || to->def->parent->owner == v->kernel);
+    bool tensor = to->def && (to->def == v->kernel || !loop_is(to->def->parent->owner));
     if (store->op != OP_store || loop->op != OP_for || !tensor || to->over || !is_wide(store) ||
         accesses != 1 || !steps_by(v->cx, store, loop, dim_int(v->cx, 1))) {
         verify_broken(v, 33,
@@ -94,7 +94,7 @@ check_prefetch(Verifier *v, const Let *access)
     bool along = let_has(access, MARK_prefetch), rows = let_has(access, MARK_prefetch_rows);
     const Value *of = access->args[0];
     const Let *loop = access->parent->owner;
-    if ((along || rows) && (is_private(v, of) || (along && rows))) {
+    if ((along || rows) && (is_private(of) || (along && rows))) {
         verify_broken(v, 34, "prefetch marks an access to what a loop makes, or one of two kinds");
     }
     const Let *tile = loop_is(loop) && let_has(loop->parent->owner, MARK_vector)
@@ -146,13 +146,13 @@ has_other_order(const Let *loop)
 /* ---- V42: vectors ---- */
 
 static bool
-is_in_vector(const Verifier *v, const Let *loop)
+is_in_vector(const Let *loop)
 {
     const Let *around = loop->parent->owner;
-    while (around != v->kernel && !let_has(around, MARK_vector) && !let_has(around, MARK_lanes)) {
+    while (loop_is(around) && !let_has(around, MARK_vector) && !let_has(around, MARK_lanes)) {
         around = around->parent->owner;
     }
-    return around != v->kernel;
+    return loop_is(around);
 }
 
 /* Loops in it that run in their own order. */
@@ -173,7 +173,7 @@ static void
 check_vector(Verifier *v, const Let *loop)
 {
     bool alone = !let_has(loop, MARK_tile) && !let_has(loop, MARK_recurrences) &&
-                 !is_in_vector(v, loop);
+                 !is_in_vector(loop);
     if (!alone || !has_scalar_loops(loop->body) || loop_carries(v->cx, loop)) {
         verify_broken(v, 42,
                       "vector marks a loop around or in another vector, or one whose iterations "
@@ -327,7 +327,7 @@ may_be_in_grid(Verifier *v, const Let *let, const Let *loop)
         return !loop && let->op == OP_buffer;
     }
     const Value *of = let_accesses(let) ? let->args[0] : NULL;
-    return !of || !is_private(v, of) ||
+    return !of || !is_private(of) ||
            (loop && of->def->parent == loop->parent &&
             index_offset(v->cx, of, let_attr(let, "at")->dims) == index_of(loop) &&
             type_numel(v->cx, of->type) == let_dim(loop, "extent"));

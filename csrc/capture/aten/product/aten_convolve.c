@@ -12,6 +12,7 @@
  * channel, only the places of a window are summed: slices of the image times elements of the
  * weight. */
 #include "aten_conv.h"
+#include "ir/costs.h"
 
 #include <string.h>
 

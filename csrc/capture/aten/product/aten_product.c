@@ -7,6 +7,7 @@
 #include "capture/torch/torch.h"
 #include "codegen/codegen.h"
 #include "fusion/fusion.h"
+#include "ir/costs.h"
 
 #include <math.h>
 #include <string.h>

@@ -209,19 +209,6 @@ open_phase(Emit *e)
     return 1;
 }
 
-/* Lets of the kernel's own block that the phase uses. */
-static void
-put_root(Emit *e)
-{
-    const Block *root = e->phase->kernel->body;
-    for (int k = 0; k < root->n; k++) {
-        const Let *let = root->lets[k];
-        if (phase_begins_with(e, let)) {
-            c_let(e, let);
-        }
-    }
-}
-
 /* Has the phase no iterations at all? */
 static bool
 is_empty(const Emit *e)
@@ -239,7 +226,9 @@ emit_c_phase(Emit *e, const Let *loop)
         put(e, "(void)lo, (void)hi;");
         return;
     }
-    put_root(e);
+    for (int k = 0; k < e->use.nlets; k++) {
+        c_let(e, e->use.lets[k]);
+    }
     int opened = open_phase(e);
     put_for(e, loop);
     if (opened) {

@@ -133,9 +133,9 @@ put_map(Emit *e, const Let *let)
 
 /* The loop over tiles around a private buffer, or NULL: it has a lane for each element of a tile. */
 static const Let *
-tile_of(const Emit *e, const Value *buffer)
+tile_of(const Value *buffer)
 {
-    const Let *loop = is_private(e, buffer) ? loop_vector_around(buffer->def) : NULL;
+    const Let *loop = buffer_is_private(buffer) ? loop_vector_around(buffer->def) : NULL;
     return loop && loop_count(loop->body) ? loop : NULL;
 }
 
@@ -144,7 +144,7 @@ cc_element(Emit *e, const Let *access)
 {
     const Value *v = access->args[0];
     const char *at = offset_c(e, access_offset(e, access));
-    const Let *tile = tile_of(e, v);
+    const Let *tile = tile_of(v);
     return tile ? cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_width(tile))
                 : cx_format(e->cx, "%s[%s]", name_c(e, v), at);
 }
@@ -250,18 +250,23 @@ hides_index(const Emit *e, const Let *bind)
            bind->args[0]->def->op != OP_load;
 }
 
-/* Does C of the block, of the phase in that of the kernel, hide something from the compiler that it
- * could know? */
+/* Does C of the let hide something from the compiler that it could know? */
 static bool
-hides(Emit *e, const Block *blk)
+hides(Emit *e, const Let *let)
 {
-    bool found = false;
-    for (int k = 0; k < blk->n && !found; k++) {
-        const Let *let = blk->lets[k];
-        if (blk != e->loop->parent || let == e->loop || phase_begins_with(e, let)) {
-            found = hides_index(e, let) || let_has(let, MARK_hidden) ||
-                    (let->body && hides(e, let->body));
-        }
+    bool found = hides_index(e, let) || let_has(let, MARK_hidden);
+    for (int k = 0; let->body && k < let->body->n && !found; k++) {
+        found = hides(e, let->body->lets[k]);
+    }
+    return found;
+}
+
+static bool
+phase_hides(Emit *e)
+{
+    bool found = hides(e, e->loop);
+    for (int k = 0; k < e->use.nlets && !found; k++) {
+        found = hides(e, e->use.lets[k]);
     }
     return found;
 }
@@ -311,7 +316,7 @@ cc_let(Emit *e, const Let *let)
     } else if (let->op == OP_buffer) {
         const Value *v = let->res[0];
         const char *type = storage_c(v->type->dtype);
-        const Let *tile = tile_of(e, v);
+        const Let *tile = tile_of(v);
         if (let_has(let->parent->owner, MARK_recurrences)) {
             put(e, "%s %s[1];", type, name_c(e, v));
         } else {
@@ -507,14 +512,10 @@ flat_rows(Emit *e)
 void
 emit_cc_phase(Emit *e, const Let *loop)
 {
-    const Block *root = e->phase->kernel->body;
     e->own = cx_alloc(e->cx, sizeof(Cc));
     cc_near_open(e);
-    for (int k = 0; k < root->n; k++) {
-        const Let *let = root->lets[k];
-        if (phase_begins_with(e, let)) {
-            cc_let(e, let);
-        }
+    for (int k = 0; k < e->use.nlets; k++) {
+        cc_let(e, e->use.lets[k]);
     }
     const Let *rows = flat_rows(e), *last = e->ncollapsed ? e->collapsed[e->ncollapsed - 1] : loop;
     if (e->ncollapsed && let_has(last, MARK_jam) && !let_has(last, MARK_recurrences)) {
@@ -550,7 +551,7 @@ emit_cc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
     put_pointers(e, unit);
     put_sizes(e, unit, cc_length_size, &length);
     text_add(unit, "%s",
-             hides(e, e->loop->parent) ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
+             phase_hides(e) ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
     put_body(body, unit);
     if (near) {
         cc_near_phase(e, loop, unit);

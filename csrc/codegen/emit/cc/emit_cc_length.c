@@ -1,6 +1,6 @@
 /* Rows of a symbolic length: what the C compiler is told of it.
  *
- * What:     a phase for short rows (short_rows.c) says how long they are at most.  One with a mark
+ * What:     a phase for short rows (lower_short.c) says how long they are at most.  One with a mark
  *           `versions` has copies for the lengths that are frequent.
  * Requires: a length that is a size symbol.
  * Ensures:  nothing but speed: the same operations in the same order.

@@ -339,11 +339,8 @@ emit_tcc_phase(Emit *e, const Let *loop)
     t.late = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.late);
     t.unzipped = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.unzipped);
     note_uses(&t, root);
-    for (int k = 0; k < root->n; k++) {
-        const Let *let = root->lets[k];
-        if (phase_begins_with(e, let)) {
-            tcc_let(&t, let);
-        }
+    for (int k = 0; k < e->use.nlets; k++) {
+        tcc_let(&t, e->use.lets[k]);
     }
     int opened = tcc_open_grid(&t);
     opened = opened ? opened : open_parallel(e);

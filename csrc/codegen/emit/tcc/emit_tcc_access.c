@@ -23,14 +23,14 @@ element(Tcc *t, const Value *buffer, Dim offset)
 static bool
 is_laned(Tcc *t, const Value *v)
 {
-    return t->index != DIM_NONE && is_private(t->e, v) && t->places[v->id].varies;
+    return t->index != DIM_NONE && buffer_is_private(v) && t->places[v->id].varies;
 }
 
 /* Of what a recurrence has come to, which its strip keeps. */
 static bool
-is_carried_access(const Tcc *t, const Let *let)
+is_carried_access(const Let *let)
 {
-    return loop_is_recurrence(let->parent->owner) && is_private(t->e, let->args[0]);
+    return loop_is_recurrence(let->parent->owner) && buffer_is_private(let->args[0]);
 }
 
 static const char *
@@ -353,7 +353,7 @@ tcc_store(Tcc *t, const Let *let)
     Dtype dtype = to->type->dtype;
     const char *direct = tcc_direct_store(t, let);
     Place p = tcc_place(t, v, dtype), copy = {.slot = -1};
-    if (p.stored == let || is_carried_access(t, let)) {
+    if (p.stored == let || is_carried_access(let)) {
         return;
     }
     if (direct && !p.varies && t->index == DIM_NONE) {

@@ -99,7 +99,7 @@ materialise_row(Tcc *t, const Let *inner, bool collapsed)
     tcc_enter_row(t, inner);
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
-        if (load->op != OP_load || is_private(t->e, load->args[0]) || tcc_in_place_rows(t, load)) {
+        if (load->op != OP_load || buffer_is_private(load->args[0]) || tcc_in_place_rows(t, load)) {
             continue;
         }
         Dim offset = access_offset(t->e, load);
