@@ -1,7 +1,7 @@
 """A product whose columns are computed of codes reads the codes, on every target: one kernel, no float copy.
 
 Programs are text: a weight of few bits, what it stands for, a product with it. Sizes are around panels (32
-columns) and chains (256 terms).
+columns) and the 256 terms that a sum adds in order.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_one_kernel_reads_the_codes(name: str, m: str, target: str) -> None:
     text = loops(kernels, target)
     assert largest_buffer(text) < n * k // 8, "a copy of the weight"
     assert len(re.findall(r"^    for ", text, re.MULTILINE)) == 1, "one phase"
-    # Elements of the weight, each of which one load reads in each chain.
+    # Elements of the weight, each of which one load reads for 256 terms.
     weight = binders(kernels.partition(") -> (")[0])["w"]
     assert set(re.findall(r"let w\w*: (\w+) = load w\[", text)) == {weight.dtype}
 

@@ -10,9 +10,10 @@
  * How:      Some outer axes of the group become loops; the innermost of them takes a block of rows
  *           in each iteration.  The part of the group that is left inside is lowered like any
  *           group.  If that needs a value as a tensor first, only the block's part of the value is
- *           made: along each axis the part begins where the indices of the block's loops say.  The
- *           columns of a product that are computed are made by parts, too, one panel and chain at a
- *           time (block_compute).  Values that do not depend on the block are made before the phase.
+ *           made: along each axis the part begins where the indices of the block's loops say.
+ *           Columns of a product that are computed are made by parts, too, one panel at
+ *           a time (block_compute).  Values that do not depend on the block are made before the
+ *           phase.
  * Why not:  fuse the loops of phases afterwards: that would have to find out again which iterations
  *           read what others write.  An online softmax: it adds in another order, and the rows of a
  *           block fit in the second-level cache without it.
