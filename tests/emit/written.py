@@ -87,6 +87,11 @@ def phases(name: str, tier: str) -> list[Phase]:
     return [Phase(text.split("\n")[0], text) for text, of in zip(texts, short, strict=True) if not of]
 
 
+def whole(name: str, tier: str) -> str:
+    """The text of these phases."""
+    return "".join(phase.text for phase in phases(name, tier))
+
+
 def strips(text: str, kind: str = "") -> list[str]:
     """The vector primitives that are called, in order, without "strip_"; `kind`: how their names begin."""
     return re.findall(rf"strip_({kind}\w*)(?=\([^v])", text)
