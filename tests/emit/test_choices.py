@@ -7,7 +7,7 @@ compares what the same kernels compute.
 
 import re
 
-from tests.emit.written import machine, marks, phases, printed, strips
+from tests.emit.written import machine, marks, phases, printed, strips, whole
 
 # ---- prefetching ----
 
@@ -28,7 +28,7 @@ def test_memory_is_prefetched() -> None:
 def test_a_reduction_that_is_one_strip_prefetches_once() -> None:
     """The strip is told the distance."""
     assert marks("prefetch_once", "tcc", "prefetch") == [("s", [f"x prefetch={machine('PAGE')}"])]
-    text = printed("prefetch_once", "print=tcc")
+    text = whole("prefetch_once", "tcc")
     assert set(strips(text, "fold")) == {"fold_sum_then_sub_exp_f32"} and not strips(text, "prefetch")
 
 
@@ -127,7 +127,7 @@ def test_rows_as_long_as_a_symbol_says_run_together() -> None:
 
 def test_reductions_of_short_rows_run_together() -> None:
     """One call for all rows of a tile, in place if the body is no more than a product or a square."""
-    text = printed("row_sums", "print=tcc")
+    text = whole("row_sums", "tcc")
     assert sorted(strips(text, "(?:rows|index_rows)_")) == [
         "index_rows_gt",
         "index_rows_gt",
@@ -154,7 +154,7 @@ def test_long_rows_are_reduced_in_place_and_stay_near() -> None:
 
 def test_rows_that_are_gathered_are_one_call() -> None:
     """Their indices are checked together; what is computed of the rows keeps them apart."""
-    assert strips(printed("gather_sums", "print=tcc"), "gathered_") == [
+    assert strips(whole("gather_sums", "tcc"), "gathered_") == [
         "gathered_sum_f32",
         "gathered_sum_bf16",
         "gathered_sum_f64",
@@ -193,7 +193,7 @@ def test_two_products_of_halves_are_one_call() -> None:
 
 def test_what_makes_both_operands_is_computed_with_it() -> None:
     """A product of a product and a sum, a difference of a sum and a product, whichever stands first."""
-    assert strips(printed("pairs", "print=tcc"), "both_") == [
+    assert strips(whole("pairs", "tcc"), "both_") == [
         "both_mul_add_mul_f32",
         "both_add_mul_sub_f32",
         "both_mul_add_mul_f32",
@@ -212,7 +212,7 @@ def test_elements_in_turn_are_stored_together() -> None:
 
 def test_reductions_of_what_is_loaded_are_one_call() -> None:
     """Down the rows of a tile, along narrow rows, of scans alone, and of indices that are compared."""
-    text = printed("folds", "print=tcc")
+    text = whole("folds", "tcc")
     assert set(strips(text, "(?:down|along|scan|index)_")) == {
         "down_sum_load_f32",
         "down_sum_square_sub_f32",

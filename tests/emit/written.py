@@ -28,12 +28,23 @@ def printed(name: str, what: str, *more: str) -> str:
     return done.stdout
 
 
+def without_short_rows(text: str) -> str:
+    """The loops with the `else` alone of each choice, as if its kernel had no other phases."""
+    return re.sub(
+        r"^    if .*?^    \} else \{\n(.*?)^    \}\n",
+        lambda choice: re.sub(r"^  ", "", choice[1], flags=re.MULTILINE),
+        text,
+        flags=re.MULTILINE | re.DOTALL,
+    )
+
+
 def marks(name: str, target: str, *wanted: str) -> list[tuple[str, list[str]]]:
     """Of each phase in the loops of a target: the results that it stores, and its marks, each with the
     tensor or the loop that it stands on; `wanted`: only those that begin so.
     """
     found: list[tuple[list[str], list[str]]] = []
-    for line in opt((HERE / f"{name}.dlc").read_text(), "--pass", f"lower,schedule,{target}").splitlines():
+    text = opt((HERE / f"{name}.dlc").read_text(), "--pass", f"lower,schedule,{target}")
+    for line in without_short_rows(text).splitlines():
         if re.match(r" {4}for ", line):
             found.append(([], []))
         stored = re.search(r"store (\w+)\[", line)
@@ -64,8 +75,21 @@ class Phase(NamedTuple):
 
 
 def phases(name: str, tier: str) -> list[Phase]:
+    """Without those for short rows alone."""
     texts = printed(name, f"print={tier}").split(" phase of ")[1:]
-    return [Phase(text.split("\n")[0], text) for text in texts]
+    branch, short = "", []
+    for line in printed(name, "print=loops").splitlines():
+        found = re.match(r" {4}(if |\} else|\})", line)
+        branch = found[1] if found else branch
+        if re.match(r" {4}for " if branch in ("", "}") else r" {6}for ", line):
+            short.append(branch == "if ")
+    assert len(short) == len(texts)
+    return [Phase(text.split("\n")[0], text) for text, of in zip(texts, short, strict=True) if not of]
+
+
+def whole(name: str, tier: str) -> str:
+    """The text of these phases."""
+    return "".join(phase.text for phase in phases(name, tier))
 
 
 def strips(text: str, kind: str = "") -> list[str]:
