@@ -47,8 +47,8 @@
  *        and stores what that makes, once.  Beside the loop nothing else is stored, and nothing
  *        loaded that the loop stores.  The loop has no other buffers but those of the kernel's own
  *        block, and loads nothing else that it stores.
- *   V21  A result over another value is a kernel's or, after the graph stage, a loop's or
- *        branch's, the only one over that, and has its type and strides.  The other value is a parameter or
+ *   V21  A result over another value is a kernel's or, after the graph stage, a loop's or branch's,
+ *        the only one over that, and has its type and strides.  The other value is a parameter or
  *        such a result; nothing reads it later, and no call whose results may share its memory
  *        takes it.  In the kernel its elements end where they were, and a scatter stores none
  *        before it is read; in loops each is read before it is stored.  A loop or branch takes it
