@@ -43,6 +43,8 @@ is_writable(const Value *v)
     return !v->def || (is_step(v->def) && !v->def->parent->owner);
 }
 
+/* The position of the parameter that v is or, through results over others, in whose memory it is;
+ * -1: it is in none's. */
 int
 param_under(const Value *v)
 {
@@ -52,8 +54,10 @@ param_under(const Value *v)
     return value_is_const(v) || v->def ? -1 : v->result;
 }
 
+/* The operand of a loop or branch in whose memory its result k may be: each body leaves the result
+ * in the memory of the parameter for it.  -1: there is none. */
 int
-flow_kept(const Let *flow, int k)
+flow_takes(const Let *flow, int k)
 {
     bool loops = flow->op == OP_loop;
     int whiles = loops && let_int(flow, "while"), first = loops ? 1 - whiles : -1;
@@ -67,7 +71,7 @@ flow_kept(const Let *flow, int k)
 static bool
 keeps_place(const Let *flow, const Value *v)
 {
-    int kept = flow_kept(flow, v->result), times = 0;
+    int kept = flow_takes(flow, v->result), times = 0;
     for (int k = 0; k < flow->nargs; k++) {
         times += flow->args[k] == v->over;
     }

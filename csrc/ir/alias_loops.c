@@ -89,8 +89,8 @@ runs_once(Cx *cx, const Let *loop)
     return dim_range(cx, let_dim(loop, "extent")).hi <= 1;
 }
 
-/* Is a let of the kernel's block, outside of its phases, done by nothing after the store?  Each part
- * of a phase does it again, and so does each later phase. */
+/* Is a let of the kernel's block, outside of its phases, done by nothing after the store?  Each
+ * part of a phase does it again, and so does each later phase. */
 static bool
 is_done_first(Cx *cx, const Block *kernel, const Let *store)
 {

@@ -462,17 +462,12 @@ const char *memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value
 /* The other part: if this result stores over the older value, has a result an element of it, which
  * is stored, at another position?  cut: by position in the body, lets that do not count, or NULL */
 bool kernel_moves(Cx *cx, const Let *kernel, int result, const Value *old, const bool *cut);
-/* The position of the parameter that v is or, through results over others, in whose memory it is;
- * -1: it is in none's. */
-int param_under(const Value *v);
-/* The operand of a loop or branch in whose memory its result k may be: each body leaves the result
- * in the memory of the parameter for it.  -1: there is none. */
-int flow_kept(const Let *flow, int k);
+int param_under(const Value *v);        /* the parameter that it is or, in the end, is over; -1 */
+int flow_takes(const Let *flow, int k);         /* the operand that result k may be over; -1 */
 /* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
 const Value *value_root(const Value *v);
 
 /* ---- alias_loops.c ---- */
-
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
 bool store_is_idle(const Let *store);                   /* stores what is there, of `over` */
 /* The part of in_place_wrong that concerns the loops alone. */

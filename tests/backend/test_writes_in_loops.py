@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dlc import CaptureError
 from tests.backend.jitted import jit
 from tests.backend.random_writes import Loops, arguments
 
@@ -41,10 +42,9 @@ def copies(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize("tier", ["tcc", pytest.param("gcc", marks=pytest.mark.in_turn(6))])
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("seed", range(12))
-def test_random_loops(seed: int, dtype: str, tier: str) -> None:
-    text = Loops(seed).text
+@pytest.mark.parametrize("seed", range(10))
+def test_random_loops(seed: int, tier: str) -> None:
+    text, dtype = Loops(seed).text, ("float64", "float32")[seed % 2]
     try:
         check(function(text, seed), *arguments(seed, dtype), tier=tier, verify=True)
     except Exception as error:
@@ -109,14 +109,12 @@ def test_few_steps(n: int) -> None:
 
 @pytest.mark.parametrize("other", [slice(None, -1), slice(1, None), slice(None, None, -1)], ids=str)
 def test_arguments_that_overlap(other: slice) -> None:
-    """Both arguments are parts of one array: what is written to one is read from the other."""
-    ours, theirs = (np.random.default_rng(2).random(40) for _ in range(2))
+    """Both arguments are parts of one array: refused, and nothing is written."""
+    x, before = (np.random.default_rng(2).random(40) for _ in range(2))
     part = slice(1, None) if other.step is None else other
-    fast = jit(recurrence)
-    for _ in range(2):
-        fast(ours[part], ours[other])
-        recurrence(theirs[part], theirs[other])
-        np.testing.assert_allclose(ours, theirs)
+    with pytest.raises(CaptureError, match="shares memory with y: give it a copy"):
+        jit(recurrence)(x[part], x[other])
+    np.testing.assert_array_equal(x, before)
 
 
 def test_strided_arguments() -> None:

@@ -340,7 +340,7 @@ lower_let(Fn *fn, const Let *old, Value **leaf, int nvalues, const User *user)
         const Value *v = old->res[k];
         leaf[v->id] = let_result(fn, let, v->name, v->type, v->strides);
         leaf[v->id]->over = v->over ? leaf[v->over->id] : NULL;
-        if (let_is_flow(let) && v->over && flow_kept(let, k) < 0) {
+        if (let_is_flow(let) && v->over && flow_takes(let, k) < 0) {
             leaf[v->id]->over = NULL; /* a body has taken its memory back */
         }
     }

@@ -24,7 +24,7 @@
 /* The parameter into which result k of a body goes; -1: its place.  It is made over that, or it is
  * that as it was, and the loop or branch leaves it there. */
 static int
-kept_in(const Let *let, const Fn *body, int k)
+param_for(const Let *let, const Fn *body, int k)
 {
     const Value *v = body->body->rets[k];
     bool loops = let->op == OP_loop;
@@ -50,7 +50,7 @@ with_places(const Let *let, const Fn *body)
         fn->params[fn->nparams] = body->params[fn->nparams];
     }
     for (int k = 0; k < n; k++) {
-        int kept = kept_in(let, body, k);
+        int kept = param_for(let, body, k);
         results[k] = (Result){.kind = RESULT_INTO, .of = kept < 0 ? fn->nparams : kept};
         fn_param(fn, fn_fresh_name(fn, "place"), body->body->rets[k]->type, NULL);
     }
@@ -67,7 +67,7 @@ build_body(Builder *b, const Let *let, const Fn *fn, Body *body)
     body->nparams = fn->nparams;
     body->kept = plan_keep(b, (size_t)fn->body->nrets * sizeof *body->kept);
     for (int k = 0; k < fn->body->nrets; k++) {
-        body->kept[k] = kept_in(let, fn, k);
+        body->kept[k] = param_for(let, fn, k);
     }
     body->plan = plan_build_body(with_places(let, fn), &options); /* may take memory back */
     body->sizes = plan_keep(b, (size_t)fn->nsizes * sizeof *body->sizes);
@@ -170,16 +170,16 @@ fill_loop(Builder *b, const Let *let, Flow *flow)
     flow->rows = loop.rows;
     flow->other = plan_keep(b, (size_t)loop.carries * sizeof *flow->other);
     for (int k = 0; k < loop.carries; k++) {
-        bool stays = flow->bodies[0].kept[loop.whiles + k] >= 0;
-        flow->other[k] = stays ? flow->res[k]
-                               : other_slot(b, let->res[k], is_object(&flow->bodies[0], 1 + k));
+        bool one = flow->bodies[0].kept[loop.whiles + k] >= 0;
+        flow->other[k] = one ? flow->res[k]
+                             : other_slot(b, let->res[k], is_object(&flow->bodies[0], 1 + k));
     }
 }
 
 /* Do the bodies leave result k in the memory of a parameter?  Kernels that had to take their memory
  * back (schedule/retract.c) may make it elsewhere, in spite of what the result is over. */
 static bool
-is_kept(const Let *let, const Flow *flow, int k)
+stays(const Let *let, const Flow *flow, int k)
 {
     bool loops = let->op == OP_loop;
     int at = loops ? k + (int)let_int(let, "while") : k;
@@ -199,9 +199,9 @@ plan_flow_step(Builder *b, const Let *let, Flow *flow, const bool *wanted)
     }
     for (int k = 0; k < let->nres; k++) {
         bool later = let->nsizes && k >= let_int(let, "carries");
-        flow->res[k] = later                   ? later_slot(b, let->res[k])
-                       : is_kept(let, flow, k) ? plan_slot_result(b, let->res[k], wanted)
-                                               : plan_slot_made(b, let->res[k], wanted);
+        flow->res[k] = later                 ? later_slot(b, let->res[k])
+                       : stays(let, flow, k) ? plan_slot_result(b, let->res[k], wanted)
+                                             : plan_slot_made(b, let->res[k], wanted);
     }
     plan_bind_steps(b, let, flow);
     if (let->op == OP_loop) {

@@ -105,7 +105,7 @@ is_part_of(Writes *s, const Let *let, int k, const Value *old)
     if (let->op == OP_kernel) {
         return keeps_part(s, let, let->body->rets[k], old);
     }
-    int kept = flow_kept(let, k);
+    int kept = flow_takes(let, k);
     return kept >= 0 && let->args[kept] == old;
 }
 
@@ -237,10 +237,10 @@ place(Writes *s, Value *last, const Value *param)
     }
 }
 
-/* What a body returns stays where the parameter is, if that is it or it replaces a part of it.  Nobody but the
- * loop or branch sees that memory, so a body that fails may have changed a part. */
+/* What a body returns stays where the parameter is, if that is it or it replaces a part of it.
+ * Nobody but the loop or branch sees that memory, so a body that fails may have changed a part. */
 static void
-place_kept(Writes *s, Value *last, const Value *param)
+place_stay(Writes *s, Value *last, const Value *param)
 {
     if (value_is_const(last) || !is_placed_freely(s, last)) {
         return;
@@ -261,11 +261,11 @@ place_body(Writes *s, const Let *owner)
     const Fn *fn = s->fn;
     Loop loop = owner->op == OP_loop ? let_loop(owner) : (Loop){0};
     for (int k = 0; k < loop.carries; k++) {
-        place_kept(s, fn->body->rets[loop.whiles + k], fn->params[1 + k]);
+        place_stay(s, fn->body->rets[loop.whiles + k], fn->params[1 + k]);
     }
     for (int k = 0; k < fn->body->nrets && owner->op == OP_branch; k++) {
         for (int j = 0; j < fn->nparams; j++) {
-            place_kept(s, fn->body->rets[k], fn->params[j]);
+            place_stay(s, fn->body->rets[k], fn->params[j]);
         }
     }
 }

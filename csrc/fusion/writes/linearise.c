@@ -2,14 +2,14 @@
  * written.
  *
  * What:     a write to an element by several indices is a scatter to the array with these axes as
- *           one.  A loop carries the array like that, and a branch returns it, so that the next
- *           value is the scatter's, which takes the memory of the one before (in_place.c), and not a
- *           view of it.
+ *           one.  A loop carries the array like that, and a branch takes and returns it, so that
+ *           the next value is the scatter's, which takes the memory of the one before (in_place.c),
+ *           and not a view of it.
  * Requires  a verified graph;
  * and ensures: the same values, with reshapes before and after the loop, and where a body reads it.
- * How:      bodies come first (ir/pass.c): the result of a loop or branch that is in another shape is what a scatter
- *           is.  A carried value, or a result of a branch, is found by what the body returns: a
- *           reshape of one of these.  O(lets) for each level of bodies.
+ * How:      bodies come first (ir/pass.c): the result of a loop or branch that is in another shape
+ *           is what a scatter is.  A carried value, or a result of a branch, is found by what the
+ *           body returns: a reshape of one of these.  O(lets) for each level of bodies.
  * Why not   scatters with several axes: each pass and the code generation would know two kinds.
  *           Kernels that return the view: the value that dies has another type than the scatter's
  *           then, and its elements are at other indices.
@@ -29,7 +29,7 @@ shaped(Build *b, Value *v, const Type *t)
     return v->type == t ? v : build_reshape(b, v, t->rank, t->dims);
 }
 
-/* The type in which the value has been written, if the body returns a reshape of that; else NULL. */
+/* The type in which the value has been written, if the body returns a reshape of that. */
 static const Type *
 written_as(const Value *ret)
 {

@@ -86,8 +86,8 @@ cut_leaves(Split *split)
     return kernel_moves(cx, split->kernel, 0, split->old, split->cut) ? -1 : bytes;
 }
 
-/* May v, in the body of a loop or branch, stay in the memory of the parameter?  It is the next value
- * of what a loop carries in it, or what a branch returns. */
+/* May v, in the body of a loop or branch, stay in the memory of the parameter?  It is the next
+ * value of what a loop carries in it, or what a branch returns. */
 static bool
 stays(const Fn *fn, const Value *v, const Value *param)
 {
