@@ -379,6 +379,9 @@ see_let(void *arg, Let *let)
     for (int k = 0; k < let->nres; k++) {
         see_value(arg, let->res[k]);
     }
+    for (int k = 0; k < let->nbodies; k++) {
+        fn_each_let(let->bodies[k], see_let, arg);
+    }
 }
 
 /* Elements of the largest tensor. */
