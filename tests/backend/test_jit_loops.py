@@ -427,3 +427,21 @@ def test_zip_of_two_lengths() -> None:
     for call in (function, jit(function)):
         with pytest.raises(ValueError, match=r"zip\(\) argument 2 is shorter than argument 1"):
             call(floats(25), floats(24))
+
+
+def test_rows_of_every_number() -> None:
+    def function(x: Any) -> Any:
+        s, k = np.zeros(3), -1
+        for k, row in enumerate(x):  # noqa: B007
+            s = s * 0.5 + row
+            if s[0] > 3:
+                break
+            row[1] += s[0]
+        else:
+            k = 100
+        return s, k
+
+    fast = jit(function)
+    for n in (25, 1, 2, 0, 17):
+        x, y = floats(n, 3), floats(n, 3)
+        assert_like([*fast(y), y], [*function(x), x], 1e-12)
