@@ -394,21 +394,22 @@ class Flow:
         item = (lambda k: k) if items.ends else items.at
         of_value = is_array(at) or is_array(stop)
 
+        def more(k: Any) -> Any:
+            return k < stop if by > 0 else k > stop
+
         def goes_on(k: Any, *values: Any) -> Any:
-            return self.combined(
-                (lambda: values[flag], lambda: k < stop if by > 0 else k > stop), np.logical_and, False
-            )
+            return self.combined((lambda: values[flag], lambda: more(k)), np.logical_and, False)
 
         def one(k: Any, *values: Any) -> tuple[Any, ...]:
             return (k + by, *step(item(k), *values))
 
-        if not of_value and not count_of(at, stop, by) > 0:
+        if not of_value and not more(at):
             return (first, *state)
         whole = of_value or len(range(_hint(at), _hint(stop), by)) > SHORT
         if not whole:
             at, stop = int(at), int(stop)
         taken, why, peeled = self.steps.taken, "", False
-        while whole or is_array(state[flag]) or goes_on(at, *state):
+        while of_value or (more(at) and (is_array(state[flag]) or state[flag])):
             if whole or is_array(state[flag]):
                 try:
                     _check_reads(reads)

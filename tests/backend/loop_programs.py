@@ -1,4 +1,7 @@
-"""Loops and branches of NumPy programs, as they are written: test_jit_loops.py compiles them."""
+"""Loops and branches of NumPy programs, as they are written: test_jit_loops.py compiles them.
+
+Those of benchmarks/arrays/programs.py are not repeated here: test_array_programs.py compiles them.
+"""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -57,15 +60,6 @@ def summed_by_index(x: Array) -> tuple[Any, ...]:
     return s, i, first
 
 
-@program(lambda: (floats(30), 0.3))
-def moving_average(x: Array, alpha: float) -> Array:
-    out = np.empty_like(x)
-    out[0] = x[0]
-    for i in range(1, len(x)):
-        out[i] = alpha * x[i] + (1 - alpha) * out[i - 1]
-    return out
-
-
 @program(lambda: (floats(30), 40), lambda: (floats(30), 41))
 def exchanged_with_an_argument(u: Array, n: int) -> Array:
     new = u.copy()
@@ -89,16 +83,6 @@ def nested(x: Array) -> None:
     for i in range(x.shape[0]):
         for j in range(x.shape[1]):
             x[i, j] = x[i, j] * 2 + i - j
-
-
-@program(lambda: (np.eye(20) * 9 + floats(20, 20),))
-def triangles(a: Array) -> None:
-    n = a.shape[0]
-    for k in range(n):
-        for i in range(k + 1, n):
-            a[i, k] /= a[k, k]
-            for j in range(k + 1, n):
-                a[i, j] -= a[i, k] * a[k, j]
 
 
 @program(lambda: (floats(40),))
@@ -156,28 +140,6 @@ def views_before_the_loop(x: Array) -> Array:
     return inner
 
 
-@program(lambda: (floats(10, 10) > 0.3,))
-def life(z: Array) -> None:
-    z = z.astype(np.int64)
-    for _ in range(30):
-        n = z[:-2, :-2] + z[:-2, 1:-1] + z[:-2, 2:] + z[1:-1, :-2] + z[1:-1, 2:] + z[2:, :-2] + z[2:, 1:-1]
-        n += z[2:, 2:]
-        birth, survive = (n == 3) & (z[1:-1, 1:-1] == 0), ((n == 2) | (n == 3)) & (z[1:-1, 1:-1] == 1)
-        z[...] = 0
-        z[1:-1, 1:-1][birth | survive] = 1
-    return z
-
-
-@program(lambda: (np.linspace(-2, 1, 12)[:, None] + 1j * np.linspace(-1, 1, 10), 30))
-def masks(c: Array, n: int) -> tuple[Array, Array]:
-    z, count = np.zeros_like(c), np.zeros(c.shape, np.int64)
-    for k in range(n):
-        inside = np.abs(z) < 2
-        count[inside] = k
-        z[inside] = z[inside] ** 2 + c[inside]
-    return z, count
-
-
 @program(lambda: (floats(20),))
 def calls_of_numpy(x: Array) -> Array:
     for _ in range(20):
@@ -191,7 +153,7 @@ def calls_of_numpy(x: Array) -> Array:
 @program(lambda: (abs(floats(20)), 1e-6), lambda: (abs(floats(20)), 1e9))
 def until_it_is_exact(x: Array, tolerance: float) -> tuple[Array, int]:
     steps, error = 0, 1.0
-    while error > tolerance and steps < 1000:
+    while not error <= tolerance and steps < 1000:
         y = np.sqrt(x + 1)
         error = np.abs(y - x).max()
         x = y
@@ -207,17 +169,6 @@ def collatz(start: Array) -> int:
             n = n // 2
         else:
             n = 3 * n + 1
-        steps += 1
-    return steps
-
-
-@program(lambda: (floats(10, 10), 1e-3))
-def laplace(p: Array, tolerance: float) -> int:
-    error, steps = tolerance + 1, 0
-    while not error <= tolerance:
-        old = p.copy()
-        p[1:-1, 1:-1] = 0.25 * (old[2:, 1:-1] + old[:-2, 1:-1] + old[1:-1, 2:] + old[1:-1, :-2])
-        error = np.abs(p - old).max()
         steps += 1
     return steps
 

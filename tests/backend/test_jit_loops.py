@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dlc
+from benchmarks.arrays.programs import PROGRAMS as BENCHMARKED
 from dlc import CaptureError
 from dlc.arrays import flow
 from dlc.arrays.scope import in_numpys_meaning
@@ -65,9 +66,20 @@ def test_numpys_values(name: str, whole: list[str]) -> None:
     assert bool(whole) == (name not in UNROLLED and "rebound_" not in name)
 
 
-@pytest.mark.parametrize("name", ["relaxed_in_place", "moving_average", "masks", "rows", "within_loops"])
-def test_the_bits_of_single_steps(name: str, whole: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    program = PROGRAMS[name]
+MOVING_AVERAGE, MANDELBROT = (
+    Program(BENCHMARKED[name].function, lambda n=name, more=more: (*BENCHMARKED[n].arguments(25)[:1], *more))
+    for name, more in (("moving_average", (0.1,)), ("mandelbrot", (30,)))
+)
+
+
+@pytest.mark.parametrize(
+    "program",
+    [*(PROGRAMS[name] for name in ("relaxed_in_place", "rows", "within_loops")), MOVING_AVERAGE, MANDELBROT],
+    ids=lambda program: program.function.__name__,
+)
+def test_the_bits_of_single_steps(
+    program: Program, whole: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     loops = run(jit(program.function), program)
     count = whole.count("scan")
     monkeypatch.setattr(flow, "SHORT", MAX_STEPS)
@@ -97,7 +109,7 @@ def test_both_tiers(tier: str) -> None:
 
 
 def test_sizes_cost_no_compile(compiles: Callable[[], int]) -> None:
-    function = PROGRAMS["moving_average"].function
+    function = MOVING_AVERAGE.function
     fast = jit(function)
     fast(floats(30), 0.5)
     count = compiles()
@@ -415,3 +427,21 @@ def test_zip_of_two_lengths() -> None:
     for call in (function, jit(function)):
         with pytest.raises(ValueError, match=r"zip\(\) argument 2 is shorter than argument 1"):
             call(floats(25), floats(24))
+
+
+def test_rows_of_every_number() -> None:
+    def function(x: Any) -> Any:
+        s, k = np.zeros(3), -1
+        for k, row in enumerate(x):  # noqa: B007
+            s = s * 0.5 + row
+            if s[0] > 3:
+                break
+            row[1] += s[0]
+        else:
+            k = 100
+        return s, k
+
+    fast = jit(function)
+    for n in (25, 1, 2, 0, 17):
+        x, y = floats(n, 3), floats(n, 3)
+        assert_like([*fast(y), y], [*function(x), x], 1e-12)

@@ -253,10 +253,10 @@ def test_masks(threshold: float) -> None:
 
 
 def _loops_over_elements(x: Any) -> Any:
-    total = 0.0
+    seen = []
     for value in x:
-        total = total + value
-    return total
+        seen.append(value)
+    return seen[-1]
 
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
