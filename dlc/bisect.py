@@ -217,8 +217,8 @@ def differing(one: list[str], other: list[str]) -> list[int]:
 
 
 def kernel_of(before: list[str], after: list[str]) -> str | None:
-    """The results of the kernel that the last rewrite changed. Under the first heading where two dumps differ it
-    is changed; as it was it stands in the text that is most like that one.
+    """The results of the kernel that the last rewrite changed. Under the first heading where two dumps differ
+    it is changed; as it was it stands in the text that is most like that one.
     """
     programs, others = programs_in(after), programs_in(before)
     pairs = enumerate(zip(programs, others, strict=False))

@@ -125,7 +125,7 @@ tcc_prefetch(Tcc *t, const Let *load, const char *at)
     Emit *e = t->e;
     const Let *loop = load->parent->owner;
     bool reduces = let_has(loop, MARK_lanes);
-    int bytes = dtype_info[load->args[0]->type->dtype].bytes;
+    int bytes = facts_access(e->facts, load)->bytes;
     int64_t along = let_mark_value(load, MARK_prefetch),
             rows = let_mark_value(load, MARK_prefetch_rows);
     const Let *through = reduces || is_tiled(loop) ? loop->parent->owner : loop;
