@@ -104,7 +104,7 @@ TESTS   := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/jit/*.c))
 EMIT    := $(B)/tests/emit/run_emit.o $(B)/tests/emit/portable.o
 REPLAY  := $(B)/tests/replay/main.o
 THREADS := $(B)/tests/threads/main.o
-BROKEN  := $(B)/tests/passes/broken.o $(B)/tests/passes/broken_lower.o
+BROKEN  := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/passes/broken*.c))
 INJECT  := $(B)/tests/alloc/inject.o
 FUZZ    := $(patsubst tests/%.c,$(B)/tests/%.o,$(wildcard tests/fuzz/*.c)) $(B)/tests/fuzz/native.o \
            $(B)/tests/emit/portable.o
@@ -239,7 +239,7 @@ $(BIN)/test-fuzz-$(number): $(chosen) $(patsubst $(B)/%,$(PLAIN)/%,$(filter-out 
 endif
 # With bugs on purpose, which have to be found.
 WORSE := rewrite_promise rewrite_order rewrite_join product_pack group_blocks pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for \
-    memory_plan copy_strided eval_fn_as
+    memory_plan copy_strided eval_fn_as emit_cc_function emit_tcc_function
 $(BIN)/broken-emit: $(EMIT)
 $(BIN)/broken-replay: $(REPLAY)
 $(BIN)/broken-emit $(BIN)/broken-replay: $(BROKEN) $(CORE) $(TCC_OBJ)

@@ -205,6 +205,36 @@ def pass_of(before: list[str], after: list[str]) -> str | None:
     return None
 
 
+def programs_in(dump: list[str]) -> list[list[str]]:
+    """What stands under each heading, of which a dump may have none."""
+    starts = [k for k, line in enumerate(dump) if line.startswith("-- ")]
+    return [dump[k:end] for k, end in itertools.pairwise([0, *starts, len(dump)])]
+
+
+def differing(one: list[str], other: list[str]) -> list[int]:
+    """The numbers of the lines that differ, without the heading."""
+    return [k for k in range(1, len(one)) if one[k] != other[k]]
+
+
+def kernel_of(before: list[str], after: list[str]) -> str | None:
+    """The results of the kernel that the last rewrite changed. Under the first heading where two dumps differ
+    it is changed; as it was it stands in the text that is most like that one.
+    """
+    programs, others = programs_in(after), programs_in(before)
+    pairs = enumerate(zip(programs, others, strict=False))
+    last = next((k for k, (one, other) in pairs if one != other), None)
+    if last is None:
+        return None
+    changed = programs[last]
+    alike = [one for one in [*programs[:last], others[last]] if len(one) == len(changed)]
+    lines = min((found for one in alike if (found := differing(changed, one))), key=len, default=[])
+    for line in reversed(changed[: lines[0] + 1] if lines else []):
+        head = re.match(r"\s*let (.*) = kernel \{$", line)
+        if head:
+            return ", ".join(re.findall(r"(\w+): ", head[1]))
+    return None
+
+
 def report(fuel: int | None, show: Show) -> int:
     if fuel is None:
         print("The program is right with all rewrites: there is nothing to find.")
@@ -221,6 +251,9 @@ def report(fuel: int | None, show: Show) -> int:
     name = pass_of(before, after)
     if name is not None:
         print(f"It is in the pass {name}.\n")
+    kernel = kernel_of(before, after)
+    if kernel is not None:
+        print(f"The kernel is that of {kernel}.\n")
     names = f"DLC_FUEL={fuel - 1}", f"DLC_FUEL={fuel}"
     print("\n".join(difflib.unified_diff(before, after, *names, lineterm="")))
     return 1

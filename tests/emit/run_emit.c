@@ -58,7 +58,11 @@ argument(const Run *r, const char *name)
 
 /* ---- sizes ---- */
 
-typedef struct { Cx *cx; const Fn *fn; int64_t values[64]; } Sizes;
+typedef struct {
+    Cx *cx;
+    const Fn *fn;
+    int64_t values[64];
+} Sizes;
 
 static int64_t
 size_value(void *arg, Dim name)
@@ -227,8 +231,8 @@ bind_tensors(State *s, const Tensor *in)
                 take_over(s, let->res[j]);
             }
             if (let->op == OP_size) {
-                *(int64_t *)s->tensors[let->res[j]->id].data =
-                    dim_now(s->sizes, let_dim(let, "dim"));
+                *(int64_t *)s->tensors[let->res[j]->id].data = dim_now(s->sizes,
+                                                                       let_dim(let, "dim"));
             }
         }
         if (let->body) {
@@ -344,8 +348,7 @@ check_guards(Run *r, const char *what, const State *s)
 
 static const Tensor *
 run_tier(Run *r, const char *what, const Fn *loops, const Unit *unit, const Code *code,
-         Sizes *sizes,
-         const Tensor *in, int pieces)
+         Sizes *sizes, const Tensor *in, int pieces)
 {
     State s = {sizes, loops, NULL};
     bind_tensors(&s, in);
@@ -383,15 +386,15 @@ compile(Cx *cx, const Unit *unit, Target target)
     return code;
 }
 
+/* fuel=n limits these rewrites alone, DLC_FUEL those of the targets too, which go on with the rest. */
 static const Fn *
-to_loops(Run *r, const Fn *kernels)
+to_loops(Run *r, const Fn *kernels, PassOptions *options)
 {
     Cx *cx = kernels->cx;
     const char *fuel = argument(r, "fuel");
-    PassOptions options = pass_options_wanted();
-    options.verify = true;
-    options.fuel = fuel ? atoll(fuel) : options.fuel;
-    const Fn *loops = loops_make(kernels, NULL, &options);
+    PassOptions limited = *options;
+    limited.fuel = fuel ? atoll(fuel) : 0;
+    const Fn *loops = loops_make(kernels, NULL, fuel ? &limited : options);
     Text text = {.cx = cx}, again = {.cx = cx};
     print_fn(loops, &text);
     print_fn(parse_fn(cx, text.text, "loops"), &again);
@@ -437,9 +440,9 @@ run_unit_everywhere(Run *r, const Fn *kernels, const Fn *loops, const Unit *unit
         Target target = (Target)(k / PIECES);
         int pieces = k % PIECES + 1;
         const char *what = cx_format(cx, "%s in %d pieces", target_info[target].name, pieces);
-        const Tensor *out = code[target] ? run_tier(r, what, loops, unit, code[target], &sizes, in,
-                                                    pieces)
-                                         : NULL;
+        const Tensor *out = code[target]
+                                ? run_tier(r, what, loops, unit, code[target], &sizes, in, pieces)
+                                : NULL;
         if (out) {
             check(r, what, kernels, out, first, true);
         }
@@ -464,10 +467,10 @@ run(Cx *cx, void *arg)
     const char *seed = argument(r, "seed"), *print = argument(r, "print"),
                *runs = argument(r, "run");
     rng = 88172645463325252ull + (seed ? (uint64_t)atoll(seed) * 7919 : 0);
-    Loops all = {.shared = to_loops(r, kernels)};
-    const Fn *loops = all.shared;
     PassOptions options = pass_options_wanted();
     options.verify = true;
+    Loops all = {.shared = to_loops(r, kernels, &options)};
+    const Fn *loops = all.shared;
     loops_for(&all, (1u << TARGETS) - 1, &options);
     Unit unit;
     emit_unit(&all, &unit);

@@ -17,9 +17,7 @@ def marked(text: str) -> list[str]:
     for line in text.splitlines():
         what = re.search(r"(load|store) (\w+)|(for|reduce)\b.* in", line)
         marks = (
-            re.findall(r" (\w+=\d+|streams|transpose|places|rolled|prefetch_tile)\b", line)
-            if what
-            else []
+            re.findall(r" (\w+=\d+|streams|transpose|places|rolled|prefetch_tile)\b", line) if what else []
         )
         if marks:
             found.append(" ".join([what[2] or what[3], *marks]))

@@ -9,7 +9,8 @@
  *           longer than the sixty-four before them, and they take the lanes through memory for it.
  *           So the elements that are left are copied to arrays, which are filled up with the first
  *           of them.  A choice between elements side by side and the first one becomes a load under
- *           a mask.  What the compiler would unroll is hidden from it.  Extremes of floats count as expensive: compilers make branches of them.
+ *           a mask.  What the compiler would unroll is hidden from it.  Extremes of floats count as
+ *           expensive: compilers make branches of them.
  * Why not:  cheap bodies whose loads are no loads under a mask: elements would be taken together
  *           one by one, or narrow ones converted.  Four or eight elements, if the compiler knows,
  *           are a vector of their own.

@@ -13,8 +13,8 @@
  *           has room for others meanwhile.
  * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the
  *           processor finds the next row by itself where nothing waits for the result.
- *           Of a reduction that is not cheap the steps wait for nothing, so it is not joint: it runs
- *           for one row after the other.
+ *           Of a reduction that is not cheap the steps wait for nothing, so it is not joint: it
+ *           runs for one row after the other.
  * Example:  layer norm: for i0 in B parallel jam=2 jam_elements=262144 jam_row=256 {
  *               let s: f32 = reduce sum i1 in N lanes joint { .. } .. }
  */
@@ -29,8 +29,8 @@ is_joint(Cx *cx, const Let *loop)
            op_info[let_op(loop)].rule != RULE_INDEX && !dim_has_index(cx, loop_extent(loop));
 }
 
-/* Marks the joint reductions of the rows, or takes these marks away; returns the bytes of the widest
- * element that they load, or 0: there are none. */
+/* Marks the joint reductions of the rows, or takes these marks away; returns the bytes of the
+ * widest element that they load, or 0: there are none. */
 static int
 mark_joint(Cx *cx, const Let *rows, bool joint)
 {

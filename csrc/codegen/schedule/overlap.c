@@ -8,10 +8,10 @@
  * How:      A step waits for the one before it where the body is cheap.  Of argmax and argmin rows
  *           of memory alone, as others have to be kept in an array.  Short rows of floats have
  *           places: then nothing is looked for in them.
- * Why not:  to look for it in short rows: nothing is prefetched meanwhile, and when it is found nobody
- *           foresees. 16384 rows of 1024, two threads of Zen 5: 1.8 ms so, 1.2 with places, as
- *           loading them alone takes; of 256 KB as long.  Places of rows of 64 or of more than 2048 elements, or of float64: up to 1.6 times as
- *           long as without.
+ * Why not:  to look for it in short rows: nothing is prefetched meanwhile, and when it is found
+ *           nobody foresees. 16384 rows of 1024, two threads of Zen 5: 1.8 ms so, 1.2 with places,
+ *           as loading them alone takes; of 256 KB as long.  Places of rows of 64 or of more than
+ *           2048 elements, or of float64: up to 1.6 times as long as without.
  * Example:  let s: f32 = reduce sum j in 100000 lanes parts=4 { .. }
  */
 #include "codegen/loops/phase_use.h"

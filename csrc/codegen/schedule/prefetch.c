@@ -20,14 +20,15 @@
  *           prefetches all of the next row, since memory has nothing else to read then.
  *           Rows are gathered so many ahead that what is prefetched fits in the first-level cache,
  *           and that a few dozen lines are under way where rows are short.
- * Why not:  in all loops: a processor finds one row, or rows of several tensors, by itself (measured:
- *           0.94 times the speed).  In loops without a reduction that are not stencils: they would
- *           be cut in strips, to have one prefetch for each line.  Then a loop over data in the
- *           first-level cache takes up to 1.7 times as long, and one over memory a tenth less.
- *           Stencils over columns of tiles, which keep rows in the first-level cache: 0.75 times.
- *           Larger tiles, other ways through them, blocks of 16 by 16, the next tile's lines: 0.9 to
- *           1.1 times, because the stores are what waits.  Long gathered rows whose elements are stored one by one: a processor finds all but the
- *           beginning alone, and waits for the stores.
+ * Why not:  in all loops: a processor finds one row, or rows of several tensors, by itself
+ *           (measured: 0.94 times the speed).  In loops without a reduction that are not stencils:
+ *           they would be cut in strips, to have one prefetch for each line.  Then a loop over data
+ *           in the first-level cache takes up to 1.7 times as long, and one over memory a tenth
+ *           less.  Stencils over columns of tiles, which keep rows in the first-level cache: 0.75
+ *           times.  Larger tiles, other ways through them, blocks of 16 by 16, the next tile's
+ *           lines: 0.9 to 1.1 times, because the stores are what waits.  Long gathered rows whose
+ *           elements are stored one by one: a processor finds all but the beginning alone, and
+ *           waits for the stores.
  * Example:  let s: f32 = reduce sum j in N lanes { let a: f32 = load x[i, j] prefetch=4096 .. }
  */
 #include "codegen/loops/gather.h"

@@ -506,14 +506,14 @@ walk_gathered(View *v, const Let *reduce, Dtype dtype)
 
 /* So much is computed from what the reduction loads that what is prefetched arrives meanwhile. */
 static void
-mark_apart(const View *v, const Let *reduce)
+mark_calls(const View *v, const Let *reduce)
 {
     bool slow = let_has(reduce, MARK_lanes) && facts_loop(v->facts, reduce)->cost >= COST_EXP;
     for (int k = 0; slow && k < reduce->body->n; k++) {
         Let *load = reduce->body->lets[k];
         if ((let_has(load, MARK_prefetch) || let_has(load, MARK_prefetch_rows)) &&
             fuel_spend(v->cx)) {
-            let_mark(load, MARK_apart, true);
+            let_mark(load, MARK_prefetch_call, true);
         }
     }
 }
@@ -569,7 +569,7 @@ walk_let(View *v, const Let *let)
         walk_for(v, let);
         break;
     case OP_reduce:
-        mark_apart(v, let);
+        mark_calls(v, let);
         v->grid && !v->is_long ? walk_row(v, let) : walk_reduce(v, let);
         break;
     case OP_load:

@@ -1,11 +1,11 @@
 /* Scans alone: recurrences that one routine does.
  *
- * What:     marks loops marked recurrences `scan` that scan what they load and do nothing else, where
- *           the target has a routine for them.
+ * What:     marks loops marked recurrences `scan` that scan what they load and do nothing else,
+ *           where the target has a routine for them.
  * Requires: a scheduled function.
  * Ensures:  each row's order (V20).
- * How:      in `cc` the lanes of vectors are eight rows of adjacent floats (prelude_scan.h); in `tcc`
- *           a primitive goes through rows side by side, however their elements lie.
+ * How:      in `cc` the lanes of vectors are eight rows of adjacent floats (prelude_scan.h); in
+ *           `tcc` a primitive goes through rows side by side, however their elements lie.
  * Why not:  in `cc` where there are fewer rows than run together: the routine would never run.
  * Example:  y = cumsum of x[N, M] along M: for i in N recurrences=8 scan { .. }
  */

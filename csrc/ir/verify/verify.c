@@ -103,7 +103,7 @@
  *        and not both one access.  Elements of an access marked prefetch are 1 to 4 elements from
  *        each other along its loop, or along the loop marked vector around that.
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
- *        them, and so does apart, in a reduce marked lanes.
+ *        them, and so does prefetch_call, in a reduce marked lanes.
  *   V35  jam of a for is 2, and marks only one without vector, tile and recurrences whose body has
  *        two loops or more, computes, loads, stores and has buffers, and leaves nothing for other
  *        iterations (V42).  jam_elements and jam_row stand beside it.  joint marks a reduce in it
@@ -139,9 +139,9 @@
  *        returns.  places stands beside it on such a one of f32, of fewer than 2**31 elements.
  *        near marks only a loop of the kernel's own block, in which no tensor is both loaded and
  *        stored, or updated.  versions is 8 or 64, and marks a reduce marked short whose extent is
- *        a size, or a load in one marked jam whose elements are a size apart along the vector loop around; a
- *        phase has one, and is not marked near.  rolled marks only a for marked vector without
- *        loops inside.  prefetch_tile or prefetch_pack marks only a for marked micro.
+ *        a size, or a load in one marked jam whose elements are a size apart along the vector loop
+ *        around; a phase has one, and is not marked near.  rolled marks only a for marked vector
+ *        without loops inside.  prefetch_tile or prefetch_pack marks only a for marked micro.
  *   V42  vector marks only a for that no loop marked vector or lanes is around, without tile and
  *        recurrences, that leaves nothing for its other iterations.  No loop in it, however deep,
  *        is marked vector, tile, recurrences, lanes, pack or micro.  A loop leaves nothing for
@@ -160,8 +160,8 @@
  *        overwrite the element.
  *   V44  fill marks only a reduce marked lanes, without onehot and in no loop marked vector, whose
  *        body computes, loads and stores: each tensor once, at another element in each iteration,
- *        and none that it loads.  hidden stands beside it.  masked marks only a load of such a reduce, of elements
- *        of at most 8 bytes that are adjacent along it.
+ *        and none that it loads.  hidden stands beside it.  masked marks only a load of such a
+ *        reduce, of elements of at most 8 bytes that are adjacent along it.
  *   V45  uniform marks only an operation, a load, a size or a bind at any depth in a loop marked
  *        vector that has loops inside.  No index in it is that of the vector loop, and what it uses
  *        is a constant, made outside of that loop, or marked uniform too and, with no loop in

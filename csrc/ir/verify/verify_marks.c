@@ -106,12 +106,13 @@ check_prefetch(Verifier *v, const Let *access)
     if (rows && !(loop_is(loop) && loop_is(loop->parent->owner))) {
         verify_broken(v, 34, "prefetch_rows marks a load that is not in a loop in another");
     }
-    bool apart = let_has(access, MARK_apart);
-    if ((let_has(access, MARK_beyond) || apart) && !along && !rows) {
-        verify_broken(v, 34, "%s marks a load that does not prefetch", apart ? "apart" : "beyond");
+    bool called = let_has(access, MARK_prefetch_call);
+    if ((let_has(access, MARK_beyond) || called) && !along && !rows) {
+        verify_broken(v, 34, "%s marks a load that does not prefetch",
+                      called ? "prefetch_call" : "beyond");
     }
-    if (apart && !let_has(loop, MARK_lanes)) {
-        verify_broken(v, 34, "apart marks a load that is not in a reduction in lanes");
+    if (called && !let_has(loop, MARK_lanes)) {
+        verify_broken(v, 34, "prefetch_call marks a load that is not in a reduction in lanes");
     }
 }
 

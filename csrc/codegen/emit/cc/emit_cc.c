@@ -131,7 +131,8 @@ put_map(Emit *e, const Let *let)
     put(e, "const %s %s = %s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), call);
 }
 
-/* The loop over tiles around a private buffer, or NULL: it has a lane for each element of a tile. */
+/* The loop over tiles around a private buffer, or NULL: it has a lane for each element of a
+ * tile. */
 static const Let *
 tile_of(const Value *buffer)
 {

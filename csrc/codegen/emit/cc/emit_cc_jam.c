@@ -3,9 +3,8 @@
  * What:     the iterations of a loop around vector reductions and other loops, two by two.
  * Requires: a loop marked jam (schedule/jam.c).
  * Ensures:  each row's operations in the order they have alone.
- * How:      what stands in the row is put twice, the second time under names of its own (name_c,
- *           index_c); the steps of a reduction marked joint are put in one loop; other loops one after the other.  An odd row goes the
- *           usual way.
+ * How:      what stands in the row is put twice, the second time under names of its own; the steps
+ *           of joint reductions in one loop, others one after the other.  An odd row goes alone.
  * Example:  layer norm:  for (; lo + 2 <= hi; lo += 2) {
  *                            const int64_t i0 = lo;
  *                            const int64_t i0_next = (lo + 1);

@@ -117,20 +117,20 @@ fold_prefetches(Tcc *t, const Let *load, const Let *reduce)
            pair->first->args[0] == load->res[0] && tcc_find_fold(let_op(reduce), pair->strip);
 }
 
-/* Rows that are prefetched are those of a tile that is transposed, those that follow a reduction, or
- * else what the load reads in coming iterations of the loop that it stands in. */
+/* Rows that are prefetched are those of a tile that is transposed, those that follow a
+ * reduction, or else what the load reads in coming iterations of the loop that it stands in. */
 void
 tcc_prefetch(Tcc *t, const Let *load, const char *at)
 {
     Emit *e = t->e;
     const Let *loop = load->parent->owner;
     bool reduces = let_has(loop, MARK_lanes);
-    int bytes = dtype_info[load->args[0]->type->dtype].bytes;
+    int bytes = facts_access(e->facts, load)->bytes;
     int64_t along = let_mark_value(load, MARK_prefetch),
             rows = let_mark_value(load, MARK_prefetch_rows);
     const Let *through = reduces || is_tiled(loop) ? loop->parent->owner : loop;
     const Step *next = rows ? step_along(e, load, through) : NULL;
-    bool here = !reduces || (let_has(load, MARK_apart) && !fold_prefetches(t, load, loop));
+    bool here = !reduces || (let_has(load, MARK_prefetch_call) && !fold_prefetches(t, load, loop));
     if (here && (along || next)) {
         Dim step = next ? dim_mul(e->cx, next->step, dim_int(e->cx, rows))
                         : dim_int(e->cx, along / bytes);

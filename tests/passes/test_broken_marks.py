@@ -1,0 +1,161 @@
+"""A wrong expansion of a mark is found by bisection: the rewrite that sets the mark, and the kernel.
+
+The bugs are rows of broken_emit.c: a phase in which the mark stands has a wrong stride, a wrong step or a
+rest that is left out. Marks that say what is prefetched, what a compiler is not to unroll or how long its
+vectors are have no row: no expansion of them can change a result. Nor have those of tensors that no test has
+time for.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.dlc_opt import opt
+from tests.fresh import run_module
+
+BUILD = Path(os.environ.get("DLC_BIN", Path(__file__).parents[2] / "build"))
+
+
+def graph(sizes: str, inputs: str, result: str, *lets: str) -> str:
+    body = "".join(f"  let {let}\n" for let in lets)
+    return f"dlc 1 graph\n\nfn f{sizes}({inputs}) -> ({result}) {{\n{body}  ret y\n}}\n"
+
+
+def rows_of_exp(rows: int, n: str, sizes: str = "") -> str:
+    lets = f"e: f32[{rows}, {n}] = exp x", f"y: f32[{rows}] = sum e axes=[1]"
+    return graph(sizes, f"x: f32[{rows}, {n}]", f"f32[{rows}]", *lets)
+
+
+def reduced(op: str, shape: str, result: str, axis: int, sizes: str = "", dtype: str = "f32") -> str:
+    kind = "i64" if op == "argmax" else dtype
+    let = f"y: {kind}[{result}] = {op} x axes=[{axis}]"
+    return graph(sizes, f"x: {dtype}[{shape}]", f"{kind}[{result}]", let)
+
+
+def scan(op: str, dtype: str) -> str:
+    kind = f"{dtype}[19, 50]"
+    return graph("", f"x: {kind}", kind, f"y: {kind} = scan x op={op} axis=1")
+
+
+CENTRED = graph(
+    "",
+    "x: f32[19, 96]",
+    "f32[19, 96]",
+    "s: f32[19] = sum x axes=[1]",
+    "a: f32[19, 96] = expand s to=[0]",
+    "y: f32[19, 96] = sub x, a",
+)
+MISH = graph(
+    "",
+    "x: f32[1000]",
+    "f32[1000]",
+    "e: f32[1000] = exp x",
+    "l: f32[1000] = log1p e",
+    "t: f32[1000] = tanh l",
+    "y: f32[1000] = mul x, t",
+)
+CHANNELS = graph(
+    "",
+    "x: f32[300, 5], m: f32[5]",
+    "f32[300, 5]",
+    "b: f32[300, 5] = expand m to=[1]",
+    "y: f32[300, 5] = sub x, b",
+)
+TRANSPOSED = graph(
+    "",
+    "x: f32[300, 70], z: f32[70, 300]",
+    "f32[70, 300]",
+    "t: f32[70, 300] = permute x perm=[1, 0]",
+    "y: f32[70, 300] = add t, z",
+)
+CUBIC = graph(
+    "",
+    "x: f32[1000], z: f32[1000]",
+    "f32[1000]",
+    "p: f32[1000] = mul x, x",
+    "q: f32[1000] = mul p, z",
+    "r: f32[1000] = add q, x",
+    "s: f32[1000] = mul r, x",
+    "y: f32[1000] = add s, z",
+)
+LOOKED_UP = graph(
+    "",
+    "w: f32[4, 70], k: i64[9, 5]",
+    "f32[9, 70]",
+    "z: i64[9, 5] = bit_and k, 3",
+    "l: f32[9, 5, 70] = gather w, z axis=0",
+    "y: f32[9, 70] = sum l axes=[1]",
+)
+ONEHOT = graph(
+    "",
+    "x: f32[9, 300], k: i64[9]",
+    "f32[9]",
+    "i: i64[300] = iota axis=0",
+    "j: i64[9, 300] = expand i to=[1]",
+    "b: i64[9, 300] = expand k to=[0]",
+    "c: bool[9, 300] = eq j, b",
+    "o: f32[9, 300] = where c, x, 0.0",
+    "y: f32[9] = sum o axes=[1]",
+)
+SINE = graph("", "x: f32[1000]", "f32[1000]", "y: f32[1000] = sin x")
+N = "[N in 1..inf]"
+
+#: A bug, the rewrite that sets the mark, a program, the sizes that it runs with.
+BUGS = {
+    "cc_distribute": ("distribute", MISH),
+    "cc_stage": ("distribute", MISH),
+    "cc_across": ("distribute", scan("logaddexp", "f32")),
+    "cc_fill": ("fill", rows_of_exp(9, "77")),
+    "cc_masked": ("fill", rows_of_exp(64, "N", N), "N=77"),
+    "cc_hidden": ("fill", rows_of_exp(9, "77")),
+    "cc_uniform": ("hoist", LOOKED_UP),
+    "cc_flat": ("flatten", CHANNELS),
+    "cc_jam": ("jam", CENTRED),
+    "cc_joint": ("jam", CENTRED),
+    "cc_jam_recurrences": ("jam", scan("sum", "f64")),
+    "cc_jam_columns": ("columns", reduced("sum", "60, 300", "300", 0)),
+    "cc_width": ("transpose", TRANSPOSED),
+    "cc_transpose": ("transpose", TRANSPOSED),
+    "cc_tile": ("vectorise", TRANSPOSED),
+    "cc_recurrences": ("vectorise", scan("sum", "f64")),
+    "cc_scan": ("scan_cc", scan("sum", "f32")),
+    "cc_parts": ("overlap", reduced("sum", "64, 5000", "64", 1)),
+    "cc_places": ("overlap", reduced("argmax", "4, 200", "4", 1)),
+    "cc_near": ("near", SINE),
+    "cc_versions": ("version", reduced("sum", "64, N", "64", 1, N), "N=16"),
+    "cc_onehot": ("select", ONEHOT, "integers=1"),
+    "cc_short": ("shorten", reduced("sum", "64, N", "64", 1, N), "N=1500"),
+    "tcc_grid": ("grid", CHANNELS),
+    "tcc_width": ("tile_tcc", CUBIC),
+    "tcc_transpose": ("transpose", TRANSPOSED),
+    "tcc_tile": ("vectorise", TRANSPOSED),
+    "tcc_recurrences": ("vectorise", scan("sum", "f64")),
+    "tcc_scan": ("scan_tcc", scan("sum", "f32")),
+    "tcc_onehot": ("select", ONEHOT, "integers=1"),
+    "tcc_short": ("shorten", reduced("sum", "64, N", "64", 1, N), "N=1500"),
+}
+
+
+@pytest.mark.in_turn(6)
+@pytest.mark.parametrize("bug", BUGS)
+def test_bisection_finds_the_rewrite_that_sets_the_mark(tmp_path: Path, bug: str) -> None:
+    rewrite, program, *sizes = BUGS[bug]
+    text = opt(program, "--pipeline")
+    file = tmp_path / "program.dlc"
+    file.write_text(text)
+    tier = ["cc=0"] if bug.startswith("tcc") else []
+    command = [str(BUILD / "broken-emit"), str(file), *tier, *sizes]
+    script = tmp_path / "script.py"
+    script.write_text(f"import subprocess, sys\nsys.exit(subprocess.run({command}).returncode)\n")
+    done = run_module("dlc", "bisect", str(script), BROKEN=bug, DLC_CACHE_DIR=str(tmp_path / "objects"))
+    assert re.search(r"Rewrite \d+ makes it wrong", done.stdout), done.stdout + done.stderr
+    assert f"in the pass {rewrite}." in done.stdout, done.stdout
+    kernel = re.search(r"let (\w+): .* = kernel", text)
+    assert kernel and f"The kernel is that of {kernel[1]}" in done.stdout
+
+
+def test_each_bug_of_the_table_is_tested() -> None:
+    rows = re.findall(r'\{"(\w+)", MARK_', (Path(__file__).parent / "broken_emit.c").read_text())
+    assert sorted(rows) == sorted(BUGS)
