@@ -226,12 +226,10 @@ bool dim_uses(const Cx *cx, Dim d, Dim name);           /* does the bare name oc
 Dim dim_replace(Cx *cx, Dim d, Dim name, Dim by);
 /* d == coefficient * name + rest with neither using name; false when d is not affine in name. */
 bool dim_affine(Cx *cx, Dim d, Dim name, Dim *coefficient, Dim *rest);
-/* Until dim_forget every question is asked where a <= b; nests.  A failure forgets it too. */
-void dim_assume(Cx *cx, Dim a, Dim b);
-void dim_forget(Cx *cx);
-/* The bare names in d, each once, ascending; calls visit for each. */
+void dim_assume(Cx *cx, Dim a, Dim b);          /* until dim_forget, a <= b holds; nests */
+void dim_forget(Cx *cx);                        /* a failure forgets, too */
+/* Visits the bare names in d, each once, ascending; dim_any_name: is it so of one of them? */
 void dim_names(const Cx *cx, Dim d, void (*visit)(void *arg, Dim name), void *arg);
-/* Is it so of one of them? */
 bool dim_any_name(const Cx *cx, Dim d, bool (*is)(const void *arg, Dim name), const void *arg);
 bool dim_has_index(const Cx *cx, Dim d);                /* does a loop index occur in d? */
 /* The value, given a function for the bare names.  Divisions by zero give 0. */
@@ -464,10 +462,10 @@ const char *memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value
 bool kernel_moves(Cx *cx, const Let *kernel, int result, const Value *old, const bool *cut);
 int param_under(const Value *v);        /* the parameter that it is or, in the end, is over; -1 */
 int flow_takes(const Let *flow, int k);         /* the operand that result k may be over; -1 */
-/* The value whose memory a view at the top level shows, or v itself; NULL for a constant. */
-const Value *value_root(const Value *v);
+const Value *value_root(const Value *v);        /* of a view's memory, or v; NULL: a constant */
 
 /* ---- alias_loops.c ---- */
+
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
 bool store_is_idle(const Let *store);                   /* stores what is there, of `over` */
 /* The part of in_place_wrong that concerns the loops alone. */

@@ -386,7 +386,7 @@ compile(Cx *cx, const Unit *unit, Target target)
     return code;
 }
 
-/* fuel=n limits these rewrites alone, DLC_FUEL those of the targets too, which go on with the rest. */
+/* fuel=n limits these rewrites.  DLC_FUEL limits those of the targets too, by what is left. */
 static const Fn *
 to_loops(Run *r, const Fn *kernels, PassOptions *options)
 {

@@ -551,8 +551,7 @@ emit_cc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
     }
     put_pointers(e, unit);
     put_sizes(e, unit, cc_length_size, &length);
-    text_add(unit, "%s",
-             phase_hides(e) ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
+    text_add(unit, "%s", phase_hides(e) ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
     put_body(body, unit);
     if (near) {
         cc_near_phase(e, loop, unit);
