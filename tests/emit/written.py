@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.dlc_opt import opt
+from tests.structure.kernels import without_short_rows
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -26,16 +27,6 @@ def printed(name: str, what: str, *more: str) -> str:
     done = run(name, what, "cc=0", "run=0", *more)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
-
-
-def without_short_rows(text: str) -> str:
-    """The loops with the `else` alone of each choice, as if its kernel had no other phases."""
-    return re.sub(
-        r"^    if .*?^    \} else \{\n(.*?)^    \}\n",
-        lambda choice: re.sub(r"^  ", "", choice[1], flags=re.MULTILINE),
-        text,
-        flags=re.MULTILINE | re.DOTALL,
-    )
 
 
 def marks(name: str, target: str, *wanted: str) -> list[tuple[str, list[str]]]:

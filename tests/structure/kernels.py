@@ -132,3 +132,13 @@ def check(kernel: Kernel) -> None:
     for name in kernel.rets:
         have = frozenset(long(kernel.shapes[name]).items())
         assert have in allowed, f"result {name} lies outside of the domain"
+
+
+def without_short_rows(text: str) -> str:
+    """The loops with the `else` alone of each choice, as if its kernel had no other phases."""
+    return re.sub(
+        r"^    if .*?^    \} else \{\n(.*?)^    \}\n",
+        lambda choice: re.sub(r"^  ", "", choice[1], flags=re.MULTILINE),
+        text,
+        flags=re.MULTILINE | re.DOTALL,
+    )

@@ -139,10 +139,8 @@ fn twice[B in 2..inf, N in 2..inf](x: f32[B, N, N]) -> (f32[B, 2*N, 2*N]) {
 def test_threads_share_no_loop_with_little_to_do() -> None:
     """Each element twice: neither its copies nor those of a row, one by one, are worth a meeting."""
     text = opt(TWICE, "--pipeline", "--pass", "lower,schedule")
-    assert [line.split(" in ")[1] for line in text.splitlines() if " parallel" in line] == [
-        "B*N parallel {",
-        "2 parallel {",
-    ]
+    shared = [line.split(" in ")[1] for line in text.splitlines() if " parallel" in line]
+    assert shared == ["B*N parallel {", "2 parallel {"] * 2  # of short rows and of others
 
 
 def test_a_reshape_divides_in_its_own_axes_alone() -> None:

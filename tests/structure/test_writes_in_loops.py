@@ -72,15 +72,15 @@ def until(a: Array, x: Array) -> None:
         i += 1
 
 
-#: By program: the kernels of each body and the bytes that they store; a row of 8*B has a version for few
-#: columns, which is compiled, too. The bools and scalars of conditions count nothing.
+#: By program: the kernels of each body and the bytes that they store. The bools and scalars of conditions
+#: count nothing.
 STORED: dict[Callable[[Array, Array], None], list[tuple[int, str]]] = {
-    moving_average: [(1, "8*B"), (1, "8*B")],
-    from_elsewhere: [(1, "8*B")] * 4,
-    element: [(1, "8"), (1, "8")],
-    added: [(1, "8"), (1, "8")],
+    moving_average: [(1, "8*B")],
+    from_elsewhere: [(2, "16*B")],
+    element: [(1, "8")],
+    added: [(1, "8")],
     nested: [(1, "8*19"), (1, "8")],
-    row_where: [(1, "0"), (1, "8*B"), (1, "8*B"), (1, "0")],
+    row_where: [(1, "0"), (1, "8*B"), (1, "0")],
     element_where: [(1, "0"), (1, "8"), (1, "0")],
     two: [(3, "6*8")],
     until: [(1, "0"), (1, "0"), (2, "8")],

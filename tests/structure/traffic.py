@@ -6,6 +6,8 @@ element that its loops visit counts once, however often: a row that a softmax re
 the cache. That is the whole tensor, or less where the loops do not come to all of it: the half of what is
 joined, or what there are indices to look up for.
 
+Of a choice between short and long rows, the loops for long rows count.
+
 A call counts its operands and its results whole. Scalars count nothing, nor does a buffer inside a loop,
 which is a thread's own.
 """
@@ -16,7 +18,7 @@ from dataclasses import dataclass, field
 import sympy
 from sympy import Expr
 
-from tests.structure.kernels import VIEWS, Shape, split
+from tests.structure.kernels import VIEWS, Shape, split, without_short_rows
 
 BYTES = {
     "bool": 1, "u8": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8,
@@ -107,7 +109,7 @@ class Reader:
         self.extents: dict[str, str] = {}  # of the loops
         self.depends: dict[str, set[str]] = {}  # scalars: the loops that they change with
         self.places: dict[tuple[str, str], dict[str, Expr]] = {}  # of this phase: what is visited
-        for line in body.splitlines():
+        for line in without_short_rows(body).splitlines():
             self.line(re.sub(r"\s+@.*", "", line).strip())
 
     def line(self, words: str) -> None:
