@@ -89,26 +89,24 @@ runs_once(Cx *cx, const Let *loop)
     return dim_range(cx, let_dim(loop, "extent")).hi <= 1;
 }
 
-/* Is a let of the kernel's block, outside of its phases, done by nothing after the store?  Each
- * part of a phase does it again, and so does each later phase. */
+/* Does no phase follow that of the store?  A let outside of the phases is done again by each that
+ * uses it. */
 static bool
-is_done_first(Cx *cx, const Block *kernel, const Let *store)
+is_last_phase(const Block *root, const Let *store)
 {
-    int k = 0;
-    bool first = true;
-    for (const Let *loop = store->parent->owner; loop->op != OP_kernel && first;
-         loop = loop->parent->owner) {
-        first = !loop_is(loop) || runs_once(cx, loop);
+    bool last = true;
+    for (const Block *blk = store->parent; blk; blk = blk == root ? NULL : blk->owner->parent) {
+        for (int k = blk->n - 1; loop_is(blk->owner) ? false : blk->lets[k] != within(blk, store);
+             k--) {
+            last &= blk->lets[k]->op != OP_for && !let_is_choice(blk->lets[k]);
+        }
     }
-    while (kernel->lets[k] != within(kernel, store)) {
-        k++;
-    }
-    for (k++; k < kernel->n && first; k++) {
-        first = kernel->lets[k]->op != OP_for && !let_is_choice(kernel->lets[k]);
-    }
-    return first;
+    return last;
 }
 
+/* Both are in the common block, or in loops in it.  A load of the block itself may be done again in
+ * each iteration of the loops around the store: by each tile of a vector loop, by each part of loops
+ * that run as one. */
 static bool
 is_before(Cx *cx, const Let *load, const Let *store)
 {
@@ -120,12 +118,12 @@ is_before(Cx *cx, const Let *load, const Let *store)
     const Let *from = within(blk, load);
     bool before = comes_before(blk, from, within(blk, store)),
          repeats = !loop_is(blk->owner) && from->op != OP_for && !let_is_choice(from);
-    for (const Let *loop = blk->owner; before && loop->op != OP_kernel;
-         loop = loop->parent->owner) {
+    for (const Let *loop = from == load ? store->parent->owner : blk->owner;
+         before && loop->op != OP_kernel; loop = loop->parent->owner) {
         before = !loop_is(loop) || runs_once(cx, loop) ||
                  is_known(cx, x, y, let_dim(loop, "index"));
     }
-    return before && (!repeats || is_done_first(cx, blk, store));
+    return before && (!repeats || is_last_phase(blk, store));
 }
 
 typedef struct {

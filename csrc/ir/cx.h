@@ -133,6 +133,7 @@ Dim dim_nonempty(Cx *cx, Dim extent);                   /* x, where it is writte
 bool dim_says(Cx *cx, Dim extent, Dim *more);
 /* Fills in Dims.exist by the indices of both; false: they say nothing. */
 bool dim_exist(Cx *cx, Dim d, Dim with);
+Dim dim_simplified(Cx *cx, Dim d);      /* made again, by what is declared and assumed now */
 /* d without a multiple of exist[k]: what is left must not be negative.  *at counts the ways to do
  * it, from 0 on; false: there are no more. */
 bool dim_less_existing(Cx *cx, Dim d, int k, int *at, Dim *out);

@@ -90,6 +90,10 @@ plan_flows(Builder *b)
             for (int j = 0; j < let->nbodies; j++) {
                 build_body(b, let, let->bodies[j], &flow->bodies[j]);
             }
+            for (int j = 0; j < let->nres; j++) {
+                bool taken = let->res[j]->over && flow_takes(let, j) < 0;
+                let->res[j]->over = taken ? NULL : let->res[j]->over;
+            }
         }
     }
 }

@@ -249,7 +249,7 @@ place_stay(Writes *s, Value *last, const Value *param)
     const Block *kernel = v->def->body;
     bool same = kernel && kernel->rets[v->result] == param;
     if (!v->over && makes_memory(v->def) && s->uses[param->id].last >= 0 &&
-        (same || is_part_of(s, v->def, v->result, param))) {
+        !s->uses[param->id].in_place && (same || is_part_of(s, v->def, v->result, param))) {
         place_at(s, last, v, param, false);
         s->uses[param->id].in_place += v->over == param;
     }

@@ -130,6 +130,8 @@ build_flow(Build *b, const Let *let, Value **map)
     }
     build_at(b, let->loc);
     Let *to = build_let(b, let->op, let->nargs, args, let->attrs, NULL, let->nres, types, NULL);
+    to->nsizes = let->nsizes;
+    to->sizes = cx_copy(cx, let->sizes, (size_t)let->nsizes * sizeof *let->sizes);
     let_bodies(cx, to, let->nbodies, bodies);
     for (int k = 0; k < let->nres; k++) {
         map[let->res[k]->id] = shaped(b, to->res[k], let->res[k]->type);

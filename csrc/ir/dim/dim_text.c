@@ -31,20 +31,23 @@ kind_char(AtomKind kind)
     return kinds[kind];
 }
 
+/* name is DIM_NONE: nothing is replaced, and every operation is done again, to be simplified. */
+static Dim replaced(Cx *cx, Dim d, Dim name, Dim by);
+
 static Dim
 atom_replace(Cx *cx, const AtomNode *atom, Dim name, Dim by)
 {
     if (atom->self == name || atom->name) {
         return atom->self == name ? by : atom->self;
     }
-    Dim a = dim_replace(cx, atom->a, name, by), b = dim_replace(cx, atom->b, name, by);
+    Dim a = replaced(cx, atom->a, name, by), b = replaced(cx, atom->b, name, by);
     return dim_apply(cx, kind_char(atom->kind), a, b);
 }
 
-Dim
-dim_replace(Cx *cx, Dim d, Dim name, Dim by)
+static Dim
+replaced(Cx *cx, Dim d, Dim name, Dim by)
 {
-    if (!dim_uses(cx, d, name)) {
+    if (name != DIM_NONE && !dim_uses(cx, d, name)) {
         return d;
     }
     const Poly *p = dim_poly(cx, d);
@@ -58,6 +61,18 @@ dim_replace(Cx *cx, Dim d, Dim name, Dim by)
         sum = dim_add(cx, sum, term);
     }
     return sum;
+}
+
+Dim
+dim_replace(Cx *cx, Dim d, Dim name, Dim by)
+{
+    return replaced(cx, d, name, by);
+}
+
+Dim
+dim_simplified(Cx *cx, Dim d)
+{
+    return replaced(cx, d, DIM_NONE, DIM_NONE);
 }
 
 bool

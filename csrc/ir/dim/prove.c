@@ -263,6 +263,11 @@ prove(Cx *cx, Dim d)
 {
     d = without_common_factor(cx, d);
     Range r = dim_range(cx, d);
+    if (cx->dims.assumed && r.lo < 0 && r.hi >= 0) {
+        /* What was made before the assumption has a longer form than what is made under it. */
+        d = without_common_factor(cx, dim_simplified(cx, d));
+        r = dim_range(cx, d);
+    }
     if (r.lo >= 0 || r.hi < 0) {
         return r.lo >= 0;
     }
