@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emit.written import HERE, PROGRAM, ROOT, printed, whole
+from tests.emit.written import HERE, PROGRAM, ROOT, printed
 
 OPT = PROGRAM.parent / "dlc-opt"
 FILES = sorted(HERE.glob("*.dlc"))
@@ -111,7 +111,7 @@ def test_it_reads_like_the_loops() -> None:
     """As many loops, each of one line, and few lines beside those of the loops stage."""
     text, loops = phases_of("softmax"), printed("softmax", "print=loops")
     assert text.count("for (") == len(re.findall(r"\bfor\b|= reduce", loops)) == 8  # 4 of them for short rows
-    assert len(whole("softmax", "c").splitlines()) <= 80
+    assert len(text.splitlines()) <= 100
 
 
 def test_a_unit_has_what_it_uses_of_the_prelude_and_nothing_else() -> None:
