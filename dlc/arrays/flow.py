@@ -57,7 +57,7 @@ from .bodies import (
 )
 from .effects import held
 from .items import Items, combined, count_of, items_of, of_range
-from .value import FRAMES, Array, Unknown, is_array, is_symbol, lift, refuse, torch_dtype
+from .value import FRAMES, MAX_STEPS, Array, Unknown, is_array, is_symbol, lift, refuse, torch_dtype
 
 #: Loops of so many steps or fewer are captured step by step: what they compute runs in one kernel.
 SHORT = 16
@@ -290,6 +290,16 @@ def _no_loop(why: str, steps: Any) -> NoReturn:
     )
 
 
+def _with_item(item: Callable[[Any], Any], step: Step) -> Step:
+    """A step that carries the item of the step before, and makes its own."""
+
+    def made(k: Any, _: Any, *values: Any) -> tuple[Any, ...]:
+        found = item(k)
+        return (found, *step(found, *values))
+
+    return made
+
+
 class Flow:
     """The calls that one function's statements have become; steps: scope's, which counts what is unrolled."""
 
@@ -352,11 +362,14 @@ class Flow:
         taken, at = self.steps.taken, start
         pairs = peeled = False
         of = step if items.ends else lambda k, *values: step(item(k), *values)
+        copied = last and items.copies
+        if copied:
+            of, names, state = _with_item(item, step), ["the item", *names], [first, *state]
         while True:
             try:
                 _check_reads(reads)
                 found = self.whole(at, stop, by, of, names, state, pairs=pairs)
-                return (item(start + (count - 1) * by) if last else first, *found)
+                return tuple(found) if copied else (item(start + (count - 1) * by) if last else first, *found)
             except Otherwise as error:
                 self.steps.taken = taken
                 if error.twice and not pairs and not symbolic:
@@ -367,7 +380,10 @@ class Flow:
                     _no_loop(str(error), _hint(count))
                 else:
                     rest = self.steps.range(at, stop, by, why=str(error))
-                    first = item(at - by) if peeled and last else first
+                    if copied:
+                        first, *state = state
+                    elif peeled and last:
+                        first = item(at - by)
                     return self.unrolled(map(item, rest), step, first, state)
 
     def until(
@@ -400,24 +416,32 @@ class Flow:
         def goes_on(k: Any, *values: Any) -> Any:
             return self.combined((lambda: values[flag], lambda: more(k)), np.logical_and, False)
 
+        copied = last and items.copies
+        of = _with_item(item, step) if copied else lambda k, *values: step(item(k), *values)
+
         def one(k: Any, *values: Any) -> tuple[Any, ...]:
-            return (k + by, *step(item(k), *values))
+            return (k + by, *of(k, *values))
 
         if not of_value and not more(at):
             return (first, *state)
-        whole = of_value or len(range(_hint(at), _hint(stop), by)) > SHORT
+        steps = SHORT + 1 if of_value else len(range(_hint(at), _hint(stop), by))
+        whole = of_value or steps > SHORT
         if not whole:
             at, stop = int(at), int(stop)
+        # What Python alone decides ends the loop at a step that is known: the last item is no value.
+        known = last and steps <= MAX_STEPS and type(at) is type(stop) is int
+        if copied:
+            names, state, flag = ["the item", *names], [first, *state], flag + 1
         taken, why, peeled = self.steps.taken, "", False
         while of_value or (more(at) and (is_array(state[flag]) or state[flag])):
-            if whole or is_array(state[flag]):
+            if (whole and not known) or is_array(state[flag]):
                 try:
                     _check_reads(reads)
                     at, *state = conditional(goes_on, one, ["the number of the step", *names], [at, *state])
                     if of_value:
                         first = Unknown("the last item of a loop to a value is a value", "compute it")
                         return (first, *state)
-                    return (item(at - by) if last else first, *state)
+                    return tuple(state) if copied else (item(at - by) if last else first, *state)
                 except Otherwise as error:
                     self.steps.taken, why = taken, str(error)
                     if is_array(state[flag]) or of_value:
@@ -430,9 +454,9 @@ class Flow:
                         at, stop = int(at), int(stop)
                         continue
             self.one_more(why)
-            first, peeled = item(at), True
+            first, peeled = first if copied else item(at), True
             at, *state = one(at, *state)
-        return (first, *state)
+        return tuple(state) if copied else (first, *state)
 
     @staticmethod
     def whole(

@@ -14,13 +14,15 @@ class Items(NamedTuple):
     """The items of a loop by their number, which may be a value.
 
     count: an int or a size; None where it is a value of an array. in_python: what Python's own loop goes
-    over; it is told why each step is captured by itself. ends: of a range.
+    over; it is told why each step is captured by itself. ends: of a range. copies: the items are elements,
+    which are read when their step begins: the array may be another one later.
     """
 
     count: Any
     at: Callable[[Any], Any]
     in_python: Callable[[str], Any]
     ends: tuple[Any, Any, Any] | None = None
+    copies: bool = False
 
 
 def items_of(value: Any) -> Items | None:
@@ -31,7 +33,9 @@ def items_of(value: Any) -> Items | None:
         ends = (value.start, value.stop, value.step)
         return Items(len(value), value.__getitem__ if not value else _nth(*ends), lambda _: value, ends)
     if is_array(value) and value.ndim and value.chosen is None:
-        return Items(value.shape[0], lambda k: value[k], lambda why: _rows(value, why))
+        return Items(
+            value.shape[0], lambda k: value[k], lambda why: _rows(value, why), copies=value.ndim == 1
+        )
     return None
 
 
@@ -71,7 +75,9 @@ def _reversed(items: Items) -> Items:
     ends = None
     if items.ends:
         ends = (start + (n - 1) * by, start - by, -by) if n > 0 else (0, 0, 1)
-    return Items(n, lambda k: items.at(n - 1 - k), lambda why: reversed(items.in_python(why)), ends)
+    return Items(
+        n, lambda k: items.at(n - 1 - k), lambda why: reversed(items.in_python(why)), ends, items.copies
+    )
 
 
 def _zipped(parts: list[Items], strict: bool) -> Items:
@@ -105,8 +111,10 @@ def combined(function: Any, parts: tuple[Any, ...], options: dict[str, Any], why
         start = parts[1] if len(parts) == 2 else options.get("start", 0)
         if len(found) == 1 and len(parts) <= 2 and isinstance(start, int) and not options.keys() - {"start"}:
             return _enumerated(found[0], start)
-    elif len(found) == len(parts) and not options.keys() - {"strict"}:
+    elif parts and len(found) == len(parts) and not options.keys() - {"strict"}:
         if function is reversed and len(parts) == 1 and not options:
+            if isinstance(parts[0], Items) and parts[0].ends is None:
+                raise TypeError("an iterator, such as that of zip or enumerate, is not reversible")
             return _reversed(found[0])
         if function is zip:
             return _zipped(found, bool(options.get("strict", False)))

@@ -51,7 +51,8 @@ def compiled(tree: ast.FunctionDef, function: types.FunctionType) -> types.CodeT
 
 
 #: A module's attributes are read in another way where the import is seen, as it is not here.
-_READS = {"LOAD_METHOD": "LOAD_ATTR", "PUSH_NULL": ""}
+#: So jumps are longer or shorter, and their arguments take another number of instructions.
+_READS = {"LOAD_METHOD": "LOAD_ATTR", "PUSH_NULL": "", "EXTENDED_ARG": ""}
 
 
 def _said(code: types.CodeType) -> list[tuple[str, Any]]:
