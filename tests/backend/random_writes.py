@@ -1,83 +1,129 @@
-"""Random NumPy functions whose loops write to elements and rows of the arrays that they carry."""
+"""Random programs that write to parts of arrays, as Python functions.
+
+A program has a few arrays: arguments, copies of them, and values computed of them. Each statement writes to
+a part of one of them: a slice in one or more axes (also empty, of one element, with a step), a row, a mask,
+positions, by `=`, `+=` or `copy_`; what it writes is computed of parts of the same array and of others, at
+the same place or at another. Between the writes views are taken that are read later, and values are kept.
+"""
+
+from __future__ import annotations
 
 import random
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+import torch
 
-Array = Any
-
-ROWS, COLUMNS = 19, 6
-#: What every function takes: two matrices, a vector and the rows that are looked up.
-HEAD = "def program(a, b, v, at):\n"
+ROWS, COLUMNS = 9, 12
 
 
-class Loops:
-    """Draws one: text."""
+def part(rng: random.Random, size: int, length: int | None = None) -> str:
+    """A slice of an axis; of this length, if one is given."""
+    if length is None:
+        kind = rng.randrange(6)
+        if kind == 0:
+            return ":"
+        lo = rng.randrange(size)
+        if kind == 1:
+            return f"{lo}:{lo + 1}"
+        if kind == 2 and size > 4:
+            return f"{rng.randrange(2)}:{size - rng.randrange(2)}:{rng.choice((2, 3))}"
+        return f"{lo}:{rng.randrange(lo, size + 1)}"
+    lo = rng.randrange(size - length + 1)
+    return f"{lo}:{lo + length}"
 
+
+def length_of(text: str, size: int) -> int:
+    return len(range(size)[slice(*(int(k) if k else None for k in text.split(":")))])
+
+
+class Program:
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         self.lines: list[str] = []
-        for _ in range(self.rng.randint(1, 2)):
-            self.loop(1, [])
-        self.text = HEAD + "".join(f"{line}\n" for line in self.lines)
+        self.names = ["x", "y"]
+        self.kept: list[str] = []
+        for _ in range(self.rng.randrange(1, 7)):
+            self.statement()
+        returned = self.rng.sample(self.names, self.rng.randrange(1, len(self.names) + 1)) + self.kept
+        self.text = "\n    ".join(["def f(x, y, m, k):", *self.lines, f"return {', '.join(returned)},"])
 
-    def row(self, indices: list[str]) -> str:
-        """A row in range of either sign."""
-        i = self.rng.choice(indices)
-        return self.rng.choice((i, i, f"{i} - 1", f"{i} - 2", f"-{i}", f"at[{i}]", "0", "-1"))
-
-    def column(self, indices: list[str]) -> str:
-        return self.rng.choice((*map(str, range(-COLUMNS, COLUMNS)), *(f"{i} % {COLUMNS}" for i in indices)))
-
-    def element(self, indices: list[str]) -> str:
-        kind = self.rng.randrange(3)
+    def statement(self) -> None:
+        kind = self.rng.randrange(10)
         if kind == 0:
-            return f"v[{self.row(indices)}]"
-        return f"{self.rng.choice('ab')}[{self.row(indices)}, {self.column(indices)}]"
-
-    def value(self, term: Callable[[list[str]], str], indices: list[str]) -> str:
-        parts = [term(indices) for _ in range(self.rng.randint(1, 3))]
-        return " + ".join(f"{part} * {self.rng.choice((0.25, 0.5, -0.25))}" for part in parts)
-
-    def part(self, indices: list[str]) -> str:
-        """Of a row, or one number."""
-        if self.rng.random() < 0.3:
-            return self.element(indices)
-        return f"{self.rng.choice('ab')}[{self.row(indices)}]{self.rng.choice(('', '', '[::-1]'))}"
-
-    def store(self, depth: int, indices: list[str]) -> None:
-        how = self.rng.choice(("=", "=", "+=", "-="))
-        if self.rng.random() < 0.4:
-            to, value = f"{self.rng.choice('ab')}[{self.row(indices)}]", self.value(self.part, indices)
+            self.new(f"{self.rng.choice(self.names)}.clone()")
+        elif kind == 1:
+            self.new(f"{self.rng.choice(self.names)} * 1.5 + {self.rng.choice(self.names)}")
+        elif kind == 2:
+            self.kept.append(f"k{len(self.kept)}")
+            self.lines.append(f"{self.kept[-1]} = {self.read(3, COLUMNS)}.sin()")
         else:
-            to, value = self.element(indices), self.value(self.element, indices)
-        self.lines.append(f"{'    ' * depth}{to} {how} {value}")
+            self.write()
 
-    def statement(self, depth: int, indices: list[str]) -> None:
-        draw = self.rng.random()
-        if draw < 0.15 and len(indices) < 2:
-            self.loop(depth, indices)
-        elif draw < 0.35:
-            self.lines.append(f"{'    ' * depth}if {self.element(indices)} > {self.element(indices)}:")
-            self.store(depth + 1, indices)
-            if self.rng.random() < 0.4:
-                self.lines.append(f"{'    ' * depth}else:")
-                self.store(depth + 1, indices)
+    def new(self, text: str) -> None:
+        self.names.append(f"z{len(self.names)}")
+        self.lines.append(f"{self.names[-1]} = {text}")
+
+    def read(self, rows: int, columns: int, name: str = "") -> str:
+        rng = self.rng
+        name = name or rng.choice(self.names)
+        return f"{name}[{part(rng, ROWS, rows)}, {part(rng, COLUMNS, columns)}]"
+
+    def value(self, name: str, place: str, rows: int, columns: int) -> str:
+        rng = self.rng
+        kind = rng.randrange(8)
+        if kind == 0:
+            return rng.choice(("0.5", "-1.0", "2"))
+        if kind == 1:
+            return f"{name}[{place}] * 0.5"
+        if kind == 2:
+            return f"{name}[{place}].flip(0)"
+        if kind == 3:
+            return f"{self.read(rows, columns, name)} + {self.read(rows, columns, name)}"
+        if kind == 4:
+            return f"{self.read(1, columns)} * 0.25"
+        if kind == 5:
+            return f"{name}[{place}] + {name}.mean()"
+        return f"{self.read(rows, columns)} - {self.read(rows, columns, name)}"
+
+    def write(self) -> None:
+        rng = self.rng
+        name = rng.choice(self.names)
+        kind = rng.randrange(12)
+        if kind == 0:
+            line = f"{name}[m] = {rng.choice(('0.5', '-2'))}"
+        elif kind == 1:
+            line = f"{name}[k] = {self.read(3, COLUMNS)} * 0.5"
+        elif kind == 2:
+            row = rng.randrange(-ROWS, ROWS)
+            line = f"{name}[{row}] {rng.choice(('=', '+='))} {self.read(1, COLUMNS)}[0]"
+        elif kind == 3:
+            column = rng.randrange(COLUMNS)
+            line = f"{name}[:, {column}] {rng.choice(('=', '*='))} {self.read(ROWS, 1)}[:, 0]"
         else:
-            self.store(depth, indices)
-
-    def loop(self, depth: int, indices: list[str]) -> None:
-        index = "ijk"[len(indices)]
-        ends = self.rng.choice((f"1, {ROWS}", f"{ROWS - 1}, 0, -1", f"2, {ROWS}"))
-        self.lines.append(f"{'    ' * depth}for {index} in range({ends}):")
-        for _ in range(self.rng.randint(1, 3)):
-            self.statement(depth + 1, [*indices, index])
+            places = part(rng, ROWS), part(rng, COLUMNS)
+            rows, columns = length_of(places[0], ROWS), length_of(places[1], COLUMNS)
+            place = ", ".join(places)
+            value = self.value(name, place, rows, columns)
+            line = f"{name}[{place}] {rng.choice(('=', '=', '+='))} {value}"
+        self.lines.append(line)
 
 
-def arguments(seed: int, dtype: str = "float64") -> tuple[Array, ...]:
-    rng = np.random.default_rng(seed)
-    a, b = rng.standard_normal((2, ROWS, COLUMNS)).astype(dtype)
-    v = rng.standard_normal(ROWS).astype(dtype)
-    return a, b, v, rng.integers(-ROWS, ROWS, ROWS)
+def function(text: str) -> Callable[..., Any]:
+    names: dict[str, Any] = {"torch": torch}
+    exec(text, names)
+    return names["f"]
+
+
+def arguments(layout: str, seed: int) -> list[torch.Tensor]:
+    g = torch.Generator().manual_seed(seed)
+    if layout == "stepped":
+        x, y = (torch.rand(ROWS, 2 * COLUMNS, generator=g)[:, ::2] for _ in range(2))
+    elif layout == "transposed":
+        x, y = (torch.rand(COLUMNS, ROWS, generator=g).t() for _ in range(2))
+    elif layout == "one":
+        both = torch.rand(2, ROWS, COLUMNS, generator=g)
+        x, y = both[0], both[1]
+    else:
+        x, y = (torch.rand(ROWS, COLUMNS, generator=g) for _ in range(2))
+    return [x, y, torch.rand(ROWS, COLUMNS, generator=g) > 0.6, torch.tensor([5, 0, -2])]

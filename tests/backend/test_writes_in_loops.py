@@ -12,7 +12,7 @@ import pytest
 
 from dlc import CaptureError
 from tests.backend.jitted import jit
-from tests.backend.random_writes import Loops, arguments
+from tests.backend.random_writes_in_loops import Loops, arguments
 
 Array = Any
 

@@ -290,7 +290,7 @@ def test_gradients_of_sizes_that_change(name: str) -> None:
 
 
 def test_gradients_of_other_numbers_of_steps() -> None:
-    """The memory of the steps grows, and a loop of no step has the gradient of what it is given."""
+    """The memory of the steps grows. A loop of no step has torch's gradient, which is that of one step."""
     run = compiled(until_small)
     for factor in (1.0, 0.01, 1e20, 3.0):
         x = torch.tensor([[0.1, -2.0, 1.0]]) * factor

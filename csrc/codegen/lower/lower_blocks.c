@@ -293,9 +293,29 @@ cost_of(Lower *lo, const Value *v)
     return cost;
 }
 
+/* Is v computed of a part that a block has made?  That has no other elements. */
+static bool
+reads_part(Lower *lo, const Value *v)
+{
+    Map origins = {0};
+    bool part = false;
+    note_origins(lo, v, &origins);
+    for (int k = 0; k < lo->body->n; k++) {
+        const Let *let = lo->body->lets[k];
+        for (int j = 0; j < let->nargs && is_noted(let->res[0], &origins); j++) {
+            const Value *leaf = value_is_const(let->args[j]) ? NULL : lo->leaf[let->args[j]->id];
+            part |= leaf && lower_is_part(lo, leaf);
+        }
+    }
+    return part;
+}
+
 bool
 block_is_plain(Lower *lo, const Value *v, int *cost)
 {
+    if (reads_part(lo, v)) {
+        return false;
+    }
     Output output = output_of(lo, v, NULL);
     Group g = {.noutputs = 1, .nfull = 1, .outputs = &output, .rank = v->type->rank, .part = true};
     Probe probe;
