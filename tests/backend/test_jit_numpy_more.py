@@ -175,9 +175,9 @@ def test_errors_are_numpys() -> None:
 
 
 def steps(x: Any, n: int) -> Any:
+    seen = []
     for k in range(n):
-        if k == n:
-            break  # so the loop is not taken as a whole
+        seen.append(k)  # so the loop is not taken as a whole
         x = x + k
     return x
 
@@ -185,7 +185,7 @@ def steps(x: Any, n: int) -> Any:
 def test_a_loop_has_a_bound() -> None:
     np.testing.assert_array_equal(jit(steps)(np.zeros(2), 50), steps(np.zeros(2), 50))
     message = (
-        rf"at most {MAX_STEPS} are.*test_jit_numpy_more.py:{steps.__code__.co_firstlineno + 1}.*one step"
+        rf"at most {MAX_STEPS} are.*test_jit_numpy_more.py:{steps.__code__.co_firstlineno + 2}.*one step"
     )
     with pytest.raises(CaptureError, match=message):
         jit(steps)(np.zeros(2), MAX_STEPS + 1)

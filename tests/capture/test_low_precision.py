@@ -491,7 +491,7 @@ def test_tensors_in_a_subclass_are_frozen() -> None:
         torch.testing.assert_close(fast(x), model(x))
     (report,) = reports
     assert report["calls"] == []
-    assert report["prepared"][0] == 1
+    assert report["prepared"][0] == 0  # each call reads the codes: floats would take four times their memory
 
 
 def test_powers_of_two() -> None:

@@ -27,7 +27,9 @@ def test_memory_is_prefetched() -> None:
 
 def test_a_reduction_that_is_one_strip_prefetches_once() -> None:
     """The strip is told the distance."""
-    assert marks("prefetch_once", "tcc", "prefetch") == [("s", [f"x prefetch={machine('PAGE')}"])]
+    assert marks("prefetch_once", "tcc", "prefetch") == [
+        ("s", [f"x prefetch={machine('PAGE')}", "x prefetch_call"])
+    ]
     text = whole("prefetch_once", "tcc")
     assert set(strips(text, "fold")) == {"fold_sum_then_sub_exp_f32"} and not strips(text, "prefetch")
 
