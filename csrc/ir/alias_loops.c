@@ -96,8 +96,9 @@ is_last_phase(const Block *root, const Let *store)
 {
     bool last = true;
     for (const Block *blk = store->parent; blk; blk = blk == root ? NULL : blk->owner->parent) {
-        for (int k = blk->n - 1; loop_is(blk->owner) ? false : blk->lets[k] != within(blk, store);
-             k--) {
+        const Let *of_store = within(blk, store);
+        int k = loop_is(blk->owner) ? 0 : blk->n;
+        while (k > 0 && blk->lets[--k] != of_store) {
             last &= blk->lets[k]->op != OP_for && !let_is_choice(blk->lets[k]);
         }
     }
