@@ -105,9 +105,9 @@ is_last_phase(const Block *root, const Let *store)
     return last;
 }
 
-/* Both are in the common block, or in loops in it.  A load of the block itself may be done again in
- * each iteration of the loops around the store: by each tile of a vector loop, by each part of loops
- * that run as one. */
+/* Both are in the common block, or in loops in it.  A load of the block itself may be done again
+ * in each iteration of the loops around the store: by each tile of a vector loop, by each part of
+ * loops that run as one. */
 static bool
 is_before(Cx *cx, const Let *load, const Let *store)
 {

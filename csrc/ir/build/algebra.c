@@ -134,9 +134,22 @@ algebra_bits(Build *b, Op op, Value *x, Value *y, const Type *t)
     }
 }
 
+/* Is v a number of a dtype without negative ones? */
+static bool
+is_unsigned(const Value *v)
+{
+    return !value_is_const(v) && (v->type->dtype == DT_bool || v->type->dtype == DT_u8);
+}
+
 static Value *
 algebra_compare(Build *b, Op op, Value *x, Value *y, const Type *t)
 {
+    if (is_unsigned(x) && is_int(y, 0) && (op == OP_ge || op == OP_lt)) {
+        return constant(b, t, op == OP_ge);
+    }
+    if (is_unsigned(y) && is_int(x, 0) && (op == OP_le || op == OP_gt)) {
+        return constant(b, t, op == OP_le);
+    }
     if (x != y) {
         return NULL;
     }
