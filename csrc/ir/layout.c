@@ -227,18 +227,6 @@ view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides)
                                                              let->args[0]->type, base_strides));
 }
 
-/* a < b, or (or_equal) a <= b, if the tensor has elements: strides of none put nothing anywhere. */
-static bool
-is_less(Cx *cx, const Type *of, Dim a, Dim b, bool or_equal)
-{
-    Dim above = or_equal ? dim_add(cx, b, dim_int(cx, 1)) : b;
-    bool less = dim_lt(cx, a, above);
-    for (int ax = 0; ax < of->rank && !less; ax++) {
-        less = dim_lt_in(cx, a, above, of->dims[ax]);
-    }
-    return less;
-}
-
 /* Among the remaining axes whose stride exceeds `reach`, the one with the smallest stride; -1: none
  * is known to.  An axis of a symbolic extent, which may be 1, may have the stride of its
  * neighbour: strides are compared with <=. */
@@ -250,8 +238,8 @@ next_outward(Cx *cx, const Type *of, const Dim *strides, const bool *done, Dim r
         if (!done[ax] && dim_is(cx, of->dims[ax], 1)) {
             return ax;
         }
-        if (!done[ax] && is_less(cx, of, reach, strides[ax], false) &&
-            (next < 0 || is_less(cx, of, strides[ax], strides[next], true))) {
+        if (!done[ax] && dim_lt(cx, reach, strides[ax]) &&
+            (next < 0 || dim_le(cx, strides[ax], strides[next]))) {
             next = ax;
         }
     }
