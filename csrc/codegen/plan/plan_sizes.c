@@ -93,6 +93,21 @@ launch_add_work(const Launch *launch, const int64_t *values, int64_t to)
     return much ? INT64_MAX : work;
 }
 
+/* Units of work that take a core a year and more. */
+#define NEVER_DONE (INT64_C(1) << 59)
+
+/* Would each launch end?  Sizes of so much work are those of values that no memory can have.  Eager
+ * refuses to allocate them, where a kernel, in which such a value is in no memory, would begin. */
+static bool
+launches_end(const Plan *plan, const int64_t *values)
+{
+    int64_t work = 0;
+    for (int k = 0; k < plan->nlaunches && work < NEVER_DONE; k++) {
+        work = launch_add_work(&plan->launches[k], values, 0);
+    }
+    return work < NEVER_DONE;
+}
+
 /* The work of the launches from k on that follow one another without a call between. */
 static void
 mark_slow_runs(const Plan *plan, const int64_t *values, bool *slow)
@@ -219,7 +234,7 @@ instance_new(const Plan *plan, const int64_t *sizes)
         inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values, &inst->too_many);
     }
     inst->too_many = inst->too_many || !are_sizes(plan, sizes, inst->values) ||
-                     !slots_fit(plan, inst->values) ||
+                     !slots_fit(plan, inst->values) || !launches_end(plan, inst->values) ||
                      !results_do_not_overlap(plan, sizes, inst->values);
     if (inst->too_many) {
         return inst;

@@ -1,6 +1,27 @@
 /* The verifier's rules of a whole program: V12, V21, V28 and V29, of memory that outlives a let. */
 #include "verify.h"
 
+/* Has each element a place of its own?  Where there are none the strides may be any. */
+static bool
+has_places(Cx *cx, const Type *t, const Dim *promised)
+{
+    Dim strides[MAX_RANK];
+    if (type_is_empty(cx, t)) {
+        return true;
+    }
+    for (int ax = 0; ax < t->rank; ax++) {
+        Dim plain = dim_of_nonempty(cx, promised[ax]);
+        strides[ax] = stride_same(cx, t, promised[ax], plain) ? plain : promised[ax];
+    }
+    const Assumption *before = cx->dims.assumed;
+    for (int ax = 0; ax < t->rank; ax++) {
+        dim_assume(cx, dim_int(cx, 1), t->dims[ax]);
+    }
+    bool separate = strides_do_not_overlap(cx, t, strides);
+    dim_forget_to(cx, before);
+    return separate;
+}
+
 /* ---- V12: results ---- */
 
 /* Has result k, a view, strides in what it shares memory with?  A fresh result that it is no view
@@ -32,6 +53,28 @@ check_strides(Verifier *v, int k)
     }
 }
 
+/* May a fresh result have these strides?  A call returns what it returns, and a view of what is
+ * made here has the strides of a view; what is copied needs a place for each element. */
+static void
+check_fresh_strides(Verifier *v, const Value *value, int k)
+{
+    const Dim *promised = v->fn->results[k].strides;
+    const Value *root = value_root(value);
+    Dim own[MAX_RANK];
+    if (root && root->def && root->def->op == OP_call) {
+        return;
+    }
+    bool stays = (!root || root->def) && value_layout(v->cx, value, own);
+    for (int ax = 0; ax < value->type->rank && stays; ax++) {
+        stays = dim_is(v->cx, value->type->dims[ax], 1) ||
+                stride_same(v->cx, value->type, own[ax], promised[ax]);
+    }
+    if (!stays && !has_places(v->cx, value->type, promised)) {
+        verify_broken(v, 28, "result %d promises strides that may put two elements in one place",
+                      k);
+    }
+}
+
 static void
 check_result(Verifier *v, int k)
 {
@@ -41,6 +84,9 @@ check_result(Verifier *v, int k)
     bool of_result = r->kind == RESULT_VIEW_RESULT;
     verify_dims(v, r->strides ? t->rank : 0, r->strides);
     if (r->kind == RESULT_FRESH) {
+        if (r->strides) {
+            check_fresh_strides(v, fn->body->rets[k], k);
+        }
         return;
     }
     if (r->of < 0 || r->of >= (of_result ? fn->body->nrets : fn->nparams)) {
@@ -117,23 +163,13 @@ check_overs(Verifier *v)
 
 /* ---- V28: promised layouts ---- */
 
-/* Does the let store elements, each in its place? */
+/* Does the let store elements, each in its place?  At the graph stage every let does that a kernel
+ * will compute; a call has the layout that its maker gives it. */
 static bool
-is_stored(const Let *let)
+is_stored(const Fn *fn, const Let *let)
 {
-    return let->op == OP_kernel || let->op == OP_cat;
-}
-
-/* Has each element a place of its own?  Where there are none the strides may be any. */
-static bool
-has_places(Cx *cx, const Type *t, const Dim *promised)
-{
-    Dim strides[MAX_RANK];
-    for (int ax = 0; ax < t->rank; ax++) {
-        Dim plain = dim_of_nonempty(cx, promised[ax]);
-        strides[ax] = stride_same(cx, t, promised[ax], plain) ? plain : promised[ax];
-    }
-    return type_is_empty(cx, t) || strides_do_not_overlap(cx, t, strides);
+    return let->op == OP_kernel || let->op == OP_cat ||
+           (fn->stage == STAGE_GRAPH && let->op != OP_call);
 }
 
 static void
@@ -164,7 +200,7 @@ check_layout(Verifier *v, const Let *let)
         const Value *made = let->res[k];
         if (value_is_view(made) && v->fn->stage != STAGE_GRAPH) {
             check_view_layout(v, made);
-        } else if (is_stored(let) && made->strides && !made->over &&
+        } else if (is_stored(v->fn, let) && made->strides && !made->over &&
                    !has_places(v->cx, made->type, made->strides)) {
             verify_broken(v, 28, "'%s' promises strides that may put two elements in one place",
                           made->name);
