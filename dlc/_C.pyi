@@ -158,6 +158,27 @@ def cache_import(
 def trace_start() -> None: ...
 def trace_write(path: Any, /) -> None: ...
 
+# -- programs without torch
+
+@final
+class Loaded:
+    """A program of the graph stage, compiled, on NumPy arrays."""
+
+    def __new__(
+        cls,
+        text: str,
+        given: dict[str, Any],
+        *,
+        tier: str = "auto",
+        cc: str | None = None,
+        cache: str | None = None,
+        fuel: int = -1,
+    ) -> Loaded: ...
+    @property
+    def sizes(self) -> tuple[str, ...]: ...
+    def memory(self, sizes: dict[str, int], /) -> tuple[int, int, int] | None: ...
+    def __call__(self, *arrays: Any, sizes: dict[str, int] | None = None) -> tuple[Any, ...] | None: ...
+
 # -- the language
 
 def ir_parse(

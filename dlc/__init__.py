@@ -6,6 +6,7 @@
 >>> dlc.counters()              # what happened since the process began
 >>> dlc.wait()                  # until the background compiles are done
 >>> dlc.ir.parse(text)          # the language itself, on NumPy arrays
+>>> dlc.save(model, path, args)  # one file: dlc.load(path) runs it without torch
 >>> dlc.cache.export(path)      # compiled kernels for another machine: dlc.cache.import_(path)
 
 ``dlc.jit`` compiles a small function, or a module in evaluation, for calls without any Python.
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from . import cache, ir
     from .artifact import ArtifactError
     from .backend import EagerGraphWarning
+    from .files import FileError
+    from .files.model import Model
     from .notation import Kernel
     from .operators import allow_operators
     from .report import Report
@@ -47,6 +50,7 @@ __all__ = [
     "ArtifactError",
     "CaptureError",
     "EagerGraphWarning",
+    "FileError",
     "InternalError",
     "ParseError",
     "allow_operators",
@@ -56,8 +60,10 @@ __all__ = [
     "ir",
     "jit",
     "kernel",
+    "load",
     "release",
     "reset",
+    "save",
     "save_repro",
     "thaw",
     "trace_start",
@@ -66,10 +72,11 @@ __all__ = [
 ]
 
 
-# What takes torch to import.
+# What takes torch to import, or is wanted seldom.
 _ELSEWHERE = {
     "ArtifactError": "dlc.artifact",
     "EagerGraphWarning": "dlc.backend",
+    "FileError": "dlc.files",
     "allow_operators": "dlc.operators",
 }
 
@@ -151,6 +158,48 @@ kernel._torchdynamo_disable = True  # type: ignore[attr-defined]
 kernel._torchdynamo_disable_msg = (  # type: ignore[attr-defined]
     "dlc.kernel reads a text: make the kernel once, outside of the compiled function, and call it there"
 )
+
+
+def save(
+    model: Any,
+    path: Any,
+    args: Any = None,
+    kwargs: dict[str, Any] | None = None,
+    *,
+    dynamic_shapes: Any = None,
+    weights: bool = True,
+    check: bool = True,
+) -> None:
+    """Write a model to one file, which dlc.load runs in a process without torch: docs/files.md.
+
+    model: a torch.nn.Module or a function of tensors (as torch.export takes them), a function of dlc.jit, a
+    dlc.kernel, or a program of dlc.ir. It runs as in inference: no gradients are recorded. args, kwargs: an
+    example of its arguments; of a program they may be left out.
+
+    dynamic_shapes: which sizes may change, as torch.export has it; the names of its Dims are those of the
+    sizes. weights: False leaves parameters and persistent buffers out: the file has their names, and
+    dlc.load(path, weights=..) reads them from a safetensors file of the user's own. check: runs what was
+    written on the example, and stores it with a SHA-256 of the results, for `python -m dlc verify`.
+
+    Raises FileError for what cannot leave torch, all of it at once with the lines of the source, OSError
+    where the file cannot be written: what was there before is whole then. And what torch.export raises.
+    """
+    from .files.capture import save
+
+    save(model, path, args, kwargs, dynamic_shapes, weights, check)
+
+
+def load(path: Any, *, weights: Any = None, check: bool = False, tier: str = "auto") -> Model:
+    """The model of a file that dlc.save wrote, to be called with arrays. It imports no torch.
+
+    weights: the file of the weights, where dlc.save left them out. check: reads all arrays and compares
+    their SHA-256; without it weights are mapped, and read when they are used. tier: as the option.
+
+    Raises FileError for a file that is damaged, newer or none of dlc's, OSError where it cannot be read.
+    """
+    from .files.model import load
+
+    return load(path, weights, check, tier)
 
 
 def wait(timeout: float | None = None) -> bool:

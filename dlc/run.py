@@ -394,6 +394,13 @@ def load(file: str) -> list[Repro]:
 
 
 def _run(args: argparse.Namespace) -> int:
+    from .files import command
+
+    if command.is_model(args.file):
+        return command.run(args)
+    if args.input or args.output or args.weights:
+        print(f"{args.file} is no file of dlc.save: --input and --output are for those", file=sys.stderr)
+        return 2
     repros = load(args.file)
     if not repros:
         return 3
@@ -411,6 +418,17 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def add_command(commands: Any) -> None:
-    parser = commands.add_parser("run", help="run a program or a saved bug in every way, and compare")
-    parser.add_argument("file", help="a file of dlc.save_repro, or of IR text")
+    parser = commands.add_parser(
+        "run", help="run a saved model; or a program or a saved bug in every way, and compare"
+    )
+    parser.add_argument("file", help="a file of dlc.save, of dlc.save_repro, or of IR text")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="[NAME=]X.npy",
+        help="an argument of a saved model, in order or by name",
+    )
+    parser.add_argument("--output", metavar="Y.npy", help="where the model's first result goes")
+    parser.add_argument("--weights", metavar="FILE", help="the safetensors file of the model's weights")
     parser.set_defaults(run=_run)

@@ -95,6 +95,8 @@ bool slot_check(PyObject *object, char *kind, int *index);
 /* ---- compile.c: dlc._C.compile, from a graph to a Callable ---- */
 
 int compile_register(PyObject *module);
+/* The option tier.  -1 with a ValueError. */
+int compile_mode(const char *tier, CompileOptions *options);
 
 /* ---- joint.c, joint_split.c: dlc._C.partition, training's joint graph cut in two ---- */
 
@@ -247,6 +249,8 @@ bool wait_raise(Wait *wait); /* raises the exception of an interrupt; false: the
 
 /* Raises the error in cx_diag as the Python exception of its kind, with the user's line. */
 void raise_diag(const Diag *diag);
+/* Raises the exception for what a plan reports, but for FAULT_LAYOUT, which is no error yet. */
+void raise_fault(int fault, const char *node, const char *source);
 /* borrowed; set at import */
 extern PyObject *dlc_CaptureError, *dlc_InternalError, *dlc_ParseError;
 

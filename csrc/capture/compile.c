@@ -344,8 +344,8 @@ run_job(PyObject *module, Job *job, PyObject *fallback)
     return callable;
 }
 
-static int
-mode_from_text(const char *tier, CompileOptions *options)
+int
+compile_mode(const char *tier, CompileOptions *options)
 {
     if (strcmp(tier, "auto") == 0) {
         options->mode = MODE_AUTO;
@@ -445,7 +445,7 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
                                      &direct, &PyList_Type, &keys, &bodies, &tune, &tune_budget,
                                      &products, &PyList_Type, &job.frozen, &inference, &PyList_Type,
                                      &job.given, &own_tensors, &checks) ||
-        mode_from_text(tier, &job.options) < 0 ||
+        compile_mode(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;
     }

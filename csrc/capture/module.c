@@ -1,6 +1,7 @@
 /* dlc._C: the extension module. */
 
 #include "module.h"
+#include "capture/arrays/array.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -52,6 +53,39 @@ raise_diag(const Diag *diag)
         if (diag->loc.node && kind == dlc_CaptureError) {
             name_node(diag->loc.node);
         }
+    }
+}
+
+/* Raises the error of a gather whose index is out of range. */
+static void
+raise_index(int fault, const char *node, const char *source)
+{
+#define CHECK(kind, error, words) {PyExc_##error##Error, words},
+    const struct {
+        PyObject *type;
+        const char *words;
+    } rows[] = {
+#include "ir/check.def"
+    };
+    int kind = INDEX_KINDS - 1;
+    while (kind > 0 && !(fault & fault_of_index(kind))) {
+        kind--;
+    }
+    PyErr_Format(rows[kind].type, "%s%s%s%s%s", rows[kind].words, node ? ": in " : "",
+                 node ? node : "", source ? ", " : "", source ? source : "");
+}
+
+void
+raise_fault(int fault, const char *node, const char *source)
+{
+    if (fault == FAULT_MEMORY) {
+        PyErr_SetString(PyExc_MemoryError, "out of memory in a call of a compiled graph");
+    } else if (fault == FAULT_SIZE) {
+        PyErr_SetString(PyExc_RuntimeError, node);
+    } else if (fault == FAULT_WRONG) {
+        PyErr_SetString(dlc_InternalError, node);
+    } else {
+        raise_index(fault, node, source);
     }
 }
 
@@ -330,9 +364,9 @@ module_exec(PyObject *module)
         return -1;
     }
     static int (*const parts[])(PyObject *) = {
-        compile_register, walk_register,     joint_register,  pytensor_register,
-        cache_register,   import_register,   jit_register,    artifact_register,
-        ndarray_register, prepared_register, shrink_register, kernel_register,
+        compile_register, walk_register,   joint_register,    pytensor_register, cache_register,
+        import_register,  jit_register,    artifact_register, ndarray_register,  prepared_register,
+        shrink_register,  kernel_register, loaded_register,
     };
     state->callable_type = callable_register(module);
     state->tree_type = tree_register(module);

@@ -2,18 +2,10 @@
  *
  * A call parses its text anew in a context of its own: nothing is shared, so calls may run at the
  * same time, and all memory of a call ends with it.  NumPy is imported by the first call. */
-#include "capture.h"
+#include "arrays/array.h"
 #include "passes.h"
 
-#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
-#include <numpy/arrayobject.h>
 #include <string.h>
-
-static int
-need_numpy(void)
-{
-    return PyArray_API ? 0 : _import_array();
-}
 
 /* Runs body in a context, without the GIL; -1 with the exception of its failure. */
 static int
@@ -203,77 +195,6 @@ do_call(Cx *cx, void *arg)
     eval_fn_at(fn, sizes, c->in, c->out);
 }
 
-static const struct {
-    int numpy;
-    Dtype dtype;
-} dtypes[] = {
-    {NPY_BOOL, DT_bool}, {NPY_UINT8, DT_u8},   {NPY_INT8, DT_i8},    {NPY_INT16, DT_i16},
-    {NPY_INT32, DT_i32}, {NPY_INT64, DT_i64},  {NPY_HALF, DT_f16},   {NPY_UINT16, DT_bf16},
-    {NPY_FLOAT, DT_f32}, {NPY_DOUBLE, DT_f64}, {NPY_CFLOAT, DT_c64}, {NPY_CDOUBLE, DT_c128},
-};
-enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
-
-/* DTYPE_COUNT when there is none; long and long long may be one dtype under two numbers. */
-static Dtype
-dtype_of(PyArrayObject *array)
-{
-    for (int k = 0; k < NDTYPES; k++) {
-        if (PyArray_EquivTypenums(PyArray_TYPE(array), dtypes[k].numpy)) {
-            return dtypes[k].dtype;
-        }
-    }
-    return DTYPE_COUNT;
-}
-
-/* The array as it is in memory; -1 with an exception. */
-static int
-tensor_of(PyObject *object, Py_ssize_t position, Tensor *out)
-{
-    if (!PyArray_Check(object)) {
-        PyErr_Format(PyExc_TypeError, "argument %zd is not a NumPy array", position + 1);
-        return -1;
-    }
-    PyArrayObject *array = (PyArrayObject *)object;
-    out->dtype = dtype_of(array);
-    out->rank = PyArray_NDIM(array);
-    out->data = PyArray_DATA(array);
-    npy_intp item = PyArray_ITEMSIZE(array);
-    bool plain = out->dtype != DTYPE_COUNT && out->rank <= MAX_RANK &&
-                 PyArray_ISNOTSWAPPED(array) && PyArray_ISALIGNED(array);
-    for (int ax = 0; ax < out->rank && plain; ax++) {
-        out->sizes[ax] = PyArray_DIM(array, ax);
-        out->strides[ax] = PyArray_STRIDE(array, ax) / item;
-        plain = PyArray_STRIDE(array, ax) % item == 0;
-    }
-    if (!plain) {
-        PyErr_Format(PyExc_ValueError,
-                     "argument %zd: an array of dtype %R, %d axes and such "
-                     "strides is not supported",
-                     position + 1, PyArray_DESCR(array), out->rank);
-    }
-    return plain ? 0 : -1;
-}
-
-/* new */
-static PyObject *
-array_of(const Tensor *t)
-{
-    npy_intp dims[MAX_RANK];
-    int k = 0;
-    while (dtypes[k].dtype != t->dtype) {
-        k++;
-    }
-    for (int ax = 0; ax < t->rank; ax++) {
-        dims[ax] = (npy_intp)t->sizes[ax];
-    }
-    PyObject *array = PyArray_SimpleNew(t->rank, dims, dtypes[k].numpy);
-    if (array) {
-        PyArrayObject *a = (PyArrayObject *)array;
-        memcpy(PyArray_DATA(a), t->data, (size_t)PyArray_NBYTES(a));
-    }
-    return array;
-}
-
 /* new: the results; for one that goes into a parameter, that argument itself */
 static PyObject *
 results_of(const Call *c, PyObject *arrays)
@@ -283,7 +204,7 @@ results_of(const Call *c, PyObject *arrays)
     for (int k = 0; tuple && k < fn->body->nrets; k++) {
         bool into = fn->results[k].kind == RESULT_INTO;
         PyObject *item = into ? Py_NewRef(PyTuple_GET_ITEM(arrays, fn->results[k].of))
-                              : array_of(&c->out[k]);
+                              : array_copy(&c->out[k]);
         if (!item) {
             Py_CLEAR(tuple);
         } else {
@@ -331,7 +252,7 @@ read_arguments(Cx *cx, void *arg)
     a->call->writable = cx_alloc(cx, (size_t)a->call->nargs * sizeof(bool));
     for (int k = 0; k < a->call->nargs && a->status == 0; k++) {
         PyObject *array = PyTuple_GET_ITEM(a->arrays, k);
-        a->status = tensor_of(array, k, &a->call->in[k]);
+        a->status = array_read(array, k, &a->call->in[k]);
         a->call->writable[k] = a->status == 0 && PyArray_ISWRITEABLE((PyArrayObject *)array);
     }
 }
@@ -344,7 +265,7 @@ ir_call(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *results = NULL;
     if (!PyArg_ParseTuple(args, "sO!O!", &c.parse.text, &PyTuple_Type, &a.arrays, &PyDict_Type,
                           &a.sizes) ||
-        need_numpy() < 0) {
+        array_ready() < 0) {
         return NULL;
     }
     Cx *cx = cx_new();
@@ -388,24 +309,16 @@ static PyObject *
 strided_array(const void *tensors, int k)
 {
     const Tensor *t = &((const Tensor *)tensors)[k];
-    npy_intp item = dtype_info[t->dtype].bytes, elements = 1, sizes[MAX_RANK], strides[MAX_RANK];
+    int64_t elements = 1;
     for (int ax = 0; ax < t->rank; ax++) {
-        sizes[ax] = (npy_intp)t->sizes[ax];
-        strides[ax] = (npy_intp)t->strides[ax] * item;
-        elements += sizes[ax] > 1 ? (sizes[ax] - 1) * (npy_intp)t->strides[ax] : 0;
+        elements += t->sizes[ax] > 1 ? (t->sizes[ax] - 1) * t->strides[ax] : 0;
     }
     Tensor flat = {.dtype = t->dtype, .rank = 1, .sizes = {elements}, .data = t->data};
-    PyObject *memory = array_of(&flat), *array = NULL;
+    PyObject *memory = array_copy(&flat), *array = NULL;
     if (memory) {
-        PyArrayObject *m = (PyArrayObject *)memory;
-        array = PyArray_New(&PyArray_Type, t->rank, sizes, PyArray_TYPE(m), strides,
-                            PyArray_DATA(m), 0, NPY_ARRAY_WRITEABLE | NPY_ARRAY_ALIGNED, NULL);
-    }
-    /* steals the memory */
-    if (array && PyArray_SetBaseObject((PyArrayObject *)array, memory) < 0) {
-        Py_CLEAR(array);
-    } else if (!array) {
-        Py_XDECREF(memory);
+        array = array_view(memory, t->dtype, t->rank, t->sizes, t->strides,
+                           PyArray_DATA((PyArrayObject *)memory));
+        Py_DECREF(memory);
     }
     return array;
 }
@@ -427,7 +340,7 @@ ir_sample(PyObject *Py_UNUSED(module), PyObject *args)
     Arguments a = {.call = &s.call, .arrays = PyTuple_New(0)};
     if (!a.arrays ||
         !PyArg_ParseTuple(args, "sKO!", &s.call.parse.text, &seed, &PyDict_Type, &a.sizes) ||
-        need_numpy() < 0) {
+        array_ready() < 0) {
         Py_XDECREF(a.arrays);
         return NULL;
     }

@@ -66,37 +66,12 @@ host_give_up(void *arg, int param, bool keep)
     }
 }
 
-/* Raises the error of a gather whose index is out of range. */
-static void
-raise_fault(int fault, const char *node, const char *source)
-{
-#define CHECK(kind, error, words) {PyExc_##error##Error, words},
-    const struct {
-        PyObject *type;
-        const char *words;
-    } rows[] = {
-#include "ir/check.def"
-    };
-    int kind = INDEX_KINDS - 1;
-    while (kind > 0 && !(fault & fault_of_index(kind))) {
-        kind--;
-    }
-    PyErr_Format(rows[kind].type, "%s%s%s%s%s", rows[kind].words, node ? ": in " : "",
-                 node ? node : "", source ? ", " : "", source ? source : "");
-}
-
 static void
 host_fault(void *arg, int fault, const char *node, const char *source)
 {
     HostCall *call = arg;
     if (fault == FAULT_LAYOUT) {
         call->layout = true;
-    } else if (fault == FAULT_MEMORY) {
-        PyErr_SetString(PyExc_MemoryError, "out of memory in a call of a compiled graph");
-    } else if (fault == FAULT_SIZE) {
-        PyErr_SetString(PyExc_RuntimeError, node);
-    } else if (fault == FAULT_WRONG) {
-        PyErr_SetString(dlc_InternalError, node);
     } else {
         raise_fault(fault, node, source);
     }

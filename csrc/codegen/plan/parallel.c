@@ -1,4 +1,4 @@
-/* One parallel loop, over the threads that torch has.
+/* One parallel loop, over the threads that torch has, or, without torch, those of pool.c.
  *
  * A thread gets one share of neighbours, the same at every launch, so that what it has in its cache
  * from one kernel is there for the next.  It runs its share in pieces and reads the entry anew for
@@ -11,6 +11,7 @@
 
 #include "codegen/process.h"
 #include "parallel.h"
+#include "pool.h"
 #include "codegen/lock.h"
 #include "codegen/machine.h"
 
@@ -37,13 +38,16 @@ typedef struct {
 
 typedef struct {
     const ParallelJob *job;
+    const Runtime *runtime;
     atomic_int fault;
     int nshares;
     Share shares[SHARES];
 } Launch;
 
 static Runtime runtime;
+static const Runtime own = {pool_parallel, pool_threads, pool_inside, pool_number};
 static atomic_bool found;
+static atomic_bool has_own; /* a process without an OpenMP runtime has threads of dlc's */
 static _Atomic(void (*)(void)) begin;
 /* the runtime's threads are the parent's: it would wait for them for ever */
 static atomic_bool forked;
@@ -74,10 +78,15 @@ parallel_use(void *library)
     return true;
 }
 
-/* Looks again while the process has no OpenMP runtime: torch may come after us. */
+/* Looks again while the process has no OpenMP runtime and no threads of dlc's: torch may come after
+ * us, and tells of its own (parallel_use) in any case. */
 static bool
 have_runtime(void)
 {
+    static atomic_bool looked;
+    if (atomic_exchange(&looked, has_own)) {
+        return found;
+    }
     static const char *const names[] = {"libgomp.so.1", "libomp.so.5", "libomp.so", "libiomp5.so"};
     for (size_t i = 0; i < sizeof names / sizeof *names && !found; i++) {
         void *library = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
@@ -86,6 +95,19 @@ have_runtime(void)
         }
     }
     return found;
+}
+
+void
+parallel_own(void)
+{
+    has_own = true;
+}
+
+/* NULL: everything runs in the calling thread. */
+static const Runtime *
+find_runtime(void)
+{
+    return forked ? NULL : found || have_runtime() ? &runtime : has_own ? &own : NULL;
 }
 
 void
@@ -99,14 +121,15 @@ parallel_threads(void)
 {
     static _Thread_local bool begun;
     void (*first)(void) = begun ? NULL : begin;
-    if (forked || !have_runtime() || runtime.in_parallel()) {
+    const Runtime *with = find_runtime();
+    if (!with || with->in_parallel()) {
         return 1;
     }
     if (first) {
         begun = true;
         first();
     }
-    int threads = runtime.max_threads();
+    int threads = with->max_threads();
     return threads > 1 ? threads : 1;
 }
 
@@ -182,7 +205,7 @@ static void
 body(void *arg)
 {
     Launch *launch = arg;
-    int none = 0, fault = run_thread(launch, runtime.thread_num());
+    int none = 0, fault = run_thread(launch, launch->runtime->thread_num());
     if (fault != 0) {
         atomic_compare_exchange_strong(&launch->fault, &none, fault);
     }
@@ -217,11 +240,12 @@ parallel_for(const ParallelJob *job)
     }
     Launch launch; /* there are too many shares to clear all */
     launch.job = job;
+    launch.runtime = threads > 1 ? find_runtime() : NULL;
     atomic_init(&launch.fault, 0);
     cut(&launch, threads > 1 ? threads : 1);
-    if (threads <= 1) {
+    if (threads <= 1 || !launch.runtime) {
         return run_thread(&launch, 0);
     }
-    runtime.parallel(body, &launch, (unsigned)threads, 0);
+    launch.runtime->parallel(body, &launch, (unsigned)threads, 0);
     return launch.fault;
 }

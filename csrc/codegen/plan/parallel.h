@@ -19,12 +19,14 @@ typedef struct ParallelJob {
 } ParallelJob;
 
 /* Runs the job, split in pieces of at least `grain` over the threads of the OpenMP runtime already
- * in the process (libgomp found by dlsym, the number of threads read at each call); serial without
- * one, inside a parallel region, or when extent <= grain.  Each piece reads the entry anew, so a
+ * in the process (libgomp found by dlsym, the number of threads read at each call), or over threads
+ * of dlc's own after parallel_own(); serial without either, inside a parallel region, or when extent <= grain.  Each piece reads the entry anew, so a
  * tier swapped in takes over in flight.  Returns the first fault. */
 int parallel_for(const ParallelJob *job);
 /* Takes the OpenMP runtime that this library (of dlopen) is linked with, if none was taken yet. */
 bool parallel_use(void *library);
+/* From now on there are threads of dlc's own where the process has no OpenMP runtime. */
+void parallel_own(void);
 /* `begin` is called once in each thread before its number of threads is asked for: torch keeps the
  * one that its user has set, and gives it to the runtime when the thread first works for torch. */
 void parallel_begin(void (*begin)(void));

@@ -1,0 +1,7 @@
+"""A program in one file: dlc.save writes it, dlc.load runs it where there is no torch. See docs/files.md."""
+
+from __future__ import annotations
+
+
+class FileError(ValueError):
+    """A file that is none of dlc's or is damaged, or a model that cannot be saved. One line says what."""

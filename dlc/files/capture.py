@@ -1,0 +1,428 @@
+"""What dlc.save writes: a model of torch's, a kernel or a program of text as a program with a signature."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import keyword
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.utils._pytree as pytree
+from torch import Tensor, nn
+from torch._export.utils import _collect_all_valid_cia_ops, _get_decomp_for_cia
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from .. import _C, ir, torch_init  # noqa: F401  (before anything is compiled)
+from ..compiler import compile_with
+from ..decompositions import decompositions
+from ..layouts import LaidAsEager, laid_as_eager
+from ..notation import Kernel
+from ..options import parse
+from . import FileError
+from .model import FORMAT, Model, _of_tensor
+from .signature import Node, Signature, State, Weight, describe
+
+
+class _Function(nn.Module):
+    """A function as a module, with the names of its arguments."""
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        super().__init__()
+        if inspect.ismethod(fn) and isinstance(fn.__self__, nn.Module):
+            self.owner = fn.__self__  # its parameters are found by their names
+
+        # torch notes the lines of functions named forward, and of those that it is told of.
+        getattr(torch.fx.proxy, "_register_stack_trace_anchor", lambda fn: None)(fn)
+
+        @functools.wraps(fn)
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            return fn(*args, **kwargs)
+
+        self.forward = forward  # type: ignore[method-assign]
+
+
+def _dense(model: nn.Module) -> nn.Module:
+    """The model with parameters and buffers in rows: a file has them so. A copy, if one is not."""
+    tensors = [*model.parameters(), *model.buffers()]
+    if all(t.is_contiguous() for t in tensors):
+        return model
+    memo = {id(t): _in_rows(t) for t in tensors if not t.is_contiguous()}
+    return copy.deepcopy(model, memo)
+
+
+def _in_rows(tensor: Tensor) -> Tensor:
+    rows = tensor.detach().contiguous()
+    return nn.Parameter(rows, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else rows
+
+
+def _rows(value: Any) -> Any:
+    """An argument of the example, as the loaded model will get it."""
+
+    def one(t: Tensor) -> Tensor:
+        if t.device.type != "cpu" or t.layout is not torch.strided:
+            raise FileError(
+                f"an argument is a tensor on {t.device} ({t.layout}): dense ones on the CPU are taken"
+            )
+        return t.detach().resolve_conj().resolve_neg().contiguous()
+
+    return pytree.tree_map_only(Tensor, one, pytree.tree_map_only(np.ndarray, torch.from_numpy, value))
+
+
+# -- the graph -----------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _table() -> dict[Any, Callable[..., Any]]:
+    """What torch defines by other operators, and dlc's own: what torch.compile decomposes."""
+    table = {op: _get_decomp_for_cia(op) for op in _collect_all_valid_cia_ops()}
+    return table | decompositions()
+
+
+_ASSERTED = ("_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")
+
+
+def _without_asserts(gm: torch.fx.GraphModule) -> None:
+    """Sizes and dtypes are compared by the program itself; those of data are left, and refused."""
+    for node in reversed(gm.graph.nodes):
+        name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+        known = name in _ASSERTED
+        if name == "_assert_scalar":
+            value = node.args[0].meta.get("val") if isinstance(node.args[0], torch.fx.Node) else None
+            known = value is None or not free_unbacked_symbols(value)
+        if known and not node.users:
+            gm.graph.erase_node(node)
+    gm.graph.eliminate_dead_code()
+    gm.recompile()
+
+
+def _export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Any:
+    with torch.no_grad(), LaidAsEager():
+        exported = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    with torch.no_grad():
+        return exported.run_decompositions(_table())
+
+
+def _place(source: str | None) -> str:
+    return source or "source unknown"
+
+
+def _refuse_calls(parts: dict[str, Any]) -> None:
+    """Everything that cannot leave torch, at once."""
+    rows = [
+        f"  {name if isinstance(name, str) else getattr(target, '__name__', name)} (operator {node}, "
+        f"{_place(source)})"
+        for name, target, _, _, node, source, _ in ((str(r[1]), *r[1:]) for r in parts["calls"])
+    ]
+    if rows:
+        raise FileError(
+            f"it calls {len(rows)} operator{'s' * (len(rows) > 1)} of torch's that dlc has no code for, so it "
+            "cannot run without torch:\n" + "\n".join(rows)
+        )
+
+
+# -- names ---------------------------------------------------------------------------------------------
+
+
+def _is_free(name: str, text: str) -> bool:
+    return name.isidentifier() and not keyword.iskeyword(name) and not re.search(rf"\b{name}\b", text)
+
+
+def _with_names(text: str, names: dict[str, str]) -> str:
+    """Sizes by the names of torch.export.Dim, where the text has no such name yet."""
+    for old, new in names.items():
+        if old != new and _is_free(new, text):
+            text = re.sub(rf"\b{old}\b", new, text)
+    return text
+
+
+def _dim_names(dynamic_shapes: Any, shapes: list[tuple[str, ...]], leaves_of: list[Any]) -> dict[str, str]:
+    """By symbol, the user's name; shapes: of the arguments in the program's text."""
+    found: dict[str, str] = {}
+    for dims, spec in zip(shapes, leaves_of, strict=True):
+        items = spec.items() if isinstance(spec, dict) else enumerate(spec or ())
+        for axis, dim in items:
+            name = getattr(dim, "__name__", None)
+            if isinstance(name, str) and isinstance(dim, type(torch.export.Dim("x"))) and axis < len(dims):
+                if dims[axis].isidentifier():
+                    found.setdefault(dims[axis], name)
+    return found
+
+
+def _specs(dynamic_shapes: Any, args: tuple[Any, ...], kwargs: dict[str, Any], model: nn.Module) -> list[Any]:
+    """By leaf of the arguments, what dynamic_shapes says of it."""
+    count = len(pytree.tree_leaves((args, kwargs)))
+    if dynamic_shapes is None:
+        return [None] * count
+    try:
+        from torch.export.dynamic_shapes import _combine_args, _tree_map_with_path
+
+        found: list[Any] = []
+        bound = _combine_args(model, args, kwargs)
+        given = dynamic_shapes
+        if not isinstance(given, dict):
+            given = dict(zip(bound, given, strict=False))
+        elif len(bound) == 1 and "args" in bound and "args" not in given:
+            given = {"args": tuple(given.values())}
+        _tree_map_with_path(lambda path, leaf, spec: found.append(spec), bound, given)
+        return found if len(found) == count else [None] * count
+    except Exception:  # names alone depend on it
+        return [None] * count
+
+
+# -- modules and functions of torch --------------------------------------------------------------------
+
+
+class _Exported:
+    """An exported program compiled: its text, and which parameter and result is what."""
+
+    def __init__(self, exported: Any) -> None:
+        gm = exported.graph_module
+        _without_asserts(gm)
+        report: dict[str, Any] = {}
+        options = parse({"products": "own", "strict": True, "tier": "tcc", "cache": False})
+        compiled = laid_as_eager(gm, lambda: compile_with(options, gm, None, report=report, inference=True))
+        self.exported, parts = exported, _C.parts(compiled)
+        _refuse_calls(parts)
+        self.text = ir.parse(report["graph"]).run_pass("dead").text
+        self.inputs, self.outputs = parts["inputs"], parts["outputs"]
+
+    def param(self, k: int) -> int | None:
+        """The program's parameter for input k of the graph; None: it reads nothing of it."""
+        kind, index = self.inputs[k][:2]
+        if kind in ("size", "scalar"):
+            raise FileError(f"argument {k} is a number that changes: pass a tensor")
+        return index if kind == "tensor" else None
+
+
+def _marked(spec: pytree.TreeSpec, items: list[Any]) -> Any:
+    return pytree.tree_unflatten(items, spec)
+
+
+class _Leaf:
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+
+def _node_of(value: Any, where: str) -> Node:
+    return describe(value, lambda v: v.node if isinstance(v, _Leaf) else None, where)
+
+
+def _input_nodes(model: nn.Module, spec: Any, items: list[_Leaf]) -> tuple[list[tuple[str, Node]], int]:
+    args, kwargs = _marked(spec, items)
+    names = [
+        p.name for p in inspect.signature(model.forward).parameters.values() if p.kind is not p.VAR_KEYWORD
+    ]
+    starred = [
+        p.name for p in inspect.signature(model.forward).parameters.values() if p.kind is p.VAR_POSITIONAL
+    ]
+    names = [name for name in names if name not in starred]
+    found = []
+    for k, value in enumerate(args):
+        name = names[k] if k < len(names) else f"argument{k}"
+        found.append((name, _node_of(value, f"argument {name!r}")))
+    for name, value in kwargs.items():
+        found.append((name, _node_of(value, f"argument {name!r}")))
+    return found, len(kwargs)
+
+
+def _stored_names(exported: Any, target: str) -> tuple[str, Tensor]:
+    tensor = exported.state_dict.get(target)
+    return target, exported.constants[target] if tensor is None else tensor
+
+
+def of_model(
+    model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, weights: bool
+) -> Model:
+    """A module of torch's as a model of a file; its program reads all it needs as parameters."""
+    name = type(model).__name__ if not isinstance(model, _Function) else model.forward.__name__
+    model = _dense(model)
+    args, kwargs = _rows(args), _rows(kwargs)
+    specs = _specs(dynamic_shapes, args, kwargs, model)
+    exported = _export(model, args, kwargs, dynamic_shapes)
+    made = _Exported(exported)
+    signature = exported.graph_signature
+    given = pytree.tree_leaves((args, kwargs))
+    function = ir.parse(made.text)
+
+    weights_, states, leaf_nodes, shapes = [], [], [], []
+    fixed: dict[int, np.ndarray] = {}
+    stored_states: dict[str, np.ndarray] = {}
+    example: dict[str, str] = {}
+    example_arrays: dict[int, np.ndarray] = {}
+    param_of_name: dict[str, int] = {}
+    known: dict[Any, Weight] = {}
+    written = {spec.target for spec in signature.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
+    for k, spec in enumerate(signature.input_specs):
+        at = made.param(k) if isinstance(spec.arg, TensorArgument) else None
+        if spec.kind is InputKind.USER_INPUT:
+            value = given[len(leaf_nodes)]
+            if isinstance(spec.arg, ConstantArgument) or not isinstance(value, Tensor):
+                leaf_nodes.append(_Leaf({"value": value} if _is_plain(value) else _refuse_value(value)))
+                shapes.append(())
+                continue
+            leaf_nodes.append(_Leaf({"array": at}))
+            if at is None:
+                leaf_nodes[-1] = _Leaf({"unread": str(tuple(map(str, value.shape)))})
+                shapes.append(())
+                continue
+            param_of_name[spec.arg.name] = at
+            shapes.append(tuple(_dims_of(function.params[at].type)))
+            example[str(at)] = f"dlc.example.{at}"
+            example_arrays[at] = _of_tensor(value)
+            continue
+        target, tensor = _stored_names(exported, spec.target)
+        if target in written:
+            if at is None:
+                raise FileError(f"the state {target!r} is written and never read")
+            states.append(State(target, at, -1, True))
+            stored_states[target] = _of_tensor(tensor)
+            continue
+        if at is None:
+            continue
+        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.dtype) if tensor.numel() else target
+        names = [target]
+        if key in known:
+            names = known[key].names
+        own = not weights and target in exported.state_dict and spec.kind is not InputKind.CONSTANT_TENSOR
+        weight = Weight(at, names, own)
+        known.setdefault(key, weight)
+        if own and target not in weight.names:
+            weight.names.append(target)
+        weights_.append(weight)
+        fixed[at] = _of_tensor(tensor.contiguous())
+    outputs, results = [], {}
+    for k, spec in enumerate(signature.output_specs):
+        kind, index, value = made.outputs[k]
+        if kind == "tensor" or kind in ("int", "bool", "float"):
+            node: Node = {"array": index}
+        elif kind == "input":
+            node = {"input": made.param(index)}
+        else:
+            node = {"value": value} if _is_plain(value) else _refuse_value(value)
+        if spec.kind is OutputKind.USER_OUTPUT:
+            outputs.append(_Leaf(node))
+        elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+            results[spec.kind, spec.target] = node
+        else:
+            raise FileError(f"it gives a {spec.kind.name.lower()}, which has no form in a file")
+    for state in states:
+        node = results[OutputKind.BUFFER_MUTATION, state.name]
+        if "array" not in node:
+            raise FileError(f"the state {state.name!r} becomes another tensor of the model")
+        state.result = node["array"]
+    for (kind_, target), node in results.items():
+        if kind_ is OutputKind.USER_INPUT_MUTATION:
+            states.append(State(target, param_of_name[target], node["array"], False))
+    inputs, keywords = _input_nodes(model, exported.call_spec.in_spec, leaf_nodes)
+    output = _node_of(_marked(exported.call_spec.out_spec, outputs), "its result")
+    text = _with_names(made.text, _dim_names(dynamic_shapes, shapes, specs))
+    about = Signature(_identifier(name), inputs, keywords, output, weights_, states, example)
+    return _made(text, about, fixed, stored_states, example_arrays)
+
+
+def _made(
+    text: str,
+    signature: Signature,
+    fixed: dict[int, np.ndarray],
+    states: dict[str, np.ndarray],
+    example: dict[int, np.ndarray],
+) -> Model:
+    return Model(ir.parse(text), signature, fixed, states, example, {"dlc.format": str(FORMAT)}, "tcc")
+
+
+def _dims_of(kind: str) -> list[str]:
+    from .model import _dims
+
+    return _dims(kind)
+
+
+def _identifier(name: str) -> str:
+    return name if name.isidentifier() else "model"
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or type(value) in (bool, int, float, str)
+
+
+def _refuse_value(value: Any) -> Node:
+    raise FileError(
+        f"it takes or gives an object of type {type(value).__name__}, which has no form in a file"
+    )
+
+
+# -- programs and kernels ------------------------------------------------------------------------------
+
+
+def of_program(text: str, args: Any, names: list[str] | None = None) -> Model:
+    """A program of the graph stage: its parameters in order are the arguments."""
+    function = ir.parse(text)
+    params = [param.name for param in function.params]
+    inputs: list[tuple[str, Node]] = [(name, {"array": k}) for k, name in enumerate(names or params)]
+    results: list[Node] = [{"array": k} for k in range(len(function.results))]
+    output: Node = results[0] if len(results) == 1 else {"tuple": results}
+    arrays = {k: np.asarray(_of_tensor(a) if isinstance(a, Tensor) else a) for k, a in enumerate(args or ())}
+    if arrays and len(arrays) != len(params):
+        raise TypeError(f"{function.name} takes {len(params)} arguments, not {len(arrays)}")
+    example = {str(k): f"dlc.example.{k}" for k in arrays}
+    return _made(text, Signature(function.name, inputs, 0, output, example=example), {}, {}, arrays)
+
+
+def of_kernel(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Model:
+    given = _rows(kernel._bind(args, kwargs))
+    text = kernel.program(*(tensor.dtype for tensor in given))
+    return of_program(text, given, list(kernel.names))
+
+
+# -- dlc.save ------------------------------------------------------------------------------------------
+
+
+def _model_of(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, weights: bool
+) -> Model:
+    if isinstance(model, _C.Jit):
+        model = model.__wrapped__
+    if isinstance(model, (ir.Function, Kernel)) and dynamic_shapes is not None:
+        raise TypeError("dynamic_shapes is for modules and functions: a program declares its sizes")
+    if isinstance(model, ir.Function):
+        return of_program(model.text, args)
+    if isinstance(model, Kernel):
+        return of_kernel(model, args, kwargs)
+    if not isinstance(model, nn.Module):
+        model = getattr(model, "_torchdynamo_orig_callable", model)
+    model = getattr(model, "_orig_mod", model)  # what torch.compile makes of a module
+    if not callable(model):
+        raise TypeError(
+            f"dlc.save takes a module, a function, a kernel or a program, not a {type(model).__name__}"
+        )
+    if not isinstance(model, nn.Module):
+        model = _Function(model)
+    return of_model(model, args, kwargs, dynamic_shapes, weights)
+
+
+def save(
+    model: Any,
+    path: Any,
+    args: Any,
+    kwargs: dict[str, Any] | None,
+    dynamic_shapes: Any,
+    weights: bool,
+    check: bool,
+) -> None:
+    if args is not None and not isinstance(args, (tuple, list)):
+        raise TypeError(f"args is a tuple of the arguments, not a {type(args).__name__}: (x,) is one of x")
+    try:
+        made = _model_of(model, tuple(args or ()), kwargs or {}, dynamic_shapes, weights)
+    except FileError as error:
+        raise FileError(f"dlc cannot save the model: {error}") from None
+    if check and (made._example or not made._free):
+        made.remember()
+    else:
+        made._example.clear()
+        made._signature.example.clear()
+    made._write(path, made._signature)

@@ -1,0 +1,131 @@
+"""python -m dlc run m.dlc --input x.npy, info m.dlc, verify m.dlc: models of dlc.save, without torch."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from . import FileError
+
+
+def is_model(path: str) -> bool:
+    """Does the file begin as one of safetensors?  What is wrong with it is told when it is loaded."""
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            head = file.read(9)
+    except OSError:
+        return False
+    return len(head) == 9 and head[8:] == b"{" and 0 in head[:8]
+
+
+def _load(args: argparse.Namespace, check: bool = False) -> Any:
+    from .model import load
+
+    return load(args.file, args.weights, check, "auto")
+
+
+def _failing(args: argparse.Namespace, does: Any) -> int:
+    """The exit code of a command: 3 where the file cannot be used."""
+    try:
+        return int(does(args))
+    except (FileError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 3
+
+
+def _array(path: str) -> np.ndarray:
+    return np.load(path, allow_pickle=False)
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    text = np.array2string(value, threshold=20, edgeitems=3)
+    return f"{value.dtype}{list(value.shape)}\n{text}"
+
+
+def _leaves(value: Any, name: str) -> list[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return [leaf for key, item in value.items() for leaf in _leaves(item, f"{name}[{key!r}]")]
+    if isinstance(value, (tuple, list)):
+        return [leaf for k, item in enumerate(value) for leaf in _leaves(item, f"{name}[{k}]")]
+    return [(name, value)]
+
+
+def _run(args: argparse.Namespace) -> int:
+    model = _load(args)
+    given, named = [], {}
+    try:
+        for text in args.input:
+            name, sign, path = text.partition("=")
+            if sign and name.isidentifier():
+                named[name] = _array(path)
+            else:
+                given.append(_array(text))
+        result = model(*given, **named)
+    except (ValueError, TypeError, IndexError, RuntimeError) as error:
+        print(f"{args.file}: {error}", file=sys.stderr)
+        return 2
+    found = _leaves(result, "result")
+    for name, value in found:
+        print(f"{name}: {_shown(value)}")
+    if args.output:
+        with open(args.output, "wb") as file:
+            np.save(file, found[0][1], allow_pickle=False)
+    return 0
+
+
+def run(args: argparse.Namespace) -> int:
+    return _failing(args, _run)
+
+
+def _info(args: argparse.Namespace) -> int:
+    from .tensors import Tensors
+
+    model = _load(args)
+    meta, table = model.metadata, Tensors(args.file, lambda metadata: None).entries
+    print(model.signature)
+    print(f"written by {meta.get('producer', 'unknown')}, format {meta['dlc.format']}")
+    for name, (low, high, multiple) in model.sizes.items():
+        most = "" if high is None else f", at most {high}"
+        print(
+            f"  size {name}: at least {low}{most}" + (f", a multiple of {multiple}" if multiple > 1 else "")
+        )
+    weights, lets = model.weights, model.text.count("\n  let ")
+    total = sum(array.nbytes for array in weights.values())
+    print(f"{lets} operations, {len(weights)} weights of {total} bytes, {len(table)} arrays in the file")
+    print("an example is stored" if meta.get("dlc.example_sha256") else "no example is stored")
+    if args.text:
+        print(model.text, end="")
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    begin = time.perf_counter()
+    model = _load(args, check=True)
+    try:
+        same, found, wanted = model.verify()
+    except ValueError as error:
+        print(f"{args.file}: {error}", file=sys.stderr)
+        return 3
+    if not same:
+        print(f"other bits: the results of the example have SHA-256 {found}, and it was {wanted}")
+        print("on a processor without fused multiply-add, or by another version of dlc, this may be so")
+        return 1
+    print(f"the same bits: the example was repeated in {time.perf_counter() - begin:.2f} s with all checks")
+    return 0
+
+
+def add_command(commands: Any) -> None:
+    info = commands.add_parser("info", help="print what a saved model takes, gives and holds")
+    info.add_argument("--text", action="store_true", help="also the program")
+    verify = commands.add_parser("verify", help="repeat a saved model's example: are the bits the same?")
+    for parser, does in ((info, _info), (verify, _verify)):
+        parser.add_argument("file", help="a file of dlc.save")
+        parser.add_argument("--weights", metavar="FILE", help="the safetensors file of the model's weights")
+        parser.set_defaults(run=lambda args, does=does: _failing(args, does))

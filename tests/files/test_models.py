@@ -1,0 +1,81 @@
+"""Models saved, and run where torch cannot be imported: the bits of torch.compile with dlc's own products."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import dlc
+from dlc.files.model import _of_tensor
+from examples.programs import FUNCTIONS, MODELS
+from tests.files import apart
+from tests.models.test_transformers import ARCHITECTURES, build, inputs
+
+OWN = {"products": "own", "strict": True, "tier": "tcc"}
+
+
+def compiled(model: Any, *calls: tuple[Tensor, ...]) -> list[list[np.ndarray]]:
+    fast = torch.compile(model, backend="dlc", fullgraph=True, dynamic=True, options=OWN)
+    with torch.no_grad():
+        return [[_of_tensor(t) for t in torch.utils._pytree.tree_leaves(fast(*args))] for args in calls]
+
+
+def same(have: list[list[np.ndarray]], want: list[list[np.ndarray]]) -> None:
+    for k, (some, others) in enumerate(zip(have, want, strict=True)):
+        assert len(some) == len(others)
+        for j, (a, b) in enumerate(zip(some, others, strict=True)):
+            assert (a.dtype, a.shape) == (b.dtype, b.shape), (k, j)
+            assert np.array_equal(a.reshape(-1).view(np.uint8), np.ascontiguousarray(b).reshape(-1).view(np.uint8)), (
+                k, j, np.abs(a.astype(np.float64) - b.astype(np.float64)).max(),
+            )  # fmt: skip
+
+
+def check(model: Any, path: Path, dynamic: Any, *calls: tuple[Tensor, ...]) -> None:
+    dlc.save(model, path, calls[0], dynamic_shapes=dynamic)
+    want = compiled(model, *calls)
+    same(apart.call(path, *([_of_tensor(t) for t in args] for args in calls)), want)
+
+
+def dims(about: Any, *calls: tuple[Tensor, ...]) -> Any:
+    """The sizes of arguments that are not the same in all calls."""
+    first, second = calls
+    names = iter("ABCDEFGH")
+    by_pair: dict[Any, Any] = {}
+
+    def dim(a: int, b: int) -> Any:
+        return by_pair.setdefault((a, b), torch.export.Dim.AUTO)
+
+    del names
+    return tuple(
+        {axis: dim(n, m) for axis, (n, m) in enumerate(zip(x.shape, y.shape, strict=True)) if n != m}
+        for x, y in zip(first, second, strict=True)
+    )
+
+
+@pytest.mark.in_turn(4)
+@pytest.mark.parametrize("name", MODELS)
+def test_model(name: str, tmp_path: Path) -> None:
+    about = MODELS[name]
+    lengths = (12, 17) if about.varies == "length" else (3, 5)
+    calls = [about.arguments(small=True, length=length, seed=length) for length in lengths]
+    check(about.build(small=True), tmp_path / "m.dlc", dims(about, *calls), *calls)
+
+
+@pytest.mark.in_turn(4)
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_architecture(name: str, tmp_path: Path) -> None:
+    model = build(name)
+    calls = [(inputs(model, length),) for length in (12, 9)]
+    check(model, tmp_path / "m.dlc", dims(None, *calls), *calls)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function(name: str, tmp_path: Path) -> None:
+    function = FUNCTIONS[name]
+    calls = [function.arguments(n) for n in (4096, 1027)]
+    check(function.call, tmp_path / "m.dlc", dims(None, *calls), *calls)
