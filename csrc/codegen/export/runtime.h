@@ -82,6 +82,7 @@ dlc_own_round(double a)
     return of.f;
 }
 
+/* ---- dlc_own_roundf ---- */
 static inline float
 dlc_own_roundf(float a)
 {
@@ -95,6 +96,7 @@ dlc_own_roundf(float a)
     return of.f;
 }
 
+/* ---- dlc_own_signed ---- */
 /* With the sign of b, which a zero has too. */
 static inline double
 dlc_own_signed(double a, double b)
@@ -112,11 +114,12 @@ dlc_own_signed(double a, double b)
 #define rint dlc_own_round
 
 /* ---- rintf ---- */
-/* part: dlc_own_round */
+/* part: dlc_own_roundf */
 #define rintf dlc_own_roundf
 
 /* ---- trunc ---- */
 /* part: dlc_own_round */
+/* part: dlc_own_signed */
 static inline double
 dlc_own_trunc(double a)
 {
@@ -126,7 +129,8 @@ dlc_own_trunc(double a)
 #define trunc dlc_own_trunc
 
 /* ---- truncf ---- */
-/* part: dlc_own_round */
+/* part: dlc_own_roundf */
+/* part: dlc_own_signed */
 static inline float
 dlc_own_truncf(float a)
 {
@@ -137,6 +141,7 @@ dlc_own_truncf(float a)
 
 /* ---- floor ---- */
 /* part: dlc_own_round */
+/* part: dlc_own_signed */
 static inline double
 dlc_own_floor(double a)
 {
@@ -146,7 +151,8 @@ dlc_own_floor(double a)
 #define floor dlc_own_floor
 
 /* ---- floorf ---- */
-/* part: dlc_own_round */
+/* part: dlc_own_roundf */
+/* part: dlc_own_signed */
 static inline float
 dlc_own_floorf(float a)
 {
@@ -155,7 +161,7 @@ dlc_own_floorf(float a)
 }
 #define floorf dlc_own_floorf
 
-/* ---- dlc_own_root ---- */
+/* ---- dlc_roots ---- */
 #if defined(DLC_DIGITS) || defined(__TINYC__) || !(defined(__GNUC__) || defined(__clang__))
 #define dlc_roots 0 /* none of the processor's is known */
 #elif defined(__NO_MATH_ERRNO__) && (defined(__SSE2__) || defined(__aarch64__))
@@ -167,15 +173,11 @@ dlc_own_floorf(float a)
 #define dlc_roots 0
 #endif
 
-/* By the processor, or digit by digit. */
+#if dlc_roots == 0
+/* Digit by digit. */
 static inline double
-dlc_own_root(double a)
+dlc_digits(double a)
 {
-#if dlc_roots == 1
-    return __builtin_sqrt(a);
-#elif dlc_roots == 2
-    return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_set_sd(a), _mm_set_sd(a)));
-#else
     union {
         double f;
         uint64_t bits;
@@ -200,15 +202,26 @@ dlc_own_root(double a)
     root = (root >> 1) + (root & 1);
     of.bits = ((uint64_t)((exponent - odd) / 2 + 1023 - 1) << 52) + root;
     return tiny ? of.f * 0x1p-54 : of.f;
-#endif
 }
+#endif
 
 /* ---- sqrt ---- */
-/* part: dlc_own_root */
+/* part: dlc_roots */
+static inline double
+dlc_own_root(double a)
+{
+#if dlc_roots == 1
+    return __builtin_sqrt(a);
+#elif dlc_roots == 2
+    return _mm_cvtsd_f64(_mm_sqrt_sd(_mm_set_sd(a), _mm_set_sd(a)));
+#else
+    return dlc_digits(a);
+#endif
+}
 #define sqrt dlc_own_root
 
 /* ---- sqrtf ---- */
-/* part: dlc_own_root */
+/* part: dlc_roots */
 static inline float
 dlc_own_rootf(float a)
 {
@@ -217,7 +230,7 @@ dlc_own_rootf(float a)
 #elif dlc_roots == 2
     return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a)));
 #else
-    return (float)dlc_own_root(a); /* rounded twice it is as if it were once: 53 >= 2 * 24 + 2 */
+    return (float)dlc_digits(a); /* rounded twice it is as if it were once: 53 >= 2 * 24 + 2 */
 #endif
 }
 #define sqrtf dlc_own_rootf
