@@ -74,7 +74,7 @@ folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
 NOTATION := csrc/ir/notation
 FUSION  := $(call folders,fusion,partition channels writes)
-CODEGEN := $(call folders,codegen,loops lower schedule emit emit/c emit/cc emit/tcc strips micro jit compile plan tune)
+CODEGEN := $(call folders,codegen,loops lower schedule emit emit/c emit/cc emit/tcc strips micro jit compile plan tune export)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----
@@ -94,7 +94,7 @@ $(B)/python.mk: always
 # -- objects ------------------------------------------------------------------------------------
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
-TEXTS   := $(B)/prelude_text.o $(B)/portable_text.o $(B)/sources_text.o
+TEXTS   := $(B)/prelude_text.o $(B)/portable_text.o $(B)/runtime_text.o $(B)/example_text.o $(B)/sources_text.o
 CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) $(FUSION) $(CODEGEN)))) $(TEXTS)
 CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
            $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o) $(B)/codegen/plan/eval_map_fused.isa.o
@@ -173,6 +173,9 @@ $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
 	$(call text,prelude,echo '#define DLC_PASTED'; cat $(PRELUDE))
 $(B)/portable_text.c: $(PORTABLE) csrc/build.mk
 	$(call text,portable,cat $(PORTABLE) | $(CC) -E -P -x c -DDLC_PASTED -)
+# What exported programs have besides their kernels.
+$(B)/%_text.c: csrc/codegen/export/%.h csrc/build.mk
+	$(call text,$*,cat $<)
 $(B)/sources_text.c: $(SOURCES) csrc/digest.py csrc/build.mk
 	@mkdir -p $(@D)
 	@digest=$$($(PYTHON) csrc/digest.py) && printf '%s\n' 'extern const char dlc_sources[];' \

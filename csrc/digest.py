@@ -34,6 +34,7 @@ DECIDE = {
 REST = {
     "fusion",  # its result is the kernel, which the key covers
     "capture",
+    "codegen/export",
     "codegen/jit",
     "codegen/plan",
     "codegen/tune",  # what it chooses among has keys of its own

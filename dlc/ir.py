@@ -20,11 +20,13 @@ from __future__ import annotations
 
 import difflib
 import html
+import os
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlc._C import InternalError, ParseError, ir_call, ir_parse, ir_passes, ir_run_pass
+from dlc._C import InternalError, ParseError, export_c, ir_call, ir_parse, ir_passes, ir_run_pass
 
 __all__ = ["Function", "InternalError", "Param", "ParseError", "parse"]
 
@@ -103,6 +105,35 @@ class Function:
                 raise ValueError(f"there is no pass {name!r}: did you mean {near[0]!r}?") from None
             raise
         return Function(text)
+
+    def export_c(
+        self,
+        folder: str | os.PathLike[str],
+        name: str = "m",
+        *,
+        sizes: dict[str, int] | None = None,
+        threads: int = 16,
+    ) -> list[Path]:
+        """Write the program as plain C11 to a folder, and return the paths of the files.
+
+        `name` begins the names of the files and of everything that a linker sees. `sizes` are those of the
+        example that `<name>_check.c` runs, where they are to be others than small ones. A kernel is cut into
+        at most `threads` pieces for threads of the caller; the workspace has room for that many.
+
+        Raises ValueError for a name that C does not allow, for sizes that the program excludes, and for a
+        program of another stage than graph; CaptureError for a program that calls operators of torch, and for
+        a loop whose number of steps is the size of a result.
+        """
+        if unknown := set(sizes or ()) - set(self.sizes):
+            raise ValueError(f"{self.name} has no size {min(unknown)!r}; it has {', '.join(self.sizes)}")
+        if not 1 <= threads <= 256:
+            raise ValueError(f"threads is from 1 to 256, not {threads}")
+        files = export_c(self.text, name, dict(sizes or {}), threads)
+        paths = [Path(folder) / file for file in files]
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for path, data in zip(paths, files.values(), strict=True):
+            path.write_bytes(data)
+        return paths
 
     def print(self) -> None:
         """Print the text."""

@@ -224,6 +224,10 @@ int shrink_register(PyObject *module);
 
 int kernel_register(PyObject *module);
 
+/* ---- export_module.c ---- */
+
+int export_register(PyObject *module);
+
 /* ---- ndarray.c: dlc.ir functions on NumPy arrays ---- */
 
 int ndarray_register(PyObject *module);

@@ -7,6 +7,7 @@
 #define DLC_CODEGEN_H
 
 #include "compile/compile.h"
+#include "export/export.h"
 #include "jit/jit.h"
 #include "phase.h"
 #include "plan/parallel.h"

@@ -788,6 +788,7 @@ void sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in
 /* The same, but a parameter's elements depend only on the seed, its name and its type, and none is
  * infinite or NaN. */
 void sample_named(const Fn *fn, uint64_t seed, const int64_t *sizes, Tensor *in);
+const int64_t *sample_indices(const Fn *fn, const int64_t *sizes); /* bounds by Value.id, or 0 */
 /* The largest difference of two tensors in units of the dtype's rounding; INFINITY when they differ
  * in shape, in NaN or infinity, or at all where they are not floating point. */
 double sample_distance(const Tensor *a, const Tensor *b);

@@ -4,6 +4,9 @@
 
 #include "codegen/jit/jit.h"
 
+struct Kernels;
+struct Plan;
+
 typedef struct CompileOptions {
     /* libtcc then gcc behind; libtcc alone; gcc first */
     enum { MODE_AUTO, MODE_TCC, MODE_CC } mode;
@@ -22,6 +25,10 @@ typedef struct CompileOptions {
     void (*unit)(void *arg, const Loops *loops, const Unit *unit);
     void *unit_arg;
     unsigned targets;
+    /* When not NULL, called with each plan once its steps are there, those of bodies first, while
+     * its kernels are at hand. */
+    void (*plan)(void *arg, const struct Plan *plan, struct Kernels *kernels);
+    void *plan_arg;
     bool own_tensors; /* large values between kernels are not in the workspace */
     bool checks; /* the first run of each kernel is compared with the interpreter */
 } CompileOptions;

@@ -62,6 +62,9 @@ build(Fn *kernels, const CompileOptions *options, bool inner)
         plan_text(b->plan, &text);
         compile_show(options, "plan", text.text);
     }
+    if (options->plan) {
+        options->plan(options->plan_arg, b->plan, b->kernels);
+    }
     take_kernels(b);
     Plan *plan = b->plan;
     b->plan = NULL;

@@ -158,6 +158,12 @@ find_indices(const Fn *fn, const int64_t *sizes)
     return s;
 }
 
+const int64_t *
+sample_indices(const Fn *fn, const int64_t *sizes)
+{
+    return find_indices(fn, sizes).below;
+}
+
 void
 sample_args(const Fn *fn, uint64_t *state, const int64_t *sizes, Tensor *in)
 {

@@ -1,0 +1,115 @@
+/* A program as plain C, from Python. */
+#include "module.h"
+
+#include <ctype.h>
+#include <string.h>
+
+typedef struct {
+    const char *text, *name;
+    PyObject *sizes;            /* dict: of the example */
+    int pieces;
+    ExportOptions options;
+    const ExportFile *files;
+    int count;
+} Job;
+
+/* Does it begin every name that a linker sees? */
+static bool
+is_identifier(const char *name)
+{
+    bool good = isalpha((unsigned char)*name) != 0;
+    for (const char *c = name; *c; c++) {
+        good &= isalnum((unsigned char)*c) || *c == '_';
+    }
+    return good;
+}
+
+/* The sizes of the example that are given, by position. */
+static const int64_t *
+read_sizes(const Fn *fn, PyObject *dict)
+{
+    int64_t *sizes = cx_alloc(fn->cx, ((size_t)fn->nsizes + 1) * sizeof *sizes);
+    for (int k = 0; k < fn->nsizes; k++) {
+        PyObject *value = PyDict_GetItemString(dict, dim_name(fn->cx, fn->sizes[k]));
+        sizes[k] = value ? PyLong_AsLongLong(value) : SIZE_UNKNOWN;
+    }
+    return sizes;
+}
+
+static const char **
+result_names(const Fn *fn)
+{
+    const char **names = cx_alloc(fn->cx, ((size_t)fn->body->nrets + 1) * sizeof *names);
+    for (int k = 0; k < fn->body->nrets; k++) {
+        const Value *v = fn->body->rets[k];
+        names[k] = v->name && v->def ? v->name : "out";
+    }
+    return names;
+}
+
+static void
+body(Cx *cx, void *arg)
+{
+    Job *job = arg;
+    PassOptions passes = pass_options_wanted();
+    if (!is_identifier(job->name)) {
+        fail(cx, DIAG_EXPORT_NAME, job->name);
+    }
+    Fn *fn = parse_fn(cx, job->text, "text");
+    verify_fn(fn);
+    if (fn->stage != STAGE_GRAPH) {
+        fail(cx, DIAG_EXPORT_STAGE, stage_name(fn->stage));
+    }
+    job->options.name = job->name;
+    job->options.outputs = result_names(fn);
+    job->options.sizes = read_sizes(fn, job->sizes);
+    job->options.pieces = job->pieces;
+    job->files = export_c(pipeline_run(fn, &passes), &job->options, &job->count);
+}
+
+static PyObject *
+export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    Job job = {0};
+    PyObject *files = NULL;
+    if (!PyArg_ParseTuple(args, "ssO!i", &job.text, &job.name, &PyDict_Type, &job.sizes,
+                          &job.pieces)) {
+        return NULL;
+    }
+    Cx *cx = cx_new();
+    if (!cx) {
+        return PyErr_NoMemory();
+    }
+    if (!cx_try(cx, body, &job)) {
+        raise_diag(cx_diag(cx));
+    } else if (!PyErr_Occurred()) {
+        files = PyDict_New();
+        for (int k = 0; files && k < job.count; k++) {
+            const ExportFile *file = &job.files[k];
+            PyObject *bytes = PyBytes_FromStringAndSize(file->bytes, (Py_ssize_t)file->length);
+            if (!bytes || PyDict_SetItemString(files, file->name, bytes) < 0) {
+                Py_CLEAR(files);
+            }
+            Py_XDECREF(bytes);
+        }
+    }
+    cx_free(cx);
+    return files;
+}
+
+static PyMethodDef methods[] = {
+    {"export_c", export_to_c, METH_VARARGS,
+     PyDoc_STR(
+         "export_c(text, name, sizes, pieces) -> dict of bytes by name: the files of a "
+         "program as plain C.\n"
+         "sizes: of the example, where they are to be others than small ones. pieces: into so "
+         "many a kernel is\n"
+         "cut for threads, at most.")},
+    {NULL},
+};
+
+int
+export_register(PyObject *module)
+{
+    return PyModule_AddFunctions(module, methods);
+}

@@ -1,0 +1,420 @@
+/* A program as plain C: the steps of its plan, and its kernels by the target c.
+ *
+ * What:     <name>.c and <name>.h, which anybody compiles, a program that checks the result of an
+ *           example, a Makefile and a page.  Files are texts in memory.
+ * Requires: a verified function of the kernels stage.
+ * Ensures:  C11 that includes <stdint.h> and <stddef.h> and calls nothing; no memory is allocated,
+ *           and there is no variable that is written, so calls may run at the same time.  Sizes
+ *           stay parameters.  All names that a linker sees begin with the program's.
+ * How:      the plan is built as for a call, and its steps are printed.  Kernels are lowered and
+ *           scheduled as always; only the last step is another target's.  Equal kernels have one
+ *           function.  What is computed of weights alone is computed in each call.
+ * Why not   print what a run does, size by size: a plan has all sizes in it.
+ * Example:  docs/howto/c.md has a softmax.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "export_text.h"
+
+/* ---- kernels ---- */
+
+static int
+kernel_at(Export *x, Kernels *ks, KernelUse *use)
+{
+    for (int k = 0; k < x->nkernels; k++) {
+        if (memcmp(&x->kernels[k].key, &use->key.key, sizeof use->key.key) == 0) {
+            return k;
+        }
+    }
+    const Lowered *made = kernel_loops(ks, use, &x->compile, 1u << TARGET_c);
+    x->kernels = cx_grow(x->cx, x->kernels, x->nkernels, sizeof *x->kernels);
+    ExportKernel *kernel = &x->kernels[x->nkernels];
+    *kernel = (ExportKernel){.key = use->key.key, .of = &use->key};
+    kernel->lowered.place = made->place;
+    kernel->lowered.loops.shared = made->loops.shared;
+    kernel->lowered.loops.of[TARGET_c] = made->loops.of[TARGET_c];
+    return x->nkernels++;
+}
+
+/* Called with each plan, while its kernels are at hand. */
+static void
+note_plan(void *arg, const Plan *plan, Kernels *ks)
+{
+    Export *x = arg;
+    size_t uses = (size_t)ks->nuses + 1;
+    x->plans = cx_grow(x->cx, x->plans, x->nplans, sizeof *x->plans);
+    ExportPlan *p = &x->plans[x->nplans];
+    *p = (ExportPlan){.plan = plan, .fn = ks->fn, .number = x->nplans};
+    p->kernels = cx_alloc(x->cx, uses * sizeof *p->kernels);
+    p->keys = cx_alloc(x->cx, uses * sizeof *p->keys);
+    for (int k = 0; k < ks->nuses; k++) {
+        p->keys[k] = &ks->uses[k].key;
+        p->kernels[k] = kernel_at(x, ks, &ks->uses[k]);
+    }
+    p->exprs = cx_alloc(x->cx, ((size_t)plan->ndims + 1) * sizeof *p->exprs);
+    x->nplans++;
+}
+
+static void
+emit(Export *x)
+{
+    Lowered *all = cx_alloc(x->cx, ((size_t)x->nkernels + 1) * sizeof *all);
+    for (int k = 0; k < x->nkernels; k++) {
+        all[k] = x->kernels[k].lowered;
+    }
+    emit_kernels(x->cx, x->nkernels, all, 1u << TARGET_c, &x->unit);
+    for (int k = 0, at = 0; k < x->nkernels; k++) {
+        ExportKernel *kernel = &x->kernels[k];
+        const Let *let = kernel->lowered.loops.shared->body->lets[kernel->lowered.place];
+        kernel->first = at;
+        kernel->shape = shape_write(x->cx, kernel->of, let, &x->unit);
+        while (at < x->unit.nphases && x->unit.phases[at].kernel == let) {
+            at++;
+        }
+    }
+}
+
+/* ---- names ---- */
+
+static bool
+is_reserved(const char *name)
+{
+    static const char *const words[] = {
+        "alignas",
+        "alignof",
+        "and",
+        "asm",
+        "auto",
+        "bool",
+        "break",
+        "case",
+        "catch",
+        "char",
+        "class",
+        "const",
+        "constexpr",
+        "continue",
+        "decltype",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "explicit",
+        "export",
+        "extern",
+        "false",
+        "float",
+        "for",
+        "friend",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "mutable",
+        "namespace",
+        "new",
+        "noexcept",
+        "not",
+        "nullptr",
+        "operator",
+        "or",
+        "private",
+        "protected",
+        "public",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "template",
+        "this",
+        "throw",
+        "true",
+        "try",
+        "typedef",
+        "typeid",
+        "typename",
+        "typeof",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "void",
+        "volatile",
+        "while",
+        "xor",
+        "linux",
+        "unix",
+        "errno",
+        "main",
+        /* of the functions here */
+        "p",
+        "at",
+        "work",
+        "threads",
+        "workspace",
+        "weights",
+        "over",
+        "unused",
+        "q",
+        "step",
+        "steps",
+        "go",
+        "sizes_fit",
+        "places",
+        "file",
+        "bytes",
+        "status",
+        "NULL",
+        "fma",
+        "fmaf",
+        "sqrt",
+        "sqrtf",
+        "rint",
+        "rintf",
+        "trunc",
+        "truncf",
+        "floor",
+        "floorf",
+        "fabs",
+        "fabsf",
+        "copysign",
+        "copysignf",
+    };
+    bool found = false;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        found |= strcmp(words[k], name) == 0;
+    }
+    for (size_t k = 0; !found && k < 4; k++) { /* steps0, places1, scalar2, k3_0 */
+        static const char *const made[] = {"steps", "places", "scalar", "k"};
+        size_t length = strlen(made[k]), all = strlen(name);
+        found = strncmp(name, made[k], length) == 0 && all > length &&
+                isdigit((unsigned char)name[all - 1]) &&
+                strspn(name + length, "0123456789_") == all - length;
+    }
+    return found || strncmp(name, "dlc_", 4) == 0 || strncmp(name, "size_", 5) == 0;
+}
+
+typedef struct {
+    Export *x;
+    const char **taken;
+    int n;
+} Namer;
+
+/* The name, or one like it that C and the others leave free. */
+static const char *
+named(Namer *namer, const char *wanted)
+{
+    Cx *cx = namer->x->cx;
+    char *name = cx_format(cx, "%s%s", isdigit((unsigned char)*wanted) ? "v" : "", wanted);
+    for (char *c = name; *c; c++) {
+        *c = isalnum((unsigned char)*c) ? *c : '_';
+    }
+    bool free = name[0] && name[0] != '_' && !is_reserved(name);
+    for (int k = 0; k < namer->n && free; k++) {
+        free = strcmp(namer->taken[k], name) != 0;
+    }
+    if (!free) {
+        return named(namer, cx_format(cx, "%s%s_", name[0] == '_' ? "v" : "", name));
+    }
+    namer->taken = cx_grow(cx, namer->taken, namer->n, sizeof *namer->taken);
+    return namer->taken[namer->n++] = name;
+}
+
+static void
+name_all(Export *x)
+{
+    const Plan *plan = x->main->plan;
+    Namer namer = {x, NULL, 0};
+    x->sizes = cx_alloc(x->cx, ((size_t)plan->nsizes + 1) * sizeof *x->sizes);
+    x->params = cx_alloc(x->cx, ((size_t)plan->nparams + 1) * sizeof *x->params);
+    x->outputs = cx_alloc(x->cx, ((size_t)plan->nresults + 1) * sizeof *x->outputs);
+    for (int k = 0; k < plan->nsizes; k++) {
+        x->sizes[k] = named(&namer, plan->size_names[k]);
+    }
+    for (int k = 0; k < plan->nparams; k++) {
+        x->params[k] = named(&namer, x->main->fn->params[k]->name);
+    }
+    for (int k = 0; k < plan->nresults; k++) {
+        bool into = plan->results[k].kind == RESULT_INTO;
+        x->outputs[k] = into ? NULL : named(&namer, x->options->outputs[k]);
+    }
+}
+
+/* ---- results ---- */
+
+/* By slot: 1 + the result whose memory it is.  A view has the memory of what it shows if that is
+ * all of it, in the same order. */
+static const int *
+find_outputs(Export *x, const ExportPlan *p)
+{
+    const Plan *plan = p->plan;
+    int *output = cx_alloc(x->cx, ((size_t)plan->nslots + 1) * sizeof *output);
+    for (int k = 0; k < plan->nresults && p == x->main; k++) {
+        const PlanResult *r = &plan->results[k];
+        const Slot *s = &plan->slots[r->slot];
+        const Value *v = p->fn->body->rets[k], *root = value_root(v);
+        bool whole = s->root == r->slot ||
+                     (root && plan->dims[s->offset].op == 'i' && plan->dims[s->offset].value == 0 &&
+                      !root->strides && !p->fn->results[k].strides &&
+                      type_numel(x->cx, v->type) == type_numel(x->cx, root->type));
+        bool made = r->kind == RESULT_FRESH && plan->slots[s->root].kind == SLOT_OBJECT;
+        if (made && whole && !output[s->root]) {
+            output[s->root] = 1 + k;
+        }
+    }
+    return output;
+}
+
+/* All results are arrays of their own: C has no tensors that share memory. */
+static void
+make_fresh(Fn *fn)
+{
+    for (int k = 0; k < fn->body->nrets; k++) {
+        if (fn->results[k].kind != RESULT_INTO) {
+            fn->results[k] = (Result){.kind = RESULT_FRESH};
+        }
+    }
+    for (int k = 0; k < fn->nparams; k++) {
+        fn->params[k]->given = false;
+    }
+}
+
+/* ---- the files ---- */
+
+static const char *
+upper(Cx *cx, const char *name)
+{
+    char *text = cx_format(cx, "%s", name);
+    for (char *c = text; *c; c++) {
+        *c = (char)toupper((unsigned char)*c);
+    }
+    return text;
+}
+
+static void
+put_interface(Export *x, Text *out)
+{
+    const char *name = x->options->name, *big = upper(x->cx, name);
+    ExportPlan *p = x->main;
+    const Plan *plan = p->plan;
+    const char *sizes = size_params(x, p, false), *typed = size_params(x, p, true);
+    int n = (int)strlen(typed);
+    text_add(out, "\nsize_t\n%s_workspace(%.*s)\n{\n", name, n ? n - 2 : 4, n ? typed : "void");
+    text_add(out,
+             "    const int64_t bytes = sizes_fit(%sNULL) ? %s : -1;\n"
+             "    return bytes < 0 ? 0 : (size_t)bytes + 64;\n}\n",
+             sizes, p->workspace);
+    text_add(out, "\n%s_status\n%s_run(%s)\n{\n", name, name, run_params(x, true));
+    text_add(out, "    if (!sizes_fit(%sNULL)) {\n        return %s_SIZE;\n    }\n", sizes, big);
+    text_add(out, "    if (!workspace) {\n        return %s_WORKSPACE;\n    }\n", big);
+    text_add(out, "    void *const p[] = {");
+    for (int k = 0; k < plan->nparams; k++) {
+        bool weight = x->options->weights && x->options->weights[k];
+        text_add(out, "(void *)(uintptr_t)%s%s, ", weight ? "weights->" : "", x->params[k]);
+    }
+    for (int k = 0; k < plan->nresults; k++) {
+        text_add(out, "%s, ", x->outputs[k] ? x->outputs[k] : "NULL");
+    }
+    text_add(out, "NULL};\n    char *work = (char *)workspace;\n"
+                  "    work += (64 - (uintptr_t)work %% 64) %% 64;\n");
+    text_add(out, "    return steps%d(%sp, work, threads) ? %s_INDEX : %s_OK;\n}\n", p->number,
+             sizes, big, big);
+    text_add(out,
+             "\nconst char *\n%s_message(%s_status status)\n{\n    switch (status) {\n"
+             "    case %s_OK:\n        return \"it has run\";\n"
+             "    case %s_SIZE:\n        return \"these sizes are not allowed: see the header\";\n"
+             "    case %s_WORKSPACE:\n        return \"there is no workspace\";\n"
+             "    case %s_INDEX:\n        return \"an index in an input is out of range\";\n"
+             "    }\n    return \"there is no such status\";\n}\n",
+             name, name, big, big, big, big);
+}
+
+static void
+put_program(Export *x, Text *out)
+{
+    const char *name = x->options->name;
+    Text rest = {.cx = x->cx};
+    for (int k = 0; k < x->nplans; k++) {
+        put_places(x, &x->plans[k], &rest);
+    }
+    put_size_check(x, x->main, &rest);
+    for (int k = 0; k < x->nplans; k++) {
+        put_steps(x, &x->plans[k], &rest);
+    }
+    put_interface(x, &rest);
+    text_add(out, "/* %s: made by dlc.  See %s.h. */\n#include \"%s.h\"\n\n", name, name, name);
+    text_add(
+        out,
+        "/* The bits of results need a compiler that fuses no multiplication and addition that\n"
+        " * the text does not. */\n"
+        "#if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n"
+        "#elif defined(__GNUC__) && !defined(__TINYC__)\n"
+        "#pragma GCC optimize(\"no-trapping-math\", \"fp-contract=off\")\n"
+        "#endif\n\n"
+        "enum { DLC_PIECES = %d, DLC_BUFFERS = %d, DLC_RANK = %d };\n",
+        x->options->pieces, x->buffers + 1, x->rank + 1);
+    const char *unit = x->unit.text[TARGET_c];
+    put_runtime(x, cx_format(x->cx, "%s %s", unit, rest.text), out);
+    for (int k = 0; k < x->unit.nphases; k++) {
+        text_add(out,
+                 "%sstatic int %s(void *const *p, const int64_t *n, int64_t lo, int64_t hi);\n",
+                 k ? "" : "\n", x->unit.phases[k].name);
+    }
+    text_add(out, "\n%s\n%s", unit, rest.text);
+}
+
+static void
+add_file(Export *x, ExportFile **files, int *count, const char *name,
+         void (*put)(Export *x, Text *out))
+{
+    Text text = {.cx = x->cx};
+    text_add(&text, "%s", "");
+    put(x, &text);
+    *files = cx_grow(x->cx, *files, *count, sizeof **files);
+    (*files)[(*count)++] = (ExportFile){name, text.text, text.length};
+}
+
+static void
+drop(void *plan)
+{
+    plan_free(plan);
+}
+
+const ExportFile *
+export_c(Fn *kernels, const ExportOptions *options, int *count)
+{
+    Cx *cx = kernels->cx;
+    Export *x = cx_alloc(cx, sizeof *x);
+    *x = (Export){.cx = cx, .options = options, .compile = {.mode = MODE_TCC}};
+    x->compile.passes = pass_options_wanted();
+    x->compile.plan = note_plan;
+    x->compile.plan_arg = x;
+    make_fresh(kernels);
+    Plan *plan = plan_build(kernels, &x->compile);
+    cx_cleanup(cx, drop, plan);
+    x->main = &x->plans[x->nplans - 1];
+    name_all(x);
+    emit(x);
+    for (int k = 0; k < x->nplans; k++) {
+        x->plans[k].output = find_outputs(x, &x->plans[k]);
+        place_values(x, &x->plans[k]);
+    }
+    ExportFile *files = NULL;
+    const char *name = options->name;
+    *count = 0;
+    add_file(x, &files, count, cx_format(cx, "%s.c", name), put_program);
+    add_file(x, &files, count, cx_format(cx, "%s.h", name), put_program_header);
+    add_file(x, &files, count, cx_format(cx, "%s_check.c", name), put_check);
+    add_file(x, &files, count, "Makefile", put_makefile);
+    add_file(x, &files, count, "README.md", put_guide);
+    return files;
+}

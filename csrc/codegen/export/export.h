@@ -1,0 +1,29 @@
+/* A program as plain C, for those who ask for it: a folder of files as texts. */
+#ifndef DLC_CODEGEN_EXPORT_H
+#define DLC_CODEGEN_EXPORT_H
+
+#include "codegen/compile/compile.h"
+
+typedef struct ExportOptions {
+    const char *name;           /* of the files, and the beginning of what they declare */
+    const char *const *outputs; /* names of results; taken, if no input or size has them */
+    const bool *weights;        /* by parameter: it is bound, and no argument of each call */
+    /* by parameter: the elements of a weight in the order of its axes, or NULL: they are not known.
+     * All are known, or none. */
+    const void *const *data;
+    /* by size symbol of the function: of the example, or SIZE_UNKNOWN */
+    const int64_t *sizes;
+    int pieces; /* into so many a kernel is cut for threads, at most */
+} ExportOptions;
+
+typedef struct {
+    const char *name;
+    const char *bytes;
+    size_t length;
+} ExportFile;
+
+/* The files of a function of the kernels stage; *count: how many there are.  A call of a library,
+ * and a loop whose number of steps is a size of a result, fail. */
+const ExportFile *export_c(Fn *kernels, const ExportOptions *options, int *count);
+
+#endif

@@ -1,0 +1,207 @@
+"""Programs as plain C: what compiles them, what they call, and their bits.
+
+Each folder of export_c has a check that compares the results of an example, bit for bit, with those of dlc.
+The programs are small ones here, captured ones (tests/replay) and random ones in test_many.py.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlc import ir
+from tests.export.compilers import CLANG, NATIVE, STRICT, TCC, build, passes
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+RUNTIME = ROOT / "csrc/codegen/export/runtime.h"
+
+SOFTMAX = """dlc 1 graph
+fn softmax[B, N](x: f32[B, N]) -> (f32[B, N]) {
+  let m: f32[B] = amax x axes=[1]
+  let mm: f32[B, N] = expand m to=[0]
+  let d: f32[B, N] = sub x, mm
+  let e: f32[B, N] = exp d
+  let s: f32[B] = sum e axes=[1]
+  let ss: f32[B, N] = expand s to=[0]
+  let y: f32[B, N] = div e, ss
+  ret y
+}
+"""
+PRODUCT = """dlc 1 graph
+fn product[M, K](a: f32[M, K], b: f32[K, 40], c: f32[40]) -> (f32[M, 40], f32[M]) {
+  let p: f32[M, 40] = contract a, b over="mk,kn->mn"
+  let r: f32[M, 40] = expand c to=[1]
+  let q: f32[M, 40] = add p, r
+  let z: f32[M, 40] = sqrt q
+  let s: f32[M] = sum z axes=[1]
+  ret q, s
+}
+"""
+# Names that C, the program or its functions have for something else; an index; sizes that are results.
+NAMES = """dlc 1 graph
+fn names[int, p](work: f32[int, p], for: i64[3]) -> (f32[3, p], i64) {
+  let m: f32[3, p] = gather work, for axis=0 wrap=1
+  let threads: f32[3, p] = neg m
+  let fma: i64 = size dim=int*p
+  ret threads, fma
+}
+"""
+LOOP = """dlc 1 graph
+fn steps[N](x: f32[N], y: f32[7, N]) -> (f32[N], f32[7, N]) {
+  let c, all = loop x, y carries=1 steps=[7] (i: i64, c: f32[N], row: f32[N]) -> (f32[N], f32[N]) {
+    let t: f32[N] = mul c, 0.5
+    let u: f32[N] = add t, row
+    ret u, t
+  }
+  ret c, all
+}
+"""
+SMALL = {"softmax": SOFTMAX, "product": PRODUCT, "names": NAMES}
+
+
+@pytest.fixture(params=sorted(SMALL))
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    ir.parse(SMALL[request.param]).export_c(tmp_path)
+    return tmp_path
+
+
+def test_the_strict_compiler_says_nothing_and_the_bits_are_those_of_dlc(folder: Path) -> None:
+    """Without fused multiply-adds of the processor, and with them."""
+    assert "the bits are the same" in passes(build(folder, *STRICT))
+    assert "the bits are the same" in passes(build(folder, *STRICT, "-march=native", "-fno-math-errno"))
+
+
+@pytest.mark.parametrize("standard", ["-std=gnu11", "-std=c17"])
+def test_another_standard_fuses_nothing(folder: Path, standard: str) -> None:
+    passes(build(folder, standard, "-O2", "-march=native"))
+
+
+@pytest.mark.skipif(not CLANG, reason="there is no clang")
+def test_clang(folder: Path) -> None:
+    passes(build(folder, *STRICT, cc=str(CLANG)))
+    passes(build(folder, *STRICT, "-march=native", cc=str(CLANG)))
+
+
+@pytest.mark.skipif(not TCC, reason="there is no tcc")
+def test_tcc(folder: Path) -> None:
+    passes(build(folder, "-std=c11", "-Wall", "-Werror", cc=str(TCC)))
+
+
+def test_nothing_is_called(folder: Path) -> None:
+    for flags in ([], ["-march=native"]):
+        subprocess.run(["gcc", *STRICT, *flags, "-c", "m.c"], cwd=folder, check=True)
+        names = subprocess.run(["nm", "m.o"], cwd=folder, capture_output=True, text=True, check=True).stdout
+        lines = [line.split() for line in names.splitlines()]
+        assert {line[-1] for line in lines if line[-2] == "U"} <= {"memcpy", "memset"}
+        assert {line[-1] for line in lines if line[-2] == "T"} == {"m_run", "m_workspace", "m_message"}
+        assert not [line for line in lines if line[-2] in "DdBbCG"], "a variable that is written"
+
+
+def test_sanitizers_find_nothing(folder: Path) -> None:
+    flags = ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    passes(build(folder, *flags))
+    passes(build(folder, *flags, "-DCHECK_THREADS=3", "-pthread"))
+
+
+def test_headers_and_two_programs_in_one(tmp_path: Path) -> None:
+    for name in ("softmax", "product"):
+        ir.parse(SMALL[name]).export_c(tmp_path, name)
+    (tmp_path / "both.cpp").write_text(
+        '#include "softmax.h"\n#include "product.h"\n'
+        "int main() { return softmax_workspace(2, 3) == 0 || product_workspace(2, 3) == 0 "
+        "|| softmax_workspace(-1, 3) != 0 || *product_message(product_SIZE) == 0; }\n".replace(
+            "product_SIZE", "PRODUCT_SIZE"
+        )
+    )
+    subprocess.run(["gcc", *STRICT, "-c", "softmax.c", "product.c"], cwd=tmp_path, check=True)
+    command = ["g++", "-Wall", "-Wextra", "-Werror", "-o", "both", "both.cpp", "softmax.o", "product.o"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["./both"], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("m", [0, 1, 2, 17])
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 257, 1030])
+def test_sizes_stay_parameters(tmp_path: Path, m: int, n: int) -> None:
+    """The program is the same whatever the example is, and right for all sizes."""
+    for name, sizes in (("softmax", {"B": m, "N": max(n, 1)}), ("product", {"M": m, "K": n})):
+        ir.parse(SMALL[name]).export_c(tmp_path / name, sizes=sizes)
+        ir.parse(SMALL[name]).export_c(tmp_path / "usual")
+        assert (tmp_path / name / "m.c").read_text() == (tmp_path / "usual/m.c").read_text()
+        passes(build(tmp_path / name, *NATIVE, "-DCHECK_THREADS=3", "-pthread"))
+
+
+def test_the_check_finds_another_result(tmp_path: Path) -> None:
+    ir.parse(SOFTMAX).export_c(tmp_path)
+    program = tmp_path / "m.c"
+    text = program.read_text()
+    assert "const float d" in text
+    program.write_text(text.replace("/ sum", "* sum"))
+    done = subprocess.run([str(build(tmp_path, *NATIVE))], capture_output=True, text=True)
+    assert done.returncode == 1 and "the bits are others" in done.stdout
+
+
+def test_an_index_out_of_range_is_a_status(tmp_path: Path) -> None:
+    ir.parse(NAMES).export_c(tmp_path)
+    (tmp_path / "try.c").write_text(
+        '#include "m.h"\n#include <stdio.h>\n'
+        "int main(void) {\n    float x[4] = {1, 2, 3, 4}, y[6];\n    int64_t at[3] = {0, 1, 2}, n;\n"
+        "    char work[4096];\n    puts(m_message(m_run(2, 2, x, at, y, &n, work, NULL)));\n"
+        "    at[2] = -2;\n    puts(m_message(m_run(2, 2, x, at, y, &n, work, NULL)));\n"
+        '    printf("%g %g %d\\n", y[4], y[5], (int)n);\n'
+        "    puts(m_message(m_run(2, 2, x, at, y, &n, NULL, NULL)));\n"
+        "    puts(m_message(m_run(-2, 2, x, at, y, &n, work, NULL)));\n    return 0;\n}\n"
+    )
+    subprocess.run(["gcc", *STRICT, "-o", "try", "try.c", "m.c"], cwd=tmp_path, check=True)
+    said = subprocess.run(["./try"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert said.splitlines() == [
+        "an index in an input is out of range",
+        "it has run",
+        "-1 -2 4",
+        "there is no workspace",
+        "these sizes are not allowed: see the header",
+    ]
+
+
+@pytest.mark.parametrize("flags", [[], ["-DDLC_DIGITS"]])
+def test_functions_in_place_of_the_c_librarys(tmp_path: Path, flags: list[str]) -> None:
+    """For operands of any kind, each has the bits of the C library's."""
+    (tmp_path / "own.c").write_text(RUNTIME.read_text() + (HERE / "own.c").read_text())
+    warn = ["-Wall", "-Wextra", "-Wpedantic", "-Wno-unused-function", "-Werror"]
+    command = ["gcc", "-std=c11", "-O2", *warn, *flags, "-o", "own", "own.c", "-lm"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    done = subprocess.run(["./own"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    program = ir.parse(SOFTMAX)
+    with pytest.raises(ValueError, match="cannot begin the names of a program"):
+        program.export_c(tmp_path, "2m")
+    with pytest.raises(ValueError, match="has no size 'K'"):
+        program.export_c(tmp_path, sizes={"K": 3})
+    with pytest.raises(ValueError, match="does not allow these sizes"):
+        program.export_c(tmp_path, sizes={"B": -3})
+    with pytest.raises(ValueError, match="threads is from 1 to 256"):
+        program.export_c(tmp_path, threads=0)
+    with pytest.raises(ValueError, match="a program of the graph stage becomes C"):
+        program.run_pass("pipeline").export_c(tmp_path)
+    assert not os.listdir(tmp_path)
+
+
+def test_the_make_file(tmp_path: Path) -> None:
+    paths = ir.parse(SOFTMAX).export_c(tmp_path / "a/b", "soft")
+    assert {path.name for path in paths} == {"soft.c", "soft.h", "soft_check.c", "Makefile", "README.md"}
+    done = subprocess.run(["make"], cwd=tmp_path / "a/b", capture_output=True, text=True)
+    assert done.returncode == 0 and "the bits are the same" in done.stdout
+
+
+def test_the_softmax_of_the_page() -> None:
+    """The interpreter and the program agree up to rounding: what the page says of it is a softmax."""
+    x = np.random.default_rng(0).normal(size=(3, 5)).astype(np.float32)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(ir.parse(SOFTMAX)(x), e / e.sum(1, keepdims=True), rtol=1e-6)
