@@ -16,6 +16,8 @@ static const char usage[] =
     "                    least time\n"
     "  --prepare NAME,.. print a function for each value that can be computed before a call from\n"
     "                    these parameters alone, and the function that reads these values\n"
+    "  --weights FORMAT  with --prepare: products read these parameters as codes: int8, int4, or\n"
+    "                    int4-zero with zero points\n"
     "  --emit WHAT       print IR text (ir, the default), C for a target of --list, or none\n"
     "  --no-verify       verify neither the text nor the result of each pass\n"
     "  --eval SEED       run on random arguments, print the results; fail if passes change them\n"
@@ -28,6 +30,7 @@ static const char usage[] =
 typedef struct {
     const char *file, *passes, *emit, *text;
     const char *frozen;         /* parameters that --prepare names; or NULL */
+    const char *weights;        /* the format that these get; or NULL */
     bool pipeline, verify, eval;
     int partition;              /* results of the forward; -1: no partition */
     double budget;              /* of the partition */
@@ -226,14 +229,41 @@ find_frozen(const Fn *fn, const char *names)
     return frozen;
 }
 
+/* The function with the frozen parameters as codes where products read them. */
+static Fn *
+code(const Job *job, Fn *fn, const bool *frozen, int64_t *fuel)
+{
+    static const char *const names[WEIGHT_FORMATS] = {
+        [WEIGHT_INT8] = "int8", [WEIGHT_INT4] = "int4", [WEIGHT_INT4_ZERO] = "int4-zero"};
+    Weight *weights;
+    int n = weights_find(fn, frozen, &weights);
+    for (int k = 0; k < n; k++) {
+        WeightFormat f = WEIGHT_INT8;
+        while (f < WEIGHT_INT4_ZERO && strcmp(job->weights, names[f]) != 0) {
+            f++;
+        }
+        weights[k].format = weights[k].why ? WEIGHT_FLOAT : f;
+        if (weights[k].why && strcmp(job->emit, "ir") == 0) {
+            printf("# %s stays: %s\n", fn->params[weights[k].param]->name, weights[k].why);
+        }
+    }
+    fn = weights_code(fn, n, weights, fuel);
+    if (job->verify) {
+        verify_fn(fn);
+    }
+    return run_pass(job, run_pass(job, fn, "canonicalise"), "dead");
+}
+
 static Preparation *
-prepare(const Job *job, const Fn *fn)
+prepare(const Job *job, Fn *fn)
 {
     if (fn->stage != STAGE_GRAPH) {
         fail(fn->cx, DIAG_CUT_STAGE, "--prepare");
     }
     int64_t fuel = job->fuel;
-    Preparation *p = prepare_cut(fn, find_frozen(fn, job->frozen), &fuel);
+    const bool *frozen = find_frozen(fn, job->frozen);
+    fn = job->weights ? code(job, fn, frozen, &fuel) : fn;
+    Preparation *p = prepare_cut(fn, frozen, &fuel);
     for (int k = 0; k <= p->nvalues; k++) {
         const Fn *made = k < p->nvalues ? p->values[k].make : p->run;
         if (job->verify) {
@@ -404,6 +434,7 @@ read_options(int argc, char **argv, Job *job)
             take("--partition", argc, argv, &k, &partition_at) ||
             take("--budget", argc, argv, &k, &budget) ||
             take("--prepare", argc, argv, &k, &job->frozen) ||
+            take("--weights", argc, argv, &k, &job->weights) ||
             take("--eval", argc, argv, &k, &seed) || take("--fuel", argc, argv, &k, &fuel)) {
             continue;
         }

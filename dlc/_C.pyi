@@ -87,6 +87,8 @@ def compile(
     given: list[int] = ...,
     own_tensors: bool = False,
     checks: bool = False,
+    weights: list[Any] = ...,
+    coded: list[Any] = ...,
 ) -> Callable: ...
 def partition(
     gm: GraphModule,

@@ -4,6 +4,7 @@
 
 >>> dlc.explain(fn, *args)      # which kernels there are, what is not compiled and why
 >>> dlc.counters()              # what happened since the process began
+>>> dlc.quantize(model, batches)   # weights of eight or four bits, where the model allows it
 >>> dlc.wait()                  # until the background compiles are done
 >>> dlc.ir.parse(text)          # the language itself, on NumPy arrays
 >>> dlc.save(model, path, args)  # one file: dlc.load(path) runs it without torch
@@ -19,7 +20,7 @@ import numbers
 import os
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
@@ -36,6 +37,9 @@ except ModuleNotFoundError as error:
     ) from None
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+
     from . import cache, ir
     from .artifact import ArtifactError
     from .backend import EagerGraphWarning
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from .files.model import Model
     from .notation import Kernel
     from .operators import allow_operators
+    from .quantized import Quantized
     from .report import Report
 
 __version__ = "0.2.0"
@@ -61,6 +66,7 @@ __all__ = [
     "jit",
     "kernel",
     "load",
+    "quantize",
     "release",
     "reset",
     "save",
@@ -260,6 +266,39 @@ def explain(fn: Any, *args: Any, options: dict[str, Any] | None = None, **kwargs
     from .report.gather import explain as run
 
     return run(fn, args, kwargs, options)
+
+
+def quantize(
+    model: Module,
+    batches: Iterable[Any] | None = None,
+    *,
+    weights: str = "auto",
+    snr: float | None = None,
+    state: Mapping[str, Tensor] | None = None,
+    options: dict[str, Any] | None = None,
+) -> Quantized:
+    """Compile a model so that its products read weights of eight or four bits, as far as it allows that.
+
+    The model runs on the batches once, in float. For each weight of a product this gives the power of the
+    layer's results, and of what the errors of each format would add to them. A weight becomes codes where
+    their ratio, the signal to noise of the layer, is at least snr. The same model and batches give the same
+    choice. The model itself is not changed.
+
+    model: in evaluation, on the CPU. batches: for each, an argument, a tuple of arguments, or a dict of named
+    ones. weights: "int8" (a scale for each column), "int4" (a scale, and where it helps a zero point, for 32
+    terms), "auto" (int4 where it suffices, else int8). snr: decibels; None: 30 for int8, 15 for int4.
+    state: that of an earlier result, instead of batches; small tensors, which
+    safetensors.torch.save_file(q.state, path) writes. options: as torch.compile takes them.
+
+    Returns q, which is called as the model is and returns the same without gradients; q.report, which prints
+    as a table, and has what stayed float and why; and q.state.
+
+    Raises TypeError for what is no module, ValueError for other formats, batches without a batch, both or
+    none of batches and state, and a state of another model; and what the model raises.
+    """
+    from .quantized import quantize as make
+
+    return make(model, batches, weights, snr, state, options)
 
 
 def save_repro(

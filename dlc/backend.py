@@ -37,6 +37,7 @@ from .lengths import equate_lengths
 from .memory import MemoryLimitError, check, given_up, tangents_of
 from .options import MODES, Options, parse, parse_saved, warn
 from .refused import has_refused_write
+from .weights import rows_of, say, say_gradients
 
 log = logging.getLogger("dlc")
 
@@ -105,11 +106,29 @@ def _compile(
     **kwargs: Any,
 ) -> Any:
     keys: list[str] = []
+    coded: list[tuple[Any, ...]] = []
+    if kwargs.get("weights"):
+        kwargs["coded"] = coded
     compiled = compile_with(options, gm, eager, report=report, keys=keys, **kwargs)
+    weights = say(options, gm, kwargs["weights"], coded) if coded else []
+    compiled = getattr(options.weights, "wrap", lambda same, _: same)(compiled, weights)
+    if report is not None:
+        report["weights"] = weights
     if options.memory_limit is not None and (kwargs.get("direct") or kwargs.get("inference")):
         check(compiled, gm, options.memory_limit)
     torch_artifacts.record(keys, options.cache_folder, options.cc or "")
     return compiled if report is None else _recorded(compiled, gm, report, keys)
+
+
+def _values_in(gm: GraphModule, values: Sequence[Any]) -> Sequence[Any]:
+    """The values of Dynamo's inputs, if AOTAutograd's graph has the same ones."""
+    fakes = [node.meta.get("val") for node in inputs_of(gm)]
+    same = len(fakes) == len(values) and all(
+        isinstance(fake, torch.Tensor) == isinstance(value, torch.Tensor)
+        and (not isinstance(fake, torch.Tensor) or fake.dtype == value.dtype)
+        for fake, value in zip(fakes, values, strict=True)
+    )
+    return values if same else ()
 
 
 def compile_graph(
@@ -121,12 +140,13 @@ def compile_graph(
     indirect: str | None = None,
     partition: dict[str, Any] | None = None,
     inputs: Sequence[Node] = (),
+    values: Sequence[Any] = (),
 ) -> Callable[[list[Any]], Any]:
     """One aten graph to a callable of a list of inputs.
 
     kind: "inference", "forward", "backward", or "body": of control flow in another graph.  indirect: why it
     was not taken as Dynamo gave it.  partition: what is to be said of training's two graphs.  inputs: the
-    placeholders of Dynamo's graph, for messages.  A graph that
+    placeholders of Dynamo's graph, for messages.  values: what these stand for.  A graph that
     dlc cannot take runs as gm.forward after one warning; with options.strict its reason is raised
     (CaptureError, InternalError).
     """
@@ -138,6 +158,9 @@ def compile_graph(
         given = given_up(gm, partition or {}) if kind == "backward" else []
         frozen = frozen_of_aot() if options.freeze and kind == "inference" else []
         inference = kind == "inference"
+        weights = rows_of(options, frozen, _values_in(gm, values))
+        if kind == "forward":
+            say_gradients(options)
         compiled = laid_as_eager(
             gm,
             lambda: _compile(
@@ -149,6 +172,7 @@ def compile_graph(
                 frozen=frozen,
                 inference=inference,
                 given=given,
+                **({"weights": weights} if weights else {}),
             ),
         )
         if kind != "body":
@@ -194,7 +218,9 @@ def compile_aot(
     from .decompositions import decompositions
     from .partition import Partitioner
 
-    inner = functools.partial(compile_graph, options=options, indirect=indirect, inputs=inputs_of(gm))
+    inner = functools.partial(
+        compile_graph, options=options, indirect=indirect, inputs=inputs_of(gm), values=example_inputs
+    )
     partitioner = Partitioner(
         options.memory_budget,
         options.fuel,
@@ -236,13 +262,17 @@ def _batched(gm: GraphModule) -> GraphModule:
     return batched(gm)
 
 
-def _compile_inlined(gm: GraphModule, options: Options, report: dict[str, Any] | None) -> Any:
+def _compile_inlined(
+    gm: GraphModule, values: Sequence[Any], options: Options, report: dict[str, Any] | None
+) -> Any:
     """Functions that stop the walk are traced, each alone, as long as that helps."""
     graph, traced = _batched(gm), 0
     frozen = frozen_of_dynamo(gm) if options.freeze else []
+    weights = rows_of(options, frozen, values)
+    more = {"weights": weights} if weights else {}
     while True:
         try:
-            return _compile(graph, options, report, gm.forward, direct=True, frozen=frozen)
+            return _compile(graph, options, report, gm.forward, direct=True, frozen=frozen, **more)
         except _C.CaptureError as error:
             # Imported here: most graphs need none of it.
             from .inline import MOST, inlined
@@ -258,10 +288,10 @@ def _compile_inlined(gm: GraphModule, options: Options, report: dict[str, Any] |
                 raise error from None
 
 
-def _compile_direct(gm: GraphModule, options: Options) -> Any:
+def _compile_direct(gm: GraphModule, values: Sequence[Any], options: Options) -> Any:
     """The graph as Dynamo gives it, without AOTAutograd.  Raises CaptureError when that cannot be done."""
     report: dict[str, Any] | None = None if reports is None else {"kind": "direct"}
-    compiled = _compile_inlined(gm, options, report)
+    compiled = _compile_inlined(gm, values, options, report)
     _C.count("direct_graphs")
     if report is not None and reports is not None:
         reports.append(report)
@@ -290,7 +320,7 @@ def _compile_dynamo(gm: GraphModule, example_inputs: list[Any], options: Options
         raise _C.CaptureError("gradients and tangents of forward mode at once")
     if indirect is None:
         try:
-            return _compile_direct(gm, options)
+            return _compile_direct(gm, example_inputs, options)
         except MemoryLimitError:
             raise
         except Exception as error:

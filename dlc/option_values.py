@@ -100,10 +100,15 @@ def _one_of(*words: str) -> Values:
     return Values(f"{', '.join(first)} or {last}", take)
 
 
+def _weights() -> Values:
+    words = _one_of("int8", "int4", "auto")
+    return Values(words.what + ", or None", lambda value: None if value is None else words.take(value))
+
+
 def _dump(value: Any) -> str | None:
     """Names of passes, and of what code generation makes."""
     made = ["loops", "tcc_loops", "cc_loops", "tcc", "cc", "plan"]
-    names = [*(name for name, _ in ir_passes()), "prepare", *made, "all"]
+    names = [*(name for name, _ in ir_passes()), "prepare", "weights", *made, "all"]
     for word in filter(None, (_text(value) or "").split(",")):
         if word not in names:
             raise Wrong(
@@ -129,6 +134,7 @@ TABLE: dict[str, Values] = {
     "tune_budget": Values("a number of seconds from 0 on", _number(0, 1e9), float),
     "freeze": _TRUTH,
     "products": _one_of("auto", "own", "library"),
+    "weights": _weights(),
 }
 
 

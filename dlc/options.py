@@ -43,6 +43,7 @@ class Options:
     tune_budget: float = 20.0
     freeze: bool = False
     products: str = "auto"
+    weights: Any = None  # or what dlc.quantize has found
 
     @property
     def cache_folder(self) -> str | None:
@@ -222,6 +223,8 @@ def parse_saved(options: dict[str, Any], what: str, mode: str | None = None) -> 
             f"{what} does not take dlc option 'memory_limit', which depends on the sizes of each compile: "
             'leave it out, or use torch.compile(fn, backend="dlc")'
         )
+    if options.get("weights") is not None:
+        raise ValueError(f"{what} does not take dlc option 'weights': use torch.compile(fn, backend=\"dlc\")")
     return parse(options, mode)
 
 
@@ -247,6 +250,11 @@ def parse(options: dict[str, Any] | None, mode: str | None = None) -> Options:
     taken = {name: _checked(name, option_values.take(name, value)) for name, value in asked.items()}
     found = _from_environment(asked) | taken
     settled = Options(**found)
+    if settled.weights is not None and not settled.freeze:
+        raise ValueError(
+            f"dlc option 'weights' is about weights that are kept from call to call: write "
+            f"{{'freeze': True, 'weights': {settled.weights!r}}}"
+        )
     _check_settled(settled)
     if isinstance(settled.cache, str) and settled.tier != "tcc":
         _check_folder(settled.cache)

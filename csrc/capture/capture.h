@@ -73,6 +73,7 @@ typedef struct {
     bool inference; /* nothing is recorded for autograd: results may be made in any layout */
     Products products; /* which products are computed here, not by the eager operators */
     PyObject *weights; /* under PRODUCTS_AUTO also those by these inputs: positions; list or NULL */
+    bool short_weights; /* and if these are f16 or bf16, which become codes */
     /* a function or NULL: what calls get instead of a GraphModule that is an attribute of gm */
     PyObject *bodies;
 } WalkOptions;
@@ -192,6 +193,9 @@ Recipe *recipe_find(const char *text);
  * nothing was stolen. */
 Recipe *recipe_new(const char *text, Plan *plan);
 void recipe_unref(Recipe *recipe);
+/* Runs a recipe of one tensor that makes a scalar f64; leaves *out as it is if the tensor is not
+ * the one that was compiled for. */
+void recipe_number(const Recipe *recipe, PyObject *tensor, Dtype dtype, double *out);
 void prepared_clear(PreparedInput *inputs, int n);
 void prepared_forget_all(void);
 

@@ -2,6 +2,7 @@
 
 #include "capture/jit/callable.h"
 #include "module.h"
+#include "weights.h"
 
 #include <string.h>
 
@@ -11,6 +12,8 @@ typedef struct {
     WalkOptions walk;
     /* lists of positions of graph inputs, or NULL: those that are frozen, and that a call frees */
     PyObject *frozen, *given;
+    PyObject *weights; /* rows: what is wanted of weights; or NULL */
+    PyObject *coded; /* a list for what became of them */
     PyObject *report; /* dict or NULL */
     PassOptions passes;
     CompileOptions options;
@@ -191,6 +194,44 @@ report_prepared(PyObject *report, const Preparation *made)
     report_set(report, "prepared", Py_BuildValue("(iL)", made->nvalues, bytes));
 }
 
+/* The function in canonical form. */
+static Fn *
+canonical(Job *job, Fn *fn)
+{
+    return pass_run(pass_find("dead"), pass_run(pass_find("canonicalise"), fn, &job->passes),
+                    &job->passes);
+}
+
+/* The function with weights as codes, if that is wanted; NULL: an exception. */
+static Fn *
+code_weights(Job *job, Fn *fn, const bool *frozen)
+{
+    if (!job->weights) {
+        return fn;
+    }
+    WeightsJob weights = {
+        .captured = &job->captured,
+        .wanted = job->weights,
+        .rows = job->coded,
+        .options = &job->options,
+        .passes = &job->passes,
+    };
+    Fn *coded = weights_apply(fn, frozen, &weights);
+    if (!coded) {
+        job->raised = true;
+        return NULL;
+    }
+    if (coded != fn && job->passes.verify) {
+        verify_fn(coded);
+    }
+    if (coded != fn && pass_dumps(&job->passes, "weights")) {
+        Text text = {.cx = fn->cx};
+        print_fn(coded, &text);
+        fprintf(stderr, "/* weights */\n%s\n", text.text);
+    }
+    return coded == fn ? fn : canonical(job, coded);
+}
+
 /* The function that runs, and how the values are made that it reads.  frozen: by parameter, or
  * NULL. */
 static Fn *
@@ -201,8 +242,10 @@ prepare(Job *job, Fn *fn, const bool *frozen)
     if (!frozen) {
         return fn;
     }
-    fn = pass_run(pass_find("dead"), pass_run(pass_find("canonicalise"), fn, &job->passes),
-                  &job->passes);
+    fn = code_weights(job, canonical(job, fn), frozen);
+    if (!fn) {
+        return NULL;
+    }
     Preparation *made = prepare_cut(fn, frozen, &job->passes.fuel);
     size_t bytes = (size_t)(made->nvalues + 1) * sizeof *captured->prepared;
     if (!(captured->prepared = PyMem_Calloc(1, bytes))) {
@@ -259,6 +302,9 @@ compile_body(Cx *cx, void *arg)
     }
     job->options.passes = job->passes;
     Fn *run = prepare(job, job->captured.fn, frozen);
+    if (!run) {
+        return;
+    }
     Fn *kernels = pipeline_run(run, &job->passes);
     double fused = clock_seconds();
     if (job->report) {
@@ -395,7 +441,7 @@ PyDoc_STRVAR(
     "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
     "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
     "        products='auto', frozen=None, inference=False, given=None, own_tensors=False,\n"
-    "        checks=False)\n"
+    "        checks=False, weights=None, coded=None)\n"
     "        -> Callable\n\n"
     "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what "
     "runs the\n"
@@ -424,27 +470,33 @@ PyDoc_STRVAR(
     "tensors of their own,\n"
     "so that a call takes no more at once than is alive.  checks: the first run of each kernel is "
     "compared with\n"
-    "the interpreter; where it differs, the call raises InternalError.\n\n"
+    "the interpreter; where it differs, the call raises InternalError.  weights: rows (position, "
+    "tensor or None, format,\n"
+    "decibels or None, powers or None) of frozen inputs that may become codes; coded: a list that "
+    "gets a row\n"
+    "(position, name, format, bytes before, bytes after, decibels, reason) of each.\n\n"
     "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {
-        "gm",       "fallback", "tier",      "cc",    "cache",       "verify", "dump",
-        "fuel",     "report",   "direct",    "keys",  "bodies",      "tune",   "tune_budget",
-        "products", "frozen",   "inference", "given", "own_tensors", "checks", NULL};
+    static char *names[] = {"gm",      "fallback",  "tier",  "cc",          "cache",
+                            "verify",  "dump",      "fuel",  "report",      "direct",
+                            "keys",    "bodies",    "tune",  "tune_budget", "products",
+                            "frozen",  "inference", "given", "own_tensors", "checks",
+                            "weights", "coded",     NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
     int verify = 0, direct = 0, inference = 0, own_tensors = 0, checks = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!OOdsO!pO!pp", names, &gm,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!OOdsO!pO!ppO!O!", names, &gm,
                                      &fallback, &tier, &cc, &cache, &verify, &dump, &fuel, &report,
                                      &direct, &PyList_Type, &keys, &bodies, &tune, &tune_budget,
                                      &products, &PyList_Type, &job.frozen, &inference, &PyList_Type,
-                                     &job.given, &own_tensors, &checks) ||
+                                     &job.given, &own_tensors, &checks, &PyList_Type, &job.weights,
+                                     &PyList_Type, &job.coded) ||
         compile_mode(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;
@@ -464,7 +516,12 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
     job.options.checks = checks;
     job.walk.inference = inference || direct;
     job.walk.bodies = bodies;
+    if (job.weights && !job.coded) {
+        PyErr_SetString(PyExc_TypeError, "weights comes with coded, a list");
+        return NULL;
+    }
     job.walk.weights = job.walk.products == PRODUCTS_AUTO ? job.frozen : NULL;
+    job.walk.short_weights = job.weights != NULL;
     job.passes = (PassOptions){.verify = verify, .dump = dump, .fuel = fuel};
     job.passes.trace = report != Py_None || trace_is_on() ? note_pass : NULL;
     take_options(&job, cc, cache, keys);

@@ -101,4 +101,37 @@ typedef struct {
  * limit. */
 Preparation *prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel);
 
+/* ---- codes.c: weights of products as integers of few bits ---- */
+
+typedef enum {
+    WEIGHT_FLOAT,
+    WEIGHT_INT8,
+    WEIGHT_INT4,
+    WEIGHT_INT4_ZERO,
+    WEIGHT_FORMATS
+} WeightFormat;
+
+/* A frozen parameter of floats that products read. */
+typedef struct {
+    int param; /* position in the function */
+    WeightFormat format; /* FLOAT: it stays as it is; the caller sets the others */
+    const char *why; /* it has to stay: the reason; else NULL */
+    int products; /* lets that read it */
+    int sum, columns; /* its axes: that products sum, and of their columns; -1 */
+    bool gathered; /* a gather reads rows of it, too */
+} Weight;
+
+/* The weights of a function in canonical form; returns how many.  frozen: by parameter. */
+int weights_find(const Fn *fn, const bool *frozen, Weight **out);
+/* A function of the weight's parameter alone: the noise of the format, a scalar f64.  It is the mean
+ * over columns of the share of a column's power that the error of its codes has. */
+Fn *weights_measure(const Fn *fn, const Weight *w, WeightFormat format);
+/* The function that computes what reads weights of their codes.  Each weight takes a unit of fuel;
+ * formats become FLOAT where there is none left. */
+Fn *weights_code(const Fn *fn, int n, Weight *weights, int64_t *fuel);
+/* The function with WEIGHT_FORMATS more results, scalars f64, for each weight that may become codes:
+ * the power of the results of its products, and by format that of what the codes' errors add. */
+Fn *weights_profile(const Fn *fn, int n, Weight *weights);
+int64_t weight_bytes(const Fn *fn, const Weight *w, WeightFormat format);
+
 #endif

@@ -197,11 +197,15 @@ typedef struct {
     const Value *inner[COST_DECODED]; /* what is computed; the columns, or a view of them, first */
     const Value *codes[COST_DECODED]; /* what that is computed from */
     double bytes, cost; /* of the codes; of computing an element */
+    const bool *stops; /* by Value.id, or NULL: these are codes, though they are computed */
 } Codes;
 
+/* Why the columns of operand j of a contraction are not computed in its kernel, whatever they are
+ * computed of; NULL: they may be. */
+const char *columns_refused(Cx *cx, const Let *let, int j);
 /* False: operand j has not the columns, they are not computed of codes, or of several letters, or
  * that is not worth it. */
-bool columns_of_codes(Cx *cx, const Let *let, int j, Codes *codes);
+bool columns_of_codes(Cx *cx, const Let *let, int j, const bool *stops, Codes *codes);
 
 /* ---- outline.c: groups to kernels ---- */
 

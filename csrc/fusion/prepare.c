@@ -43,6 +43,9 @@ typedef struct {
                            * computed from */
     bool *again, *memory; /* ...: each call computes it; its readers read memory */
     bool *decoded; /* ...: the call computes it of codes, where it multiplies with it */
+    int64_t *fewest; /* ...: the bytes of what has fewest of that it is computed of, element by
+                      * element; its own, if it has fewer */
+    bool *narrow; /* ...: it has fewer than that which it is computed of, and may be prepared */
     Ready *ready;
     int nready;
 } Cutter;
@@ -132,6 +135,59 @@ find_sources(Cutter *c)
         }
         c->cost[id] = cost < 1e18 ? (int64_t)cost : (int64_t)1e18;
         c->read[id] = read < 1e18 ? (int64_t)read : (int64_t)1e18;
+    }
+}
+
+/* ---- where codes are narrow ---- */
+
+/* The fewest bytes from which the operands of a let can be computed, element by element; of a view
+ * no more than the view has. */
+static int64_t
+fewest_of(const Cutter *c, const Let *let, int64_t bytes)
+{
+    int64_t sum = 0;
+    for (int k = 0; k < let->nargs; k++) {
+        const Value *v = let->args[k];
+        sum += value_is_const(v) ? 0 : c->fewest[v->id];
+    }
+    return value_is_view(let->res[0]) && sum > bytes ? bytes : sum;
+}
+
+/* Is it computed of reductions and of values that are computed of these, so that it has one number
+ * for many elements of the parameters? */
+static bool
+is_reduced(const Cutter *c, const Let *let)
+{
+    bool any = false, all = true;
+    for (int k = 0; k < let->nargs; k++) {
+        const Value *v = let->args[k];
+        any |= !value_is_const(v);
+        all &= value_is_const(v) || c->narrow[v->id];
+    }
+    return any && all;
+}
+
+/* What a weight is rounded to is prepared, and not what that stands for: the columns of a product
+ * are computed of values with fewer bytes.  So are the numbers for groups of elements, which have
+ * fewer still. */
+static void
+find_narrow(Cutter *c)
+{
+    for (int k = 0; k < c->fn->nparams; k++) {
+        const Value *v = c->fn->params[k];
+        c->fewest[v->id] = type_typical_bytes(c->cx, v->type);
+    }
+    for (int k = 0; k < c->fn->body->n; k++) {
+        const Let *let = c->fn->body->lets[k];
+        const Value *v = let->res[0];
+        if (let->nres != 1 || c->source[v->id] != FROM_FROZEN) {
+            continue;
+        }
+        int64_t bytes = type_typical_bytes(c->cx, v->type), of = fewest_of(c, let, bytes);
+        bool reduces = op_info[let->op].kind == KIND_RED;
+        c->narrow[v->id] = !value_is_view(v) &&
+                           (reduces || bytes < of || (bytes == of && is_reduced(c, let)));
+        c->fewest[v->id] = c->narrow[v->id] || bytes < of ? bytes : of;
     }
 }
 
@@ -254,7 +310,7 @@ find_border(Cutter *c)
                 continue;
             }
             Codes codes;
-            if (columns_of_codes(c->cx, let, j, &codes)) {
+            if (columns_of_codes(c->cx, let, j, c->narrow, &codes)) {
                 note_decoded(c, &codes);
             }
             bool memory = view ? c->memory[let->res[0]->id] : op_reads(let->op, j) == 'm';
@@ -385,8 +441,11 @@ prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel)
     c.again = by_value(&c, sizeof *c.again);
     c.memory = by_value(&c, sizeof *c.memory);
     c.decoded = by_value(&c, sizeof *c.decoded);
+    c.fewest = by_value(&c, sizeof *c.fewest);
+    c.narrow = by_value(&c, sizeof *c.narrow);
     find_params(&c, frozen);
     find_sources(&c);
+    find_narrow(&c);
     keep_results(&c);
     find_border(&c);
     made->run = run_function(&c);

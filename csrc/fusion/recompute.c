@@ -220,7 +220,8 @@ codes_walk(Codes *c, const Value *v, double most)
     bool view = def && value_is_view(v) && op_reads(def->op, 0) != 'm';
     double share = (double)dims_typical(c->cx, v->type->rank, v->type->dims) / (double)c->numel;
     bool small = def && share * COST_SMALL <= 1 && cost_let(def) > COST_FREE;
-    if (!def || (!view && (small || !is_elementwise(c->cx, def)))) {
+    bool stops = c->stops && c->stops[v->id];
+    if (!def || stops || (!view && (small || !is_elementwise(c->cx, def)))) {
         take_code(c, v, most);
         return;
     }
@@ -243,10 +244,11 @@ codes_walk(Codes *c, const Value *v, double most)
 
 /* False: v is not computed of codes that have at least a quarter fewer bytes. */
 static bool
-find_codes(Cx *cx, const Value *v, Codes *codes)
+find_codes(Cx *cx, const Value *v, const bool *stops, Codes *codes)
 {
     const Type *t = v->type;
-    *codes = (Codes){.cx = cx, .numel = dims_typical(cx, t->rank, t->dims), .good = true};
+    *codes = (Codes){
+        .cx = cx, .numel = dims_typical(cx, t->rank, t->dims), .good = true, .stops = stops};
     if (codes->numel > 0) {
         codes_walk(codes, v, INFINITY);
     }
@@ -258,14 +260,15 @@ bool
 value_is_of_codes(Cx *cx, const Value *v)
 {
     Codes codes;
-    return !value_is_const(v) && find_codes(cx, v, &codes);
+    return !value_is_const(v) && find_codes(cx, v, NULL, &codes);
 }
 
 /* Is the last letter of the result the only one that operand j alone has, and is one letter summed?
  * Letters of one element do not count.  There is no batch: the products of attention are better
- * joined by blocks of rows.  rows: elements of the result for each column. */
-static bool
-are_columns(Cx *cx, const Let *let, int j, double *rows)
+ * joined by blocks of rows.  Returns why not, or NULL.  rows: elements of the result for each
+ * column. */
+static const char *
+columns_none(Cx *cx, const Let *let, int j, double *rows)
 {
     Contraction c = let_contraction(let);
     const Type *a = let->args[0]->type, *b = let->args[1]->type;
@@ -289,18 +292,31 @@ are_columns(Cx *cx, const Let *let, int j, double *rows)
     for (int k = 0; k < c.nsum; k++) {
         sums += !dim_is(cx, letter_dim(&c, a, b, c.sum[k]), 1);
     }
-    return !batched && columns == 1 && sums == 1 && n >= COST_COLUMNS && !c.where.first.place &&
-           !c.where.nlater && last == (j ? LETTER_OF_B : LETTER_OF_A);
+    return batched                                             ? "products of a batch read it"
+           : c.where.first.place || c.where.nlater || sums > 1 ? "a convolution reads it"
+           : sums != 1                                         ? "a product of one term reads it"
+           : columns == 0 || (columns == 1 && n < COST_COLUMNS)
+               ? "its product has fewer than 16 columns"
+           : columns > 1 || last != (j ? LETTER_OF_B : LETTER_OF_A)
+               ? "it has the rows of its product"
+               : NULL;
+}
+
+const char *
+columns_refused(Cx *cx, const Let *let, int j)
+{
+    double rows;
+    return columns_none(cx, let, j, &rows);
 }
 
 bool
-columns_of_codes(Cx *cx, const Let *let, int j, Codes *codes)
+columns_of_codes(Cx *cx, const Let *let, int j, const bool *stops, Codes *codes)
 {
     double rows;
-    if (let->op != OP_contract || value_is_const(let->args[j]) || !are_columns(cx, let, j, &rows)) {
+    if (let->op != OP_contract || value_is_const(let->args[j]) || columns_none(cx, let, j, &rows)) {
         return false;
     }
-    bool found = find_codes(cx, let->args[j], codes);
+    bool found = find_codes(cx, let->args[j], stops, codes);
     return found && (rows <= COST_DECODED_ROWS || codes->cost <= COST_DECODED_COST);
 }
 
@@ -341,7 +357,8 @@ are_columns_alone(Groups *g, const Read *read)
         int found = 0;
         for (int j = 0; user->op == OP_contract && j < 2; j++) {
             const Read *of = read_of(g, &g->nodes[g->reads[r].to], j);
-            found += of && of->root == read->root ? columns_of_codes(g->cx, user, j, &codes) : 0;
+            found += of && of->root == read->root ? columns_of_codes(g->cx, user, j, NULL, &codes)
+                                                  : 0;
         }
         alone = found == 1 && ++users < COST_PACKED;
     }
@@ -382,7 +399,7 @@ recompute_columns(Groups *g)
         for (int j = 0; node->let->op == OP_contract && j < 2; j++) {
             Codes codes;
             Read *read = read_of(g, node, j);
-            if (read && columns_of_codes(g->cx, node->let, j, &codes) &&
+            if (read && columns_of_codes(g->cx, node->let, j, NULL, &codes) &&
                 are_columns_alone(g, read) && fuel_spend(g->cx)) {
                 copy_columns(g, read, &codes);
             }

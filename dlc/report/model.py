@@ -147,6 +147,7 @@ class Graph:
     partition: dict[str, Any] = dataclasses.field(default_factory=dict)  # of a forward, see dlc.partition
     tuned: list[str] = dataclasses.field(default_factory=list)  # of each kernel measured, what was found
     prepared: tuple[int, int] = (0, 0)  # values made of frozen parameters: how many, their bytes
+    weights: list[Any] = dataclasses.field(default_factory=list)  # dlc.weights.Weight: what became of them
     function: str = ""  # the user's, that it is of
     place: Place | None = None  # where that begins
     steps: list[Step] = dataclasses.field(default_factory=list)
@@ -174,6 +175,7 @@ class Graph:
             partition=report.get("partition") or {},
             tuned=report.get("tuned", []),
             prepared=report.get("prepared", (0, 0)),
+            weights=report.get("weights", []),
         )
 
     @property
@@ -212,6 +214,8 @@ class Graph:
         if self.prepared[0]:
             n, size = self.prepared
             yield f"keeps {size:,} bytes made of frozen parameters ({count(n, 'value')})"
+        for weight in self.weights:
+            yield f"weight {weight}"
         for line in self.tuned:
             yield f"tuned {line}"
 

@@ -15,7 +15,7 @@ import pytest
 from ..dlc_opt import opt
 
 HERE = Path(__file__).parent
-CASES = sorted(path for path in HERE.glob("*/*.dlc") if path.parent.name not in ("partition", "prepare"))
+CASES = sorted(path for path in HERE.glob("*/*.dlc") if path.parent.name not in ("partition", "prepare", "weights"))
 
 
 def halves(path: Path) -> tuple[str, str]:

@@ -264,6 +264,25 @@ run_recipe(const Callable *callable, const PreparedInput *input, const PlanParam
     return call.layout ? 1 : status;
 }
 
+void
+recipe_number(const Recipe *recipe, PyObject *tensor, Dtype dtype, double *out)
+{
+    PlanTensor made = {0}, read = {0};
+    PlanParam in;
+    HostCall call = {0};
+    PlanHost host = host_functions;
+    host.arg = &call;
+    if (!pytensor_check(tensor) || pytensor_param(tensor, dtype, &in) < 0 ||
+        plan_run(recipe->plan, &host, NULL, &in, &made) != 0) {
+        PyErr_Clear();
+        return;
+    }
+    if (!call.layout && pytensor_read(made.object, DT_f64, &read) == 0) {
+        *out = *(const double *)read.data;
+    }
+    Py_DECREF((PyObject *)made.object);
+}
+
 /* A Made for the present state of the tensors, without a value; NULL: their state cannot be
  * determined, or there is no memory. */
 static Made *

@@ -97,6 +97,7 @@ walk_graph(Cx *cx, PyObject *gm, const WalkOptions *options, Captured *out)
               .bodies = options->bodies,
               .products = options->products,
               .weights = options->weights,
+              .short_weights = options->short_weights,
               .out = out};
     return walk_try(&w, walk_body);
 }

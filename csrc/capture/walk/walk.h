@@ -121,7 +121,8 @@ typedef struct Walk {
     PyObject *gm, *bodies;      /* bodies: see walk_graph */
     bool inference;             /* see WalkOptions */
     Products products;          /* see WalkOptions */
-    PyObject *weights;
+    PyObject *weights;          /* see WalkOptions */
+    bool short_weights;         /* see WalkOptions */
     bool direct;            /* Dynamo's graph of Python functions, not AOTAutograd's of overloads */
     Dtype number;               /* torch's default dtype */
     bool fills_empty;           /* does torch.empty fill the tensors it makes? */

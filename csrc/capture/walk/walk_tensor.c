@@ -62,7 +62,8 @@ reads_weight(Walk *w, const Bound *at)
         const Bound *b = bound_of(w, PyList_GET_ITEM(nodes, k));
         const Type *type = b->arg.kind == ARG_TENSOR ? b->arg.v->type : NULL;
         bool fits = type && (type->rank == 2 || (type->rank > 2 && convolution_is(at))) &&
-                    (type->dtype == DT_f32 || type->dtype == DT_f64);
+                    (type->dtype == DT_f32 || type->dtype == DT_f64 ||
+                     (w->short_weights && dtype_info[type->dtype].class == CLASS_FLOAT));
         PyObject *root = fits ? own(w, PyLong_FromLong(b->root)) : NULL;
         int in = root ? PySequence_Contains(w->weights, root) : 0;
         if (in < 0) {
