@@ -58,6 +58,9 @@ block_work(Cx *cx, const Block *blk)
             Dim each = dim_add(cx, block_work(cx, let->body), dim_int(cx, combine_cost(let)));
             own += COST_LOOP + ends_cost(let);
             work = dim_add(cx, work, dim_mul(cx, without_indices(cx, loop_extent(let)), each));
+        } else if (let_is_choice(let)) {
+            Dim share = without_indices(cx, choice_share(cx, let));
+            work = dim_add(cx, work, dim_mul(cx, share, block_work(cx, let->body)));
         } else {
             own += op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : COST_LOAD;
         }
