@@ -22,12 +22,13 @@ drop_index(void *arg, Dim name)
     }
 }
 
+/* How many there are in the first iteration of the loops around; a loop may have less than none. */
 static Dim
 without_indices(Cx *cx, Dim d)
 {
     Bare s = {cx, d};
     dim_names(cx, d, drop_index, &s);
-    return s.d;
+    return dim_max(cx, s.d, dim_int(cx, 0));
 }
 
 /* The cost of adding an element's value to a reduction.  ends_cost: that of joining its lanes. */
@@ -51,9 +52,8 @@ block_work(Cx *cx, const Block *blk)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         if (loop_is(let) && let_has(let, MARK_fused)) {
-            work = dim_add(
-                cx, work,
-                dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, COST_FUSED)));
+            Dim terms = without_indices(cx, loop_extent(let));
+            work = dim_add(cx, work, dim_div(cx, terms, dim_int(cx, COST_FUSED)));
         } else if (loop_is(let)) {
             Dim each = dim_add(cx, block_work(cx, let->body), dim_int(cx, combine_cost(let)));
             own += COST_LOOP + ends_cost(let);

@@ -265,7 +265,7 @@ lower_phases(Fn *fn, const Let *old, Let *let, Block *blk, Value **leaf, const U
         lo->nin_place += let->res[k]->over != NULL;
     }
     lo->path[0] = cx_alloc(cx, sizeof *lo->path[0]);
-    lo->path[0]->blk = blk;
+    lo->path[0]->blk = lo->path[0]->into = blk;
     lower_results(lo);
 }
 
