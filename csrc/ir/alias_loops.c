@@ -51,6 +51,13 @@ within(const Block *blk, const Let *let)
     return let->op == OP_kernel ? NULL : let;
 }
 
+/* The loop or kernel whose block it is, or that of choices around. */
+static const Let *
+around_block(const Block *blk)
+{
+    return let_is_choice(blk->owner) ? let_around(blk->owner) : blk->owner;
+}
+
 static bool
 comes_before(const Block *blk, const Let *a, const Let *b)
 {
@@ -97,7 +104,7 @@ is_last_phase(const Block *root, const Let *store)
     bool last = true;
     for (const Block *blk = store->parent; blk; blk = blk == root ? NULL : blk->owner->parent) {
         const Let *of_store = within(blk, store);
-        int k = loop_is(blk->owner) ? 0 : blk->n;
+        int k = loop_is(around_block(blk)) ? 0 : blk->n;
         while (k > 0 && blk->lets[--k] != of_store) {
             last &= blk->lets[k]->op != OP_for && !let_is_choice(blk->lets[k]);
         }
@@ -118,7 +125,7 @@ is_before(Cx *cx, const Let *load, const Let *store)
     }
     const Let *from = within(blk, load);
     bool before = comes_before(blk, from, within(blk, store)),
-         repeats = !loop_is(blk->owner) && from->op != OP_for && !let_is_choice(from);
+         repeats = !loop_is(around_block(blk)) && from->op != OP_for && !let_is_choice(from);
     for (const Let *loop = from == load ? store->parent->owner : blk->owner;
          before && loop->op != OP_kernel; loop = loop->parent->owner) {
         before = !loop_is(loop) || runs_once(cx, loop) ||
@@ -290,7 +297,8 @@ typedef enum { NAME_OUTSIDE, NAME_INDEX, NAME_BOUND } NameKind;
 static NameKind
 kind_of(const Let *loop, Dim name)
 {
-    NameKind kind = let_dim(loop, "index") == name ? NAME_INDEX : NAME_OUTSIDE;
+    bool own = loop_is(loop) && let_dim(loop, "index") == name;
+    NameKind kind = own ? NAME_INDEX : NAME_OUTSIDE;
     for (int k = 0; k < loop->body->n && kind == NAME_OUTSIDE; k++) {
         const Let *let = loop->body->lets[k];
         bool binds = let->op == OP_bind && let->sizes[0] == name;

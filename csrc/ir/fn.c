@@ -344,6 +344,16 @@ let_is_choice(const Let *let)
     return op_info[let->op].flags & OPF_CHOICE;
 }
 
+const Let *
+let_around(const Let *let)
+{
+    const Let *around = let->parent->owner;
+    while (around && let_is_choice(around)) {
+        around = around->parent->owner;
+    }
+    return around;
+}
+
 /* The let before it in its block, or NULL; of one that is not in it yet, the last. */
 static const Let *
 let_before(const Let *let)
@@ -370,18 +380,24 @@ let_condition(Cx *cx, const Let *choice, Dim *a, Dim *b)
     *b = first == choice ? right : left;
 }
 
+bool
+let_enter(Cx *cx, const Let *let)
+{
+    bool choice = let_is_choice(let);
+    Dim a, b;
+    if (choice) {
+        let_condition(cx, let, &a, &b);
+        dim_assume(cx, a, b);
+    }
+    return choice;
+}
+
 int
 let_assume(Cx *cx, const Let *let)
 {
     const Let *choice = let->parent->owner;
-    Dim a, b;
-    if (!choice || !let_is_choice(choice)) {
-        return 0;
-    }
-    int n = let_assume(cx, choice);
-    let_condition(cx, choice, &a, &b);
-    dim_assume(cx, a, b);
-    return n + 1;
+    int n = choice && let_is_choice(choice) ? let_assume(cx, choice) : 0;
+    return n + (choice && let_enter(cx, choice));
 }
 
 bool

@@ -392,19 +392,19 @@ bool let_has_effect(const Let *let);  /* a call that draws numbers, for one, or 
 bool let_is_flow(const Let *let);                       /* loop, branch */
 /* Does it take and make whole tensors in memory, out of sight of kernels?  call, loop, branch. */
 bool let_is_opaque(const Let *let);
-/* Gives a let its bodies.  Passes change bodies, so in a program each function is the body of one
- * let: a program that is built from another one takes its functions over, and a let that is copied
- * to a second place gets copies of them, by fn_clone. */
+/* Gives a let its bodies.  Passes change bodies, so each function is the body of one let: a program
+ * built from another one takes them over, and a let copied to a second place gets clones. */
 void let_bodies(Cx *cx, Let *let, int n, Fn *const *bodies);
 bool let_is_plain(const Let *let);                      /* computes an element, and nothing else */
 bool let_is_map(const Let *let);
 bool loop_is(const Let *let);                           /* for, reduce */
 bool let_is_choice(const Let *let);                     /* if, else */
+const Let *let_around(const Let *let);  /* the loop or kernel around it, beyond choices */
 /* The condition *a <= *b of a choice: of an `else`, what is so where its `if` is not. */
 void let_condition(Cx *cx, const Let *choice, Dim *a, Dim *b);
 bool let_excludes(const Let *a, const Let *b);  /* are they an if and its else? */
-/* Assumes the conditions of the choices around; returns how many to forget. */
-int let_assume(Cx *cx, const Let *let);
+bool let_enter(Cx *cx, const Let *let); /* of a choice: assumes its condition, until dim_forget */
+int let_assume(Cx *cx, const Let *let); /* those of all choices around; how many to forget */
 /* fails never: the key is in the op's schema */
 const Attr *let_attr(const Let *let, const char *key);
 bool attr_has_axis(const Attr *axes, int axis);

@@ -1,7 +1,8 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
  *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] [--keep FOLDER] [--products]
- *     [--damage] [--layouts] [--schedules] [--fuel N,STEP] [--print FOLDER] [file.dlc ...]
+ *     [--damage] [--layouts] [--schedules] [--choices] [--fuel N,STEP] [--print FOLDER]
+ *     [file.dlc ...]
  *
  * --print: the random programs are written to FOLDER/<seed>.dlc, and none of them runs.
  * --products: random programs that multiply, with operands of every layout.
@@ -9,6 +10,7 @@
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
  * --layouts: operands of the files lie in memory as the seed says, and sizes are near a panel's.
+ * --choices: loops come to stand in an if, and copies of them in its else.
  * --schedules: marks of each target's loops are drawn, of those that the verifier accepts.
  * --damage: a random program gets random damage; that it is refused before it is compiled is no
  *   failure, nor that a pass refuses a size which does not fit in 64 bits.
@@ -360,13 +362,16 @@ main(int argc, char **argv)
         else if (strcmp(argv[k], "--schedules") == 0) {
             c.scheduled = true;
         }
+        else if (strcmp(argv[k], "--choices") == 0) {
+            c.chooses = true;
+        }
         else if (strcmp(argv[k], "--damage") == 0) {
             c.damaged = true;
         }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] "
                     "[--keep FOLDER] [--products] [--flow] [--damage] [--layouts] [--schedules] "
-                    "[--fuel N,STEP] [--print FOLDER] [file.dlc ...]\n");
+                    "[--choices] [--fuel N,STEP] [--print FOLDER] [file.dlc ...]\n");
             return 2;
         }
         else {

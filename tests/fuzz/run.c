@@ -1,4 +1,5 @@
 /* One program, run in every way and compared with the interpreter on the graph. */
+#include "choices.h"
 #include "nudge.h"
 #include "portable.h"
 #include "run.h"
@@ -214,6 +215,7 @@ run_plan(Run *r, unsigned tier, Tensor *out)
     int64_t by_tcc = count_get(COUNT_TCC_COMPILES);
     portable_use(tier == RUN_C);
     schedules_use(r->c->scheduled ? r->c->seed + 1 : 0, r->c->loops);
+    choices_use(r->c->chooses ? r->c->seed + 1 : 0);
     Plan *plan = plan_build(fn, &options);
     cx_cleanup(r->cx, release_plan, plan);
     if (tier != RUN_TCC && count_get(COUNT_TCC_COMPILES) != by_tcc) {
@@ -438,6 +440,17 @@ choose_sizes(Run *r)
     }
 }
 
+/* The loops with their choices, as text has them. */
+static Fn *
+with_choices(Run *r, Fn *loops)
+{
+    Text text = {.cx = r->cx};
+    choices_use(r->c->seed + 1);
+    choices_draw(loops);
+    print_fn(loops, &text);
+    return parse_fn(r->cx, text.text, "choices");
+}
+
 static Fn *
 program(Cx *cx, const Case *c)
 {
@@ -482,6 +495,7 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
         }
         r.loops = k == 1 ? loops_make(r.kernels, NULL, &options) : NULL;
         if (r.loops) {
+            r.loops = c->chooses ? with_choices(&r, (Fn *)r.loops) : r.loops;
             verify_fn(r.loops);
         }
         e->run(&r, e->tier, got[k]);

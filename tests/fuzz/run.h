@@ -14,13 +14,14 @@ typedef Fn *Generator(Cx *cx, uint64_t seed);
  * damaged: the text may be no program, or one that the interpreter does not run.  limited: each way
  * may do `fuel` single rewrites and no more.  laid_out: the sizes are drawn around those of
  * panels.  scheduled: marks of the loops are drawn too, and
- * the loops written to files; loops: see schedules.h. */
+ * the loops written to files; loops: see schedules.h.  chooses: loops come to stand in choices, see
+ * choices.h. */
 typedef struct {
     uint64_t seed;
     const char *text, *loops;
     Generator *generate;
     unsigned tiers;
-    bool damaged, limited, laid_out, scheduled;
+    bool damaged, limited, laid_out, scheduled, chooses;
     int64_t fuel;
 } Case;
 

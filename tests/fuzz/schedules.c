@@ -10,6 +10,7 @@
  *           fuzzer has time for from nearly all schedules. */
 #include "schedules.h"
 
+#include "choices.h"
 #include "codegen/loops/loops.h"
 #include "codegen/rewrites.h"
 #include "gen.h"
@@ -255,15 +256,16 @@ schedules_draw(Loops *loops)
     PassOptions options = {.verify = true, .fuel = -1};
     uint64_t random = sample_seed(seed);
     Marks shared = shared_marks(), own = drawn_marks() & ~shared;
-    if (!seed) {
+    choices_draw((Fn *)loops->shared);
+    if (!seed && !choices_are_drawn()) {
         return;
     }
-    draw_of((Fn *)loops->shared, shared, &random);
+    draw_of((Fn *)loops->shared, seed ? shared : 0, &random);
     for (int k = 0; k < TARGETS; k++) {
         bool wanted = loops->of[k];
         loops->of[k] = NULL;
         loops_for(loops, wanted ? 1u << k : 0, &options);
-        if (wanted && loops->of[k] != loops->shared) {
+        if (wanted && seed && loops->of[k] != loops->shared) {
             draw_of((Fn *)loops->of[k], own, &random);
         }
         if (wanted && path) {

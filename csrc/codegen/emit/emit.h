@@ -75,6 +75,9 @@ const char *rounding(const Let *let);
 
 /* ---- emit_loop.c ---- */
 
+void open_choice(Emit *e, const Let *choice); /* of an if or an else in a loop */
+void close_choice(Emit *e);
+
 /* How the access goes on with the loop: see facts_step, facts_contiguous. */
 const Step *step_along(const Emit *e, const Let *access, const Let *loop);
 bool is_contiguous(const Emit *e, const Let *access, const Let *loop);

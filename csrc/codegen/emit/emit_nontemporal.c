@@ -42,7 +42,7 @@ has_nontemporal(const Let *loop)
     bool found = false;
     for (int k = 0; k < loop->body->n && !found; k++) {
         const Let *let = loop->body->lets[k];
-        found = let_has(let, MARK_nontemporal) || (loop_is(let) && has_nontemporal(let));
+        found = let_has(let, MARK_nontemporal) || (let->body && has_nontemporal(let));
     }
     return found;
 }

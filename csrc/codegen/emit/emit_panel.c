@@ -19,14 +19,14 @@
 bool
 is_tiled(const Let *loop)
 {
-    return let_has(loop->parent->owner, MARK_tile);
+    return let_has(let_around(loop), MARK_tile);
 }
 
 static void
 put_panel(Emit *e, const Let *rows, const Let *load, const char *transpose)
 {
     Cx *cx = e->cx;
-    const Let *columns = load->parent->owner;
+    const Let *columns = let_around(load);
     Dim step = step_along(e, load, columns)->step;
     int bytes = dtype_info[load->res[0]->type->dtype].bytes;
     const char *i = index_c(e, loop_index(rows)), *j = index_c(e, loop_index(columns));
@@ -62,7 +62,7 @@ panel_of(Emit *e, const Let *load)
 const char *
 panel_index(Emit *e, const Let *load)
 {
-    const Let *columns = load->parent->owner, *rows = columns->parent->owner;
+    const Let *columns = let_around(load), *rows = let_around(columns);
     const char *i = index_c(e, loop_index(rows)), *j = index_c(e, loop_index(columns));
     return cx_format(e->cx, "(%s - %s_from) * %d + (%s - %s_from)", i, i, DLC_PANEL, j, j);
 }

@@ -22,12 +22,13 @@ drop_index(void *arg, Dim name)
     }
 }
 
+/* How many there are in the first iteration of the loops around; a loop may have less than none. */
 static Dim
 without_indices(Cx *cx, Dim d)
 {
     Bare s = {cx, d};
     dim_names(cx, d, drop_index, &s);
-    return s.d;
+    return dim_max(cx, s.d, dim_int(cx, 0));
 }
 
 /* The cost of adding an element's value to a reduction.  ends_cost: that of joining its lanes. */
@@ -51,13 +52,15 @@ block_work(Cx *cx, const Block *blk)
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         if (loop_is(let) && let_has(let, MARK_fused)) {
-            work = dim_add(
-                cx, work,
-                dim_div(cx, without_indices(cx, loop_extent(let)), dim_int(cx, COST_FUSED)));
+            Dim terms = without_indices(cx, loop_extent(let));
+            work = dim_add(cx, work, dim_div(cx, terms, dim_int(cx, COST_FUSED)));
         } else if (loop_is(let)) {
             Dim each = dim_add(cx, block_work(cx, let->body), dim_int(cx, combine_cost(let)));
             own += COST_LOOP + ends_cost(let);
             work = dim_add(cx, work, dim_mul(cx, without_indices(cx, loop_extent(let)), each));
+        } else if (let_is_choice(let)) {
+            Dim share = without_indices(cx, choice_share(cx, let));
+            work = dim_add(cx, work, dim_mul(cx, share, block_work(cx, let->body)));
         } else {
             own += op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : COST_LOAD;
         }

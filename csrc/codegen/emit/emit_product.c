@@ -115,31 +115,14 @@ put_pack(Emit *e, const Let *loop, bool pointers)
         from.by[1], to.at);
 }
 
-static bool
-uses(Emit *e, const Let *access, Dim index)
-{
-    return dim_uses(e->cx, access_offset(e, access), index);
-}
-
-/* Does the call read the panels for the first time of several?  That is in the first iteration of
- * the innermost loop that changes the rows alone; without such a loop it is always.  It is never
- * for panels that were just packed, because they are in a cache. */
+/* Does the call read the panels for the first time of several? */
 static const char *
-first_time(Emit *e, const Let *loop, const Let *a, const Let *b)
+first_time(Emit *e, const Product *p)
 {
-    if (b->args[0]->def && b->args[0]->def->op == OP_buffer) {
-        return "0";
-    }
-    for (const Let *around = loop->parent->owner; around && around->op == OP_for;
-         around = around->parent->owner) {
-        if (uses(e, a, loop_index(around)) && !uses(e, b, loop_index(around))) {
-            return cx_format(e->cx, "%s == 0", dim_c(e, loop_index(around)));
-        }
-        if (uses(e, b, loop_index(around))) {
-            break;
-        }
-    }
-    return "1";
+    Dim first = product_first_time(e->facts, p);
+    int64_t known;
+    return dim_is_int(e->cx, first, &known) ? (known ? "0" : "1")
+                                            : cx_format(e->cx, "%s == 0", dim_c(e, first));
 }
 
 /* ---- sums over runs ---- */
@@ -274,39 +257,6 @@ put_rows_of_product(Emit *e, const Product *p)
     }
 }
 
-/* The first store in the loops over a tile that follow its last product that goes along the tile's
- * columns, to what is declared before that product; else NULL.  *rows, *columns: the two loops. */
-static const Let *
-store_of_tile(Emit *e, const Let *loop, const Value *tile, const Let **rows, const Let **columns)
-{
-    const Block *body = loop->parent;
-    int k = 0;
-    while (k < body->n && body->lets[k] != loop) {
-        k++;
-    }
-    do {
-        k++;
-    } while (k < body->n && (!loop_is(body->lets[k]) || loop_is_call(body->lets[k])));
-    *rows = k < body->n ? body->lets[k] : NULL;
-    if (!*rows && body->n == 1 && body->owner && body->owner->op == OP_for) {
-        return store_of_tile(e, body->owner, tile, rows, columns); /* a loop over places */
-    }
-    *columns = *rows && (*rows)->body->n ? (*rows)->body->lets[(*rows)->body->n - 1] : NULL;
-    if (!*columns || !loop_is(*columns)) {
-        return NULL;
-    }
-    for (k = 0; k < (*columns)->body->n; k++) {
-        const Let *let = (*columns)->body->lets[k];
-        const Let *def = let->op == OP_store ? let->args[0]->def : NULL;
-        bool late = def && (def->parent == body || def->parent == (*rows)->body);
-        if (let->op == OP_store && !late && facts_contiguous(e->facts, let, loop_index(*columns)) &&
-            dtype_info[let->args[0]->type->dtype].bytes == dtype_info[tile->type->dtype].bytes) {
-            return let;
-        }
-    }
-    return NULL;
-}
-
 /* Tells the call where the tile is stored afterwards, so that it prefetches that memory.  A tile
  * may go on in the next row of an image.  It is prefetched as if the row in which it begins had no
  * end. */
@@ -314,7 +264,7 @@ static void
 put_result(Emit *e, const Let *loop, const Value *tile)
 {
     Cx *cx = e->cx;
-    const Let *rows, *columns, *store = store_of_tile(e, loop, tile, &rows, &columns);
+    const Let *rows, *columns, *store = product_store(e->facts, loop, tile, &rows, &columns);
     if (!store) {
         return;
     }
@@ -328,7 +278,7 @@ put_result(Emit *e, const Let *loop, const Value *tile)
         step = runs.step;
         rest = dim_replace(cx, offset, row, zero);
     }
-    if (loops_give(cx, loop->parent->owner, rest) && loops_give(cx, loop->parent->owner, step)) {
+    if (loops_give(cx, let_around(loop), rest) && loops_give(cx, let_around(loop), step)) {
         put(e, "    .result = %s + %s, .result_row = %d * %s,", name_c(e, store->args[0]),
             dim_c(e, rest), dtype_info[tile->type->dtype].bytes, dim_c(e, step));
     }
@@ -374,8 +324,7 @@ put_micro(Emit *e, const Let *loop, bool pointers)
         dim_c(e, loop_extent(panels ? panels : columns)));
     put_rows_of_product(e, &p);
     if (p.packed) {
-        put(e, "    .b = %s, .b_panel = %s, .first = %s,", y.at, y.by[0],
-            first_time(e, loop, a, b));
+        put(e, "    .b = %s, .b_panel = %s, .first = %s,", y.at, y.by[0], first_time(e, &p));
         put_result(e, loop, store->args[0]);
         put_prefetched(e, &p);
     } else {

@@ -118,12 +118,12 @@ facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let
 Dim
 facts_length(const Facts *facts, const Let *marked)
 {
-    const Let *tile = marked->parent->owner;
+    const Let *tile = let_around(marked);
     if (loop_is(marked)) {
         return loop_extent(marked);
     }
     while (loop_is(tile) && !let_has(tile, MARK_vector)) {
-        tile = tile->parent->owner;
+        tile = let_around(tile);
     }
     const Step *step = loop_is(tile) ? facts_step(facts, marked, loop_index(tile)) : NULL;
     return step ? step->step : DIM_NONE;
@@ -135,7 +135,7 @@ static int
 loops_around(const Let *let)
 {
     int n = 0;
-    for (const Let *loop = let->parent->owner; loop_is(loop); loop = loop->parent->owner) {
+    for (const Let *loop = let_around(let); loop_is(loop); loop = let_around(loop)) {
         n++;
     }
     return n;
@@ -150,10 +150,10 @@ add_access(const Facts *facts, const Let *let, AccessFacts *a)
     a->bytes = dtype_info[buffer->type->dtype].bytes;
     a->per_line = DLC_LINE / a->bytes;
     a->is_private = buffer_is_private(buffer);
-    a->from_loops = loops_give(cx, let->parent->owner, a->offset);
+    a->from_loops = loops_give(cx, let_around(let), a->offset);
     a->still = (Step){DIM_NONE, dim_int(cx, 0), a->offset};
     a->steps = cx_alloc(cx, (size_t)(loops_around(let) + 1) * sizeof *a->steps);
-    for (const Let *loop = let->parent->owner; loop_is(loop); loop = loop->parent->owner) {
+    for (const Let *loop = let_around(let); loop_is(loop); loop = let_around(loop)) {
         Step *step = &a->steps[a->nsteps++];
         step->index = loop_index(loop);
         if (!dim_affine(cx, a->offset, step->index, &step->step, &step->rest)) {
@@ -189,8 +189,12 @@ facts_add(Facts *facts, const Let *let)
         LetFacts *f = map_at(facts->cx, &facts->lets, key, 2, sizeof *f);
         add_loop(let, &f->loop);
     }
+    bool choice = let_enter(facts->cx, let);
     for (int k = 0; let->body && k < let->body->n; k++) {
         facts_add(facts, let->body->lets[k]);
+    }
+    if (choice) {
+        dim_forget(facts->cx);
     }
 }
 

@@ -46,7 +46,18 @@ dim_is_bound_in(const Cx *cx, Dim d, const Block *block)
 bool
 buffer_is_private(const Value *buffer)
 {
-    return buffer->def && buffer->def->op == OP_buffer && loop_is(buffer->def->parent->owner);
+    return buffer->def && buffer->def->op == OP_buffer && loop_is(let_around(buffer->def));
+}
+
+bool
+loop_has_choice(const Let *loop)
+{
+    bool found = false;
+    for (int k = 0; k < loop->body->n && !found; k++) {
+        const Let *let = loop->body->lets[k];
+        found = let_is_choice(let) || (loop_is(let) && loop_has_choice(let));
+    }
+    return found;
 }
 
 const Block *
@@ -86,13 +97,20 @@ phase_by_number(const Let *kernel, int number)
 }
 
 Dim
+choice_share(Cx *cx, const Let *choice)
+{
+    Dim a, b, one = dim_int(cx, 1);
+    let_condition(cx, choice, &a, &b);
+    Dim more = dim_add(cx, dim_sub(cx, b, a), one);
+    return dim_max(cx, dim_min(cx, more, one), dim_int(cx, 0));
+}
+
+Dim
 let_chosen(Cx *cx, const Let *let)
 {
-    Dim all = dim_int(cx, 1), one = all, a, b;
+    Dim all = dim_int(cx, 1);
     for (const Block *root = let->parent; block_around(root); root = block_around(root)) {
-        let_condition(cx, root->owner, &a, &b);
-        Dim more = dim_add(cx, dim_sub(cx, b, a), one);
-        all = dim_mul(cx, all, dim_max(cx, dim_min(cx, more, one), dim_int(cx, 0)));
+        all = dim_mul(cx, all, choice_share(cx, root->owner));
     }
     return all;
 }
@@ -296,9 +314,9 @@ loop_inner(const Let *let)
 const Let *
 loop_vector_around(const Let *let)
 {
-    const Let *loop = let->parent->owner;
+    const Let *loop = let_around(let);
     while (loop && !(loop->op == OP_for && let_has(loop, MARK_vector))) {
-        loop = loop->parent ? loop->parent->owner : NULL;
+        loop = loop->parent ? let_around(loop) : NULL;
     }
     return loop;
 }
@@ -330,9 +348,9 @@ reduces(const Block *blk, const Value *tensor, bool within)
 const Let *
 loop_of_reductions(const Let *load)
 {
-    const Let *rows = load->parent->owner;
+    const Let *rows = let_around(load);
     while (loop_is(rows) && !reduces(rows->body, load->args[0], false)) {
-        rows = rows->parent->owner;
+        rows = let_around(rows);
     }
     return rows;
 }
@@ -355,7 +373,7 @@ loop_is_latency_bound(const Let *reduce)
 bool
 loop_is_recurrence(const Let *loop)
 {
-    const Let *around = loop->parent->owner;
+    const Let *around = let_around(loop);
     return loop->op == OP_for && around && around->op == OP_for &&
            let_has(around, MARK_recurrences);
 }
@@ -373,7 +391,7 @@ is_foreign(const void *arg, Dim name)
 {
     const Around *around = arg;
     bool known = dim_extent(around->cx, name) == DIM_NONE;
-    for (const Let *let = around->inside; let && !known; let = let->parent->owner) {
+    for (const Let *let = around->inside; let && !known; let = let_around(let)) {
         known = loop_is(let) && loop_index(let) == name;
     }
     return !known;

@@ -37,6 +37,7 @@ bool map_rounds(const Let *let); /* is the result of this MAP let? */
 int loop_count(const Block *blk); /* loops in the block itself, not deeper */
 bool loop_is_vector(const Let *let); /* does it run over vectors: marked vector or lanes? */
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */
+bool loop_has_choice(const Let *loop); /* at any depth: its iterations run one by one then */
 Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
 const Let *loop_vector_around(const Let *let); /* the innermost loop marked vector, or NULL */
 /* A stencil, a vector loop over several rows of a tensor: the load marked prefetch, which is
@@ -61,6 +62,7 @@ const Block *block_around(const Block *root);
 const Let *phase_kernel(const Let *phase);
 /* The loop of a phase of the kernel; NULL: it has fewer. */
 const Let *phase_by_number(const Let *kernel, int number);
+Dim choice_share(Cx *cx, const Let *choice); /* 1 where its condition holds, else 0 */
 /* Of a let in a root block: 1 where the choices around are for it, else 0. */
 Dim let_chosen(Cx *cx, const Let *let);
 /* Is it known to be so small that it stays near a core? */

@@ -137,7 +137,7 @@ is_float_map(const Let *let)
 {
     Dtype dtype = op_info[let->op].kind == KIND_MAP ? map_dtype(let) : DT_bool;
     return (dtype == DT_f32 || dtype == DT_f64) && !converts(let) &&
-           !(loop_is_recurrence(let->parent->owner) && loop_carried(let));
+           !(loop_is_recurrence(let_around(let)) && loop_carried(let));
 }
 
 /* Is v used by the let alone, and does nothing between the two store or loop? */
@@ -154,7 +154,7 @@ used_here(const int *uses, const Value *v, const Let *let)
     }
     for (; blk->lets[k] != let; k++) {
         Op op = blk->lets[k]->op;
-        if (op == OP_store || op == OP_bind || loop_is(blk->lets[k])) {
+        if (op == OP_store || op == OP_bind || blk->lets[k]->body) {
             return false;
         }
     }
@@ -289,7 +289,7 @@ find_twice(Pairs *p, const Let *let, const int *uses)
 static void
 find_minus(Pairs *p, const Let *let, const int *uses)
 {
-    const Let *loop = let->parent->owner;
+    const Let *loop = let_around(let);
     if (let->op != OP_add || let->args[0] == let->args[1] || loop->op != OP_for ||
         !let_has(loop, MARK_vector) || dtype_info[map_dtype(let)].class != CLASS_FLOAT ||
         p->of[let->res[0]->id].minus) {
@@ -356,7 +356,7 @@ find_halves(Pairs *p, const Let *let, const int *uses)
     for (int j = 0; has_strip && j < let->nargs; j++) {
         const Value *v = let->args[j];
         if (used_here(uses, v, let) && v->def->op == OP_load &&
-            !(loop_is_recurrence(let->parent->owner) && loop_carried(let))) {
+            !(loop_is_recurrence(let_around(let)) && loop_carried(let))) {
             p->of[v->id].half = true;
         }
     }

@@ -148,12 +148,9 @@ phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS])
 void
 phases_each(Fn *fn, const Block *root, void (*visit)(Fn *fn, Let *phase, void *arg), void *arg)
 {
-    Dim a, b;
     for (int k = 0; k < root->n; k++) {
         Let *let = root->lets[k];
-        if (let_is_choice(let)) {
-            let_condition(fn->cx, let, &a, &b);
-            dim_assume(fn->cx, a, b);
+        if (let_enter(fn->cx, let)) {
             phases_each(fn, let->body, visit, arg);
             dim_forget(fn->cx);
         } else if (let->op == OP_for) {
@@ -192,19 +189,24 @@ phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), con
 /* ---- loops ---- */
 
 static void
-visit_loops(Let *let, bool (*visit)(Let *loop, void *arg), void *arg)
+visit_loops(Cx *cx, Let *let, bool (*visit)(Let *loop, void *arg), void *arg)
 {
-    if (loop_is(let) && !loop_is_call(let) && visit(let, arg)) {
-        for (int k = 0; k < let->body->n; k++) {
-            visit_loops(let->body->lets[k], visit, arg);
-        }
+    bool choice = let_enter(cx, let);
+    if (!choice && (!loop_is(let) || loop_is_call(let) || !visit(let, arg))) {
+        return;
+    }
+    for (int k = 0; k < let->body->n; k++) {
+        visit_loops(cx, let->body->lets[k], visit, arg);
+    }
+    if (choice) {
+        dim_forget(cx);
     }
 }
 
 void
 phase_visit_loops(const PhaseView *phase, bool (*visit)(Let *loop, void *arg), void *arg)
 {
-    visit_loops(phase->loop, visit, arg);
+    visit_loops(phase->fn->cx, phase->loop, visit, arg);
 }
 
 typedef struct {

@@ -1,7 +1,7 @@
 /* Products: the parts of a loop marked micro, and what is read after its call.
  *
  * What:     of a call of a microkernel the rows of the next tile, and this call's part of what is
- *           packed next, each as one span of adjacent elements.
+ *           packed next, each as one span of adjacent elements; where its tile is stored.
  * Requires: loops that keep V24.
  * How:      What is packed next is in the loops after those over the tiles, or at the beginning of
  *           the next iteration of the loop around.
@@ -68,7 +68,7 @@ rows_of(const Facts *facts, const Product *p)
 static Span
 given_at(const Facts *facts, const Span *span, const Let *call)
 {
-    const Let *around = call->parent->owner;
+    const Let *around = let_around(call);
     bool given = span->of && loops_give(facts->cx, around, span->from) &&
                  loops_give(facts->cx, around, span->count);
     return given ? *span : (Span){0};
@@ -77,15 +77,35 @@ given_at(const Facts *facts, const Span *span, const Let *call)
 Span
 product_next_rows(const Facts *facts, const Product *p)
 {
-    const Let *around = p->rows->parent->owner;
+    const Let *around = let_around(p->rows);
     Span rows = rows_of(facts, p);
     while (around && around->op == OP_for && dim_is(facts->cx, loop_extent(around), 1)) {
-        around = around->parent->owner;
+        around = let_around(around);
     }
     bool next = rows.of && around && around->op == OP_for && goes_on(facts, &rows, around) &&
                 !dim_uses(facts->cx, facts_access(facts, p->b)->offset, loop_index(around));
     rows = next ? in_next(facts, &rows, around) : (Span){0};
     return given_at(facts, &rows, p->rows);
+}
+
+Dim
+product_first_time(const Facts *facts, const Product *p)
+{
+    Cx *cx = facts->cx;
+    if (p->b->args[0]->def && p->b->args[0]->def->op == OP_buffer) {
+        return dim_int(cx, 1);
+    }
+    const Let *around = let_around(p->rows);
+    for (; around && around->op == OP_for; around = let_around(around)) {
+        Dim index = loop_index(around);
+        if (dim_uses(cx, facts_access(facts, p->b)->offset, index)) {
+            break;
+        }
+        if (dim_uses(cx, facts_access(facts, p->a)->offset, index)) {
+            return index;
+        }
+    }
+    return dim_int(cx, 0);
 }
 
 /* The loop marked pack that is all that the loops around it do, or NULL. */
@@ -101,16 +121,35 @@ pack_in(const Let *let)
     return loop_is(let) ? let : NULL;
 }
 
-/* The first pack in a block from let number k on, before the next loop that does anything else. */
+/* The first loop in a block from let number k on, or in an `if` there; NULL: there is none. */
+static const Let *
+loop_from(const Block *body, int k)
+{
+    const Let *loop = NULL;
+    for (; k < body->n && !loop; k++) {
+        const Let *let = body->lets[k];
+        loop = loop_is(let) ? let : let_is_choice(let) ? loop_from(let->body, 0) : NULL;
+    }
+    return loop;
+}
+
+/* The pack that this loop is, or NULL. */
 static const Let *
 pack_from(const Block *body, int k)
 {
-    const Let *pack = NULL;
-    for (bool loop = false; k < body->n && !loop && !pack; k++) {
-        loop = loop_is(body->lets[k]);
-        pack = loop ? pack_in(body->lets[k]) : NULL;
+    const Let *loop = loop_from(body, k);
+    return loop ? pack_in(loop) : NULL;
+}
+
+/* Is the let in the body, or in choices in it? */
+static bool
+is_right_in(const Let *let, const Block *body)
+{
+    const Block *blk = let->parent;
+    while (blk != body && let_is_choice(blk->owner)) {
+        blk = blk->owner->parent;
     }
-    return pack;
+    return blk == body;
 }
 
 /* What a pack reads, in all loops of its own up to the block `in`.  The last panel may have fewer
@@ -127,14 +166,14 @@ packed_span(const Facts *facts, const Let *pack, const Block *in)
     const Let *load = inner->body->lets[0];
     bool known = load->op == OP_load;
     Dim from = known ? facts_access(facts, load)->offset : one;
-    for (const Let *loop = load->parent->owner; known; loop = loop->parent->owner) {
+    for (const Let *loop = let_around(load); known; loop = let_around(loop)) {
         extent = loop_extent(loop);
         known = dim_affine(cx, from, loop_index(loop), &step, &from) && dim_le(cx, zero, step);
         count = known ? dim_add(cx, count, dim_mul(cx, dim_sub(cx, extent, one), step)) : count;
         used = dim_mul(cx, used, extent);
         count = dim_replace(cx, count, loop_index(loop), zero);
         used = dim_replace(cx, used, loop_index(loop), zero);
-        if (loop->parent == in) {
+        if (is_right_in(loop, in)) {
             break;
         }
     }
@@ -151,8 +190,8 @@ part_of(const Facts *facts, const Span *span, const Let *call, const Block *to)
     Dim number = dim_int(cx, 0);
     enum { MOST_CALLS = 1 << 20 };
     int64_t calls = 1;
-    for (const Let *loop = call; loop->parent != to;) {
-        loop = loop->parent->owner;
+    for (const Let *loop = call; !is_right_in(loop, to);) {
+        loop = let_around(loop);
         int64_t most = dim_range(cx, loop_extent(loop)).hi;
         if (most > 0 && most <= MOST_CALLS / calls) {
             number = dim_add(cx, number, dim_mul(cx, dim_int(cx, calls), loop_index(loop)));
@@ -170,8 +209,8 @@ part_of(const Facts *facts, const Span *span, const Let *call, const Block *to)
 static const Let *
 next_pack(const Let *call, const Block **body, const Let **around)
 {
-    const Let *pack = NULL, *owner = call->parent->owner;
-    for (const Let *at = call; !pack && owner && owner->op == OP_for; owner = at->parent->owner) {
+    const Let *pack = NULL, *owner = let_around(call);
+    for (const Let *at = call; !pack && owner && owner->op == OP_for; owner = let_around(at)) {
         int k = 0;
         *body = at->parent;
         while ((*body)->lets[k] != at) {
@@ -199,4 +238,47 @@ product_next_pack(const Facts *facts, const Product *p, int64_t most)
     span.count = dim_lt(facts->cx, room, span.count) ? room : span.count;
     span = part_of(facts, &span, p->rows, body);
     return given_at(facts, &span, p->rows);
+}
+
+/* ---- what is stored after a call ---- */
+
+/* The first loop behind the let that is no call, in its block or behind the `if` that it stands in;
+ * NULL: there is none.  *body: the block of that loop. */
+static const Let *
+loop_behind(const Let *let, const Block **body)
+{
+    const Let *found = NULL;
+    bool behind = false;
+    *body = let->parent;
+    for (int k = 0; k < (*body)->n && !found; k++) {
+        const Let *next = (*body)->lets[k];
+        found = behind && loop_is(next) && !loop_is_call(next) ? next : NULL;
+        behind |= next == let;
+    }
+    return found || !let_is_choice((*body)->owner) ? found : loop_behind((*body)->owner, body);
+}
+
+const Let *
+product_store(const Facts *facts, const Let *micro, const Value *tile, const Let **rows,
+              const Let **columns)
+{
+    const Block *body;
+    *rows = loop_behind(micro, &body);
+    if (!*rows && body->n == 1 && body->owner->op == OP_for) {
+        return product_store(facts, body->owner, tile, rows, columns); /* a loop over places */
+    }
+    *columns = *rows && (*rows)->body->n ? (*rows)->body->lets[(*rows)->body->n - 1] : NULL;
+    if (!*columns || !loop_is(*columns)) {
+        return NULL;
+    }
+    for (int k = 0; k < (*columns)->body->n; k++) {
+        const Let *let = (*columns)->body->lets[k];
+        const Let *def = let->op == OP_store ? let->args[0]->def : NULL;
+        bool late = def && (def->parent == body || def->parent == (*rows)->body);
+        if (let->op == OP_store && !late && facts_contiguous(facts, let, loop_index(*columns)) &&
+            dtype_info[let->args[0]->type->dtype].bytes == dtype_info[tile->type->dtype].bytes) {
+            return let;
+        }
+    }
+    return NULL;
 }

@@ -27,5 +27,13 @@ typedef struct {
 Span product_next_rows(const Facts *facts, const Product *p);
 /* A call's part of the first `most` elements of what is packed next. */
 Span product_next_pack(const Facts *facts, const Product *p, int64_t most);
+/* 0 where the call reads the panels for the first time of several: in the first iteration of the
+ * innermost loop that changes the rows alone; without such a loop always.  Never for panels that
+ * were just packed, because they are in a cache. */
+Dim product_first_time(const Facts *facts, const Product *p);
+/* The first store in the loops over a tile that follow its last product that goes along the tile's
+ * columns, to what is declared before that product; else NULL.  *rows, *columns: the two loops. */
+const Let *product_store(const Facts *facts, const Let *micro, const Value *tile, const Let **rows,
+                         const Let **columns);
 
 #endif

@@ -227,7 +227,7 @@ term_next_indices(const Facts *facts, const Let *reduce, const Let *row)
         return NULL;
     }
     const Let *found = NULL;
-    for (const Let *loop = reduce->parent->owner; loop_is(loop); loop = loop->parent->owner) {
+    for (const Let *loop = let_around(reduce); loop_is(loop); loop = let_around(loop)) {
         const Step *next = facts_step(facts, index, loop_index(loop));
         found = next && next->step == loop_extent(reduce) ? index : found;
     }

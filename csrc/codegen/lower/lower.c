@@ -265,7 +265,7 @@ lower_phases(Fn *fn, const Let *old, Let *let, Block *blk, Value **leaf, const U
         lo->nin_place += let->res[k]->over != NULL;
     }
     lo->path[0] = cx_alloc(cx, sizeof *lo->path[0]);
-    lo->path[0]->blk = blk;
+    lo->path[0]->blk = lo->path[0]->into = blk;
     lower_results(lo);
 }
 
@@ -275,12 +275,10 @@ lower_branch(Fn *fn, const Let *old, Let *let, Let *choice, Value **leaf, int nv
              const User *user)
 {
     Cx *cx = fn->cx;
-    Dim a, b;
     choice->body = cx_alloc(cx, sizeof *choice->body);
     choice->body->owner = choice;
     block_append(cx, let->body, choice);
-    let_condition(cx, choice, &a, &b);
-    dim_assume(cx, a, b);
+    let_enter(cx, choice);
     lower_phases(fn, old, let, choice->body, cx_copy(cx, leaf, (size_t)nvalues * sizeof *leaf),
                  user);
     dim_forget(cx);

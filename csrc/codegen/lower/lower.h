@@ -144,6 +144,7 @@ typedef struct {
 /* A loop under construction; frame 0 is the kernel's own block. */
 typedef struct {
     Block *blk;
+    Block *into; /* where lets go: blk, or the block of the choice in it that is open */
     Dim index, extent;
 } Frame;
 
@@ -207,6 +208,11 @@ Dtype reduce_dtype(const Let *red);
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);
 Let *lower_close(Lower *lo);
+/* What is built up to lower_close_choice stands in an `if a <= b` or, from lower_else on, in its
+ * `else`.  Buffers of the loop that is open stand before it. */
+void lower_open_choice(Lower *lo, Dim a, Dim b);
+void lower_else(Lower *lo);
+void lower_close_choice(Lower *lo);
 Value *lower_close_reduce(Lower *lo, Op op, Marks marks, Value *ret);
 /* Opens the nest's loops.  axes: the index of each axis of the nest over these loops. */
 void nest_open(Lower *lo, const Nest *nest, Dim *axes);

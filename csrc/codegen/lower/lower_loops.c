@@ -124,12 +124,32 @@ lower_offset(const Lower *lo, const Value *buffer, const Dim *at)
 
 /* ---- lets ---- */
 
+/* Before the choice of the block that is open, whose `if` is there already if it is an `else`. */
+static void
+put_buffer(Lower *lo, const Frame *frame, Let *let)
+{
+    Block *blk = frame->blk;
+    const Let *choice = frame->into->owner;
+    block_append(lo->cx, blk, let);
+    while (frame->into != blk && choice->parent != blk) {
+        choice = choice->parent->owner;
+    }
+    if (frame->into != blk && choice->op == OP_else) {
+        blk->lets[blk->n - 1] = blk->lets[blk->n - 2];
+        blk->lets[blk->n - 2] = let;
+    }
+}
+
 static Let *
 put(Lower *lo, int depth, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs)
 {
     Let *let = let_new(lo->fn, op, nargs, args, nattrs, attrs);
     let->loc = cx_loc(lo->cx);
-    block_append(lo->cx, lo->path[depth]->blk, let);
+    if (op == OP_buffer) {
+        put_buffer(lo, lo->path[depth], let);
+    } else {
+        block_append(lo->cx, lo->path[depth]->into, let);
+    }
     return let;
 }
 
@@ -311,13 +331,54 @@ lower_open(Lower *lo, const char *stem, Dim extent)
         fail(cx, DIAG_NESTED_LOOPS, MAX_LOOPS);
     }
     Frame *frame = cx_alloc(cx, sizeof *frame);
-    frame->blk = cx_alloc(cx, sizeof *frame->blk);
+    frame->blk = frame->into = cx_alloc(cx, sizeof *frame->blk);
     frame->extent = extent;
     frame->index = dim_index(cx, fn_fresh_name(lo->fn, stem), extent);
     lo->path[++lo->depth] = frame;
     set_home(lo, &frame->index, 1, frame);
     return frame->index;
 }
+
+/* ---- choices ---- */
+
+static void
+open_choice(Lower *lo, Op op, int nattrs, const Attr *attrs)
+{
+    Frame *frame = lo->path[lo->depth];
+    Let *choice = let_new(lo->fn, op, 0, NULL, nattrs, attrs);
+    choice->loc = cx_loc(lo->cx);
+    choice->parent = frame->into;
+    choice->body = cx_alloc(lo->cx, sizeof *choice->body);
+    choice->body->owner = choice;
+    let_enter(lo->cx, choice);
+    frame->into = choice->body;
+}
+
+void
+lower_open_choice(Lower *lo, Dim a, Dim b)
+{
+    Attr attrs[] = {attr_dim(lo->cx, "left", a), attr_dim(lo->cx, "right", b)};
+    open_choice(lo, OP_if, 2, attrs);
+}
+
+void
+lower_close_choice(Lower *lo)
+{
+    Frame *frame = lo->path[lo->depth];
+    Let *choice = frame->into->owner;
+    dim_forget(lo->cx);
+    frame->into = choice->parent;
+    block_append(lo->cx, frame->into, choice);
+}
+
+void
+lower_else(Lower *lo)
+{
+    lower_close_choice(lo);
+    open_choice(lo, OP_else, 0, NULL);
+}
+
+/* ---- closing loops ---- */
 
 static Let *
 close_loop(Lower *lo, Op op, int nattrs, const Attr *attrs)

@@ -131,19 +131,6 @@ row_of_panel(const Tiles *t, Dim sum)
 /* ---- extents ---- */
 
 Dim
-tiles_of_form(const Tiles *t, bool many, Dim extent, Dim most)
-{
-    Cx *cx = t->p->lo->cx;
-    Dim height = constant(t, MICRO_MOST_ROWS);
-    if (many ? !t->size.few : !t->size.many) {
-        return extent;
-    }
-    Dim beyond = many ? dim_sub(cx, t->size.rows, height)
-                      : dim_sub(cx, dim_add(cx, height, constant(t, 1)), t->size.rows);
-    return dim_min(cx, extent, dim_mul(cx, most, dim_max(cx, constant(t, 0), beyond)));
-}
-
-Dim
 tile_rows(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
@@ -328,9 +315,8 @@ void
 tile_multiply(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
 {
     Lower *lo = t->p->lo;
-    Dim most = constant(t, MICRO_MOST_ROWS), row, rows, column;
+    Dim row, rows, column;
     rows_summed(t, &row, &rows);
-    rows = t->p->b.panels ? rows : tiles_of_form(t, true, rows, most);
     Value *packed = t->size.rows_packed ? pack_rows(t, first, n, row, rows) : NULL;
     bool several;
     Dim i = lower_open(lo, "i", rows), panel = open_panels(t, &several),
@@ -350,8 +336,7 @@ void
 tile_multiply_unpacked(const Tiles *t, Value *tile)
 {
     Lower *lo = t->p->lo;
-    Dim rows = tiles_of_form(t, false, tile_rows(t), constant(t, MICRO_MOST_ROWS));
-    Dim i = lower_open(lo, "i", rows), l = lower_open(lo, "l", tile_columns(t)),
+    Dim i = lower_open(lo, "i", tile_rows(t)), l = lower_open(lo, "l", tile_columns(t)),
         p = lower_open(lo, "p", t->size.sums);
     Value *x = load_of_rows(t, row_of(t, i), p),
           *y = load_of_columns(t, &t->p->b, column_of(t, l), p);

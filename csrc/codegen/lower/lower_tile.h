@@ -29,9 +29,6 @@ constant(const Tiles *t, int64_t n)
 
 /* Replaces names by indices in n dims. */
 void tiles_rename(Cx *cx, const Renamed *r, int n, Dim *dims);
-/* `extent`, which is at most `most`, if the form applies; else 0.  With `many` that is the form for
- * more than one tile of rows, otherwise the form for one tile. */
-Dim tiles_of_form(const Tiles *t, bool many, Dim extent, Dim most);
 /* How many terms of a sum are packed at once, at most: the extent of a buffer. */
 Dim tiles_sums_at_once(const Tiles *t);
 /* The rows and columns of the tile; row i of it in the buffer, which has all tiles of the block

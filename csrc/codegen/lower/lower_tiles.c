@@ -12,7 +12,7 @@
  *           All tiles have the same height, except the last one.
  *           If there is one tile of rows, each element of a panel would be used once: the column
  *           operand is then read in place.  If the number of rows is a symbol, the text has both
- *           forms, and the loops of the form that does not apply have the extent zero.
+ *           forms, in an if and its else.
  *           Sums longer than one chain are cut into chains, so that the panels of one chain stay in
  *           the second-level cache while all tiles of the block are computed; a tile keeps its sums
  *           between the chains.  The outputs of a tile are computed right after its last chain.
@@ -100,6 +100,45 @@ open_tiles(const Tiles *t, int *opened)
     return open_some(lo, "t", dim_min(lo->cx, most, left), false, opened);
 }
 
+/* ---- one tile of rows or several ---- */
+
+/* Does the number of rows decide, when it runs, how they are multiplied? */
+static bool
+has_forms(const Tiles *t)
+{
+    return t->size.few && t->size.many && !t->p->b.panels && t->p->column == DIM_NONE;
+}
+
+/* Opens the choice of the form for one tile, or of that for several. */
+static void
+open_few(const Tiles *t)
+{
+    lower_open_choice(t->p->lo, t->size.rows, constant(t, MICRO_MOST_ROWS));
+}
+
+static void
+open_many(const Tiles *t)
+{
+    lower_open_choice(t->p->lo, constant(t, MICRO_MOST_ROWS + 1), t->size.rows);
+}
+
+static void
+close_form(const Tiles *t, bool opened)
+{
+    if (opened) {
+        lower_close_choice(t->p->lo);
+    }
+}
+
+/* Packs n terms of the sums from `first` on, unless all of the group's are packed already. */
+static void
+pack_terms(const Tiles *t, Dim first, Dim n)
+{
+    if (t->buffer && !t->p->packs_groups) {
+        tiles_pack(t, first, n);
+    }
+}
+
 /* ---- the orders of tiles ---- */
 
 /* Computes all sums of a tile at once, then its outputs, tile by tile. */
@@ -108,77 +147,113 @@ put_tiles(Tiles *t, const Group *g)
 {
     Lower *lo = t->p->lo;
     Dim none = constant(t, 0), width = constant(t, t->size.width * t->size.group_panels);
+    bool forms = has_forms(t);
     int opened;
-    if (t->buffer && !t->p->packs_groups) {
-        tiles_pack(t, none, tiles_of_form(t, true, t->size.sums, constant(t, CONTRACTION_CHAIN)));
+    if (forms) {
+        open_many(t);
     }
+    pack_terms(t, none, t->size.sums);
+    close_form(t, forms);
     t->tile = open_tiles(t, &opened);
     Value *tile = lower_buffer(lo, lo->depth, t->p->dtype, 2,
                                (Dim[]){constant(t, MICRO_MOST_ROWS), width});
+    if (forms) {
+        open_few(t);
+        tile_multiply_unpacked(t, tile);
+        lower_else(lo);
+    }
     if (t->p->column != DIM_NONE) {
         tile_multiply_own(t, tile);
     } else if (t->size.many || t->p->b.panels) {
         tile_multiply(t, tile, none, t->size.sums, false);
-    }
-    if (t->size.few && t->p->column == DIM_NONE && !t->p->b.panels) {
+    } else {
         tile_multiply_unpacked(t, tile);
     }
+    close_form(t, forms);
     tile_store(t, g, tile);
     group_close(lo, opened);
 }
 
-/* Multiplies all tiles of the block by one more chain: n terms of the sums from `first` on, none if
- * n is known to be 0.  If there is a group, also computes its outputs for each tile at once. */
+/* Multiplies all tiles of the block by one more chain: n terms of the sums from `first` on. */
 static void
-put_chain(Tiles *t, Value *tiles, Dim first, Dim n, const Group *g)
+put_chain(Tiles *t, Value *tiles, Dim first, Dim n)
 {
-    bool some = !dim_is(t->p->lo->cx, n, 0);
     int opened;
-    if (some && t->buffer && !t->p->packs_groups) {
-        tiles_pack(t, first, tiles_of_form(t, true, n, constant(t, CONTRACTION_CHAIN)));
-    }
+    pack_terms(t, first, n);
     t->tile = open_tiles(t, &opened);
-    if (some) {
-        tile_multiply(t, tiles, first, n, true);
-    }
-    if (g) {
-        tile_store(t, g, tiles);
-    }
+    tile_multiply(t, tiles, first, n, true);
     group_close(t->p->lo, opened);
 }
 
-/* Computes the sums chain by chain for all tiles of the block, which keep them.  The last chain has
- * no terms if there is one chain only. */
+/* The chains of all tiles of the block but the last one, which has no terms if there is one chain
+ * only; packs the terms of that. */
+static void
+put_first_chains(Tiles *t, Value *tiles, Dim between, Dim last)
+{
+    Lower *lo = t->p->lo;
+    Cx *cx = lo->cx;
+    Dim none = constant(t, 0), one = constant(t, 1), length = constant(t, CONTRACTION_CHAIN);
+    int opened;
+    pack_terms(t, none, sums_from(t, none));
+    t->tile = open_tiles(t, &opened);
+    tile_multiply(t, tiles, none, sums_from(t, none), false);
+    group_close(lo, opened);
+    if (!dim_is(cx, between, 0)) {
+        Dim chain = lower_open(lo, "c", between);
+        Dim first = dim_mul(cx, length, dim_add(cx, chain, one));
+        put_chain(t, tiles, first, sums_from(t, first));
+        lower_close(lo);
+    }
+    if (!dim_is(cx, sums_from(t, last), 0)) {
+        pack_terms(t, last, sums_from(t, last));
+    }
+}
+
+/* The last chain of each tile of the block, and right after it the tile's outputs. */
+static void
+put_last_chain(Tiles *t, Value *tiles, Dim last, const Group *g)
+{
+    bool forms = has_forms(t);
+    int opened;
+    t->tile = open_tiles(t, &opened);
+    if (!dim_is(t->p->lo->cx, sums_from(t, last), 0)) {
+        if (forms) {
+            open_many(t);
+        }
+        tile_multiply(t, tiles, last, sums_from(t, last), true);
+        close_form(t, forms);
+    }
+    tile_store(t, g, tiles);
+    group_close(t->p->lo, opened);
+}
+
+/* Computes the sums chain by chain for all tiles of the block, which keep them. */
 static void
 put_chains(Tiles *t, const Group *g)
 {
     Lower *lo = t->p->lo;
     Cx *cx = lo->cx;
     Dim none = constant(t, 0), one = constant(t, 1), length = constant(t, CONTRACTION_CHAIN);
-    Dim chains = chains_of(t), between = dim_max(cx, none, dim_sub(cx, chains, constant(t, 2)));
+    Dim chains = chains_of(t), between = dim_sub(cx, chains, constant(t, 2)),
+        last = dim_mul(cx, length, dim_max(cx, one, dim_sub(cx, chains, one)));
+    /* a loop of less than no iterations has none, which is shorter to say */
+    between = dim_is_int(cx, between, NULL) ? dim_max(cx, none, between) : between;
+    last = t->p->letters.where.first.place ? last : dim_min(cx, t->size.sums, last);
     Dim room[] = {constant(t, MICRO_MOST_ROWS * t->size.block_tiles),
                   constant(t, t->size.width * t->size.group_panels)};
     Value *tiles = lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
+    bool forms = has_forms(t);
     int opened;
-    if (t->buffer && !t->p->packs_groups) {
-        tiles_pack(t, none, tiles_of_form(t, true, sums_from(t, none), length));
-    }
-    t->tile = open_tiles(t, &opened);
-    tile_multiply(t, tiles, none, sums_from(t, none), false);
-    if (t->size.few && !t->p->b.panels) {
+    if (forms) {
+        open_few(t);
+        t->tile = open_tiles(t, &opened);
         tile_multiply_unpacked(t, tiles);
+        group_close(lo, opened);
+        lower_else(lo);
     }
-    group_close(lo, opened);
-    if (!dim_is(cx, between, 0)) {
-        Dim chain = lower_open(lo, "c",
-                               t->p->b.panels ? between : tiles_of_form(t, true, between, between));
-        Dim first = dim_mul(cx, length, dim_add(cx, chain, one));
-        put_chain(t, tiles, first, sums_from(t, first), NULL);
-        lower_close(lo);
-    }
-    Dim last = dim_mul(cx, length, dim_add(cx, between, one));
-    last = t->p->letters.where.first.place ? last : dim_min(cx, t->size.sums, last);
-    put_chain(t, tiles, last, sums_from(t, last), g);
+    put_first_chains(t, tiles, between, last);
+    close_form(t, forms);
+    put_last_chain(t, tiles, last, g);
 }
 
 /* Sets the block's tiles to the initial value of a sum: -0.0, which leaves any added number
@@ -224,7 +299,7 @@ put_places(Tiles *t, const Group *g)
     Dim length = p->b.panels && !t->size.rows_packed ? inner : constant(t, CONTRACTION_CHAIN);
     Dim chain = open_some(lo, "c", dim_div(cx, inner, length), false, &opened);
     first = dim_add(cx, dim_mul(cx, first, inner), dim_mul(cx, chain, length));
-    put_chain(t, tiles, first, length, NULL);
+    put_chain(t, tiles, first, length);
     group_close(lo, opened + p->nplaces);
     t->tile = open_tiles(t, &of_tiles);
     tile_store(t, g, tiles);

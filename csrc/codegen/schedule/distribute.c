@@ -64,7 +64,7 @@ stage_of(const Stages *s, const Let *map)
 static bool
 is_with_stores(const Stages *s, const Let *let)
 {
-    bool even = let_has(s->loop->parent->owner, MARK_recurrences) && s->last % 2 == 0;
+    bool even = let_has(let_around(s->loop), MARK_recurrences) && s->last % 2 == 0;
     return let->op == OP_store || (let_is_map(let) && stage_of(s, let) == s->last + even);
 }
 

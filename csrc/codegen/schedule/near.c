@@ -53,7 +53,8 @@ static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    if (has_near_forms(phase->loop) && may_repeat(phase) && fuel_spend(phase->fn->cx)) {
+    if (has_near_forms(phase->loop) && !loop_has_choice(phase->loop) && may_repeat(phase) &&
+        fuel_spend(phase->fn->cx)) {
         let_mark_with(phase->fn->cx, phase->loop, MARK_near, DLC_NEAR_PART);
     }
 }

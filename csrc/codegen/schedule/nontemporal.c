@@ -71,14 +71,14 @@ may_bypass(const Phased *p, const Let *loop, const Let *store)
         !is_alone(store)) {
         return false;
     }
-    bool tile = loop->parent->owner && let_has(loop->parent->owner, MARK_tile);
+    bool tile = let_around(loop) && let_has(let_around(loop), MARK_tile);
     return tile ? is_met(p, access_is_large(p->cx, store, DLC_LARGE)) : is_huge(p, store);
 }
 
 static void
 mark_store(const Phased *p, const Let *loop, Let *store)
 {
-    if (let_has(loop->parent->owner, MARK_tile)) {
+    if (let_has(let_around(loop), MARK_tile)) {
         let_mark_with(p->cx, store, MARK_nontemporal, DLC_LARGE);
     } else {
         let_mark_with(p->cx, store, MARK_nontemporal, DLC_HUGE / 2);
@@ -123,7 +123,7 @@ static bool
 mark_loop(Let *loop, void *phased)
 {
     const Phased *p = phased;
-    const Let *rows = loop->parent->owner;
+    const Let *rows = let_around(loop);
     bool runs_with_others = let_has(rows, MARK_flat) ||
                             (let_has(rows, MARK_grid) && dim_range(p->cx, loop_extent(loop)).hi <=
                                                              let_mark_value(rows, MARK_grid_row));

@@ -73,7 +73,7 @@ mark_in_row(const Facts *facts, Let *load, const Let *reduce)
 {
     Cx *cx = facts->cx;
     int bytes = facts_access(facts, load)->bytes;
-    const Let *rows = reduce->parent->owner;
+    const Let *rows = let_around(reduce);
     Range length = dim_range(cx, loop_extent(reduce));
     const Step *next = loop_is(rows) ? facts_step(facts, load, loop_index(rows)) : NULL;
     if (length.lo >= 2 * DLC_PAGE / bytes ||
@@ -117,7 +117,7 @@ mark_next_row(const Facts *facts, const Let *loop, Let *load)
     Cx *cx = facts->cx;
     const Let *rows = loop_of_reductions(load);
     int64_t bytes = dtype_info[load->args[0]->type->dtype].bytes, row = bytes;
-    for (const Let *inner = loop; inner != rows && row <= DLC_L2; inner = inner->parent->owner) {
+    for (const Let *inner = loop; inner != rows && row <= DLC_L2; inner = let_around(inner)) {
         Range n = dim_range(cx, loop_extent(inner));
         row = n.lo >= 1 && n.hi <= DLC_L2 ? row * n.hi : DLC_L2 + 1;
     }
@@ -145,7 +145,7 @@ mark_next_row(const Facts *facts, const Let *loop, Let *load)
 static bool
 in_order(const Facts *facts, const Let *index, const Let *through)
 {
-    for (const Let *loop = through->parent->owner; loop_is(loop); loop = loop->parent->owner) {
+    for (const Let *loop = let_around(through); loop_is(loop); loop = let_around(loop)) {
         const Step *next = facts_step(facts, index, loop_index(loop));
         if (next && next->step == loop_extent(through)) {
             return true;
@@ -234,7 +234,7 @@ static bool
 mark_stencils(const PhaseView *phase, Let *loop)
 {
     bool vector = loop->op == OP_for && let_has(loop, MARK_vector) && !loop_count(loop->body);
-    if (vector && !let_has(loop, MARK_distribute) && !let_has(loop->parent->owner, MARK_tile)) {
+    if (vector && !let_has(loop, MARK_distribute) && !let_has(let_around(loop), MARK_tile)) {
         mark_stencil(phase->facts, loop);
     }
     return true;
@@ -294,7 +294,7 @@ mark_columns(const Facts *facts, const Let *loop, const Let *tile)
 static void
 mark_vector(const Facts *facts, const Let *loop)
 {
-    const Let *around = loop->parent->owner;
+    const Let *around = let_around(loop);
     int64_t row = dim_range(facts->cx, loop_extent(loop)).hi;
     if (around->op == OP_for && let_has(around, MARK_tile)) {
         mark_tile(facts, around, loop);

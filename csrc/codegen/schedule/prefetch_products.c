@@ -69,7 +69,7 @@ mark_calls(const Facts *facts, Let *let)
     if (let_has(let, MARK_micro)) {
         mark_call(facts, let);
     }
-    for (int k = 0; loop_is(let) && !loop_is_call(let) && k < let->body->n; k++) {
+    for (int k = 0; let->body && !loop_is_call(let) && k < let->body->n; k++) {
         mark_calls(facts, let->body->lets[k]);
     }
 }

@@ -220,14 +220,14 @@ mark(const View *v, const Let *access, unsigned which, int64_t value)
 static void
 mark_load(View *v, const Let *load, Dim offset)
 {
-    const Let *loop = load->parent->owner;
+    const Let *loop = let_around(load);
     int64_t tile = v->width;
     if (v->grid && !v->is_long) {
         dim_is_int(v->cx, v->tile.row ? dim_mul(v->cx, v->rows, v->tile.columns) : v->rows, &tile);
     }
     bool back = tile <= DLC_SCALAR_TILE && reads_row(v, load, offset, -1);
     int64_t ahead = back ? DLC_PREFETCH_STENCIL * tile : distance_from(tile);
-    const Let *rows = loop->parent->owner;
+    const Let *rows = let_around(loop);
     const Step *next = let_has(rows, MARK_tile) ? facts_step(v->facts, load, loop_index(rows))
                                                 : NULL;
     if (reads_row(v, load, offset, 1) || !comes_from_memory(v, load->args[0], offset) ||
@@ -293,7 +293,7 @@ is_in_place(View *v, const Let *load)
 static bool
 is_transposed(const View *v, const Let *load)
 {
-    const Let *columns = load->parent->owner, *rows = columns->parent->owner;
+    const Let *columns = let_around(load), *rows = let_around(columns);
     int before = 0;
     Dim step;
     if (!let_has(rows, MARK_tile) || !facts_transposed(v->facts, load, rows, columns, &step)) {
@@ -399,7 +399,7 @@ is_foreseen(const View *v, const Let *loop)
 static void
 mark_stores(View *v, const Let *loop)
 {
-    bool tile = let_has(loop->parent->owner, MARK_tile);
+    bool tile = let_has(let_around(loop), MARK_tile);
     if (v->width >= DLC_BLOCK || tile || loop_count(loop->body)) {
         return;
     }
@@ -498,7 +498,7 @@ walk_gathered(View *v, const Let *reduce, Dtype dtype)
     v->loop = loop;
     v->tile = tile;
     if (term_next_indices(v->facts, reduce, row) && !buffer_is_small(v->cx, row->args[0]) &&
-        dim_range(v->cx, loop_extent(reduce->parent->owner)).hi <= v->width) {
+        dim_range(v->cx, loop_extent(let_around(reduce))).hi <= v->width) {
         mark(v, row, MARK_prefetch_rows, DLC_PREFETCH_ONEHOT);
     }
     return true;
@@ -571,6 +571,10 @@ walk_let(View *v, const Let *let)
     case OP_reduce:
         mark_calls(v, let);
         v->grid && !v->is_long ? walk_row(v, let) : walk_reduce(v, let);
+        break;
+    case OP_if:
+    case OP_else:
+        walk_block(v, let->body);
         break;
     case OP_load:
         walk_load(v, let);

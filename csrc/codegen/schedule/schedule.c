@@ -16,7 +16,7 @@
  *           around it is the vector, or else it is `recurrences`.  DLC_RECURRENCES iterations of a
  *           `recurrences` loop run together, so that some go on while another waits.
  *           A loop around vector reductions or vector loops stays scalar, and so does a loop of one
- *           iteration.
+ *           iteration, or one with an `if` in it.
  *           The outermost loop is parallel.  While there may be fewer than DLC_PARALLEL iterations
  *           and the next loop is alone inside, that loop is parallel too, unless it has little to
  *           do; the launch counts the product of their extents.  A loop that is parallel and vector
@@ -40,8 +40,7 @@ has_call(const Block *blk)
 {
     bool found = false;
     for (int k = 0; k < blk->n && !found; k++) {
-        found = loop_is_call(blk->lets[k]) ||
-                (loop_is(blk->lets[k]) && has_call(blk->lets[k]->body));
+        found = loop_is_call(blk->lets[k]) || (blk->lets[k]->body && has_call(blk->lets[k]->body));
     }
     return found;
 }
@@ -66,7 +65,7 @@ only_for(const Let *let)
     for (int k = 0; k < let->body->n; k++) {
         Let *inner = let->body->lets[k];
         if (inner->op == OP_reduce || let_writes(inner) || inner->op == OP_buffer ||
-            (inner->op == OP_for && found)) {
+            let_is_choice(inner) || (inner->op == OP_for && found)) {
             return NULL;
         }
         found = inner->op == OP_for ? inner : found;
@@ -167,11 +166,32 @@ is_columns(const Facts *facts, const Let *let)
            facts_contiguous(facts, update, loop_index(let));
 }
 
+static void mark_vector(const Facts *facts, Let *let);
+
+/* The loops in the block, and in choices in it. */
+static void
+mark_vectors(const Facts *facts, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        if (let->op == OP_for) {
+            mark_vector(facts, let);
+        } else if (let_enter(facts->cx, let)) {
+            mark_vectors(facts, let->body);
+            dim_forget(facts->cx);
+        }
+    }
+}
+
 static void
 mark_vector(const Facts *facts, Let *let)
 {
     Cx *cx = facts->cx;
     if (is_ordered(let) || loop_is_call(let)) {
+        return;
+    }
+    if (loop_has_choice(let)) {
+        mark_vectors(facts, let->body);
         return;
     }
     if (is_columns(facts, let) || is_recurrences(facts, let)) {
@@ -185,11 +205,7 @@ mark_vector(const Facts *facts, Let *let)
     bool once = dim_is(cx, loop_extent(let), 1);
     if (loop_count(let->body) &&
         (once || has_vector(let->body) || has_call(let->body) || only_for(let))) {
-        for (int k = 0; k < let->body->n; k++) {
-            if (let->body->lets[k]->op == OP_for) {
-                mark_vector(facts, let->body->lets[k]);
-            }
-        }
+        mark_vectors(facts, let->body);
         const Let *inner = only_for(let);
         if (inner && let_has(inner, MARK_vector) && loop_count(inner->body) == 0) {
             mark_tile(facts, let, inner);
@@ -203,10 +219,10 @@ mark_vector(const Facts *facts, Let *let)
 static bool
 is_alone(const Let *let)
 {
-    const Let *around = let->parent->owner;
+    const Let *around = let_around(let);
     while (around->op == OP_for && let->parent->n == 1) {
         let = around;
-        around = let->parent->owner;
+        around = let_around(let);
     }
     return !loop_is(around);
 }

@@ -229,7 +229,7 @@ has_tiles(const Let *let)
 {
     bool has = let_has(let, MARK_micro) || let_has(let, MARK_pack);
     for (int k = 0; k < let->body->n && !has; k++) {
-        has = let->body->lets[k]->op == OP_for && has_tiles(let->body->lets[k]);
+        has = let->body->lets[k]->body && has_tiles(let->body->lets[k]);
     }
     return has;
 }
@@ -240,12 +240,9 @@ join_phases(Cx *cx, Block *blk)
     int n = 0, at = 0, count = blk->n;
     /* the phase before, at `at`, if since then only buffers of the kernel and constants came */
     Let *last = NULL;
-    Dim a, b;
     for (int k = 0; k < count; k++) {
         Let *let = blk->lets[k];
-        if (let_is_choice(let)) {
-            let_condition(cx, let, &a, &b);
-            dim_assume(cx, a, b);
+        if (let_enter(cx, let)) {
             join_phases(cx, let->body);
             dim_forget(cx);
         }

@@ -12,8 +12,6 @@
  * Example:  distance of points in D dimensions:
  *               let s: f32 = reduce sum d in D lanes short { .. }
  */
-#include <string.h>
-
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
@@ -25,32 +23,19 @@ may_be_both(Cx *cx, const Let *reduce)
     return extent.lo <= DLC_BLOCK && extent.hi > DLC_BLOCK;
 }
 
-static void
-shorten(Cx *cx, Let *loop)
+static bool
+shorten(const PhaseView *phase, Let *loop)
 {
-    for (int k = 0; k < loop->body->n; k++) {
-        Let *let = loop->body->lets[k];
-        if (!loop_is(let)) {
-            continue;
-        }
-        shorten(cx, let);
-        const char *op = let->op == OP_reduce ? let_str(let, "op") : NULL;
-        if (op && op_info[op_find(op, strlen(op))].rule != RULE_INDEX &&
-            loop_is_latency_bound(let) && may_be_both(cx, let) && fuel_spend(cx)) {
-            let_mark(let, MARK_short, true);
-        }
+    Cx *cx = phase->fn->cx;
+    if (loop->op == OP_reduce && op_info[let_op(loop)].rule != RULE_INDEX &&
+        loop_is_latency_bound(loop) && may_be_both(cx, loop) && fuel_spend(cx)) {
+        let_mark(loop, MARK_short, true);
     }
-}
-
-static void
-shorten_phase(const PhaseView *phase, const void *arg)
-{
-    (void)arg;
-    shorten(phase->fn->cx, phase->loop);
+    return true;
 }
 
 Fn *
 rewrite_shorten(Fn *fn)
 {
-    return phases_visit(fn, shorten_phase, NULL);
+    return loops_visit(fn, shorten);
 }

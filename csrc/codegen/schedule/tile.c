@@ -84,7 +84,7 @@ width_of_scalars(const Facts *facts, const Let *loop)
         accesses += op == OP_load || op == OP_store;
         maps += op_info[op].kind == KIND_MAP;
     }
-    if (let_has(loop->parent->owner, MARK_tile)) {
+    if (let_has(let_around(loop), MARK_tile)) {
         return DLC_WIDTH;
     }
     if (maps <= DLC_STRIP_OPS) {
@@ -100,7 +100,7 @@ width_of_scalars(const Facts *facts, const Let *loop)
 static bool
 has_tiles(const Facts *facts, const Let *loop)
 {
-    const Let *rows = loop->parent->owner;
+    const Let *rows = let_around(loop);
     bool vector = loop->op == OP_for && (let_has(loop, MARK_vector) || loop_is_recurrence(loop));
     return vector && !(let_has(rows, MARK_grid) &&
                        grid_is_short(facts, loop, let_mark_value(rows, MARK_grid_row)));

@@ -338,7 +338,6 @@ static void
 parse_own_block(Parser *p, Let *let)
 {
     const Block *around = p->block;
-    Dim a, b;
     let->body = cx_alloc(p->cx, sizeof *let->body);
     let->body->owner = let;
     if (!let_is_choice(let)) {
@@ -348,8 +347,7 @@ parse_own_block(Parser *p, Let *let)
     if (let->op == OP_else && !(around->n && around->lets[around->n - 1]->op == OP_if)) {
         lex_fail(&p->lex, p->lex.token.at, "else stands right behind the block of an if");
     }
-    let_condition(p->cx, let, &a, &b);
-    dim_assume(p->cx, a, b);
+    let_enter(p->cx, let);
     parse_block(p, let->body);
     dim_forget(p->cx);
 }

@@ -121,7 +121,7 @@ static bool
 is_free(const Let *access)
 {
     const Value *v = access->args[0];
-    bool tensor = !v->def || v->def->op != OP_buffer || !loop_is(v->def->parent->owner);
+    bool tensor = !v->def || v->def->op != OP_buffer || !loop_is(let_around(v->def));
     bool stored = false;
     for (int k = 0; k < access->parent->n; k++) {
         const Let *let = access->parent->lets[k];

@@ -9,9 +9,9 @@ enum { LINE = 16, MOST_STEPS = 16 };
 static bool
 is_in_vector_loop(const Let *let)
 {
-    const Let *around = let->parent->owner;
+    const Let *around = let_around(let);
     while (loop_is(around) && !let_has(around, MARK_vector)) {
-        around = around->parent->owner;
+        around = let_around(around);
     }
     return loop_is(around);
 }
@@ -50,7 +50,7 @@ void
 verify_transpose(Verifier *v, const Let *load)
 {
     enum { MOST_WIDTH = 128 };
-    const Let *loop = load->parent->owner, *rows = loop->parent->owner;
+    const Let *loop = let_around(load), *rows = let_around(loop);
     const Value *of = load->args[0];
     Dim offset = index_offset(v->cx, of, let_attr(load, "at")->dims), step, rest;
     int64_t width = loop->op == OP_for ? let_mark_value(loop, MARK_width) : 0;
@@ -134,7 +134,7 @@ static bool
 may_repeat(const Let *phase, const Let *let)
 {
     const Value *to = let_writes(let) ? let->args[0] : NULL;
-    bool own = to && to->def && to->def->op == OP_buffer && loop_is(to->def->parent->owner);
+    bool own = to && to->def && to->def->op == OP_buffer && loop_is(let_around(to->def));
     bool may = !to || own || uses_of(phase, to) == 2;
     for (int k = 0; let->body && k < let->body->n && may; k++) {
         may = may_repeat(phase, let->body->lets[k]);
@@ -161,12 +161,12 @@ count_versions(const Let *let)
 void
 verify_versions(Verifier *v, const Let *let)
 {
-    const Let *reduce = loop_is(let) ? let : let->parent->owner, *tile = reduce, *phase = reduce;
+    const Let *reduce = loop_is(let) ? let : let_around(let), *tile = reduce, *phase = reduce;
     while (loop_is(tile) && !let_has(tile, MARK_vector)) {
-        tile = tile->parent->owner;
+        tile = let_around(tile);
     }
-    while (phase->parent->owner && loop_is(phase->parent->owner)) {
-        phase = phase->parent->owner;
+    while (let_around(phase) && loop_is(let_around(phase))) {
+        phase = let_around(phase);
     }
     Dim step = DIM_NONE, rest;
     bool good = loop_is(let)
@@ -188,7 +188,7 @@ verify_versions(Verifier *v, const Let *let)
 static void
 check_near(Verifier *v, const Let *loop)
 {
-    if (loop_is(loop->parent->owner) || !may_repeat(loop, loop)) {
+    if (loop_is(let_around(loop)) || !may_repeat(loop, loop)) {
         verify_broken(v, 41, "near marks a loop whose iterations may not run again");
     }
 }

@@ -12,7 +12,7 @@ stage_of(const Let *map)
 static bool
 in_recurrences(const Let *loop)
 {
-    return let_has(loop->parent->owner, MARK_recurrences);
+    return let_has(let_around(loop), MARK_recurrences);
 }
 
 /* Is it in a stage where its operands are known? */
@@ -87,7 +87,7 @@ wrong_loop(const Let *loop, bool recurrences)
     int64_t width = let_mark_value(loop, MARK_distribute);
     const char *why = NULL;
     if (!recurrences && (!let_has(loop, MARK_vector) || let_has(loop, MARK_streams) ||
-                         let_has(loop->parent->owner, MARK_tile))) {
+                         let_has(let_around(loop), MARK_tile))) {
         why = "it has another order";
     } else if (recurrences ? width != OF_RECURRENCES : width > MOST) {
         why = "it has another number of iterations at a time";
@@ -134,7 +134,7 @@ void
 verify_stage(Verifier *v, const Let *let)
 {
     bool marked = let_has(let, MARK_stage) || let_has(let, MARK_across);
-    if (marked && !let_has(let->parent->owner, MARK_distribute)) {
+    if (marked && !let_has(let_around(let), MARK_distribute)) {
         verify_broken(v, 43, "stage marks an operation of a loop that is not marked distribute");
     }
 }
@@ -151,7 +151,7 @@ verify_fill(Verifier *v, const Let *reduce)
         good &= let_is_plain(let) || let_is_map(let) || let->op == OP_store;
     }
     good = good && loop_stores_once(v->cx, reduce);
-    for (const Let *loop = reduce->parent->owner; loop_is(loop); loop = loop->parent->owner) {
+    for (const Let *loop = let_around(reduce); loop_is(loop); loop = let_around(loop)) {
         good &= !let_has(loop, MARK_vector);
     }
     if (!good) {
@@ -165,7 +165,7 @@ verify_fill(Verifier *v, const Let *reduce)
 void
 verify_masked(Verifier *v, const Let *load)
 {
-    const Let *reduce = load->parent->owner;
+    const Let *reduce = let_around(load);
     Dim step = DIM_NONE, rest,
         offset = index_offset(v->cx, load->args[0], let_attr(load, "at")->dims);
     if (!let_has(load, MARK_masked)) {
@@ -185,9 +185,9 @@ verify_masked(Verifier *v, const Let *load)
 static const Let *
 tile_around(const Let *let)
 {
-    const Let *loop = let->parent->owner;
+    const Let *loop = let_around(let);
     while (loop_is(loop) && !(loop->op == OP_for && let_has(loop, MARK_vector))) {
-        loop = loop->parent->owner;
+        loop = let_around(loop);
     }
     bool loops = false;
     for (int k = 0; loop_is(loop) && k < loop->body->n; k++) {
@@ -200,7 +200,7 @@ static bool
 is_inside(const Let *let, const Let *loop)
 {
     while (let && let != loop) {
-        let = let->parent->owner;
+        let = let_around(let);
     }
     return let == loop;
 }
@@ -238,7 +238,7 @@ varies(const void *arg, Dim name)
 {
     const Uniform *u = arg;
     bool found = name == let_attr(u->tile, "index")->d;
-    for (const Let *around = u->let; around != u->tile && !found; around = around->parent->owner) {
+    for (const Let *around = u->let; around != u->tile && !found; around = let_around(around)) {
         const Block *blk = around->parent;
         for (int k = 0; k < blk->n && blk->lets[k] != around; k++) {
             const Let *bind = blk->lets[k];

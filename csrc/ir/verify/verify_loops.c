@@ -155,14 +155,14 @@ check_together(Verifier *v, const Let *let)
 static void
 check_parallel(Verifier *v, const Let *let)
 {
-    const Let *around = let->parent->owner;
+    const Let *around = let_around(let);
     bool outermost = !loop_is(around);
     if (!outermost && !(around->op == OP_for && let_has(around, MARK_parallel))) {
         verify_broken(v, 18, "parallel marks a loop within one that is not");
     }
     for (int k = 0; k < let->parent->n && !outermost; k++) {
         const Let *beside = let->parent->lets[k];
-        if (beside != let && (loop_is(beside) || let_writes(beside) || beside->op == OP_buffer)) {
+        if (beside != let && (beside->body || let_writes(beside) || beside->op == OP_buffer)) {
             verify_broken(v, 18, "parallel marks a loop beside '%s' within another",
                           op_info[beside->op].name);
         }
@@ -267,8 +267,7 @@ static bool
 never_runs(Cx *cx, const Let *let)
 {
     bool never = false;
-    for (const Let *loop = let->parent->owner; loop_is(loop) && !never;
-         loop = loop->parent->owner) {
+    for (const Let *loop = let_around(let); loop_is(loop) && !never; loop = let_around(loop)) {
         never = dim_range(cx, let_dim(loop, "extent")).hi <= 0;
     }
     return never;
@@ -279,7 +278,7 @@ static bool
 is_less(Cx *cx, Dim a, Dim b, const Let *let)
 {
     bool less = dim_lt(cx, a, b);
-    for (const Let *loop = let->parent->owner; loop_is(loop) && !less; loop = loop->parent->owner) {
+    for (const Let *loop = let_around(let); loop_is(loop) && !less; loop = let_around(loop)) {
         less = dim_lt_in(cx, a, b, let_dim(loop, "extent"));
     }
     return less;
@@ -308,7 +307,7 @@ check_access(Verifier *v, const Let *let)
 {
     const Value *a = let->args[0];
     bool ours = a->def && (a->def->op == OP_buffer || a->def == v->kernel);
-    bool operand = !a->def || a->def->parent->owner == NULL;
+    bool operand = !a->def || let_around(a->def) == NULL;
     if (!ours && (let_writes(let) || !operand)) {
         verify_broken(v, 15, "'%s' is not something to %s", a->name, op_info[let->op].name);
     }
@@ -367,6 +366,36 @@ swap_stored(Verifier *v, const bool *stored)
     return before;
 }
 
+typedef struct {
+    const Cx *cx;
+    const Let *choice;
+} Condition;
+
+/* Is the name an index that no loop around gives: one that a bind has from data? */
+static bool
+is_data(const void *arg, Dim name)
+{
+    const Condition *c = arg;
+    bool known = dim_extent(c->cx, name) == DIM_NONE;
+    for (const Let *loop = let_around(c->choice); loop_is(loop) && !known;
+         loop = let_around(loop)) {
+        known = let_dim(loop, "index") == name;
+    }
+    return !known;
+}
+
+/* Loops whose iterations run one by one: a choice is one for an iteration. */
+static void
+check_place_of_choice(Verifier *v, const Let *let)
+{
+    const Marks may = MARK_parallel | MARK_unroll | MARK_narrow;
+    for (const Let *loop = let_around(let); loop_is(loop); loop = let_around(loop)) {
+        if (loop->op != OP_for || (Marks)let_int(loop, "marks") & ~may) {
+            verify_broken(v, 46, "it stands in a loop whose iterations do not run one by one");
+        }
+    }
+}
+
 /* A result is stored behind an if and its else, where both store it; behind an if alone, where it
  * was before. */
 static void
@@ -378,19 +407,19 @@ check_choice(Verifier *v, const Let *let)
         at++;
     }
     bool is_else = let->op == OP_else;
+    Condition condition = {v->cx, let};
     Dim a, b;
-    if (loop_is(around->owner)) {
-        verify_broken(v, 46, "it does not stand between the phases of a kernel");
-    }
+    check_place_of_choice(v, let);
     if (is_else && (at == 0 || around->lets[at - 1]->op != OP_if)) {
         verify_broken(v, 46, "it does not stand right behind an if");
     }
     let_condition(v->cx, let, &a, &b);
-    if (dim_has_index(v->cx, a) || dim_has_index(v->cx, b)) {
-        verify_broken(v, 46, "the condition compares a loop index, which is no size");
+    if (dim_any_name(v->cx, a, is_data, &condition) ||
+        dim_any_name(v->cx, b, is_data, &condition)) {
+        verify_broken(v, 46, "the condition compares an index that is data");
     }
     bool *other = is_else ? v->branch : NULL, *before = swap_stored(v, NULL);
-    dim_assume(v->cx, a, b);
+    let_enter(v->cx, let);
     verify_block(v, let->body);
     dim_forget(v->cx);
     v->let = let;
@@ -418,10 +447,25 @@ axis_of_step(Verifier *v, const Value *buffer, unsigned taken, Dim step)
     return found;
 }
 
+/* Is it in a choice that is in a loop?  Memory for the loop is set aside whatever is chosen. */
+static bool
+is_chosen_in_loop(const Let *let)
+{
+    const Let *choice = NULL;
+    for (const Let *around = let; loop_is(let_around(around)) && !choice;
+         around = around->parent->owner) {
+        choice = let_is_choice(around) ? around : NULL;
+    }
+    return choice != NULL;
+}
+
 static void
 check_buffer(Verifier *v, const Let *let)
 {
     const Value *buffer = let->res[0];
+    if (is_chosen_in_loop(let)) {
+        verify_broken(v, 46, "'%s' is declared in an if that stands in a loop", buffer->name);
+    }
     unsigned taken = 0;
     Dim step = dim_int(v->cx, 1);
     int left = 0;

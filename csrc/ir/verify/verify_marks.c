@@ -27,7 +27,7 @@ is_elementwise(const Let *let)
 static bool
 is_private(const Value *buffer)
 {
-    return buffer->def && buffer->def->op == OP_buffer && loop_is(buffer->def->parent->owner);
+    return buffer->def && buffer->def->op == OP_buffer && loop_is(let_around(buffer->def));
 }
 
 /* ---- V33: non-temporal stores ---- */
@@ -42,14 +42,14 @@ is_wide(const Let *access)
 static void
 check_nontemporal(Verifier *v, const Let *store)
 {
-    const Let *loop = store->parent->owner;
+    const Let *loop = let_around(store);
     const Value *to = store->args[0];
     int accesses = 0;
     for (int k = 0; k < store->parent->n; k++) {
         const Let *let = store->parent->lets[k];
         accesses += let_accesses(let) && let->args[0] == to;
     }
-    bool tensor = to->def && (to->def == v->kernel || !loop_is(to->def->parent->owner));
+    bool tensor = to->def && (to->def == v->kernel || !loop_is(let_around(to->def)));
     if (store->op != OP_store || loop->op != OP_for || !tensor || to->over || !is_wide(store) ||
         accesses != 1 || !steps_by(v->cx, store, loop, dim_int(v->cx, 1))) {
         verify_broken(v, 33,
@@ -93,17 +93,16 @@ check_prefetch(Verifier *v, const Let *access)
 {
     bool along = let_has(access, MARK_prefetch), rows = let_has(access, MARK_prefetch_rows);
     const Value *of = access->args[0];
-    const Let *loop = access->parent->owner;
+    const Let *loop = let_around(access);
     if ((along || rows) && (is_private(of) || (along && rows))) {
         verify_broken(v, 34, "prefetch marks an access to what a loop makes, or one of two kinds");
     }
-    const Let *tile = loop_is(loop) && let_has(loop->parent->owner, MARK_vector)
-                          ? loop->parent->owner
-                          : loop;
+    const Let *tile = loop_is(loop) && let_has(let_around(loop), MARK_vector) ? let_around(loop)
+                                                                              : loop;
     if (along && !goes_along(v->cx, access, loop) && !goes_along(v->cx, access, tile)) {
         verify_broken(v, 34, "prefetch marks an access that does not go along adjacent elements");
     }
-    if (rows && !(loop_is(loop) && loop_is(loop->parent->owner))) {
+    if (rows && !(loop_is(loop) && loop_is(let_around(loop)))) {
         verify_broken(v, 34, "prefetch_rows marks a load that is not in a loop in another");
     }
     bool called = let_has(access, MARK_prefetch_call);
@@ -149,9 +148,9 @@ has_other_order(const Let *loop)
 static bool
 is_in_vector(const Let *loop)
 {
-    const Let *around = loop->parent->owner;
+    const Let *around = let_around(loop);
     while (loop_is(around) && !let_has(around, MARK_vector) && !let_has(around, MARK_lanes)) {
-        around = around->parent->owner;
+        around = let_around(around);
     }
     return loop_is(around);
 }
@@ -209,7 +208,7 @@ check_jam_of_recurrences(Verifier *v, const Let *let)
 static void
 check_joint(Verifier *v, const Let *reduce)
 {
-    const Let *rows = reduce->parent->owner;
+    const Let *rows = let_around(reduce);
     bool good = rows->op == OP_for && let_has(rows, MARK_jam) && !let_has(rows, MARK_recurrences) &&
                 let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_onehot) &&
                 op_info[let_op(reduce)].rule != RULE_INDEX &&
@@ -250,10 +249,10 @@ has_no_gap(Cx *cx, const Let *store, const Let *inner, const Let *loop)
 {
     Dim elements = let_dim(inner, "extent");
     bool good = steps_by(cx, store, inner, dim_int(cx, 1));
-    for (const Let *rows = loop; good; rows = rows->parent->owner) {
+    for (const Let *rows = loop; good; rows = let_around(rows)) {
         good = steps_by(cx, store, rows, elements);
         elements = dim_mul(cx, elements, let_dim(rows, "extent"));
-        const Let *around = rows->parent->owner;
+        const Let *around = let_around(rows);
         if (!let_has(rows, MARK_parallel) || !loop_is(around) || !let_has(around, MARK_parallel)) {
             break;
         }
@@ -310,7 +309,7 @@ static void
 check_width(Verifier *v, const Let *let)
 {
     enum { MOST = 4096, LINE = 16 };
-    const Let *around = let->parent->owner;
+    const Let *around = let_around(let);
     int64_t width = let_mark_value(let, MARK_width);
     bool ordered = let_has(around, MARK_recurrences);
     if (!(let_has(let, MARK_vector) || ordered) || width > MOST / bytes_of(let) || width % LINE) {

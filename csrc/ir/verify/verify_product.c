@@ -79,9 +79,9 @@ product_of(const Let *reduce)
 void
 verify_fused(Verifier *v, const Let *let)
 {
-    const Let *product = product_of(let), *around = let->parent->owner;
-    const Let *rows = around->op == OP_for ? around->parent->owner : NULL;
-    rows = rows && is_marked(rows, 0) ? rows->parent->owner : rows;
+    const Let *product = product_of(let), *around = let_around(let);
+    const Let *rows = around->op == OP_for ? let_around(around) : NULL;
+    rows = rows && is_marked(rows, 0) ? let_around(rows) : rows;
     bool good = let->op == OP_reduce && let_int(let, "marks") == MARK_fused &&
                 let_op(let) == OP_sum && rows && is_marked(rows, MARK_micro) && product;
     Dtype dtype = good ? product->res[0]->type->dtype : DT_bool;
@@ -178,7 +178,7 @@ verify_micro(Verifier *v, const Let *let)
         good = is_stored(cx, body, let_dim(let, "index"), column) &&
                is_product(cx, body->lets[0], &m);
     }
-    if (!good || dim_range(cx, let_dim(let, "extent")).hi > MICRO_MOST_ROWS) {
+    if (!good || !dim_le(cx, let_dim(let, "extent"), dim_int(cx, MICRO_MOST_ROWS))) {
         verify_broken(
             v, 24,
             "micro marks a loop that is not around one that stores a row of a tile of sums alone");

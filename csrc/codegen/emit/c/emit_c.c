@@ -102,6 +102,51 @@ put_bind(Emit *e, const Let *let)
     put_close(e);
 }
 
+/* ---- loops ---- */
+
+static void
+open_range(Emit *e, const Let *loop, const char *from, const char *to)
+{
+    const char *i = index_c(e, loop_index(loop));
+    put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
+}
+
+void
+c_open_for(Emit *e, const Let *loop)
+{
+    open_range(e, loop, "0", dim_c(e, loop_extent(loop)));
+}
+
+/* False: the phase runs one of the loop's iterations at a time, and its index is known. */
+static bool
+open_for(Emit *e, const Let *loop)
+{
+    const char *i = index_c(e, loop_index(loop)), *from = "0", *to;
+    if (collapsed_at(e, loop) < 0) {
+        to = dim_c(e, loop_extent(loop));
+    } else if (let_has(loop, MARK_vector)) {
+        vector_bounds(e, loop, &from, &to);
+    } else if (let_has(loop, MARK_tile) || let_has(loop, MARK_recurrences)) {
+        open_rows(e, loop, loop_step(loop));
+        from = cx_format(e->cx, "%s_from", i);
+        to = cx_format(e->cx, "%s_to", i);
+    } else {
+        return false;
+    }
+    open_range(e, loop, from, to);
+    return true;
+}
+
+static void
+put_for(Emit *e, const Let *loop)
+{
+    bool opened = open_for(e, loop);
+    c_block(e, loop->body);
+    if (opened) {
+        put_close(e);
+    }
+}
+
 /* ---- lets ---- */
 
 static void
@@ -113,7 +158,15 @@ put_const(Emit *e, const Value *v, const char *made)
 void
 c_let(Emit *e, const Let *let)
 {
-    if (let->op == OP_load) {
+    if (let->op == OP_for) {
+        put_for(e, let);
+    } else if (let->op == OP_reduce) {
+        c_reduce(e, let);
+    } else if (let_is_choice(let)) {
+        open_choice(e, let);
+        c_block(e, let->body);
+        close_choice(e);
+    } else if (let->op == OP_load) {
         put_const(e, let->res[0], loaded(e, let, let->res[0]->type->dtype));
     } else if (let->op == OP_store) {
         put_stored(e, let, c_value(e, let->args[1], let->args[0]->type->dtype));
@@ -130,65 +183,11 @@ c_let(Emit *e, const Let *let)
     }
 }
 
-/* ---- loops ---- */
-
-static void
-open_range(Emit *e, const Let *loop, const char *from, const char *to)
-{
-    const char *i = index_c(e, loop_index(loop));
-    put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
-}
-
-void
-c_open_for(Emit *e, const Let *loop)
-{
-    open_range(e, loop, "0", dim_c(e, loop_extent(loop)));
-}
-
-/* Opens the iterations of a loop that one of the phase's is: some, or one, whose index is known. */
-static bool
-open_part(Emit *e, const Let *loop)
-{
-    const char *i = index_c(e, loop_index(loop)), *from, *to;
-    if (let_has(loop, MARK_vector)) {
-        vector_bounds(e, loop, &from, &to);
-    } else if (let_has(loop, MARK_tile) || let_has(loop, MARK_recurrences)) {
-        open_rows(e, loop, loop_step(loop));
-        from = cx_format(e->cx, "%s_from", i);
-        to = cx_format(e->cx, "%s_to", i);
-    } else {
-        return false;
-    }
-    open_range(e, loop, from, to);
-    return true;
-}
-
-static void
-put_for(Emit *e, const Let *loop)
-{
-    bool opened = true;
-    if (collapsed_at(e, loop) >= 0) {
-        opened = open_part(e, loop);
-    } else {
-        c_open_for(e, loop);
-    }
-    c_block(e, loop->body);
-    if (opened) {
-        put_close(e);
-    }
-}
-
 void
 c_block(Emit *e, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
-        if (blk->lets[k]->op == OP_for) {
-            put_for(e, blk->lets[k]);
-        } else if (blk->lets[k]->op == OP_reduce) {
-            c_reduce(e, blk->lets[k]);
-        } else {
-            c_let(e, blk->lets[k]);
-        }
+        c_let(e, blk->lets[k]);
     }
 }
 

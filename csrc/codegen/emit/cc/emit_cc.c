@@ -318,7 +318,7 @@ cc_let(Emit *e, const Let *let)
         const Value *v = let->res[0];
         const char *type = storage_c(v->type->dtype);
         const Let *tile = tile_of(v);
-        if (let_has(let->parent->owner, MARK_recurrences)) {
+        if (let_has(let_around(let), MARK_recurrences)) {
             put(e, "%s %s[1];", type, name_c(e, v));
         } else {
             put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
@@ -487,6 +487,10 @@ put_block(Emit *e, const Block *blk, Distance from)
     for (int k = 0; k < blk->n; k++) {
         if (loop_is(blk->lets[k])) {
             cc_loop(e, blk->lets[k], from);
+        } else if (let_is_choice(blk->lets[k])) {
+            open_choice(e, blk->lets[k]);
+            put_block(e, blk->lets[k]->body, from);
+            close_choice(e);
         } else {
             cc_let(e, blk->lets[k]);
         }

@@ -54,7 +54,7 @@ cc_gather_columns(Emit *e, const Let *reduce, const Let *tile, const char *at)
 void
 cc_gather_row(Emit *e, const Let *loop, const char *from, const char *to)
 {
-    const Let *through = loop->parent->owner;
+    const Let *through = let_around(loop);
     for (int k = 0; loop_is(through) && k < loop->body->n; k++) {
         const Let *load = loop->body->lets[k];
         Gather g;

@@ -32,7 +32,7 @@ cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
         Dim row = load->op == OP_load ? row_offset(e, load, reduce) : DIM_NONE;
         if (row != DIM_NONE) {
             int64_t least = (int64_t)elements * facts_access(e->facts, load)->bytes;
-            put_lines(e, load, row, at, prefetch_bytes(e, load, reduce->parent->owner, least));
+            put_lines(e, load, row, at, prefetch_bytes(e, load, let_around(reduce), least));
         }
     }
 }

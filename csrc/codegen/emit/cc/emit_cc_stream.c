@@ -71,7 +71,7 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
 const char *
 cc_row_place(Emit *e, const Let *store)
 {
-    Dim rest = step_along(e, store, store->parent->owner)->rest;
+    Dim rest = step_along(e, store, let_around(store))->rest;
     return cx_format(e->cx, "%s + (%s)", name_c(e, store->args[0]), offset_c(e, rest));
 }
 
@@ -80,7 +80,7 @@ static const char *
 block_place(Emit *e, const Let *store)
 {
     return cx_format(e->cx, "%s + %s_from", cc_row_place(e, store),
-                     index_c(e, loop_index(store->parent->owner)));
+                     index_c(e, loop_index(let_around(store))));
 }
 
 /* Marked stores go to an array, `element` of which is that of the iteration; NULL: no more. */
@@ -110,8 +110,8 @@ static void
 put_prefetch_rows(Emit *e, const Let *load)
 {
     int64_t rows = let_mark_value(load, MARK_prefetch_rows);
-    const Let *columns = load->parent->owner;
-    const Step *row = rows ? step_along(e, load, columns->parent->owner) : NULL;
+    const Let *columns = let_around(load);
+    const Step *row = rows ? step_along(e, load, let_around(columns)) : NULL;
     if (!row || !contiguous_bytes(e, columns, load)) {
         return;
     }

@@ -264,6 +264,12 @@ tcc_let(Tcc *t, const Let *let)
     case OP_reduce:
         t->grid ? tcc_grid_row(t, let, put_vector) : tcc_reduce(t, let);
         break;
+    case OP_if:
+    case OP_else:
+        open_choice(t->e, let);
+        put_block(t, let->body);
+        close_choice(t->e);
+        break;
     case OP_load:
         tcc_load(t, let);
         break;

@@ -30,7 +30,7 @@ is_laned(Tcc *t, const Value *v)
 static bool
 is_carried_access(const Let *let)
 {
-    return loop_is_recurrence(let->parent->owner) && buffer_is_private(let->args[0]);
+    return loop_is_recurrence(let_around(let)) && buffer_is_private(let->args[0]);
 }
 
 static const char *
@@ -233,7 +233,7 @@ tcc_load(Tcc *t, const Let *let)
 bool
 tcc_streams(Tcc *t, const Let *store)
 {
-    const Let *loop = store->parent->owner;
+    const Let *loop = let_around(store);
     bool may = t->row != DIM_NONE || let_has(loop, MARK_streams) || is_tiled(loop);
     return may && let_has(store, MARK_nontemporal) &&
            tcc_walk(t, access_offset(t->e, store)).kind == WALK_FLAT;

@@ -103,7 +103,7 @@ tcc_slots(Tcc *t)
 const char *
 tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
 {
-    int far = prefetch_bytes(t->e, load, reduce->parent->owner, bytes);
+    int far = prefetch_bytes(t->e, load, let_around(reduce), bytes);
     return far ? cx_format(t->e->cx, " | %d << 4", far) : "";
 }
 
@@ -123,12 +123,12 @@ void
 tcc_prefetch(Tcc *t, const Let *load, const char *at)
 {
     Emit *e = t->e;
-    const Let *loop = load->parent->owner;
+    const Let *loop = let_around(load);
     bool reduces = let_has(loop, MARK_lanes);
     int bytes = facts_access(e->facts, load)->bytes;
     int64_t along = let_mark_value(load, MARK_prefetch),
             rows = let_mark_value(load, MARK_prefetch_rows);
-    const Let *through = reduces || is_tiled(loop) ? loop->parent->owner : loop;
+    const Let *through = reduces || is_tiled(loop) ? let_around(loop) : loop;
     const Step *next = rows ? step_along(e, load, through) : NULL;
     bool here = !reduces || (let_has(load, MARK_prefetch_call) && !fold_prefetches(t, load, loop));
     if (here && (along || next)) {

@@ -246,7 +246,7 @@ tcc_operands(Tcc *t, const Call *call)
 static bool
 offer_to_fold(Tcc *t, const Let *let, const Call *call)
 {
-    const Let *reduce = let->parent->owner;
+    const Let *reduce = let_around(let);
     Pair *pair = &t->pairs[let->res[0]->id];
     pair->folded = pair->folded && call->varies && !t->grid &&
                    (let_has(reduce, MARK_lanes) ? tcc_find_fold(let_op(reduce), call->strip)
@@ -432,7 +432,7 @@ void
 tcc_map(Tcc *t, const Let *let)
 {
     const Value *v = let->res[0];
-    if (loop_is_recurrence(let->parent->owner) && loop_carried(let)) {
+    if (loop_is_recurrence(let_around(let)) && loop_carried(let)) {
         put_recurrence(t, let);
         return;
     }
