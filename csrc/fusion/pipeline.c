@@ -28,6 +28,7 @@ static const PassInfo *const order[] = {
     &passes[PASS_layouts],
     &passes[PASS_pad_rows],
     &passes[PASS_in_place],
+    &passes[PASS_enclose],
     NULL,
 };
 

@@ -434,6 +434,8 @@ typedef struct {                /* a loop, its operands and results in parts */
 } Loop;
 
 Loop let_loop(const Let *let);          /* of one whose form is right, V30 */
+/* The loop that a kernel of the kernels stage is, V47; NULL: it is none. */
+const Let *kernel_loop(const Let *kernel);
 Value *loop_arg(const Loop *loop, int k);       /* of carries, rows, stays together */
 Value *loop_param(const Loop *loop, int k);     /* the body's for it */
 Value *loop_next(const Loop *loop, int k);      /* what the body returns for result k */
@@ -777,6 +779,7 @@ typedef struct {
 
 /* As eval_fn. */
 void eval_fn_as(const Fn *fn, EvalHow how, const Tensor *in, Tensor *out);
+void eval_fn_how(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *in, Tensor *out);
 
 /* ---- sample.c: random arguments, for dlc-opt and the fuzzer ---- */
 
