@@ -18,6 +18,7 @@ static const PassInfo passes[] = {
 static const PassInfo *const order[] = {
     &passes[PASS_unmerge],
     &passes[PASS_channels],
+    &passes[PASS_count],
     &passes[PASS_canonicalise],
     &passes[PASS_linearise],
     &passes[PASS_dead],

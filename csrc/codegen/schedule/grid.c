@@ -194,7 +194,7 @@ mark_grid(Let *loop, void *view)
         return false;
     }
     Kinds kinds = kinds_of(v, loop);
-    if (!has_rows(v, loop, &kinds) || dim_range(cx, loop_extent(loop)).hi <= 1 ||
+    if (let_has(loop, MARK_steps) || !has_rows(v, loop, &kinds) || dim_range(cx, loop_extent(loop)).hi <= 1 ||
         !is_profitable(v, loop) || !fuel_spend(cx)) {
         return true;
     }
