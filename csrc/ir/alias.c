@@ -80,7 +80,8 @@ keeps_place(const Let *let, const Value *v)
     return kept >= 0 && flow->args[kept] == v->over && times == 1;
 }
 
-static const char not_kept[] = "is over a value that the loop or branch does not leave in its memory";
+static const char not_in_place[] =
+    "is over a value that the loop or branch does not leave in its memory";
 
 const Value *
 value_root(const Value *v)
@@ -641,7 +642,7 @@ memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
                "branch made";
     }
     if (let_is_flow(let) && !keeps_place(let, v)) {
-        return not_kept;
+        return not_in_place;
     }
     if (old->type != v->type || !same_layout(fn->cx, v, old)) {
         return "has another type or other strides than the value that it is over";
@@ -672,7 +673,7 @@ in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
         return in_place_wrong_loops(fn->cx, v);
     }
     if (kernel_loop(fn->body->lets[at])) {
-        return keeps_place(fn->body->lets[at], v) ? NULL : not_kept;
+        return keeps_place(fn->body->lets[at], v) ? NULL : not_in_place;
     }
     return kernel_moves(fn->cx, fn->body->lets[at], v->result, v->over, NULL)
                ? "is over a value whose elements its kernel moves"

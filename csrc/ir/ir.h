@@ -434,8 +434,7 @@ typedef struct {                /* a loop, its operands and results in parts */
 } Loop;
 
 Loop let_loop(const Let *let);          /* of one whose form is right, V30 */
-/* The loop that a kernel of the kernels stage is, V47; NULL: it is none. */
-const Let *kernel_loop(const Let *kernel);
+const Let *kernel_loop(const Let *kernel);      /* that it is, V47; NULL: it is none */
 Value *loop_arg(const Loop *loop, int k);       /* of carries, rows, stays together */
 Value *loop_param(const Loop *loop, int k);     /* the body's for it */
 Value *loop_next(const Loop *loop, int k);      /* what the body returns for result k */
@@ -467,7 +466,6 @@ int flow_takes(const Let *flow, int k);         /* the operand that result k may
 const Value *value_root(const Value *v);        /* of a view's memory, or v; NULL: a constant */
 
 /* ---- alias_loops.c ---- */
-
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
 bool store_is_idle(const Let *store);                   /* stores what is there, of `over` */
 /* The part of in_place_wrong that concerns the loops alone. */
@@ -779,7 +777,6 @@ typedef struct {
 
 /* As eval_fn. */
 void eval_fn_as(const Fn *fn, EvalHow how, const Tensor *in, Tensor *out);
-void eval_fn_how(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *in, Tensor *out);
 
 /* ---- sample.c: random arguments, for dlc-opt and the fuzzer ---- */
 

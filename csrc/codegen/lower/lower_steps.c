@@ -198,8 +198,8 @@ put_next(const Steps *s, const Fn *body)
         to[k] = (StepPlace){s->kernel->res[k], k >= s->loop.carries};
         bool carried = from[k].of && from[k].of->def == s->kernel && !from[k].row;
         if (!same_place(from[k], to[k]) && carried && k < s->loop.carries) {
-            StepPlace saved = {.of = lower_buffer(s->lo, 1, v->type->dtype, v->type->rank,
-                                                  v->type->dims)};
+            StepPlace saved = {
+                .of = lower_buffer(s->lo, 1, v->type->dtype, v->type->rank, v->type->dims)};
             copy(s, from[k], saved, v->type);
             from[k] = saved;
         }

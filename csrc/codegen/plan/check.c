@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/eval/eval.h"
 #include "ir/eval/excerpt.h"
 #include "plan_build.h"
 #include "codegen/processor.h"

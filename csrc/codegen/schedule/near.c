@@ -53,7 +53,8 @@ static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    if (!let_has(phase->loop, MARK_steps) && has_near_forms(phase->loop) && may_repeat(phase) && fuel_spend(phase->fn->cx)) {
+    if (!let_has(phase->loop, MARK_steps) && has_near_forms(phase->loop) && may_repeat(phase) &&
+        fuel_spend(phase->fn->cx)) {
         let_mark_with(phase->fn->cx, phase->loop, MARK_near, DLC_NEAR_PART);
     }
 }

@@ -42,6 +42,7 @@ typedef struct {
 } Eval;
 
 /* A function with all sizes given, run so. */
+void eval_fn_how(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *in, Tensor *out);
 int64_t eval_dim(Eval *e, Dim d);
 void eval_know(Eval *e, Dim name, int64_t value);
 const Tensor *eval_value(Eval *e, const Value *v); /* of a name that has been evaluated */

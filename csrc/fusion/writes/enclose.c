@@ -13,7 +13,7 @@
  * Example:  let y: f64[N] over a = loop a, x carries=1 steps=[N - 1] (..) { .. } becomes
  *           let y: f64[N] over a = kernel { let t: f64[N] = loop a, x .. { .. }  ret t }
  */
-#include "fusion.h"
+#include "fusion/fusion.h"
 #include "ir/costs.h"
 
 /* The most elements of a type; INT64_MAX: nothing says how many. */

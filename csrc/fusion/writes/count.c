@@ -10,7 +10,7 @@
  *           loaded is checked in each step, where one that is computed may be proved.
  * Example:  iota + 1 as the rows of a loop is `add step, 1` in its body.
  */
-#include "group.h"
+#include "fusion/group.h"
 
 /* Is the value, an i64 for each step, made of positions, sizes and integers alone? */
 static bool
@@ -58,8 +58,8 @@ counted(Build *b, Value *v, Value *step)
     case OP_expand:
         return counted(b, let->args[0], step);
     default:
-        return build_map(b, let->op, counted(b, let->args[0], step),
-                         counted(b, let->args[1], step), NULL);
+        return build_map(b, let->op, counted(b, let->args[0], step), counted(b, let->args[1], step),
+                         NULL);
     }
 }
 
@@ -105,8 +105,7 @@ build_loop(Build *b, const Let *let, Value **map)
     }
     for (int k = loop.rows - 1; k >= 0; k--) {
         Value *v = args[first + k];
-        if (v->type->rank == 1 && !value_is_const(v) && v->def && is_counted(v) &&
-            fuel_spend(cx)) {
+        if (v->type->rank == 1 && !value_is_const(v) && v->def && is_counted(v) && fuel_spend(cx)) {
             body = body_without(body, 1 + loop.carries + k, v);
             for (int j = first + k; j + 1 < n; j++) {
                 args[j] = args[j + 1];
