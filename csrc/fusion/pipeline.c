@@ -18,6 +18,7 @@ static const PassInfo passes[] = {
 static const PassInfo *const order[] = {
     &passes[PASS_unmerge],
     &passes[PASS_channels],
+    &passes[PASS_count],
     &passes[PASS_canonicalise],
     &passes[PASS_linearise],
     &passes[PASS_dead],
@@ -28,6 +29,7 @@ static const PassInfo *const order[] = {
     &passes[PASS_layouts],
     &passes[PASS_pad_rows],
     &passes[PASS_in_place],
+    &passes[PASS_enclose],
     NULL,
 };
 

@@ -67,16 +67,21 @@ flow_takes(const Let *flow, int k)
     return kept ? param - first : -1;
 }
 
-/* Does the loop or branch take the value once, and leave the result in its memory? */
+/* Does the loop or branch, or the kernel that is one, take the value once, and leave the result in
+ * its memory? */
 static bool
-keeps_place(const Let *flow, const Value *v)
+keeps_place(const Let *let, const Value *v)
 {
+    const Let *flow = kernel_loop(let) ? kernel_loop(let) : let;
     int kept = flow_takes(flow, v->result), times = 0;
     for (int k = 0; k < flow->nargs; k++) {
         times += flow->args[k] == v->over;
     }
     return kept >= 0 && flow->args[kept] == v->over && times == 1;
 }
+
+static const char not_in_place[] =
+    "is over a value that the loop or branch does not leave in its memory";
 
 const Value *
 value_root(const Value *v)
@@ -637,7 +642,7 @@ memory_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
                "branch made";
     }
     if (let_is_flow(let) && !keeps_place(let, v)) {
-        return "is over a value that the loop or branch does not leave in its memory";
+        return not_in_place;
     }
     if (old->type != v->type || !same_layout(fn->cx, v, old)) {
         return "has another type or other strides than the value that it is over";
@@ -666,6 +671,9 @@ in_place_wrong(const Fn *fn, const ValueUse *uses, int at, const Value *v)
     }
     if (fn->stage == STAGE_LOOPS) {
         return in_place_wrong_loops(fn->cx, v);
+    }
+    if (kernel_loop(fn->body->lets[at])) {
+        return keeps_place(fn->body->lets[at], v) ? NULL : not_in_place;
     }
     return kernel_moves(fn->cx, fn->body->lets[at], v->result, v->over, NULL)
                ? "is over a value whose elements its kernel moves"

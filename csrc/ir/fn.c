@@ -563,6 +563,13 @@ let_loop(const Let *let)
     return loop;
 }
 
+const Let *
+kernel_loop(const Let *kernel)
+{
+    const Block *body = kernel->op == OP_kernel ? kernel->body : NULL;
+    return body && body->n == 1 && body->lets[0]->op == OP_loop ? body->lets[0] : NULL;
+}
+
 Value *
 loop_arg(const Loop *loop, int k)
 {

@@ -434,6 +434,7 @@ typedef struct {                /* a loop, its operands and results in parts */
 } Loop;
 
 Loop let_loop(const Let *let);          /* of one whose form is right, V30 */
+const Let *kernel_loop(const Let *kernel);      /* that it is, V47; NULL: it is none */
 Value *loop_arg(const Loop *loop, int k);       /* of carries, rows, stays together */
 Value *loop_param(const Loop *loop, int k);     /* the body's for it */
 Value *loop_next(const Loop *loop, int k);      /* what the body returns for result k */
@@ -465,7 +466,6 @@ int flow_takes(const Let *flow, int k);         /* the operand that result k may
 const Value *value_root(const Value *v);        /* of a view's memory, or v; NULL: a constant */
 
 /* ---- alias_loops.c ---- */
-
 bool same_index(const Let *a, const Let *b);            /* of two loads, stores or updates */
 bool store_is_idle(const Let *store);                   /* stores what is there, of `over` */
 /* The part of in_place_wrong that concerns the loops alone. */

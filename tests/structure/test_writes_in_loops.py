@@ -72,25 +72,29 @@ def until(a: Array, x: Array) -> None:
         i += 1
 
 
-#: By program: the kernels of each body and the bytes that they store. The bools and scalars of conditions
-#: count nothing.
+def average(a: Array, x: Array) -> None:
+    for i in range(1, len(a)):
+        a[i] = a[i - 1] * 0.5 + x[i]
+
+
+#: By program: the kernels of the function, if it has some, and of each body, and the bytes that they store.
+#: The bools and scalars of conditions count nothing.
 STORED: dict[Callable[[Array, Array], None], list[tuple[int, str]]] = {
     moving_average: [(1, "8*B")],
     from_elsewhere: [(2, "16*B")],
-    element: [(1, "8")],
-    added: [(1, "8")],
-    nested: [(1, "8*19"), (1, "8")],
     row_where: [(1, "0"), (1, "8*B"), (1, "0")],
-    element_where: [(1, "0"), (1, "8"), (1, "0")],
-    two: [(3, "6*8")],
-    until: [(1, "0"), (1, "0"), (2, "8")],
+    element_where: [(1, "8*A*B"), (1, "0"), (1, "8"), (1, "0")],
+    until: [(3, "8*A*B"), (1, "0"), (1, "0"), (2, "8")],
 }
+
+#: Loops that become kernels, and the loops marked steps in them.
+IN_KERNELS = {element: 1, added: 1, two: 1, nested: 2, average: 1}
 
 
 def bodies(text: str) -> list[str]:
-    """The kernels of each body; those of the function are compiled first."""
+    """The kernels of the function and of each body."""
     parts = re.findall(r"^-- lower\n(dlc 1 loops.*?^\}\n)", text, re.MULTILINE | re.DOTALL)
-    return list(dict.fromkeys(parts[1:]))
+    return list(dict.fromkeys(parts))
 
 
 @pytest.mark.parametrize("fn", STORED, ids=lambda fn: fn.__name__)
@@ -108,3 +112,23 @@ def test_a_step_stores_what_is_written(fn: Callable[..., None], capfd: pytest.Ca
     *steps, _ = text.split("/* plan */\n")[1:]  # that of the function is the last one
     assert steps
     assert not re.search(r"^  copy ", "".join(steps), re.MULTILINE)
+
+
+@pytest.mark.parametrize("fn", IN_KERNELS, ids=lambda fn: fn.__name__)
+def test_a_loop_of_elements_is_one_launch(fn: Callable[..., None], capfd: pytest.CaptureFixture[str]) -> None:
+    """However many steps it has: one phase of a kernel. The others copy the argument, once before and after."""
+    rng = np.random.default_rng(0)
+    shape = (10_000,) if fn is average else (24, 30)
+    a, x = rng.random(shape), rng.random(shape)
+    expected = a.copy()
+    fn(expected, x)
+    capfd.readouterr()
+    dlc.jit(fn, tier="tcc", cache=False, dump="lower,plan", verify=True)(a, x)
+    text = capfd.readouterr().err
+    np.testing.assert_array_equal(a, expected)
+    (loops,) = bodies(text)
+    assert len(re.findall(r"^    for .* steps \{$", loops, re.MULTILINE)) == 1
+    assert loops.count(" steps {") == IN_KERNELS[fn]
+    (plan,) = text.split("/* plan */\n")[1:]
+    assert not re.search(r"^  loop ", plan, re.MULTILINE)
+    assert len(re.findall(r"^  launch .* over 1$", plan, re.MULTILINE)) == 1

@@ -32,11 +32,27 @@ from_disk(Cache *cache, const Key *disk, const Key *id, const Key *key)
     return kernel;
 }
 
+static double
+estimate_size(Cx *cx, Dim d)
+{
+    int64_t least = dim_range(cx, d).lo;
+    return dim_is_int(cx, d, NULL) || least > 64 ? (double)least : 64;
+}
+
 /* A rough count of a kernel's operations; an unknown size counts as its least value, or as 64. */
 static double
 estimate_work(Cx *cx, const Let *kernel)
 {
     double work = 0;
+    const Let *inner = kernel_loop(kernel);
+    const Block *steps = inner ? inner->bodies[0]->body : NULL;
+    for (int k = 0; steps && k < steps->n; k++) {
+        work += steps->lets[k]->body ? estimate_work(cx, steps->lets[k]) : 0;
+    }
+    if (inner) {
+        Loop loop = let_loop(inner);
+        return loop.counted ? work * estimate_size(cx, loop.steps) : 64 * work;
+    }
     for (int k = 0; k < kernel->body->n; k++) {
         const Let *let = kernel->body->lets[k];
         const Type *t = let->nres ? let->res[0]->type : NULL;
@@ -46,8 +62,7 @@ estimate_work(Cx *cx, const Let *kernel)
         }
         double elements = op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : 1;
         for (int ax = 0; t && ax < t->rank; ax++) {
-            int64_t least = dim_range(cx, t->dims[ax]).lo;
-            elements *= dim_is_int(cx, t->dims[ax], NULL) || least > 64 ? (double)least : 64;
+            elements *= estimate_size(cx, t->dims[ax]);
         }
         work += elements;
     }

@@ -169,6 +169,23 @@ put_attr(KernelCoder *c, const Attr *a)
     }
 }
 
+static void put_block(KernelCoder *c, const Block *blk);
+static void put_in_place(KernelCoder *c, const Value *over);
+
+/* The body of a loop: a function, whose values have ids of their own. */
+static void
+put_fn(KernelCoder *c, const Fn *fn)
+{
+    int *outer = c->number;
+    c->number = cx_alloc(c->cx, (size_t)fn->nvalues * sizeof *c->number);
+    put_int(c, fn->nparams);
+    for (int k = 0; k < fn->nparams; k++) {
+        put_binder(c, fn->params[k]);
+    }
+    put_block(c, fn->body);
+    c->number = outer;
+}
+
 static void
 put_block(KernelCoder *c, const Block *blk)
 {
@@ -184,9 +201,18 @@ put_block(KernelCoder *c, const Block *blk)
         for (int j = 0; j < let->nattrs; j++) {
             put_attr(c, &let->attrs[j]);
         }
+        if (let->body) { /* a kernel in the body of a loop */
+            put_block(c, let->body);
+        }
+        for (int j = 0; j < let->nbodies; j++) {
+            put_fn(c, let->bodies[j]);
+        }
         put_int(c, let->nres);
         for (int j = 0; j < let->nres; j++) {
             put_binder(c, let->res[j]);
+            if (let->body) {
+                put_in_place(c, let->res[j]->over);
+            }
         }
     }
     put_int(c, blk->nrets);

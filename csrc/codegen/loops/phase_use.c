@@ -262,7 +262,7 @@ visit_rows(Let *loop, void *arg)
     const RowVisitor *visitor = arg;
     bool other = loop_is_vector(loop) || let_has(loop, MARK_tile) ||
                  let_has(loop, MARK_recurrences);
-    if (!other && has_rows(&visitor->phase->nest, loop)) {
+    if (!other && !let_has(loop, MARK_steps) && has_rows(&visitor->phase->nest, loop)) {
         visitor->visit(visitor->phase, loop);
     }
     return !other;

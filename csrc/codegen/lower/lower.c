@@ -246,15 +246,17 @@ find_users(const Fn *fn)
 /* Phases for all results of the kernel, at the end of the block.  leaf: by id in the old
  * function. */
 static void
-lower_phases(Fn *fn, const Let *old, Let *let, Block *blk, Value **leaf, const User *user)
+lower_phases(const Lowering *in, const Let *old, Let *let, Block *blk, Value **leaf)
 {
-    Cx *cx = fn->cx;
+    Cx *cx = in->fn->cx;
     Lower *lo = cx_alloc(cx, sizeof *lo);
     *lo = (Lower){.cx = cx,
-                  .fn = fn,
+                  .fn = in->fn,
                   .kernel = let,
                   .leaf = leaf,
-                  .user = user,
+                  .user = in->user,
+                  .number = in->number,
+                  .step = in->step,
                   .rets = old->body->rets,
                   .body = old->body,
                   .nresults = old->body->nrets};
@@ -271,34 +273,36 @@ lower_phases(Fn *fn, const Let *old, Let *let, Block *blk, Value **leaf, const U
 
 /* The phases in a branch of a choice. */
 static void
-lower_branch(Fn *fn, const Let *old, Let *let, Let *choice, Value **leaf, int nvalues,
-             const User *user)
+lower_branch(const Lowering *in, const Let *old, Let *let, Let *choice)
 {
-    Cx *cx = fn->cx;
+    Cx *cx = in->fn->cx;
     choice->body = cx_alloc(cx, sizeof *choice->body);
     choice->body->owner = choice;
     block_append(cx, let->body, choice);
     let_enter(cx, choice);
-    lower_phases(fn, old, let, choice->body, cx_copy(cx, leaf, (size_t)nvalues * sizeof *leaf),
-                 user);
+    lower_phases(in, old, let, choice->body,
+                 cx_copy(cx, in->leaf, (size_t)in->nvalues * sizeof *in->leaf));
     dim_forget(cx);
 }
 
 static void
-lower_kernel(Fn *fn, const Let *old, Let *let, Value **leaf, int nvalues, const User *user)
+lower_kernel(const Lowering *in, const Let *old, Let *let)
 {
+    Fn *fn = in->fn;
     Cx *cx = fn->cx;
     Dim symbol;
     int64_t last;
     int in_place = 0;
     let->body = cx_alloc(cx, sizeof *let->body);
     let->body->owner = let;
-    if (lower_is_short(cx, old, &symbol, &last) && fuel_spend(cx)) {
+    if (kernel_loop(old)) {
+        lower_steps(in, old, let);
+    } else if (!in->number && lower_is_short(cx, old, &symbol, &last) && fuel_spend(cx)) {
         Attr attrs[] = {attr_dim(cx, "left", symbol), attr_dim(cx, "right", dim_int(cx, last))};
-        lower_branch(fn, old, let, let_new(fn, OP_if, 0, NULL, 2, attrs), leaf, nvalues, user);
-        lower_branch(fn, old, let, let_new(fn, OP_else, 0, NULL, 0, NULL), leaf, nvalues, user);
+        lower_branch(in, old, let, let_new(fn, OP_if, 0, NULL, 2, attrs));
+        lower_branch(in, old, let, let_new(fn, OP_else, 0, NULL, 0, NULL));
     } else {
-        lower_phases(fn, old, let, let->body, leaf, user);
+        lower_phases(in, old, let, let->body, in->leaf);
     }
     for (int k = 0; k < let->nres; k++) {
         in_place += let->res[k]->over != NULL;
@@ -321,9 +325,11 @@ copy_attrs(Cx *cx, const Let *let)
 
 /* A let of the function's own block; leaf maps old values to new ones. */
 static void
-lower_let(Fn *fn, const Let *old, Value **leaf, int nvalues, const User *user)
+lower_let(const Lowering *in, const Let *old)
 {
+    Fn *fn = in->fn;
     Cx *cx = fn->cx;
+    Value **leaf = in->leaf;
     cx_set_loc(cx, old->loc);
     Value **args = cx_alloc(cx, (size_t)(old->nargs + 1) * sizeof *args);
     for (int k = 0; k < old->nargs; k++) {
@@ -343,25 +349,27 @@ lower_let(Fn *fn, const Let *old, Value **leaf, int nvalues, const User *user)
         }
     }
     if (old->op == OP_kernel) {
-        lower_kernel(fn, old, let, leaf, nvalues, user);
+        lower_kernel(in, old, let);
     }
     block_append(cx, fn->body, let);
 }
 
-Fn *
-rewrite_lower(Fn *old)
+/* Into the new function, which has its names. */
+static Fn *
+lower_fn(const Fn *old, Fn *fn, const Value *number, Dim step)
 {
     Cx *cx = old->cx;
-    Fn *fn = fn_new(cx, old->name, STAGE_LOOPS);
-    Value **leaf = cx_alloc(cx, (size_t)old->nvalues * sizeof *leaf);
-    const User *user = find_users(old);
-    for (int k = 0; k < old->nsizes; k++) {
-        fn_size(fn, old->sizes[k]);
-        fn_take_name(fn, dim_name(cx, old->sizes[k]));
-    }
+    Lowering in = {
+        .fn = fn,
+        .leaf = cx_alloc(cx, (size_t)old->nvalues * sizeof *in.leaf),
+        .nvalues = old->nvalues,
+        .user = find_users(old),
+        .number = number,
+        .step = step,
+    };
     for (int k = 0; k < old->nparams; k++) {
         const Value *v = old->params[k];
-        leaf[v->id] = fn_param_like(fn, v);
+        in.leaf[v->id] = fn_param_like(fn, v);
     }
     for (int k = 0; k < old->body->n; k++) {
         for (int j = 0; j < old->body->lets[k]->nres; j++) {
@@ -369,14 +377,38 @@ rewrite_lower(Fn *old)
         }
     }
     for (int k = 0; k < old->body->n; k++) {
-        lower_let(fn, old->body->lets[k], leaf, old->nvalues, user);
+        lower_let(&in, old->body->lets[k]);
     }
     Value **rets = cx_alloc(cx, (size_t)(old->body->nrets + 1) * sizeof *rets);
     for (int k = 0; k < old->body->nrets; k++) {
         Value *v = old->body->rets[k];
-        rets[k] = value_is_const(v) ? v : leaf[v->id];
+        rets[k] = value_is_const(v) ? v : in.leaf[v->id];
     }
     fn_results(fn, old->body->nrets, rets, old->results);
+    return fn;
+}
+
+Fn *
+lower_body(Fn *around, const Fn *body, Dim step)
+{
+    Fn *fn = fn_new(around->cx, body->name, STAGE_LOOPS);
+    fn->names = around->names; /* no value of the one has a name or an id of the other */
+    fn->nvalues = around->nvalues;
+    lower_fn(body, fn, body->params[0], step);
+    around->nvalues = fn->nvalues;
+    return fn;
+}
+
+Fn *
+rewrite_lower(Fn *old)
+{
+    Cx *cx = old->cx;
+    Fn *fn = fn_new(cx, old->name, STAGE_LOOPS);
+    for (int k = 0; k < old->nsizes; k++) {
+        fn_size(fn, old->sizes[k]);
+        fn_take_name(fn, dim_name(cx, old->sizes[k]));
+    }
+    lower_fn(old, fn, NULL, DIM_NONE);
     cx_set_loc(cx, (Loc){0});
     return fn;
 }

@@ -174,6 +174,10 @@ struct Lower {
     /* by id in the old function: the buffer that has the value's elements, or NULL */
     Value **leaf;
     const User *user; /* by the same ids */
+    /* in a loop that is in a kernel: the parameter that is the number of the step, which is this
+     * index, or NULL */
+    const Value *number;
+    Dim step;
     /* the reads of the loops of the group under construction */
     const Probe *probe;
     /* the innermost outer loop is the vector, and reductions run in sequence */
@@ -370,5 +374,23 @@ bool lower_is_short(Cx *cx, const Let *kernel, Dim *symbol, int64_t *last);
 
 /* Lowers a group whose only output is the last site of the probe. */
 void group_split(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
+
+/* ---- lower.c, lower_steps.c: loops in kernels ---- */
+
+/* A function on its way to the loops stage. */
+typedef struct {
+    Fn *fn; /* the new one */
+    Value **leaf; /* by id in the old one: the values of the new one outside of kernels */
+    int nvalues; /* of the old one */
+    const User *user; /* by the same ids */
+    const Value *number; /* the parameter that is the number of a step, or NULL */
+    Dim step; /* its index */
+} Lowering;
+
+/* The body of a loop that is in a kernel of the function, lowered on its own.  Its lets may stand
+ * in the function. */
+Fn *lower_body(Fn *around, const Fn *body, Dim step);
+/* Lowers a kernel that is a loop. */
+void lower_steps(const Lowering *in, const Let *old, Let *kernel);
 
 #endif

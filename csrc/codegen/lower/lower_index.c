@@ -342,8 +342,8 @@ checked_index(Lower *lo, const Let *gather, const Dim *idx)
                       gather->res[0]->type->rank, idx);
 }
 
-/* An element of an i64 tensor as a dim, if it consists only of positions, sizes and checked
- * indices; DIM_NONE: it does not. */
+/* An element of an i64 tensor as a dim, if it consists only of positions, sizes, the number of a
+ * step and checked indices; DIM_NONE: it does not. */
 static Dim
 index_value(Lower *lo, const Value *v, const Dim *idx)
 {
@@ -352,6 +352,9 @@ index_value(Lower *lo, const Value *v, const Dim *idx)
         return v->literal.is_int ? dim_int(lo->cx, v->literal.i) : DIM_NONE;
     }
     const Let *let = v->def;
+    if (v == lo->number) {
+        return lo->step;
+    }
     if (lo->leaf[v->id] || v->type->dtype != DT_i64) {
         return DIM_NONE;
     }

@@ -60,12 +60,12 @@ axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *
 }
 
 /* Opens the loops of the nest and returns how many.  A phase must be a loop, so that one element
- * has a loop of one iteration. */
+ * has a loop of one iteration, unless it is in a loop already. */
 int
 group_open(Lower *lo, const Nest *nest, Dim *axes)
 {
     nest_open(lo, nest, axes);
-    if (nest->nloops == 0) {
+    if (nest->nloops == 0 && !lo->number) {
         lower_open(lo, "i", dim_int(lo->cx, 1));
         return 1;
     }

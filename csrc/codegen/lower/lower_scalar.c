@@ -207,7 +207,9 @@ lower_at(Lower *lo, const Value *v, const Dim *idx)
     }
     Loc outer = cx_loc(lo->cx);
     Value *made;
-    if (lo->leaf[v->id]) {
+    if (v == lo->number) {
+        made = lower_size(lo, lo->step);
+    } else if (lo->leaf[v->id]) {
         made = lower_load(lo, lo->leaf[v->id], idx);
     } else {
         cx_set_loc(lo->cx, v->def->loc);

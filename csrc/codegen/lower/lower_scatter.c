@@ -107,13 +107,13 @@ put_updates(Lower *lo, const Let *scatter, Value *to)
     lo->outer = lo->depth;
     memcpy(at, s.idx, (size_t)g.rank * sizeof *at);
     axes_rename(lo, space.nouter, space.outer, axes, g.rank, at);
-    at[axis] = lower_open(lo, "j", g.dims[axis]);
+    bool one = lo->number && extent_is_one(lo->cx, g.dims[axis]);
+    at[axis] = one ? dim_int(lo->cx, 0) : lower_open(lo, "j", g.dims[axis]);
     Value *v = lower_at(lo, scatter->args[2], at);
     v = lower_cast(lo, let_op(scatter) == OP_store ? v : lower_truth(lo, v), to->type->dtype);
     at[axis] = lower_index(lo, scatter, at, g.rank, at);
     lower_update(lo, let_op(scatter), to, at, v);
-    lower_close(lo);
-    group_close(lo, opened);
+    group_close(lo, opened + !one);
 }
 
 /* Rounds the sums and stores them. */

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/eval/eval.h"
 #include "ir/eval/excerpt.h"
 #include "plan_build.h"
 #include "codegen/processor.h"
@@ -101,10 +102,55 @@ read_kernel(Check *c)
     }
 }
 
+static double
+elements(const Check *c, const Type *t)
+{
+    Box box = excerpt_whole(c->fn, c->sizes, t);
+    double n = 1;
+    for (int ax = 0; ax < box.rank; ax++) {
+        n *= (double)box.n[ax];
+    }
+    return n;
+}
+
+/* The steps of a loop and of the loops in it. */
+static double
+steps_of(const Check *c, const Let *let)
+{
+    Loop loop = let_loop(let);
+    double inside = 1;
+    for (int k = 0; k < loop.body->body->n; k++) {
+        const Let *inner = kernel_loop(loop.body->body->lets[k]);
+        inside += inner ? steps_of(c, inner) : 0;
+    }
+    return inside * elements(c, type_of(c->cx, DT_bool, 1, &loop.steps));
+}
+
+/* A loop is interpreted whole.  The cost is that of copies of all values in each step. */
+static Excerpt *
+part_of_loop(const Check *c, int result)
+{
+    Excerpt *part = cx_alloc(c->cx, sizeof *part);
+    part->fn = c->fn;
+    part->result = result;
+    part->params = cx_alloc(c->cx, ((size_t)c->fn->nparams + 1) * sizeof *part->params);
+    for (int k = 0; k < c->fn->nparams; k++) {
+        const Value *v = c->fn->params[k];
+        part->params[k] = (ExcerptParam){v, excerpt_whole(c->fn, c->sizes, v->type)};
+        part->cost += elements(c, v->type);
+    }
+    for (int k = 0; k < c->let->nres; k++) {
+        part->cost += elements(c, c->let->res[k]->type);
+    }
+    part->cost *= steps_of(c, kernel_loop(c->let));
+    return part;
+}
+
 static Excerpt *
 part_of(const Check *c, int result, const Box *box)
 {
-    return excerpt_new(c->fn, c->sizes, 1, &c->let->body->rets[result], box);
+    return kernel_loop(c->let) ? part_of_loop(c, result)
+                               : excerpt_new(c->fn, c->sizes, 1, &c->let->body->rets[result], box);
 }
 
 /* The tensor in a slot, with its layout. */
@@ -143,7 +189,9 @@ interpret(const Check *c, const Excerpt *part, uint64_t seed, Tensor *out)
         in[k] = box_of(&t, &part->params[k].box);
     }
     bool fused = strcmp(strip_isa(), "sse2") != 0;
-    eval_fn_as(part->fn, (EvalHow){fused ? eval_map_fused : eval_map, seed}, in, out);
+    Tensor *all = cx_alloc(c->cx, ((size_t)part->fn->body->nrets + 1) * sizeof *all);
+    eval_fn_how(part->fn, (EvalHow){fused ? eval_map_fused : eval_map, seed}, c->sizes, in, all);
+    *out = all[part->result];
 }
 
 /* Shrinks the box around its place, along outer axes first, until it costs little enough. */
@@ -173,7 +221,8 @@ add_checked(Check *c, int result, const Box *box)
     c->part = part;
     interpret(c, part, 0, &checked->want);
     for (int k = 0; k < part->fn->body->n; k++) {
-        reduces |= op_info[part->fn->body->lets[k]->op].kind == KIND_RED;
+        reduces |= kernel_loop(part->fn->body->lets[k]) ||
+                   op_info[part->fn->body->lets[k]->op].kind == KIND_RED;
     }
     for (int k = 0; k < NOISES; k++) {
         checked->near[k] = checked->want;
@@ -206,7 +255,7 @@ add_result(Check *c, int result)
         add_checked(c, result, &all);
         return;
     }
-    for (int place = 0; place < PLACES; place++) {
+    for (int place = 0; place < PLACES && !kernel_loop(c->let); place++) {
         Box box = all;
         if (shrink_box(c, result, place, &box) <= MOST_OF_ALL) {
             add_checked(c, result, &box);
@@ -277,11 +326,17 @@ places_of(const Check *c)
     return text.text ? text.text : "    (without places)";
 }
 
-/* The kernel as a program of the graph stage, its operands as they lay. */
+static const char no_file[] = "(no file could be written)";
+
+/* The kernel as a program of the graph stage, its operands as they lay; a loop as it is. */
 static const char *
 reproducer(const Check *c)
 {
     int n = c->let->nres;
+    if (kernel_loop(c->let)) {
+        const char *whole = reproducer_write(c->cx, "kernel", c->kernel->text);
+        return whole ? cx_format(c->cx, "python -m dlc run %s", whole) : no_file;
+    }
     Box *boxes = cx_alloc(c->cx, (size_t)n * sizeof *boxes);
     for (int k = 0; k < n; k++) {
         boxes[k] = excerpt_whole(c->fn, c->sizes, c->let->res[k]->type);
@@ -298,7 +353,7 @@ reproducer(const Check *c)
     Text text = {.cx = c->cx};
     print_fn(part->fn, &text);
     const char *path = reproducer_write(c->cx, "kernel", text.text);
-    return path ? cx_format(c->cx, "python -m dlc run %s", path) : "(no file could be written)";
+    return path ? cx_format(c->cx, "python -m dlc run %s", path) : no_file;
 }
 
 static const char *

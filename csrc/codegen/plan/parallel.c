@@ -150,13 +150,19 @@ take_piece(Share *r, int64_t *lo, int64_t *hi)
     return true;
 }
 
+static KernelFn
+entry_of(const ParallelJob *job)
+{
+    return job->code ? code_entry(job->code, job->entry) : job->body;
+}
+
 /* Runs the pieces of a share that are left, until one has a fault. */
 static int
 run_share(const ParallelJob *job, void *const *p, Share *r)
 {
     int fault = 0;
     for (int64_t lo, hi; fault == 0 && take_piece(r, &lo, &hi);) {
-        fault = (job->code ? code_entry(job->code, job->entry) : job->body)(p, job->n, lo, hi);
+        fault = entry_of(job)(p, job->n, lo, hi);
     }
     return fault;
 }
@@ -231,6 +237,10 @@ int
 parallel_for(const ParallelJob *job)
 {
     int64_t grain = job->grain > 1 ? job->grain : 1;
+    bool ready = job->each == 0 || job->p[job->nbuffers] == job->scratch;
+    if (job->extent <= grain && ready) { /* one piece, with the first thread's scratch */
+        return job->extent > 0 ? entry_of(job)(job->p, job->n, 0, job->extent) : 0;
+    }
     int threads = job->extent > grain ? parallel_threads() : 1;
     if (job->most && threads > job->most) { /* it was raised since there was made room */
         threads = job->most;

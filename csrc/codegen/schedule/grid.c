@@ -194,8 +194,8 @@ mark_grid(Let *loop, void *view)
         return false;
     }
     Kinds kinds = kinds_of(v, loop);
-    if (!has_rows(v, loop, &kinds) || dim_range(cx, loop_extent(loop)).hi <= 1 ||
-        !is_profitable(v, loop) || !fuel_spend(cx)) {
+    if (let_has(loop, MARK_steps) || !has_rows(v, loop, &kinds) ||
+        dim_range(cx, loop_extent(loop)).hi <= 1 || !is_profitable(v, loop) || !fuel_spend(cx)) {
         return true;
     }
     let_mark_with(cx, loop, MARK_grid, DLC_GRID);

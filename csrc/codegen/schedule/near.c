@@ -4,7 +4,7 @@
  *           the forms for near operands, and a part again exactly if one of its operands was far.
  * Requires: a scheduled function.
  * Ensures:  the bits of the exact form, for each operand (V41).
- * How:      iterations that may run again: no updates, and nothing stored that they load.
+ * How:      iterations that may run again: no updates, no steps, and nothing stored that they load.
  * Why not:  choosing for each element: it costs both forms.  Testing all operands first: they may
  *           take as long to compute.
  * Example:  for i in N parallel vector near=131072 { .. let y: f32 = sin a .. }
@@ -53,7 +53,8 @@ static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    if (has_near_forms(phase->loop) && !loop_has_choice(phase->loop) && may_repeat(phase) &&
+    if (!let_has(phase->loop, MARK_steps) && has_near_forms(phase->loop) &&
+        !loop_has_choice(phase->loop) && may_repeat(phase) && fuel_spend(phase->fn->cx)) {
         fuel_spend(phase->fn->cx)) {
         let_mark_with(phase->fn->cx, phase->loop, MARK_near, DLC_NEAR_PART);
     }

@@ -187,6 +187,14 @@ static void
 mark_vector(const Facts *facts, Let *let)
 {
     Cx *cx = facts->cx;
+    if (let_has(let, MARK_steps)) {
+        for (int k = 0; k < let->body->n; k++) {
+            if (let->body->lets[k]->op == OP_for) {
+                mark_vector(facts, let->body->lets[k]);
+            }
+        }
+        return;
+    }
     if (is_ordered(let) || loop_is_call(let)) {
         return;
     }
@@ -261,7 +269,8 @@ mark_parallel(Cx *cx, Let *let)
     int64_t least = 1;
     for (const Let *first = let; let && !update_in(let) && (let == first || !is_little(cx, let));
          let = only_for(let)) {
-        bool whole = let_has(let, MARK_pack) || let_has(let, MARK_micro);
+        bool whole = let_has(let, MARK_pack) || let_has(let, MARK_micro) ||
+                     let_has(let, MARK_steps);
         if (whole || !is_even(cx, let) || !mark_by_fuel(cx, let, MARK_parallel)) {
             break;
         }

@@ -20,7 +20,7 @@ typedef struct {
 static void
 mark_phase(const PhaseView *phase, const void *word)
 {
-    if (fuel_spend(phase->fn->cx)) {
+    if (!let_has(phase->loop, MARK_steps) && fuel_spend(phase->fn->cx)) {
         let_mark(phase->loop, mark_find(word), true);
     }
 }

@@ -165,6 +165,18 @@ eval_load(Eval *e, const Let *let)
     memcpy(eval_make(e, let->res[0])->data, (char *)t->data + n * bytes, (size_t)bytes);
 }
 
+/* Does it stand in a loop whose iterations store what others have stored? */
+static bool
+in_steps(const Let *let)
+{
+    bool found = false;
+    for (const Let *loop = let->parent->owner; loop->op == OP_for && !found;
+         loop = loop->parent->owner) {
+        found = let_has(loop, MARK_steps);
+    }
+    return found;
+}
+
 static void
 eval_store(Eval *e, const Let *let)
 {
@@ -172,7 +184,7 @@ eval_store(Eval *e, const Let *let)
     const Tensor *t = eval_value(e, to);
     int64_t n = element(e, let, t), bytes = dtype_info[t->dtype].bytes;
     uint8_t *written = &e->written[to->id][n];
-    if (*written == STORED && to->def->op == OP_kernel) {
+    if (*written == STORED && to->def->op == OP_kernel && !in_steps(let)) {
         fail(e->cx, DIAG_EVAL_TWICE, (long long)n, to->name);
     }
     *written = STORED;

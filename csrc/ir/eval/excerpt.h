@@ -18,6 +18,7 @@ typedef struct {
 
 typedef struct {
     Fn *fn; /* of the graph stage, its sizes are numbers */
+    int result; /* of fn: the box */
     ExcerptParam *params; /* by position in fn->params */
     double cost; /* elements that it computes, terms of sums among them */
     bool more; /* it may compute elements that the whole would not, if it computed the boxes only */

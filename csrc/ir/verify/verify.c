@@ -8,8 +8,8 @@
  *   V03  Sizes and loop indices in types, strides and attributes are declared and in scope.
  *   V04  An op stands where its stage has it.  graph: outside kernels, which there are not.
  *        kernels and loops: outside kernels stand kernels, views, sizes, cats, calls, loops and
- *        branches alone, inside none of kernels, calls, loops and branches; inside a kernel of the
- *        loops stage are loops over scalars: MAP, const, size, for, reduce, if, else, bind, load,
+ *        branches alone, inside none of kernels, calls, branches and, but for V47, loops; inside a
+ *        kernel of the loops stage are loops over scalars: MAP, const, size, for, reduce, if, else, bind, load,
  *        store, update, buffer.
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
@@ -172,7 +172,12 @@
  *        iterations run one by one, as those of all loops around it: its marks are parallel and
  *        flags of the C compiler.  An else stands right behind an if.  The condition compares
  *        sizes and indices of the loops around: it has no index of a bind.  Their bodies return
- *        nothing and, in a loop, declare no buffer. */
+ *        nothing and, in a loop, declare no buffer.
+ *   V47  A loop stands in a kernel of the kernels stage alone, and the kernel returns its results
+ *        in their order.  It has a number of steps and no bool, its results are over nothing, and
+ *        its body has kernels and sizes alone, which promise no strides.
+ *   V48  steps stands alone, on a for that stands in the kernel's own block or in that of a loop so
+ *        marked. */
 #include "verify.h"
 
 #include <stdarg.h>
@@ -224,6 +229,9 @@ static bool
 stands_right(const Verifier *v, const Let *let)
 {
     const OpInfo *info = &op_info[let->op];
+    if (let->op == OP_loop && v->kernel && v->fn->stage == STAGE_KERNELS) {
+        return true; /* alone, V47 */
+    }
     if (v->fn->stage == STAGE_GRAPH) {
         return strchr(info->stages, 'G') != NULL;
     }
@@ -436,6 +444,8 @@ check_kernel(Verifier *v, const Let *let)
     } else {
         verify_block(v, let->body);
         bind_results(v, let);
+        v->let = let;
+        verify_loop_in_kernel(v, let);
     }
     v->kernel = NULL;
     v->let = let;

@@ -63,7 +63,10 @@ void verify_fill(Verifier *v, const Let *reduce); /* marked so, its body has bee
 void verify_masked(Verifier *v, const Let *load);
 void verify_uniform(Verifier *v, const Let *let);
 
-/* ---- verify_flow.c: V30 to V32 ---- */
+/* ---- verify_flow.c: V30 to V32, V47 ---- */
+
+/* Of a kernel of the kernels stage, whose body has been checked. */
+void verify_loop_in_kernel(Verifier *v, const Let *kernel);
 
 void verify_flow_form(Verifier *v, const Let *let); /* before its type is asked for */
 void verify_flow_types(Verifier *v, const Let *let);

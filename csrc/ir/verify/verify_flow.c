@@ -1,4 +1,4 @@
-/* The verifier's rules V30 to V32: loops and branches. */
+/* The verifier's rules V30 to V32 and V47: loops and branches. */
 #include "verify.h"
 
 static void
@@ -188,5 +188,43 @@ verify_flow_types(Verifier *v, const Let *let)
         for (int j = 0; j < let->nres; j++) {
             check_same(v, 32, let->bodies[k]->body->rets[j], let->res[j]->type);
         }
+    }
+}
+
+/* ---- V47: loops in kernels ---- */
+
+static bool
+is_plain_step(const Fn *body)
+{
+    bool plain = true;
+    for (int k = 0; k < body->body->n && plain; k++) {
+        const Let *let = body->body->lets[k];
+        plain = let->op == OP_kernel || let->op == OP_size;
+        for (int j = 0; j < let->nres; j++) {
+            plain &= let->res[j]->strides == NULL;
+        }
+    }
+    return plain;
+}
+
+void
+verify_loop_in_kernel(Verifier *v, const Let *kernel)
+{
+    const Let *let = kernel_loop(kernel);
+    bool any = let != NULL, good = true;
+    for (int k = 0; k < kernel->body->n; k++) {
+        any |= kernel->body->lets[k]->op == OP_loop;
+    }
+    for (int k = 0; let && k < let->nres; k++) {
+        good &= k < kernel->nres && kernel->body->rets[k] == let->res[k] && !let->res[k]->over;
+    }
+    if (any && !(let && good && kernel->nres == let->nres)) {
+        verify_broken(v, 47, "a loop in a kernel stands alone, and the kernel returns its results");
+    }
+    Loop loop = let ? let_loop(let) : (Loop){0};
+    if (let && (loop.whiles || !loop.counted || !is_plain_step(loop.body))) {
+        verify_broken(v, 47,
+                      "a loop in a kernel has a number of steps and no bool, and its body has "
+                      "kernels and sizes alone");
     }
 }

@@ -1,4 +1,4 @@
-/* The rules of the marks that say how loops run, V33 to V38 and V42; verify.c has the list. */
+/* The rules of the marks that say how loops run, V33 to V38, V42 and V48; verify.c has the list. */
 #include "verify.h"
 
 static Dim
@@ -388,9 +388,26 @@ check_grid(Verifier *v, const Let *let)
     }
 }
 
+/* ---- V48: iterations in order ---- */
+
+static void
+check_steps(Verifier *v, const Let *loop)
+{
+    const Let *around = loop->parent->owner;
+    bool alone = (Marks)let_int(loop, "marks") == MARK_steps,
+         inside = around->op == OP_for && let_has(around, MARK_steps);
+    if (!alone || (loop_is(around) && !inside)) {
+        verify_broken(v, 48,
+                      "steps marks a loop with other marks, or in a loop that is not marked so");
+    }
+}
+
 void
 verify_loop_marks(Verifier *v, const Let *loop)
 {
+    if (loop->op == OP_for && let_has(loop, MARK_steps)) {
+        check_steps(v, loop);
+    }
     if (let_has(loop, MARK_vector)) {
         check_vector(v, loop);
     }

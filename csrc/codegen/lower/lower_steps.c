@@ -1,0 +1,235 @@
+/* Loops in kernels: the steps of a loop as one loop in order.
+ *
+ * What:     a kernel that is a loop becomes phases that copy what the loop carries to the kernel's
+ *           results, and a phase marked `steps` whose body is all that a step of the loop does.
+ * Requires: V47: the loop's body has kernels and sizes alone.
+ * Ensures:  the operations of each step, in their order, and so the bits of the loop outside of a
+ *           kernel.  A copy whose result takes the memory of its operand is dropped (lower.c).
+ * How:      The body is lowered like a function of its own.  Its lets then stand in the loop, with
+ *           other memory: what is carried is in the place of the kernel's result, also while a
+ *           kernel of the body has it in place; a row is a row of the tensor of all rows; all else
+ *           is a buffer of the loop.  The number of the step is the loop's index, so an index of
+ *           it is proved and not checked.  What the body has made elsewhere is copied after all its
+ *           kernels, because they may still read what was carried.
+ * Why not:  two places for what is carried, as a plan has them: then each step would have to know
+ *           which of them is the older one, and what is carried is either in place or short.
+ * Example:  loop a, x carries=1 steps=[N - 1] (i: i64, c: f64[N], x: f64[N]) { let d over c = .. }:
+ *           for i in N - 1 steps { load a[i]; load x[i + 1]; ..; store a[i + 1] }
+ */
+#include <string.h>
+
+#include "lower.h"
+
+/* Where a value of the body is: in a tensor, or in one row of it; nowhere: the number of the
+ * step. */
+typedef struct {
+    Value *of;
+    bool row;
+} StepPlace;
+
+typedef struct {
+    Lower *lo;
+    Let *kernel; /* the new one */
+    Loop loop;
+    Dim at; /* the step */
+    int first; /* places are by the id in the body, which begin here, */
+    StepPlace *places;
+} Steps;
+
+static StepPlace *
+place_of_value(const Steps *s, const Value *v)
+{
+    return &s->places[v->id - s->first];
+}
+
+/* ---- copies ---- */
+
+/* The index of an element, in the row of this step if it is in one. */
+static void
+element_of(const Steps *s, StepPlace p, int rank, const Dim *at, Dim *out)
+{
+    out[0] = s->at;
+    memcpy(out + p.row, at, (size_t)rank * sizeof *at);
+}
+
+/* Copies all elements, in a loop at least, because only loops store. */
+static void
+copy(const Steps *s, StepPlace from, StepPlace to, const Type *t)
+{
+    Lower *lo = s->lo;
+    Dim at[MAX_RANK + 1], out[MAX_RANK + 1];
+    int opened = 0;
+    for (int ax = 0; ax < t->rank; ax++) {
+        bool one = extent_is_one(lo->cx, t->dims[ax]);
+        at[ax] = one ? dim_int(lo->cx, 0) : lower_open(lo, "j", t->dims[ax]);
+        opened += !one;
+    }
+    if (!lo->depth) {
+        lower_open(lo, "j", dim_int(lo->cx, 1));
+        opened++;
+    }
+    element_of(s, from, t->rank, at, out);
+    Value *v = !from.of                   ? lower_size(lo, s->at)
+               : type_is_empty(lo->cx, t) ? lower_load(lo, from.of, out)
+                                          : lower_load_here(lo, from.of, out);
+    element_of(s, to, t->rank, at, out);
+    lower_store(lo, to.of, out, v);
+    while (opened-- > 0) {
+        lower_close(lo);
+    }
+}
+
+/* ---- the body ---- */
+
+static void
+set_params(const Steps *s, const Lowering *in, const Fn *body)
+{
+    const Loop *loop = &s->loop;
+    for (int k = 0; k < loop->carries + loop->rows + loop->stays; k++) {
+        Value *operand = in->leaf[loop_arg(loop, k)->id];
+        bool carried = k < loop->carries;
+        *place_of_value(s, body->params[1 + k]) = (StepPlace){
+            carried ? s->kernel->res[k] : operand,
+            !carried && k < loop->carries + loop->rows,
+        };
+    }
+}
+
+/* The row, if it is one and nothing else of what the body returns; -1: it is not. */
+static int
+row_of_result(const Steps *s, const Fn *body, const Value *v)
+{
+    int row = -1, times = 0;
+    for (int k = 0; k < body->body->nrets; k++) {
+        bool is = body->body->rets[k] == v;
+        times += is;
+        row = is && k >= s->loop.carries ? k : row;
+    }
+    return times == 1 ? row : -1;
+}
+
+/* Finds the memory of what a kernel of the body makes. */
+static void
+set_result(const Steps *s, const Fn *body, const Value *v)
+{
+    int row = row_of_result(s, body, v);
+    StepPlace *p = place_of_value(s, v);
+    if (v->over) {
+        *p = *place_of_value(s, v->over);
+    } else if (row >= 0) {
+        *p = (StepPlace){s->kernel->res[row], true};
+    } else {
+        p->of = lower_buffer(s->lo, 1, v->type->dtype, v->type->rank, v->type->dims);
+    }
+}
+
+/* Gives the accesses of the lets their memory in the loop. */
+static void
+move_accesses(const Steps *s, const Block *blk)
+{
+    Dim out[MAX_RANK + 1];
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        Value *v = let_accesses(let) ? let->args[0] : NULL;
+        StepPlace p = v && v->id - s->first >= 0 ? *place_of_value(s, v) : (StepPlace){0};
+        for (int j = 0; p.of && p.row && j < let->nattrs; j++) {
+            Attr *a = &let->attrs[j];
+            if (a->kind == ATTR_DIMS) {
+                element_of(s, p, a->n, a->dims, out);
+                *a = attr_dims(s->lo->cx, a->key, a->n + 1, out);
+            }
+        }
+        if (p.of) {
+            let->args[0] = p.of;
+        }
+        if (let->body) {
+            move_accesses(s, let->body);
+        }
+    }
+}
+
+static void
+append_all(const Steps *s, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        block_append(s->lo->cx, s->lo->path[s->lo->depth]->blk, blk->lets[k]);
+    }
+}
+
+static void
+put_body(const Steps *s, const Fn *body)
+{
+    const Block *blk = body->body;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        for (int j = 0; j < let->nres; j++) {
+            set_result(s, body, let->res[j]);
+        }
+        if (let->op == OP_kernel) {
+            move_accesses(s, let->body);
+            append_all(s, let->body);
+        } else {
+            Value *size = lower_size(s->lo, let_dim(let, "dim"));
+            lower_store(s->lo, place_of_value(s, let->res[0])->of, NULL, size);
+        }
+    }
+}
+
+/* ---- the next values ---- */
+
+static bool
+same_place(StepPlace a, StepPlace b)
+{
+    return a.of == b.of && a.row == b.row;
+}
+
+/* Copies what the body returns to where the next step, or the reader of the rows, finds it. What
+ * is still in the place of something else that is carried is saved before that is overwritten. */
+static void
+put_next(const Steps *s, const Fn *body)
+{
+    Cx *cx = s->lo->cx;
+    int n = body->body->nrets;
+    StepPlace *from = cx_alloc(cx, ((size_t)n + 1) * sizeof *from),
+              *to = cx_alloc(cx, ((size_t)n + 1) * sizeof *to);
+    for (int k = 0; k < n; k++) {
+        const Value *v = body->body->rets[k];
+        from[k] = *place_of_value(s, v);
+        to[k] = (StepPlace){s->kernel->res[k], k >= s->loop.carries};
+        bool carried = from[k].of && from[k].of->def == s->kernel && !from[k].row;
+        if (!same_place(from[k], to[k]) && carried && k < s->loop.carries) {
+            StepPlace saved = {
+                .of = lower_buffer(s->lo, 1, v->type->dtype, v->type->rank, v->type->dims)};
+            copy(s, from[k], saved, v->type);
+            from[k] = saved;
+        }
+    }
+    for (int k = n - 1; k >= 0; k--) { /* rows first: they may be of what is carried */
+        if (!same_place(from[k], to[k])) {
+            copy(s, from[k], to[k], body->body->rets[k]->type);
+        }
+    }
+}
+
+void
+lower_steps(const Lowering *in, const Let *old, Let *kernel)
+{
+    Cx *cx = in->fn->cx;
+    Lower *lo = cx_alloc(cx, sizeof *lo);
+    Steps s = {.lo = lo, .kernel = kernel, .loop = let_loop(kernel_loop(old))};
+    *lo = (Lower){.cx = cx, .fn = in->fn, .kernel = kernel};
+    lo->path[0] = cx_alloc(cx, sizeof *lo->path[0]);
+    lo->path[0]->blk = kernel->body;
+    for (int k = 0; k < s.loop.carries; k++) {
+        StepPlace from = {.of = in->leaf[loop_arg(&s.loop, k)->id]}, to = {.of = kernel->res[k]};
+        copy(&s, from, to, kernel->res[k]->type);
+    }
+    s.at = lower_open(lo, "i", s.loop.steps);
+    s.first = in->fn->nvalues;
+    const Fn *body = lower_body(in->fn, s.loop.body, s.at);
+    s.places = cx_alloc(cx, ((size_t)(body->nvalues - s.first) + 1) * sizeof *s.places);
+    set_params(&s, in, body);
+    put_body(&s, body);
+    put_next(&s, body);
+    let_mark(lower_close(lo), MARK_steps, true);
+}

@@ -1,0 +1,127 @@
+/* Loops of little steps become kernels.
+ *
+ * What:     a loop of the function whose body has kernels alone, each of them with little to do,
+ *           becomes a kernel that is that loop.  Its steps are then no launches: the kernel runs
+ *           them one after the other.
+ * Requires: bodies in which in_place has decided what is carried in place (fusion/writes).
+ * Ensures:  the same operations in the same order; the results are over what they were over.
+ * How:      Bodies come first (ir/pass.c), so loops in loops become one kernel, from the innermost
+ *           one outwards.  What a step computes and moves must be known to be little: less than
+ *           what several threads would share.
+ * Why not   loops of any steps: a step that is long is better a launch whose rows threads share,
+ *           and a loop of the plan can be interrupted.
+ * Example:  let y: f64[N] over a = loop a, x carries=1 steps=[N - 1] (..) { .. } becomes
+ *           let y: f64[N] over a = kernel { let t: f64[N] = loop a, x .. { .. }  ret t }
+ */
+#include "fusion/fusion.h"
+#include "ir/costs.h"
+
+/* The most elements of a type; INT64_MAX: nothing says how many. */
+static int64_t
+most_elements(Cx *cx, const Type *t)
+{
+    int64_t n = 1;
+    for (int ax = 0; ax < t->rank; ax++) {
+        int64_t most = dim_range(cx, t->dims[ax]).hi;
+        n = most == DIM_INF || __builtin_mul_overflow(n, most, &n) ? INT64_MAX : n;
+        if (n == INT64_MAX) {
+            return n;
+        }
+    }
+    return n;
+}
+
+/* The most elements that a let of a kernel computes, moves or adds. */
+static int64_t
+most_of_let(Cx *cx, const Let *let)
+{
+    switch (op_info[let->op].kind) {
+    case KIND_VIEW:
+        return 0;
+    case KIND_RED:
+        return most_elements(cx, let->args[0]->type);
+    default:
+        return let->op == OP_scatter                  ? most_elements(cx, let->args[2]->type)
+               : op_info[let->op].fuses == FUSES_FREE ? 0
+               : let->op == OP_contract               ? INT64_MAX
+                                                      : most_elements(cx, let->res[0]->type);
+    }
+}
+
+/* Does the kernel have little to do?  One that is a loop goes step by step in any case. */
+static bool
+is_little(Cx *cx, const Let *kernel)
+{
+    int64_t all = 0;
+    if (kernel_loop(kernel)) {
+        return true;
+    }
+    for (int k = 0; k < kernel->body->n && all <= COST_STEP; k++) {
+        int64_t n = most_of_let(cx, kernel->body->lets[k]);
+        all = n > COST_STEP ? n : all + n;
+    }
+    for (int k = 0; k < kernel->nres && all <= COST_STEP; k++) {
+        const Let *made = kernel->body->rets[k]->def;
+        bool scatters = made && made->parent == kernel->body && made->op == OP_scatter &&
+                        kernel->res[k]->over;
+        int64_t n = scatters ? 0 : most_elements(cx, kernel->res[k]->type);
+        all = n > COST_STEP ? n : all + n;
+    }
+    return all <= COST_STEP;
+}
+
+static bool
+is_step(Cx *cx, const Fn *body)
+{
+    bool good = true;
+    for (int k = 0; k < body->body->n && good; k++) {
+        const Let *let = body->body->lets[k];
+        good = let->op == OP_size || (let->op == OP_kernel && is_little(cx, let));
+    }
+    return good;
+}
+
+/* The kernel has the results, and the loop in it new ones. */
+static Let *
+kernel_of(Fn *fn, Let *loop)
+{
+    Cx *cx = fn->cx;
+    Let *kernel = let_new(fn, OP_kernel, 0, NULL, 0, NULL);
+    Block *body = cx_alloc(cx, sizeof *body);
+    kernel->loc = loop->loc;
+    kernel->parent = loop->parent;
+    kernel->body = body;
+    kernel->res = loop->res;
+    kernel->nres = loop->nres;
+    body->owner = kernel;
+    body->rets = cx_alloc(cx, (size_t)loop->nres * sizeof(Value *));
+    loop->res = NULL;
+    loop->nres = 0;
+    for (int k = 0; k < kernel->nres; k++) {
+        Value *v = kernel->res[k];
+        v->def = kernel;
+        body->rets[body->nrets++] = let_result(fn, loop, NULL, v->type, NULL);
+    }
+    block_append(cx, body, loop);
+    return kernel;
+}
+
+static bool
+encloses(Cx *cx, const Let *let)
+{
+    Loop loop = let->op == OP_loop ? let_loop(let) : (Loop){0};
+    return let->op == OP_loop && loop.counted && !loop.whiles && let->nres &&
+           is_step(cx, loop.body) && fuel_spend(cx);
+}
+
+Fn *
+pass_enclose(Fn *fn)
+{
+    Block *blk = fn->body;
+    for (int k = 0; k < blk->n; k++) {
+        if (encloses(fn->cx, blk->lets[k])) {
+            blk->lets[k] = kernel_of(fn, blk->lets[k]);
+        }
+    }
+    return fn;
+}
