@@ -55,7 +55,6 @@ mark_phase(const PhaseView *phase, const void *arg)
     (void)arg;
     if (!let_has(phase->loop, MARK_steps) && has_near_forms(phase->loop) &&
         !loop_has_choice(phase->loop) && may_repeat(phase) && fuel_spend(phase->fn->cx)) {
-        fuel_spend(phase->fn->cx)) {
         let_mark_with(phase->fn->cx, phase->loop, MARK_near, DLC_NEAR_PART);
     }
 }
