@@ -266,8 +266,7 @@ lower_phases(const Lowering *in, const Let *old, Let *let, Block *blk, Value **l
         lo->in_place[lo->nin_place] = let->res[k]->over;
         lo->nin_place += let->res[k]->over != NULL;
     }
-    lo->path[0] = cx_alloc(cx, sizeof *lo->path[0]);
-    lo->path[0]->blk = lo->path[0]->into = blk;
+    lower_begin(lo, blk);
     lower_results(lo);
 }
 

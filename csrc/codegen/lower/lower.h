@@ -209,6 +209,10 @@ Dtype reduce_dtype(const Let *red);
 
 /* ---- lower_loops.c: loops under construction, and the lets in them ---- */
 
+/* Before any loop: what is built goes into the kernel's block, or that of a choice in it. */
+void lower_begin(Lower *lo, Block *blk);
+/* A let that is built already goes where the next one would. */
+void lower_append(Lower *lo, Let *let);
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);
 Let *lower_close(Lower *lo);

@@ -339,6 +339,19 @@ lower_open(Lower *lo, const char *stem, Dim extent)
     return frame->index;
 }
 
+void
+lower_begin(Lower *lo, Block *blk)
+{
+    lo->path[0] = cx_alloc(lo->cx, sizeof *lo->path[0]);
+    lo->path[0]->blk = lo->path[0]->into = blk;
+}
+
+void
+lower_append(Lower *lo, Let *let)
+{
+    block_append(lo->cx, lo->path[lo->depth]->into, let);
+}
+
 /* ---- choices ---- */
 
 static void
