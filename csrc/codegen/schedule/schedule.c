@@ -36,26 +36,10 @@
 #include "codegen/rewrites.h"
 
 static bool
-has_call(const Block *blk)
+is_vector_or_call(const void *arg, const Let *let)
 {
-    bool found = false;
-    for (int k = 0; k < blk->n && !found; k++) {
-        found = loop_is_call(blk->lets[k]) ||
-                (loop_is(blk->lets[k]) && has_call(blk->lets[k]->body));
-    }
-    return found;
-}
-
-static bool
-has_vector(const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (loop_is(let) && (loop_is_vector(let) || has_vector(let->body))) {
-            return true;
-        }
-    }
-    return false;
+    (void)arg;
+    return loop_is(let) && (loop_is_vector(let) || loop_is_call(let));
 }
 
 /* The `for` in the body if it is the only loop there, among scalars without memory; else NULL. */
@@ -184,7 +168,7 @@ mark_vector(const Facts *facts, Let *let)
     }
     bool once = dim_is(cx, loop_extent(let), 1);
     if (loop_count(let->body) &&
-        (once || has_vector(let->body) || has_call(let->body) || only_for(let))) {
+        (once || block_any(let->body, is_vector_or_call, NULL) || only_for(let))) {
         for (int k = 0; k < let->body->n; k++) {
             if (let->body->lets[k]->op == OP_for) {
                 mark_vector(facts, let->body->lets[k]);
