@@ -4,7 +4,6 @@ A non-temporal store changes no bit; that a store is one, and from which size on
 target.
 """
 
-import re
 from collections.abc import Callable
 
 import pytest
@@ -144,6 +143,5 @@ def test_the_next_row_is_prefetched(width: int, prefetched: bool, capfd: pytest.
     options = {"tier": "tcc", "dump": "cc_loops"}
     compiled = torch.compile(normalise, backend="dlc", dynamic=False, options=options)
     torch.testing.assert_close(compiled(x, y), normalise(x, y))
-    *_, stored = capfd.readouterr().err.split(" streams")
-    assert "store " in stored and MARK in stored
-    assert bool(re.search(r"= load x\[.* prefetch_rows=\d+", stored)) == prefetched
+    stored = capfd.readouterr().err.rpartition(" vector")[2]
+    assert "store " in stored and (" prefetch_rows=1" in stored) == prefetched
