@@ -348,7 +348,7 @@ assert not any(name.startswith("torch") and module for name, module in sys.modul
 
 
 def test_threads_without_torch(tmp_path: Path) -> None:
-    """Threads of dlc's own give the bits of one, also under several threads of the caller's, and after a fork."""
+    """Threads of dlc's own give the bits of one, under several callers and after a fork too."""
     dlc.save(lambda x: torch.softmax(x.sin() * 3, -1).cumsum(0), tmp_path / "m.dlc", (torch.ones(300, 700),))
     code = """
 import hashlib, os, dlc, numpy as np
