@@ -18,7 +18,7 @@ from torch._export.utils import _collect_all_valid_cia_ops, _get_decomp_for_cia
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from .. import _C, ir, torch_init  # noqa: F401  (before anything is compiled)
+from .. import _C, ir, torch_init, trace  # noqa: F401  (before anything is compiled)
 from ..compiler import compile_with
 from ..decompositions import decompositions
 from ..layouts import LaidAsEager, laid_as_eager
@@ -45,6 +45,21 @@ class _Function(nn.Module):
             return fn(*args, **kwargs)
 
         self.forward = forward  # type: ignore[method-assign]
+
+
+def _of_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy arrays as one of tensors that means what NumPy computes: as dlc.jit takes it."""
+    from ..arrays.capture import of_tensors
+    from ..arrays.scope import in_numpys_meaning
+
+    names = tuple(inspect.signature(fn).parameters)
+    run = of_tensors(in_numpys_meaning(fn), names, set(), frozenset(), [])
+
+    @functools.wraps(fn)
+    def call(*args: Any) -> Any:
+        return pytree.tree_map_only(trace.Scalar, lambda scalar: scalar.tensor, run(*args))
+
+    return call
 
 
 def _dense(model: nn.Module) -> nn.Module:
@@ -393,7 +408,10 @@ def _model_of(
             f"dlc.save takes a module, a function, a kernel or a program, not a {type(model).__name__}"
         )
     if not isinstance(model, nn.Module):
-        model = _Function(model)
+        arrays = any(isinstance(a, np.ndarray) for a in pytree.tree_leaves((args, kwargs)))
+        if arrays and kwargs:
+            raise TypeError("a function of NumPy arrays is saved with its arguments by position, in args")
+        model = _Function(_of_arrays(model) if arrays else model)
     return of_model(model, args, kwargs, dynamic_shapes, weights)
 
 
