@@ -7,6 +7,7 @@ import functools
 import inspect
 import keyword
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -117,7 +118,8 @@ def _without_asserts(gm: torch.fx.GraphModule) -> None:
 
 
 def _export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Any:
-    with torch.no_grad(), LaidAsEager():
+    with torch.no_grad(), LaidAsEager(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*treespec, LeafSpec", FutureWarning)  # torch's own use of it
         exported = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     with torch.no_grad():
         return exported.run_decompositions(_table())

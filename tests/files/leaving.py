@@ -51,11 +51,12 @@ def _why(error: BaseException) -> str:
 
 
 def _close(have: Any, want: Any) -> None:
+    """Of an entry without tensors the results are arrays."""
     some, others = tree_leaves(have), tree_leaves(want)
     assert len(some) == len(others)
     for a, b in zip(some, others, strict=True):
         if isinstance(b, Tensor):
-            torch.testing.assert_close(a, b.detach(), rtol=1e-4, atol=1e-5, equal_nan=True)
+            torch.testing.assert_close(torch.as_tensor(a), b.detach(), rtol=1e-4, atol=1e-5, equal_nan=True)
 
 
 def try_sample(count: Count, op: Any, sample: Any, path: Path) -> bool:
@@ -85,7 +86,9 @@ def try_sample(count: Count, op: Any, sample: Any, path: Path) -> bool:
         count.stay[op.full_name] = _why(error)
         return False
     try:
-        _close(dlc.load(path, tier="tcc")(*copy.deepcopy(tensors)), want)
+        made = dlc.load(path, tier="tcc")(*copy.deepcopy(tensors))
+        if "empty" not in op.name:  # whose elements are not defined
+            _close(made, want)
     except Exception as error:
         count.wrong[op.full_name] = _why(error)
         return False
