@@ -37,12 +37,28 @@ kernel_at(Export *x, Kernels *ks, KernelUse *use)
     return x->nkernels++;
 }
 
+/* What C cannot have: a library that is called, memory for what is made in a number of steps that
+ * nobody knows before. */
+static void
+refuse(Cx *cx, const Plan *plan)
+{
+    for (int k = 0; k < plan->ncalls; k++) {
+        fail(cx, DIAG_EXPORT_CALL, plan->calls[k].target);
+    }
+    for (int k = 0; k < plan->nflows; k++) {
+        if (plan->flows[k].nbinds) {
+            fail(cx, DIAG_EXPORT_STEPS);
+        }
+    }
+}
+
 /* Called with each plan, while its kernels are at hand. */
 static void
 note_plan(void *arg, const Plan *plan, Kernels *ks)
 {
     Export *x = arg;
     size_t uses = (size_t)ks->nuses + 1;
+    refuse(x->cx, plan);
     x->plans = cx_grow(x->cx, x->plans, x->nplans, sizeof *x->plans);
     ExportPlan *p = &x->plans[x->nplans];
     *p = (ExportPlan){.plan = plan, .fn = ks->fn, .number = x->nplans};
