@@ -169,6 +169,9 @@ put_for(Emit *e, const Let *loop)
     bool opened = true;
     if (collapsed_at(e, loop) >= 0) {
         opened = open_part(e, loop);
+    } else if (c_is_columns(e, loop)) {
+        c_columns(e, loop);
+        return;
     } else {
         c_open_for(e, loop);
     }
