@@ -140,6 +140,10 @@ open_for(Emit *e, const Let *loop)
 static void
 put_for(Emit *e, const Let *loop)
 {
+    if (collapsed_at(e, loop) < 0 && c_is_columns(e, loop)) {
+        c_columns(e, loop);
+        return;
+    }
     bool opened = open_for(e, loop);
     c_block(e, loop->body);
     if (opened) {
