@@ -73,7 +73,7 @@ PORTABLE := csrc/codegen/emit/c/prelude_c.h $(filter-out %_transpose.h %_scan.h,
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
 NOTATION := csrc/ir/notation
-FUSION  := $(call folders,fusion,partition channels writes)
+FUSION  := $(call folders,fusion,partition channels writes frozen)
 CODEGEN := $(call folders,codegen,loops lower schedule emit emit/c emit/cc emit/tcc strips micro jit compile plan tune export)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
