@@ -4,7 +4,8 @@
  * Ensures:  the order of docs/bits.md: lanes and blocks are the prelude's.
  * How:      argmax and argmin hold the best element and its index, as no order can be seen of them.
  *           The chains of a product (marked `fused`) are fused multiply-adds, 256 each.  The sums
- *           of a few columns are an array, and the loop over columns is inside that over terms: compilers make vectors of it.  Each sum has its order.
+ *           of a few columns are an array, and the loop over columns is inside that over terms:
+ *           compilers make vectors of it.  Each sum has its order.
  * Example:  dlc_reduction_f32 sum_stack;
  *           dlc_begin_sum_f32(&sum_stack, 16, 1024);
  *           for (..) { ..; dlc_step_sum_f32(&sum_stack, e); }
