@@ -117,6 +117,9 @@ open_counters(Emit *e)
 int
 open_parallel(Emit *e)
 {
+    if (e->ncollapsed == 0) {
+        put(e, "(void)lo, (void)hi;");
+    }
     if (e->ncollapsed == 0 || (e->ncollapsed == 1 && let_has(e->collapsed[0], MARK_vector))) {
         return 0;
     }
