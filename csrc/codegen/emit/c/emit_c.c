@@ -200,11 +200,7 @@ c_block(Emit *e, const Block *blk)
 static int
 open_phase(Emit *e)
 {
-    if (e->ncollapsed == 0) {
-        put(e, "(void)lo, (void)hi;");
-        return 0;
-    }
-    if (e->ncollapsed == 1) {
+    if (e->ncollapsed <= 1) {
         return open_parallel(e);
     }
     put_open(e, "for (int64_t t = lo; t < hi; t++)");

@@ -514,9 +514,6 @@ void
 emit_cc_phase(Emit *e, const Let *loop)
 {
     e->own = cx_alloc(e->cx, sizeof(Cc));
-    if (!e->ncollapsed) {
-        put(e, "(void)lo, (void)hi;");
-    }
     cc_near_open(e);
     for (int k = 0; k < e->use.nlets; k++) {
         cc_let(e, e->use.lets[k]);
