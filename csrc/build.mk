@@ -73,7 +73,7 @@ PORTABLE := csrc/codegen/emit/c/prelude_c.h $(filter-out %_transpose.h %_scan.h,
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
 NOTATION := csrc/ir/notation
-FUSION  := $(call folders,fusion,partition channels writes)
+FUSION  := $(call folders,fusion,partition channels writes frozen)
 CODEGEN := $(call folders,codegen,loops lower schedule emit emit/c emit/cc emit/tcc strips micro jit compile plan tune export)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
@@ -241,7 +241,8 @@ $(BIN)/test-fuzz-$(number): $(chosen) $(patsubst $(B)/%,$(PLAIN)/%,$(filter-out 
 	$(link) $(PORTABLY)
 endif
 # With bugs on purpose, which have to be found.
-WORSE := rewrite_promise rewrite_order rewrite_join product_pack group_blocks pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for \
+WORSE := $(shell sed -n 's/^REWRITE. *\(\w*\),.*/rewrite_\1/p' csrc/codegen/rewrites.def) \
+    product_pack group_blocks pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for \
     memory_plan copy_strided eval_fn_as emit_cc_function emit_tcc_function
 $(BIN)/broken-emit: $(EMIT)
 $(BIN)/broken-replay: $(REPLAY)

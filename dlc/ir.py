@@ -21,6 +21,7 @@ from __future__ import annotations
 import difflib
 import html
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,12 +114,15 @@ class Function:
         *,
         sizes: dict[str, int] | None = None,
         threads: int = 16,
+        weights: Iterable[str] = (),
     ) -> list[Path]:
         """Write the program as plain C11 to a folder, and return the paths of the files.
 
         `name` begins the names of the files and of everything that a linker sees. `sizes` are those of the
         example that `<name>_check.c` runs, where they are to be others than small ones. A kernel is cut into
-        at most `threads` pieces for threads of the caller; the workspace has room for that many.
+        at most `threads` pieces for threads of the caller; the workspace has room for that many. `weights`
+        names parameters that are no arguments of each call: `<name>_bind` finds them in a safetensors file in
+        memory.
 
         Raises ValueError for a name that C does not allow, for sizes that the program excludes, and for a
         program of another stage than graph; CaptureError for a program that calls operators of torch, and for
@@ -126,9 +130,12 @@ class Function:
         """
         if unknown := set(sizes or ()) - set(self.sizes):
             raise ValueError(f"{self.name} has no size {min(unknown)!r}; it has {', '.join(self.sizes)}")
+        names = set(weights)
+        if unknown := names - {param.name for param in self.params}:
+            raise ValueError(f"{self.name} has no parameter {min(unknown)!r} that could be a weight")
         if not 1 <= threads <= 256:
             raise ValueError(f"threads is from 1 to 256, not {threads}")
-        files = export_c(self.text, name, dict(sizes or {}), threads)
+        files = export_c(self.text, name, dict(sizes or {}), threads, names)
         paths = [Path(folder) / file for file in files]
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path, data in zip(paths, files.values(), strict=True):

@@ -76,7 +76,7 @@ class QuantizeReport:
         return f"<table>{line(_HEAD, 'th')}{''.join(line(row, 'td') for row in self._rows())}</table>"
 
 
-class _Asked:
+class _Named:
     """What the compiler is told of each weight of a model, and what it says; names are the model's."""
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -98,7 +98,7 @@ class _Asked:
         return found
 
 
-class _Profile(_Asked):
+class _Profile(_Named):
     """Sums the powers that profiled graphs return after their results."""
 
     def __init__(self, model: torch.nn.Module) -> None:
@@ -128,7 +128,7 @@ class _Profile(_Asked):
         return run
 
 
-class _Choice(_Asked):
+class _Choice(_Named):
     """The formats that a profile suggests; the compiler chooses (csrc/capture/weights.c)."""
 
     def __init__(

@@ -7,6 +7,7 @@
 typedef struct {
     const char *text, *name;
     PyObject *sizes;            /* dict: of the example */
+    PyObject *weights;          /* set of names of parameters */
     int pieces;
     ExportOptions options;
     const ExportFile *files;
@@ -47,6 +48,20 @@ result_names(const Fn *fn)
     return names;
 }
 
+/* By parameter: is it a weight?  NULL: there are none. */
+static const bool *
+find_weights(const Fn *fn, PyObject *names)
+{
+    bool *weights = cx_alloc(fn->cx, (size_t)fn->nparams + 1), any = false;
+    for (int k = 0; k < fn->nparams; k++) {
+        PyObject *name = PyUnicode_FromString(fn->params[k]->name);
+        weights[k] = name && PySet_Contains(names, name) > 0;
+        any |= weights[k];
+        Py_XDECREF(name);
+    }
+    return any ? weights : NULL;
+}
+
 static void
 body(Cx *cx, void *arg)
 {
@@ -64,6 +79,7 @@ body(Cx *cx, void *arg)
     job->options.outputs = result_names(fn);
     job->options.sizes = read_sizes(fn, job->sizes);
     job->options.pieces = job->pieces;
+    job->options.weights = find_weights(fn, job->weights);
     job->files = export_c(pipeline_run(fn, &passes), &job->options, &job->count);
 }
 
@@ -72,8 +88,8 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Job job = {0};
     PyObject *files = NULL;
-    if (!PyArg_ParseTuple(args, "ssO!i", &job.text, &job.name, &PyDict_Type, &job.sizes,
-                          &job.pieces)) {
+    if (!PyArg_ParseTuple(args, "ssO!iO!", &job.text, &job.name, &PyDict_Type, &job.sizes,
+                          &job.pieces, &PySet_Type, &job.weights)) {
         return NULL;
     }
     Cx *cx = cx_new();
@@ -100,11 +116,11 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
 static PyMethodDef methods[] = {
     {"export_c", export_to_c, METH_VARARGS,
      PyDoc_STR(
-         "export_c(text, name, sizes, pieces) -> dict of bytes by name: the files of a "
+         "export_c(text, name, sizes, pieces, weights) -> dict of bytes by name: the files of a "
          "program as plain C.\n"
          "sizes: of the example, where they are to be others than small ones. pieces: into so "
          "many a kernel is\n"
-         "cut for threads, at most.")},
+         "cut for threads, at most. weights: a set of names of parameters, which are bound.")},
     {NULL},
 };
 

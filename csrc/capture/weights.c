@@ -1,9 +1,9 @@
 /* The option weights: which frozen weights of a graph become codes, decided by what these lose.
  *
- * fusion/codes.c finds the weights and rewrites the graph; here are their values.  A format's noise
- * is a program of the weight alone, which runs once while the graph is compiled.  A weight keeps its
- * floats if the noise of its format is above the bound, or if its values are not known yet.  The
- * report says for each weight what became of it. */
+ * fusion/frozen/codes.c finds the weights and rewrites the graph; here are their values.  A
+ * format's noise is a program of the weight alone, which runs once while the graph is compiled.  A
+ * weight keeps its floats if the noise of its format is above the bound, or if its values are not
+ * known yet.  The report says for each weight what became of it. */
 
 #include "capture/jit/callable.h"
 #include "ir/costs.h"

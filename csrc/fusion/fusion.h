@@ -123,14 +123,15 @@ typedef struct {
 
 /* The weights of a function in canonical form; returns how many.  frozen: by parameter. */
 int weights_find(const Fn *fn, const bool *frozen, Weight **out);
-/* A function of the weight's parameter alone: the noise of the format, a scalar f64.  It is the mean
- * over columns of the share of a column's power that the error of its codes has. */
+/* A function of the weight's parameter alone: the noise of the format, a scalar f64.  It is the
+ * mean over columns of the share of a column's power that the error of its codes has. */
 Fn *weights_measure(const Fn *fn, const Weight *w, WeightFormat format);
 /* The function that computes what reads weights of their codes.  Each weight takes a unit of fuel;
  * formats become FLOAT where there is none left. */
 Fn *weights_code(const Fn *fn, int n, Weight *weights, int64_t *fuel);
-/* The function with WEIGHT_FORMATS more results, scalars f64, for each weight that may become codes:
- * the power of the results of its products, and by format that of what the codes' errors add. */
+/* The function with WEIGHT_FORMATS more results, scalars f64, for each weight that may become
+ * codes: the power of the results of its products, and by format that of what the codes' errors
+ * add. */
 Fn *weights_profile(const Fn *fn, int n, Weight *weights);
 int64_t weight_bytes(const Fn *fn, const Weight *w, WeightFormat format);
 

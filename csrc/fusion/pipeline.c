@@ -16,21 +16,11 @@ static const PassInfo passes[] = {
 };
 
 static const PassInfo *const order[] = {
-    &passes[PASS_unmerge],
-    &passes[PASS_channels],
-    &passes[PASS_count],
-    &passes[PASS_canonicalise],
-    &passes[PASS_linearise],
-    &passes[PASS_dead],
-    &passes[PASS_inside],
-    &passes[PASS_fuse],
-    &passes[PASS_share],
-    &passes[PASS_panels],
-    &passes[PASS_layouts],
-    &passes[PASS_pad_rows],
-    &passes[PASS_in_place],
-    &passes[PASS_enclose],
-    NULL,
+    &passes[PASS_unmerge],      &passes[PASS_channels],  &passes[PASS_count],
+    &passes[PASS_canonicalise], &passes[PASS_linearise], &passes[PASS_dead],
+    &passes[PASS_inside],       &passes[PASS_fuse],      &passes[PASS_share],
+    &passes[PASS_panels],       &passes[PASS_layouts],   &passes[PASS_pad_rows],
+    &passes[PASS_in_place],     &passes[PASS_enclose],   NULL,
 };
 
 static const PassInfo whole = {

@@ -214,23 +214,24 @@ is_before_all(Cx *cx, const Let *load, const Block *blk, const Value *v)
     return before;
 }
 
+typedef struct {
+    Cx *cx;
+    const Value *v;
+} InPlace;
+
 static bool
-loads_late(Cx *cx, const Block *blk, const Value *v)
+loads_late(const void *arg, const Let *let)
 {
-    bool late = false;
-    for (int k = 0; k < blk->n && !late; k++) {
-        const Let *let = blk->lets[k];
-        bool loads = let->op == OP_load && let->args[0] == v->over;
-        late = loads ? !is_stored_after(let, v) && !is_before_all(cx, let, v->def->body, v)
-                     : let->body && loads_late(cx, let->body, v);
-    }
-    return late;
+    const InPlace *in = arg;
+    const Value *v = in->v;
+    return let->op == OP_load && let->args[0] == v->over && !is_stored_after(let, v) &&
+           !is_before_all(in->cx, let, v->def->body, v);
 }
 
 const char *
 in_place_wrong_loops(Cx *cx, const Value *v)
 {
-    return loads_late(cx, v->def->body, v)
+    return block_any(v->def->body, loads_late, &(InPlace){cx, v})
                ? "reads an element that another iteration may have stored"
                : NULL;
 }
@@ -247,24 +248,15 @@ memory_of(const Value *v)
 }
 
 static bool
-is_in(const Let *loop, const Let *let)
+writes_memory(const void *memory, const Let *let)
 {
-    while (let && let != loop) {
-        let = let->parent->owner;
-    }
-    return let == loop;
+    return let_writes(let) && memory_of(let->args[0]) == memory;
 }
 
 bool
 loop_writes(const Let *loop, const Value *v)
 {
-    bool found = false;
-    for (int k = 0; k < loop->body->n && !found; k++) {
-        const Let *let = loop->body->lets[k];
-        found = let->body ? loop_writes(let, v)
-                          : let_writes(let) && memory_of(let->args[0]) == memory_of(v);
-    }
-    return found;
+    return let_any(loop, writes_memory, memory_of(v));
 }
 
 bool
@@ -384,38 +376,33 @@ is_disjoint_in(const Iteration *it, const Let *load, const Let *store)
     return disjoint;
 }
 
-/* Does a let of the block, or deeper, load what the store stores in another iteration? */
+typedef struct {
+    const Iteration *it;
+    const Let *store;
+} Stored;
+
+/* Does the let load what the store stores in another iteration? */
 static bool
-is_loaded_elsewhere(const Iteration *it, const Block *blk, const Let *store)
+loads_from_elsewhere(const void *arg, const Let *let)
 {
-    bool found = false;
-    for (int k = 0; k < blk->n && !found; k++) {
-        const Let *let = blk->lets[k];
-        bool loads = let_accesses(let) && let->op != OP_store &&
-                     !(let->op == OP_update && store->op == OP_update) &&
-                     memory_of(let->args[0]) == memory_of(store->args[0]);
-        found = loads ? !is_disjoint_in(it, let, store)
-                      : let->body && is_loaded_elsewhere(it, let->body, store);
-    }
-    return found;
+    const Stored *s = arg;
+    return let_accesses(let) && let->op != OP_store &&
+           !(let->op == OP_update && s->store->op == OP_update) &&
+           memory_of(let->args[0]) == memory_of(s->store->args[0]) &&
+           !is_disjoint_in(s->it, let, s->store);
 }
 
 static bool
-stores_for_others(const Iteration *it, const Block *blk)
+stores_for_others(const void *arg, const Let *let)
 {
-    bool found = false;
-    for (int k = 0; k < blk->n && !found; k++) {
-        const Let *let = blk->lets[k];
-        bool stores = let_writes(let) && !is_in(it->loop, let->args[0]->def) && !store_is_idle(let);
-        found = (stores && is_loaded_elsewhere(it, it->loop->body, let)) ||
-                (let->body && stores_for_others(it, let->body));
-    }
-    return found;
+    const Iteration *it = arg;
+    return let_writes(let) && !let_is_inside(let->args[0]->def, it->loop) && !store_is_idle(let) &&
+           block_any(it->loop->body, loads_from_elsewhere, &(Stored){it, let});
 }
 
 bool
 loop_carries(Cx *cx, const Let *loop)
 {
     return dim_range(cx, let_dim(loop, "extent")).hi > 1 &&
-           stores_for_others(&(Iteration){cx, loop, DIM_NONE}, loop->body);
+           block_any(loop->body, stores_for_others, &(Iteration){cx, loop, DIM_NONE});
 }

@@ -267,8 +267,7 @@ void type_text(const Cx *cx, const Type *t, Text *out);
 
 /* ---- fn.c: values, lets, blocks, functions ---- */
 
-/* A constant operand.  It has no type of its own: it takes the dtype and the shape of its
- * context. */
+/* A constant operand.  It has no type of its own: its context has the dtype and the shape. */
 typedef struct {
     bool is_int;                /* i, else f; bool constants are the ints 0 and 1 */
     int64_t i;
@@ -310,8 +309,7 @@ typedef struct {
 struct Block {
     Let **lets;
     int n;
-    Value **rets;               /* the values that `ret` returns; the loops of a phase return
-                                 * none */
+    Value **rets;               /* what `ret` returns; the loops of a phase return nothing */
     int nrets;
     Let *owner;                 /* NULL: the function itself */
 };
@@ -414,8 +412,7 @@ int64_t let_int(const Let *let, const char *key);
 Op let_op(const Let *let);                          /* that its attribute `op` names, or OP_COUNT */
 Dim let_dim(const Let *let, const char *key);
 const char *let_str(const Let *let, const char *key);
-/* A cat of a few parts of one element each: they are interleaved, and codegen makes them
- * together. */
+/* A cat of a few parts of one element each, which codegen makes together, interleaved. */
 bool let_interleaves(Cx *cx, const Let *let);
 /* A copy with lets, values, attributes and bodies of its own.  The two share constants, and names
  * that are made in one are not made in the other. */
@@ -618,6 +615,9 @@ Let *build_call(Build *b, const CallAttrs *call, int nargs, Value *const *args, 
  * the functions above, so that it folds anew; writes map for its results.  Bodies are rebuilt the
  * same way, but for those that are functions: the new let takes them over, see let_bodies. */
 void build_again(Build *b, const Let *let, Value **map);
+/* A loop or a branch like this one, with these operands, types of results and bodies.  A result of
+ * another type loses its strides. */
+Let *build_flow(Build *b, const Let *let, Value **args, const Type *const *types, Fn **bodies);
 /* The function that rebuilds the lets of bodies from now on, for a pass that changes some of them;
  * NULL: build_again. */
 typedef void BuildLet(void *arg, Build *b, const Let *let, Value **map);

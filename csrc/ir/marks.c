@@ -119,3 +119,54 @@ let_mark_value(const Let *let, Marks mark)
     const Attr *have = marks_in(let);
     return have ? attr_mark_value(have, index_of(mark)) : 0;
 }
+
+/* ---- the lets of a nest ---- */
+
+static const Let *
+block_find(const Block *blk, LetIs *is, const void *arg)
+{
+    const Let *found = NULL;
+    for (int k = 0; k < blk->n && !found; k++) {
+        found = let_find(blk->lets[k], is, arg);
+    }
+    return found;
+}
+
+const Let *
+let_find(const Let *let, LetIs *is, const void *arg)
+{
+    return is(arg, let) ? let : let->body ? block_find(let->body, is, arg) : NULL;
+}
+
+bool
+let_any(const Let *let, LetIs *is, const void *arg)
+{
+    return let_find(let, is, arg) != NULL;
+}
+
+bool
+block_any(const Block *blk, LetIs *is, const void *arg)
+{
+    return block_find(blk, is, arg) != NULL;
+}
+
+static bool
+has_mark(const void *mark, const Let *let)
+{
+    return let_has(let, *(const Marks *)mark);
+}
+
+const Let *
+let_find_marked(const Let *let, Marks mark)
+{
+    return let_find(let, has_mark, &mark);
+}
+
+bool
+let_is_inside(const Let *let, const Let *loop)
+{
+    while (let && let != loop) {
+        let = let->parent->owner;
+    }
+    return let == loop;
+}

@@ -43,6 +43,17 @@ int64_t let_mark_value(const Let *let, Marks mark); /* 0: it does not have the m
 Attr attr_marks(Cx *cx, Marks marks);
 int64_t attr_mark_value(const Attr *marks, int index); /* 0: none */
 
+/* ---- the lets of a nest ---- */
+
+/* The let itself or the first one deeper for which `is` says true, in the order of the text; NULL:
+ * there is none.  `any`: is there one?  Of a block it is any of its lets, or one deeper. */
+typedef bool LetIs(const void *arg, const Let *let);
+const Let *let_find(const Let *let, LetIs *is, const void *arg);
+bool let_any(const Let *let, LetIs *is, const void *arg);
+bool block_any(const Block *blk, LetIs *is, const void *arg);
+const Let *let_find_marked(const Let *let, Marks mark);
+bool let_is_inside(const Let *let, const Let *loop); /* itself or deeper; NULL is not */
+
 /* ---- alias_loops.c: what marks of loops promise ---- */
 
 /* May an iteration of the loop load what another one stores, in memory from outside of the loop? */

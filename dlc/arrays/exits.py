@@ -20,7 +20,7 @@ flag says that it has not.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from .live import walk
@@ -32,19 +32,25 @@ class _Cannot(Exception):
     """It leaves the loop from within a statement that is left as it is."""
 
 
-def _own(body: list[ast.stmt], *, inner: bool = False) -> bool:
-    """Do the statements leave the loop whose body they are? inner: they are those of a loop in it."""
+def leaving(body: list[ast.stmt], *, inner: bool = False) -> Iterator[ast.stmt]:
+    """The statements that leave the loop whose body it is. inner: it is that of a loop in it."""
     for s in body:
         if isinstance(s, ast.Return) or (isinstance(s, (ast.Break, ast.Continue)) and not inner):
-            return True
+            yield s
+        if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            continue
         loop = isinstance(s, (ast.For, ast.AsyncFor, ast.While))
         parts = [getattr(s, "body", []), *(h.body for h in getattr(s, "handlers", []))]
         parts += [case.body for case in getattr(s, "cases", [])]
-        if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            after = [*getattr(s, "orelse", []), *getattr(s, "finalbody", [])]
-            if any(_own(part, inner=inner or loop) for part in parts) or _own(after, inner=inner):
-                return True
-    return False
+        for part in parts:
+            yield from leaving(part, inner=inner or loop)
+        for part in (getattr(s, "orelse", []), getattr(s, "finalbody", [])):
+            yield from leaving(part, inner=inner)
+
+
+def _own(body: list[ast.stmt]) -> bool:
+    """Do the statements leave the loop whose body they are?"""
+    return next(leaving(body), None) is not None
 
 
 def _assign(like: ast.AST, name: str, value: ast.expr | bool) -> ast.stmt:

@@ -21,7 +21,7 @@ import types
 from typing import Any
 
 from .effects import Effects, Guards
-from .exits import Exits
+from .exits import Exits, leaving
 from .live import DEFINES, Names, around, assigned, before, before_one, loaded, walk
 from .source import compiled, tree_of
 
@@ -42,19 +42,9 @@ def _why_not(body: list[ast.stmt], effects: Effects, *tests: ast.expr) -> str:
             return f"it defines a name ({at})"
         if isinstance(node, (ast.With, ast.AsyncWith, ast.AsyncFor, ast.Match)):
             return f"it has a {type(node).__name__.lower()} statement ({at})"
-    return _leaves(body) or effects.why([*tests, *body])
-
-
-def _leaves(body: list[ast.stmt]) -> str:
-    """A break or a continue of the loop whose body it is, or that it stands in."""
-    for node in body:
-        if isinstance(node, (ast.Break, ast.Continue)):
-            return f"it has a {type(node).__name__.lower()} (line {node.lineno})"
-        inner = [] if isinstance(node, (ast.For, ast.While)) else [*getattr(node, "body", [])]
-        found = _leaves([*inner, *getattr(node, "orelse", [])])
-        if found:
-            return found
-    return ""
+    for node in leaving(body):
+        return f"it has a {type(node).__name__.lower()} (line {node.lineno})"
+    return effects.why([*tests, *body])
 
 
 # -- the new tree --------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import functools
 import inspect
 import keyword
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,14 +19,14 @@ from torch._export.utils import _collect_all_valid_cia_ops, _get_decomp_for_cia
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
-from .. import _C, ir, torch_init  # noqa: F401  (before anything is compiled)
+from .. import _C, ir, torch_init, trace  # noqa: F401  (before anything is compiled)
 from ..compiler import compile_with
 from ..decompositions import decompositions
 from ..layouts import LaidAsEager, laid_as_eager
 from ..notation import Kernel
 from ..options import parse
 from . import FileError
-from .model import FORMAT, Model, _of_tensor
+from .model import FORMAT, Model, _dims, _of_tensor
 from .signature import Node, Signature, State, Weight, describe
 
 
@@ -45,6 +46,21 @@ class _Function(nn.Module):
             return fn(*args, **kwargs)
 
         self.forward = forward  # type: ignore[method-assign]
+
+
+def _of_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of NumPy arrays as one of tensors that means what NumPy computes: as dlc.jit takes it."""
+    from ..arrays.capture import of_tensors
+    from ..arrays.scope import in_numpys_meaning
+
+    names = tuple(inspect.signature(fn).parameters)
+    run = of_tensors(in_numpys_meaning(fn), names, set(), frozenset(), [])
+
+    @functools.wraps(fn)
+    def call(*args: Any) -> Any:
+        return pytree.tree_map_only(trace.Scalar, lambda scalar: scalar.tensor, run(*args))
+
+    return call
 
 
 def _dense(model: nn.Module) -> nn.Module:
@@ -102,7 +118,8 @@ def _without_asserts(gm: torch.fx.GraphModule) -> None:
 
 
 def _export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Any:
-    with torch.no_grad(), LaidAsEager():
+    with torch.no_grad(), LaidAsEager(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*treespec, LeafSpec", FutureWarning)  # torch's own use of it
         exported = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
     with torch.no_grad():
         return exported.run_decompositions(_table())
@@ -121,7 +138,7 @@ def _refuse_calls(parts: dict[str, Any]) -> None:
     ]
     if rows:
         raise FileError(
-            f"it calls {len(rows)} operator{'s' * (len(rows) > 1)} of torch's that dlc has no code for, so it "
+            f"it calls {len(rows)} operator{'s' * (len(rows) > 1)} that dlc leaves to torch, so that it "
             "cannot run without torch:\n" + "\n".join(rows)
         )
 
@@ -141,16 +158,16 @@ def _with_names(text: str, names: dict[str, str]) -> str:
     return text
 
 
-def _dim_names(dynamic_shapes: Any, shapes: list[tuple[str, ...]], leaves_of: list[Any]) -> dict[str, str]:
+def _dim_names(shapes: list[tuple[str, ...]], specs: list[Any]) -> dict[str, str]:
     """By symbol, the user's name; shapes: of the arguments in the program's text."""
     found: dict[str, str] = {}
-    for dims, spec in zip(shapes, leaves_of, strict=True):
+    for dims, spec in zip(shapes, specs, strict=True):
         items = spec.items() if isinstance(spec, dict) else enumerate(spec or ())
         for axis, dim in items:
             name = getattr(dim, "__name__", None)
-            if isinstance(name, str) and isinstance(dim, type(torch.export.Dim("x"))) and axis < len(dims):
-                if dims[axis].isidentifier():
-                    found.setdefault(dims[axis], name)
+            named = isinstance(name, str) and isinstance(dim, type(torch.export.Dim("x")))
+            if named and axis < len(dims) and dims[axis].isidentifier():
+                found.setdefault(dims[axis], name)
     return found
 
 
@@ -200,10 +217,6 @@ class _Exported:
         return index if kind == "tensor" else None
 
 
-def _marked(spec: pytree.TreeSpec, items: list[Any]) -> Any:
-    return pytree.tree_unflatten(items, spec)
-
-
 class _Leaf:
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -214,14 +227,10 @@ def _node_of(value: Any, where: str) -> Node:
 
 
 def _input_nodes(model: nn.Module, spec: Any, items: list[_Leaf]) -> tuple[list[tuple[str, Node]], int]:
-    args, kwargs = _marked(spec, items)
-    names = [
-        p.name for p in inspect.signature(model.forward).parameters.values() if p.kind is not p.VAR_KEYWORD
-    ]
-    starred = [
-        p.name for p in inspect.signature(model.forward).parameters.values() if p.kind is p.VAR_POSITIONAL
-    ]
-    names = [name for name in names if name not in starred]
+    args, kwargs = pytree.tree_unflatten(items, spec)
+    starred = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    params = inspect.signature(model.forward).parameters.values()
+    names = [param.name for param in params if param.kind not in starred]
     found = []
     for k, value in enumerate(args):
         name = names[k] if k < len(names) else f"argument{k}"
@@ -231,9 +240,93 @@ def _input_nodes(model: nn.Module, spec: Any, items: list[_Leaf]) -> tuple[list[
     return found, len(kwargs)
 
 
-def _stored_names(exported: Any, target: str) -> tuple[str, Tensor]:
-    tensor = exported.state_dict.get(target)
-    return target, exported.constants[target] if tensor is None else tensor
+class _Captured:
+    """An exported model on its way to a Model: what each input and output of the graph is."""
+
+    def __init__(self, exported: Any, given: list[Any], weights: bool) -> None:
+        """given: the leaves of the arguments; weights: the file has them."""
+        self.exported, self.weights_inside = exported, weights
+        self.graph = _Exported(exported)
+        self.types = [param.type for param in ir.parse(self.graph.text).params]
+        self.weights: list[Weight] = []
+        self.states: list[State] = []
+        self.fixed: dict[int, np.ndarray] = {}
+        self.stored: dict[str, np.ndarray] = {}
+        self.example: dict[int, np.ndarray] = {}
+        self.arguments: list[_Leaf] = []
+        self.shapes: list[tuple[str, ...]] = []  # of the arguments, in the text
+        self._of_name: dict[str, int] = {}
+        self._known: dict[Any, list[str]] = {}
+        outputs = exported.graph_signature.output_specs
+        self._written = {spec.target for spec in outputs if spec.kind is OutputKind.BUFFER_MUTATION}
+        for k, spec in enumerate(exported.graph_signature.input_specs):
+            at = self.graph.param(k) if isinstance(spec.arg, TensorArgument) else None
+            if spec.kind is InputKind.USER_INPUT:
+                self._argument(spec, at, given[len(self.arguments)])
+            else:
+                self._tensor(spec.target, at, spec.kind)
+        self.outputs = self._outputs(outputs)
+
+    def _argument(self, spec: Any, at: int | None, value: Any) -> None:
+        shape: tuple[str, ...] = ()
+        if isinstance(spec.arg, ConstantArgument) or not isinstance(value, Tensor):
+            node = _value(value)
+        elif at is None:
+            node = {"unread": str(list(value.shape))}
+        else:
+            node, shape = {"array": at}, tuple(_dims(self.types[at]))
+            self._of_name[spec.arg.name] = at
+            self.example[at] = _of_tensor(value)
+        self.arguments.append(_Leaf(node))
+        self.shapes.append(shape)
+
+    def _tensor(self, name: str, at: int | None, kind: InputKind) -> None:
+        """A parameter, a buffer or a constant of the model."""
+        tensor = self.exported.state_dict.get(name)
+        own = tensor is not None and not self.weights_inside and kind is not InputKind.CONSTANT_TENSOR
+        tensor = self.exported.constants[name] if tensor is None else tensor
+        if name in self._written:
+            if at is None:
+                raise FileError(f"the state {name!r} is written and never read")
+            self.states.append(State(name, at, -1, True))
+            self.stored[name] = _of_tensor(tensor).copy()
+        elif at is not None:
+            same = (tensor.data_ptr(), tuple(tensor.shape), tensor.dtype) if tensor.numel() else name
+            names = self._known.setdefault(same, [name])  # one array for weights that are one tensor
+            if own and name not in names:
+                names.append(name)  # the user's file may have it by another name
+            self.weights.append(Weight(at, names, own))
+            self.fixed[at] = _of_tensor(tensor.contiguous())
+
+    def _node(self, k: int) -> Node:
+        kind, index, value = self.graph.outputs[k]
+        if kind == "object":
+            return _value(value)
+        if kind != "input":
+            return {"array": index}
+        at = self.graph.param(index)
+        if at is None:
+            raise FileError(
+                "it returns an argument unchanged that it does not read: leave that to the caller"
+            )
+        return {"input": at}
+
+    def _outputs(self, specs: list[Any]) -> list[_Leaf]:
+        found, stored = [], {state.name: state for state in self.states}
+        for k, spec in enumerate(specs):
+            node = self._node(k)
+            if spec.kind is OutputKind.USER_OUTPUT:
+                found.append(_Leaf(node))
+                continue
+            if spec.kind not in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+                raise FileError(f"it gives a {spec.kind.name.lower()}, which has no form in a file")
+            if "array" not in node:
+                raise FileError(f"the state {spec.target!r} becomes another tensor that there is")
+            if spec.kind is OutputKind.BUFFER_MUTATION:
+                stored[spec.target].result = node["array"]
+            else:
+                self.states.append(State(spec.target, self._of_name[spec.target], node["array"], False))
+        return found
 
 
 def of_model(
@@ -243,87 +336,18 @@ def of_model(
     name = type(model).__name__ if not isinstance(model, _Function) else model.forward.__name__
     model = _dense(model)
     args, kwargs = _rows(args), _rows(kwargs)
-    specs = _specs(dynamic_shapes, args, kwargs, model)
     exported = _export(model, args, kwargs, dynamic_shapes)
-    made = _Exported(exported)
-    signature = exported.graph_signature
-    given = pytree.tree_leaves((args, kwargs))
-    function = ir.parse(made.text)
-
-    weights_, states, leaf_nodes, shapes = [], [], [], []
-    fixed: dict[int, np.ndarray] = {}
-    stored_states: dict[str, np.ndarray] = {}
-    example: dict[str, str] = {}
-    example_arrays: dict[int, np.ndarray] = {}
-    param_of_name: dict[str, int] = {}
-    known: dict[Any, Weight] = {}
-    written = {spec.target for spec in signature.output_specs if spec.kind is OutputKind.BUFFER_MUTATION}
-    for k, spec in enumerate(signature.input_specs):
-        at = made.param(k) if isinstance(spec.arg, TensorArgument) else None
-        if spec.kind is InputKind.USER_INPUT:
-            value = given[len(leaf_nodes)]
-            if isinstance(spec.arg, ConstantArgument) or not isinstance(value, Tensor):
-                leaf_nodes.append(_Leaf({"value": value} if _is_plain(value) else _refuse_value(value)))
-                shapes.append(())
-                continue
-            leaf_nodes.append(_Leaf({"array": at}))
-            if at is None:
-                leaf_nodes[-1] = _Leaf({"unread": str(tuple(map(str, value.shape)))})
-                shapes.append(())
-                continue
-            param_of_name[spec.arg.name] = at
-            shapes.append(tuple(_dims_of(function.params[at].type)))
-            example[str(at)] = f"dlc.example.{at}"
-            example_arrays[at] = _of_tensor(value)
-            continue
-        target, tensor = _stored_names(exported, spec.target)
-        if target in written:
-            if at is None:
-                raise FileError(f"the state {target!r} is written and never read")
-            states.append(State(target, at, -1, True))
-            stored_states[target] = _of_tensor(tensor)
-            continue
-        if at is None:
-            continue
-        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.dtype) if tensor.numel() else target
-        names = [target]
-        if key in known:
-            names = known[key].names
-        own = not weights and target in exported.state_dict and spec.kind is not InputKind.CONSTANT_TENSOR
-        weight = Weight(at, names, own)
-        known.setdefault(key, weight)
-        if own and target not in weight.names:
-            weight.names.append(target)
-        weights_.append(weight)
-        fixed[at] = _of_tensor(tensor.contiguous())
-    outputs, results = [], {}
-    for k, spec in enumerate(signature.output_specs):
-        kind, index, value = made.outputs[k]
-        if kind == "tensor" or kind in ("int", "bool", "float"):
-            node: Node = {"array": index}
-        elif kind == "input":
-            node = {"input": made.param(index)}
-        else:
-            node = {"value": value} if _is_plain(value) else _refuse_value(value)
-        if spec.kind is OutputKind.USER_OUTPUT:
-            outputs.append(_Leaf(node))
-        elif spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
-            results[spec.kind, spec.target] = node
-        else:
-            raise FileError(f"it gives a {spec.kind.name.lower()}, which has no form in a file")
-    for state in states:
-        node = results[OutputKind.BUFFER_MUTATION, state.name]
-        if "array" not in node:
-            raise FileError(f"the state {state.name!r} becomes another tensor of the model")
-        state.result = node["array"]
-    for (kind_, target), node in results.items():
-        if kind_ is OutputKind.USER_INPUT_MUTATION:
-            states.append(State(target, param_of_name[target], node["array"], False))
-    inputs, keywords = _input_nodes(model, exported.call_spec.in_spec, leaf_nodes)
-    output = _node_of(_marked(exported.call_spec.out_spec, outputs), "its result")
-    text = _with_names(made.text, _dim_names(dynamic_shapes, shapes, specs))
-    about = Signature(_identifier(name), inputs, keywords, output, weights_, states, example)
-    return _made(text, about, fixed, stored_states, example_arrays)
+    found = _Captured(exported, pytree.tree_leaves((args, kwargs)), weights)
+    inputs, keywords = _input_nodes(model, exported.call_spec.in_spec, found.arguments)
+    output = _node_of(pytree.tree_unflatten(found.outputs, exported.call_spec.out_spec), "its result")
+    if any(state.stored for state in found.states) and "state" in dict(inputs):
+        raise FileError("it writes to buffers and has an argument 'state', the name by which these are given")
+    specs = _specs(dynamic_shapes, args, kwargs, model)
+    text = _with_names(found.graph.text, _dim_names(found.shapes, specs))
+    example = {str(at): f"dlc.example.{at}" for at in found.example}
+    name = name if name.isidentifier() else "model"
+    about = Signature(name, inputs, keywords, output, found.weights, found.states, example)
+    return _made(text, about, found.fixed, found.stored, found.example)
 
 
 def _made(
@@ -336,24 +360,9 @@ def _made(
     return Model(ir.parse(text), signature, fixed, states, example, {"dlc.format": str(FORMAT)}, "tcc")
 
 
-def _dims_of(kind: str) -> list[str]:
-    from .model import _dims
-
-    return _dims(kind)
-
-
-def _identifier(name: str) -> str:
-    return name if name.isidentifier() else "model"
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or type(value) in (bool, int, float, str)
-
-
-def _refuse_value(value: Any) -> Node:
-    raise FileError(
-        f"it takes or gives an object of type {type(value).__name__}, which has no form in a file"
-    )
+def _value(value: Any) -> Node:
+    """Of what is part of the program."""
+    return describe(value, lambda v: None, "it")
 
 
 # -- programs and kernels ------------------------------------------------------------------------------
@@ -401,7 +410,10 @@ def _model_of(
             f"dlc.save takes a module, a function, a kernel or a program, not a {type(model).__name__}"
         )
     if not isinstance(model, nn.Module):
-        model = _Function(model)
+        arrays = any(isinstance(a, np.ndarray) for a in pytree.tree_leaves((args, kwargs)))
+        if arrays and kwargs:
+            raise TypeError("a function of NumPy arrays is saved with its arguments by position, in args")
+        model = _Function(_of_arrays(model) if arrays else model)
     return of_model(model, args, kwargs, dynamic_shapes, weights)
 
 

@@ -167,9 +167,9 @@ class Model:
     """A program with its weights, which runs without torch. dlc.load makes it.
 
     Called with arrays, in the containers that the saved function took, it returns arrays in those that it
-    returned: NumPy's for NumPy's, tensors for tensors of torch's where torch is imported, and those of another library
-    that has DLPack and the array API for its own. bfloat16 is uint16 in NumPy, its bits. Safe to
-    call from several threads.
+    returned: NumPy's for NumPy's, tensors for torch's where torch is imported, and those of another library
+    that has DLPack and the array API for its own. bfloat16 is uint16 in NumPy, its bits. Safe to call from
+    several threads.
     """
 
     def __init__(

@@ -20,6 +20,7 @@ from typing import Any
 from . import FileError
 
 MOST_DEPTH = 32
+MOST_PARTS, _PARTS_OF_EACH = 10_000, 32
 _PLAIN = (bool, int, float, str, type(None))
 Node = dict[str, Any]
 
@@ -71,6 +72,8 @@ class Signature:
     @classmethod
     def from_json(cls, text: str, params: int, results: int) -> Signature:
         """Checked against the program's numbers of parameters and results; raises FileError."""
+        if sum(map(text.count, "{[,")) > MOST_PARTS + _PARTS_OF_EACH * (params + results):
+            raise FileError("its signature has more parts than the program can have use for")
         try:
             rows = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -250,7 +253,7 @@ _SIZE = re.compile(r"(\w+)(?: in (-?\d+)\.\.(inf|-?\d+)(?: % (\d+))?)?")
 
 
 def sizes_of(text: str) -> dict[str, tuple[int, int | None, int]]:
-    """By size of a program's text: the least, the most (None: there is none), and what it is a multiple of."""
+    """By size of a program's text: the least, the most (None: any), and what it is a multiple of."""
     header = re.search(r"^fn \w+\[([^\]]*)\]\(", text, re.MULTILINE)
     found = {}
     for part in header.group(1).split(", ") if header else ():

@@ -1,4 +1,5 @@
-/* Runs a function of the kernels stage on random operands in every way there is, and compares.
+/* Runs a function of the kernels stage on random operands in every way there is, and compares; one
+ * of the loops stage as it is, with its marks.
  *
  *     test-emit file.dlc [name=size ...] [seed=n] [integers=n] [special=1] [fault=1]
  *               [print=loops|tcc|cc|c] [cc=0] [fuel=n] [run=0]
@@ -185,7 +186,7 @@ fill_random(const Tensor *t, int64_t integers, bool special)
 typedef struct {
     Sizes *sizes;
     const Fn *loops;
-    Tensor *tensors;            /* by Value.id */
+    Tensor *tensors; /* by Value.id */
 } State;
 
 /* The result has the memory of a copy of the parameter, and the kernel reads the parameter
@@ -469,8 +470,12 @@ run(Cx *cx, void *arg)
     rng = 88172645463325252ull + (seed ? (uint64_t)atoll(seed) * 7919 : 0);
     PassOptions options = pass_options_wanted();
     options.verify = true;
-    Loops all = {.shared = to_loops(r, kernels, &options)};
+    bool lowered = kernels->stage == STAGE_LOOPS;
+    Loops all = {.shared = lowered ? kernels : to_loops(r, kernels, &options)};
     const Fn *loops = all.shared;
+    for (int k = 0; k < TARGETS && lowered; k++) {
+        all.of[k] = loops;
+    }
     loops_for(&all, (1u << TARGETS) - 1, &options);
     Unit unit;
     emit_unit(&all, &unit);

@@ -1,13 +1,24 @@
 """What is chosen for a kernel: which forms its loops have, what is prefetched, which primitive computes what.
 
 Results cannot show these choices, because every choice has the same bits. What a rewrite chooses is a mark of
-the loops; which primitive of libtcc's tier a line becomes is read from the C, by `written.py`. test_emit.py
-compares what the same kernels compute.
+the loops; which vector primitives a phase for libtcc calls is asked of its machine code, see `unit.py`.
+test_emit.py compares what the same kernels compute.
 """
 
-import re
+from pathlib import Path
 
-from tests.emit.written import machine, marks, phases, printed, strips, whole
+import pytest
+
+from tests.emit.unit import HAS_GCC
+from tests.emit.written import check, functions, machine, marks
+
+asks_gcc = pytest.mark.skipif(not HAS_GCC, reason="reads the machine code that gcc makes")
+
+
+def strips(name: str, folder: Path, kind: str = "") -> list[str]:
+    """What all phases call, in order; `kind`: how the names begin."""
+    return [strip for _, function in functions(name, "tcc", folder) for strip in function.strips(kind)]
+
 
 # ---- prefetching ----
 
@@ -25,13 +36,13 @@ def test_memory_is_prefetched() -> None:
     ]
 
 
-def test_a_reduction_that_is_one_strip_prefetches_once() -> None:
+@asks_gcc
+def test_a_reduction_that_is_one_strip_prefetches_once(tmp_path: Path) -> None:
     """The strip is told the distance."""
     assert marks("prefetch_once", "tcc", "prefetch") == [
         ("s", [f"x prefetch={machine('PAGE')}", "x prefetch_call"])
     ]
-    text = whole("prefetch_once", "tcc")
-    assert set(strips(text, "fold")) == {"fold_sum_then_sub_exp_f32"} and not strips(text, "prefetch")
+    assert set(strips("prefetch_once", tmp_path, "fold|prefetch")) == {"fold_sum_then_sub_exp_f32"}
 
 
 def test_tensors_that_caches_hold_one_by_one_are_prefetched() -> None:
@@ -54,22 +65,14 @@ def test_rows_that_are_gathered_are_prefetched() -> None:
     ]
 
 
-def test_a_microkernel_prefetches_what_comes_next() -> None:
-    """The rows of the next tile; where tiles are few, a fourth of what the next group packs.
-
-    Of the group's last panel too, which has fewer columns. And where the tile will be stored: in an image of
-    any size as well, where it may go on in the image's next row.
-    """
-    read = r"\.prefetched = (\w+) \+ \((.*)\), \.prefetched_bytes = (.*),"
-    for tier in ("cc", "tcc"):
-        made = [phase.text for phase in phases("product_prefetched", tier) if ".rows = " in phase.text]
-        assert [re.findall(read, text) for text in made] == [
-            [("x", "17024 * r0 + 896 * t0 + 896", str(14 * 64 * 4))],
-            [("v", "65536 * g1 + 16384 * t1 + 65536", str(256 * 256 * 4 // 4))],
-            [("s", "6720 * r1 + 336 * t4 + 336", "(96 * dim_min(n1 + (-280) * r1 + (-14) * t4, 14))")],
-        ]
-        places = [re.findall(r"\.result = .*, \.result_row = 4 \* (\d+),", text) for text in made]
-        assert places == [["64"], ["500"], ["96"]]
+@pytest.mark.parametrize("tier", ["cc", "tcc"])
+def test_a_microkernel_prefetches_what_comes_next(tier: str) -> None:
+    """The rows of the next tile; where tiles are few, what the next group packs. In any image too."""
+    assert [(of, mark) for of, mark in marks("product_prefetched", tier, "prefetch_") if mark] == [
+        ("y", ["for prefetch_tile"]),
+        ("z", [f"for prefetch_pack={3 * 256 * 256}"]),
+        ("t", ["for prefetch_tile"]),
+    ]
 
 
 # ---- forms of loops for a C compiler ----
@@ -80,8 +83,7 @@ def test_near_operands() -> None:
     part = [f"for near={machine('NEAR_PART')}"]
     names = ("a1", "b1", "c1", "d1", "e1", "f1", "v1", "u1", "s1")
     assert marks("near", "cc", "near") == [(name, part) for name in names]
-    tested = {phase.of for phase in phases("near", "cc") if "DLC_TEST, &again" in phase.text}
-    assert tested == {"v1", "u1"}
+    check("near", "B=2", "N=300", "special=1")  # v1 and u1 take the memory of what they read
 
 
 def test_short_rows_are_one_loop() -> None:
@@ -91,26 +93,34 @@ def test_short_rows_are_one_loop() -> None:
     assert marks("flat", "cc", "flat=") == [(name, [] if name == "z1" else flat) for name in names]
 
 
-def test_lanes_of_bf16_are_widened_together() -> None:
+#: In the place of the macro that loads sixteen elements: a routine, of which machine code has the calls.
+WIDENS = """#undef DLC_WIDE_BF16
+#undef DLC_WIDENED
+#define DLC_WIDE_BF16(wide, from) float wide[16]; widens(wide, from)
+#define DLC_WIDENED(wide, element) wide
+void widens(float *to, const uint16_t *from);
+"""
+
+
+@asks_gcc
+def test_lanes_of_bf16_are_widened_together(tmp_path: Path) -> None:
     """Where they are contiguous; not two that are strided, nor float16."""
-    widened = [
-        (phase.of, sorted(set(re.findall(r"DLC_WIDE_BF16\(\w+, (\w+) \+", phase.text))))
-        for phase in phases("wide", "cc")
-    ]
-    assert widened == [*((name, ["x"]) for name in "svag"), ("f", []), ("o", ["x"]), ("o", [])]
+    found = [(of, "widens" in function.calls) for of, function in functions("wide", "cc", tmp_path, WIDENS)]
+    assert found == [*((name, True) for name in "svag"), ("f", False), ("", True), ("o", False)]
 
 
 # ---- several rows as one tile, for libtcc ----
 
 
-def test_short_rows_run_together() -> None:
+@asks_gcc
+def test_short_rows_run_together(tmp_path: Path) -> None:
     """Loads that go along the rows are operands; what all tiles have is taken once, before the loop."""
     grids = [of for of, found in marks("grids", "tcc", "grid=") if found]
     assert grids == ["o", "ou", "og", "oz", "oq", "oi", "oa"]
-    together = {phase.of: phase for phase in phases("grids", "tcc")}
-    assert "take_4" in strips(together["ou"].text)
-    assert not strips(together["ou"].inside(), "take_") and "read_u8_f32" in strips(together["ou"].inside())
-    assert [name for name in strips(together["o"].inside()) if not name.startswith("prefetch")] == [
+    together = dict(functions("grids", "tcc", tmp_path))
+    first, *rest = together["ou"].strips()
+    assert first == "take_4" and "take_4" not in rest and "read_u8_f32" in rest
+    assert together["o"].strips("(?!prefetch|take)") == [
         "in_place_twice_mul_sub_f32",
         "in_place_twice_mul_add_f32",
     ]
@@ -127,10 +137,11 @@ def test_rows_as_long_as_a_symbol_says_run_together() -> None:
     ]
 
 
-def test_reductions_of_short_rows_run_together() -> None:
+@asks_gcc
+def test_reductions_of_short_rows_run_together(tmp_path: Path) -> None:
     """One call for all rows of a tile, in place if the body is no more than a product or a square."""
-    text = whole("row_sums", "tcc")
-    assert sorted(strips(text, "(?:rows|index_rows)_")) == [
+    called = strips("row_sums", tmp_path)
+    assert sorted(name for name in called if name.startswith(("rows_", "index_rows_"))) == [
         "index_rows_gt",
         "index_rows_gt",
         "rows_amax_load_f32",
@@ -142,7 +153,7 @@ def test_reductions_of_short_rows_run_together() -> None:
         *["rows_sum_square_sub_f32"] * 3,
         "rows_sum_square_sub_f64",
     ]
-    assert not strips(text, "reduce_") and not strips(text, "fold_")
+    assert not any(name.startswith(("reduce_", "fold_")) for name in called)
 
 
 def test_long_rows_are_reduced_in_place_and_stay_near() -> None:
@@ -154,9 +165,10 @@ def test_long_rows_are_reduced_in_place_and_stay_near() -> None:
 # ---- what one call does, for libtcc ----
 
 
-def test_rows_that_are_gathered_are_one_call() -> None:
+@asks_gcc
+def test_rows_that_are_gathered_are_one_call(tmp_path: Path) -> None:
     """Their indices are checked together; what is computed of the rows keeps them apart."""
-    assert strips(whole("gather_sums", "tcc"), "gathered_") == [
+    assert strips("gather_sums", tmp_path, "gathered_") == [
         "gathered_sum_f32",
         "gathered_sum_bf16",
         "gathered_sum_f64",
@@ -180,42 +192,48 @@ def test_a_sum_of_one_element_reads_that_alone() -> None:
     assert marks("one_hot", "tcc", "onehot")[-1] == ("b", ["reduce onehot"])
 
 
-def test_two_products_of_halves_are_one_call() -> None:
+@asks_gcc
+def test_two_products_of_halves_are_one_call(tmp_path: Path) -> None:
     """Where all four are loaded for them, also as rows of a grid; float64 has a few of the pairs."""
-    found = phases("turning", "tcc")
-    assert [strips(phase.text, r"in_place_twice_mul_\w+_bf16") for phase in found] == [
+    found = [function for _, function in functions("turning", "tcc", tmp_path)]
+    assert [phase.strips(r"in_place_twice_mul_\w+_bf16") for phase in found] == [
         ["in_place_twice_mul_sub_bf16", "in_place_twice_mul_add_bf16"],
         [],
         ["in_place_twice_mul_sub_bf16"],
         [],
         [],
     ]
-    assert "pair_add_div_right_f64" in strips(found[1].text) and "choose_lt_f64" in strips(found[4].text)
+    assert "pair_add_div_right_f64" in found[1].strips() and "choose_lt_f64" in found[4].strips()
 
 
-def test_what_makes_both_operands_is_computed_with_it() -> None:
+@asks_gcc
+def test_what_makes_both_operands_is_computed_with_it(tmp_path: Path) -> None:
     """A product of a product and a sum, a difference of a sum and a product, whichever stands first."""
-    assert strips(whole("pairs", "tcc"), "both_") == [
+    assert strips("pairs", tmp_path, "both_") == [
         "both_mul_add_mul_f32",
         "both_add_mul_sub_f32",
         "both_mul_add_mul_f32",
     ]
 
 
-def test_elements_in_turn_are_stored_together() -> None:
+@asks_gcc
+def test_elements_in_turn_are_stored_together(tmp_path: Path) -> None:
     """And small integers are read as float, and a sum with a product of a neg is a difference."""
-    text = printed("zips", "print=tcc")
-    four = text[text.index("phase of four") :]
-    assert strips(four, r"zip_\d") == [f"zip_{n}" for n in (4, 3, 2, 2)]
-    assert strips(four, r"unzip_\d") == [f"unzip_{n}" for n in (4, 3, 2)]
-    assert {"read_i8_f32", "twice_mul_sub_f32", "pair_mul_sub_right_f32"} <= set(strips(text))
-    assert not strips(text, "neg_")
+    found = functions("zips", "tcc", tmp_path)
+    first = [of for of, _ in found].index("four")
+    late = [strip for _, function in found[first:] for strip in function.strips("(?:un)?zip_")]
+    assert [strip for strip in late if strip.startswith("zip")] == [f"zip_{n}" for n in (4, 3, 2, 2)]
+    assert [strip for strip in late if strip.startswith("unzip")] == [f"unzip_{n}" for n in (4, 3, 2)]
+    called = strips("zips", tmp_path)
+    assert {"read_i8_f32", "twice_mul_sub_f32", "pair_mul_sub_right_f32"} <= set(called)
+    assert not any(name.startswith("neg_") for name in called)
 
 
-def test_reductions_of_what_is_loaded_are_one_call() -> None:
+@asks_gcc
+def test_reductions_of_what_is_loaded_are_one_call(tmp_path: Path) -> None:
     """Down the rows of a tile, along narrow rows, of scans alone, and of indices that are compared."""
-    text = whole("folds", "tcc")
-    assert set(strips(text, "(?:down|along|scan|index)_")) == {
+    called = strips("folds", tmp_path)
+    assert {name for name in called if name.startswith(("down_", "along_", "scan_", "index_"))} == {
         "down_sum_load_f32",
         "down_sum_square_sub_f32",
         "down_sum_mul_f32",
@@ -228,4 +246,4 @@ def test_reductions_of_what_is_loaded_are_one_call() -> None:
         "scan_add_f32",
         "index_gt",
     }
-    assert not strips(text, "(?:load_bf16|run_|iota)")
+    assert not any(name.startswith(("load_bf16", "run_", "iota")) for name in called)

@@ -1,8 +1,8 @@
-"""Kernels through both tiers against the interpreter, and the C that is written for them.
+"""Kernels through all targets against the interpreter, and the loops that targets have of them.
 
 `build/test-emit` does the comparing, see run_emit.c: the tiers must agree in every bit over any partition of
-the parallel loop. The golden C is what people read; `--update-golden` writes it anew. What the emitters
-choose is tested in test_choices.py.
+the parallel loop. The golden loops are what people read; `--update-golden` writes them anew. What the
+emitters choose is tested in test_choices.py.
 """
 
 import re
@@ -12,36 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.emit.written import HERE, PROGRAM, ROOT, printed, run
+from tests.dlc_opt import opt
+from tests.emit.unit import FLAGS, HAS_GCC
+from tests.emit.written import HERE, PROGRAM, ROOT, check, loops, run, unit
 from tests.shards import Shard
 from tests.structure.kernels import without_short_rows
 
 FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
 GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages", "joined", "stencil"]
-HEADER = ROOT / "csrc/ir/math/prelude.h"
-PRELUDE = [
-    HEADER,
-    *(HEADER.parent / name for name in re.findall(r'^#include "(\w+\.h)"', HEADER.read_text(), re.MULTILINE)),
-    *(ROOT / f"csrc/codegen/emit/prelude_{part}.h" for part in ("reduce", "transpose", "scan")),
-]
-FLAGS = [
-    "-std=gnu11",
-    "-O2",
-    "-ffp-contract=off",
-    "-fwrapv",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fopenmp-simd",
-]
 PARTS = 11  # of the prefixes of a kernel, where the C compiler makes them
 # Sizes of kernels that run once for each prefix, where all of them about 20 are too much for the interpreter.
 FEW = {"product_letters": ("B=2", "H=3", "T=5", "D=4", "E=37")}
 WARN = ["-Wall", "-Wextra", "-Wstrict-prototypes", "-Wmissing-prototypes", "-Wvla", "-Werror"]
-
-
-def check(name: str, *args: str) -> None:
-    done = run(name, *args)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.in_turn(12)
@@ -56,12 +38,12 @@ def test_sizes_of_any_kind(name: str, shard: Shard) -> None:
 def test_every_prefix_of_the_rewrites(name: str) -> None:
     """Each single rewrite of the schedule leaves the kernel right, in both tiers."""
     few = "seed=1", "integers=3", *FEW.get(name, ())
-    whole, loops, fuel = printed(name, "print=loops"), "", 0
-    while loops != whole:
+    whole, made, fuel = loops(name), "", 0
+    while made != whole:
         assert fuel < 100, "the last prefix is not the whole"
         done = run(name, "print=loops", f"fuel={fuel}", "cc=0", *few)
         assert (done.returncode, done.stderr) == (0, ""), f"fuel={fuel}: {done.stdout}"
-        loops, fuel = done.stdout, fuel + 1
+        made, fuel = done.stdout, fuel + 1
 
 
 @pytest.mark.in_turn(5 * PARTS)
@@ -70,10 +52,10 @@ def test_every_prefix_of_the_rewrites(name: str) -> None:
 def test_every_prefix_by_the_c_compiler(name: str, part: int) -> None:
     """The same by gcc, which takes a second for each: the parts together are all prefixes."""
     few = "seed=1", "integers=3", *FEW.get(name, ())
-    whole = printed(name, "print=loops")
+    whole = loops(name)
     for fuel in range(part, 100, PARTS):
         check(name, f"fuel={fuel}", *few)
-        if printed(name, "print=loops", f"fuel={fuel}") == whole:
+        if loops(name, f"fuel={fuel}") == whole:
             break
 
 
@@ -151,36 +133,26 @@ def test_an_index_out_of_range_is_a_fault_and_nothing_else() -> None:
 @pytest.mark.in_turn(16, "softmax", "columns")
 @pytest.mark.parametrize("name", FILES)
 def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
-    source = tmp_path / "unit.c"
-    text = "".join(path.read_text() for path in PRELUDE)
-    source.write_text(f"#define DLC_PASTED\n{text}{printed(name, 'print=cc')}")
     compilers = [found for name in ("gcc", "clang") if (found := shutil.which(name))]
     assert compilers
     for compiler in compilers:
-        command = [compiler, *FLAGS, *WARN, "-c", source, "-o", tmp_path / "unit.o"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert (done.returncode, done.stderr) == (0, "")
+        assert unit(name, "cc", tmp_path).compiled(compiler, *FLAGS, "-O2", *WARN) == ""
 
 
-@pytest.mark.skipif(not shutil.which("gcc"), reason="gcc reports which loops it vectorised")
+@pytest.mark.skipif(not HAS_GCC, reason="gcc reports which loops it vectorised")
 @pytest.mark.parametrize("name", ["masks", "pointwise"])
 def test_gcc_vectorises_every_loop(name: str, tmp_path: Path) -> None:
-    source = tmp_path / "unit.c"
-    text = "".join(path.read_text() for path in PRELUDE)
-    body = printed(name, "print=cc")
-    source.write_text(f"#define DLC_PASTED\n{text}{body}")
-    flags = [*FLAGS, "-O3", "-march=native", "-fopt-info-vec-optimized"]
-    command = ["gcc", *flags, "-c", source, "-o", tmp_path / "unit.o"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    said = {line.split(":")[1] for line in done.stderr.splitlines() if "loop vectorized" in line}
-    assert len(said) == body.count("    INDEPENDENT\n") + body.count("    LANES\n")
+    told, made = unit(name, "cc", tmp_path).vectors()
+    assert told and told <= made
 
 
-@pytest.mark.parametrize("tier", ["loops", "cc", "tcc"])
+@pytest.mark.parametrize("stage", ["loops", "cc", "tcc"])
 @pytest.mark.parametrize("name", GOLDEN)
-def test_golden(name: str, tier: str, request: pytest.FixtureRequest) -> None:
-    path = HERE / "golden" / f"{name}.{tier}.txt"
-    text = printed(name, f"print={tier}")
+def test_golden(name: str, stage: str, request: pytest.FixtureRequest) -> None:
+    """The loops before the rewrites for targets, and behind them."""
+    path = HERE / "golden" / f"{name}.{stage}.txt"
+    passes = "lower,schedule" + ("" if stage == "loops" else f",{stage}")
+    text = opt((HERE / f"{name}.dlc").read_text(), "--pass", passes)
     if request.config.getoption("--update-golden"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
@@ -189,7 +161,7 @@ def test_golden(name: str, tier: str, request: pytest.FixtureRequest) -> None:
 
 def test_places_of_checked_indices_are_not_checked_again() -> None:
     """Nor computed: they are indices of the tensor that is looked up."""
-    text = without_short_rows(printed("checked", "print=loops"))
+    text = without_short_rows(loops("checked"))
     assert re.findall(r"extent=(\S+) wrap=(\d)", text) == [("B", "2"), ("B", "1")]
     assert len(re.findall(r"\bbind\b", text)) == 2 and "size dim" not in text
 
@@ -204,24 +176,63 @@ def test_five_thousand_lets_are_no_trouble(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+NAMED = """dlc 1 kernels
+
+fn f[N in 2..inf, M in 2..inf]({params}) -> (f32[N, M], f32[N], f32[M], f32[N, M], f32[M, N], f32[N]) {{
+  let all: f32[N, M] = kernel {{
+{sums}
+    ret s{last}
+  }}
+  let along: f32[N] = kernel {{
+    let l1: f32[N, M] = exp {one}
+    let l2: f32[N] = sum l1 axes=[1]
+    ret l2
+  }}
+  let down: f32[M] = kernel {{
+    let d1: f32[N, M] = mul a, {one}
+    let d2: f32[M] = amax d1 axes=[0]
+    ret d2
+  }}
+  let running: f32[N, M] = kernel {{
+    let r1: f32[N, M] = sub a, {one}
+    let r2: f32[N, M] = scan r1 op=sum axis=1
+    ret r2
+  }}
+  let turned: f32[M, N] = kernel {{
+    let t1: f32[M, N] = permute a perm=[1, 0]
+    let t2: f32[M, N] = permute {one} perm=[1, 0]
+    let t3: f32[M, N] = div t1, t2
+    ret t3
+  }}
+  let largest: f32[N] = kernel {{
+    let g1: i64[N] = argmax {one} axes=[1]
+    let g2: f32[N] = cast g1
+    ret g2
+  }}
+  ret all, along, down, running, turned, largest
+}}
+"""
+
+
+@pytest.mark.in_turn(4)
 def test_names_that_are_made_belong_to_no_parameter(tmp_path: Path) -> None:
-    """Every word that the emitters put behind a name: where that name is a parameter, another one that is the
-    name with the word is called something else in C.
+    """Every word that the emitters put behind a name, as the name of a parameter beside one without the word:
+    each compiles, and is right.
     """
     sources = "".join(path.read_text() for path in (ROOT / "csrc/codegen/emit").rglob("*.c"))
     ends = sorted(set(re.findall(r"%s(_[a-z]+)\b(?!%)", sources)))
-    names = [f"a{end}" for end in ends] + ["row", "term", "lead", "opaque"]
+    names = [f"{stem}{end}" for stem in ("a", "i0", "all") for end in ends] + [
+        "row",
+        "term",
+        "lead",
+        "opaque",
+    ]
     assert {"a_size", "a_place", "a_far"} < set(names)
-    head = ", ".join(f"{name}: f32[N]" for name in ["a", "b_size", *names])
-    sums = [f"    let s{k + 1}: f32[N] = add s{k}, {name}" for k, name in enumerate(names)]
-    lines = [
-        "dlc 1 kernels", "", f"fn f[N in 1..inf]({head}) -> (f32[N]) {{", "  let r: f32[N] = kernel {",
-        "    let s0: f32[N] = add a, b_size", *sums, f"    ret s{len(names)}", "  }", "  ret r", "}", "",
-    ]  # fmt: skip
+    sums = [f"    let s0: f32[N, M] = add a, {names[0]}"]
+    sums += [f"    let s{k}: f32[N, M] = add s{k - 1}, {name}" for k, name in enumerate(names) if k]
+    params = ", ".join(f"{name}: f32[N, M]" for name in ["a", *names])
     path = tmp_path / "names.dlc"
-    path.write_text("\n".join(lines))
-    done = subprocess.run([PROGRAM, path, "print=cc"], capture_output=True, text=True, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    called = re.findall(r"const float \*(\w+) = p\[", done.stdout)
-    assert sorted(called)[:2] == ["a", "b_size"] and len(called) == len(names) + 2
-    assert all(name.startswith("v_") for name in sorted(called)[2:]), sorted(set(names) & set(called))
+    for one in names[:: len(names) // 7]:
+        path.write_text(NAMED.format(params=params, sums="\n".join(sums), last=len(names) - 1, one=one))
+        done = subprocess.run([PROGRAM, path], capture_output=True, text=True, timeout=300)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

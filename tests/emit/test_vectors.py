@@ -1,26 +1,12 @@
 """Loops that gcc must make vectors of, as it says itself: what it takes for a branch is ten times as slow."""
 
 import platform
-import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.dlc_opt import opt
+from tests.emit.unit import HAS_GCC, Unit
 
-CSRC = Path(__file__).parents[2] / "csrc"
-HEADERS = [
-    "ir/math/prelude.h",
-    *(f"codegen/emit/prelude_{part}.h" for part in ("reduce", "transpose", "scan")),
-]
-FLAGS = [
-    *("-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"),
-    *("-fopenmp-simd", "-fPIC", "-shared", "-nostdlib", "-w", "-fopt-info-vec"),
-    "--param=unroll-jam-max-unroll=1",
-    "-fno-thread-jumps",
-]
 COLUMNS = """dlc 1 graph
 
 fn columns[B in 4000..9999, N in 4000..9999](x: {t}[B, N]) -> ({t}[N]) {{
@@ -41,36 +27,27 @@ fn rows(x: {t}[4, 999], y: {t}[4, 999]) -> ({t}[4, 999]) {{
 """
 
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="asks gcc")
+pytestmark = pytest.mark.skipif(not HAS_GCC, reason="asks gcc")
 
 
-def loops(text: str, folder: Path, head: str, *flags: str) -> tuple[set[int], set[int]]:
-    """The lines of the loops that begin with `head`, and those of all loops that become vectors."""
-    source = folder / "unit.c"
-    emitted = opt(text, "--pipeline", "--pass", "lower,schedule,cc", "--emit", "cc")
-    headers = "".join(f'#include "{CSRC / name}"\n' for name in HEADERS)
-    source.write_text(headers + emitted)
-    command = ["gcc", *FLAGS, *flags, str(source), "-o", str(folder / "unit.so")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
-    made = {int(line) for line in re.findall(r"unit\.c:(\d+):\d+: optimized: loop vectorized", said)}
-    return {k + 1 for k, line in enumerate(source.read_text().splitlines()) if head in line}, made
+def check(text: str, folder: Path, *flags: str) -> None:
+    """Each loop that gcc is told to make a vector of becomes one."""
+    told, made = Unit(text, "cc", folder).vectors(*flags)
+    assert told and told <= made
 
 
 @pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dtype", ["f32", "f64", "i32", "i64"])
 @pytest.mark.parametrize("op", ["sum", "prod", "amax", "amin"])
 def test_columns(op: str, dtype: str, tmp_path: Path) -> None:
-    text = COLUMNS.format(op=op, t=dtype)
-    steps, made = loops(text, tmp_path, "for (int64_t k = first; k < last; k++)")
-    assert steps and steps <= made
+    check(COLUMNS.format(op=op, t=dtype), tmp_path)
 
 
 @pytest.mark.in_turn(4)
 @pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64"])
 @pytest.mark.parametrize("op", ["add", "div", "maximum", "hypot"])
 def test_rows(op: str, dtype: str, tmp_path: Path) -> None:
-    rows, made = loops(ROWS.format(op=op, t=dtype), tmp_path, "for (int64_t i1 = ")
-    assert rows and rows <= made
+    check(ROWS.format(op=op, t=dtype), tmp_path)
 
 
 ANGLES = """dlc 1 graph
@@ -88,8 +65,7 @@ fn angles(x: {t}[4000, 999]) -> ({t}[4000, 999]) {{
 @pytest.mark.parametrize("op", ["sin", "cos", "tan"])
 def test_near_operands(op: str, dtype: str, tmp_path: Path) -> None:
     """What notes that an operand is far is a disjunction beside the loop, no way out of it."""
-    lines, made = loops(ANGLES.format(op=op, t=dtype), tmp_path, "for (int64_t i0 = ")
-    assert lines and lines <= made
+    check(ANGLES.format(op=op, t=dtype), tmp_path)
 
 
 ONE_NUMBER = """dlc 1 graph
@@ -108,9 +84,7 @@ fn one_number(x: {t}[4000, 999], e: {t}[]) -> ({t}[4000, 999]) {{
 @pytest.mark.parametrize("operands", ["x, b", "b, x"])
 def test_one_number_for_all(op: str, operands: str, dtype: str, tmp_path: Path) -> None:
     """A condition that holds of all elements or of none is no reason for scalar code."""
-    text = ONE_NUMBER.format(op=op, operands=operands, t=dtype)
-    lines, made = loops(text, tmp_path, "for (int64_t i0 = ")
-    assert lines and lines <= made
+    check(ONE_NUMBER.format(op=op, operands=operands, t=dtype), tmp_path)
 
 
 CAST = """dlc 1 graph
@@ -131,9 +105,7 @@ def test_whole_numbers_of_a_row(op: str, dtype: str, to: str, tmp_path: Path) ->
     flags = ["-mavx512dq", "-mavx512vl"] * (
         to == "i64" and platform.machine() == "x86_64"
     )  # has the instruction
-    text = CAST.format(op=op, t=dtype, to=to)
-    lanes, made = loops(text, tmp_path, "for (int k = 0; k < 16; k++)", *flags)
-    assert lanes & made
+    check(CAST.format(op=op, t=dtype, to=to), tmp_path, *flags)
 
 
 BAGS = """dlc 1 graph
@@ -151,11 +123,7 @@ fn bags(x: f32[512, 64]) -> (f32[512, 64]) {
 
 def test_bags(tmp_path: Path) -> None:
     """A row's index is one for all of its columns: chosen in their loop it would be a gather of each."""
-    steps, made = loops(BAGS, tmp_path, "for (int64_t k = 0; k < w; k++)")
-    lines = (tmp_path / "unit.c").read_text().splitlines()
-    (sums,) = [k for k in steps if any("dlc_combine_sum_f32" in line for line in lines[k : k + 5])]
-    assert sums in made
-    assert not any("_out" in line for line in lines[sums : sums + 5])
+    check(BAGS, tmp_path)
 
 
 PADDED = """dlc 1 graph
@@ -178,5 +146,4 @@ fn padded[H in 1..inf, W in 1..inf](x: f32[1, {h}, {w}, 24], w: f32[32, 24]) -> 
 def test_divided_rows(sizes: tuple[str, str, str, str], tmp_path: Path) -> None:
     """The row of a tile is divided by the image's width: once, and not for each channel."""
     text = PADDED.format(**dict(zip(("h", "w", "h1", "w1"), sizes, strict=True)))
-    lines, made = loops(text, tmp_path, "< 32; l")
-    assert lines and lines <= made
+    check(text, tmp_path)

@@ -1,13 +1,14 @@
-"""What `build/test-emit` writes for a kernel, and the reader of that C which tests ask."""
+"""The kernels here as loops, whose lines tests ask, and as units of C, which compilers take (`unit.py`)."""
 
 import os
 import re
 import subprocess
 from pathlib import Path
-from typing import NamedTuple
 
 from tests.dlc_opt import opt
 from tests.structure.kernels import without_short_rows
+
+from .unit import Function, Unit
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -22,9 +23,15 @@ def run(name: str, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
-def printed(name: str, what: str, *more: str) -> str:
-    """What is written for a kernel; nothing runs."""
-    done = run(name, what, "cc=0", "run=0", *more)
+def check(name: str, *args: str) -> None:
+    """All targets against the interpreter and one another, see run_emit.c."""
+    done = run(name, *args)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def loops(name: str, *more: str) -> str:
+    """The loops that all targets share; nothing runs."""
+    done = run(name, "print=loops", "cc=0", "run=0", *more)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -50,42 +57,22 @@ def marks(name: str, target: str, *wanted: str) -> list[tuple[str, list[str]]]:
     return [(", ".join(dict.fromkeys(results)), of) for results, of in found]
 
 
-class Phase(NamedTuple):
-    """A phase of a kernel as C: of which results it is, and its text."""
-
-    of: str
-    text: str
-
-    def inside(self) -> str:
-        """From its first loop on."""
-        return self.text[self.text.index("for (") :]
-
-    def prefetches(self) -> list[tuple[str, str]]:
-        """Of the text for a C compiler: each tensor with its distance in bytes, "" where that is a row."""
-        return re.findall(r"PREFETCH\((\w+)(?: \+ .*, (\d+))?", self.text)
+def unit(name: str, target: str, folder: Path, head: str = "") -> Unit:
+    """The kernel as C, for compilers; head: C in front of it."""
+    return Unit((HERE / f"{name}.dlc").read_text(), target, folder, head)
 
 
-def phases(name: str, tier: str) -> list[Phase]:
-    """Without those for short rows alone."""
-    texts = printed(name, f"print={tier}").split(" phase of ")[1:]
+def functions(name: str, target: str, folder: Path, head: str = "") -> list[tuple[str, Function]]:
+    """The phases in machine code but for those of short rows alone, each with the results that it stores."""
     branch, short = "", []
-    for line in printed(name, "print=loops").splitlines():
+    for line in loops(name).splitlines():
         found = re.match(r" {4}(if |\} else|\})", line)
         branch = found[1] if found else branch
         if re.match(r" {4}for " if branch in ("", "}") else r" {6}for ", line):
             short.append(branch == "if ")
-    assert len(short) == len(texts)
-    return [Phase(text.split("\n")[0], text) for text, of in zip(texts, short, strict=True) if not of]
-
-
-def whole(name: str, tier: str) -> str:
-    """The text of these phases."""
-    return "".join(phase.text for phase in phases(name, tier))
-
-
-def strips(text: str, kind: str = "") -> list[str]:
-    """The vector primitives that are called, in order, without "strip_"; `kind`: how their names begin."""
-    return re.findall(rf"strip_({kind}\w*)(?=\([^v])", text)
+    made = unit(name, target, folder, head).functions()
+    long = [function for function, of in zip(made, short, strict=True) if not of]
+    return [(of, function) for (of, _), function in zip(marks(name, target), long, strict=True)]
 
 
 def machine(name: str) -> int:

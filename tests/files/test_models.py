@@ -16,6 +16,8 @@ from examples.programs import FUNCTIONS, MODELS
 from tests.files import apart
 from tests.models.test_transformers import ARCHITECTURES, build, inputs
 
+#: Their source goes over the length step by step, so that torch.export fixes it.
+FIXED = ("mamba",)
 OWN = {"products": "own", "strict": True, "tier": "tcc"}
 
 
@@ -30,9 +32,12 @@ def same(have: list[list[np.ndarray]], want: list[list[np.ndarray]]) -> None:
         assert len(some) == len(others)
         for j, (a, b) in enumerate(zip(some, others, strict=True)):
             assert (a.dtype, a.shape) == (b.dtype, b.shape), (k, j)
-            assert np.array_equal(a.reshape(-1).view(np.uint8), np.ascontiguousarray(b).reshape(-1).view(np.uint8)), (
-                k, j, np.abs(a.astype(np.float64) - b.astype(np.float64)).max(),
-            )  # fmt: skip
+            one, other = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (a, b))
+            assert np.array_equal(one, other), (
+                k,
+                j,
+                np.abs(a.astype(np.float64) - b.astype(np.float64)).max(),
+            )
 
 
 def check(model: Any, path: Path, dynamic: Any, *calls: tuple[Tensor, ...]) -> None:
@@ -41,19 +46,15 @@ def check(model: Any, path: Path, dynamic: Any, *calls: tuple[Tensor, ...]) -> N
     same(apart.call(path, *([_of_tensor(t) for t in args] for args in calls)), want)
 
 
-def dims(about: Any, *calls: tuple[Tensor, ...]) -> Any:
+def dims(*calls: tuple[Tensor, ...]) -> Any:
     """The sizes of arguments that are not the same in all calls."""
-    first, second = calls
-    names = iter("ABCDEFGH")
-    by_pair: dict[Any, Any] = {}
-
-    def dim(a: int, b: int) -> Any:
-        return by_pair.setdefault((a, b), torch.export.Dim.AUTO)
-
-    del names
     return tuple(
-        {axis: dim(n, m) for axis, (n, m) in enumerate(zip(x.shape, y.shape, strict=True)) if n != m}
-        for x, y in zip(first, second, strict=True)
+        {
+            axis: torch.export.Dim.AUTO
+            for axis, (n, m) in enumerate(zip(x.shape, y.shape, strict=True))
+            if n != m
+        }
+        for x, y in zip(*calls, strict=True)
     )
 
 
@@ -63,19 +64,20 @@ def test_model(name: str, tmp_path: Path) -> None:
     about = MODELS[name]
     lengths = (12, 17) if about.varies == "length" else (3, 5)
     calls = [about.arguments(small=True, length=length, seed=length) for length in lengths]
-    check(about.build(small=True), tmp_path / "m.dlc", dims(about, *calls), *calls)
+    check(about.build(small=True), tmp_path / "m.dlc", dims(*calls), *calls)
 
 
 @pytest.mark.in_turn(4)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architecture(name: str, tmp_path: Path) -> None:
     model = build(name)
-    calls = [(inputs(model, length),) for length in (12, 9)]
-    check(model, tmp_path / "m.dlc", dims(None, *calls), *calls)
+    lengths = (12, 12) if name in FIXED else (12, 9)
+    calls = [(inputs(model, length, seed),) for seed, length in enumerate(lengths)]
+    check(model, tmp_path / "m.dlc", dims(*calls), *calls)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(name: str, tmp_path: Path) -> None:
     function = FUNCTIONS[name]
     calls = [function.arguments(n) for n in (4096, 1027)]
-    check(function.call, tmp_path / "m.dlc", dims(None, *calls), *calls)
+    check(function.call, tmp_path / "m.dlc", dims(*calls), *calls)

@@ -305,7 +305,9 @@ def mutated(data: bytes, source: random.Random) -> bytes:
     made = bytearray(data)
     head = 8 + int.from_bytes(data[:8], "little")
     for _ in range(source.choice((1, 1, 1, 2, 5))):
-        at = source.randrange(source.choice((8, head, head, len(made))))
+        if not made:
+            break
+        at = source.randrange(min(source.choice((8, head, head, len(made))), len(made)))
         match source.randrange(6):
             case 0:
                 made[at] = source.randrange(256)

@@ -214,6 +214,24 @@ def test_what_dlc_makes(tmp_path: Path) -> None:
     assert dlc.load(tmp_path / "i.dlc")(np.ones(2, F32)).tolist() == [2, 2]
 
 
+def test_a_function_of_arrays(tmp_path: Path) -> None:
+    @dlc.jit
+    def normal(x: np.ndarray, weight: np.ndarray) -> Any:
+        y = x @ weight
+        y = (y - y.mean(axis=1, keepdims=True)) / np.sqrt(y.var(axis=1, keepdims=True) + 1e-5)
+        return {"y": y / (1 + np.exp(-y)), "most": y.max()}
+
+    random = np.random.default_rng(0)
+    x, weight = random.standard_normal((5, 4)), random.standard_normal((4, 3))
+    shapes = ({0: Dim("B")}, None)
+    dlc.save(normal, tmp_path / "m.dlc", (x, weight), dynamic_shapes=shapes)
+    m = dlc.load(tmp_path / "m.dlc", tier="tcc")
+    x = random.standard_normal((7, 4))
+    have, want = m(x, weight), normal.__wrapped__(x, weight)
+    np.testing.assert_allclose(have["y"], want["y"], 1e-12)
+    np.testing.assert_allclose(have["most"], want["most"], 1e-12)
+
+
 def test_what_cannot_leave_is_said_at_once(tmp_path: Path) -> None:
     def function(x: Tensor) -> Any:
         values = torch.linalg.svdvals(x)
@@ -348,7 +366,7 @@ assert not any(name.startswith("torch") and module for name, module in sys.modul
 
 
 def test_threads_without_torch(tmp_path: Path) -> None:
-    """Threads of dlc's own give the bits of one, also under several threads of the caller's, and after a fork."""
+    """Threads of dlc's own give the bits of one, under several callers and after a fork too."""
     dlc.save(lambda x: torch.softmax(x.sin() * 3, -1).cumsum(0), tmp_path / "m.dlc", (torch.ones(300, 700),))
     code = """
 import hashlib, os, dlc, numpy as np

@@ -15,7 +15,7 @@ from torch._higher_order_ops.map import map as map_each
 
 from dlc.report import collect
 
-from .test_control_flow import check, compiled
+from .test_control_flow import as_eager, compiled
 from .test_language import backward, close, counted
 
 X = torch.linspace(-1, 1, 60).view(5, 4, 3).clone()
@@ -129,12 +129,7 @@ CASES: dict[str, tuple[Call, tuple[Any, ...]]] = {
 GRADIENTS = ("generic", "reverse", "last_axis", "tree", "matrices", "mapped", "added", "multiplied", "pairs")
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("name", CASES)
-def test_as_eager(name: str, dynamic: bool) -> None:
-    function, args = CASES[name]
-    with torch.no_grad():
-        check(function, *args, dynamic=dynamic)
+test_as_eager = as_eager(CASES)
 
 
 @pytest.mark.parametrize("name", GRADIENTS)

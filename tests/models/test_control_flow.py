@@ -47,6 +47,19 @@ def check(function: Call, *args: Any, plan: int = 1, **options: Any) -> Call:
     return run
 
 
+def as_eager(cases: dict[str, tuple[Call, tuple[Any, ...]]]) -> Callable[[str, bool], None]:
+    """A test of each case by its name, with constant sizes and with symbols."""
+
+    @pytest.mark.parametrize("dynamic", [False, True])
+    @pytest.mark.parametrize("name", cases)
+    def test(name: str, dynamic: bool) -> None:
+        function, args = cases[name]
+        with torch.no_grad():
+            check(function, *args, dynamic=dynamic)
+
+    return test
+
+
 def closed(n: Tensor, x: Tensor, w: Tensor) -> Any:
     """The condition and the body read what is outside of the loop."""
     limit = w.sum() * 0 + 4
@@ -152,12 +165,7 @@ CASES: dict[str, tuple[Call, tuple[Any, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("name", CASES)
-def test_as_eager(name: str, dynamic: bool) -> None:
-    function, args = CASES[name]
-    with torch.no_grad():
-        check(function, *args, dynamic=dynamic)
+test_as_eager = as_eager(CASES)
 
 
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])

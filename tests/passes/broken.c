@@ -4,6 +4,7 @@
  *
  * layout    a result is laid out as promised, and the views of it say what strides they had before
  * given     the call frees every parameter, that a result goes into too
+ * over      results take the memory of the first parameter, whatever reads it later
  * store     the if of a kernel loses a store: the verifier sees it
  * load      loads read the first element of a row: only the results show it
  * pack      of panels that are packed in advance all are taken for the first
@@ -19,9 +20,12 @@
  * memory    values of the workspace lie in one place
  * stride    copies read the first element of each row
  * index     no index is out of range
- * late      libtcc's code has exp2 for exp, and the interpreter takes as long as the C compiler */
+ * late      libtcc's code has exp2 for exp, and the interpreter takes as long as the C compiler
+ *
+ * BROKEN=rewrite:mark has a rewrite put the mark wherever the language has a place for it. */
 #include "codegen/codegen.h"
 #include "codegen/plan/plan.h"
+#include "codegen/rewrites.h"
 #include "codegen/strips/strips.h"
 #include "fusion/fusion.h"
 #include "ir/eval/eval.h"
@@ -107,47 +111,109 @@ forget_strides(void *arg, Let *let)
     }
 }
 
-WRAPPED(rewrite_promise);
-Fn *
-__wrap_rewrite_promise(Fn *fn)
+/* ---- rewrites ---- */
+
+static void
+lose_layouts(Fn *fn)
 {
-    fn = __real_rewrite_promise(fn);
-    if (is_asked("layout")) {
-        fn_each_let(fn, forget_strides, NULL);
-    }
-    return fn;
+    fn_each_let(fn, forget_strides, NULL);
 }
 
-WRAPPED(rewrite_order);
-Fn *
-__wrap_rewrite_order(Fn *fn)
+static void
+give_all(Fn *fn)
 {
-    fn = __real_rewrite_order(fn);
-    for (int k = 0; k < fn->nparams && is_asked("given"); k++) {
+    for (int k = 0; k < fn->nparams; k++) {
         fn->params[k]->given = true;
     }
-    return fn;
 }
 
-WRAPPED(rewrite_join);
-Fn *
-__wrap_rewrite_join(Fn *fn)
+static void
+take_parameters(Fn *fn)
 {
-    fn = __real_rewrite_join(fn);
-    for (int k = 0; k < fn->body->n && is_asked("store"); k++) {
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *kernel = fn->body->lets[k];
+        for (int j = 0; j < kernel->nres && kernel->op == OP_kernel; j++) {
+            kernel->res[j]->over = fn->params[0];
+        }
+    }
+}
+
+static void
+lose_stores(Fn *fn)
+{
+    for (int k = 0; k < fn->body->n; k++) {
         const Let *kernel = fn->body->lets[k];
         if (kernel->op == OP_kernel && kernel->body->lets[0]->op == OP_if) {
             lose_store(kernel->body->lets[0]->body);
         }
     }
-    if (is_asked("load")) {
-        fn_each_let(fn, read_first, fn->cx);
+}
+
+static void
+read_first_elements(Fn *fn)
+{
+    fn_each_let(fn, read_first, fn->cx);
+}
+
+static void
+check_no_index(Fn *fn)
+{
+    fn_each_let(fn, check_nothing, fn->cx);
+}
+
+static const struct {
+    const char *rewrite, *bug;
+    void (*change)(Fn *fn);
+} changes[] = {
+    {"promise", "layout", lose_layouts},   {"order", "given", give_all},
+    {"retract", "over", take_parameters},  {"join", "store", lose_stores},
+    {"join", "load", read_first_elements}, {"join", "index", check_no_index},
+};
+
+typedef struct {
+    Cx *cx;
+    int row; /* of marks.def */
+} Misplaced;
+
+/* Puts the mark on a let that may carry it and does not. */
+static void
+misplace(void *arg, Let *let)
+{
+    enum { ODD = 7 };
+    const Misplaced *m = arg;
+    Marks mark = mark_at(m->row);
+    if (marks_of(let->op) & mark && !let_has(let, mark)) {
+        let_take_marks(m->cx, let);
+        if (mark_info[m->row].has_value) {
+            let_mark_with(m->cx, let, mark, ODD);
+        } else {
+            let_mark(let, mark, true);
+        }
     }
-    if (is_asked("index")) {
-        fn_each_let(fn, check_nothing, fn->cx);
+}
+
+static Fn *
+broken(const char *rewrite, Fn *fn)
+{
+    for (size_t k = 0; k < sizeof changes / sizeof *changes; k++) {
+        if (strcmp(rewrite, changes[k].rewrite) == 0 && is_asked(changes[k].bug)) {
+            changes[k].change(fn);
+        }
+    }
+    for (int row = 0; row < MARK_COUNT; row++) {
+        if (is_asked(cx_format(fn->cx, "%s:%s", rewrite, mark_info[row].name))) {
+            fn_each_let(fn, misplace, &(Misplaced){fn->cx, row});
+        }
     }
     return fn;
 }
+
+#define REWRITE(name, in, out, what) \
+    WRAPPED(rewrite_##name); \
+    Fn *__wrap_rewrite_##name(Fn *fn) { return broken(#name, __real_rewrite_##name(fn)); }
+#include "codegen/rewrites.def"
+
+/* ---- all else ---- */
 
 WRAPPED(pass_canonicalise);
 Fn *

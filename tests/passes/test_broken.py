@@ -6,6 +6,7 @@ build/broken-emit and build/broken-replay are test-emit and test-replay with the
 import os
 import re
 import subprocess
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,53 @@ def refused(golden: Path, folder: Path, bug: str, rewrite: str, why: str) -> Non
     seen = replayed(file, BROKEN=bug, **verify)
     assert seen.returncode == 1
     assert f"the pass {rewrite} broke a rule of the language: {why}" in seen.stderr
+
+
+def test_a_result_in_place_that_is_read_later_is_refused(tmp_path: Path) -> None:
+    """Without the rule the compile would not end: it retracts until loops read nothing late."""
+    file = tmp_path / "program.dlc"
+    file.write_text((ROOT / "tests/passes/retract/late.dlc").read_text().partition("\n---\n")[0])
+    seen = replayed(file, BROKEN="over", DLC_VERIFY="1", DLC_DUMP_DIR=str(tmp_path))
+    assert seen.returncode == 1
+    assert "the pass retract broke a rule of the language: V21: kernel: 'x1' takes" in seen.stderr
+
+
+REWRITES = re.findall(r"^REWRITE\( (\w+),", (ROOT / "csrc/codegen/rewrites.def").read_text(), re.M)
+MARKS = re.findall(r"^MARK\( *(\w+),", (ROOT / "csrc/ir/marks.def").read_text(), re.M)
+#: Rewrites that set no mark: the tests above have a bug of each.
+OTHERS = {"promise", "order", "retract", "join"}
+
+
+def who_sets() -> dict[tuple[str, str], set[str]]:
+    """A rewrite and a mark that it sets to the rules of that mark: the table of docs/code_generation.md."""
+    page = (ROOT / "docs/code_generation.md").read_text().partition("## Who sets which mark")[2]
+    sets, rules = set[tuple[str, str]](), defaultdict[str, set[str]](set)
+    for row in re.findall(r"^\|( `.*)\|$", page.partition("\n## ")[0], re.M):
+        marks, by, where = row.split("|")
+        words = re.findall(r"`(\w+)`", by) + ["lower"] * ("lowering" in by)
+        for mark in set(re.findall(r"`(\w+)`", marks)) & set(MARKS):
+            rules[mark] |= set(re.findall(r"V\d\d", where))
+            sets |= {(rewrite, mark) for rewrite in words if rewrite in REWRITES}
+    return {(rewrite, mark): rules[mark] for rewrite, mark in sorted(sets)}
+
+
+def test_each_rewrite_has_a_bug_that_is_refused() -> None:
+    table = who_sets()
+    assert {rewrite for rewrite, _ in table} == set(REWRITES) - OTHERS
+    assert all(table.values())
+
+
+@pytest.mark.parametrize(("rewrite", "mark"), who_sets())
+def test_a_mark_that_is_set_where_it_may_not_stand_is_refused(rewrite: str, mark: str) -> None:
+    """By the number of the rule that the documentation names; the same kernel without the bug is not."""
+    kernel = "scatter" if mark == "parallel" else "gather"
+    command = [BUILD / "broken-emit", ROOT / f"tests/emit/{kernel}.dlc", "run=0"]
+    assert subprocess.run(command, capture_output=True, timeout=120).returncode == 0
+    broken = os.environ | {"BROKEN": f"{rewrite}:{mark}"}
+    done = subprocess.run(command, capture_output=True, text=True, env=broken, timeout=120)
+    said = re.match(rf"the pass {rewrite} broke a rule of the language: (V\d\d): ", done.stdout)
+    assert done.returncode == 1 and said, done.stdout
+    assert said[1] in who_sets()[rewrite, mark]
 
 
 @pytest.mark.in_turn(3)

@@ -15,7 +15,9 @@ import pytest
 from ..dlc_opt import opt
 
 HERE = Path(__file__).parent
-CASES = sorted(path for path in HERE.glob("*/*.dlc") if path.parent.name not in ("partition", "prepare", "weights"))
+CASES = sorted(
+    path for path in HERE.glob("*/*.dlc") if path.parent.name not in ("partition", "prepare", "weights")
+)
 
 
 def halves(path: Path) -> tuple[str, str]:

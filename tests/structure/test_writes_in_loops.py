@@ -116,7 +116,7 @@ def test_a_step_stores_what_is_written(fn: Callable[..., None], capfd: pytest.Ca
 
 @pytest.mark.parametrize("fn", IN_KERNELS, ids=lambda fn: fn.__name__)
 def test_a_loop_of_elements_is_one_launch(fn: Callable[..., None], capfd: pytest.CaptureFixture[str]) -> None:
-    """However many steps it has: one phase of a kernel. The others copy the argument, once before and after."""
+    """However many steps it has: one phase of a kernel. The others copy the argument."""
     rng = np.random.default_rng(0)
     shape = (10_000,) if fn is average else (24, 30)
     a, x = rng.random(shape), rng.random(shape)

@@ -3,7 +3,6 @@
 #define DLC_CAPTURE_ARRAY_H
 
 #include "capture/capture.h"
-#include "ir/eval/eval.h"
 
 /* One table of NumPy's functions for the folder and ndarray.c; array.c fills it. */
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION

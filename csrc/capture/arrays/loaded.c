@@ -397,8 +397,8 @@ PyDoc_STRVAR(
     "A program of the graph stage, compiled.  given: a dict of arrays by the names of the\n"
     "parameters that have the same one in every call.  Called with the arrays of the other\n"
     "parameters, in order, and sizes=a dict of the sizes that no array shows, or None.  Gives a\n"
-    "tuple, of an array or, for a size, an int by result; or None: the arrays do not have the sizes\n"
-    "and strides that the program declares.");
+    "tuple, of an array or, for a size, an int by result; or None: the arrays do not have the\n"
+    "sizes and strides that the program declares.");
 
 static PyObject *
 loaded_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)

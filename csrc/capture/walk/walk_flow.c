@@ -184,7 +184,7 @@ typedef struct {
 } Parts;
 
 static void
-build_flow(Walk *w, Bound *at, const Parts *p)
+add_flow(Walk *w, Bound *at, const Parts *p)
 {
     Let *let = build_let(w->b, p->op, p->nargs, p->args, p->attrs, NULL, p->nres, p->types, NULL);
     let_bodies(w->cx, let, p->nbodies, p->bodies);
@@ -301,7 +301,7 @@ take_cond(Walk *w, Bound *at, BodyWalk *in, int *open)
         sites_take(w, &in[k].walk);
         p.bodies[k] = finish(&in[k]);
     }
-    build_flow(w, at, &p);
+    add_flow(w, at, &p);
     return true;
 }
 
@@ -334,7 +334,7 @@ build_loop(Walk *w, Bound *at, BodyWalk *in, const Attr *attrs, Value *go, const
     p.nargs += in->nargs;
     add_step(in->fn);
     p.bodies[0] = finish(in);
-    build_flow(w, at, &p);
+    add_flow(w, at, &p);
 }
 
 /* Have the carried operands, the first ones, the types of the parameters, and of what the body

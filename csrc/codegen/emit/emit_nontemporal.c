@@ -39,12 +39,7 @@ and_nontemporal(Emit *e, const Let *store)
 bool
 has_nontemporal(const Let *loop)
 {
-    bool found = false;
-    for (int k = 0; k < loop->body->n && !found; k++) {
-        const Let *let = loop->body->lets[k];
-        found = let_has(let, MARK_nontemporal) || (let->body && has_nontemporal(let));
-    }
-    return found;
+    return let_find_marked(loop, MARK_nontemporal) != NULL;
 }
 
 const char *

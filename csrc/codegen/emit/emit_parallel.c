@@ -64,8 +64,7 @@ put_indices(Emit *e, const char *at, const char *copy)
     }
 }
 
-/* Is a count other than the outermost one not a number?  Then each iteration would divide by a
- * variable, which takes as long as a short row. */
+/* Is a count but the outermost no number?  To divide by a variable takes as long as a short row. */
 static bool
 divides_slowly(const Emit *e)
 {
@@ -76,8 +75,7 @@ divides_slowly(const Emit *e)
     return slowly;
 }
 
-/* Puts the indices of iteration lo.  Returns the expression that advances all but the last one, as
- * an odometer does. */
+/* Puts the indices of iteration lo; returns what advances all but the last, like an odometer. */
 static const char *
 put_counters(Emit *e)
 {
@@ -117,13 +115,15 @@ open_counters(Emit *e)
 int
 open_parallel(Emit *e)
 {
-    if (e->ncollapsed == 0 || (e->ncollapsed == 1 && let_has(e->collapsed[0], MARK_vector))) {
-        return 0;
-    }
-    if (e->ncollapsed == 1) {
-        const char *i = collapsed_name(e, 0);
-        put_open(e, "for (int64_t %s = lo; %s < hi; %s++)", i, i, i);
-        return 1;
+    if (e->ncollapsed <= 1) {
+        bool rows = e->ncollapsed == 1 && !let_has(e->collapsed[0], MARK_vector);
+        if (rows) {
+            const char *i = collapsed_name(e, 0);
+            put_open(e, "for (int64_t %s = lo; %s < hi; %s++)", i, i, i);
+        } else if (e->ncollapsed == 0) {
+            put(e, "(void)lo, (void)hi;");
+        }
+        return rows;
     }
     if (divides_slowly(e)) {
         open_counters(e);

@@ -37,12 +37,28 @@ kernel_at(Export *x, Kernels *ks, KernelUse *use)
     return x->nkernels++;
 }
 
+/* What C cannot have: a library that is called, memory for what is made in a number of steps that
+ * nobody knows before. */
+static void
+refuse(Cx *cx, const Plan *plan)
+{
+    for (int k = 0; k < plan->ncalls; k++) {
+        fail(cx, DIAG_EXPORT_CALL, plan->calls[k].target);
+    }
+    for (int k = 0; k < plan->nflows; k++) {
+        if (plan->flows[k].nbinds) {
+            fail(cx, DIAG_EXPORT_STEPS);
+        }
+    }
+}
+
 /* Called with each plan, while its kernels are at hand. */
 static void
 note_plan(void *arg, const Plan *plan, Kernels *ks)
 {
     Export *x = arg;
     size_t uses = (size_t)ks->nuses + 1;
+    refuse(x->cx, plan);
     x->plans = cx_grow(x->cx, x->plans, x->nplans, sizeof *x->plans);
     ExportPlan *p = &x->plans[x->nplans];
     *p = (ExportPlan){.plan = plan, .fn = ks->fn, .number = x->nplans};
@@ -288,6 +304,52 @@ make_fresh(Fn *fn)
     }
 }
 
+/* ---- weights ---- */
+
+bool
+has_weights(const Export *x)
+{
+    bool any = false;
+    for (int k = 0; k < x->main->plan->nparams; k++) {
+        any |= x->options->weights && x->options->weights[k];
+    }
+    return any;
+}
+
+/* As safetensors calls the dtype; NULL: it has none such. */
+static const char *
+stored_name(Dtype dtype)
+{
+    static const char *const names[DTYPE_COUNT] = {
+        [DT_bool] = "BOOL", [DT_u8] = "U8",   [DT_i8] = "I8",   [DT_i16] = "I16",
+        [DT_i32] = "I32",   [DT_i64] = "I64", [DT_f16] = "F16", [DT_bf16] = "BF16",
+        [DT_f32] = "F32",   [DT_f64] = "F64",
+    };
+    return names[dtype];
+}
+
+/* A weight is in a file, as an array with a known shape that nobody writes to. */
+static void
+check_weights(Export *x)
+{
+    ExportPlan *p = x->main;
+    for (int k = 0; k < p->plan->nparams && has_weights(x); k++) {
+        const Slot *s = &p->plan->slots[k];
+        int64_t number;
+        bool good = stored_name(s->dtype) && !param_is_written(x, k) && !p->fn->params[k]->strides;
+        for (int ax = 0; ax < s->rank; ax++) {
+            good &= size_number(size_c(x, p, s->sizes[ax]), &number);
+        }
+        if (x->options->weights[k] && !good) {
+            fail_as(
+                x->cx, DIAG_EXPORT_SIZES,
+                "%s cannot be a weight: one has a shape of numbers, no strides of its own and a "
+                "type that safetensors has, and the program does not write to it",
+                p->fn->params[k]->name);
+        }
+    }
+}
+
 /* ---- the files ---- */
 
 static const char *
@@ -298,6 +360,32 @@ upper(Cx *cx, const char *name)
         *c = (char)toupper((unsigned char)*c);
     }
     return text;
+}
+
+/* Finds the weights in a file. */
+static void
+put_bind(Export *x, const char *big, Text *out)
+{
+    const char *name = x->options->name;
+    ExportPlan *p = x->main;
+    if (!has_weights(x)) {
+        return;
+    }
+    text_add(out, "\n%s_status\n%s_bind(%s_weights *weights, const void *file, size_t bytes)\n{\n",
+             name, name, name);
+    for (int k = 0; k < p->plan->nparams; k++) {
+        const Slot *s = &p->plan->slots[k];
+        if (x->options->weights[k]) {
+            text_add(out,
+                     "    weights->%s = dlc_tensor(file, bytes, &(dlc_wanted){\"%s\", \"%s\", %d, "
+                     "%d,\n        %s});\n    if (!weights->%s) {\n        return %s_WEIGHTS;\n"
+                     "    }\n",
+                     x->params[k], p->fn->params[k]->name, stored_name(s->dtype),
+                     dtype_info[s->dtype].bytes, s->rank, sizes_c(x, p, s->rank, s->sizes),
+                     x->params[k], big);
+        }
+    }
+    text_add(out, "    return %s_OK;\n}\n", big);
 }
 
 static void
@@ -313,6 +401,7 @@ put_interface(Export *x, Text *out)
              "    const int64_t bytes = sizes_fit(%sNULL) ? %s : -1;\n"
              "    return bytes < 0 ? 0 : (size_t)bytes + 64;\n}\n",
              sizes, p->workspace);
+    put_bind(x, big, out);
     text_add(out, "\n%s_status\n%s_run(%s)\n{\n", name, name, run_params(x, true));
     text_add(out, "    if (!sizes_fit(%sNULL)) {\n        return %s_SIZE;\n    }\n", sizes, big);
     text_add(out, "    if (!workspace) {\n        return %s_WORKSPACE;\n    }\n", big);
@@ -334,8 +423,10 @@ put_interface(Export *x, Text *out)
              "    case %s_SIZE:\n        return \"these sizes are not allowed: see the header\";\n"
              "    case %s_WORKSPACE:\n        return \"there is no workspace\";\n"
              "    case %s_INDEX:\n        return \"an index in an input is out of range\";\n"
+             "    case %s_WEIGHTS:\n        return \"the file lacks a weight of this type and "
+             "shape\";\n"
              "    }\n    return \"there is no such status\";\n}\n",
-             name, name, big, big, big, big);
+             name, name, big, big, big, big, big);
 }
 
 static void
@@ -403,6 +494,7 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
     cx_cleanup(cx, drop, plan);
     x->main = &x->plans[x->nplans - 1];
     name_all(x);
+    check_weights(x);
     emit(x);
     for (int k = 0; k < x->nplans; k++) {
         x->plans[k].output = find_outputs(x, &x->plans[k]);

@@ -364,6 +364,15 @@ put_check(Export *x, Text *out)
     }
     text_add(out, "    uint64_t state = %d, hash = 0xcbf29ce484222325;\n", SEED);
     put_arrays(x, e, out);
+    if (has_weights(x)) {
+        text_add(out, "    %s_weights weights = {", name);
+        for (int k = 0; k < plan->nparams; k++) {
+            if (x->options->weights[k]) {
+                text_add(out, ".%s = %s, ", x->params[k], x->params[k]);
+            }
+        }
+        text_add(out, "};\n");
+    }
     text_add(out,
              "    size_t bytes = %s_workspace(%.*s);\n    void *workspace = take(bytes);\n"
              "    const %s_threads *threads = NULL;\n"

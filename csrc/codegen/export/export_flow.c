@@ -100,9 +100,6 @@ put_loop(Export *x, ExportPlan *p, int at, Text *out)
     const Flow *flow = &p->plan->flows[at];
     ExportPlan *body = plan_of_body(x, &flow->bodies[0]);
     int places = flow->bodies[0].nparams + flow->whiles;
-    if (flow->nbinds) {
-        fail(x->cx, DIAG_EXPORT_STEPS);
-    }
     text_add(out, "    {\n        const int64_t steps = %s;\n",
              flow->counted ? size_c(x, p, flow->steps) : "INT64_MAX");
     put_begin(x, p, flow, body, out);

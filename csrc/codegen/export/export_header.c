@@ -39,6 +39,11 @@ run_params(Export *x, bool types)
 {
     const Plan *plan = x->main->plan;
     Text text = {.cx = x->cx};
+    if (has_weights(x) && types) {
+        text_add(&text, "const %s_weights *weights, ", x->options->name);
+    } else if (has_weights(x)) {
+        text_add(&text, "&weights, ");
+    }
     text_add(&text, "%s", size_params(x, x->main, types));
     for (int k = 0; k < plan->nparams; k++) {
         if (types && !is_weight(x, k)) {
@@ -113,6 +118,30 @@ put_table(Export *x, Text *out)
     }
 }
 
+/* The structure of the weights, which may be filled by hand, too. */
+static void
+put_weights(Export *x, Text *out)
+{
+    const char *name = x->options->name;
+    const Plan *plan = x->main->plan;
+    if (!has_weights(x)) {
+        return;
+    }
+    text_add(out, "typedef struct {\n");
+    for (int k = 0; k < plan->nparams; k++) {
+        if (is_weight(x, k)) {
+            text_add(out, "    const %s *%s;\n", element_c(plan->slots[k].dtype), x->params[k]);
+        }
+    }
+    text_add(
+        out,
+        "} %s_weights;\n\n"
+        "/* Finds the weights in a safetensors file in memory, which has to stay there: it copies\n"
+        " * nothing.  The file is checked for their names, types, shapes and places. */\n"
+        "%s_status %s_bind(%s_weights *weights, const void *file, size_t bytes);\n\n",
+        name, name, name, name);
+}
+
 void
 put_program_header(Export *x, Text *out)
 {
@@ -139,8 +168,8 @@ put_program_header(Export *x, Text *out)
     text_add(out, "#ifndef %s_H\n#define %s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n", big,
              big);
     text_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-    text_add(out, "typedef enum { %s_OK, %s_SIZE, %s_WORKSPACE, %s_INDEX } %s_status;\n\n", big,
-             big, big, big, name);
+    text_add(out, "typedef enum {\n    %s_OK,\n    %s_SIZE,\n    %s_WORKSPACE,\n", big, big, big);
+    text_add(out, "    %s_INDEX,\n    %s_WEIGHTS\n} %s_status;\n\n", big, big, name);
     text_add(
         out,
         "/* Threads that are there already.  parallel calls body(arg, lo, hi) for parts of\n"
@@ -151,6 +180,7 @@ put_program_header(Export *x, Text *out)
         "                     void (*body)(void *arg, int64_t lo, int64_t hi), void *arg);\n"
         "    void *user;\n} %s_threads;\n\n",
         name);
+    put_weights(x, out);
     text_add(out, "/* The bytes of a workspace; 0: the sizes are not allowed. */\n");
     text_add(out, "size_t %s_workspace(%.*s);\n\n", name, n ? n - 2 : 4, n ? typed : "void");
     text_add(out, "/* threads: NULL to run in the calling thread alone. */\n");

@@ -92,6 +92,7 @@ ExportPlan *plan_of_body(const Export *x, const Body *body);
 
 void put_program_header(Export *x, Text *out);
 void put_guide(Export *x, Text *out); /* README.md */
+bool has_weights(const Export *x);
 void put_makefile(Export *x, Text *out);
 /* The parameters of the function that runs the program; names alone if they are arguments. */
 const char *run_params(Export *x, bool types);

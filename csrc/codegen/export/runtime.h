@@ -565,3 +565,144 @@ dlc_launch(dlc_job *job, const model_threads *threads)
     }
     return fault != 0;
 }
+
+/* ---- dlc_tensor ---- */
+/* Where a file of JSON is read. */
+typedef struct {
+    const char *at, *end;
+} dlc_json;
+
+static inline int
+dlc_is(dlc_json *j, char c)
+{
+    while (j->at < j->end && (*j->at == ' ' || *j->at == '\n' || *j->at == '\t')) {
+        j->at++;
+    }
+    int is = j->at < j->end && *j->at == c;
+    j->at += is;
+    return is;
+}
+
+/* The string that begins here, without its quotes; its length, or -1. */
+static inline int64_t
+dlc_string(dlc_json *j, const char **begin)
+{
+    if (!dlc_is(j, '"')) {
+        return -1;
+    }
+    *begin = j->at;
+    for (; j->at < j->end && *j->at != '"'; j->at++) {
+        j->at += *j->at == '\\' && j->at + 1 < j->end;
+    }
+    return j->at < j->end ? (int64_t)(j->at++ - *begin) : -1;
+}
+
+static inline int
+dlc_word(const char *text, int64_t length, const char *word)
+{
+    int64_t k = 0;
+    while (k < length && word[k] && word[k] == text[k]) {
+        k++;
+    }
+    return k == length && !word[k];
+}
+
+/* The whole number of up to 18 digits that begins here, or -1; what follows more is none of it. */
+static inline int64_t
+dlc_number(dlc_json *j)
+{
+    int64_t value = 0;
+    int digits = 0;
+    dlc_is(j, '\0');
+    for (; j->at < j->end && *j->at >= '0' && *j->at <= '9' && digits < 18; digits++) {
+        value = value * 10 + (*j->at++ - '0');
+    }
+    return digits ? value : -1;
+}
+
+/* Behind the value that begins here. */
+static inline void
+dlc_skip(dlc_json *j)
+{
+    const char *text;
+    for (int64_t depth = 0; j->at < j->end; j->at++) {
+        if (depth == 0 && (*j->at == ',' || *j->at == '}' || *j->at == ']')) {
+            return;
+        }
+        depth += (*j->at == '{' || *j->at == '[') - (*j->at == '}' || *j->at == ']');
+        if (*j->at == '"') {
+            if (dlc_string(j, &text) < 0) {
+                return;
+            }
+            j->at--;
+        }
+    }
+}
+
+typedef struct {
+    const char *name, *dtype;
+    int size, rank; /* bytes of an element */
+    const int64_t *shape;
+} dlc_wanted;
+
+/* The offset of the tensor that is described here, or -1: it is another one. */
+static inline int64_t
+dlc_described(dlc_json *j, const dlc_wanted *w, int64_t room)
+{
+    const char *key, *dtype;
+    int64_t length, bytes = w->size, begin = -1, end = -1;
+    int same = 0, shaped = 0;
+    for (int more = dlc_is(j, '{'); more; more = dlc_is(j, ',')) {
+        length = dlc_string(j, &key);
+        if (length < 0 || !dlc_is(j, ':')) {
+            return -1;
+        }
+        if (dlc_word(key, length, "dtype")) {
+            length = dlc_string(j, &dtype);
+            same = length >= 0 && dlc_word(dtype, length, w->dtype);
+        } else if (dlc_word(key, length, "shape")) {
+            shaped = dlc_is(j, '[');
+            for (int k = 0; k < w->rank && shaped; k++) {
+                shaped = (k == 0 || dlc_is(j, ',')) && dlc_number(j) == w->shape[k];
+                bytes *= w->shape[k];
+            }
+            shaped = shaped && dlc_is(j, ']');
+        } else if (dlc_word(key, length, "data_offsets") && dlc_is(j, '[')) {
+            begin = dlc_number(j);
+            end = dlc_is(j, ',') ? dlc_number(j) : -1;
+            end = dlc_is(j, ']') ? end : -1;
+        } else {
+            dlc_skip(j);
+        }
+    }
+    return same && shaped && begin >= 0 && end <= room && end - begin == bytes ? begin : -1;
+}
+
+/* The data of a tensor in a safetensors file; NULL: there is none of this name, type and shape. */
+static inline const void *
+dlc_tensor(const void *file, size_t bytes, const dlc_wanted *w)
+{
+    const unsigned char *head = (const unsigned char *)file;
+    const char *key;
+    uint64_t length = 0;
+    for (int k = 0; k < 8 && bytes >= 8; k++) {
+        length |= (uint64_t)head[k] << 8 * k;
+    }
+    if (bytes < 8 || length > bytes - 8) {
+        return NULL;
+    }
+    dlc_json j = {(const char *)file + 8, (const char *)file + 8 + length};
+    const char *data = j.end;
+    for (int more = dlc_is(&j, '{'); more; more = dlc_is(&j, ',')) {
+        int64_t n = dlc_string(&j, &key);
+        if (n < 0 || !dlc_is(&j, ':')) {
+            return NULL;
+        }
+        if (dlc_word(key, n, w->name)) {
+            int64_t at = dlc_described(&j, w, (int64_t)(bytes - 8 - length));
+            return at < 0 || (uintptr_t)(data + at) % (unsigned)w->size ? NULL : data + at;
+        }
+        dlc_skip(&j);
+    }
+    return NULL;
+}

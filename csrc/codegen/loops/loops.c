@@ -370,6 +370,24 @@ loop_is_latency_bound(const Let *reduce)
     return cost < COST_EXPENSIVE && let_has(reduce, MARK_lanes);
 }
 
+typedef struct {
+    Op op;
+    const Value *tensor;
+} Access;
+
+static bool
+is_access(const void *arg, const Let *let)
+{
+    const Access *of = arg;
+    return let->op == of->op && let->args[0] == of->tensor;
+}
+
+bool
+loop_accesses(const Let *loop, Op op, const Value *tensor)
+{
+    return let_any(loop, is_access, &(Access){op, tensor});
+}
+
 bool
 loop_is_recurrence(const Let *loop)
 {

@@ -49,6 +49,7 @@ const Let *loop_of_reductions(const Let *load);
 /* Does a step of the reduction spend more time on latency than on computing? */
 bool loop_is_latency_bound(const Let *reduce);
 
+bool loop_accesses(const Let *loop, Op op, const Value *tensor); /* by the op, it or deeper */
 bool loop_is_recurrence(const Let *loop); /* in order, inside one so marked */
 
 /* Does d consist only of sizes and of indices of the loop `inside` and those around it, not of

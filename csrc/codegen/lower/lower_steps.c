@@ -170,7 +170,10 @@ put_body(const Steps *s, const Fn *body)
             append_all(s, let->body);
         } else {
             Value *size = lower_size(s->lo, let_dim(let, "dim"));
-            lower_store(s->lo, place_of_value(s, let->res[0])->of, NULL, size);
+            StepPlace to = *place_of_value(s, let->res[0]);
+            Dim at[MAX_RANK + 1];
+            element_of(s, to, 0, at + 1, at);
+            lower_store(s->lo, to.of, at, size);
         }
     }
 }

@@ -36,20 +36,11 @@ is_in_run(const Run *r, const Let *let)
     return false;
 }
 
-static bool
-is_inside(const Let *loop, const Let *let)
-{
-    while (let && let != loop) {
-        let = let->parent->owner;
-    }
-    return let == loop;
-}
-
 /* Made outside of the vector loop, or uniform in the same run. */
 static bool
 is_same(const Run *r, const Let *from)
 {
-    return !from || !is_inside(r->loop, from) ||
+    return !from || !let_is_inside(from, r->loop) ||
            (let_has(from, MARK_uniform) && is_in_run(r, from));
 }
 

@@ -12,28 +12,14 @@
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
-/* Is there a function with a near form in the let or deeper? */
+/* Is it a function with a near form? */
 static bool
-has_near_forms(const Let *let)
+has_near_form(const void *arg, const Let *let)
 {
-    bool found = let_is_map(let) && op_info[let->op].flags & OPF_NEAR &&
-                 (dtype_info[map_dtype(let)].compute == DT_f32 ||
-                  dtype_info[map_dtype(let)].compute == DT_f64);
-    for (int k = 0; let->body && k < let->body->n && !found; k++) {
-        found = has_near_forms(let->body->lets[k]);
-    }
-    return found;
-}
-
-/* Is the tensor accessed by the op, in the let or deeper? */
-static bool
-accesses(const Let *let, Op op, const Value *tensor)
-{
-    bool found = let->op == op && let->args[0] == tensor;
-    for (int k = 0; let->body && k < let->body->n && !found; k++) {
-        found = accesses(let->body->lets[k], op, tensor);
-    }
-    return found;
+    (void)arg;
+    return let_is_map(let) && op_info[let->op].flags & OPF_NEAR &&
+           (dtype_info[map_dtype(let)].compute == DT_f32 ||
+            dtype_info[map_dtype(let)].compute == DT_f64);
 }
 
 /* May its iterations run again? */
@@ -44,7 +30,7 @@ may_repeat(const PhaseView *phase)
     bool may = !phase->facts->updates;
     for (int k = 0; k < use.nbuffers && may; k++) {
         const Value *v = use.buffers[k];
-        may = !(accesses(phase->loop, OP_store, v) && accesses(phase->loop, OP_load, v));
+        may = !(loop_accesses(phase->loop, OP_store, v) && loop_accesses(phase->loop, OP_load, v));
     }
     return may;
 }
@@ -53,7 +39,7 @@ static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
     (void)arg;
-    if (!let_has(phase->loop, MARK_steps) && has_near_forms(phase->loop) &&
+    if (!let_has(phase->loop, MARK_steps) && let_any(phase->loop, has_near_form, NULL) &&
         !loop_has_choice(phase->loop) && may_repeat(phase) && fuel_spend(phase->fn->cx)) {
         let_mark_with(phase->fn->cx, phase->loop, MARK_near, DLC_NEAR_PART);
     }

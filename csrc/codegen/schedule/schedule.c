@@ -36,25 +36,10 @@
 #include "codegen/rewrites.h"
 
 static bool
-has_call(const Block *blk)
+is_vector_or_call(const void *arg, const Let *let)
 {
-    bool found = false;
-    for (int k = 0; k < blk->n && !found; k++) {
-        found = loop_is_call(blk->lets[k]) || (blk->lets[k]->body && has_call(blk->lets[k]->body));
-    }
-    return found;
-}
-
-static bool
-has_vector(const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (loop_is(let) && (loop_is_vector(let) || has_vector(let->body))) {
-            return true;
-        }
-    }
-    return false;
+    (void)arg;
+    return loop_is(let) && (loop_is_vector(let) || loop_is_call(let));
 }
 
 /* The `for` in the body if it is the only loop there, among scalars without memory; else NULL. */
@@ -188,11 +173,7 @@ mark_vector(const Facts *facts, Let *let)
 {
     Cx *cx = facts->cx;
     if (let_has(let, MARK_steps)) {
-        for (int k = 0; k < let->body->n; k++) {
-            if (let->body->lets[k]->op == OP_for) {
-                mark_vector(facts, let->body->lets[k]);
-            }
-        }
+        mark_vectors(facts, let->body);
         return;
     }
     if (is_ordered(let) || loop_is_call(let)) {
@@ -212,7 +193,7 @@ mark_vector(const Facts *facts, Let *let)
     }
     bool once = dim_is(cx, loop_extent(let), 1);
     if (loop_count(let->body) &&
-        (once || has_vector(let->body) || has_call(let->body) || only_for(let))) {
+        (once || block_any(let->body, is_vector_or_call, NULL) || only_for(let))) {
         mark_vectors(facts, let->body);
         const Let *inner = only_for(let);
         if (inner && let_has(inner, MARK_vector) && loop_count(inner->body) == 0) {

@@ -227,11 +227,7 @@ has_in_place(const Let *kernel)
 static bool
 has_tiles(const Let *let)
 {
-    bool has = let_has(let, MARK_micro) || let_has(let, MARK_pack);
-    for (int k = 0; k < let->body->n && !has; k++) {
-        has = let->body->lets[k]->body && has_tiles(let->body->lets[k]);
-    }
-    return has;
+    return let_find_marked(let, MARK_micro) || let_find_marked(let, MARK_pack);
 }
 
 static void

@@ -28,13 +28,10 @@
 /* Could the kernel stop when its results are half stored?  A half-done scatter is allowed: eager
  * leaves the same, or more. */
 static bool
-may_fail(const Let *let)
+may_fail(const void *arg, const Let *let)
 {
-    bool fails = let_is_flow(let) || (let->nargs && op_reads(let->op, 0) == 'd');
-    for (int k = 0; let->body && k < let->body->n && !fails; k++) {
-        fails = may_fail(let->body->lets[k]);
-    }
-    return fails;
+    (void)arg;
+    return let_is_flow(let) || (let->nargs && op_reads(let->op, 0) == 'd');
 }
 
 static bool
@@ -159,7 +156,7 @@ fits_param(const Writes *s, const Value *last, const Value *v, const Value *para
     for (const Value *at = last; fits; at = at->over) {
         /* the views say how the value would be in memory of its own */
         bool laid = !s->viewed[at->id] || at->strides == param->strides;
-        fits = makes_memory(at->def) && laid && !(whole && may_fail(at->def));
+        fits = makes_memory(at->def) && laid && !(whole && let_any(at->def, may_fail, NULL));
         if (at == v) {
             break;
         }

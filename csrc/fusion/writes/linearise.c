@@ -98,7 +98,7 @@ operand_type(const Let *let, int k, int whiles, int n, const Type *const *rets)
 }
 
 static void
-build_flow(Build *b, const Let *let, Value **map)
+flow_again(Build *b, const Let *let, Value **map)
 {
     Cx *cx = build_cx(b);
     bool loops = let->op == OP_loop;
@@ -111,7 +111,10 @@ build_flow(Build *b, const Let *let, Value **map)
     for (int j = 0; j < let->nbodies; j++) {
         bodies[j] = let->bodies[j];
     }
-    bool any = find_types(let, bodies, whiles, n, rets);
+    if (!find_types(let, bodies, whiles, n, rets)) {
+        build_again(b, let, map);
+        return;
+    }
     for (int k = 0; k < let->nargs; k++) {
         const Type *as = operand_type(let, k, whiles, n, rets);
         args[k] = mapped(let->args[k], map);
@@ -120,7 +123,7 @@ build_flow(Build *b, const Let *let, Value **map)
     for (int k = 0; k < let->nres; k++) {
         types[k] = rets[whiles + k] ? rets[whiles + k] : let->res[k]->type;
     }
-    for (int j = 0; j < let->nbodies && any; j++) {
+    for (int j = 0; j < let->nbodies; j++) {
         const Type **params = cx_alloc(cx, ((size_t)bodies[j]->nparams + 1) * sizeof *params);
         int first = loops ? whiles : 1; /* the operand that is parameter 1 or 0 */
         for (int k = first; k < let->nargs; k++) {
@@ -128,11 +131,7 @@ build_flow(Build *b, const Let *let, Value **map)
         }
         bodies[j] = body_as(bodies[j], params, rets);
     }
-    build_at(b, let->loc);
-    Let *to = build_let(b, let->op, let->nargs, args, let->attrs, NULL, let->nres, types, NULL);
-    to->nsizes = let->nsizes;
-    to->sizes = cx_copy(cx, let->sizes, (size_t)let->nsizes * sizeof *let->sizes);
-    let_bodies(cx, to, let->nbodies, bodies);
+    const Let *to = build_flow(b, let, args, types, bodies);
     for (int k = 0; k < let->nres; k++) {
         map[let->res[k]->id] = shaped(b, to->res[k], let->res[k]->type);
     }
@@ -154,7 +153,7 @@ pass_linearise(Fn *fn)
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
         if (let_is_flow(let)) {
-            build_flow(b, let, map);
+            flow_again(b, let, map);
         } else {
             build_again(b, let, map);
         }

@@ -106,26 +106,36 @@ call_attrs(const Let *let)
     };
 }
 
+/* The let with results of these types and without bodies. */
+static Let *
+let_again(Build *b, const Let *let, Value *const *args, const Type *const *types)
+{
+    const Dim **strides = cx_alloc(b->cx, (size_t)let->nres * sizeof *strides);
+    for (int k = 0; k < let->nres; k++) {
+        strides[k] = types[k] == let->res[k]->type ? let->res[k]->strides : NULL;
+    }
+    if (let->op == OP_call && let->nsizes == 0) {
+        CallAttrs call = call_attrs(let);
+        return build_call(b, &call, let->nargs, args, let->nres, types, strides);
+    }
+    Let *to = build_let(b, let->op, let->nargs, args, let->attrs, NULL, let->nres, types, strides);
+    if (let->nsizes) {
+        to->sizes = cx_copy(b->cx, let->sizes, (size_t)let->nsizes * sizeof *let->sizes);
+        to->nsizes = let->nsizes;
+    }
+    return to;
+}
+
 /* Calls, stores, kernels, loops: the same let, its body rebuilt.  Bodies that are functions are
  * what they were. */
 static void
 whole_again(Build *b, const Let *let, Value **args, Value **map)
 {
     const Type **types = cx_alloc(b->cx, (size_t)let->nres * sizeof *types);
-    const Dim **strides = cx_alloc(b->cx, (size_t)let->nres * sizeof *strides);
     for (int k = 0; k < let->nres; k++) {
         types[k] = let->res[k]->type;
-        strides[k] = let->res[k]->strides;
     }
-    bool merges = let->op == OP_call && let->nsizes == 0;
-    CallAttrs call = merges ? call_attrs(let) : (CallAttrs){0};
-    Let *to = merges ? build_call(b, &call, let->nargs, args, let->nres, types, strides)
-                     : build_let(b, let->op, let->nargs, args, let->attrs, NULL, let->nres, types,
-                                 strides);
-    if (let->nsizes) {
-        to->sizes = cx_copy(b->cx, let->sizes, (size_t)let->nsizes * sizeof *let->sizes);
-        to->nsizes = let->nsizes;
-    }
+    Let *to = let_again(b, let, args, types);
     for (int k = 0; k < let->nres; k++) {
         map[let->res[k]->id] = to->res[k];
     }
@@ -133,6 +143,15 @@ whole_again(Build *b, const Let *let, Value **args, Value **map)
         body_again(b, let->body, to, map);
     }
     let_bodies(b->cx, to, let->nbodies, let->bodies);
+}
+
+Let *
+build_flow(Build *b, const Let *let, Value **args, const Type *const *types, Fn **bodies)
+{
+    build_at(b, let->loc);
+    Let *to = let_again(b, let, args, types);
+    let_bodies(b->cx, to, let->nbodies, bodies);
+    return to;
 }
 
 /* Keeps the strides of a kernel's result, for the case that it has to be in memory. */

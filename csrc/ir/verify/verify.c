@@ -9,8 +9,8 @@
  *   V04  An op stands where its stage has it.  graph: outside kernels, which there are not.
  *        kernels and loops: outside kernels stand kernels, views, sizes, cats, calls, loops and
  *        branches alone, inside none of kernels, calls, branches and, but for V47, loops; inside a
- *        kernel of the loops stage are loops over scalars: MAP, const, size, for, reduce, if, else, bind, load,
- *        store, update, buffer.
+ *        kernel of the loops stage are loops over scalars: MAP, const, size, for, reduce, if, else,
+ *        bind, load, store, update, buffer.
  *   V05  An op has its number of operands and results.  A kernel's body returns a value for each
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is a row

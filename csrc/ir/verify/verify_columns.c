@@ -128,18 +128,14 @@ uses_of(const Let *let, const Value *tensor)
     return uses;
 }
 
-/* May the iterations of the phase run again?  What a loop makes in memory of its own, they make
- * again. */
+/* Keeps the let the iterations of the phase from running again?  What a loop makes in memory of its
+ * own, they make again. */
 static bool
-may_repeat(const Let *phase, const Let *let)
+runs_once(const void *phase, const Let *let)
 {
     const Value *to = let_writes(let) ? let->args[0] : NULL;
     bool own = to && to->def && to->def->op == OP_buffer && loop_is(let_around(to->def));
-    bool may = !to || own || uses_of(phase, to) == 2;
-    for (int k = 0; let->body && k < let->body->n && may; k++) {
-        may = may_repeat(phase, let->body->lets[k]);
-    }
-    return may;
+    return to && !own && uses_of(phase, to) != 2;
 }
 
 static bool
@@ -188,7 +184,7 @@ verify_versions(Verifier *v, const Let *let)
 static void
 check_near(Verifier *v, const Let *loop)
 {
-    if (loop_is(let_around(loop)) || !may_repeat(loop, loop)) {
+    if (loop_is(let_around(loop)) || let_any(loop, runs_once, loop)) {
         verify_broken(v, 41, "near marks a loop whose iterations may not run again");
     }
 }

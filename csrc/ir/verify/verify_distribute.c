@@ -196,15 +196,6 @@ tile_around(const Let *let)
     return loops ? loop : NULL;
 }
 
-static bool
-is_inside(const Let *let, const Let *loop)
-{
-    while (let && let != loop) {
-        let = let_around(let);
-    }
-    return let == loop;
-}
-
 /* Does it stand before the let in its block, with no loop in between? */
 static bool
 is_beside(const Let *before, const Let *let)
@@ -228,7 +219,7 @@ typedef struct {
 static bool
 is_same(const Uniform *u, const Let *from)
 {
-    return !from || !is_inside(from, u->tile) || from->op == OP_const ||
+    return !from || !let_is_inside(from, u->tile) || from->op == OP_const ||
            (let_has(from, MARK_uniform) && is_beside(from, u->let));
 }
 

@@ -155,18 +155,13 @@ is_in_vector(const Let *loop)
     return loop_is(around);
 }
 
-/* Loops in it that run in their own order. */
+/* A loop that does not run in its own order. */
 static bool
-has_scalar_loops(const Block *body)
+is_no_scalar_loop(const void *arg, const Let *let)
 {
-    bool good = true;
-    for (int k = 0; k < body->n && good; k++) {
-        const Let *let = body->lets[k];
-        good = !loop_is(let) ||
-               (!has_other_order(let) && !let_has(let, MARK_lanes) && !let_has(let, MARK_pack) &&
-                !let_has(let, MARK_micro) && has_scalar_loops(let->body));
-    }
-    return good;
+    (void)arg;
+    return loop_is(let) && (has_other_order(let) || let_has(let, MARK_lanes) ||
+                            let_has(let, MARK_pack) || let_has(let, MARK_micro));
 }
 
 static void
@@ -174,23 +169,19 @@ check_vector(Verifier *v, const Let *loop)
 {
     bool alone = !let_has(loop, MARK_tile) && !let_has(loop, MARK_recurrences) &&
                  !is_in_vector(loop);
-    if (!alone || !has_scalar_loops(loop->body) || loop_carries(v->cx, loop)) {
+    if (!alone || block_any(loop->body, is_no_scalar_loop, NULL) || loop_carries(v->cx, loop)) {
         verify_broken(v, 42,
                       "vector marks a loop around or in another vector, or one whose iterations "
                       "need each other");
     }
 }
 
-/* The loop's own lets compute, load and store. */
+/* Does it more than compute, load and store? */
 static bool
-has_plain_lets(const Let *loop)
+does_more(const void *arg, const Let *let)
 {
-    bool plain = true;
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        plain &= loop_is(let) ? has_plain_lets(let) : is_elementwise(let) || let->op == OP_buffer;
-    }
-    return plain;
+    (void)arg;
+    return !loop_is(let) && !is_elementwise(let) && let->op != OP_buffer;
 }
 
 static void
@@ -198,7 +189,7 @@ check_jam_of_recurrences(Verifier *v, const Let *let)
 {
     int64_t jam = let_mark_value(let, MARK_jam);
     if (!jam || jam > let_mark_value(let, MARK_recurrences) || let_has(let, MARK_jam_elements) ||
-        let_has(let, MARK_jam_row) || !has_plain_lets(let)) {
+        let_has(let, MARK_jam_row) || let_any(let, does_more, NULL)) {
         verify_broken(v, 35,
                       "jam marks recurrences that do more than compute, load and store, or are "
                       "fewer");

@@ -140,6 +140,10 @@ open_for(Emit *e, const Let *loop)
 static void
 put_for(Emit *e, const Let *loop)
 {
+    if (collapsed_at(e, loop) < 0 && c_is_columns(e, loop)) {
+        c_columns(e, loop);
+        return;
+    }
     bool opened = open_for(e, loop);
     c_block(e, loop->body);
     if (opened) {
@@ -196,11 +200,7 @@ c_block(Emit *e, const Block *blk)
 static int
 open_phase(Emit *e)
 {
-    if (e->ncollapsed == 0) {
-        put(e, "(void)lo, (void)hi;");
-        return 0;
-    }
-    if (e->ncollapsed == 1) {
+    if (e->ncollapsed <= 1) {
         return open_parallel(e);
     }
     put_open(e, "for (int64_t t = lo; t < hi; t++)");

@@ -3,7 +3,9 @@
  * What:     a loop over the elements, each a step of the reduction.
  * Ensures:  the order of docs/bits.md: lanes and blocks are the prelude's.
  * How:      argmax and argmin hold the best element and its index, as no order can be seen of them.
- *           The chains of a product (marked `fused`) are fused multiply-adds, 256 each.
+ *           The chains of a product (marked `fused`) are fused multiply-adds, 256 each.  The sums
+ *           of a few columns are an array, and the loop over columns is inside that over terms:
+ *           compilers make vectors of it.  Each sum has its order.
  * Example:  dlc_reduction_f32 sum_stack;
  *           dlc_begin_sum_f32(&sum_stack, 16, 1024);
  *           for (..) { ..; dlc_step_sum_f32(&sum_stack, e); }
@@ -85,6 +87,70 @@ put_chains(Emit *e, const Let *reduce)
         put(e, "%s = %s < %d ? %s : %s + %s;", out, i, CONTRACTION_CHAIN, chain, out, chain);
         put(e, "%s = 0;", chain);
         put_close(e);
+    }
+    put_close(e);
+}
+
+/* ---- columns of a product ---- */
+
+bool
+c_is_columns(Emit *e, const Let *loop)
+{
+    const Block *body = loop->body;
+    const Let *sum = body->n > 1 ? body->lets[0] : NULL;
+    if (!sum || sum->op != OP_reduce || !let_has(sum, MARK_fused)) {
+        return false;
+    }
+    int most = MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes;
+    bool plain = dim_range(e->cx, loop_extent(loop)).hi <= most &&
+                 dim_range(e->cx, loop_extent(sum)).hi <= CONTRACTION_CHAIN &&
+                 !dim_uses(e->cx, loop_extent(sum), loop_index(loop));
+    for (int k = 1; k < body->n; k++) {
+        plain &= !loop_is(body->lets[k]) && !let_is_choice(body->lets[k]);
+    }
+    return plain;
+}
+
+/* The terms, of the columns 0 .. columns-1. */
+static void
+put_terms(Emit *e, const Let *loop, const char *columns)
+{
+    const Let *sum = loop->body->lets[0], *product = sum->body->rets[0]->def;
+    Dtype dtype = sum->res[0]->type->dtype;
+    const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop));
+    c_open_for(e, sum);
+    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, columns, i);
+    put_factors(e, sum);
+    put(e, "%s_all[%s] = dlc_fma_%s(%s, %s, %s_all[%s]);", out, i, compute_name(dtype),
+        c_value(e, product->args[0], dtype), c_value(e, product->args[1], dtype), out, i);
+    put_close(e);
+    put_close(e);
+}
+
+/* A row as long as the array has a loop of its own: its sums stay in registers. */
+void
+c_columns(Emit *e, const Let *loop)
+{
+    const Let *sum = loop->body->lets[0];
+    Dtype dtype = sum->res[0]->type->dtype;
+    const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop));
+    const char *columns = cx_format(e->cx, "%s_columns", out), *most;
+    most = cx_format(e->cx, "%d", MICRO_ROW_BYTES / dtype_info[dtype].bytes);
+    put(e, "const int64_t %s = %s;", columns, dim_c(e, loop_extent(loop)));
+    put(e, "%s %s_all[%s];", type_c(dtype), out, most);
+    c_open_for(e, loop);
+    put(e, "%s_all[%s] = 0;", out, i);
+    put_close(e);
+    put_open(e, "if (%s == %s)", columns, most);
+    put_terms(e, loop, most);
+    put_close(e);
+    put_open(e, "else");
+    put_terms(e, loop, columns);
+    put_close(e);
+    c_open_for(e, loop);
+    put(e, "const %s %s = %s_all[%s];", type_c(dtype), out, out, i);
+    for (int k = 1; k < loop->body->n; k++) {
+        c_let(e, loop->body->lets[k]);
     }
     put_close(e);
 }

@@ -253,21 +253,17 @@ hides_index(const Emit *e, const Let *bind)
 
 /* Does C of the let hide something from the compiler that it could know? */
 static bool
-hides(Emit *e, const Let *let)
+hides(const void *e, const Let *let)
 {
-    bool found = hides_index(e, let) || let_has(let, MARK_hidden);
-    for (int k = 0; let->body && k < let->body->n && !found; k++) {
-        found = hides(e, let->body->lets[k]);
-    }
-    return found;
+    return hides_index(e, let) || let_has(let, MARK_hidden);
 }
 
 static bool
-phase_hides(Emit *e)
+phase_hides(const Emit *e)
 {
-    bool found = hides(e, e->loop);
+    bool found = let_any(e->loop, hides, e);
     for (int k = 0; k < e->use.nlets && !found; k++) {
-        found = hides(e, e->use.lets[k]);
+        found = let_any(e->use.lets[k], hides, e);
     }
     return found;
 }

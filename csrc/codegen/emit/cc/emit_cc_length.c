@@ -17,17 +17,6 @@
 
 #include "emit_cc.h"
 
-/* The load or the reduction marked versions; NULL: there is none. */
-static const Let *
-find_length(const Let *let)
-{
-    const Let *found = let_has(let, MARK_versions) ? let : NULL;
-    for (int k = 0; let->body && k < let->body->n && !found; k++) {
-        found = find_length(let->body->lets[k]);
-    }
-    return found;
-}
-
 /* Where in n[] the length is; -1: it is no size that the phase's text has. */
 static int
 place_of_length(const Emit *e, Dim length)
@@ -43,7 +32,7 @@ place_of_length(const Emit *e, Dim length)
 Dim
 cc_length(const Emit *e)
 {
-    const Let *of = find_length(e->loop);
+    const Let *of = let_find_marked(e->loop, MARK_versions);
     Dim length = of ? facts_length(e->facts, of) : DIM_NONE;
     return of && place_of_length(e, length) >= 0 ? length : DIM_NONE;
 }
@@ -71,7 +60,7 @@ cc_length_phase(Emit *e, Dim length, Text *unit)
     const char *name = e->phase->name;
     int place = place_of_length(e, length);
     Range range = dim_range(e->cx, length);
-    int longest = (int)let_mark_value(find_length(e->loop), MARK_versions);
+    int longest = (int)let_mark_value(let_find_marked(e->loop, MARK_versions), MARK_versions);
     text_add(unit, "\n");
     put_phase_head(e, unit);
     text_add(unit, "    switch (n[%d]) {\n", place);

@@ -30,17 +30,6 @@ has_near_form(const Let *let)
     return op_info[let->op].kind == KIND_MAP && op_info[let->op].flags & OPF_NEAR;
 }
 
-/* Is the tensor accessed by the op, in the let or deeper? */
-static bool
-accesses(const Let *let, Op op, const Value *tensor)
-{
-    bool found = let->op == op && let->args[0] == tensor;
-    for (int k = 0; let->body && k < let->body->n; k++) {
-        found |= accesses(let->body->lets[k], op, tensor);
-    }
-    return found;
-}
-
 /* ---- one part ---- */
 
 static bool
@@ -49,7 +38,7 @@ stores_in_place(const Emit *e, const Let *loop)
     bool over = false;
     for (int k = 0; k < e->phase->nbuffers; k++) {
         const Value *v = e->phase->buffers[k];
-        over |= v->over && accesses(loop, OP_store, v);
+        over |= v->over && loop_accesses(loop, OP_store, v);
     }
     return over;
 }

@@ -48,19 +48,10 @@ cc_uses(Emit *e, const Let *let, Dim name)
     return found;
 }
 
-static bool
-is_inside(const Let *loop, const Let *let)
-{
-    while (let && let != loop) {
-        let = let->parent->owner;
-    }
-    return let == loop;
-}
-
 static void
 use(Tile *t, const Value *v, int run)
 {
-    if (!literal_of(v) && v->def && is_inside(t->loop, v->def) && v->def->op != OP_buffer &&
+    if (!literal_of(v) && v->def && let_is_inside(v->def, t->loop) && v->def->op != OP_buffer &&
         t->runs[v->id] != run) {
         t->crosses[v->id] = true;
     }

@@ -46,7 +46,7 @@ void
 tcc_bind(Tcc *t, const Value *v, Place p)
 {
     p.last = t->places[v->id].last;
-    p.by_row = p.varies && t->grid && t->row == DIM_NONE;
+    p.by_row = p.varies && tcc_at_rows(t);
     t->places[v->id] = p;
     if (p.varies && p.slot >= 0) {
         t->live = cx_grow(t->e->cx, t->live, t->nlive, sizeof *t->live);
@@ -71,7 +71,7 @@ tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy)
 {
     Place p = tcc_place(t, v, dtype);
     *copy = (Place){.slot = -1};
-    if (p.varies || t->index == DIM_NONE) {
+    if (p.varies || !t->at) {
         return p.at;
     }
     *copy = tcc_room(t, dtype, true, NULL);
@@ -164,7 +164,6 @@ put_vector(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let)), *from, *to;
-    t->index = loop_index(let);
     int tile = loop_width(let);
     if (is_tiled(let)) {
         from = cx_format(e->cx, "%s_from", i);
@@ -175,12 +174,10 @@ put_vector(Tcc *t, const Let *let)
     put(e, "int64_t %s;", i);
     put_open(e, "for (%s = %s; %s < %s; %s += %d)", i, from, i, to, i, tile);
     put(e, "int64_t w = %s - %s < %d ? %s - %s : %d;", to, i, tile, to, i, tile);
-    t->n = "w";
-    tcc_width(t, tile);
+    tcc_enter(t, let, "w");
     tcc_prefetch_stores(t, let);
     put_block(t, let->body);
-    t->n = "1";
-    t->index = DIM_NONE;
+    tcc_leave(t);
     put_close(e);
 }
 
@@ -333,8 +330,7 @@ put_block(Tcc *t, const Block *blk)
 void
 emit_tcc_phase(Emit *e, const Let *loop)
 {
-    Dim none = dim_int(e->cx, 0);
-    Tcc t = {.e = e, .n = "1", .columns = none, .rows = none};
+    Tcc t = {.e = e, .n = "1"};
     Text *out = e->out, body = {.cx = e->cx};
     Block *root = e->phase->kernel->body;
     e->out = &body;

@@ -66,13 +66,10 @@ typedef struct {
     const Value **live; /* values of the open blocks that hold a tile buffer */
     int nlive;
     const char *n; /* elements at hand: "w" in a vector loop, "1" outside */
-    Dim index; /* of the vector loop, or DIM_NONE */
-    int width; /* most elements of a tile of it */
-    int widest; /* of all loops so far */
-    Call fold; /* of the let that the reduction at hand takes in */
+    const Let *at; /* the loop whose iterations are the tile at hand, or NULL */
+    int widest; /* most elements of a tile of all loops so far */
+    const Call *fold; /* of the let that the reduction at hand takes in */
     const Let *grid; /* the loop of rows that are one tile, or NULL; see emit_tcc_grid.c */
-    Dim row; /* its index, while a loop in it is at hand; else DIM_NONE */
-    Dim columns, rows; /* elements of a row; rows of a tile */
     Materialised *materialised;
     int nmaterialised;
 } Tcc;
@@ -118,6 +115,12 @@ Place tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows);
 
 /* ---- emit_tcc_index.c ---- */
 
+Dim tcc_index(const Tcc *t); /* of the loop at hand, or DIM_NONE */
+int tcc_width(const Tcc *t); /* most elements of a tile of it */
+bool tcc_at_rows(const Tcc *t); /* is it the loop of a grid's rows? */
+/* The index of those rows while a loop in them is at hand; else DIM_NONE. */
+Dim tcc_row(const Tcc *t);
+Dim tcc_columns(const Tcc *t); /* the elements of such a row; without one 0 */
 bool tcc_varies(const Tcc *t, Dim d); /* over the tile */
 /* d == *step * name + *rest, and the step does not vary. */
 bool tcc_affine(Tcc *t, Dim d, Dim name, Dim *step, Dim *rest);
@@ -147,6 +150,7 @@ const char *tcc_grid_buffer(Tcc *t, const Value *v);
 /* Of a loop in the grid: are several of its rows a tile? */
 bool tcc_is_short(const Tcc *t, const Let *grid, const Let *loop);
 void tcc_enter_grid(Tcc *t, const Let *loop);
+Dim tcc_grid_rows(const Tcc *t, const Let *grid); /* of a tile */
 void tcc_leave_grid(Tcc *t);
 void tcc_enter_row(Tcc *t, const Let *loop);
 void tcc_leave_row(Tcc *t);
@@ -180,7 +184,8 @@ bool tcc_put_plain(Tcc *t, Op op, Dtype dtype, const Place *out, const Place *a,
 int tcc_size_class(Dtype dtype); /* of tile buffers */
 Place tcc_room(Tcc *t, Dtype dtype, bool varies, const char *name); /* room for a value */
 void tcc_free(Tcc *t, const Place *p);
-void tcc_width(Tcc *t, int width); /* of the tiles that follow */
+void tcc_enter(Tcc *t, const Let *loop, const char *n); /* it is at hand; a tile has n elements */
+void tcc_leave(Tcc *t);
 void tcc_slots(Tcc *t); /* declares the tile buffers */
 /* What marked stores of a vector loop prefetch, to be written, before its lets. */
 void tcc_prefetch_stores(Tcc *t, const Let *loop);

@@ -23,7 +23,7 @@ element(Tcc *t, const Value *buffer, Dim offset)
 static bool
 is_laned(Tcc *t, const Value *v)
 {
-    return t->index != DIM_NONE && buffer_is_private(v) && t->places[v->id].varies;
+    return t->at && buffer_is_private(v) && t->places[v->id].varies;
 }
 
 /* Of what a recurrence has come to, which its strip keeps. */
@@ -39,7 +39,7 @@ laned_element(Tcc *t, const Value *v, Dim offset)
     if (t->grid) {
         return name_c(t->e, v);
     }
-    return cx_format(t->e->cx, "%s + %s * %d", name_c(t->e, v), dim_c(t->e, offset), t->width);
+    return cx_format(t->e->cx, "%s + %s * %d", name_c(t->e, v), dim_c(t->e, offset), tcc_width(t));
 }
 
 /* Does a store of this block follow that would change what a pointer into a tensor shows? */
@@ -119,7 +119,7 @@ tcc_take(Tcc *t, const Let *load, const Walk *walk, const char *rows)
     }
     Place out = tcc_room(t, dtype, true, NULL);
     put(e, "%s(%s, %s, %s, %s, %s, %s, %s);", moving_strip(t, "take", dtype), out.at, s.from, s.at,
-        s.step, dim_c(e, walk->step), rows, dim_c(e, t->columns));
+        s.step, dim_c(e, walk->step), rows, dim_c(e, tcc_columns(t)));
     tcc_free(t, &s.index);
     return out;
 }
@@ -184,7 +184,7 @@ tcc_load(Tcc *t, const Let *let)
     const char *at = strided_element(t, let, &walk);
     bool varies = walk.kind != WALK_ONE;
     if (tcc_in_place_rows(t, let)) {
-        const char *step = dim_c(e, walk.kind == WALK_GRID ? walk.row_step : t->columns);
+        const char *step = dim_c(e, walk.kind == WALK_GRID ? walk.row_step : tcc_columns(t));
         const char *from = element(t, let->args[0], walk.start);
         tcc_prefetch_rows(t, let, &walk, from);
         tcc_bind(t, v,
@@ -201,7 +201,7 @@ tcc_load(Tcc *t, const Let *let)
         tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
         return;
     }
-    bool one_a_row = t->grid && !t->row;
+    bool one_a_row = tcc_at_rows(t);
     if (t->pairs[v->id].half && !one_a_row && walk.kind == WALK_FLAT &&
         dim_is(e->cx, walk.step, 1)) {
         if (!panel_of(e, let)) {
@@ -234,7 +234,7 @@ bool
 tcc_streams(Tcc *t, const Let *store)
 {
     const Let *loop = let_around(store);
-    bool may = t->row != DIM_NONE || let_has(loop, MARK_streams) || is_tiled(loop);
+    bool may = tcc_row(t) != DIM_NONE || let_has(loop, MARK_streams) || is_tiled(loop);
     return may && let_has(store, MARK_nontemporal) &&
            tcc_walk(t, access_offset(t->e, store)).kind == WALK_FLAT;
 }
@@ -251,8 +251,7 @@ tcc_direct_store(Tcc *t, const Let *let)
         return laned_element(t, let->args[0], offset);
     }
     Walk walk = tcc_walk(t, offset);
-    bool contiguous = t->index == DIM_NONE ||
-                      (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
+    bool contiguous = !t->at || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
     return contiguous ? element(t, let->args[0], walk.start) : NULL;
 }
 
@@ -270,7 +269,7 @@ store_each(Tcc *t, const Let *let, const char *from, const Walk *walk)
     Dtype dtype = let->args[0]->type->dtype;
     bool rows = walk->kind == WALK_ROWS;
     const char *strip = tcc_strip(t, "strip_store_%s", moved_name(dtype));
-    const char *columns = rows ? dim_c(e, t->columns) : "1";
+    const char *columns = rows ? dim_c(e, tcc_columns(t)) : "1";
     Place index = tcc_room(t, DT_i64, true, NULL);
     if (rows) {
         tcc_each_row(t, &index, walk->start);
@@ -308,7 +307,7 @@ put_store(Tcc *t, const Let *let, const char *from)
     } else if (walk.kind == WALK_GRID) {
         put(e, "%s(%s, %s, %s, %s, rows, %s);", moving_strip(t, "put", dtype),
             element(t, to, walk.start), dim_c(e, walk.row_step), dim_c(e, walk.step), from,
-            dim_c(e, t->columns));
+            dim_c(e, tcc_columns(t)));
     } else {
         store_each(t, let, from, &walk);
     }
@@ -356,7 +355,7 @@ tcc_store(Tcc *t, const Let *let)
     if (p.stored == let || is_carried_access(let)) {
         return;
     }
-    if (direct && !p.varies && t->index == DIM_NONE) {
+    if (direct && !p.varies && !t->at) {
         Place one = {.at = direct, .slot = -1};
         tcc_put_copy(t, dtype, &one, &p);
         return;
@@ -403,7 +402,7 @@ tcc_update(Tcc *t, const Let *let)
     }
     Dim offset = access_offset(t->e, let);
     Walk walk = tcc_walk(t, offset);
-    if (t->index == DIM_NONE || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1))) {
+    if (!t->at || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1))) {
         update_contiguous(t, let, element(t, to, offset));
         return;
     }
@@ -426,8 +425,7 @@ tcc_buffer(Tcc *t, const Let *let)
     const Value *v = let->res[0];
     const char *type = storage_c(v->type->dtype);
     put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
-        t->grid ? tcc_grid_buffer(t, v)
-                : private_buffer(e, v, t->index == DIM_NONE ? 1 : t->width));
-    t->places[v->id].varies = t->index != DIM_NONE;
+        t->grid ? tcc_grid_buffer(t, v) : private_buffer(e, v, t->at ? tcc_width(t) : 1));
+    t->places[v->id].varies = t->at != NULL;
     t->places[v->id].slot = -1;
 }

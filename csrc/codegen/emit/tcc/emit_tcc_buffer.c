@@ -52,10 +52,18 @@ tcc_free(Tcc *t, const Place *p)
 }
 
 void
-tcc_width(Tcc *t, int width)
+tcc_enter(Tcc *t, const Let *loop, const char *n)
 {
-    t->width = width;
-    t->widest = width > t->widest ? width : t->widest;
+    t->at = loop;
+    t->n = n;
+    t->widest = tcc_width(t) > t->widest ? tcc_width(t) : t->widest;
+}
+
+void
+tcc_leave(Tcc *t)
+{
+    t->at = NULL;
+    t->n = "1";
 }
 
 /* The tensor that tiles are laid out like: the first that the phase stores to. */
@@ -147,7 +155,7 @@ tcc_prefetch_rows(Tcc *t, const Let *access, const Walk *walk, const char *at)
     if (far && dim_is_int(t->e->cx, walk->kind == WALK_GRID ? walk->row_step : walk->step, &step)) {
         const char *strip = access->op == OP_store ? "strip_prefetch_write" : "strip_prefetch";
         put(t->e, "%s(%s + %lld, %s * %lld);", tcc_strip(t, "%s", strip), at,
-            (long long)far / bytes, t->row ? "rows" : t->n, (long long)step * bytes);
+            (long long)far / bytes, tcc_row(t) ? "rows" : t->n, (long long)step * bytes);
     }
 }
 

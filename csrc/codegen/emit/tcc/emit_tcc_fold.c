@@ -30,7 +30,7 @@ rows_of(Tcc *t, const Let *load, Dim along)
     return (Rows){.at = cx_format(e->cx, "%s + %s", name_c(e, load->args[0]),
                                   dim_c(e, access_offset(e, load))),
                   .row = facts_step(e->facts, load, along)->step,
-                  .varies = facts_contiguous(e->facts, load, t->index)};
+                  .varies = facts_contiguous(e->facts, load, tcc_index(t))};
 }
 
 /* The second operand, which is known outside or loaded. */
@@ -79,14 +79,14 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
         return false;
     }
     const Block *body = reduce->body;
+    const Let *at = t->at;
     const char *n = t->n, *i = index_c(e, loop_index(reduce)),
                *rows = cx_format(e->cx, "%s_rows", i);
-    Dim index = t->index;
     int bound = t->nbound;
     put_scope(e);
     put(e, "int64_t %s = %s - %s;", rows, to, from);
     put(e, "%s = %s;", i, from);
-    t->index = loop_index(reduce);
+    t->at = reduce;
     t->n = rows;
     tcc_first_lets(t, body, place_of(load));
     Scattered s = tcc_scattered(t, load->args[0], access_offset(e, load), false);
@@ -98,7 +98,7 @@ put_looked_up(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const ch
     tcc_free(t, &s.index);
     tcc_release(t, body);
     t->nbound = bound;
-    t->index = index;
+    t->at = at;
     t->n = n;
     put_close(e);
     return true;
@@ -112,7 +112,7 @@ tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const 
     Tile tile = tcc_tile(t);
     Term term;
     Dim along = loop_index(reduce);
-    if (t->index != DIM_NONE && put_looked_up(t, reduce, dtype, sum, from, to)) {
+    if (t->at && put_looked_up(t, reduce, dtype, sum, from, to)) {
         return true;
     }
     if (!term_goes_down_in(e->facts, &tile, reduce, dtype, &term)) {

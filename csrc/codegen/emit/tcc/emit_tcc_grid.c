@@ -27,18 +27,11 @@ tcc_is_short(const Tcc *t, const Let *grid, const Let *loop)
     return grid_is_short(t->e->facts, loop, let_mark_value(grid, MARK_grid_row));
 }
 
-static Dim
-rows_of_tile(const Tcc *t, const Let *grid)
+Dim
+tcc_grid_rows(const Tcc *t, const Let *grid)
 {
     return grid_rows(t->e->facts, grid, let_mark_value(grid, MARK_grid),
                      let_mark_value(grid, MARK_grid_row), let_mark_value(grid, MARK_grid_called));
-}
-
-/* The tiles that follow are of a grid. */
-static void
-use_width(Tcc *t, const Let *grid)
-{
-    tcc_width(t, (int)let_mark_value(grid, MARK_grid));
 }
 
 /* Rows of a buffer, none longer than the longest. */
@@ -53,34 +46,26 @@ void
 tcc_enter_grid(Tcc *t, const Let *loop)
 {
     t->grid = loop;
-    t->rows = rows_of_tile(t, loop);
-    t->index = loop_index(loop);
-    t->n = "rows";
+    tcc_enter(t, loop, "rows");
 }
 
 void
 tcc_leave_grid(Tcc *t)
 {
     t->grid = NULL;
-    t->index = DIM_NONE;
-    t->n = "1";
+    tcc_leave(t);
 }
 
 void
 tcc_enter_row(Tcc *t, const Let *loop)
 {
-    t->columns = loop_extent(loop);
-    t->row = t->index;
-    t->index = loop_index(loop);
-    t->n = "w";
+    tcc_enter(t, loop, "w");
 }
 
 void
 tcc_leave_row(Tcc *t)
 {
-    t->index = t->row;
-    t->row = DIM_NONE;
-    t->n = "rows";
+    tcc_enter(t, t->grid, "rows");
 }
 
 /* ---- rows that all tiles have ---- */
@@ -110,7 +95,7 @@ materialise_row(Tcc *t, const Let *inner, bool collapsed)
             t->materialised = cx_grow(t->e->cx, t->materialised, t->nmaterialised,
                                       sizeof *t->materialised);
             t->materialised[t->nmaterialised++] = (Materialised){
-                load, tcc_take(t, load, &walk, dim_c(t->e, t->rows))};
+                load, tcc_take(t, load, &walk, dim_c(t->e, tcc_grid_rows(t, t->grid)))};
         }
     }
     tcc_leave_row(t);
@@ -167,12 +152,11 @@ tcc_open_grid(Tcc *t)
     if (!rows || !let_has(rows, MARK_grid)) {
         return 0;
     }
-    use_width(t, rows);
     materialise_rows(t, rows, "lo < hi");
     const char *first = n == 1 ? index_c(e, loop_index(rows)) : "t";
     put(e, "int64_t %s, rows;", first);
     put_open(e, "for (%s = lo; %s < hi; %s += rows)", first, first, first);
-    const char *most = dim_c(e, rows_of_tile(t, rows));
+    const char *most = dim_c(e, tcc_grid_rows(t, rows));
     put(e, "rows = hi - %s < %s ? hi - %s : %s;", first, most, first, most);
     if (n > 1) {
         put_indices(e, "t", "");
@@ -185,7 +169,6 @@ tcc_open_grid(Tcc *t)
 static void
 put_grid(Tcc *t, const Let *loop)
 {
-    use_width(t, loop);
     tcc_enter_grid(t, loop);
     tcc_lets(t, loop->body);
     tcc_release(t, loop->body);
@@ -202,9 +185,8 @@ tcc_grid(Tcc *t, const Let *loop)
         return;
     }
     const char *i = index_c(e, loop_index(loop)), *extent = dim_c(e, loop_extent(loop));
-    const char *rows = dim_c(e, rows_of_tile(t, loop));
+    const char *rows = dim_c(e, tcc_grid_rows(t, loop));
     put_scope(e);
-    use_width(t, loop);
     bool any = dim_range(e->cx, loop_extent(loop)).lo > 0;
     materialise_rows(t, loop, any ? NULL : cx_format(e->cx, "%s > 0", extent));
     put(e, "int64_t %s, rows;", i);

@@ -33,7 +33,7 @@ spread(Tcc *t, Spread *s, const Value *v)
     Place copy = tcc_room(t, v->type->dtype, true, NULL);
     put(e, "%s(%s, %s, 0, 1, 0, rows, %s);",
         tcc_strip(t, "strip_take_%d", dtype_info[dtype_info[v->type->dtype].compute].bytes),
-        copy.at, p.at, dim_c(e, t->columns));
+        copy.at, p.at, dim_c(e, tcc_columns(t)));
     s->values = cx_grow(e->cx, s->values, s->n, sizeof *s->values);
     s->before = cx_grow(e->cx, s->before, s->n, sizeof *s->before);
     s->values[s->n] = v;
@@ -86,7 +86,7 @@ put_long_rows(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop))
     Emit *e = t->e;
     const Let *grid = t->grid;
     Spread s = {0};
-    const char *i = index_c(e, t->index), *row = cx_format(e->cx, "%s_row", i);
+    const char *i = index_c(e, tcc_index(t)), *row = cx_format(e->cx, "%s_row", i);
     put_scope(e);
     put(e, "int64_t %s, %s_first = %s;", row, i, i);
     for (int k = 0; k < loop->body->n; k++) {
@@ -123,7 +123,7 @@ tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop))
                         : (Place){.slot = -1};
     put_scope(e);
     tcc_enter_row(t, loop);
-    put(e, "int64_t w = rows * %s;", dim_c(e, t->columns));
+    put(e, "int64_t w = rows * %s;", dim_c(e, tcc_columns(t)));
     for (int k = 0; k < loop->body->n; k++) {
         for (int j = 0; j < loop->body->lets[k]->nargs; j++) {
             if (is_spread(t, loop->body->lets[k], j)) {

@@ -9,6 +9,39 @@
  */
 #include "emit_tcc.h"
 
+/* ---- the loop at hand ---- */
+
+Dim
+tcc_index(const Tcc *t)
+{
+    return t->at ? loop_index(t->at) : DIM_NONE;
+}
+
+int
+tcc_width(const Tcc *t)
+{
+    const Let *loop = t->at->op == OP_for ? t->at : loop_vector_around(t->at);
+    return t->grid ? (int)let_mark_value(t->grid, MARK_grid) : loop ? loop_width(loop) : DLC_BLOCK;
+}
+
+bool
+tcc_at_rows(const Tcc *t)
+{
+    return t->grid && t->at == t->grid;
+}
+
+Dim
+tcc_row(const Tcc *t)
+{
+    return t->grid && t->at != t->grid ? loop_index(t->grid) : DIM_NONE;
+}
+
+Dim
+tcc_columns(const Tcc *t)
+{
+    return tcc_row(t) ? loop_extent(t->at) : dim_int(t->e->cx, 0);
+}
+
 /* ---- indices that vary ---- */
 
 /* How an index varies that is bound to what is in memory. */
@@ -30,7 +63,7 @@ differs(const void *arg, const Value *v)
 Tile
 tcc_tile(const Tcc *t)
 {
-    return (Tile){t->e->cx, t->index, t->row, t->columns, bound_kind, differs, t};
+    return (Tile){t->e->cx, tcc_index(t), tcc_row(t), tcc_columns(t), bound_kind, differs, t};
 }
 
 bool
@@ -72,7 +105,7 @@ bool
 tcc_in_place_rows(Tcc *t, const Let *load)
 {
     Tile tile = tcc_tile(t);
-    return !(t->grid && !t->row) && pairs_in_place(t->found, t->e->facts, &tile, load) &&
+    return !tcc_at_rows(t) && pairs_in_place(t->found, t->e->facts, &tile, load) &&
            !is_transposed(t, load);
 }
 
@@ -88,7 +121,7 @@ declare_index(void *arg, Dim name)
     Declare *d = arg;
     const Place *p = map_get(&d->t->indices, &name, 1);
     if (p) {
-        bool by_row = d->t->row && p->by_row;
+        bool by_row = tcc_row(d->t) && p->by_row;
         put(d->t->e, "int64_t %s = %s[%s];", index_c(d->t->e, name), p->at, by_row ? d->k : "k");
     }
 }
@@ -97,7 +130,7 @@ void
 tcc_each_row(Tcc *t, const Place *to, Dim d)
 {
     Emit *e = t->e;
-    const char *i = index_c(e, t->row);
+    const char *i = index_c(e, tcc_row(t));
     put_scope(e);
     put(e, "int64_t k, first = %s;", i);
     put_open(e, "for (k = 0; k < rows; k++)");
@@ -113,13 +146,13 @@ void
 tcc_each_dim(Tcc *t, const Place *to, Dim d)
 {
     Emit *e = t->e;
-    const char *i = index_c(e, t->row ? t->row : t->index),
-               *columns = t->row ? dim_c(e, t->columns) : "1";
+    const char *i = index_c(e, tcc_row(t) ? tcc_row(t) : tcc_index(t)),
+               *columns = tcc_row(t) ? dim_c(e, tcc_columns(t)) : "1";
     put_scope(e);
     put(e, "int64_t k, first = %s;", i);
     put_open(e, "for (k = 0; k < %s; k++)", t->n);
-    if (t->row) {
-        put(e, "int64_t %s = first + k / %s, %s = k %% %s;", i, columns, index_c(e, t->index),
+    if (tcc_row(t)) {
+        put(e, "int64_t %s = first + k / %s, %s = k %% %s;", i, columns, index_c(e, tcc_index(t)),
             columns);
     } else {
         put(e, "int64_t %s = first + k;", i);
@@ -150,7 +183,7 @@ tcc_by_rows(Tcc *t, const Let *size)
 {
     const Let *user = t->pairs[size->res[0]->id].user;
     Walk walk = tcc_walk(t, let_dim(size, "dim"));
-    if (!t->row || !user || user->op == OP_eq || walk.kind != WALK_GRID ||
+    if (tcc_row(t) == DIM_NONE || !user || user->op == OP_eq || walk.kind != WALK_GRID ||
         !dim_is(t->e->cx, walk.step, 1) || !dim_is(t->e->cx, walk.row_step, 0)) {
         return false;
     }
@@ -180,7 +213,7 @@ tcc_size(Tcc *t, const Let *let)
     } else if (walk.kind == WALK_GRID) {
         put(e, "%s(%s, %s, %s, %s, rows, %s);", tcc_strip(t, "strip_iota_rows_i64"), out.at,
             offset_c(e, walk.start), dim_c(e, walk.row_step), dim_c(e, walk.step),
-            dim_c(e, t->columns));
+            dim_c(e, tcc_columns(t)));
     } else {
         tcc_each_dim(t, &out, d);
     }
@@ -202,7 +235,7 @@ tcc_bind_index(Tcc *t, const Let *let)
     if (v.varies) {
         Place *kept = map_at(e->cx, &t->indices, &let->sizes[0], 1, sizeof *kept);
         *kept = out;
-        kept->by_row = t->grid && t->row == DIM_NONE;
+        kept->by_row = tcc_at_rows(t);
         t->bound = cx_grow(e->cx, t->bound, t->nbound, sizeof *t->bound);
         t->bound[t->nbound++] = let->sizes[0];
     }

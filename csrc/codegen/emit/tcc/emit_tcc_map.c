@@ -224,7 +224,7 @@ put_index_comparison(Tcc *t, const Let *let)
     const char *start = offset_c(t->e, tcc_walk(t, let_dim(size, "dim")).start);
     if (value.by_row) {
         put(t->e, "%s(%s, %s, %s, rows, %s);", strip, out.at, value.at, start,
-            dim_c(t->e, t->columns));
+            dim_c(t->e, tcc_columns(t)));
     } else {
         put(t->e, "%s(%s, %s, %s, %s);", strip, out.at, value.at, start, t->n);
     }
@@ -251,7 +251,7 @@ offer_to_fold(Tcc *t, const Let *let, const Call *call)
     pair->folded = pair->folded && call->varies && !t->grid &&
                    (let_has(reduce, MARK_lanes) ? tcc_find_fold(let_op(reduce), call->strip)
                                                 : tcc_find_step(let_op(reduce), call->strip));
-    t->fold = *call;
+    t->fold = cx_copy(t->e->cx, call, sizeof *call);
     return pair->folded;
 }
 
@@ -396,7 +396,7 @@ tcc_in_place_store(Tcc *t, const Let *let, Place *out, Walk *walk)
     }
     *out = (Place){
         .at = cx_format(e->cx, "%s + %s", name_c(e, store->args[0]), dim_c(e, walk->start)),
-        .row = dim_c(e, walk->kind == WALK_GRID ? walk->row_step : t->columns),
+        .row = dim_c(e, walk->kind == WALK_GRID ? walk->row_step : tcc_columns(t)),
         .varies = true,
         .slot = -1,
         .stored = store};
@@ -411,12 +411,12 @@ put_in_place_rows(Tcc *t, const Let *let, const Call *call)
     Text list = {.cx = e->cx};
     Place out;
     Walk walk;
-    const char *columns = t->row ? dim_c(e, t->columns) : t->n;
+    const char *columns = tcc_row(t) ? dim_c(e, tcc_columns(t)) : t->n;
     for (int k = 0; k < call->nargs; k++) {
         text_add(&list, "%s, %s, ", call->args[k].at, call->args[k].row);
     }
     if (tcc_in_place_store(t, let, &out, &walk)) {
-        if (t->row) { /* else tcc_prefetch_stores has */
+        if (tcc_row(t)) { /* else tcc_prefetch_stores has */
             tcc_prefetch_rows(t, out.stored, &walk, out.at);
         }
     } else {
@@ -424,7 +424,7 @@ put_in_place_rows(Tcc *t, const Let *let, const Call *call)
     }
     put(e, "%s(%s, %s, %s%s, %s);",
         tcc_strip(t, "strip_in_place_%s", call->strip + strlen("strip_")), out.at,
-        out.row ? out.row : columns, list.text, t->row ? "rows" : "1", columns);
+        out.row ? out.row : columns, list.text, tcc_row(t) ? "rows" : "1", columns);
     tcc_bind(t, let->res[0], out);
 }
 

@@ -142,9 +142,7 @@ open_tile(Tcc *t, Red *r)
     put_open(e, "for (%s = 0; %s < %s; %s += %d)", r->i, r->i, r->extent, r->i, DLC_BLOCK);
     put(e, "int64_t w = %s - %s < %d ? %s - %s : %d;", r->extent, r->i, DLC_BLOCK, r->extent, r->i,
         DLC_BLOCK);
-    t->n = "w";
-    t->index = loop_index(r->let);
-    tcc_width(t, DLC_BLOCK);
+    tcc_enter(t, r->let, "w");
     r->block = tcc_reduce_along(t, r->let, r->dtype);
     if (!r->block) {
         tcc_lets(t, r->let->body);
@@ -156,8 +154,7 @@ close_tile(Tcc *t, const Red *r, const Place *copy)
 {
     tcc_free(t, copy);
     tcc_release(t, r->let->body);
-    t->n = "1";
-    t->index = DIM_NONE;
+    tcc_leave(t);
     put_close(t->e);
 }
 
@@ -166,9 +163,9 @@ close_tile(Tcc *t, const Red *r, const Place *copy)
 static const char *
 prefetch_of_fold(Tcc *t, const Red *r)
 {
-    for (int k = 0; t->fold.mask == 2 && k < r->let->body->n; k++) {
+    for (int k = 0; t->fold->mask == 2 && k < r->let->body->n; k++) {
         const Let *load = r->let->body->lets[k];
-        if (load->op == OP_load && t->places[load->res[0]->id].at == t->fold.args[0].at) {
+        if (load->op == OP_load && t->places[load->res[0]->id].at == t->fold->args[0].at) {
             return tcc_prefetch_bits(t, load, r->let, 0);
         }
     }
@@ -185,9 +182,9 @@ block_c(Tcc *t, const Red *r, Place *copy)
         return r->block;
     }
     if (is_folded(t, r)) {
-        const char *strip = tcc_find_fold(r->op, t->fold.strip);
-        return cx_format(cx, "%s(%sw, %u%s)", tcc_strip(t, "%s", strip), tcc_operands(t, &t->fold),
-                         t->fold.mask, prefetch_of_fold(t, r));
+        const char *strip = tcc_find_fold(r->op, t->fold->strip);
+        return cx_format(cx, "%s(%sw, %u%s)", tcc_strip(t, "%s", strip), tcc_operands(t, t->fold),
+                         t->fold->mask, prefetch_of_fold(t, r));
     }
     const char *tile = tcc_spread(t, r->let->body->rets[0], r->dtype, copy);
     return cx_format(
@@ -337,7 +334,7 @@ put_step_arg(Tcc *t, const Red *r, const Place *best, const Place *index)
 {
     Emit *e = t->e;
     const char *dtype = compute_name(r->dtype), *n = t->n;
-    bool tile = t->index != DIM_NONE, is_float = dtype_info[r->dtype].class == CLASS_FLOAT;
+    bool tile = t->at != NULL, is_float = dtype_info[r->dtype].class == CLASS_FLOAT;
     Place v = tcc_place(t, r->let->body->rets[0], r->dtype);
     unsigned scalar = tile && !v.varies;
     put_scope(e);
@@ -371,7 +368,7 @@ put_sequence_arg(Tcc *t, const Red *r, Place *index)
 {
     Emit *e = t->e;
     static const Literal first = {.is_int = true, .i = 0};
-    bool tile = t->index != DIM_NONE;
+    bool tile = t->at != NULL;
     *index = tcc_room(t, DT_i64, tile, r->out);
     tcc_fill(t, index, DT_i64, tcc_literal(t, DT_i64, first));
     put_scope(e);
@@ -397,8 +394,8 @@ put_steps(Tcc *t, const Red *r, const Place *sum, const char *from, const char *
     put_open(e, "for (%s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);
     tcc_lets(t, r->let->body);
     if (is_folded(t, r)) {
-        put(e, "%s(%s, %s%s, %s, %u);", tcc_strip(t, "%s", tcc_find_step(r->op, t->fold.strip)),
-            sum->at, tcc_operands(t, &t->fold), sum->at, t->n, t->fold.mask);
+        put(e, "%s(%s, %s%s, %s, %u);", tcc_strip(t, "%s", tcc_find_step(r->op, t->fold->strip)),
+            sum->at, tcc_operands(t, t->fold), sum->at, t->n, t->fold->mask);
     } else {
         Place v = tcc_place(t, r->let->body->rets[0], r->dtype);
         if (!tcc_put_plain(t, op_info[r->op].combine, r->dtype, sum, sum, &v)) {
@@ -415,8 +412,8 @@ put_sequence(Tcc *t, const Red *r, Place *sum)
 {
     Emit *e = t->e;
     const char *start = identity(t, r), *out = r->out, *type = type_c(r->dtype);
-    int block = reduce_block(r->let), width = t->index != DIM_NONE ? t->width : 1;
-    *sum = tcc_room(t, r->dtype, t->index != DIM_NONE, out);
+    int block = reduce_block(r->let), width = t->at ? tcc_width(t) : 1;
+    *sum = tcc_room(t, r->dtype, t->at != NULL, out);
     tcc_fill(t, sum, r->dtype, start);
     put_scope(e);
     put(e, "int64_t %s;", r->i);

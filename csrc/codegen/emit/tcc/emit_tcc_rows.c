@@ -43,7 +43,7 @@ next_rows(Tcc *t, const Let *reduce, const RowsCall *call)
     for (int k = 0; load->op != OP_load || load->args[0] != call->a.buffer; k++) {
         load = reduce->body->lets[k];
     }
-    dim_is_int(t->e->cx, dim_mul(t->e->cx, t->rows, loop_extent(reduce)), &all);
+    dim_is_int(t->e->cx, dim_mul(t->e->cx, tcc_grid_rows(t, t->grid), loop_extent(reduce)), &all);
     return tcc_prefetch_bits(t, load, reduce, all * dtype_info[call->a.buffer->type->dtype].bytes);
 }
 
@@ -76,7 +76,7 @@ tcc_put_rows(Tcc *t, const Let *reduce, const Place *out)
     const Value *ret = reduce->body->rets[0];
     Place copy;
     const char *tile = tcc_spread(t, ret, ret->type->dtype, &copy);
-    const char *columns = dim_c(t->e, t->columns);
+    const char *columns = dim_c(t->e, tcc_columns(t));
     put(t->e, "%s(%s, %s, %s, 0, 0, rows, %s, 0);",
         tcc_strip(t, "strip_rows_%s_load_%s", op_info[let_op(reduce)].name,
                   compute_name(ret->type->dtype)),

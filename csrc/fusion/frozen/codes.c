@@ -4,8 +4,8 @@
  *           codes: arithmetic in the text, which prepare.c then cuts at the codes.  Formats:
  *           - int8: an i8 for each element, one f32 step for each column;
  *           - int4: two elements in a u8, the even term of the sum in the low bits.  Each group of
- *             GROUP terms of a column has a step in bf16, and in one of the two forms also a zero
- *             point; without one, the code 8 means 0.
+ *             COST_CODED terms of a column has a step in bf16, and in one of the two forms also a
+ *             zero point; without one, the code 8 means 0.
  * Requires  a verified graph in canonical form.
  * Ensures   each product and each gather of rows reads w' = (code - zero) * step instead of w, in
  *           f32.  All else is as before.  A parameter that something else reads, too, stays, with
@@ -20,11 +20,11 @@
  * Example:  contract x, w over="mk,nk->mn" becomes contract x, d, where d is
  *           mul (cast (cast (round (div w, step)) to i8) to f32), step.
  */
-#include "group.h"
+#include "fusion/group.h"
 
 #include <string.h>
 
-enum { GROUP = 32, LEVELS = 15 };
+enum { LEVELS = 15 }; /* the largest code of four bits */
 
 /* ---- a weight as a matrix ---- */
 
@@ -127,8 +127,8 @@ over_terms(const Coder *c, Value *v, const Type *matrix)
 static Dim
 groups_of(const Coder *c)
 {
-    return dim_div(c->cx, dim_add(c->cx, c->terms, dim_int(c->cx, GROUP - 1)),
-                   dim_int(c->cx, GROUP));
+    return dim_div(c->cx, dim_add(c->cx, c->terms, dim_int(c->cx, COST_CODED - 1)),
+                   dim_int(c->cx, COST_CODED));
 }
 
 /* The sizes of a matrix with the axis of terms cut in two. */
@@ -146,9 +146,9 @@ in_groups(const Coder *c, Value *m)
 {
     Dim dims[3], groups = groups_of(c), zero[2] = {dim_int(c->cx, 0), dim_int(c->cx, 0)};
     memcpy(dims, m->type->dims, 2 * sizeof *dims);
-    dims[c->k] = dim_mul(c->cx, groups, dim_int(c->cx, GROUP));
+    dims[c->k] = dim_mul(c->cx, groups, dim_int(c->cx, COST_CODED));
     m = build_pad(c->b, m, build_float(c->b, 0), type_of(c->cx, DT_f32, 2, dims), zero);
-    cut_dims(c, groups, GROUP, c->columns, dims);
+    cut_dims(c, groups, COST_CODED, c->columns, dims);
     return build_reshape(c->b, m, 3, dims);
 }
 
@@ -240,7 +240,7 @@ static Value *
 of_terms(const Coder *c, Value *v, Dim columns)
 {
     Dim dims[3];
-    cut_dims(c, v->type->dims[c->k], GROUP, columns, dims);
+    cut_dims(c, v->type->dims[c->k], COST_CODED, columns, dims);
     v = build_cast(c->b, v, DT_f32);
     return first_terms(c, over_group(c, v, type_of(c->cx, DT_f32, 3, dims)), columns);
 }
@@ -834,7 +834,7 @@ weight_bytes(const Fn *fn, const Weight *w, WeightFormat format)
     }
     dim_is_int(fn->cx, root->type->dims[w->columns], &n);
     dim_is_int(fn->cx, root->type->dims[w->sum], &k);
-    int64_t groups = (k + GROUP - 1) / GROUP;
+    int64_t groups = (k + COST_CODED - 1) / COST_CODED;
     return format == WEIGHT_INT8
                ? n * k + 4 * n
                : n * ((k + 1) / 2) + (format == WEIGHT_INT4_ZERO ? 3 : 2) * n * groups;

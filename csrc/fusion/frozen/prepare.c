@@ -22,7 +22,7 @@
  * Example:  contract x, w over="mk,nk->mn" with w: f32[50, 64] reads p: f32[2, 64, 32] as
  *           slice(reshape(permute p perm=[0, 2, 1])) start=0; p is made of w once.
  */
-#include "group.h"
+#include "fusion/group.h"
 
 #include <string.h>
 
