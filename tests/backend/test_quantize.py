@@ -105,6 +105,14 @@ def test_is_deterministic() -> None:
     assert torch.equal(found[0][2], found[1][2])
 
 
+def test_again_and_again() -> None:
+    """Dynamo stopped compiling after a few: a model was float, and its report empty."""
+    model, data = nn.Sequential(nn.Linear(64, 32)).eval(), batches(1)
+    for snr in range(9):
+        q = dlc.quantize(model, data, snr=snr, weights="int8", options=OPTIONS)
+        assert [w.format for w in q.report.weights] == ["int8"]
+
+
 def test_state_is_saved(tmp_path: Path) -> None:
     files = pytest.importorskip("safetensors.torch")
     model, data = Encoder().eval(), batches()
