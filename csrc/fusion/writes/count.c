@@ -12,9 +12,10 @@
  */
 #include "fusion/group.h"
 
-/* Is the value, an i64 for each step, made of positions, sizes and integers alone? */
+/* Is the value, an i64 for each step, made of positions, sizes and integers alone?  seen: by id,
+ * what is asked for already; of several operands all must be. */
 static bool
-is_counted(const Value *v)
+is_counted(const Value *v, bool *seen)
 {
     const Let *let = value_is_const(v) ? NULL : v->def;
     if (!let) {
@@ -23,6 +24,10 @@ is_counted(const Value *v)
     if (v->type->dtype != DT_i64) {
         return false;
     }
+    if (seen[v->id]) {
+        return true;
+    }
+    seen[v->id] = true;
     switch (let->op) {
     case OP_iota:
     case OP_size:
@@ -30,37 +35,50 @@ is_counted(const Value *v)
     case OP_const:
         return let->args[0]->literal.is_int;
     case OP_expand:
-        return let->args[0]->type->rank == 0 && is_counted(let->args[0]);
+        return let->args[0]->type->rank == 0 && is_counted(let->args[0], seen);
     case OP_add:
     case OP_sub:
     case OP_mul:
-        return is_counted(let->args[0]) && is_counted(let->args[1]);
+        return is_counted(let->args[0], seen) && is_counted(let->args[1], seen);
     default:
         return false;
     }
 }
 
 /* The same for one step, in the body. */
+typedef struct {
+    Build *b;
+    Value *step;
+    Value **made; /* by id of the value for each step */
+} Counting;
+
 static Value *
-counted(Build *b, Value *v, Value *step)
+counted(const Counting *c, Value *v)
 {
     const Let *let = value_is_const(v) ? NULL : v->def;
-    if (!let) {
-        return v;
+    Value **made = let ? &c->made[v->id] : NULL;
+    if (!let || *made) {
+        return let ? *made : v;
     }
     switch (let->op) {
     case OP_iota:
-        return step;
+        *made = c->step;
+        break;
     case OP_size:
-        return build_size(b, let_dim(let, "dim"));
+        *made = build_size(c->b, let_dim(let, "dim"));
+        break;
     case OP_const:
-        return build_const(b, step->type, let->args[0]->literal);
+        *made = build_const(c->b, c->step->type, let->args[0]->literal);
+        break;
     case OP_expand:
-        return counted(b, let->args[0], step);
-    default:
-        return build_map(b, let->op, counted(b, let->args[0], step), counted(b, let->args[1], step),
-                         NULL);
+        *made = counted(c, let->args[0]);
+        break;
+    default: {
+        Value *first = counted(c, let->args[0]);
+        *made = build_map(c->b, let->op, first, counted(c, let->args[1]), NULL);
     }
+    }
+    return *made;
 }
 
 static void
@@ -73,14 +91,15 @@ drop_param(Fn *fn, int k)
     }
 }
 
-/* The body without the parameter that is the row. */
+/* The body without the parameter that is the row.  around: the function of the rows. */
 static Fn *
-body_without(const Fn *old, int param, Value *rows)
+body_without(const Fn *around, const Fn *old, int param, Value *rows)
 {
     Value **map;
     Fn *fn = rebuild_open(old, old->stage, &map);
     Build *b = build_new(fn);
-    map[old->params[param]->id] = counted(b, rows, fn->params[0]);
+    Value **made = cx_alloc(fn->cx, (size_t)around->nvalues * sizeof *made);
+    map[old->params[param]->id] = counted(&(Counting){b, fn->params[0], made}, rows);
     for (int k = 0; k < old->body->n; k++) {
         build_again(b, old->body->lets[k], map);
     }
@@ -90,9 +109,9 @@ body_without(const Fn *old, int param, Value *rows)
     return fn;
 }
 
-/* The loop with operands of the new function, and without the rows that are counted. */
+/* The loop with operands of the new function, fn, and without the rows that are counted. */
 static void
-build_loop(Build *b, const Let *let, Value **map)
+build_loop(const Fn *fn, Build *b, const Let *let, Value **map)
 {
     Cx *cx = build_cx(b);
     Loop loop = let_loop(let);
@@ -105,8 +124,10 @@ build_loop(Build *b, const Let *let, Value **map)
     }
     for (int k = loop.rows - 1; k >= 0; k--) {
         Value *v = args[first + k];
-        if (v->type->rank == 1 && !value_is_const(v) && v->def && is_counted(v) && fuel_spend(cx)) {
-            body = body_without(body, 1 + loop.carries + k, v);
+        bool *seen = cx_alloc(cx, (size_t)fn->nvalues * sizeof *seen);
+        if (v->type->rank == 1 && !value_is_const(v) && v->def && is_counted(v, seen) &&
+            fuel_spend(cx)) {
+            body = body_without(fn, body, 1 + loop.carries + k, v);
             for (int j = first + k; j + 1 < n; j++) {
                 args[j] = args[j + 1];
             }
@@ -146,7 +167,7 @@ pass_count(Fn *fn)
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
         if (let->op == OP_loop && let_int(let, "rows")) {
-            build_loop(b, let, map);
+            build_loop(out, b, let, map);
         } else {
             build_again(b, let, map);
         }
