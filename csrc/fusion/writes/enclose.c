@@ -70,13 +70,35 @@ is_little(Cx *cx, const Let *kernel)
     return all <= COST_STEP;
 }
 
+/* Is what the body returns as result k made where the next step, or the reader of the rows, finds
+ * it? */
 static bool
-is_step(Cx *cx, const Fn *body)
+is_in_place(const Loop *loop, int k)
 {
+    const Value *v = loop->body->body->rets[k];
+    bool own = v->def && !v->over;
+    while (v->over) {
+        v = v->over;
+    }
+    return k < loop->carries ? v == loop->body->params[1 + k] : own;
+}
+
+/* Is what a step does little: its kernels, and the copies of values that the body returns and has
+ * in another place? */
+static bool
+is_step(Cx *cx, const Loop *loop)
+{
+    const Block *body = loop->body->body;
     bool good = true;
-    for (int k = 0; k < body->body->n && good; k++) {
-        const Let *let = body->body->lets[k];
+    for (int k = 0; k < body->n && good; k++) {
+        const Let *let = body->lets[k];
         good = let->op == OP_size || (let->op == OP_kernel && is_little(cx, let));
+        for (int j = 0; j < let->nres; j++) {
+            good &= !let->res[j]->strides; /* the loops have their own memory for it */
+        }
+    }
+    for (int k = 0; k < body->nrets && good; k++) {
+        good = is_in_place(loop, k) || most_elements(cx, body->rets[k]->type) <= COST_STEP;
     }
     return good;
 }
@@ -110,8 +132,8 @@ static bool
 encloses(Cx *cx, const Let *let)
 {
     Loop loop = let->op == OP_loop ? let_loop(let) : (Loop){0};
-    return let->op == OP_loop && loop.counted && !loop.whiles && let->nres &&
-           is_step(cx, loop.body) && fuel_spend(cx);
+    return let->op == OP_loop && loop.counted && !loop.whiles && let->nres && is_step(cx, &loop) &&
+           fuel_spend(cx);
 }
 
 Fn *
