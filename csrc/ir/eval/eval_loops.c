@@ -170,8 +170,7 @@ static bool
 in_steps(const Let *let)
 {
     bool found = false;
-    for (const Let *loop = let->parent->owner; loop->op == OP_for && !found;
-         loop = loop->parent->owner) {
+    for (const Let *loop = let_around(let); loop->op == OP_for && !found; loop = let_around(loop)) {
         found = let_has(loop, MARK_steps);
     }
     return found;

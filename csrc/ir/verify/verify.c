@@ -169,8 +169,8 @@
  *        is a constant, made outside of that loop, or marked uniform too and, with no loop in
  *        between, in the same block.  The loop does not write to the memory of what is loaded.
  *   V46  An if stands in a kernel's own block, in that of another choice, or in a loop whose
- *        iterations run one by one, as those of all loops around it: its marks are parallel and
- *        flags of the C compiler.  An else stands right behind an if.  The condition compares
+ *        iterations run one by one, as those of all loops around it: its marks are parallel,
+ *        steps and flags of the C compiler.  An else stands right behind an if.  The condition compares
  *        sizes and indices of the loops around: it has no index of a bind.  Their bodies return
  *        nothing and, in a loop, declare no buffer.
  *   V47  A loop stands in a kernel of the kernels stage alone, and the kernel returns its results

@@ -388,7 +388,7 @@ is_data(const void *arg, Dim name)
 static void
 check_place_of_choice(Verifier *v, const Let *let)
 {
-    const Marks may = MARK_parallel | MARK_unroll | MARK_narrow;
+    const Marks may = MARK_parallel | MARK_unroll | MARK_narrow | MARK_steps;
     for (const Let *loop = let_around(let); loop_is(loop); loop = let_around(loop)) {
         if (loop->op != OP_for || (Marks)let_int(loop, "marks") & ~may) {
             verify_broken(v, 46, "it stands in a loop whose iterations do not run one by one");

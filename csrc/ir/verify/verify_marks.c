@@ -384,7 +384,7 @@ check_grid(Verifier *v, const Let *let)
 static void
 check_steps(Verifier *v, const Let *loop)
 {
-    const Let *around = loop->parent->owner;
+    const Let *around = let_around(loop);
     bool alone = (Marks)let_int(loop, "marks") == MARK_steps,
          inside = around->op == OP_for && let_has(around, MARK_steps);
     if (!alone || (loop_is(around) && !inside)) {
