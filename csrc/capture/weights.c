@@ -38,13 +38,17 @@ typedef struct {
     Cx *cx;
     const Fn *fn;
     const WeightsJob *job;
-    Recipe **recipes; /* of the measures, until all are done; PyMem */
-    int nrecipes;
 } Chooser;
 
 /* ---- the noise of a format ---- */
 
-/* The plan of a measure; layers of one shape share it. */
+static void
+drop_recipe(void *recipe)
+{
+    recipe_unref(recipe);
+}
+
+/* The plan of a measure, as long as the compile; layers of one shape share it. */
 static Recipe *
 measure_of(Chooser *c, Fn *fn)
 {
@@ -65,7 +69,7 @@ measure_of(Chooser *c, Fn *fn)
             fail(c->cx, DIAG_MEMORY, text.length);
         }
     }
-    c->recipes[c->nrecipes++] = recipe;
+    cx_cleanup(c->cx, drop_recipe, recipe);
     return recipe;
 }
 
@@ -228,17 +232,9 @@ report_rows(const Chooser *c, int n, const Weight *weights, const Found *found)
 static void
 choose_all(Chooser *c, int n, Weight *weights, const Wanted *wanted, Found *found)
 {
-    size_t bytes = ((size_t)n * WEIGHT_FORMATS + 1) * sizeof(Recipe *);
-    if (!(c->recipes = PyMem_Malloc(bytes))) {
-        fail(c->cx, DIAG_MEMORY, bytes);
-    }
     for (int k = 0; k < n; k++) {
         weights[k].format = choose(c, &weights[k], &wanted[weights[k].param], &found[k]);
     }
-    for (int k = 0; k < c->nrecipes; k++) {
-        recipe_unref(c->recipes[k]);
-    }
-    PyMem_Free(c->recipes);
 }
 
 /* Is a profile asked for, instead of codes? */
