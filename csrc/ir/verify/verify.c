@@ -170,9 +170,9 @@
  *        between, in the same block.  The loop does not write to the memory of what is loaded.
  *   V46  An if stands in a kernel's own block, in that of another choice, or in a loop whose
  *        iterations run one by one, as those of all loops around it: its marks are parallel,
- *        steps and flags of the C compiler.  An else stands right behind an if.  The condition compares
- *        sizes and indices of the loops around: it has no index of a bind.  Their bodies return
- *        nothing and, in a loop, declare no buffer.
+ *        steps and flags of the C compiler.  An else stands right behind an if.  The condition
+ *        compares sizes and indices of the loops around: it has no index of a bind.  Their bodies
+ *        return nothing and, in a loop, declare no buffer.
  *   V47  A loop stands in a kernel of the kernels stage alone, and the kernel returns its results
  *        in their order.  It has a number of steps and no bool, its results are over nothing, and
  *        its body has kernels and sizes alone, which promise no strides.
