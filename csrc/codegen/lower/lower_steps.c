@@ -152,7 +152,7 @@ static void
 append_all(const Steps *s, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
-        block_append(s->lo->cx, s->lo->path[s->lo->depth]->blk, blk->lets[k]);
+        block_append(s->lo->cx, s->lo->path[s->lo->depth]->into, blk->lets[k]);
     }
 }
 
@@ -222,7 +222,7 @@ lower_steps(const Lowering *in, const Let *old, Let *kernel)
     Steps s = {.lo = lo, .kernel = kernel, .loop = let_loop(kernel_loop(old))};
     *lo = (Lower){.cx = cx, .fn = in->fn, .kernel = kernel};
     lo->path[0] = cx_alloc(cx, sizeof *lo->path[0]);
-    lo->path[0]->blk = kernel->body;
+    lo->path[0]->blk = lo->path[0]->into = kernel->body;
     for (int k = 0; k < s.loop.carries; k++) {
         StepPlace from = {.of = in->leaf[loop_arg(&s.loop, k)->id]}, to = {.of = kernel->res[k]};
         copy(&s, from, to, kernel->res[k]->type);
