@@ -311,3 +311,22 @@ def test_rows_alone_have_the_same_bits() -> None:
     whole = call(x)
     for row in (0, 13, 63):
         assert torch.equal(call(x[row : row + 1])[0], whole[row])
+
+
+@pytest.mark.parametrize("cut", [slice(5, None), slice(None, None, 2), (slice(None), slice(0, 32))])
+def test_rows_of_a_part_of_a_table(cut: Any) -> None:
+    """The codes of the whole table were read at the positions in the part: other rows, or no compile."""
+
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.randn(64, 96))
+
+        def forward(self, i: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+            return nn.functional.embedding(i, self.table[cut]), nn.functional.linear(x, self.table)
+
+    model, i, x = Tied().eval(), torch.tensor([0, 3, 20]), torch.randn(4, 96)
+    with pytest.warns(UserWarning, match="a gather reads other parts of it than rows"):
+        rows, product = compiled(model, "int8")(i, x)
+    assert torch.equal(rows, model(i, x)[0])
+    torch.testing.assert_close(product, model(i, x)[1])

@@ -287,6 +287,7 @@ decode_rows(const Coder *c, const Parts *p, const Let *gather, Value *index)
 /* A parameter, or a view of one with other axes or another dtype. */
 typedef struct {
     int weight; /* position in the list, -1: none */
+    bool sliced;
     signed char axis[MAX_RANK]; /* along which an axis of the parameter runs, -1: along none */
 } Seen;
 
@@ -367,7 +368,7 @@ find_gather(const Finder *f, const Let *let, Weight *w)
     const Seen *s = &f->seen[let->args[0]->id];
     int axis = (int)let_int(let, "axis");
     w->gathered = true;
-    if (let->args[0]->type->rank != 2 || axis != 0 || root_axis(s, 1) < 0) {
+    if (let->args[0]->type->rank != 2 || axis != 0 || root_axis(s, 1) < 0 || s->sliced) {
         refuse(w, "a gather reads other parts of it than rows");
     } else {
         take_axes(w, root_axis(s, 1), root_axis(s, 0));
@@ -383,6 +384,7 @@ find_view(const Finder *f, const Let *let)
     Dtype dtype = let->res[0]->type->dtype;
     bool same = let->op == OP_cast || let->op == OP_slice;
     *to = *from;
+    to->sliced |= let->op == OP_slice;
     if (same) {
         return dtype == DT_f32 || dtype == DT_bf16 || dtype == DT_f16;
     }
