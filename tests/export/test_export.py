@@ -61,7 +61,16 @@ fn steps[N](x: f32[N], y: f32[7, N]) -> (f32[N], f32[7, N]) {
   ret c, all
 }
 """
-SMALL = {"softmax": SOFTMAX, "product": PRODUCT, "names": NAMES}
+# Names of the functions, types and variables of a program, of its header and of the check.
+OWN_NAMES = """dlc 1 graph
+fn own[size_a, M_SIZE, int64_t](dlc_b: f32[size_a], state: f32[M_SIZE], m_status: f32[int64_t], hash: f32[3],
+                                free: f32[3], m_run: f32[3], _: f32[3], M_H: f32[3]) -> (f32[3], f32[3]) {
+  let example_share: f32[3] = add hash, free
+  let take: f32[3] = mul m_run, M_H
+  ret example_share, take
+}
+"""
+SMALL = {"own": OWN_NAMES, "softmax": SOFTMAX, "product": PRODUCT, "names": NAMES}
 
 
 @pytest.fixture(params=sorted(SMALL))

@@ -151,10 +151,39 @@ is_reserved(const char *name)
         "volatile",
         "while",
         "xor",
+        "and_eq",
+        "bitand",
+        "bitor",
+        "compl",
+        "concept",
+        "not_eq",
+        "or_eq",
+        "requires",
+        "static_assert",
+        "thread_local",
+        "xor_eq",
         "linux",
         "unix",
         "errno",
         "main",
+        "int8_t",
+        "int16_t",
+        "int32_t",
+        "int64_t",
+        "uint8_t",
+        "uint16_t",
+        "uint32_t",
+        "uint64_t",
+        "intptr_t",
+        "uintptr_t",
+        "ptrdiff_t",
+        "wchar_t",
+        "INT32_MAX",
+        "INT64_MAX",
+        "INT64_MIN",
+        "INT64_C",
+        "UINT64_C",
+        "SIZE_MAX",
         /* of the functions here */
         "p",
         "at",
@@ -188,6 +217,11 @@ is_reserved(const char *name)
         "fabsf",
         "copysign",
         "copysignf",
+        /* of the program that checks an example */
+        "calloc",
+        "free",
+        "printf",
+        "clock",
     };
     bool found = false;
     for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
@@ -200,7 +234,30 @@ is_reserved(const char *name)
                 isdigit((unsigned char)name[all - 1]) &&
                 strspn(name + length, "0123456789_") == all - length;
     }
-    return found || strncmp(name, "dlc_", 4) == 0 || strncmp(name, "size_", 5) == 0;
+    return found;
+}
+
+/* Does it begin as the functions and macros of a program do? */
+static bool
+begins_as_ours(const char *name)
+{
+    return name[0] == '_' || strncmp(name, "dlc_", 4) == 0 || strncmp(name, "size_", 5) == 0 ||
+           strncmp(name, "example_", 8) == 0;
+}
+
+/* Is it declared by the header? */
+static bool
+is_declared(const Export *x, const char *name)
+{
+    static const char *const lower[] = {"run", "workspace", "message", "status", "threads"},
+                             *const capitals[] = {"OK", "SIZE", "WORKSPACE", "INDEX", "H"};
+    const char *own = x->options->name, *big = upper_c(x->cx, own);
+    bool found = false;
+    for (int k = 0; k < 5 && !found; k++) {
+        found = strcmp(name, cx_format(x->cx, "%s_%s", own, lower[k])) == 0 ||
+                strcmp(name, cx_format(x->cx, "%s_%s", big, capitals[k])) == 0;
+    }
+    return found;
 }
 
 typedef struct {
@@ -218,12 +275,15 @@ named(Namer *namer, const char *wanted)
     for (char *c = name; *c; c++) {
         *c = isalnum((unsigned char)*c) ? *c : '_';
     }
-    bool free = name[0] && name[0] != '_' && !is_reserved(name);
+    if (begins_as_ours(name)) {
+        return named(namer, cx_format(cx, "v%s", name));
+    }
+    bool free = name[0] && !is_reserved(name) && !is_declared(namer->x, name);
     for (int k = 0; k < namer->n && free; k++) {
         free = strcmp(namer->taken[k], name) != 0;
     }
     if (!free) {
-        return named(namer, cx_format(cx, "%s%s_", name[0] == '_' ? "v" : "", name));
+        return named(namer, cx_format(cx, "%s_", name));
     }
     namer->taken = cx_grow(cx, namer->taken, namer->n, sizeof *namer->taken);
     return namer->taken[namer->n++] = name;
@@ -290,20 +350,10 @@ make_fresh(Fn *fn)
 
 /* ---- the files ---- */
 
-static const char *
-upper(Cx *cx, const char *name)
-{
-    char *text = cx_format(cx, "%s", name);
-    for (char *c = text; *c; c++) {
-        *c = (char)toupper((unsigned char)*c);
-    }
-    return text;
-}
-
 static void
 put_interface(Export *x, Text *out)
 {
-    const char *name = x->options->name, *big = upper(x->cx, name);
+    const char *name = x->options->name, *big = upper_c(x->cx, name);
     ExportPlan *p = x->main;
     const Plan *plan = p->plan;
     const char *sizes = size_params(x, p, false), *typed = size_params(x, p, true);

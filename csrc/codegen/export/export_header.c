@@ -62,8 +62,8 @@ run_params(Export *x, bool types)
 
 /* ---- the header ---- */
 
-static const char *
-upper(Cx *cx, const char *name)
+const char *
+upper_c(Cx *cx, const char *name)
 {
     char *text = cx_format(cx, "%s", name);
     for (char *c = text; *c; c++) {
@@ -116,7 +116,7 @@ put_table(Export *x, Text *out)
 void
 put_program_header(Export *x, Text *out)
 {
-    const char *name = x->options->name, *big = upper(x->cx, name);
+    const char *name = x->options->name, *big = upper_c(x->cx, name);
     ExportPlan *p = x->main;
     const char *typed = size_params(x, p, true);
     int n = (int)strlen(typed);

@@ -96,6 +96,7 @@ void put_makefile(Export *x, Text *out);
 /* The parameters of the function that runs the program; names alone if they are arguments. */
 const char *run_params(Export *x, bool types);
 bool param_is_written(const Export *x, int param);
+const char *upper_c(Cx *cx, const char *name); /* in capitals */
 const char *element_c(Dtype dtype); /* the type of what an array in C has */
 
 /* ---- export_runtime.c ---- */
