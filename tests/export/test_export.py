@@ -176,6 +176,33 @@ def test_an_index_out_of_range_is_a_status(tmp_path: Path) -> None:
     ]
 
 
+def run_c(folder: Path, body: str) -> str:
+    """What a main of these statements prints, built with sanitizers."""
+    text = (
+        '#include "m.h"\n#include <stdio.h>\n#include <stdlib.h>\nint main(void) {\n'
+        + body
+        + "    return 0;\n}\n"
+    )
+    (folder / "try.c").write_text(text)
+    flags = [*STRICT, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    subprocess.run(["gcc", *flags, "-o", "try", "try.c", "m.c"], cwd=folder, check=True)
+    return subprocess.run(["./try"], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_each_size_is_checked_whatever_the_others_are_called(tmp_path: Path) -> None:
+    text = """dlc 1 graph
+fn two[BN in 1..9, N in 1..9](x: f32[BN], y: f32[N]) -> (f32[BN], f32[N]) {
+  let z: f32[BN] = neg x
+  let w: f32[N] = neg y
+  ret z, w
+}
+"""
+    ir.parse(text).export_c(tmp_path)
+    sizes = "(int[4][2]){{3, 4}, {3, 0}, {0, 4}, {3, 10}}"
+    body = f'    for (int k = 0; k < 4; k++) {{\n        printf("%d ", m_workspace({sizes}[k][0], {sizes}[k][1]) > 0);\n    }}\n'
+    assert run_c(tmp_path, body) == "1 0 0 0 "
+
+
 @pytest.mark.parametrize("flags", [[], ["-DDLC_DIGITS"]])
 def test_functions_in_place_of_the_c_librarys(tmp_path: Path, flags: list[str]) -> None:
     """For operands of any kind, each has the bits of the C library's."""
