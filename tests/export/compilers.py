@@ -1,4 +1,4 @@
-"""Exported programs on their way to machine code: the C compilers of this machine, and what is asked of each."""
+"""Exported programs on their way to machine code: the C compilers of this machine, what is asked of each."""
 
 from __future__ import annotations
 

@@ -198,9 +198,74 @@ fn two[BN in 1..9, N in 1..9](x: f32[BN], y: f32[N]) -> (f32[BN], f32[N]) {
 }
 """
     ir.parse(text).export_c(tmp_path)
-    sizes = "(int[4][2]){{3, 4}, {3, 0}, {0, 4}, {3, 10}}"
-    body = f'    for (int k = 0; k < 4; k++) {{\n        printf("%d ", m_workspace({sizes}[k][0], {sizes}[k][1]) > 0);\n    }}\n'
+    row = 'printf("%d ", m_workspace(BN, N) > 0);'
+    body = "".join(f"    {row.replace('BN, N', f'{a}, {b}')}\n" for a, b in ("34", "30", "04", ("3", "10")))
     assert run_c(tmp_path, body) == "1 0 0 0 "
+
+
+# Three values that are never alive at once, of sizes that nobody can compare: the last has 256 bytes.
+ROOMS = """dlc 1 graph
+fn rooms[N, M](x: f32[N, 256], y: f32[M, 256], z: f32[256], w: f32[256, 256], v: f32[256, 64], u: f32[64, 64])
+    -> (f32[N, 256], f32[M, 256], f32[64]) {
+  let a: f32[N, 256] = contract x, w over="mk,kn->mn"
+  let b: f32[N, 256] = contract a, w over="mk,kn->mn"
+  let c: f32[M, 256] = contract y, w over="mk,kn->mn"
+  let d: f32[M, 256] = contract c, w over="mk,kn->mn"
+  let e: f32[64] = contract z, v over="k,kn->n"
+  let f: f32[64] = contract e, u over="k,kn->n"
+  ret b, d, f
+}
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+@pytest.mark.parametrize("m", [0, 1, 5])
+def test_a_workspace_has_room_for_each_value(tmp_path: Path, n: int, m: int) -> None:
+    ir.parse(ROOMS).export_c(tmp_path, sizes={"N": n, "M": m})
+    flags = ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    passes(build(tmp_path, *flags))
+
+
+def test_results_are_kept_until_they_are_copied(tmp_path: Path) -> None:
+    """Results that are parts of values, and two that are one value."""
+    text = """dlc 1 graph
+fn parts[N in 2..100](x: f32[N, 64], w: f32[64, 64]) -> (f32[N - 1, 64], f32[N, 64],
+    f32[N, 64], f32[N, 64], f32[N, 64]) {
+  let a: f32[N, 64] = contract x, w over="mk,kn->mn"
+  let part: f32[N - 1, 64] = slice a axis=0 start=1 step=1
+  let b: f32[N, 64] = contract a, w over="mk,kn->mn"
+  let c: f32[N, 64] = contract b, w over="mk,kn->mn"
+  let d: f32[N, 64] = contract c, w over="mk,kn->mn"
+  ret part, a, d, d, x
+}
+"""
+    ir.parse(text).export_c(tmp_path)
+    passes(build(tmp_path, *STRICT))
+
+
+def test_a_line_of_the_user_may_say_anything(tmp_path: Path) -> None:
+    text = (
+        SOFTMAX.replace("[B, N]", "[3, 4]", 1)
+        .replace("[B", "[3")
+        .replace("N]", "4]")
+        .replace("[3, 4](", "(", 1)
+    )
+    text = text.replace("exp d", 'exp d @"at[0] */ /* %s" "at[1].py:3 \\\\"')
+    ir.parse(text).export_c(tmp_path)
+    assert "at[0]" in (tmp_path / "m.c").read_text()
+    passes(build(tmp_path, *STRICT))
+
+
+def test_a_workspace_beyond_the_addresses_of_a_machine_is_refused(tmp_path: Path) -> None:
+    """As on a machine whose size_t has 32 bits."""
+    ir.parse(ROOMS).export_c(tmp_path)
+    for name in ("m.c", "m.h"):
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(text.replace("size_t", "uint32_t").replace("SIZE_MAX", "UINT32_MAX"))
+    body = "".join(
+        f'    printf("%d ", m_workspace({n}, 3) > 0);\n' for n in (3, 1 << 20, 1 << 22, 1 << 24, 1 << 62)
+    )
+    assert run_c(tmp_path, body) == "1 1 0 0 0 "
 
 
 @pytest.mark.parametrize("flags", [[], ["-DDLC_DIGITS"]])

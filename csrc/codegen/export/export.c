@@ -250,12 +250,12 @@ static bool
 is_declared(const Export *x, const char *name)
 {
     static const char *const lower[] = {"run", "workspace", "message", "status", "threads"},
-                             *const capitals[] = {"OK", "SIZE", "WORKSPACE", "INDEX", "H"};
+                             *const capitals[] = {"OK", "SIZE", "WORKSPACE", "INDEX"};
     const char *own = x->options->name, *big = upper_c(x->cx, own);
     bool found = false;
     for (int k = 0; k < 5 && !found; k++) {
         found = strcmp(name, cx_format(x->cx, "%s_%s", own, lower[k])) == 0 ||
-                strcmp(name, cx_format(x->cx, "%s_%s", big, capitals[k])) == 0;
+                (k < 4 && strcmp(name, cx_format(x->cx, "%s_%s", big, capitals[k])) == 0);
     }
     return found;
 }
@@ -357,14 +357,16 @@ put_interface(Export *x, Text *out)
     ExportPlan *p = x->main;
     const Plan *plan = p->plan;
     const char *sizes = size_params(x, p, false), *typed = size_params(x, p, true);
-    int n = (int)strlen(typed);
+    int n = (int)strlen(typed), n_names = (int)strlen(sizes);
     text_add(out, "\nsize_t\n%s_workspace(%.*s)\n{\n", name, n ? n - 2 : 4, n ? typed : "void");
     text_add(out,
-             "    const int64_t bytes = sizes_fit(%sNULL) ? %s : -1;\n"
-             "    return bytes < 0 ? 0 : (size_t)bytes + 64;\n}\n",
+             "    const int64_t bytes = sizes_fit(%sNULL) ? %s : INT64_MAX;\n"
+             "    const size_t most = SIZE_MAX < INT64_MAX ? SIZE_MAX : (size_t)INT64_MAX;\n"
+             "    return (uint64_t)bytes > most - 64 ? 0 : (size_t)bytes + 64;\n}\n",
              sizes, p->workspace);
     text_add(out, "\n%s_status\n%s_run(%s)\n{\n", name, name, run_params(x, true));
-    text_add(out, "    if (!sizes_fit(%sNULL)) {\n        return %s_SIZE;\n    }\n", sizes, big);
+    text_add(out, "    if (!%s_workspace(%.*s)) {\n        return %s_SIZE;\n    }\n", name,
+             n ? n_names - 2 : 0, sizes, big);
     text_add(out, "    if (!workspace) {\n        return %s_WORKSPACE;\n    }\n", big);
     text_add(out, "    void *const p[] = {");
     for (int k = 0; k < plan->nparams; k++) {

@@ -136,8 +136,9 @@ put_program_header(Export *x, Text *out)
         text_add(out, "%s_workspace(..) bytes, by these sizes.", name);
     }
     text_add(out, "  Calls with workspaces of their own may run at the same time. */\n");
-    text_add(out, "#ifndef %s_H\n#define %s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n", big,
-             big);
+    text_add(out,
+             "#ifndef DLC_%s_H\n#define DLC_%s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n",
+             big, big);
     text_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     text_add(out, "typedef enum { %s_OK, %s_SIZE, %s_WORKSPACE, %s_INDEX } %s_status;\n\n", big,
              big, big, big, name);

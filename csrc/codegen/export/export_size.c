@@ -119,6 +119,7 @@ typedef struct {
     Export *x;
     const char **stack;
     int n;
+    bool checked;
 } Walk;
 
 static void
@@ -136,14 +137,14 @@ walk_binary(void *arg, char kind)
 {
     Walk *w = arg;
     w->n--;
-    w->stack[w->n - 1] = combined(w->x->cx, kind, w->stack[w->n - 1], w->stack[w->n], false);
+    w->stack[w->n - 1] = combined(w->x->cx, kind, w->stack[w->n - 1], w->stack[w->n], w->checked);
 }
 
 const char *
-dim_text_c(Export *x, Dim d)
+dim_text_c(Export *x, Dim d, bool checked)
 {
     static const DimWalk walk = {walk_leaf, walk_binary};
-    Walk w = {x, NULL, 0};
+    Walk w = {x, NULL, 0, checked};
     dim_walk(x->cx, d, &walk, &w);
     return w.stack[0];
 }
@@ -256,6 +257,13 @@ check_plan(Export *x, const ExportPlan *p, Conditions *all)
                           cx_format(x->cx, "size_fits(%d, %s,\n                  %s)", s->rank,
                                     array_of(x, p, s->rank, s->sizes, true),
                                     array_of(x, p, s->rank, s->strides, true)));
+        }
+    }
+    for (int k = 0; k < plan->nlaunches; k++) {
+        const char *scratch = launch_scratch_c(x, p, &plan->launches[k], true);
+        int64_t number;
+        if (!size_number(scratch, &number)) { /* the bytes of one piece: of 256 at most */
+            add_condition(x->cx, all, cx_format(x->cx, "%s < INT64_C(1) << 50", scratch));
         }
     }
 }
