@@ -14,7 +14,6 @@ import mmap
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,16 +96,18 @@ def bytes_of(array: np.ndarray) -> memoryview:
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Any]:
     """A file beside path that takes its place when all of it is on the disk; else path is as it was."""
-    folder = path.parent
-    mode = 0o666 & ~_umask()
+    folder, mode = path.parent, None
     with contextlib.suppress(OSError):
         mode = stat.S_IMODE(path.stat().st_mode)
-    handle, beside = tempfile.mkstemp(".part", f".{path.name[:64]}.", folder)
+    # Its name is known before it is there: an interrupt at any time leaves none.
+    beside = folder / f".{path.name[:64]}.{os.urandom(8).hex()}.part"
     try:
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fchmod(file.fileno(), mode)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         os.replace(beside, path)
     except BaseException:
@@ -119,12 +120,6 @@ def _replacing(path: Path) -> Iterator[Any]:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _umask() -> int:
-    before = os.umask(0o077)
-    os.umask(before)
-    return before
 
 
 def write(
@@ -311,6 +306,8 @@ class Tensors:
             raise FileError(f"the array {name!r:.60} is of {entry.dtype}, and the program wants {dtype}")
         begin, count = self.base + entry.begin, (entry.end - entry.begin) // kind.itemsize
         array = np.frombuffer(self.map, kind, count, begin) if count else np.empty(0, kind)
+        if have == "bool" and array.view(np.uint8).max(initial=0) > 1:
+            raise FileError(f"the array {name!r:.60} is of BOOL, and has bytes that are not 0 or 1")
         if not array.flags.aligned:
             array = array.copy()
         array = array.reshape(entry.shape)

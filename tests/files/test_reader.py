@@ -178,6 +178,16 @@ def test_another_version_of_the_language(saved: bytes, tmp_path: Path) -> None:
     assert "version '2'" in refused(tmp_path / "m.dlc", resealed(rows, data))
 
 
+def test_a_truth_value_is_0_or_1(tmp_path: Path) -> None:
+    """Programs index by them, unchecked."""
+    data = table({"x": row(dtype="BOOL", shape=(4,))}, b"\0\1\2\1")
+    (tmp_path / "x").write_bytes(data)
+    with pytest.raises(FileError, match="not 0 or 1"):
+        Tensors(tmp_path / "x", lambda metadata: None).array("x", "bool")
+    (tmp_path / "x").write_bytes(data.replace(b"\2", b"\0"))
+    assert Tensors(tmp_path / "x", lambda metadata: None).array("x", "bool").tolist() == [0, 1, 0, 1]
+
+
 def change_signature(saved: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
     rows, data = parts(saved)
     signature = json.loads(rows["__metadata__"]["dlc.signature"])
@@ -283,7 +293,9 @@ def many(saved: bytes, count: int) -> bytes:
         ),
         lambda saved: table(b'{"x":' + b"[" * 5_000_000),
         lambda saved: table(b'{"' + b"x" * 5_000_000 + b'":{}}'),
-        lambda saved: change_signature(saved, lambda s: s.update(output={"list": [{"value": 1}] * 300_000})),
+        lambda saved: change_signature(
+            saved, lambda s: s.update(output={"list": [{"value": 1}] * 300_000 + [7]})
+        ),
     ],
     ids=["100,000 entries", "metadata", "lists", "a name", "a signature"],
 )
@@ -305,7 +317,7 @@ def mutated(data: bytes, source: random.Random) -> bytes:
     made = bytearray(data)
     head = 8 + int.from_bytes(data[:8], "little")
     for _ in range(source.choice((1, 1, 1, 2, 5))):
-        at = source.randrange(source.choice((8, head, head, len(made))))
+        at = source.randrange(min(source.choice((8, head, head, len(made))), len(made)))
         match source.randrange(6):
             case 0:
                 made[at] = source.randrange(256)
