@@ -48,8 +48,9 @@ class _Function(nn.Module):
 
 
 def _dense(model: nn.Module) -> nn.Module:
-    """The model with parameters and buffers in rows: a file has them so. A copy, if one is not."""
+    """The model with parameters, buffers and other tensors in rows: a file has them so. A copy, if one is not."""
     tensors = [*model.parameters(), *model.buffers()]
+    tensors += [t for part in model.modules() for t in vars(part).values() if isinstance(t, Tensor)]
     if all(t.is_contiguous() for t in tensors):
         return model
     memo = {id(t): _in_rows(t) for t in tensors if not t.is_contiguous()}
@@ -121,8 +122,8 @@ def _refuse_calls(parts: dict[str, Any]) -> None:
     ]
     if rows:
         raise FileError(
-            f"it calls {len(rows)} operator{'s' * (len(rows) > 1)} of torch's that dlc has no code for, so it "
-            "cannot run without torch:\n" + "\n".join(rows)
+            f"it calls {len(rows)} operator{'s' * (len(rows) > 1)} of torch's that dlc has no code for, so "
+            "it cannot run without torch:\n" + "\n".join(rows)
         )
 
 
@@ -148,9 +149,9 @@ def _dim_names(dynamic_shapes: Any, shapes: list[tuple[str, ...]], leaves_of: li
         items = spec.items() if isinstance(spec, dict) else enumerate(spec or ())
         for axis, dim in items:
             name = getattr(dim, "__name__", None)
-            if isinstance(name, str) and isinstance(dim, type(torch.export.Dim("x"))) and axis < len(dims):
-                if dims[axis].isidentifier():
-                    found.setdefault(dims[axis], name)
+            named = isinstance(name, str) and isinstance(dim, type(torch.export.Dim("x")))
+            if named and axis < len(dims) and dims[axis].isidentifier():
+                found.setdefault(dims[axis], name)
     return found
 
 
@@ -236,6 +237,12 @@ def _stored_names(exported: Any, target: str) -> tuple[str, Tensor]:
     return target, exported.constants[target] if tensor is None else tensor
 
 
+def _memory(tensor: Tensor) -> Any:
+    """The same for tensors that are one: the same elements of the same memory, in the same order."""
+    bits = tensor.is_conj(), tensor.is_neg()
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype, bits
+
+
 def of_model(
     model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, weights: bool
 ) -> Model:
@@ -285,7 +292,11 @@ def of_model(
             continue
         if at is None:
             continue
-        key = (tensor.data_ptr(), tuple(tensor.shape), tensor.dtype) if tensor.numel() else target
+        if not tensor.is_contiguous():
+            raise FileError(
+                f"the tensor {target!r} is not in rows, and none of the model's: give x.contiguous()"
+            )
+        key = _memory(tensor) if tensor.numel() else target
         names = [target]
         if key in known:
             names = known[key].names

@@ -250,7 +250,7 @@ _SIZE = re.compile(r"(\w+)(?: in (-?\d+)\.\.(inf|-?\d+)(?: % (\d+))?)?")
 
 
 def sizes_of(text: str) -> dict[str, tuple[int, int | None, int]]:
-    """By size of a program's text: the least, the most (None: there is none), and what it is a multiple of."""
+    """By size of a program's text: the least, the most (None: there is none), what it is a multiple of."""
     header = re.search(r"^fn \w+\[([^\]]*)\]\(", text, re.MULTILINE)
     found = {}
     for part in header.group(1).split(", ") if header else ():
