@@ -48,7 +48,7 @@ class _Function(nn.Module):
 
 
 def _dense(model: nn.Module) -> nn.Module:
-    """The model with parameters, buffers and other tensors in rows: a file has them so. A copy, if one is not."""
+    """The model with its tensors in rows: a file has them so. A copy, if one is not."""
     tensors = [*model.parameters(), *model.buffers()]
     tensors += [t for part in model.modules() for t in vars(part).values() if isinstance(t, Tensor)]
     if all(t.is_contiguous() for t in tensors):
@@ -130,16 +130,17 @@ def _refuse_calls(parts: dict[str, Any]) -> None:
 # -- names ---------------------------------------------------------------------------------------------
 
 
-def _is_free(name: str, text: str) -> bool:
-    return name.isidentifier() and not keyword.iskeyword(name) and not re.search(rf"\b{name}\b", text)
+_QUOTED = re.compile(r'("(?:[^"\\]|\\.)*")')
 
 
 def _with_names(text: str, names: dict[str, str]) -> str:
-    """Sizes by the names of torch.export.Dim, where the text has no such name yet."""
+    """Sizes by the names of torch.export.Dim, where no value has the name; the lines in the text stay."""
+    parts = _QUOTED.split(text)
     for old, new in names.items():
-        if old != new and _is_free(new, text):
-            text = re.sub(rf"\b{old}\b", new, text)
-    return text
+        have = any(re.search(rf"\b{new}\b", part) for part in parts[::2])
+        if old != new and not have and new.isidentifier() and not keyword.iskeyword(new):
+            parts[::2] = [re.sub(rf"\b{old}\b", new, part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _dim_names(dynamic_shapes: Any, shapes: list[tuple[str, ...]], leaves_of: list[Any]) -> dict[str, str]:

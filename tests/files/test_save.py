@@ -164,6 +164,19 @@ def test_arguments_that_are_written(tmp_path: Path) -> None:
     assert written["cache"].tolist() == [[0, 0], [0, 0], [1, 1], [0, 0]]
 
 
+def test_sizes_are_named_as_the_user_does(tmp_path: Path) -> None:
+    """Also where the user's lines, which are in the program's text, have such names."""
+
+    def mean(x: Tensor) -> Tensor:
+        B, T = x.shape
+        return (x / T).sum() / B
+
+    dims = {0: Dim("B"), 1: Dim("T")}
+    m = saved(mean, tmp_path / "m.dlc", torch.ones(4, 8), dynamic_shapes=(dims,))
+    assert set(m.sizes) == {"B", "T"}
+    near(m(np.full((5, 3), 2, F32)), 2)
+
+
 def test_tied_weights_are_one_array(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False))
     model[1].weight = model[0].weight

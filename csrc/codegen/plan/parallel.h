@@ -20,8 +20,9 @@ typedef struct ParallelJob {
 
 /* Runs the job, split in pieces of at least `grain` over the threads of the OpenMP runtime already
  * in the process (libgomp found by dlsym, the number of threads read at each call), or over threads
- * of dlc's own after parallel_own(); serial without either, inside a parallel region, or when extent <= grain.  Each piece reads the entry anew, so a
- * tier swapped in takes over in flight.  Returns the first fault. */
+ * of dlc's own after parallel_own(); serial without either, inside a parallel region, or when
+ * extent <= grain.  Each piece reads the entry anew, so a tier swapped in takes over in flight.
+ * Returns the first fault. */
 int parallel_for(const ParallelJob *job);
 /* Takes the OpenMP runtime that this library (of dlopen) is linked with, if none was taken yet. */
 bool parallel_use(void *library);
