@@ -268,6 +268,25 @@ def test_a_workspace_beyond_the_addresses_of_a_machine_is_refused(tmp_path: Path
     assert run_c(tmp_path, body) == "1 1 0 0 0 "
 
 
+def test_integers_wrap_with_any_flags_of_gcc(tmp_path: Path) -> None:
+    """A compiler that takes sums for numbers without a limit finds that all x + 1 are greater than x."""
+    text = """dlc 1 graph
+fn next[N](x: i32[N]) -> (bool[N]) {
+  let y: i32[N] = add x, 1
+  let z: bool[N] = gt y, x
+  ret z
+}
+"""
+    ir.parse(text).export_c(tmp_path)
+    (tmp_path / "try.c").write_text(
+        '#include "m.h"\n'
+        "int main(void) {\n    int32_t x[2] = {5, INT32_MAX};\n    uint8_t z[2];\n    char work[4096];\n"
+        "    return m_run(2, x, z, work, NULL) != M_OK || z[0] != 1 || z[1] != 0;\n}\n"
+    )
+    subprocess.run(["gcc", *STRICT, "-o", "try", "try.c", "m.c"], cwd=tmp_path, check=True)
+    subprocess.run(["./try"], cwd=tmp_path, check=True)
+
+
 @pytest.mark.parametrize("flags", [[], ["-DDLC_DIGITS"]])
 def test_functions_in_place_of_the_c_librarys(tmp_path: Path, flags: list[str]) -> None:
     """For operands of any kind, each has the bits of the C library's."""

@@ -410,7 +410,7 @@ put_program(Export *x, Text *out)
         " * the text does not. */\n"
         "#if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n"
         "#elif defined(__GNUC__) && !defined(__TINYC__)\n"
-        "#pragma GCC optimize(\"no-trapping-math\", \"fp-contract=off\")\n"
+        "#pragma GCC optimize(\"no-trapping-math\", \"fp-contract=off\", \"wrapv\")\n"
         "#endif\n\n"
         "enum { DLC_PIECES = %d, DLC_BUFFERS = %d, DLC_RANK = %d };\n",
         x->options->pieces, x->buffers + 1, x->rank + 1);

@@ -197,9 +197,10 @@ put_guide(Export *x, Text *out)
         "The bits of results are those of dlc on a processor with fused multiply-adds. Without "
         "`-mfma` (or `-march=native`)\nthese are computed by integers and doubles: the bits are "
         "the same, and it takes longer. `-ffp-contract=off` keeps a\ncompiler from fusing what the "
-        "program does not fuse; gcc and clang read the same in the file itself. `-fwrapv`\nmatters "
-        "to integers that overflow. `-fno-math-errno` makes loops\nwith square roots faster. "
-        "`-ffast-math` changes results.\n\n"
+        "program does not fuse; gcc and clang read the same in the file itself. `-fwrapv`\nlets "
+        "integers that overflow wrap; gcc reads it in the file, and clang needs the option. "
+        "`-fno-math-errno` makes loops\nwith square roots faster. `-ffast-math` changes "
+        "results.\n\n"
         "What depends on weights alone is computed in each call.\n",
         name);
 }
