@@ -42,9 +42,6 @@ DTYPES = {
 _NAMES = {short: name for name, (short, _) in DTYPES.items()}
 _PARTS = {"c64": "f32", "c128": "f64"}  # a complex number is stored as an axis of two
 
-_STRING = rb'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"'
-_NEXT = re.compile(rb"\s*(" + _STRING + rb")\s*:\s*")
-_TEXT = re.compile(rb"\s*(" + _STRING + rb")")
 _ROW = re.compile(rb"\s*(\{[^{}]{0,1000}\})")
 
 
@@ -213,6 +210,24 @@ class _Table:
         self.at = found.end()
         return found.group(1)
 
+    def string(self, what: str) -> str:
+        """A text in quotes, found without a pattern: one would keep a place for each escape."""
+        if self.peek() != b'"':
+            raise FileError(f"its table is no JSON of safetensors: {what} is missing at byte {self.at}")
+        end = self.text.find(b'"', self.at + 1)
+        while end >= 0 and self._is_escaped(end):
+            end = self.text.find(b'"', end + 1)
+        if end < 0:
+            raise FileError(f"its table is no JSON of safetensors: {what} has no end at byte {self.at}")
+        begin, self.at = self.at, end + 1
+        return _string(self.text[begin : self.at])
+
+    def _is_escaped(self, at: int) -> bool:
+        before = at
+        while self.text[before - 1 : before] == b"\\":
+            before -= 1
+        return (at - before) % 2 == 1
+
     def peek(self) -> bytes:
         while self.text[self.at : self.at + 1] in (b" ", b"\t", b"\n", b"\r"):
             self.at += 1
@@ -232,7 +247,9 @@ class _Table:
             self.at += 1
             return
         while True:
-            yield _string(self.take(_NEXT, "a name"))
+            name = self.string("a name")
+            self.sign(b":")
+            yield name
             if self.sign(b",}") == b"}":
                 return
 
@@ -241,7 +258,7 @@ class _Table:
         for key in self.members():
             if key in found:
                 raise FileError("its metadata has a key twice")
-            found[key] = _string(self.take(_TEXT, "a text"))
+            found[key] = self.string("a text")
         return found
 
 

@@ -293,11 +293,12 @@ def many(saved: bytes, count: int) -> bytes:
         ),
         lambda saved: table(b'{"x":' + b"[" * 5_000_000),
         lambda saved: table(b'{"' + b"x" * 5_000_000 + b'":{}}'),
+        lambda saved: table(b'{"' + b"\\n" * 5_000_000 + b'":{}}'),
         lambda saved: change_signature(
             saved, lambda s: s.update(output={"list": [{"value": 1}] * 300_000 + [7]})
         ),
     ],
-    ids=["100,000 entries", "metadata", "lists", "a name", "a signature"],
+    ids=["100,000 entries", "metadata", "lists", "a name", "escapes", "a signature"],
 )
 def test_memory(make: Callable[[bytes], bytes], saved: bytes, tmp_path: Path) -> None:
     """A hostile table takes no more than twice its file, and a few megabytes that Python itself wants."""
