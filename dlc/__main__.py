@@ -1,4 +1,4 @@
-"""python -m dlc opt|run|info|verify|reduce|bisect|cache|explain|doctor|export, or --version"""
+"""python -m dlc opt|run|info|verify|export|reduce|bisect|cache|explain|doctor, or --version"""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from . import __version__
 
-# dlc.report has the command explain, dlc.files.command info and verify
-MODULES = ("opt", "run", "files.command", "reduce", "bisect", "cache", "report", "doctor", "export")
+# dlc.report has the command explain, dlc.files.command info, verify and export
+MODULES = ("opt", "run", "files.command", "reduce", "bisect", "cache", "report", "doctor")
 
 
 class _Parser(argparse.ArgumentParser):

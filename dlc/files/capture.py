@@ -64,8 +64,9 @@ def _of_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _dense(model: nn.Module) -> nn.Module:
-    """The model with parameters and buffers in rows: a file has them so. A copy, if one is not."""
+    """The model with its tensors in rows: a file has them so. A copy, if one is not."""
     tensors = [*model.parameters(), *model.buffers()]
+    tensors += [t for part in model.modules() for t in vars(part).values() if isinstance(t, Tensor)]
     if all(t.is_contiguous() for t in tensors):
         return model
     memo = {id(t): _in_rows(t) for t in tensors if not t.is_contiguous()}
@@ -146,16 +147,17 @@ def _refuse_calls(parts: dict[str, Any]) -> None:
 # -- names ---------------------------------------------------------------------------------------------
 
 
-def _is_free(name: str, text: str) -> bool:
-    return name.isidentifier() and not keyword.iskeyword(name) and not re.search(rf"\b{name}\b", text)
+_QUOTED = re.compile(r'("(?:[^"\\]|\\.)*")')
 
 
 def _with_names(text: str, names: dict[str, str]) -> str:
-    """Sizes by the names of torch.export.Dim, where the text has no such name yet."""
+    """Sizes by the names of torch.export.Dim, where no value has the name; the lines in the text stay."""
+    parts = _QUOTED.split(text)
     for old, new in names.items():
-        if old != new and _is_free(new, text):
-            text = re.sub(rf"\b{old}\b", new, text)
-    return text
+        have = any(re.search(rf"\b{new}\b", part) for part in parts[::2])
+        if old != new and not have and new.isidentifier() and not keyword.iskeyword(new):
+            parts[::2] = [re.sub(rf"\b{old}\b", new, part) for part in parts[::2]]
+    return "".join(parts)
 
 
 def _dim_names(shapes: list[tuple[str, ...]], specs: list[Any]) -> dict[str, str]:
@@ -291,12 +293,16 @@ class _Captured:
             self.states.append(State(name, at, -1, True))
             self.stored[name] = _of_tensor(tensor).copy()
         elif at is not None:
-            same = (tensor.data_ptr(), tuple(tensor.shape), tensor.dtype) if tensor.numel() else name
+            if not tensor.is_contiguous():
+                raise FileError(
+                    f"the tensor {name!r} is not in rows, and none of the model's: give x.contiguous()"
+                )
+            same = _memory(tensor) if tensor.numel() else name
             names = self._known.setdefault(same, [name])  # one array for weights that are one tensor
             if own and name not in names:
                 names.append(name)  # the user's file may have it by another name
             self.weights.append(Weight(at, names, own))
-            self.fixed[at] = _of_tensor(tensor.contiguous())
+            self.fixed[at] = _of_tensor(tensor)
 
     def _node(self, k: int) -> Node:
         kind, index, value = self.graph.outputs[k]
@@ -327,6 +333,12 @@ class _Captured:
             else:
                 self.states.append(State(spec.target, self._of_name[spec.target], node["array"], False))
         return found
+
+
+def _memory(tensor: Tensor) -> Any:
+    """The same for tensors that are one: the same elements of the same memory, in the same order."""
+    bits = tensor.is_conj(), tensor.is_neg()
+    return tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype, bits
 
 
 def of_model(

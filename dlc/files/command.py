@@ -1,4 +1,4 @@
-"""python -m dlc run m.dlc --input x.npy, info m.dlc, verify m.dlc: models of dlc.save, without torch."""
+"""python -m dlc run m.dlc --input x.npy, info, verify, export m.dlc folder: models without torch."""
 
 from __future__ import annotations
 
@@ -121,6 +121,39 @@ def _verify(args: argparse.Namespace) -> int:
     return 0
 
 
+def _size(text: str) -> tuple[str, int]:
+    name, _, value = text.partition("=")
+    if not name or not value.lstrip("-").isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=NUMBER")
+    return name, int(value)
+
+
+def _export(args: argparse.Namespace) -> int:
+    from .. import ir
+    from .._C import CaptureError, InternalError, ParseError
+    from ..opt import read
+    from .model import program
+
+    weights = {}
+    try:
+        if args.file != "-" and is_model(args.file):
+            function, signature = program(args.file)
+            weights = {function.params[w.param].name: w.names[0] for w in signature.weights}
+        else:
+            function = ir.parse(read(args.file), "standard input" if args.file == "-" else args.file)
+        paths = function.export_c(args.folder, args.name, sizes=dict(args.size), threads=args.threads)
+    except FileError:
+        raise
+    except (ParseError, InternalError, CaptureError, ValueError) as error:
+        print(f"{args.file}: {error}", file=sys.stderr)
+        return 2
+    for path in paths:
+        print(path)
+    for param, name in weights.items():
+        print(f"  argument {param} is the array {name!r} of {args.file}")
+    return 0
+
+
 def add_command(commands: Any) -> None:
     info = commands.add_parser("info", help="print what a saved model takes, gives and holds")
     info.add_argument("--text", action="store_true", help="also the program")
@@ -129,3 +162,15 @@ def add_command(commands: Any) -> None:
         parser.add_argument("file", help="a file of dlc.save")
         parser.add_argument("--weights", metavar="FILE", help="the safetensors file of the model's weights")
         parser.set_defaults(run=lambda args, does=does: _failing(args, does))
+    export = commands.add_parser("export", help="write a saved model or a program of text as plain C")
+    export.add_argument("file", help="a file of dlc.save, or of IR text; - is standard input")
+    export.add_argument("folder", help="where the files go; it is made if there is none")
+    export.add_argument("--name", default="m", help="what the names of files and functions begin with")
+    export.add_argument(
+        "--size", action="append", default=[], type=_size, metavar="NAME=NUMBER",
+        help="a size of the example that the check runs",
+    )  # fmt: skip
+    export.add_argument(
+        "--threads", type=int, default=16, help="into so many pieces a kernel is cut, at most"
+    )
+    export.set_defaults(run=lambda args: _failing(args, _export))

@@ -7,6 +7,7 @@ import hashlib
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,15 @@ def load(path: Any, weights: Any, check: bool, tier: str) -> Model:
         return _model(reader, own, weights, tier)
     except FileError as error:
         raise FileError(f"dlc cannot load {os.fspath(path)!r}: {error}") from None
+
+
+def program(path: Any) -> tuple[ir.Function, Signature]:
+    """The program of a file, which is not compiled, and what it is called with."""
+    try:
+        reader = _Reader(path)
+    except FileError as error:
+        raise FileError(f"dlc cannot load {os.fspath(path)!r}: {error}") from None
+    return reader.function, reader.signature
 
 
 def _model(reader: _Reader, own: Tensors | None, weights: Any, tier: str) -> Model:
@@ -271,9 +281,15 @@ class Model:
         """
         state = kwargs.pop("state", None) if self._states else None
         given = self._bind(args, kwargs)
+        stored = {}
         for one in self._signature.states:
-            if one.stored:
-                given[one.param] = self._states[one.name] if state is None else state[one.name]
+            if one.stored and state is None:
+                stored[one.param] = self._states[one.name]
+            elif one.stored and one.name in state:
+                given[one.param] = state[one.name]
+            elif one.stored:
+                raise TypeError(f"state: there is no array {one.name!r} in it")
+        given |= stored
         like: list[Any] = []
         arrays = [self._array(k, given[k], like) for k in self._free]
         made = self._results(arrays)
@@ -281,7 +297,8 @@ class Model:
 
         def value(kind: str, k: int) -> Any:
             if kind == "input":
-                return given[k] if k in given else back(self._fixed[k].copy(), self._function.params[k].type)
+                own = self._fixed.get(k, stored.get(k))
+                return given[k] if own is None else back(own.copy(), self._function.params[k].type)
             return back(made[k], self._function.results[k])
 
         out = give(self._signature.output, value)
@@ -347,6 +364,21 @@ class Model:
             if n < low or (high is not None and n > high) or n % multiple:
                 return f"the size {name} = {n} is not allowed: {self._allowed(name)}"
         return f"the sizes of the arrays are not those of {self.signature}"
+
+    def export_c(
+        self,
+        folder: str | os.PathLike[str],
+        name: str = "m",
+        *,
+        sizes: dict[str, int] | None = None,
+        threads: int = 16,
+    ) -> list[Path]:
+        """Write the program as plain C11 to a folder, as dlc.ir.Function.export_c does.
+
+        Weights and states are arguments of <name>_run, by the names of the program's parameters:
+        parameters() has the names of their arrays. Returns the paths of the files. Raises what that raises.
+        """
+        return self._function.export_c(folder, name, sizes=sizes, threads=threads)
 
     # -- the example, and files
 
@@ -435,5 +467,11 @@ def _back(like: list[Any]) -> Any:
         return as_tensor
     space = like[0].__array_namespace__() if like and hasattr(like[0], "__array_namespace__") else None
     if space is not None and hasattr(space, "from_dlpack"):
-        return lambda value, kind: space.from_dlpack(value) if isinstance(value, np.ndarray) else value
+
+        def as_own(value: Any, kind: str) -> Any:
+            if not isinstance(value, np.ndarray):
+                return value
+            return space.from_dlpack(value if value.flags.writeable else value.copy())
+
+        return as_own
     return lambda value, kind: value

@@ -14,7 +14,6 @@ import mmap
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,9 +42,6 @@ DTYPES = {
 _NAMES = {short: name for name, (short, _) in DTYPES.items()}
 _PARTS = {"c64": "f32", "c128": "f64"}  # a complex number is stored as an axis of two
 
-_STRING = rb'"[^"\\\x00-\x1f]*(?:\\.[^"\\\x00-\x1f]*)*"'
-_NEXT = re.compile(rb"\s*(" + _STRING + rb")\s*:\s*")
-_TEXT = re.compile(rb"\s*(" + _STRING + rb")")
 _ROW = re.compile(rb"\s*(\{[^{}]{0,1000}\})")
 
 
@@ -97,16 +93,18 @@ def bytes_of(array: np.ndarray) -> memoryview:
 @contextlib.contextmanager
 def _replacing(path: Path) -> Iterator[Any]:
     """A file beside path that takes its place when all of it is on the disk; else path is as it was."""
-    folder = path.parent
-    mode = 0o666 & ~_umask()
+    folder, mode = path.parent, None
     with contextlib.suppress(OSError):
         mode = stat.S_IMODE(path.stat().st_mode)
-    handle, beside = tempfile.mkstemp(".part", f".{path.name[:64]}.", folder)
+    # Its name is known before it is there: an interrupt at any time leaves none.
+    beside = folder / f".{path.name[:64]}.{os.urandom(8).hex()}.part"
     try:
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
-            os.fchmod(file.fileno(), mode)
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             os.fsync(file.fileno())
         os.replace(beside, path)
     except BaseException:
@@ -119,12 +117,6 @@ def _replacing(path: Path) -> Iterator[Any]:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def _umask() -> int:
-    before = os.umask(0o077)
-    os.umask(before)
-    return before
 
 
 def write(
@@ -218,6 +210,24 @@ class _Table:
         self.at = found.end()
         return found.group(1)
 
+    def string(self, what: str) -> str:
+        """A text in quotes, found without a pattern: one would keep a place for each escape."""
+        if self.peek() != b'"':
+            raise FileError(f"its table is no JSON of safetensors: {what} is missing at byte {self.at}")
+        end = self.text.find(b'"', self.at + 1)
+        while end >= 0 and self._is_escaped(end):
+            end = self.text.find(b'"', end + 1)
+        if end < 0:
+            raise FileError(f"its table is no JSON of safetensors: {what} has no end at byte {self.at}")
+        begin, self.at = self.at, end + 1
+        return _string(self.text[begin : self.at])
+
+    def _is_escaped(self, at: int) -> bool:
+        before = at
+        while self.text[before - 1 : before] == b"\\":
+            before -= 1
+        return (at - before) % 2 == 1
+
     def peek(self) -> bytes:
         while self.text[self.at : self.at + 1] in (b" ", b"\t", b"\n", b"\r"):
             self.at += 1
@@ -237,7 +247,9 @@ class _Table:
             self.at += 1
             return
         while True:
-            yield _string(self.take(_NEXT, "a name"))
+            name = self.string("a name")
+            self.sign(b":")
+            yield name
             if self.sign(b",}") == b"}":
                 return
 
@@ -246,7 +258,7 @@ class _Table:
         for key in self.members():
             if key in found:
                 raise FileError("its metadata has a key twice")
-            found[key] = _string(self.take(_TEXT, "a text"))
+            found[key] = self.string("a text")
         return found
 
 
@@ -311,6 +323,8 @@ class Tensors:
             raise FileError(f"the array {name!r:.60} is of {entry.dtype}, and the program wants {dtype}")
         begin, count = self.base + entry.begin, (entry.end - entry.begin) // kind.itemsize
         array = np.frombuffer(self.map, kind, count, begin) if count else np.empty(0, kind)
+        if have == "bool" and array.view(np.uint8).max(initial=0) > 1:
+            raise FileError(f"the array {name!r:.60} is of BOOL, and has bytes that are not 0 or 1")
         if not array.flags.aligned:
             array = array.copy()
         array = array.reshape(entry.shape)

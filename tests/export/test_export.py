@@ -61,7 +61,16 @@ fn steps[N](x: f32[N], y: f32[7, N]) -> (f32[N], f32[7, N]) {
   ret c, all
 }
 """
-SMALL = {"softmax": SOFTMAX, "product": PRODUCT, "names": NAMES}
+# Names of the functions, types and variables of a program, of its header and of the check.
+OWN_NAMES = """dlc 1 graph
+fn own[size_a, M_SIZE, int64_t](dlc_b: f32[size_a], state: f32[M_SIZE], m_status: f32[int64_t], hash: f32[3],
+                                free: f32[3], m_run: f32[3], _: f32[3], M_H: f32[3]) -> (f32[3], f32[3]) {
+  let example_share: f32[3] = add hash, free
+  let take: f32[3] = mul m_run, M_H
+  ret example_share, take
+}
+"""
+SMALL = {"own": OWN_NAMES, "softmax": SOFTMAX, "product": PRODUCT, "names": NAMES}
 
 
 @pytest.fixture(params=sorted(SMALL))
@@ -165,6 +174,117 @@ def test_an_index_out_of_range_is_a_status(tmp_path: Path) -> None:
         "there is no workspace",
         "these sizes are not allowed: see the header",
     ]
+
+
+def run_c(folder: Path, body: str) -> str:
+    """What a main of these statements prints, built with sanitizers."""
+    text = (
+        '#include "m.h"\n#include <stdio.h>\n#include <stdlib.h>\nint main(void) {\n'
+        + body
+        + "    return 0;\n}\n"
+    )
+    (folder / "try.c").write_text(text)
+    flags = [*STRICT, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    subprocess.run(["gcc", *flags, "-o", "try", "try.c", "m.c"], cwd=folder, check=True)
+    return subprocess.run(["./try"], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+def test_each_size_is_checked_whatever_the_others_are_called(tmp_path: Path) -> None:
+    text = """dlc 1 graph
+fn two[BN in 1..9, N in 1..9](x: f32[BN], y: f32[N]) -> (f32[BN], f32[N]) {
+  let z: f32[BN] = neg x
+  let w: f32[N] = neg y
+  ret z, w
+}
+"""
+    ir.parse(text).export_c(tmp_path)
+    row = 'printf("%d ", m_workspace(BN, N) > 0);'
+    body = "".join(f"    {row.replace('BN, N', f'{a}, {b}')}\n" for a, b in ("34", "30", "04", ("3", "10")))
+    assert run_c(tmp_path, body) == "1 0 0 0 "
+
+
+# Three values that are never alive at once, of sizes that nobody can compare: the last has 256 bytes.
+ROOMS = """dlc 1 graph
+fn rooms[N, M](x: f32[N, 256], y: f32[M, 256], z: f32[256], w: f32[256, 256], v: f32[256, 64], u: f32[64, 64])
+    -> (f32[N, 256], f32[M, 256], f32[64]) {
+  let a: f32[N, 256] = contract x, w over="mk,kn->mn"
+  let b: f32[N, 256] = contract a, w over="mk,kn->mn"
+  let c: f32[M, 256] = contract y, w over="mk,kn->mn"
+  let d: f32[M, 256] = contract c, w over="mk,kn->mn"
+  let e: f32[64] = contract z, v over="k,kn->n"
+  let f: f32[64] = contract e, u over="k,kn->n"
+  ret b, d, f
+}
+"""
+
+
+@pytest.mark.parametrize("n", [0, 1, 5])
+@pytest.mark.parametrize("m", [0, 1, 5])
+def test_a_workspace_has_room_for_each_value(tmp_path: Path, n: int, m: int) -> None:
+    ir.parse(ROOMS).export_c(tmp_path, sizes={"N": n, "M": m})
+    flags = ["-std=c11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    passes(build(tmp_path, *flags))
+
+
+def test_results_are_kept_until_they_are_copied(tmp_path: Path) -> None:
+    """Results that are parts of values, and two that are one value."""
+    text = """dlc 1 graph
+fn parts[N in 2..100](x: f32[N, 64], w: f32[64, 64]) -> (f32[N - 1, 64], f32[N, 64],
+    f32[N, 64], f32[N, 64], f32[N, 64]) {
+  let a: f32[N, 64] = contract x, w over="mk,kn->mn"
+  let part: f32[N - 1, 64] = slice a axis=0 start=1 step=1
+  let b: f32[N, 64] = contract a, w over="mk,kn->mn"
+  let c: f32[N, 64] = contract b, w over="mk,kn->mn"
+  let d: f32[N, 64] = contract c, w over="mk,kn->mn"
+  ret part, a, d, d, x
+}
+"""
+    ir.parse(text).export_c(tmp_path)
+    passes(build(tmp_path, *STRICT))
+
+
+def test_a_line_of_the_user_may_say_anything(tmp_path: Path) -> None:
+    text = (
+        SOFTMAX.replace("[B, N]", "[3, 4]", 1)
+        .replace("[B", "[3")
+        .replace("N]", "4]")
+        .replace("[3, 4](", "(", 1)
+    )
+    text = text.replace("exp d", 'exp d @"at[0] */ /* %s" "at[1].py:3 \\\\"')
+    ir.parse(text).export_c(tmp_path)
+    assert "at[0]" in (tmp_path / "m.c").read_text()
+    passes(build(tmp_path, *STRICT))
+
+
+def test_a_workspace_beyond_the_addresses_of_a_machine_is_refused(tmp_path: Path) -> None:
+    """As on a machine whose size_t has 32 bits."""
+    ir.parse(ROOMS).export_c(tmp_path)
+    for name in ("m.c", "m.h"):
+        text = (tmp_path / name).read_text()
+        (tmp_path / name).write_text(text.replace("size_t", "uint32_t").replace("SIZE_MAX", "UINT32_MAX"))
+    body = "".join(
+        f'    printf("%d ", m_workspace({n}, 3) > 0);\n' for n in (3, 1 << 20, 1 << 22, 1 << 24, 1 << 62)
+    )
+    assert run_c(tmp_path, body) == "1 1 0 0 0 "
+
+
+def test_integers_wrap_with_any_flags_of_gcc(tmp_path: Path) -> None:
+    """A compiler that takes sums for numbers without a limit finds that all x + 1 are greater than x."""
+    text = """dlc 1 graph
+fn next[N](x: i32[N]) -> (bool[N]) {
+  let y: i32[N] = add x, 1
+  let z: bool[N] = gt y, x
+  ret z
+}
+"""
+    ir.parse(text).export_c(tmp_path)
+    (tmp_path / "try.c").write_text(
+        '#include "m.h"\n'
+        "int main(void) {\n    int32_t x[2] = {5, INT32_MAX};\n    uint8_t z[2];\n    char work[4096];\n"
+        "    return m_run(2, x, z, work, NULL) != M_OK || z[0] != 1 || z[1] != 0;\n}\n"
+    )
+    subprocess.run(["gcc", *STRICT, "-o", "try", "try.c", "m.c"], cwd=tmp_path, check=True)
+    subprocess.run(["./try"], cwd=tmp_path, check=True)
 
 
 @pytest.mark.parametrize("flags", [[], ["-DDLC_DIGITS"]])

@@ -178,6 +178,16 @@ def test_another_version_of_the_language(saved: bytes, tmp_path: Path) -> None:
     assert "version '2'" in refused(tmp_path / "m.dlc", resealed(rows, data))
 
 
+def test_a_truth_value_is_0_or_1(tmp_path: Path) -> None:
+    """Programs index by them, unchecked."""
+    data = table({"x": row(dtype="BOOL", shape=(4,))}, b"\0\1\2\1")
+    (tmp_path / "x").write_bytes(data)
+    with pytest.raises(FileError, match="not 0 or 1"):
+        Tensors(tmp_path / "x", lambda metadata: None).array("x", "bool")
+    (tmp_path / "x").write_bytes(data.replace(b"\2", b"\0"))
+    assert Tensors(tmp_path / "x", lambda metadata: None).array("x", "bool").tolist() == [0, 1, 0, 1]
+
+
 def change_signature(saved: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
     rows, data = parts(saved)
     signature = json.loads(rows["__metadata__"]["dlc.signature"])
@@ -283,9 +293,12 @@ def many(saved: bytes, count: int) -> bytes:
         ),
         lambda saved: table(b'{"x":' + b"[" * 5_000_000),
         lambda saved: table(b'{"' + b"x" * 5_000_000 + b'":{}}'),
-        lambda saved: change_signature(saved, lambda s: s.update(output={"list": [{"value": 1}] * 300_000})),
+        lambda saved: table(b'{"' + b"\\n" * 5_000_000 + b'":{}}'),
+        lambda saved: change_signature(
+            saved, lambda s: s.update(output={"list": [{"value": 1}] * 300_000 + [7]})
+        ),
     ],
-    ids=["100,000 entries", "metadata", "lists", "a name", "a signature"],
+    ids=["100,000 entries", "metadata", "lists", "a name", "escapes", "a signature"],
 )
 def test_memory(make: Callable[[bytes], bytes], saved: bytes, tmp_path: Path) -> None:
     """A hostile table takes no more than twice its file, and a few megabytes that Python itself wants."""

@@ -164,12 +164,91 @@ def test_arguments_that_are_written(tmp_path: Path) -> None:
     assert written["cache"].tolist() == [[0, 0], [0, 0], [1, 1], [0, 0]]
 
 
+def test_sizes_are_named_as_the_user_does(tmp_path: Path) -> None:
+    """Also where the user's lines, which are in the program's text, have such names."""
+
+    def mean(x: Tensor) -> Tensor:
+        B, T = x.shape
+        return (x / T).sum() / B
+
+    dims = {0: Dim("B"), 1: Dim("T")}
+    m = saved(mean, tmp_path / "m.dlc", torch.ones(4, 8), dynamic_shapes=(dims,))
+    assert set(m.sizes) == {"B", "T"}
+    near(m(np.full((5, 3), 2, F32)), 2)
+
+
 def test_tied_weights_are_one_array(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 8, bias=False))
     model[1].weight = model[0].weight
     m = saved(model, tmp_path / "m.dlc", torch.ones(2, 8))
     assert len(m.weights) == 1
     near(m(np.ones((2, 8), F32)), model(torch.ones(2, 8)).detach())
+
+
+def test_a_transpose_of_a_weight_is_another_array(tmp_path: Path) -> None:
+    """It has the weight's address, and its sizes."""
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.arange(9.0).reshape(3, 3))
+            self.turned = self.weight.detach().t()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x @ self.weight - x @ self.turned
+
+    x = torch.ones(2, 3)
+    m = saved(Both(), tmp_path / "m.dlc", x)
+    near(m(x.numpy()), Both()(x).detach())
+
+
+def test_results_that_are_the_models_own_may_be_written_to(tmp_path: Path) -> None:
+    """Neither the weights nor what is prepared of them changes."""
+
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(3))
+            self.register_buffer("total", torch.zeros(3))
+
+        def forward(self, x: Tensor) -> Any:
+            before = self.total.clone()
+            self.total += x
+            return self.weight * 2, self.weight[1:], before
+
+    m = saved(Own(), tmp_path / "m.dlc", torch.ones(3))
+    for x in (np.ones(3, F32), torch.ones(3)):
+        for _ in range(2):
+            results, _ = m(x)
+            assert [r.tolist() for r in results] == [[2] * 3, [1] * 2, [0] * 3]
+            assert all(type(r) is type(x) for r in results)
+            for r in results:
+                if isinstance(r, Tensor) or r.flags.writeable:
+                    r[:] = 7
+    with pytest.raises(TypeError, match="no array 'total'"):
+        m(x, state={})
+
+
+def test_a_model_as_c(tmp_path: Path) -> None:
+    """Weights are arguments of the program; the command says which array each is."""
+    from tests.export.compilers import STRICT, build, passes
+
+    path = tmp_path / "m.dlc"
+    m = saved(net(), path, torch.ones(8, 16), dynamic_shapes={"x": {0: Dim("B")}})
+    m.export_c(tmp_path / "a", sizes={"B": 5})
+    status, out, error = command("export", path, tmp_path / "b", "--threads", 4)
+    assert (status, error) == (0, "")
+    assert all(f"argument {param} is the array {name!r} of" in out for param, name in m.parameters().items())
+    assert len(m.parameters()) == 4
+    for folder in ("a", "b"):
+        assert "the bits are the same" in passes(build(tmp_path / folder, *STRICT))
+    (tmp_path / "p.dlc").write_text(m.text)
+    assert command("export", tmp_path / "p.dlc", tmp_path / "c", "--threads", 4)[0] == 0
+    assert (tmp_path / "c/m.c").read_bytes() == (tmp_path / "b/m.c").read_bytes()
+    status, out, error = command("export", path, tmp_path / "d", "--name", "2")
+    assert status == 2 and "cannot begin the names" in error and not (tmp_path / "d").exists()
+    path.write_bytes(path.read_bytes()[:-1])
+    assert command("export", path, tmp_path / "d")[0] == 3
 
 
 def test_weights_of_a_file_of_their_own(tmp_path: Path) -> None:

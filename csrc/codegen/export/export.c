@@ -167,10 +167,39 @@ is_reserved(const char *name)
         "volatile",
         "while",
         "xor",
+        "and_eq",
+        "bitand",
+        "bitor",
+        "compl",
+        "concept",
+        "not_eq",
+        "or_eq",
+        "requires",
+        "static_assert",
+        "thread_local",
+        "xor_eq",
         "linux",
         "unix",
         "errno",
         "main",
+        "int8_t",
+        "int16_t",
+        "int32_t",
+        "int64_t",
+        "uint8_t",
+        "uint16_t",
+        "uint32_t",
+        "uint64_t",
+        "intptr_t",
+        "uintptr_t",
+        "ptrdiff_t",
+        "wchar_t",
+        "INT32_MAX",
+        "INT64_MAX",
+        "INT64_MIN",
+        "INT64_C",
+        "UINT64_C",
+        "SIZE_MAX",
         /* of the functions here */
         "p",
         "at",
@@ -204,6 +233,11 @@ is_reserved(const char *name)
         "fabsf",
         "copysign",
         "copysignf",
+        /* of the program that checks an example */
+        "calloc",
+        "free",
+        "printf",
+        "clock",
     };
     bool found = false;
     for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
@@ -216,7 +250,30 @@ is_reserved(const char *name)
                 isdigit((unsigned char)name[all - 1]) &&
                 strspn(name + length, "0123456789_") == all - length;
     }
-    return found || strncmp(name, "dlc_", 4) == 0 || strncmp(name, "size_", 5) == 0;
+    return found;
+}
+
+/* Does it begin as the functions and macros of a program do? */
+static bool
+begins_as_ours(const char *name)
+{
+    return name[0] == '_' || strncmp(name, "dlc_", 4) == 0 || strncmp(name, "size_", 5) == 0 ||
+           strncmp(name, "example_", 8) == 0;
+}
+
+/* Is it declared by the header? */
+static bool
+is_declared(const Export *x, const char *name)
+{
+    static const char *const lower[] = {"run", "workspace", "message", "status", "threads"},
+                             *const capitals[] = {"OK", "SIZE", "WORKSPACE", "INDEX"};
+    const char *own = x->options->name, *big = upper_c(x->cx, own);
+    bool found = false;
+    for (int k = 0; k < 5 && !found; k++) {
+        found = strcmp(name, cx_format(x->cx, "%s_%s", own, lower[k])) == 0 ||
+                (k < 4 && strcmp(name, cx_format(x->cx, "%s_%s", big, capitals[k])) == 0);
+    }
+    return found;
 }
 
 typedef struct {
@@ -234,12 +291,15 @@ named(Namer *namer, const char *wanted)
     for (char *c = name; *c; c++) {
         *c = isalnum((unsigned char)*c) ? *c : '_';
     }
-    bool free = name[0] && name[0] != '_' && !is_reserved(name);
+    if (begins_as_ours(name)) {
+        return named(namer, cx_format(cx, "v%s", name));
+    }
+    bool free = name[0] && !is_reserved(name) && !is_declared(namer->x, name);
     for (int k = 0; k < namer->n && free; k++) {
         free = strcmp(namer->taken[k], name) != 0;
     }
     if (!free) {
-        return named(namer, cx_format(cx, "%s%s_", name[0] == '_' ? "v" : "", name));
+        return named(namer, cx_format(cx, "%s_", name));
     }
     namer->taken = cx_grow(cx, namer->taken, namer->n, sizeof *namer->taken);
     return namer->taken[namer->n++] = name;
@@ -352,16 +412,6 @@ check_weights(Export *x)
 
 /* ---- the files ---- */
 
-static const char *
-upper(Cx *cx, const char *name)
-{
-    char *text = cx_format(cx, "%s", name);
-    for (char *c = text; *c; c++) {
-        *c = (char)toupper((unsigned char)*c);
-    }
-    return text;
-}
-
 /* Finds the weights in a file. */
 static void
 put_bind(Export *x, const char *big, Text *out)
@@ -391,19 +441,21 @@ put_bind(Export *x, const char *big, Text *out)
 static void
 put_interface(Export *x, Text *out)
 {
-    const char *name = x->options->name, *big = upper(x->cx, name);
+    const char *name = x->options->name, *big = upper_c(x->cx, name);
     ExportPlan *p = x->main;
     const Plan *plan = p->plan;
     const char *sizes = size_params(x, p, false), *typed = size_params(x, p, true);
-    int n = (int)strlen(typed);
+    int n = (int)strlen(typed), n_names = (int)strlen(sizes);
     text_add(out, "\nsize_t\n%s_workspace(%.*s)\n{\n", name, n ? n - 2 : 4, n ? typed : "void");
     text_add(out,
-             "    const int64_t bytes = sizes_fit(%sNULL) ? %s : -1;\n"
-             "    return bytes < 0 ? 0 : (size_t)bytes + 64;\n}\n",
+             "    const int64_t bytes = sizes_fit(%sNULL) ? %s : INT64_MAX;\n"
+             "    const size_t most = SIZE_MAX < INT64_MAX ? SIZE_MAX : (size_t)INT64_MAX;\n"
+             "    return (uint64_t)bytes > most - 64 ? 0 : (size_t)bytes + 64;\n}\n",
              sizes, p->workspace);
     put_bind(x, big, out);
     text_add(out, "\n%s_status\n%s_run(%s)\n{\n", name, name, run_params(x, true));
-    text_add(out, "    if (!sizes_fit(%sNULL)) {\n        return %s_SIZE;\n    }\n", sizes, big);
+    text_add(out, "    if (!%s_workspace(%.*s)) {\n        return %s_SIZE;\n    }\n", name,
+             n ? n_names - 2 : 0, sizes, big);
     text_add(out, "    if (!workspace) {\n        return %s_WORKSPACE;\n    }\n", big);
     text_add(out, "    void *const p[] = {");
     for (int k = 0; k < plan->nparams; k++) {
@@ -449,7 +501,7 @@ put_program(Export *x, Text *out)
         " * the text does not. */\n"
         "#if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n"
         "#elif defined(__GNUC__) && !defined(__TINYC__)\n"
-        "#pragma GCC optimize(\"no-trapping-math\", \"fp-contract=off\")\n"
+        "#pragma GCC optimize(\"no-trapping-math\", \"fp-contract=off\", \"wrapv\")\n"
         "#endif\n\n"
         "enum { DLC_PIECES = %d, DLC_BUFFERS = %d, DLC_RANK = %d };\n",
         x->options->pieces, x->buffers + 1, x->rank + 1);

@@ -267,28 +267,30 @@ static const char pool[] =
     "    void (*body)(void *arg, int64_t lo, int64_t hi);\n"
     "    void *arg;\n"
     "    int64_t lo, hi;\n"
-    "} share;\n"
+    "} example_share;\n"
     "\n"
     "static void *\n"
-    "run_share(void *arg)\n"
+    "example_run_share(void *arg)\n"
     "{\n"
-    "    const share *s = arg;\n"
+    "    const example_share *s = arg;\n"
     "    s->body(s->arg, s->lo, s->hi);\n"
     "    return NULL;\n"
     "}\n"
     "\n"
     "static void\n"
-    "run_all(void *user, int64_t n, void (*body)(void *arg, int64_t lo, int64_t hi), void *arg)\n"
+    "example_run_all(void *user, int64_t n, void (*body)(void *arg, int64_t lo, int64_t hi),\n"
+    "                void *arg)\n"
     "{\n"
     "    pthread_t threads[CHECK_THREADS];\n"
-    "    share shares[CHECK_THREADS];\n"
+    "    example_share shares[CHECK_THREADS];\n"
     "    int begun[CHECK_THREADS];\n"
     "    (void)user;\n"
     "    for (int k = 0; k < CHECK_THREADS; k++) {\n"
-    "        shares[k] = (share){body, arg, n * k / CHECK_THREADS, n * (k + 1) / CHECK_THREADS};\n"
-    "        begun[k] = pthread_create(&threads[k], NULL, run_share, &shares[k]) == 0;\n"
+    "        shares[k] =\n"
+    "            (example_share){body, arg, n * k / CHECK_THREADS, n * (k + 1) / CHECK_THREADS};\n"
+    "        begun[k] = pthread_create(&threads[k], NULL, example_run_share, &shares[k]) == 0;\n"
     "        if (!begun[k]) {\n"
-    "            run_share(&shares[k]);\n"
+    "            example_run_share(&shares[k]);\n"
     "        }\n"
     "    }\n"
     "    for (int k = 0; k < CHECK_THREADS; k++) {\n"
@@ -306,17 +308,17 @@ put_arrays(Export *x, const Example *e, Text *out)
     for (int k = 0; k < plan->nparams; k++) {
         const Slot *s = &plan->slots[k];
         long long n = elements_of(e, k);
-        text_add(out, "    %s *%s = take(%lld * sizeof *%s);\n", element_c(s->dtype), x->params[k],
-                 n, x->params[k]);
-        text_add(out, "    example_fill(%s, '%c', %d, %lld, %lld, %d, &state);\n", x->params[k],
-                 kind_of(s->dtype), bytes_of(s->dtype), n, (long long)below_of(e, k),
+        text_add(out, "    %s *%s = example_take(%lld * sizeof *%s);\n", element_c(s->dtype),
+                 x->params[k], n, x->params[k]);
+        text_add(out, "    example_fill(%s, '%c', %d, %lld, %lld, %d, &example_state);\n",
+                 x->params[k], kind_of(s->dtype), bytes_of(s->dtype), n, (long long)below_of(e, k),
                  e->how == POSITIVE);
     }
     for (int k = 0; k < plan->nresults; k++) {
         const Slot *s = &plan->slots[plan->results[k].slot];
         if (x->outputs[k]) {
             bool size = s->kind == SLOT_SCALAR;
-            text_add(out, "    %s *%s = take(%lld * sizeof *%s);\n",
+            text_add(out, "    %s *%s = example_take(%lld * sizeof *%s);\n",
                      size ? "int64_t" : element_c(s->dtype), x->outputs[k],
                      size ? 1 : (long long)elements_of(e, plan->results[k].slot), x->outputs[k]);
         }
@@ -333,8 +335,8 @@ put_hashes(Export *x, const Example *e, Text *out)
         const Slot *s = &plan->slots[slot];
         const char *name = x->outputs[k] ? x->outputs[k] : x->params[r->of];
         bool size = s->kind == SLOT_SCALAR;
-        text_add(out, "    hash = example_hash(hash, %s, '%c', %d, %lld);\n", name,
-                 size ? 'i' : kind_of(s->dtype), size ? 8 : bytes_of(s->dtype),
+        text_add(out, "    example_result = example_hash(example_result, %s, '%c', %d, %lld);\n",
+                 name, size ? 'i' : kind_of(s->dtype), size ? 8 : bytes_of(s->dtype),
                  size ? 1 : (long long)elements_of(e, slot));
     }
 }
@@ -355,14 +357,15 @@ put_check(Export *x, Text *out)
              name, name);
     const char *example = strstr(dlc_example_text, "#include <stdint.h>");
     text_add(out, "%s\n%s", example + strlen("#include <stdint.h>\n\n"), pool);
-    text_add(out,
-             "\nstatic void *\ntake(size_t bytes)\n{\n    void *memory = calloc(1, bytes + 1);\n"
-             "    if (!memory) {\n        fputs(\"no memory\\n\", stderr);\n        exit(2);\n"
-             "    }\n    return memory;\n}\n\nint\nmain(void)\n{\n");
+    text_add(
+        out,
+        "\nstatic void *\nexample_take(size_t bytes)\n{\n    void *memory = calloc(1, bytes + 1);\n"
+        "    if (!memory) {\n        fputs(\"no memory\\n\", stderr);\n        exit(2);\n"
+        "    }\n    return memory;\n}\n\nint\nmain(void)\n{\n");
     for (int k = 0; k < plan->nsizes; k++) {
         text_add(out, "    const int64_t %s = %lld;\n", x->sizes[k], (long long)e->sizes[k]);
     }
-    text_add(out, "    uint64_t state = %d, hash = 0xcbf29ce484222325;\n", SEED);
+    text_add(out, "    uint64_t example_state = %d, example_result = 0xcbf29ce484222325;\n", SEED);
     put_arrays(x, e, out);
     if (has_weights(x)) {
         text_add(out, "    %s_weights weights = {", name);
@@ -374,25 +377,26 @@ put_check(Export *x, Text *out)
         text_add(out, "};\n");
     }
     text_add(out,
-             "    size_t bytes = %s_workspace(%.*s);\n    void *workspace = take(bytes);\n"
+             "    size_t bytes = %s_workspace(%.*s);\n    void *workspace = example_take(bytes);\n"
              "    const %s_threads *threads = NULL;\n"
              "#ifdef CHECK_THREADS\n"
-             "    threads = &(%s_threads){run_all, NULL};\n#endif\n"
-             "    clock_t begin = clock();\n"
+             "    threads = &(%s_threads){example_run_all, NULL};\n#endif\n"
+             "    clock_t example_begin = clock();\n"
              "    %s_status status = %s_run(%s);\n"
-             "    double seconds = (double)(clock() - begin) / CLOCKS_PER_SEC;\n",
+             "    double example_seconds = (double)(clock() - example_begin) / CLOCKS_PER_SEC;\n",
              name, n ? n - 2 : 0, sizes, name, name, name, name, run_params(x, false));
     text_add(out,
              "    if (status%s) {\n        printf(\"%s: %%s\\n\", %s_message(status));\n"
              "        return %s;\n    }\n",
              "", name, name, e->fault ? "0" : "1");
     put_hashes(x, e, out);
-    text_add(out,
-             "    int same = hash == 0x%llx;\n"
-             "    printf(\"%s: %%s, %%zu bytes of workspace, %%.6f s\\n\",\n"
-             "           same ? \"the bits are the same\" : \"the bits are others\", bytes, "
-             "seconds);\n",
-             (unsigned long long)e->hash, name);
+    text_add(
+        out,
+        "    int example_same = example_result == 0x%llx;\n"
+        "    printf(\"%s: %%s, %%zu bytes of workspace, %%.6f s\\n\",\n"
+        "           example_same ? \"the bits are the same\" : \"the bits are others\", bytes, "
+        "example_seconds);\n",
+        (unsigned long long)e->hash, name);
     for (int k = 0; k < plan->nparams; k++) {
         text_add(out, "    free(%s);\n", x->params[k]);
     }
@@ -401,5 +405,5 @@ put_check(Export *x, Text *out)
             text_add(out, "    free(%s);\n", x->outputs[k]);
         }
     }
-    text_add(out, "    free(workspace);\n    return !same;\n}\n");
+    text_add(out, "    free(workspace);\n    return !example_same;\n}\n");
 }

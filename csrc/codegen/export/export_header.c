@@ -67,8 +67,8 @@ run_params(Export *x, bool types)
 
 /* ---- the header ---- */
 
-static const char *
-upper(Cx *cx, const char *name)
+const char *
+upper_c(Cx *cx, const char *name)
 {
     char *text = cx_format(cx, "%s", name);
     for (char *c = text; *c; c++) {
@@ -145,7 +145,7 @@ put_weights(Export *x, Text *out)
 void
 put_program_header(Export *x, Text *out)
 {
-    const char *name = x->options->name, *big = upper(x->cx, name);
+    const char *name = x->options->name, *big = upper_c(x->cx, name);
     ExportPlan *p = x->main;
     const char *typed = size_params(x, p, true);
     int n = (int)strlen(typed);
@@ -165,8 +165,9 @@ put_program_header(Export *x, Text *out)
         text_add(out, "%s_workspace(..) bytes, by these sizes.", name);
     }
     text_add(out, "  Calls with workspaces of their own may run at the same time. */\n");
-    text_add(out, "#ifndef %s_H\n#define %s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n", big,
-             big);
+    text_add(out,
+             "#ifndef DLC_%s_H\n#define DLC_%s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n",
+             big, big);
     text_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     text_add(out, "typedef enum {\n    %s_OK,\n    %s_SIZE,\n    %s_WORKSPACE,\n", big, big, big);
     text_add(out, "    %s_INDEX,\n    %s_WEIGHTS\n} %s_status;\n\n", big, big, name);
@@ -226,9 +227,10 @@ put_guide(Export *x, Text *out)
         "The bits of results are those of dlc on a processor with fused multiply-adds. Without "
         "`-mfma` (or `-march=native`)\nthese are computed by integers and doubles: the bits are "
         "the same, and it takes longer. `-ffp-contract=off` keeps a\ncompiler from fusing what the "
-        "program does not fuse; gcc and clang read the same in the file itself. `-fwrapv`\nmatters "
-        "to integers that overflow. `-fno-math-errno` makes loops\nwith square roots faster. "
-        "`-ffast-math` changes results.\n\n"
+        "program does not fuse; gcc and clang read the same in the file itself. `-fwrapv`\nlets "
+        "integers that overflow wrap; gcc reads it in the file, and clang needs the option. "
+        "`-fno-math-errno` makes loops\nwith square roots faster. `-ffast-math` changes "
+        "results.\n\n"
         "What depends on weights alone is computed in each call.\n",
         name);
 }

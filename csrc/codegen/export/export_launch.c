@@ -71,14 +71,14 @@ launch_sizes_c(Export *x, const ExportPlan *p, const Launch *launch)
     Text text = {.cx = x->cx};
     text_add(&text, "(const int64_t[]){%s", a.ndims ? "" : "0");
     for (int k = 0; k < a.ndims; k++) {
-        text_add(&text, "%s%s", k ? ", " : "", dim_text_c(x, a.dims[k]));
+        text_add(&text, "%s%s", k ? ", " : "", dim_text_c(x, a.dims[k], false));
     }
     text_add(&text, "}");
     return text.text;
 }
 
 const char *
-launch_scratch_c(Export *x, const ExportPlan *p, const Launch *launch)
+launch_scratch_c(Export *x, const ExportPlan *p, const Launch *launch, bool checked)
 {
-    return dim_text_c(x, asked(x, p, launch).scratch);
+    return dim_text_c(x, asked(x, p, launch).scratch, checked);
 }

@@ -112,7 +112,8 @@ want_step(Placing *a, int step)
     const Plan *plan = a->p->plan;
     const Step *s = &plan->steps[step];
     if (s->kind == STEP_LAUNCH) {
-        const char *each = room(x->cx, launch_scratch_c(x, a->p, &plan->launches[s->launch]));
+        const char *each = room(x->cx,
+                                launch_scratch_c(x, a->p, &plan->launches[s->launch], false));
         int64_t number;
         bool known = size_number(each, &number);
         const char *all = known ? cx_format(x->cx, "%lld", (long long)number * x->options->pieces)
@@ -131,15 +132,29 @@ want_step(Placing *a, int step)
     }
 }
 
+/* By slot: is it copied to a result, after the last step? */
+static const bool *
+find_copied(const Placing *a)
+{
+    const Plan *plan = a->p->plan;
+    bool *copied = cx_alloc(a->x->cx, (size_t)plan->nslots + 1);
+    for (int k = 0; k < plan->nresults && a->p == a->x->main; k++) {
+        copied[plan->slots[plan->results[k].slot].root] |= plan->results[k].kind != RESULT_INTO;
+    }
+    return copied;
+}
+
 static void
 list_wants(Placing *a)
 {
     const Plan *plan = a->p->plan;
+    const bool *copied = find_copied(a);
     for (int k = 0; k < plan->nslots; k++) {
         const Slot *slot = &plan->slots[k];
         bool here = slot->kind == SLOT_WORK || (slot->kind == SLOT_OBJECT && !a->p->output[k]);
         if (here && slot->last >= 0) {
-            add_want(a, (Want){k, slot->first, slot->last, slot_estimate(plan, slot),
+            int last = copied[k] ? plan->nsteps : slot->last;
+            add_want(a, (Want){k, slot->first, last, slot_estimate(plan, slot),
                                room(a->x->cx, slot_bytes_c(a->x, a->p, k))});
         }
     }
@@ -177,10 +192,11 @@ larger(Cx *cx, const char *a, const char *b)
     if (strcmp(a, b) == 0) {
         return a;
     }
-    if (size_number(a, &x) && size_number(b, &y)) {
+    bool number = size_number(b, &y);
+    if (number && size_number(a, &x)) {
         return x > y ? a : b;
     }
-    return strstr(a, b) && strncmp(a, "size_max", 8) == 0
+    return !number && strstr(a, b) && strncmp(a, "size_max", 8) == 0
                ? a
                : cx_format(cx, "size_max(%s,\n            %s)", a, b);
 }
@@ -254,7 +270,7 @@ put_places(Export *x, ExportPlan *p, Text *out)
              size_params(x, p, true));
     text_add(out, "    int64_t at[%d];\n    at[0] = 0;\n", p->nblocks + 1);
     for (int k = 0; k < p->nblocks; k++) {
-        text_add(out, "    at[%d] = at[%d] + %s;\n", k + 1, k, p->rooms[k]);
+        text_add(out, "    at[%d] = size_sum(at[%d], %s);\n", k + 1, k, p->rooms[k]);
     }
     put_unused(x, p, out);
     text_add(out,
@@ -264,8 +280,10 @@ put_places(Export *x, ExportPlan *p, Text *out)
 }
 
 const char *
-block_c(Export *x, const ExportPlan *p, int block)
+block_c(Export *x, ExportPlan *p, int block)
 {
-    return strcmp(p->offsets[block], "0") == 0 ? "work"
-                                               : cx_format(x->cx, "work + %s", p->offsets[block]);
+    const char *offset = p->offsets[block];
+    int64_t number;
+    p->computed |= !size_number(offset, &number);
+    return strcmp(offset, "0") == 0 ? "work" : cx_format(x->cx, "work + %s", offset);
 }

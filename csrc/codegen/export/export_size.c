@@ -119,6 +119,7 @@ typedef struct {
     Export *x;
     const char **stack;
     int n;
+    bool checked;
 } Walk;
 
 static void
@@ -136,14 +137,14 @@ walk_binary(void *arg, char kind)
 {
     Walk *w = arg;
     w->n--;
-    w->stack[w->n - 1] = combined(w->x->cx, kind, w->stack[w->n - 1], w->stack[w->n], false);
+    w->stack[w->n - 1] = combined(w->x->cx, kind, w->stack[w->n - 1], w->stack[w->n], w->checked);
 }
 
 const char *
-dim_text_c(Export *x, Dim d)
+dim_text_c(Export *x, Dim d, bool checked)
 {
     static const DimWalk walk = {walk_leaf, walk_binary};
-    Walk w = {x, NULL, 0};
+    Walk w = {x, NULL, 0, checked};
     dim_walk(x->cx, d, &walk, &w);
     return w.stack[0];
 }
@@ -190,13 +191,22 @@ put_unused(Export *x, const ExportPlan *p, Text *out)
 
 /* ---- the check ---- */
 
-/* Adds the condition, unless it is there. */
+/* Conditions, each once. */
+typedef struct {
+    const char **all;
+    int n;
+} Conditions;
+
 static void
-put_condition(Text *out, const char *condition)
+add_condition(Cx *cx, Conditions *conditions, const char *condition)
 {
-    if (!out->text || !strstr(out->text, condition)) {
-        text_add(out, "%s%s", out->length ? " &&\n        " : "", condition);
+    for (int k = 0; k < conditions->n; k++) {
+        if (strcmp(conditions->all[k], condition) == 0) {
+            return;
+        }
     }
+    conditions->all = cx_grow(cx, conditions->all, conditions->n, sizeof *conditions->all);
+    conditions->all[conditions->n++] = condition;
 }
 
 static bool
@@ -211,39 +221,49 @@ is_known(Export *x, const ExportPlan *p, int n, const DimRef *refs)
 }
 
 static void
-check_declared(Export *x, Text *all)
+check_declared(Export *x, Conditions *all)
 {
     const Plan *plan = x->main->plan;
     for (int k = 0; k < plan->ndeclared; k++) {
         const Solve *s = &plan->solves[k];
         const char *name = x->sizes[k];
         if (s->range.lo > -DIM_INF) {
-            put_condition(all, cx_format(x->cx, "%s >= %lld", name, (long long)s->range.lo));
+            add_condition(x->cx, all, cx_format(x->cx, "%s >= %lld", name, (long long)s->range.lo));
         }
         if (s->range.hi < DIM_INF) {
-            put_condition(all, cx_format(x->cx, "%s <= %lld", name, (long long)s->range.hi));
+            add_condition(x->cx, all, cx_format(x->cx, "%s <= %lld", name, (long long)s->range.hi));
         }
         if (s->divisor > 1) {
-            put_condition(all, cx_format(x->cx, "%s %% %lld == 0", name, (long long)s->divisor));
+            add_condition(x->cx, all,
+                          cx_format(x->cx, "%s %% %lld == 0", name, (long long)s->divisor));
         }
     }
 }
 
 static void
-check_plan(Export *x, const ExportPlan *p, Text *all)
+check_plan(Export *x, const ExportPlan *p, Conditions *all)
 {
     const Plan *plan = p->plan;
     for (int k = 0; k < plan->nuncertain; k++) {
-        put_condition(
-            all, cx_format(x->cx, "%s >= 0", expression(x, plan, plan->uncertain[k].dim, true)));
+        add_condition(
+            x->cx, all,
+            cx_format(x->cx, "%s >= 0", expression(x, plan, plan->uncertain[k].dim, true)));
     }
     for (int k = 0; k < plan->nslots; k++) {
         const Slot *s = &plan->slots[k];
         if (s->kind != SLOT_SCALAR &&
             !(is_known(x, p, s->rank, s->sizes) && is_known(x, p, s->rank, s->strides))) {
-            put_condition(all, cx_format(x->cx, "size_fits(%d, %s,\n                  %s)", s->rank,
-                                         array_of(x, p, s->rank, s->sizes, true),
-                                         array_of(x, p, s->rank, s->strides, true)));
+            add_condition(x->cx, all,
+                          cx_format(x->cx, "size_fits(%d, %s,\n                  %s)", s->rank,
+                                    array_of(x, p, s->rank, s->sizes, true),
+                                    array_of(x, p, s->rank, s->strides, true)));
+        }
+    }
+    for (int k = 0; k < plan->nlaunches; k++) {
+        const char *scratch = launch_scratch_c(x, p, &plan->launches[k], true);
+        int64_t number;
+        if (!size_number(scratch, &number)) { /* the bytes of one piece: of 256 at most */
+            add_condition(x->cx, all, cx_format(x->cx, "%s < INT64_C(1) << 50", scratch));
         }
     }
 }
@@ -251,13 +271,17 @@ check_plan(Export *x, const ExportPlan *p, Text *all)
 void
 put_size_check(Export *x, ExportPlan *p, Text *out)
 {
-    Text all = {.cx = x->cx};
+    Conditions all = {0};
+    Text text = {.cx = x->cx};
     check_declared(x, &all);
     for (int k = 0; k < x->nplans; k++) {
         check_plan(x, &x->plans[k], &all);
     }
-    bool over = all.text && strstr(all.text, "&over");
+    for (int k = 0; k < all.n; k++) {
+        text_add(&text, "%s%s", k ? " &&\n        " : "", all.all[k]);
+    }
+    bool over = text.text && strstr(text.text, "&over");
     text_add(out, "\nstatic int\nsizes_fit(%svoid *unused)\n{\n", size_params(x, p, true));
     text_add(out, "%s    (void)unused;\n    return %s%s;\n}\n", over ? "    int over = 0;\n" : "",
-             all.length ? all.text : "1", over ? " && !over" : "");
+             all.n ? text.text : "1", over ? " && !over" : "");
 }

@@ -86,7 +86,7 @@ put_place(const char *name, const char *source, Text *out)
 static void
 put_launch(Export *x, ExportPlan *p, const Launch *l, Text *out)
 {
-    const char *scratch = launch_scratch_c(x, p, l);
+    const char *scratch = launch_scratch_c(x, p, l, false);
     int block = p->block[p->plan->nslots + (int)(l - p->plan->launches)];
     int64_t number;
     if (size_number(size_c(x, p, l->extent), &number) && number == 0) {
@@ -182,7 +182,7 @@ put_steps(Export *x, ExportPlan *p, Text *out)
             text_add(out, "    int64_t scalar%d = %s;\n", k, size_c(x, p, s->offset));
         }
     }
-    if (strstr(body.text, "at[")) {
+    if (p->computed) {
         text_add(out, "    int64_t at[%d];\n    places%d(%sat);\n", p->nblocks, p->number,
                  size_params(x, p, false));
     }

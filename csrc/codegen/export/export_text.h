@@ -30,6 +30,7 @@ typedef struct {
     const char **rooms; /* by block: bytes */
     const char **offsets; /* by block: from the beginning of the workspace */
     const char *workspace; /* bytes of all */
+    bool computed; /* the steps read a place that is no number: see put_places */
     const int *output; /* by slot: 1 + the result that it is the memory of */
 } ExportPlan;
 
@@ -52,8 +53,9 @@ typedef struct {
 
 const char *size_c(Export *x, ExportPlan *p, DimRef ref); /* an expression, in parentheses or not */
 const char *size_factor_c(Export *x, ExportPlan *p, DimRef ref); /* the same as a factor */
-/* Another size of the function: of a kernel's own, whose symbols the plan knows. */
-const char *dim_text_c(Export *x, Dim d);
+/* Another size of the function: of a kernel's own, whose symbols the plan knows.  checked: sets the
+ * variable `over` where it has more than 64 bits. */
+const char *dim_text_c(Export *x, Dim d, bool checked);
 bool size_number(const char *text, int64_t *value); /* is the expression one? */
 const char *sizes_c(Export *x, ExportPlan *p, int n, const DimRef *refs); /* an array of them */
 /* The parameters of functions of the plan's sizes, with a comma behind each; names alone if they
@@ -68,14 +70,15 @@ const char *size_symbol_c(const Export *x, const char *name); /* the name in C o
 
 const char *launch_function_c(Export *x, const ExportPlan *p, const Launch *launch);
 const char *launch_sizes_c(Export *x, const ExportPlan *p, const Launch *launch); /* n */
-const char *launch_scratch_c(Export *x, const ExportPlan *p, const Launch *launch); /* bytes */
+const char *launch_scratch_c(Export *x, const ExportPlan *p, const Launch *launch,
+                             bool checked); /* bytes */
 
 /* ---- export_memory.c ---- */
 
 void place_values(Export *x, ExportPlan *p); /* sets block, offsets, workspace */
 void put_places(Export *x, ExportPlan *p, Text *out); /* the function that computes them, if needed
                                                        */
-const char *block_c(Export *x, const ExportPlan *p, int block); /* a pointer */
+const char *block_c(Export *x, ExportPlan *p, int block); /* a pointer */
 
 /* ---- export_steps.c ---- */
 
@@ -97,6 +100,7 @@ void put_makefile(Export *x, Text *out);
 /* The parameters of the function that runs the program; names alone if they are arguments. */
 const char *run_params(Export *x, bool types);
 bool param_is_written(const Export *x, int param);
+const char *upper_c(Cx *cx, const char *name); /* in capitals */
 const char *element_c(Dtype dtype); /* the type of what an array in C has */
 
 /* ---- export_runtime.c ---- */

@@ -446,6 +446,14 @@ size_times(int64_t a, int64_t b, int *over)
     return a * b;
 }
 
+/* ---- size_sum ---- */
+/* Of bytes; INT64_MAX stands for too many. */
+static inline int64_t
+size_sum(int64_t a, int64_t b)
+{
+    return b > INT64_MAX - a ? INT64_MAX : a + b;
+}
+
 /* ---- size_span ---- */
 /* The elements from the first to one past the last of an array. */
 static inline int64_t

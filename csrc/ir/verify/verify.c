@@ -78,10 +78,10 @@
  *        at, v, 0): i is its own index, at is made outside of it, and the zero is positive.
  *   V28  A layout is promised where its maker can keep it.  Strides of what a kernel or a cat
  *        makes, of what a let of the graph stage computes, and of a fresh result that is copied,
- *        put, provably, no two elements in one place, whatever sizes it has elements for.  A view
- *        outside of kernels has the strides that its operand gives it: there are such, and if it
- *        promises any, it promises these.  Inside of kernels, where a value has no memory, only a
- *        buffer promises strides.
+ *        put, provably, no two elements in one place, whatever sizes it has elements for, unless
+ *        all elements are one number.  A view outside of kernels has the strides that its operand
+ *        gives it: there are such, and if it promises any, it promises these.  Inside of kernels,
+ *        where a value has no memory, only a buffer promises strides.
  *   V29  given marks a parameter alone, which the call frees: no result goes into it, is a view of
  *        it or takes its memory.
  *   V30  A loop has one body and a branch two: functions of the same stage that keep these rules,

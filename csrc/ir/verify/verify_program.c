@@ -53,6 +53,17 @@ check_strides(Verifier *v, int k)
     }
 }
 
+/* Have all elements one value?  Then it is no matter which of them is stored last in a place: an
+ * empty tensor of any strides is such a one. */
+static bool
+is_one_number(const Value *v)
+{
+    while (v->def && value_is_view(v)) {
+        v = v->def->args[0];
+    }
+    return value_is_const(v) || (v->def && v->def->op == OP_const);
+}
+
 /* May a fresh result have these strides?  A call returns what it returns, and a view of what is
  * made here has the strides of a view; what is copied needs a place for each element. */
 static void
@@ -61,10 +72,10 @@ check_fresh_strides(Verifier *v, const Value *value, int k)
     const Dim *promised = v->fn->results[k].strides;
     const Value *root = value_root(value);
     Dim own[MAX_RANK];
-    if (root && root->def && root->def->op == OP_call) {
+    if (is_one_number(value) || (root->def && root->def->op == OP_call)) {
         return;
     }
-    bool stays = (!root || root->def) && value_layout(v->cx, value, own);
+    bool stays = root->def && value_layout(v->cx, value, own);
     for (int ax = 0; ax < value->type->rank && stays; ax++) {
         stays = dim_is(v->cx, value->type->dims[ax], 1) ||
                 stride_same(v->cx, value->type, own[ax], promised[ax]);
@@ -195,12 +206,14 @@ check_view_layout(Verifier *v, const Value *view)
 static void
 check_layout(Verifier *v, const Let *let)
 {
+    int nrets = let->op == OP_kernel ? let->body->nrets : 0;
     v->let = let;
     for (int k = 0; k < let->nres; k++) {
         const Value *made = let->res[k];
         if (value_is_view(made) && v->fn->stage != STAGE_GRAPH) {
             check_view_layout(v, made);
         } else if (is_stored(v->fn, let) && made->strides && !made->over &&
+                   !is_one_number(k < nrets ? let->body->rets[k] : made) &&
                    !has_places(v->cx, made->type, made->strides)) {
             verify_broken(v, 28, "'%s' promises strides that may put two elements in one place",
                           made->name);
