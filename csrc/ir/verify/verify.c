@@ -76,8 +76,7 @@
  *        axes in some order, each the product of the sizes before it.
  *   V27  onehot marks only a sum marked lanes whose body loads and computes, and returns where(i ==
  *        at, v, 0): i is its own index, at is made outside of it, and the zero is positive.
- *   V28  A layout is promised where its maker can keep it.  Strides of what a kernel or a cat
- *        makes, of what a let of the graph stage computes, and of a fresh result that is copied,
+ *   V28  A layout is promised where its maker can keep it.  Strides of what a kernel or a cat makes
  *        put, provably, no two elements in one place, whatever sizes it has elements for, unless
  *        all elements are one number.  A view outside of kernels has the strides that its operand
  *        gives it: there are such, and if it promises any, it promises these.  Inside of kernels,

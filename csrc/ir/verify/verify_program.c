@@ -64,28 +64,6 @@ is_one_number(const Value *v)
     return value_is_const(v) || (v->def && v->def->op == OP_const);
 }
 
-/* May a fresh result have these strides?  A call returns what it returns, and a view of what is
- * made here has the strides of a view; what is copied needs a place for each element. */
-static void
-check_fresh_strides(Verifier *v, const Value *value, int k)
-{
-    const Dim *promised = v->fn->results[k].strides;
-    const Value *root = value_root(value);
-    Dim own[MAX_RANK];
-    if (is_one_number(value) || (root->def && root->def->op == OP_call)) {
-        return;
-    }
-    bool stays = root->def && value_layout(v->cx, value, own);
-    for (int ax = 0; ax < value->type->rank && stays; ax++) {
-        stays = dim_is(v->cx, value->type->dims[ax], 1) ||
-                stride_same(v->cx, value->type, own[ax], promised[ax]);
-    }
-    if (!stays && !has_places(v->cx, value->type, promised)) {
-        verify_broken(v, 28, "result %d promises strides that may put two elements in one place",
-                      k);
-    }
-}
-
 static void
 check_result(Verifier *v, int k)
 {
@@ -95,9 +73,6 @@ check_result(Verifier *v, int k)
     bool of_result = r->kind == RESULT_VIEW_RESULT;
     verify_dims(v, r->strides ? t->rank : 0, r->strides);
     if (r->kind == RESULT_FRESH) {
-        if (r->strides) {
-            check_fresh_strides(v, fn->body->rets[k], k);
-        }
         return;
     }
     if (r->of < 0 || r->of >= (of_result ? fn->body->nrets : fn->nparams)) {
@@ -174,13 +149,11 @@ check_overs(Verifier *v)
 
 /* ---- V28: promised layouts ---- */
 
-/* Does the let store elements, each in its place?  At the graph stage every let does that a kernel
- * will compute; a call has the layout that its maker gives it. */
+/* Does the let store elements, each in its place? */
 static bool
-is_stored(const Fn *fn, const Let *let)
+is_stored(const Let *let)
 {
-    return let->op == OP_kernel || let->op == OP_cat ||
-           (fn->stage == STAGE_GRAPH && let->op != OP_call);
+    return let->op == OP_kernel || let->op == OP_cat;
 }
 
 static void
@@ -212,7 +185,7 @@ check_layout(Verifier *v, const Let *let)
         const Value *made = let->res[k];
         if (value_is_view(made) && v->fn->stage != STAGE_GRAPH) {
             check_view_layout(v, made);
-        } else if (is_stored(v->fn, let) && made->strides && !made->over &&
+        } else if (is_stored(let) && made->strides && !made->over &&
                    !is_one_number(k < nrets ? let->body->rets[k] : made) &&
                    !has_places(v->cx, made->type, made->strides)) {
             verify_broken(v, 28, "'%s' promises strides that may put two elements in one place",
