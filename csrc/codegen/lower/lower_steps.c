@@ -34,6 +34,7 @@ typedef struct {
     Dim at; /* the step */
     int first; /* places are by the id in the body, which begin here, */
     StepPlace *places;
+    Value *number; /* a buffer with the number of the step around, if the loop reads that */
 } Steps;
 
 static StepPlace *
@@ -86,7 +87,8 @@ set_params(const Steps *s, const Lowering *in, const Fn *body)
 {
     const Loop *loop = &s->loop;
     for (int k = 0; k < loop->carries + loop->rows + loop->stays; k++) {
-        Value *operand = in->leaf[loop_arg(loop, k)->id];
+        const Value *arg = loop_arg(loop, k);
+        Value *operand = arg == in->number ? s->number : in->leaf[arg->id];
         bool carried = k < loop->carries;
         *place_of_value(s, body->params[1 + k]) = (StepPlace){
             carried ? s->kernel->res[k] : operand,
@@ -214,6 +216,26 @@ put_next(const Steps *s, const Fn *body)
     }
 }
 
+/* What the loop begins with.  Of a loop in another one that may be the number of the other's step,
+ * which is in no memory. */
+static void
+put_first(Steps *s, const Lowering *in)
+{
+    s->at = in->step;
+    for (int k = 0; k < s->loop.carries; k++) {
+        const Value *arg = loop_arg(&s->loop, k);
+        StepPlace from = {.of = arg == in->number ? NULL : in->leaf[arg->id]};
+        copy(s, from, (StepPlace){.of = s->kernel->res[k]}, s->kernel->res[k]->type);
+    }
+    for (int k = s->loop.carries + s->loop.rows; k < s->loop.carries + s->loop.rows + s->loop.stays;
+         k++) {
+        if (loop_arg(&s->loop, k) == in->number && !s->number) {
+            s->number = lower_buffer(s->lo, 0, DT_i64, 0, NULL);
+            copy(s, (StepPlace){0}, (StepPlace){.of = s->number}, in->number->type);
+        }
+    }
+}
+
 void
 lower_steps(const Lowering *in, const Let *old, Let *kernel)
 {
@@ -222,10 +244,7 @@ lower_steps(const Lowering *in, const Let *old, Let *kernel)
     Steps s = {.lo = lo, .kernel = kernel, .loop = let_loop(kernel_loop(old))};
     *lo = (Lower){.cx = cx, .fn = in->fn, .kernel = kernel};
     lower_begin(lo, kernel->body);
-    for (int k = 0; k < s.loop.carries; k++) {
-        StepPlace from = {.of = in->leaf[loop_arg(&s.loop, k)->id]}, to = {.of = kernel->res[k]};
-        copy(&s, from, to, kernel->res[k]->type);
-    }
+    put_first(&s, in);
     s.at = lower_open(lo, "i", s.loop.steps);
     s.first = in->fn->nvalues;
     const Fn *body = lower_body(in->fn, s.loop.body, s.at);
