@@ -79,5 +79,5 @@ def test_architecture(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(name: str, tmp_path: Path) -> None:
     function = FUNCTIONS[name]
-    calls = [function.arguments(n) for n in (4096, 1027)]
+    calls = [function.arguments(n) for n in (4096, 3081)]
     check(function.call, tmp_path / "m.dlc", dims(*calls), *calls)

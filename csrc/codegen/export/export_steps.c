@@ -88,10 +88,6 @@ put_launch(Export *x, ExportPlan *p, const Launch *l, Text *out)
 {
     const char *scratch = launch_scratch_c(x, p, l, false);
     int block = p->block[p->plan->nslots + (int)(l - p->plan->launches)];
-    int64_t number;
-    if (size_number(size_c(x, p, l->extent), &number) && number == 0) {
-        return;
-    }
     if (l->phases) {
         put_place(l->name, l->source, out);
     }
