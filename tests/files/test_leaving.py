@@ -14,7 +14,7 @@ def test_the_shards_entries(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["nn.functional.softmax", "matmul", "nn.functional.conv2d", "nn.functional.gelu"]
+    "name", ["nn.functional.layer_norm", "matmul", "nn.functional.conv2d", "nn.functional.gelu"]
 )
 def test_leaves(name: str) -> None:
     found = count_all(Shard(0, 1), name)
