@@ -84,8 +84,8 @@ run_all(Cx *cx, void *arg)
         seen->names[0] = '\0';
         pipeline_run(parse_fn(cx, program, "text"), &options);
         CHECK(strcmp(seen->names,
-                 "unmerge channels canonicalise linearise dead inside fuse share panels layouts "
-                 "pad_rows in_place ") == 0);
+                 "unmerge channels count canonicalise linearise dead inside fuse share panels layouts "
+                 "pad_rows in_place enclose ") == 0);
         CHECK(seen->kernels == (fuel ? 1 : 2));
     }
 }
@@ -109,7 +109,7 @@ main(void)
     CHECK(cx_try(cx, run_all, &seen));
     CHECK(!cx_try(cx, run_wrong_stage, NULL));
     CHECK(cx_diag(cx)->code == DIAG_PASS_STAGE);
-    CHECK(pass_table(&count) && count == 12);
+    CHECK(pass_table(&count) && count == 14);
     CHECK(pass_find("fuse") && pass_find("pipeline") && !pass_find("nothing"));
     cx_free(cx);
     return failures != 0;

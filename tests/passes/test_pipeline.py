@@ -16,10 +16,10 @@ def test_driver(drive: Callable[[str], None]) -> None:
 
 @pytest.mark.parametrize(("names", "headers"), [
     ("all", [f"-- {name}" for name in (
-        "unmerge (unchanged)", "channels (unchanged)", "canonicalise (unchanged)",
+        "unmerge (unchanged)", "channels (unchanged)", "count (unchanged)", "canonicalise (unchanged)",
         "linearise (unchanged)", "dead (unchanged)", "inside (unchanged)", "fuse",
         "share (unchanged)", "panels (unchanged)", "layouts (unchanged)", "pad_rows (unchanged)",
-        "in_place (unchanged)",
+        "in_place (unchanged)", "enclose (unchanged)",
     )]),
     ("fuse,dead", ["-- dead (unchanged)", "-- fuse"]),
     ("fus", []),
