@@ -37,7 +37,7 @@ def test_scratch_of_threads() -> None:
     threads = torch.get_num_threads()
     torch.set_num_threads(64)
     try:
-        with pytest.raises(MemoryError):
+        with pytest.raises(RuntimeError, match="a size outside of its range"):  # its work would take years
             artifact(torch.ones(2))
     finally:
         torch.set_num_threads(threads)
