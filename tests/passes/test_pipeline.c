@@ -84,8 +84,8 @@ run_all(Cx *cx, void *arg)
         seen->names[0] = '\0';
         pipeline_run(parse_fn(cx, program, "text"), &options);
         CHECK(strcmp(seen->names,
-                 "unmerge channels count canonicalise linearise dead inside fuse share panels layouts "
-                 "pad_rows in_place enclose ") == 0);
+                 "unmerge channels count canonicalise linearise dead inside fuse share panels "
+                 "layouts pad_rows in_place enclose ") == 0);
         CHECK(seen->kernels == (fuel ? 1 : 2));
     }
 }
