@@ -225,6 +225,15 @@ is_copied(const Outline *o, const int *member, int n)
     return copied;
 }
 
+/* The strides that the value is stored with; NULL: dense, where those promised may put two elements
+ * in one place.  Of a result, the plan then copies it, with sizes that it knows. */
+static const Dim *
+stored_strides(const Outline *o, const Value *v)
+{
+    const Dim *strides = v->strides ? v->strides : o->g->promise[v->id];
+    return strides && value_has_places(o->g->cx, v, strides) ? strides : NULL;
+}
+
 static void
 outline_cat(Outline *o, const Value *v)
 {
@@ -233,7 +242,7 @@ outline_cat(Outline *o, const Value *v)
     }
     build_at(o->b, v->def->loc);
     build_again(o->b, v->def, o->map);
-    o->map[v->id]->strides = v->strides ? v->strides : o->g->promise[v->id];
+    o->map[v->id]->strides = stored_strides(o, v);
 }
 
 /* ---- kernels ---- */
@@ -293,10 +302,8 @@ result_add(Outline *o, const Block *blk, const Value *old, Results *r)
         }
         r->inner[k] = v;
         r->types[k] = v->type;
-        r->strides[k] = old->strides             ? old->strides
-                        : o->g->promise[old->id] ? o->g->promise[old->id]
-                        : k < r->n               ? r->strides[k]
-                                                 : NULL;
+        const Dim *strides = stored_strides(o, old);
+        r->strides[k] = strides || k == r->n ? strides : r->strides[k];
         r->n += k == r->n;
         r->which[r->nids] = k;
     }
@@ -370,7 +377,7 @@ outline_copy(Outline *o, const Value *param)
 {
     if (!o->fresh[param->result]) {
         Value *v = o->map[param->id];
-        const Dim *strides = o->g->promise[param->id];
+        const Dim *strides = stored_strides(o, param);
         Block *blk = build_open(o->b);
         build_close(o->b, 1, &v);
         build_at(o->b, (Loc){0});

@@ -648,8 +648,9 @@ bool value_layout_beside(Cx *cx, const Value *v, const Value *of, const Dim *giv
 bool view_base_strides(Cx *cx, const Let *let, const Dim *strides, Dim *base_strides);
 /* The offset of an element, in elements, simplified. */
 Dim index_offset(Cx *cx, const Value *buffer, const Dim *at);
-/* Do these strides put no two elements in one place, provably? */
-bool strides_do_not_overlap(Cx *cx, const Type *of, const Dim *strides);
+/* Do these strides put no two elements in one place, provably, for all sizes that have elements? */
+bool strides_do_not_overlap(Cx *cx, const Type *of, const Dim *promised);
+bool value_has_places(Cx *cx, const Value *v, const Dim *strides); /* ... or is v one number? */
 
 /* ---- print.c, parse.c: exact inverses ---- */
 
@@ -776,7 +777,6 @@ typedef struct {
 } EvalHow;
 
 /* As eval_fn. */
-void eval_fn_as(const Fn *fn, EvalHow how, const Tensor *in, Tensor *out);
 
 /* ---- sample.c: random arguments, for dlc-opt and the fuzzer ---- */
 

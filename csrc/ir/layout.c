@@ -246,9 +246,9 @@ next_outward(Cx *cx, const Type *of, const Dim *strides, const bool *done, Dim r
     return next;
 }
 
-/* Each stride steps over all that the smaller ones reach. */
-bool
-strides_do_not_overlap(Cx *cx, const Type *of, const Dim *strides)
+/* Does each stride step over all that the smaller ones reach? */
+static bool
+steps_over(Cx *cx, const Type *of, const Dim *strides)
 {
     bool done[MAX_RANK] = {false};
     Dim reach = dim_int(cx, 0);
@@ -262,6 +262,50 @@ strides_do_not_overlap(Cx *cx, const Type *of, const Dim *strides)
                         dim_mul(cx, dim_sub(cx, of->dims[ax], dim_int(cx, 1)), strides[ax]));
     }
     return true;
+}
+
+bool
+strides_do_not_overlap(Cx *cx, const Type *of, const Dim *promised)
+{
+    Dim strides[MAX_RANK];
+    if (type_is_empty(cx, of)) {
+        return true;
+    }
+    for (int ax = 0; ax < of->rank; ax++) {
+        Dim plain = dim_of_nonempty(cx, promised[ax]);
+        strides[ax] = stride_same(cx, of, promised[ax], plain) ? plain : promised[ax];
+    }
+    const Assumption *before = cx->dims.assumed;
+    for (int ax = 0; ax < of->rank; ax++) {
+        dim_assume(cx, dim_int(cx, 1), of->dims[ax]);
+    }
+    bool separate = steps_over(cx, of, strides);
+    dim_forget_to(cx, before);
+    return separate;
+}
+
+/* Have all elements one value?  Then it is no matter which of them is stored last in a place. */
+static bool
+is_one_number(const Value *v)
+{
+    const Let *def = v->def;
+    if (def && def->op == OP_kernel) {
+        int k = 0;
+        while (def->res[k] != v) {
+            k++;
+        }
+        v = k < def->body->nrets ? def->body->rets[k] : v;
+    }
+    while (v->def && value_is_view(v)) {
+        v = v->def->args[0];
+    }
+    return value_is_const(v) || (v->def && v->def->op == OP_const);
+}
+
+bool
+value_has_places(Cx *cx, const Value *v, const Dim *strides)
+{
+    return is_one_number(v) || strides_do_not_overlap(cx, v->type, strides);
 }
 
 static bool

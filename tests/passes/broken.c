@@ -321,11 +321,11 @@ __wrap_copy_strided(int bytes, int rank, const int64_t *sizes, void *to, const i
     __real_copy_strided(bytes, rank, sizes, to, to_strides, from, strides);
 }
 
-WRAPPED(eval_fn_as);
+WRAPPED(eval_fn_how);
 void
-__wrap_eval_fn_as(const Fn *fn, EvalHow how, const Tensor *in, Tensor *out)
+__wrap_eval_fn_how(const Fn *fn, EvalHow how, const int64_t *sizes, const Tensor *in, Tensor *out)
 {
-    __real_eval_fn_as(fn, how, in, out);
+    __real_eval_fn_how(fn, how, sizes, in, out);
     if (is_asked("late")) {
         jit_cc_wait(60);
     }

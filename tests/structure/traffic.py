@@ -114,7 +114,7 @@ class Reader:
 
     def line(self, words: str) -> None:
         left, _, right = words.removeprefix("let ").partition(" = ")
-        loop = re.search(rf"(?:for|reduce \w+) ({NAME}) in (.+?)(?: [a-z]+)* \{{$", words)
+        loop = re.search(rf"(?:for|reduce \w+) ({NAME}) in (.+?)(?: [a-z_]+(?:=\d+)?)* \{{$", words)
         if words == "}":
             self.close()
         elif loop:

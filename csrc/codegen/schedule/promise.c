@@ -5,9 +5,10 @@
  * Requires: the kernels stage.
  * Ensures:  the kernel stores each element where the caller will look for it, and views of the
  *           result say what strides they have then.
- * How:      only where the passes of fusion have left the layout open: a value with strides of its
- *           own is read in these by other kernels.  A result stays as it is, to be copied, where a
- *           view of it would have no strides.
+ * How:      only where no two elements come to one place, whatever the sizes, and where the passes
+ *           of fusion have left the layout open: a value with strides of its own is read in these by
+ *           other kernels.  A result stays as it is, to be copied, where a view of it would have no
+ *           strides.
  * Why not   ask for fuel where other results are views of it: they have strides in the promised
  *           layout, and a copy in it would be another tensor than theirs.
  * Example:  `let y: f32[8, 64] = kernel { .. }` with the result `f32[8, 64] strides=[1, 8]` becomes
@@ -70,7 +71,7 @@ rewrite_promise(Fn *fn)
         Value *v = fn->body->rets[k];
         const Result *result = &fn->results[k];
         if (v->def && v->def->op == OP_kernel && !v->strides && !v->over && result->strides &&
-            result->kind == RESULT_FRESH) {
+            result->kind == RESULT_FRESH && value_has_places(fn->cx, v, result->strides)) {
             v->strides = result->strides;
             if (has_views(fn, k) || (views_fit(fn, v) && fuel_spend(fn->cx))) {
                 lay_views(fn, v);

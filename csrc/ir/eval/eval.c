@@ -311,13 +311,7 @@ eval_fn_at(const Fn *fn, const int64_t *sizes, const Tensor *in, Tensor *out)
 void
 eval_fn(const Fn *fn, const Tensor *in, Tensor *out)
 {
-    eval_fn_as(fn, (EvalHow){eval_map, 0}, in, out);
-}
-
-void
-eval_fn_as(const Fn *fn, EvalHow how, const Tensor *in, Tensor *out)
-{
     int64_t *sizes = cx_alloc(fn->cx, (size_t)fn->nsizes * sizeof *sizes);
     eval_sizes(fn, in, sizes);
-    eval_fn_how(fn, how, sizes, in, out);
+    eval_fn_at(fn, sizes, in, out);
 }

@@ -1,27 +1,6 @@
 /* The verifier's rules of a whole program: V12, V21, V28 and V29, of memory that outlives a let. */
 #include "verify.h"
 
-/* Has each element a place of its own?  Where there are none the strides may be any. */
-static bool
-has_places(Cx *cx, const Type *t, const Dim *promised)
-{
-    Dim strides[MAX_RANK];
-    if (type_is_empty(cx, t)) {
-        return true;
-    }
-    for (int ax = 0; ax < t->rank; ax++) {
-        Dim plain = dim_of_nonempty(cx, promised[ax]);
-        strides[ax] = stride_same(cx, t, promised[ax], plain) ? plain : promised[ax];
-    }
-    const Assumption *before = cx->dims.assumed;
-    for (int ax = 0; ax < t->rank; ax++) {
-        dim_assume(cx, dim_int(cx, 1), t->dims[ax]);
-    }
-    bool separate = strides_do_not_overlap(cx, t, strides);
-    dim_forget_to(cx, before);
-    return separate;
-}
-
 /* ---- V12: results ---- */
 
 /* Has result k, a view, strides in what it shares memory with?  A fresh result that it is no view
@@ -51,17 +30,6 @@ check_strides(Verifier *v, int k)
         verify_broken(v, 12, "result %d has no strides in %s %d", k,
                       of_result ? "result" : "parameter", r->of);
     }
-}
-
-/* Have all elements one value?  Then it is no matter which of them is stored last in a place: an
- * empty tensor of any strides is such a one. */
-static bool
-is_one_number(const Value *v)
-{
-    while (v->def && value_is_view(v)) {
-        v = v->def->args[0];
-    }
-    return value_is_const(v) || (v->def && v->def->op == OP_const);
 }
 
 static void
@@ -179,15 +147,13 @@ check_view_layout(Verifier *v, const Value *view)
 static void
 check_layout(Verifier *v, const Let *let)
 {
-    int nrets = let->op == OP_kernel ? let->body->nrets : 0;
     v->let = let;
     for (int k = 0; k < let->nres; k++) {
         const Value *made = let->res[k];
         if (value_is_view(made) && v->fn->stage != STAGE_GRAPH) {
             check_view_layout(v, made);
         } else if (is_stored(let) && made->strides && !made->over &&
-                   !is_one_number(k < nrets ? let->body->rets[k] : made) &&
-                   !has_places(v->cx, made->type, made->strides)) {
+                   !value_has_places(v->cx, made, made->strides)) {
             verify_broken(v, 28, "'%s' promises strides that may put two elements in one place",
                           made->name);
         }
