@@ -6,9 +6,9 @@
  * Ensures:  the kernel stores each element where the caller will look for it, and views of the
  *           result say what strides they have then.
  * How:      only where no two elements come to one place, whatever the sizes, and where the passes
- *           of fusion have left the layout open: a value with strides of its own is read in these by
- *           other kernels.  A result stays as it is, to be copied, where a view of it would have no
- *           strides.
+ *           of fusion have left the layout open: a value with strides of its own is read in these
+ *           by other kernels.  A result stays as it is, to be copied, where a view of it would have
+ *           no strides.
  * Why not   ask for fuel where other results are views of it: they have strides in the promised
  *           layout, and a copy in it would be another tensor than theirs.
  * Example:  `let y: f32[8, 64] = kernel { .. }` with the result `f32[8, 64] strides=[1, 8]` becomes

@@ -2,8 +2,9 @@
  * assumed (assume.c).
  *
  * How: a question names dims, and those have names of indices.  `extent - 1` of each is kept as a
- * dim that is not negative; an extent that is a minimum gives two of them.  A proof that is at its
- * end takes multiples of them away: X + Y - 2 is not negative where X - 1 and Y - 1 are not. */
+ * dim that is not negative; an extent that is a minimum or a product gives several.  A proof that
+ * is at its end takes multiples of them away: X + Y - 2 is not negative where X - 1 and Y - 1 are
+ * not. */
 #include "ir/cx.h"
 
 /* x, where the extent is written as max(0, x). */
@@ -49,11 +50,47 @@ dim_says(Cx *cx, Dim extent, Dim *more)
     return false;
 }
 
+static void add_extent(Cx *cx, Dim extent);
+
+/* Where a product of factors that are not negative is at least 1, each factor is: those that all
+ * terms share, and what is left without them. */
+static void
+add_factors(Cx *cx, Dim extent)
+{
+    const Poly *p = dim_poly(cx, extent);
+    Mono shared = p->n ? p->terms[0].mono : MONO_ONE, left;
+    int64_t content = p->n ? p->terms[0].c : 1;
+    for (int k = 1; k < p->n; k++) {
+        shared = mono_gcd(cx, shared, p->terms[k].mono);
+        content = int_gcd(content, p->terms[k].c);
+    }
+    content = content < 0 ? -content : content;
+    if ((shared == MONO_ONE && content == 1) || dim_range(cx, dim_term(cx, 1, shared)).lo < 0) {
+        return;
+    }
+    const MonoNode *factors = mono_node(cx, shared);
+    for (int k = 0; k < factors->degree; k++) {
+        Dim factor = atom_node(cx, factors->atoms[k])->self;
+        if (dim_range(cx, factor).lo >= 0 && factor != extent) {
+            add_extent(cx, factor);
+        }
+    }
+    Dim rest = dim_int(cx, 0);
+    for (int k = 0; k < p->n; k++) {
+        mono_div(cx, p->terms[k].mono, shared, &left);
+        rest = dim_add(cx, rest, dim_term(cx, p->terms[k].c / content, left));
+    }
+    if (rest != extent) {
+        add_extent(cx, rest);
+    }
+}
+
 static void
 add_extent(Cx *cx, Dim extent)
 {
     Dims *dims = &cx->dims;
     extent = dim_nonempty(cx, extent);
+    add_factors(cx, extent);
     const AtomNode *atom = dim_atom(cx, extent);
     Dim more, less;
     if (atom && atom->kind == ATOM_MIN) {
@@ -110,7 +147,7 @@ dim_less_existing(Cx *cx, Dim d, int k, int *at, Dim *out)
     Mono left;
     for (; *at < p->n * one->n; ++*at) {
         Term from = p->terms[*at / one->n], by = one->terms[*at % one->n];
-        if (by.mono != MONO_ONE && by.c > 0 && from.c >= by.c &&
+        if (by.mono != MONO_ONE && from.c / by.c >= 1 &&
             mono_div(cx, from.mono, by.mono, &left) &&
             dim_range(cx, dim_term(cx, 1, left)).lo >= 0) {
             Dim times = dim_term(cx, from.c / by.c, left), part;
