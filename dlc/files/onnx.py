@@ -44,6 +44,7 @@ def _package() -> Any:
         import onnx.inliner
         import onnx.numpy_helper
         import onnx.shape_inference
+        import onnx.version_converter
     except ImportError as error:
         raise ImportError(f"files of ONNX are read by the onnx package ({error}): pip install 'dlc[onnx]'") from None
     return onnx
@@ -77,15 +78,27 @@ def _read(path: str) -> onnx.ModelProto:
     return model
 
 
+def _renewed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model of operators older than those that are read, of newer ones."""
+    onnx = _package()
+    version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), NEWEST)
+    if version >= OLDEST:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, 13)
+    except Exception as error:
+        raise FileError(f"its operators are of opset {version}, and cannot be converted: {_line(error)}") from None
+
+
 def _versions(model: onnx.ModelProto) -> dict[str, int]:
     found = {entry.domain: entry.version for entry in model.opset_import}
     if "" not in found and "ai.onnx" in found:
         found[""] = found["ai.onnx"]
     version = found.get("", NEWEST)
-    if not OLDEST <= version <= NEWEST:
+    if version > NEWEST:
         raise FileError(
-            f"its operators are of opset {version}, and dlc reads {OLDEST} to {NEWEST}: "
-            "onnx.version_converter.convert_version makes another one of it"
+            f"its operators are of opset {version}, and dlc reads up to {NEWEST}: "
+            f"onnx.version_converter.convert_version(model, {NEWEST}) makes older ones of them"
         )
     return found
 
@@ -281,7 +294,7 @@ def translated(
     tier: str,
 ) -> Model:
     """A checked model; folder: where its external data is. Raises FileError."""
-    graph = _Graph(_inlined(model), folder, constants, sizes)
+    graph = _Graph(_inlined(_renewed(model)), folder, constants, sizes)
     name = re.sub(r"\W", "_", model.graph.name, flags=re.ASCII)
     name = name if re.match(r"[A-Za-z_]", name) else f"model_{name}".rstrip("_")
     try:

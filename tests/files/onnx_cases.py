@@ -36,6 +36,10 @@ def _tensors(values: Any) -> bool:
     return all(isinstance(value, (np.ndarray, np.generic)) for value in values)
 
 
+def _array(value: Any) -> Any:
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
 def _as_dlc(array: Any) -> np.ndarray:
     array = np.asarray(array)
     return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
@@ -70,7 +74,8 @@ def run(case: Any) -> tuple[str, str]:
     """A reason, and what there is to say."""
     names = [value.name for value in case.model.graph.input]
     used = {""}
-    for inputs, outputs in case.data_sets:
+    for data in case.data_sets:
+        inputs, outputs = (list(map(_array, part)) for part in data)
         if not _tensors(inputs) or not _tensors(outputs):
             return "sequences, optionals", ""
         arguments = {name: _as_dlc(a) for name, a in zip(names, inputs, strict=False)}

@@ -199,9 +199,9 @@ is_weight(const Arg *a)
     return a->kind == ARG_TENSOR && !a->v->def && !a->v->strides && a->v->type->rank > 1;
 }
 
-void
-onnx_aten_all(Onnx *o, const char *overload, int nres, const Type **types, Value **res, int nargs,
-              const Arg *args)
+static bool
+builds(Onnx *o, const char *overload, int nres, const Type **types, Value **res, int nargs,
+       const Arg *args)
 {
     const AtenRow *row = aten_find(overload);
     const Dim *strides[4] = {NULL};
@@ -217,7 +217,14 @@ onnx_aten_all(Onnx *o, const char *overload, int nres, const Type **types, Value
               .res = res,
               .args = args,
               .nargs = nargs};
-    if (!aten_build(&n, row)) {
+    return aten_build(&n, row);
+}
+
+void
+onnx_aten_all(Onnx *o, const char *overload, int nres, const Type **types, Value **res, int nargs,
+              const Arg *args)
+{
+    if (!builds(o, overload, nres, types, res, nargs, args)) {
         onnx_refuse(o, "%s does not take these operands", overload);
     }
 }
@@ -228,6 +235,13 @@ onnx_aten(Onnx *o, const char *overload, const Type *t, int nargs, const Arg *ar
     Value *v = NULL;
     onnx_aten_all(o, overload, 1, &t, &v, nargs, args);
     return v;
+}
+
+Value *
+onnx_aten_or_none(Onnx *o, const char *overload, const Type *t, int nargs, const Arg *args)
+{
+    Value *v = NULL;
+    return builds(o, overload, 1, &t, &v, nargs, args) ? v : NULL;
 }
 
 /* ---- broadcasting ---- */

@@ -89,6 +89,8 @@ Dtype onnx_dtype(Onnx *o, int64_t number); /* of ONNX's enumeration; refuses wha
 
 /* An overload of aten.def with a result of this type; refuses what its builder declines. */
 Value *onnx_aten(Onnx *o, const char *overload, const Type *t, int nargs, const Arg *args);
+/* The same; NULL where its builder declines. */
+Value *onnx_aten_or_none(Onnx *o, const char *overload, const Type *t, int nargs, const Arg *args);
 /* The same with several results. */
 void onnx_aten_all(Onnx *o, const char *overload, int nres, const Type **types, Value **res,
                    int nargs, const Arg *args);
@@ -114,6 +116,8 @@ const Known *onnx_known(Onnx *o, Value *v);
 const Dim *onnx_dims(Onnx *o, int k, int *n);
 /* The same as numbers. */
 const int64_t *onnx_numbers(Onnx *o, int k, int *n);
+/* Refuses the node, since its input k decides a size: names the input of the graph that it is of. */
+_Noreturn void onnx_not_known(Onnx *o, int k);
 bool onnx_constant(Onnx *o, Value *v, double *f); /* is it one known number? */
 /* An i64 tensor of one axis. */
 Value *onnx_of_dims(Onnx *o, int n, const Dim *dims);

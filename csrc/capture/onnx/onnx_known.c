@@ -483,28 +483,60 @@ onnx_known(Onnx *o, Value *v)
 
 /* ---- for builders ---- */
 
-static _Noreturn void
-not_known(Onnx *o, int k)
+/* An input of the graph that the value is computed from, and whose values are not known; NULL: there
+ * is none. */
+static const Value *
+unknown_input(Onnx *o, const Value *v, bool *seen)
 {
-    onnx_refuse(o, "the values of its input '%s' decide a size and are not known before a call: make it a "
-                   "constant, dlc.load(.., constants={'%s': ..})",
-                o->names[o->node->inputs[k]], o->names[o->node->inputs[k]]);
+    if (value_is_const(v) || (v->id < o->fn->nvalues && seen[v->id])) {
+        return NULL;
+    }
+    seen[v->id] = true;
+    if (!v->def) {
+        bool known = v->result < o->ncontents && o->contents[v->result];
+        return known ? NULL : v;
+    }
+    const Value *found = NULL;
+    for (int k = 0; k < v->def->nargs && !found; k++) {
+        found = unknown_input(o, v->def->args[k], seen);
+    }
+    return found;
+}
+
+void
+onnx_not_known(Onnx *o, int k)
+{
+    bool *seen = cx_alloc(o->cx, (size_t)o->fn->nvalues + 1);
+    const Value *v = unknown_input(o, onnx_in(o, k), seen);
+    const char *name = o->names[o->node->inputs[k]], *from = name;
+    for (int n = 0; v && n < o->nvalues; n++) {
+        if (o->values[n] == v) {
+            from = o->names[n];
+            break;
+        }
+    }
+    if (!v) {
+        onnx_refuse(o, "the values of '%s' decide a size and are not known before a call", name);
+    }
+    onnx_refuse(o, "the values of '%s' decide a size, and follow from the input '%s', which is not known "
+                   "before a call: make it a constant, dlc.load(.., constants={'%s': ..})",
+                name, from, from);
 }
 
 const Dim *
 onnx_dims(Onnx *o, int k, int *n)
 {
-    Value *v = onnx_in(o, k);
-    const Known *x = is_whole(v->type->dtype) ? onnx_known(o, v) : NULL;
+    const Known *x = onnx_known(o, onnx_in(o, k));
     if (!x) {
-        not_known(o, k);
+        onnx_not_known(o, k);
     }
     Dim *dims = cx_alloc(o->cx, (size_t)(x->n + 1) * sizeof *dims);
     for (int e = 0; e < x->n; e++) {
-        if (x->elements[e].kind != ELEMENT_DIM) {
-            not_known(o, k);
+        Element whole = converted(o, x->elements[e], DT_i64);
+        if (whole.kind != ELEMENT_DIM) {
+            onnx_not_known(o, k);
         }
-        dims[e] = x->elements[e].d;
+        dims[e] = whole.d;
     }
     *n = x->n;
     return dims;
@@ -517,7 +549,7 @@ onnx_numbers(Onnx *o, int k, int *n)
     int64_t *numbers = cx_alloc(o->cx, (size_t)(*n + 1) * sizeof *numbers);
     for (int e = 0; e < *n; e++) {
         if (!dim_is_int(o->cx, dims[e], &numbers[e])) {
-            not_known(o, k);
+            onnx_not_known(o, k);
         }
     }
     return numbers;

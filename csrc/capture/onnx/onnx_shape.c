@@ -457,7 +457,7 @@ onnx_pad(Onnx *o)
         onnx_refuse(o, "it has %d pads for %d axes", n, naxes);
     }
     if (given && !onnx_constant(o, given, &f)) {
-        onnx_refuse(o, "its constant_value is not known before a call");
+        onnx_not_known(o, 2);
     }
     bool whole = dtype_info[x->type->dtype].class <= CLASS_INT;
     Value *fill = whole ? build_int(o->b, (int64_t)f) : build_float(o->b, f);
@@ -506,7 +506,9 @@ onnx_space_to_depth(Onnx *o)
     const Dim *d = x->type->dims;
     Dim high = dim_div(o->cx, d[2], block), wide = dim_div(o->cx, d[3], block);
     Dim parts[] = {d[0], d[1], high, block, wide, block};
-    Value *v = build_permute(o->b, build_reshape(o->b, x, 6, parts), (const int[]){0, 3, 5, 1, 2, 4});
+    bool crd = onnx_is_text(o, "mode", "CRD", "DCR");
+    Value *v = build_permute(o->b, build_reshape(o->b, x, 6, parts),
+                             crd ? (const int[]){0, 1, 3, 5, 2, 4} : (const int[]){0, 3, 5, 1, 2, 4});
     Dim made[] = {d[0], dim_mul(o->cx, dim_mul(o->cx, block, block), d[1]), high, wide};
     o->out[0] = build_reshape(o->b, v, 4, made);
 }
@@ -554,7 +556,7 @@ onnx_range(Onnx *o)
         double f[3];
         for (int k = 0; k < 3; k++) {
             if (!onnx_constant(o, v[k], &f[k])) {
-                onnx_refuse(o, "its length follows from floats that are not known before a call");
+                onnx_not_known(o, k);
             }
         }
         double n = ceil((f[1] - f[0]) / f[2]);

@@ -190,13 +190,13 @@ onnx_conv_transpose(Onnx *o)
             w.before[k] = strcmp(how, "SAME_UPPER") == 0 ? half : total - half;
         }
         full[k] = dim_add(cx, full[k], dim_int(cx, more[k]));
+        if (w.before[k] < 0) { /* more than what is computed: zeros after it */
+            w.before[k] = 0;
+        }
         if (cut < w.before[k]) { /* an end beyond what is computed: zeros */
             full[k] = dim_add(cx, full[k], dim_int(cx, w.before[k] - cut));
             more[k] += w.before[k] - cut;
             cut = w.before[k];
-        }
-        if (w.before[k] < 0) {
-            onnx_refuse(o, "its output_shape is larger than what it computes");
         }
         kept[k] = dim_sub(cx, full[k], dim_int(cx, cut));
     }
@@ -291,9 +291,11 @@ onnx_max_pool(Onnx *o)
         const Type *made = made_of(o, &w, t, t->dims[1]);
         Arg args[] = {arg_v(x), arg_ints(o, w.axes, w.size), arg_ints(o, w.axes, w.step),
                       arg_ints(o, w.axes, w.before), arg_ints(o, w.axes, w.gap), {.kind = ARG_BOOL}};
-        o->out[0] = onnx_aten(o, pool_of(w.axes, "aten.max_pool2d_with_indices.default",
-                                         "aten.max_pool3d_with_indices.default"), made, 6, args);
-        return;
+        const char *overload = pool_of(w.axes, "aten.max_pool2d_with_indices.default",
+                                       "aten.max_pool3d_with_indices.default");
+        if ((o->out[0] = onnx_aten_or_none(o, overload, made, 6, args))) {
+            return;
+        }
     }
     Value *low = !whole                ? build_float(o->b, -INFINITY)
                  : t->dtype == DT_u8   ? build_int(o->b, 0)
@@ -339,9 +341,10 @@ onnx_average_pool(Onnx *o)
         const Type *made = made_of(o, &w, t, t->dims[1]);
         Arg args[] = {arg_v(x), arg_ints(o, w.axes, w.size), arg_ints(o, w.axes, w.step),
                       arg_ints(o, w.axes, w.before), {.kind = ARG_BOOL}, {.kind = ARG_BOOL, .i = pads}};
-        o->out[0] = onnx_aten(o, pool_of(w.axes, "aten.avg_pool2d.default", "aten.avg_pool3d.default"),
-                              made, 6, args);
-        return;
+        const char *overload = pool_of(w.axes, "aten.avg_pool2d.default", "aten.avg_pool3d.default");
+        if ((o->out[0] = onnx_aten_or_none(o, overload, made, 6, args))) {
+            return;
+        }
     }
     Value *v = build_cast(o->b, x, wide(t->dtype));
     Value *sum = combined(o, &w, padded(o, &w, v, build_int(o->b, 0), true), OP_add);
