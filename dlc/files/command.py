@@ -156,7 +156,10 @@ def _export(args: argparse.Namespace) -> int:
 
 def _convert(args: argparse.Namespace) -> int:
     from .. import load
+    from .onnx import is_onnx
 
+    if not is_onnx(args.file):
+        raise FileError(f"{args.file} is no file of ONNX: their names end in .onnx")
     try:
         model = load(args.file, sizes=dict(args.size) or None)
     except (ImportError, TypeError) as error:

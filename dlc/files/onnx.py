@@ -103,10 +103,29 @@ def _versions(model: onnx.ModelProto) -> dict[str, int]:
     return found
 
 
+def _with_defaults(model: onnx.ModelProto) -> None:
+    """Attributes that an operator has by default are written out: the inliner drops those left out."""
+    onnx = _package()
+    versions, own = _versions(model), {op for op, _ in operators()}
+    for node in model.graph.node:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if (domain == "" and node.op_type in own) or not onnx.defs.has(node.op_type, domain):
+            continue
+        try:
+            schema = onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain)
+        except onnx.defs.SchemaError:
+            continue
+        given = {attribute.name for attribute in node.attribute}
+        for name, attribute in schema.attributes.items():
+            if name not in given and attribute.default_value.name:
+                node.attribute.append(attribute.default_value)
+
+
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with operators that ONNX defines by others in their place, but for those that dlc has."""
     onnx = _package()
     own = [("", op) for op in sorted({op for op, _ in operators()})]
+    _with_defaults(model)
     try:  # which definition an operator has may depend on the types of its operands
         model = onnx.shape_inference.infer_shapes(model)
     except Exception as error:
@@ -244,7 +263,9 @@ class _Graph:
         return None
 
     def constant_node(self, node: onnx.NodeProto) -> None:
-        (a,) = node.attribute
+        if len(node.attribute) != 1 or len(node.output) != 1:
+            raise FileError(f"its constant {node.name!r:.60} has not one attribute and one output")
+        a = node.attribute[0]
         kinds = {"value_int": (np.int64, 7), "value_ints": (np.int64, 7), "value_float": (np.float32, 1)}
         kinds["value_floats"] = (np.float32, 1)
         name = node.output[0]

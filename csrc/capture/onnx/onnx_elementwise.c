@@ -159,6 +159,11 @@ void
 onnx_prelu(Onnx *o)
 {
     Value *x = onnx_in(o, 0), *slope = onnx_in(o, 1);
+    const Type *t = x->type, *ts = slope->type;
+    bool old = ts->rank == 1 && t->rank > 2 && ts->dims[0] == t->dims[1]; /* of each channel */
+    if (old && !dim_is(o->cx, ts->dims[0], 1) && ts->dims[0] != t->dims[t->rank - 1]) {
+        slope = build_expand(o->b, slope, t->rank, t->dims, (const int[]){1});
+    }
     Value *negative = onnx_map(o, OP_lt, x, build_int(o->b, 0));
     o->out[0] = onnx_map3(o, OP_where, negative, onnx_map(o, OP_mul, x, slope), x);
 }
