@@ -193,4 +193,15 @@ def ir_sample(text: str, seed: int, sizes: dict[str, int], /) -> tuple[list[Any]
 def export_c(
     text: str, name: str, sizes: dict[str, int], pieces: int, weights: set[str], /
 ) -> dict[str, bytes]: ...
+def onnx(
+    name: str,
+    names: list[str],
+    sizes: dict[str, tuple[int, int]],
+    inputs: list[Any],
+    weights: list[Any],
+    nodes: list[Any],
+    outputs: list[int],
+    /,
+) -> tuple[str, list[tuple[str, int]], list[tuple[int, int]]]: ...
+def onnx_operators() -> list[tuple[str, int]]: ...
 def ir_shrink(text: str, fails: _Function[[str], bool], /) -> str: ...

@@ -195,14 +195,35 @@ def save(
     save(model, path, args, kwargs, dynamic_shapes, weights, check)
 
 
-def load(path: Any, *, weights: Any = None, check: bool = False, tier: str = "auto") -> Model:
-    """The model of a file that dlc.save wrote, to be called with arrays. It imports no torch.
+def load(
+    path: Any,
+    *,
+    weights: Any = None,
+    check: bool = False,
+    tier: str = "auto",
+    constants: dict[str, Any] | None = None,
+    sizes: dict[str, int | tuple[int, int | None]] | None = None,
+) -> Model:
+    """The model of a file that dlc.save wrote, or of ONNX, to be called with arrays. It imports no torch.
 
     weights: the file of the weights, where dlc.save left them out. check: reads all arrays and compares
     their SHA-256; without it weights are mapped, and read when they are used. tier: as the option.
 
-    Raises FileError for a file that is damaged, newer or none of dlc's, OSError where it cannot be read.
+    A path that ends in .onnx is read by the onnx package and translated: docs/howto/onnx.md. constants: by
+    name, inputs that always have these values. sizes: by name of a dimension, a number that it always is, or
+    the least and the most it may be (None: any); without it 1 and any.
+
+    Raises FileError for a file that is damaged, newer or none of dlc's, and for operators of ONNX that dlc
+    lacks, all of them at once; OSError where it cannot be read; ImportError without the onnx package.
     """
+    from .files import onnx
+
+    if onnx.is_onnx(path):
+        if weights is not None:
+            raise TypeError("weights= is for files of dlc.save: a file of ONNX names the files of its weights")
+        return onnx.load(path, constants, sizes, tier)
+    if constants is not None or sizes is not None:
+        raise TypeError("constants= and sizes= are for files of ONNX, whose names end in .onnx")
     from .files.model import load
 
     return load(path, weights, check, tier)

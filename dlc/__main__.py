@@ -1,4 +1,4 @@
-"""python -m dlc opt|run|info|verify|export|reduce|bisect|cache|explain|doctor, or --version"""
+"""python -m dlc opt|run|info|verify|convert|export|reduce|bisect|cache|explain|doctor, or --version"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from . import __version__
 
-# dlc.report has the command explain, dlc.files.command info, verify and export
+# dlc.report has the command explain, dlc.files.command info, verify, convert and export
 MODULES = ("opt", "run", "files.command", "reduce", "bisect", "cache", "report", "doctor")
 
 

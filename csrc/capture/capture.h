@@ -232,6 +232,10 @@ int kernel_register(PyObject *module);
 
 int export_register(PyObject *module);
 
+/* ---- onnx/onnx_module.c: dlc._C.onnx, a graph of ONNX as a program ---- */
+
+int onnx_register(PyObject *module);
+
 /* ---- ndarray.c: dlc.ir functions on NumPy arrays ---- */
 
 int ndarray_register(PyObject *module);

@@ -154,6 +154,22 @@ def _export(args: argparse.Namespace) -> int:
     return 0
 
 
+def _convert(args: argparse.Namespace) -> int:
+    from .. import load
+    from .onnx import is_onnx
+
+    if not is_onnx(args.file):
+        raise FileError(f"{args.file} is no file of ONNX: their names end in .onnx")
+    try:
+        model = load(args.file, sizes=dict(args.size) or None)
+    except (ImportError, TypeError) as error:
+        print(error, file=sys.stderr)
+        return 3
+    model.save(args.to)
+    print(model.signature)
+    return 0
+
+
 def add_command(commands: Any) -> None:
     info = commands.add_parser("info", help="print what a saved model takes, gives and holds")
     info.add_argument("--text", action="store_true", help="also the program")
@@ -162,6 +178,14 @@ def add_command(commands: Any) -> None:
         parser.add_argument("file", help="a file of dlc.save")
         parser.add_argument("--weights", metavar="FILE", help="the safetensors file of the model's weights")
         parser.set_defaults(run=lambda args, does=does: _failing(args, does))
+    convert = commands.add_parser("convert", help="write a file of ONNX as one of dlc's")
+    convert.add_argument("file", help="a file of ONNX")
+    convert.add_argument("to", help="the file to write")
+    convert.add_argument(
+        "--size", action="append", default=[], type=_size, metavar="NAME=NUMBER",
+        help="a dimension of the inputs that always is this number",
+    )  # fmt: skip
+    convert.set_defaults(run=lambda args: _failing(args, _convert))
     export = commands.add_parser("export", help="write a saved model or a program of text as plain C")
     export.add_argument("file", help="a file of dlc.save, or of IR text; - is standard input")
     export.add_argument("folder", help="where the files go; it is made if there is none")

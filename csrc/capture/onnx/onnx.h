@@ -1,0 +1,130 @@
+/* ONNX graphs as programs of the language: each node by a row of onnx.def, over the builders of
+ * aten.def.  Only onnx_module.c uses Python: it reads what dlc/files/onnx.py has read. */
+#ifndef DLC_ONNX_H
+#define DLC_ONNX_H
+
+#include "capture/aten/aten.h"
+
+/* An attribute of a node.  One number or text is also a list of one. */
+typedef struct {
+    const char *name;
+    enum { ONNX_INTS, ONNX_FLOATS, ONNX_TEXT } kind;
+    int n;
+    const int64_t *ints;
+    const double *floats;
+    const char *text;
+} OnnxAttr;
+
+typedef struct {
+    const char *op, *domain, *name;
+    int version; /* of the domain's operators */
+    int ninputs, noutputs, nattrs;
+    const int *inputs, *outputs; /* numbers of values, -1: left out */
+    const OnnxAttr *attrs;
+} OnnxNode;
+
+/* One element of a small tensor whose values are known: a size, or a float; of a bool 0 or 1. */
+typedef struct {
+    enum { ELEMENT_UNKNOWN, ELEMENT_DIM, ELEMENT_FLOAT } kind;
+    Dim d;
+    double f;
+} Element;
+
+enum { MAX_KNOWN = 4096 }; /* elements of a tensor whose values may be looked at */
+
+typedef struct {
+    int n;
+    Element *elements;
+} Known;
+
+typedef struct Onnx Onnx;
+typedef struct OnnxRow OnnxRow;
+typedef void (*OnnxBuilder)(Onnx *o);
+
+struct OnnxRow {
+    const char *op;
+    int since; /* the version of the operators that it is of, and those after it */
+    OnnxBuilder build;
+    const char *overload; /* of aten.def, for the builders of many rows */
+    Op way; /* of a reduction or a comparison, else OP_COUNT */
+};
+
+extern const OnnxRow onnx_rows[];
+extern const int onnx_nrows;
+/* The newest row that is not newer than the node's version; NULL: there is none. */
+const OnnxRow *onnx_find(const OnnxNode *node);
+
+/* A graph under translation, and its node. */
+struct Onnx {
+    Cx *cx;
+    Fn *fn;
+    Build *b;
+    Value **values; /* by number; NULL: there is none yet, or its node failed */
+    const char **names; /* ... of each, for messages */
+    int nvalues;
+    Known **contents; /* of parameters, by their position; NULL: not known */
+    int ncontents;
+    struct Knowledge *knowledge; /* of onnx_known.c */
+    const OnnxNode *node;
+    const OnnxRow *row;
+    Value **in, **out; /* of the node; NULL: left out */
+};
+
+/* ---- onnx.c: one node ---- */
+
+void onnx_build(Onnx *o, const OnnxNode *node, const OnnxRow *row);
+/* The node cannot be translated: why. */
+_Noreturn void onnx_refuse(Onnx *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+Value *onnx_in(Onnx *o, int k); /* refuses a node without it */
+Value *onnx_given(const Onnx *o, int k); /* NULL: left out */
+int onnx_axis(Onnx *o, int64_t axis, int rank); /* negative ones from the end; refuses others */
+int64_t onnx_int(const Onnx *o, const char *name, int64_t otherwise);
+double onnx_float(const Onnx *o, const char *name, double otherwise);
+const char *onnx_text(const Onnx *o, const char *name, const char *otherwise);
+const OnnxAttr *onnx_attr(const Onnx *o, const char *name); /* NULL: there is none */
+bool onnx_is_text(const Onnx *o, const char *name, const char *text, const char *otherwise);
+/* The axes of input k or, without it, of the attribute, sorted; 0: neither is there. */
+int onnx_axes(Onnx *o, int k, const char *name, int rank, int *axes);
+Dtype onnx_dtype(Onnx *o, int64_t number); /* of ONNX's enumeration; refuses what dlc lacks */
+
+/* An overload of aten.def with a result of this type; refuses what its builder declines. */
+Value *onnx_aten(Onnx *o, const char *overload, const Type *t, int nargs, const Arg *args);
+/* The same; NULL where its builder declines. */
+Value *onnx_aten_or_none(Onnx *o, const char *overload, const Type *t, int nargs, const Arg *args);
+/* The same with several results. */
+void onnx_aten_all(Onnx *o, const char *overload, int nres, const Type **types, Value **res,
+                   int nargs, const Arg *args);
+Arg arg_v(Value *v); /* NULL: None */
+Arg arg_i(int64_t i);
+Arg arg_f(double f);
+Arg arg_ints(Onnx *o, int n, const int64_t *ints);
+#define ARGS(...) \
+    (int)(sizeof((const Arg[]){__VA_ARGS__}) / sizeof(Arg)), (const Arg[]) { __VA_ARGS__ }
+
+/* The shape of values that are broadcast, in a dtype. */
+const Type *onnx_broadcast(Onnx *o, Dtype dtype, int n, Value *const *values);
+Value *onnx_map(Onnx *o, Op op, Value *a, Value *b); /* broadcast; b may be NULL or a constant */
+Value *onnx_map3(Onnx *o, Op op, Value *a, Value *b, Value *c);
+Value *onnx_number(Onnx *o, double f); /* a constant operand */
+
+/* ---- onnx_known.c: what values are, as far as sizes decide them ---- */
+
+void onnx_know_param(Onnx *o, const Value *param, const Known *content);
+/* NULL: not known, or too many. */
+const Known *onnx_known(Onnx *o, Value *v);
+/* Input k as integers, each a size; refuses what is not known.  n: how many. */
+const Dim *onnx_dims(Onnx *o, int k, int *n);
+/* The same as numbers. */
+const int64_t *onnx_numbers(Onnx *o, int k, int *n);
+/* Refuses the node, since its input k decides a size: names the input of the graph that it is of. */
+_Noreturn void onnx_not_known(Onnx *o, int k);
+bool onnx_constant(Onnx *o, Value *v, double *f); /* is it one known number? */
+/* An i64 tensor of one axis. */
+Value *onnx_of_dims(Onnx *o, int n, const Dim *dims);
+
+/* ---- the builders of the table ---- */
+
+#define ROW(op, since, builder, overload, way) void onnx_##builder(Onnx *o);
+#include "onnx.def"
+
+#endif

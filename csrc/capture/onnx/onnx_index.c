@@ -1,0 +1,281 @@
+/* Operators whose indices are data, and those that find one. */
+#include "onnx.h"
+
+#include <string.h>
+
+static Value *
+whole(Onnx *o, Value *index)
+{
+    return build_cast(o->b, index, DT_i64);
+}
+
+/* A type like t with another size along an axis. */
+static const Type *
+resized(Onnx *o, const Type *t, int axis, Dim size, Dtype dtype)
+{
+    Dim dims[MAX_RANK];
+    memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
+    dims[axis] = size;
+    return type_of(o->cx, dtype, t->rank, dims);
+}
+
+void
+onnx_gather(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *index = onnx_in(o, 1);
+    int axis = onnx_axis(o, onnx_int(o, "axis", 0), x->type->rank);
+    if (x->type->rank - 1 + index->type->rank > MAX_RANK) {
+        onnx_refuse(o, "its result has more than %d axes", MAX_RANK);
+    }
+    o->out[0] = build_gather(o->b, x, whole(o, index), axis, INDEX_FROM_END);
+}
+
+/* Negative indices as positive ones; those known to be positive as they are. */
+static Value *
+counted_from_start(Onnx *o, Value *index, Dim size)
+{
+    index = whole(o, index);
+    const Type *t = index->type;
+    Value *n = build_broadcast(o->b, build_size(o->b, size), t->rank, t->dims);
+    Value *negative = build_map(o->b, OP_lt, index, build_int(o->b, 0), NULL);
+    return build_map(o->b, OP_where, negative, build_map(o->b, OP_add, index, n, NULL), index);
+}
+
+void
+onnx_gather_elements(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *index = onnx_in(o, 1);
+    int axis = onnx_axis(o, onnx_int(o, "axis", 0), x->type->rank);
+    index = counted_from_start(o, index, x->type->dims[axis]);
+    o->out[0] = onnx_aten(o, "aten.gather.default", type_with(o->cx, index->type, x->type->dtype),
+                          ARGS(arg_v(x), arg_i(axis), arg_v(index)));
+}
+
+void
+onnx_scatter_elements(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *index = onnx_in(o, 1), *v = onnx_in(o, 2);
+    int axis = onnx_axis(o, onnx_int(o, "axis", 0), x->type->rank);
+    const char *how = onnx_text(o, "reduction", "none");
+    index = counted_from_start(o, index, x->type->dims[axis]);
+    Arg args[6] = {arg_v(x), arg_i(axis), arg_v(index), arg_v(v)};
+    if (strcmp(how, "none") == 0) {
+        o->out[0] = onnx_aten(o, "aten.scatter.src", x->type, 4, args);
+        return;
+    }
+    args[4] = (Arg){.kind = ARG_TEXT, .text = strcmp(how, "add") == 0   ? "sum"
+                                              : strcmp(how, "mul") == 0 ? "prod"
+                                              : strcmp(how, "max") == 0 ? "amax"
+                                                                        : "amin"};
+    args[5] = (Arg){.kind = ARG_BOOL, .i = 1};
+    o->out[0] = onnx_aten(o, "aten.scatter_reduce.two", x->type, 6, args);
+}
+
+/* Where a list of indices, the last axis of `index`, points to in the axes of t from `first` on: the
+ * row-major number, negative indices from the end, and each in its own bounds. */
+static Value *
+number_of(Onnx *o, Value *index, const Type *t, int first, int count)
+{
+    int axis = index->type->rank - 1;
+    Value *at = NULL;
+    for (int k = 0; k < count; k++) {
+        Dim size = t->dims[first + k], one = dim_int(o->cx, 1);
+        Value *next = build_slice(o->b, index, axis, dim_int(o->cx, k), one, one);
+        next = build_reshape(o->b, next, axis, index->type->dims);
+        Value *all = build_iota(o->b, type_of(o->cx, DT_i64, 1, &size), 0);
+        next = build_gather(o->b, all, next, 0, INDEX_FROM_END);
+        if (at) {
+            Value *n = build_broadcast(o->b, build_size(o->b, size), axis, next->type->dims);
+            at = build_map(o->b, OP_add, build_map(o->b, OP_mul, at, n, NULL), next, NULL);
+        } else {
+            at = next;
+        }
+    }
+    return at;
+}
+
+/* How many indices the last axis has, at most `most`. */
+static int
+indices_of(Onnx *o, const Value *index, int most)
+{
+    int64_t n;
+    int rank = index->type->rank;
+    if (rank == 0 || !dim_is_int(o->cx, index->type->dims[rank - 1], &n) || n < 1 || n > most) {
+        onnx_refuse(o, "the last axis of its indices is not a number of axes of its operand");
+    }
+    return (int)n;
+}
+
+/* t with the axes from `first` to before `end` as one. */
+static const Type *
+merged(Onnx *o, const Type *t, int first, int end)
+{
+    Dim dims[MAX_RANK], all = dim_int(o->cx, 1);
+    int n = 0;
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (ax < first || ax >= end) {
+            dims[n++] = t->dims[ax];
+        } else {
+            all = dim_mul(o->cx, all, t->dims[ax]);
+            n += ax == end - 1;
+            dims[n - 1] = ax == end - 1 ? all : n ? dims[n - 1] : all;
+        }
+    }
+    return type_of(o->cx, t->dtype, n, dims);
+}
+
+void
+onnx_gather_nd(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *index = whole(o, onnx_in(o, 1));
+    int batch = (int)onnx_int(o, "batch_dims", 0), rank = index->type->rank;
+    if (batch < 0 || batch >= x->type->rank || batch >= rank) {
+        onnx_refuse(o, "it has more batch_dims than axes");
+    }
+    int count = indices_of(o, index, x->type->rank - batch);
+    Value *at = number_of(o, index, x->type, batch, count);
+    for (int ax = batch - 1; ax >= 0; ax--) { /* the batches' own indices come before */
+        Dim rest = dim_int(o->cx, 1);
+        for (int k = ax + 1; k < batch + count; k++) {
+            rest = dim_mul(o->cx, rest, x->type->dims[k]);
+        }
+        const Type *t = at->type;
+        Value *n = build_broadcast(o->b, build_size(o->b, rest), t->rank, t->dims);
+        at = build_map(o->b, OP_add, at,
+                       build_map(o->b, OP_mul, build_iota(o->b, t, ax), n, NULL), NULL);
+    }
+    const Type *line = merged(o, x->type, 0, batch + count);
+    if (line->rank - 1 + at->type->rank > MAX_RANK) {
+        onnx_refuse(o, "its result has more than %d axes", MAX_RANK);
+    }
+    x = build_reshape(o->b, x, line->rank, line->dims);
+    o->out[0] = build_gather(o->b, x, at, 0, INDEX_FROM_START);
+}
+
+/* As rows [elements, rest] of x, and of the updates. */
+void
+onnx_scatter_nd(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *index = whole(o, onnx_in(o, 1)), *v = onnx_in(o, 2);
+    const char *how = onnx_text(o, "reduction", "none");
+    int count = indices_of(o, index, x->type->rank);
+    Value *at = number_of(o, index, x->type, 0, count);
+    Dim rows = dim_int(o->cx, 1), rest = rows, places = type_numel(o->cx, at->type);
+    for (int ax = 0; ax < x->type->rank; ax++) {
+        Dim *to = ax < count ? &rows : &rest;
+        *to = dim_mul(o->cx, *to, x->type->dims[ax]);
+    }
+    const Type *given = x->type;
+    Value *flat = build_reshape(o->b, x, 2, (const Dim[]){rows, rest});
+    Dim made[] = {places, rest};
+    at = build_reshape(o->b, at, 1, &places);
+    at = build_expand(o->b, at, 2, made, (const int[]){0});
+    v = build_reshape(o->b, v, 2, made);
+    Arg args[6] = {arg_v(flat), arg_i(0), arg_v(at), arg_v(v)};
+    if (strcmp(how, "none") == 0) {
+        flat = onnx_aten(o, "aten.scatter.src", flat->type, 4, args);
+    } else {
+        args[4] = (Arg){.kind = ARG_TEXT, .text = strcmp(how, "add") == 0   ? "sum"
+                                                  : strcmp(how, "mul") == 0 ? "prod"
+                                                  : strcmp(how, "max") == 0 ? "amax"
+                                                                            : "amin"};
+        args[5] = (Arg){.kind = ARG_BOOL, .i = 1};
+        flat = onnx_aten(o, "aten.scatter_reduce.two", flat->type, 6, args);
+    }
+    o->out[0] = build_reshape(o->b, flat, given->rank, given->dims);
+}
+
+/* An index that is out of range gives a row of off values. */
+void
+onnx_one_hot(Onnx *o)
+{
+    Value *index = onnx_in(o, 0), *values = onnx_in(o, 2);
+    int n, rank = index->type->rank;
+    Dim depth = onnx_dims(o, 1, &n)[0], dims[MAX_RANK], one = dim_int(o->cx, 1);
+    int64_t given = onnx_int(o, "axis", -1);
+    int axis = onnx_axis(o, given, rank + 1), to[MAX_RANK];
+    if (rank + 1 > MAX_RANK) {
+        onnx_refuse(o, "its result has more than %d axes", MAX_RANK);
+    }
+    for (int ax = 0; ax < rank; ax++) {
+        to[ax] = ax + (ax >= axis);
+        dims[to[ax]] = index->type->dims[ax];
+    }
+    dims[axis] = depth;
+    const Type *t = type_of(o->cx, DT_i64, rank + 1, dims);
+    Value *at = build_expand(o->b, counted_from_start(o, index, depth), rank + 1, dims, to);
+    Value *is = build_map(o->b, OP_eq, at, build_iota(o->b, t, axis), NULL), *two[2];
+    for (int k = 0; k < 2; k++) {
+        two[k] = build_slice(o->b, values, 0, dim_int(o->cx, k), one, one);
+        two[k] = build_broadcast(o->b, build_reshape(o->b, two[k], 0, NULL), rank + 1, dims);
+    }
+    o->out[0] = build_map(o->b, OP_where, is, two[1], two[0]);
+}
+
+/* The last of equals is the first of those in the other direction. */
+static Value *
+extreme_at(Onnx *o, Value *x, int axis, Op op, bool last)
+{
+    Dim size = x->type->dims[axis];
+    Value *at = build_red(o->b, op, last ? build_flip(o->b, x, 1, &axis) : x, 1, &axis);
+    if (last) {
+        Dim most = dim_sub(o->cx, size, dim_int(o->cx, 1));
+        Value *n = build_broadcast(o->b, build_size(o->b, most), at->type->rank, at->type->dims);
+        at = build_map(o->b, OP_sub, n, at, NULL);
+    }
+    return at;
+}
+
+void
+onnx_arg_extreme(Onnx *o)
+{
+    Value *x = onnx_in(o, 0);
+    int axis = onnx_axis(o, onnx_int(o, "axis", 0), x->type->rank);
+    Value *at = extreme_at(o, x, axis, o->row->way, onnx_int(o, "select_last_index", 0) != 0);
+    if (onnx_int(o, "keepdims", 1)) {
+        const Type *t = resized(o, x->type, axis, dim_int(o->cx, 1), DT_i64);
+        at = build_reshape(o->b, at, t->rank, t->dims);
+    }
+    o->out[0] = at;
+}
+
+void
+onnx_hardmax(Onnx *o)
+{
+    Value *x = onnx_in(o, 0);
+    const Type *t = x->type;
+    bool flat = o->node->version < 13;
+    int axis = onnx_axis(o, onnx_int(o, "axis", flat ? 1 : -1), t->rank), to[MAX_RANK], n = 0;
+    if (flat) {
+        Dim dims[2] = {dim_int(o->cx, 1), dim_int(o->cx, 1)};
+        for (int ax = 0; ax < t->rank; ax++) {
+            dims[ax >= axis] = dim_mul(o->cx, dims[ax >= axis], t->dims[ax]);
+        }
+        x = build_reshape(o->b, x, 2, dims);
+        axis = 1;
+    }
+    for (int ax = 0; ax < x->type->rank; ax++) {
+        if (ax != axis) {
+            to[n++] = ax;
+        }
+    }
+    Value *at = build_expand(o->b, extreme_at(o, x, axis, OP_argmax, false), x->type->rank,
+                             x->type->dims, to);
+    Value *is = build_map(o->b, OP_eq, at, build_iota(o->b, at->type, axis), NULL);
+    o->out[0] = build_reshape(o->b, build_cast(o->b, is, t->dtype), t->rank, t->dims);
+}
+
+void
+onnx_reverse_sequence(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *lengths = whole(o, onnx_in(o, 1));
+    const Type *t = x->type, *ti = type_with(o->cx, t, DT_i64);
+    int time = onnx_axis(o, onnx_int(o, "time_axis", 0), t->rank);
+    int batch = onnx_axis(o, onnx_int(o, "batch_axis", 1), t->rank);
+    Value *at = build_iota(o->b, ti, time);
+    Value *n = build_expand(o->b, lengths, t->rank, t->dims, &batch);
+    Value *back = build_map(o->b, OP_sub, build_map(o->b, OP_sub, n, build_int(o->b, 1), NULL), at,
+                            NULL);
+    at = build_map(o->b, OP_where, build_map(o->b, OP_lt, at, n, NULL), back, at);
+    o->out[0] = onnx_aten(o, "aten.gather.default", t, ARGS(arg_v(x), arg_i(time), arg_v(at)));
+}

@@ -1,0 +1,347 @@
+"""dlc.load of a file of ONNX: the onnx package reads and checks it, and _C.onnx translates its graph.
+
+Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _C, ir
+from . import FileError
+from .model import Model
+from .signature import Node, Signature, Weight
+
+if TYPE_CHECKING:
+    import onnx
+
+#: The versions of ONNX's operators that are read.
+OLDEST, NEWEST = 7, 28
+#: Up to so many elements, the values of a weight are looked at where they decide a size.
+_INTS, _FLOATS = 4096, 64
+_DTYPES = {
+    1: "f32", 2: "u8", 3: "i8", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64", 14: "c64",
+    15: "c128", 16: "bf16",
+}  # fmt: skip
+Size = int | str
+
+
+def is_onnx(path: Any) -> bool:
+    """By its name alone: a file of ONNX has no mark at its head."""
+    return os.fspath(path).endswith(".onnx")
+
+
+def _package() -> Any:
+    try:
+        import onnx
+        import onnx.checker
+        import onnx.inliner
+        import onnx.numpy_helper
+        import onnx.shape_inference
+        import onnx.version_converter
+    except ImportError as error:
+        raise ImportError(f"files of ONNX are read by the onnx package ({error}): pip install 'dlc[onnx]'") from None
+    return onnx
+
+
+def operators() -> list[tuple[str, int]]:
+    """The operators that are compiled, each with the first version that a row of the table is for."""
+    return [(op, since) for op, since in _C.onnx_operators()]
+
+
+# -- reading -------------------------------------------------------------------------------------------
+
+
+def _line(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text:.300}" if text else type(error).__name__
+
+
+def _read(path: str) -> onnx.ModelProto:
+    """The model of a file, checked, without the arrays that are in files of their own."""
+    onnx = _package()
+    with open(path, "rb"):
+        pass  # an OSError, as for every file
+    try:
+        model = onnx.load(path, load_external_data=False)
+        onnx.checker.check_model(path)
+    except OSError:
+        raise
+    except Exception as error:  # protobuf's, the checker's: whatever is wrong with the bytes
+        raise FileError(f"it is no valid file of ONNX: {_line(error)}") from None
+    return model
+
+
+def _renewed(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model of operators older than those that are read, of newer ones."""
+    onnx = _package()
+    version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), NEWEST)
+    if version >= OLDEST:
+        return model
+    try:
+        return onnx.version_converter.convert_version(model, 13)
+    except Exception as error:
+        raise FileError(f"its operators are of opset {version}, and cannot be converted: {_line(error)}") from None
+
+
+def _versions(model: onnx.ModelProto) -> dict[str, int]:
+    found = {entry.domain: entry.version for entry in model.opset_import}
+    if "" not in found and "ai.onnx" in found:
+        found[""] = found["ai.onnx"]
+    version = found.get("", NEWEST)
+    if version > NEWEST:
+        raise FileError(
+            f"its operators are of opset {version}, and dlc reads up to {NEWEST}: "
+            f"onnx.version_converter.convert_version(model, {NEWEST}) makes older ones of them"
+        )
+    return found
+
+
+def _with_defaults(model: onnx.ModelProto) -> None:
+    """Attributes that an operator has by default are written out: the inliner drops those left out."""
+    onnx = _package()
+    versions, own = _versions(model), {op for op, _ in operators()}
+    for node in model.graph.node:
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        if (domain == "" and node.op_type in own) or not onnx.defs.has(node.op_type, domain):
+            continue
+        try:
+            schema = onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain)
+        except onnx.defs.SchemaError:
+            continue
+        given = {attribute.name for attribute in node.attribute}
+        for name, attribute in schema.attributes.items():
+            if name not in given and attribute.default_value.name:
+                node.attribute.append(attribute.default_value)
+
+
+def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with operators that ONNX defines by others in their place, but for those that dlc has."""
+    onnx = _package()
+    own = [("", op) for op in sorted({op for op, _ in operators()})]
+    _with_defaults(model)
+    try:  # which definition an operator has may depend on the types of its operands
+        model = onnx.shape_inference.infer_shapes(model)
+    except Exception as error:
+        raise FileError(f"its shapes do not fit together: {_line(error)}") from None
+    try:
+        return onnx.inliner.inline_selected_functions(model, own, exclude=True, inline_schema_functions=True)
+    except Exception as error:
+        raise FileError(f"its functions cannot be put in place: {_line(error)}") from None
+
+
+def _dtype(number: int, what: str) -> str:
+    onnx = _package()
+    if number not in _DTYPES:
+        known = number in onnx.TensorProto.DataType.values()
+        name = onnx.TensorProto.DataType.Name(number).lower() if known else str(number)
+        raise FileError(f"{what} has the element type {name}, which dlc lacks")
+    return _DTYPES[number]
+
+
+class _Graph:
+    """A graph as plain data: values have numbers."""
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        folder: str,
+        constants: Mapping[str, Any],
+        sizes: Mapping[str, int | tuple[int, int | None]],
+    ) -> None:
+        self.onnx, self.folder, self.given = _package(), folder, dict(constants)
+        self.versions = _versions(model)
+        self.names: list[str] = []
+        self.numbers: dict[str, int] = {}
+        self.sizes: dict[str, tuple[int, int]] = {}
+        self.size_names: dict[str, Size] = {}
+        self.wanted_sizes = dict(sizes)
+        self.inputs: list[tuple[int, str, list[Size]]] = []
+        self.weights: list[tuple[int, str, list[Size], list[Any] | None]] = []
+        self.arrays: dict[int, np.ndarray] = {}
+        self.nodes: list[tuple[Any, ...]] = []
+        graph = model.graph
+        self.wrong: list[str] = []
+        for tensor in graph.initializer:
+            if tensor.name not in self.given:
+                self.weight(tensor.name, self.tensor(tensor), tensor.data_type)
+        if graph.sparse_initializer:
+            raise FileError("it has sparse weights, which dlc lacks")
+        for value in graph.input:
+            if value.name not in self.numbers:
+                self.input(value)
+        for node in graph.node:
+            self.node(node)
+        self.outputs = [self.number(value.name) for value in graph.output]
+        self.output_names = [value.name for value in graph.output]
+        if unknown := [name for name in self.given if name not in self.numbers]:
+            raise FileError(f"constants: it has no input {unknown[0]!r}")
+        if unknown := [name for name in self.wanted_sizes if name not in self.size_names]:
+            known = ", ".join(self.size_names) or "none"
+            raise FileError(f"sizes: it has no size {unknown[0]!r}, but {known}")
+
+    def number(self, name: str) -> int:
+        if not name:
+            return -1
+        if name not in self.numbers:
+            self.numbers[name] = len(self.names)
+            self.names.append(name)
+        return self.numbers[name]
+
+    def tensor(self, tensor: onnx.TensorProto) -> np.ndarray:
+        """By the package's rules: external data is in the model's folder, or it is an error."""
+        _dtype(tensor.data_type, f"the weight {tensor.name!r:.60}")
+        try:
+            array = self.onnx.numpy_helper.to_array(tensor, self.folder)
+        except Exception as error:
+            raise FileError(f"the weight {tensor.name!r:.60} cannot be read: {_line(error)}") from None
+        if tensor.data_type == 16:
+            array = array.view(np.uint16)
+        return np.ascontiguousarray(array).reshape(array.shape)
+
+    def weight(self, name: str, array: np.ndarray, number: int) -> None:
+        at, whole = self.number(name), array.dtype.kind in "iub" and number != 16
+        elements = None
+        if array.size <= (_INTS if whole else _FLOATS) and array.dtype.kind in "iubf" and number != 16:
+            elements = [int(x) for x in array.flat] if whole else [float(x) for x in array.flat]
+        self.arrays[at] = array
+        self.weights.append((at, _dtype(number, name), list(array.shape), elements))
+
+    def size(self, dim: Any, name: str) -> Size:
+        """A dimension of an input as a number or a name of the language."""
+        if dim.HasField("dim_value"):
+            return int(dim.dim_value)
+        given = dim.dim_param or name
+        if given not in self.size_names:
+            wanted = self.wanted_sizes.get(given, (1, None))
+            if isinstance(wanted, int):
+                self.size_names[given] = wanted
+                return wanted
+            stem = re.sub(r"\W", "_", given, flags=re.ASCII)
+            stem = stem if re.match(r"[A-Za-z]", stem) else f"N{stem}"
+            word, k = stem, 0
+            while word in self.sizes:
+                word, k = f"{stem}_{k}", k + 1
+            low, high = wanted
+            self.sizes[word] = (low, -1 if high is None else high)
+            self.size_names[given] = word
+        return self.size_names[given]
+
+    def input(self, value: onnx.ValueInfoProto) -> None:
+        if value.name in self.given:
+            return self.constant(value)
+        if not value.type.HasField("tensor_type"):
+            raise FileError(f"its input {value.name!r:.60} is no tensor, and dlc has nothing else")
+        kind = value.type.tensor_type
+        if not kind.HasField("shape"):
+            raise FileError(f"its input {value.name!r:.60} has no shape")
+        what = f"its input {value.name!r:.60}"
+        sizes = [self.size(dim, f"{value.name}_{k}") for k, dim in enumerate(kind.shape.dim)]
+        self.inputs.append((self.number(value.name), _dtype(kind.elem_type, what), sizes))
+        return None
+
+    def constant(self, value: onnx.ValueInfoProto) -> None:
+        number = value.type.tensor_type.elem_type
+        dtype = ir._NUMPY[_dtype(number, f"its input {value.name!r:.60}")]
+        self.weight(value.name, np.asarray(self.given[value.name], dtype), number)
+
+    def node(self, node: onnx.NodeProto) -> None:
+        if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
+            return self.constant_node(node)
+        domain = "" if node.domain == "ai.onnx" else node.domain
+        version = self.versions.get(domain, 1)
+        attributes = [pair for a in node.attribute for pair in self.attribute(a)]
+        inputs = [self.number(name) for name in node.input]
+        outputs = [self.number(name) for name in node.output]
+        self.nodes.append((node.op_type, domain, version, node.name, inputs, outputs, attributes))
+        return None
+
+    def constant_node(self, node: onnx.NodeProto) -> None:
+        if len(node.attribute) != 1 or len(node.output) != 1:
+            raise FileError(f"its constant {node.name!r:.60} has not one attribute and one output")
+        a = node.attribute[0]
+        kinds = {"value_int": (np.int64, 7), "value_ints": (np.int64, 7), "value_float": (np.float32, 1)}
+        kinds["value_floats"] = (np.float32, 1)
+        name = node.output[0]
+        if a.name == "value":
+            self.weight(name, self.tensor(a.t), a.t.data_type)
+        elif a.name in kinds:
+            dtype, number = kinds[a.name]
+            self.weight(name, np.asarray(self.onnx.helper.get_attribute_value(a), dtype), number)
+        else:
+            raise FileError(f"its constant {name!r:.60} is a {a.name.removeprefix('value_')}, which dlc lacks")
+
+    def attribute(self, a: onnx.AttributeProto) -> list[tuple[str, Any]]:
+        kind = a.type
+        names = self.onnx.AttributeProto
+        if kind == names.STRING:
+            return [(a.name, a.s.decode("utf-8", "replace"))]
+        if kind in (names.INT, names.FLOAT):
+            return [(a.name, [self.onnx.helper.get_attribute_value(a)])]
+        if kind == names.INTS:
+            return [(a.name, list(a.ints))]
+        if kind == names.FLOATS:
+            return [(a.name, list(a.floats))]
+        if kind == names.TENSOR:
+            array = self.tensor(a.t)
+            if array.size > _INTS or array.dtype.kind not in "iubf":
+                return []
+            return [(a.name, array.reshape(-1).tolist()), (f"{a.name} dtype", [a.t.data_type])]
+        return []  # an operator that has such attributes has no row
+
+
+# -- the model -----------------------------------------------------------------------------------------
+
+
+def _signature(graph: _Graph, name: str, outputs: list[tuple[str, int]]) -> Signature:
+    inputs: list[tuple[str, Node]] = [
+        (graph.names[number], {"array": k}) for k, (number, _, _) in enumerate(graph.inputs)
+    ]
+    made: list[Node] = [{kind: k} for kind, k in outputs]
+    return Signature(name, inputs, 0, made[0] if len(made) == 1 else {"tuple": made})
+
+
+def translated(
+    model: onnx.ModelProto,
+    folder: str,
+    constants: Mapping[str, Any],
+    sizes: Mapping[str, int | tuple[int, int | None]],
+    tier: str,
+) -> Model:
+    """A checked model; folder: where its external data is. Raises FileError."""
+    graph = _Graph(_inlined(_renewed(model)), folder, constants, sizes)
+    name = re.sub(r"\W", "_", model.graph.name, flags=re.ASCII)
+    name = name if re.match(r"[A-Za-z_]", name) else f"model_{name}".rstrip("_")
+    try:
+        text, outputs, weights = _C.onnx(
+            name, graph.names, graph.sizes, graph.inputs, graph.weights, graph.nodes, graph.outputs
+        )
+    except (_C.CaptureError, _C.InternalError, ValueError, TypeError) as error:
+        raise FileError(" ".join(str(error).split())) from None
+    signature = _signature(graph, name, outputs)
+    signature.weights += [Weight(k, [graph.names[number]]) for k, number in weights]
+    fixed = {k: graph.arrays[number] for k, number in weights}
+    from .. import __version__
+
+    producer = {"dlc.format": "1", "producer": f"dlc {__version__}, from ONNX"}
+    return Model(ir.parse(text, "program"), signature, fixed, {}, {}, producer, tier)
+
+
+def load(
+    path: Any,
+    constants: Mapping[str, Any] | None,
+    sizes: Mapping[str, int | tuple[int, int | None]] | None,
+    tier: str,
+) -> Model:
+    """The model of a file of ONNX, translated: see dlc.load."""
+    path = os.fspath(path)
+    try:
+        return translated(_read(path), str(Path(path).parent), constants or {}, sizes or {}, tier)
+    except FileError as error:
+        raise FileError(f"dlc cannot load {path!r}: {error}") from None

@@ -1,0 +1,128 @@
+"""The node tests that ONNX ships: each one is run, and what does not pass has a reason.
+
+`python -m tests.files.onnx_cases` prints the counts by reason; with --list also the names.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import warnings
+from collections import Counter, defaultdict
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+
+from dlc import FileError
+from dlc.files.onnx import translated
+
+PASSED, WITH_CONSTANTS, WRONG = "passed", "passed, with inputs as constants", "wrong"
+NARROW = "float16 or bfloat16, rounded otherwise in the last places"
+_EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+_CONSTANT = re.compile(r"constants=\{'(.*?)': \.\.\}")
+
+
+@cache
+def cases() -> dict[str, Any]:
+    """By name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from onnx.backend.test.loader import load_model_tests
+
+        return {case.name: case for case in load_model_tests(kind="node")}
+
+
+def _tensors(values: Any) -> bool:
+    return all(isinstance(value, (np.ndarray, np.generic)) for value in values)
+
+
+def _array(value: Any) -> Any:
+    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+
+
+def _as_dlc(array: Any) -> np.ndarray:
+    array = np.asarray(array)
+    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+
+
+def _same(case: Any, wanted: Any, got: Any) -> str | None:
+    wanted, got = np.asarray(wanted), np.asarray(got)
+    epsilon = _EPSILON.get(wanted.dtype.name)
+    if wanted.dtype.name == "bfloat16":
+        got = got.view(wanted.dtype).astype(np.float32)
+        wanted = wanted.astype(np.float32)
+    if wanted.dtype != got.dtype or wanted.shape != got.shape:
+        return f"{got.dtype}{got.shape} instead of {wanted.dtype}{wanted.shape}"
+    if not np.allclose(got, wanted, rtol=case.rtol, atol=case.atol, equal_nan=True):
+        least = np.abs(np.nan_to_num(wanted.astype(np.float64))).max(initial=0)
+        narrow = epsilon and np.allclose(got, wanted, rtol=0, atol=2 * epsilon * least, equal_nan=True)
+        return NARROW if narrow else "other values"
+    return None
+
+
+def load(case: Any, arguments: dict[str, Any], tier: str = "tcc") -> tuple[Any, dict[str, Any]]:
+    """The model, with those inputs as constants that have to be ones."""
+    constants: dict[str, Any] = {}
+    while True:
+        try:
+            return translated(case.model, ".", constants, {}, tier), constants
+        except FileError as error:
+            name = _CONSTANT.search(str(error))
+            if not name or name[1] not in arguments or name[1] in constants:
+                raise
+            constants[name[1]] = arguments[name[1]]
+
+
+def run(case: Any) -> tuple[str, str]:
+    """A reason, and what there is to say."""
+    names = [value.name for value in case.model.graph.input]
+    used = {""}
+    for data in case.data_sets:
+        inputs, outputs = (list(map(_array, part)) for part in data)
+        if not _tensors(inputs) or not _tensors(outputs):
+            return "sequences, optionals", ""
+        arguments = {name: _as_dlc(a) for name, a in zip(names, inputs, strict=False)}
+        try:
+            model, constants = load(case, arguments)
+        except FileError as error:
+            return reason(str(error)), str(error)
+        used |= set(constants)
+        try:
+            made = model(**{name: a for name, a in arguments.items() if name not in constants})
+        except Exception as error:
+            return WRONG, f"{type(error).__name__}: {error}"
+        made = made if isinstance(made, tuple) else (made,)
+        for wanted, got in zip(outputs, made, strict=True):
+            if wrong := _same(case, wanted, got):
+                return (NARROW, "") if wrong == NARROW else (WRONG, wrong)
+    return (WITH_CONSTANTS if len(used) > 1 else PASSED), ""
+
+
+def reason(text: str) -> str:
+    if match := re.search(r"has the element type (\w+)|no element type", text):
+        return f"element type {match[1] or 'of few bits'}"
+    if "is no tensor" in text or "attributes of graphs" in text:
+        return "sequences, optionals"
+    if match := re.search(r"cannot translate \d+ nodes?: ([\w.]+)(?: \S+)? of opset \d+(: )?", text):
+        return f"a form of {match[1]}" if match[2] else f"operator {match[1]}"
+    return "a function that the onnx package does not put in place" if "put in place" in text else text[:60]
+
+
+def main() -> None:
+    names = defaultdict(list)
+    for name, case in cases().items():
+        why, said = run(case)
+        names[why].append(f"{name}  {said}")
+        if why == WRONG:
+            print(f"wrong: {name}: {said}", flush=True)
+    for why, count in Counter({why: len(of) for why, of in names.items()}).most_common():
+        print(f"{count:5} {why}")
+        if "--list" in sys.argv:
+            print("\n".join(f"        {name}" for name in names[why]))
+    print(f"{sum(map(len, names.values())):5} of onnx {onnx.__version__}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,348 @@
+"""dlc.load of files of ONNX: the package's own node tests and models, models of torch, damaged files."""
+
+from __future__ import annotations
+
+import glob
+import os
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.backend.test
+import pytest
+import torch
+from onnx import TensorProto, helper
+from torch import Tensor, nn
+
+import dlc
+from dlc import FileError
+from dlc.files.onnx import operators
+from tests.files import onnx_cases as cases
+from tests.files.apart import ROOT
+from tests.shards import Shard
+
+DATA = Path(onnx.backend.test.__file__).parent / "data"
+#: Forms of operators with a row that are refused: what they draw or train, and few others.
+FORMS = {"Dropout", "BatchNormalization", "MaxPool", "Einsum", "BitCast", "Range"}
+MODELS = sorted(glob.glob(f"{DATA}/pytorch-*/*") + glob.glob(f"{DATA}/simple/*"))
+
+
+def model_of(nodes: list[Any], inputs: dict[str, Any], outputs: list[str], **arrays: np.ndarray) -> Any:
+    """A model of nodes; inputs: the shapes, float32."""
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    made = onnx.shape_inference.infer_shapes(made)
+    for output in made.graph.output:  # the checker wants a rank
+        output.type.tensor_type.shape.dim.extend([])
+        output.type.tensor_type.shape.SetInParent()
+    return made
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Callable[[Any], str]:
+    def save(model: Any) -> str:
+        onnx.save(model, tmp_path / "m.onnx")
+        return str(tmp_path / "m.onnx")
+
+    return save
+
+
+# -- the package's tests -------------------------------------------------------------------------------
+
+
+def test_node_cases(shard: Shard) -> None:
+    """None is wrong; one that does not run has a reason that is none of the table's operators."""
+    known = {op for op, _ in operators()}
+    names = [name for name in cases.cases() if shard.visits("onnx", name)]
+    assert names
+    for name in names:
+        why, said = cases.run(cases.cases()[name])
+        assert why != cases.WRONG, (name, said)
+        assert why.removeprefix("operator ") not in known, name
+        if why.startswith("a form of "):
+            assert why.removeprefix("a form of ") in FORMS, (name, said)
+
+
+def arrays_in(folder: str, kind: str) -> list[Any]:
+    found = []
+    for k in range(len(glob.glob(f"{folder}/{kind}_*.pb"))):
+        tensor = TensorProto()
+        tensor.ParseFromString(Path(f"{folder}/{kind}_{k}.pb").read_bytes())
+        found.append(onnx.numpy_helper.to_array(tensor))
+    return found
+
+
+@pytest.mark.parametrize("folder", MODELS, ids=os.path.basename)
+def test_models_of_the_package(folder: str) -> None:
+    try:
+        model = dlc.load(f"{folder}/model.onnx", tier="tcc")
+    except FileError as error:
+        text = str(error)
+        assert any(word in text for word in ("Sequence", "string", "training", "constants=")), text
+        return
+    for data in glob.glob(f"{folder}/test_data_set_*"):
+        made = model(*arrays_in(data, "input"))
+        made = made if isinstance(made, tuple) else (made,)
+        for got, wanted in zip(made, arrays_in(data, "output"), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "densenet121", "inception_v2", "shufflenet", "squeezenet"])
+def test_light_models_against_onnxruntime(name: str) -> None:
+    import onnxruntime
+
+    path = f"{DATA}/light/light_{name}.onnx"
+    model = dlc.load(path, tier="tcc")
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    x = np.random.default_rng(0).standard_normal((1, 3, 224, 224), np.float32)
+    (wanted,) = session.run(None, {session.get_inputs()[0].name: x})
+    np.testing.assert_allclose(model(x), wanted, rtol=1e-3, atol=1e-5)
+
+
+# -- models of torch -----------------------------------------------------------------------------------
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(16)
+        self.inner = nn.Linear(16, 48)
+        self.outer = nn.Linear(16, 16)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.inner(self.norm(x)).chunk(3, -1)
+        heads = [t.unflatten(-1, (4, 4)).transpose(1, 2) for t in (q, k, v)]
+        made = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+        return x + self.outer(made.transpose(1, 2).flatten(2))
+
+
+class Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(11, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        v = self.table(x)
+        return torch.where(v > 0, v.cumsum(1), v.softmax(-1)).amax(1)
+
+
+IMAGES = nn.Sequential(
+    nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, groups=8),
+    nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+)  # fmt: skip
+DENSE = nn.Sequential(nn.Linear(6, 12), nn.GELU(), nn.Linear(12, 3), nn.LogSoftmax(-1))
+WAVES = nn.Sequential(nn.Conv1d(2, 4, 5, stride=2), nn.SiLU(), nn.ConvTranspose1d(4, 2, 4, stride=2), nn.Tanh())
+
+
+def floats(*sizes: int) -> Callable[[int], Tensor]:
+    return lambda n: torch.randn(n, *sizes)
+
+
+TORCHES: dict[str, tuple[nn.Module, Callable[[int], Tensor]]] = {
+    "dense": (DENSE, floats(6)),
+    "images": (IMAGES, floats(3, 12, 12)),
+    "waves": (WAVES, floats(2, 21)),
+    "attention": (Attention(), floats(5, 16)),
+    "words": (Words(), lambda n: torch.randint(0, 11, (n, 7))),
+}
+
+
+@pytest.mark.parametrize("name", TORCHES)
+def test_models_of_torch(name: str, tmp_path: Path) -> None:
+    """Exported with a batch of any size; converted, the file gives the same bits."""
+    torch.manual_seed(0)
+    model, argument = TORCHES[name]
+    model = model.eval()
+    path = tmp_path / "m.onnx"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        batch = torch.export.Dim("batch", min=1)
+        torch.onnx.export(model, (argument(3),), path, dynamo=True, verbose=False, dynamic_shapes=({0: batch},))
+    loaded = dlc.load(path, tier="tcc")
+    assert list(loaded.sizes) == ["batch"]
+    loaded.save(tmp_path / "m.dlc")
+    again = dlc.load(tmp_path / "m.dlc", tier="tcc", check=True)
+    for n in (1, 4):
+        x = argument(n)
+        made = loaded(x.numpy())
+        np.testing.assert_allclose(made, model(x).detach().numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(again(x.numpy()), made)
+
+
+def test_no_torch_is_imported(saved: Callable[[Any], str], tmp_path: Path) -> None:
+    path = saved(model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": ["N", 2]}, ["y"]))
+    code = f"""
+import sys
+import numpy as np
+import dlc
+m = dlc.load({path!r})
+assert m(x=np.array([[-1, 2]], np.float32)).tolist() == [[0, 2]]
+m.export_c({str(tmp_path / "c")!r})
+assert "torch" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+# -- what ONNX computes sizes with ---------------------------------------------------------------------
+
+
+def test_shape_arithmetic_costs_nothing(saved: Callable[[Any], str]) -> None:
+    """[N, 2, 6] to [N * 2, 3, 2], by Shape, Gather, Mul, Unsqueeze and Concat."""
+    node = helper.make_node
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"]),
+        node("Mul", ["n", "two"], ["m"]),
+        node("Unsqueeze", ["m", "axis"], ["v"]),
+        node("Concat", ["v", "rest"], ["to"], axis=0),
+        node("Reshape", ["x", "to"], ["y"]),
+    ]
+    whole = {"zero": np.array(0), "two": np.array(2), "axis": np.array([0]), "rest": np.array([3, -1])}
+    model = dlc.load(saved(model_of(nodes, {"x": ["N", 2, 6]}, ["y"], **whole)))
+    assert model.text.count("let ") == 1 and "reshape" in model.text
+    x = np.arange(36, dtype=np.float32).reshape(3, 2, 6)
+    np.testing.assert_array_equal(model(x), x.reshape(6, 3, 2))
+
+
+def test_sizes_and_constants(saved: Callable[[Any], str]) -> None:
+    nodes = [helper.make_node("Reshape", ["x", "to"], ["y"])]
+    model = model_of(nodes, {"x": ["batch size", 4]}, ["y"])
+    model.graph.input.append(helper.make_tensor_value_info("to", TensorProto.INT64, [2]))
+    path = saved(onnx.shape_inference.infer_shapes(model))
+    with pytest.raises(FileError, match=r"constants=\{'to': \.\.\}"):
+        dlc.load(path)
+    loaded = dlc.load(path, constants={"to": [-1, 2]})
+    assert loaded.sizes == {"batch_size": (1, None, 1)}
+    assert loaded(np.ones((3, 4), np.float32)).shape == (6, 2)
+    fixed = dlc.load(path, constants={"to": [-1, 2]}, sizes={"batch size": 5})
+    assert fixed.signature == "g(x: f32[5, 4]) -> f32[10, 2]"
+    with pytest.raises(FileError, match="it has no size 'length', but batch size"):
+        dlc.load(path, constants={"to": [-1, 2]}, sizes={"length": 5})
+    with pytest.raises(FileError, match="it has no input 'shape'"):
+        dlc.load(path, constants={"to": [-1, 2], "shape": 1})
+
+
+def test_an_input_and_a_weight_as_outputs(saved: Callable[[Any], str]) -> None:
+    nodes = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["w"], ["z"])]
+    model = dlc.load(saved(model_of(nodes, {"x": [2]}, ["y", "z"], w=np.arange(40, dtype=np.float32))))
+    x = np.array([1, 2], np.float32)
+    y, z = model(x)
+    assert y is x and z.tolist() == list(range(40))
+
+
+def test_whole_numbers_divided_by_nothing(saved: Callable[[Any], str]) -> None:
+    """Each pair of the worst numbers: no process ends."""
+    for op in ("Div", "Mod"):
+        infos = [helper.make_tensor_value_info(name, TensorProto.INT32, [3]) for name in "xwy"]
+        graph = helper.make_graph([helper.make_node(op, ["x", "w"], ["y"])], "g", infos[:2], infos[2:])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+        x = np.array([-(2**31), 7, -7], np.int32)
+        made = dlc.load(saved(model))(x, np.array([-1, 0, 2], np.int32))
+        assert made[2] == (-3 if op == "Div" else 1) and made[0] == (x[0] if op == "Div" else 0)
+
+
+# -- what is refused -----------------------------------------------------------------------------------
+
+
+def test_all_unsupported_nodes_are_named_at_once(saved: Callable[[Any], str]) -> None:
+    nodes = [
+        helper.make_node("NonZero", ["x"], ["a"], name="first"),
+        helper.make_node("Relu", ["x"], ["b"]),
+        helper.make_node("Det", ["b"], ["c"]),
+    ]
+    graph = model_of(nodes, {"x": [3, 3]}, ["c", "a"])
+    with pytest.raises(FileError) as error:
+        dlc.load(saved(graph))
+    assert "cannot translate 2 nodes: NonZero first of opset 20; Det of opset 20" in str(error.value)
+
+
+def test_weights_outside_of_the_folder_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_bytes(bytes(16))
+    (tmp_path / "models").mkdir()
+    node = helper.make_node("Add", ["x", "w"], ["y"])
+    model = model_of([node], {"x": [4]}, ["y"], w=np.zeros(4, np.float32))
+    weight = model.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    for name in ("../secret", str(tmp_path / "secret")):
+        del weight.external_data[:]
+        weight.external_data.add(key="location", value=name)
+        (tmp_path / "models" / "m.onnx").write_bytes(model.SerializeToString())
+        with pytest.raises(FileError) as error:
+            dlc.load(tmp_path / "models" / "m.onnx")
+        assert "\n" not in str(error.value)
+
+
+def test_external_weights(tmp_path: Path) -> None:
+    w = np.arange(4096, dtype=np.float32)
+    model = model_of([helper.make_node("Add", ["x", "w"], ["y"])], {"x": [4096]}, ["y"], w=w)
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data")
+    np.testing.assert_array_equal(dlc.load(tmp_path / "m.onnx")(w), 2 * w)
+
+
+MUTATE = """
+import random, sys
+import dlc
+from dlc import FileError
+
+data, path = open(sys.argv[1], "rb").read(), sys.argv[2]
+loaded = refused = 0
+for seed in range(int(sys.argv[3]), int(sys.argv[4])):
+    rng, mutated = random.Random(seed), bytearray(data)
+    for _ in range(rng.randint(1, 4)):
+        at = rng.randrange(len(mutated))
+        kind = rng.randrange(4)
+        if kind == 0:
+            mutated[at] = rng.randrange(256)
+        elif kind == 1:
+            mutated[at] ^= 1 << rng.randrange(8)
+        elif kind == 2:
+            del mutated[at : at + rng.randint(1, 8)]
+        else:
+            mutated[at:at] = bytes(rng.randrange(256) for _ in range(rng.randint(1, 8)))
+    open(path, "wb").write(mutated)
+    try:
+        dlc.load(path, tier="tcc")
+        loaded += 1
+    except FileError as error:
+        assert "\\n" not in str(error), error
+        refused += 1
+print(loaded, refused)
+"""
+
+
+@pytest.mark.parametrize("name", ["dense", "images", "attention"])
+def test_damaged_files(name: str, tmp_path: Path, shard: Shard) -> None:
+    """300 in all: an error of one line or a model, never a crash."""
+    model, argument = TORCHES[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(model.eval(), (argument(2),), tmp_path / "m.onnx", dynamo=True, verbose=False,
+                          external_data=False)  # fmt: skip
+    first = 100 * (shard.number % 1000)
+    words = [str(tmp_path / "m.onnx"), str(tmp_path / "n.onnx"), str(first), str(first + 100)]
+    done = subprocess.run([sys.executable, "-c", MUTATE, *words], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    loaded, refused = map(int, done.stdout.split())
+    assert loaded + refused == 100 and refused > 10
+
+
+def test_the_command(saved: Callable[[Any], str], tmp_path: Path) -> None:
+    path = saved(model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": ["N", 2]}, ["y"]))
+    words = [sys.executable, "-m", "dlc", "convert", path, str(tmp_path / "m.dlc"), "--size", "N=3"]
+    done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout) == (0, "g(x: f32[3, 2]) -> f32[3, 2]\n"), done.stderr
+    assert dlc.load(tmp_path / "m.dlc").signature == "g(x: f32[3, 2]) -> f32[3, 2]"
+    done = subprocess.run([*words[:4], str(tmp_path / "m.dlc"), str(tmp_path / "n.dlc")], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 3 and "is no file of ONNX" in done.stderr
