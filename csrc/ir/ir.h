@@ -712,7 +712,7 @@ typedef struct PassInfo {
 } PassInfo;
 
 typedef struct PassOptions {
-    bool verify;                /* verify after every pass; always in tests */
+    bool verify, no_file;       /* after every pass; without a file with the input of a wrong one */
     const char *dump;           /* pass names with commas, or "all": to standard error */
     int64_t fuel;       /* single rewrites allowed, negative: no limit; a run subtracts its own */
     /* When not NULL, called after each pass with the function it made and the seconds it took. */

@@ -107,7 +107,7 @@ verify(Cx *cx, void *fn)
 }
 
 static void
-check(const PassInfo *pass, Fn *fn, const char *before)
+check(const PassInfo *pass, Fn *fn, const char *before, bool no_file)
 {
     Cx *cx = fn->cx;
     if (cx_try(cx, verify, fn)) {
@@ -117,8 +117,11 @@ check(const PassInfo *pass, Fn *fn, const char *before)
         fail_again(cx);
     }
     const char *why = cx_format(cx, "%s", cx_diag(cx)->message);
-    const char *path = reproducer_write(cx, pass->name, before);
-    fail(cx, DIAG_PASS, pass->name, why, path ? path : "(no file could be written)");
+    const char *path = no_file ? NULL : reproducer_write(cx, pass->name, before);
+    fail(cx, DIAG_PASS, pass->name, why,
+         path      ? path
+         : no_file ? "(no file is written of it)"
+                   : "(no file could be written)");
 }
 
 PassOptions
@@ -179,12 +182,12 @@ run_alone(const PassInfo *pass, Fn *fn, const PassOptions *o)
         fail(fn->cx, DIAG_PASS_STAGE, pass->name, stage_name(pass->in), stage_name(fn->stage));
     }
     bool listed = is_listed(o->dump, pass->name);
-    const char *before = listed || o->verify ? text_of(fn) : "";
+    const char *before = listed || (o->verify && !o->no_file) ? text_of(fn) : "";
     double start = clock_seconds();
     Fn *out = run_with_bodies(pass, fn);
     double seconds = clock_seconds() - start;
     if (o->verify) {
-        check(pass, out, before);
+        check(pass, out, before, o->no_file);
     }
     if (listed) {
         dump(pass, before, text_of(out));

@@ -26,6 +26,7 @@ from ..layouts import LaidAsEager, laid_as_eager
 from ..notation import Kernel
 from ..options import parse
 from . import FileError
+from .alone import alone
 from .model import FORMAT, Model, _dims, _of_tensor
 from .signature import Node, Signature, State, Weight, describe
 
@@ -96,9 +97,9 @@ def _rows(value: Any) -> Any:
 
 @functools.cache
 def _table() -> dict[Any, Callable[..., Any]]:
-    """What torch defines by other operators, and dlc's own: what torch.compile decomposes."""
+    """What torch defines by other operators, what dlc does, and what torch.compile leaves to the library."""
     table = {op: _get_decomp_for_cia(op) for op in _collect_all_valid_cia_ops()}
-    return table | decompositions()
+    return table | decompositions() | alone()
 
 
 _ASSERTED = ("_assert_tensor_metadata", "sym_constrain_range", "sym_constrain_range_for_size")

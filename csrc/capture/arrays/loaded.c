@@ -139,14 +139,51 @@ param_of(const Tensor *t, PyObject *array)
     return (PlanParam){{array, t->data}, t->rank, t->sizes, t->strides};
 }
 
+/* How values are prepared: layers of one shape share it. */
+typedef struct {
+    const char *text;
+    Plan *plan;
+} Maker;
+
+typedef struct {
+    Maker *all;
+    int n;
+} Makers;
+
+static void
+drop_makers(void *arg)
+{
+    Makers *makers = arg;
+    for (int k = 0; k < makers->n; k++) {
+        plan_free(makers->all[k].plan);
+    }
+}
+
+static Plan *
+maker_of(Cx *cx, const Job *job, Makers *makers, Fn *make)
+{
+    Text text = {.cx = cx};
+    print_fn(make, &text);
+    for (int k = 0; k < makers->n; k++) {
+        if (strcmp(makers->all[k].text, text.text) == 0) {
+            return makers->all[k].plan;
+        }
+    }
+    CompileOptions options = job->options;
+    options.passes = job->passes;
+    verify_fn(make);
+    Plan *plan = plan_build(pipeline_run(make, &options.passes), &options);
+    makers->all = cx_grow(cx, makers->all, makers->n, sizeof *makers->all);
+    makers->all[makers->n++] = (Maker){text.text, plan};
+    return plan;
+}
+
 /* Computes one value of fixed arrays, and keeps it as parameter `at`. */
 static bool
-prepare_one(Cx *cx, Job *job, const PreparedValue *value, int at)
+prepare_one(Cx *cx, Job *job, Makers *makers, const PreparedValue *value, int at)
 {
     Loaded *self = job->self;
     const Fn *make = value->make;
-    CompileOptions options = job->options;
-    PassOptions passes = {.verify = true, .fuel = job->passes.fuel};
     PlanParam *in = cx_alloc(cx, (size_t)(make->nparams + 1) * sizeof *in);
     PlanTensor out;
     ArrayCall call = {NULL, false};
@@ -156,11 +193,8 @@ prepare_one(Cx *cx, Job *job, const PreparedValue *value, int at)
         int of = value->params[k];
         in[k] = param_of(&self->fixed[of], self->arrays[of]);
     }
-    verify_fn(make);
-    options.passes = passes;
-    Plan *plan = plan_build(pipeline_run(value->make, &passes), &options);
+    Plan *plan = maker_of(cx, job, makers, value->make);
     int status = plan_run(plan, &host, NULL, in, &out);
-    plan_free(plan);
     if (status < 0 && call.layout) {
         fail(cx, DIAG_FIXED_ARRAY, self->params[value->params[0]].name);
     }
@@ -181,6 +215,8 @@ prepare(Cx *cx, Job *job, Fn *fn, const bool *frozen)
     fn = pass_run(pass_find("dead"), pass_run(pass_find("canonicalise"), fn, &job->passes),
                   &job->passes);
     Preparation *made = prepare_cut(fn, frozen, &job->passes.fuel);
+    Makers *makers = cx_alloc(cx, sizeof *makers);
+    cx_cleanup(cx, drop_makers, makers);
     int all = nparams + made->nvalues;
     ParamInfo *params = room(cx, all, sizeof *params);
     memcpy(params, self->params, (size_t)nparams * sizeof *params);
@@ -197,7 +233,7 @@ prepare(Cx *cx, Job *job, Fn *fn, const bool *frozen)
     for (int k = 0; k < made->nvalues; k++) {
         self->nparams = nparams + k + 1; /* what is freed, if this fails */
         self->nfixed++;
-        if (!prepare_one(cx, job, &made->values[k], nparams + k)) {
+        if (!prepare_one(cx, job, makers, &made->values[k], nparams + k)) {
             job->raised = true;
             return NULL;
         }
@@ -419,8 +455,9 @@ loaded_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         return PyErr_NoMemory();
     }
     job.self->vectorcall = loaded_call;
-    job.passes = (PassOptions){.verify = true, .fuel = fuel};
+    job.passes = (PassOptions){.verify = true, .no_file = true, .fuel = fuel};
     job.options.cc = (CcOptions){.compiler = cc, .cache = cache};
+    job.options.keeps = true;
     wait_begin(&job.wait, &job.options.cc);
     log_configure();
     parallel_own();

@@ -30,6 +30,10 @@ typedef struct CompileOptions {
     void (*plan)(void *arg, const struct Plan *plan, struct Kernels *kernels);
     void *plan_arg;
     bool own_tensors; /* large values between kernels are not in the workspace */
+    /* For programs that are loaded again and again.  Kernels that were verified when they were made
+     * are taken although passes.verify is set, and the units that only libtcc compiles go to the
+     * cache folder, too. */
+    bool keeps;
     bool checks; /* the first run of each kernel is compared with the interpreter */
 } CompileOptions;
 

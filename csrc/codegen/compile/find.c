@@ -5,18 +5,23 @@
 
 #include "kernels.h"
 
-/* The key in this process: a kernel is shared by those who want it compiled in the same way. */
-static void
-key_here(const Kernels *ks, const KernelKey *key, Key *disk, Key *id)
+/* In this process a kernel is shared by those who want it compiled in the same way.  A kernel that
+ * was verified after each rewrite has keys of its own: who wants that takes no other. */
+void
+kernel_keys(const Kernels *ks, const KernelKey *key, Key *disk, Key *id)
 {
+    const PassOptions *passes = &ks->options->passes;
     /* not all rewrites */
-    char mode = (char)((ks->options->passes.fuel < 0 ? '0' : 'a') + ks->options->mode);
+    char mode = (char)((passes->fuel >= 0 ? 'a' : passes->verify ? 'v' : '0') + ks->options->mode);
+    char content[sizeof key->key.hex + 1] = {0};
     Sha256 s;
     *disk = key->key;
+    memcpy(content, key->key.hex, sizeof key->key.hex);
+    content[sizeof content - 1] = 'v';
     sha256_begin(&s);
     sha256_add(&s, &mode, 1);
     if (ks->target) {
-        cc_target_key(ks->target, key->key.hex, sizeof key->key.hex, disk);
+        cc_target_key(ks->target, content, sizeof content - !passes->verify, disk);
         sha256_add(&s, cc_target_cache(ks->target), strlen(cc_target_cache(ks->target)) + 1);
     }
     sha256_add(&s, disk->hex, sizeof disk->hex);
@@ -84,8 +89,9 @@ static void
 look_up(Kernels *ks, Cache *cache, KernelUse *use, int place)
 {
     NewKernel new = {.let = use->let, .use = use, .place = place};
-    key_here(ks, &use->key, &new.disk, &new.id);
-    if (ks->target && ks->options->used) {
+    bool objects = ks->options->mode != MODE_TCC;
+    kernel_keys(ks, &use->key, &new.disk, &new.id);
+    if (objects && ks->options->used) {
         ks->options->used(ks->options->used_arg, new.disk.hex);
     }
     use->kernel = ks->anew ? NULL : kernel_find(&new.id);
@@ -93,8 +99,11 @@ look_up(Kernels *ks, Cache *cache, KernelUse *use, int place)
         use->same_as = find_new(ks, &new.id)->use;
         return;
     }
-    if (!use->kernel && cache) {
+    if (!use->kernel && cache && objects) {
         use->kernel = from_disk(cache, &new.disk, &new.id, &use->key.key);
+    }
+    if (!use->kernel && cache && ks->texts) {
+        use->kernel = stored_find(ks, cache, &use->key, &new.id);
     }
     if (!use->kernel) {
         new.work = estimate_work(ks->cx, use->let);

@@ -10,6 +10,10 @@ kernels_drop(Kernels *ks)
         kernel_unref(ks->uses[k].kernel);
         ks->uses[k].kernel = NULL;
     }
+    for (int k = 0; k < ks->nheld; k++) {
+        kernel_unref(ks->held[k]);
+    }
+    ks->nheld = 0;
 }
 
 static void
@@ -61,15 +65,17 @@ kernels_begin(Kernels *ks, const CompileOptions *options)
     ks->options = options;
     ks->passes = options->passes;
     CcOptions cc = options->cc;
-    ks->anew = ks->passes.verify || ks->passes.fuel >= 0;
+    ks->anew = (ks->passes.verify && !options->keeps) || ks->passes.fuel >= 0;
     ks->passes.trace = NULL; /* of fusion's passes: those here run once a unit */
     /* with limited fuel the code differs but its key does not, so nothing is stored */
     cc.cache = ks->passes.fuel >= 0 ? "" : cc.cache;
-    if (options->mode != MODE_TCC && ks->nuses) {
+    if ((options->mode != MODE_TCC || (options->keeps && !ks->anew)) && ks->nuses) {
         if (!(ks->target = cc_target_new(&cc))) {
             fail(ks->cx, DIAG_MEMORY, sizeof(void *));
         }
         cx_cleanup(ks->cx, drop_target, ks->target);
+        ks->texts = options->keeps && !ks->anew && *cc_target_cache(ks->target) &&
+                    (options->mode == MODE_TCC || !cc_target_compiles(ks->target));
     }
 }
 

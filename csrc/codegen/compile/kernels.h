@@ -44,7 +44,10 @@ typedef struct Kernels {
     PassOptions passes;         /* the fuel is what the passes before have left */
     int64_t fuel;               /* ... when the unit was begun that is being made */
     bool anew;                  /* nothing that was made before is taken */
-    CcTarget *target;           /* NULL: no C compiler is wanted */
+    bool texts;                 /* units of libtcc are kept in the cache folder */
+    CcTarget *target;           /* NULL: no C compiler is wanted, and no cache */
+    Kernel **held;              /* of units taken from there: those wanted may come later */
+    int nheld;
     NewKernel *fresh;           /* ... one unit after the other */
     int nfresh;
 } Kernels;
@@ -77,6 +80,17 @@ void kernels_drop(Kernels *ks);
 
 /* Takes kernels of the process or of the cache where there are such; the others are `fresh`. */
 void kernels_look_up(Kernels *ks);
+
+/* The keys of a kernel as it is compiled here: in the cache folder, and in this process. */
+void kernel_keys(const Kernels *ks, const KernelKey *key, Key *disk, Key *id);
+
+/* ---- stored.c: units of libtcc in the cache folder, for who has no C compiler ---- */
+
+/* The kernel from a unit that is there, or NULL; the unit's other kernels are held. */
+Kernel *stored_find(Kernels *ks, Cache *cache, const KernelKey *key, const Key *id);
+/* Puts a unit there, as libtcc gets it. */
+void stored_put(const Kernels *ks, const NewKernel *group, int n, const char *const *shapes,
+                const char *text);
 
 /* ---- units.c ---- */
 

@@ -233,10 +233,12 @@ unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, cons
     }
     cx_cleanup(cx, drop, code);
     if (unit->nphases) {
-        compile_texts(ks, code, group, n, cx_format(cx, "%s%s", head, unit->text[TARGET_tcc]),
+        const char *tcc = cx_format(cx, "%s%s", head, unit->text[TARGET_tcc]);
+        compile_texts(ks, code, group, n, tcc,
                       ks->options->mode == MODE_TCC
                           ? NULL
                           : cc_text(cx, head, unit, group, n, shapes, program));
+        stored_put(ks, group, n, shapes, tcc);
     }
     give_kernels(ks, all, group, n, shapes, code);
 }

@@ -330,6 +330,12 @@ cc_target_key(const CcTarget *target, const void *content, size_t size, Key *out
     key_end(&s, out);
 }
 
+bool
+cc_target_compiles(const CcTarget *target)
+{
+    return target->nwords > 0;
+}
+
 const char *
 cc_target_cache(const CcTarget *target)
 {

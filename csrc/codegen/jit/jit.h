@@ -65,6 +65,7 @@ void cc_target_unref(CcTarget *target);
 void cc_target_key(const CcTarget *target, const void *content, size_t size, Key *out);
 /* The parts of its keys apart from the text that is compiled: processor and dlc, the compiler. */
 void cc_target_origin(const CcTarget *target, Key *common, Key *compiler);
+bool cc_target_compiles(const CcTarget *target); /* there is a compiler */
 const char *cc_target_cache(const CcTarget *target); /* the folder, "" for none */
 
 /* ---- jit_cc.c: gcc (or another C compiler) as a child process ---- */
