@@ -19,6 +19,7 @@ from torch._subclasses.functional_tensor import (
     FunctionalTensorMode,
     disable_functional_mode,
 )
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, track_tensor_tree
 
 from . import ufuncs  # noqa: F401  (operators of arrays)
@@ -67,6 +68,7 @@ def functional(tensor: Tensor) -> FunctionalTensor:
 class _Base(NamedTuple):
     outer: FunctionalTensor  # all of a memory, outside of the body
     inner: FunctionalTensor  # and in it
+    node: Node | None  # its placeholder, where a graph is recorded
     root: Root
 
     def written(self) -> bool:
@@ -74,30 +76,38 @@ class _Base(NamedTuple):
 
 
 class Frame:
-    """A body that is traced. given: the operands by the tensors outside that they are; None: a trial."""
+    """A body that is traced. Its operands are found while it runs: each is a placeholder of its graph.
 
-    def __init__(self, given: dict[int, Tensor] | None = None) -> None:
+    mode: what records the graph; None: nothing does.
+    """
+
+    def __init__(self) -> None:
         self.level = len(FRAMES)
-        self.given = given
+        self.mode = get_proxy_mode()
         self.bases: dict[int, _Base] = {}
         self.seen: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def operand(self, value: Tensor) -> tuple[FunctionalTensor, Node | None]:
+        """The value, which nothing has read so far, as an operand, and its placeholder."""
+        if self.mode is None:
+            return functional(value), None
+        tracer = self.mode.tracer
+        with disable_proxy_modes_tracing(), tracer.graph.inserting_before(None):
+            proxy = tracer.create_proxy("placeholder", f"operand_{len(tracer.graph.nodes)}", (), {})
+            track_tensor_tree(value, proxy, constant=None, tracer=tracer)
+        return functional(value), proxy.node
 
     def base(self, outer: FunctionalTensor, root: Root) -> FunctionalTensor:
         found = self.bases.get(id(outer))
         if found is None:
-            if self.given is None:
-                value = fresh_like(outer)
-            elif id(outer) in self.given:
-                value = self.given[id(outer)]
-            else:
-                raise Otherwise("it reads another array each time that it is traced")
-            found = self.bases[id(outer)] = _Base(outer, functional(value), root)
+            found = self.bases[id(outer)] = _Base(outer, *self.operand(fresh_like(outer)), root)
         return found.inner
 
     def inside(self, root: Root, tensor: Any) -> Tensor:
         known = self.seen.get(id(tensor))
         if known is None:
-            known = self.seen[id(tensor)] = (tensor, self._inside(root, tensor))
+            with self._recording():
+                known = self.seen[id(tensor)] = (tensor, self._inside(root, tensor))
         return known[1]
 
     def _inside(self, root: Root, tensor: FunctionalTensor) -> Tensor:
@@ -107,6 +117,18 @@ class Frame:
         if tensor is whole or whole is None or _memory(tensor) != _memory(whole) or _views(whole):
             return self.base(tensor, root)
         return torch._C._functionalization.apply_view_meta_sequence(self.base(whole, root), _views(tensor))
+
+    @contextlib.contextmanager
+    def _recording(self) -> Iterator[None]:
+        """A view that a body in this one reads first is of this one's graph."""
+        if get_proxy_mode() is self.mode:
+            yield
+        elif self.mode is None:
+            with disable_proxy_modes_tracing():
+                yield
+        else:
+            with disable_proxy_modes_tracing(), self.mode:
+                yield
 
 
 @contextlib.contextmanager
@@ -186,7 +208,7 @@ def _own(array: Array, names: str) -> str:
 
 
 class Trial(NamedTuple):
-    """What a run of the bodies on fake tensors has found."""
+    """What a run of a body on fake tensors has found."""
 
     carried: dict[int, Kind]  # by the number of the name
     results: list[Any]  # of the names; of those that are not carried the values themselves
@@ -198,45 +220,85 @@ class Trial(NamedTuple):
 Run = Callable[[list[Any]], list[Any]]
 
 
-def carried_values(
-    initial: list[Any], carried: dict[int, Kind], make: Callable[[Kind, int], Tensor]
-) -> list[Any]:
-    found = list(initial)
-    for place, (k, kind) in enumerate(carried.items()):
-        found[k] = Array(make(kind, place), scalar=kind.scalar, weak=kind.weak)
-    return found
-
-
-def fake_of(kind: Kind, place: int) -> Tensor:
+def fake_of(kind: Kind) -> Tensor:
     with disable_functional_mode(), disable_proxy_modes_tracing():
-        value = torch.empty(kind.shape, dtype=torch_dtype(kind.dtype))
-    return functional(value)
+        return torch.empty(kind.shape, dtype=torch_dtype(kind.dtype))
 
 
-def tried(
-    run: Run, initial: list[Any], carried: dict[int, Kind]
-) -> tuple[Frame, list[Any], list[Any], list[Any]]:
-    with disable_proxy_modes_tracing(), within(Frame()) as frame:
-        values = carried_values(initial, carried, fake_of)
-        results = run(values)
-        arrays = [array_of(results[k]) if k in carried else None for k in range(len(results))]
-        for array in arrays:
-            if array is not None:
-                array.tensor  # noqa: B018  (what it reads is an operand)
-    return frame, values, results, arrays
+class Traced(NamedTuple):
+    """A body that has run once."""
+
+    frame: Frame
+    values: list[Any]  # of its names before it,
+    results: list[Any]  # and after it
+    nodes: list[Node | None]  # the placeholders of the names that are carried
+    graph: GraphModule | None  # None: nothing is recorded
+
+    def carry(self, k: int, kind: Kind) -> None:
+        """Makes name k an operand."""
+        tensor, node = self.frame.operand(fake_of(kind))
+        self.values[k] = Array(tensor, scalar=kind.scalar, weak=kind.weak)
+        self.nodes.append(node)
+
+    def arrange(self, written: list[_Base], between: list[Any], read: list[_Base]) -> dict[int, Node]:
+        """Orders the operands: carried, written, between, read, SIZES; it may read less than them.
+
+        The placeholders of written and read, by the ids of what they are outside.
+        """
+        if self.graph is None:
+            return {}
+        placed = {id(base.outer): self._placeholder(base) for base in (*written, *read)}
+        nodes = list(placed.values())
+        first = len(written)
+        for node in reversed([*self.nodes, *nodes[:first], *between, *nodes[first:]]):
+            next(iter(self.graph.graph.nodes)).prepend(node)
+        self.graph.recompile()
+        return placed
+
+    def _placeholder(self, base: _Base) -> Node | None:
+        own = self.frame.bases.get(id(base.outer))
+        if own is not None:
+            return own.node
+        with self.graph.graph.inserting_before(None):  # type: ignore[union-attr]
+            node = self.graph.graph.placeholder(f"more_{len(self.graph.graph.nodes)}")  # type: ignore[union-attr]
+        node.meta["val"] = fresh_like(base.outer)
+        return node
+
+
+def traced(
+    run: Run, initial: list[Any], carried: dict[int, Kind], outputs: Callable[[Traced], list[Tensor]]
+) -> Traced:
+    """Runs a body; outputs: what its graph gives, which is asked in the body."""
+    found: Traced | None = None
+
+    def body(*_: Any) -> tuple[Tensor, ...]:
+        nonlocal found
+        with within(Frame()) as frame:
+            found = Traced(frame, list(initial), [], [], None)
+            for k, kind in carried.items():
+                found.carry(k, kind)
+            found.results[:] = run(list(found.values))
+            return tuple(map(plain, outputs(found)))
+
+    graph = graph_of(body)
+    assert found is not None
+    return found._replace(graph=graph)
+
+
+def written_in(frame: Frame) -> list[_Base]:
+    return [base for base in frame.bases.values() if base.written()]
 
 
 def _agree(
-    names: list[str], initial: list[Any], carried: dict[int, Kind], arrays: list[Any], *, join: bool
+    names: list[str], initial: list[Any], carried: dict[int, Kind], results: list[Any], *, join: bool
 ) -> bool:
     """Have the results the kinds of what is carried?  join: a number of Python's becomes what they are."""
     same = True
     for k, kind in list(carried.items()):
-        array = arrays[k]
+        array = array_of(results[k])
         if array is None:
             raise Otherwise(f"{names[k]} is no array and no number after a step")
-        with within(Frame()):
-            found = kind_of(array)
+        found = kind_of(array)
         if found == kind:
             continue
         if not (join and is_exact(initial[k], found) and not found.weak):
@@ -245,27 +307,62 @@ def _agree(
     return same
 
 
-def trial_of(run: Run, names: list[str], initial: list[Any], *, join: bool) -> Trial:
-    """Finds what a body that is run again and again carries."""
+def _is_made(before: Any, after: Any) -> bool:
+    """Is it an array that the body makes at each step, before anything reads it?"""
+    return before is UNBOUND and is_array(after)
+
+
+def trial_of(run: Run, names: list[str], initial: list[Any], *, join: bool) -> tuple[Traced, Trial]:
+    """A body that is run again and again: what it carries, and its graph.
+
+    join: the loop may have no step, and a number of Python's becomes what it is after one.
+    """
     carried: dict[int, Kind] = {}
-    for _ in range(2 * len(names) + 2):
-        frame, values, results, arrays = tried(run, initial, carried)
+    again = True
+
+    def outputs(found: Traced) -> list[Tensor]:
+        nonlocal again
+        results = found.results
         changed = [k for k in range(len(names)) if k not in carried and not stays(initial[k], results[k])]
+        again = False
         for k in changed:
-            array = None if initial[k] is UNBOUND else array_of(initial[k])
+            made = not join and _is_made(initial[k], results[k])
+            array = results[k] if made else None if initial[k] is UNBOUND else array_of(initial[k])
             if array is None:
                 what = "has no value" if initial[k] is UNBOUND else f"is of type {type(initial[k]).__name__}"
                 raise Otherwise(f"{names[k]} {what} before the first step", first=True)
             carried[k] = kind_of(array)
-        if not changed and _agree(names, initial, carried, arrays, join=join):
+            if made:
+                found.carry(k, carried[k])
+            again = again or not made
+        if not _agree(names, initial, carried, results, join=join):
+            again = True
+        if again:
+            return []
+        tensors = [_copied(array_of(results[k]), kind) for k, kind in carried.items()]
+        return tensors + [base.inner for base in written_in(found.frame)]
+
+    for _ in range(2 * len(names) + 2):
+        found = traced(run, initial, dict(carried), outputs)
+        if not again:
             break
     else:
         raise Otherwise("what it carries is another at each step")
-    _check_memory(names, initial, carried, frame, values, results)
-    check_own(names, results, carried, None, len(FRAMES))
-    written = [base for base in frame.bases.values() if base.written()]
-    read = [base for base in frame.bases.values() if not base.written()]
-    return Trial(carried, results, written, read, {})
+    _check_memory(names, initial, carried, found)
+    check_own(names, found.results, carried, None, len(FRAMES))
+    written = written_in(found.frame)
+    read = [base for base in found.frame.bases.values() if not base.written()]
+    return found, Trial(carried, found.results, written, read, {})
+
+
+def _copied(array: Any, kind: Kind) -> Tensor:
+    return array.tensor.to(torch_dtype(kind.dtype)).clone()  # type: ignore[no-any-return]
+
+
+def _zeros(kind: Kind) -> Array:
+    """What a name carries into the first step, which makes its value without reading it."""
+    zeros = torch.zeros(kind.shape, dtype=torch_dtype(kind.dtype))
+    return Array(zeros, scalar=kind.scalar, weak=kind.weak)
 
 
 def check_own(
@@ -288,16 +385,10 @@ def check_own(
             raise Otherwise(f"{names[k]} shares memory with another name: write .copy() of it")
 
 
-def _check_memory(
-    names: list[str],
-    initial: list[Any],
-    carried: dict[int, Kind],
-    frame: Frame,
-    values: list[Any],
-    results: list[Any],
-) -> None:
+def _check_memory(names: list[str], initial: list[Any], carried: dict[int, Kind], body: Traced) -> None:
     """A carried array is memory of its own in the body; before the first step it may be another's."""
-    written = [base.root for base in frame.bases.values() if base.written()]
+    values, results = body.values, body.results
+    written = [base.root for base in written_in(body.frame)]
     own = {k: values[k].root for k in carried}
     # The names whose memory is written to at this step, or when it has another name at a later one.
     found = {k for k in carried if torch._functionalize_has_data_mutation(values[k]._tensor.elem)}
@@ -336,12 +427,13 @@ def sizes_of(symbols: list[torch.SymInt]) -> Iterator[None]:
         SIZES.clear()
 
 
-def graph_of(function: Callable[..., Any], samples: list[Any]) -> Any:
-    """function of tensors as a graph of its own; it is called with tensors below FunctionalTensorMode.
+def graph_of(function: Callable[..., tuple[Tensor, ...]]) -> GraphModule | None:
+    """function as a graph of its own, of SIZES and of what it makes its operands: see Frame.
 
-    None in a trial, which has no graph.
+    None where nothing is recorded; it runs all the same.
     """
     if get_proxy_mode() is None:
+        function()
         return None
 
     def run(*given: Any) -> Any:
@@ -349,8 +441,7 @@ def graph_of(function: Callable[..., Any], samples: list[Any]) -> Any:
             return function(*given)
 
     with disable_functional_mode(), disable_proxy_modes_tracing():
-        fresh = [torch.empty(tuple(s.shape), dtype=s.dtype) if isinstance(s, Tensor) else s for s in samples]
-        return reenter_make_fx(run)(*fresh)
+        return reenter_make_fx(run)(*SIZES)  # type: ignore[no-any-return]
 
 
 def node(
@@ -384,7 +475,7 @@ class _Operands(NamedTuple):
 def operands_of(trial: Trial, initial: list[Any]) -> _Operands:
     carried = []
     for k, kind in trial.carried.items():
-        array = array_of(initial[k])
+        array = _zeros(kind) if initial[k] is UNBOUND else array_of(initial[k])
         assert array is not None
         carried.append(plain(array.tensor.to(torch_dtype(kind.dtype))))
     return _Operands(
@@ -392,44 +483,9 @@ def operands_of(trial: Trial, initial: list[Any]) -> _Operands:
     )
 
 
-def body_of(run: Run, trial: Trial, initial: list[Any]) -> Callable[..., Any]:
-    """run as a function of its operands, which gives what is carried and what is written."""
-
-    def body(*given: Any) -> tuple[Tensor, ...]:
-        with frame_of(trial, given) as frame:
-            results = run(
-                carried_values(initial, trial.carried, lambda kind, place: functional(given[place]))
-            )
-            arrays = [array_of(results[k]) for k in trial.carried]
-            tensors = [
-                array.tensor.to(torch_dtype(kind.dtype)).clone()
-                for array, kind in zip(arrays, trial.carried.values(), strict=True)
-            ]
-            tensors += [frame.base(b.outer, b.root) for b in trial.written]
-            check_written(frame, trial)
-            return tuple(map(plain, tensors))
-
-    return body
-
-
-def check_written(frame: Frame, trial: Trial, *, none: bool = False) -> None:
-    known = set() if none else {id(b.outer) for b in trial.written}
-    if any(base.written() and key not in known for key, base in frame.bases.items()):
-        raise Otherwise("it writes to another array each time that it is traced")
-
-
-@contextlib.contextmanager
-def frame_of(trial: Trial, given: tuple[Any, ...]) -> Iterator[Frame]:
-    bases = [*trial.written, *trial.read]
-    n = len(trial.carried)
-    operands = {id(b.outer): value for b, value in zip(bases, given[n : n + len(bases)], strict=True)}
-    with within(Frame(operands)) as frame:
-        yield frame
-
-
-def finished(trial: Trial, initial: list[Any], results: list[Tensor], like: list[Any]) -> list[Any]:
+def finished(trial: Trial, results: list[Tensor]) -> list[Any]:
     """The values of the names after it; what it has written is written."""
-    found = list(like)
+    found = list(trial.results)
     shared: dict[Root, list[Root]] = {}
     for (k, kind), tensor in zip(trial.carried.items(), results, strict=False):
         root = Root()

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -26,34 +26,26 @@ from torch import Tensor
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.scan import scan_op
 from torch._higher_order_ops.while_loop import while_loop_op
-from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from .bodies import (
     UNBOUND,
-    Frame,
     Kind,
     Otherwise,
-    Run,
+    Traced,
     Trial,
     array_of,
-    body_of,
-    carried_values,
     check_own,
-    check_written,
     fake_of,
     finished,
-    frame_of,
-    functional,
-    graph_of,
     is_exact,
     kind_of,
     node,
     operands_of,
     plain,
     stays,
+    traced,
     trial_of,
-    tried,
-    within,
+    written_in,
 )
 from .effects import held
 from .items import Items, combined, count_of, items_of, of_range
@@ -82,125 +74,139 @@ def _caught(function: Callable[[], Any]) -> Any:
 
 def counted(indices: Any, step: Step, names: list[str], initial: list[Any]) -> list[Any]:
     """A loop over indices: a tensor of them. Raises Otherwise, and then nothing has been traced."""
-    number = torch.zeros((), dtype=torch.int64)
+    number = Kind(np.dtype(np.int64), (), True, True)
+    between: list[Any] = []
 
-    def run(values: list[Any], index: Tensor | None = None) -> list[Any]:
-        at = fake_of(Kind(np.dtype(np.int64), (), True, True), 0) if index is None else index
-        return list(step(Array(at, scalar=True, weak=True), *values))
+    def run(values: list[Any]) -> list[Any]:
+        index, placeholder = FRAMES[-1].operand(fake_of(number))
+        between[:] = [placeholder]
+        return list(step(Array(index, scalar=True, weak=True), *values))
 
-    trial = _caught(lambda: trial_of(run, names, initial, join=False))
+    body, trial = _caught(lambda: trial_of(run, names, initial, join=False))
+    body.arrange(trial.written, between, trial.read)
     operands = operands_of(trial, initial)
-    n, m = len(trial.carried), len(trial.written)
-
-    def body(*given: Any) -> tuple[Tensor, ...]:
-        index, rest = given[n + m], (*given[: n + m], *given[n + m + 1 :])
-        return body_of(lambda values: run(values, functional(index)), trial, initial)(*rest)
-
     state = [*operands.carried, *operands.written]
-    graph = _caught(lambda: graph_of(body, [*state, plain(number), *operands.read]))
-    args = (graph, state, [plain(indices)], operands.read)
-    results = node(scan_op, "scan", [graph], args, state)
-    return finished(trial, initial, results, trial.results)
+    args = (body.graph, state, [plain(indices)], operands.read)
+    results = node(scan_op, "scan", [body.graph], args, state)
+    return finished(trial, results)
 
 
 def conditional(test: Callable[..., Any], step: Step, names: list[str], initial: list[Any]) -> list[Any]:
     """A loop that goes on as long as test(values) is true. Raises Otherwise as counted() does."""
-
-    def run(values: list[Any]) -> list[Any]:
-        truth(test(*values))
-        return list(step(*values))
-
-    trial = _caught(lambda: trial_of(run, names, initial, join=True))
+    body, trial = _caught(lambda: trial_of(lambda values: list(step(*values)), names, initial, join=True))
+    condition = _caught(
+        lambda: traced(
+            lambda values: [truth(test(*values))],
+            initial,
+            trial.carried,
+            lambda found: [found.results[0].tensor],
+        )
+    )
+    if written_in(condition.frame):
+        raise Otherwise("its condition writes to an array")
+    known = body.frame.bases
+    trial.read.extend(base for key, base in condition.frame.bases.items() if key not in known)
+    for one in (condition, body):
+        one.arrange(trial.written, [], trial.read)
     operands = operands_of(trial, initial)
-
-    def decide(*given: Any) -> Tensor:
-        with frame_of(trial, given) as frame:
-            values = carried_values(initial, trial.carried, lambda kind, place: functional(given[place]))
-            found = truth(test(*values)).tensor
-            check_written(frame, trial, none=True)
-            return plain(found)
-
-    body = body_of(lambda values: list(step(*values)), trial, initial)
-    condition = _caught(lambda: graph_of(decide, operands.all()))
-    graph = _caught(lambda: graph_of(body, operands.all()))
-    state = [*operands.carried, *operands.written]
-    args = (condition, graph, tuple(state), tuple(operands.read))
-    results = node(while_loop_op, "while_loop", [condition, graph], args, state)
-    return finished(trial, initial, results, trial.results)
+    state, graphs = [*operands.carried, *operands.written], [condition.graph, body.graph]
+    args = (*graphs, tuple(state), tuple(operands.read))
+    results = node(while_loop_op, "while_loop", graphs, args, state)
+    return finished(trial, results)
 
 
 # -- branches ------------------------------------------------------------------------------------------
 
 
-def _joined(names: list[str], k: int, a: Any, b: Any) -> Kind | None:
+class _Way(NamedTuple):
+    """One way of a branch that has been traced; its graph gives these arrays, and what it writes."""
+
+    body: Traced
+    arrays: list[Array | None]  # of the names; None for what is no array and no number
+    kinds: list[Kind | None]
+
+
+def _kinds(arrays: list[Array | None]) -> list[Kind | None]:
+    return [None if array is None else kind_of(array) for array in arrays]
+
+
+def _way(run: Step, initial: list[Any]) -> _Way:
+    arrays: list[Array | None] = []
+    kinds: list[Kind | None] = []
+
+    def outputs(found: Traced) -> list[Tensor]:
+        arrays[:] = map(array_of, found.results)
+        kinds[:] = _kinds(arrays)
+        given = [array.tensor.clone() for array in arrays if array is not None]
+        return given + [base.inner for base in written_in(found.frame)]
+
+    return _Way(traced(lambda values: list(run(*values)), initial, {}, outputs), arrays, kinds)
+
+
+def _give(way: _Way, carried: dict[int, Kind], written: dict[int, Any], read: list[Any]) -> None:
+    """Has its graph take and give what the graphs of both ways do."""
+    if way.body.graph is None:
+        return
+    placed = way.body.arrange(list(written.values()), [], read)
+    (output,) = way.body.graph.graph.find_nodes(op="output")
+    names = [k for k, array in enumerate(way.arrays) if array is not None]
+    keys = [id(base.outer) for base in written_in(way.body.frame)]
+    given = dict(zip([*names, *keys], output.args[0], strict=True))
+    for k, kind in carried.items():
+        if given[k].meta["val"].dtype != torch_dtype(kind.dtype):
+            with way.body.graph.graph.inserting_before(output):
+                to = {"dtype": torch_dtype(kind.dtype)}
+                given[k] = way.body.graph.graph.call_function(
+                    torch.ops.aten._to_copy.default, (given[k],), to
+                )
+            given[k].meta["val"] = fake_of(kind)
+    output.args = ((*(given[k] for k in carried), *(given.get(key, placed[key]) for key in written)),)
+    way.body.graph.recompile()
+
+
+def _joined(names: list[str], k: int, values: list[Any], kinds: list[Kind | None]) -> Kind | None:
     """The kind of a name after one way or the other; None: it is the same constant."""
-    if stays(a, b):
+    if stays(*values):
         return None
-    if a is UNBOUND or b is UNBOUND:
+    if any(value is UNBOUND for value in values):
         raise Otherwise(f"{names[k]} has a value after one way of the branch alone")
-    found = [array_of(a), array_of(b)]
-    if found[0] is None or found[1] is None:
+    x, y = kinds
+    if x is None or y is None:
         raise Otherwise(f"{names[k]} is no array and no number")
-    with within(Frame()):
-        x, y = kind_of(found[0]), kind_of(found[1])
-        if x == y:
-            return x
-        for one, other, value in ((x, y, b), (y, x, a)):
-            if other.weak and not one.weak and is_exact(value, one):
-                return one
+    if x == y:
+        return x
+    for one, other, value in ((x, y, values[1]), (y, x, values[0])):
+        if other.weak and not one.weak and is_exact(value, one):
+            return one
     raise Otherwise(f"{names[k]} is {x} after one way of the branch and {y} after the other")
 
 
 def branch(test: Array, ways: list[Step], names: list[str], initial: list[Any]) -> list[Any]:
     """One of two ways, by a value; names: of the results, for messages. Raises Otherwise."""
-    runs: list[Run] = [lambda values, way=way: list(way(*values)) for way in ways]
-    tries = [_caught(lambda run=run: tried(run, initial, {})) for run in runs]
-    results = [found[2] for found in tries]
+    found = [_caught(lambda run=run: _way(run, initial)) for run in ways]
+    results = [way.body.results for way in found]
     if len(results[0]) != len(results[1]):
         raise Otherwise("it gives another number of results on one of the ways")
     names = names or ["a result"] * len(results[0])
-    kinds = {k: _joined(names, k, results[0][k], results[1][k]) for k in range(len(names))}
+    pairs = [([r[k] for r in results], [way.kinds[k] for way in found]) for k in range(len(names))]
+    kinds = {k: _joined(names, k, *pair) for k, pair in enumerate(pairs)}
     carried = {k: kind for k, kind in kinds.items() if kind is not None}
-    for found in tries:
-        with disable_proxy_modes_tracing(), within(found[0]):
-            for k in carried:
-                array_of(found[2][k]).tensor  # noqa: B018  (what it reads is an operand)
-    bases = {id(b.outer): b for found in tries for b in found[0].bases.values()}
-    written = {id(b.outer) for found in tries for b in found[0].bases.values() if b.written()}
     outer = len(FRAMES)
-    for found in results:
-        check_own(names, found, carried, initial, outer)
+    for one in results:
+        check_own(names, one, carried, initial, outer)
     shared = {k: [r[k].root for r in results if is_array(r[k]) and r[k].root.level <= outer] for k in carried}
-    whole = Trial(
-        {}, results[0], [bases[k] for k in written], [b for k, b in bases.items() if k not in written], shared
-    )
-    full = whole._replace(carried=carried)
-    operands = operands_of(whole, initial)
-
-    def body(run: Run) -> Callable[..., Any]:
-        def made(*given: Any) -> tuple[Tensor, ...]:
-            with frame_of(whole, given) as frame:
-                found = run(list(initial))
-                tensors = []
-                for k, kind in carried.items():
-                    array = array_of(found[k])
-                    assert array is not None
-                    tensors.append(array.tensor.to(torch_dtype(kind.dtype)).clone())
-                tensors += [frame.base(b.outer, b.root) for b in whole.written]
-                check_written(frame, whole)
-                return tuple(map(plain, tensors))
-
-        return made
-
+    bases = {key: base for way in found for key, base in way.body.frame.bases.items()}
+    written = {id(base.outer): base for way in found for base in written_in(way.body.frame)}
+    read = [base for key, base in bases.items() if key not in written]
     if not carried and not written:
         return results[0]
-    given = operands.all()
-    graphs = [_caught(lambda run=run: graph_of(body(run), given)) for run in runs]
-    like = [plain(fake_of(kind, 0)) for kind in carried.values()]
-    like += [plain(b.outer) for b in whole.written]
-    args = (plain(truth(test).tensor), *graphs, given)
-    made = node(cond_op, "cond", graphs, args, like)
-    return finished(full, initial, made, [results[0][k] for k in range(len(names))])
+    for way in found:
+        _give(way, carried, written, read)
+    operands = operands_of(Trial({}, results[0], list(written.values()), read, {}), initial).all()
+    like = [fake_of(kind) for kind in carried.values()] + [plain(base.outer) for base in written.values()]
+    graphs = [way.body.graph for way in found]
+    made = node(cond_op, "cond", graphs, (plain(truth(test).tensor), *graphs, operands), like)
+    return finished(Trial(carried, results[0], list(written.values()), read, shared), made)
 
 
 def truth(value: Any) -> Array:
@@ -218,10 +224,10 @@ def choose(test: Any, yes: Any, no: Any) -> Any:
     """yes if test else no, of numbers, by a value."""
     if not is_array(test):
         return yes if test else no
-    kind = _joined(["the value"], 0, yes, no)
+    found = [array_of(value) for value in (yes, no)]
+    kind = _joined(["the value"], 0, [yes, no], _kinds(found))
     if kind is None:
         return yes
-    found = [array_of(value) for value in (yes, no)]
     a, b = (array.tensor.to(torch_dtype(kind.dtype)) for array in found if array is not None)
     roots = [array.root for array in found if array is not None]
     made = Array(torch.where(truth(test).tensor, a, b), scalar=kind.scalar, weak=kind.weak)
