@@ -74,7 +74,8 @@ folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
 IR      := $(call folders,ir,dim text build verify math eval)
 NOTATION := csrc/ir/notation
 FUSION  := $(call folders,fusion,partition channels writes frozen)
-CODEGEN := $(call folders,codegen,loops lower schedule emit emit/c emit/cc emit/tcc strips micro jit compile plan tune export)
+EMIT_OF := $(patsubst csrc/codegen/%/,%,$(wildcard csrc/codegen/emit/*/))
+CODEGEN := $(call folders,codegen,loops lower schedule emit $(EMIT_OF) strips micro jit compile plan tune export)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----

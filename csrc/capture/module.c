@@ -271,7 +271,7 @@ module_compiler_failure(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused)
 static PyObject *
 module_isa(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
-    return PyUnicode_FromString(strip_isa());
+    return PyUnicode_FromString(isa_info[processor_isa()].name);
 }
 
 static PyObject *

@@ -40,20 +40,40 @@ fault_of_index(int kind)
     return kind < INDEX_OF_ELEMENT ? FAULT_INDEX : FAULT_ELEMENT << (kind - INDEX_OF_ELEMENT);
 }
 
-/* ---- emit.c: the loops stage to C, for the targets of targets.def ---- */
+/* ---- compile/targets.c: the languages that kernels are written in ---- */
 
 typedef enum {
-#define TARGET(name, what, rewrites) TARGET_##name,
+#define TARGET(name, ...) TARGET_##name,
 #include "targets.def"
     TARGETS
 } Target;
 
+typedef enum { COMPILER_LIBTCC, COMPILER_CC, COMPILER_ANY } Compiler;
+
+/* What decides whether stores bypass the caches. */
 typedef struct {
-    const char *name, *what; /* columns of targets.def */
+    int nontemporal_stores; /* the most of them in a loop */
+    int streamed_f32; /* in place of COST_STREAMED, where a loop stores f32 alone */
+} TargetCosts;
+
+/* A row of targets.def, which explains the columns. */
+typedef struct {
+    const char *name, *what;
+    Compiler compiler;
+    enum { CALLS_NAMES, CALLS_POINTERS, CALLS_NONE } calls;
+    enum { FUSED_PROCESSOR, FUSED_ALWAYS } fused;
+    int width;
+    bool branches;
+    TargetCosts costs;
 } TargetInfo;
 
 extern const TargetInfo target_info[TARGETS];
 Target target_find(const char *name); /* TARGETS when there is none */
+Target target_for(Compiler compiler); /* whose texts it gets: the first row with it */
+unsigned targets_compiled(void); /* by dlc: 1 << target for each */
+bool target_fuses(Target target); /* on this processor: is a fused multiply-add one operation? */
+
+/* ---- emit.c: the loops stage to C, for each target ---- */
 
 /* One phase of one kernel: what a launch needs to know. */
 typedef struct Phase {

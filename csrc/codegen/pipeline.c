@@ -55,13 +55,13 @@ static const PassInfo of_loops = {
 
 /* Of its loops for one target. */
 #define DO(rewrite) &rewrites[REWRITE_##rewrite],
-#define TARGET(name, what, rewrites) \
+#define TARGET(name, what, compiler, calls, fused, width, branches, costs, rewrites) \
     static const PassInfo *const parts_of_##name[] = {rewrites NULL};
 #include "targets.def"
 #undef DO
 
 static const PassInfo of_target[TARGETS] = {
-#define TARGET(name, what, rewrites) \
+#define TARGET(name, ...) \
     {#name, STAGE_LOOPS, STAGE_LOOPS, NULL, "The rewrites for one target.", parts_of_##name},
 #include "targets.def"
 };

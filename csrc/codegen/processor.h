@@ -8,8 +8,21 @@
 
 /* The routine `name` (such as "strip_exp_f32") for this processor, or NULL. */
 void *strip_find(const char *name);
-/* The instruction set chosen: "sse2", "avx2", "avx512", "neon", ... */
-const char *strip_isa(void);
+/* A row of strips/isa.def, which explains the columns. */
+typedef struct {
+    const char *name;
+    int vector;
+    bool fuses;
+} IsaInfo;
+
+typedef enum {
+#define ISA(name, vector, fuses) ISA_##name,
+#include "strips/isa.def"
+    ISAS
+} Isa;
+
+extern const IsaInfo isa_info[ISAS];
+Isa processor_isa(void); /* the instruction set chosen */
 /* What the C compiler has to be told if DLC_ISA chose a narrower set than the processor's, or
  * NULL. */
 const char *strip_flag(void);

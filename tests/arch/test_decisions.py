@@ -22,7 +22,7 @@ EMIT = CSRC / "codegen/emit"
 
 #: What each count was when it was last stored.
 STORED = {
-    "lines_of_emitters": 8_736,
+    "lines_of_emitters": 8_721,
     "lines_of_the_plain_target": 880,
     "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 0,
@@ -134,7 +134,7 @@ def own_structures() -> set[str]:
 
 # What every emission has, whatever it emits: what is read, where text goes, names, sizes, parallel loops.
 FOUNDATION = {
-    "cx", "fn", "facts", "phase", "loop", "own", "out", "helpers", "made", "indent", "names", "use",
+    "cx", "fn", "facts", "phase", "loop", "target", "own", "out", "helpers", "made", "indent", "names", "use",
     "scratch", "sizes", "nsizes", "collapsed", "counts", "ncollapsed",
 }  # fmt: skip
 
@@ -188,8 +188,10 @@ def thresholds_that_emitters_read() -> int:
 
 @count
 def thresholds_that_schedule_reads() -> int:
-    """Rows of machine.def whose constant stands in the code of a .c or .h under csrc/codegen/schedule."""
-    return len(thresholds_in((CSRC / "codegen/schedule").rglob("*.[ch]")))
+    """Rows of machine.def whose constant stands in the code of a .c or .h under csrc/codegen/schedule, or in
+    targets.def, whose rows these files read.
+    """
+    return len(thresholds_in((*(CSRC / "codegen/schedule").rglob("*.[ch]"), CSRC / "codegen/targets.def")))
 
 
 @count

@@ -90,3 +90,44 @@ def test_what_changes_the_program_is_a_row_of_the_table() -> None:
     assert sorted(re.findall(r"^rewrite_(?!table\b|find\b)(\w+)\(Fn ", text, re.M)) == sorted(rows)
     pipeline, targets = ((CODEGEN / name).read_text() for name in ("pipeline.c", "targets.def"))
     assert [row for row in rows if f"REWRITE_{row}]" not in pipeline and f"DO({row})" not in targets] == []
+
+
+# ---- a target, and an instruction set, is a row ----
+
+
+def named_in_code(pattern: str) -> set[str]:
+    """Files of csrc that have the pattern outside of comments."""
+    found = set()
+    for path in sorted(CSRC.rglob("*.[ch]")):
+        if re.search(pattern, re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)):
+            found.add(path.relative_to(CSRC).as_posix())
+    return found
+
+
+def test_code_reads_the_row_of_a_target_and_never_asks_which_it_is() -> None:
+    """A target is named where a rewrite that has its name begins, and nowhere else."""
+    names = re.findall(r"^TARGET\( (\w+),", (CODEGEN / "targets.def").read_text(), re.M)
+    assert len(names) >= 3
+    for name in names:
+        assert named_in_code(rf"\bTARGET_{name}\b") <= named_in_code(rf"\nrewrite_\w+_{name}\(")
+    assert named_in_code(r"\bstr\w*cmp\([^;]*target_info|[!=]= *emit_\w+_(?:phase|function)") == {
+        "codegen/compile/targets.c"  # by the name that a user gives
+    }
+
+
+def test_each_column_of_a_target_is_read() -> None:
+    columns = re.search(r"^#define TARGET\((.*)\)", (CODEGEN / "targets.def").read_text(), re.M)
+    assert columns
+    for column in columns[1].split(", "):
+        if column != "rewrites":  # pipeline.c runs them
+            assert named_in_code(rf"(?:->|\.){column}\b"), column
+
+
+def test_an_instruction_set_is_asked_for_by_its_row() -> None:
+    """Which sets there are is known to who chooses one; fusion has costs of each, measured apart."""
+    names = re.findall(r"^ISA\((\w+),", (CODEGEN / "strips/isa.def").read_text(), re.M)
+    assert len(names) >= 4
+    words = "|".join(names)
+    chooses = "codegen/strips/strips.c"
+    assert named_in_code(rf'"(?:{words})"') == {"fusion/cost.c", chooses}
+    assert named_in_code(rf"\bISA_(?:{words})\b") == {chooses}

@@ -65,6 +65,10 @@ WORDS = {
     ),
     "ahead": Word(r"_ahead\b|\bahead_|asked for ahead", (("csrc/codegen/micro", "ahead"),)),
     "past": Word(r"\bpast (the )?caches|(?<![a-z])past_|_past\b"),
+    "brought near": Word(
+        r"br(?:ings?|ought) (?:\w+ ){0,6}near\b|stays? (?:in caches )?near a core|caches near a core"
+        r"|\badd_near\b|->n?near\b|(?<!cc_)\bis_near\b|enum \{[^}]*\bnear\b",
+    ),
     "chain": Word(
         r"(?<![a-z])chain(s|ed)?(?![a-z])",
         (

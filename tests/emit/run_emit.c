@@ -378,8 +378,9 @@ compile(Cx *cx, const Unit *unit, Target target)
     }
     Code *code = code_new(names, unit->nphases);
     CcOptions options = {.cache = folder ? folder : "", .wait = true};
-    bool done = target == TARGET_tcc  ? jit_tcc_compile(code, text, error, sizeof error)
-                : target == TARGET_cc ? jit_cc_submit(code, text, &options, error, sizeof error)
+    Compiler by = target_info[target].compiler;
+    bool done = by == COMPILER_LIBTCC ? jit_tcc_compile(code, text, error, sizeof error)
+                : by == COMPILER_CC   ? jit_cc_submit(code, text, &options, error, sizeof error)
                                       : portable_compile(code, text, error, sizeof error);
     if (!done) {
         fail_as(cx, DIAG_LIBTCC, "%s: %s", target_info[target].name, error);
@@ -445,7 +446,7 @@ run_unit_everywhere(Run *r, const Fn *kernels, const Fn *loops, const Unit *unit
                                 ? run_tier(r, what, loops, unit, code[target], &sizes, in, pieces)
                                 : NULL;
         if (out) {
-            check(r, what, kernels, out, first, true);
+            check(r, what, kernels, out, first, target_fuses(target) == target_fuses(TARGET_tcc));
         }
     }
     if (first) {

@@ -4,6 +4,7 @@
 `build/test-fuzz` (tests/fuzz). Here all compilers there are have nothing to say about it.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.ulp.strips import available
 from tests.emit.unit import Unit
 from tests.emit.written import HERE, PROGRAM, ROOT
 
@@ -79,6 +81,17 @@ def test_every_operation(dtype: str, tmp_path: Path) -> None:
     check(path, tmp_path)
     command = [PROGRAM, path, "N=300", "special=1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.skipif("avx2" not in available(), reason="there is no narrower instruction set")
+@pytest.mark.parametrize("name", ["softmax", "product"])
+def test_a_processor_without_fused_multiply_adds(name: str) -> None:
+    """The C library fuses them there too, and the other targets round twice: the column `fused`."""
+    done = subprocess.run(
+        [PROGRAM, HERE / f"{name}.dlc"],
+        capture_output=True, text=True, timeout=300, env=os.environ | {"DLC_ISA": "sse2"},
+    )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 

@@ -60,11 +60,16 @@ kernels_with_loops(const Fn *kernels, const Lowered *lowered, Target target)
 }
 
 /* target: TARGETS for the loops that all share. */
+static const char *
+loops_name(Cx *cx, Target target)
+{
+    return target == TARGETS ? "loops" : cx_format(cx, "%s_loops", target_info[target].name);
+}
+
 static void
 show_loops(const Kernels *ks, const CompileOptions *options, const Lowered *lowered, Target target)
 {
-    const char *what = target == TARGETS ? "loops"
-                                         : cx_format(ks->cx, "%s_loops", target_info[target].name);
+    const char *what = loops_name(ks->cx, target);
     if (compile_shows(options, what)) {
         Text text = {.cx = ks->cx};
         print_fn(kernels_with_loops(ks->fn, lowered, target), &text);
@@ -72,35 +77,43 @@ show_loops(const Kernels *ks, const CompileOptions *options, const Lowered *lowe
     }
 }
 
+/* Are the loops of the target shown, or its text? */
 static bool
-shows_any(const CompileOptions *options)
+shows_target(Cx *cx, const CompileOptions *options, Target target)
 {
-    static const char *const texts[] = {"loops", "tcc_loops", "cc_loops", "tcc", "cc"};
-    bool any = false;
-    for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
-        any |= compile_shows(options, texts[k]);
-    }
-    return any;
+    return compile_shows(options, loops_name(cx, target)) ||
+           compile_shows(options, target_info[target].name);
 }
 
 void
 kernels_show(const Kernels *ks, const CompileOptions *options)
 {
-    if (!shows_any(options)) {
+    unsigned targets = targets_compiled();
+    bool shown = compile_shows(options, loops_name(ks->cx, TARGETS)), texts = false;
+    for (int k = 0; k < TARGETS; k++) {
+        shown |= targets & 1u << k && shows_target(ks->cx, options, (Target)k);
+    }
+    if (!shown) {
         return;
     }
-    unsigned targets = 1u << TARGET_tcc | 1u << TARGET_cc;
     Lowered *lowered = cx_alloc(ks->cx, ((size_t)ks->nuses + 1) * sizeof *lowered);
     for (int k = 0; k < ks->nuses; k++) {
         lowered[k] = *kernel_loops(ks, &ks->uses[k], options, targets);
     }
     show_loops(ks, options, lowered, TARGETS);
-    show_loops(ks, options, lowered, TARGET_tcc);
-    show_loops(ks, options, lowered, TARGET_cc);
+    for (int k = 0; k < TARGETS; k++) {
+        if (targets & 1u << k) {
+            show_loops(ks, options, lowered, (Target)k);
+            texts |= compile_shows(options, target_info[k].name);
+        }
+    }
     Unit unit;
-    if (compile_shows(options, "tcc") || compile_shows(options, "cc")) {
+    if (texts) {
         emit_kernels(ks->cx, ks->nuses, lowered, targets, &unit);
-        compile_show(options, "tcc", unit.text[TARGET_tcc]);
-        compile_show(options, "cc", unit.text[TARGET_cc]);
+    }
+    for (int k = 0; k < TARGETS && texts; k++) {
+        if (targets & 1u << k) {
+            compile_show(options, target_info[k].name, unit.text[k]);
+        }
     }
 }

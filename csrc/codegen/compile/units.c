@@ -124,8 +124,8 @@ head_of(Cx *cx, const Unit *unit, const NewKernel *group, const Fn *loops, int n
 unsigned
 unit_targets(const Kernels *ks)
 {
-    unsigned cc = ks->options->mode == MODE_TCC ? 0 : 1u << TARGET_cc;
-    return 1u << TARGET_tcc | cc | ks->options->targets;
+    unsigned cc = ks->options->mode == MODE_TCC ? 0 : 1u << target_for(COMPILER_CC);
+    return 1u << target_for(COMPILER_LIBTCC) | cc | ks->options->targets;
 }
 
 /* What the C compiler gets: the phases, and what the disk cache keeps beside them. */
@@ -134,7 +134,7 @@ cc_text(Cx *cx, const char *head, const Unit *unit, const NewKernel *group, int 
         const char **shapes, const Fn *part)
 {
     Text text = {.cx = cx};
-    text_add(&text, "%s%s", head, unit->text[TARGET_cc]);
+    text_add(&text, "%s%s", head, unit->text[target_for(COMPILER_CC)]);
     for (int k = 0; k < n; k++) {
         char symbol[32];
         kernel_shape_symbol(&group[k].use->key.key, symbol);
@@ -233,11 +233,11 @@ unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, cons
     }
     cx_cleanup(cx, drop, code);
     if (unit->nphases) {
-        const char *tcc = cx_format(cx, "%s%s", head, unit->text[TARGET_tcc]);
-        compile_texts(ks, code, group, n, tcc,
-                      ks->options->mode == MODE_TCC
-                          ? NULL
-                          : cc_text(cx, head, unit, group, n, shapes, program));
+        const char *cc = ks->options->mode == MODE_TCC
+                             ? NULL
+                             : cc_text(cx, head, unit, group, n, shapes, program);
+        const char *tcc = cx_format(cx, "%s%s", head, unit->text[target_for(COMPILER_LIBTCC)]);
+        compile_texts(ks, code, group, n, tcc, cc);
         stored_put(ks, group, n, shapes, tcc);
     }
     give_kernels(ks, all, group, n, shapes, code);

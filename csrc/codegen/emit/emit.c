@@ -16,36 +16,18 @@
  *           without optimisation cannot use, and the other way round.
  * Example:  x[i, j] of f32[B, N] is x[i * N + j] with `const int64_t N = n[0];`.
  */
-#include <string.h>
-
 #include "emit.h"
 
-/* ---- targets ---- */
-
-const TargetInfo target_info[] = {
-#define TARGET(name, what, rewrites) {#name, what},
-#include "codegen/targets.def"
-};
+/* ---- the emitters ---- */
 
 static const struct {
     const char *head;
     void (*phase)(Emit *e, const Let *loop);
     void (*function)(Emit *e, const Let *loop, const Text *body, Text *unit);
 } emitters[] = {
-#define TARGET(name, what, rewrites) \
-    {emit_##name##_head, emit_##name##_phase, emit_##name##_function},
+#define TARGET(name, ...) {emit_##name##_head, emit_##name##_phase, emit_##name##_function},
 #include "codegen/targets.def"
 };
-
-Target
-target_find(const char *name)
-{
-    int k = 0;
-    while (k < TARGETS && strcmp(target_info[k].name, name) != 0) {
-        k++;
-    }
-    return (Target)k;
-}
 
 /* ---- a phase ---- */
 
@@ -105,6 +87,7 @@ begin(Writing *w, const Lowered *kernel, Target target, int number, Phase *phase
     w->phase = (Phase){.name = phase->name, .kernel = let};
     w->emit = phase_interface(fn, w->loop, &w->phase);
     w->emit.phase = &w->phase;
+    w->emit.target = &target_info[target];
     if (phase->extent == DIM_NONE) {
         phase->buffers = w->phase.buffers;
         phase->nbuffers = w->phase.nbuffers;

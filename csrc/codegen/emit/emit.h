@@ -29,6 +29,7 @@ typedef struct {
     const Facts *facts;
     Phase *phase;
     const Let *loop; /* that it is */
+    const TargetInfo *target;
     void *own;                  /* what the target itself needs: Cc, Tcc, .. */
     Text *out;                  /* statements of the phase */
     Text *helpers;              /* of the unit: functions and constants made once */
@@ -133,8 +134,8 @@ const char *panel_index(Emit *e, const Let *load);
 
 /* ---- emit_product.c ---- */
 
-/* Puts a loop marked pack or micro.  pointers: it calls through the unit's.  False: it is none. */
-bool put_product(Emit *e, const Let *loop, bool pointers);
+/* Puts a loop marked pack or micro as a call.  False: it is none. */
+bool put_product(Emit *e, const Let *loop);
 
 /* ---- emit_prefetch.c ---- */
 
@@ -167,7 +168,7 @@ const char *and_nontemporal(Emit *e, const Let *store);
 
 /* emit_<target>_phase puts the statements of a phase; when all targets have, emit_<target>_function
  * puts the function, of which they are the body. */
-#define TARGET(name, what, rewrites) \
+#define TARGET(name, ...) \
     void emit_##name##_phase(Emit *e, const Let *loop); \
     void emit_##name##_function(Emit *e, const Let *loop, const Text *body, Text *unit); \
     extern const char emit_##name##_head[];

@@ -1,9 +1,10 @@
-/* Loops marked pack and micro, of both tiers: each is one call of dlc's own microkernels.
+/* Loops marked pack and micro, of targets that call routines: each is one call of dlc's own
+ * microkernels.
  *
  * A call does what the loops say (codegen/micro/micro.h).  It may write more columns of a panel or
  * of a tile than the loops have, but nothing reads these.  libtcc knows the functions by their
  * names; a C compiler's code calls them through pointers, which object.c fills in when the object
- * is loaded. */
+ * is loaded (the column `calls` of targets.def). */
 #include "emit.h"
 
 #include "codegen/loops/product.h"
@@ -40,10 +41,11 @@ static const char scatter_is[] = "\ntypedef struct {\n"
                                  "    int64_t rows;\n"
                                  "} MicroScatter;\n";
 
-/* The name of the function as the tier calls it: by name or through a pointer. */
+/* The name of the function as the target calls it: its own or a pointer's. */
 static const char *
-function(Emit *e, bool pointers, const char *stem, const char *takes, Dtype dtype)
+function(Emit *e, const char *stem, const char *takes, Dtype dtype)
 {
+    bool pointers = e->target->calls == CALLS_POINTERS;
     const char *name = cx_format(e->cx, "%s%s_%s", pointers ? "dlc_call_" : "", stem,
                                  dtype_info[dtype].name);
     if (new_helper(e, name)) {
@@ -78,7 +80,7 @@ strides_of(Emit *e, const Let *access, int n, const Let *const *loops)
 
 /* Packs with another loop around the loop over columns: the sum has another order in memory. */
 static void
-put_scattered(Emit *e, const Let *loop, bool pointers)
+put_scattered(Emit *e, const Let *loop)
 {
     const Let *each = loop->body->lets[0], *columns = each->body->lets[0],
               *load = columns->body->lets[0];
@@ -96,23 +98,22 @@ put_scattered(Emit *e, const Let *loop, bool pointers)
         (int)panel_width(store->args[0]->type->dtype));
     put(e, "};");
     put(e, "%s(&scatter);",
-        function(e, pointers, "pack_scattered", scatter_takes, load->res[0]->type->dtype));
+        function(e, "pack_scattered", scatter_takes, load->res[0]->type->dtype));
 }
 
 static void
-put_pack(Emit *e, const Let *loop, bool pointers)
+put_pack(Emit *e, const Let *loop)
 {
     if (loop_is(loop->body->lets[0]->body->lets[0])) {
-        put_scattered(e, loop, pointers);
+        put_scattered(e, loop);
         return;
     }
     const Let *columns = loop->body->lets[0], *load = columns->body->lets[0];
     const Let *store = columns->body->lets[columns->body->n - 1], *loops[] = {loop, columns};
     Strides from = strides_of(e, load, 2, loops), to = strides_of(e, store, 2, loops);
     put(e, "%s(%s, %s, %s, %s, %s, %s);",
-        function(e, pointers, "pack", pack_takes, load->res[0]->type->dtype),
-        dim_c(e, loop_extent(loop)), dim_c(e, loop_extent(columns)), from.at, from.by[0],
-        from.by[1], to.at);
+        function(e, "pack", pack_takes, load->res[0]->type->dtype), dim_c(e, loop_extent(loop)),
+        dim_c(e, loop_extent(columns)), from.at, from.by[0], from.by[1], to.at);
 }
 
 /* Does the call read the panels for the first time of several? */
@@ -300,7 +301,7 @@ put_prefetched(Emit *e, const Product *p)
 }
 
 static void
-put_micro(Emit *e, const Let *loop, bool pointers)
+put_micro(Emit *e, const Let *loop)
 {
     const Product p = product_of(e->facts, loop);
     const Let *panels = p.panels, *columns = p.columns, *sum = p.sum, *a = p.a, *b = p.b;
@@ -332,18 +333,18 @@ put_micro(Emit *e, const Let *loop, bool pointers)
     }
     put(e, "    .tile = %s, .tile_row = %s, .more = %d", to.at, to.by[0], columns->body->n == 4);
     put(e, "};");
-    put(e, "%s(&product);", function(e, pointers, stem, micro_takes, a->res[0]->type->dtype));
+    put(e, "%s(&product);", function(e, stem, micro_takes, a->res[0]->type->dtype));
 }
 
 bool
-put_product(Emit *e, const Let *loop, bool pointers)
+put_product(Emit *e, const Let *loop)
 {
     if (!loop_is_call(loop)) {
         return false;
     }
     const Let *inner = loop->body->lets[0];
     put_open(e, "if (%s > 0 && %s > 0)", dim_c(e, loop_extent(loop)), dim_c(e, loop_extent(inner)));
-    (let_has(loop, MARK_pack) ? put_pack : put_micro)(e, loop, pointers);
+    (let_has(loop, MARK_pack) ? put_pack : put_micro)(e, loop);
     put_close(e);
     return true;
 }

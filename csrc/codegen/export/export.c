@@ -1,4 +1,4 @@
-/* A program as plain C: the steps of its plan, and its kernels by the target c.
+/* A program as plain C: the steps of its plan, and its kernels in C for any compiler.
  *
  * What:     <name>.c and <name>.h, which anybody compiles, a program that checks the result of an
  *           example, a Makefile and a page.  Files are texts in memory.
@@ -27,13 +27,13 @@ kernel_at(Export *x, Kernels *ks, KernelUse *use)
             return k;
         }
     }
-    const Lowered *made = kernel_loops(ks, use, &x->compile, 1u << TARGET_c);
+    const Lowered *made = kernel_loops(ks, use, &x->compile, 1u << x->target);
     x->kernels = cx_grow(x->cx, x->kernels, x->nkernels, sizeof *x->kernels);
     ExportKernel *kernel = &x->kernels[x->nkernels];
     *kernel = (ExportKernel){.key = use->key.key, .of = &use->key};
     kernel->lowered.place = made->place;
     kernel->lowered.loops.shared = made->loops.shared;
-    kernel->lowered.loops.of[TARGET_c] = made->loops.of[TARGET_c];
+    kernel->lowered.loops.of[x->target] = made->loops.of[x->target];
     return x->nkernels++;
 }
 
@@ -79,7 +79,7 @@ emit(Export *x)
     for (int k = 0; k < x->nkernels; k++) {
         all[k] = x->kernels[k].lowered;
     }
-    emit_kernels(x->cx, x->nkernels, all, 1u << TARGET_c, &x->unit);
+    emit_kernels(x->cx, x->nkernels, all, 1u << x->target, &x->unit);
     for (int k = 0, at = 0; k < x->nkernels; k++) {
         ExportKernel *kernel = &x->kernels[k];
         const Let *let = kernel->lowered.loops.shared->body->lets[kernel->lowered.place];
@@ -505,7 +505,7 @@ put_program(Export *x, Text *out)
         "#endif\n\n"
         "enum { DLC_PIECES = %d, DLC_BUFFERS = %d, DLC_RANK = %d };\n",
         x->options->pieces, x->buffers + 1, x->rank + 1);
-    const char *unit = x->unit.text[TARGET_c];
+    const char *unit = x->unit.text[x->target];
     put_runtime(x, cx_format(x->cx, "%s %s", unit, rest.text), out);
     for (int k = 0; k < x->unit.nphases; k++) {
         text_add(out,
@@ -537,7 +537,12 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
 {
     Cx *cx = kernels->cx;
     Export *x = cx_alloc(cx, sizeof *x);
-    *x = (Export){.cx = cx, .options = options, .compile = {.mode = MODE_TCC}};
+    *x = (Export){
+        .cx = cx,
+        .options = options,
+        .compile = {.mode = MODE_TCC},
+        .target = target_for(COMPILER_ANY),
+    };
     x->compile.passes = pass_options_wanted();
     x->compile.plan = note_plan;
     x->compile.plan_arg = x;

@@ -43,6 +43,7 @@ typedef struct {
     ExportPlan *plans; /* those of bodies first */
     int nplans;
     int buffers, rank; /* the most of a launch, and of a copy */
+    Target target; /* that its kernels are written in */
     Unit unit;
     const char **sizes, **params, **outputs; /* names in C; outputs: NULL for a result that goes
                                               * into a parameter */

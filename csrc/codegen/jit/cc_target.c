@@ -179,7 +179,8 @@ add_processor(Sha256 *s)
         cc_target_processor(file, s);
         fclose(file);
     }
-    sha256_add(s, strip_isa(), strlen(strip_isa()) + 1);
+    const char *isa = isa_info[processor_isa()].name;
+    sha256_add(s, isa, strlen(isa) + 1);
 }
 
 /* Variables of the child's environment that give a compiler other programs or other flags. */

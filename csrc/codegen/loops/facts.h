@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
     Dim offset; /* of its element, in elements */
     int bytes; /* of an element */
-    int per_line; /* elements of a line of the caches, which one prefetch brings near */
+    int per_line; /* elements of a line of the caches, which one prefetch takes */
     bool is_private; /* its buffer is declared inside a loop of the kernel */
     bool from_loops; /* loops and sizes give the offset, and no data */
     int nsteps;

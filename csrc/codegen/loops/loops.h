@@ -66,7 +66,7 @@ const Let *phase_by_number(const Let *kernel, int number);
 Dim choice_share(Cx *cx, const Let *choice); /* 1 where its condition holds, else 0 */
 /* Of a let in a root block: 1 where the choices around are for it, else 0. */
 Dim let_chosen(Cx *cx, const Let *let);
-/* Is it known to be so small that it stays near a core? */
+/* Is it known to be so small that it stays in the caches of a core? */
 bool buffer_is_small(Cx *cx, const Value *buffer);
 /* Has the access's tensor at least so many bytes?  1: yes, 0: no, -1: its size decides. */
 int access_is_large(Cx *cx, const Let *access, int64_t bytes);

@@ -4,7 +4,7 @@
 
 #include "facts.h"
 
-/* The rows of tensors that the loop's own loads read, but for what stays near a core. */
+/* The rows of tensors that the loop's own loads read, but for what stays cached. */
 int rows_read(const Facts *facts, const Let *loop);
 /* Are they so few that a processor prefetches them by itself? */
 bool rows_are_foreseen(const Facts *facts, const Let *loop);

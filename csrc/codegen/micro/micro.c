@@ -4,25 +4,16 @@
 
 #include <string.h>
 
-/* Those of the instruction set that the strips have chosen: the two fuse multiplications alike. */
-static const Micro *
-choose(void)
-{
-#if defined(__x86_64__)
-    const char *isa = strip_isa();
-
-    return strcmp(isa, "avx512") == 0 ? micro_avx512
-           : strcmp(isa, "avx2") == 0 ? micro_avx2
-                                      : micro_sse2;
-#else
-    return micro_neon;
-#endif
-}
+/* By instruction set: that of the strips is taken, so that both fuse multiplications alike. */
+static const Micro *const micros[] = {
+#define ISA(name, vector, fuses) micro_##name,
+#include "codegen/strips/isa.def"
+};
 
 const Micro *
 micro_of(const char *dtype)
 {
-    for (const Micro *m = choose(); m->dtype; m++) {
+    for (const Micro *m = micros[processor_isa()]; m->dtype; m++) {
         if (strcmp(m->dtype, dtype) == 0) {
             return m;
         }

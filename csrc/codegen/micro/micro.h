@@ -68,16 +68,16 @@ enum { MICRO_ROWS = 14, MICRO_CHAIN = 256 };
 /* Generated code declares this structure by itself (emit_product.c): the fields and their order are
  * an interface. */
 typedef struct MicroProduct {
-    int64_t rows, columns, k;       /* rows from 1 to MICRO_ROWS, columns from 1, k from 0 */
+    int64_t rows, columns, k; /* rows from 1 to MICRO_ROWS, columns from 1, k from 0 */
     const void *a;
     int64_t a_row, a_k;
     int64_t a_run, a_next, a_runs, a_jump, a_from;
     const void *b;
-    int64_t b_panel;                /* of panels */
-    int64_t b_k, b_column;          /* of B in place */
+    int64_t b_panel; /* of panels */
+    int64_t b_k, b_column; /* of B in place */
     void *tile;
     int64_t tile_row;
-    int64_t more, first;            /* truth values */
+    int64_t more, first; /* truth values */
     const void *result;
     int64_t result_row;
     const void *prefetched;
@@ -108,10 +108,8 @@ typedef struct Micro {
     MicroScatterFn *scattered;
 } Micro;
 
-extern const Micro micro_sse2[];
-extern const Micro micro_avx2[];
-extern const Micro micro_avx512[];
-extern const Micro micro_neon[];
+#define ISA(name, vector, fuses) extern const Micro micro_##name[];
+#include "codegen/strips/isa.def"
 
 /* The functions of a dtype (such as "f32") for this processor, or NULL. */
 const Micro *micro_of(const char *dtype);

@@ -9,7 +9,6 @@
 
 #include <math.h>
 #include <stdatomic.h>
-#include <string.h>
 
 enum { SUMS = 12, STEPS = 20000, TIMES = 100 };
 
@@ -39,18 +38,10 @@ typedef struct Peak {
     double each;
 } Peak;
 
-static Peak
-peak_of(const char *isa)
-{
-#if defined(__x86_64__)
-    return strcmp(isa, "avx512") == 0 ? (Peak){loop_avx512, 32}
-           : strcmp(isa, "avx2") == 0 ? (Peak){loop_avx2, 16}
-                                      : (Peak){loop_sse2, 4};
-#else
-    (void)isa;
-    return (Peak){loop_neon, 8};
-#endif
-}
+static const Peak peaks[] = {
+#define ISA(name, vector, fuses) {loop_##name, (fuses ? 2 : 1) * vector / (double)sizeof(float)},
+#include "codegen/strips/isa.def"
+};
 
 /* What the threads share.  Times of a thread count while all of them run: where two are of one
  * core, it would be faster alone. */
@@ -103,7 +94,7 @@ double
 micro_peak(void)
 {
     static atomic_uint races;
-    Race race = {.peak = peak_of(strip_isa()), .number = ++races};
+    Race race = {.peak = peaks[processor_isa()], .number = ++races};
     void *p[2] = {&race};
     ParallelJob job = {.body = join, .p = p, .extent = parallel_threads(), .grain = 1};
     parallel_for(&job);

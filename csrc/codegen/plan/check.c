@@ -38,7 +38,7 @@ EvalMap eval_map_fused;
 typedef struct {
     int result;
     Box box;
-    Tensor want, near[NOISES];
+    Tensor want, noisy[NOISES];
 } Checked;
 
 struct Check {
@@ -188,7 +188,7 @@ interpret(const Check *c, const Excerpt *part, uint64_t seed, Tensor *out)
         Tensor t = tensor_of(c, c->kernel->operands[part->params[k].of->result]);
         in[k] = box_of(&t, &part->params[k].box);
     }
-    bool fused = strcmp(strip_isa(), "sse2") != 0;
+    bool fused = isa_info[processor_isa()].fuses;
     Tensor *all = cx_alloc(c->cx, ((size_t)part->fn->body->nrets + 1) * sizeof *all);
     eval_fn_how(part->fn, (EvalHow){fused ? eval_map_fused : eval_map, seed}, c->sizes, in, all);
     *out = all[part->result];
@@ -225,9 +225,9 @@ add_checked(Check *c, int result, const Box *box)
                    op_info[part->fn->body->lets[k]->op].kind == KIND_RED;
     }
     for (int k = 0; k < NOISES; k++) {
-        checked->near[k] = checked->want;
+        checked->noisy[k] = checked->want;
         if (reduces) {
-            interpret(c, part, (uint64_t)k + 1, &checked->near[k]);
+            interpret(c, part, (uint64_t)k + 1, &checked->noisy[k]);
         }
     }
     c->n++;
@@ -385,15 +385,15 @@ report(const Check *c, const Checked *checked, const Tensor *got, const int64_t 
          number_text(c, &checked->want, index), places_of(c), reproducer(c));
 }
 
-/* Is a floating point number near the right one, or in a place where noise makes infinities and
+/* Is a floating point number close to the right one, or in a place where noise makes infinities and
  * NaN? */
 static bool
-is_near(Dtype dtype, const void *want, const void *const near[NOISES], const void *got)
+is_within_noise(Dtype dtype, const void *want, const void *const noisy[NOISES], const void *got)
 {
     double right = sample_number(dtype, want), is = sample_number(dtype, got), moved = 0;
     bool finite = isfinite(right) && isfinite(is), crossed = false;
     for (int k = 0; k < NOISES; k++) {
-        double x = sample_number(dtype, near[k]);
+        double x = sample_number(dtype, noisy[k]);
         moved = fmax(moved, fabs(x - right));
         crossed |= isnan(x) != isnan(right) || isfinite(x) != isfinite(right);
     }
@@ -414,14 +414,14 @@ is_right(const Checked *checked, const Tensor *got, const int64_t *index, int pa
     Dtype dtype = dtype_component(got->dtype);
     size_t bytes = (size_t)dtype_info[dtype].bytes;
     const void *want = tensor_part(&checked->want, index, part),
-               *is = tensor_part(got, index, part), *near[NOISES];
+               *is = tensor_part(got, index, part), *noisy[NOISES];
     bool same = memcmp(want, is, bytes) == 0, moved = false;
     for (int k = 0; k < NOISES; k++) {
-        near[k] = tensor_part(&checked->near[k], index, part);
-        moved |= memcmp(want, near[k], bytes) != 0;
+        noisy[k] = tensor_part(&checked->noisy[k], index, part);
+        moved |= memcmp(want, noisy[k], bytes) != 0;
     }
-    return same ||
-           (dtype_info[dtype].class == CLASS_FLOAT ? is_near(dtype, want, near, is) : moved);
+    return same || (dtype_info[dtype].class == CLASS_FLOAT ? is_within_noise(dtype, want, noisy, is)
+                                                           : moved);
 }
 
 static void

@@ -23,7 +23,7 @@
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
-/* Where a reduction over a tile of columns reads: what stays near a core; rows of memory end to
+/* Where a reduction over a tile of columns reads: what stays cached; rows of memory end to
  * end; or pieces of rows, some of which at least may have to come from memory. */
 typedef enum { FROM_CACHES, FROM_ROWS, FROM_PIECES } Source;
 

@@ -13,7 +13,7 @@
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3: for i in N parallel flat=64 flat_row=16 { .. }
  *
  * One thread of Zen 5, rows of n bytes, divided twice, and of n floats, subtracted twice; what
- * stays near a core, microseconds; of 64 MiB by two threads, milliseconds, one by one and together:
+ * stays cached, microseconds; of 64 MiB by two threads, milliseconds, one by one and together:
  *
  *   n     131072 bytes   65536 floats     64 MiB from bytes   from floats
  *   3     15   11        3.7  2.2         2.05  1.60          2.8  2.1

@@ -8,7 +8,7 @@
  *           stands in a loop inside for all elements of those rows.  That saves calls, but operands
  *           with another layout are moved into the tile, and what a row has one of is spread.  So
  *           both ways are counted in elements that a vector primitive computes in the time.
- *           Reductions of rows that stay near a core may take rows that are too long for a tile,
+ *           Reductions of rows that stay cached may take rows that are too long for a tile,
  *           several in one call, if a row has several of them: the next reduction does not wait for
  *           the last of the additions.
  * Why not:  a step for each operand: a row of 32 elements costs as much to begin as to compute, for
@@ -56,7 +56,7 @@ is_long(const View *v, const Let *loop)
            loop_count(loop->body) == 0 && !is_parallel(v, loop);
 }
 
-/* Do all rows of the loop, none longer than so many elements, stay in caches near a core? */
+/* Do all rows of the loop, none longer than so many elements, stay in the caches of a core? */
 static bool
 are_cached(const View *v, const Let *rows, int64_t longest)
 {

@@ -13,8 +13,9 @@
  *           they write.  If a size is a symbol, it decides when the phase runs.
  *           A loop streams if memory is slower than its operations.  Rows too short for that may
  *           still run together (emit_cc_flat.c, emit_tcc_grid.c), so their stores are marked too.
- * Why not:  one rule for both targets: libtcc's code asks no sizes when it runs, and its strips
- *           store floats to memory themselves, however much is computed before.
+ *           What depends on the target is in its row of targets.def: libtcc's code asks no sizes
+ *           when it runs, and its strips store floats to memory themselves, however much is
+ *           computed before.  Of doubles a tile was stored later, and took a tenth longer.
  * Example:  let x: f32[16777216]; for i in 16777216 parallel vector streams {
  *               .. store y[i] = v nontemporal=20971520 footprint=41943040 }
  */
@@ -22,19 +23,12 @@
 #include "codegen/loops/scan.h"
 #include "codegen/rewrites.h"
 
-/* What the two targets decide differently. */
-typedef struct {
-    bool sizes_known; /* stores whose tensor may be small when the phase runs are not marked */
-    int most; /* stores in a loop */
-    bool (*streams)(const Facts *facts, const Let *loop);
-} Rule;
-
 typedef struct {
     Cx *cx;
-    const Rule *rule;
+    const TargetInfo *target;
     const Facts *facts;
     Range bytes; /* of the phase */
-    bool sizes_known; /* see Rule */
+    bool sizes_known; /* stores whose tensor may be small when the phase runs are not marked */
 } Phased;
 
 /* Is the condition met, for all sizes or for some? */
@@ -119,6 +113,39 @@ mark_scan(const Phased *p, const Let *recurrences)
     }
 }
 
+/* Do iterations of the loop compute, load and store alone, and nothing for another one? */
+static bool
+is_independent(const Let *loop)
+{
+    bool updates = false;
+    for (int k = 0; k < loop->body->n; k++) {
+        updates |= loop->body->lets[k]->op == OP_update || loop->body->lets[k]->op == OP_buffer;
+    }
+    return !updates;
+}
+
+static bool
+stores_f32(const Let *loop)
+{
+    bool floats = true;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        floats &= let->op != OP_store || let->args[0]->type->dtype == DT_f32;
+    }
+    return floats;
+}
+
+/* Is memory slower than its operations, over enough iterations? */
+static bool
+memory_limits(const Phased *p, const Let *loop)
+{
+    const LoopFacts *l = facts_loop(p->facts, loop);
+    int most = stores_f32(loop) ? p->target->costs.streamed_f32 : COST_STREAMED;
+    return is_independent(loop) && !l->loops && l->cost <= most &&
+           !let_has(loop, MARK_distribute) &&
+           dim_range(p->cx, loop_extent(loop)).hi >= DLC_STREAMED;
+}
+
 static bool
 mark_loop(Let *loop, void *phased)
 {
@@ -134,10 +161,10 @@ mark_loop(Let *loop, void *phased)
         mark_scan(p, loop);
     } else if (let_has(rows, MARK_tile)) {
         mark_stores(p, loop, loop->body->n);
-    } else if (let_has(loop, MARK_vector) && p->rule->streams(p->facts, loop)) {
-        let_mark(loop, MARK_streams, mark_stores(p, loop, p->rule->most));
+    } else if (let_has(loop, MARK_vector) && memory_limits(p, loop)) {
+        let_mark(loop, MARK_streams, mark_stores(p, loop, p->target->costs.nontemporal_stores));
     } else if (runs_with_others) {
-        mark_stores(p, loop, p->rule->most);
+        mark_stores(p, loop, p->target->costs.nontemporal_stores);
     }
     return true;
 }
@@ -145,71 +172,32 @@ mark_loop(Let *loop, void *phased)
 static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
-    const Rule *rule = arg;
+    const TargetInfo *target = arg;
     Cx *cx = phase->fn->cx;
     Phased p = {
         .cx = cx,
-        .rule = rule,
+        .target = target,
         .facts = phase->facts,
         .bytes = dim_range(cx, phase_use(phase->fn, phase->loop).bytes),
-        .sizes_known = rule->sizes_known,
+        .sizes_known = !target->branches,
     };
     phase_visit_loops(phase, mark_loop, &p);
 }
 
-/* ---- the targets ---- */
-
-/* Do iterations of the loop compute, load and store alone, and nothing for another one? */
-static bool
-is_independent(const Let *loop)
+static Fn *
+mark_all(Fn *fn, Target target)
 {
-    bool updates = false;
-    for (int k = 0; k < loop->body->n; k++) {
-        updates |= loop->body->lets[k]->op == OP_update || loop->body->lets[k]->op == OP_buffer;
-    }
-    return !updates;
-}
-
-/* Is memory slower than its operations, over enough iterations? */
-static bool
-memory_limits(const Facts *facts, const Let *loop)
-{
-    const LoopFacts *l = facts_loop(facts, loop);
-    return is_independent(loop) && !l->loops && l->cost <= COST_STREAMED &&
-           !let_has(loop, MARK_distribute) &&
-           dim_range(facts->cx, loop_extent(loop)).hi >= DLC_STREAMED;
-}
-
-/* Of doubles a tile was stored later, and took a tenth longer. */
-static bool
-strips_store(const Facts *facts, const Let *loop)
-{
-    bool floats = is_independent(loop) && !facts_loop(facts, loop)->loops &&
-                  dim_range(facts->cx, loop_extent(loop)).hi >= DLC_STREAMED;
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        floats &= let->op != OP_store || let->args[0]->type->dtype == DT_f32;
-    }
-    return floats || memory_limits(facts, loop);
+    return phases_visit(fn, mark_phase, &target_info[target]);
 }
 
 Fn *
 rewrite_nontemporal_cc(Fn *fn)
 {
-    static const Rule rule = {
-        .most = DLC_NONTEMPORAL_TENSORS,
-        .streams = memory_limits,
-    };
-    return phases_visit(fn, mark_phase, &rule);
+    return mark_all(fn, TARGET_cc);
 }
 
 Fn *
 rewrite_nontemporal_tcc(Fn *fn)
 {
-    static const Rule rule = {
-        .sizes_known = true,
-        .most = INT32_MAX,
-        .streams = strips_store,
-    };
-    return phases_visit(fn, mark_phase, &rule);
+    return mark_all(fn, TARGET_tcc);
 }

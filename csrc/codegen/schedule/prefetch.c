@@ -110,7 +110,7 @@ mark_rows(const PhaseView *phase, Let *loop)
 
 /* ---- rows that follow a loop with non-temporal stores ---- */
 
-/* Marks loads that read what reductions have brought near, so that they prefetch the next row. */
+/* Marks loads that read what reductions have read, so that they prefetch the next row. */
 static void
 mark_next_row(const Facts *facts, const Let *loop, Let *load)
 {
@@ -226,7 +226,7 @@ mark_stencil(const Facts *facts, Let *loop)
         let_mark_with(facts->cx, row, MARK_prefetch, DLC_PREFETCH * bytes);
         let_mark_with(facts->cx, row, MARK_beyond, DLC_LARGE);
         let_mark_with(facts->cx, loop, MARK_strip, DLC_STRIP);
-        let_mark_with(facts->cx, loop, MARK_simdlen, DLC_VECTOR / bytes);
+        let_mark_with(facts->cx, loop, MARK_simdlen, target_info[TARGET_cc].width / bytes);
     }
 }
 

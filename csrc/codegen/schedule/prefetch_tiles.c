@@ -7,8 +7,8 @@
  * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points (V34).
  * How:      one walk over a phase in the order in which it runs.  What caches hold is not
  *           prefetched (that takes a tenth to a third of the time of what is computed from it), nor
- *           what an earlier loop of the phase has brought near, nor a row that all iterations of
- *           the loops around read.  Nor what a reduction goes along: it reads a block in one go,
+ *           what an earlier loop of the phase has read, nor a row that all iterations of the loops
+ *           around read.  Nor what a reduction goes along: it reads a block in one go,
  *           which processors foresee (prefetch.c has what they do not).
  *           What is prefetched comes into the first level: from the second, the strips that read it
  *           take as long again as the additions of a few of them (a step of Adam in memory 1.2
@@ -41,11 +41,11 @@
 #include "codegen/loops/term.h"
 #include "codegen/rewrites.h"
 
-/* A row that is near, or will be: a tensor, and where in it the row begins. */
+/* A row that is in a cache, or will be: a tensor, and where in it the row begins. */
 typedef struct {
     const Value *tensor;
     Dim row;
-} Near;
+} Cached;
 
 /* Of a function: lets that one primitive does together, of the kernel that they were found for
  * last. */
@@ -61,8 +61,8 @@ typedef struct {
     Cx *cx;
     Found *found;
     Dim bytes; /* of the phase, or DIM_NONE: not counted yet */
-    Near *near;
-    int nnear;
+    Cached *cached;
+    int ncached;
     bool *differs; /* by Value.id: it has an element for each of the tile's */
     Map bound; /* indices that are data and vary: their IndexKind */
     Tile tile;
@@ -116,31 +116,31 @@ enter(View *v, const Let *loop, Dim row)
     v->tile.columns = loop ? loop_extent(loop) : DIM_NONE;
 }
 
-/* ---- what is near ---- */
+/* ---- what is cached ---- */
 
 static void
-add_near(View *v, const Value *tensor, Dim row)
+add_cached(View *v, const Value *tensor, Dim row)
 {
-    v->near = cx_grow(v->cx, v->near, v->nnear, sizeof *v->near);
-    v->near[v->nnear++] = (Near){tensor, row};
+    v->cached = cx_grow(v->cx, v->cached, v->ncached, sizeof *v->cached);
+    v->cached[v->ncached++] = (Cached){tensor, row};
 }
 
 /* A row that begins a few elements away counts: it is on the same lines of the cache. */
 static bool
-is_near(const View *v, const Value *tensor, Dim row)
+is_cached(const View *v, const Value *tensor, Dim row)
 {
     bool found = false;
-    for (int k = 0; k < v->nnear && !found; k++) {
+    for (int k = 0; k < v->ncached && !found; k++) {
         int64_t distance = DLC_ROW_DISTANCE;
-        found = v->near[k].tensor == tensor &&
-                (v->near[k].row == row ||
-                 (dim_is_int(v->cx, dim_sub(v->cx, v->near[k].row, row), &distance) &&
+        found = v->cached[k].tensor == tensor &&
+                (v->cached[k].row == row ||
+                 (dim_is_int(v->cx, dim_sub(v->cx, v->cached[k].row, row), &distance) &&
                   distance > -DLC_ROW_DISTANCE && distance < DLC_ROW_DISTANCE));
     }
     return found;
 }
 
-/* Does the tensor stay near a core?  One of several that alternate does not, however small each is:
+/* Does the tensor stay in caches?  One of several that alternate does not, however small each is:
  * a step of Adam over a hundred tensors of 700 KB took a third longer without prefetching; but of
  * 3.5 MB in all a seventh longer with. */
 static bool
@@ -159,17 +159,17 @@ stays_cached(View *v, const Value *tensor)
     return dim_range(v->cx, v->bytes).lo < DLC_STAYS;
 }
 
-/* Must the row come from memory, and has nothing prefetched it yet?  From now on it is near. */
+/* Must the row come from memory, and has nothing prefetched it yet?  From now on it is cached. */
 static bool
 comes_from_memory(View *v, const Value *tensor, Dim offset)
 {
     const Nest *nest = &v->phase->nest;
     bool vector = nest->n == 1 && let_has(nest->parallel[0], MARK_vector);
     Dim row = dim_replace(v->cx, offset, v->tile.index, dim_int(v->cx, 0));
-    if (buffer_is_private(tensor) || stays_cached(v, tensor) || is_near(v, tensor, row)) {
+    if (buffer_is_private(tensor) || stays_cached(v, tensor) || is_cached(v, tensor, row)) {
         return false;
     }
-    add_near(v, tensor, row);
+    add_cached(v, tensor, row);
     return vector || dim_has_index(v->cx, row);
 }
 
@@ -178,7 +178,7 @@ static void
 read_row(View *v, const Let *load, const Let *reduce)
 {
     Dim offset = facts_access(v->facts, load)->offset;
-    add_near(v, load->args[0], dim_replace(v->cx, offset, loop_index(reduce), dim_int(v->cx, 0)));
+    add_cached(v, load->args[0], dim_replace(v->cx, offset, loop_index(reduce), dim_int(v->cx, 0)));
 }
 
 /* ---- one access ---- */

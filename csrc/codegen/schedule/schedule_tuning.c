@@ -13,7 +13,8 @@
 #include "codegen/rewrites.h"
 
 typedef struct {
-    const char *word, *flag, *isa;
+    const char *word, *flag;
+    int width;
     PassInfo rewrite;
 } Tuning;
 
@@ -31,15 +32,15 @@ mark_all(Fn *fn, const char *word)
     return phases_visit(fn, mark_phase, word);
 }
 
-#define TUNING(word, flag, isa) \
+#define TUNING(word, flag, width) \
     static Fn *mark_##word(Fn *fn) { return mark_all(fn, #word); }
 #include "tuning.def"
 
 static const Tuning tunings[] = {
-#define TUNING(word, flag, isa) \
+#define TUNING(word, flag, width) \
     {#word, \
      flag, \
-     isa, \
+     width, \
      {#word, STAGE_LOOPS, STAGE_LOOPS, mark_##word, "Marks phases: see tuning.def.", NULL}},
 #include "tuning.def"
 };
@@ -49,7 +50,7 @@ enum { TUNINGS = sizeof tunings / sizeof *tunings };
 static bool
 is_here(const Tuning *tuning)
 {
-    return !tuning->isa || strcmp(tuning->isa, strip_isa()) == 0;
+    return tuning->width <= isa_info[processor_isa()].vector;
 }
 
 int

@@ -35,7 +35,7 @@ whole_row(Cx *cx, const Let *loop)
     return two ? 2 * DLC_SCALAR_TILE : DLC_SCALAR_TILE;
 }
 
-/* Has a reduction gone along the row before?  Then it is near. */
+/* Has a reduction gone along the row before?  Then it is cached. */
 static bool
 follows_reduction(const Let *loop)
 {

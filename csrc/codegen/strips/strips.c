@@ -13,11 +13,22 @@
 /* The table in the order of the names, and what the processor has; written once. */
 static struct {
     pthread_once_t once;
-    const char *isa, *flag;
+    Isa isa;
+    const char *flag;
     bool multiplies_bf16, multiplies_f16;
     const StripRow **rows;
     size_t count;
 } strips = {.once = PTHREAD_ONCE_INIT};
+
+const IsaInfo isa_info[] = {
+#define ISA(name, vector, fuses) {#name, vector, fuses},
+#include "isa.def"
+};
+
+static const StripRow *const rows_of[] = {
+#define ISA(name, vector, fuses) strip_rows_##name,
+#include "isa.def"
+};
 
 #if defined(__x86_64__)
 /* Leaf 7 of cpuid: bit 23 of edx in subleaf 0 is AVX512-FP16, bit 5 of eax in subleaf 1 is
@@ -35,7 +46,7 @@ find_halves(void)
 
 /* The widest set that the processor has, or a narrower one that DLC_ISA names: so code for other
  * processors is tried on this one.  AVX2 comes with FMA, see DLC_FMA. */
-static const StripRow *
+static Isa
 choose(void)
 {
 #if defined(__x86_64__)
@@ -46,19 +57,17 @@ choose(void)
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 
     find_halves();
-    if (asked && avx512 && strcmp(asked, "avx2") == 0) {
+    if (asked && avx512 && strcmp(asked, isa_info[ISA_avx2].name) == 0) {
         avx512 = false;
         strips.flag = "-mno-avx512f";
     }
-    if (asked && avx2 && strcmp(asked, "sse2") == 0) {
+    if (asked && avx2 && strcmp(asked, isa_info[ISA_sse2].name) == 0) {
         avx2 = false;
         strips.flag = "-march=x86-64";
     }
-    strips.isa = !avx2 ? "sse2" : avx512 ? "avx512" : "avx2";
-    return !avx2 ? strip_rows_sse2 : avx512 ? strip_rows_avx512 : strip_rows_avx2;
+    return !avx2 ? ISA_sse2 : avx512 ? ISA_avx512 : ISA_avx2;
 #else
-    strips.isa = "neon";
-    return strip_rows_neon;
+    return ISA_neon;
 #endif
 }
 
@@ -72,7 +81,8 @@ by_name(const void *a, const void *b)
 static void
 sort_rows(void)
 {
-    const StripRow *rows = choose();
+    strips.isa = choose();
+    const StripRow *rows = rows_of[strips.isa];
     size_t count = 0;
 
     while (rows[count].name) {
@@ -100,8 +110,8 @@ strip_find(const char *name)
     return found ? (void *)(*found)->fn : NULL;
 }
 
-const char *
-strip_isa(void)
+Isa
+processor_isa(void)
 {
     pthread_once(&strips.once, sort_rows);
     return strips.isa;

@@ -23,9 +23,7 @@ typedef struct StripRow {
 } StripRow;
 
 /* The strips of one instruction set, in no order, ended by a row without a name. */
-extern const StripRow strip_rows_sse2[];
-extern const StripRow strip_rows_avx2[];
-extern const StripRow strip_rows_avx512[];
-extern const StripRow strip_rows_neon[];
+#define ISA(name, vector, fuses) extern const StripRow strip_rows_##name[];
+#include "isa.def"
 
 #endif

@@ -2,8 +2,6 @@
 #include "aten_conv.h"
 #include "codegen/codegen.h"
 
-#include <string.h>
-
 enum {
     LEAST_CHANNELS = 16,        /* of an image that `auto` convolves here, all in one group */
     WIDEST = 3,                 /* window of each channel, of those oneDNN has a gradient for */
@@ -56,7 +54,7 @@ conv_is_own(const Conv *c, const Type *x, const Type *weight, const Type *made)
         return each;
     }
     int64_t elements = least_elements(cx, x) + least_elements(cx, made), channels;
-    bool volume = c->w.axes == 3 && !c->transposed, wide = strcmp(strip_isa(), "avx512") == 0,
+    bool volume = c->w.axes == 3 && !c->transposed, wide = isa_info[processor_isa()].vector == 64,
          is_small = least_elements(cx, weight) <= elements || conv_is_of_point(c, x, made),
          many = dim_is_int(cx, x->dims[1], &channels) && channels >= LEAST_CHANNELS;
     return volume || (c->transposed ? many && (is_small || c->n->prepared)

@@ -441,7 +441,7 @@ static void
 put_for(Emit *e, const Let *let, Distance from)
 {
     const char *i = index_c(e, loop_index(let));
-    if (put_product(e, let, true)) {
+    if (put_product(e, let)) {
         return;
     }
     if (let_has(let, MARK_tile)) {
@@ -471,7 +471,7 @@ cc_loop(Emit *e, const Let *loop, Distance from)
     if (loop->op == OP_for) {
         put_for(e, loop, from);
     } else if (let_has(loop, MARK_lanes)) {
-        cc_lanes_reduce(e, loop, from != NEAR);
+        cc_lanes_reduce(e, loop, from != CACHED);
     } else {
         put_scalar_reduce(e, loop);
     }

@@ -6,7 +6,7 @@
 
 /* Where rows come from, for a loop that may have forms for those that are far: as its marks say;
  * from a cache or short, without non-temporal stores; from a cache, without prefetches too. */
-typedef enum { FAR, SHORT, NEAR } Distance;
+typedef enum { FAR, SHORT, CACHED } Distance;
 
 /* Two rows at a time, see emit_cc_jam.c: the names that each of the two copies has. */
 typedef struct {

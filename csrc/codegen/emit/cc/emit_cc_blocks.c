@@ -180,7 +180,7 @@ cc_lanes_jam(Emit *e, const Let *let, const Jam *jam)
     for (int k = 0; k < 2; k++) {
         cc_copy(e, jam, k);
         r[k] = cc_reduction(e, let);
-        r[k].prefetches = jam->from != NEAR;
+        r[k].prefetches = jam->from != CACHED;
         put(e, "%s %s;", r[k].type, r[k].out);
     }
     cc_copy(e, jam, 0);

@@ -24,7 +24,7 @@ are_short(Emit *e, const Let *rows)
 
 /* What stands in the condition of the loop of pairs. */
 static const char *
-are_near(Emit *e, const Let *rows)
+and_small(Emit *e, const Let *rows)
 {
     Nest nest = nest_of(e);
     Dim all = jam_elements(&nest, rows), row = jam_row(e->cx, rows);
@@ -33,10 +33,10 @@ are_near(Emit *e, const Let *rows)
     if (dim_range(e->cx, all).hi <= elements || are_short(e, rows)) {
         return "";
     }
-    const char *near = cx_format(e->cx, "%s <= %d", dim_c(e, all), elements);
+    const char *small = cx_format(e->cx, "%s <= %d", dim_c(e, all), elements);
     return dim_range(e->cx, row).lo > most
-               ? cx_format(e->cx, " && %s", near)
-               : cx_format(e->cx, " && (%s || %s <= %d)", near, dim_c(e, row), most);
+               ? cx_format(e->cx, " && %s", small)
+               : cx_format(e->cx, " && (%s || %s <= %d)", small, dim_c(e, row), most);
 }
 
 /* ---- their text ---- */
@@ -76,7 +76,7 @@ jam_of(Emit *e, const Let *rows, Names *second)
             rename_loop(e, e->collapsed[k], second);
         }
     }
-    return (Jam){rows, {e->names, second}, are_short(e, rows) ? SHORT : NEAR};
+    return (Jam){rows, {e->names, second}, are_short(e, rows) ? SHORT : CACHED};
 }
 
 void
@@ -125,7 +125,7 @@ cc_jam_loop(Emit *e, const Let *rows)
     Names second = {0};
     put_scope(e);
     put(e, "int64_t %s = 0;", i);
-    put_open(e, "for (; %s + 2 <= %s%s; %s += 2)", i, extent, are_near(e, rows), i);
+    put_open(e, "for (; %s + 2 <= %s%s; %s += 2)", i, extent, and_small(e, rows), i);
     Jam jam = jam_of(e, rows, &second);
     put(e, "const int64_t %s_next = %s + 1;", i, i);
     put_jam(e, &jam, rows->body);
@@ -141,7 +141,7 @@ cc_jam_phase(Emit *e, const Let *phase)
 {
     const Let *rows = e->collapsed[e->ncollapsed - 1];
     Names second = {0};
-    put_open(e, "for (; lo + 2 <= hi%s; lo += 2)", are_near(e, rows));
+    put_open(e, "for (; lo + 2 <= hi%s; lo += 2)", and_small(e, rows));
     Jam jam = jam_of(e, rows, &second);
     put_indices(e, "lo", "");
     cc_copy(e, &jam, 1);

@@ -7,8 +7,8 @@
  *           The vector loop in a loop marked tile stores to an array; non-temporal stores take that
  *           to memory.
  *           Any other loop that memory limits has non-temporal stores line by line (a stencil block
- *           by block).  Between the lines it prefetches the next row, if reductions have brought
- *           this one near (emit_cc_prefetch.c).
+ *           by block).  Between the lines it prefetches the next row, if reductions have read
+ *           this one (emit_cc_prefetch.c).
  * Requires: a vector loop without loops inside; for a stencil loads, maps and stores only.
  * Ensures:  each iteration's operations as they were, and its stores after its loads.
  * How:      The plain loop is faster for data in a cache, so the size decides.  If the size is a

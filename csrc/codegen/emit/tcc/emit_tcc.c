@@ -224,7 +224,7 @@ put_for(Tcc *t, const Let *let)
 {
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let));
-    if (put_product(e, let, false)) {
+    if (put_product(e, let)) {
         return;
     }
     if (t->grid) {

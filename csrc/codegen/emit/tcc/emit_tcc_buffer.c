@@ -1,7 +1,7 @@
 /* Tile buffers of the libtcc tier, and prefetching.
  *
  * What:     room for the values of a vector loop, an element for each iteration of a tile, and
- *           where those buffers lie on the stack; calls that bring the next tile of a tensor near.
+ *           where those buffers lie on the stack; calls that prefetch the next tile of a tensor.
  * Requires: nothing; a buffer that was made free is given away again.
  * Ensures:  few buffers, beginning on a line of the cache.
  * How:      a list of busy buffers for each size of element; the first free one is taken.
