@@ -176,7 +176,10 @@
  *        in their order.  It has a number of steps and no bool, its results are over nothing, and
  *        its body has kernels and sizes alone, which promise no strides.
  *   V48  steps stands alone, on a for that stands in the kernel's own block or in that of a loop so
- *        marked. */
+ *        marked.
+ *   V49  merged marks only a load, a size or an operation in a loop that one operation of the same
+ *        block uses, with nothing in between that writes, binds or has a body, or that the reduce
+ *        around returns right behind it; nothing else uses it. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -63,6 +63,10 @@ void verify_fill(Verifier *v, const Let *reduce); /* marked so, its body has bee
 void verify_masked(Verifier *v, const Let *load);
 void verify_uniform(Verifier *v, const Let *let);
 
+/* ---- verify_values.c: V49 ---- */
+
+void verify_merged(Verifier *v, const Let *let);
+
 /* ---- verify_flow.c: V30 to V32, V47 ---- */
 
 /* Of a kernel of the kernels stage, whose body has been checked. */
