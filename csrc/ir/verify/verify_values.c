@@ -1,5 +1,5 @@
-/* The rules of marks that say how single values are computed and kept, V49; verify.c has the
- * list. */
+/* The rules of marks that say how single values are computed and kept, V49 to V51; verify.c has
+ * the list. */
 #include "verify.h"
 
 /* ---- V49: what is computed with its user ---- */
@@ -52,5 +52,57 @@ verify_merged(Verifier *v, const Let *let)
         verify_broken(v, 49,
                       "merged marks a value that is not used by the operation that computes it "
                       "too, or by others as well");
+    }
+}
+
+/* ---- V50: sums in an array ---- */
+
+void
+verify_interchange(Verifier *v, const Let *loop)
+{
+    const Block *body = loop->body;
+    const Let *sum = body->n ? body->lets[0] : NULL;
+    int64_t room = let_mark_value(loop, MARK_interchange);
+    if (!let_has(loop, MARK_interchange)) {
+        return;
+    }
+    bool good = sum && sum->op == OP_reduce && let_has(sum, MARK_fused) &&
+                !let_has(loop, MARK_parallel) && !let_has(loop, MARK_vector) &&
+                room <= MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes &&
+                dim_range(v->cx, let_dim(loop, "extent")).hi <= room &&
+                dim_range(v->cx, let_dim(sum, "extent")).hi <= CONTRACTION_CHAIN &&
+                !dim_uses(v->cx, let_dim(sum, "extent"), let_attr(loop, "index")->d) &&
+                !loop_carries(v->cx, loop);
+    for (int k = 1; k < body->n; k++) {
+        good = good && body->lets[k]->body == NULL;
+    }
+    if (!good) {
+        verify_broken(v, 50,
+                      "interchange marks a loop that does not begin with a short sum marked fused, "
+                      "or whose iterations need each other");
+    }
+}
+
+/* ---- V51: lanes that are loaded together ---- */
+
+void
+verify_widened(Verifier *v, const Let *load)
+{
+    const Let *reduce = let_around(load);
+    Dim step = DIM_NONE, rest,
+        offset = index_offset(v->cx, load->args[0], let_attr(load, "at")->dims);
+    if (!let_has(load, MARK_widened)) {
+        return;
+    }
+    bool good = reduce->op == OP_reduce && let_has(reduce, MARK_lanes) &&
+                !let_has(reduce, MARK_onehot) && load->args[0]->type->dtype == DT_bf16 &&
+                dim_affine(v->cx, offset, let_attr(reduce, "index")->d, &step, &rest) &&
+                dim_is(v->cx, step, 1);
+    for (int k = 0; good && k < reduce->body->n; k++) {
+        const Let *bind = reduce->body->lets[k];
+        good = bind->op != OP_bind || !dim_uses(v->cx, offset, bind->sizes[0]);
+    }
+    if (!good) {
+        verify_broken(v, 51, "widened marks a load that is not of bf16 along a reduction in lanes");
     }
 }
