@@ -8,7 +8,7 @@
  * How:      compilers make vectors of the inner loop, since the columns of an operand are adjacent,
  *           and of no loop over terms, whose order is part of the program.  The array has as many
  *           sums as a row of a panel, so that they fit into registers.
- * Why not:  longer sums: their chains would each need an array.
+ * Why not:  longer sums: each part of them would need an array.
  * Example:  for j in 32 interchange=32 { let s: f32 = reduce sum p in 256 fused { .. } .. }
  */
 #include "codegen/loops/phase_use.h"

@@ -182,7 +182,7 @@
  *        around returns right behind it; nothing else uses it.
  *   V50  interchange is at most the columns of a panel, and marks only a for without parallel and
  *        vector that leaves nothing for other iterations, has no more of them than that, and begins
- *        with a reduce marked fused of at most one chain, as long in each iteration; neither loops
+ *        with a reduce marked fused of at most 256 terms, as long in each iteration; neither loops
  *        nor choices follow.
  *   V51  widened marks only a load of bf16 in a reduce marked lanes, along which its elements are
  *        adjacent. */
