@@ -35,6 +35,8 @@ PRODUCTS = (
     ("csrc/codegen/lower/README.md", "lower_tiles.c"),
     ("csrc/codegen/emit/emit_product.c", "chain"),
     ("csrc/codegen/emit/c/emit_c_reduce.c", "chain"),
+    ("csrc/codegen/schedule/interchange.c", "CONTRACTION_CHAIN"),
+    ("csrc/ir/verify/verify_values.c", "CONTRACTION_CHAIN"),
     ("csrc/ir/eval/eval_contract.c", "chain"),
     ("csrc/ir/eval/eval_loops.c", "chain"),
     ("csrc/ir/contraction.c", "chain"),

@@ -5,6 +5,8 @@
  * Requires: the lets of a kernel.
  * Ensures:  a let that is left out is computed where its user is; nothing in between stores.
  * How:      greedily in the order of the lets; a let that takes another one in is not taken in.
+ *           schedule/merge.c marks what is found; from then on only marked lets are looked at, and
+ *           the same ones are found again.
  * Why not:  more than two: each more operation multiplies the strips.
  * Example:  u = x - m; v = u * r:  strip_pair_sub_mul_left_f32(v, x, &m, &r, w, 6);
  */
@@ -72,6 +74,13 @@ static const Row rows[] = {
     {DT_bf16, OP_mul, OP_add, FORM_twice, "strip_twice_mul_add_bf16", NULL, OP_mul},
     {DT_bf16, OP_mul, OP_sub, FORM_twice, "strip_twice_mul_sub_bf16", NULL, OP_mul},
 };
+
+/* May its user's strip have the let? */
+static bool
+may_merge(const Pairs *p, const Let *let)
+{
+    return p->possible || let_has(let, MARK_merged);
+}
 
 /* Is the second operand a number? */
 static bool
@@ -186,7 +195,8 @@ static void
 take_in(Pairs *p, const Let *let, const Value *v, const int *uses)
 {
     Pair *pair = &p->of[let->res[0]->id];
-    if (pair->strip || !used_here(uses, v, let) || !is_float_map(v->def) || p->of[v->id].strip) {
+    if (pair->strip || !used_here(uses, v, let) || !may_merge(p, v->def) || !is_float_map(v->def) ||
+        p->of[v->id].strip) {
         return;
     }
     const Row *r = find_row(p, v->def, let);
@@ -213,7 +223,7 @@ is_loaded_for(const Pairs *p, const Value *v, const Let *let, const int *uses)
 {
     const Value *from = without_neg(p, v);
     return used_here(uses, v, let) && (from == v || used_here(uses, from, v->def)) && from->def &&
-           from->def->op == OP_load && from->def->parent == let->parent;
+           from->def->op == OP_load && from->def->parent == let->parent && may_merge(p, from->def);
 }
 
 /* The loads that two products are of, or false: then there is no array. */
@@ -269,7 +279,8 @@ find_twice(Pairs *p, const Let *let, const int *uses)
         }
         bool swapped = r->second == OP_mul && is_free(p, let->args[0], r->other, let, uses);
         const Value *v[] = {operand_at(p, let, swapped), operand_at(p, let, !swapped)};
-        if (!is_free(p, v[0], r->first, let, uses) || !is_free(p, v[1], r->other, let, uses)) {
+        if (!is_free(p, v[0], r->first, let, uses) || !is_free(p, v[1], r->other, let, uses) ||
+            !may_merge(p, v[0]->def) || !may_merge(p, v[1]->def)) {
             continue;
         }
         bool in_place = r->first == r->other && r->dtype != DT_f64 &&
@@ -301,7 +312,7 @@ find_minus(Pairs *p, const Let *let, const int *uses)
             continue;
         }
         const Value *f = v->def->args[k % 2];
-        if (used_here(uses, f, v->def) && f->def->op == OP_neg &&
+        if (used_here(uses, f, v->def) && f->def->op == OP_neg && may_merge(p, f->def) &&
             !value_is_const(f->def->args[0])) {
             p->of[f->id].through = true;
             p->of[let->res[0]->id].minus = 1 + k / 2;
@@ -317,7 +328,7 @@ fold(Pairs *p, const Let *reduce, const int *uses)
     const Value *v = reduce->body->rets[0];
     if (!value_is_const(v) && v->def && v->def->parent == reduce->body && uses[v->id] == 1 &&
         v->def == reduce->body->lets[reduce->body->n - 1] && is_float_map(v->def) &&
-        v->type->dtype == DT_f32) {
+        v->type->dtype == DT_f32 && may_merge(p, v->def)) {
         p->of[v->id].folded = true;
     }
 }
@@ -335,7 +346,8 @@ find_index(Pairs *p, const Let *let, const int *uses)
 {
     for (int j = 0; let_compares(let) && j < 2; j++) {
         const Value *v = let->args[j];
-        if (used_here(uses, v, let) && v->def->op == OP_size && !p->of[let->res[0]->id].first) {
+        if (used_here(uses, v, let) && v->def->op == OP_size && may_merge(p, v->def) &&
+            !p->of[let->res[0]->id].first) {
             p->of[let->res[0]->id].first = v->def;
             p->of[v->id].user = let;
         }
@@ -355,7 +367,7 @@ find_halves(Pairs *p, const Let *let, const int *uses)
                                (from == DT_u8 || from == DT_i8);
     for (int j = 0; has_strip && j < let->nargs; j++) {
         const Value *v = let->args[j];
-        if (used_here(uses, v, let) && v->def->op == OP_load &&
+        if (used_here(uses, v, let) && v->def->op == OP_load && may_merge(p, v->def) &&
             !(loop_is_recurrence(let_around(let)) && loop_carried(let))) {
             p->of[v->id].half = true;
         }
@@ -383,16 +395,37 @@ find_pairs(Pairs *p, const Block *blk, const int *uses)
     }
 }
 
-Pairs *
-pairs_find(Cx *cx, int nvalues, const Block *root)
+static Pairs *
+find(Cx *cx, int nvalues, const Block *root, bool possible)
 {
     Pairs *p = cx_alloc(cx, sizeof *p);
     int *uses = cx_alloc(cx, (size_t)nvalues * sizeof *uses);
     p->of = cx_alloc(cx, (size_t)nvalues * sizeof *p->of);
     p->uses = uses;
+    p->possible = possible;
     count_uses(root, uses);
     find_pairs(p, root, uses);
     return p;
+}
+
+Pairs *
+pairs_possible(Cx *cx, int nvalues, const Block *root)
+{
+    return find(cx, nvalues, root, true);
+}
+
+Pairs *
+pairs_find(Cx *cx, int nvalues, const Block *root)
+{
+    return find(cx, nvalues, root, false);
+}
+
+bool
+pairs_merge(const Pairs *p, const Let *let)
+{
+    const Pair *pair = &p->of[let->res[0]->id];
+    return pair->taken || pair->through || pair->user || pair->half || pair->in_place ||
+           pair->folded;
 }
 
 /* ---- stores ---- */

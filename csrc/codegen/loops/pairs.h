@@ -24,10 +24,15 @@ typedef struct {
 typedef struct {
     Pair *of; /* by Value.id of the let's result */
     const int *uses; /* by Value.id: how often something reads it */
+    bool possible; /* of all lets, not of marked ones alone */
 } Pairs;
 
-/* Of the lets in a kernel's block. */
+/* Of the lets in a kernel's block that are marked merged. */
 Pairs *pairs_find(Cx *cx, int nvalues, const Block *root);
+/* Of all of its lets: which could be. */
+Pairs *pairs_possible(Cx *cx, int nvalues, const Block *root);
+/* Does the strip of its only user have the let, which has a result? */
+bool pairs_merge(const Pairs *p, const Let *let);
 /* Is it a comparison that an index may be left to? */
 bool let_compares(const Let *let);
 /* A store of the let's value to a result of the kernel, which nobody reads before and which shares

@@ -16,7 +16,9 @@
  *           are a vector of their own.
  * Example:  softmax: let s: f32 = reduce sum i in N lanes fill {
  *               let a: f32 = load x[i] masked  let e: f32 = exp a  ret e }
- */
+ *
+ * Loads of bfloat16 along such a reduction are marked `widened`: all lanes are loaded at once.  The
+ * compiler loads and widens them in two halves else. */
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
@@ -114,4 +116,25 @@ Fn *
 rewrite_fill(Fn *fn)
 {
     return loops_visit(fn, mark_reduction);
+}
+
+static bool
+widen_loads(const PhaseView *phase, Let *reduce)
+{
+    const Facts *facts = phase->facts;
+    bool lanes = let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_onehot);
+    for (int k = 0; lanes && k < reduce->body->n; k++) {
+        Let *load = reduce->body->lets[k];
+        if (load->op == OP_load && load->args[0]->type->dtype == DT_bf16 &&
+            facts_row(facts, load, loop_index(reduce)) != DIM_NONE && fuel_spend(facts->cx)) {
+            let_mark(load, MARK_widened, true);
+        }
+    }
+    return true;
+}
+
+Fn *
+rewrite_widen(Fn *fn)
+{
+    return loops_visit(fn, widen_loads);
 }

@@ -63,7 +63,7 @@
  *        element [.., outermost index + .., innermost index] of a buffer whose last axis has 128
  *        bytes: a row of a panel.
  *   V24  micro marks alone, and only a for of at most 14 iterations.  Its body is one for without
- *        marks, over columns, or one over panels with that one alone inside.  Its body is a sum
+ *        marks but interchange, over columns, or one over panels with that one alone inside.  Its body is a sum
  *        marked fused, perhaps a load and the addition of the sum to it, and the store.  Load and
  *        store are at the same element of a buffer of two axes, whose rows are whole panels: [row +
  *        .., panel * width + column].  The first factor is a load or its cast, in which columns and
@@ -176,7 +176,16 @@
  *        in their order.  It has a number of steps and no bool, its results are over nothing, and
  *        its body has kernels and sizes alone, which promise no strides.
  *   V48  steps stands alone, on a for that stands in the kernel's own block or in that of a loop so
- *        marked. */
+ *        marked.
+ *   V49  merged marks only a load, a size or an operation in a loop that one operation of the same
+ *        block uses, with nothing in between that writes, binds or has a body, or that the reduce
+ *        around returns right behind it; nothing else uses it.
+ *   V50  interchange is at most the columns of a panel, and marks only a for without parallel and
+ *        vector that leaves nothing for other iterations, has no more of them than that, and begins
+ *        with a reduce marked fused of at most 256 terms, as long in each iteration; neither loops
+ *        nor choices follow.
+ *   V51  widened marks only a load of bf16 in a reduce marked lanes, along which its elements are
+ *        adjacent. */
 #include "verify.h"
 
 #include <stdarg.h>

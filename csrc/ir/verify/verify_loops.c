@@ -512,6 +512,7 @@ verify_loop_let(Verifier *v, const Let *let)
         break;
     }
     verify_uniform(v, let);
+    verify_merged(v, let);
 }
 
 void

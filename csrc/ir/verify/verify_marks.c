@@ -132,6 +132,7 @@ verify_access_marks(Verifier *v, const Let *access)
         verify_versions(v, access);
     }
     verify_masked(v, access);
+    verify_widened(v, access);
 }
 
 /* ---- V35, V36: several iterations at a time ---- */
@@ -422,6 +423,7 @@ verify_loop_marks(Verifier *v, const Let *loop)
     if (let_has(loop, MARK_flat) || let_has(loop, MARK_flat_row)) {
         check_flat(v, loop);
     }
+    verify_interchange(v, loop);
     if (let_has(loop, MARK_fill) || let_has(loop, MARK_hidden)) {
         verify_fill(v, loop);
     }

@@ -1,12 +1,13 @@
 /* The rules of a product's loops, V22 to V24; verify.c has the list. */
 #include "verify.h"
 
-/* Has the loop exactly these marks, apart from those that say what a call prefetches? */
+/* Has the loop exactly these marks, apart from those that say what a call prefetches, and how the
+ * loop runs where it is no call? */
 static bool
 is_marked(const Let *let, Marks marks)
 {
-    const Marks prefetches = MARK_prefetch_tile | MARK_prefetch_pack;
-    return let->op == OP_for && ((Marks)let_int(let, "marks") & ~prefetches) == marks;
+    const Marks others = MARK_prefetch_tile | MARK_prefetch_pack | MARK_interchange;
+    return let->op == OP_for && ((Marks)let_int(let, "marks") & ~others) == marks;
 }
 
 /* The `for` without marks that is all of the body; or NULL. */

@@ -6,7 +6,8 @@
  *           (-ffp-contract=off -fwrapv).  No warning under -Wall -Wextra -pedantic.
  * How:      A loop is a `for` over all of its iterations, a load an indexed read, a scalar let a
  *           const variable.  Of the marks of loops only those are read that say in which order a
- *           reduction is, and how many iterations of a loop are one of the phase's.  What a unit
+ *           reduction is, how many iterations of a loop are one of the phase's, and `interchange`,
+ *           by which the columns of a product are in an array.  What a unit
  *           uses of the prelude stands before its phases (emit_c_prelude.c).
  * Why not:  as fast as the text for gcc and clang: that one says how to be fast, which this one is
  *           there to do without.
@@ -140,7 +141,7 @@ open_for(Emit *e, const Let *loop)
 static void
 put_for(Emit *e, const Let *loop)
 {
-    if (collapsed_at(e, loop) < 0 && c_is_columns(e, loop)) {
+    if (let_has(loop, MARK_interchange)) {
         c_columns(e, loop);
         return;
     }

@@ -29,8 +29,7 @@ void c_open_for(Emit *e, const Let *loop); /* a loop over all of its iterations 
 /* ---- emit_c_reduce.c ---- */
 
 void c_reduce(Emit *e, const Let *reduce);
-/* A loop over a few columns of a product, with short sums: all of them at once. */
-bool c_is_columns(Emit *e, const Let *loop);
+/* A loop marked interchange: all of its columns at once. */
 void c_columns(Emit *e, const Let *loop);
 
 #endif

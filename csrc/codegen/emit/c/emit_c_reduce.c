@@ -93,24 +93,6 @@ put_chains(Emit *e, const Let *reduce)
 
 /* ---- columns of a product ---- */
 
-bool
-c_is_columns(Emit *e, const Let *loop)
-{
-    const Block *body = loop->body;
-    const Let *sum = body->n > 1 ? body->lets[0] : NULL;
-    if (!sum || sum->op != OP_reduce || !let_has(sum, MARK_fused)) {
-        return false;
-    }
-    int most = MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes;
-    bool plain = dim_range(e->cx, loop_extent(loop)).hi <= most &&
-                 dim_range(e->cx, loop_extent(sum)).hi <= CONTRACTION_CHAIN &&
-                 !dim_uses(e->cx, loop_extent(sum), loop_index(loop));
-    for (int k = 1; k < body->n; k++) {
-        plain &= !loop_is(body->lets[k]) && !let_is_choice(body->lets[k]);
-    }
-    return plain;
-}
-
 /* The terms, of the columns 0 .. columns-1. */
 static void
 put_terms(Emit *e, const Let *loop, const char *columns)
@@ -135,7 +117,7 @@ c_columns(Emit *e, const Let *loop)
     Dtype dtype = sum->res[0]->type->dtype;
     const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop));
     const char *columns = cx_format(e->cx, "%s_columns", out), *most;
-    most = cx_format(e->cx, "%d", MICRO_ROW_BYTES / dtype_info[dtype].bytes);
+    most = cx_format(e->cx, "%lld", (long long)let_mark_value(loop, MARK_interchange));
     put(e, "const int64_t %s = %s;", columns, dim_c(e, loop_extent(loop)));
     put(e, "%s %s_all[%s];", type_c(dtype), out, most);
     c_open_for(e, loop);

@@ -183,13 +183,6 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
 
 /* ---- whole lanes ---- */
 
-static bool
-is_wide(Emit *e, const Let *load, const Let *reduce)
-{
-    return load->op == OP_load && load->args[0]->type->dtype == DT_bf16 &&
-           row_offset(e, load, reduce) != DIM_NONE;
-}
-
 /* Opens the loop over lanes from element `at` on, in a scope of its own where loads are widened
  * before. */
 static void
@@ -198,7 +191,7 @@ open_lanes(Emit *e, const Let *let, const char *at)
     bool scope = false;
     for (int k = 0; k < let->body->n; k++) {
         const Let *load = let->body->lets[k];
-        if (!is_wide(e, load, let)) {
+        if (!let_has(load, MARK_widened)) {
             continue;
         }
         if (!scope) {
@@ -223,7 +216,7 @@ close_lanes(Emit *e, const Let *let)
     cc_near_lane(e, let->body, NULL);
     put_close(e);
     for (int k = 0; k < let->body->n; k++) {
-        if (is_wide(e, let->body->lets[k], let)) {
+        if (let_has(let->body->lets[k], MARK_widened)) {
             cc_stand(e, let->body->lets[k], NULL);
             scope = true;
         }

@@ -338,8 +338,6 @@ emit_tcc_phase(Emit *e, const Let *loop)
     t.found = pairs_find(e->cx, e->fn->nvalues, root);
     t.pairs = t.found->of;
     t.ends = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.ends);
-    t.late = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.late);
-    t.unzipped = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *t.unzipped);
     note_uses(&t, root);
     for (int k = 0; k < e->use.nlets; k++) {
         tcc_let(&t, e->use.lets[k]);

@@ -22,6 +22,8 @@ typedef struct {
     /* the let of its block after which nobody needs it; its end if beyond */
     int last;
     const Let *stored;          /* the store that computing it here has done already, or NULL */
+    bool late;                  /* its let has been left to its user */
+    bool unzipped;              /* another load has brought it along */
 } Place;
 
 /* Elements of a tensor by a tile of indices: from[at[k] * step], as C; the tile that was made for
@@ -55,8 +57,6 @@ typedef struct {
     Pairs *found; /* lets that one strip computes together */
     Pair *pairs; /* of them */
     int *ends; /* by Value.id: its let and those before it in its block are so many */
-    bool *late; /* by Value.id: its let has been left to its user */
-    bool *unzipped; /* by Value.id: another load has brought it along */
     Place *places; /* by Value.id */
     Map indices; /* bound index that varies to Place (of i64) */
     Dim *bound; /* those indices */

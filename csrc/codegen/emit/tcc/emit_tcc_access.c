@@ -165,7 +165,7 @@ put_unzip(Tcc *t, const Let *let)
         Place out = tcc_room(t, v->type->dtype, true, NULL);
         text_add(&list, "%s, ", out.at);
         tcc_bind(t, v, out);
-        t->unzipped[v->id] = true;
+        t->places[v->id].unzipped = true;
     }
     const char *from = element(t, let->args[0], access_offset(e, zip.parts[0]));
     tcc_prefetch_rows(t, let, &zip.walk, from);
@@ -191,7 +191,7 @@ tcc_load(Tcc *t, const Let *let)
                  (Place){.at = from, .row = step, .varies = true, .pointer = true, .slot = -1});
         return;
     }
-    if (t->unzipped[v->id] || put_unzip(t, let)) {
+    if (t->places[v->id].unzipped || put_unzip(t, let)) {
         return;
     }
     if (at && !is_narrow(dtype) && dim_is(e->cx, walk.step, varies) && !stored_later(let)) {

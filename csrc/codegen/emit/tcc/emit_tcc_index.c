@@ -173,9 +173,9 @@ leaves_to_comparison(Tcc *t, const Value *v)
     const Let *eq = t->pairs[v->id].user;
     if (eq) {
         Place other = tcc_place(t, eq->args[eq->args[0] == v], DT_i64);
-        t->late[v->id] = other.at && !other.varies;
+        t->places[v->id].late = other.at && !other.varies;
     }
-    return t->late[v->id];
+    return t->places[v->id].late;
 }
 
 bool
@@ -198,7 +198,7 @@ tcc_size(Tcc *t, const Let *let)
     Dim d = let_dim(let, "dim");
     Walk walk = tcc_walk(t, d);
     if (tcc_by_rows(t, let)) {
-        t->late[v->id] = true;
+        t->places[v->id].late = true;
         return;
     }
     if (walk.kind == WALK_FLAT && dim_is(e->cx, walk.step, 1) && leaves_to_comparison(t, v)) {

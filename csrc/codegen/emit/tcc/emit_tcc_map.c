@@ -98,7 +98,7 @@ call_of_twice(Tcc *t, const Pair *pair)
 static bool
 takes_in(const Tcc *t, const Pair *pair)
 {
-    return pair->strip && t->late[pair->first->res[0]->id];
+    return pair->strip && t->places[pair->first->res[0]->id].late;
 }
 
 /* Bits of strip_half of the operands; 0: none is in memory as bf16. */
@@ -168,9 +168,9 @@ defers_to_user(Tcc *t, const Let *let)
     int v = let->res[0]->id;
     for (int k = 0; t->pairs[v].taken && k < let->nargs; k++) {
         Place p = tcc_place(t, let->args[k], operand_dtype(let, k));
-        t->late[v] |= map_dtype(let) == DT_bf16 ? p.row != NULL : p.varies;
+        t->places[v].late |= map_dtype(let) == DT_bf16 ? p.row != NULL : p.varies;
     }
-    return t->late[v];
+    return t->places[v].late;
 }
 
 /* Where one of two products is one number for all, which has been computed, the other one is
@@ -181,8 +181,8 @@ compute_deferred_product(Tcc *t, const Pair *pair)
     const Let *products[] = {pair->first, pair->other};
     for (int k = 0; pair->other && k < 2; k++) {
         int product = products[k]->res[0]->id;
-        if (t->late[product] && !t->late[products[!k]->res[0]->id]) {
-            t->late[product] = t->pairs[product].taken = false;
+        if (t->places[product].late && !t->places[products[!k]->res[0]->id].late) {
+            t->places[product].late = t->pairs[product].taken = false;
             tcc_map(t, products[k]);
         }
     }
@@ -214,7 +214,7 @@ static bool
 put_index_comparison(Tcc *t, const Let *let)
 {
     const Let *size = t->pairs[let->res[0]->id].first;
-    if (!let_compares(let) || !size || !t->late[size->res[0]->id]) {
+    if (!let_compares(let) || !size || !t->places[size->res[0]->id].late) {
         return false;
     }
     bool first = let->args[0] == size->res[0];

@@ -1,0 +1,108 @@
+/* The rules of marks that say how single values are computed and kept, V49 to V51; verify.c has
+ * the list. */
+#include "verify.h"
+
+/* ---- V49: what is computed with its user ---- */
+
+static int
+uses_in(const Block *blk, const Value *value)
+{
+    int uses = 0;
+    for (int k = 0; k < blk->n; k++) {
+        for (int j = 0; j < blk->lets[k]->nargs; j++) {
+            uses += blk->lets[k]->args[j] == value;
+        }
+        uses += blk->lets[k]->body ? uses_in(blk->lets[k]->body, value) : 0;
+    }
+    for (int k = 0; k < blk->nrets; k++) {
+        uses += blk->rets[k] == value;
+    }
+    return uses;
+}
+
+/* How often the let after `let` uses it that comes first, if an operation does and nothing in
+ * between writes, binds or has a body. */
+static int
+uses_by_next(const Let *let)
+{
+    const Block *blk = let->parent;
+    int k = 0, uses = 0;
+    while (blk->lets[k] != let) {
+        k++;
+    }
+    for (k++; k < blk->n && uses == 0; k++) {
+        const Let *next = blk->lets[k];
+        if (let_writes(next) || next->op == OP_bind || next->body) {
+            return 0;
+        }
+        for (int j = 0; j < next->nargs; j++) {
+            uses += let_is_map(next) && next->args[j] == let->res[0];
+        }
+    }
+    bool returned = uses == 0 && blk->owner->op == OP_reduce && blk->rets[0] == let->res[0] &&
+                    blk->lets[blk->n - 1] == let;
+    return returned ? 1 : uses;
+}
+
+void
+verify_merged(Verifier *v, const Let *let)
+{
+    if (let_has(let, MARK_merged) &&
+        (!loop_is(let_around(let)) || uses_by_next(let) != uses_in(let->parent, let->res[0]))) {
+        verify_broken(v, 49,
+                      "merged marks a value that is not used by the operation that computes it "
+                      "too, or by others as well");
+    }
+}
+
+/* ---- V50: sums in an array ---- */
+
+void
+verify_interchange(Verifier *v, const Let *loop)
+{
+    const Block *body = loop->body;
+    const Let *sum = body->n ? body->lets[0] : NULL;
+    int64_t room = let_mark_value(loop, MARK_interchange);
+    if (!let_has(loop, MARK_interchange)) {
+        return;
+    }
+    bool good = sum && sum->op == OP_reduce && let_has(sum, MARK_fused) &&
+                !let_has(loop, MARK_parallel) && !let_has(loop, MARK_vector) &&
+                room <= MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes &&
+                dim_range(v->cx, let_dim(loop, "extent")).hi <= room &&
+                dim_range(v->cx, let_dim(sum, "extent")).hi <= CONTRACTION_CHAIN &&
+                !dim_uses(v->cx, let_dim(sum, "extent"), let_attr(loop, "index")->d) &&
+                !loop_carries(v->cx, loop);
+    for (int k = 1; k < body->n; k++) {
+        good = good && body->lets[k]->body == NULL;
+    }
+    if (!good) {
+        verify_broken(v, 50,
+                      "interchange marks a loop that does not begin with a short sum marked fused, "
+                      "or whose iterations need each other");
+    }
+}
+
+/* ---- V51: lanes that are loaded together ---- */
+
+void
+verify_widened(Verifier *v, const Let *load)
+{
+    const Let *reduce = let_around(load);
+    Dim step = DIM_NONE, rest,
+        offset = index_offset(v->cx, load->args[0], let_attr(load, "at")->dims);
+    if (!let_has(load, MARK_widened)) {
+        return;
+    }
+    bool good = reduce->op == OP_reduce && let_has(reduce, MARK_lanes) &&
+                !let_has(reduce, MARK_onehot) && load->args[0]->type->dtype == DT_bf16 &&
+                dim_affine(v->cx, offset, let_attr(reduce, "index")->d, &step, &rest) &&
+                dim_is(v->cx, step, 1);
+    for (int k = 0; good && k < reduce->body->n; k++) {
+        const Let *bind = reduce->body->lets[k];
+        good = bind->op != OP_bind || !dim_uses(v->cx, offset, bind->sizes[0]);
+    }
+    if (!good) {
+        verify_broken(v, 51, "widened marks a load that is not of bf16 along a reduction in lanes");
+    }
+}
