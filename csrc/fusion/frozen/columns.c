@@ -55,8 +55,8 @@ axis_of_operand(Cx *cx, const Let *let, int k, int axis)
     case OP_reshape:
         return axis_of_reshape(cx, let->args[0]->type, let->res[0]->type, axis);
     case OP_slice:
-        return let_int(let, "axis") != axis || (dim_is(cx, let_dim(let, "start"), 0) &&
-                                                dim_is(cx, let_dim(let, "step"), 1))
+        return let_int(let, "axis") != axis ||
+                       (dim_is(cx, let_dim(let, "start"), 0) && dim_is(cx, let_dim(let, "step"), 1))
                    ? axis
                    : -1;
     case OP_cat:
