@@ -85,6 +85,7 @@ void rebuild_strides(const Let *let, Value *const *map);
  * elements. nsums 0: it does not become panels. */
 typedef struct {
     int columns, nsums, sums[MAX_RANK], nbatch, batch[MAX_RANK];
+    int width; /* columns of a panel */
 } PanelAxes;
 
 /* Those of operand j: its columns are the last letter of the result, and all letters that are
@@ -206,6 +207,13 @@ const char *columns_refused(Cx *cx, const Let *let, int j);
 /* False: operand j has not the columns, they are not computed of codes, or of several letters, or
  * that is not worth it. */
 bool columns_of_codes(Cx *cx, const Let *let, int j, const bool *stops, Codes *codes);
+
+/* ---- frozen/columns.c ---- */
+
+/* Notes by Value.id, for v and what it is computed of up to the codes, along which axis the columns
+ * run: 1 + that axis; -1: along none, or not along the same one on all ways to it; 0: nothing is
+ * noted yet.  v: what is computed of the codes; axis: its axis of columns. */
+void codes_columns(const Codes *codes, const Value *v, int axis, signed char *column);
 
 /* ---- outline.c: groups to kernels ---- */
 

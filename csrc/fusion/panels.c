@@ -29,7 +29,7 @@ static Panels
 panels_of(Cx *cx, const Value *v, const PanelAxes *axes)
 {
     Panels p = {.n = v->type->dims[axes->columns], .k = dim_int(cx, 1)};
-    int64_t n = 0, width = panel_width(v->type->dtype);
+    int64_t n = 0, width = axes->width;
     for (int k = 0; k < axes->nsums; k++) {
         p.k = dim_mul(cx, p.k, v->type->dims[axes->sums[k]]);
     }
@@ -52,7 +52,8 @@ panel_axes(Cx *cx, const Let *let, int j)
     Contraction over = let_contraction(let);
     const char *mine = j ? over.b : over.a;
     int rank = v->type->rank;
-    PanelAxes axes = {.columns = over.nout ? letter_axis(mine, rank, over.out[over.nout - 1]) : -1};
+    PanelAxes axes = {.columns = over.nout ? letter_axis(mine, rank, over.out[over.nout - 1]) : -1,
+                      .width = (int)panel_width(v->type->dtype)};
     for (int k = 0; k < over.nsum; k++) {
         axes.sums[k] = letter_axis(mine, rank, over.sum[k]);
         axes.nsums += axes.sums[k] >= 0;
@@ -165,7 +166,7 @@ panels_make(Build *b, Value *v, const PanelAxes *axes)
         zero[k] = dim_int(cx, 0);
     }
     rank = batch_and(of, axes, 2, each, dims);
-    v = build_pad(b, v, build_float(b, 0), type_of(cx, v->type->dtype, rank, dims), zero);
+    v = build_pad(b, v, build_int(b, 0), type_of(cx, v->type->dtype, rank, dims), zero);
     bool across = columns == 0;
     rank = batch_and(of, axes, 3,
                      across ? (Dim[]){p.panels, p.width, p.k} : (Dim[]){p.k, p.panels, p.width},

@@ -11,7 +11,7 @@ import re
 import pytest
 
 from tests.dlc_opt import opt
-from tests.structure.traffic import BYTES, binders, traffic
+from tests.structure.traffic import BYTES, Type, binders, traffic
 
 #: Parameters and lets of d: f32[{n}, {k}].
 FORMATS = {
@@ -144,15 +144,56 @@ def test_a_weight_that_is_needed_as_floats_is_stored_once() -> None:
     assert kernels.count("cast w") == 1
 
 
-@pytest.mark.parametrize("name", ["i8", "u4 by groups"])
-def test_freeze_keeps_codes(name: str) -> None:
-    """Nothing is prepared of such a weight: the call reads its codes."""
-    text = program(name, "M", 512, 1024)
-    names = [p for p in binders(text.partition(") -> (")[0]) if p != "x"]
-    made = opt(text, "--prepare", ",".join(names))
-    assert "prepare" not in made.replace("--prepare", "")
-    floats = program("bf16", "M", 512, 1024).replace("w: bf16", "w: f32").replace("cast w", "neg w")
-    assert "fn prepare" in opt(floats, "--prepare", "w")
+def prepared(text: str, frozen: list[str], *more: str) -> tuple[str, dict[str, Type], str]:
+    """What is made of frozen parameters, its types by name, and the function that reads it, as a program."""
+    made = opt(text, "--prepare", ",".join(frozen), *more)
+    head, _, run = made.rpartition("fn product")
+    params = binders(run.partition(") -> (")[0])
+    return (
+        head,
+        {p: t for p, t in params.items() if p.startswith(("panels", "prepared"))},
+        "dlc 1 graph\n\nfn product" + run,
+    )
+
+
+@pytest.mark.parametrize("n", [512, 500])
+@pytest.mark.parametrize("name", ["i8", "i8 transposed", "i8 strided", "u4", "u4 by groups"])
+def test_freeze_keeps_codes(name: str, n: int) -> None:
+    """What is prepared of such a weight are its codes, in the order of panels, with hardly more bytes."""
+    text = program(name, "M", n, 1024)
+    params = binders(text.partition(") -> (")[0])
+    made = prepared(text, [p for p in params if p != "x"])[1]
+    (codes,) = (t for t in made.values() if t.dtype == params["w"].dtype)
+    assert all(t.dtype in (params["w"].dtype, params["s"].dtype) for t in made.values())
+    assert str(codes.shape[-1]) == "32"
+    assert codes.bytes <= 1.1 * params["w"].bytes
+
+
+@pytest.mark.parametrize("weights", ["int8", "int4", "int4-zero"])
+def test_what_is_prepared_is_read_from_end_to_end(weights: str) -> None:
+    """A panel's codes are adjacent in memory, in the order in which its terms are computed."""
+    text = program("bf16", "4", 512, 1024).replace("w: bf16", "w: f32").replace("cast w", "neg w")
+    text = text.replace("let d: f32[512, 1024] = neg w\n", "").replace("contract x, d", "contract x, w")
+    _, made, run = prepared(text, ["w"], "--weights", weights)
+    codes = next(p for p, t in made.items() if t.dtype in ("i8", "u8"))
+    for target in ("cc", "tcc", "c"):
+        loops_text = loops(opt(run, "--pipeline"), target)
+        reads = re.findall(rf"load {codes}\[(.*), (.*), (i\d+)\]", loops_text)
+        assert reads
+        for panel, _, column in reads:
+            assert "//" not in panel
+            assert re.search(rf"for {column} in 32 vector", loops_text)
+        assert " pack " not in loops_text, "a copy of what was computed"
+
+
+def test_codes_that_something_else_reads_stay() -> None:
+    text = (
+        program("i8", "4", 512, 1024)
+        .replace("-> (", "-> (i8[512, 1024], ")
+        .replace("  ret y", "  let v: i8[512, 1024] = neg w\n  ret v, y")
+    )
+    made = prepared(text, ["w", "s"])[1]
+    assert "i8" not in {t.dtype for t in made.values()}
 
 
 @pytest.mark.parametrize("n", [16, 33, 65])

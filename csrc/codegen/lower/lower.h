@@ -148,6 +148,15 @@ typedef struct {
     Dim index, extent;
 } Frame;
 
+/* Panels that a part of a value is computed into: element (term, column) of it is at [panel, term,
+ * column] of the buffer. */
+typedef struct {
+    Value *buffer;
+    Dim panel;
+    int term, column; /* axes of the value */
+    const Dim *start; /* of the part */
+} Filled;
+
 /* An entry of Lower.leaf that is a block's buffer while the loops over blocks are open. */
 typedef struct {
     Value **leaf;
@@ -196,6 +205,7 @@ struct Lower {
     Bounded *bounded; /* the elements that masks exclude, while the loops over blocks are open */
     int nbounded;
     Map origins; /* a buffer of a part of a value to where that begins */
+    const Filled *filled; /* by the loops under construction, or NULL */
 };
 
 /* The scalar that holds element idx of v. */
@@ -348,9 +358,11 @@ bool block_is_plain(Lower *lo, const Value *v, int *cost);
 /* Makes v a buffer of the kernel, before the phase that is being built. */
 void block_materialise_before(Lower *lo, const Value *v, const Order *order);
 /* Computes the part of v that begins at `start` and has these dims, which are at most those of
- * `room`, in loops of its own where loops are open; returns its buffer.  The axis along which most
- * of what v is computed from is adjacent is the innermost one. */
-Value *block_compute(Lower *lo, const Value *v, const Dim *start, const Dim *dims, const Dim *room);
+ * `room`, in loops of its own where loops are open.  The axis along which most of what v is
+ * computed from is adjacent is the innermost one.  If that is the columns, the part goes into the
+ * panels, and NULL is returned; else its buffer. */
+Value *block_compute(Lower *lo, const Value *v, const Dim *start, const Dim *dims, const Dim *room,
+                     const Filled *panels);
 /* The last of the elementwise values that are computed of v, each being the only user of the one
  * before. */
 const Value *block_epilogue(const Lower *lo, const Value *v);

@@ -330,39 +330,50 @@ block_is_plain(Lower *lo, const Value *v, int *cost)
            probe.cut == DIM_NONE;
 }
 
-Value *
-block_compute(Lower *lo, const Value *v, const Dim *start, const Dim *dims, const Dim *room)
+/* A buffer for the part of v that begins at `start`, with this axis innermost. */
+static Value *
+buffer_of_part(Lower *lo, const Value *v, int inner, const Dim *start, const Dim *room)
 {
-    Lower saved = *lo;
-    Output output = output_of(lo, v, NULL);
-    Group g = {.noutputs = 1, .nfull = 1, .outputs = &output, .rank = v->type->rank, .part = true};
     Order order = {.nsum = 0};
     Dim padded[MAX_RANK], *origin;
-    int n = 0;
-    memcpy(g.start, start, (size_t)g.rank * sizeof *start);
-    memcpy(g.dims, dims, (size_t)g.rank * sizeof *dims);
-    memcpy(padded, room, (size_t)g.rank * sizeof *room);
-    int inner = adjacent_axis(lo, &g);
+    int n = 0, rank = v->type->rank;
+    memcpy(padded, room, (size_t)rank * sizeof *room);
     order.axis[n++] = inner;
-    for (int ax = g.rank - 1; ax >= 0; ax--) {
+    for (int ax = rank - 1; ax >= 0; ax--) {
         if (ax != inner) {
             order.axis[n++] = ax;
         }
     }
     pad_rows(lo, v, inner, padded);
-    Value *buffer = lower_buffer(lo, lo->depth, v->type->dtype, g.rank, padded);
+    Value *buffer = lower_buffer(lo, lo->depth, v->type->dtype, rank, padded);
     buffer->strides = group_strides(lo, buffer->type, &order);
     uint32_t key = (uint32_t)buffer->id;
     origin = map_at(lo->cx, &lo->origins, &key, 1, MAX_RANK * sizeof *origin);
-    memcpy(origin, start, (size_t)g.rank * sizeof *start);
-    output.buffer = buffer;
+    memcpy(origin, start, (size_t)rank * sizeof *start);
+    return buffer;
+}
+
+Value *
+block_compute(Lower *lo, const Value *v, const Dim *start, const Dim *dims, const Dim *room,
+              const Filled *panels)
+{
+    Lower saved = *lo;
+    Output output = output_of(lo, v, NULL);
+    Group g = {.noutputs = 1, .nfull = 1, .outputs = &output, .rank = v->type->rank, .part = true};
+    memcpy(g.start, start, (size_t)g.rank * sizeof *start);
+    memcpy(g.dims, dims, (size_t)g.rank * sizeof *dims);
+    int inner = adjacent_axis(lo, &g);
+    bool fills = inner == panels->column && v->type->dtype == panels->buffer->type->dtype;
+    lo->filled = fills ? panels : NULL;
+    output.buffer = fills ? panels->buffer : buffer_of_part(lo, v, inner, start, room);
     lower_group(lo, &g);
+    lo->filled = NULL;
     lo->probe = saved.probe;
     lo->nests = saved.nests;
     lo->outer = saved.outer;
     lo->column = saved.column;
     lo->row = saved.row;
-    return buffer;
+    return fills ? NULL : output.buffer;
 }
 
 /* ---- the epilogue of a contraction ---- */

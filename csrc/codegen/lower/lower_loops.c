@@ -102,6 +102,13 @@ place(const Lower *lo, const Value *buffer, const Dim *at, Dim *out)
 {
     uint32_t key = (uint32_t)buffer->id;
     const Dim *origin = map_get(&lo->origins, &key, 1);
+    const Filled *f = lo->filled;
+    if (f && f->buffer == buffer) {
+        out[0] = f->panel;
+        out[1] = dim_sub(lo->cx, at[f->term], f->start[f->term]);
+        out[2] = dim_sub(lo->cx, at[f->column], f->start[f->column]);
+        return out;
+    }
     for (int ax = 0; origin && ax < buffer->type->rank; ax++) {
         out[ax] = dim_sub(lo->cx, at[ax], origin[ax]);
         for (int k = 1; k <= lo->block_depth; k++) {

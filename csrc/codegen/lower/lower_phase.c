@@ -91,7 +91,9 @@ group_store(Lower *lo, const Group *g, int from, int to, const Space *space, con
     Dim *idx = cx_alloc(lo->cx, (size_t)g->noutputs * MAX_RANK * sizeof *idx);
     for (int k = from; k < to; k++) {
         Dim *at = idx + k * MAX_RANK;
-        int rank = g->outputs[k].buffer->type->rank;
+        const Value *buffer = g->outputs[k].buffer;
+        bool filled = lo->filled && lo->filled->buffer == buffer;
+        int rank = (filled ? g->outputs[k].value : buffer)->type->rank;
         memcpy(at, g->outputs[k].at, (size_t)rank * sizeof *at);
         axes_rename(lo, space->nouter, space->outer, outer, rank, at);
         axes_rename(lo, space->nrow, space->row, row, rank, at);

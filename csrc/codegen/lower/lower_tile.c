@@ -177,8 +177,8 @@ tiles_sums_at_once(const Tiles *t)
 
 /* ---- packing ---- */
 
-/* Computes the columns of a panel, for n terms of the sums from `first` on, in a buffer that stays
- * in the first-level cache until it is packed. */
+/* Computes the columns of a panel, for n terms of the sums from `first` on: in the panel, and
+ * returns NULL, or in a buffer that stays in the first-level cache until it is packed. */
 static Value *
 compute_columns(const Tiles *t, Dim panel, Dim first, Dim n)
 {
@@ -189,6 +189,7 @@ compute_columns(const Tiles *t, Dim panel, Dim first, Dim n)
     const char *letters = k ? p->letters.b : p->letters.a;
     Dim start[MAX_RANK], dims[MAX_RANK], room[MAX_RANK], width = constant(t, t->size.width);
     Dim column = dim_mul(cx, width, panel);
+    Filled filled = {.buffer = t->buffer, .panel = panel, .column = -1, .start = start};
     Renamed all = t->names;
     put_inner(cx, &p->columns, column_of(t, column), &all);
     put_sum(t, first, &all);
@@ -201,8 +202,10 @@ compute_columns(const Tiles *t, Dim panel, Dim first, Dim n)
         bool columns = own && !summed && dim_is_name(cx, p->name[(int)letters[ax]]);
         dims[ax] = summed ? n : columns ? left : constant(t, 1);
         room[ax] = summed ? tiles_sums_at_once(t) : columns ? width : constant(t, 1);
+        filled.term = summed ? ax : filled.term;
+        filled.column = columns ? ax : filled.column;
     }
-    return block_compute(p->lo, v, start, dims, room);
+    return block_compute(p->lo, v, start, dims, room, &filled);
 }
 
 void
@@ -213,6 +216,10 @@ tiles_pack(const Tiles *t, Dim first, Dim n)
     bool several;
     Dim column, panel = open_panels(t, &several);
     f.from = f.computed ? compute_columns(t, panel, first, n) : f.from;
+    if (!f.from) {
+        group_close(lo, several);
+        return;
+    }
     Dim p = lower_open(lo, "p", n), l = open_columns(t, panel, &column);
     Value *v = load_of_columns(t, &f, column_of(t, column), dim_add(lo->cx, first, p));
     lower_store(lo, t->buffer, (Dim[]){panel, p, l}, v);

@@ -3,8 +3,9 @@
  * What:     a function and which of its parameters are frozen become one function for each prepared
  *           value, and one that reads these values as further parameters.  Two kinds are prepared:
  *           - what a contraction reads as its columns.  It becomes panels, as the microkernels read
- *             them: each has MICRO_ROW_BYTES of every row, one row after the other.  But not
- *             columns that are computed of codes, which have fewer bytes;
+ *             them: each has MICRO_ROW_BYTES of every row, one row after the other.  Of columns
+ *             that are computed of codes, which have fewer bytes, the codes are prepared, and in
+ *             the order in which their panels are computed: so a call reads them from end to end;
  *           - what costs more to compute than to be handed over and read.
  * Requires  a verified graph.
  * Ensures   the same results, bit for bit.  Not prepared: what depends on another parameter, on a
@@ -31,6 +32,7 @@ typedef enum { FROM_NOTHING, FROM_FROZEN, FROM_OTHERS } Source;
 typedef struct {
     const Value *v;
     PanelAxes axes; /* of v, which becomes panels; none: v as it is */
+    bool codes; /* what reads v computes columns of it */
     Value *param; /* in the function that runs */
 } Ready;
 
@@ -43,6 +45,8 @@ typedef struct {
                            * computed from */
     bool *again, *memory; /* ...: each call computes it; its readers read memory */
     bool *decoded; /* ...: the call computes it of codes, where it multiplies with it */
+    signed char *column; /* ...: of codes, the axis of the columns (codes_columns) */
+    signed char *width; /* ...: the columns of a panel of what is computed of them */
     int64_t *fewest; /* ...: the bytes of what has fewest of that it is computed of, element by
                       * element; its own, if it has fewer */
     bool *narrow; /* ...: it has fewer than that which it is computed of, and may be prepared */
@@ -271,6 +275,7 @@ keep_results(Cutter *c)
 {
     for (int k = 0; k < c->fn->body->nrets; k++) {
         compute_in_call(c, c->fn->body->rets[k]);
+        c->column[c->fn->body->rets[k]->id] = -1; /* the caller has it as it is */
     }
 }
 
@@ -288,13 +293,68 @@ takes_memory(const Let *let)
     return let_has_effect(let) || (let->op == OP_call && let_int(let, "shares"));
 }
 
-/* These are computed in each call: panels of them would take the memory of a weight without
- * codes. */
+/* The columns of operand j are computed in each call: panels of them would take the memory of a
+ * weight without codes. */
 static void
-note_decoded(Cutter *c, const Codes *codes)
+note_decoded(Cutter *c, const Codes *codes, const Let *let, int j)
 {
+    const Value *v = let->args[j];
+    Contraction over = let_contraction(let);
+    const char *mine = j ? over.b : over.a;
+    int column = -1;
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        bool one = dim_is(c->cx, v->type->dims[ax], 1);
+        column = !one && letter_axis(over.out, over.nout, mine[ax]) >= 0 ? ax : column;
+    }
     for (int k = 0; k < codes->n; k++) {
         c->decoded[codes->inner[k]->id] = true;
+    }
+    codes_columns(codes, v, column, c->column);
+    for (int k = 0; k < codes->ncodes; k++) {
+        c->width[codes->codes[k]->id] = (signed char)panel_width(v->type->dtype);
+    }
+}
+
+/* The axes of codes in the order of panels; none: they stay as they are, as they are small, or
+ * something else reads them, too. */
+static PanelAxes
+axes_of_codes(const Cutter *c, const Value *v)
+{
+    const PanelAxes none = {.columns = -1};
+    PanelAxes axes = {.columns = c->column[v->id] - 1, .width = c->width[v->id]};
+    int64_t n = 0;
+    if (axes.columns < 0 || !axes.width || !are_constant(c->cx, v->type->rank, v->type->dims)) {
+        return none;
+    }
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        if (ax != axes.columns && !dim_is(c->cx, v->type->dims[ax], 1)) {
+            axes.sums[axes.nsums++] = ax;
+        }
+    }
+    dim_is_int(c->cx, v->type->dims[axes.columns], &n);
+    int64_t padded = (n + axes.width - 1) / axes.width * axes.width;
+    bool room = COST_CODES_ROOM * (padded - n) <= n;
+    return room && n > axes.width ? axes : none;
+}
+
+/* Codes that only columns are computed of get the order of panels. */
+static void
+order_codes(Cutter *c)
+{
+    for (int k = 0; k < c->fn->nparams; k++) {
+        const Value *v = c->fn->params[k];
+        PanelAxes axes = axes_of_codes(c, v);
+        if (c->source[v->id] == FROM_FROZEN && axes.nsums && make_ready(c, v, &axes)) {
+            find_ready(c, v, &axes)->codes = true;
+        }
+    }
+    for (int k = 0; k < c->nready; k++) {
+        Ready *ready = &c->ready[k];
+        PanelAxes axes = axes_of_codes(c, ready->v);
+        if (!ready->axes.nsums && axes.nsums) {
+            ready->axes = axes;
+            ready->codes = true;
+        }
     }
 }
 
@@ -311,7 +371,9 @@ find_border(Cutter *c)
             }
             Codes codes;
             if (columns_of_codes(c->cx, let, j, c->narrow, &codes)) {
-                note_decoded(c, &codes);
+                note_decoded(c, &codes, let, j);
+            } else if (let->nres != 1 || !c->decoded[let->res[0]->id]) {
+                c->column[v->id] = -1;
             }
             bool memory = view ? c->memory[let->res[0]->id] : op_reads(let->op, j) == 'm';
             PanelAxes axes = panel_axes(c->cx, let, j);
@@ -415,7 +477,9 @@ run_function(const Cutter *c)
         bool panels = ready->axes.nsums > 0;
         const Type *t = panels ? panels_type(c->cx, ready->v, &ready->axes) : ready->v->type;
         ready->param = fn_param(run, fn_fresh_name(run, panels ? "panels" : "prepared"), t, NULL);
-        if (!panels) {
+        if (ready->codes) {
+            map[ready->v->id] = panels_read(b, ready->param, ready->v, &ready->axes);
+        } else if (!panels) {
             map[ready->v->id] = ready->param;
         }
     }
@@ -443,11 +507,14 @@ prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel)
     c.decoded = by_value(&c, sizeof *c.decoded);
     c.fewest = by_value(&c, sizeof *c.fewest);
     c.narrow = by_value(&c, sizeof *c.narrow);
+    c.column = by_value(&c, sizeof *c.column);
+    c.width = by_value(&c, sizeof *c.width);
     find_params(&c, frozen);
     find_sources(&c);
     find_narrow(&c);
     keep_results(&c);
     find_border(&c);
+    order_codes(&c);
     made->run = run_function(&c);
     made->values = cx_alloc(fn->cx, ((size_t)c.nready + 1) * sizeof *made->values);
     for (int k = 0; k < c.nready; k++) {

@@ -335,11 +335,13 @@ DLC_CAST_FLOAT(float, f32, int64_t, i64, uint32_t, uint64_t, (a >= -0x1p63f) & (
 DLC_CAST_FLOAT(double, f64, int64_t, i64, uint64_t, uint64_t, (a >= -0x1p63) & (a < 0x1p63))
 
 /* Of what was cast from a float gcc 12 makes a truncation, and so -0 of numbers between -1 and 0:
- * the bits of a zero are cleared where it does not look. */
+ * the sign is that of the integer, by bits, where it does not look.  A comparison with 0 would be
+ * one of narrow integers, whose masks are then widened. */
 #define DLC_CAST_WHOLE(W, w, F, f, U) \
     DLC_FN F dlc_cast_##w##_##f(W a) \
     { \
-        return dlc_from_bits_##f(dlc_bits_##f((F)a) & -(U)(a != 0)); \
+        const U sign = (U)(a >> (sizeof(W) > sizeof(U) ? 32 : 0)) | (U)-1 >> 1; \
+        return dlc_from_bits_##f(dlc_bits_##f((F)a) & sign); \
     }
 
 DLC_CAST_WHOLE(int32_t, i32, float, f32, uint32_t)
