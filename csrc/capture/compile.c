@@ -86,7 +86,7 @@ report_calls(PyObject *report, const Captured *captured)
     report_set(report, "calls", calls);
 }
 
-/* Those of bodies too. */
+/* Counts the kernels, those in the bodies of loops and branches included. */
 static int
 count_kernels(const Fn *kernels)
 {
@@ -194,7 +194,7 @@ report_prepared(PyObject *report, const Preparation *made)
     report_set(report, "prepared", Py_BuildValue("(iL)", made->nvalues, bytes));
 }
 
-/* The function in canonical form. */
+/* Brings the function to canonical form and drops dead lets. */
 static Fn *
 canonical(Job *job, Fn *fn)
 {

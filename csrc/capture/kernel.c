@@ -36,7 +36,7 @@ param_row(const void *notation, int k)
     return Py_BuildValue("(si)", notation_param(notation, k), notation_rank(notation, k));
 }
 
-/* (dtype, sizes as text) */
+/* Returns the type as a tuple: its dtype, and its sizes as text. */
 static PyObject *
 type_row(const Fn *fn, const Type *t)
 {

@@ -28,7 +28,7 @@ typedef struct {
     PyObject *powers; /* of a profile, borrowed, or None: see weights_profile */
 } Wanted;
 
-/* What became of it. */
+/* What the choice for this weight was based on. */
 typedef struct {
     double noise; /* of the format it has, or of the one it would have; NAN: not measured */
     const char *why;
@@ -131,7 +131,7 @@ form_of_int4(Chooser *c, const Weight *w, const Wanted *wanted, double *noise)
     return worth ? WEIGHT_INT4_ZERO : WEIGHT_INT4;
 }
 
-/* The format that the weight gets. */
+/* Chooses the weight's format and notes the reason in `found`. */
 static WeightFormat
 choose(Chooser *c, const Weight *w, const Wanted *wanted, Found *found)
 {

@@ -155,7 +155,7 @@ is_reduced(const Domain *d, const int *axes, int n)
     return true;
 }
 
-/* Both reduce, and not the same axes. */
+/* Do both groups reduce, but along different axes? m: axes of p and the same axes of c. */
 bool
 reduce_other_axes(const Domain *p, const Domain *c, const Match *m)
 {

@@ -43,7 +43,7 @@ find_set(void)
     }
 }
 
-/* The cost of an element of a MAP. */
+/* Returns the cost of one element of an elementwise operation. */
 static int
 cost_map(const Let *let)
 {

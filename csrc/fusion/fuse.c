@@ -137,7 +137,7 @@ is_narrow(const Domain *d)
     return d->nreduced && d->rows < COST_NARROW_ROWS && d->most > COST_NARROW_NUMEL;
 }
 
-/* Both scan, and not along the same axis. */
+/* Do both groups scan, but along different axes? */
 static bool
 scan_other_axes(Groups *g, int a, int b, const Match *m)
 {

@@ -1,4 +1,4 @@
-/* Inside: what has a padded copy is read in that copy.
+/* Inside: a value that has a padded copy is read in the interior of that copy.
  *
  * What:     readers of a value read the inside of its padded copy, if that is in memory anyway
  *           because windows of it are read.
@@ -35,7 +35,7 @@ is_candidate(const Let *pad)
            v->type->dims[last] == pad->res[0]->type->dims[last];
 }
 
-/* Are windows of the pad read? */
+/* Does a let read windows of the pad? */
 static bool
 has_windows(const Inside *s, const Value *padded)
 {

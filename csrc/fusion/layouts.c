@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-/* An order of axes, outermost first. */
+/* An order of axes in memory, outermost first. */
 typedef struct {
     int perm[MAX_RANK];
 } Order;
@@ -65,7 +65,7 @@ is_of_images(const Value *v)
 
 /* ---- the axes of a kernel ---- */
 
-/* Where nothing is known, its own. */
+/* Returns the axes that v has in the kernel; its own axes, until something relates them. */
 static const Axes *
 axes_of(Layouts *s, const Value *v)
 {
@@ -92,7 +92,7 @@ relate(Layouts *s, const Value *v, const Value *of, const Attr *perm)
     s->axes[v->id].kernel = s->stamps;
 }
 
-/* From results to operands. */
+/* Relates the kernel's values, from its results back to its operands. */
 static void
 relate_body(Layouts *s, const Let *kernel)
 {
@@ -176,7 +176,7 @@ scan(Layouts *s)
 
 /* ---- orders ---- */
 
-/* The strides of t, dense in the order. */
+/* Computes the strides of a dense tensor of type t whose axes lie in this order. */
 static void
 strides_in(Cx *cx, const Type *t, const Order *order, Dim *strides)
 {
@@ -238,7 +238,7 @@ order_as(const Touch *from, const Touch *to, const Order *order)
 
 /* ---- the choice ---- */
 
-/* May v have other strides than it has? */
+/* May v be stored with strides other than its own? */
 static bool
 may_move(const Layouts *s, const Value *v)
 {

@@ -15,7 +15,7 @@ enum {
     PAD_PIECES = 3,                                     /* of the axis that is padded */
 };
 
-/* A value as seen through views. */
+/* How a value is read through views: the value underneath (`root`), and its axes. */
 typedef struct {
     int from;
     const Value *root, *at;

@@ -89,7 +89,7 @@ leaf_traffic(Groups *g, const Slice *s, int k)
     return cost_traffic((double)type_typical_bytes(g->cx, s->leaf[k]->root->type));
 }
 
-/* Is p all that its kernel is for? */
+/* Does the kernel of p exist for p alone? Then nothing else in it is kept. */
 static bool
 is_alone(Groups *g, int p)
 {
@@ -330,7 +330,7 @@ viewed(const Groups *g, const Value *v)
     return v;
 }
 
-/* The read of operand j, or NULL. */
+/* Returns the node's read of operand j; NULL: there is none. */
 static Read *
 read_of(Groups *g, const Node *node, int j)
 {

@@ -78,7 +78,7 @@ has_blocks(Groups *g, const Node *node, int operand, bool usually)
     return batches * (rows > COST_BLOCK ? rows / COST_BLOCK : 1) >= COST_BLOCKS;
 }
 
-/* Multiplications for each element of the result. */
+/* Returns the number of multiplications for each element of the result. */
 static double
 depth_of(Groups *g, const Node *node)
 {
@@ -91,7 +91,7 @@ depth_of(Groups *g, const Node *node)
     return depth;
 }
 
-/* And with each element of the operand. */
+/* Returns the number of multiplications in which each element of the operand takes part. */
 static double
 uses_of(Groups *g, const Node *node, int operand)
 {

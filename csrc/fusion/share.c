@@ -43,7 +43,7 @@ without_sign(const Value *v)
     return n ? n : v;
 }
 
-/* Stored as it is computed. */
+/* Is the dtype a float that is stored in the dtype in which it is computed? */
 static bool
 is_plain_float(Dtype dtype)
 {

@@ -133,7 +133,7 @@ unused_letter(const Sides *p)
     return letter;              /* there is one: each side has at most MAX_RANK */
 }
 
-/* More letters behind the one at `axis`. */
+/* Inserts `more` letters behind the one at `axis`. False: there would be too many. */
 static bool
 insert_letters(char *letters, int *n, int axis, const char *more, int count)
 {
@@ -174,7 +174,7 @@ letter_split(const Unmerge *u, Sides *p, Side *s, char letter, const Dim *dims, 
     return true;
 }
 
-/* The operand before a reshape that merges batches. */
+/* Takes an operand from before the reshape that merges batches. False: there is none. */
 static bool
 side_unmerged(const Unmerge *u, Sides *p, Side *s)
 {
@@ -256,7 +256,7 @@ contraction_unmerged(const Unmerge *u, const Let *let, Value *const *args)
 
 /* ---- lets before the reshape ---- */
 
-/* An operand in the axes before the merge. */
+/* Gives an operand the axes that there were before the merge. */
 static Value *
 operand_unmerged(const Unmerge *u, const Merge *m, Value *v)
 {
@@ -285,7 +285,7 @@ map_unmerged(const Unmerge *u, const Merge *m, const Let *let, Value *const *arg
     return build_map_like(u->b, let, split);
 }
 
-/* A reduction along axes that are not merged. */
+/* Reduces v, which has the axes before the merge. The reduced axes must not be merged ones. */
 static Value *
 reduction_unmerged(const Unmerge *u, const Merge *m, const Let *let, const Value *v)
 {

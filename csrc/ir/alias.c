@@ -421,7 +421,7 @@ static Relation
 of_scatter(const Tracer *t, const Let *scatter)
 {
     Dtype dtype = t->old->type->dtype;
-    /* has a buffer of its own */
+    /* A scatter in a dtype that is computed in a wider one accumulates in a buffer of its own. */
     bool wide = let_op(scatter) != OP_store && dtype_info[dtype].compute != dtype;
     bool adds = !wide && t->kernel->nres == 1 && t->kernel->body->rets[0] == scatter->res[0] &&
                 same_relation(t, relation(t, scatter->args[0]), &t->identity) &&

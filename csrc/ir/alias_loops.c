@@ -152,7 +152,7 @@ rename_index(void *arg, Dim name)
     }
 }
 
-/* d with indices of its own. */
+/* Returns d with fresh indices, which stand for any other iteration. */
 static Dim
 other_iteration(Cx *cx, Dim d)
 {
@@ -327,7 +327,7 @@ rename_inside(void *arg, Dim name)
     }
 }
 
-/* d of whichever other iteration of the loop. */
+/* Returns d in any other iteration of the loop. */
 static Dim
 elsewhere(const Iteration *it, Dim d)
 {

@@ -10,7 +10,7 @@
 typedef struct { uint64_t hash; void *entry; } Slot;
 typedef struct { Slot *slots; size_t room, count; } Table;
 
-/* The entry for which equal(entry, key), or NULL. */
+/* Returns the entry for which equal(entry, key) is true; NULL: there is none. */
 void *table_find(const Table *table, uint64_t hash,
                  bool (*equal)(const void *entry, const void *key), const void *key);
 void table_add(Cx *cx, Table *table, uint64_t hash, void *entry);
@@ -93,7 +93,7 @@ enum { MAX_DEGREE = 24 };       /* of a product: more than the axes of any tenso
 bool mono_div(Cx *cx, Mono a, Mono b, Mono *out);       /* false when b does not divide a */
 Mono mono_gcd(Cx *cx, Mono a, Mono b);
 Dim dim_term(Cx *cx, int64_t c, Mono mono);
-/* a + c*b; false when a coefficient overflows */
+/* Computes a + c*b. False: a coefficient overflows. */
 bool dim_try_add(Cx *cx, Dim a, Dim b, int64_t c, Dim *out);
 /* d == a*atom + rest, rest without the atom; a may still have it. */
 void dim_split(Cx *cx, Dim d, Dim atom, Dim *a, Dim *rest);

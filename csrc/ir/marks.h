@@ -30,7 +30,7 @@ extern const MarkInfo mark_info[MARK_COUNT];
 
 Marks mark_find(const char *name); /* its bit, or 0 when there is none */
 Marks marks_of(Op op); /* that a let of the op may carry */
-/* Of a let that may carry marks. */
+/* Does the let, which may carry marks, have all of these? */
 bool let_has(const Let *let, Marks marks); /* all of them */
 /* The attribute of marks, of a let that does not have it before its first one. */
 void let_take_marks(Cx *cx, Let *let);

@@ -98,7 +98,7 @@ array_view(PyObject *base, Dtype dtype, int rank, const int64_t *sizes, const in
     flags |= PyArray_ISWRITEABLE((PyArrayObject *)base) ? NPY_ARRAY_WRITEABLE : 0;
     PyObject *array = PyArray_New(&PyArray_Type, rank, dims, numpy_of(dtype), steps, data, 0, flags,
                                   NULL);
-    /* steals the reference, also when it fails */
+    /* PyArray_SetBaseObject takes over the reference, also when it fails. */
     if (array && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(base)) < 0) {
         Py_CLEAR(array);
     }

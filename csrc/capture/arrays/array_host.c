@@ -24,7 +24,7 @@ host_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTe
     return out->object ? 0 : -1;
 }
 
-/* The program of a Loaded has no calls. */
+/* A loaded program calls no operators, so a call is an internal error. */
 static int
 host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
           int nres, PlanTensor *results, PlanBinder *binder)

@@ -11,7 +11,7 @@ bad(const char *what)
     return -1;
 }
 
-/* borrowed: a list of tuples */
+/* Returns a borrowed reference to the list of tuples of that name. */
 static PyObject *
 rows_of(PyObject *parts, const char *name)
 {

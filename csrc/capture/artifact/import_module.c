@@ -67,7 +67,7 @@ import_body(Cx *cx, void *arg)
     job->result = program_import(cx, &job->program, &job->cc);
 }
 
-/* false with an exception */
+/* Runs the body in a context of its own. Returns false with an exception set. */
 static bool
 run_body(void (*body)(Cx *, void *), Job *job)
 {

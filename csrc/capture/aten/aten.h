@@ -47,7 +47,7 @@ typedef struct {
     bool adjacent;
 } Packing;
 
-/* One node under translation. */
+/* The node that is translated, with all that a builder may read. */
 typedef struct Aten {
     Build *b;
     Cx *cx;
@@ -100,7 +100,7 @@ bool arg_is_number(const Arg *a); /* a constant: bool, int or float */
 bool arg_is_float(const Arg *a); /* a tensor of floating-point numbers */
 /* Is the value known to have exactly these sizes?  Used where eager refuses others. */
 bool has_sizes(const Aten *n, const Value *v, const Dim *dims);
-/* Is it not known to have others? */
+/* May the value have exactly these sizes? False only where another size is certain. */
 bool may_have_sizes(const Aten *n, const Value *v, const Dim *dims);
 /* Axis numbers, negative ones counted from the end; false when out of range. */
 bool arg_axis(const Arg *a, int rank, int *axis);
@@ -123,7 +123,7 @@ Value *number(Aten *n, double f); /* a constant operand */
 Value *map1(Aten *n, Op op, Value *a);
 Value *map2(Aten *n, Op op, Value *a, Value *b);
 Value *map3(Aten *n, Op op, Value *a, Value *b, Value *c);
-/* by Horner's rule, highest term first */
+/* Evaluates a polynomial by Horner's rule; `c` begins with the coefficient of the highest power. */
 Value *polynomial(Aten *n, Value *x, const double *c, int count);
 
 /* One op of the node's first arguments, promoted by its dtype rule; NULL to decline. */

@@ -103,7 +103,7 @@ aten_leaky_relu_backward(Aten *n)
     return WHERE(GT(v[1], NUM(0)), v[0], MUL(v[0], NUM(constant_at(n, 2))));
 }
 
-/* Gradient where low < x < high. */
+/* Passes the gradient on where low < x < high, and 0 elsewhere. */
 Value *
 aten_hardtanh_backward(Aten *n)
 {

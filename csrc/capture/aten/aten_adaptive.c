@@ -9,7 +9,7 @@
 
 enum { MAX_AXES = 3, MAX_PLACES = 64, MAX_COUNT = INT16_MAX };
 
-/* The windows along one axis. */
+/* Describes the windows along one axis. */
 typedef struct {
     int64_t size, count;        /* elements, windows */
     int64_t least, most;        /* elements of a window */
@@ -53,7 +53,7 @@ read_axis(const Parts *p, Along *a, Dim size, Dim count)
     return true;
 }
 
-/* Elements of the largest window. */
+/* Returns the number of elements in the largest window. */
 static int64_t
 places(const Parts *p)
 {
@@ -149,7 +149,7 @@ element(const Parts *p, Value *x, const Place *it)
     return gather_merged(p->n, x, p->first, p->axes, build_cast(p->n->b, it->at, DT_i64));
 }
 
-/* The sum over each window, in eager's order. */
+/* Sums each window in the order in which eager adds its elements. */
 static Value *
 sum_over_parts(Parts *p, Value *x)
 {
@@ -253,5 +253,3 @@ aten_adaptive_max_pool(Aten *n)
     n->res[1] = index;
     return best;
 }
-
-/* adaptive_max_pool2d(x, size) */

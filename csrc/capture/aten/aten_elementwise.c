@@ -192,7 +192,7 @@ on_bools(Op op)
     }
 }
 
-/* The dtype to compute in; DTYPE_COUNT to decline. */
+/* Returns the dtype in which the operation is computed; DTYPE_COUNT declines the node. */
 static Dtype
 compute_dtype(const Aten *n, DtypeRule rule, int arity)
 {
@@ -241,7 +241,7 @@ operand_dtype(const Aten *n, Op op, Dtype dtype, int arity)
     return dtype;
 }
 
-/* Integer division by zero raises in eager. */
+/* May the operation raise? Eager raises if an integer is divided by zero. */
 static bool
 may_trap(Op op, Dtype dtype, const Value *divisor)
 {
@@ -306,7 +306,7 @@ aten_rounding(Aten *n)
     return whole ? operand(n, &n->args[0], n->type) : each(n, n->op);
 }
 
-/* isnan and isinf: never true of an integer. */
+/* Computes isnan and isinf, which are false for every integer. */
 Value *
 aten_never_of_ints(Aten *n)
 {
@@ -324,7 +324,7 @@ aten_signbit(Aten *n)
     return x->type->dtype == DT_bool ? none : map2(n, OP_lt, x, none);
 }
 
-/* The sign of a truth value is itself. */
+/* Computes the sign; that of a truth value is the value itself. */
 Value *
 aten_sign(Aten *n)
 {
@@ -344,7 +344,7 @@ aten_bit_not(Aten *n)
     return n->type->dtype == DT_bool ? each(n, OP_not) : each(n, OP_bit_not);
 }
 
-/* and, or, xor of truth values. */
+/* Computes logical_and, logical_or and logical_xor on the operands as truth values. */
 Value *
 aten_logical(Aten *n)
 {
@@ -418,7 +418,7 @@ aten_cast(Aten *n)
     return operand(n, &n->args[0], n->type);
 }
 
-/* copy(self, src): src in the type of self. */
+/* Computes copy(self, src), which is src in the type of self. */
 Value *
 aten_copy(Aten *n)
 {

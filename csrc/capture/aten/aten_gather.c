@@ -19,7 +19,7 @@ is_index64(const Arg *a)
     return a->kind == ARG_TENSOR && a->v->type->dtype == DT_i64;
 }
 
-/* Rank of a gather's result is within bounds. */
+/* Has the result of the gather at most MAX_RANK axes? */
 static bool
 fits(const Value *x, const Value *index)
 {
@@ -305,7 +305,7 @@ aten_index(Aten *n)
 
 /* ---- x[i, :, j] = v ---- */
 
-/* The indices' axes, broadcast. */
+/* Finds the shape to which the indices broadcast. False: they do not broadcast. */
 static bool
 broadcast_indices(Aten *n, const Span *s, Dim *dims)
 {

@@ -66,7 +66,7 @@ along_channels(const Groups *g, Value *v)
     return build_expand(g->n->b, v, g->x->rank, g->x->dims, (const int[]){1, 2});
 }
 
-/* v as result k. */
+/* Gives v the dtype and shape of the node's result k. */
 static Value *
 shaped(const Groups *g, Value *v, int k)
 {

@@ -147,7 +147,7 @@ of_parts(Aten *n, Value *loss, Value *v, int kind)
     return raising_where(n, loss, outside, kind);
 }
 
-/* A logarithm, which eager keeps from minus infinity. */
+/* Bounds a logarithm below by -100, as eager does, so that the loss is never infinite. */
 static Value *
 bounded(Aten *n, Value *v)
 {

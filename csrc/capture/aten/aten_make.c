@@ -55,7 +55,7 @@ aten_scalar(Aten *n)
     return filled(n, arg_at(n, 0));
 }
 
-/* zeros and its like. */
+/* Builds zeros, zeros_like and new_zeros. */
 Value *
 aten_zeros(Aten *n)
 {

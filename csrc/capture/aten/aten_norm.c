@@ -77,7 +77,7 @@ aten_softmax(Aten *n)
     return shaped(n, DIV(e, along(&o, total(&o, OP_sum, e))), 0);
 }
 
-/* The softmax of nothing but -inf is 0. */
+/* Computes a softmax that is 0, not NaN, in rows whose elements are all -inf. */
 Value *
 aten_safe_softmax(Aten *n)
 {

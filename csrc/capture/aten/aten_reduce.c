@@ -150,7 +150,7 @@ aten_extreme(Aten *n)
     return shaped(n, build_red(n->b, n->op, x, naxes, axes), n->type);
 }
 
-/* max.dim, min.dim: the value and its position. */
+/* Computes max.dim and min.dim, which return the extreme and its position. */
 Value *
 aten_extreme_at(Aten *n)
 {

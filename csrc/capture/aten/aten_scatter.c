@@ -147,7 +147,7 @@ reduction_named(const Arg *how)
     return OP_COUNT;
 }
 
-/* The result of a reduction of no elements. */
+/* Returns the value of a reduction over no elements, such as 0 for a sum. */
 static Value *
 identity(Aten *n, Op op, const Type *t)
 {
@@ -174,7 +174,7 @@ divided(Aten *n, Value *sum, Value *count)
     return map2(n, real ? OP_div : OP_div_floor, sum, build_cast(n->b, count, sum->type->dtype));
 }
 
-/* (.., reduce, include_self) from argument `at` on */
+/* Reduces v into the destination. The arguments from `at` on are reduce and include_self. */
 static Value *
 reduced_at(Aten *n, const Places *p, Value *v, int at, int wrap)
 {

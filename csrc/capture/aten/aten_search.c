@@ -179,7 +179,7 @@ aten_isin(Aten *n)
 
 /* ---- how many are where ---- */
 
-/* Two numbers as scalars of a tensor's dtype. */
+/* The ends of histc's range, as scalars of the tensor's dtype. */
 typedef struct {
     Value *low, *high;
 } Ends;

@@ -14,7 +14,7 @@ as_places(Aten *n, Value *v, bool last)
     return build_reshape(n->b, last ? move_axes(n, v, first - 1, 1, rank - 1) : v, 3, dims);
 }
 
-/* And back. */
+/* Undoes as_places: gives v the shape of the node's result. */
 static Value *
 as_image(Aten *n, Value *v, bool last)
 {

@@ -8,7 +8,7 @@
 
 enum { FEW = 48, FEW_INPUTS = 128 };
 
-/* Arguments on their way to the plan. */
+/* The arguments and results of one call, in the form that the plan takes. */
 typedef struct {
     PlanParam *in;
     PlanTensor *out;
@@ -109,7 +109,7 @@ number_at(const PlanTensor *result, Dtype dtype)
     return read.data;
 }
 
-/* new */
+/* Returns a new reference: an int or bool that the graph returns. */
 static PyObject *
 output_integer(const OutputSpec *spec, PlanTensor *result)
 {
@@ -119,7 +119,7 @@ output_integer(const OutputSpec *spec, PlanTensor *result)
                                        : PyLong_FromLongLong(*number);
 }
 
-/* new */
+/* Returns a new reference: the object that the graph returns for this output. */
 static PyObject *
 output_object(const OutputSpec *spec, PyObject *const *given, PlanTensor *out)
 {
@@ -144,7 +144,7 @@ output_object(const OutputSpec *spec, PyObject *const *given, PlanTensor *out)
     }
 }
 
-/* A list, or a tuple. */
+/* Returns all outputs: in a list if the caller wants them boxed, else in a tuple. */
 static PyObject *
 make_results(const Callable *self, bool boxed, PyObject *const *given, PlanTensor *out)
 {
@@ -457,7 +457,7 @@ resolve_targets(Captured *captured)
     }
 }
 
-/* new */
+/* Returns a new tuple with the names of the function's sizes. */
 static PyObject *
 size_names(const Fn *fn)
 {
@@ -473,7 +473,7 @@ size_names(const Fn *fn)
     return names;
 }
 
-/* Which argument each parameter is; -1: an exception. */
+/* Finds the argument that each parameter is. Returns -1 with an exception set. */
 static int
 find_positions(Callable *self)
 {

@@ -112,7 +112,7 @@ read_inside(const Callable *self, PyObject *dict, int64_t *inside)
     return 0;
 }
 
-/* new: of the call that was profiled. */
+/* Returns the memory that the profiled call used, a new reference. */
 static PyObject *
 memory_profiled(const Callable *self, PyObject *dict)
 {

@@ -260,7 +260,7 @@ jit_set_tree(PyObject *object, PyObject *tree)
     Py_RETURN_NONE;
 }
 
-/* See dlc/pickled.py. */
+/* Pickles the function by its name; dlc/pickled.py says how. */
 static PyObject *
 jit_reduce(PyObject *object, PyObject *Py_UNUSED(protocol))
 {

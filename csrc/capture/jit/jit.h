@@ -38,7 +38,7 @@ taken_kind(uint32_t signature)
     return (TakeKind)(signature & 15);
 }
 
-/* The outcome of reading an argument. */
+/* What came of reading an argument. */
 enum {
     TAKING_RAISED = -1, /* an exception is set */
     TAKING_DONE,
@@ -75,7 +75,7 @@ int signature_init(Signature *signature, PyObject *names, int npositional, PyObj
 int signature_traverse(const Signature *signature, visitproc visit, void *arg);
 void signature_clear(Signature *signature);
 const char *signature_name(const Signature *signature);
-/* Fills bound, by parameter: borrowed. */
+/* Writes the arguments to `bound` in the order of the parameters, as borrowed references. */
 int signature_bind(const Signature *signature, PyObject *const *args, Py_ssize_t nargs,
                    PyObject *kwnames, PyObject **bound);
 /* TAKING_DONE; TAKING_REFUSED: the call is for the function itself, as part of a trace or a
@@ -112,7 +112,7 @@ enum { TREE_GRAD = 1 << 24 };   /* beside the bits of torch_state */
 bool tree_holds(Tree *tree);
 /* TREE_GRAD, if gradients are recorded and one of its tensors requires one; after tree_holds. */
 uint32_t tree_state(const Tree *tree);
-/* How many they are; borrowed. */
+/* Returns the number of the module's tensors, and lends them to the caller. */
 int tree_tensors(const Tree *tree, const PlanTensor **tensors);
 
 /* ---- jit_guard.c: sizes, and what must be true of them ---- */
@@ -151,7 +151,7 @@ bool tensor_overlaps_itself(const PlanTensor *t);
 
 /* ---- jit_variant.c: one compiled form ---- */
 
-/* An item of the function's return value. */
+/* One item of what the function returns, and where its value comes from. */
 typedef struct {
     enum { LEAF_RESULT, LEAF_SCALAR, LEAF_ARGUMENT, LEAF_OBJECT } kind;
     int index;                  /* RESULT, SCALAR (NumPy's): of the graph's outputs; ARGUMENT: or
@@ -207,7 +207,7 @@ bool numpy_is_float(PyObject *object);
 bool numpy_is_writeable(PyObject *array);
 /* Does the array stand for a scalar of NumPy's?  Functions do not write to these. */
 bool numpy_is_scalar(PyObject *array);
-/* Is it a numpy.random.Generator? */
+/* Is the object a numpy.random.Generator? */
 bool numpy_is_generator(PyObject *object);
 /* new: a float of NumPy's as the float of Python's that it is beside tensors, else as an array of
  * no axes that is read-only, which promotes as it does; any other object as it is. */

@@ -213,7 +213,7 @@ find_gradient(PyObject *fresh)
     return found;
 }
 
-/* Functions that libtorch has no C names for. */
+/* Finds the functions of libtorch that have only C++ names. */
 static bool
 find_functions(void)
 {

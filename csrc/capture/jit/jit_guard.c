@@ -35,7 +35,7 @@ static const struct {
     {"<", CODE_LT},    {"<=", CODE_LE},     {"and", CODE_AND}, {"or", CODE_OR},
 };
 
-/* How the stack grows. */
+/* Returns by how many entries the instruction makes the stack longer. */
 static int
 growth(enum GuardCode code)
 {

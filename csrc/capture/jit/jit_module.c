@@ -73,7 +73,7 @@ cell_holds(const Record *r)
     return same_value(PyCell_GET(r->object), r->entries[0].value);
 }
 
-/* Do its code and its defaults hold? */
+/* Are the function's code and defaults those that were recorded? */
 static bool
 function_holds(const Record *r)
 {

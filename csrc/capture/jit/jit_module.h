@@ -10,7 +10,7 @@
 #define DICT_TAGS 0             /* a dict no longer says by one number that it is unchanged */
 #endif
 
-/* a TensorImpl begins with methods and counts */
+/* The first words of a TensorImpl, its methods and counts, are not compared. */
 enum { COUNTED = 16, FIELDS = TENSOR_FIELDS - COUNTED };
 
 typedef enum {
@@ -28,7 +28,7 @@ typedef struct {
     PyObject *key, *value;
 } Entry;
 
-/* A thing that can change, and its contents. */
+/* An object that can change, with the contents that it had. */
 typedef struct {
     GuardKind kind;
     PyObject *object;           /* owned */

@@ -207,7 +207,7 @@ host_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTe
     return out->object ? 0 : -1;
 }
 
-/* Graphs with calls take tensors. */
+/* A graph of arrays calls no operators, because these take tensors. */
 static int
 host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
           int nres, PlanTensor *results, PlanBinder *binder)

@@ -336,7 +336,7 @@ given_object(const JitCall *call, int index)
     return tensors[behind].object;
 }
 
-/* new */
+/* Returns a new reference: the object of one result of the graph. */
 static PyObject *
 result_object(const PlanHost *host, const OutputSpec *spec, PlanTensor *out)
 {
@@ -367,7 +367,7 @@ result_object(const PlanHost *host, const OutputSpec *spec, PlanTensor *out)
     }
 }
 
-/* new */
+/* Returns a new reference: one item of the function's return value. */
 static PyObject *
 leaf_object(const PlanHost *host, const JitCall *call, const JitLeaf *leaf, PlanTensor *out)
 {

@@ -210,7 +210,7 @@ wish_of(Walk *w, const Bound *at)
            name);
 }
 
-/* Is it a library product with one result? */
+/* Is the node a matrix product or convolution of the library, with one result? */
 static bool
 is_product(const Bound *at)
 {

@@ -290,7 +290,7 @@ take_result(const CallSite *site, PyObject *object, Dtype dtype, PlanTensor *out
         *out = (PlanTensor){.object = object};
         return 0;
     }
-    /* a workspace that was not needed */
+    /* None stands for a workspace that the call did not need: it becomes an empty tensor. */
     if (object == Py_None && out->sizes[0] == 0 && out->rank <= 1) {
         Py_DECREF(object);
         out->rank = 1;

@@ -135,7 +135,7 @@ flat(const PlanTensor *t)
                : made;
 }
 
-/* new */
+/* Returns a new tensor: the transposed view of a matrix. */
 static TorchTensor
 transpose(const PlanTensor *t)
 {
@@ -214,7 +214,7 @@ fits(const CallSite *site, const PlanTensor *args, const PlanTensor *out)
     return good && a->sizes[rank - 1] == b->sizes[is_linear ? 1 : 0];
 }
 
-/* Has each operand its elements in its memory? */
+/* Can the operands be read from memory? A lazily negated or conjugated one cannot. */
 static bool
 readable(const CallSite *site, const PlanTensor *args)
 {

@@ -101,7 +101,7 @@ is_any(const Made *made, const void *arg)
     return made != NULL;
 }
 
-/* new */
+/* Returns another reference to the recipe. */
 static Recipe *
 recipe_ref(Recipe *recipe)
 {
@@ -342,14 +342,14 @@ bytes_of(Dtype dtype, const PlanParam *dense)
     return bytes;
 }
 
-/* new: out's object. */
+/* Runs the recipe; the object of `out` is a new reference. */
 static int
 make(const Callable *callable, PreparedInput *input, const PlanParam *in, PlanParam *out)
 {
     Made *made = made_new(input, in);
     uint64_t before = thaws;
     int status = run_recipe(callable, input, in, out);
-    /* of tensors that may have changed unnoticed since */
+    /* The value is not kept if tensors were thawed meanwhile: these may have changed unnoticed. */
     if (status != 0 || !made || thaws != before) {
         made_unref(made);
         return status;

@@ -59,7 +59,7 @@ pytensor_is_lazy(PyObject *tensor)
     return (pytensor_keys(tensor) & lazy_keys) != 0;
 }
 
-/* Outside of forward mode the level is negative. */
+/* Is a level of forward mode entered? Outside of them the level is negative. */
 bool
 pytensor_forward_mode(void)
 {
@@ -233,7 +233,7 @@ pytensor_view(PyObject *base, int64_t offset, PlanTensor *out)
     return take_handle(handle, out);
 }
 
-/* new: sizes or strides */
+/* Returns the sizes or strides as a new tuple. */
 static PyObject *
 int_tuple(const int64_t *values, int n)
 {

@@ -146,7 +146,7 @@ find_counter(PyObject *sample, PyObject *detached, PyObject *clones)
     return words && !(words & (words - 1)) ? __builtin_ctz(words) : 0;
 }
 
-/* Does the number go up with a write? */
+/* Does a write to the tensor increase its version counter? */
 static bool
 counts(PyObject *clone)
 {

@@ -20,7 +20,7 @@ typedef struct {
 bool state_take(TensorState *state, const PlanParam *in, PyObject *died);
 /* Is it the same tensor, unchanged since state_take? */
 bool state_holds(const TensorState *state, const PlanParam *in);
-/* Keeps an exception that is set. */
+/* Releases the references. An exception that is set stays set. */
 void state_drop(TensorState *state);
 
 #endif

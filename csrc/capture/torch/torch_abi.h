@@ -13,7 +13,7 @@
 typedef void *TorchTensor;      /* an at::Tensor * */
 typedef void *C10IValueHandle, *IValueMapHandle, *AtenRecordFunctionHandle;
 
-/* Written once, by torch_abi_init. */
+/* The functions of libtorch that dlc calls; torch_abi_init fills the table once. */
 extern struct TorchAbi {
     ptrdiff_t offset;           /* of the at::Tensor in a Python tensor */
     /* new: the Python tensor of a handle, which stays the caller's. */

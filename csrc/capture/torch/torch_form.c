@@ -99,7 +99,7 @@ torch_same(Aten *n)
     return is_tensor(&n->args[0]) ? arg_tensor(n, 0) : NULL;
 }
 
-/* For real numbers: the operand itself. */
+/* Returns the operand itself if it is real, for functions such as conj; NULL: it is complex. */
 static Value *
 same_real(Aten *n)
 {
@@ -152,7 +152,7 @@ torch_zero(Aten *n)
     return as_overload(n, "aten.zeros.default", n->type, 0, NULL);
 }
 
-/* Where nothing is dropped. */
+/* Computes dropout if it drops nothing: in evaluation, or with a probability of 0. */
 Value *
 torch_dropout(Aten *n)
 {

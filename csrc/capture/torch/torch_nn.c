@@ -108,7 +108,7 @@ torch_softshrink(Aten *n)
 
 /* ---- norms ---- */
 
-/* v in the wide dtype of x. */
+/* Casts v to the dtype in which norms of x are computed. */
 static Value *
 widened(Aten *n, Value *v, const Type *x)
 {

@@ -28,7 +28,7 @@ struct Recurrence {
     int layers, directions;
     int64_t steps;
     Dim hidden;
-    /* of the layer and direction at work */
+    /* The weights of the layer and direction that are being built: */
     Value *recurrent, *bias, *projection;
     bool cell_state;
 };
@@ -98,7 +98,7 @@ parameter(const Recurrence *r, int layer, int k)
     return &arg_at(r->n, 2)->items[layer * each + k];
 }
 
-/* x[k] */
+/* Returns row k, x[k]. */
 static Value *
 row(const Recurrence *r, Value *x, int64_t k)
 {
@@ -114,7 +114,7 @@ as_row(const Recurrence *r, Value *v)
     return build_reshape(r->n->b, v, 3, dims);
 }
 
-/* Several values one after the other. */
+/* Concatenates the parts along the axis; a single part stays as it is. */
 static Value *
 joined(const Recurrence *r, int count, Value *const *parts, int axis)
 {
@@ -145,7 +145,7 @@ direction(Recurrence *r, Value *x, int at, State *s)
     return joined(r, (int)r->steps, outputs, 0);
 }
 
-/* Swaps the first two axes. */
+/* Swaps the axes of steps and batches, which are the first two. */
 static Value *
 other_order(const Recurrence *r, Value *x)
 {

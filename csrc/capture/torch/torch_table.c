@@ -270,7 +270,7 @@ torch_writes(const Bound *at, const Arg *args)
     return at->writes || (k >= 0 && arg_true(&args[k]));
 }
 
-/* Checks a function that runs eagerly. */
+/* Refuses a function that runs eagerly if it writes to its argument `out`. */
 void
 torch_check_call(Walk *w, const Bound *at)
 {

@@ -121,7 +121,7 @@ torch_outer(Aten *n)
     return as_overload(n, "aten.mul.Tensor", n->type, 2, args);
 }
 
-/* An int means a list of one. */
+/* Returns the argument as a list: an int counts as a list of one. */
 static Arg
 as_list(const Arg *a)
 {

@@ -91,7 +91,7 @@ slice_length(Indexing *to, PyObject *slice, Dim size)
     return dim_max(w->cx, none, dim_sub(w->cx, slice_end(to, s->stop, size, size), start));
 }
 
-/* NULL where a builder declines. */
+/* Returns the slice of x; NULL: a builder declines. */
 static Value *
 sliced(Indexing *to, Value *x, PyObject *slice)
 {

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* x.scatter_(..): x.scatter(..) */
+/* Replaces x.scatter_(..) by x.scatter(..), and other methods likewise. */
 static void
 method_twin(Bound *at)
 {
@@ -15,7 +15,7 @@ method_twin(Bound *at)
     at->twin.target = PyDict_GetItemString(methods, at->torch->name);
 }
 
-/* x.uniform_(0, 1): drawn("uniform_", dtype, sizes, strides, 0, 1) */
+/* Replaces x.uniform_(0, 1) by drawn("uniform_", dtype, sizes, strides, 0, 1). */
 static void
 drawn_twin(Walk *w, Bound *at)
 {

@@ -9,7 +9,7 @@
 
 enum { MAX_VIEWS = 32 };
 
-/* Applies the same view to another value. */
+/* Applies the view `view` to x instead of its own operand. */
 static Value *
 view_again(Walk *w, const Let *view, Value *x)
 {

@@ -338,7 +338,7 @@ map_order_with_ones(Walk *w, const Bound *at, Rule rule, const Type *t, int *per
                  : eager_order(w, t, &of, perm);
 }
 
-/* lies_as_image() of the k-th argument. */
+/* Calls lies_as_image for the k-th argument; 0: it is no strided tensor. */
 static int
 is_image(Walk *w, const Bound *at, int k)
 {

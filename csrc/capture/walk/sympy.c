@@ -68,12 +68,12 @@ is_kind(PyObject *expr, const char *kind)
     return strcmp(dot ? dot + 1 : type, kind) == 0;
 }
 
-/* by * (symbol // over) */
+/* The expression by * (symbol // over). */
 typedef struct {
     int64_t by, over;
 } Rounded;
 
-/* false: the expression has another form. */
+/* Reads such an expression. False: it has another form. */
 static bool
 rounded_of(Walk *w, PyObject *expr, PyObject *symbol, Rounded *out)
 {
@@ -184,7 +184,7 @@ dim_function(const char *name)
     return NULL;
 }
 
-/* A power whose exponent is a constant. */
+/* Computes a power whose exponent is a constant, as a product. */
 static Dim
 power(Walk *w, Dim base, Dim exponent)
 {
@@ -256,7 +256,7 @@ has_form(Walk *w, PyObject *expr, const char *name)
 
 static Dim truth_of_expr(Walk *w, PyObject *expr, PyObject *shape_env);
 
-/* Piecewise((a, condition), .., (z, True)) */
+/* Translates Piecewise((a, condition), .., (z, True)), from the last pair to the first. */
 static Dim
 piecewise(Walk *w, PyObject *args, PyObject *shape_env)
 {
@@ -347,14 +347,14 @@ dim_clamped(Cx *cx, Dim d)
     return dim_min(cx, dim_max(cx, d, dim_int(cx, 0)), dim_int(cx, 1));
 }
 
-/* 1 when a and b differ. */
+/* Returns a dim that is 1 if a and b differ, else 0. */
 static Dim
 differ(Cx *cx, Dim a, Dim b)
 {
     return dim_min(cx, dim_max(cx, dim_sub(cx, a, b), dim_sub(cx, b, a)), dim_int(cx, 1));
 }
 
-/* 1 when a < b + by. */
+/* Returns a dim that is 1 if a < b + by, else 0. */
 static Dim
 less(Cx *cx, Dim a, Dim b, int by)
 {

@@ -71,7 +71,7 @@ typedef enum { ONES_EAGER, ONES_OTHER, ONES_UNKNOWN } Ones;
  * own. */
 typedef struct { PyObject *target, *args, *kwargs; } Twin;
 
-/* The meaning of a node. */
+/* What the walk knows about a node of the graph. */
 typedef struct {
     Arg arg;                    /* LIST: several results, NONE where one is None */
     PyObject *node, *val;       /* borrowed from the graph; val may be NULL */
@@ -164,7 +164,7 @@ typedef struct Walk {
 
 /* ---- walk.c ---- */
 
-/* Builds all nodes; in walk_try. */
+/* Builds the value of every node. It is called inside walk_try. */
 void walk_nodes(Walk *w);
 /* Runs the body on w, whose cx, gm and out are set; releases its references.  0, or -1 with an
  * exception. */
@@ -228,7 +228,7 @@ bool twin_find(Walk *w, Bound *at);
 
 /* ---- saved_results.c: results that are given ---- */
 
-/* The value that v is a reshape of. */
+/* Follows reshapes back to the value that v is a reshape of. */
 Value *known_base(Value *v);
 void known_read(Walk *w, const Bound *at);              /* a node whose builder has run */
 void known_replace(Walk *w);                     /* at the end: the program without the known
@@ -299,7 +299,7 @@ Needs layout_needed(const Walk *w, const Bound *at, bool aliasing);
 Value *laid_out(Walk *w, const Bound *b, Layout needed);
 /* The value as a result of the graph: a copy, where a call has taken it as another node has it. */
 Value *laid_as_result(Walk *w, const Bound *b);
-/* will v have these strides in memory? */
+/* Will v have these strides in memory? */
 bool lies_in(Walk *w, const Value *v, const Dim *strides);
 bool may_be_written(const Walk *w, const Value *v);     /* by a kernel, in any order of its axes? */
 /* A kernel makes the value, and can write it so: where it is in memory, it has these strides from

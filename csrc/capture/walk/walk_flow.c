@@ -17,7 +17,7 @@
 
 #include <string.h>
 
-/* A graph that an operator is given, walked. */
+/* The walk over a graph that is an operand, such as the body of a loop. */
 typedef struct {
     Walk walk;
     Captured *captured;
@@ -173,7 +173,7 @@ bind(Walk *w, Bound *at, const Let *let)
     at->arg = (Arg){.kind = ARG_LIST, .n = let->nres, .items = items};
 }
 
-/* What a let is made of. */
+/* The operands, attributes and bodies from which a let is built. */
 typedef struct {
     Op op;
     const Attr *attrs;
@@ -208,7 +208,7 @@ argument_at(Walk *w, const Bound *at, int k)
     return k < PyTuple_Size(args) ? arg_of(w, PyTuple_GET_ITEM(args, k)) : (Arg){.kind = ARG_NONE};
 }
 
-/* The lists one after the other. */
+/* Concatenates the lists. */
 static const Arg *
 joined(Walk *w, int nlists, const Arg *lists, int *n)
 {

@@ -71,7 +71,7 @@ tensor_type(Walk *w, PyObject *val)
     return type_of(w->cx, dtype, rank, dims);
 }
 
-/* NULL when they are the dense row-major ones. */
+/* Returns the strides of the tensor; NULL: they are dense and row-major. */
 const Dim *
 tensor_strides(Walk *w, PyObject *val, const Type *t)
 {
@@ -288,7 +288,7 @@ attribute(Walk *w, const char *path)
     return o;
 }
 
-/* Element k of a tensor's memory. */
+/* Reads element k of a tensor's memory as a literal. */
 static void
 literal_at(const void *data, Dtype dtype, int64_t k, Literal *out)
 {

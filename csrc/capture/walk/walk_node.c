@@ -84,7 +84,7 @@ are_numbers(PyObject *val)
     return n >= 0;
 }
 
-/* Does its row have the letter s? */
+/* Does the function give numbers? Its row in torch.def then has the letter s. */
 static bool
 gives_numbers(const Bound *at)
 {

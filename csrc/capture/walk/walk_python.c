@@ -18,7 +18,7 @@ intern_names(void)
     return 0;
 }
 
-/* "module:attribute.attribute" */
+/* Imports an object that is named "module:attribute.attribute". */
 static int
 import_path(const char *path, PyObject **out)
 {

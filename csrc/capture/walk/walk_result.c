@@ -108,7 +108,7 @@ result_fresh(Walk *w, const Bound *at)
     Value *v = laid_as_result(w, at);
     for (int k = 0; k < w->nresults; k++) {
         if (w->promises[k].kind == RESULT_FRESH && w->values[k] == v && !w->inner) {
-            /* of the last copy: another one */
+            /* Two results need memory of their own, so the second one is a copy. */
             v = call_on(w, py.clone, v, NULL, v->type, at->strides);
         }
     }

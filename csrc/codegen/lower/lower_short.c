@@ -130,8 +130,9 @@ keeps_rows(const Let *let)
            (reads && (kind == KIND_VIEW || (kind == KIND_NODE && let->op != OP_contract)));
 }
 
-/* What is short or long in the kernel: the number of terms that it reduces along rows, else the
- * size of rows that it reduces across, else that of rows that it moves; else DIM_NONE. */
+/* The extent that decides between the two loops: the number of terms that the kernel reduces along
+ * rows, else the size of rows that it reduces across, else that of rows that it moves.  DIM_NONE:
+ * one loop serves all sizes. */
 static Dim
 row_of(Cx *cx, const Let *kernel)
 {

@@ -272,7 +272,7 @@ note_grouped_shape(Channels *c, const Value *v)
     }
 }
 
-/* An expansion, or a number? */
+/* Is the value a number or an expansion? */
 static bool
 is_expanded(const Value *v)
 {

@@ -1,4 +1,4 @@
-/* What the files of this folder share. */
+/* Declares what the files of this folder share. */
 #ifndef DLC_CHANNELS_H
 #define DLC_CHANNELS_H
 
@@ -40,7 +40,6 @@ typedef struct {
 /* Is it a reduction over at least `least` last axes, but not over all axes?  A reduction over a
  * group, its channels and an image, has at least two. */
 bool reduces_last(const Let *red, int least);
-/* The elementwise let with other operands. */
 /* Looks at the lets that are new. */
 void note_rows(Rows *r);
 /* The value in the shape of rows that v is a reshape of; NULL: there is none, or it is not the

@@ -37,7 +37,7 @@ typedef struct {
     Dim terms, columns;
 } Coder;
 
-/* What is kept of a weight. */
+/* The values that replace a weight. */
 typedef struct {
     Value *codes, *step, *zero; /* zero: NULL, if the format has none */
 } Parts;
@@ -172,7 +172,7 @@ encode_int8(const Coder *c, Value *m)
     return (Parts){.codes = build_cast(c->b, q, DT_i8), .step = step};
 }
 
-/* Two codes in a byte. */
+/* Packs two codes of four bits into each byte. */
 static Value *
 pairs(const Coder *c, Value *codes, const Type *groups)
 {
@@ -224,7 +224,7 @@ encode(const Coder *c, Value *m)
 
 /* ---- decode ---- */
 
-/* The first `terms` along that axis. */
+/* Merges groups with the terms in them and drops the terms that only filled the last group. */
 static Value *
 first_terms(const Coder *c, Value *v, Dim columns)
 {
@@ -298,7 +298,7 @@ ratio(const Coder *c, Value *noise, Value *signal)
     return build_map(c->b, OP_where, none, build_float(c->b, 0), map2(c, OP_div, noise, signal));
 }
 
-/* The sum of squares along the terms. */
+/* Returns the sum of squares along the terms. */
 static Value *
 power(const Coder *c, Value *v)
 {
@@ -467,7 +467,7 @@ weights_code(const Fn *fn, int n, Weight *weights, int64_t *fuel)
 
 /* ---- what codes do to the products ---- */
 
-/* The power of all elements. */
+/* Returns the sum of the squares of all elements, in float64. */
 static Value *
 whole_power(Build *b, Value *v)
 {

@@ -131,7 +131,7 @@ end_of(const Flow *f, int length)
     return length ? f->edges[f->list[length - 1]].to : FLOW_SOURCE;
 }
 
-/* Saturates all shortest paths. */
+/* Finds a blocking flow: afterwards each shortest path has a full edge. */
 static void
 block(Flow *f)
 {

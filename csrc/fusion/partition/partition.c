@@ -265,7 +265,7 @@ call_cost(const Cutter *c, const Let *let)
                  op_info[OP_contract].cost);
 }
 
-/* FLOW_INF: not at all. */
+/* Returns the cost of computing v again; FLOW_INF: this is not possible. */
 int64_t
 recompute_cost(const Cutter *c, const Value *v)
 {

@@ -30,11 +30,11 @@ enum { DOUBLINGS = 11 }; /* of the price, until memory is worth all that can be 
 
 /* The base of v, through any number of views; v itself if it is none. */
 const Value *root_of(const Value *v);
-/* Depends on tangents. */
+/* Does the let read or make values that depend on tangents? */
 bool is_late(const Cutter *c, const Let *let);
-/* Made of nothing. */
+/* Is the value computed from nothing, as a constant or an iota is? */
 bool is_given(const Value *v);
-/* FLOW_INF: it cannot be saved. */
+/* Returns the cost of saving v for the backward; FLOW_INF: it cannot be saved. */
 int64_t save_cost(const Cutter *c, const Value *v);
 
 int64_t value_bytes(const Cutter *c, const Value *v);
@@ -46,7 +46,7 @@ Cut *cut_at(Cutter *c, const bool *again);
 
 /* ---- partition_budget.c ---- */
 
-/* The same within a budget, see CutRules. */
+/* As cut_at, but within a budget of memory, which CutRules describes. */
 Cut *cut_within(Cutter *c, const bool *again, double budget);
 /* The cost of the values that both the backward and the forward compute. */
 int64_t cost_of(const Cutter *c, const Cut *cut);

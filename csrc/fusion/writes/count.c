@@ -45,7 +45,7 @@ is_counted(const Value *v, bool *seen)
     }
 }
 
-/* The same for one step, in the body. */
+/* Builds in the loop's body, for one step, what `made` has for all steps. */
 typedef struct {
     Build *b;
     Value *step;

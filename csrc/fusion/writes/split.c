@@ -191,7 +191,7 @@ need(const Splitting *p, const Split *split, const Value *v, bool stops, bool *n
     }
 }
 
-/* A kernel of what v is made of. */
+/* Builds a kernel with the lets that v is computed from. */
 static Value *
 build_part(const Splitting *p, Build *b, const Split *split, const Value *v, bool stops,
            Value *const *map)

@@ -1,4 +1,4 @@
-/* What the files of this folder share. */
+/* Declares what the files of this folder share. */
 #ifndef DLC_WRITES_H
 #define DLC_WRITES_H
 

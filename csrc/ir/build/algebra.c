@@ -24,7 +24,7 @@ is_int(const Value *v, int64_t i)
     return value_is_const(v) && v->literal.is_int && v->literal.i == i;
 }
 
-/* The constant f, with its sign. */
+/* Is v the constant f, with the same sign of zero? */
 static bool
 is_real(const Value *v, double f)
 {
@@ -32,7 +32,7 @@ is_real(const Value *v, double f)
     return value_is_const(v) && memcmp(&have, &f, sizeof f) == 0;
 }
 
-/* One, in either form. */
+/* Is v the constant one, as an integer or as a float? */
 static bool
 is_one(const Value *v)
 {
@@ -257,7 +257,7 @@ algebra_cast(Build *b, Value *x, Dtype to)
 
 /* ---- complex numbers ---- */
 
-/* A part of complex(re, im). */
+/* If x is complex(re, im), returns the part that `op` asks for. */
 static Value *
 algebra_part(Op op, const Value *x)
 {
@@ -265,7 +265,7 @@ algebra_part(Op op, const Value *x)
     return made ? x->def->args[op == OP_imag] : NULL;
 }
 
-/* complex(real z, imag z) */
+/* Simplifies complex(real(z), imag(z)) to z. */
 static Value *
 algebra_complex(const Value *re, const Value *im)
 {

@@ -154,7 +154,7 @@ dim_of(const Sides *p, char letter)
     return s->v->type->dims[letter_axis(s->letters, s->n, letter)];
 }
 
-/* Without terms a sum is zero. */
+/* Does the product sum no terms? Its result is then zero. */
 static bool
 sums_nothing(Build *b, const Sides *p)
 {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* The operand's type; constants have none. */
+/* Returns the type of the operand, which must not be a constant: constants have none. */
 static const Type *
 type_in(Build *b, Op op, const Value *a)
 {
@@ -292,7 +292,7 @@ build_size(Build *b, Dim d)
     return build_emit(b, OP_size, 0, NULL, 1, &attr, t);
 }
 
-/* Are all parts one constant? */
+/* Are all parts the same constant? */
 static bool
 one_constant(int n, Value *const *parts)
 {

@@ -5,7 +5,7 @@
 
 enum { MAX_BYTES = 16 };
 
-/* The literal in the dtype's storage. */
+/* Stores the literal at `out` in the dtype's form in memory. */
 static void
 store_literal(Literal literal, Dtype dtype, void *out)
 {

@@ -234,7 +234,7 @@ atom_order(const Cx *cx, Atom a, Atom b)
     return order ? order : a < b ? -1 : 1;      /* two indices of one name */
 }
 
-/* Higher degrees first: constants come last. */
+/* Orders monomials by falling degree, so that constants come last. */
 int
 mono_order(const Cx *cx, Mono a, Mono b)
 {

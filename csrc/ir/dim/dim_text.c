@@ -284,7 +284,7 @@ atom_text(const Cx *cx, const AtomNode *atom, bool alone, Text *out)
     }
 }
 
-/* |c| * atoms; the sign is already written. */
+/* Writes the term without its sign, which is already written. */
 static void
 term_text(const Cx *cx, Term term, bool lead, Text *out)
 {

@@ -11,7 +11,7 @@
 
 static bool prove(Cx *cx, Dim d);
 
-/* a*by + rest >= 0? */
+/* Is a*by + rest >= 0? */
 static bool
 holds_with(Cx *cx, Dim a, Dim by, Dim rest)
 {
@@ -222,7 +222,7 @@ without_common_factor(Cx *cx, Dim d)
 
 enum { MOST_NESTED = 4 };
 
-/* By the indices that exist. */
+/* Proves d >= 0 from the fact that certain indices exist, so that their extents are not 0. */
 static bool
 prove_by_existing(Cx *cx, Dim d)
 {

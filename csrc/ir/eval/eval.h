@@ -58,7 +58,7 @@ void eval_solve(const Fn *fn, const Tensor *in, int64_t *values);
 
 /* ---- eval_node.c: reductions, views, nodes of the graph ---- */
 
-/* A reduction under way. */
+/* The state of a reduction that has read some of its terms. */
 typedef struct {
     Op op;
     Dtype dtype;

@@ -100,7 +100,7 @@ axis_of_condition(const Contraction *c, const Within *w)
     return letter_axis(c->out, c->nout, w->at);
 }
 
-/* The size that the condition compares with. */
+/* Returns the size with which the condition compares. */
 static int64_t
 size_of(const Contraction *c, const Within *w, const Tensor *out)
 {

@@ -26,7 +26,7 @@ is_true(const Tensor *t)
     return *(const uint8_t *)t->data != 0;
 }
 
-/* Row k of the first axis. */
+/* Returns row k of the first axis, as a view. */
 static Tensor
 row_of(const Tensor *t, int64_t k)
 {

@@ -175,7 +175,7 @@ value_of(Op op, Dtype compute, Elem x, Elem y)
     }
 }
 
-/* real, imag, complex: the two parts are adjacent. */
+/* Computes real, imag and complex; the two parts are adjacent in memory. */
 static void
 eval_parts(Op op, Dtype from, const void *a, const void *b, void *out)
 {

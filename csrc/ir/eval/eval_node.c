@@ -309,7 +309,7 @@ running_dtype(Dtype dtype)
     return dtype == DT_f32 ? DT_f64 : dtype_info[dtype].compute;
 }
 
-/* One more element of it. */
+/* Adds one more element to a running logarithm of sums. */
 static void
 add_exp(Eval *e, Elem *run, Dtype dtype, const void *x, void *out)
 {

@@ -115,7 +115,7 @@ emit(Maker *m, const Let *like, const New *new, const Box *box)
     return v;
 }
 
-/* Appends the same let with other operands. */
+/* Appends a let like `let`, with other operands. */
 static Value *
 emit_like(Maker *m, const Let *let, Value *const *args, const Box *box)
 {
@@ -545,7 +545,7 @@ part_param(Maker *m, Value *v, const Box *box)
     return fn_param(part->fn, name, type_of(m->cx, v->type->dtype, box->rank, dims), NULL);
 }
 
-/* The box of a value, once. */
+/* Returns the box of a value, and makes it only once. */
 static Value *
 make(Maker *m, Value *v, const Box *box)
 {

@@ -19,7 +19,7 @@ some(Eval *e)
     return sample_below(&e->noise, 2) ? size : -size;
 }
 
-/* The element moves by so much. */
+/* Adds `by` to the element, unless it is NaN or infinite. */
 static void
 move(Dtype dtype, void *element, double by)
 {

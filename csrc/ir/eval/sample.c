@@ -24,7 +24,7 @@ sample_seed(uint64_t seed)
     return z ^ z >> 31 ? z ^ z >> 31 : 1;
 }
 
-/* 0 .. below-1 */
+/* Returns a random number from 0 to below - 1. */
 int64_t
 sample_below(uint64_t *state, int64_t below)
 {

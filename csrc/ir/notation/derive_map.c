@@ -37,7 +37,7 @@ one_and_square(const Rule *r, Value *x, bool plus)
     return two(r, plus ? OP_add : OP_sub, num(r, 1), mul(r, x, x));
 }
 
-/* g over x, times factor. */
+/* Returns factor * g / x, where g is the gradient. */
 static Value *
 over(const Rule *r, Value *x, double factor)
 {
@@ -45,7 +45,7 @@ over(const Rule *r, Value *x, double factor)
     return factor == 1 ? q : mul(r, q, num(r, factor));
 }
 
-/* exp(-x*x/scale) times g and factor */
+/* Returns factor * g * exp(-x*x/scale), where g is the gradient. */
 static Value *
 bell(const Rule *r, double scale, double factor)
 {

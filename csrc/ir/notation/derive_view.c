@@ -86,7 +86,7 @@ of_strided(Build *b, const Let *let, Value *g)
     return build_reshape(b, flat, t->rank, t->dims);
 }
 
-/* Of real numbers. */
+/* Returns the gradient of a view's operand. Complex numbers come by their parts. */
 static Value *
 of_view(Build *b, const Let *let, Value *g)
 {

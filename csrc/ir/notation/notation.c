@@ -39,7 +39,7 @@ scene_of(const Notation *n, Cx *cx)
     return s;
 }
 
-/* The value of a line over its indices. */
+/* Computes the right side of a line over the indices on its left. */
 static Value *
 line_value(Scene *s, const Line *line)
 {

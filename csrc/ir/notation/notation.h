@@ -25,7 +25,7 @@ struct Expr {
     const char **names;
 };
 
-/* for name in 0..bound */
+/* A range, as in `for name in 0..bound`. */
 typedef struct {
     const char *name, *at;
     Expr *bound;
@@ -40,7 +40,7 @@ typedef struct {
     bool read;                  /* by a later line: else it is a result */
 } Line;
 
-/* An index of one line. */
+/* An index of one line, and its size. */
 typedef struct {
     const char *name, *at;
     Dim dim;                    /* DIM_NONE: not known yet */
@@ -59,7 +59,7 @@ struct Notation {
     Line *lines;
 };
 
-/* A parameter or the result of a line. */
+/* A name that lines read: a parameter, or the result of an earlier line. */
 typedef struct {
     const char *name;
     int rank;
@@ -116,7 +116,7 @@ bool token_begins_line(const Lexer *lex);
 bool operand_is_beside(const Lexer *lex);
 /* Of an index or a line: no word of the notation. */
 const char *name_read(Reader *r, const char *what);
-/* After '[': names and ']'. */
+/* Reads names and ']' after a '['. */
 const char **names_read(Reader *r, int *n, const char *example);
 int param_find(const Notation *n, const char *name);   /* -1: there is none */
 /* A name that no line has defined is a parameter; they stand in the order of the text. */
@@ -165,10 +165,10 @@ Part part_read(Scene *s, const Expr *e);
 /* ---- notation_build.c ---- */
 
 Part part_of(Scene *s, const Expr *e);
-/* The value over more letters. */
+/* Expands the value to more letters. */
 Value *part_expand(Scene *s, Part t, int n, const int *letters);
 Part part_cast(Scene *s, Part t, Dtype to);
-/* Letters of both, ascending. */
+/* Merges two ascending lists of letters into `out`; returns how many there are. */
 int letters_join(int na, const int *a, int nb, const int *b, int *out);
 
 /* ---- notation.c ---- */
@@ -177,7 +177,7 @@ int letters_join(int na, const int *a, int nb, const int *b, int *out);
  * or of such types.  Its results are those of the text. */
 Build *notation_of_dtypes(const Notation *n, const Dtype *dtypes);
 Build *notation_of_types(const Notation *n, Cx *cx, const Type *const *types);
-/* Their lets in a function under construction. */
+/* Adds the lets of the lines to a function under construction. */
 void notation_lines(const Notation *n, Build *b, Value *const *args, Value **results);
 
 /* ---- tangent.c ---- */

@@ -123,7 +123,7 @@ wrong_dtype(Scene *s, const Expr *e, const char *wants, Dtype dtype)
                   dtype_info[dtype].name);
 }
 
-/* The dtype that the operands are given. */
+/* Returns the dtype to which the operands are cast. */
 static Dtype
 operand_dtype(Scene *s, const Expr *e, int n, const Part *parts)
 {
@@ -216,7 +216,7 @@ map_of(Scene *s, const Expr *e, int n, Part *parts)
     return out;
 }
 
-/* A small whole power is a product. */
+/* Computes a power; a small whole exponent makes it a product. */
 static Part
 power_of(Scene *s, const Expr *e)
 {

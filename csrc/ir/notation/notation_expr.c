@@ -232,7 +232,7 @@ read_factor(Reader *r)
     return e;
 }
 
-/* One row for each sign of a level. */
+/* A sign and its operation; each level of precedence has a list of them. */
 typedef struct {
     const char *sign;
     Op op;

@@ -59,7 +59,7 @@ no_function(Reader *r, const Token *t)
                        : ": an array is read in brackets, a[i]; docs/ir.md lists the functions");
 }
 
-/* `read` stands where a reduction does. */
+/* Reports a name that stands where a reduction does, but is none. */
 static _Noreturn void
 no_reduction(Reader *r, const Expr *read, const char *index)
 {

@@ -112,7 +112,7 @@ padded(Scene *s, const Expr *e, const Named *of, Reach *reach)
     return build_pad(s->b, of->v, fill, t, lo);
 }
 
-/* Does the read certainly leave the axis? */
+/* Fails if the read certainly leaves the axis. */
 static void
 check_inside(Scene *s, const Expr *e, int ax, Dim size, const Reach *r)
 {

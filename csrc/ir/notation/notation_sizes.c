@@ -283,7 +283,7 @@ sums_once(Scene *s, const Line *line, bool edge)
     return any;
 }
 
-/* A bound of a range: numbers and sizes. */
+/* Reads the bound of a range, which consists of numbers and sizes. */
 static Dim
 bound_of(Scene *s, const Expr *e)
 {

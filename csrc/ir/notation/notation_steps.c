@@ -41,7 +41,7 @@ take(Steps *s, const char *word)
     return is;
 }
 
-/* n flags; returns how many are set. */
+/* Reads n flags and returns how many of them are set. */
 static int
 flags_read(Steps *s, int n, bool *out)
 {
@@ -252,7 +252,7 @@ fits(const Fn *fn, int nargs, const Type *const *types, int nres)
     return is;
 }
 
-/* The lets of a function in another one. */
+/* Builds the lets of one function in another one. */
 static void
 build_all(const Fn *fn, Build *b, Value *const *args, Value **results)
 {

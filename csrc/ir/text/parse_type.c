@@ -33,7 +33,7 @@ parse_name(Parser *p, const char *what)
     return lex_word(&p->lex, what);
 }
 
-/* a, f) of scale(a, f). */
+/* Parses `a, f)` of scale(a, f). */
 static Dim
 parse_scale(Parser *p)
 {

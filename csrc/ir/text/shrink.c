@@ -199,7 +199,7 @@ write_text(Candidate *c)
 
 /* ---- trying ---- */
 
-/* The best text as a candidate. */
+/* Parses the best text so far and makes it the candidate. */
 static void
 open_best(Shrink *s)
 {
@@ -285,7 +285,7 @@ drop_tail(Shrink *s)
     return better;
 }
 
-/* Without the results from k on. */
+/* Tries the candidate without the n results from k on. */
 static bool
 drop_results(Shrink *s, int k, int n)
 {
@@ -295,7 +295,7 @@ drop_results(Shrink *s, int k, int n)
     c.nrets = 0;
     for (int j = 0; j < s->c.nrets; j++) {
         if (j < k || j >= k + n) {
-            /* by the number of another one */
+            /* A view of another result names it by its number, which changes. */
             bool view = s->c.fn->results[j].kind == RESULT_VIEW_RESULT;
             c.was[c.nrets] = view ? -1 : s->c.was[j];
             c.rets[c.nrets++] = s->c.rets[j];

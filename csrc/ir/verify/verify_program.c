@@ -160,7 +160,7 @@ check_layout(Verifier *v, const Let *let)
     }
 }
 
-/* Of the lets in a kernel, however deep. */
+/* Checks the lets in a kernel, at any depth. */
 static void
 check_inside(Verifier *v, const Block *blk)
 {

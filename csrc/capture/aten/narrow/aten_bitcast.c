@@ -54,7 +54,7 @@ joined(Aten *n, Value *v, Dtype wide)
     return all;
 }
 
-/* The inverse. */
+/* Undoes joined: each element becomes r neighbours on the last axis. */
 static Value *
 separated(Aten *n, Value *v, Dtype narrow)
 {

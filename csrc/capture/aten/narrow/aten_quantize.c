@@ -65,7 +65,7 @@ number_at(Aten *n, int k, Arg *out)
     return arg_is_number(out) || out->kind == ARG_NUMBER;
 }
 
-/* 1 / scale, a double. */
+/* Reads argument k, a scale, and returns its reciprocal as a double. */
 static bool
 inverse_at(Aten *n, int k, Arg *out)
 {
@@ -80,7 +80,7 @@ inverse_at(Aten *n, int k, Arg *out)
     return true;
 }
 
-/* Arguments k and k+1 as bounds: clamp. */
+/* Clamps x to the bounds that arguments k and k+1 give. */
 static Value *
 bounded(Aten *n, Value *x, int k)
 {

@@ -77,7 +77,7 @@ heads_of(Attention *a, const Arg *q, const Arg *k, const Arg *v)
     return a->grouped;
 }
 
-/* 1 / sqrt(size) where no scale is given. */
+/* Returns the scale of the scores: 1 / sqrt(size), unless the call gives one. */
 static Value *
 scale_of(Aten *n, const Arg *scale, Dim size, Dtype dtype)
 {
@@ -163,7 +163,7 @@ scores(const Attention *a, Term *out)
     return true;
 }
 
-/* The product of two terms, with these letters. */
+/* Multiplies two terms; the result has the letters in `keep`. */
 static bool
 product_of(const Attention *a, const Term *x, const Term *y, const char *keep, Term *out)
 {
@@ -171,7 +171,7 @@ product_of(const Attention *a, const Term *x, const Term *y, const char *keep, T
     return term_multiply(a->n, out, y, keep, a->wide);
 }
 
-/* Rounded to the dtype of the operands. */
+/* Rounds a term to the dtype of the operands, as eager does between the two products. */
 static Term
 narrow(const Attention *a, const Term *x)
 {

@@ -81,7 +81,7 @@ fits(const Conv *c, const Type *x, const Type *weight, const Type *made)
            x->dims[1] == channels(c, weight, true) && made->dims[1] == channels(c, weight, false);
 }
 
-/* Along the channels of v. */
+/* Adds the bias along the channels of v. */
 static Value *
 with_bias(Aten *n, Value *v, const Arg *bias)
 {

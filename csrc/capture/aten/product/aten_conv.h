@@ -45,7 +45,8 @@ enum { CONV_PHASES = 2 }; /* the step of an axis that is `phased` */
 /* Letters for the places in a window, for an image's points, and for the places within a step. */
 extern const char conv_places[], conv_points[], conv_within[];
 
-/* places: none of one place. */
+/* Adds the letters to the term, but not those of axes on which a window has only one place.
+ * places: NULL adds all letters. */
 void conv_letters(Term *t, const char *letters, const Window *places);
 void conv_letters_phases(const Conv *c, Term *t);
 /* x, whose channels are at the axis, with groups and their channels as two axes, where there are

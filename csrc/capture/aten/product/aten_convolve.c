@@ -128,7 +128,7 @@ conv_grouped(const Conv *c, Value *x, int axis)
     return build_reshape(c->n->b, x, t->rank + 1, dims);
 }
 
-/* And back. */
+/* Undoes the split: merges the groups at `axis` with the channels of a group behind them. */
 static Value *
 joined(const Conv *c, Value *v, int axis)
 {

@@ -42,7 +42,7 @@ axis_of(const Term *x, char letter)
     return letter_axis(x->letters, x->n, letter);
 }
 
-/* Without an axis of one element. */
+/* Removes an axis that has one element. */
 static void
 drop_axis(Aten *n, Term *x, int axis)
 {
@@ -275,7 +275,7 @@ aten_dot(Aten *n)
     return plain(n, "k", "k", "");
 }
 
-/* The first operand is conjugated. */
+/* Computes vdot, which conjugates its first operand. */
 Value *
 aten_vdot(Aten *n)
 {
@@ -362,7 +362,7 @@ added(Aten *n, const Arg *self, Value *v, const Arg *beta, const Arg *alpha)
     return term ? map2(n, OP_add, term, v) : NULL;
 }
 
-/* (self, x, y, beta, alpha) */
+/* Computes beta * self + alpha * (x @ y) for arguments (self, x, y, beta, alpha). */
 static Value *
 with_self(Aten *n, const char *x, const char *y, const char *out)
 {
@@ -388,14 +388,14 @@ aten_baddbmm(Aten *n)
     return with_self(n, "bmk", "bkn", "bmn");
 }
 
-/* The batches are summed. */
+/* Computes addbmm, which sums the products of all batches. */
 Value *
 aten_addbmm(Aten *n)
 {
     return with_self(n, "bmk", "bkn", "mn");
 }
 
-/* (x, weight, bias) */
+/* Computes linear(x, weight, bias); the weight may be a vector. */
 Value *
 aten_linear(Aten *n)
 {
@@ -408,7 +408,7 @@ aten_linear(Aten *n)
     return has_bias ? added(n, bias, v, &none, &none) : v;
 }
 
-/* Matrices or vectors, with batches that are broadcast. */
+/* Multiplies matrices or vectors; the axes in front of them broadcast. */
 Value *
 aten_matmul(Aten *n)
 {
@@ -426,7 +426,7 @@ aten_matmul(Aten *n)
 
 /* ---- distances ---- */
 
-/* The squares of the rows, summed. */
+/* Returns the sum of squares of each row. */
 static Value *
 squares(Aten *n, Value *x)
 {

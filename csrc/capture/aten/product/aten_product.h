@@ -20,7 +20,7 @@ bool term_of(const Arg *a, const char *letters, Term *out);
 /* x = x * y, summed over the letters that are not in `keep`.  An axis of one element repeats along
  * a longer one of its letter.  to: the dtype of the result.  false: this is not computed. */
 bool term_multiply(Aten *n, Term *x, const Term *y, const char *keep, Dtype to);
-/* The axes in another order, every one. */
+/* Permutes the axes of the term to the order of `letters`, which names all of them. */
 Value *term_ordered(Aten *n, const Term *x, const char *letters, int count);
 /* The dtype of the result, if the arguments first .. last are tensors of it and it has products;
  * DTYPE_COUNT. */

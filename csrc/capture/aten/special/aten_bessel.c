@@ -29,7 +29,7 @@ argument_not_half(Aten *n)
     return is_half(n->type->dtype) ? NULL : argument(n);
 }
 
-/* A Chebyshev series in x/2 by Clenshaw's recurrence. */
+/* Evaluates a Chebyshev series in x/2 by Clenshaw's recurrence. */
 static Value *
 chebyshev(Aten *n, Value *x, const double *c, int count)
 {
@@ -289,7 +289,7 @@ aten_spherical_j0(Aten *n)
 
 /* ---- Ai ---- */
 
-/* Below -2.09: a sine and a cosine. */
+/* Computes Ai below -2.09, where it oscillates, by a sine and a cosine. */
 static Value *
 airy_wave(Aten *n, Value *x)
 {
@@ -301,7 +301,7 @@ airy_wave(Aten *n, Value *x)
     return MUL(DIV(NUM(one_over_sqrt_pi), SQRT(root)), v);
 }
 
-/* From 2.09 on: an exponential. */
+/* Computes Ai from 2.09 on, where it decays, by an exponential. */
 static Value *
 airy_tail(Aten *n, Value *x)
 {

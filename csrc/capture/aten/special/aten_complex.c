@@ -394,7 +394,7 @@ static const Way ways[] = {
     MOVES(mv),
     MOVES(addmv),
     MOVES(dot),
-    /* they take the parts themselves */
+    /* The builder of vdot takes the parts itself, because it conjugates one operand. */
     MOVES(vdot),
     MOVES(linear),
     MOVES(matmul),

@@ -32,7 +32,7 @@ given(Aten *n, bool in_double, Parts *z)
     return true;
 }
 
-/* The two operands of a function in float64. */
+/* Reads the parts of both operands and casts them to float64. */
 static bool
 given_two(Aten *n, Parts *a, Parts *b)
 {
@@ -50,7 +50,7 @@ complex_is_narrow(const Aten *n)
     return n->type->dtype == DT_c64;
 }
 
-/* The result of parts in any dtype. */
+/* Joins the parts, cast to the node's dtype, to its complex result. */
 static Value *
 result(Aten *n, Parts z)
 {
@@ -347,7 +347,7 @@ by_chain_rule(Aten *n, Parts derivative)
     return complex_joined(n, complex_times(n, grad, (Parts){derivative.re, NEG(derivative.im)}));
 }
 
-/* (grad, y): y (1 - y) */
+/* Computes the gradient of sigmoid: grad * conj(y * (1 - y)) for arguments (grad, y). */
 Value *
 complex_sigmoid_backward(Aten *n)
 {
@@ -359,7 +359,7 @@ complex_sigmoid_backward(Aten *n)
     return by_chain_rule(n, complex_times(n, (Parts){SUB(NUM(1), y.re), NEG(y.im)}, y));
 }
 
-/* (grad, y): 1 - y*y */
+/* Computes the gradient of tanh: grad * conj(1 - y*y) for arguments (grad, y). */
 Value *
 complex_tanh_backward(Aten *n)
 {

@@ -208,7 +208,7 @@ complex_compared(Aten *n)
                 map2(n, n->op, a.im, b.im));
 }
 
-/* isnan and isinf: either part is. */
+/* Computes isnan and isinf, which are true if they are true of either part. */
 Value *
 complex_either(Aten *n)
 {

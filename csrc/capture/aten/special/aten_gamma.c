@@ -83,7 +83,7 @@ to_power(Aten *n, Value *x, int power)
 static Value *
 zeta(Aten *n, int power, Value *x)
 {
-    /* (2k)! over Bernoulli's number 2k */
+    /* The divisors of the Euler-Maclaurin series: (2k)! over the Bernoulli number B(2k). */
     static const double divisors[TERMS] = {
         12,
         -720,

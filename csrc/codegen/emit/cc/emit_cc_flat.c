@@ -93,7 +93,8 @@ put_spread(const FlatText *f)
     }
 }
 
-/* One row's elements of the arrays of what all rows share, or of what each has. */
+/* Fills one row of the side arrays that have this layout: those of operands that all rows share, or
+ * those of operands of each row. */
 static void
 put_elements(const FlatText *f, RowLayout layout)
 {

@@ -60,7 +60,7 @@ is_spread(Tcc *t, const Let *let, int arg)
     return !(size && size->res[0] != let->args[arg] && tcc_by_rows(t, size));
 }
 
-/* What a row has one of, of which it is the element at hand. */
+/* Binds a value that each row has one of to its element of the current row. */
 static void
 take_element(Tcc *t, Spread *s, const Value *v, const char *row)
 {
