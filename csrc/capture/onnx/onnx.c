@@ -151,9 +151,8 @@ Dtype
 onnx_dtype(Onnx *o, int64_t number)
 {
     static const Dtype dtypes[] = {
-        [1] = DT_f32,   [2] = DT_u8,   [3] = DT_i8,    [5] = DT_i16,  [6] = DT_i32,
-        [7] = DT_i64,   [9] = DT_bool, [10] = DT_f16,  [11] = DT_f64, [14] = DT_c64,
-        [15] = DT_c128, [16] = DT_bf16,
+        [1] = DT_f32,  [2] = DT_u8,   [3] = DT_i8,   [5] = DT_i16,  [6] = DT_i32,   [7] = DT_i64,
+        [9] = DT_bool, [10] = DT_f16, [11] = DT_f64, [14] = DT_c64, [15] = DT_c128, [16] = DT_bf16,
     };
     int64_t most = sizeof dtypes / sizeof *dtypes;
     bool known = number > 0 && number < most && (dtypes[number] || DT_f32 == 0);
@@ -285,8 +284,10 @@ onnx_broadcast(Onnx *o, Dtype dtype, int n, Value *const *values)
                 dim_text(o->cx, t->dims[ax], &text);
                 text_add(&text, " and ");
                 dim_text(o->cx, to, &text);
-                onnx_refuse(o, "its operands have the sizes %s, which are not known to be equal: "
-                               "dlc.load(.., sizes={..}) fixes one", text.text);
+                onnx_refuse(o,
+                            "its operands have the sizes %s, which are not known to be equal: "
+                            "dlc.load(.., sizes={..}) fixes one",
+                            text.text);
             }
         }
     }
