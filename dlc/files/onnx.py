@@ -336,7 +336,10 @@ def translated(
     from .. import __version__
 
     producer = {"dlc.format": "1", "producer": f"dlc {__version__}, from ONNX"}
-    return Model(ir.parse(text, "program"), signature, fixed, {}, {}, producer, tier)
+    try:
+        return Model(ir.parse(text, "program"), signature, fixed, {}, {}, producer, tier)
+    except MemoryError:
+        raise FileError("there is no memory for what it computes of its weights") from None
 
 
 def load(

@@ -245,8 +245,8 @@ onnx_aten_or_none(Onnx *o, const char *overload, const Type *t, int nargs, const
 
 /* ---- broadcasting ---- */
 
-/* One of two sizes that are broadcast: where one is a number other than 1, or both are sizes, a call
- * with others has no meaning, and build_broadcast refuses what is not known to be equal. */
+/* One of two sizes that are broadcast: where one is a number other than 1, or both are sizes, a
+ * call with others has no meaning, and build_broadcast refuses what is not known to be equal. */
 static Dim
 wider(Onnx *o, Dim a, Dim b)
 {
@@ -301,7 +301,7 @@ onnx_number(Onnx *o, double f)
 }
 
 static Value *
-spread_over(Onnx *o, Value *v, const Type *t)
+repeated(Onnx *o, Value *v, const Type *t)
 {
     return !v || value_is_const(v) ? v : build_broadcast(o->b, v, t->rank, t->dims);
 }
@@ -317,7 +317,7 @@ onnx_map3(Onnx *o, Op op, Value *a, Value *b, Value *c)
         }
     }
     const Type *t = onnx_broadcast(o, DT_f32, n, all);
-    return build_map(o->b, op, spread_over(o, a, t), spread_over(o, b, t), spread_over(o, c, t));
+    return build_map(o->b, op, repeated(o, a, t), repeated(o, b, t), repeated(o, c, t));
 }
 
 Value *

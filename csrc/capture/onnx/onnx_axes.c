@@ -303,8 +303,8 @@ onnx_batch_norm(Onnx *o)
     o->out[0] = res[0];
 }
 
-/* (x - mean) / sqrt(variance + epsilon) over axes, in f32 at least; mean and its reciprocal deviation
- * with axes of one element. */
+/* (x - mean) / sqrt(variance + epsilon) over axes, in f32 at least; mean and its reciprocal
+ * deviation with axes of one element. */
 static Value *
 normalised(Onnx *o, Value *x, int n, const int *axes, double eps, Value **mean, Value **rstd)
 {

@@ -72,8 +72,8 @@ onnx_scatter_elements(Onnx *o)
     o->out[0] = onnx_aten(o, "aten.scatter_reduce.two", x->type, 6, args);
 }
 
-/* Where a list of indices, the last axis of `index`, points to in the axes of t from `first` on: the
- * row-major number, negative indices from the end, and each in its own bounds. */
+/* Where a list of indices, the last axis of `index`, points to in the axes of t from `first` on:
+ * the row-major number, negative indices from the end, and each in its own bounds. */
 static Value *
 number_of(Onnx *o, Value *index, const Type *t, int first, int count)
 {

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 4000 }; /* lets below one another */
+enum { MAX_DEPTH = 1000 }; /* lets below one another */
 
 struct Knowledge {
     Known **of; /* by Value.id */
@@ -503,12 +503,12 @@ onnx_known(Onnx *o, Value *v)
 
 /* ---- for builders ---- */
 
-/* An input of the graph that the value is computed from, and whose values are not known; NULL: there
- * is none. */
+/* An input of the graph that the value is computed from, and whose values are not known; NULL:
+ * there is none. */
 static const Value *
-unknown_input(Onnx *o, const Value *v, bool *seen)
+unknown_input(Onnx *o, const Value *v, bool *seen, int depth)
 {
-    if (value_is_const(v) || (v->id < o->fn->nvalues && seen[v->id])) {
+    if (value_is_const(v) || seen[v->id] || depth > MAX_DEPTH) {
         return NULL;
     }
     seen[v->id] = true;
@@ -518,7 +518,7 @@ unknown_input(Onnx *o, const Value *v, bool *seen)
     }
     const Value *found = NULL;
     for (int k = 0; k < v->def->nargs && !found; k++) {
-        found = unknown_input(o, v->def->args[k], seen);
+        found = unknown_input(o, v->def->args[k], seen, depth + 1);
     }
     return found;
 }
@@ -527,7 +527,7 @@ void
 onnx_not_known(Onnx *o, int k)
 {
     bool *seen = cx_alloc(o->cx, (size_t)o->fn->nvalues + 1);
-    const Value *v = unknown_input(o, onnx_in(o, k), seen);
+    const Value *v = unknown_input(o, onnx_in(o, k), seen, 0);
     const char *name = o->names[o->node->inputs[k]], *from = name;
     for (int n = 0; v && n < o->nvalues; n++) {
         if (o->values[n] == v) {

@@ -386,8 +386,9 @@ weights_of(Job *job, const Fn *fn, int first)
     PyObject *list = PyList_New(0);
     for (int k = first; list && k < fn->nparams; k++) {
         int number = 0;
-        while (!o->values[number] || o->values[number]->def ||
-               strcmp(o->values[number]->name, fn->params[k]->name) != 0) {
+        while (number < o->nvalues - 1 &&
+               (!o->values[number] || o->values[number]->def ||
+                strcmp(o->values[number]->name, fn->params[k]->name) != 0)) {
             number++;
         }
         PyObject *pair = Py_BuildValue("(ii)", k, number);

@@ -6,7 +6,7 @@
 
 /* ---- Einsum ---- */
 
-/* The result's sizes by the letters of the equation; an ellipsis stands for the axes without one. */
+/* The result's sizes by the letters of the equation; an ellipsis is the axes without one. */
 void
 onnx_einsum(Onnx *o)
 {

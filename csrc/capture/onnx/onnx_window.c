@@ -1,7 +1,7 @@
 /* Windows of the last axes: convolutions and pools.
  *
- * Pads may differ before and after an axis, and ceil_mode adds some: the operand is padded first, and
- * the builder of aten.def gets an image without pads. */
+ * Pads may differ before and after an axis, and ceil_mode adds some: the operand is padded first,
+ * and the builder of aten.def gets an image without pads. */
 #include "onnx.h"
 
 #include <math.h>
@@ -567,12 +567,12 @@ onnx_gemm(Onnx *o)
 {
     Value *a = onnx_in(o, 0), *b = onnx_in(o, 1), *c = onnx_given(o, 2);
     double alpha = onnx_float(o, "alpha", 1), beta = onnx_float(o, "beta", 1);
-    const int turned[] = {1, 0};
+    const int transposed[] = {1, 0};
     if (a->type->rank != 2 || b->type->rank != 2) {
         onnx_refuse(o, "an operand is no matrix");
     }
-    a = onnx_int(o, "transA", 0) ? build_permute(o->b, a, turned) : a;
-    b = onnx_int(o, "transB", 0) ? build_permute(o->b, b, turned) : b;
+    a = onnx_int(o, "transA", 0) ? build_permute(o->b, a, transposed) : a;
+    b = onnx_int(o, "transB", 0) ? build_permute(o->b, b, transposed) : b;
     const Type *t = product_type(o, a, b);
     if (!c) {
         Value *v = product(o, a, b);
