@@ -220,7 +220,9 @@ def load(
 
     if onnx.is_onnx(path):
         if weights is not None:
-            raise TypeError("weights= is for files of dlc.save: a file of ONNX names the files of its weights")
+            raise TypeError(
+                "weights= is for files of dlc.save: a file of ONNX names the files of its weights"
+            )
         return onnx.load(path, constants, sizes, tier)
     if constants is not None or sizes is not None:
         raise TypeError("constants= and sizes= are for files of ONNX, whose names end in .onnx")

@@ -46,7 +46,9 @@ def _package() -> Any:
         import onnx.shape_inference
         import onnx.version_converter
     except ImportError as error:
-        raise ImportError(f"files of ONNX are read by the onnx package ({error}): pip install 'dlc[onnx]'") from None
+        raise ImportError(
+            f"files of ONNX are read by the onnx package ({error}): pip install 'dlc[onnx]'"
+        ) from None
     return onnx
 
 
@@ -87,7 +89,9 @@ def _renewed(model: onnx.ModelProto) -> onnx.ModelProto:
     try:
         return onnx.version_converter.convert_version(model, 13)
     except Exception as error:
-        raise FileError(f"its operators are of opset {version}, and cannot be converted: {_line(error)}") from None
+        raise FileError(
+            f"its operators are of opset {version}, and cannot be converted: {_line(error)}"
+        ) from None
 
 
 def _versions(model: onnx.ModelProto) -> dict[str, int]:
@@ -275,7 +279,9 @@ class _Graph:
             dtype, number = kinds[a.name]
             self.weight(name, np.asarray(self.onnx.helper.get_attribute_value(a), dtype), number)
         else:
-            raise FileError(f"its constant {name!r:.60} is a {a.name.removeprefix('value_')}, which dlc lacks")
+            raise FileError(
+                f"its constant {name!r:.60} is a {a.name.removeprefix('value_')}, which dlc lacks"
+            )
 
     def attribute(self, a: onnx.AttributeProto) -> list[tuple[str, Any]]:
         kind = a.type
@@ -330,7 +336,10 @@ def translated(
     from .. import __version__
 
     producer = {"dlc.format": "1", "producer": f"dlc {__version__}, from ONNX"}
-    return Model(ir.parse(text, "program"), signature, fixed, {}, {}, producer, tier)
+    try:
+        return Model(ir.parse(text, "program"), signature, fixed, {}, {}, producer, tier)
+    except MemoryError:
+        raise FileError("there is no memory for what it computes of its weights") from None
 
 
 def load(

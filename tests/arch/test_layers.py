@@ -93,7 +93,7 @@ def test_a_folder_is_entered_through_one_header() -> None:
 
 
 # Reasons whose text is made where the fault is found, by a function that checks its parameters.
-FAMILIES = {"PARSE", "BUILD", "GRAPH"}
+FAMILIES = {"PARSE", "BUILD", "GRAPH", "ONNX_NODE"}
 
 
 def test_every_diagnostic_is_used_and_is_a_reason() -> None:

@@ -1,23 +1,27 @@
 """The node tests that ONNX ships: each one is run, and what does not pass has a reason.
 
-`python -m tests.files.onnx_cases` prints the counts by reason; with --list also the names.
+`python -m tests.files.onnx_cases` prints the counts by reason; with --list also the names, and with
+--write they are written to the tables of docs/howto/onnx.md.
 """
 
 from __future__ import annotations
 
 import re
 import sys
+import textwrap
 import warnings
 from collections import Counter, defaultdict
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
 from dlc import FileError
-from dlc.files.onnx import translated
+from dlc.files.onnx import operators, translated
 
+PAGE = Path(__file__).parents[2] / "docs/howto/onnx.md"
 PASSED, WITH_CONSTANTS, WRONG = "passed", "passed, with inputs as constants", "wrong"
 NARROW = "float16 or bfloat16, rounded otherwise in the last places"
 _EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -110,6 +114,36 @@ def reason(text: str) -> str:
     return "a function that the onnx package does not put in place" if "put in place" in text else text[:60]
 
 
+def operators_table() -> str:
+    """The operators with a row, in lines."""
+    names = sorted({op for op, _ in operators()})
+    return textwrap.fill(", ".join(f"`{name}`" for name in names) + f": {len(names)}.", 150) + "\n"
+
+
+_WORDS = {
+    "operator": "an operator that is not there",
+    "element type": "an element type that dlc lacks",
+    "a form of": "a form of an operator that is not there",
+}
+
+
+def cases_table(counts: Counter[str]) -> str:
+    """By reason; operators and element types together."""
+    rows: Counter[str] = Counter()
+    for why, count in counts.items():
+        kind = next((kind for kind in _WORDS if why.startswith(kind)), why)
+        rows[_WORDS.get(kind, kind)] += count
+    lines = [f"| {why} | {count:,} |" for why, count in rows.most_common()]
+    total = f"| all, of onnx {onnx.__version__} | {counts.total():,} |"
+    return "\n".join(["| | cases |", "|---|---|", *lines, total]) + "\n"
+
+
+def put(text: str, mark: str, table: str) -> str:
+    """The page with the table between its marks."""
+    before, _, rest = text.partition(f"<!-- {mark} -->\n")
+    return f"{before}<!-- {mark} -->\n{table}{rest[rest.index('<!-- end -->') :]}"
+
+
 def main() -> None:
     names = defaultdict(list)
     for name, case in cases().items():
@@ -117,11 +151,15 @@ def main() -> None:
         names[why].append(f"{name}  {said}")
         if why == WRONG:
             print(f"wrong: {name}: {said}", flush=True)
-    for why, count in Counter({why: len(of) for why, of in names.items()}).most_common():
+    counts = Counter({why: len(of) for why, of in names.items()})
+    for why, count in counts.most_common():
         print(f"{count:5} {why}")
         if "--list" in sys.argv:
             print("\n".join(f"        {name}" for name in names[why]))
-    print(f"{sum(map(len, names.values())):5} of onnx {onnx.__version__}")
+    print(f"{counts.total():5} of onnx {onnx.__version__}")
+    if "--write" in sys.argv:
+        text = put(PAGE.read_text(), "operators", operators_table())
+        PAGE.write_text(put(text, "cases", cases_table(counts)))
 
 
 if __name__ == "__main__":

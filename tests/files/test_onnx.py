@@ -74,6 +74,11 @@ def test_node_cases(shard: Shard) -> None:
             assert why.removeprefix("a form of ") in FORMS, (name, said)
 
 
+def test_the_page_has_all_operators() -> None:
+    text = cases.PAGE.read_text()
+    assert cases.put(text, "operators", cases.operators_table()) == text
+
+
 def arrays_in(folder: str, kind: str) -> list[Any]:
     found = []
     for k in range(len(glob.glob(f"{folder}/{kind}_*.pb"))):
@@ -138,11 +143,13 @@ class Words(nn.Module):
 
 
 IMAGES = nn.Sequential(
-    nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(8, 8, 3, groups=8),
-    nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
+    nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Conv2d(8, 8, 3, groups=8), nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5),
 )  # fmt: skip
 DENSE = nn.Sequential(nn.Linear(6, 12), nn.GELU(), nn.Linear(12, 3), nn.LogSoftmax(-1))
-WAVES = nn.Sequential(nn.Conv1d(2, 4, 5, stride=2), nn.SiLU(), nn.ConvTranspose1d(4, 2, 4, stride=2), nn.Tanh())
+WAVES = nn.Sequential(
+    nn.Conv1d(2, 4, 5, stride=2), nn.SiLU(), nn.ConvTranspose1d(4, 2, 4, stride=2), nn.Tanh()
+)
 
 
 def floats(*sizes: int) -> Callable[[int], Tensor]:
@@ -168,7 +175,9 @@ def test_models_of_torch(name: str, tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         batch = torch.export.Dim("batch", min=1)
-        torch.onnx.export(model, (argument(3),), path, dynamo=True, verbose=False, dynamic_shapes=({0: batch},))
+        torch.onnx.export(
+            model, (argument(3),), path, dynamo=True, verbose=False, dynamic_shapes=({0: batch},)
+        )
     loaded = dlc.load(path, tier="tcc")
     assert list(loaded.sizes) == ["batch"]
     loaded.save(tmp_path / "m.dlc")
@@ -344,5 +353,10 @@ def test_the_command(saved: Callable[[Any], str], tmp_path: Path) -> None:
     done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stdout) == (0, "g(x: f32[3, 2]) -> f32[3, 2]\n"), done.stderr
     assert dlc.load(tmp_path / "m.dlc").signature == "g(x: f32[3, 2]) -> f32[3, 2]"
-    done = subprocess.run([*words[:4], str(tmp_path / "m.dlc"), str(tmp_path / "n.dlc")], capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(
+        [*words[:4], str(tmp_path / "m.dlc"), str(tmp_path / "n.dlc")],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
     assert done.returncode == 3 and "is no file of ONNX" in done.stderr

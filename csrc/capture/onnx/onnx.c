@@ -151,9 +151,8 @@ Dtype
 onnx_dtype(Onnx *o, int64_t number)
 {
     static const Dtype dtypes[] = {
-        [1] = DT_f32,   [2] = DT_u8,   [3] = DT_i8,    [5] = DT_i16,  [6] = DT_i32,
-        [7] = DT_i64,   [9] = DT_bool, [10] = DT_f16,  [11] = DT_f64, [14] = DT_c64,
-        [15] = DT_c128, [16] = DT_bf16,
+        [1] = DT_f32,  [2] = DT_u8,   [3] = DT_i8,   [5] = DT_i16,  [6] = DT_i32,   [7] = DT_i64,
+        [9] = DT_bool, [10] = DT_f16, [11] = DT_f64, [14] = DT_c64, [15] = DT_c128, [16] = DT_bf16,
     };
     int64_t most = sizeof dtypes / sizeof *dtypes;
     bool known = number > 0 && number < most && (dtypes[number] || DT_f32 == 0);
@@ -246,8 +245,8 @@ onnx_aten_or_none(Onnx *o, const char *overload, const Type *t, int nargs, const
 
 /* ---- broadcasting ---- */
 
-/* One of two sizes that are broadcast: where one is a number other than 1, or both are sizes, a call
- * with others has no meaning, and build_broadcast refuses what is not known to be equal. */
+/* One of two sizes that are broadcast: where one is a number other than 1, or both are sizes, a
+ * call with others has no meaning, and build_broadcast refuses what is not known to be equal. */
 static Dim
 wider(Onnx *o, Dim a, Dim b)
 {
@@ -285,8 +284,10 @@ onnx_broadcast(Onnx *o, Dtype dtype, int n, Value *const *values)
                 dim_text(o->cx, t->dims[ax], &text);
                 text_add(&text, " and ");
                 dim_text(o->cx, to, &text);
-                onnx_refuse(o, "its operands have the sizes %s, which are not known to be equal: "
-                               "dlc.load(.., sizes={..}) fixes one", text.text);
+                onnx_refuse(o,
+                            "its operands have the sizes %s, which are not known to be equal: "
+                            "dlc.load(.., sizes={..}) fixes one",
+                            text.text);
             }
         }
     }
@@ -300,7 +301,7 @@ onnx_number(Onnx *o, double f)
 }
 
 static Value *
-spread_over(Onnx *o, Value *v, const Type *t)
+repeated(Onnx *o, Value *v, const Type *t)
 {
     return !v || value_is_const(v) ? v : build_broadcast(o->b, v, t->rank, t->dims);
 }
@@ -316,7 +317,7 @@ onnx_map3(Onnx *o, Op op, Value *a, Value *b, Value *c)
         }
     }
     const Type *t = onnx_broadcast(o, DT_f32, n, all);
-    return build_map(o->b, op, spread_over(o, a, t), spread_over(o, b, t), spread_over(o, c, t));
+    return build_map(o->b, op, repeated(o, a, t), repeated(o, b, t), repeated(o, c, t));
 }
 
 Value *

@@ -116,7 +116,7 @@ const Known *onnx_known(Onnx *o, Value *v);
 const Dim *onnx_dims(Onnx *o, int k, int *n);
 /* The same as numbers. */
 const int64_t *onnx_numbers(Onnx *o, int k, int *n);
-/* Refuses the node, since its input k decides a size: names the input of the graph that it is of. */
+/* Refuses the node, since its input k decides a size: names the graph's input that it is of. */
 _Noreturn void onnx_not_known(Onnx *o, int k);
 bool onnx_constant(Onnx *o, Value *v, double *f); /* is it one known number? */
 /* An i64 tensor of one axis. */

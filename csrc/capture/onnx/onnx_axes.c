@@ -83,12 +83,18 @@ static double
 furthest(Dtype dtype, bool low)
 {
     switch (dtype) {
-    case DT_bool: return low ? 0 : 1;
-    case DT_u8: return low ? 0 : 255;
-    case DT_i8: return low ? INT8_MIN : INT8_MAX;
-    case DT_i16: return low ? INT16_MIN : INT16_MAX;
-    case DT_i32: return low ? INT32_MIN : INT32_MAX;
-    default: return low ? -INFINITY : INFINITY;
+    case DT_bool:
+        return low ? 0 : 1;
+    case DT_u8:
+        return low ? 0 : 255;
+    case DT_i8:
+        return low ? INT8_MIN : INT8_MAX;
+    case DT_i16:
+        return low ? INT16_MIN : INT16_MAX;
+    case DT_i32:
+        return low ? INT32_MIN : INT32_MAX;
+    default:
+        return low ? -INFINITY : INFINITY;
     }
 }
 
@@ -100,9 +106,13 @@ onnx_reduce_extreme(Onnx *o)
     Along a = along(o, x);
     for (int k = 0; k < a.n; k++) {
         if (dim_is(o->cx, x->type->dims[a.axes[k]], 0)) {
-            bool low = o->row->way == OP_amax, whole = dtype_info[x->type->dtype].class <= CLASS_INT;
+            bool low = o->row->way == OP_amax,
+                 whole = dtype_info[x->type->dtype].class <= CLASS_INT;
             double f = furthest(x->type->dtype, low);
-            Literal l = {.is_int = whole, .i = isfinite(f) ? (int64_t)f : low ? INT64_MIN : INT64_MAX,
+            Literal l = {.is_int = whole,
+                         .i = isfinite(f) ? (int64_t)f
+                              : low       ? INT64_MIN
+                                          : INT64_MAX,
                          .f = f};
             o->out[0] = build_const(o->b, a.made, l);
             return;
@@ -282,14 +292,19 @@ onnx_batch_norm(Onnx *o)
     Dim nothing = dim_int(o->cx, 0);
     const Type *none = type_of(o->cx, t->dtype, 1, &nothing), *types[3] = {t, none, none};
     Value *res[3] = {NULL};
-    Arg args[] = {arg_v(x),    arg_v(v[0]), arg_v(v[1]), arg_v(v[2]), arg_v(v[3]),
-                  arg_f(0.1),  arg_f(onnx_float(o, "epsilon", 1e-5))};
+    Arg args[] = {arg_v(x),
+                  arg_v(v[0]),
+                  arg_v(v[1]),
+                  arg_v(v[2]),
+                  arg_v(v[3]),
+                  arg_f(0.1),
+                  arg_f(onnx_float(o, "epsilon", 1e-5))};
     onnx_aten_all(o, "aten._native_batch_norm_legit_no_training.default", 3, types, res, 7, args);
     o->out[0] = res[0];
 }
 
-/* (x - mean) / sqrt(variance + epsilon) over axes, in f32 at least; mean and its reciprocal deviation
- * with axes of one element. */
+/* (x - mean) / sqrt(variance + epsilon) over axes, in f32 at least; mean and its reciprocal
+ * deviation with axes of one element. */
 static Value *
 normalised(Onnx *o, Value *x, int n, const int *axes, double eps, Value **mean, Value **rstd)
 {
@@ -341,8 +356,8 @@ onnx_layer_norm(Onnx *o)
     }
     Dtype stash = onnx_dtype(o, onnx_int(o, "stash_type", 1));
     Dtype at = wide(t->dtype) == DT_f64 ? DT_f64 : wide(stash);
-    Value *v = normalised(o, build_cast(o->b, x, at), n, axes, onnx_float(o, "epsilon", 1e-5), &mean,
-                          &rstd);
+    Value *v = normalised(o, build_cast(o->b, x, at), n, axes, onnx_float(o, "epsilon", 1e-5),
+                          &mean, &rstd);
     v = onnx_map(o, OP_mul, v, build_cast(o->b, scale, at));
     v = bias ? onnx_map(o, OP_add, v, build_cast(o->b, bias, at)) : v;
     o->out[0] = build_cast(o->b, v, t->dtype);

@@ -172,7 +172,8 @@ void
 onnx_bit_shift(Onnx *o)
 {
     bool left = onnx_is_text(o, "direction", "LEFT", "");
-    o->out[0] = paired(o, left ? "aten.bitwise_left_shift.Tensor" : "aten.bitwise_right_shift.Tensor",
+    o->out[0] = paired(o,
+                       left ? "aten.bitwise_left_shift.Tensor" : "aten.bitwise_right_shift.Tensor",
                        onnx_in(o, 0), onnx_in(o, 1), false);
 }
 
@@ -181,7 +182,8 @@ onnx_where(Onnx *o)
 {
     Value *all[] = {onnx_in(o, 0), onnx_in(o, 1), onnx_in(o, 2)};
     const Type *t = onnx_broadcast(o, all[1]->type->dtype, 3, all);
-    o->out[0] = onnx_aten(o, "aten.where.self", t, ARGS(arg_v(all[0]), arg_v(all[1]), arg_v(all[2])));
+    o->out[0] = onnx_aten(o, "aten.where.self", t,
+                          ARGS(arg_v(all[0]), arg_v(all[1]), arg_v(all[2])));
 }
 
 void
@@ -190,7 +192,8 @@ onnx_is_inf(Onnx *o)
     Value *x = onnx_in(o, 0);
     bool positive = onnx_int(o, "detect_positive", 1) != 0;
     bool negative = onnx_int(o, "detect_negative", 1) != 0;
-    Value *is = onnx_aten(o, "aten.isinf.default", type_with(o->cx, x->type, DT_bool), ARGS(arg_v(x)));
+    Value *is = onnx_aten(o, "aten.isinf.default", type_with(o->cx, x->type, DT_bool),
+                          ARGS(arg_v(x)));
     if (!(positive && negative)) {
         Value *side = onnx_map(o, positive ? OP_gt : OP_lt, x, build_int(o->b, 0));
         is = onnx_map(o, OP_bit_and, is, side);
@@ -291,7 +294,8 @@ onnx_shrink(Onnx *o)
     Value *above = onnx_aten(o, "aten.gt.Scalar", t, ARGS(arg_v(x), arg_f(most)));
     Value *below = onnx_aten(o, "aten.lt.Scalar", t, ARGS(arg_v(x), arg_f(-most)));
     Value *zero = build_const(o->b, x->type, (Literal){.is_int = true, .i = 0});
-    Value *v = onnx_aten(o, "aten.where.self", x->type, ARGS(arg_v(above), arg_v(more), arg_v(zero)));
+    Value *v = onnx_aten(o, "aten.where.self", x->type,
+                         ARGS(arg_v(above), arg_v(more), arg_v(zero)));
     o->out[0] = onnx_aten(o, "aten.where.self", x->type, ARGS(arg_v(below), arg_v(less), arg_v(v)));
 }
 
@@ -316,7 +320,9 @@ bound(Onnx *o, int k, const char *name)
         bool whole = class_of(v) <= CLASS_INT;
         return whole ? arg_i((int64_t)f) : arg_f(f);
     }
-    return v ? arg_v(v) : a && a->kind == ONNX_FLOATS ? arg_f(a->floats[0]) : (Arg){.kind = ARG_NONE};
+    return v                             ? arg_v(v)
+           : a && a->kind == ONNX_FLOATS ? arg_f(a->floats[0])
+                                         : (Arg){.kind = ARG_NONE};
 }
 
 void
@@ -363,7 +369,8 @@ onnx_dropout(Onnx *o)
     Value *x = onnx_in(o, 0), *training = onnx_given(o, 2);
     double on = 0;
     if (training && (!onnx_constant(o, training, &on) || on != 0)) {
-        onnx_refuse(o, "it draws random numbers, since its input training_mode is not known to be false");
+        onnx_refuse(
+            o, "it draws random numbers, since its input training_mode is not known to be false");
     }
     o->out[0] = x;
     if (o->node->noutputs > 1) {

@@ -63,16 +63,17 @@ onnx_scatter_elements(Onnx *o)
         o->out[0] = onnx_aten(o, "aten.scatter.src", x->type, 4, args);
         return;
     }
-    args[4] = (Arg){.kind = ARG_TEXT, .text = strcmp(how, "add") == 0   ? "sum"
-                                              : strcmp(how, "mul") == 0 ? "prod"
-                                              : strcmp(how, "max") == 0 ? "amax"
-                                                                        : "amin"};
+    args[4] = (Arg){.kind = ARG_TEXT,
+                    .text = strcmp(how, "add") == 0   ? "sum"
+                            : strcmp(how, "mul") == 0 ? "prod"
+                            : strcmp(how, "max") == 0 ? "amax"
+                                                      : "amin"};
     args[5] = (Arg){.kind = ARG_BOOL, .i = 1};
     o->out[0] = onnx_aten(o, "aten.scatter_reduce.two", x->type, 6, args);
 }
 
-/* Where a list of indices, the last axis of `index`, points to in the axes of t from `first` on: the
- * row-major number, negative indices from the end, and each in its own bounds. */
+/* Where a list of indices, the last axis of `index`, points to in the axes of t from `first` on:
+ * the row-major number, negative indices from the end, and each in its own bounds. */
 static Value *
 number_of(Onnx *o, Value *index, const Type *t, int first, int count)
 {
@@ -141,8 +142,8 @@ onnx_gather_nd(Onnx *o)
         }
         const Type *t = at->type;
         Value *n = build_broadcast(o->b, build_size(o->b, rest), t->rank, t->dims);
-        at = build_map(o->b, OP_add, at,
-                       build_map(o->b, OP_mul, build_iota(o->b, t, ax), n, NULL), NULL);
+        at = build_map(o->b, OP_add, at, build_map(o->b, OP_mul, build_iota(o->b, t, ax), n, NULL),
+                       NULL);
     }
     const Type *line = merged(o, x->type, 0, batch + count);
     if (line->rank - 1 + at->type->rank > MAX_RANK) {
@@ -175,10 +176,11 @@ onnx_scatter_nd(Onnx *o)
     if (strcmp(how, "none") == 0) {
         flat = onnx_aten(o, "aten.scatter.src", flat->type, 4, args);
     } else {
-        args[4] = (Arg){.kind = ARG_TEXT, .text = strcmp(how, "add") == 0   ? "sum"
-                                                  : strcmp(how, "mul") == 0 ? "prod"
-                                                  : strcmp(how, "max") == 0 ? "amax"
-                                                                            : "amin"};
+        args[4] = (Arg){.kind = ARG_TEXT,
+                        .text = strcmp(how, "add") == 0   ? "sum"
+                                : strcmp(how, "mul") == 0 ? "prod"
+                                : strcmp(how, "max") == 0 ? "amax"
+                                                          : "amin"};
         args[5] = (Arg){.kind = ARG_BOOL, .i = 1};
         flat = onnx_aten(o, "aten.scatter_reduce.two", flat->type, 6, args);
     }

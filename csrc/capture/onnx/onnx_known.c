@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 4000 }; /* lets below one another */
+enum { MAX_DEPTH = 1000 }; /* lets below one another */
 
 struct Knowledge {
     Known **of; /* by Value.id */
@@ -123,16 +123,35 @@ of_dims(Onnx *o, Op op, Dim a, Dim b)
     Dim zero = dim_int(cx, 0), d = DIM_NONE;
     bool positive = dim_lt(cx, zero, b);
     switch (op) {
-    case OP_add: d = dim_add(cx, a, b); break;
-    case OP_sub: d = dim_sub(cx, a, b); break;
-    case OP_mul: d = dim_mul(cx, a, b); break;
-    case OP_maximum: d = dim_max(cx, a, b); break;
-    case OP_minimum: d = dim_min(cx, a, b); break;
-    case OP_div_floor: d = positive ? dim_div(cx, a, b) : DIM_NONE; break;
-    case OP_remainder: d = positive ? dim_mod(cx, a, b) : DIM_NONE; break;
-    case OP_div_trunc: d = positive && dim_le(cx, zero, a) ? dim_div(cx, a, b) : DIM_NONE; break;
-    case OP_fmod: d = positive && dim_le(cx, zero, a) ? dim_mod(cx, a, b) : DIM_NONE; break;
-    default: break;
+    case OP_add:
+        d = dim_add(cx, a, b);
+        break;
+    case OP_sub:
+        d = dim_sub(cx, a, b);
+        break;
+    case OP_mul:
+        d = dim_mul(cx, a, b);
+        break;
+    case OP_maximum:
+        d = dim_max(cx, a, b);
+        break;
+    case OP_minimum:
+        d = dim_min(cx, a, b);
+        break;
+    case OP_div_floor:
+        d = positive ? dim_div(cx, a, b) : DIM_NONE;
+        break;
+    case OP_remainder:
+        d = positive ? dim_mod(cx, a, b) : DIM_NONE;
+        break;
+    case OP_div_trunc:
+        d = positive && dim_le(cx, zero, a) ? dim_div(cx, a, b) : DIM_NONE;
+        break;
+    case OP_fmod:
+        d = positive && dim_le(cx, zero, a) ? dim_mod(cx, a, b) : DIM_NONE;
+        break;
+    default:
+        break;
     }
     return d == DIM_NONE ? (Element){0} : (Element){ELEMENT_DIM, d, 0};
 }
@@ -199,7 +218,8 @@ mapped(Onnx *o, const Let *let, const Element *e)
     } else if (let->op == OP_neg && e[0].kind == ELEMENT_DIM) {
         made = of_dims(o, OP_sub, dim_int(o->cx, 0), e[0].d);
     } else if ((let->op == OP_floor || let->op == OP_ceil || let->op == OP_trunc ||
-                let->op == OP_round) && e[0].kind == ELEMENT_DIM) {
+                let->op == OP_round) &&
+               e[0].kind == ELEMENT_DIM) {
         made = e[0];
     }
     return made;
@@ -272,7 +292,8 @@ viewed(Onnx *o, const Let *let, const int64_t *index, int64_t *from)
         }
         from[let_int(let, "axis")] = start + step * index[let_int(let, "axis")];
         return true;
-    default: return false;
+    default:
+        return false;
     }
 }
 
@@ -405,10 +426,9 @@ find(Onnx *o, const Value *v, int n, const int64_t *sizes, Element *out, int dep
         for (int k = 0; k < n; k++) {
             int64_t index[MAX_RANK] = {0};
             index_of(k, v->type->rank, sizes, index);
-            out[k] = let->op == OP_const ? of_literal(o, let->args[0]->literal)
-                     : let->op == OP_size
-                         ? (Element){ELEMENT_DIM, let_dim(let, "dim"), 0}
-                         : of_int(o, index[let_int(let, "axis")]);
+            out[k] = let->op == OP_const  ? of_literal(o, let->args[0]->literal)
+                     : let->op == OP_size ? (Element){ELEMENT_DIM, let_dim(let, "dim"), 0}
+                                          : of_int(o, index[let_int(let, "axis")]);
         }
         return true;
     }
@@ -433,8 +453,8 @@ find(Onnx *o, const Value *v, int n, const int64_t *sizes, Element *out, int dep
         const Known *x = known_of(o, let->args[0], depth);
         return x && views(o, let, x, n, sizes, out);
     }
-    return let->op == OP_cat      ? joins(o, let, n, sizes, out, depth)
-           : let->op == OP_gather ? gathers(o, let, n, sizes, out, depth)
+    return let->op == OP_cat        ? joins(o, let, n, sizes, out, depth)
+           : let->op == OP_gather   ? gathers(o, let, n, sizes, out, depth)
            : info->kind == KIND_RED ? reduces(o, let, n, out, depth)
                                     : false;
 }
@@ -483,12 +503,12 @@ onnx_known(Onnx *o, Value *v)
 
 /* ---- for builders ---- */
 
-/* An input of the graph that the value is computed from, and whose values are not known; NULL: there
- * is none. */
+/* An input of the graph that the value is computed from, and whose values are not known; NULL:
+ * there is none. */
 static const Value *
-unknown_input(Onnx *o, const Value *v, bool *seen)
+unknown_input(Onnx *o, const Value *v, bool *seen, int depth)
 {
-    if (value_is_const(v) || (v->id < o->fn->nvalues && seen[v->id])) {
+    if (value_is_const(v) || seen[v->id] || depth > MAX_DEPTH) {
         return NULL;
     }
     seen[v->id] = true;
@@ -498,7 +518,7 @@ unknown_input(Onnx *o, const Value *v, bool *seen)
     }
     const Value *found = NULL;
     for (int k = 0; k < v->def->nargs && !found; k++) {
-        found = unknown_input(o, v->def->args[k], seen);
+        found = unknown_input(o, v->def->args[k], seen, depth + 1);
     }
     return found;
 }
@@ -507,7 +527,7 @@ void
 onnx_not_known(Onnx *o, int k)
 {
     bool *seen = cx_alloc(o->cx, (size_t)o->fn->nvalues + 1);
-    const Value *v = unknown_input(o, onnx_in(o, k), seen);
+    const Value *v = unknown_input(o, onnx_in(o, k), seen, 0);
     const char *name = o->names[o->node->inputs[k]], *from = name;
     for (int n = 0; v && n < o->nvalues; n++) {
         if (o->values[n] == v) {
@@ -518,9 +538,11 @@ onnx_not_known(Onnx *o, int k)
     if (!v) {
         onnx_refuse(o, "the values of '%s' decide a size and are not known before a call", name);
     }
-    onnx_refuse(o, "the values of '%s' decide a size, and follow from the input '%s', which is not known "
-                   "before a call: make it a constant, dlc.load(.., constants={'%s': ..})",
-                name, from, from);
+    onnx_refuse(
+        o,
+        "the values of '%s' decide a size, and follow from the input '%s', which is not known "
+        "before a call: make it a constant, dlc.load(.., constants={'%s': ..})",
+        name, from, from);
 }
 
 const Dim *

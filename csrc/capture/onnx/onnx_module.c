@@ -131,7 +131,8 @@ attr_of(Job *job, PyObject *pair)
 static OnnxNode
 node_of(Job *job, PyObject *row)
 {
-    OnnxNode node = {.op = text(job, item(job, row, 0)), .domain = text(job, item(job, row, 1)),
+    OnnxNode node = {.op = text(job, item(job, row, 0)),
+                     .domain = text(job, item(job, row, 1)),
                      .version = (int)whole(job, item(job, row, 2)),
                      .name = text(job, item(job, row, 3))};
     node.inputs = value_numbers(job, item(job, row, 4), &node.ninputs);
@@ -158,8 +159,8 @@ array_type(Job *job, PyObject *row, int *number)
     Dim dims[MAX_RANK];
     int64_t at = whole(job, item(job, row, 0));
     if (dtype == DTYPE_COUNT || rank > MAX_RANK || at < 0 || at >= job->o.nvalues) {
-        PyErr_Format(PyExc_ValueError, "an array of the element type %s with %d axes is not supported",
-                     name, rank);
+        PyErr_Format(PyExc_ValueError,
+                     "an array of the element type %s with %d axes is not supported", name, rank);
         raised(job);
     }
     for (int ax = 0; ax < rank; ax++) {
@@ -275,8 +276,8 @@ is_wrong(Job *job, const OnnxNode *node, const char *why)
 {
     if (job->nwrong++ < MAX_SHOWN) {
         text_add(&job->wrong, "%s%s%s%s%s%s of opset %d%s%s", job->nwrong > 1 ? "; " : "",
-                 node->domain, *node->domain ? "." : "", node->op, *node->name ? " " : "", node->name,
-                 node->version, *why ? ": " : "", why);
+                 node->domain, *node->domain ? "." : "", node->op, *node->name ? " " : "",
+                 node->name, node->version, *why ? ": " : "", why);
     }
 }
 
@@ -385,8 +386,9 @@ weights_of(Job *job, const Fn *fn, int first)
     PyObject *list = PyList_New(0);
     for (int k = first; list && k < fn->nparams; k++) {
         int number = 0;
-        while (!o->values[number] || o->values[number]->def ||
-               strcmp(o->values[number]->name, fn->params[k]->name) != 0) {
+        while (number < o->nvalues - 1 &&
+               (!o->values[number] || o->values[number]->def ||
+                strcmp(o->values[number]->name, fn->params[k]->name) != 0)) {
             number++;
         }
         PyObject *pair = Py_BuildValue("(ii)", k, number);
@@ -499,13 +501,14 @@ onnx_operators(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 
 static PyMethodDef methods[] = {
     {"onnx", onnx, METH_VARARGS,
-     PyDoc_STR("onnx(name, names, sizes, inputs, weights, nodes, outputs) -> (program, outputs, "
-               "weights)\n\n"
-               "names: of the values, which have numbers. sizes: {name: (least, most or -1)}. inputs: "
-               "[(number, dtype, sizes), ..];\nweights: the same with the elements or None. nodes: "
-               "[(op, domain, version, name, inputs, outputs, attributes), ..]\nin order. An output is "
-               "('array', result) or ('input', parameter). Raises CaptureError with all nodes that\n"
-               "are not supported.")},
+     PyDoc_STR(
+         "onnx(name, names, sizes, inputs, weights, nodes, outputs) -> (program, outputs, "
+         "weights)\n\n"
+         "names: of the values, which have numbers. sizes: {name: (least, most or -1)}. inputs: "
+         "[(number, dtype, sizes), ..];\nweights: the same with the elements or None. nodes: "
+         "[(op, domain, version, name, inputs, outputs, attributes), ..]\nin order. An output is "
+         "('array', result) or ('input', parameter). Raises CaptureError with all nodes that\n"
+         "are not supported.")},
     {"onnx_operators", onnx_operators, METH_NOARGS,
      PyDoc_STR("onnx_operators() -> [(operator, first version), ..]")},
     {NULL},

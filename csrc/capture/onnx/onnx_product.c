@@ -6,7 +6,7 @@
 
 /* ---- Einsum ---- */
 
-/* The result's sizes by the letters of the equation; an ellipsis stands for the axes without one. */
+/* The result's sizes by the letters of the equation; an ellipsis is the axes without one. */
 void
 onnx_einsum(Onnx *o)
 {
@@ -45,8 +45,8 @@ onnx_einsum(Onnx *o)
             }
         }
         if (ax != t->rank) {
-            onnx_refuse(o, "its equation '%s' does not name the %d axes of operand %d", given, t->rank,
-                        k + 1);
+            onnx_refuse(o, "its equation '%s' does not name the %d axes of operand %d", given,
+                        t->rank, k + 1);
         }
         c += *c == ',';
     }
@@ -110,7 +110,8 @@ beside(Onnx *o, Value *v, const Type *t, Dtype dtype)
         return build_expand(o->b, v, t->rank, t->dims, &axis);
     }
     if (block < 1 || v->type->rank != t->rank || t->rank + 1 > MAX_RANK) {
-        onnx_refuse(o, "its scale has neither one number, nor one for each index or block of an axis");
+        onnx_refuse(o,
+                    "its scale has neither one number, nor one for each index or block of an axis");
     }
     int to[MAX_RANK];
     for (int ax = 0; ax < t->rank; ax++) {

@@ -102,7 +102,8 @@ onnx_reshape(Onnx *o)
     for (int k = 0; k < n; k++) {
         bool copied = dim_is(o->cx, given[k], 0) && !zeros;
         if (copied && k >= x->type->rank) {
-            onnx_refuse(o, "a size of 0 in its shape stands for axis %d, which its operand lacks", k);
+            onnx_refuse(o, "a size of 0 in its shape stands for axis %d, which its operand lacks",
+                        k);
         }
         dims[k] = copied ? x->type->dims[k] : given[k];
     }
@@ -336,9 +337,10 @@ void
 onnx_split(Onnx *o)
 {
     Value *x = onnx_in(o, 0);
-    int axis = onnx_axis(o, onnx_int(o, "axis", 0), x->type->rank), n = o->node->noutputs, given = -1;
+    int axis = onnx_axis(o, onnx_int(o, "axis", 0), x->type->rank), n = o->node->noutputs,
+        given = -1;
     Dim size = x->type->dims[axis], at = num(o, 0);
-    const Dim *sizes = onnx_given(o, 1)       ? onnx_dims(o, 1, &given)
+    const Dim *sizes = onnx_given(o, 1)        ? onnx_dims(o, 1, &given)
                        : onnx_attr(o, "split") ? attr_dims_of(o, "split", &given)
                                                : NULL;
     if (sizes && given != n) {
@@ -407,8 +409,8 @@ edge_index(Onnx *o, const char *mode, Dim before, Dim size, Dim made)
         return build_map(o->b, OP_remainder, at, n, NULL);
     }
     at = build_map(o->b, OP_abs, at, NULL, NULL);
-    Value *back = build_map(o->b, OP_sub, build_map(o->b, OP_mul, last, build_int(o->b, 2), NULL), at,
-                            NULL);
+    Value *back = build_map(o->b, OP_sub, build_map(o->b, OP_mul, last, build_int(o->b, 2), NULL),
+                            at, NULL);
     return build_map(o->b, OP_where, build_map(o->b, OP_gt, at, last, NULL), back, at);
 }
 
@@ -491,9 +493,11 @@ onnx_depth_to_space(Onnx *o)
     const Dim *d = x->type->dims;
     bool rows = onnx_is_text(o, "mode", "CRD", "DCR");
     Dim each = dim_div(o->cx, d[1], area);
-    Dim crd[] = {d[0], each, block, block, d[2], d[3]}, dcr[] = {d[0], block, block, each, d[2], d[3]};
+    Dim crd[] = {d[0], each, block, block, d[2], d[3]},
+        dcr[] = {d[0], block, block, each, d[2], d[3]};
     Value *v = build_reshape(o->b, x, 6, rows ? crd : dcr);
-    v = build_permute(o->b, v, rows ? (const int[]){0, 1, 4, 2, 5, 3} : (const int[]){0, 3, 4, 1, 5, 2});
+    v = build_permute(o->b, v,
+                      rows ? (const int[]){0, 1, 4, 2, 5, 3} : (const int[]){0, 3, 4, 1, 5, 2});
     Dim made[] = {d[0], each, dim_mul(o->cx, d[2], block), dim_mul(o->cx, d[3], block)};
     o->out[0] = build_reshape(o->b, v, 4, made);
 }
@@ -508,7 +512,8 @@ onnx_space_to_depth(Onnx *o)
     Dim parts[] = {d[0], d[1], high, block, wide, block};
     bool crd = onnx_is_text(o, "mode", "CRD", "DCR");
     Value *v = build_permute(o->b, build_reshape(o->b, x, 6, parts),
-                             crd ? (const int[]){0, 1, 3, 5, 2, 4} : (const int[]){0, 3, 5, 1, 2, 4});
+                             crd ? (const int[]){0, 1, 3, 5, 2, 4}
+                                 : (const int[]){0, 3, 5, 1, 2, 4});
     Dim made[] = {d[0], dim_mul(o->cx, dim_mul(o->cx, block, block), d[1]), high, wide};
     o->out[0] = build_reshape(o->b, v, 4, made);
 }
@@ -522,7 +527,8 @@ onnx_constant_of_shape(Onnx *o)
     const Dim *dims = onnx_dims(o, 0, &n);
     check_rank(o, n);
     const OnnxAttr *a = onnx_attr(o, "value");
-    Dtype dtype = onnx_attr(o, "value dtype") ? onnx_dtype(o, onnx_int(o, "value dtype", 1)) : DT_f32;
+    Dtype dtype = onnx_attr(o, "value dtype") ? onnx_dtype(o, onnx_int(o, "value dtype", 1))
+                                              : DT_f32;
     Literal l = {.is_int = true};
     if (a && a->n == 1) {
         l = a->kind == ONNX_INTS ? (Literal){.is_int = true, .i = a->ints[0]}
@@ -591,7 +597,8 @@ onnx_eye_like(Onnx *o)
     if (t->rank != 2) {
         onnx_refuse(o, "its operand is no matrix");
     }
-    Value *is = build_map(o->b, OP_eq, diagonal_of(o, t), build_int(o->b, onnx_int(o, "k", 0)), NULL);
+    Value *is = build_map(o->b, OP_eq, diagonal_of(o, t), build_int(o->b, onnx_int(o, "k", 0)),
+                          NULL);
     o->out[0] = build_cast(o->b, is, number ? onnx_dtype(o, number) : t->dtype);
 }
 

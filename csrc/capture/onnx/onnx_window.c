@@ -1,13 +1,13 @@
 /* Windows of the last axes: convolutions and pools.
  *
- * Pads may differ before and after an axis, and ceil_mode adds some: the operand is padded first, and
- * the builder of aten.def gets an image without pads. */
+ * Pads may differ before and after an axis, and ceil_mode adds some: the operand is padded first,
+ * and the builder of aten.def gets an image without pads. */
 #include "onnx.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { MAX_AXES = 3, MAX_PLACES = 256 /* of a window that is a sum of slices */ };
+enum { MAX_AXES = 3, MAX_PLACES = 256 /* along an axis of a window of slices */ };
 
 typedef struct {
     int axes;
@@ -163,7 +163,8 @@ onnx_conv_transpose(Onnx *o)
     Value *x = onnx_in(o, 0), *weight = onnx_in(o, 1);
     const Type *t = x->type;
     Windows w;
-    int64_t pads[2 * MAX_AXES], more[MAX_AXES], none[MAX_AXES] = {0}, group = onnx_int(o, "group", 1);
+    int64_t pads[2 * MAX_AXES], more[MAX_AXES], none[MAX_AXES] = {0},
+                                                group = onnx_int(o, "group", 1);
     const char *how = onnx_text(o, "auto_pad", "NOTSET");
     const OnnxAttr *wanted = onnx_attr(o, "output_shape");
     weight_windows(o, &w, t, weight->type);
@@ -232,30 +233,23 @@ pool_windows(Onnx *o, Windows *w, const Type *t)
     read_windows(o, w, t, onnx_int(o, "ceil_mode", 0) != 0);
 }
 
-/* The images of all places of the window combined, one after the other. */
+/* The images of all places of the window combined, axis by axis. */
 static Value *
 combined(Onnx *o, const Windows *w, Value *x, Op op)
 {
-    int64_t places = 1, at[MAX_AXES] = {0};
-    Value *all = NULL;
     for (int k = 0; k < w->axes; k++) {
-        places *= w->size[k];
-    }
-    if (places > MAX_PLACES) {
-        onnx_refuse(o, "its window has more than %d places", MAX_PLACES);
-    }
-    for (int64_t p = 0; p < places; p++) {
-        Value *v = x;
-        int64_t rest = p;
-        for (int k = w->axes - 1; k >= 0; k--) {
-            at[k] = rest % w->size[k];
-            rest /= w->size[k];
-            v = build_slice(o->b, v, k + 2, dim_int(o->cx, at[k] * w->gap[k]),
-                            dim_int(o->cx, w->step[k]), w->made[k]);
+        Value *all = NULL;
+        if (w->size[k] > MAX_PLACES) {
+            onnx_refuse(o, "its window has more than %d places along an axis", MAX_PLACES);
         }
-        all = all ? build_map(o->b, op, all, v, NULL) : v;
+        for (int64_t at = 0; at < w->size[k]; at++) {
+            Value *v = build_slice(o->b, x, k + 2, dim_int(o->cx, at * w->gap[k]),
+                                   dim_int(o->cx, w->step[k]), w->made[k]);
+            all = all ? build_map(o->b, op, all, v, NULL) : v;
+        }
+        x = all;
     }
-    return all;
+    return x;
 }
 
 static bool
@@ -289,18 +283,22 @@ onnx_max_pool(Onnx *o)
     bool whole = dtype_info[t->dtype].class <= CLASS_INT;
     if (is_plain(&w) && !whole) {
         const Type *made = made_of(o, &w, t, t->dims[1]);
-        Arg args[] = {arg_v(x), arg_ints(o, w.axes, w.size), arg_ints(o, w.axes, w.step),
-                      arg_ints(o, w.axes, w.before), arg_ints(o, w.axes, w.gap), {.kind = ARG_BOOL}};
+        Arg args[] = {arg_v(x),
+                      arg_ints(o, w.axes, w.size),
+                      arg_ints(o, w.axes, w.step),
+                      arg_ints(o, w.axes, w.before),
+                      arg_ints(o, w.axes, w.gap),
+                      {.kind = ARG_BOOL}};
         const char *overload = pool_of(w.axes, "aten.max_pool2d_with_indices.default",
                                        "aten.max_pool3d_with_indices.default");
         if ((o->out[0] = onnx_aten_or_none(o, overload, made, 6, args))) {
             return;
         }
     }
-    Value *low = !whole                ? build_float(o->b, -INFINITY)
-                 : t->dtype == DT_u8   ? build_int(o->b, 0)
-                 : t->dtype == DT_i8   ? build_int(o->b, INT8_MIN)
-                                       : NULL;
+    Value *low = !whole              ? build_float(o->b, -INFINITY)
+                 : t->dtype == DT_u8 ? build_int(o->b, 0)
+                 : t->dtype == DT_i8 ? build_int(o->b, INT8_MIN)
+                                     : NULL;
     if (!low) {
         onnx_refuse(o, "its operand has the element type %s", dtype_info[t->dtype].name);
     }
@@ -339,9 +337,14 @@ onnx_average_pool(Onnx *o)
     }
     if (is_plain(&w) && !dilated) {
         const Type *made = made_of(o, &w, t, t->dims[1]);
-        Arg args[] = {arg_v(x), arg_ints(o, w.axes, w.size), arg_ints(o, w.axes, w.step),
-                      arg_ints(o, w.axes, w.before), {.kind = ARG_BOOL}, {.kind = ARG_BOOL, .i = pads}};
-        const char *overload = pool_of(w.axes, "aten.avg_pool2d.default", "aten.avg_pool3d.default");
+        Arg args[] = {arg_v(x),
+                      arg_ints(o, w.axes, w.size),
+                      arg_ints(o, w.axes, w.step),
+                      arg_ints(o, w.axes, w.before),
+                      {.kind = ARG_BOOL},
+                      {.kind = ARG_BOOL, .i = pads}};
+        const char *overload = pool_of(w.axes, "aten.avg_pool2d.default",
+                                       "aten.avg_pool3d.default");
         if ((o->out[0] = onnx_aten_or_none(o, overload, made, 6, args))) {
             return;
         }
@@ -363,7 +366,8 @@ onnx_lp_pool(Onnx *o)
     Value *v = onnx_aten(o, "aten.abs.default", t, ARGS(arg_v(x)));
     v = onnx_aten(o, "aten.pow.Tensor_Scalar", t, ARGS(arg_v(v), arg_i(p)));
     v = combined(o, &w, padded(o, &w, v, build_int(o->b, 0), true), OP_add);
-    o->out[0] = onnx_aten(o, "aten.pow.Tensor_Scalar", v->type, ARGS(arg_v(v), arg_f(1.0 / (double)p)));
+    o->out[0] = onnx_aten(o, "aten.pow.Tensor_Scalar", v->type,
+                          ARGS(arg_v(v), arg_f(1.0 / (double)p)));
 }
 
 void
@@ -563,12 +567,12 @@ onnx_gemm(Onnx *o)
 {
     Value *a = onnx_in(o, 0), *b = onnx_in(o, 1), *c = onnx_given(o, 2);
     double alpha = onnx_float(o, "alpha", 1), beta = onnx_float(o, "beta", 1);
-    const int turned[] = {1, 0};
+    const int transposed[] = {1, 0};
     if (a->type->rank != 2 || b->type->rank != 2) {
         onnx_refuse(o, "an operand is no matrix");
     }
-    a = onnx_int(o, "transA", 0) ? build_permute(o->b, a, turned) : a;
-    b = onnx_int(o, "transB", 0) ? build_permute(o->b, b, turned) : b;
+    a = onnx_int(o, "transA", 0) ? build_permute(o->b, a, transposed) : a;
+    b = onnx_int(o, "transB", 0) ? build_permute(o->b, b, transposed) : b;
     const Type *t = product_type(o, a, b);
     if (!c) {
         Value *v = product(o, a, b);
