@@ -252,7 +252,6 @@ class Traced(NamedTuple):
         first = len(written)
         for node in reversed([*self.nodes, *nodes[:first], *between, *nodes[first:]]):
             next(iter(self.graph.graph.nodes)).prepend(node)
-        self.graph.recompile()
         return placed
 
     def _placeholder(self, base: _Base) -> Node | None:
@@ -465,6 +464,7 @@ def node(
     with disable_functional_mode():
         tracer = mode.tracer
         for graph in graphs:
+            graph.recompile()  # its operands have been put in order
             _, unique = unique_graph_id(mode, prefix=f"dlc_{name}")
             tracer.root.register_module(unique, graph)
         proxy = tracer.create_proxy(
