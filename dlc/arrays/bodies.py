@@ -252,7 +252,6 @@ class Traced(NamedTuple):
         first = len(written)
         for node in reversed([*self.nodes, *nodes[:first], *between, *nodes[first:]]):
             next(iter(self.graph.graph.nodes)).prepend(node)
-        self.graph.recompile()
         return placed
 
     def _placeholder(self, base: _Base) -> Node | None:
@@ -301,10 +300,19 @@ def _agree(
         found = kind_of(array)
         if found == kind:
             continue
-        if not (join and is_exact(initial[k], found) and not found.weak):
+        if not (join and _join(initial[k], carried, k, array)):
             raise Otherwise(f"{names[k]} is {kind} before a step and {found} after it", first=True)
-        carried[k], same = found, False
+        same = False
     return same
+
+
+def _join(before: Any, carried: dict[int, Kind], k: int, after: Array | None) -> bool:
+    """Carries a number of Python's as what it is after a step, if that has it exactly."""
+    found = None if after is None else kind_of(after)
+    if found is None or found.weak or not is_exact(before, found):
+        return False
+    carried[k] = found
+    return True
 
 
 def _is_made(before: Any, after: Any) -> bool:
@@ -332,6 +340,8 @@ def trial_of(run: Run, names: list[str], initial: list[Any], *, join: bool) -> t
                 what = "has no value" if initial[k] is UNBOUND else f"is of type {type(initial[k]).__name__}"
                 raise Otherwise(f"{names[k]} {what} before the first step", first=True)
             carried[k] = kind_of(array)
+            if join:
+                _join(initial[k], carried, k, array_of(results[k]))
             if made:
                 found.carry(k, carried[k])
             again = again or not made
@@ -454,6 +464,7 @@ def node(
     with disable_functional_mode():
         tracer = mode.tracer
         for graph in graphs:
+            graph.recompile()  # its operands have been put in order
             _, unique = unique_graph_id(mode, prefix=f"dlc_{name}")
             tracer.root.register_module(unique, graph)
         proxy = tracer.create_proxy(

@@ -4,13 +4,16 @@ syntax.py has made calls of them. Here such a call is traced as an operator of t
 cond) whose body is a graph of its own (csrc/capture/walk/walk_flow.c), if the body is the same function of
 tensors at each step; otherwise its steps run one after another, each captured by itself.
 
-A body reads arrays from outside of it and may write to them. So it runs twice. A trial on fake tensors finds
-which memory it reads and writes, and which of the names that it assigns are carried from one step to the
-next: all but those that are the same object, or the same constant, after a step. Then the body is traced with
-these as its operands. Carried values have to keep their dtype and shape. Where the first step differs (a
-number of Python's becomes one of NumPy's, a name has no value before it, an argument is exchanged for a new
-array), it is done by itself before the loop. Where two names exchange arrays that are written to, two steps
-are one of the loop: then each name has the same memory after it.
+A body reads arrays from outside of it and may write to them. Its graph is recorded while it runs on fake
+tensors: memory from outside becomes an operand when the body reads or writes it first. The names that it
+assigns are carried from one step to the next, but for those that are the same object, or the same constant,
+after a step. If some are to be carried, the body runs again with these as its operands, too. A name that has
+no value before the loop, and is an array after a step, is carried without another run: nothing has read it.
+
+Carried values have to keep their dtype and shape. Where the first step differs (a number of Python's becomes
+one of NumPy's, an argument is exchanged for a new array), it is done by itself before the loop. Where two
+names exchange arrays that are written to, two steps are one of the loop: then each name has the same memory
+after it.
 """
 
 from __future__ import annotations
@@ -161,7 +164,6 @@ def _give(way: _Way, carried: dict[int, Kind], written: dict[int, Any], read: li
                 )
             given[k].meta["val"] = fake_of(kind)
     output.args = ((*(given[k] for k in carried), *(given.get(key, placed[key]) for key in written)),)
-    way.body.graph.recompile()
 
 
 def _joined(names: list[str], k: int, values: list[Any], kinds: list[Kind | None]) -> Kind | None:

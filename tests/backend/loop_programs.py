@@ -140,6 +140,27 @@ def views_before_the_loop(x: Array) -> Array:
     return inner
 
 
+@program(lambda: (floats(20), floats(100, seed=1)))
+def a_view_that_a_branch_reads_first(x: Array, c: Array) -> None:
+    v = x[1:5]
+    for i in range(100):
+        if c[i] > 0:
+            c[i] = v[0] * 2
+        c[i] += v[1]
+
+
+@program(lambda: (floats(30), floats(25, seed=1)))
+def values_that_each_step_makes(x: Array, c: Array) -> tuple[Any, ...]:
+    for i in range(25):
+        y = x * i
+        m = c[i] * 2
+        if m > 0:
+            s, k = m + 1, 2
+        else:
+            s, k = m, 3
+    return y, m, s, k
+
+
 @program(lambda: (floats(20),))
 def calls_of_numpy(x: Array) -> Array:
     for _ in range(20):

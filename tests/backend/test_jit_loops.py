@@ -10,7 +10,7 @@ import pytest
 import dlc
 from benchmarks.arrays.programs import PROGRAMS as BENCHMARKED
 from dlc import CaptureError
-from dlc.arrays import flow
+from dlc.arrays import bodies, flow
 from dlc.arrays.scope import in_numpys_meaning
 from dlc.arrays.value import MAX_STEPS
 from tests.backend.jitted import jit
@@ -64,6 +64,22 @@ def test_numpys_values(name: str, whole: list[str]) -> None:
         assert_like(ours[0], expected[0], 1e-12)
         assert ours[1] == expected[1]
     assert bool(whole) == (name not in UNROLLED and "rebound_" not in name)
+
+
+@pytest.mark.parametrize("name, count", [("heat", 1), ("k_means", 1 + 5 * 2)])
+def test_a_body_is_traced_once(name: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """k_means has a loop of five steps in its loop, which are captured one by one: a branch in each."""
+    frames: list[Any] = []
+    begin = bodies.Frame.__init__
+
+    def noted(self: bodies.Frame) -> None:
+        begin(self)
+        frames.append(self)
+
+    monkeypatch.setattr(bodies.Frame, "__init__", noted)
+    program = BENCHMARKED[name]
+    jit(program.function)(*program.arguments(program.small))
+    assert len(frames) == count
 
 
 MOVING_AVERAGE, MANDELBROT = (
