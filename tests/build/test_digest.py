@@ -127,6 +127,19 @@ def test_a_comment_or_a_blank_line_in_every_file_leaves_the_digest(tmp_path: Pat
     assert digest.digest(tree) == before
 
 
+def test_a_comment_in_the_plan_changes_no_key(tmp_path: Path) -> None:
+    """Of the whole tree: the extension's own digest is that of its copy with a comment more. Keys have
+    nothing else of the sources.
+    """
+    tree = tmp_path / "csrc"
+    shutil.copytree(CSRC, tree)
+    plan = tree / "codegen/plan/plan_peak.c"
+    plan.write_text("/* why a peak is a peak */\n" + plan.read_text() + "// the end\n")
+    assert digest.digest(tree) == digest.digest()
+    add_token(tree / "codegen/emit/emit.c")
+    assert digest.digest(tree) != digest.digest()
+
+
 @pytest.mark.parametrize("name", DECIDING)
 def test_a_token_of_what_decides_changes_the_digest(tmp_path: Path, name: str) -> None:
     tree = copy(tmp_path, name)
