@@ -185,7 +185,9 @@
  *        with a reduce marked fused of at most 256 terms, as long in each iteration; neither loops
  *        nor choices follow.
  *   V51  widened marks only a load of bf16 in a reduce marked lanes, along which its elements are
- *        adjacent. */
+ *        adjacent.
+ *   V52  primitive marks only a reduce without onehot that is marked lanes or stands in a for marked
+ *        vector, whose op returns no index, and whose body loads, binds and computes. */
 #include "verify.h"
 
 #include <stdarg.h>
