@@ -99,6 +99,13 @@ ONEHOT = graph(
     "o: f32[9, 300] = where c, x, 0.0",
     "y: f32[9] = sum o axes=[1]",
 )
+MERGED = graph(
+    "",
+    "x: f32[1000], z: f32[1000]",
+    "f32[1000]",
+    "d: f32[1000] = sub x, z",
+    "y: f32[1000] = mul d, z",
+)
 SINE = graph("", "x: f32[1000]", "f32[1000]", "y: f32[1000] = sin x")
 N = "[N in 1..inf]"
 
@@ -127,6 +134,9 @@ BUGS = {
     "cc_versions": ("version", reduced("sum", "64, N", "64", 1, N), "N=16"),
     "cc_onehot": ("select", ONEHOT, "integers=1"),
     "cc_short": ("shorten", reduced("sum", "64, N", "64", 1, N), "N=1500"),
+    "cc_widened": ("widen", reduced("amax", "9, 64", "9", 1, dtype="bf16")),
+    "tcc_merged": ("merge", MERGED),
+    "tcc_primitive": ("prefetch_tcc", reduced("sum", "60, 300", "300", 0)),
     "tcc_grid": ("grid", CHANNELS),
     "tcc_width": ("tile_tcc", CUBIC),
     "tcc_transpose": ("transpose", TRANSPOSED),

@@ -481,6 +481,15 @@ walk_grid(View *v, const Let *loop)
     v->grid = NULL;
 }
 
+/* One primitive does the reduction. */
+static void
+mark_primitive(const View *v, const Let *reduce)
+{
+    if (fuel_spend(v->cx)) {
+        let_mark((Let *)reduce, MARK_primitive, true);
+    }
+}
+
 /* Gathered rows, each of which one tile holds.  True: the reduction is of such rows. */
 static bool
 walk_gathered(View *v, const Let *reduce, Dtype dtype)
@@ -530,14 +539,17 @@ walk_reduce(View *v, const Let *reduce)
         enter(v, reduce, DIM_NONE);
         v->width = DLC_BLOCK;
         if (term_goes_along(v->facts, &v->tile, reduce, dtype, &term)) {
+            mark_primitive(v, reduce);
             read_row(v, term.x, reduce);
         } else {
             walk_block(v, reduce->body);
         }
         enter(v, NULL, DIM_NONE);
-    } else if (!in_tile || arg ||
-               !(walk_gathered(v, reduce, dtype) ||
-                 term_goes_down_in(v->facts, &v->tile, reduce, dtype, &term))) {
+    } else if (in_tile && !arg &&
+               (walk_gathered(v, reduce, dtype) ||
+                term_goes_down_in(v->facts, &v->tile, reduce, dtype, &term))) {
+        mark_primitive(v, reduce);
+    } else {
         walk_block(v, reduce->body);
     }
 }

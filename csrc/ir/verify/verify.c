@@ -63,13 +63,13 @@
  *        element [.., outermost index + .., innermost index] of a buffer whose last axis has 128
  *        bytes: a row of a panel.
  *   V24  micro marks alone, and only a for of at most 14 iterations.  Its body is one for without
- *        marks but interchange, over columns, or one over panels with that one alone inside.  Its body is a sum
- *        marked fused, perhaps a load and the addition of the sum to it, and the store.  Load and
- *        store are at the same element of a buffer of two axes, whose rows are whole panels: [row +
- *        .., panel * width + column].  The first factor is a load or its cast, in which columns and
- *        panels do not occur, the second one in which the row does not: of an element [.., sum +
- *        .., column] of panels, or of anything if there is no loop over panels.  In that case both
- *        may be elements that go along the columns evenly.
+ *        marks but interchange, over columns, or one over panels with that one alone inside.  Its
+ *        body is a sum marked fused, perhaps a load and the addition of the sum to it, and the
+ *        store.  Load and store are at the same element of a buffer of two axes, whose rows are
+ *        whole panels: [row + .., panel * width + column].  The first factor is a load or its cast,
+ *        in which columns and panels do not occur, the second one in which the row does not: of an
+ *        element [.., sum + .., column] of panels, or of anything if there is no loop over panels.
+ *        In that case both may be elements that go along the columns evenly.
  *   V25  short marks only a reduce marked lanes, whose op returns no index and whose extent is no
  *        number.
  *   V26  A buffer has as many places as elements: its strides, where it has any, are those of its
@@ -185,7 +185,9 @@
  *        with a reduce marked fused of at most 256 terms, as long in each iteration; neither loops
  *        nor choices follow.
  *   V51  widened marks only a load of bf16 in a reduce marked lanes, along which its elements are
- *        adjacent. */
+ *        adjacent.
+ *   V52  primitive marks only a reduce without onehot that is marked lanes or stands in a for
+ *        marked vector, whose op returns no index, and whose body loads, binds and computes. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -63,11 +63,12 @@ void verify_fill(Verifier *v, const Let *reduce); /* marked so, its body has bee
 void verify_masked(Verifier *v, const Let *load);
 void verify_uniform(Verifier *v, const Let *let);
 
-/* ---- verify_values.c: V49 to V51 ---- */
+/* ---- verify_values.c: V49 to V52 ---- */
 
 void verify_merged(Verifier *v, const Let *let);
 void verify_interchange(Verifier *v, const Let *loop);
 void verify_widened(Verifier *v, const Let *load);
+void verify_primitive(Verifier *v, const Let *reduce);
 
 /* ---- verify_flow.c: V30 to V32, V47 ---- */
 

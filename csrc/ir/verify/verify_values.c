@@ -1,4 +1,4 @@
-/* The rules of marks that say how single values are computed and kept, V49 to V51; verify.c has
+/* The rules of marks that say how single values are computed and kept, V49 to V52; verify.c has
  * the list. */
 #include "verify.h"
 
@@ -104,5 +104,28 @@ verify_widened(Verifier *v, const Let *load)
     }
     if (!good) {
         verify_broken(v, 51, "widened marks a load that is not of bf16 along a reduction in lanes");
+    }
+}
+
+/* ---- V52: reductions of one primitive ---- */
+
+void
+verify_primitive(Verifier *v, const Let *reduce)
+{
+    const Let *around = let_around(reduce);
+    if (!let_has(reduce, MARK_primitive)) {
+        return;
+    }
+    bool good = !let_has(reduce, MARK_onehot) && op_info[let_op(reduce)].rule != RULE_INDEX &&
+                (let_has(reduce, MARK_lanes) ||
+                 (around->op == OP_for && let_has(around, MARK_vector)));
+    for (int k = 0; k < reduce->body->n; k++) {
+        const Let *let = reduce->body->lets[k];
+        good = good && !let->body && !let_writes(let);
+    }
+    if (!good) {
+        verify_broken(v, 52,
+                      "primitive marks a reduction that is neither in lanes nor in a vector loop, "
+                      "or does more than load and compute");
     }
 }

@@ -112,7 +112,10 @@ tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const 
     Tile tile = tcc_tile(t);
     Term term;
     Dim along = loop_index(reduce);
-    if (t->at && put_looked_up(t, reduce, dtype, sum, from, to)) {
+    if (!let_has(reduce, MARK_primitive)) {
+        return false;
+    }
+    if (put_looked_up(t, reduce, dtype, sum, from, to)) {
         return true;
     }
     if (!term_goes_down_in(e->facts, &tile, reduce, dtype, &term)) {
@@ -137,7 +140,8 @@ tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype)
     Tile tile = tcc_tile(t);
     Term term;
     Dim along = loop_index(reduce);
-    if (!term_goes_along(e->facts, &tile, reduce, dtype, &term)) {
+    if (!let_has(reduce, MARK_primitive) ||
+        !term_goes_along(e->facts, &tile, reduce, dtype, &term)) {
         return NULL;
     }
     Rows x = rows_of(t, term.x, along), y = {.at = "0"};
