@@ -186,11 +186,18 @@ def test_what_is_prepared_is_read_from_end_to_end(weights: str) -> None:
         assert " pack " not in loops_text, "a copy of what was computed"
 
 
-def test_codes_that_something_else_reads_stay() -> None:
+@pytest.mark.parametrize(
+    "more, result",
+    [
+        ("let v: i8[512, 1024] = neg w", "i8[512, 1024]"),
+        ("let v: i8[1024, 512] = permute w perm=[1, 0]", "i8[1024, 512] view of w"),
+    ],
+)
+def test_codes_that_something_else_reads_stay(more: str, result: str) -> None:
     text = (
         program("i8", "4", 512, 1024)
-        .replace("-> (", "-> (i8[512, 1024], ")
-        .replace("  ret y", "  let v: i8[512, 1024] = neg w\n  ret v, y")
+        .replace("-> (", f"-> ({result}, ")
+        .replace("  ret y", f"  {more}\n  ret v, y")
     )
     made = prepared(text, ["w", "s"])[1]
     assert "i8" not in {t.dtype for t in made.values()}

@@ -17,8 +17,9 @@
  *           the second-level cache while all tiles of the block are computed; a tile keeps its sums
  *           between the chains.  The outputs of a tile are computed right after its last chain.
  *           Rows whose elements of a sum are not adjacent are packed too.
- *           A column operand that is computed is made right before it is packed, one panel and
- *           chain at a time (block_compute), whatever the number of rows: there is one form.
+ *           A column operand that is computed is made one panel and chain at a time
+ *           (block_compute), whatever the number of rows: there is one form.  It is computed into
+ *           the panel, or if it is read along the sum, into a buffer, which is packed.
  *           A column operand that lower_pack.c leaves to the groups is packed in the loop over
  *           these, whole sums at once, and the loops over rows are in that loop.
  * Why not:  pack all of an operand first: its elements would go through the caches twice, while a

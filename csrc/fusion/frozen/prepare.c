@@ -259,14 +259,16 @@ read_frozen(Cutter *c, const Value *v, bool memory)
     }
 }
 
-/* Each call computes v, and the values that v is a view of. */
+/* Each call computes v, and the values that v is a view of; codes among them stay as they are. */
 static void
 compute_in_call(Cutter *c, const Value *v)
 {
     c->again[v->id] = true;
+    c->column[v->id] = -1;
     while (value_is_view(v)) {
         v = v->def->args[0];
         c->again[v->id] = true;
+        c->column[v->id] = -1;
     }
 }
 
@@ -275,7 +277,6 @@ keep_results(Cutter *c)
 {
     for (int k = 0; k < c->fn->body->nrets; k++) {
         compute_in_call(c, c->fn->body->rets[k]);
-        c->column[c->fn->body->rets[k]->id] = -1; /* the caller has it as it is */
     }
 }
 
