@@ -127,7 +127,8 @@
  *        element index of one of that body, which has an element for each iteration.  They may have
  *        more than one, and have at most grid_row iterations, which is at most grid.  Where
  *        grid_called stands, a reduce of a product or a load has at most so many and 1024 instead.
- *        A for may have more if there is neither a bind nor a buffer beside it.
+ *        A for may have more if there is neither a bind nor a buffer beside it.  A reduce returns
+ *        what its body makes: it is a sum computed in f32 or f64, or an amax or amin in f32.
  *   V39  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
  *        computes and loads, and whose op returns no index.  strip is a multiple of 16 and stands
  *        beside it, or on a for marked vector without loops inside that has a load marked prefetch.
