@@ -124,9 +124,7 @@ BUGS = {
     "cc_parts": ("overlap", reduced("sum", "64, 5000", "64", 1)),
     "cc_places": ("overlap", reduced("argmax", "4, 200", "4", 1)),
     "cc_near": ("near", SINE),
-    "cc_versions": ("version", reduced("sum", "64, N", "64", 1, N), "N=16"),
     "cc_onehot": ("select", ONEHOT, "integers=1"),
-    "cc_short": ("shorten", reduced("sum", "64, N", "64", 1, N), "N=1500"),
     "tcc_grid": ("grid", CHANNELS),
     "tcc_width": ("tile_tcc", CUBIC),
     "tcc_transpose": ("transpose", TRANSPOSED),
@@ -134,7 +132,6 @@ BUGS = {
     "tcc_recurrences": ("vectorise", scan("sum", "f64")),
     "tcc_scan": ("scan_tcc", scan("sum", "f32")),
     "tcc_onehot": ("select", ONEHOT, "integers=1"),
-    "tcc_short": ("shorten", reduced("sum", "64, N", "64", 1, N), "N=1500"),
 }
 
 

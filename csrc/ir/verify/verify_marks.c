@@ -128,9 +128,6 @@ verify_access_marks(Verifier *v, const Let *access)
     if (let_has(access, MARK_transpose)) {
         verify_transpose(v, access);
     }
-    if (let_has(access, MARK_versions)) {
-        verify_versions(v, access);
-    }
     verify_masked(v, access);
 }
 
@@ -336,8 +333,8 @@ may_be_called(const Let *reduce)
     return good;
 }
 
-/* Do targets reduce several rows of it at a time?  Of the types that are computed in as floats these
- * are the reductions that short rows end in. */
+/* Do targets reduce several rows of it at a time?  Of floats these are the reductions that short
+ * rows end in. */
 static bool
 may_reduce_rows(const Let *reduce)
 {
