@@ -86,6 +86,8 @@ typedef struct Phase {
     Dim extent; /* of the parallel loop; 1 when the phase has none; 0 where it is not chosen */
     Dim work; /* estimated cost of one iteration, in units of ops.def */
     Dim scratch; /* bytes of private scratch one running piece needs; p[nbuffers] points to it */
+    bool is_part; /* the function is for one of several loops, and the phase calls it */
+    Dim given; /* of such a function, the size that is its last parameter; or DIM_NONE */
 } Phase;
 
 typedef struct Unit {

@@ -44,8 +44,11 @@ static const PassInfo of_program = {
 
 /* Of a unit, once it is lowered. */
 static const PassInfo *const schedule[] = {
-    &rewrites[REWRITE_vectorise],   &rewrites[REWRITE_select], &rewrites[REWRITE_shorten],
-    &rewrites[REWRITE_parallelise], &rewrites[REWRITE_join],   NULL,
+    &rewrites[REWRITE_vectorise],
+    &rewrites[REWRITE_select],
+    &rewrites[REWRITE_parallelise],
+    &rewrites[REWRITE_join],
+    NULL,
 };
 
 static const PassInfo of_loops = {

@@ -461,24 +461,86 @@ fn_each_let(Fn *fn, void (*visit)(void *arg, Let *let), void *arg)
 
 /* ---- copies ---- */
 
+/* into: the function that gets a second copy beside the first, under fresh names; NULL: all of a
+ * function is copied, with its names.  Of a second copy, indices[k] becomes others[k]. */
 typedef struct {
     Cx *cx;
     Value **values;             /* by Value.id: the copy */
+    Fn *into;
+    Dim *indices, *others;
+    int nindices;
 } Cloning;
 
 static Value *
 clone_of(const Cloning *c, Value *v)
 {
-    return value_is_const(v) ? v : c->values[v->id];
+    Value *copy = value_is_const(v) ? NULL : c->values[v->id];
+    return copy ? copy : v;
 }
 
 static Value *
 clone_value(Cloning *c, const Value *v)
 {
     Value *copy = cx_copy(c->cx, v, sizeof *v);
-    copy->over = v->over ? c->values[v->over->id] : NULL;
+    copy->over = v->over ? clone_of(c, (Value *)v->over) : NULL;
     c->values[v->id] = copy;
+    if (c->into && !value_is_const(v)) {
+        copy->name = fn_fresh_name(c->into, v->name);
+        copy->id = c->into->nvalues++;
+    }
     return copy;
+}
+
+static Dim
+clone_dim(const Cloning *c, Dim d)
+{
+    for (int k = 0; k < c->nindices; k++) {
+        d = dim_uses(c->cx, d, c->indices[k]) ? dim_replace(c->cx, d, c->indices[k], c->others[k])
+                                              : d;
+    }
+    return d;
+}
+
+/* The index of the same loop or bind in the copy, which what is copied after it has. */
+static Dim
+clone_index(Cloning *c, Dim index, Dim extent)
+{
+    Dim other = dim_index(c->cx, fn_fresh_name(c->into, dim_name(c->cx, index)), extent);
+    c->indices = cx_grow(c->cx, c->indices, c->nindices, sizeof *c->indices);
+    c->others = cx_grow(c->cx, c->others, c->nindices, sizeof *c->others);
+    c->indices[c->nindices] = index;
+    c->others[c->nindices++] = other;
+    return other;
+}
+
+/* The attributes and the index of a let that is a second copy. */
+static void
+clone_indices(Cloning *c, Let *copy)
+{
+    for (int k = 0; k < copy->nattrs; k++) {
+        Attr *a = &copy->attrs[k];
+        if (a->kind == ATTR_DIM) {
+            a->d = clone_dim(c, a->d);
+        } else if (a->kind == ATTR_DIMS) {
+            Dim *dims = cx_copy(c->cx, a->dims, (size_t)a->n * sizeof *dims);
+            for (int j = 0; j < a->n; j++) {
+                dims[j] = clone_dim(c, dims[j]);
+            }
+            a->dims = dims;
+        }
+    }
+    if (loop_is(copy)) {
+        for (int k = 0; k < copy->nattrs; k++) {
+            Attr *a = &copy->attrs[k];
+            if (a->kind == ATTR_NAME && a->d != DIM_NONE) {
+                a->d = clone_index(c, a->d, let_dim(copy, "extent"));
+                a->s = dim_name(c->cx, a->d);
+            }
+        }
+    } else if (copy->op == OP_bind) {
+        copy->sizes = cx_copy(c->cx, copy->sizes, sizeof *copy->sizes);
+        copy->sizes[0] = clone_index(c, copy->sizes[0], let_dim(copy, "extent"));
+    }
 }
 
 static Value **
@@ -505,6 +567,9 @@ clone_let(Cloning *c, const Let *let, Block *parent)
         copy->res[k] = clone_value(c, let->res[k]);
         copy->res[k]->def = copy;
     }
+    if (c->into) {
+        clone_indices(c, copy);
+    }
     copy->body = let->body ? clone_block(c, let->body, copy) : NULL;
     copy->bodies = cx_copy(c->cx, let->bodies, (size_t)let->nbodies * sizeof *let->bodies);
     for (int k = 0; k < let->nbodies; k++) {
@@ -529,7 +594,7 @@ clone_block(Cloning *c, const Block *blk, Let *owner)
 Fn *
 fn_clone(const Fn *fn)
 {
-    Cloning c = {fn->cx, cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *c.values)};
+    Cloning c = {.cx = fn->cx, .values = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *c.values)};
     Fn *copy = cx_copy(fn->cx, fn, sizeof *fn);
     copy->facts = NULL;
     copy->params = cx_copy(fn->cx, fn->params, (size_t)fn->nparams * sizeof *fn->params);
@@ -538,6 +603,15 @@ fn_clone(const Fn *fn)
     }
     copy->body = clone_block(&c, fn->body, NULL);
     return copy;
+}
+
+Let *
+let_copy(Fn *fn, const Let *let, Block *parent)
+{
+    Cloning c = {.cx = fn->cx,
+                 .values = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *c.values),
+                 .into = fn};
+    return clone_let(&c, let, parent);
 }
 
 /* ---- loops and branches ---- */

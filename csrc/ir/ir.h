@@ -417,8 +417,8 @@ bool let_interleaves(Cx *cx, const Let *let);
 /* A copy with lets, values, attributes and bodies of its own.  The two share constants, and names
  * that are made in one are not made in the other. */
 Fn *fn_clone(const Fn *fn);
-/* Declares the sizes that a function, the body of a let, has from outside: those that it names and
- * does not bind. */
+Let *let_copy(Fn *fn, const Let *loop, Block *parent);   /* all that it binds has fresh names */
+/* Declares the sizes that a body has from outside: those that it names and does not bind. */
 void fn_free_sizes(Fn *fn);
 typedef struct {                /* a loop, its operands and results in parts */
     const Let *let;

@@ -3,7 +3,17 @@
 
 #include <string.h>
 
-enum { FOR = 1, REDUCE = 2, LOAD = 4, STORE = 8, BUFFER = 16, MAP = 32, BIND = 64, SIZE = 128 };
+enum {
+    FOR = 1,
+    REDUCE = 2,
+    LOAD = 4,
+    STORE = 8,
+    BUFFER = 16,
+    MAP = 32,
+    BIND = 64,
+    SIZE = 128,
+    CHOICE = 256
+};
 enum { BARE, NUMBER };
 
 const MarkInfo mark_info[MARK_COUNT] = {
@@ -39,6 +49,7 @@ marks_of(Op op)
                   : op == OP_buffer              ? BUFFER
                   : op == OP_bind                ? BIND
                   : op == OP_size                ? SIZE
+                  : op == OP_if                  ? CHOICE
                   : op_info[op].kind == KIND_MAP ? MAP
                                                  : 0;
     Marks marks = 0;

@@ -131,9 +131,7 @@ BUGS = {
     "cc_parts": ("overlap", reduced("sum", "64, 5000", "64", 1)),
     "cc_places": ("overlap", reduced("argmax", "4, 200", "4", 1)),
     "cc_near": ("near", SINE),
-    "cc_versions": ("version", reduced("sum", "64, N", "64", 1, N), "N=16"),
     "cc_onehot": ("select", ONEHOT, "integers=1"),
-    "cc_short": ("shorten", reduced("sum", "64, N", "64", 1, N), "N=1500"),
     "cc_widened": ("widen", reduced("amax", "9, 64", "9", 1, dtype="bf16")),
     "tcc_merged": ("merge", MERGED),
     "tcc_primitive": ("prefetch_tcc", reduced("sum", "60, 300", "300", 0)),
@@ -144,7 +142,6 @@ BUGS = {
     "tcc_recurrences": ("vectorise", scan("sum", "f64")),
     "tcc_scan": ("scan_tcc", scan("sum", "f32")),
     "tcc_onehot": ("select", ONEHOT, "integers=1"),
-    "tcc_short": ("shorten", reduced("sum", "64, N", "64", 1, N), "N=1500"),
 }
 
 

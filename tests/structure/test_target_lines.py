@@ -347,9 +347,18 @@ def test_parts_of_a_long_row_run_side_by_side() -> None:
     assert steps(reduction("sum", "64, 4096"), "tcc") == [""]
 
 
-def test_a_short_row_of_a_symbolic_length_has_versions() -> None:
-    assert steps(reduction("sum", "64, N")) == ["short parts=4 versions=64 fill"]
+def test_a_row_of_a_symbolic_length_has_a_loop_for_each_frequent_one() -> None:
+    """In one phase: one for each of three lengths, one for a row of one block, and one for longer rows."""
+    text = without_short_rows(lines(reduction("sum", "64, N"), "cc"))
+    assert re.findall(r"if (.*) phase \{", text) == [
+        "N <= 1024",
+        "N <= 16",
+        "max(64 - N, N) <= 32",
+        "max(128 - N, N) <= 64",
+    ]
+    assert steps(reduction("sum", "64, N")) == ["parts=4 fill"] * 5
     assert steps(reduction("sum", "64, 1000")) == [""]
+    assert steps(reduction("sum", "64, N"), "tcc") == [""]
 
 
 def sines(*more: str) -> str:

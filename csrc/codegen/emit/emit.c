@@ -2,7 +2,8 @@
  *
  * What:     one C function for each phase (a top-level loop of a kernel), for each target: plain
  *           loops for an optimising compiler (emit_cc.c), calls of strips for libtcc
- *           (emit_tcc.c), the loops as they are in portable C (emit_c.c).
+ *           (emit_tcc.c), the loops as they are in portable C (emit_c.c).  An if marked phase is
+ *           one phase: a function for each of its loops, and one that chooses.
  * Requires: a scheduled function of the loops stage.
  * Ensures:  all texts compute the same bits, for any partition of the parallel loop: the order of
  *           everything that is not elementwise is that of docs/bits.md.
@@ -37,7 +38,7 @@ typedef struct {
     Map made;
 } Written;
 
-/* The emission of a phase for one target, whose loops may be the target's own. */
+/* The emission of a loop of a phase for one target, whose loops may be the target's own. */
 typedef struct {
     const Let *loop;
     Phase phase;
@@ -45,6 +46,15 @@ typedef struct {
     Names names;
     Text body;
 } Writing;
+
+/* The emission of a phase for one target: of its loop; or, if it chooses from several, of these and
+ * of what chooses, which is the last one. */
+typedef struct {
+    const Lowered *kernel;
+    Target target;
+    Writing **all;
+    int n;
+} PhaseWriting;
 
 /* Gives the target's sizes their places in n[], where sizes of targets before may be already. */
 static void
@@ -76,18 +86,81 @@ check_same(Cx *cx, const Phase *phase, const Phase *of_target)
     }
 }
 
-/* Begins the emission of a phase for a target.  The first target's interface is that of the
- * phase. */
-static void
-begin(Writing *w, const Lowered *kernel, Target target, int number, Phase *phase)
+static Writing *
+begin(const PhaseWriting *of, const Let *loop, const char *name, Written *unit)
 {
-    const Fn *fn = kernel->loops.of[target];
-    const Let *let = fn->body->lets[kernel->place];
-    w->loop = phase_by_number(let, number);
-    w->phase = (Phase){.name = phase->name, .kernel = let};
-    w->emit = phase_interface(fn, w->loop, &w->phase);
-    w->emit.phase = &w->phase;
-    w->emit.target = &target_info[target];
+    const Fn *fn = of->kernel->loops.of[of->target];
+    Writing *w = cx_alloc(fn->cx, sizeof *w);
+    Emit *e = &w->emit;
+    w->loop = loop;
+    w->phase = (Phase){.name = name, .kernel = fn->body->lets[of->kernel->place]};
+    *e = phase_interface(fn, w->loop, &w->phase);
+    e->phase = &w->phase;
+    e->target = &target_info[of->target];
+    w->body = (Text){.cx = fn->cx};
+    w->names = (Names){
+        .values = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *w->names.values),
+    };
+    e->names = &w->names;
+    e->helpers = &unit->helpers;
+    e->made = &unit->made;
+    e->out = &w->body;
+    e->indent = 1;
+    return w;
+}
+
+static void
+add_writing(PhaseWriting *of, Writing *w)
+{
+    of->all = cx_grow(w->emit.cx, of->all, of->n, sizeof *of->all);
+    of->all[of->n++] = w;
+}
+
+/* Makes the statements of a loop, for the sizes that are assumed, as a function. */
+static Writing *
+write_part(PhaseWriting *of, const Let *loop, const Writing *chooser, Dim given, Written *unit)
+{
+    const char *name = cx_format(chooser->emit.cx, "%s_part%d", chooser->phase.name, of->n);
+    Writing *w = begin(of, loop, name, unit);
+    w->phase.is_part = true;
+    w->phase.given = given;
+    emitters[of->target].phase(&w->emit, loop);
+    add_writing(of, w);
+    return w;
+}
+
+/* Puts calls of the functions of the loops.  part: the one function for all of them, or NULL. */
+static void
+write_choice(PhaseWriting *of, const Block *blk, int at, Writing *chooser, const Writing *part,
+             Written *unit)
+{
+    Emit *e = &chooser->emit;
+    const Let *let = blk->lets[at];
+    if (let->op == OP_for) {
+        part = part ? part : write_part(of, let, chooser, DIM_NONE, unit);
+        Dim given = part->phase.given;
+        put(e, "return %s(p, n, lo, hi%s%s);", part->phase.name, given == DIM_NONE ? "" : ", ",
+            given == DIM_NONE ? "" : dim_c(e, given));
+        return;
+    }
+    Dim size = part ? DIM_NONE : phase_size_between(e->fn, blk, at);
+    if (size != DIM_NONE) {
+        part = write_part(of, phase_loop(let), chooser, size, unit);
+    }
+    for (int k = at; k < at + 2; k++) {
+        open_choice(e, blk->lets[k]);
+        write_choice(of, blk->lets[k]->body, 0, chooser, part, unit);
+        close_choice(e);
+    }
+}
+
+/* The statements.  The first target's interface is that of the phase. */
+static void
+write_phase(PhaseWriting *of, int number, Phase *phase, Written *unit)
+{
+    const Fn *fn = of->kernel->loops.of[of->target];
+    const Let *let = phase_by_number(fn->body->lets[of->kernel->place], number);
+    Writing *w = begin(of, phase_loop(let), phase->name, unit);
     if (phase->extent == DIM_NONE) {
         phase->buffers = w->phase.buffers;
         phase->nbuffers = w->phase.nbuffers;
@@ -95,39 +168,51 @@ begin(Writing *w, const Lowered *kernel, Target target, int number, Phase *phase
         phase->work = w->phase.work;
     }
     check_same(fn->cx, phase, &w->phase);
+    if (let->op == OP_for) {
+        emitters[of->target].phase(&w->emit, let);
+    } else {
+        write_choice(of, let->parent, place_of(let), w, NULL, unit);
+    }
+    add_writing(of, w);
+    for (int k = 0; k < of->n; k++) {
+        place_sizes(&of->all[k]->emit, phase);
+        phase->scratch = dim_max(fn->cx, phase->scratch, of->all[k]->emit.scratch);
+    }
+}
+
+/* The functions, when the sizes of all targets have their places. */
+static void
+put_functions(const PhaseWriting *of, const Phase *phase, Text *unit)
+{
+    for (int k = 0; k < of->n; k++) {
+        Writing *w = of->all[k];
+        w->phase.ndims = phase->ndims;
+        if (of->n > 1 && k == of->n - 1) {
+            put_phase_head(&w->emit, unit, "");
+            put_sizes(&w->emit, unit, put_size, NULL);
+            put_body(&w->body, unit);
+        } else {
+            emitters[of->target].function(&w->emit, w->loop, &w->body, unit);
+        }
+    }
 }
 
 /* Statements first, for each target that is wanted: by then the sizes of all are known. */
 static void
 emit_phase(const Lowered *kernel, int number, Phase *phase, Written *units)
 {
-    const Fn *shared = kernel->loops.shared;
-    Cx *cx = shared->cx;
-    Writing each[TARGETS];
+    PhaseWriting each[TARGETS];
     phase->extent = DIM_NONE;
-    phase->scratch = dim_int(cx, 0);
+    phase->scratch = dim_int(kernel->loops.shared->cx, 0);
     for (int k = 0; k < TARGETS; k++) {
         if (kernel->loops.of[k]) {
-            Emit *e = &each[k].emit;
-            begin(&each[k], kernel, (Target)k, number, phase);
-            each[k].body = (Text){.cx = cx};
-            each[k].names = (Names){0};
-            each[k].names.values = cx_alloc(cx, (size_t)kernel->loops.of[k]->nvalues *
-                                                    sizeof *each[k].names.values);
-            e->names = &each[k].names;
-            e->helpers = &units[k].helpers;
-            e->made = &units[k].made;
-            e->out = &each[k].body;
-            e->indent = 1;
-            emitters[k].phase(e, each[k].loop);
-            place_sizes(e, phase);
-            phase->scratch = dim_max(cx, phase->scratch, e->scratch);
+            each[k] = (PhaseWriting){.kernel = kernel, .target = (Target)k};
+            write_phase(&each[k], number, phase, &units[k]);
         }
     }
     for (int k = 0; k < TARGETS; k++) {
         if (kernel->loops.of[k]) {
-            each[k].phase.ndims = phase->ndims;
-            emitters[k].function(&each[k].emit, each[k].loop, &each[k].body, &units[k].functions);
+            put_functions(&each[k], phase, &units[k].functions);
         }
     }
 }

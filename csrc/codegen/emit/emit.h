@@ -111,7 +111,8 @@ void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to)
 
 /* The parts of a phase's function, in their order; the first is a comment that says what it is. */
 void put_header(const Emit *e, const Let *loop, Text *unit);
-void put_phase_head(const Emit *e, Text *unit);
+/* kind: how C declares the function of one of several loops */
+void put_phase_head(Emit *e, Text *unit, const char *kind);
 void put_pointers(Emit *e, Text *unit);
 /* Calls `put` for each size that has a variable, in the order of n[]. */
 void put_sizes(Emit *e, Text *unit, void (*put_one)(Emit *e, int k, Text *unit, const void *arg),

@@ -33,7 +33,8 @@ put_sizes(Emit *e, Text *unit, void (*put_one)(Emit *e, int k, Text *unit, const
 {
     for (int place = 0; place < e->phase->ndims; place++) {
         for (int k = 0; k < e->nsizes; k++) {
-            if (e->sizes[k].place == place && e->sizes[k].declared) {
+            bool given = e->sizes[k].dim == e->phase->given;
+            if (e->sizes[k].place == place && e->sizes[k].declared && !given) {
                 put_one(e, k, unit, arg);
             }
         }
@@ -92,11 +93,18 @@ put_header(const Emit *e, const Let *loop, Text *unit)
 }
 
 void
-put_phase_head(const Emit *e, Text *unit)
+put_phase_head(Emit *e, Text *unit, const char *kind)
 {
     const char *name = e->phase->name,
                *takes = "void *const *p, const int64_t *n, int64_t lo, int64_t hi";
-    text_add(unit, "int %s(%s);\n\nint\n%s(%s)\n{\n", name, takes, name, takes);
+    if (e->phase->is_part) {
+        const char *given = e->phase->given == DIM_NONE ? ""
+                                                        : cx_format(e->cx, ", const int64_t %s",
+                                                                    index_c(e, e->phase->given));
+        text_add(unit, "%s int\n%s(%s%s)\n{\n", kind, name, takes, given);
+    } else {
+        text_add(unit, "int %s(%s);\n\nint\n%s(%s)\n{\n", name, takes, name, takes);
+    }
 }
 
 void

@@ -267,6 +267,11 @@ dim_leaf(void *arg, char kind, int64_t value, Dim name)
     DimOut *o = arg;
     Cx *cx = o->e->cx;
     bool index = kind == 'n' && dim_extent(cx, name) != DIM_NONE;
+    if (kind == 'n' && !index) { /* a condition may have made it a number */
+        Range range = dim_range(cx, name);
+        kind = range.lo == range.hi ? 'i' : 'n';
+        value = range.lo;
+    }
     o->stack = cx_grow(cx, o->stack, o->n, sizeof *o->stack);
     o->stack[o->n++] = index         ? (Term){name, index_c(o->e, name), true}
                        : kind == 'n' ? (Term){name, NULL, true}

@@ -115,20 +115,6 @@ facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let
            !dim_is(cx, *step, 0) && !dim_is(cx, *step, 1);
 }
 
-Dim
-facts_length(const Facts *facts, const Let *marked)
-{
-    const Let *tile = let_around(marked);
-    if (loop_is(marked)) {
-        return loop_extent(marked);
-    }
-    while (loop_is(tile) && !let_has(tile, MARK_vector)) {
-        tile = let_around(tile);
-    }
-    const Step *step = loop_is(tile) ? facts_step(facts, marked, loop_index(tile)) : NULL;
-    return step ? step->step : DIM_NONE;
-}
-
 /* ---- finding them ---- */
 
 static int

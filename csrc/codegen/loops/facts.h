@@ -59,9 +59,6 @@ const Let *facts_reduced_row(const Facts *facts, const Let *reduce);
 /* The bytes of an element, 4 or 8, if the access goes along adjacent elements of a tensor; else
  * 0. */
 int facts_adjacent_bytes(const Facts *facts, const Let *access, Dim index);
-/* The size that the mark `versions` is about: a reduction's extent, or how far a load goes on with
- * the vector loop around. */
-Dim facts_length(const Facts *facts, const Let *marked);
 /* Are they adjacent along the loop `rows`, and *step apart along the vector loop `inner` in it, at
  * places that neither reads from memory? */
 bool facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let *inner,

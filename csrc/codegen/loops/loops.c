@@ -84,8 +84,13 @@ phase_in(const Block *root, int *number)
     const Let *found = NULL;
     for (int k = 0; k < root->n && !found; k++) {
         const Let *let = root->lets[k];
-        bool is_phase = let->op == OP_for && (*number)-- == 0;
-        found = is_phase ? let : let_is_choice(let) ? phase_in(let->body, number) : NULL;
+        bool chooses = let_has(let, MARK_phase);
+        if (let->op == OP_for || chooses) {
+            found = (*number)-- == 0 ? let : NULL;
+            k += chooses; /* its else */
+        } else if (let_is_choice(let)) {
+            found = phase_in(let->body, number);
+        }
     }
     return found;
 }
@@ -270,6 +275,12 @@ bool
 one_block(Cx *cx, const Let *reduce)
 {
     return dim_range(cx, loop_extent(reduce)).hi <= reduce_block(reduce);
+}
+
+bool
+may_be_one_block(Cx *cx, const Let *reduce)
+{
+    return !one_block(cx, reduce) && dim_range(cx, loop_extent(reduce)).lo <= reduce_block(reduce);
 }
 
 int

@@ -19,6 +19,7 @@ int loop_width(const Let *loop); /* the value of its mark `width`; without it lo
 int loop_step(const Let *loop);
 int reduce_block(const Let *reduce); /* elements of a block: 1024, 64 or 1 */
 bool one_block(Cx *cx, const Let *reduce); /* has it never more than one block? */
+bool may_be_one_block(Cx *cx, const Let *reduce); /* does its size decide when it runs? */
 int bind_fault(const Let *bind); /* the fault of an index out of range */
 /* The constant value of an operand, or NULL: the operand is a literal, or the result of a `const`
  * let. */
@@ -61,7 +62,7 @@ bool buffer_is_private(const Value *buffer); /* made in a loop of the kernel */
  * around one of a choice; NULL: it is the kernel's. */
 const Block *block_around(const Block *root);
 const Let *phase_kernel(const Let *phase);
-/* The loop of a phase of the kernel; NULL: it has fewer. */
+/* A phase of the kernel: its loop, or the if marked phase around its loops; NULL: it has fewer. */
 const Let *phase_by_number(const Let *kernel, int number);
 Dim choice_share(Cx *cx, const Let *choice); /* 1 where its condition holds, else 0 */
 /* Of a let in a root block: 1 where the choices around are for it, else 0. */

@@ -145,6 +145,67 @@ phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS])
     return n;
 }
 
+/* ---- phases of several loops ---- */
+
+const Let *
+phase_loop(const Let *phase)
+{
+    while (phase->op != OP_for) {
+        phase = phase->body->lets[0];
+    }
+    return phase;
+}
+
+/* Have both, and all that is in them, the same marks with the same values? */
+static bool
+has_same_marks(const Let *a, const Let *b)
+{
+    Marks of_a = (Marks)let_int(a, "marks"), of_b = (Marks)let_int(b, "marks");
+    bool same = of_a == of_b;
+    for (Marks left = of_a; left && same; left &= left - 1) {
+        Marks mark = left & -left;
+        same = let_mark_value(a, mark) == let_mark_value(b, mark);
+    }
+    for (int k = 0; a->body && k < a->body->n && same; k++) {
+        same = has_same_marks(a->body->lets[k], b->body->lets[k]);
+    }
+    return same;
+}
+
+/* The size that the condition is about: the symbol that it makes a number, or whose largest value
+ * it says; DIM_NONE: it says something else. */
+static Dim
+size_chosen_by(const Fn *fn, const Let *choice)
+{
+    Dim found = DIM_NONE;
+    for (int k = 0; k < fn->nsizes; k++) {
+        Dim size = fn->sizes[k];
+        let_enter(fn->cx, choice);
+        Range range = dim_range(fn->cx, size);
+        dim_forget(fn->cx);
+        bool number = range.lo == range.hi && dim_range(fn->cx, size).hi > range.hi;
+        found = number || let_dim(choice, "left") == size ? size : found;
+    }
+    return found;
+}
+
+Dim
+phase_size_between(const Fn *fn, const Block *blk, int at)
+{
+    Dim size = size_chosen_by(fn, blk->lets[at]);
+    for (int k = at; k < at + 2 && size != DIM_NONE; k++) {
+        const Block *body = blk->lets[k]->body;
+        let_enter(fn->cx, blk->lets[k]);
+        bool same = has_same_marks(phase_loop(blk->lets[at]), phase_loop(body->lets[0])) &&
+                    (body->lets[0]->op == OP_for || phase_size_between(fn, body, 0) == size);
+        size = same ? size : DIM_NONE;
+        dim_forget(fn->cx);
+    }
+    return size;
+}
+
+/* ---- visits ---- */
+
 void
 phases_each(Fn *fn, const Block *root, void (*visit)(Fn *fn, Let *phase, void *arg), void *arg)
 {

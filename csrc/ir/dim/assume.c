@@ -2,8 +2,9 @@
  *
  * How: the condition a <= b is the fact b - a >= 0.  If that is linear in one size symbol and has
  *      no other names, it narrows the range of the symbol, and ranges, simplification and proofs
- *      use it as they use a declaration.  Any other fact is one more dim that is not negative, as
- *      those that follow from indices (exist.c).
+ *      use it as they use a declaration.  So do the two facts of max(x, y) <= b: by
+ *      max(N, 32 - N) <= 16, N is 16.  Any other fact is one more dim that is not negative,
+ *      as those that follow from indices (exist.c).
  *      Derived facts and simplified dims are remembered by epoch.  A condition has an epoch of its
  *      own, which is the same one whenever it is assumed again, and the epoch before goes on when
  *      it is forgotten: nothing is derived twice.  No size is declared in between. */
@@ -49,22 +50,58 @@ narrowed(Range range, int64_t by, int64_t rest)
     return range;
 }
 
+/* Narrows the range of a symbol by a fact; symbol: DIM_NONE before the first one.  False: the fact
+ * is of no symbol, or of another one. */
+static bool
+narrow(Cx *cx, Assumption *one, Dim fact)
+{
+    int64_t by, rest;
+    Dim symbol = symbol_of(cx, fact, &by, &rest);
+    if (symbol == DIM_NONE || (one->symbol != DIM_NONE && one->symbol != symbol)) {
+        return false;
+    }
+    const AtomNode *atom = dim_atom(cx, symbol);
+    if (one->symbol == DIM_NONE) {
+        one->symbol = symbol;
+        one->before = one->within = atom->range;
+    }
+    Range part = dim_multiples(narrowed(one->within, by, rest), atom->divisor);
+    if (part.lo <= part.hi) { /* else it is never so, and anything may be said */
+        one->within = part;
+    }
+    return true;
+}
+
+/* The fact is *other - max(*x, *y) >= 0 for some dims. */
+static bool
+is_both(Cx *cx, Dim fact, Dim *other, Dim *x, Dim *y)
+{
+    const Poly *p = dim_poly(cx, fact);
+    for (int k = 0; k < p->n; k++) {
+        Dim term = dim_term(cx, 1, p->terms[k].mono);
+        const AtomNode *atom = dim_atom(cx, term);
+        p = dim_poly(cx, fact);
+        if (atom && atom->kind == ATOM_MAX && p->terms[k].c == -1) {
+            *x = atom->a;
+            *y = atom->b;
+            *other = dim_add(cx, fact, term);
+            return true;
+        }
+    }
+    return false;
+}
+
 static Assumption *
 assumption_new(Cx *cx, Dim fact)
 {
     Dims *dims = &cx->dims;
     Assumption *one = cx_alloc(cx, sizeof *one);
-    int64_t by, rest;
-    *one = (Assumption){.fact = fact, .from = dims->epoch};
-    Dim symbol = symbol_of(cx, fact, &by, &rest);
-    if (symbol != DIM_NONE) {
-        const AtomNode *atom = dim_atom(cx, symbol);
-        one->symbol = symbol;
-        one->before = one->within = atom->range;
-        Range part = dim_multiples(narrowed(atom->range, by, rest), atom->divisor);
-        if (part.lo <= part.hi) { /* else it is never so, and anything may be said */
-            one->within = part;
-        }
+    Dim other, x, y;
+    *one = (Assumption){.fact = fact, .symbol = DIM_NONE, .from = dims->epoch};
+    bool both = is_both(cx, fact, &other, &x, &y),
+         known = narrow(cx, one, both ? dim_sub(cx, other, x) : fact);
+    if (both && !(known && narrow(cx, one, dim_sub(cx, other, y)))) {
+        one->symbol = DIM_NONE;
     }
     dims->assumptions = cx_grow(cx, dims->assumptions, dims->nassumptions,
                                 sizeof *dims->assumptions);

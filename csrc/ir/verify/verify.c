@@ -70,8 +70,11 @@
  *        in which columns and panels do not occur, the second one in which the row does not: of an
  *        element [.., sum + .., column] of panels, or of anything if there is no loop over panels.
  *        In that case both may be elements that go along the columns evenly.
- *   V25  short marks only a reduce marked lanes, whose op returns no index and whose extent is no
- *        number.
+ *   V25  phase marks only an if in the kernel's own block, or in an if or else there, with an else.
+ *        Each of the two has one for, or again such an if and its else.  All these loops are copies
+ *        of one: the same operations in the same order, on the same memory from outside of them,
+ *        and those marked parallel have the same extent and are marked vector, tile and recurrences
+ *        alike.
  *   V26  A buffer has as many places as elements: its strides, where it has any, are those of its
  *        axes in some order, each the product of the sizes before it.
  *   V27  onehot marks only a sum marked lanes whose body loads and computes, and returns where(i ==
@@ -127,7 +130,8 @@
  *        element index of one of that body, which has an element for each iteration.  They may have
  *        more than one, and have at most grid_row iterations, which is at most grid.  Where
  *        grid_called stands, a reduce of a product or a load has at most so many and 1024 instead.
- *        A for may have more if there is neither a bind nor a buffer beside it.
+ *        A for may have more if there is neither a bind nor a buffer beside it.  A reduce returns
+ *        what its body makes: it is a sum computed in f32 or f64, or an amax or amin in f32.
  *   V39  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
  *        computes and loads, and whose op returns no index.  strip is a multiple of 16 and stands
  *        beside it, or on a for marked vector without loops inside that has a load marked prefetch.
@@ -139,10 +143,8 @@
  *        the op returns an index, it is 2, and the body one load of adjacent elements, which it
  *        returns.  places stands beside it on such a one of f32, of fewer than 2**31 elements.
  *        near marks only a loop of the kernel's own block, in which no tensor is both loaded and
- *        stored, or updated.  versions is 8 or 64, and marks a reduce marked short whose extent is
- *        a size, or a load in one marked jam whose elements are a size apart along the vector loop
- *        around; a phase has one, and is not marked near.  rolled marks only a for marked vector
- *        without loops inside.  prefetch_tile or prefetch_pack marks only a for marked micro.
+ *        stored, or updated.  rolled marks only a for marked vector without loops inside.
+ *        prefetch_tile or prefetch_pack marks only a for marked micro.
  *   V42  vector marks only a for that no loop marked vector or lanes is around, without tile and
  *        recurrences, that leaves nothing for its other iterations.  No loop in it, however deep,
  *        is marked vector, tile, recurrences, lanes, pack or micro.  A loop leaves nothing for

@@ -54,7 +54,6 @@ void verify_loop_marks(Verifier *v, const Let *loop); /* when its body has been 
 
 void verify_column_marks(Verifier *v, const Let *loop); /* the same */
 void verify_transpose(Verifier *v, const Let *load); /* marked so */
-void verify_versions(Verifier *v, const Let *load); /* the same */
 /* ---- verify_distribute.c: V43 to V45 ---- */
 
 void verify_distribute(Verifier *v, const Let *loop); /* marked so, its body has been checked */

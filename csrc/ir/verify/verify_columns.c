@@ -138,49 +138,6 @@ runs_once(const void *phase, const Let *let)
     return to && !own && uses_of(phase, to) != 2;
 }
 
-static bool
-is_size(Cx *cx, Dim d)
-{
-    return dim_is_name(cx, d) && !dim_has_index(cx, d);
-}
-
-static int
-count_versions(const Let *let)
-{
-    int n = let_has(let, MARK_versions);
-    for (int k = 0; let->body && k < let->body->n; k++) {
-        n += count_versions(let->body->lets[k]);
-    }
-    return n;
-}
-
-void
-verify_versions(Verifier *v, const Let *let)
-{
-    const Let *reduce = loop_is(let) ? let : let_around(let), *tile = reduce, *phase = reduce;
-    while (loop_is(tile) && !let_has(tile, MARK_vector)) {
-        tile = let_around(tile);
-    }
-    while (let_around(phase) && loop_is(let_around(phase))) {
-        phase = let_around(phase);
-    }
-    Dim step = DIM_NONE, rest;
-    bool good = loop_is(let)
-                    ? let_has(let, MARK_short) && is_size(v->cx, let_dim(let, "extent"))
-                    : let_has(reduce, MARK_jam) && loop_is(tile) &&
-                          dim_affine(v->cx,
-                                     index_offset(v->cx, let->args[0], let_attr(let, "at")->dims),
-                                     let_attr(tile, "index")->d, &step, &rest) &&
-                          is_size(v->cx, step);
-    int64_t longest = let_mark_value(let, MARK_versions);
-    if (longest != 8 && longest != 64) {
-        verify_broken(v, 41, "versions is 8 or 64");
-    }
-    if (!good || let_has(phase, MARK_near) || count_versions(phase) != 1) {
-        verify_broken(v, 41, "versions marks what gives no length, or is not alone in a phase");
-    }
-}
-
 static void
 check_near(Verifier *v, const Let *loop)
 {
@@ -220,9 +177,6 @@ check_row_marks(Verifier *v, const Let *loop)
     }
     if (let_has(loop, MARK_near)) {
         check_near(v, loop);
-    }
-    if (let_has(loop, MARK_versions)) {
-        verify_versions(v, loop);
     }
     if (let_has(loop, MARK_rolled)) {
         check_rolled(v, loop);

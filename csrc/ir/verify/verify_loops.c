@@ -19,11 +19,6 @@ check_reduce(Verifier *v, const Let *let)
     if (let->body->nrets != 1 || let->body->rets[0]->type->rank != 0) {
         verify_broken(v, 13, "the body must return one scalar");
     }
-    int64_t extent;
-    if (let_has(let, MARK_short) && (!let_has(let, MARK_lanes) || op_info[op].rule == RULE_INDEX ||
-                                     dim_is_int(v->cx, let_dim(let, "extent"), &extent))) {
-        verify_broken(v, 25, "short marks a reduction without blocks, or of a known length");
-    }
     const Type *ret = let->body->rets[0]->type;
     const char *why = "";
     Op same = op_info[op].rule == RULE_INDEX ? OP_amax : op;        /* of what it takes */
@@ -396,6 +391,72 @@ check_place_of_choice(Verifier *v, const Let *let)
     }
 }
 
+/* ---- V25: a phase of several loops ---- */
+
+/* Do threads share the iterations of both loops alike, or of neither? */
+static bool
+is_shared_alike(const Let *a, const Let *b)
+{
+    const Marks counted = MARK_parallel | MARK_vector | MARK_tile | MARK_recurrences;
+    Marks of[] = {(Marks)let_int(a, "marks") & counted, (Marks)let_int(b, "marks") & counted};
+    bool parallel = (of[0] | of[1]) & MARK_parallel;
+    return !parallel || (of[0] == of[1] && let_dim(a, "extent") == let_dim(b, "extent"));
+}
+
+static bool
+is_in_loop(const Value *v)
+{
+    return v->def && let_around(v->def) && loop_is(let_around(v->def));
+}
+
+/* Are both the same operation, however deep, on the same memory of the kernel?  Then their phases
+ * have the same buffers and the same iterations. */
+static bool
+is_copy(const Let *a, const Let *b)
+{
+    bool same = a->op == b->op && a->nargs == b->nargs &&
+                (a->op != OP_for || is_shared_alike(a, b));
+    for (int k = 0; k < a->nargs && same; k++) {
+        const Value *x = a->args[k], *y = b->args[k];
+        same = value_is_const(x) ? value_is_const(y) : x == y || (is_in_loop(x) && is_in_loop(y));
+    }
+    int n = a->body && b->body ? a->body->n : 0;
+    same = same && !a->body == !b->body && (!a->body || n == b->body->n);
+    for (int k = 0; k < n && same; k++) {
+        same = is_copy(a->body->lets[k], b->body->lets[k]);
+    }
+    return same;
+}
+
+/* Is each branch one loop, or such a choice again?  *first: the first of these loops. */
+static bool
+is_one_phase(const Block *blk, int at, const Let **first)
+{
+    bool good = true;
+    for (int k = at; k < at + 2 && good; k++) {
+        const Let *choice = k < blk->n ? blk->lets[k] : NULL;
+        const Block *body = choice && choice->op == (k == at ? OP_if : OP_else) ? choice->body
+                                                                                : NULL;
+        const Let *let = body && body->n ? body->lets[0] : NULL;
+        if (let && let->op == OP_for) {
+            *first = *first ? *first : let;
+            good = body->n == 1 && is_copy(*first, let);
+        } else {
+            good = let && let_has(let, MARK_phase) && body->n == 2 && is_one_phase(body, 0, first);
+        }
+    }
+    return good;
+}
+
+static void
+check_phase(Verifier *v, const Let *choice, int at)
+{
+    const Let *first = NULL;
+    if (loop_is(let_around(choice)) || !is_one_phase(choice->parent, at, &first)) {
+        verify_broken(v, 25, "phase marks an if whose branches are not copies of one loop");
+    }
+}
+
 /* A result is stored behind an if and its else, where both store it; behind an if alone, where it
  * was before. */
 static void
@@ -412,6 +473,9 @@ check_choice(Verifier *v, const Let *let)
     check_place_of_choice(v, let);
     if (is_else && (at == 0 || around->lets[at - 1]->op != OP_if)) {
         verify_broken(v, 46, "it does not stand right behind an if");
+    }
+    if (let_has(let, MARK_phase)) {
+        check_phase(v, let, at);
     }
     let_condition(v->cx, let, &a, &b);
     if (dim_any_name(v->cx, a, is_data, &condition) ||

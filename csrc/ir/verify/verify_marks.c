@@ -128,9 +128,6 @@ verify_access_marks(Verifier *v, const Let *access)
     if (let_has(access, MARK_transpose)) {
         verify_transpose(v, access);
     }
-    if (let_has(access, MARK_versions)) {
-        verify_versions(v, access);
-    }
     verify_masked(v, access);
     verify_widened(v, access);
 }
@@ -337,6 +334,19 @@ may_be_called(const Let *reduce)
     return good;
 }
 
+/* Do targets reduce several rows of it at a time?  Of floats these are the reductions that short
+ * rows end in. */
+static bool
+may_reduce_rows(const Let *reduce)
+{
+    const Value *ret = reduce->body->nrets ? reduce->body->rets[0] : NULL;
+    bool made = ret && ret->def && ret->def->parent == reduce->body;
+    Dtype compute = made ? dtype_info[ret->type->dtype].compute : DT_bool;
+    Op op = let_op(reduce);
+    return (op == OP_sum && (compute == DT_f32 || compute == DT_f64)) ||
+           ((op == OP_amax || op == OP_amin) && compute == DT_f32);
+}
+
 /* beside: the row has binds or buffers. */
 static bool
 is_row_of_grid(Verifier *v, const Let *rows, const Let *loop, bool beside)
@@ -347,7 +357,7 @@ is_row_of_grid(Verifier *v, const Let *rows, const Let *loop, bool beside)
     bool in_call = called && may_be_called(loop);
     bool good = let_has(loop, loop->op == OP_reduce ? MARK_lanes : MARK_vector) &&
                 !let_has(loop, MARK_parallel) && !dim_has_index(v->cx, let_dim(loop, "extent")) &&
-                most > 1 &&
+                most > 1 && (loop->op == OP_for || may_reduce_rows(loop)) &&
                 (in_call ? most <= called && most <= BLOCK
                          : most <= let_mark_value(rows, MARK_grid_row) ||
                                (loop->op == OP_for && !beside));

@@ -241,7 +241,7 @@ emit_c_function(Emit *e, const Let *loop, const Text *body, Text *unit)
 {
     Text function = {.cx = e->cx};
     put_header(e, loop, &function);
-    put_phase_head(e, &function);
+    put_phase_head(e, &function, "static");
     if (!is_empty(e)) {
         put_pointers(e, &function);
     }

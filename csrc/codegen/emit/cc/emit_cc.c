@@ -541,21 +541,18 @@ emit_cc_phase(Emit *e, const Let *loop)
 void
 emit_cc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
 {
-    Dim length = cc_length(e);
     bool near = cc_is_near(e);
     put_header(e, loop, unit);
-    if (length != DIM_NONE) {
-        cc_length_head(e, length, unit);
+    if (near) {
+        cc_near_head(e, unit);
     } else {
-        (near ? cc_near_head : put_phase_head)(e, unit);
+        put_phase_head(e, unit, "DLC_FN"); /* where a size is given, a copy for each number */
     }
     put_pointers(e, unit);
-    put_sizes(e, unit, cc_length_size, &length);
+    put_sizes(e, unit, cc_length_size, NULL);
     text_add(unit, "%s", phase_hides(e) ? "    const int64_t opaque = dlc_opaque_zero();\n" : "");
     put_body(body, unit);
     if (near) {
         cc_near_phase(e, loop, unit);
-    } else if (length != DIM_NONE) {
-        cc_length_phase(e, length, unit);
     }
 }

@@ -106,12 +106,8 @@ void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_length.c ---- */
 
-/* The length of rows for which the phase has copies, a size of the phase; or DIM_NONE. */
-Dim cc_length(const Emit *e);
-void cc_length_head(Emit *e, Dim length, Text *unit); /* of the function with it as a parameter */
-void cc_length_phase(Emit *e, Dim length, Text *unit); /* the phase, which calls it */
-/* As put_size, with what the compiler is told of the size; *length is a parameter. */
-void cc_length_size(Emit *e, int k, Text *unit, const void *length);
+/* As put_size, with what the compiler is told of the size. */
+void cc_length_size(Emit *e, int k, Text *unit, const void *arg);
 
 /* ---- emit_cc_near.c ---- */
 

@@ -5,7 +5,6 @@
  * Ensures:  the order of prelude_reduce.h.
  * How:      A step waits for the one before it: in a row marked `parts` several blocks go on side
  *           by side; of two rows at a time (emit_cc_jam.c) a block of each.
- *           A row of one block, of a reduction marked `short`, goes without the stack of blocks.
  * Example:  for (; sum_first + 4096 <= N; sum_first += 4096) { push four blocks of one loop }
  *           for (sum_from = sum_first; sum_from < N; sum_from += 1024) { push one block }
  *           sum = dlc_pairs_fold_sum_f32(sum_stack, sum_blocks);
@@ -71,20 +70,6 @@ put_all_blocks(Emit *e, const Let *let, const Reduction *r)
     put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r->out, r->name, r->out, r->out);
 }
 
-/* Opens the choice of a row of one block; open_long what is chosen else. */
-static void
-open_short(Emit *e, const Reduction *r)
-{
-    put_open(e, "if (%s <= %d)", r->extent, DLC_BLOCK);
-}
-
-static void
-open_long(Emit *e)
-{
-    put_close(e);
-    put_open(e, "else");
-}
-
 /* A one-hot select, see loops/onehot.c. */
 static void
 put_onehot(Emit *e, const Let *reduce)
@@ -116,14 +101,6 @@ cc_lanes_reduce(Emit *e, const Let *let, bool prefetches)
     put_scope(e);
     if (one_block(e->cx, let)) {
         put_block_alone(e, let, &r);
-    } else if (let_has(let, MARK_short)) {
-        Reduction one = r;
-        one.prefetches = false;
-        open_short(e, &r);
-        put_block_alone(e, let, &one);
-        open_long(e);
-        put_all_blocks(e, let, &r);
-        put_close(e);
     } else {
         put_all_blocks(e, let, &r);
     }
@@ -187,14 +164,6 @@ cc_lanes_jam(Emit *e, const Let *let, const Jam *jam)
     put_scope(e);
     if (one_block(e->cx, let)) {
         put_blocks_alone(e, let, jam, r);
-    } else if (let_has(let, MARK_short)) {
-        Reduction one[2] = {r[0], r[1]};
-        one[0].prefetches = one[1].prefetches = false;
-        open_short(e, r);
-        put_blocks_alone(e, let, jam, one);
-        open_long(e);
-        put_many_blocks(e, let, jam, r);
-        put_close(e);
     } else {
         put_many_blocks(e, let, jam, r);
     }

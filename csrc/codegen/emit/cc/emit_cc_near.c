@@ -149,7 +149,7 @@ cc_near_phase(Emit *e, const Let *loop, Text *unit)
 {
     const char *name = e->phase->name, *part = part_c(e, loop);
     text_add(unit, "\n");
-    put_phase_head(e, unit);
+    put_phase_head(e, unit, "static");
     text_add(unit,
              "    int fault = 0;\n    const int64_t part = %s;\n"
              "    for (; lo < hi; lo += part) {\n"

@@ -360,7 +360,7 @@ void
 emit_tcc_function(Emit *e, const Let *loop, const Text *body, Text *unit)
 {
     put_header(e, loop, unit);
-    put_phase_head(e, unit);
+    put_phase_head(e, unit, "static");
     put_pointers(e, unit);
     put_sizes(e, unit, put_size, NULL);
     put_body(body, unit);

@@ -212,7 +212,7 @@ put_vector(Tcc *t, Red *r)
     Emit *e = t->e;
     Place copy;
     const char *type = type_c(r->dtype);
-    bool one = one_block(e->cx, r->let), is_short = !one && let_has(r->let, MARK_short);
+    bool one = one_block(e->cx, r->let), is_short = !one && may_be_one_block(e->cx, r->let);
     put(e, "%s %s = *(const %s *)%s;", type, r->out, type, identity(t, r));
     put_scope(e);
     if (!one) {
