@@ -150,16 +150,19 @@ onnx_axes(Onnx *o, int k, const char *name, int rank, int *axes)
 Dtype
 onnx_dtype(Onnx *o, int64_t number)
 {
-    static const Dtype dtypes[] = {
-        [1] = DT_f32,  [2] = DT_u8,   [3] = DT_i8,   [5] = DT_i16,  [6] = DT_i32,   [7] = DT_i64,
-        [9] = DT_bool, [10] = DT_f16, [11] = DT_f64, [14] = DT_c64, [15] = DT_c128, [16] = DT_bf16,
+    static const struct {
+        int number;
+        Dtype dtype;
+    } rows[] = {
+        {1, DT_f32},  {2, DT_u8},   {3, DT_i8},   {5, DT_i16},  {6, DT_i32},   {7, DT_i64},
+        {9, DT_bool}, {10, DT_f16}, {11, DT_f64}, {14, DT_c64}, {15, DT_c128}, {16, DT_bf16},
     };
-    int64_t most = sizeof dtypes / sizeof *dtypes;
-    bool known = number > 0 && number < most && (dtypes[number] || DT_f32 == 0);
-    if (!known || number == 4 || number == 8 || number == 12 || number == 13) {
-        onnx_refuse(o, "dlc has no element type for ONNX's number %lld", (long long)number);
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (rows[k].number == number) {
+            return rows[k].dtype;
+        }
     }
-    return dtypes[number];
+    onnx_refuse(o, "dlc has no element type for ONNX's number %lld", (long long)number);
 }
 
 /* ---- the builders of aten.def ---- */
@@ -324,4 +327,14 @@ Value *
 onnx_map(Onnx *o, Op op, Value *a, Value *b)
 {
     return onnx_map3(o, op, a, b, NULL);
+}
+
+Value *
+onnx_flat(Onnx *o, Value *x, int axis)
+{
+    Dim dims[2] = {dim_int(o->cx, 1), dim_int(o->cx, 1)};
+    for (int ax = 0; ax < x->type->rank; ax++) {
+        dims[ax >= axis] = dim_mul(o->cx, dims[ax >= axis], x->type->dims[ax]);
+    }
+    return build_reshape(o->b, x, 2, dims);
 }

@@ -103,6 +103,8 @@ Arg arg_ints(Onnx *o, int n, const int64_t *ints);
 
 /* The shape of values that are broadcast, in a dtype. */
 const Type *onnx_broadcast(Onnx *o, Dtype dtype, int n, Value *const *values);
+/* A matrix: the axes before `axis` are its rows. */
+Value *onnx_flat(Onnx *o, Value *x, int axis);
 Value *onnx_map(Onnx *o, Op op, Value *a, Value *b); /* broadcast; b may be NULL or a constant */
 Value *onnx_map3(Onnx *o, Op op, Value *a, Value *b, Value *c);
 Value *onnx_number(Onnx *o, double f); /* a constant operand */

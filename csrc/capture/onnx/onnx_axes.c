@@ -232,11 +232,7 @@ onnx_softmax_flat(Onnx *o)
     Value *x = onnx_in(o, 0);
     const Type *t = x->type;
     int axis = onnx_axis(o, onnx_int(o, "axis", 1), t->rank);
-    Dim dims[2] = {dim_int(o->cx, 1), dim_int(o->cx, 1)};
-    for (int ax = 0; ax < t->rank; ax++) {
-        dims[ax >= axis] = dim_mul(o->cx, dims[ax >= axis], t->dims[ax]);
-    }
-    Value *v = build_reshape(o->b, x, 2, dims);
+    Value *v = onnx_flat(o, x, axis);
     Arg halves = {.kind = ARG_BOOL};
     v = onnx_aten(o, o->row->overload, v->type, ARGS(arg_v(v), arg_i(1), halves));
     o->out[0] = build_reshape(o->b, v, t->rank, t->dims);

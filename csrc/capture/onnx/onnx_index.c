@@ -51,25 +51,34 @@ onnx_gather_elements(Onnx *o)
                           ARGS(arg_v(x), arg_i(axis), arg_v(index)));
 }
 
+/* x with v at the indices along the axis, as the attribute `reduction` says. */
+static Value *
+scattered(Onnx *o, Value *x, int axis, Value *index, Value *v)
+{
+    static const char *const ways[][2] = {
+        {"add", "sum"}, {"mul", "prod"}, {"max", "amax"}, {"min", "amin"}};
+    const char *how = onnx_text(o, "reduction", "none");
+    Arg args[6] = {arg_v(x), arg_i(axis), arg_v(index), arg_v(v)};
+    for (size_t k = 0; k < sizeof ways / sizeof *ways; k++) {
+        if (strcmp(how, ways[k][0]) == 0) {
+            args[4] = (Arg){.kind = ARG_TEXT, .text = ways[k][1]};
+            args[5] = (Arg){.kind = ARG_BOOL, .i = 1};
+            return onnx_aten(o, "aten.scatter_reduce.two", x->type, 6, args);
+        }
+    }
+    if (strcmp(how, "none") != 0) {
+        onnx_refuse(o, "its reduction '%s' is none that is known", how);
+    }
+    return onnx_aten(o, "aten.scatter.src", x->type, 4, args);
+}
+
 void
 onnx_scatter_elements(Onnx *o)
 {
     Value *x = onnx_in(o, 0), *index = onnx_in(o, 1), *v = onnx_in(o, 2);
     int axis = onnx_axis(o, onnx_int(o, "axis", 0), x->type->rank);
-    const char *how = onnx_text(o, "reduction", "none");
     index = counted_from_start(o, index, x->type->dims[axis]);
-    Arg args[6] = {arg_v(x), arg_i(axis), arg_v(index), arg_v(v)};
-    if (strcmp(how, "none") == 0) {
-        o->out[0] = onnx_aten(o, "aten.scatter.src", x->type, 4, args);
-        return;
-    }
-    args[4] = (Arg){.kind = ARG_TEXT,
-                    .text = strcmp(how, "add") == 0   ? "sum"
-                            : strcmp(how, "mul") == 0 ? "prod"
-                            : strcmp(how, "max") == 0 ? "amax"
-                                                      : "amin"};
-    args[5] = (Arg){.kind = ARG_BOOL, .i = 1};
-    o->out[0] = onnx_aten(o, "aten.scatter_reduce.two", x->type, 6, args);
+    o->out[0] = scattered(o, x, axis, index, v);
 }
 
 /* Where a list of indices, the last axis of `index`, points to in the axes of t from `first` on:
@@ -158,7 +167,6 @@ void
 onnx_scatter_nd(Onnx *o)
 {
     Value *x = onnx_in(o, 0), *index = whole(o, onnx_in(o, 1)), *v = onnx_in(o, 2);
-    const char *how = onnx_text(o, "reduction", "none");
     int count = indices_of(o, index, x->type->rank);
     Value *at = number_of(o, index, x->type, 0, count);
     Dim rows = dim_int(o->cx, 1), rest = rows, places = type_numel(o->cx, at->type);
@@ -172,18 +180,7 @@ onnx_scatter_nd(Onnx *o)
     at = build_reshape(o->b, at, 1, &places);
     at = build_expand(o->b, at, 2, made, (const int[]){0});
     v = build_reshape(o->b, v, 2, made);
-    Arg args[6] = {arg_v(flat), arg_i(0), arg_v(at), arg_v(v)};
-    if (strcmp(how, "none") == 0) {
-        flat = onnx_aten(o, "aten.scatter.src", flat->type, 4, args);
-    } else {
-        args[4] = (Arg){.kind = ARG_TEXT,
-                        .text = strcmp(how, "add") == 0   ? "sum"
-                                : strcmp(how, "mul") == 0 ? "prod"
-                                : strcmp(how, "max") == 0 ? "amax"
-                                                          : "amin"};
-        args[5] = (Arg){.kind = ARG_BOOL, .i = 1};
-        flat = onnx_aten(o, "aten.scatter_reduce.two", flat->type, 6, args);
-    }
+    flat = scattered(o, flat, 0, at, v);
     o->out[0] = build_reshape(o->b, flat, given->rank, given->dims);
 }
 
@@ -249,11 +246,7 @@ onnx_hardmax(Onnx *o)
     bool flat = o->node->version < 13;
     int axis = onnx_axis(o, onnx_int(o, "axis", flat ? 1 : -1), t->rank), to[MAX_RANK], n = 0;
     if (flat) {
-        Dim dims[2] = {dim_int(o->cx, 1), dim_int(o->cx, 1)};
-        for (int ax = 0; ax < t->rank; ax++) {
-            dims[ax >= axis] = dim_mul(o->cx, dims[ax >= axis], t->dims[ax]);
-        }
-        x = build_reshape(o->b, x, 2, dims);
+        x = onnx_flat(o, x, axis);
         axis = 1;
     }
     for (int ax = 0; ax < x->type->rank; ax++) {

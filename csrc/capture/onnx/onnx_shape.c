@@ -120,11 +120,7 @@ onnx_flatten(Onnx *o)
     if (axis < 0 || axis > rank) {
         onnx_refuse(o, "its axis %lld is none of %d", (long long)axis, rank);
     }
-    Dim dims[2] = {num(o, 1), num(o, 1)};
-    for (int ax = 0; ax < rank; ax++) {
-        dims[ax >= axis] = dim_mul(o->cx, dims[ax >= axis], x->type->dims[ax]);
-    }
-    o->out[0] = build_reshape(o->b, x, 2, dims);
+    o->out[0] = onnx_flat(o, x, (int)axis);
 }
 
 void
