@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch._export.utils import _collect_all_valid_cia_ops, _get_decomp_for_cia
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+from torch.fx.passes.dialect.common.cse_pass import CSEPass
 
 from .. import _C, ir, torch_init, trace  # noqa: F401  (before anything is compiled)
 from ..compiler import compile_with
@@ -202,8 +203,9 @@ class _Exported:
     """An exported program compiled: its text, and which parameter and result is what."""
 
     def __init__(self, exported: Any) -> None:
-        gm = exported.graph_module
-        _without_asserts(gm)
+        _without_asserts(exported.graph_module)
+        # Two results of one value are that value twice: no copy, which would be a call of torch's.
+        gm = CSEPass()(exported.graph_module).graph_module
         report: dict[str, Any] = {}
         options = parse({"products": "own", "strict": True, "tier": "tcc", "cache": False})
         compiled = laid_as_eager(gm, lambda: compile_with(options, gm, None, report=report, inference=True))

@@ -294,12 +294,15 @@ class Model:
         arrays = [self._array(k, given[k], like) for k in self._free]
         made = self._results(arrays)
         back = _back(like)
+        given_back: set[int] = set()
 
         def value(kind: str, k: int) -> Any:
             if kind == "input":
                 own = self._fixed.get(k, stored.get(k))
                 return given[k] if own is None else back(own.copy(), self._function.params[k].type)
-            return back(made[k], self._function.results[k])
+            one = made[k].copy() if k in given_back and isinstance(made[k], np.ndarray) else made[k]
+            given_back.add(k)  # a result that is there twice is two arrays
+            return back(one, self._function.results[k])
 
         out = give(self._signature.output, value)
         if not self._signature.states:
