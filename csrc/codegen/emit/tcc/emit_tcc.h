@@ -22,8 +22,7 @@ typedef struct {
     /* the let of its block after which nobody needs it; its end if beyond */
     int last;
     const Let *stored;          /* the store that computing it here has done already, or NULL */
-    bool late;                  /* its let has been left to its user */
-    bool unzipped;              /* another load has brought it along */
+    bool late, unzipped; /* its let is left to its user; another load has brought it along */
 } Place;
 
 /* Elements of a tensor by a tile of indices: from[at[k] * step], as C; the tile that was made for

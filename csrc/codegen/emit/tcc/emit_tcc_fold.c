@@ -112,13 +112,11 @@ tcc_reduce_down(Tcc *t, const Let *reduce, Dtype dtype, const Place *sum, const 
     Tile tile = tcc_tile(t);
     Term term;
     Dim along = loop_index(reduce);
-    if (!let_has(reduce, MARK_primitive)) {
-        return false;
-    }
-    if (put_looked_up(t, reduce, dtype, sum, from, to)) {
+    bool marked = let_has(reduce, MARK_primitive);
+    if (marked && put_looked_up(t, reduce, dtype, sum, from, to)) {
         return true;
     }
-    if (!term_goes_down_in(e->facts, &tile, reduce, dtype, &term)) {
+    if (!marked || !term_goes_down_in(e->facts, &tile, reduce, dtype, &term)) {
         return false;
     }
     Rows x = rows_of(t, term.x, along), y = {"0", dim_int(e->cx, 0), true};
@@ -140,8 +138,7 @@ tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype)
     Tile tile = tcc_tile(t);
     Term term;
     Dim along = loop_index(reduce);
-    if (!let_has(reduce, MARK_primitive) ||
-        !term_goes_along(e->facts, &tile, reduce, dtype, &term)) {
+    if (!term_goes_along(e->facts, &tile, reduce, dtype, &term)) {
         return NULL;
     }
     Rows x = rows_of(t, term.x, along), y = {.at = "0"};

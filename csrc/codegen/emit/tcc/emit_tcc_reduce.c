@@ -143,7 +143,7 @@ open_tile(Tcc *t, Red *r)
     put(e, "int64_t w = %s - %s < %d ? %s - %s : %d;", r->extent, r->i, DLC_BLOCK, r->extent, r->i,
         DLC_BLOCK);
     tcc_enter(t, r->let, "w");
-    r->block = tcc_reduce_along(t, r->let, r->dtype);
+    r->block = let_has(r->let, MARK_primitive) ? tcc_reduce_along(t, r->let, r->dtype) : NULL;
     if (!r->block) {
         tcc_lets(t, r->let->body);
     }
