@@ -20,9 +20,10 @@ import torch.utils._pytree as pytree
 from torch import Tensor
 from torch._dispatch.python import enable_python_dispatcher
 from torch._guards import Source
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch._subclasses.functional_tensor import FunctionalTensor, FunctionalTensorMode
-from torch.fx import GraphModule
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 from torch.overrides import TorchFunctionMode
@@ -391,6 +392,26 @@ def storage_of(value: Any) -> int | None:
     return value.untyped_storage()._cdata if isinstance(value, Tensor) else None
 
 
+def _asks_for_sizes(node: Node) -> bool:
+    """Is it an operator of torch's whose result is a truth value, or a tensor on the device meta?"""
+    value = node.meta.get("val")
+    of_torch = isinstance(node.target, OpOverload) and node.target.namespace in ("aten", "prims")
+    return of_torch and (value is None or (isinstance(value, Tensor) and value.device.type == "meta"))
+
+
+def _graph_of(run: Callable[..., list[Any]], args: list[Any]) -> GraphModule:
+    """The operators that run calls.
+
+    Forward mode also calls some for their sizes alone: it compares the sizes of tensors and tangents, and
+    computes with tangents of zeros on the device meta. These leave the graph, as nothing reads them.
+    """
+    graph = make_fx(run, decompositions())(*args)
+    for node in reversed(graph.graph.nodes):
+        if _asks_for_sizes(node) and not node.users and not node.is_impure():
+            graph.graph.erase_node(node)
+    return graph
+
+
 def _check_storage(graph: GraphModule) -> None:
     """as_strided counts from the start of the storage, and of an argument's that is not known."""
     nodes = graph.graph.nodes
@@ -442,7 +463,7 @@ def capture(
         names_of = [names[k] for k in inputs]
         run = functional(call, names_of, args, shape, written, may_write=own, of_user=True)
         try:
-            graph = make_fx(run, decompositions())(*fakes)
+            graph = _graph_of(run, fakes)
         except RuntimeError as error:
             if "mutating a non-functional tensor" not in str(error):
                 raise
@@ -483,6 +504,6 @@ def capture_graph(graph: GraphModule, args: list[Any]) -> tuple[GraphModule, lis
         return results
 
     with torch.no_grad(), enable_python_dispatcher():
-        captured = make_fx(run, decompositions())(*args)
+        captured = _graph_of(run, args)
     _check_storage(captured)
     return captured, shape[0]

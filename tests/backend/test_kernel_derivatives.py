@@ -164,14 +164,40 @@ def test_transforms_in_a_compiled_function(name: str, dynamic: bool, kernels: di
     same(compiled(*batch), of(TORCH[name])(*batch))
 
 
-@pytest.mark.parametrize("name", ["attention", "gaussian"])
-def test_a_gradient_in_dlc_jit(name: str, kernels: dict[str, Any]) -> None:
+def derivatives(function: Callable[..., Tensor], at: tuple[int, ...]) -> Callable[..., Any]:
+    """The gradient, the tangent and the second derivatives of a function, by torch.func."""
+
+    def of(*args: Tensor) -> Any:
+        def of_reals(*some: Tensor) -> Tensor:
+            given = dict(zip(at, some, strict=True))
+            return function(*(given.get(k, arg) for k, arg in enumerate(args)))
+
+        some = tuple(args[k] for k in at)
+        every = tuple(range(len(at)))
+        first = grad(lambda *x: of_reals(*x).sin().sum(), every)
+        tangent = jvp(of_reals, some, tuple(x.cos() for x in some))[1]
+        second = grad(lambda *x: sum((g**2).sum() for g in first(*x)), every)
+        return (*first(*some), tangent, *second(*some))
+
+    return of
+
+
+@pytest.mark.parametrize("how", ["torch.compile", "dlc.jit"])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_derivatives_in_a_compiled_function(name: str, how: str, kernels: dict[str, Any]) -> None:
     args = small(name)
+    mine = derivatives(kernels[name], real(args))
+    compiled = (
+        dlc.jit(named(mine, len(args)), constants=True)
+        if how == "dlc.jit"
+        else torch.compile(mine, backend="dlc", fullgraph=True)
+    )
+    same(compiled(*args), derivatives(TORCH[name], real(args))(*args))
 
-    def of(function: Callable[..., Tensor]) -> Any:
-        return lambda a, b, c: grad(lambda *y: function(*y).sin().sum(), argnums=0)(a, b, c)
 
-    same(dlc.jit(of(kernels[name]), constants=True)(*args), of(TORCH[name])(*args))
+def named(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """With parameters that have names, as dlc.jit wants them."""
+    return (lambda a: function(a), lambda a, b: function(a, b), lambda a, b, c: function(a, b, c))[count - 1]
 
 
 @pytest.mark.parametrize("size", [0, 1])

@@ -96,7 +96,7 @@ def test_a_warning_has_its_place_once_and_at_its_end() -> None:
 
 
 TENSORS = {
-    "meta": (META, "a tensor on the device meta, which has no values"),
+    "meta": (META, r"a tensor on the device meta, which has no values: torch\.empty_like\("),
     "sparse": (torch.eye(3).to_sparse(), r"the layout torch.sparse_coo, of which \.to_dense\(\) makes"),
     "conjugated": (torch.ones(3, dtype=torch.complex64).conj(), r"conjugated .*x\.resolve_conj\(\)"),
     "nested": (torch.nested.nested_tensor([torch.ones(3)]), r"that is nested: \.unbind\(\)"),

@@ -90,7 +90,8 @@ describe_place(PyObject *object)
              *how = layout ? PyObject_Str(layout) : NULL;
     PyObject *nested = PyObject_GetAttrString(object, "is_nested"), *text = NULL;
     if (type && PyUnicode_Check(type) && PyUnicode_CompareWithASCIIString(type, "meta") == 0) {
-        text = PyUnicode_FromString(" on the device meta, which has no values");
+        text = PyUnicode_FromString(" on the device meta, which has no values: "
+                                    "torch.empty_like(x, device=\"cpu\") makes one that has");
     } else if (type && PyUnicode_Check(type) &&
                PyUnicode_CompareWithASCIIString(type, "cpu") != 0) {
         text = PyUnicode_FromFormat(" on the device %S, of which .cpu() makes a copy", device);

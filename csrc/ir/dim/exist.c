@@ -147,8 +147,7 @@ dim_less_existing(Cx *cx, Dim d, int k, int *at, Dim *out)
     Mono left;
     for (; *at < p->n * one->n; ++*at) {
         Term from = p->terms[*at / one->n], by = one->terms[*at % one->n];
-        if (by.mono != MONO_ONE && from.c / by.c >= 1 &&
-            mono_div(cx, from.mono, by.mono, &left) &&
+        if (by.mono != MONO_ONE && from.c / by.c >= 1 && mono_div(cx, from.mono, by.mono, &left) &&
             dim_range(cx, dim_term(cx, 1, left)).lo >= 0) {
             Dim times = dim_term(cx, from.c / by.c, left), part;
             ++*at;
