@@ -43,7 +43,7 @@ def marks(name: str, target: str, *wanted: str) -> list[tuple[str, list[str]]]:
     found: list[tuple[list[str], list[str]]] = []
     text = opt((HERE / f"{name}.dlc").read_text(), "--pass", f"lower,schedule,{target}")
     for line in without_short_rows(text).splitlines():
-        if re.match(r" {4}for ", line):
+        if re.match(r" {4}(?:for |if .* phase \{)", line):
             found.append(([], []))
         stored = re.search(r"store (\w+)\[", line)
         if found and stored and not stored[1].startswith("buf"):
