@@ -189,7 +189,8 @@
  *   V51  widened marks only a load of bf16 in a reduce marked lanes, along which its elements are
  *        adjacent.
  *   V52  primitive marks only a reduce without onehot that is marked lanes or stands in a for
- *        marked vector, whose op returns no index, and whose body loads, binds and computes. */
+ *        marked vector, perhaps in other reductions there, whose op returns no index, and whose
+ *        body loads, binds and computes. */
 #include "verify.h"
 
 #include <stdarg.h>
