@@ -38,22 +38,12 @@ pairs_of(View *v)
 
 /* ---- loops that may be one ---- */
 
-static bool
-is_parallel(const View *v, const Let *loop)
-{
-    bool found = false;
-    for (int k = 0; k < v->phase->nest.n; k++) {
-        found |= v->phase->nest.parallel[k] == loop;
-    }
-    return found;
-}
-
 /* Is it a vector loop of scalars that runs one row at a time, after calls have reduced several? */
 static bool
 is_long(const View *v, const Let *loop)
 {
     return loop->op == OP_for && grid_is_up_to(v->facts->cx, loop, DLC_BLOCK) &&
-           loop_count(loop->body) == 0 && !is_parallel(v, loop);
+           loop_count(loop->body) == 0 && !let_has(loop, MARK_parallel);
 }
 
 /* Do all rows of the loop, none longer than so many elements, stay in the caches of a core? */
@@ -97,7 +87,8 @@ kinds_of(const View *v, const Let *rows)
             int64_t hi = dim_range(v->facts->cx, loop_extent(inner)).hi;
             kinds.calls++;
             kinds.called = hi > kinds.called ? hi : kinds.called;
-        } else if (!grid_is_short(v->facts, inner, DLC_GRID_COLUMNS) || is_parallel(v, inner)) {
+        } else if (!grid_is_short(v->facts, inner, DLC_GRID_COLUMNS) ||
+                   let_has(inner, MARK_parallel)) {
             bool is_row = is_long(v, inner);
             kinds.longs += is_row;
             kinds.others += !is_row;
