@@ -225,12 +225,12 @@ is_copied(const Outline *o, const int *member, int n)
     return copied;
 }
 
-/* The strides that the value is stored with; NULL: dense, where those promised may put two elements
- * in one place.  Of a result, the plan then copies it, with sizes that it knows. */
+/* The strides that a result of the value is stored with; NULL: dense, where those promised may put
+ * two elements in one place.  Then the plan copies it, with sizes that it knows. */
 static const Dim *
-stored_strides(const Outline *o, const Value *v)
+promised_strides(const Outline *o, const Value *v, const Dim *own)
 {
-    const Dim *strides = v->strides ? v->strides : o->g->promise[v->id];
+    const Dim *strides = own ? own : o->g->promise[v->id];
     return strides && value_has_places(o->g->cx, v, strides) ? strides : NULL;
 }
 
@@ -242,7 +242,7 @@ outline_cat(Outline *o, const Value *v)
     }
     build_at(o->b, v->def->loc);
     build_again(o->b, v->def, o->map);
-    o->map[v->id]->strides = stored_strides(o, v);
+    o->map[v->id]->strides = promised_strides(o, v, v->strides);
 }
 
 /* ---- kernels ---- */
@@ -302,7 +302,7 @@ result_add(Outline *o, const Block *blk, const Value *old, Results *r)
         }
         r->inner[k] = v;
         r->types[k] = v->type;
-        const Dim *strides = stored_strides(o, old);
+        const Dim *strides = promised_strides(o, old, old->strides);
         r->strides[k] = strides || k == r->n ? strides : r->strides[k];
         r->n += k == r->n;
         r->which[r->nids] = k;
@@ -377,7 +377,7 @@ outline_copy(Outline *o, const Value *param)
 {
     if (!o->fresh[param->result]) {
         Value *v = o->map[param->id];
-        const Dim *strides = stored_strides(o, param);
+        const Dim *strides = promised_strides(o, param, NULL);
         Block *blk = build_open(o->b);
         build_close(o->b, 1, &v);
         build_at(o->b, (Loc){0});
