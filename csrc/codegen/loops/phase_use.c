@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-#include "ir/build/build.h"
-
 typedef struct {
     Cx *cx;
     const Let *phase;
@@ -232,7 +230,9 @@ static bool
 is_same_value(const Alike *s, const Value *a, const Value *b)
 {
     if (value_is_const(a) || value_is_const(b)) {
-        return value_is_const(a) && value_is_const(b) && literal_same(a->literal, b->literal);
+        Literal x = a->literal, y = b->literal;
+        return value_is_const(a) && value_is_const(b) && x.is_int == y.is_int && x.i == y.i &&
+               memcmp(&x.f, &y.f, sizeof x.f) == 0;
     }
     return a == (s->values[b->id] ? s->values[b->id] : b);
 }

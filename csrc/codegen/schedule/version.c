@@ -24,9 +24,7 @@
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
-enum { MOST_LENGTHS = 4 };
-
-static const int across_rows[MOST_LENGTHS + 1] = {2, 3, 4, 8, 0}, along_rows[] = {16, 32, 64, 0};
+static const int across_rows[] = {2, 3, 4, 8, 0}, along_rows[] = {16, 32, 64, 0};
 
 typedef struct {
     const Facts *facts;
@@ -184,7 +182,7 @@ static void
 put_lengths(Fn *fn, Let *loop, const Chosen *chosen)
 {
     Cx *cx = fn->cx;
-    Dim left[MOST_LENGTHS];
+    Dim left[sizeof across_rows / sizeof *across_rows];
     int assumed = let_assume(cx, loop);
     Range range = dim_range(cx, chosen->length);
     for (int k = 0; chosen->lengths[k]; k++) {
