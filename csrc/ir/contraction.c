@@ -368,7 +368,8 @@ is_of_panel(Cx *cx, const Let *access, Dim row, Dim column)
     const Attr *at = let_attr(access, "at");
     int n = at->n;
     Dim step, rest;
+    bool one = dim_is(cx, dim_extent(cx, row), 1); /* then its index may be left out */
     return has_panels(cx, access->args[0]) && n == access->args[0]->type->rank &&
            at->dims[n - 1] == column && dim_affine(cx, at->dims[n - 2], row, &step, &rest) &&
-           dim_is(cx, step, 1) && !dim_uses(cx, rest, column);
+           (dim_is(cx, step, 1) || (one && dim_is(cx, step, 0))) && !dim_uses(cx, rest, column);
 }

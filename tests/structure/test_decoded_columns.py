@@ -169,6 +169,29 @@ def test_freeze_keeps_codes(name: str, n: int) -> None:
     assert codes.bytes <= 1.1 * params["w"].bytes
 
 
+@pytest.mark.parametrize(
+    "x, codes, lets, y",
+    [
+        ("f32[1, 3, 12]", "i8[1, 64, 12]", ["d: f32[1, 64, 12] = cast w"], "f32[1, 3, 64]"),
+        ("f32[1, 3, 12]", "i8[12, 1, 64]",
+         ["t: i8[1, 64, 12] = permute w perm=[1, 2, 0]", "d: f32[1, 64, 12] = cast t"], "f32[1, 3, 64]"),
+        ("i8[3, 12]", "u8[256, 6]",
+         ["l: u8[256, 6] = bit_and w, 15", "h: u8[256, 6] = shr w, 4", "a: u8[256, 6, 1] = reshape l",
+          "b: u8[256, 6, 1] = reshape h", "p: u8[256, 6, 2] = cat a, b axis=2",
+          "q: u8[256, 12] = reshape p", "d: i8[256, 12] = cast q"], "i8[3, 256]"),
+    ],
+    ids=["an axis of one", "transposed beside an axis of one", "panels of 128 columns"],
+)  # fmt: skip
+def test_prepared_codes_of_any_shape(x: str, codes: str, lets: list[str], y: str) -> None:
+    """The function that reads prepared codes is a program, whose codes are in panels."""
+    over = "bmk,bnk->bmn" if "1, 3" in x else "mk,nk->mn"
+    body = "".join(f"  let {let}\n" for let in [*lets, f'y: {y} = contract x, d over="{over}"'])
+    text = f"dlc 1 graph\n\nfn product(x: {x}, w: {codes}) -> ({y}) {{\n{body}  ret y\n}}\n"
+    _, made, run = prepared(text, ["w"])
+    assert [str(t.shape[-1]) for t in made.values()] == ["128" if y.startswith("i8") else "32"]
+    opt(run, "--pass", "canonicalise,fuse,lower,schedule,cc", "--emit", "none", "--eval", "1")
+
+
 @pytest.mark.parametrize("weights", ["int8", "int4", "int4-zero"])
 def test_what_is_prepared_is_read_from_end_to_end(weights: str) -> None:
     """A panel's codes are adjacent in memory, in the order in which its terms are computed."""

@@ -5,6 +5,8 @@
  */
 #include "phase_use.h"
 
+#include <string.h>
+
 typedef struct {
     Cx *cx;
     const Let *phase;
@@ -156,20 +158,127 @@ phase_loop(const Let *phase)
     return phase;
 }
 
-/* Have both, and all that is in them, the same marks with the same values? */
+/* Two loops that are compared.  What the second one binds is known by what the first one has in its
+ * place. */
+typedef struct {
+    Cx *cx;
+    const Value **values; /* by Value.id of the second: that of the first */
+    Dim *indices, *others; /* of the second, and of the first */
+    int nindices;
+} Alike;
+
 static bool
-has_same_marks(const Let *a, const Let *b)
+is_same_dim(const Alike *s, Dim a, Dim b)
 {
-    Marks of_a = (Marks)let_int(a, "marks"), of_b = (Marks)let_int(b, "marks");
-    bool same = of_a == of_b;
-    for (Marks left = of_a; left && same; left &= left - 1) {
-        Marks mark = left & -left;
-        same = let_mark_value(a, mark) == let_mark_value(b, mark);
+    for (int k = 0; k < s->nindices && a != b; k++) {
+        b = dim_uses(s->cx, b, s->indices[k]) ? dim_replace(s->cx, b, s->indices[k], s->others[k])
+                                              : b;
     }
-    for (int k = 0; a->body && k < a->body->n && same; k++) {
-        same = has_same_marks(a->body->lets[k], b->body->lets[k]);
+    return a == b;
+}
+
+static bool
+are_same_dims(const Alike *s, int n, const Dim *a, const Dim *b)
+{
+    bool same = true;
+    for (int k = 0; k < n && same; k++) {
+        same = is_same_dim(s, a[k], b[k]);
     }
     return same;
+}
+
+static void
+add_index(Alike *s, Dim a, Dim b)
+{
+    s->indices = cx_grow(s->cx, s->indices, s->nindices, sizeof *s->indices);
+    s->others = cx_grow(s->cx, s->others, s->nindices, sizeof *s->others);
+    s->indices[s->nindices] = b;
+    s->others[s->nindices++] = a;
+}
+
+static bool
+is_same_attr(Alike *s, const Attr *a, const Attr *b)
+{
+    bool same = a->key == b->key && a->kind == b->kind && a->i == b->i && a->n == b->n;
+    if (!same || (a->kind == ATTR_STR && a->s != b->s)) {
+        return false;
+    }
+    switch (a->kind) {
+    case ATTR_DIM:
+        return is_same_dim(s, a->d, b->d);
+    case ATTR_DIMS:
+        return are_same_dims(s, a->n, a->dims, b->dims);
+    case ATTR_AXES:
+        return a->n == 0 || memcmp(a->axes, b->axes, (size_t)a->n * sizeof *a->axes) == 0;
+    case ATTR_NAME:
+        if (a->d != DIM_NONE && b->d != DIM_NONE) {
+            add_index(s, a->d, b->d);
+            return true;
+        }
+        return a->d == b->d && a->s == b->s;
+    case ATTR_MARKS:
+        for (int k = 0; k < MARK_COUNT && same; k++) {
+            same = attr_mark_value(a, k) == attr_mark_value(b, k);
+        }
+        return same;
+    default:
+        return true;
+    }
+}
+
+static bool
+is_same_value(const Alike *s, const Value *a, const Value *b)
+{
+    if (value_is_const(a) || value_is_const(b)) {
+        Literal x = a->literal, y = b->literal;
+        return value_is_const(a) && value_is_const(b) && x.is_int == y.is_int && x.i == y.i &&
+               memcmp(&x.f, &y.f, sizeof x.f) == 0;
+    }
+    return a == (s->values[b->id] ? s->values[b->id] : b);
+}
+
+static bool
+is_same_result(const Alike *s, const Value *a, const Value *b)
+{
+    bool strided = a->strides && b->strides;
+    s->values[b->id] = a;
+    return a->type == b->type && !a->strides == !b->strides &&
+           (!strided || are_same_dims(s, a->type->rank, a->strides, b->strides));
+}
+
+/* Do both, and all that is in them, compute the same with the same marks? */
+static bool
+is_same_let(Alike *s, const Let *a, const Let *b)
+{
+    bool same = a->op == b->op && a->nargs == b->nargs && a->nres == b->nres &&
+                a->nattrs == b->nattrs && a->nsizes == b->nsizes && !a->body == !b->body &&
+                (!a->body || (a->body->n == b->body->n && a->body->nrets == b->body->nrets));
+    for (int k = 0; same && k < a->nargs; k++) {
+        same = is_same_value(s, a->args[k], b->args[k]);
+    }
+    for (int k = 0; same && k < a->nattrs; k++) {
+        same = is_same_attr(s, &a->attrs[k], &b->attrs[k]);
+    }
+    for (int k = 0; same && k < a->nsizes; k++) {
+        add_index(s, a->sizes[k], b->sizes[k]);
+    }
+    for (int k = 0; same && k < a->nres; k++) {
+        same = is_same_result(s, a->res[k], b->res[k]);
+    }
+    for (int k = 0; same && a->body && k < a->body->n; k++) {
+        same = is_same_let(s, a->body->lets[k], b->body->lets[k]);
+    }
+    for (int k = 0; same && a->body && k < a->body->nrets; k++) {
+        same = is_same_value(s, a->body->rets[k], b->body->rets[k]);
+    }
+    return same;
+}
+
+static bool
+is_same_loop(const Fn *fn, const Let *a, const Let *b)
+{
+    Alike s = {.cx = fn->cx, .values = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *s.values)};
+    return a == b || is_same_let(&s, a, b);
 }
 
 /* The size that the condition is about: the symbol that it makes a number, or whose largest value
@@ -195,9 +304,9 @@ phase_size_between(const Fn *fn, const Block *blk, int at)
     Dim size = size_chosen_by(fn, blk->lets[at]);
     for (int k = at; k < at + 2 && size != DIM_NONE; k++) {
         const Block *body = blk->lets[k]->body;
+        bool same = is_same_loop(fn, phase_loop(blk->lets[at]), phase_loop(body->lets[0]));
         let_enter(fn->cx, blk->lets[k]);
-        bool same = has_same_marks(phase_loop(blk->lets[at]), phase_loop(body->lets[0])) &&
-                    (body->lets[0]->op == OP_for || phase_size_between(fn, body, 0) == size);
+        same = same && (body->lets[0]->op == OP_for || phase_size_between(fn, body, 0) == size);
         size = same ? size : DIM_NONE;
         dim_forget(fn->cx);
     }

@@ -22,8 +22,8 @@ int phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS]);
 
 /* The loop of a phase, or the first one of an if marked phase. */
 const Let *phase_loop(const Let *phase);
-/* The size in which alone the loops of an if marked phase, at lets[at], differ: they are the same
- * (V25), and so are their marks.  DIM_NONE: there is more. */
+/* The size in whose value alone the loops of an if marked phase, at lets[at], differ: all that is
+ * in them is the same, and so are their marks.  DIM_NONE: there is more. */
 Dim phase_size_between(const Fn *fn, const Block *blk, int at);
 
 /* A phase as a rewrite sees it. */

@@ -176,22 +176,27 @@ put_copy(Fn *fn, Let *loop, Dim left, Dim right)
     return copy;
 }
 
-/* Copies of the loop for the lengths, whose text is the same but for the number. */
+/* Copies of the loop for the lengths, whose text is the same but for the number: what is assumed
+ * where the loop stands makes the conditions short, but must not make a copy simpler. */
 static void
 put_lengths(Fn *fn, Let *loop, const Chosen *chosen)
 {
     Cx *cx = fn->cx;
+    Dim left[sizeof across_rows / sizeof *across_rows];
     int assumed = let_assume(cx, loop);
     Range range = dim_range(cx, chosen->length);
-    for (const int *k = chosen->lengths; *k; k++) {
-        Dim length = dim_int(cx, *k),
-            mirrored = dim_sub(cx, dim_add(cx, length, length), chosen->length);
-        if (*k >= range.lo && *k <= range.hi) {
-            put_copy(fn, loop, dim_max(cx, chosen->length, mirrored), length);
-        }
+    for (int k = 0; chosen->lengths[k]; k++) {
+        Dim mirrored = dim_sub(cx, dim_int(cx, 2 * chosen->lengths[k]), chosen->length);
+        left[k] = dim_max(cx, chosen->length, mirrored);
     }
     for (; assumed; assumed--) {
         dim_forget(cx);
+    }
+    for (int k = 0; chosen->lengths[k]; k++) {
+        int length = chosen->lengths[k];
+        if (length >= range.lo && length <= range.hi) {
+            put_copy(fn, loop, left[k], dim_int(cx, length));
+        }
     }
 }
 

@@ -69,12 +69,13 @@ axis_of_operand(Cx *cx, const Let *let, int k, int axis)
 void
 codes_columns(const Codes *codes, const Value *v, int axis, signed char *column)
 {
-    if (value_is_const(v) || column[v->id] == APART || column[v->id] == axis + 1) {
+    int found = axis < 0 ? APART : axis + 1;
+    if (value_is_const(v) || column[v->id] == APART || column[v->id] == found) {
         return;
     }
     bool inner = false;
     axis = column[v->id] ? -1 : axis; /* another way gave another axis */
-    column[v->id] = (signed char)(axis < 0 ? APART : axis + 1);
+    column[v->id] = (signed char)(axis < 0 ? APART : found);
     for (int k = 0; k < codes->n; k++) {
         inner |= codes->inner[k] == v;
     }

@@ -46,7 +46,7 @@ typedef struct {
     bool *again, *memory; /* ...: each call computes it; its readers read memory */
     bool *decoded; /* ...: the call computes it of codes, where it multiplies with it */
     signed char *column; /* ...: of codes, the axis of the columns (codes_columns) */
-    signed char *width; /* ...: the columns of a panel of what is computed of them */
+    int *width; /* ...: the columns of a panel of what is computed of them */
     int64_t *fewest; /* ...: the bytes of what has fewest of that it is computed of, element by
                       * element; its own, if it has fewer */
     bool *narrow; /* ...: it has fewer than that which it is computed of, and may be prepared */
@@ -312,7 +312,7 @@ note_decoded(Cutter *c, const Codes *codes, const Let *let, int j)
     }
     codes_columns(codes, v, column, c->column);
     for (int k = 0; k < codes->ncodes; k++) {
-        c->width[codes->codes[k]->id] = (signed char)panel_width(v->type->dtype);
+        c->width[codes->codes[k]->id] = (int)panel_width(v->type->dtype);
     }
 }
 
@@ -323,19 +323,21 @@ axes_of_codes(const Cutter *c, const Value *v)
 {
     const PanelAxes none = {.columns = -1};
     PanelAxes axes = {.columns = c->column[v->id] - 1, .width = c->width[v->id]};
+    bool any = false;
     int64_t n = 0;
     if (axes.columns < 0 || !axes.width || !are_constant(c->cx, v->type->rank, v->type->dims)) {
         return none;
     }
     for (int ax = 0; ax < v->type->rank; ax++) {
-        if (ax != axes.columns && !dim_is(c->cx, v->type->dims[ax], 1)) {
+        if (ax != axes.columns) {
             axes.sums[axes.nsums++] = ax;
+            any |= !dim_is(c->cx, v->type->dims[ax], 1);
         }
     }
     dim_is_int(c->cx, v->type->dims[axes.columns], &n);
     int64_t padded = (n + axes.width - 1) / axes.width * axes.width;
     bool room = COST_CODES_ROOM * (padded - n) <= n;
-    return room && n > axes.width ? axes : none;
+    return any && room && n > axes.width ? axes : none;
 }
 
 /* Codes that only columns are computed of get the order of panels. */
