@@ -5,6 +5,7 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 from collections.abc import Mapping
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
 OLDEST, NEWEST = 7, 28
 #: Up to so many elements, the values of a weight are looked at where they decide a size.
 _INTS, _FLOATS = 4096, 64
+_BF16 = 16  # by its number in ONNX; numpy has none, so its arrays are the codes as uint16
 _DTYPES = {
     1: "f32", 2: "u8", 3: "i8", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64", 14: "c64",
     15: "c128", 16: "bf16",
 }  # fmt: skip
 Size = int | str
+_Wanted = int | tuple[int, int | None]
 
 
 def is_onnx(path: Any) -> bool:
@@ -55,6 +58,20 @@ def _package() -> Any:
 def operators() -> list[tuple[str, int]]:
     """The operators that are compiled, each with the first version that a row of the table is for."""
     return [(op, since) for op, since in _C.onnx_operators()]
+
+
+def _bound(name: str, wanted: Any) -> tuple[int, int | None] | int:
+    """What dlc.load(.., sizes={name: wanted}) means: a number, or the least and the most."""
+    try:
+        low, high = wanted if isinstance(wanted, (tuple, list)) else (wanted, wanted)
+        low, high = operator.index(low), None if high is None else operator.index(high)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"sizes: {name!r} is {wanted!r}, but it takes a number, or a least and a most: (1, None)"
+        ) from None
+    if not 0 <= low < 2**62 or not (high is None or low <= high < 2**62):
+        raise FileError(f"sizes: {name!r} is {wanted!r}: the least, at least 0, comes before the most")
+    return low if low == high else (low, high)
 
 
 # -- reading -------------------------------------------------------------------------------------------
@@ -157,7 +174,7 @@ class _Graph:
         model: onnx.ModelProto,
         folder: str,
         constants: Mapping[str, Any],
-        sizes: Mapping[str, int | tuple[int, int | None]],
+        sizes: Mapping[str, _Wanted],
     ) -> None:
         self.onnx, self.folder, self.given = _package(), folder, dict(constants)
         self.versions = _versions(model)
@@ -165,13 +182,14 @@ class _Graph:
         self.numbers: dict[str, int] = {}
         self.sizes: dict[str, tuple[int, int]] = {}
         self.size_names: dict[str, Size] = {}
-        self.wanted_sizes = dict(sizes)
+        self.wanted_sizes = {name: _bound(name, wanted) for name, wanted in sizes.items()}
         self.inputs: list[tuple[int, str, list[Size]]] = []
         self.weights: list[tuple[int, str, list[Size], list[Any] | None]] = []
         self.arrays: dict[int, np.ndarray] = {}
         self.nodes: list[tuple[Any, ...]] = []
         graph = model.graph
-        self.wrong: list[str] = []
+        dims = [dim for value in graph.input for dim in value.type.tensor_type.shape.dim]
+        self.dim_names = {dim.dim_param for dim in dims}
         for tensor in graph.initializer:
             if tensor.name not in self.given:
                 self.weight(tensor.name, self.tensor(tensor), tensor.data_type)
@@ -205,22 +223,24 @@ class _Graph:
             array = self.onnx.numpy_helper.to_array(tensor, self.folder)
         except Exception as error:
             raise FileError(f"the weight {tensor.name!r:.60} cannot be read: {_line(error)}") from None
-        if tensor.data_type == 16:
+        if tensor.data_type == _BF16:
             array = array.view(np.uint16)
         return np.ascontiguousarray(array).reshape(array.shape)
 
     def weight(self, name: str, array: np.ndarray, number: int) -> None:
-        at, whole = self.number(name), array.dtype.kind in "iub" and number != 16
+        at, whole = self.number(name), array.dtype.kind in "iub" and number != _BF16
         elements = None
-        if array.size <= (_INTS if whole else _FLOATS) and array.dtype.kind in "iubf" and number != 16:
+        if array.size <= (_INTS if whole else _FLOATS) and array.dtype.kind in "iubf" and number != _BF16:
             elements = [int(x) for x in array.flat] if whole else [float(x) for x in array.flat]
         self.arrays[at] = array
         self.weights.append((at, _dtype(number, name), list(array.shape), elements))
 
     def size(self, dim: Any, name: str) -> Size:
-        """A dimension of an input as a number or a name of the language."""
-        if dim.HasField("dim_value"):
+        """A dimension of an input as a number or a name of the language; some write -1 for any number."""
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
             return int(dim.dim_value)
+        while not dim.dim_param and name in self.dim_names:
+            name += "_"  # another dimension is called so
         given = dim.dim_param or name
         if given not in self.size_names:
             wanted = self.wanted_sizes.get(given, (1, None))
@@ -251,9 +271,29 @@ class _Graph:
         return None
 
     def constant(self, value: onnx.ValueInfoProto) -> None:
-        number = value.type.tensor_type.elem_type
-        dtype = ir._NUMPY[_dtype(number, f"its input {value.name!r:.60}")]
-        self.weight(value.name, np.asarray(self.given[value.name], dtype), number)
+        kind = value.type.tensor_type
+        dtype = np.dtype(ir._NUMPY[_dtype(kind.elem_type, f"its input {value.name!r:.60}")])
+        array = np.asarray(self.given[value.name])
+        if not array.size:
+            array = array.astype(dtype)  # an empty list has a dtype by chance
+        whole = array.dtype.kind in "iub" and dtype.kind in "iub" and kind.elem_type != _BF16
+        if not whole and not np.can_cast(
+            array.dtype, dtype, "equiv" if kind.elem_type == _BF16 else "same_kind"
+        ):
+            raise FileError(f"constants: {value.name!r:.60} is of {array.dtype}, and the input of {dtype}")
+        sizes = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in kind.shape.dim]
+        fits = len(sizes) == array.ndim and all(
+            size < 0 or size == n for size, n in zip(sizes, array.shape, strict=True)
+        )
+        if kind.HasField("shape") and not fits:
+            wanted = str(tuple(sizes)).replace("-1", "any")
+            raise FileError(
+                f"constants: {value.name!r:.60} has the shape {array.shape}, and the input {wanted}"
+            )
+        made = array.astype(dtype)
+        if whole and not (made == array).all():
+            raise FileError(f"constants: {value.name!r:.60} has a number that is too large for {dtype}")
+        self.weight(value.name, made, kind.elem_type)
 
     def node(self, node: onnx.NodeProto) -> None:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
@@ -317,7 +357,7 @@ def translated(
     model: onnx.ModelProto,
     folder: str,
     constants: Mapping[str, Any],
-    sizes: Mapping[str, int | tuple[int, int | None]],
+    sizes: Mapping[str, _Wanted],
     tier: str,
 ) -> Model:
     """A checked model; folder: where its external data is. Raises FileError."""
@@ -340,12 +380,14 @@ def translated(
         return Model(ir.parse(text, "program"), signature, fixed, {}, {}, producer, tier)
     except MemoryError:
         raise FileError("there is no memory for what it computes of its weights") from None
+    except _C.CaptureError as error:  # sizes of which the product is too large
+        raise FileError(" ".join(str(error).split())) from None
 
 
 def load(
     path: Any,
     constants: Mapping[str, Any] | None,
-    sizes: Mapping[str, int | tuple[int, int | None]] | None,
+    sizes: Mapping[str, _Wanted] | None,
     tier: str,
 ) -> Model:
     """The model of a file of ONNX, translated: see dlc.load."""

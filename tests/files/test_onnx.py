@@ -242,6 +242,52 @@ def test_sizes_and_constants(saved: Callable[[Any], str]) -> None:
         dlc.load(path, constants={"to": [-1, 2], "shape": 1})
 
 
+def test_sizes_that_have_no_name(saved: Callable[[Any], str]) -> None:
+    """Some write -1 for any number, and another dimension may have the name that one without gets."""
+    nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["w"], ["z"])]
+    model = dlc.load(saved(model_of(nodes, {"x": [-1, None], "w": ["x_0", "x_1"]}, ["y", "z"])))
+    y, z = model(np.ones((2, 3), np.float32), np.ones((4, 5), np.float32))
+    assert y.shape == (2, 3) and z.shape == (4, 5) and len(model.sizes) == 4
+
+
+@pytest.mark.parametrize("size", [-1, 2**63, (3, 2), (-1, None), (0, 2**70)])
+def test_sizes_that_no_array_has(saved: Callable[[Any], str], size: Any) -> None:
+    path = saved(model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": ["N"]}, ["y"]))
+    with pytest.raises(FileError, match=r"sizes: 'N' is .* comes before the most"):
+        dlc.load(path, sizes={"N": size})
+    for other in ("8", 2.5, (1,), None):
+        with pytest.raises(TypeError, match=r"sizes: 'N' is .* a number, or a least"):
+            dlc.load(path, sizes={"N": other})  # type: ignore[dict-item]
+    assert dlc.load(path, sizes={"N": np.int64(3)}).signature == "g(x: f32[3]) -> f32[3]"  # type: ignore[dict-item]
+
+
+def test_sizes_that_are_too_large(saved: Callable[[Any], str]) -> None:
+    path = saved(model_of([helper.make_node("Relu", ["x"], ["y"])], {"x": [2**62, 2**62]}, ["y"]))
+    with pytest.raises(FileError, match="a size does not fit in 64 bits"):
+        dlc.load(path)
+
+
+def test_constants_are_not_changed(saved: Callable[[Any], str]) -> None:
+    """A constant with a fraction, or of another shape, is no constant of that input."""
+    model = model_of([helper.make_node("Reshape", ["x", "to"], ["y"])], {"x": [6]}, ["y"])
+    model.graph.input.append(helper.make_tensor_value_info("to", TensorProto.INT64, [2]))
+    model.graph.input.append(helper.make_tensor_value_info("code", TensorProto.UINT8, ["n"]))
+    path = saved(model)
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"to": [2.5, 3]}, "is of float64, and the input of int64"),
+        ({"to": 6}, r"\(\), and the input \(2,\)"),
+        ({"to": [[2, 3]]}, r"the shape \(1, 2\)"),
+        ({"to": "ab"}, "is of <U2"),
+        ({"to": [2, 3], "code": [256]}, "too large for uint8"),
+        ({"code": [-1]}, "too large for uint8"),
+    ]
+    for constants, why in wrong:
+        with pytest.raises(FileError, match=why):
+            dlc.load(path, constants=constants)
+    made = dlc.load(path, constants={"to": [2, 3], "code": [7, 255]})(np.ones(6, np.float32))
+    assert made.shape == (2, 3)
+
+
 def test_an_input_and_a_weight_as_outputs(saved: Callable[[Any], str]) -> None:
     nodes = [helper.make_node("Identity", ["x"], ["y"]), helper.make_node("Identity", ["w"], ["z"])]
     model = dlc.load(saved(model_of(nodes, {"x": [2]}, ["y", "z"], w=np.arange(40, dtype=np.float32))))

@@ -297,6 +297,15 @@ onnx_broadcast(Onnx *o, Dtype dtype, int n, Value *const *values)
     return type_of(o->cx, dtype, rank, dims);
 }
 
+const Type *
+onnx_resized(Onnx *o, const Type *t, int axis, Dim size, Dtype dtype)
+{
+    Dim dims[MAX_RANK];
+    memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
+    dims[axis] = size;
+    return type_of(o->cx, dtype, t->rank, dims);
+}
+
 Value *
 onnx_number(Onnx *o, double f)
 {

@@ -103,6 +103,8 @@ Arg arg_ints(Onnx *o, int n, const int64_t *ints);
 
 /* The shape of values that are broadcast, in a dtype. */
 const Type *onnx_broadcast(Onnx *o, Dtype dtype, int n, Value *const *values);
+/* A type like t with another size along an axis. */
+const Type *onnx_resized(Onnx *o, const Type *t, int axis, Dim size, Dtype dtype);
 /* A matrix: the axes before `axis` are its rows. */
 Value *onnx_flat(Onnx *o, Value *x, int axis);
 Value *onnx_map(Onnx *o, Op op, Value *a, Value *b); /* broadcast; b may be NULL or a constant */
@@ -120,7 +122,12 @@ const Dim *onnx_dims(Onnx *o, int k, int *n);
 const int64_t *onnx_numbers(Onnx *o, int k, int *n);
 /* Refuses the node, since its input k decides a size: names the graph's input that it is of. */
 _Noreturn void onnx_not_known(Onnx *o, int k);
-bool onnx_constant(Onnx *o, Value *v, double *f); /* is it one known number? */
+/* Input k as the one size or number that it has; refuses another. */
+Dim onnx_one_dim(Onnx *o, int k);
+int64_t onnx_one_number(Onnx *o, int k);
+/* Is it one known number?  As a literal, integers of 64 bits are exact. */
+bool onnx_constant(Onnx *o, Value *v, double *f);
+bool onnx_literal(Onnx *o, Value *v, Literal *l);
 /* An i64 tensor of one axis. */
 Value *onnx_of_dims(Onnx *o, int n, const Dim *dims);
 

@@ -195,20 +195,20 @@ onnx_cumulate(Onnx *o)
 {
     Value *x = onnx_in(o, 0);
     const Type *t = x->type;
-    int n, axis = onnx_axis(o, onnx_numbers(o, 1, &n)[0], t->rank);
+    int axis = onnx_axis(o, onnx_one_number(o, 1), t->rank);
     bool back = onnx_int(o, "reverse", 0) != 0, shifted = onnx_int(o, "exclusive", 0) != 0;
     bool product = strcmp(o->row->overload, "aten.cumprod.default") == 0;
     Value *v = back ? build_flip(o->b, x, 1, &axis) : x;
     if (shifted) {
+        /* one more before, and then without the last, since there may be none */
         Dim one = dim_int(o->cx, 1), zero = dim_int(o->cx, 0), lo[MAX_RANK];
-        Dim left = dim_sub(o->cx, t->dims[axis], one);
-        v = build_slice(o->b, v, axis, zero, one, left);
         for (int ax = 0; ax < t->rank; ax++) {
             lo[ax] = ax == axis ? one : zero;
         }
+        const Type *more = onnx_resized(o, t, axis, dim_add(o->cx, t->dims[axis], one), t->dtype);
         bool whole = dtype_info[t->dtype].class <= CLASS_INT;
         Value *fill = whole ? build_int(o->b, product) : build_float(o->b, product);
-        v = build_pad(o->b, v, fill, t, lo);
+        v = build_slice(o->b, build_pad(o->b, v, fill, more, lo), axis, zero, one, t->dims[axis]);
     }
     v = onnx_aten(o, o->row->overload, t, ARGS(arg_v(v), arg_i(axis)));
     o->out[0] = back ? build_flip(o->b, v, 1, &axis) : v;

@@ -315,10 +315,9 @@ bound(Onnx *o, int k, const char *name)
 {
     Value *v = onnx_given(o, k);
     const OnnxAttr *a = onnx_attr(o, name);
-    double f;
-    if (v && onnx_constant(o, v, &f)) {
-        bool whole = class_of(v) <= CLASS_INT;
-        return whole ? arg_i((int64_t)f) : arg_f(f);
+    Literal l;
+    if (v && onnx_literal(o, v, &l)) {
+        return l.is_int ? arg_i(l.i) : arg_f(l.f);
     }
     return v                             ? arg_v(v)
            : a && a->kind == ONNX_FLOATS ? arg_f(a->floats[0])

@@ -9,16 +9,6 @@ whole(Onnx *o, Value *index)
     return build_cast(o->b, index, DT_i64);
 }
 
-/* A type like t with another size along an axis. */
-static const Type *
-resized(Onnx *o, const Type *t, int axis, Dim size, Dtype dtype)
-{
-    Dim dims[MAX_RANK];
-    memcpy(dims, t->dims, (size_t)t->rank * sizeof *dims);
-    dims[axis] = size;
-    return type_of(o->cx, dtype, t->rank, dims);
-}
-
 void
 onnx_gather(Onnx *o)
 {
@@ -123,12 +113,10 @@ merged(Onnx *o, const Type *t, int first, int end)
     Dim dims[MAX_RANK], all = dim_int(o->cx, 1);
     int n = 0;
     for (int ax = 0; ax < t->rank; ax++) {
-        if (ax < first || ax >= end) {
-            dims[n++] = t->dims[ax];
-        } else {
-            all = dim_mul(o->cx, all, t->dims[ax]);
-            n += ax == end - 1;
-            dims[n - 1] = ax == end - 1 ? all : n ? dims[n - 1] : all;
+        bool inside = ax >= first && ax < end;
+        all = inside ? dim_mul(o->cx, all, t->dims[ax]) : all;
+        if (!inside || ax == end - 1) {
+            dims[n++] = inside ? all : t->dims[ax];
         }
     }
     return type_of(o->cx, t->dtype, n, dims);
@@ -141,6 +129,11 @@ onnx_gather_nd(Onnx *o)
     int batch = (int)onnx_int(o, "batch_dims", 0), rank = index->type->rank;
     if (batch < 0 || batch >= x->type->rank || batch >= rank) {
         onnx_refuse(o, "it has more batch_dims than axes");
+    }
+    for (int ax = 0; ax < batch; ax++) {
+        if (x->type->dims[ax] != index->type->dims[ax]) {
+            onnx_refuse(o, "axis %d, a batch, is not known to be as long in its indices", ax);
+        }
     }
     int count = indices_of(o, index, x->type->rank - batch);
     Value *at = number_of(o, index, x->type, batch, count);
@@ -189,8 +182,8 @@ void
 onnx_one_hot(Onnx *o)
 {
     Value *index = onnx_in(o, 0), *values = onnx_in(o, 2);
-    int n, rank = index->type->rank;
-    Dim depth = onnx_dims(o, 1, &n)[0], dims[MAX_RANK], one = dim_int(o->cx, 1);
+    int rank = index->type->rank;
+    Dim depth = onnx_one_dim(o, 1), dims[MAX_RANK], one = dim_int(o->cx, 1);
     int64_t given = onnx_int(o, "axis", -1);
     int axis = onnx_axis(o, given, rank + 1), to[MAX_RANK];
     if (rank + 1 > MAX_RANK) {
@@ -232,7 +225,7 @@ onnx_arg_extreme(Onnx *o)
     int axis = onnx_axis(o, onnx_int(o, "axis", 0), x->type->rank);
     Value *at = extreme_at(o, x, axis, o->row->way, onnx_int(o, "select_last_index", 0) != 0);
     if (onnx_int(o, "keepdims", 1)) {
-        const Type *t = resized(o, x->type, axis, dim_int(o->cx, 1), DT_i64);
+        const Type *t = onnx_resized(o, x->type, axis, dim_int(o->cx, 1), DT_i64);
         at = build_reshape(o->b, at, t->rank, t->dims);
     }
     o->out[0] = at;

@@ -64,17 +64,33 @@ is_whole(Dtype dtype)
     return dtype_info[dtype].class <= CLASS_INT;
 }
 
+/* Does an integer fit in this type, so that it is not wrapped? */
+static bool
+fits(Dtype dtype, int64_t i)
+{
+    int bits = 8 * dtype_info[dtype].bytes;
+    if (!is_whole(dtype) || bits == 64) {
+        return true;
+    }
+    return dtype == DT_u8 ? i >= 0 && i <= 255
+                          : i >= -((int64_t)1 << (bits - 1)) && i < (int64_t)1 << (bits - 1);
+}
+
 /* A float as an integer, cut towards 0; a number as a truth value. */
 static Element
 converted(Onnx *o, Element e, Dtype to)
 {
     double f;
+    int64_t i;
     if (to == DT_bool) {
         return is_number(o, &e, &f) ? of_int(o, f != 0) : (Element){0};
     }
     if (is_whole(to) && e.kind == ELEMENT_FLOAT) {
-        bool fits = isfinite(e.f) && fabs(e.f) < 0x1p53;
-        return fits ? of_int(o, (int64_t)e.f) : (Element){0};
+        bool exact = isfinite(e.f) && fabs(e.f) < 0x1p53 && fits(to, (int64_t)e.f);
+        return exact ? of_int(o, (int64_t)e.f) : (Element){0};
+    }
+    if (is_int(o, &e, &i) && !fits(to, i)) {
+        return (Element){0};
     }
     if (to == DT_f32 && e.kind == ELEMENT_FLOAT) {
         e.f = (double)(float)e.f;
@@ -181,8 +197,7 @@ of_numbers(Onnx *o, Op op, Dtype from, Dtype to, int n, const double *x)
             return (Element){0};
         }
         eval_map(op, DT_i64, DT_i64, &a, &b, &b, &made);
-        bool wraps = to != DT_i64 && made != (int32_t)made;
-        return wraps ? (Element){0} : of_int(o, made);
+        return fits(to, made) ? of_int(o, made) : (Element){0};
     }
     eval_map(op, DT_f64, DT_f64, &in[0], &in[1], &in[2], &out);
     return converted(o, (Element){ELEMENT_FLOAT, DIM_NONE, out}, to);
@@ -577,11 +592,44 @@ onnx_numbers(Onnx *o, int k, int *n)
     return numbers;
 }
 
+Dim
+onnx_one_dim(Onnx *o, int k)
+{
+    int n;
+    const Dim *dims = onnx_dims(o, k, &n);
+    if (n != 1) {
+        onnx_refuse(o, "its input %d has %d elements instead of one", k + 1, n);
+    }
+    return dims[0];
+}
+
+int64_t
+onnx_one_number(Onnx *o, int k)
+{
+    int64_t i;
+    if (!dim_is_int(o->cx, onnx_one_dim(o, k), &i)) {
+        onnx_not_known(o, k);
+    }
+    return i;
+}
+
 bool
 onnx_constant(Onnx *o, Value *v, double *f)
 {
     const Known *x = onnx_known(o, v);
     return x && x->n == 1 && is_number(o, &x->elements[0], f);
+}
+
+bool
+onnx_literal(Onnx *o, Value *v, Literal *l)
+{
+    const Known *x = onnx_known(o, v);
+    *l = (Literal){0};
+    if (!x || x->n != 1 || !is_number(o, &x->elements[0], &l->f)) {
+        return false;
+    }
+    l->is_int = is_int(o, &x->elements[0], &l->i);
+    return true;
 }
 
 Value *

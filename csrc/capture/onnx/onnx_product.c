@@ -19,6 +19,11 @@ onnx_einsum(Onnx *o)
             *to++ = *c;
         }
     }
+    for (const char *p = text; (p = strchr(p, '.')); p += 3) {
+        if (strncmp(p, "...", 3) != 0) {
+            onnx_refuse(o, "its equation '%s' has a dot that is none of an ellipsis", given);
+        }
+    }
     const char *arrow = strstr(text, "->"), *c = text;
     for (int k = 0; k < o->node->ninputs; k++) {
         const Type *t = onnx_in(o, k)->type;
@@ -61,6 +66,9 @@ onnx_einsum(Onnx *o)
     }
     for (const char *p = arrow ? arrow + 2 : ""; *p && rank < MAX_RANK; p++) {
         if (*p == '.') {
+            if (rank + nrest > MAX_RANK) {
+                onnx_refuse(o, "its result has more than %d axes", MAX_RANK);
+            }
             memcpy(dims + rank, rest, (size_t)nrest * sizeof *dims);
             rank += nrest;
             p += 2;

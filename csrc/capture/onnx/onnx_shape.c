@@ -47,6 +47,8 @@ reshaped(Onnx *o, Value *x, int n, Dim *dims)
     for (int k = 0; k < n; k++) {
         if (dim_is(o->cx, dims[k], -1)) {
             open = open < 0 ? k : n;
+        } else if (dim_lt(o->cx, dims[k], num(o, 0))) {
+            onnx_refuse(o, "a size of its shape is less than -1");
         } else {
             known = dim_mul(o->cx, known, dims[k]);
         }
@@ -295,9 +297,12 @@ onnx_slice(Onnx *o)
         int axis = onnx_axis(o, s.axes ? s.axes[k] : k, x->type->rank);
         int64_t step = s.steps ? s.steps[k] : 1;
         Dim size = x->type->dims[axis], zero = num(o, 0);
-        if (step == 0 || step == INT64_MIN) {
+        if (step == 0) {
             onnx_refuse(o, "a step is 0");
         }
+        step = step > INT32_MAX    ? INT32_MAX
+               : step < -INT32_MAX ? -INT32_MAX
+                                   : step; /* one element */
         if (step > 0) {
             Dim from = bounded(o, s.starts[k], size, 0, 0), to = bounded(o, s.ends[k], size, 0, 0);
             Dim span = dim_add(cx, dim_sub(cx, to, from), num(o, step - 1));
@@ -347,6 +352,9 @@ onnx_split(Onnx *o)
         Dim length = sizes       ? sizes[k]
                      : k < n - 1 ? each
                                  : dim_sub(o->cx, size, dim_mul(o->cx, each, num(o, n - 1)));
+        if (dim_lt(o->cx, length, num(o, 0))) {
+            onnx_refuse(o, "its output %d has a negative size", k + 1);
+        }
         o->out[k] = build_slice(o->b, x, axis, at, num(o, 1), length);
         at = dim_add(o->cx, at, length);
     }
@@ -372,6 +380,9 @@ onnx_tile(Onnx *o)
         check_rank(o, n + 1);
         if (dim_is(o->cx, times[ax], 1)) {
             continue;
+        }
+        if (dim_lt(o->cx, times[ax], num(o, 0))) {
+            onnx_refuse(o, "it repeats axis %d a negative number of times", ax);
         }
         for (int k = 0; k < n; k++) {
             all[k] = x->type->dims[k];
@@ -446,7 +457,7 @@ onnx_pad(Onnx *o)
     const char *mode = onnx_text(o, "mode", "constant");
     const OnnxAttr *a = onnx_attr(o, "pads");
     const int64_t *pads = a ? a->ints : onnx_numbers(o, 1, &n), *axes = NULL;
-    double f = onnx_float(o, "value", 0);
+    Literal l = {.f = onnx_float(o, "value", 0)};
     n = a ? a->n : n;
     if (onnx_given(o, 3)) {
         axes = onnx_numbers(o, 3, &naxes);
@@ -454,11 +465,11 @@ onnx_pad(Onnx *o)
     if (n != 2 * naxes) {
         onnx_refuse(o, "it has %d pads for %d axes", n, naxes);
     }
-    if (given && !onnx_constant(o, given, &f)) {
+    if (given && !onnx_literal(o, given, &l)) {
         onnx_not_known(o, 2);
     }
     bool whole = dtype_info[x->type->dtype].class <= CLASS_INT;
-    Value *fill = whole ? build_int(o->b, (int64_t)f) : build_float(o->b, f);
+    Value *fill = whole ? build_int(o->b, l.is_int ? l.i : (int64_t)l.f) : build_float(o->b, l.f);
     for (int k = 0; k < naxes; k++) {
         int axis = onnx_axis(o, axes ? axes[k] : k, rank);
         if (llabs(pads[k]) > INT32_MAX || llabs(pads[k + naxes]) > INT32_MAX) {
@@ -545,13 +556,12 @@ onnx_range(Onnx *o)
     Dtype dtype = v[0]->type->dtype;
     Dim length;
     if (dtype_info[dtype].class == CLASS_INT) {
-        int n;
-        const Dim *from = onnx_dims(o, 0, &n), *to = onnx_dims(o, 1, &n);
-        int64_t step = onnx_numbers(o, 2, &n)[0];
+        Dim from = onnx_one_dim(o, 0), to = onnx_one_dim(o, 1);
+        int64_t step = onnx_one_number(o, 2);
         if (step == 0 || step == INT64_MIN) {
             onnx_refuse(o, "its delta is 0");
         }
-        Dim span = step > 0 ? dim_sub(o->cx, *to, *from) : dim_sub(o->cx, *from, *to);
+        Dim span = step > 0 ? dim_sub(o->cx, to, from) : dim_sub(o->cx, from, to);
         span = dim_add(o->cx, span, num(o, llabs(step) - 1));
         length = dim_max(o->cx, dim_div(o->cx, span, num(o, llabs(step))), num(o, 0));
     } else {
@@ -602,11 +612,7 @@ void
 onnx_trilu(Onnx *o)
 {
     Value *x = onnx_in(o, 0);
-    int64_t k = 0;
-    int n;
-    if (onnx_given(o, 1)) {
-        k = onnx_numbers(o, 1, &n)[0];
-    }
+    int64_t k = onnx_given(o, 1) ? onnx_one_number(o, 1) : 0;
     bool upper = onnx_int(o, "upper", 1) != 0;
     o->out[0] = onnx_aten(o, upper ? "aten.triu.default" : "aten.tril.default", x->type,
                           ARGS(arg_v(x), arg_i(k)));

@@ -172,6 +172,9 @@ onnx_conv_transpose(Onnx *o)
     numbers(o, "dilations", w.axes, 1, 1, w.gap);
     numbers(o, "pads", 2 * w.axes, 0, 0, pads);
     numbers(o, "output_padding", w.axes, 0, 0, more);
+    if (wanted && (wanted->kind != ONNX_INTS || wanted->n < w.axes)) {
+        onnx_refuse(o, "its output_shape has fewer than %d numbers", w.axes);
+    }
     Dim full[MAX_AXES], kept[MAX_AXES];
     for (int k = 0; k < w.axes; k++) {
         int64_t span = w.gap[k] * (w.size[k] - 1) + 1, cut = pads[k] + pads[k + w.axes], total;
