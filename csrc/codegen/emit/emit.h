@@ -47,18 +47,18 @@ typedef struct {
 
 /* ---- emit_text.c ---- */
 
-/* one line, indented */
+/* Puts one line, with the indentation. */
 void put(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* line {, indents */
+/* Puts a line that ends in {, and indents what follows. */
 void put_open(Emit *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void put_scope(Emit *e); /* a bare { */
 void put_close(Emit *e);
-/* A helper of the unit, once: true when `key` is new. */
+/* True for the first call with `key` in a unit: the caller then puts the helper. */
 bool new_helper(Emit *e, const char *key);
 /* The size's place among those of the phase, as this target counts them; new ones are added. */
 int size_at(Emit *e, Dim size);
 const char *size_name(Emit *e, int k); /* of the variable that it has */
-/* as a C expression, in parentheses if composite */
+/* The dim as a C expression, in parentheses if it is composite. */
 const char *dim_c(Emit *e, Dim d);
 const char *offset_c(Emit *e, Dim offset); /* the same, never in parentheses */
 Dim access_offset(const Emit *e, const Let *access); /* of a load or store, in elements */
@@ -66,7 +66,7 @@ const char *name_c(Emit *e, const Value *v);
 const char *index_c(Emit *e, Dim index);
 const char *type_c(Dtype dtype); /* the C type for computing in it */
 const char *storage_c(Dtype dtype);
-/* bool i32 i64 f32 f64: the suffix of routines */
+/* The suffix of routines that compute in the dtype: bool, i32, i64, f32 or f64. */
 const char *compute_name(Dtype dtype);
 /* The MAP let that combines an update's element, operand 0, with its value, operand 1. */
 const Let *update_map(Emit *e, const Let *update);
@@ -96,7 +96,7 @@ Emit phase_interface(const Fn *fn, const Let *loop, Phase *phase);
 /* ---- emit_parallel.c ---- */
 
 const char *scratch_room(Emit *e, Dim bytes); /* the offset of so many bytes of scratch */
-/* its offset in the scratch */
+/* The buffer's offset in the scratch, as C. */
 const char *private_buffer(Emit *e, const Value *v, int lanes);
 /* Opens the loops over lo..hi and declares the indices of the collapsed loops; returns how many to
  * close.  A vector loop among them is left to its own let, with these bounds. */
@@ -140,7 +140,7 @@ bool put_product(Emit *e, const Let *loop);
 
 /* ---- emit_prefetch.c ---- */
 
-/* see facts_row */
+/* The offset of the load's row in the loop: see facts_row. */
 Dim row_offset(const Emit *e, const Let *load, const Let *loop);
 /* The distance in bytes from what a load in a loop or reduction reads to what it prefetches, by its
  * mark; 0: it has none.  `rows`: the loop that goes on to coming rows.  The reduction loads `least`
