@@ -187,9 +187,9 @@ struct Lower {
      * index, or NULL */
     const Value *number;
     Dim step;
-    /* the reads of the loops of the group under construction */
+    /* What the loops of the group under construction read. */
     const Probe *probe;
-    /* the innermost outer loop is the vector, and reductions run in sequence */
+    /* The innermost outer loop is the vector loop, and reductions run in sequence. */
     bool column;
     Map nests; /* reduction to Nest */
     int outer; /* depth of the innermost outer loop */
@@ -240,13 +240,13 @@ Frame *lower_frame(const Lower *lo, const Value *v); /* that a scalar is in */
 int lower_depth(const Lower *lo, int n, const Dim *dims); /* of the deepest loop that dims use */
 /* `at` is an index of the value that the buffer holds, even if it holds a part of it only. */
 void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
-/* the offset of an element, over the names in `at` */
+/* The offset of the element of the buffer that the names in `at` say. */
 Dim lower_offset(const Lower *lo, const Value *buffer, const Dim *at);
 bool lower_is_part(const Lower *lo, const Value *buffer); /* of a block's part of a value? */
 Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
 /* The same in the innermost open loop, for a buffer that this loop stores to. */
 Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
-/* Updates in the loop that is open. */
+/* Puts an update of an element into the loop that is open. */
 void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
 Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);
 Value *lower_map(Lower *lo, Op op, int nargs, Value *const *args, Dtype dtype, const char *stem);
@@ -282,7 +282,7 @@ typedef struct {
     bool ones; /* axes of one element have names, because pieces of them may have none */
 } Group;
 
-/* A group's axes by name. */
+/* A group's index space, and its axes by name. */
 typedef struct {
     Space space;
     int nall;
@@ -298,7 +298,7 @@ void group_probe(Lower *lo, const Group *g, Shape *s, Probe *probe);
 typedef struct {
     int axis[MAX_RANK], nsum;
 } Order;
-/* the strides of a buffer; NULL for row-major */
+/* The strides that a buffer of the type has in the order; NULL: row-major. */
 Dim *group_strides(Lower *lo, const Type *type, const Order *order);
 /* Makes it a buffer of the kernel, in phases of its own; order NULL: row-major. */
 void group_materialise(Lower *lo, const Value *v, const Order *order);
@@ -315,7 +315,7 @@ void group_store(Lower *lo, const Group *g, int from, int to, const Space *space
                  const Dim *row);
 void group_sites(Lower *lo, const Probe *probe); /* plans the nests of the reductions */
 void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
-/* opens the outer loops, at least one, and returns how many */
+/* Opens the outer loops, at least one; returns how many. */
 int group_open(Lower *lo, const Nest *nest, Dim *axes);
 void group_close(Lower *lo, int n);
 void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx);
@@ -393,7 +393,7 @@ void group_split(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
 
 /* ---- lower.c, lower_steps.c: loops in kernels ---- */
 
-/* A function on its way to the loops stage. */
+/* The state of a function that is lowered to the loops stage. */
 typedef struct {
     Fn *fn; /* the new one */
     Value **leaf; /* by id in the old one: the values of the new one outside of kernels */
