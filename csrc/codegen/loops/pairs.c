@@ -70,7 +70,7 @@ static const Row rows[] = {
      "strip_choose_" #mirrored "_" #dtype},
 #include "codegen/strips/fused.def"
     {DT_f32, OP_maximum, OP_minimum, FORM_clamp, "strip_clamp_f32", NULL},
-    /* of four loads, and stored; see pairs_in_place */
+    /* These read four loads and store the result: see pairs_in_place. */
     {DT_bf16, OP_mul, OP_add, FORM_twice, "strip_twice_mul_add_bf16", NULL, OP_mul},
     {DT_bf16, OP_mul, OP_sub, FORM_twice, "strip_twice_mul_sub_bf16", NULL, OP_mul},
 };
@@ -90,14 +90,14 @@ is_number(const Let *let)
     return literal && (literal->is_int || literal->f == literal->f);
 }
 
-/* A sum of which one operand is subtracted is a difference. */
+/* The second operation: a sum of which one operand is negated is a difference. */
 static Op
 second_op(const Pairs *p, const Let *let)
 {
     return p->of[let->res[0]->id].minus ? OP_sub : let->op;
 }
 
-/* The operand that stands first (second) in the operation. */
+/* The operand of the operation that stands first, or second. */
 static const Value *
 operand_at(const Pairs *p, const Let *let, int second)
 {
@@ -109,7 +109,7 @@ static bool
 has_strip_order(const Pairs *p, const Row *r, const Let *second, const Value *v)
 {
     bool both = second->nargs == 2 && second->args[0] == v && second->args[1] == v;
-    /* a sum and a product have the same bits either way round */
+    /* A sum and a product have the same bits in either order of their operands. */
     bool either = r->second == OP_add || r->second == OP_mul;
     switch (r->form) {
     case FORM_square:
@@ -210,7 +210,7 @@ take_in(Pairs *p, const Let *let, const Value *v, const int *uses)
 
 /* ---- two products, or what else makes both operands ---- */
 
-/* What v is when a neg on the way is left out. */
+/* The value that v negates, or v itself. */
 static const Value *
 without_neg(const Pairs *p, const Value *v)
 {
@@ -458,7 +458,7 @@ needs(const Pairs *p, const Let *let, const Value *v)
     return found;
 }
 
-/* The let's place in its block. */
+/* The position of the let in its block. */
 static int
 place_of(const Let *let)
 {
@@ -469,7 +469,7 @@ place_of(const Let *let)
     return k;
 }
 
-/* Is the value of the let's block needed behind the let? */
+/* Does a let behind this one, or a result of the block, need the value? */
 static bool
 is_needed_later(const Pairs *p, const Let *let, const Value *v)
 {
