@@ -25,7 +25,7 @@ typedef struct KernelUse {
     const char *schedule;       /* see schedule_tuning.c; NULL: the one that is not measured */
 } KernelUse;
 
-/* One that neither the process nor the cache has. */
+/* A kernel that neither the process nor the cache has. */
 typedef struct NewKernel {
     const Let *let;
     KernelUse *use;
@@ -39,7 +39,7 @@ typedef struct Kernels {
     const Fn *fn;               /* of the kernels stage */
     KernelUse *uses;            /* its kernel lets, in its order */
     int nuses;
-    /* While they are looked for and compiled: */
+    /* These hold while kernels are looked for and compiled: */
     const CompileOptions *options;
     PassOptions passes;         /* the fuel is what the passes before have left */
     int64_t fuel;               /* ... when the unit was begun that is being made */
@@ -69,9 +69,9 @@ Fn *unit_equals(const Kernels *ks, const NewKernel *group, int n);
 /* Results have lost a parameter's memory since the keys were computed (rewrite_retract): such
  * kernels are others now. */
 void kernels_retracted(Kernels *ks);
-/* The keys of those that have no kernel, computed again. */
+/* Computes the keys of the uses without a kernel again. */
 void kernels_key_again(Kernels *ks);
-/* Equal ones get the kernel that one of them has. */
+/* Gives equal uses the kernel that one of them has. */
 void kernels_share(Kernels *ks);
 /* The references that they have, all or none of them taken by a plan. */
 void kernels_drop(Kernels *ks);
@@ -88,7 +88,7 @@ void kernel_keys(const Kernels *ks, const KernelKey *key, Key *disk, Key *id);
 
 /* The kernel from a unit that is there, or NULL; the unit's other kernels are held. */
 Kernel *stored_find(Kernels *ks, Cache *cache, const KernelKey *key, const Key *id);
-/* Puts a unit there, as libtcc gets it. */
+/* Stores a unit's text as libtcc gets it. */
 void stored_put(const Kernels *ks, const NewKernel *group, int n, const char *const *shapes,
                 const char *text);
 
@@ -98,7 +98,7 @@ void stored_put(const Kernels *ks, const NewKernel *group, int n, const char *co
  * the other, since it also sorts: units with most work come first, and a unit has the order of the
  * function, so that names are bound before they are used. */
 int unit_next(Kernels *ks, int first);
-/* A function of the unit's kernels alone. */
+/* Makes a function that has the kernels of the unit alone. */
 Fn *unit_program(const Kernels *ks, const NewKernel *group, int n);
 /* The function that the kernel of the use was lowered in, and *fuel for the rewrites.  If it shares
  * the kernel of an equal use, it is in the place of that one.  *at: its position. */
@@ -113,7 +113,7 @@ void unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program,
 
 /* The kernels as a function of their own; what they share with `fn` stays where it is. */
 Fn *kernels_part(const Fn *fn, KernelUse *const *uses, int n);
-/* Its text, without the places that its lets come from. */
+/* The text of the function, without the places that its lets come from. */
 const char *kernels_text(const Fn *part);
 /* All kernels as a program, equal ones once.  places: by use, its kernel's place there. */
 const char *kernels_program(const Kernels *ks, int *places);
@@ -134,7 +134,7 @@ const Lowered *kernel_loops(const Kernels *ks, KernelUse *use, const CompileOpti
 
 /* Is the text wanted on standard error? */
 bool compile_dumps(const CompileOptions *options, const char *what);
-/* Is it wanted by anybody? */
+/* Does anybody want it, on standard error or as a text of the result? */
 bool compile_shows(const CompileOptions *options, const char *what);
 void compile_show(const CompileOptions *options, const char *what, const char *text);
 /* The function with its kernels as loops, to be printed.  target: TARGETS for the loops that all
