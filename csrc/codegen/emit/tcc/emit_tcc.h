@@ -10,7 +10,7 @@ enum {
     SLOT_CLASSES = 4,           /* of 1, 4, 8 and 16 bytes */
 };
 
-/* A value at hand: the address of its elements, as C. */
+/* Where a value is at hand: the address of its elements, as C. */
 typedef struct {
     const char *at;
     bool varies;                /* an element for each iteration of the tile; else one for all */
@@ -99,7 +99,7 @@ const char *tcc_literal(Tcc *t, Dtype dtype, Literal literal);
 void tcc_load(Tcc *t, const Let *let);
 void tcc_store(Tcc *t, const Let *let);
 void tcc_update(Tcc *t, const Let *let);
-/* Does a store pass by the caches? */
+/* Is the store non-temporal where it stands? */
 bool tcc_streams(Tcc *t, const Let *store);
 /* Where a store puts elements side by side as they are computed: its address, or NULL. */
 const char *tcc_direct_store(Tcc *t, const Let *let);
@@ -142,9 +142,9 @@ void tcc_grid(Tcc *t, const Let *loop); /* marked so */
 /* The parallel loops whose innermost is one of rows, opened several rows at a time: how many to
  * close; 0: there is none. */
 int tcc_open_grid(Tcc *t);
-/* what was taken before the loop, or NULL */
+/* The place that holds what the load reads, if that was loaded before the loop; else NULL. */
 const Place *tcc_materialised(const Tcc *t, const Let *load);
-/* the offset in the scratch of a buffer of the grid's rows */
+/* The offset in the scratch of a buffer that the rows of the grid have. */
 const char *tcc_grid_buffer(Tcc *t, const Value *v);
 /* Of a loop in the grid: are several of its rows a tile? */
 bool tcc_is_short(const Tcc *t, const Let *grid, const Let *loop);
@@ -164,7 +164,7 @@ void tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *lo
 /* Puts one call for all rows of the grid, which needs no tile, and binds its result; false: there
  * is no such strip. */
 bool tcc_put_rows_call(Tcc *t, const Let *reduce);
-/* of what the body has put into a tile */
+/* Reduces what the body has put into a tile, row by row. */
 void tcc_put_rows(Tcc *t, const Let *reduce, const Place *out);
 
 /* ---- emit_tcc_map.c ---- */
