@@ -90,7 +90,7 @@ void cc_lanes_two(Emit *e, const Let *reduce, const Jam *jam, const Reduction r[
 
 /* ---- emit_cc_arg.c ---- */
 
-/* argmax, argmin marked lanes */
+/* Puts an argmax or argmin marked lanes. */
 void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);
 /* The same in a tile of so many columns: arrays, what is added to column k, the result. */
 void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r, int width);
@@ -101,7 +101,7 @@ void cc_arg_step(Emit *e, const Reduction *r);
 int cc_stage(const Let *map); /* of a loop marked distribute, from 1 on */
 int cc_last_stage(const Let *loop);
 bool cc_is_source(const Let *let); /* is it made again in each stage that uses it? */
-/* a vector loop so marked */
+/* Puts a vector loop that is a stage of a loop marked distribute. */
 void cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_cc_length.c ---- */
@@ -151,7 +151,7 @@ void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from,
 
 void cc_copy(Emit *e, const Jam *jam, int k); /* row k is put from now on */
 void cc_jam_loop(Emit *e, const Let *rows); /* all of them */
-/* those of a parallel loop, from lo on, but for an odd one */
+/* Puts the pairs of iterations of a parallel loop from lo on; an odd last one is left. */
 void cc_jam_phase(Emit *e, const Let *phase);
 
 /* ---- emit_cc_prefetch.c ---- */
