@@ -52,7 +52,7 @@ refuse(Cx *cx, const Plan *plan)
     }
 }
 
-/* Called with each plan, while its kernels are at hand. */
+/* Notes a plan and the loops of its kernels, while these are at hand. */
 static void
 note_plan(void *arg, const Plan *plan, Kernels *ks)
 {
@@ -200,7 +200,7 @@ is_reserved(const char *name)
         "INT64_C",
         "UINT64_C",
         "SIZE_MAX",
-        /* of the functions here */
+        /* names that the functions of the program have */
         "p",
         "at",
         "work",
@@ -233,7 +233,7 @@ is_reserved(const char *name)
         "fabsf",
         "copysign",
         "copysignf",
-        /* of the program that checks an example */
+        /* names that the program that checks an example has */
         "calloc",
         "free",
         "printf",
@@ -261,7 +261,7 @@ begins_as_ours(const char *name)
            strncmp(name, "example_", 8) == 0;
 }
 
-/* Is it declared by the header? */
+/* Does the header of the export declare the name? */
 static bool
 is_declared(const Export *x, const char *name)
 {
@@ -412,7 +412,7 @@ check_weights(Export *x)
 
 /* ---- the files ---- */
 
-/* Finds the weights in a file. */
+/* Puts the function that finds the weights in a file. */
 static void
 put_bind(Export *x, const char *big, Text *out)
 {
