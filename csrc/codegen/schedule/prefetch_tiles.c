@@ -54,7 +54,7 @@ typedef struct {
     Pairs *pairs;
 } Found;
 
-/* The walk over a phase, and what is at hand. */
+/* The walk over a phase, and which rows are at hand. */
 typedef struct {
     const PhaseView *phase;
     const Facts *facts;
@@ -173,7 +173,7 @@ comes_from_memory(View *v, const Value *tensor, Dim offset)
     return vector || dim_has_index(v->cx, row);
 }
 
-/* A reduction that one call does reads the row of the load. */
+/* Notes that a reduction which one call does reads the row of the load. */
 static void
 read_row(View *v, const Let *load, const Let *reduce)
 {
@@ -183,7 +183,7 @@ read_row(View *v, const Let *load, const Let *reduce)
 
 /* ---- one access ---- */
 
-/* Elements from a tile to what is prefetched meanwhile. */
+/* How many elements behind a tile those lie that are prefetched while it is computed. */
 static int64_t
 distance_from(int64_t tile)
 {
@@ -481,7 +481,7 @@ walk_grid(View *v, const Let *loop)
     v->grid = NULL;
 }
 
-/* One primitive does the reduction. */
+/* Marks that one primitive does the reduction. */
 static void
 mark_primitive(const View *v, const Let *reduce)
 {
