@@ -47,7 +47,7 @@ close_object(void *object, size_t size)
     dlclose(object);
 }
 
-/* Swaps every entry, or none. */
+/* Replaces every entry of the code by one of the object, or none. */
 static bool
 install(Code *code, void *object, char *error, size_t cap)
 {
@@ -130,7 +130,7 @@ read_object(int fd, size_t size)
 
 /* ---- compiling ---- */
 
-/* In the folder of the compile. */
+/* The names of the files in the folder of a compile. */
 #define SOURCE "unit.c"
 #define OBJECT "unit.so"
 
@@ -281,7 +281,7 @@ run(Job *job, const ChildLimits *limits, char *error, size_t cap)
 
 /* ---- the queue ---- */
 
-/* By the monotonic clock. */
+/* The time in so many seconds, by the monotonic clock. */
 static struct timespec
 time_in(double seconds)
 {
@@ -328,7 +328,7 @@ work(void *unused)
     return NULL;
 }
 
-/* Starts the thread, with all signals left to the others. */
+/* Starts the thread; it blocks all signals, so that other threads get them. */
 static bool
 start(void)
 {
