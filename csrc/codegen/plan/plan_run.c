@@ -10,7 +10,7 @@
 
 enum { FEW_BUFFERS = 64 };
 
-/* The data of a WORK slot, or of scratch, see Instance. */
+/* The address of a WORK slot or of scratch in the run's memory: see Instance. */
 static char *
 work_data(const Run *run, int k)
 {
@@ -49,7 +49,7 @@ run_alloc(Run *run, int slot)
     return status;
 }
 
-/* Tensors that lend their memory from step `at` on. */
+/* Allocates the tensors that lend their memory to others from step `at` on. */
 static int
 alloc_lenders(Run *run, int at)
 {
@@ -117,7 +117,7 @@ run_workspace(Run *run)
     return 0;
 }
 
-/* The launch is the first of its kernel. */
+/* Measures the schedules of a kernel at its first launch. */
 static int
 tune_launch(Run *run, int first)
 {
@@ -418,7 +418,7 @@ drop_shadows(Run *run, bool keep)
     }
 }
 
-/* All steps, with a clock around each. */
+/* Runs all steps and measures the time of each. */
 static int
 time_steps(Run *run)
 {
