@@ -30,7 +30,7 @@ static const PassInfo rewrites[] = {
 #include "rewrites.def"
 };
 
-/* Of the program, before its kernels are told apart. */
+/* The rewrites of the whole program, before kernels that are equal are found. */
 static const PassInfo *const program[] = {
     &rewrites[REWRITE_promise],
     &rewrites[REWRITE_order],
@@ -42,7 +42,7 @@ static const PassInfo of_program = {
     program,
 };
 
-/* Of a unit, once it is lowered. */
+/* The rewrites of a unit's loops, which all targets share. */
 static const PassInfo *const schedule[] = {
     &rewrites[REWRITE_vectorise],
     &rewrites[REWRITE_select],
@@ -56,7 +56,7 @@ static const PassInfo of_loops = {
     schedule,
 };
 
-/* Of its loops for one target. */
+/* The rewrites of a unit's loops for one target. */
 #define DO(rewrite) &rewrites[REWRITE_##rewrite],
 #define TARGET(name, what, compiler, calls, fused, width, branches, costs, rewrites) \
     static const PassInfo *const parts_of_##name[] = {rewrites NULL};
@@ -121,7 +121,7 @@ rewrites_apply(Fn *kernels)
     return loops;
 }
 
-/* False: kernels are no longer what they were looked for as. */
+/* Makes the unit; false: a pass has changed kernels after their keys were made. */
 static bool
 make_unit(Kernels *ks, const NewKernel *group, int n)
 {
