@@ -13,7 +13,7 @@ typedef struct {
     int nlets;
 } PhaseUse;
 
-/* phase: a loop in a root block. */
+/* What the phase uses; phase is a loop, or an if marked phase, in a root block. */
 PhaseUse phase_use(const Fn *fn, const Let *phase);
 
 /* The parallel loops of a phase, outermost first: nothing stands between them, so they run as one.
@@ -38,7 +38,7 @@ typedef struct {
  * its choices are assumed. */
 void phases_each(Fn *fn, const Block *root, void (*visit)(Fn *fn, Let *phase, void *arg),
                  void *arg);
-/* The same for the phases of all kernels.  Returns fn. */
+/* Visits the phases of all kernels of the function; returns fn. */
 Fn *phases_visit(Fn *fn, void (*visit)(const PhaseView *phase, const void *arg), const void *arg);
 
 /* Calls `visit` for each loop and reduction of each phase, first for the outer ones.  Those in one
