@@ -42,7 +42,7 @@ refuse(Walk *w, const char *reason)
     return false;
 }
 
-/* The same, with the folder's name in the reason. */
+/* Refuses the folder, with its name in the reason. */
 static bool
 refuse_here(Walk *w, const char *reason)
 {
@@ -151,7 +151,7 @@ begin(Walk *w)
     return look(w);
 }
 
-/* Puts the target of the link before the rest of the path. */
+/* Continues the walk at the target of a symbolic link. */
 static bool
 follow(Walk *w, int link, const struct stat *st)
 {
@@ -194,7 +194,7 @@ step(Walk *w, const char *name)
     return look(w);
 }
 
-/* The next name of the path; false at its end. */
+/* Takes the next name of the path; false at its end. */
 static bool
 next_name(Walk *w, char name[PATH_SIZE])
 {
@@ -209,7 +209,7 @@ next_name(Walk *w, char name[PATH_SIZE])
     return true;
 }
 
-/* The path from "/". */
+/* Makes the path absolute. */
 static bool
 set_path(Walk *w, const char *path)
 {
@@ -275,7 +275,7 @@ is_empty(int fd)
     return empty;
 }
 
-/* "dlc-" and six letters or digits. */
+/* Makes a name of "dlc-" and six letters or digits. */
 static bool
 random_name(char name[FOLDER_NAME])
 {
