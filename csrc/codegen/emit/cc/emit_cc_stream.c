@@ -75,7 +75,7 @@ cc_row_place(Emit *e, const Let *store)
     return cx_format(e->cx, "%s + (%s)", name_c(e, store->args[0]), offset_c(e, rest));
 }
 
-/* That of a block of a row, or of a row of a tile. */
+/* The address of the first element of a block of a row, or of a row of a tile. */
 static const char *
 block_place(Emit *e, const Let *store)
 {
@@ -97,7 +97,7 @@ divert(Emit *e, const Let *loop, const char *element)
     }
 }
 
-/* Its place in a block or line that begins at <index>_from. */
+/* The index of the loop, counted from <index>_from, where its block or line begins. */
 static const char *
 from_first(Emit *e, const Let *loop)
 {
