@@ -270,7 +270,7 @@ lower_phases(const Lowering *in, const Let *old, Let *let, Block *blk, Value **l
     lower_results(lo);
 }
 
-/* The phases in a branch of a choice. */
+/* Lowers the phases in a branch of a choice. */
 static void
 lower_branch(const Lowering *in, const Let *old, Let *let, Let *choice)
 {
@@ -353,7 +353,7 @@ lower_let(const Lowering *in, const Let *old)
     block_append(cx, fn->body, let);
 }
 
-/* Into the new function, which has its names. */
+/* Lowers the function into the new one, which has the names of its values. */
 static Fn *
 lower_fn(const Fn *old, Fn *fn, const Value *number, Dim step)
 {

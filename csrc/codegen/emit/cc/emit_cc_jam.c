@@ -15,14 +15,14 @@
 
 #include "emit_cc.h"
 
-/* Do rows run so wherever they come from? */
+/* Do rows run in pairs wherever they lie, because they are short? */
 static bool
 are_short(Emit *e, const Let *rows)
 {
     return dim_range(e->cx, jam_row(e->cx, rows)).hi <= let_mark_value(rows, MARK_jam_row);
 }
 
-/* What stands in the condition of the loop of pairs. */
+/* The part of the loop's condition that says how many elements rows may have. */
 static const char *
 and_small(Emit *e, const Let *rows)
 {
@@ -63,7 +63,7 @@ rename_loop(Emit *e, const Let *loop, Names *names)
     }
 }
 
-/* The other rows come from caches, so they prefetch nothing. */
+/* The second row of a pair, which comes from caches and so prefetches nothing. */
 static Jam
 jam_of(Emit *e, const Let *rows, Names *second)
 {
