@@ -583,9 +583,10 @@ clone_block(Cloning *c, const Block *blk, Let *owner)
 {
     Block *copy = cx_copy(c->cx, blk, sizeof *blk);
     copy->owner = owner;
-    copy->lets = cx_copy(c->cx, blk->lets, (size_t)blk->n * sizeof *blk->lets);
-    for (int k = 0; k < blk->n; k++) {
-        copy->lets[k] = clone_let(c, blk->lets[k], copy);
+    copy->lets = NULL;
+    copy->n = 0;
+    for (int k = 0; k < blk->n; k++) { /* one by one: block_append grows the copy later */
+        block_append(c->cx, copy, clone_let(c, blk->lets[k], copy));
     }
     copy->rets = clone_values(c, blk->rets, blk->nrets);
     return copy;
