@@ -21,6 +21,7 @@ NAMES = """
     backend/test_in_place backend/test_jit_numpy_functions backend/test_failing backend/test_streams
     models/test_transformers backend/test_jit_module micro/test_micro capture/test_folds
     models/test_bits capture/test_pools backend/test_command_line models/test_language
+    models/test_control_flow backend/test_writes backend/test_jit_loops export/test_export files/test_onnx
     capture/test_products capture/test_scatters capture/test_operators capture/test_scans
     capture/test_grids backend/test_jit_outside math/test_accuracy
 """

@@ -15,6 +15,8 @@ from dlc import _C
 from tests.capture.graphs import calls, graphs
 from tests.tolerance import Run, assert_runs, assert_same_bits
 
+pytestmark = pytest.mark.in_turn(2)
+
 OPTIONS: dict[str, Any] = {"products": "own", "tier": "tcc", "strict": True}
 #: the function, sizes of image and weight, its other arguments
 CASES: dict[str, tuple[Callable[..., Tensor], tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 import dlc
 
+pytestmark = pytest.mark.in_turn(2)
+
 OPTIONS = {"products": "own", "freeze": True, "strict": True, "tier": "tcc"}
 WAYS = ("direct", "aot", "jit")
 

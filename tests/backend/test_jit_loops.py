@@ -55,6 +55,7 @@ def whole(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return taken
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_numpys_values(name: str, whole: list[str]) -> None:
     program = PROGRAMS[name]

@@ -10,6 +10,8 @@ import pytest
 from dlc import CaptureError
 from tests.backend.jitted import jit
 
+pytestmark = pytest.mark.in_turn(2)
+
 EXPRESSIONS = (
     "np.exp(x)", "np.exp2(x)", "np.expm1(x)", "np.log(abs(x)+1)", "np.log2(abs(x)+1)",
     "np.log10(abs(x)+1)", "np.log1p(abs(x))", "np.sqrt(abs(x))", "np.cbrt(x)", "np.square(x)", "np.sin(x)",

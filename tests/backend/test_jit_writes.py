@@ -12,6 +12,8 @@ import dlc
 from dlc import CaptureError
 from tests.backend.jitted import jit
 
+pytestmark = pytest.mark.in_turn(2)
+
 # x: (6, 4) of floats, y: (6, 4); i: of ints, some twice; m: of bools; k: a float.
 STATEMENTS = (
     "x[2:5] = k", "x[2:5] = y[1:4]", "x += 1", "x *= y", "x[...] = y", "x[m] = k", "x[x > 2] = 0",
@@ -69,6 +71,7 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_the_caller_sees_what_is_written(statement: str) -> None:
     function = program(statement)

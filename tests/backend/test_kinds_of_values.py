@@ -12,6 +12,8 @@ from torch import Tensor
 
 import dlc
 
+pytestmark = pytest.mark.in_turn(2)
+
 Pair = namedtuple("Pair", "a b")
 
 

@@ -15,6 +15,8 @@ from torch import Tensor, nn
 import dlc
 from dlc import _C
 
+pytestmark = pytest.mark.in_turn(2)
+
 OPTIONS = {"freeze": True, "strict": True, "tier": "tcc"}
 
 

@@ -33,7 +33,8 @@ def check(fn: Callable[..., object], args: list[Tensor], others: list[Tensor], *
             torch.testing.assert_close(args, others, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
-@pytest.mark.parametrize("tier", ["tcc", pytest.param("gcc", marks=pytest.mark.in_turn(4))])
+@pytest.mark.in_turn(6)
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("seed", range(8))
 def test_random_programs(seed: int, layout: str, tier: str) -> None:
@@ -117,6 +118,7 @@ def called(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     return torch.linalg.vector_norm(z, ord=3), z
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(

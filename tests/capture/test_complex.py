@@ -14,6 +14,8 @@ from tests.capture.graphs import calls, text_of
 from tests.capture.whole import spread
 from tests.tolerance import assert_program, assert_same_bits
 
+pytestmark = pytest.mark.in_turn(2)
+
 Function = Callable[..., Any]
 INF, NAN = torch.inf, torch.nan
 

@@ -12,6 +12,8 @@ from torch import Tensor
 from tests.capture.test_complex import crossed, numbers, parts, run
 from tests.tolerance import assert_elements, assert_same_bits
 
+pytestmark = pytest.mark.in_turn(2)
+
 Function = Callable[[Tensor], Tensor]
 
 NAMES = """exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan sinh cosh tanh asin acos atan asinh

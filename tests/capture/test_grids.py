@@ -12,6 +12,8 @@ from dlc.report import collect
 from tests.capture.whole import check_whole, spread
 from tests.tolerance import assert_same_bits
 
+pytestmark = pytest.mark.in_turn(2)
+
 G = torch.Generator().manual_seed(1)
 IMAGE = torch.randn(2, 3, 13, 34, generator=G)
 GRID = torch.rand(2, 7, 9, 2, generator=G) * 2.6 - 1.3  # some points are outside

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from tests.capture.whole import FLOATS, INTEGERS, check_whole, spread
 
+pytestmark = pytest.mark.in_turn(2)
+
 DTYPES = (*FLOATS, *INTEGERS, torch.bool)
 
 

@@ -15,6 +15,8 @@ from tests.capture import low_precision as formats
 from tests.capture.whole import check_whole, spread
 from tests.tolerance import Run, assert_runs, assert_same_bits
 
+pytestmark = pytest.mark.in_turn(2)
+
 # Every product is computed by dlc: under "auto" some are left to the library.
 OWN = {"products": "own"}
 WAYS = [("direct", "tcc"), ("aot", "tcc"), ("direct", "gcc")]

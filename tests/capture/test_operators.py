@@ -10,6 +10,8 @@ from torch import Tensor
 
 from tests.capture.graphs import check
 
+pytestmark = pytest.mark.in_turn(2)
+
 INF = float("inf")
 
 

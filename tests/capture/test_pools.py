@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from dlc.report import collect
 from tests.capture.whole import FLOATS, INTEGERS, check_whole, spread
 
+pytestmark = pytest.mark.in_turn(2)
+
 aten = torch.ops.aten
 
 

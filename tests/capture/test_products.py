@@ -14,6 +14,8 @@ from tests.capture.graphs import calls, graphs
 from tests.capture.products import check, check_gradients, direct_graph
 from tests.capture.test_table import overload
 
+pytestmark = pytest.mark.in_turn(2)
+
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 COMPLEX = (torch.complex64, torch.complex128)

@@ -10,6 +10,8 @@ from torch import Tensor
 from dlc.report import collect
 from tests.capture.whole import FLOATS, INTEGERS, check_whole
 
+pytestmark = pytest.mark.in_turn(2)
+
 
 def numbers(*shape: int) -> Tensor:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(1))

@@ -11,6 +11,8 @@ from dlc.report import collect
 from tests.capture.whole import FLOATS, INTEGERS, check_whole, spread
 from tests.tolerance import assert_same_bits
 
+pytestmark = pytest.mark.in_turn(2)
+
 G = torch.Generator().manual_seed(5)
 
 

@@ -9,6 +9,8 @@ from torch import Tensor
 
 from tests.capture.whole import FLOATS, INTEGERS, check_whole, spread
 
+pytestmark = pytest.mark.in_turn(2)
+
 
 def numbers(*shape: int) -> Tensor:
     """Small numbers, most of them several times, with both zeros, an infinity and NaN."""

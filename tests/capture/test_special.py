@@ -9,6 +9,8 @@ from torch import Tensor
 
 from tests.capture.whole import FLOATS, check_whole, spread
 
+pytestmark = pytest.mark.in_turn(2)
+
 
 def numbers() -> Tensor:
     """Both sides of every place where a formula ends, the poles of gamma, and each special number."""

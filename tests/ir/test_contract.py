@@ -102,6 +102,7 @@ SHAPES = {
 }  # fmt: skip
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("over", SHAPES)
 @pytest.mark.parametrize("dtype", NUMPY)
 def test_bits(over: str, dtype: str) -> None:

@@ -95,6 +95,7 @@ def operands(rng: np.random.Generator, dtype: str, rows: int, k: int, columns: i
     return laid_out(rng, a), laid_out(rng, b)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("k", LENGTHS)
 def test_pack(isa: Micro, dtype: str, k: int) -> None:
     rng, full = np.random.default_rng(k), width(dtype)

@@ -18,6 +18,8 @@ from dlc.report import collect
 from .test_control_flow import as_eager, compiled
 from .test_language import backward, close, counted
 
+pytestmark = pytest.mark.in_turn(2)
+
 X = torch.linspace(-1, 1, 60).view(5, 4, 3).clone()
 Y = X.flip(0).cos().clone()
 Call = Any

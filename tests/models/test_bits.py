@@ -52,6 +52,7 @@ def is_equal(results: Results, others: Results) -> bool:
     return all(torch.equal(t, others[name]) for name, t in results.items())
 
 
+@pytest.mark.in_turn(2)
 @pytest.mark.usefixtures("only_dlc")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(name: str, compiler: Callable[..., Any]) -> None:

@@ -21,6 +21,8 @@ from dlc.report import collect
 
 from .test_language import Call, backward, close, counted, forward
 
+pytestmark = pytest.mark.in_turn(2)
+
 X = torch.linspace(-2, 2, 48).view(6, 8).clone()
 W = X.flip(0).cos().clone()
 YES, NO = torch.ones(2), -torch.ones(2)

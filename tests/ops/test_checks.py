@@ -58,7 +58,7 @@ def compare(check: Check, compiler: Compiler, dynamic: bool, gradients: bool) ->
         assert peer is not None and unlike(mine, theirs) == unlike(peer, theirs)
 
 
-@pytest.mark.in_turn(8)
+@pytest.mark.in_turn(12)
 @MODES
 @pytest.mark.parametrize("gradients", [False, True], ids=["inference", "gradients"])
 @pytest.mark.parametrize("check", checks(), ids=str)

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from tests.tolerance import assert_same_bits
 
+pytestmark = pytest.mark.in_turn(2)
+
 Checker = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 # x of 5 numbers, `none` of as many as are wanted, one index for each of them

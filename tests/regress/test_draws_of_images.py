@@ -58,7 +58,7 @@ def run(f: Callable[[Tensor], Tensor], x: Tensor, weights: Tensor | None) -> lis
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("operand", OPERANDS)
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.in_turn(3, "rrelu", "alpha_dropout")
+@pytest.mark.in_turn(6, "rrelu", "alpha_dropout")
 def test_draws(compiler: Callable[..., Any], name: str, operand: str, dynamic: bool) -> None:
     def f(x: Tensor) -> Tensor:
         return FUNCTIONS[name](OPERANDS[operand](x))

@@ -33,6 +33,7 @@ def last(shape: tuple[int, ...]) -> Tensor:
     return x.movedim(-1, 1).detach().requires_grad_()
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("name", FUNCTIONS)

@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
+pytestmark = pytest.mark.in_turn(2)
+
 VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
     "detach": Tensor.detach,
     "view": lambda y: y.view(y.shape),

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from tests.capture.direct import assert_same_results, check, check_indirect, run
 
+pytestmark = pytest.mark.in_turn(2)
+
 G = torch.Generator().manual_seed(7)
 X, Y = torch.randn(4, 6, generator=G), torch.randn(4, 6, generator=G)
 
