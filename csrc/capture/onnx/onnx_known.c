@@ -543,14 +543,11 @@ onnx_not_known(Onnx *o, int k)
 {
     bool *seen = cx_alloc(o->cx, (size_t)o->fn->nvalues + 1);
     const Value *v = unknown_input(o, onnx_in(o, k), seen, 0);
-    const char *name = o->names[o->node->inputs[k]], *from = name;
-    for (int n = 0; v && n < o->nvalues; n++) {
-        if (o->values[n] == v) {
-            from = o->names[n];
-            break;
-        }
+    const char *name = o->names[o->node->inputs[k]], *from = NULL;
+    for (int n = 0; v && n < o->nvalues && !from; n++) {
+        from = o->values[n] == v && o->is_input[n] ? o->names[n] : NULL;
     }
-    if (!v) {
+    if (!from) {
         onnx_refuse(o, "the values of '%s' decide a size and are not known before a call", name);
     }
     onnx_refuse(
