@@ -183,6 +183,17 @@ bool onnx_literal(Onnx *o, Value *v, Literal *l);
 /* An i64 tensor of one axis. */
 Value *onnx_of_dims(Onnx *o, int n, const Dim *dims);
 
+/* ---- of the operators' files ---- */
+
+/* The least or greatest number of a type. */
+Literal onnx_furthest(Dtype dtype, bool low);
+/* Each sequence of a batch the other way round, up to its length. */
+Value *onnx_reversed(Onnx *o, Value *x, Value *lengths, int time, int batch);
+/* An axis to another place; the others keep their order. */
+Value *onnx_moved(Onnx *o, Value *v, int from, int to);
+/* Where a list of truth values holds, i64, as many as there are: a size that a call finds. */
+Value *onnx_where_true(Onnx *o, Value *is);
+
 /* ---- the builders of the table ---- */
 
 #define ROW(op, since, builder, overload, way) void onnx_##builder(Onnx *o);

@@ -79,23 +79,24 @@ onnx_reduce(Onnx *o)
     o->out[0] = total(o, x, &a);
 }
 
-static double
-furthest(Dtype dtype, bool low)
+Literal
+onnx_furthest(Dtype dtype, bool low)
 {
-    switch (dtype) {
-    case DT_bool:
-        return low ? 0 : 1;
-    case DT_u8:
-        return low ? 0 : 255;
-    case DT_i8:
-        return low ? INT8_MIN : INT8_MAX;
-    case DT_i16:
-        return low ? INT16_MIN : INT16_MAX;
-    case DT_i32:
-        return low ? INT32_MIN : INT32_MAX;
-    default:
-        return low ? -INFINITY : INFINITY;
+    static const struct {
+        Dtype dtype;
+        int64_t low, high;
+    } rows[] = {{DT_bool, 0, 1},
+                {DT_u8, 0, UINT8_MAX},
+                {DT_i8, INT8_MIN, INT8_MAX},
+                {DT_i16, INT16_MIN, INT16_MAX},
+                {DT_i32, INT32_MIN, INT32_MAX},
+                {DT_i64, INT64_MIN, INT64_MAX}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (rows[k].dtype == dtype) {
+            return (Literal){.is_int = true, .i = low ? rows[k].low : rows[k].high};
+        }
     }
+    return (Literal){.f = low ? -INFINITY : INFINITY};
 }
 
 /* Of nothing, the largest element is the smallest number that there is. */
@@ -106,14 +107,7 @@ onnx_reduce_extreme(Onnx *o)
     Along a = along(o, x);
     for (int k = 0; k < a.n; k++) {
         if (dim_is(o->cx, x->type->dims[a.axes[k]], 0)) {
-            bool low = o->row->way == OP_amax,
-                 whole = dtype_info[x->type->dtype].class <= CLASS_INT;
-            double f = furthest(x->type->dtype, low);
-            Literal l = {.is_int = whole,
-                         .i = isfinite(f) ? (int64_t)f
-                              : low       ? INT64_MIN
-                                          : INT64_MAX,
-                         .f = f};
+            Literal l = onnx_furthest(x->type->dtype, o->row->way == OP_amax);
             o->out[0] = build_const(o->b, a.made, l);
             return;
         }

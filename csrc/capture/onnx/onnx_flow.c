@@ -252,19 +252,6 @@ attr_at(const Onnx *o, const char *name, int k)
     return a && a->kind == ONNX_INTS && k < a->n ? a->ints[k] : 0;
 }
 
-/* The axis to the front, or the front to the axis. */
-static Value *
-moved(Onnx *o, Value *v, int axis, bool front)
-{
-    int perm[MAX_RANK], rank = v->type->rank;
-    for (int k = 0; k < rank; k++) {
-        int from = k == 0 ? axis : k <= axis ? k - 1 : k;
-        int to = k == axis ? 0 : k < axis ? k + 1 : k;
-        perm[k] = front ? from : to;
-    }
-    return build_permute(o->b, v, perm);
-}
-
 /* states: carried; rows: with the steps in front; made: the states after the last step, then the
  * rows of all. */
 static bool
@@ -343,7 +330,7 @@ onnx_scan(Onnx *o)
         for (int k = n; k < n + nrows; k++) {
             int axis = onnx_axis(o, attr_at(o, "scan_input_axes", k - n), of[k]->type->rank);
             bool back = attr_at(o, old ? "directions" : "scan_input_directions", k - n) != 0;
-            of[k] = moved(o, of[k], axis, true);
+            of[k] = onnx_moved(o, of[k], axis, 0);
             of[k] = back ? build_flip(o->b, of[k], 1, (const int[]){0}) : of[k];
             if (of[k]->type->dims[0] != of[n]->type->dims[0]) {
                 onnx_refuse(o, "its operands are not known to have as many steps");
@@ -361,7 +348,7 @@ onnx_scan(Onnx *o)
                 int axis = onnx_axis(o, attr_at(o, "scan_output_axes", k - n), v->type->rank);
                 bool back = attr_at(o, "scan_output_directions", k - n) != 0;
                 v = back ? build_flip(o->b, v, 1, (const int[]){0}) : v;
-                v = moved(o, v, axis, false);
+                v = onnx_moved(o, v, 0, axis);
             }
             parts[at] = v;
         }

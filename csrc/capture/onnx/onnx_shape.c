@@ -214,6 +214,17 @@ expanded(Onnx *o, Value *x, int n, const Dim *dims)
     return build_broadcast(o->b, x, rank, to);
 }
 
+Value *
+onnx_moved(Onnx *o, Value *v, int from, int to)
+{
+    int perm[MAX_RANK], at = 0;
+    for (int k = 0; k < v->type->rank; k++) {
+        at += at == from;
+        perm[k] = k == to ? from : at++;
+    }
+    return build_permute(o->b, v, perm);
+}
+
 void
 onnx_expand(Onnx *o)
 {
