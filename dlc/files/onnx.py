@@ -198,7 +198,7 @@ def _with_bodies(model: onnx.ModelProto, own: set[str]) -> bool:
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with operators that ONNX defines by others in their place, but for those that dlc has."""
     onnx = _package()
-    own = {op for op, _ in operators()}
+    own = {op for op, _ in operators() if "." not in op}
     kept = [("", op) for op in sorted(own)]
     more = True
     while more:

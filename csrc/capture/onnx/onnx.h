@@ -191,6 +191,12 @@ Literal onnx_furthest(Dtype dtype, bool low);
 Value *onnx_reversed(Onnx *o, Value *x, Value *lengths, int time, int batch);
 /* An axis to another place; the others keep their order. */
 Value *onnx_moved(Onnx *o, Value *v, int from, int to);
+/* MatMul. */
+Value *onnx_product(Onnx *o, Value *a, Value *b);
+/* (x - mean) / sqrt(variance + epsilon) over axes, in f32 at least; mean and its reciprocal
+ * deviation with axes of one element. */
+Value *onnx_normalised(Onnx *o, Value *x, int n, const int *axes, double eps, Value **mean,
+                       Value **rstd);
 /* Where a list of truth values holds, i64, as many as there are: a size that a call finds. */
 Value *onnx_where_true(Onnx *o, Value *is);
 

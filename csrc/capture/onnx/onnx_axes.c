@@ -293,10 +293,8 @@ onnx_batch_norm(Onnx *o)
     o->out[0] = res[0];
 }
 
-/* (x - mean) / sqrt(variance + epsilon) over axes, in f32 at least; mean and its reciprocal
- * deviation with axes of one element. */
-static Value *
-normalised(Onnx *o, Value *x, int n, const int *axes, double eps, Value **mean, Value **rstd)
+Value *
+onnx_normalised(Onnx *o, Value *x, int n, const int *axes, double eps, Value **mean, Value **rstd)
 {
     const Type *t = x->type;
     Dim dims[MAX_RANK];
@@ -329,7 +327,7 @@ onnx_instance_norm(Onnx *o)
         onnx_refuse(o, "its operand has no axes behind the channels");
     }
     Value *wide_x = build_cast(o->b, x, wide(t->dtype));
-    Value *v = normalised(o, wide_x, n, axes, onnx_float(o, "epsilon", 1e-5), &mean, &rstd);
+    Value *v = onnx_normalised(o, wide_x, n, axes, onnx_float(o, "epsilon", 1e-5), &mean, &rstd);
     v = onnx_map(o, OP_mul, v, by_channel(o, onnx_in(o, 1), v->type));
     v = onnx_map(o, OP_add, v, by_channel(o, onnx_in(o, 2), v->type));
     o->out[0] = build_cast(o->b, v, t->dtype);
@@ -346,7 +344,7 @@ onnx_layer_norm(Onnx *o)
     }
     Dtype stash = onnx_dtype(o, onnx_int(o, "stash_type", 1));
     Dtype at = wide(t->dtype) == DT_f64 ? DT_f64 : wide(stash);
-    Value *v = normalised(o, build_cast(o->b, x, at), n, axes, onnx_float(o, "epsilon", 1e-5),
+    Value *v = onnx_normalised(o, build_cast(o->b, x, at), n, axes, onnx_float(o, "epsilon", 1e-5),
                           &mean, &rstd);
     v = onnx_map(o, OP_mul, v, build_cast(o->b, scale, at));
     v = bias ? onnx_map(o, OP_add, v, build_cast(o->b, bias, at)) : v;

@@ -514,8 +514,8 @@ product_type(Onnx *o, Value *a, Value *b)
     return type_of(o->cx, a->type->dtype, rank, dims);
 }
 
-static Value *
-product(Onnx *o, Value *a, Value *b)
+Value *
+onnx_product(Onnx *o, Value *a, Value *b)
 {
     const Type *t = product_type(o, a, b);
     return onnx_aten(o, "aten.matmul.default", t, ARGS(arg_v(a), arg_v(b)));
@@ -524,7 +524,7 @@ product(Onnx *o, Value *a, Value *b)
 void
 onnx_matmul(Onnx *o)
 {
-    o->out[0] = product(o, onnx_in(o, 0), onnx_in(o, 1));
+    o->out[0] = onnx_product(o, onnx_in(o, 0), onnx_in(o, 1));
 }
 
 void
@@ -532,7 +532,7 @@ onnx_matmul_integer(Onnx *o)
 {
     Value *a = matrix_less(o, onnx_in(o, 0), onnx_given(o, 2), true);
     Value *b = matrix_less(o, onnx_in(o, 1), onnx_given(o, 3), false);
-    o->out[0] = build_cast(o->b, product(o, a, b), DT_i32);
+    o->out[0] = build_cast(o->b, onnx_product(o, a, b), DT_i32);
 }
 
 /* One scale, or one of each row or column. */
@@ -561,7 +561,7 @@ onnx_qlinear_matmul(Onnx *o)
     if (type_wide_axes(o->cx, zero->type) == 0) {
         zero = build_reshape(o->b, zero, 0, NULL);
     }
-    o->out[0] = coded(o, product(o, a, b), scale, scale_of(o, onnx_in(o, 6), true), zero);
+    o->out[0] = coded(o, onnx_product(o, a, b), scale, scale_of(o, onnx_in(o, 6), true), zero);
 }
 
 /* alpha * A' B' + beta * C */
@@ -578,7 +578,7 @@ onnx_gemm(Onnx *o)
     b = onnx_int(o, "transB", 0) ? build_permute(o->b, b, transposed) : b;
     const Type *t = product_type(o, a, b);
     if (!c) {
-        Value *v = product(o, a, b);
+        Value *v = onnx_product(o, a, b);
         o->out[0] = alpha == 1 ? v
                                : onnx_aten(o, "aten.mul.Scalar", t, ARGS(arg_v(v), arg_f(alpha)));
         return;
