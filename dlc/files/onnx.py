@@ -296,6 +296,9 @@ class _Graph:
     def weight(self, name: str, array: np.ndarray, number: int) -> None:
         at, whole = self.number(name), array.dtype.kind in "iub" and number != _BF16
         elements = None
+        if number == _BF16 and array.size <= _FLOATS:
+            wide = (array.astype(np.uint32) << 16).view(np.float32)
+            elements = [float(x) for x in wide.flat]
         if array.size <= (_INTS if whole else _FLOATS) and array.dtype.kind in "iubf" and number != _BF16:
             elements = [int(x) for x in array.flat] if whole else [float(x) for x in array.flat]
         self.arrays[at] = array

@@ -83,6 +83,7 @@ struct Onnx {
     Value **in, **out; /* of the node; NULL: left out */
     Text *wrong; /* the nodes that are not translated, each with its reason */
     int *nwrong;
+    int *nunknown; /* how often onnx_not_known was called */
     int *nbound; /* sizes that are known in a call alone */
 };
 
@@ -172,7 +173,7 @@ const Known *onnx_known(Onnx *o, Value *v);
 const Dim *onnx_dims(Onnx *o, int k, int *n);
 /* The same as numbers. */
 const int64_t *onnx_numbers(Onnx *o, int k, int *n);
-/* Refuses the node, since its input k decides a size: names the graph's input that it is of. */
+/* Refuses the node, since its input k has to be known when it is translated: names the graph's input that it is of. */
 _Noreturn void onnx_not_known(Onnx *o, int k);
 /* Input k as the one size or number that it has; refuses another. */
 Dim onnx_one_dim(Onnx *o, int k);
@@ -197,6 +198,17 @@ Value *onnx_product(Onnx *o, Value *a, Value *b);
  * deviation with axes of one element. */
 Value *onnx_normalised(Onnx *o, Value *x, int n, const int *axes, double eps, Value **mean,
                        Value **rstd);
+/* Formulas, onnx_resize.c.  Of numbers, a number: both operands may be constants. */
+Value *onnx_pair_of(Onnx *o, Op op, Value *a, Value *b);
+Value *onnx_plus(Onnx *o, Value *a, double f);
+Value *onnx_times(Onnx *o, Value *a, double f);
+Value *onnx_size_number(Onnx *o, Dim d, Dtype dtype);
+/* The nearest place within an axis, as an index; is a place outside of it? */
+Value *onnx_inside(Onnx *o, Value *at, Dim size);
+Value *onnx_is_outside(Onnx *o, Value *at, Dim size);
+/* The elements of x [N, C, size] at the places [N, points] of its axes, in row-major order; 0 where
+ * `outside` holds. */
+Value *onnx_elements_at(Onnx *o, Value *x, Value *at, Value *outside);
 /* Where a list of truth values holds, i64, as many as there are: a size that a call finds. */
 Value *onnx_where_true(Onnx *o, Value *is);
 

@@ -264,11 +264,50 @@ by_channel(Onnx *o, Value *v, const Type *t)
     return build_expand(o->b, build_cast(o->b, v, t->dtype), t->rank, t->dims, (const int[]){1});
 }
 
+/* By mean and variance of the batch; those of all batches follow them slowly. */
+static void
+batch_norm_trained(Onnx *o, Value *x)
+{
+    const Type *t = x->type;
+    double keeps = onnx_float(o, "momentum", 0.9);
+    int axes[MAX_RANK], n = 0;
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (ax != 1) {
+            axes[n++] = ax;
+        }
+    }
+    Dtype at = wide(t->dtype);
+    Value *v = build_cast(o->b, x, at), *now[2], *rstd;
+    v = onnx_normalised(o, v, n, axes, onnx_float(o, "epsilon", 1e-5), &now[0], &rstd);
+    Value *far = onnx_map(o, OP_sub, build_cast(o->b, x, at), now[0]), *count;
+    Value *squared = build_red(o->b, OP_sum, onnx_map(o, OP_mul, far, far), n, axes);
+    Dim all = dim_int(o->cx, 1);
+    for (int k = 0; k < n; k++) {
+        all = dim_mul(o->cx, all, t->dims[axes[k]]);
+    }
+    count = onnx_size_number(o, all, at);
+    now[0] = build_reshape(o->b, now[0], 1, t->dims + 1);
+    now[1] = onnx_map(o, OP_div, squared, count);
+    v = onnx_map(o, OP_mul, v, by_channel(o, onnx_in(o, 1), v->type));
+    v = onnx_map(o, OP_add, v, by_channel(o, onnx_in(o, 2), v->type));
+    o->out[0] = build_cast(o->b, v, t->dtype);
+    for (int k = 1; k < o->node->noutputs; k++) {
+        Value *old = onnx_in(o, k + 2);
+        Value *next = onnx_times(o, build_cast(o->b, old, at), keeps);
+        next = onnx_map(o, OP_add, next, onnx_times(o, now[k - 1], 1 - keeps));
+        o->out[k] = build_cast(o->b, next, old->type->dtype);
+    }
+}
+
 void
 onnx_batch_norm(Onnx *o)
 {
     Value *x = onnx_in(o, 0), *v[4];
     const Type *t = x->type;
+    if (onnx_int(o, "training_mode", 0) && o->node->noutputs <= 3 && t->rank >= 2) {
+        batch_norm_trained(o, x);
+        return;
+    }
     if (onnx_int(o, "training_mode", 0) || (o->node->noutputs > 1 && o->node->outputs[1] >= 0)) {
         onnx_refuse(o, "it is in training mode, and dlc loads models for inference");
     }

@@ -192,7 +192,7 @@ onnx_loop_node(Onnx *o)
         o->values[g->inputs[k + 2]] = onnx_body_param(o, v->name, v->type);
     }
     int64_t count;
-    int nwrong = *o->nwrong;
+    int nwrong = *o->nwrong, nunknown = *o->nunknown;
     size_t said = o->wrong->length;
     bool made = onnx_body_nodes(o, &body, g, rets);
     bool fits = made && types_stay(n, rets + 1, body.outer.in + 2);
@@ -202,6 +202,12 @@ onnx_loop_node(Onnx *o)
         onnx_body_close(o, &body, 0, NULL);
         if (!begins || steps == DIM_NONE || !dim_is_int(o->cx, steps, &count) || count < 0 ||
             count > MAX_UNROLLED) {
+            bool unknown = !made && *o->nunknown - nunknown == *o->nwrong - nwrong;
+            if (unknown && (steps == DIM_NONE || !begins)) { /* step by step, it may be known */
+                *o->nwrong = nwrong;
+                o->wrong->length = said;
+                onnx_not_known(o, steps == DIM_NONE ? 0 : 1);
+            }
             if (!made) {
                 return;
             }

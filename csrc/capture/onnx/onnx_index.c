@@ -273,3 +273,23 @@ onnx_reverse_sequence(Onnx *o)
     int batch = onnx_axis(o, onnx_int(o, "batch_axis", 1), x->type->rank);
     o->out[0] = onnx_reversed(o, x, onnx_in(o, 1), time, batch);
 }
+
+/* Rows of a cache, from an index of each batch on. */
+void
+onnx_tensor_scatter(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *v = onnx_in(o, 1), *first = onnx_given(o, 2);
+    const Type *t = v->type, *ti = type_with(o->cx, t, DT_i64);
+    int axis = onnx_axis(o, onnx_int(o, "axis", -2), x->type->rank);
+    Value *at = build_iota(o->b, ti, axis);
+    if (first) {
+        at = build_map(o->b, OP_add, at,
+                       build_expand(o->b, whole(o, first), t->rank, t->dims, (const int[]){0}), NULL);
+    }
+    if (onnx_is_text(o, "mode", "circular", "linear")) {
+        Value *n = build_broadcast(o->b, build_size(o->b, x->type->dims[axis]), t->rank, t->dims);
+        at = build_map(o->b, OP_remainder, at, n, NULL);
+    }
+    o->out[0] = onnx_aten(o, "aten.scatter.src", x->type,
+                          ARGS(arg_v(x), arg_i(axis), arg_v(at), arg_v(v)));
+}

@@ -547,12 +547,16 @@ onnx_not_known(Onnx *o, int k)
     for (int n = 0; v && n < o->nvalues && !from; n++) {
         from = o->values[n] == v && o->is_input[n] ? o->names[n] : NULL;
     }
+    ++*o->nunknown;
     if (!from) {
-        onnx_refuse(o, "the values of '%s' decide a size and are not known before a call", name);
+        onnx_refuse(o,
+                    "the values of '%s' decide a size or what is computed, and are not known "
+                    "before a call",
+                    name);
     }
     onnx_refuse(
         o,
-        "the values of '%s' decide a size, and follow from the input '%s', which is not known "
+        "the values of '%s' decide a size or what is computed, and follow from the input '%s', which is not known "
         "before a call: make it a constant, dlc.load(.., constants={'%s': ..})",
         name, from, from);
 }

@@ -13,7 +13,7 @@ typedef struct {
     bool raised; /* a Python exception is set */
     Onnx o;
     Text wrong;
-    int nwrong, nbound;
+    int nwrong, nbound, nunknown;
     PyObject *answer;
 } Job;
 
@@ -445,6 +445,7 @@ body(Cx *cx, void *arg)
     o->wrong = &job->wrong;
     o->nwrong = &job->nwrong;
     o->nbound = &job->nbound;
+    o->nunknown = &job->nunknown;
     read_sizes(job);
     bool *is_input = cx_alloc(cx, (size_t)o->nvalues + 1);
     for (int k = 0; k < length(job, job->inputs); k++) {

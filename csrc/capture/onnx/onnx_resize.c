@@ -9,9 +9,8 @@ enum { MAX_TAPS = 64, MAX_SPATIAL = 3 };
 
 /* ---- small formulas ---- */
 
-/* Of numbers, a number: both operands may be constants. */
-static Value *
-pair(Onnx *o, Op op, Value *a, Value *b)
+Value *
+onnx_pair_of(Onnx *o, Op op, Value *a, Value *b)
 {
     if (value_is_const(a) && value_is_const(b)) {
         double x = a->literal.is_int ? (double)a->literal.i : a->literal.f;
@@ -24,39 +23,38 @@ pair(Onnx *o, Op op, Value *a, Value *b)
     return onnx_map(o, op, a, b);
 }
 
-static Value *
-plus(Onnx *o, Value *a, double f)
+Value *
+onnx_plus(Onnx *o, Value *a, double f)
 {
-    return pair(o, OP_add, a, onnx_number(o, f));
+    return onnx_pair_of(o, OP_add, a, onnx_number(o, f));
 }
 
-static Value *
-times(Onnx *o, Value *a, double f)
+Value *
+onnx_times(Onnx *o, Value *a, double f)
 {
-    return pair(o, OP_mul, a, onnx_number(o, f));
+    return onnx_pair_of(o, OP_mul, a, onnx_number(o, f));
 }
 
-static Value *
-size_number(Onnx *o, Dim d, Dtype dtype)
+Value *
+onnx_size_number(Onnx *o, Dim d, Dtype dtype)
 {
     int64_t i;
     return dim_is_int(o->cx, d, &i) ? onnx_number(o, (double)i)
                                     : build_cast(o->b, build_size(o->b, d), dtype);
 }
 
-/* A place within an axis, as an index. */
-static Value *
-inside(Onnx *o, Value *at, Dim size)
+Value *
+onnx_inside(Onnx *o, Value *at, Dim size)
 {
-    Value *last = size_number(o, dim_sub(o->cx, size, dim_int(o->cx, 1)), at->type->dtype);
+    Value *last = onnx_size_number(o, dim_sub(o->cx, size, dim_int(o->cx, 1)), at->type->dtype);
     at = onnx_map(o, OP_maximum, at, onnx_number(o, 0));
     return build_cast(o->b, onnx_map(o, OP_minimum, at, last), DT_i64);
 }
 
-static Value *
-is_outside(Onnx *o, Value *at, Dim size)
+Value *
+onnx_is_outside(Onnx *o, Value *at, Dim size)
 {
-    Value *last = size_number(o, dim_sub(o->cx, size, dim_int(o->cx, 1)), at->type->dtype);
+    Value *last = onnx_size_number(o, dim_sub(o->cx, size, dim_int(o->cx, 1)), at->type->dtype);
     return build_map(o->b, OP_bit_or, onnx_map(o, OP_lt, at, onnx_number(o, 0)),
                      onnx_map(o, OP_gt, at, last), NULL);
 }
@@ -65,9 +63,9 @@ is_outside(Onnx *o, Value *at, Dim size)
 static Value *
 cubic(Onnx *o, Value *x, double a, double b, double c, double d)
 {
-    Value *v = plus(o, times(o, x, a), b);
-    v = plus(o, onnx_map(o, OP_mul, v, x), c);
-    return plus(o, onnx_map(o, OP_mul, v, x), d);
+    Value *v = onnx_plus(o, onnx_times(o, x, a), b);
+    v = onnx_plus(o, onnx_map(o, OP_mul, v, x), c);
+    return onnx_plus(o, onnx_map(o, OP_mul, v, x), d);
 }
 
 /* The coefficient of a neighbour at a distance, at least 0, of linear or cubic interpolation. */
@@ -106,8 +104,8 @@ places(Onnx *o, const Resizing *r, const Side *s, Dim size)
 {
     const Type *t = type_of(o->cx, DT_f64, 1, &s->size);
     Value *y = build_cast(o->b, build_iota(o->b, type_with(o->cx, t, DT_i64), 0), DT_f64);
-    Value *in = size_number(o, size, DT_f64), *made = pair(o, OP_mul, s->scale, in), *v;
-    Value *half = plus(o, onnx_map(o, OP_div, plus(o, y, 0.5), s->scale), -0.5), *single = NULL;
+    Value *in = onnx_size_number(o, size, DT_f64), *made = onnx_pair_of(o, OP_mul, s->scale, in), *v;
+    Value *half = onnx_plus(o, onnx_map(o, OP_div, onnx_plus(o, y, 0.5), s->scale), -0.5), *single = NULL;
     if (strcmp(r->place, "asymmetric") == 0) {
         return onnx_map(o, OP_div, y, s->scale);
     }
@@ -115,11 +113,11 @@ places(Onnx *o, const Resizing *r, const Side *s, Dim size)
         return half;
     }
     if (strcmp(r->place, "half_pixel_symmetric") == 0) {
-        Value *by = pair(o, OP_div, size_number(o, s->size, DT_f64), made);
-        by = pair(o, OP_sub, onnx_number(o, 1), by);
-        return onnx_map(o, OP_add, half, pair(o, OP_mul, times(o, in, 0.5), by));
+        Value *by = onnx_pair_of(o, OP_div, onnx_size_number(o, s->size, DT_f64), made);
+        by = onnx_pair_of(o, OP_sub, onnx_number(o, 1), by);
+        return onnx_map(o, OP_add, half, onnx_pair_of(o, OP_mul, onnx_times(o, in, 0.5), by));
     }
-    Value *last = plus(o, made, -1), *span = plus(o, in, -1);
+    Value *last = onnx_plus(o, made, -1), *span = onnx_plus(o, in, -1);
     if (strcmp(r->place, "pytorch_half_pixel") == 0) {
         v = half;
         single = build_const(o->b, t, (Literal){.f = -0.5});
@@ -127,13 +125,13 @@ places(Onnx *o, const Resizing *r, const Side *s, Dim size)
         v = onnx_map(o, OP_div, onnx_map(o, OP_mul, y, span), last);
         single = build_const(o->b, t, (Literal){.f = 0});
     } else if (strcmp(r->place, "tf_crop_and_resize") == 0) {
-        Value *part = pair(o, OP_mul, pair(o, OP_sub, s->to, s->from), span);
+        Value *part = onnx_pair_of(o, OP_mul, onnx_pair_of(o, OP_sub, s->to, s->from), span);
         v = onnx_map(o, OP_div, onnx_map(o, OP_mul, y, part), last);
         single = build_broadcast(
             o->b,
             value_is_const(part) ? build_const(o->b, type_scalar(o->cx, DT_f64),
                                                (Literal){.f = part->literal.f / 2})
-                                 : times(o, part, 0.5),
+                                 : onnx_times(o, part, 0.5),
             1, &s->size);
     } else {
         onnx_refuse(o, "its coordinate_transformation_mode '%s' is none that is known", r->place);
@@ -144,7 +142,7 @@ places(Onnx *o, const Resizing *r, const Side *s, Dim size)
         v = onnx_map3(o, OP_where, onnx_map(o, OP_eq, made, onnx_number(o, 1)), single, v);
     }
     if (strcmp(r->place, "tf_crop_and_resize") == 0) {
-        v = onnx_map(o, OP_add, v, pair(o, OP_mul, s->from, span));
+        v = onnx_map(o, OP_add, v, onnx_pair_of(o, OP_mul, s->from, span));
     }
     return v;
 }
@@ -154,13 +152,13 @@ nearest_place(Onnx *o, const Resizing *r, Value *at)
 {
     bool low = strcmp(r->nearest, "round_prefer_floor") == 0;
     if (low || strcmp(r->nearest, "ceil") == 0) {
-        return build_map(o->b, OP_ceil, low ? plus(o, at, -0.5) : at, NULL, NULL);
+        return build_map(o->b, OP_ceil, low ? onnx_plus(o, at, -0.5) : at, NULL, NULL);
     }
     bool high = strcmp(r->nearest, "round_prefer_ceil") == 0;
     if (!high && strcmp(r->nearest, "floor") != 0) {
         onnx_refuse(o, "its nearest_mode '%s' is none that is known", r->nearest);
     }
-    return build_map(o->b, OP_floor, high ? plus(o, at, 0.5) : at, NULL, NULL);
+    return build_map(o->b, OP_floor, high ? onnx_plus(o, at, 0.5) : at, NULL, NULL);
 }
 
 static Value *
@@ -171,7 +169,7 @@ resized(Onnx *o, const Resizing *r, Value *x, int axis)
     Dim size = x->type->dims[axis];
     Value *at = places(o, r, s, size), *v = NULL;
     if (strcmp(r->mode, "nearest") == 0) {
-        v = build_gather(o->b, x, inside(o, nearest_place(o, r, at), size), axis, INDEX_FROM_START);
+        v = build_gather(o->b, x, onnx_inside(o, nearest_place(o, r, at), size), axis, INDEX_FROM_START);
     } else {
         bool linear = strcmp(r->mode, "linear") == 0;
         double scale = 1, reach = linear ? 1 : 2;
@@ -195,14 +193,14 @@ resized(Onnx *o, const Resizing *r, Value *x, int axis)
         int n = (int)(2 - 2 * first);
         for (int k = 0; k < n; k++) {
             Value *far = onnx_map(o, OP_sub, onnx_number(o, first + k), rest);
-            far = build_map(o->b, OP_abs, times(o, far, scale), NULL, NULL);
-            Value *place = plus(o, base, first + k);
+            far = build_map(o->b, OP_abs, onnx_times(o, far, scale), NULL, NULL);
+            Value *place = onnx_plus(o, base, first + k);
             by[k] = coefficient(o, far, linear, r->a);
             if (r->excludes) {
                 Value *zero = build_const(o->b, by[k]->type, (Literal){.is_int = true});
-                by[k] = onnx_map3(o, OP_where, is_outside(o, place, size), zero, by[k]);
+                by[k] = onnx_map3(o, OP_where, onnx_is_outside(o, place, size), zero, by[k]);
             }
-            index[k] = inside(o, place, size);
+            index[k] = onnx_inside(o, place, size);
             sum = sum ? onnx_map(o, OP_add, sum, by[k]) : by[k];
         }
         for (int k = 0; k < n; k++) {
@@ -216,7 +214,7 @@ resized(Onnx *o, const Resizing *r, Value *x, int axis)
     }
     if (strcmp(r->place, "tf_crop_and_resize") == 0) {
         Literal l = {.f = r->beyond};
-        Value *is = build_expand(o->b, is_outside(o, at, size), t->rank, t->dims, &axis);
+        Value *is = build_expand(o->b, onnx_is_outside(o, at, size), t->rank, t->dims, &axis);
         v = onnx_map3(o, OP_where, is, build_const(o->b, t, l), v);
     }
     return v;
@@ -323,8 +321,8 @@ onnx_resize(Onnx *o)
             *s = (Side){.given = true, .size = sizes[k]};
             Dim in = t->dims[axes[k]];
             s->scale = s->size == in ? onnx_number(o, 1)
-                                     : pair(o, OP_div, size_number(o, s->size, DT_f64),
-                                            size_number(o, in, DT_f64));
+                                     : onnx_pair_of(o, OP_div, onnx_size_number(o, s->size, DT_f64),
+                                            onnx_size_number(o, in, DT_f64));
         }
         const char *policy = onnx_text(o, "keep_aspect_ratio_policy", "stretch");
         if (strcmp(policy, "stretch") != 0) {
@@ -366,21 +364,19 @@ reflected(Onnx *o, const Grid *g, Value *x, Dim size)
 {
     Value *low = onnx_number(o, g->corners ? 0 : -0.5);
     Dim span = g->corners ? dim_sub(o->cx, size, dim_int(o->cx, 1)) : size;
-    Value *range = size_number(o, span, x->type->dtype);
+    Value *range = onnx_size_number(o, span, x->type->dtype);
     Value *far = build_map(o->b, OP_abs, onnx_map(o, OP_sub, x, low), NULL, NULL);
     if (dim_is(o->cx, span, 0)) {
         return build_const(o->b, x->type, (Literal){.is_int = true});
     }
-    Value *both = times(o, range, 2);
+    Value *both = onnx_times(o, range, 2);
     Value *rest = onnx_map(o, OP_fmod, far, both);
     rest = onnx_map(o, OP_minimum, rest, onnx_map(o, OP_sub, both, rest));
     return onnx_map(o, OP_add, rest, low);
 }
 
-/* The elements of x [N, C, size] at the places [N, points] of its axes, in row-major order; 0 where
- * `outside` holds. */
-static Value *
-elements_at(Onnx *o, Value *x, Value *at, Value *outside)
+Value *
+onnx_elements_at(Onnx *o, Value *x, Value *at, Value *outside)
 {
     Dim dims[] = {x->type->dims[0], x->type->dims[1], at->type->dims[1]};
     const int to[] = {0, 2};
@@ -426,13 +422,13 @@ onnx_grid_sample(Onnx *o)
     for (int k = 0; k < n; k++) {
         Dim size = t->dims[k + 2];
         Value *v = build_slice(o->b, grid, 2, dim_int(o->cx, n - 1 - k), one, one);
-        v = plus(o, build_reshape(o->b, v, 2, flat), 1);
-        v = g.corners ? onnx_map(o, OP_mul, times(o, v, 0.5),
-                                 size_number(o, dim_sub(o->cx, size, one), at))
-                      : times(o, plus(o, onnx_map(o, OP_mul, v, size_number(o, size, at)), -1), 0.5);
+        v = onnx_plus(o, build_reshape(o->b, v, 2, flat), 1);
+        v = g.corners ? onnx_map(o, OP_mul, onnx_times(o, v, 0.5),
+                                 onnx_size_number(o, dim_sub(o->cx, size, one), at))
+                      : onnx_times(o, onnx_plus(o, onnx_map(o, OP_mul, v, onnx_size_number(o, size, at)), -1), 0.5);
         v = is_nearest ? build_map(o->b, OP_round, v, NULL, NULL) : v;
         if (strcmp(g.pads, "border") == 0) {
-            Value *last = size_number(o, dim_sub(o->cx, size, one), at);
+            Value *last = onnx_size_number(o, dim_sub(o->cx, size, one), at);
             v = onnx_map(o, OP_minimum, onnx_map(o, OP_maximum, v, onnx_number(o, 0)), last);
         } else if (strcmp(g.pads, "reflection") == 0) {
             v = reflected(o, &g, v, size);
@@ -446,14 +442,14 @@ onnx_grid_sample(Onnx *o)
         for (int k = 0, left = c; k < n; k++, left /= taps) {
             int tap = first + left % taps;
             Dim size = t->dims[k + 2];
-            Value *v = tap ? plus(o, base[k], tap) : base[k];
+            Value *v = tap ? onnx_plus(o, base[k], tap) : base[k];
             if (strcmp(g.pads, "zeros") == 0) {
-                Value *is = is_outside(o, v, size);
+                Value *is = onnx_is_outside(o, v, size);
                 outside = outside ? onnx_map(o, OP_bit_or, outside, is) : is;
             } else if (strcmp(g.pads, "reflection") == 0) {
                 v = build_map(o->b, OP_trunc, reflected(o, &g, v, size), NULL, NULL);
             }
-            Value *index = inside(o, v, size);
+            Value *index = onnx_inside(o, v, size);
             place = place ? onnx_map(o, OP_add,
                                      onnx_map(o, OP_mul, place,
                                               build_broadcast(o->b, build_size(o->b, size), 2,
@@ -466,7 +462,7 @@ onnx_grid_sample(Onnx *o)
                 by = by ? onnx_map(o, OP_mul, by, far) : far;
             }
         }
-        Value *v = elements_at(o, image, place, outside);
+        Value *v = onnx_elements_at(o, image, place, outside);
         if (by) {
             by = build_expand(o->b, build_cast(o->b, by, v->type->dtype), 3, v->type->dims,
                               (const int[]){0, 2});
