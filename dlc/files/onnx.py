@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 OLDEST, NEWEST = 7, 28
 #: Up to so many elements, the values of a weight are looked at where they decide a size.
 _INTS, _FLOATS = 4096, 64
+_MOST_DEPTH = 32  # graphs in graphs
 _BF16 = 16  # by its number in ONNX; numpy has none, so its arrays are the codes as uint16
 _DTYPES = {
     1: "f32", 2: "u8", 3: "i8", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64", 14: "c64",
@@ -124,37 +125,97 @@ def _versions(model: onnx.ModelProto) -> dict[str, int]:
     return found
 
 
-def _with_defaults(model: onnx.ModelProto) -> None:
-    """Attributes that an operator has by default are written out: the inliner drops those left out."""
+def _each_graph(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """The graph, and those of its attributes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                yield from _each_graph(attribute.g)
+
+
+def _schema(node: onnx.NodeProto, versions: Mapping[str, int]) -> Any:
+    """None: ONNX has no such operator, or it has a row."""
     onnx = _package()
-    versions, own = _versions(model), {op for op, _ in operators()}
+    domain = "" if node.domain == "ai.onnx" else node.domain
+    if not onnx.defs.has(node.op_type, domain):
+        return None
+    try:
+        return onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def _with_defaults(model: onnx.ModelProto, own: set[str]) -> None:
+    """Attributes that an operator has by default are written out: the inliner drops those left out."""
+    versions = _versions(model)
+    for graph in _each_graph(model.graph):
+        for node in graph.node:
+            schema = _schema(node, versions)
+            if schema is None or (node.domain in ("", "ai.onnx") and node.op_type in own):
+                continue
+            given = {attribute.name for attribute in node.attribute}
+            for name, attribute in schema.attributes.items():
+                if name not in given and attribute.default_value.name:
+                    node.attribute.append(attribute.default_value)
+
+
+def _with_bodies(model: onnx.ModelProto, own: set[str]) -> bool:
+    """Operators with an input left out become functions of the model: the inliner takes no such node
+    of an operator whose definition follows from types.  True: there is one."""
+    onnx = _package()
+    versions, found = _versions(model), False
+    types = {value.name: value.type for value in (*model.graph.input, *model.graph.value_info)}
+    for tensor in model.graph.initializer:
+        types[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
     for node in model.graph.node:
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        if (domain == "" and node.op_type in own) or not onnx.defs.has(node.op_type, domain):
+        schema = _schema(node, versions)
+        if (
+            schema is None
+            or node.op_type in own
+            or "" not in node.input
+            or not schema.has_context_dependent_function
+        ):
             continue
-        try:
-            schema = onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain)
-        except onnx.defs.SchemaError:
+        given = [types.get(name, onnx.TypeProto()).SerializeToString() for name in node.input]
+        made = onnx.FunctionProto()
+        text = schema.get_context_dependent_function_with_opset_version(
+            schema.since_version, node.SerializeToString(), given
+        )
+        made.ParseFromString(text)
+        if not made.node:
             continue
-        given = {attribute.name for attribute in node.attribute}
-        for name, attribute in schema.attributes.items():
-            if name not in given and attribute.default_value.name:
-                node.attribute.append(attribute.default_value)
+        made.name, made.domain = f"{node.op_type}_{len(model.functions)}", "dlc.bodies"
+        del made.attribute[:], made.attribute_proto[:]
+        model.functions.append(made)
+        node.op_type, node.domain, found = made.name, made.domain, True
+        del node.attribute[:]
+    if found and not any(entry.domain == "dlc.bodies" for entry in model.opset_import):
+        model.opset_import.add(domain="dlc.bodies", version=1)
+    return found
 
 
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with operators that ONNX defines by others in their place, but for those that dlc has."""
     onnx = _package()
-    own = [("", op) for op in sorted({op for op, _ in operators()})]
-    _with_defaults(model)
-    try:  # which definition an operator has may depend on the types of its operands
-        model = onnx.shape_inference.infer_shapes(model)
-    except Exception as error:
-        raise FileError(f"its shapes do not fit together: {_line(error)}") from None
-    try:
-        return onnx.inliner.inline_selected_functions(model, own, exclude=True, inline_schema_functions=True)
-    except Exception as error:
-        raise FileError(f"its functions cannot be put in place: {_line(error)}") from None
+    own = {op for op, _ in operators() if "." not in op}
+    kept = [("", op) for op in sorted(own)]
+    more = True
+    while more:
+        _with_defaults(model, own)
+        try:  # which definition an operator has may depend on the types of its operands
+            model = onnx.shape_inference.infer_shapes(model)
+        except Exception as error:
+            raise FileError(f"its shapes do not fit together: {_line(error)}") from None
+        try:
+            more = _with_bodies(model, own)
+            inline = onnx.inliner.inline_local_functions if more else onnx.inliner.inline_selected_functions
+            words = () if more else (kept,)
+            options = {} if more else {"exclude": True, "inline_schema_functions": True}
+            model = inline(model, *words, **options)
+        except Exception as error:
+            raise FileError(f"its functions cannot be put in place: {_line(error)}") from None
+    return model
 
 
 def _dtype(number: int, what: str) -> str:
@@ -180,13 +241,13 @@ class _Graph:
         self.versions = _versions(model)
         self.names: list[str] = []
         self.numbers: dict[str, int] = {}
+        self.depth = 0  # graphs around the one that is read
         self.sizes: dict[str, tuple[int, int]] = {}
         self.size_names: dict[str, Size] = {}
         self.wanted_sizes = {name: _bound(name, wanted) for name, wanted in sizes.items()}
         self.inputs: list[tuple[int, str, list[Size]]] = []
         self.weights: list[tuple[int, str, list[Size], list[Any] | None]] = []
         self.arrays: dict[int, np.ndarray] = {}
-        self.nodes: list[tuple[Any, ...]] = []
         graph = model.graph
         dims = [dim for value in graph.input for dim in value.type.tensor_type.shape.dim]
         self.dim_names = {dim.dim_param for dim in dims}
@@ -198,8 +259,7 @@ class _Graph:
         for value in graph.input:
             if value.name not in self.numbers:
                 self.input(value)
-        for node in graph.node:
-            self.node(node)
+        self.nodes = self.nodes_of(graph)
         self.outputs = [self.number(value.name) for value in graph.output]
         self.output_names = [value.name for value in graph.output]
         if unknown := [name for name in self.given if name not in self.numbers]:
@@ -213,8 +273,14 @@ class _Graph:
             return -1
         if name not in self.numbers:
             self.numbers[name] = len(self.names)
-            self.names.append(name)
+            self.names.append(f"{name}_{len(self.names)}" if self.depth else name)
         return self.numbers[name]
+
+    def defined(self, name: str) -> int:
+        """The number of a new value: in a graph that is an attribute, it may hide another."""
+        if self.depth:
+            self.numbers.pop(name, None)
+        return self.number(name)
 
     def tensor(self, tensor: onnx.TensorProto) -> np.ndarray:
         """By the package's rules: external data is in the model's folder, or it is an error."""
@@ -230,6 +296,9 @@ class _Graph:
     def weight(self, name: str, array: np.ndarray, number: int) -> None:
         at, whole = self.number(name), array.dtype.kind in "iub" and number != _BF16
         elements = None
+        if number == _BF16 and array.size <= _FLOATS:
+            wide = (array.astype(np.uint32) << 16).view(np.float32)
+            elements = [float(x) for x in wide.flat]
         if array.size <= (_INTS if whole else _FLOATS) and array.dtype.kind in "iubf" and number != _BF16:
             elements = [int(x) for x in array.flat] if whole else [float(x) for x in array.flat]
         self.arrays[at] = array
@@ -295,16 +364,36 @@ class _Graph:
             raise FileError(f"constants: {value.name!r:.60} has a number that is too large for {dtype}")
         self.weight(value.name, made, kind.elem_type)
 
-    def node(self, node: onnx.NodeProto) -> None:
-        if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
-            return self.constant_node(node)
-        domain = "" if node.domain == "ai.onnx" else node.domain
-        version = self.versions.get(domain, 1)
-        attributes = [pair for a in node.attribute for pair in self.attribute(a)]
-        inputs = [self.number(name) for name in node.input]
-        outputs = [self.number(name) for name in node.output]
-        self.nodes.append((node.op_type, domain, version, node.name, inputs, outputs, attributes))
-        return None
+    def nodes_of(self, graph: onnx.GraphProto) -> list[tuple[Any, ...]]:
+        nodes = []
+        for node in graph.node:
+            if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):
+                self.constant_node(node)
+                continue
+            domain = "" if node.domain == "ai.onnx" else node.domain
+            version = self.versions.get(domain, 1)
+            attributes = [pair for a in node.attribute for pair in self.attribute(a)]
+            inputs = [self.number(name) for name in node.input]
+            outputs = [self.defined(name) for name in node.output]
+            nodes.append((node.op_type, domain, version, node.name, inputs, outputs, attributes))
+        return nodes
+
+    def body(self, graph: onnx.GraphProto) -> tuple[Any, ...]:
+        """A graph that is an attribute: (inputs, nodes, outputs).  It sees the names around it."""
+        around, self.numbers, self.depth = self.numbers, dict(self.numbers), self.depth + 1
+        if self.depth > _MOST_DEPTH:
+            raise FileError(f"it has graphs in graphs, more than {_MOST_DEPTH} of them")
+        if graph.sparse_initializer:
+            raise FileError("it has sparse weights, which dlc lacks")
+        for tensor in graph.initializer:
+            self.defined(tensor.name)
+            self.weight(tensor.name, self.tensor(tensor), tensor.data_type)
+        given = {tensor.name for tensor in graph.initializer}
+        inputs = [self.defined(value.name) for value in graph.input if value.name not in given]
+        nodes = self.nodes_of(graph)
+        outputs = [self.number(value.name) for value in graph.output]
+        self.numbers, self.depth = around, self.depth - 1
+        return inputs, nodes, outputs
 
     def constant_node(self, node: onnx.NodeProto) -> None:
         if len(node.attribute) != 1 or len(node.output) != 1:
@@ -313,6 +402,7 @@ class _Graph:
         kinds = {"value_int": (np.int64, 7), "value_ints": (np.int64, 7), "value_float": (np.float32, 1)}
         kinds["value_floats"] = (np.float32, 1)
         name = node.output[0]
+        self.defined(name)
         if a.name == "value":
             self.weight(name, self.tensor(a.t), a.t.data_type)
         elif a.name in kinds:
@@ -339,6 +429,10 @@ class _Graph:
             if array.size > _INTS or array.dtype.kind not in "iubf":
                 return []
             return [(a.name, array.reshape(-1).tolist()), (f"{a.name} dtype", [a.t.data_type])]
+        if kind == names.STRINGS and a.strings:
+            return [(a.name, tuple(text.decode("utf-8", "replace") for text in a.strings))]
+        if kind == names.GRAPH:
+            return [(a.name, self.body(a.g))]
         return []  # an operator that has such attributes has no row
 
 

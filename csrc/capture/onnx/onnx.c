@@ -12,14 +12,24 @@ const OnnxRow onnx_rows[] = {
 };
 const int onnx_nrows = sizeof onnx_rows / sizeof *onnx_rows;
 
+/* The operators of ONNX itself have no domain; a row of another has it before the name. */
+static bool
+is_row_of(const OnnxRow *row, const OnnxNode *node)
+{
+    bool main = !*node->domain || strcmp(node->domain, "ai.onnx") == 0;
+    size_t n = main ? 0 : strlen(node->domain);
+    return main ? strcmp(row->op, node->op) == 0
+                : strncmp(row->op, node->domain, n) == 0 && row->op[n] == '.' &&
+                      strcmp(row->op + n + 1, node->op) == 0;
+}
+
 const OnnxRow *
 onnx_find(const OnnxNode *node)
 {
     const OnnxRow *found = NULL;
-    bool main = !*node->domain || strcmp(node->domain, "ai.onnx") == 0;
-    for (int k = 0; main && k < onnx_nrows; k++) {
+    for (int k = 0; k < onnx_nrows; k++) {
         const OnnxRow *row = &onnx_rows[k];
-        if (strcmp(row->op, node->op) == 0 && row->since <= node->version &&
+        if (is_row_of(row, node) && row->since <= node->version &&
             (!found || row->since > found->since)) {
             found = row;
         }

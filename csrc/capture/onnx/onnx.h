@@ -5,14 +5,18 @@
 
 #include "capture/aten/aten.h"
 
+typedef struct OnnxGraph OnnxGraph;
+
 /* An attribute of a node.  One number or text is also a list of one. */
 typedef struct {
     const char *name;
-    enum { ONNX_INTS, ONNX_FLOATS, ONNX_TEXT } kind;
+    enum { ONNX_INTS, ONNX_FLOATS, ONNX_TEXT, ONNX_TEXTS, ONNX_GRAPH } kind;
     int n;
     const int64_t *ints;
     const double *floats;
     const char *text;
+    const char *const *texts;
+    const OnnxGraph *graph;
 } OnnxAttr;
 
 typedef struct {
@@ -23,6 +27,13 @@ typedef struct {
     const OnnxAttr *attrs;
 } OnnxNode;
 
+/* The nodes of the model, or of a body of If, Loop or Scan. */
+struct OnnxGraph {
+    int ninputs, noutputs, nnodes;
+    const int *inputs, *outputs; /* numbers of values */
+    const OnnxNode *nodes;
+};
+
 /* One element of a small tensor whose values are known: a size, or a float; of a bool 0 or 1. */
 typedef struct {
     enum { ELEMENT_UNKNOWN, ELEMENT_DIM, ELEMENT_FLOAT } kind;
@@ -30,6 +41,7 @@ typedef struct {
     double f;
 } Element;
 
+enum { MAX_SHOWN = 20 }; /* nodes that an error names */
 enum { MAX_KNOWN = 4096 }; /* elements of a tensor whose values may be looked at */
 
 typedef struct {
@@ -65,9 +77,14 @@ struct Onnx {
     Known **contents; /* of parameters, by their position; NULL: not known */
     int ncontents;
     struct Knowledge *knowledge; /* of onnx_known.c */
+    const bool *is_input; /* by number: of the model */
     const OnnxNode *node;
     const OnnxRow *row;
     Value **in, **out; /* of the node; NULL: left out */
+    Text *wrong; /* the nodes that are not translated, each with its reason */
+    int *nwrong;
+    int *nunknown; /* how often onnx_not_known was called */
+    int *nbound; /* sizes that are known in a call alone */
 };
 
 /* ---- onnx.c: one node ---- */
@@ -111,6 +128,42 @@ Value *onnx_map(Onnx *o, Op op, Value *a, Value *b); /* broadcast; b may be NULL
 Value *onnx_map3(Onnx *o, Op op, Value *a, Value *b, Value *c);
 Value *onnx_number(Onnx *o, double f); /* a constant operand */
 
+/* ---- onnx_graph.c: the nodes of a graph; bodies ---- */
+
+/* Builds the nodes; those that fail are added to o->wrong, and what reads them is left out. */
+void onnx_nodes(Onnx *o, const OnnxGraph *g);
+const OnnxGraph *onnx_graph(Onnx *o, const char *name); /* an attribute; refuses a node without */
+
+/* A body under construction: a function of its own.  Its parameters come in this order: those that
+ * onnx_body_param makes, then one for each value around it that its nodes read. */
+typedef struct {
+    Onnx outer; /* what is built on after it */
+    Value **values;
+    int nstays;
+    Value **stays; /* the values around it, in the outer function */
+} OnnxBody;
+
+void onnx_body_open(Onnx *o, OnnxBody *body);
+Value *onnx_body_param(Onnx *o, const char *name, const Type *t);
+/* A value around the body, as one in it. */
+Value *onnx_body_stay(Onnx *o, OnnxBody *body, Value *v);
+/* Translates the graph inside; false: a node failed.  Its outputs are written to rets. */
+bool onnx_body_nodes(Onnx *o, OnnxBody *body, const OnnxGraph *g, Value **rets);
+/* Ends the body, and gives its function. */
+Fn *onnx_body_close(Onnx *o, OnnxBody *body, int nrets, Value *const *rets);
+/* One number that is not 0, as a scalar bool. */
+Value *onnx_truth(Onnx *o, Value *v);
+/* A loop of so many steps over carried values and rows, then what stays. */
+typedef struct {
+    int carries, rows;
+    Dim steps; /* DIM_NONE: `go` says, and then the first result of the body */
+    Value *go;
+} OnnxLoop;
+Let *onnx_loop(Onnx *o, const OnnxLoop *loop, Fn *body, int nargs, Value *const *args);
+/* The first `count` rows of a tensor, where count is a scalar i64: a size that is known in a call.
+ * The sizes of several such parts of one count are one size. */
+void onnx_first_rows(Onnx *o, Value *count, int n, Value *const *rows, Value **out);
+
 /* ---- onnx_known.c: what values are, as far as sizes decide them ---- */
 
 void onnx_know_param(Onnx *o, const Value *param, const Known *content);
@@ -120,7 +173,7 @@ const Known *onnx_known(Onnx *o, Value *v);
 const Dim *onnx_dims(Onnx *o, int k, int *n);
 /* The same as numbers. */
 const int64_t *onnx_numbers(Onnx *o, int k, int *n);
-/* Refuses the node, since its input k decides a size: names the graph's input that it is of. */
+/* Refuses the node, since its input k has to be known when it is translated: names the graph's input that it is of. */
 _Noreturn void onnx_not_known(Onnx *o, int k);
 /* Input k as the one size or number that it has; refuses another. */
 Dim onnx_one_dim(Onnx *o, int k);
@@ -130,6 +183,34 @@ bool onnx_constant(Onnx *o, Value *v, double *f);
 bool onnx_literal(Onnx *o, Value *v, Literal *l);
 /* An i64 tensor of one axis. */
 Value *onnx_of_dims(Onnx *o, int n, const Dim *dims);
+
+/* ---- of the operators' files ---- */
+
+/* The least or greatest number of a type. */
+Literal onnx_furthest(Dtype dtype, bool low);
+/* Each sequence of a batch the other way round, up to its length. */
+Value *onnx_reversed(Onnx *o, Value *x, Value *lengths, int time, int batch);
+/* An axis to another place; the others keep their order. */
+Value *onnx_moved(Onnx *o, Value *v, int from, int to);
+/* MatMul. */
+Value *onnx_product(Onnx *o, Value *a, Value *b);
+/* (x - mean) / sqrt(variance + epsilon) over axes, in f32 at least; mean and its reciprocal
+ * deviation with axes of one element. */
+Value *onnx_normalised(Onnx *o, Value *x, int n, const int *axes, double eps, Value **mean,
+                       Value **rstd);
+/* Formulas, onnx_resize.c.  Of numbers, a number: both operands may be constants. */
+Value *onnx_pair_of(Onnx *o, Op op, Value *a, Value *b);
+Value *onnx_plus(Onnx *o, Value *a, double f);
+Value *onnx_times(Onnx *o, Value *a, double f);
+Value *onnx_size_number(Onnx *o, Dim d, Dtype dtype);
+/* The nearest place within an axis, as an index; is a place outside of it? */
+Value *onnx_inside(Onnx *o, Value *at, Dim size);
+Value *onnx_is_outside(Onnx *o, Value *at, Dim size);
+/* The elements of x [N, C, size] at the places [N, points] of its axes, in row-major order; 0 where
+ * `outside` holds. */
+Value *onnx_elements_at(Onnx *o, Value *x, Value *at, Value *outside);
+/* Where a list of truth values holds, i64, as many as there are: a size that a call finds. */
+Value *onnx_where_true(Onnx *o, Value *is);
 
 /* ---- the builders of the table ---- */
 

@@ -79,23 +79,24 @@ onnx_reduce(Onnx *o)
     o->out[0] = total(o, x, &a);
 }
 
-static double
-furthest(Dtype dtype, bool low)
+Literal
+onnx_furthest(Dtype dtype, bool low)
 {
-    switch (dtype) {
-    case DT_bool:
-        return low ? 0 : 1;
-    case DT_u8:
-        return low ? 0 : 255;
-    case DT_i8:
-        return low ? INT8_MIN : INT8_MAX;
-    case DT_i16:
-        return low ? INT16_MIN : INT16_MAX;
-    case DT_i32:
-        return low ? INT32_MIN : INT32_MAX;
-    default:
-        return low ? -INFINITY : INFINITY;
+    static const struct {
+        Dtype dtype;
+        int64_t low, high;
+    } rows[] = {{DT_bool, 0, 1},
+                {DT_u8, 0, UINT8_MAX},
+                {DT_i8, INT8_MIN, INT8_MAX},
+                {DT_i16, INT16_MIN, INT16_MAX},
+                {DT_i32, INT32_MIN, INT32_MAX},
+                {DT_i64, INT64_MIN, INT64_MAX}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        if (rows[k].dtype == dtype) {
+            return (Literal){.is_int = true, .i = low ? rows[k].low : rows[k].high};
+        }
     }
+    return (Literal){.f = low ? -INFINITY : INFINITY};
 }
 
 /* Of nothing, the largest element is the smallest number that there is. */
@@ -106,14 +107,7 @@ onnx_reduce_extreme(Onnx *o)
     Along a = along(o, x);
     for (int k = 0; k < a.n; k++) {
         if (dim_is(o->cx, x->type->dims[a.axes[k]], 0)) {
-            bool low = o->row->way == OP_amax,
-                 whole = dtype_info[x->type->dtype].class <= CLASS_INT;
-            double f = furthest(x->type->dtype, low);
-            Literal l = {.is_int = whole,
-                         .i = isfinite(f) ? (int64_t)f
-                              : low       ? INT64_MIN
-                                          : INT64_MAX,
-                         .f = f};
+            Literal l = onnx_furthest(x->type->dtype, o->row->way == OP_amax);
             o->out[0] = build_const(o->b, a.made, l);
             return;
         }
@@ -270,11 +264,50 @@ by_channel(Onnx *o, Value *v, const Type *t)
     return build_expand(o->b, build_cast(o->b, v, t->dtype), t->rank, t->dims, (const int[]){1});
 }
 
+/* By mean and variance of the batch; those of all batches follow them slowly. */
+static void
+batch_norm_trained(Onnx *o, Value *x)
+{
+    const Type *t = x->type;
+    double keeps = onnx_float(o, "momentum", 0.9);
+    int axes[MAX_RANK], n = 0;
+    for (int ax = 0; ax < t->rank; ax++) {
+        if (ax != 1) {
+            axes[n++] = ax;
+        }
+    }
+    Dtype at = wide(t->dtype);
+    Value *v = build_cast(o->b, x, at), *now[2], *rstd;
+    v = onnx_normalised(o, v, n, axes, onnx_float(o, "epsilon", 1e-5), &now[0], &rstd);
+    Value *far = onnx_map(o, OP_sub, build_cast(o->b, x, at), now[0]), *count;
+    Value *squared = build_red(o->b, OP_sum, onnx_map(o, OP_mul, far, far), n, axes);
+    Dim all = dim_int(o->cx, 1);
+    for (int k = 0; k < n; k++) {
+        all = dim_mul(o->cx, all, t->dims[axes[k]]);
+    }
+    count = onnx_size_number(o, all, at);
+    now[0] = build_reshape(o->b, now[0], 1, t->dims + 1);
+    now[1] = onnx_map(o, OP_div, squared, count);
+    v = onnx_map(o, OP_mul, v, by_channel(o, onnx_in(o, 1), v->type));
+    v = onnx_map(o, OP_add, v, by_channel(o, onnx_in(o, 2), v->type));
+    o->out[0] = build_cast(o->b, v, t->dtype);
+    for (int k = 1; k < o->node->noutputs; k++) {
+        Value *old = onnx_in(o, k + 2);
+        Value *next = onnx_times(o, build_cast(o->b, old, at), keeps);
+        next = onnx_map(o, OP_add, next, onnx_times(o, now[k - 1], 1 - keeps));
+        o->out[k] = build_cast(o->b, next, old->type->dtype);
+    }
+}
+
 void
 onnx_batch_norm(Onnx *o)
 {
     Value *x = onnx_in(o, 0), *v[4];
     const Type *t = x->type;
+    if (onnx_int(o, "training_mode", 0) && o->node->noutputs <= 3 && t->rank >= 2) {
+        batch_norm_trained(o, x);
+        return;
+    }
     if (onnx_int(o, "training_mode", 0) || (o->node->noutputs > 1 && o->node->outputs[1] >= 0)) {
         onnx_refuse(o, "it is in training mode, and dlc loads models for inference");
     }
@@ -299,10 +332,8 @@ onnx_batch_norm(Onnx *o)
     o->out[0] = res[0];
 }
 
-/* (x - mean) / sqrt(variance + epsilon) over axes, in f32 at least; mean and its reciprocal
- * deviation with axes of one element. */
-static Value *
-normalised(Onnx *o, Value *x, int n, const int *axes, double eps, Value **mean, Value **rstd)
+Value *
+onnx_normalised(Onnx *o, Value *x, int n, const int *axes, double eps, Value **mean, Value **rstd)
 {
     const Type *t = x->type;
     Dim dims[MAX_RANK];
@@ -335,7 +366,7 @@ onnx_instance_norm(Onnx *o)
         onnx_refuse(o, "its operand has no axes behind the channels");
     }
     Value *wide_x = build_cast(o->b, x, wide(t->dtype));
-    Value *v = normalised(o, wide_x, n, axes, onnx_float(o, "epsilon", 1e-5), &mean, &rstd);
+    Value *v = onnx_normalised(o, wide_x, n, axes, onnx_float(o, "epsilon", 1e-5), &mean, &rstd);
     v = onnx_map(o, OP_mul, v, by_channel(o, onnx_in(o, 1), v->type));
     v = onnx_map(o, OP_add, v, by_channel(o, onnx_in(o, 2), v->type));
     o->out[0] = build_cast(o->b, v, t->dtype);
@@ -352,7 +383,7 @@ onnx_layer_norm(Onnx *o)
     }
     Dtype stash = onnx_dtype(o, onnx_int(o, "stash_type", 1));
     Dtype at = wide(t->dtype) == DT_f64 ? DT_f64 : wide(stash);
-    Value *v = normalised(o, build_cast(o->b, x, at), n, axes, onnx_float(o, "epsilon", 1e-5),
+    Value *v = onnx_normalised(o, build_cast(o->b, x, at), n, axes, onnx_float(o, "epsilon", 1e-5),
                           &mean, &rstd);
     v = onnx_map(o, OP_mul, v, build_cast(o->b, scale, at));
     v = bias ? onnx_map(o, OP_add, v, build_cast(o->b, bias, at)) : v;

@@ -361,15 +361,20 @@ onnx_bit_cast(Onnx *o)
     o->out[0] = whole ? build_cast(o->b, x, to) : build_bitcast(o->b, x, to);
 }
 
-/* Of inference: x itself, and a mask of ones. */
+/* Of inference, or with the ratio 0: x itself, and a mask of ones. */
 void
 onnx_dropout(Onnx *o)
 {
-    Value *x = onnx_in(o, 0), *training = onnx_given(o, 2);
-    double on = 0;
-    if (training && (!onnx_constant(o, training, &on) || on != 0)) {
-        onnx_refuse(
-            o, "it draws random numbers, since its input training_mode is not known to be false");
+    Value *x = onnx_in(o, 0), *ratio = onnx_given(o, 1), *training = onnx_given(o, 2);
+    double on = 0, part = 0.5;
+    if (training && !onnx_constant(o, training, &on)) {
+        onnx_not_known(o, 2);
+    }
+    if (on != 0 && ratio && !onnx_constant(o, ratio, &part)) {
+        onnx_not_known(o, 1);
+    }
+    if (on != 0 && part != 0) {
+        onnx_refuse(o, "it draws random numbers, since it is in training mode");
     }
     o->out[0] = x;
     if (o->node->noutputs > 1) {

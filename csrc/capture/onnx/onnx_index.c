@@ -253,17 +253,43 @@ onnx_hardmax(Onnx *o)
     o->out[0] = build_reshape(o->b, build_cast(o->b, is, t->dtype), t->rank, t->dims);
 }
 
-void
-onnx_reverse_sequence(Onnx *o)
+Value *
+onnx_reversed(Onnx *o, Value *x, Value *lengths, int time, int batch)
 {
-    Value *x = onnx_in(o, 0), *lengths = whole(o, onnx_in(o, 1));
     const Type *t = x->type, *ti = type_with(o->cx, t, DT_i64);
-    int time = onnx_axis(o, onnx_int(o, "time_axis", 0), t->rank);
-    int batch = onnx_axis(o, onnx_int(o, "batch_axis", 1), t->rank);
     Value *at = build_iota(o->b, ti, time);
-    Value *n = build_expand(o->b, lengths, t->rank, t->dims, &batch);
+    Value *n = build_expand(o->b, whole(o, lengths), t->rank, t->dims, &batch);
     Value *back = build_map(o->b, OP_sub, build_map(o->b, OP_sub, n, build_int(o->b, 1), NULL), at,
                             NULL);
     at = build_map(o->b, OP_where, build_map(o->b, OP_lt, at, n, NULL), back, at);
-    o->out[0] = onnx_aten(o, "aten.gather.default", t, ARGS(arg_v(x), arg_i(time), arg_v(at)));
+    return onnx_aten(o, "aten.gather.default", t, ARGS(arg_v(x), arg_i(time), arg_v(at)));
+}
+
+void
+onnx_reverse_sequence(Onnx *o)
+{
+    Value *x = onnx_in(o, 0);
+    int time = onnx_axis(o, onnx_int(o, "time_axis", 0), x->type->rank);
+    int batch = onnx_axis(o, onnx_int(o, "batch_axis", 1), x->type->rank);
+    o->out[0] = onnx_reversed(o, x, onnx_in(o, 1), time, batch);
+}
+
+/* Rows of a cache, from an index of each batch on. */
+void
+onnx_tensor_scatter(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *v = onnx_in(o, 1), *first = onnx_given(o, 2);
+    const Type *t = v->type, *ti = type_with(o->cx, t, DT_i64);
+    int axis = onnx_axis(o, onnx_int(o, "axis", -2), x->type->rank);
+    Value *at = build_iota(o->b, ti, axis);
+    if (first) {
+        at = build_map(o->b, OP_add, at,
+                       build_expand(o->b, whole(o, first), t->rank, t->dims, (const int[]){0}), NULL);
+    }
+    if (onnx_is_text(o, "mode", "circular", "linear")) {
+        Value *n = build_broadcast(o->b, build_size(o->b, x->type->dims[axis]), t->rank, t->dims);
+        at = build_map(o->b, OP_remainder, at, n, NULL);
+    }
+    o->out[0] = onnx_aten(o, "aten.scatter.src", x->type,
+                          ARGS(arg_v(x), arg_i(axis), arg_v(at), arg_v(v)));
 }

@@ -543,19 +543,20 @@ onnx_not_known(Onnx *o, int k)
 {
     bool *seen = cx_alloc(o->cx, (size_t)o->fn->nvalues + 1);
     const Value *v = unknown_input(o, onnx_in(o, k), seen, 0);
-    const char *name = o->names[o->node->inputs[k]], *from = name;
-    for (int n = 0; v && n < o->nvalues; n++) {
-        if (o->values[n] == v) {
-            from = o->names[n];
-            break;
-        }
+    const char *name = o->names[o->node->inputs[k]], *from = NULL;
+    for (int n = 0; v && n < o->nvalues && !from; n++) {
+        from = o->values[n] == v && o->is_input[n] ? o->names[n] : NULL;
     }
-    if (!v) {
-        onnx_refuse(o, "the values of '%s' decide a size and are not known before a call", name);
+    ++*o->nunknown;
+    if (!from) {
+        onnx_refuse(o,
+                    "the values of '%s' decide a size or what is computed, and are not known "
+                    "before a call",
+                    name);
     }
     onnx_refuse(
         o,
-        "the values of '%s' decide a size, and follow from the input '%s', which is not known "
+        "the values of '%s' decide a size or what is computed, and follow from the input '%s', which is not known "
         "before a call: make it a constant, dlc.load(.., constants={'%s': ..})",
         name, from, from);
 }

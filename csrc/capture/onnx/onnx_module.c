@@ -13,11 +13,9 @@ typedef struct {
     bool raised; /* a Python exception is set */
     Onnx o;
     Text wrong;
-    int nwrong;
+    int nwrong, nbound, nunknown;
     PyObject *answer;
 } Job;
-
-enum { MAX_SHOWN = 20 };
 
 /* ---- reading Python's data ---- */
 
@@ -99,7 +97,24 @@ value_numbers(Job *job, PyObject *list, int *n)
     return out;
 }
 
-/* A text, or a list of ints or floats. */
+static void read_nodes(Job *job, OnnxGraph *g, PyObject *nodes);
+
+/* (inputs, nodes, outputs) */
+static const OnnxGraph *
+graph_of(Job *job, PyObject *parts)
+{
+    OnnxGraph *g = cx_alloc(job->o.cx, sizeof *g);
+    g->inputs = value_numbers(job, item(job, parts, 0), &g->ninputs);
+    g->outputs = value_numbers(job, item(job, parts, 2), &g->noutputs);
+    if (Py_EnterRecursiveCall(" in a graph of ONNX")) {
+        raised(job);
+    }
+    read_nodes(job, g, item(job, parts, 1));
+    Py_LeaveRecursiveCall();
+    return g;
+}
+
+/* A text, a list of ints or floats, a tuple of texts, or a tuple of a graph's parts. */
 static OnnxAttr
 attr_of(Job *job, PyObject *pair)
 {
@@ -108,6 +123,21 @@ attr_of(Job *job, PyObject *pair)
     OnnxAttr a = {.name = text(job, item(job, pair, 0)), .kind = ONNX_TEXT};
     if (PyUnicode_Check(value)) {
         a.text = text(job, value);
+        return a;
+    }
+    if (PyTuple_Check(value) && length(job, value) && !PyUnicode_Check(item(job, value, 0))) {
+        a.kind = ONNX_GRAPH;
+        a.graph = graph_of(job, value);
+        return a;
+    }
+    if (PyTuple_Check(value)) {
+        a.kind = ONNX_TEXTS;
+        a.n = length(job, value);
+        const char **texts = cx_alloc(cx, (size_t)(a.n + 1) * sizeof *texts);
+        for (int k = 0; k < a.n; k++) {
+            texts[k] = text(job, item(job, value, k));
+        }
+        a.texts = texts;
         return a;
     }
     a.n = length(job, value);
@@ -145,6 +175,17 @@ node_of(Job *job, PyObject *row)
     }
     node.attrs = attrs;
     return node;
+}
+
+static void
+read_nodes(Job *job, OnnxGraph *g, PyObject *nodes)
+{
+    g->nnodes = length(job, nodes);
+    OnnxNode *all = cx_alloc(job->o.cx, (size_t)(g->nnodes + 1) * sizeof *all);
+    for (int k = 0; k < g->nnodes; k++) {
+        all[k] = node_of(job, item(job, nodes, k));
+    }
+    g->nodes = all;
 }
 
 /* (number, dtype, sizes), a size a number or a name */
@@ -256,65 +297,13 @@ weight_of(Job *job, PyObject *row)
 
 /* ---- nodes ---- */
 
-typedef struct {
-    Job *job;
-    const OnnxNode *node;
-    const OnnxRow *row;
-} Step;
-
-static void
-step(Cx *cx, void *arg)
-{
-    Step *s = arg;
-    (void)cx;
-    onnx_build(&s->job->o, s->node, s->row);
-}
-
-/* Gemm 'fc1' (version 13): why */
-static void
-is_wrong(Job *job, const OnnxNode *node, const char *why)
-{
-    if (job->nwrong++ < MAX_SHOWN) {
-        text_add(&job->wrong, "%s%s%s%s%s%s of opset %d%s%s", job->nwrong > 1 ? "; " : "",
-                 node->domain, *node->domain ? "." : "", node->op, *node->name ? " " : "",
-                 node->name, node->version, *why ? ": " : "", why);
-    }
-}
-
-/* Does it read what a node before it should have made? */
-static bool
-is_cut(const Onnx *o, const OnnxNode *node)
-{
-    for (int k = 0; k < node->ninputs; k++) {
-        if (node->inputs[k] >= 0 && !o->values[node->inputs[k]]) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void
 build_nodes(Job *job)
 {
     Onnx *o = &job->o;
-    int n = length(job, job->nodes);
-    for (int k = 0; k < n; k++) {
-        OnnxNode *node = cx_alloc(o->cx, sizeof *node);
-        *node = node_of(job, item(job, job->nodes, k));
-        Step s = {job, node, onnx_find(node)};
-        if (!s.row) {
-            is_wrong(job, node, "");
-        } else if (!is_cut(o, node)) {
-            build_at(o->b, (Loc){*node->name ? node->name : node->op, NULL});
-            cx_set_loc(o->cx, (Loc){0});
-            if (!cx_try(o->cx, step, &s)) {
-                if (cx_diag(o->cx)->code == DIAG_MEMORY) {
-                    fail_again(o->cx);
-                }
-                is_wrong(job, node, cx_diag(o->cx)->message);
-            }
-        }
-    }
+    OnnxGraph g = {0};
+    read_nodes(job, &g, job->nodes);
+    onnx_nodes(o, &g);
     if (job->nwrong > MAX_SHOWN) {
         text_add(&job->wrong, "; and %d more", job->nwrong - MAX_SHOWN);
     }
@@ -453,10 +442,19 @@ body(Cx *cx, void *arg)
     }
     o->fn = fn_new(cx, cx_intern(cx, job->name, strlen(job->name)), STAGE_GRAPH);
     o->b = build_new(o->fn);
+    o->wrong = &job->wrong;
+    o->nwrong = &job->nwrong;
+    o->nbound = &job->nbound;
+    o->nunknown = &job->nunknown;
     read_sizes(job);
+    bool *is_input = cx_alloc(cx, (size_t)o->nvalues + 1);
     for (int k = 0; k < length(job, job->inputs); k++) {
         param_of(job, item(job, job->inputs, k));
     }
+    for (int k = 0; k < o->nvalues; k++) {
+        is_input[k] = o->values[k] != NULL;
+    }
+    o->is_input = is_input;
     for (int k = 0; k < length(job, job->weights); k++) {
         weight_of(job, item(job, job->weights, k));
     }

@@ -171,3 +171,78 @@ onnx_dequantize(Onnx *o)
     v = onnx_map(o, OP_mul, build_cast(o->b, v, at), beside(o, scale, x->type, at));
     o->out[0] = build_cast(o->b, v, to);
 }
+
+/* ---- Det ---- */
+
+/* v [B, ..] at an index of axis `axis` that is a scalar, or one for each batch; the axis goes. */
+static Value *
+taken(Onnx *o, Value *v, Value *index, int axis)
+{
+    Dim dims[MAX_RANK], one = dim_int(o->cx, 1);
+    int rank = v->type->rank;
+    if (index->type->rank == 0) {
+        v = build_gather(o->b, v, build_reshape(o->b, index, 1, &one), axis, INDEX_FROM_START);
+    } else {
+        memcpy(dims, v->type->dims, (size_t)rank * sizeof *dims);
+        dims[axis] = one;
+        const Type *t = type_of(o->cx, v->type->dtype, rank, dims);
+        index = build_expand(o->b, index, rank, dims, (const int[]){0});
+        v = onnx_aten(o, "aten.gather.default", t, ARGS(arg_v(v), arg_i(axis), arg_v(index)));
+    }
+    memcpy(dims, v->type->dims, (size_t)axis * sizeof *dims);
+    memcpy(dims + axis, v->type->dims + axis + 1, (size_t)(rank - axis - 1) * sizeof *dims);
+    return build_reshape(o->b, v, rank - 1, dims);
+}
+
+/* Elimination: a step for each column, by the row in which it is greatest. */
+void
+onnx_det(Onnx *o)
+{
+    Value *x = onnx_in(o, 0);
+    int rank = x->type->rank;
+    Dim batch = dim_int(o->cx, 1), n = rank ? x->type->dims[rank - 1] : batch;
+    if (rank < 2 || x->type->dims[rank - 2] != n) {
+        onnx_refuse(o, "its operand is not of square matrices");
+    }
+    for (int ax = 0; ax < rank - 2; ax++) {
+        batch = dim_mul(o->cx, batch, x->type->dims[ax]);
+    }
+    Dtype at = wide(x->type->dtype);
+    Dim cube[] = {batch, n, n}, row[] = {batch, n};
+    const int by_batch[] = {0}, rows[] = {0, 1}, columns[] = {0, 2};
+    const Type *tm = type_of(o->cx, at, 3, cube), *td = type_of(o->cx, at, 1, &batch);
+    OnnxBody body;
+    onnx_body_open(o, &body);
+    Value *k = onnx_body_param(o, "step", type_scalar(o->cx, DT_i64));
+    Value *m = onnx_body_param(o, "matrix", tm), *det = onnx_body_param(o, "det", td);
+    Value *column = taken(o, m, k, 2), *i = build_iota(o->b, type_of(o->cx, DT_i64, 2, row), 1);
+    Value *before = onnx_map(o, OP_lt, i, k);
+    Value *far = build_map(o->b, OP_abs, column, NULL, NULL);
+    far = onnx_map3(o, OP_where, before, build_const(o->b, far->type, (Literal){.f = -1}), far);
+    Value *best = build_red(o->b, OP_argmax, far, 1, (const int[]){1});
+    Value *all = build_expand(o->b, best, 2, row, by_batch);
+    Value *k_row = build_broadcast(o->b, k, 2, row);
+    Value *from = onnx_map3(o, OP_where, onnx_map(o, OP_eq, i, k), all,
+                            onnx_map3(o, OP_where, onnx_map(o, OP_eq, i, all), k_row, i));
+    from = build_expand(o->b, from, 3, cube, rows);
+    m = onnx_aten(o, "aten.gather.default", tm, ARGS(arg_v(m), arg_i(1), arg_v(from)));
+    Value *top = taken(o, m, k, 1), *pivot = taken(o, top, k, 1);
+    Value *same = onnx_map(o, OP_eq, best, k);
+    Value *sign = onnx_map3(o, OP_where, same, build_const(o->b, td, (Literal){.f = 1}),
+                            build_const(o->b, td, (Literal){.f = -1}));
+    det = onnx_map(o, OP_mul, det, onnx_map(o, OP_mul, pivot, sign));
+    Value *one = build_const(o->b, td, (Literal){.f = 1}), *zero = build_int(o->b, 0);
+    Value *by = onnx_map3(o, OP_where, onnx_map(o, OP_eq, pivot, zero), one, pivot);
+    Value *part = onnx_map(o, OP_div, taken(o, m, k, 2), build_expand(o->b, by, 2, row, by_batch));
+    Value *later = onnx_map(o, OP_gt, i, k);
+    part = onnx_map3(o, OP_where, later, part, build_const(o->b, part->type, (Literal){.f = 0}));
+    Value *less = onnx_map(o, OP_mul, build_expand(o->b, part, 3, cube, rows),
+                           build_expand(o->b, top, 3, cube, columns));
+    Value *rets[] = {onnx_map(o, OP_sub, m, less), det};
+    Fn *fn = onnx_body_close(o, &body, 2, rets);
+    Value *args[] = {build_cast(o->b, build_reshape(o->b, x, 3, cube), at),
+                     build_const(o->b, td, (Literal){.f = 1})};
+    Let *let = onnx_loop(o, &(OnnxLoop){.carries = 2, .steps = n}, fn, 2, args);
+    Value *v = build_reshape(o->b, let->res[1], rank - 2, x->type->dims);
+    o->out[0] = build_cast(o->b, v, x->type->dtype);
+}

@@ -208,10 +208,26 @@ expanded(Onnx *o, Value *x, int n, const Dim *dims)
         Dim wanted = ax < rank - n ? num(o, 1) : dims[ax - (rank - n)];
         to[ax] = dim_is(o->cx, own, 1) ? wanted : own;
         if (to[ax] != wanted && !dim_is(o->cx, wanted, 1)) {
-            onnx_refuse(o, "axis %d cannot be expanded to the wanted size", ax);
+            Text text = {.cx = o->cx};
+            dim_text(o->cx, own, &text);
+            text_add(&text, " elements cannot be expanded to ");
+            dim_text(o->cx, wanted, &text);
+            onnx_refuse(o, "axis %d of %s: dlc.load(.., sizes={..}) says more of sizes", ax,
+                        text.text);
         }
     }
     return build_broadcast(o->b, x, rank, to);
+}
+
+Value *
+onnx_moved(Onnx *o, Value *v, int from, int to)
+{
+    int perm[MAX_RANK], at = 0;
+    for (int k = 0; k < v->type->rank; k++) {
+        at += at == from;
+        perm[k] = k == to ? from : at++;
+    }
+    return build_permute(o->b, v, perm);
 }
 
 void
@@ -465,17 +481,25 @@ onnx_pad(Onnx *o)
     if (n != 2 * naxes) {
         onnx_refuse(o, "it has %d pads for %d axes", n, naxes);
     }
-    if (given && !onnx_literal(o, given, &l)) {
-        onnx_not_known(o, 2);
-    }
+    Value *runtime = given && !onnx_literal(o, given, &l) ? given : NULL;
     bool whole = dtype_info[x->type->dtype].class <= CLASS_INT;
     Value *fill = whole ? build_int(o->b, l.is_int ? l.i : (int64_t)l.f) : build_float(o->b, l.f);
+    Value *is = runtime && strcmp(mode, "constant") == 0
+                    ? build_const(o->b, type_with(o->cx, x->type, DT_u8),
+                                  (Literal){.is_int = true, .i = 1})
+                    : NULL; /* where x is, for a number that is known in a call alone */
     for (int k = 0; k < naxes; k++) {
         int axis = onnx_axis(o, axes ? axes[k] : k, rank);
         if (llabs(pads[k]) > INT32_MAX || llabs(pads[k + naxes]) > INT32_MAX) {
             onnx_refuse(o, "a pad is too large");
         }
         x = padded(o, x, axis, pads[k], pads[k + naxes], mode, fill);
+        is = is ? padded(o, is, axis, pads[k], pads[k + naxes], mode, build_int(o->b, 0)) : NULL;
+    }
+    if (is) {
+        Value *v = build_broadcast(o->b, build_reshape(o->b, runtime, 0, NULL), rank, x->type->dims);
+        is = build_map(o->b, OP_ne, is, build_int(o->b, 0), NULL);
+        x = build_map(o->b, OP_where, is, x, v);
     }
     o->out[0] = x;
 }

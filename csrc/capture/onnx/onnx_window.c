@@ -273,6 +273,157 @@ pool_of(int axes, const char *two, const char *three)
     return axes == 2 ? two : three;
 }
 
+/* The row-major number of each element or, of the image's axes, the column-major one. */
+static Value *
+numbers_of(Onnx *o, const Type *t, bool columns)
+{
+    Dim all = type_numel(o->cx, t), dims[MAX_RANK];
+    Value *at = build_iota(o->b, type_of(o->cx, DT_i64, 1, &all), 0);
+    int perm[MAX_RANK];
+    for (int ax = 0; ax < t->rank; ax++) {
+        perm[ax] = ax < 2 || !columns ? ax : t->rank + 1 - ax;
+        dims[ax] = t->dims[perm[ax]];
+    }
+    return build_permute(o->b, build_reshape(o->b, at, t->rank, dims), perm);
+}
+
+/* The greatest element of each window and its number, axis by axis from the last: of equals, the
+ * first of all. */
+static void
+max_with_places(Onnx *o, const Windows *w, Value *x)
+{
+    const Type *t = x->type;
+    bool whole = dtype_info[t->dtype].class <= CLASS_INT;
+    Literal least = onnx_furthest(t->dtype, true);
+    Value *at = numbers_of(o, t, onnx_int(o, "storage_order", 0) != 0);
+    Value *low = whole ? build_int(o->b, least.i) : build_float(o->b, least.f);
+    x = padded(o, w, x, low, true);
+    at = padded(o, w, at, build_int(o->b, -1), true);
+    for (int k = w->axes - 1; k >= 0; k--) {
+        Value *best = NULL, *place = NULL;
+        for (int64_t i = 0; i < w->size[k]; i++) {
+            Dim from = dim_int(o->cx, i * w->gap[k]), step = dim_int(o->cx, w->step[k]);
+            Value *v = build_slice(o->b, x, k + 2, from, step, w->made[k]);
+            Value *p = build_slice(o->b, at, k + 2, from, step, w->made[k]);
+            Value *more = best ? build_map(o->b, OP_gt, v, best, NULL) : NULL;
+            best = best ? build_map(o->b, OP_where, more, v, best) : v;
+            place = place ? build_map(o->b, OP_where, more, p, place) : p;
+        }
+        x = best;
+        at = place;
+    }
+    o->out[0] = x;
+    o->out[1] = at;
+}
+
+void
+onnx_max_unpool(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *at = onnx_in(o, 1);
+    const Type *t = x->type;
+    Windows w = {.axes = t->rank - 2};
+    int64_t pads[2 * MAX_AXES];
+    int n = 0;
+    if (w.axes < 1 || w.axes > MAX_AXES || !onnx_attr(o, "kernel_shape")) {
+        onnx_refuse(o, "it takes an image of 3 to 5 axes, and a kernel_shape");
+    }
+    numbers(o, "kernel_shape", w.axes, 1, 1, w.size);
+    numbers(o, "strides", w.axes, 1, 1, w.step);
+    numbers(o, "pads", 2 * w.axes, 0, 0, pads);
+    for (int k = 0; k < w.axes; k++) {
+        Dim d = dim_sub(o->cx, t->dims[k + 2], dim_int(o->cx, 1));
+        int64_t more = w.size[k] - pads[k] - pads[k + w.axes];
+        w.made[k] = dim_add(o->cx, dim_mul(o->cx, d, dim_int(o->cx, w.step[k])),
+                            dim_int(o->cx, more));
+    }
+    const Type *made = made_of(o, &w, t, t->dims[1]);
+    Dim all = type_numel(o->cx, made), count = type_numel(o->cx, t), zeros[MAX_RANK];
+    Value *none = build_const(o->b, type_of(o->cx, t->dtype, 1, &all), (Literal){.is_int = true});
+    Value *v = onnx_aten(o, "aten.scatter.src", none->type,
+                         ARGS(arg_v(none), arg_i(0), arg_v(build_reshape(o->b, at, 1, &count)),
+                              arg_v(build_reshape(o->b, x, 1, &count))));
+    v = build_reshape(o->b, v, made->rank, made->dims);
+    if (onnx_given(o, 2)) {
+        const Dim *wanted = onnx_dims(o, 2, &n);
+        for (int ax = 0; ax < t->rank; ax++) {
+            zeros[ax] = dim_int(o->cx, 0);
+            if (n != t->rank || !dim_le(o->cx, made->dims[ax], wanted[ax])) {
+                onnx_refuse(o, "its output_shape is not known to have room for the image");
+            }
+        }
+        v = build_pad(o->b, v, build_int(o->b, 0), type_of(o->cx, t->dtype, n, wanted), zeros);
+    }
+    o->out[0] = v;
+}
+
+/* The window that has one of its places at each element of an axis, and whether there is one:
+ * (element + offset) / step. */
+static Value *
+window_at(Onnx *o, Dim size, int64_t offset, int64_t step, Dim windows, Value **hits)
+{
+    Value *last = build_size(o->b, dim_sub(o->cx, windows, dim_int(o->cx, 1)));
+    Value *at = build_iota(o->b, type_of(o->cx, DT_i64, 1, &size), 0), *zero = build_int(o->b, 0);
+    at = onnx_map(o, OP_add, at, build_int(o->b, offset));
+    Value *is = onnx_map(o, OP_eq, onnx_map(o, OP_remainder, at, build_int(o->b, step)), zero);
+    at = onnx_map(o, OP_div_floor, at, build_int(o->b, step));
+    is = onnx_map(o, OP_bit_and, is, onnx_map(o, OP_ge, at, zero));
+    *hits = onnx_map(o, OP_bit_and, is, onnx_map(o, OP_le, at, last));
+    return onnx_map(o, OP_maximum, onnx_map(o, OP_minimum, at, last), zero);
+}
+
+/* Columns [N, C * places, windows] added to where they were in an image: axis by axis. */
+void
+onnx_col2im(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *v;
+    int n, blocks;
+    const Dim *image = onnx_dims(o, 1, &n);
+    const int64_t *block = onnx_numbers(o, 2, &blocks);
+    Windows w = {.axes = n};
+    int64_t pads[2 * MAX_AXES], places = 1;
+    Dim dims[MAX_RANK], one = dim_int(o->cx, 1);
+    if (n < 1 || n > MAX_AXES || blocks != n || x->type->rank != 3) {
+        onnx_refuse(o, "it takes columns [N, C * places, windows] of an image of 1 to 3 axes");
+    }
+    numbers(o, "strides", n, 1, 1, w.step);
+    numbers(o, "dilations", n, 1, 1, w.gap);
+    numbers(o, "pads", 2 * n, 0, 0, pads);
+    for (int k = 0; k < n; k++) {
+        if (block[k] < 1 || block[k] > MAX_PLACES) {
+            onnx_refuse(o, "its block has not 1 to %d places along an axis", MAX_PLACES);
+        }
+        places *= block[k];
+        int64_t span = w.gap[k] * (block[k] - 1) + 1;
+        Dim room = dim_add(o->cx, image[k], dim_int(o->cx, pads[k] + pads[k + n] - span));
+        w.made[k] = dim_add(o->cx, dim_div(o->cx, room, dim_int(o->cx, w.step[k])), one);
+        dims[k + 2] = dim_int(o->cx, block[k]);
+        dims[k + 2 + n] = w.made[k];
+    }
+    dims[0] = x->type->dims[0];
+    dims[1] = dim_div(o->cx, x->type->dims[1], dim_int(o->cx, places));
+    v = build_reshape(o->b, x, 2 + 2 * n, dims);
+    for (int k = 0; k < n; k++) {
+        /* [N, C, places k .., windows k .., image .. k - 1] */
+        int axis = 2 + n - k, rank = v->type->rank;
+        Dim left[MAX_RANK];
+        Value *sum = NULL;
+        for (int64_t p = 0; p < block[k]; p++) {
+            Value *hits, *at = window_at(o, image[k], pads[k] - p * w.gap[k], w.step[k], w.made[k],
+                                         &hits);
+            Value *part = build_slice(o->b, v, 2, dim_int(o->cx, p), one, one);
+            part = build_gather(o->b, part, at, axis, INDEX_FROM_START);
+            const Type *t = part->type;
+            part = onnx_map3(o, OP_where, build_expand(o->b, hits, t->rank, t->dims, &axis), part,
+                             build_const(o->b, t, (Literal){.is_int = true}));
+            sum = sum ? onnx_map(o, OP_add, sum, part) : part;
+        }
+        memcpy(left, sum->type->dims, 2 * sizeof *left);
+        memcpy(left + 2, sum->type->dims + 3, (size_t)(rank - 3) * sizeof *left);
+        v = onnx_moved(o, build_reshape(o->b, sum, rank - 1, left), axis - 1, rank - 2);
+    }
+    o->out[0] = v;
+}
+
 void
 onnx_max_pool(Onnx *o)
 {
@@ -280,10 +431,11 @@ onnx_max_pool(Onnx *o)
     const Type *t = x->type;
     Windows w;
     pool_windows(o, &w, t);
-    if (o->node->noutputs > 1 && o->node->outputs[1] >= 0) {
-        onnx_refuse(o, "its output of indices is not compiled");
-    }
     bool whole = dtype_info[t->dtype].class <= CLASS_INT;
+    if (o->node->noutputs > 1 && o->node->outputs[1] >= 0) {
+        max_with_places(o, &w, x);
+        return;
+    }
     if (is_plain(&w) && !whole) {
         const Type *made = made_of(o, &w, t, t->dims[1]);
         Arg args[] = {arg_v(x),
@@ -298,13 +450,8 @@ onnx_max_pool(Onnx *o)
             return;
         }
     }
-    Value *low = !whole              ? build_float(o->b, -INFINITY)
-                 : t->dtype == DT_u8 ? build_int(o->b, 0)
-                 : t->dtype == DT_i8 ? build_int(o->b, INT8_MIN)
-                                     : NULL;
-    if (!low) {
-        onnx_refuse(o, "its operand has the element type %s", dtype_info[t->dtype].name);
-    }
+    Literal least = onnx_furthest(t->dtype, true);
+    Value *low = whole ? build_int(o->b, least.i) : build_float(o->b, least.f);
     o->out[0] = combined(o, &w, padded(o, &w, x, low, true), OP_maximum);
 }
 
@@ -397,28 +544,40 @@ onnx_global_pool(Onnx *o)
 
 /* ---- convolutions of codes ---- */
 
+/* A scale or zero point as f64 beside values of t: one number, or one for each index of an axis,
+ * which may be the last that it has itself. */
 static Value *
-less_zero(Onnx *o, Value *x, Value *zero, Dtype to)
+number_beside(Onnx *o, Value *v, const Type *t, int axis)
 {
-    Value *v = build_cast(o->b, x, to);
-    if (!zero) {
-        return v;
+    v = build_cast(o->b, v, DT_f64);
+    if (type_wide_axes(o->cx, v->type) == 0) {
+        return build_reshape(o->b, v, 0, NULL);
     }
-    zero = build_cast(o->b, zero, to);
-    if (zero->type->rank == 1 && zero->type->dims[0] != dim_int(o->cx, 1)) {
-        zero = build_expand(o->b, zero, v->type->rank, v->type->dims, (const int[]){0});
-    } else {
-        zero = build_reshape(o->b, zero, 0, NULL);
-    }
-    return onnx_map(o, OP_sub, v, zero);
+    return v->type->rank == 1 ? build_expand(o->b, v, t->rank, t->dims, &axis) : v;
+}
+
+/* Codes less their zero point, as f64. */
+static Value *
+less_zero(Onnx *o, Value *x, Value *zero, int axis)
+{
+    Value *v = build_cast(o->b, x, DT_f64);
+    return zero ? onnx_map(o, OP_sub, v, number_beside(o, zero, v->type, axis)) : v;
+}
+
+/* The axis of rows of a matrix, or that of columns. */
+static int
+axis_of(const Value *v, bool rows)
+{
+    int rank = v->type->rank;
+    return rank > 1 && rows ? rank - 2 : rank - 1;
 }
 
 /* Codes and their zero points have 9 bits, so sums of up to 2^35 products are exact in float64. */
 void
 onnx_conv_integer(Onnx *o)
 {
-    Value *x = less_zero(o, onnx_in(o, 0), onnx_given(o, 2), DT_f64);
-    Value *weight = less_zero(o, onnx_in(o, 1), onnx_given(o, 3), DT_f64);
+    Value *x = less_zero(o, onnx_in(o, 0), onnx_given(o, 2), 0);
+    Value *weight = less_zero(o, onnx_in(o, 1), onnx_given(o, 3), 0);
     o->out[0] = build_cast(o->b, convolved(o, x, weight, NULL), DT_i32);
 }
 
@@ -436,55 +595,21 @@ coded(Onnx *o, Value *sum, Value *scale, Value *to_scale, Value *zero)
     return build_cast(o->b, v, zero->type->dtype);
 }
 
-static Value *
-scalar_or_channel(Onnx *o, Value *v, int rank)
-{
-    v = build_cast(o->b, v, DT_f64);
-    if (type_wide_axes(o->cx, v->type) == 0) {
-        return build_reshape(o->b, v, 0, NULL);
-    }
-    Dim dims[MAX_RANK];
-    for (int ax = 0; ax < rank; ax++) {
-        dims[ax] = dim_int(o->cx, 1);
-    }
-    dims[1] = v->type->dims[0];
-    return build_reshape(o->b, v, rank, dims);
-}
-
 void
 onnx_qlinear_conv(Onnx *o)
 {
-    Value *x = less_zero(o, onnx_in(o, 0), onnx_in(o, 2), DT_f64), *bias = onnx_given(o, 8);
-    Value *weight = less_zero(o, onnx_in(o, 3), onnx_in(o, 5), DT_f64);
+    Value *x = less_zero(o, onnx_in(o, 0), onnx_in(o, 2), 0), *bias = onnx_given(o, 8);
+    Value *weight = less_zero(o, onnx_in(o, 3), onnx_in(o, 5), 0);
     Value *sum = convolved(o, x, weight, bias ? build_cast(o->b, bias, DT_f64) : NULL);
-    int rank = sum->type->rank;
-    Value *scale = onnx_map(o, OP_mul, scalar_or_channel(o, onnx_in(o, 1), rank),
-                            scalar_or_channel(o, onnx_in(o, 4), rank));
+    const Type *t = sum->type;
+    Value *scale = onnx_pair_of(o, OP_mul, number_beside(o, onnx_in(o, 1), t, 1),
+                                number_beside(o, onnx_in(o, 4), t, 1));
     Value *zero = onnx_in(o, 7);
-    o->out[0] = coded(o, sum, scale, scalar_or_channel(o, onnx_in(o, 6), rank),
+    o->out[0] = coded(o, sum, scale, number_beside(o, onnx_in(o, 6), t, 1),
                       build_reshape(o->b, zero, 0, NULL));
 }
 
 /* ---- products of codes ---- */
-
-/* A zero point of each row of the first matrix, or of each column of the second. */
-static Value *
-matrix_less(Onnx *o, Value *x, Value *zero, bool rows)
-{
-    Value *v = build_cast(o->b, x, DT_f64);
-    if (!zero) {
-        return v;
-    }
-    zero = build_cast(o->b, zero, DT_f64);
-    if (rows && zero->type->rank == 1 && type_wide_axes(o->cx, zero->type)) {
-        Dim dims[] = {zero->type->dims[0], dim_int(o->cx, 1)};
-        zero = build_reshape(o->b, zero, 2, dims);
-    }
-    if (type_wide_axes(o->cx, zero->type) == 0) {
-        zero = build_reshape(o->b, zero, 0, NULL);
-    }
-    return onnx_map(o, OP_sub, v, zero);
-}
 
 static const Type *
 product_type(Onnx *o, Value *a, Value *b)
@@ -514,8 +639,8 @@ product_type(Onnx *o, Value *a, Value *b)
     return type_of(o->cx, a->type->dtype, rank, dims);
 }
 
-static Value *
-product(Onnx *o, Value *a, Value *b)
+Value *
+onnx_product(Onnx *o, Value *a, Value *b)
 {
     const Type *t = product_type(o, a, b);
     return onnx_aten(o, "aten.matmul.default", t, ARGS(arg_v(a), arg_v(b)));
@@ -524,44 +649,32 @@ product(Onnx *o, Value *a, Value *b)
 void
 onnx_matmul(Onnx *o)
 {
-    o->out[0] = product(o, onnx_in(o, 0), onnx_in(o, 1));
+    o->out[0] = onnx_product(o, onnx_in(o, 0), onnx_in(o, 1));
 }
 
 void
 onnx_matmul_integer(Onnx *o)
 {
-    Value *a = matrix_less(o, onnx_in(o, 0), onnx_given(o, 2), true);
-    Value *b = matrix_less(o, onnx_in(o, 1), onnx_given(o, 3), false);
-    o->out[0] = build_cast(o->b, product(o, a, b), DT_i32);
-}
-
-/* One scale, or one of each row or column. */
-static Value *
-scale_of(Onnx *o, Value *v, bool rows)
-{
-    v = build_cast(o->b, v, DT_f64);
-    if (type_wide_axes(o->cx, v->type) == 0) {
-        return build_reshape(o->b, v, 0, NULL);
-    }
-    if (rows && v->type->rank == 1) {
-        Dim dims[] = {v->type->dims[0], dim_int(o->cx, 1)};
-        v = build_reshape(o->b, v, 2, dims);
-    }
-    return v;
+    Value *a = onnx_in(o, 0), *b = onnx_in(o, 1);
+    a = less_zero(o, a, onnx_given(o, 2), axis_of(a, true));
+    b = less_zero(o, b, onnx_given(o, 3), axis_of(b, false));
+    o->out[0] = build_cast(o->b, onnx_product(o, a, b), DT_i32);
 }
 
 void
 onnx_qlinear_matmul(Onnx *o)
 {
-    Value *a = matrix_less(o, onnx_in(o, 0), onnx_in(o, 2), true);
-    Value *b = matrix_less(o, onnx_in(o, 3), onnx_in(o, 5), false);
-    Value *scale = onnx_map(o, OP_mul, scale_of(o, onnx_in(o, 1), true),
-                            scale_of(o, onnx_in(o, 4), false));
-    Value *zero = onnx_in(o, 7);
+    Value *a = onnx_in(o, 0), *b = onnx_in(o, 3), *zero = onnx_in(o, 7);
+    a = less_zero(o, a, onnx_in(o, 2), axis_of(a, true));
+    b = less_zero(o, b, onnx_in(o, 5), axis_of(b, false));
+    Value *sum = onnx_product(o, a, b);
+    const Type *t = sum->type;
+    Value *scale = onnx_pair_of(o, OP_mul, number_beside(o, onnx_in(o, 1), t, axis_of(sum, true)),
+                                number_beside(o, onnx_in(o, 4), t, axis_of(sum, false)));
     if (type_wide_axes(o->cx, zero->type) == 0) {
         zero = build_reshape(o->b, zero, 0, NULL);
     }
-    o->out[0] = coded(o, product(o, a, b), scale, scale_of(o, onnx_in(o, 6), true), zero);
+    o->out[0] = coded(o, sum, scale, number_beside(o, onnx_in(o, 6), t, axis_of(sum, true)), zero);
 }
 
 /* alpha * A' B' + beta * C */
@@ -578,7 +691,7 @@ onnx_gemm(Onnx *o)
     b = onnx_int(o, "transB", 0) ? build_permute(o->b, b, transposed) : b;
     const Type *t = product_type(o, a, b);
     if (!c) {
-        Value *v = product(o, a, b);
+        Value *v = onnx_product(o, a, b);
         o->out[0] = alpha == 1 ? v
                                : onnx_aten(o, "aten.mul.Scalar", t, ARGS(arg_v(v), arg_f(alpha)));
         return;

@@ -1,0 +1,142 @@
+/* Steps of optimisers (the domain ai.onnx.preview.training), and small operators of ai.onnx.ml. */
+#include "onnx.h"
+
+#include <string.h>
+
+static Value *
+sum(Onnx *o, Value *a, Value *b)
+{
+    return onnx_map(o, OP_add, a, b);
+}
+
+static Value *
+product(Onnx *o, Value *a, Value *b)
+{
+    return onnx_map(o, OP_mul, a, b);
+}
+
+static Value *
+scalar(Onnx *o, int k, Dtype dtype)
+{
+    return build_cast(o->b, build_reshape(o->b, onnx_in(o, k), 0, NULL), dtype);
+}
+
+/* The gradient of tensor k of n, with that of the norm. */
+static Value *
+gradient(Onnx *o, int k, int n)
+{
+    Value *x = onnx_in(o, 2 + k), *norm = onnx_times(o, x, onnx_float(o, "norm_coefficient", 0));
+    return sum(o, norm, onnx_in(o, 2 + n + k));
+}
+
+/* How many tensors there are, each with `each` inputs. */
+static int
+tensors(Onnx *o, int each)
+{
+    int n = (o->node->ninputs - 2) / each;
+    if (n < 1 || o->node->ninputs != 2 + n * each || o->node->noutputs != n * (each - 1)) {
+        onnx_refuse(o, "it has not %d inputs for each tensor", each);
+    }
+    return n;
+}
+
+void
+onnx_momentum(Onnx *o)
+{
+    int n = tensors(o, 3);
+    double alpha = onnx_float(o, "alpha", 0), beta = onnx_float(o, "beta", 0);
+    bool plain = onnx_is_text(o, "mode", "standard", "standard");
+    for (int k = 0; k < n; k++) {
+        Value *x = onnx_in(o, 2 + k), *v = onnx_in(o, 2 + 2 * n + k), *g = gradient(o, k, n);
+        Dtype dtype = x->type->dtype;
+        Value *begun = onnx_map(o, OP_gt, scalar(o, 1, DT_i64), build_int(o->b, 0));
+        const Type *t = type_scalar(o->cx, dtype);
+        Value *share = onnx_map3(o, OP_where, begun, build_const(o->b, t, (Literal){.f = beta}),
+                                 build_const(o->b, t, (Literal){.f = 1}));
+        v = sum(o, onnx_times(o, v, alpha), product(o, g, share));
+        Value *step = plain ? v : sum(o, g, onnx_times(o, v, alpha));
+        o->out[k] = onnx_map(o, OP_sub, x, product(o, step, scalar(o, 0, dtype)));
+        o->out[n + k] = v;
+    }
+}
+
+/* numbers / (root of squares + epsilon) */
+static Value *
+by_root(Onnx *o, Value *numbers, Value *squares)
+{
+    Value *root = build_map(o->b, OP_sqrt, squares, NULL, NULL);
+    return onnx_map(o, OP_div, numbers, onnx_plus(o, root, onnx_float(o, "epsilon", 0)));
+}
+
+void
+onnx_adagrad(Onnx *o)
+{
+    int n = tensors(o, 3);
+    for (int k = 0; k < n; k++) {
+        Value *x = onnx_in(o, 2 + k), *g = gradient(o, k, n);
+        Dtype dtype = x->type->dtype;
+        Value *slow = onnx_plus(o, onnx_times(o, scalar(o, 1, dtype), onnx_float(o, "decay_factor", 0)), 1);
+        Value *rate = onnx_map(o, OP_div, scalar(o, 0, dtype), slow);
+        o->out[n + k] = sum(o, onnx_in(o, 2 + 2 * n + k), product(o, g, g));
+        Value *step = by_root(o, product(o, g, rate), o->out[n + k]);
+        o->out[k] = onnx_map(o, OP_sub, x, step);
+    }
+}
+
+/* 1 - base^t, f64 */
+static Value *
+corrected(Onnx *o, double base)
+{
+    const Type *t = type_scalar(o->cx, DT_f64);
+    Value *b = build_const(o->b, t, (Literal){.f = base});
+    Value *power = build_map(o->b, OP_pow, b, scalar(o, 1, DT_f64), NULL);
+    return onnx_map(o, OP_sub, onnx_number(o, 1), power);
+}
+
+void
+onnx_adam(Onnx *o)
+{
+    int n = tensors(o, 4);
+    double alpha = onnx_float(o, "alpha", 0.9), beta = onnx_float(o, "beta", 0.999);
+    double after = onnx_float(o, "norm_coefficient_post", 0);
+    for (int k = 0; k < n; k++) {
+        Value *x = onnx_in(o, 2 + k), *g = gradient(o, k, n);
+        Dtype dtype = x->type->dtype;
+        Value *v = sum(o, onnx_times(o, onnx_in(o, 2 + 2 * n + k), alpha), onnx_times(o, g, 1 - alpha));
+        Value *h = sum(o, onnx_times(o, onnx_in(o, 2 + 3 * n + k), beta),
+                       onnx_times(o, product(o, g, g), 1 - beta));
+        Value *rate = scalar(o, 0, DT_f64), *begun;
+        begun = onnx_map(o, OP_gt, scalar(o, 1, DT_i64), build_int(o->b, 0));
+        Value *by = build_map(o->b, OP_sqrt, corrected(o, beta), NULL, NULL);
+        by = onnx_map(o, OP_div, product(o, rate, by), corrected(o, alpha));
+        rate = build_cast(o->b, onnx_map3(o, OP_where, begun, by, rate), dtype);
+        x = onnx_map(o, OP_sub, x, product(o, by_root(o, v, h), rate));
+        o->out[k] = after == 0 ? x : onnx_times(o, x, 1 - after);
+        o->out[n + k] = v;
+        o->out[2 * n + k] = h;
+    }
+}
+
+/* ---- ai.onnx.ml ---- */
+
+void
+onnx_binarizer(Onnx *o)
+{
+    Value *x = onnx_in(o, 0);
+    Value *is = onnx_map(o, OP_gt, x, onnx_number(o, onnx_float(o, "threshold", 0)));
+    o->out[0] = build_cast(o->b, is, x->type->dtype);
+}
+
+/* Columns; a list is a row. */
+void
+onnx_array_features(Onnx *o)
+{
+    Value *x = onnx_in(o, 0), *at = onnx_in(o, 1);
+    Dim count = type_numel(o->cx, at->type), row[] = {dim_int(o->cx, 1), type_numel(o->cx, x->type)};
+    x = x->type->rank == 1 ? build_reshape(o->b, x, 2, row) : x;
+    if (x->type->rank == 0) {
+        onnx_refuse(o, "its operand has no axes");
+    }
+    at = build_cast(o->b, build_reshape(o->b, at, 1, &count), DT_i64);
+    o->out[0] = build_gather(o->b, x, at, x->type->rank - 1, INDEX_FROM_START);
+}
