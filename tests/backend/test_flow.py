@@ -427,6 +427,38 @@ def test_a_loop_without_end_is_interrupted() -> None:
     assert time.monotonic() - begin < 20
 
 
+YEARS = """dlc 1 graph
+
+fn f[N in 1..inf, M](x: f32[N], k: i64[M]) -> (f32[N]) {
+  let y: f32[N] = loop x carries=1 steps=[OUTER] (i: i64, c: f32[N]) {
+    let d: f32[N] = loop c carries=1 steps=[INNER] (j: i64, c: f32[N]) {
+      let a: f32[N] = scan c op=sum axis=0
+      let s: f32 = sum a axes=[0]
+      let e: f32[N] = expand s to=[]
+      let d: f32[N] = div a, e
+      ret d
+    }
+    ret d
+  }
+  ret y
+}
+"""
+
+
+@pytest.mark.parametrize("inner", ["M", "2147483648"])
+@pytest.mark.parametrize("outer", ["M", "2147483648*M", "1073741824*M*M"])
+def test_a_loop_that_would_take_years_is_refused(outer: str, inner: str) -> None:
+    """Before its first step, if sizes say how many there are. With M = 0, or few steps, it runs."""
+    run = compiled(YEARS.replace("OUTER", outer).replace("INNER", inner), "tcc")
+    x = np.ones(1, np.float32)
+    assert run(x, np.zeros(0, np.int64))[0] == 1
+    if outer == inner:
+        assert run(x, np.zeros(3, np.int64))[0] == 1
+    if inner != "M" and outer != "M":
+        with pytest.raises(AssertionError, match="does not take these arguments"):
+            run(x, np.zeros(1, np.int64))
+
+
 def test_the_report_shows_bodies() -> None:
     run = compiled(NESTED, "tcc")
     report = run.report

@@ -17,6 +17,9 @@ Fn *gen_product(Cx *cx, uint64_t seed);
 /* One with a loop or a branch, or one in the other. */
 Fn *gen_flow(Cx *cx, uint64_t seed);
 
+/* One with loops whose steps read and write elements, rows and parts of arrays. */
+Fn *gen_steps(Cx *cx, uint64_t seed);
+
 /* Gives parameters and results that promise no strides some, in place; what shares memory with
  * another stays. */
 void relay(Fn *fn, uint64_t *random);

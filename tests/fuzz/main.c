@@ -7,6 +7,7 @@
  * --print: the random programs are written to FOLDER/<seed>.dlc, and none of them runs.
  * --products: random programs that multiply, with operands of every layout.
  * --flow: random programs with loops and branches.
+ * --steps: random programs with loops over the elements of arrays, which write parts of them.
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
  * --layouts: operands of the files lie in memory as the seed says, and sizes are near a panel's.
@@ -357,6 +358,9 @@ main(int argc, char **argv)
         else if (strcmp(argv[k], "--flow") == 0) {
             c.generate = gen_flow;
         }
+        else if (strcmp(argv[k], "--steps") == 0) {
+            c.generate = gen_steps;
+        }
         else if (strcmp(argv[k], "--layouts") == 0) {
             c.laid_out = true;
         }
@@ -371,7 +375,7 @@ main(int argc, char **argv)
         }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] "
-                    "[--keep FOLDER] [--products] [--flow] [--damage] [--layouts] [--schedules] "
+                    "[--keep FOLDER] [--products] [--flow] [--steps] [--damage] [--layouts] [--schedules] "
                     "[--choices] [--fuel N,STEP] [--print FOLDER] [file.dlc ...]\n");
             return 2;
         }

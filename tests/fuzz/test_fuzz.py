@@ -18,6 +18,7 @@ FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
 COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "96").split(","))
 MORE = 1000  # for libtcc alone
 PRODUCTS, FLOWS, OF_BOTH = 200, 150, 8
+STEPS = 250  # with one thread, and as many others with two
 SCHEDULES, OF_PRODUCTS = 1700, 300
 PORTABLE, CHOICES = 60, 200
 DAMAGED = 2000
@@ -83,6 +84,19 @@ def test_loops_and_branches(tmp_path: Path, shard: Shard) -> None:
         seed = str(first + shard.number * count)
         arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
         run("--flow", "--tiers", tiers, *arguments)
+
+
+@pytest.mark.in_turn(3)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_loops_over_elements(
+    threads: int, tmp_path: Path, shard: Shard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Steps that read and write elements, rows and parts of arrays, most of them in kernels."""
+    monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+    for first, count, tiers in (7_000_000_000, STEPS, "tcc"), (7_500_000_000, OF_BOTH, "tcc,cc,c"):
+        seed = str(first + (2 * shard.number + threads - 1) * count)
+        arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
+        run("--steps", "--tiers", tiers, *arguments)
 
 
 @pytest.mark.in_turn(3)

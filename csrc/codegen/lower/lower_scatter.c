@@ -109,10 +109,14 @@ put_updates(Lower *lo, const Let *scatter, Value *to)
     axes_rename(lo, space.nouter, space.outer, axes, g.rank, at);
     bool one = lo->number && extent_is_one(lo->cx, g.dims[axis]);
     at[axis] = one ? dim_int(lo->cx, 0) : lower_open(lo, "j", g.dims[axis]);
-    Value *v = lower_at(lo, scatter->args[2], at);
-    v = lower_cast(lo, let_op(scatter) == OP_store ? v : lower_truth(lo, v), to->type->dtype);
-    at[axis] = lower_index(lo, scatter, at, g.rank, at);
-    lower_update(lo, let_op(scatter), to, at, v);
+    if (type_is_empty(lo->cx, to->type)) {
+        lower_index(lo, scatter, at, g.rank, at); /* is checked all the same */
+    } else {
+        Value *v = lower_at(lo, scatter->args[2], at);
+        v = lower_cast(lo, let_op(scatter) == OP_store ? v : lower_truth(lo, v), to->type->dtype);
+        at[axis] = lower_index(lo, scatter, at, g.rank, at);
+        lower_update(lo, let_op(scatter), to, at, v);
+    }
     group_close(lo, opened + !one);
 }
 

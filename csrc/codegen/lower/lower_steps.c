@@ -236,6 +236,72 @@ put_first(Steps *s, const Lowering *in)
     }
 }
 
+/* ---- what nobody reads ---- */
+
+/* How often each value is used, other than as the memory that is written. */
+static void
+count_reads(int *reads, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        for (int j = let_writes(let); j < let->nargs; j++) {
+            reads[value_is_const(let->args[j]) ? 0 : let->args[j]->id]++;
+        }
+        if (let->body) {
+            count_reads(reads, let->body);
+        }
+    }
+    for (int k = 0; k < blk->nrets; k++) {
+        reads[value_is_const(blk->rets[k]) ? 0 : blk->rets[k]->id]++;
+    }
+}
+
+static bool
+is_unread(const int *reads, const Let *let)
+{
+    bool made = let->op == OP_load || let->op == OP_size || let->op == OP_const ||
+                let->op == OP_reduce || let->op == OP_buffer || op_info[let->op].kind == KIND_MAP;
+    if (let_writes(let)) {
+        const Value *to = let->args[0];
+        return to->def && to->def->op == OP_buffer && !reads[to->id];
+    }
+    for (int k = 0; k < let->nres && made; k++) {
+        made = !reads[let->res[k]->id];
+    }
+    return made || (let->op == OP_for && !let->body->n);
+}
+
+static bool
+drop_once(const int *reads, Block *blk)
+{
+    int n = 0, before = blk->n;
+    bool dropped = false;
+    for (int k = 0; k < before; k++) {
+        Let *let = blk->lets[k];
+        if (is_unread(reads, let)) {
+            dropped = true;
+            continue;
+        }
+        dropped |= let->body && drop_once(reads, let->body);
+        blk->lets[n++] = let;
+    }
+    blk->n = n;
+    return dropped;
+}
+
+/* Drops buffers that are only written, the stores to them and what only they need: a step may make
+ * what the loop in which it stands carries and does not return. */
+static void
+drop_unread(const Lower *lo, Block *blk)
+{
+    size_t bytes = ((size_t)lo->fn->nvalues + 1) * sizeof(int);
+    int *reads = cx_alloc(lo->cx, bytes);
+    do {
+        memset(reads, 0, bytes);
+        count_reads(reads, blk);
+    } while (drop_once(reads, blk));
+}
+
 void
 lower_steps(const Lowering *in, const Let *old, Let *kernel)
 {
@@ -253,4 +319,5 @@ lower_steps(const Lowering *in, const Let *old, Let *kernel)
     put_body(&s, body);
     put_next(&s, body);
     let_mark(lower_close(lo), MARK_steps, true);
+    drop_unread(lo, kernel->body);
 }

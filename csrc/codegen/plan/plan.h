@@ -192,13 +192,15 @@ typedef struct Instance {
     bool *slow; /* per launch: worth leaving the interpreter lock for the run it begins */
     void **disjoint; /* per parameter: its data in a call where plan_overlap.c found none shared */
     int64_t workspace; /* bytes */
+    int64_t work; /* that a run certainly has, in units of ops.def */
     int64_t *scratch; /* per launch: bytes for each thread */
     int threads; /* that there is scratch for; 0: no launch needs any */
     /* For each launch that is the first of its kernel: a bit for each tier in which it was compared
      * with the interpreter. */
     atomic_uchar *checked;
-    /* There are too many elements in a tensor or at a place in memory, or a size has more than 64
-     * bits, is below 0 or is one that the function excludes.  Nothing else is known. */
+    /* There are too many elements in a tensor or at a place in memory, a run would take years, or a
+     * size has more than 64 bits, is below 0 or is one that the function excludes.  Nothing else is
+     * known. */
     bool too_many;
 } Instance;
 

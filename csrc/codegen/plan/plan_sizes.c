@@ -96,16 +96,58 @@ launch_add_work(const Launch *launch, const int64_t *values, int64_t to)
 /* Units of work that take a core a year and more. */
 #define NEVER_DONE (INT64_C(1) << 59)
 
-/* Would each launch end?  Sizes of so much work are those of values that no memory can have.  Eager
- * refuses to allocate them, where a kernel, in which such a value is in no memory, would begin. */
-static bool
-launches_end(const Plan *plan, const int64_t *values)
+/* The work of a run of the body, of what is certain to run; 0: data or the body's sizes decide. */
+static int64_t
+body_work(const Body *body, const int64_t *values)
+{
+    const Plan *plan = body->plan;
+    int64_t work = 0, *sizes = calloc((size_t)plan->nsizes + 1, sizeof *sizes);
+    for (int k = 0; sizes && k < plan->nsizes; k++) {
+        sizes[k] = k < plan->ndeclared ? values[body->sizes[k]] : SIZE_UNKNOWN;
+    }
+    Instance *inst = sizes ? instance_get((Plan *)plan, sizes) : NULL;
+    if (inst && !inst->too_many) {
+        work = inst->work;
+    }
+    instance_unref(inst);
+    free(sizes);
+    return work;
+}
+
+static int64_t
+flow_work(const Flow *flow, const int64_t *values)
+{
+    int64_t work, most = INT64_MAX;
+    if (!flow->loops) {
+        int64_t yes = body_work(&flow->bodies[0], values), no = body_work(&flow->bodies[1], values);
+        return yes < no ? yes : no;
+    }
+    if (flow->whiles || values[flow->steps] <= 0) {
+        return 0; /* data says how many steps there are */
+    }
+    work = body_work(&flow->bodies[0], values);
+    return __builtin_mul_overflow(values[flow->steps], work, &work) ? most : work;
+}
+
+/* The work of all launches and of the steps of loops.  A run with more than NEVER_DONE is refused:
+ * sizes of so much work are those of values that no memory can have.  Eager refuses to allocate
+ * them, where a kernel, in which such a value is in no memory, would begin. */
+static int64_t
+plan_work(const Plan *plan, const int64_t *sizes, const int64_t *values)
 {
     int64_t work = 0;
-    for (int k = 0; k < plan->nlaunches && work < NEVER_DONE; k++) {
-        work = launch_add_work(&plan->launches[k], values, 0);
+    bool known = true;
+    for (int k = 0; k < plan->nlaunches; k++) {
+        work = launch_add_work(&plan->launches[k], values, work);
     }
-    return work < NEVER_DONE;
+    for (int k = 0; k < plan->nsizes; k++) {
+        known &= sizes[k] != SIZE_UNKNOWN;
+    }
+    for (int k = 0; k < plan->nflows && known; k++) {
+        int64_t more = flow_work(&plan->flows[k], values);
+        work = __builtin_add_overflow(work, more, &work) ? INT64_MAX : work;
+    }
+    return work;
 }
 
 /* The work of the launches from k on that follow one another without a call between. */
@@ -234,8 +276,12 @@ instance_new(const Plan *plan, const int64_t *sizes)
         inst->values[k] = dim_step(&plan->dims[k], sizes, inst->values, &inst->too_many);
     }
     inst->too_many = inst->too_many || !are_sizes(plan, sizes, inst->values) ||
-                     !slots_fit(plan, inst->values) || !launches_end(plan, inst->values) ||
+                     !slots_fit(plan, inst->values) ||
                      !results_do_not_overlap(plan, sizes, inst->values);
+    if (!inst->too_many) {
+        inst->work = plan_work(plan, sizes, inst->values);
+        inst->too_many = inst->work >= NEVER_DONE;
+    }
     if (inst->too_many) {
         return inst;
     }

@@ -66,7 +66,8 @@ tcc_leave(Tcc *t)
     t->n = "1";
 }
 
-/* The tensor that tiles are laid out like: the first that the phase stores to. */
+/* The tensor that tiles are laid out like: the first that the phase stores to.  NULL: a loop in
+ * order, of which nothing is used, has buffers of its own alone. */
 static const Value *
 first_stored(const Emit *e)
 {
@@ -77,7 +78,7 @@ first_stored(const Emit *e)
             return v;
         }
     }
-    return ph->buffers[0];
+    return ph->nbuffers ? ph->buffers[0] : NULL;
 }
 
 /* See Note [Where tiles lie]. */
@@ -93,9 +94,10 @@ tcc_slots(Tcc *t)
     if (at == 0) {
         return;
     }
+    const Value *like = first_stored(t->e);
     put(t->e, "char room[%d + 4096];", at);
     put(t->e, "char *tiles = room + ((((int64_t)%s & 4032) - (int64_t)room) & 4095);",
-        name_c(t->e, first_stored(t->e)));
+        like ? name_c(t->e, like) : "0");
     at = 0;
     for (int class = SLOT_CLASSES - 1; class >= 0; class--) {
         for (int k = 0; k < t->count[class]; k++) {
