@@ -178,6 +178,8 @@ def save(
 ) -> None:
     """Write a model to one file, which dlc.load runs in a process without torch: docs/files.md.
 
+    A path that ends in .onnx is written as ONNX: docs/howto/onnx.md.
+
     model: a torch.nn.Module or a function of tensors (as torch.export takes them), a function of dlc.jit, a
     dlc.kernel, or a program of dlc.ir. It runs as in inference: no gradients are recorded. args, kwargs: an
     example of its arguments; of a program they may be left out.

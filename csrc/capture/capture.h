@@ -236,6 +236,10 @@ int export_register(PyObject *module);
 
 int onnx_register(PyObject *module);
 
+/* ---- onnx_out/out_module.c: dlc._C.onnx_graph, a program as a graph of ONNX ---- */
+
+int onnx_out_register(PyObject *module);
+
 /* ---- ndarray.c: dlc.ir functions on NumPy arrays ---- */
 
 int ndarray_register(PyObject *module);

@@ -29,6 +29,7 @@ from ..options import parse
 from . import FileError
 from .alone import alone
 from .model import FORMAT, Model, _dims, _of_tensor
+from .onnx import is_onnx
 from .signature import Node, Signature, State, Weight, describe
 
 
@@ -441,12 +442,18 @@ def save(
     weights: bool,
     check: bool,
 ) -> None:
+    as_onnx = is_onnx(path)
+    if as_onnx and not weights:
+        raise TypeError("weights=False is for files of dlc's: one of ONNX holds its weights")
     if args is not None and not isinstance(args, (tuple, list)):
         raise TypeError(f"args is a tuple of the arguments, not a {type(args).__name__}: (x,) is one of x")
     try:
         made = _model_of(model, tuple(args or ()), kwargs or {}, dynamic_shapes, weights)
     except FileError as error:
         raise FileError(f"dlc cannot save the model: {error}") from None
+    if as_onnx:
+        made.save(path)
+        return
     if check and (made._example or not made._free):
         made.remember()
     else:

@@ -419,7 +419,16 @@ class Model:
         return next(s.name for s in self._signature.states if s.stored and s.param == param)
 
     def save(self, path: Any) -> None:
-        """Writes the model to a file, with all weights in it."""
+        """Writes the model to a file, with all weights in it: of dlc's, or of ONNX if its name ends in .onnx.
+
+        Raises OSError where it cannot be written. As ONNX: FileError with all operations that ONNX lacks,
+        each with its line, and ImportError without the onnx package: docs/howto/onnx.md.
+        """
+        from . import onnx, onnx_out
+
+        if onnx.is_onnx(path):
+            onnx_out.save(self, path)
+            return
         weights = [dataclasses.replace(weight, own=False) for weight in self._signature.weights]
         self._write(path, dataclasses.replace(self._signature, weights=weights))
 
