@@ -58,7 +58,7 @@ def dims(*calls: tuple[Tensor, ...]) -> Any:
     )
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("name", MODELS)
 def test_model(name: str, tmp_path: Path) -> None:
     about = MODELS[name]
@@ -67,7 +67,7 @@ def test_model(name: str, tmp_path: Path) -> None:
     check(about.build(small=True), tmp_path / "m.dlc", dims(*calls), *calls)
 
 
-@pytest.mark.in_turn(4)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_architecture(name: str, tmp_path: Path) -> None:
     model = build(name)
@@ -76,6 +76,7 @@ def test_architecture(name: str, tmp_path: Path) -> None:
     check(model, tmp_path / "m.dlc", dims(*calls), *calls)
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(name: str, tmp_path: Path) -> None:
     function = FUNCTIONS[name]
