@@ -11,13 +11,12 @@ num(Onnx *o, int64_t i)
     return dim_int(o->cx, i);
 }
 
-/* The four neighbours of places y, x [N, points] of images [N, C, height * width], each with its
+/* The four neighbours of places (y, x), each [N, points], of images [N, C, height * width], each with its
  * share; `clamps`: neighbours outside are those at the edge, else 0. */
 static void
-neighbours(Onnx *o, Value *image, Value *y, Value *x, Dim high, Dim wide_, bool clamps, Value **out)
+neighbours(Onnx *o, Value *image, Value *const *at, const Dim *sizes, bool clamps, Value **out)
 {
-    Value *at[2] = {y, x}, *low[2], *rest[2];
-    Dim sizes[] = {high, wide_};
+    Value *low[2], *rest[2];
     for (int k = 0; k < 2; k++) {
         low[k] = build_map(o->b, OP_floor, at[k], NULL, NULL);
         rest[k] = onnx_map(o, OP_sub, at[k], low[k]);
@@ -101,7 +100,7 @@ onnx_roi_align(Onnx *o)
     Value *of = build_gather(o->b, x, build_cast(o->b, batch, DT_i64), 0, INDEX_FROM_START);
     Dim image[] = {regions, t->dims[1], dim_mul(o->cx, t->dims[2], t->dims[3])};
     of = build_cast(o->b, build_reshape(o->b, of, 3, image), wide(t->dtype));
-    neighbours(o, of, places[0], places[1], t->dims[2], t->dims[3], true, part);
+    neighbours(o, of, places, t->dims + 2, true, part);
     for (int k = 0; k < 4; k++) {
         sum = sum ? onnx_map(o, max ? OP_maximum : OP_add, sum, part[k]) : part[k];
     }
@@ -167,7 +166,7 @@ onnx_deform_conv(Onnx *o)
                           (double)(of * at_of(o, "dilations", k, 1) - at_of(o, "pads", k, 0)));
             place[k] = onnx_map(o, OP_add, i, build_reshape(o->b, own, 2, flat));
         }
-        neighbours(o, image, place[0], place[1], t->dims[2], t->dims[3], false, four);
+        neighbours(o, image, place, t->dims + 2, false, four);
         for (int k = 0; k < 4; k++) {
             v = v ? onnx_map(o, OP_add, v, four[k]) : four[k];
         }
