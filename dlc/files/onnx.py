@@ -31,7 +31,11 @@ _BF16 = 16  # by its number in ONNX; numpy has none, so its arrays are the codes
 _DTYPES = {
     1: "f32", 2: "u8", 3: "i8", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64", 14: "c64",
     15: "c128", 16: "bf16",
+    # arrays of these are given as numbers with the same bits, one to a byte at least
+    4: "i16", 12: "i32", 13: "i64", 17: "u8", 18: "u8", 19: "u8", 20: "u8", 21: "u8", 22: "i8", 24: "u8",
+    25: "u8", 26: "i8",
 }  # fmt: skip
+_OTHER_BITS = (4, 12, 13, 16, 17, 18, 19, 20, 21, 22, 24, 25, 26)
 Size = int | str
 _Wanted = int | tuple[int, int | None]
 
@@ -240,6 +244,8 @@ class _Graph:
         self.onnx, self.folder, self.given = _package(), folder, dict(constants)
         self.versions = _versions(model)
         self.names: list[str] = []
+        self.kinds: list[int] = []  # by number: ONNX's element types, 0: not known
+        self.types: dict[str, int] = {}
         self.numbers: dict[str, int] = {}
         self.depth = 0  # graphs around the one that is read
         self.sizes: dict[str, tuple[int, int]] = {}
@@ -249,6 +255,7 @@ class _Graph:
         self.weights: list[tuple[int, str, list[Size], list[Any] | None]] = []
         self.arrays: dict[int, np.ndarray] = {}
         graph = model.graph
+        self.take_types(graph)
         dims = [dim for value in graph.input for dim in value.type.tensor_type.shape.dim]
         self.dim_names = {dim.dim_param for dim in dims}
         for tensor in graph.initializer:
@@ -268,12 +275,18 @@ class _Graph:
             known = ", ".join(self.size_names) or "none"
             raise FileError(f"sizes: it has no size {unknown[0]!r}, but {known}")
 
+    def take_types(self, graph: onnx.GraphProto) -> None:
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            if value.type.HasField("tensor_type"):
+                self.types[value.name] = value.type.tensor_type.elem_type
+
     def number(self, name: str) -> int:
         if not name:
             return -1
         if name not in self.numbers:
             self.numbers[name] = len(self.names)
             self.names.append(f"{name}_{len(self.names)}" if self.depth else name)
+            self.kinds.append(self.types.get(name, 0))
         return self.numbers[name]
 
     def defined(self, name: str) -> int:
@@ -289,12 +302,13 @@ class _Graph:
             array = self.onnx.numpy_helper.to_array(tensor, self.folder)
         except Exception as error:
             raise FileError(f"the weight {tensor.name!r:.60} cannot be read: {_line(error)}") from None
-        if tensor.data_type == _BF16:
-            array = array.view(np.uint16)
+        if tensor.data_type in _OTHER_BITS:
+            array = array.view(ir._NUMPY[_DTYPES[tensor.data_type]])
         return np.ascontiguousarray(array).reshape(array.shape)
 
     def weight(self, name: str, array: np.ndarray, number: int) -> None:
         at, whole = self.number(name), array.dtype.kind in "iub" and number != _BF16
+        self.kinds[at] = number
         elements = None
         if number == _BF16 and array.size <= _FLOATS:
             wide = (array.astype(np.uint32) << 16).view(np.float32)
@@ -381,6 +395,8 @@ class _Graph:
     def body(self, graph: onnx.GraphProto) -> tuple[Any, ...]:
         """A graph that is an attribute: (inputs, nodes, outputs).  It sees the names around it."""
         around, self.numbers, self.depth = self.numbers, dict(self.numbers), self.depth + 1
+        types, self.types = self.types, dict(self.types)
+        self.take_types(graph)
         if self.depth > _MOST_DEPTH:
             raise FileError(f"it has graphs in graphs, more than {_MOST_DEPTH} of them")
         if graph.sparse_initializer:
@@ -392,7 +408,7 @@ class _Graph:
         inputs = [self.defined(value.name) for value in graph.input if value.name not in given]
         nodes = self.nodes_of(graph)
         outputs = [self.number(value.name) for value in graph.output]
-        self.numbers, self.depth = around, self.depth - 1
+        self.numbers, self.types, self.depth = around, types, self.depth - 1
         return inputs, nodes, outputs
 
     def constant_node(self, node: onnx.NodeProto) -> None:
@@ -426,7 +442,7 @@ class _Graph:
             return [(a.name, list(a.floats))]
         if kind == names.TENSOR:
             array = self.tensor(a.t)
-            if array.size > _INTS or array.dtype.kind not in "iubf":
+            if array.size > _INTS or array.dtype.kind not in "iubf" or a.t.data_type == _BF16:
                 return []
             return [(a.name, array.reshape(-1).tolist()), (f"{a.name} dtype", [a.t.data_type])]
         if kind == names.STRINGS and a.strings:
@@ -460,7 +476,14 @@ def translated(
     name = name if re.match(r"[A-Za-z_]", name) else f"model_{name}".rstrip("_")
     try:
         text, outputs, weights = _C.onnx(
-            name, graph.names, graph.sizes, graph.inputs, graph.weights, graph.nodes, graph.outputs
+            name,
+            graph.names,
+            graph.kinds,
+            graph.sizes,
+            graph.inputs,
+            graph.weights,
+            graph.nodes,
+            graph.outputs,
         )
     except (_C.CaptureError, _C.InternalError, ValueError, TypeError) as error:
         raise FileError(" ".join(str(error).split())) from None

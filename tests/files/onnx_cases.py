@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
-from dlc import FileError
-from dlc.files.onnx import operators, translated
+from dlc import FileError, ir
+from dlc.files.onnx import _DTYPES, _OTHER_BITS, operators, translated
 
 PAGE = Path(__file__).parents[2] / "docs/howto/onnx.md"
 PASSED, WITH_CONSTANTS, WRONG = "passed", "passed, with inputs as constants", "wrong"
 NARROW = "float16 or bfloat16, rounded otherwise in the last places"
+FURTHER = "its expected numbers are further from the exact ones than dlc's"
 _EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 _CONSTANT = re.compile(r"constants=\{'(.*?)': \.\.\}")
 
@@ -47,16 +49,40 @@ def _array(value: Any) -> Any:
 
 
 def _as_dlc(array: Any) -> np.ndarray:
+    """Element types that NumPy or dlc lacks, as numbers with the same bits."""
     array = np.asarray(array)
-    return array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+    kind = helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype.kind != "c" else 0
+    return array.view(ir._NUMPY[_DTYPES[kind]]) if kind in _OTHER_BITS else array
+
+
+def _inverse(x: Any, *_: Any) -> Any:
+    made = np.fft.ifft(x[..., 0].astype(np.float64) + 1j * x[..., 1], axis=1)
+    return np.stack([made.real, made.imag], axis=-1)
+
+
+#: Cases of which the expected numbers are those of another algorithm in float32, and the exact ones.
+_EXACT = {"test_dft_inverse": _inverse, "test_dft_inverse_opset19": _inverse}
+
+
+def _is_nearer(case: Any, inputs: Any, wanted: Any, got: Any) -> bool:
+    """Than the expected numbers, everywhere?"""
+    exact = _EXACT[case.name](*inputs)
+    return bool((np.abs(got - exact) <= np.abs(wanted - exact) + 1e-6 * np.abs(exact)).all())
 
 
 def _same(case: Any, wanted: Any, got: Any) -> str | None:
     wanted, got = np.asarray(wanted), np.asarray(got)
     epsilon = _EPSILON.get(wanted.dtype.name)
-    if wanted.dtype.name == "bfloat16":
+    if wanted.dtype.name.startswith("float8"):
         got = got.view(wanted.dtype).astype(np.float32)
         wanted = wanted.astype(np.float32)
+        return None if np.array_equal(got, wanted, equal_nan=True) else "other values"
+    if wanted.dtype.name in _EPSILON and wanted.dtype.name != "float16":
+        got = got.view(wanted.dtype).astype(np.float32)
+        wanted = wanted.astype(np.float32)
+    elif (as_dlc := _as_dlc(wanted)).dtype != wanted.dtype:
+        few = wanted.dtype.name.removeprefix("u") in ("int2", "int4")
+        wanted = wanted.astype(as_dlc.dtype) if few else as_dlc  # else bit for bit
     if wanted.dtype != got.dtype or wanted.shape != got.shape:
         return f"{got.dtype}{got.shape} instead of {wanted.dtype}{wanted.shape}"
     if not np.allclose(got, wanted, rtol=case.rtol, atol=case.atol, equal_nan=True):
@@ -100,6 +126,8 @@ def run(case: Any) -> tuple[str, str]:
         made = made if isinstance(made, tuple) else (made,)
         for wanted, got in zip(outputs, made, strict=True):
             if wrong := _same(case, wanted, got):
+                if case.name in _EXACT and _is_nearer(case, inputs, wanted, got):
+                    return FURTHER, ""
                 return (NARROW, "") if wrong == NARROW else (WRONG, wrong)
     return (WITH_CONSTANTS if len(used) > 1 else PASSED), ""
 
@@ -109,6 +137,8 @@ def reason(text: str) -> str:
         return f"element type {match[1] or 'of few bits'}"
     if "is no tensor" in text or "attributes of graphs" in text:
         return "sequences, optionals"
+    if "Random" in text or "random numbers" in text:
+        return "random numbers"
     if match := re.search(r"cannot translate \d+ nodes?: ([\w.]+)(?: \S+)? of opset \d+(: )?", text):
         return f"a form of {match[1]}" if match[2] else f"operator {match[1]}"
     return "a function that the onnx package does not put in place" if "put in place" in text else text[:60]

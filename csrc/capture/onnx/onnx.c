@@ -66,7 +66,7 @@ onnx_build(Onnx *o, const OnnxNode *node, const OnnxRow *row)
     }
     for (int k = 0; k < node->noutputs; k++) {
         if (node->outputs[k] >= 0) {
-            o->values[node->outputs[k]] = o->out[k];
+            o->values[node->outputs[k]] = onnx_wrapped(o, o->out[k], o->kinds[node->outputs[k]]);
         }
     }
 }
@@ -164,8 +164,11 @@ onnx_dtype(Onnx *o, int64_t number)
         int number;
         Dtype dtype;
     } rows[] = {
-        {1, DT_f32},  {2, DT_u8},   {3, DT_i8},   {5, DT_i16},  {6, DT_i32},   {7, DT_i64},
-        {9, DT_bool}, {10, DT_f16}, {11, DT_f64}, {14, DT_c64}, {15, DT_c128}, {16, DT_bf16},
+        {1, DT_f32},       {2, DT_u8},       {3, DT_i8},        {5, DT_i16},      {6, DT_i32},
+        {7, DT_i64},       {9, DT_bool},     {10, DT_f16},      {11, DT_f64},     {14, DT_c64},
+        {15, DT_c128},     {16, DT_bf16},    {4, DT_i32},       {12, DT_i64},     {13, DT_i64},
+        {21, DT_u8},       {22, DT_i8},      {25, DT_u8},       {26, DT_i8},      {17, DT_f8_e4m3},
+        {18, DT_f8_e4m3u}, {19, DT_f8_e5m2}, {20, DT_f8_e5m2u}, {24, DT_f8_e8m0},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         if (rows[k].number == number) {

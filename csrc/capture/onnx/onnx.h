@@ -78,6 +78,7 @@ struct Onnx {
     int ncontents;
     struct Knowledge *knowledge; /* of onnx_known.c */
     const bool *is_input; /* by number: of the model */
+    int *kinds; /* by number: ONNX's number of the element type, 0: not known */
     const OnnxNode *node;
     const OnnxRow *row;
     Value **in, **out; /* of the node; NULL: left out */
@@ -102,7 +103,28 @@ const OnnxAttr *onnx_attr(const Onnx *o, const char *name); /* NULL: there is no
 bool onnx_is_text(const Onnx *o, const char *name, const char *text, const char *otherwise);
 /* The axes of input k or, without it, of the attribute, sorted; 0: neither is there. */
 int onnx_axes(Onnx *o, int k, const char *name, int rank, int *axes);
-Dtype onnx_dtype(Onnx *o, int64_t number); /* of ONNX's enumeration; refuses what dlc lacks */
+/* Of ONNX's enumeration: that in which such numbers are computed; refuses what dlc lacks. */
+Dtype onnx_dtype(Onnx *o, int64_t number);
+
+/* ---- onnx_kinds.c: element types that the language computes in others ---- */
+
+/* That in which arrays of a kind are given; DTYPE_COUNT: in its own. */
+Dtype onnx_array_dtype(int kind);
+/* An array as the numbers that it holds, and back. */
+Value *onnx_from_array(Onnx *o, Value *v, int kind);
+Value *onnx_to_array(Onnx *o, Value *v, int kind);
+Value *onnx_wrapped(Onnx *o, Value *v, int kind); /* cut to the bits of the kind */
+int onnx_kind(const Onnx *o, int k); /* of input k, 0: not known */
+/* The bounds of a kind of whole numbers of at most 16 bits; false: it is another. */
+bool onnx_bounds(int kind, double *low, double *high);
+bool onnx_is_u64(const Onnx *o, int k); /* is input k of 64 bits without a sign, held as i64? */
+/* Such numbers in an order that i64 has too, and back. */
+Value *onnx_ordered(Onnx *o, Value *v);
+Value *onnx_u64_quotient(Onnx *o, Value *a, Value *b, bool rest);
+Value *onnx_u64_real(Onnx *o, Value *v, Dtype to);
+Value *onnx_converted(Onnx *o, Value *v, Dtype to); /* also to and from floats of 8 bits */
+/* A float as one of 8 bits, as the attributes saturate and round_mode say. */
+Value *onnx_to_float8(Onnx *o, Value *v, Dtype to);
 
 /* An overload of aten.def with a result of this type; refuses what its builder declines. */
 Value *onnx_aten(Onnx *o, const char *overload, const Type *t, int nargs, const Arg *args);

@@ -384,7 +384,7 @@ onnx_layer_norm(Onnx *o)
     Dtype stash = onnx_dtype(o, onnx_int(o, "stash_type", 1));
     Dtype at = wide(t->dtype) == DT_f64 ? DT_f64 : wide(stash);
     Value *v = onnx_normalised(o, build_cast(o->b, x, at), n, axes, onnx_float(o, "epsilon", 1e-5),
-                          &mean, &rstd);
+                               &mean, &rstd);
     v = onnx_map(o, OP_mul, v, build_cast(o->b, scale, at));
     v = bias ? onnx_map(o, OP_add, v, build_cast(o->b, bias, at)) : v;
     o->out[0] = build_cast(o->b, v, t->dtype);

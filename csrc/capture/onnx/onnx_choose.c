@@ -55,7 +55,8 @@ all_true(Onnx *o, const Type *t)
 void
 onnx_top_k(Onnx *o)
 {
-    Value *x = onnx_in(o, 0);
+    bool flips = onnx_is_u64(o, 0);
+    Value *x = flips ? onnx_ordered(o, onnx_in(o, 0)) : onnx_in(o, 0);
     const Type *t = x->type;
     int axis = onnx_axis(o, onnx_int(o, "axis", -1), t->rank);
     bool greatest = onnx_int(o, "largest", 1) != 0;
@@ -76,6 +77,7 @@ onnx_top_k(Onnx *o)
     Value *args[] = {all_true(o, t), x};
     Let *let = onnx_loop(o, &(OnnxLoop){.carries = 1, .steps = k}, fn, 1 + body.nstays, args);
     o->out[0] = onnx_moved(o, let->res[1], 0, axis);
+    o->out[0] = flips ? onnx_ordered(o, o->out[0]) : o->out[0];
     o->out[1] = onnx_moved(o, let->res[2], 0, axis);
 }
 
@@ -172,11 +174,10 @@ static Value *
 equal(Onnx *o, Value *a, Value *b)
 {
     Value *is = build_map(o->b, OP_eq, a, b, NULL);
-    return is_real(a->type) ? build_map(o->b, OP_bit_or, is,
-                                        build_map(o->b, OP_bit_and, is_nan(o, a), is_nan(o, b),
-                                                  NULL),
-                                        NULL)
-                            : is;
+    return is_real(a->type)
+               ? build_map(o->b, OP_bit_or, is,
+                           build_map(o->b, OP_bit_and, is_nan(o, a), is_nan(o, b), NULL), NULL)
+               : is;
 }
 
 /* What is no number comes last. */
@@ -281,8 +282,7 @@ overlaps(Onnx *o, Value *boxes, Value *at, bool centers, Value *most)
     const int of_box[] = {0, 2}, of_one[] = {0, 1};
     Value *low[2], *high[2], *low1[2], *high1[2], *shared = NULL, *area = NULL, *area1 = NULL;
     Value *index = build_expand(o->b, at, 3, chosen, of_one);
-    Value *one = onnx_aten(o, "aten.gather.default",
-                           type_of(o->cx, boxes->type->dtype, 3, chosen),
+    Value *one = onnx_aten(o, "aten.gather.default", type_of(o->cx, boxes->type->dtype, 3, chosen),
                            ARGS(arg_v(boxes), arg_i(1), arg_v(index)));
     ends_of(o, boxes, centers, low, high);
     ends_of(o, one, centers, low1, high1);
@@ -346,9 +346,9 @@ onnx_non_max(Onnx *o)
     Value *at = along(o, e.at, t, 2);
     Value *stays = build_map(o->b, OP_ne, at, build_iota(o->b, at->type, 2), NULL);
     Value *far = build_map(o->b, OP_not, overlaps(o, in[0], e.at, centers, in[3]), NULL, NULL);
-    Value *rets[] = {build_map(o->b, OP_bit_and, build_map(o->b, OP_bit_and, rest, stays, NULL), far,
-                               NULL),
-                     e.at, counts};
+    Value *rets[] = {
+        build_map(o->b, OP_bit_and, build_map(o->b, OP_bit_and, rest, stays, NULL), far, NULL),
+        e.at, counts};
     Fn *fn = onnx_body_close(o, &body, 3, rets);
     Value *args[5] = {left};
     memcpy(args + 1, body.stays, (size_t)body.nstays * sizeof *args);

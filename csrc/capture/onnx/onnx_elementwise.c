@@ -10,13 +10,6 @@ class_of(const Value *v)
     return dtype_info[v->type->dtype].class;
 }
 
-static Value *
-converted(Onnx *o, Value *v, Dtype dtype)
-{
-    return onnx_aten(o, "prims.convert_element_type.default", type_with(o->cx, v->type, dtype),
-                     ARGS(arg_v(v), {.kind = ARG_DTYPE, .dtype = dtype}));
-}
-
 void
 onnx_same(Onnx *o)
 {
@@ -58,6 +51,11 @@ onnx_pair(Onnx *o)
 void
 onnx_compare(Onnx *o)
 {
+    if (onnx_is_u64(o, 0)) {
+        o->out[0] = paired(o, o->row->overload, onnx_ordered(o, onnx_in(o, 0)),
+                           onnx_ordered(o, onnx_in(o, 1)), true);
+        return;
+    }
     o->out[0] = paired(o, o->row->overload, onnx_in(o, 0), onnx_in(o, 1), true);
 }
 
@@ -65,10 +63,13 @@ void
 onnx_fold(Onnx *o)
 {
     Value *v = onnx_in(o, 0);
+    bool flips = onnx_is_u64(o, 0) && strcmp(o->row->overload, "aten.add.Tensor") != 0;
+    v = flips ? onnx_ordered(o, v) : v;
     for (int k = 1; k < o->node->ninputs; k++) {
-        v = paired(o, o->row->overload, v, onnx_in(o, k), false);
+        Value *next = flips ? onnx_ordered(o, onnx_in(o, k)) : onnx_in(o, k);
+        v = paired(o, o->row->overload, v, next, false);
     }
-    o->out[0] = v;
+    o->out[0] = flips ? onnx_ordered(o, v) : v;
 }
 
 void
@@ -119,6 +120,10 @@ void
 onnx_divide(Onnx *o)
 {
     Value *a = onnx_in(o, 0), *b = onnx_in(o, 1);
+    if (onnx_is_u64(o, 0)) {
+        o->out[0] = onnx_u64_quotient(o, a, b, false);
+        return;
+    }
     o->out[0] = class_of(a) == CLASS_INT ? quotient(o, OP_div_trunc, a, b)
                                          : paired(o, "aten.div.Tensor", a, b, false);
 }
@@ -128,6 +133,10 @@ onnx_mod(Onnx *o)
 {
     Value *a = onnx_in(o, 0), *b = onnx_in(o, 1);
     bool c = onnx_int(o, "fmod", 0) != 0;
+    if (onnx_is_u64(o, 0)) {
+        o->out[0] = onnx_u64_quotient(o, a, b, true);
+        return;
+    }
     o->out[0] = class_of(a) == CLASS_INT
                     ? quotient(o, c ? OP_fmod : OP_remainder, a, b)
                     : paired(o, c ? "aten.fmod.Tensor" : "aten.remainder.Tensor", a, b, false);
@@ -140,19 +149,21 @@ onnx_power(Onnx *o)
     Value *a = onnx_in(o, 0), *b = onnx_in(o, 1), *both[] = {a, b};
     const Type *t = onnx_broadcast(o, a->type->dtype, 2, both);
     double f;
+    b = onnx_is_u64(o, 1) ? onnx_u64_real(o, b, DT_f64) : b;
     if (class_of(a) == CLASS_FLOAT && type_same_shape(t, a->type) && onnx_constant(o, b, &f)) {
         o->out[0] = onnx_aten(o, "aten.pow.Tensor_Scalar", t, ARGS(arg_v(a), arg_f(f)));
         return;
     }
     if (class_of(a) == CLASS_FLOAT) {
         o->out[0] = onnx_aten(o, "aten.pow.Tensor_Tensor", t,
-                              ARGS(arg_v(a), arg_v(converted(o, b, a->type->dtype))));
+                              ARGS(arg_v(a), arg_v(onnx_converted(o, b, a->type->dtype))));
         return;
     }
     const Type *wide = type_with(o->cx, t, DT_f64);
-    Value *v = onnx_aten(o, "aten.pow.Tensor_Tensor", wide,
-                         ARGS(arg_v(converted(o, a, DT_f64)), arg_v(converted(o, b, DT_f64))));
-    o->out[0] = converted(o, v, a->type->dtype);
+    Value *v = onnx_aten(
+        o, "aten.pow.Tensor_Tensor", wide,
+        ARGS(arg_v(onnx_converted(o, a, DT_f64)), arg_v(onnx_converted(o, b, DT_f64))));
+    o->out[0] = onnx_converted(o, v, a->type->dtype);
 }
 
 void
@@ -172,6 +183,14 @@ void
 onnx_bit_shift(Onnx *o)
 {
     bool left = onnx_is_text(o, "direction", "LEFT", "");
+    if (!left && onnx_is_u64(o, 0)) { /* a power of 2 divides */
+        Value *one = build_const(o->b, onnx_in(o, 1)->type, (Literal){.is_int = true, .i = 1});
+        Value *by = onnx_map(o, OP_shl, one, onnx_in(o, 1)), *zero = build_int(o->b, 0);
+        Value *v = onnx_u64_quotient(o, onnx_in(o, 0), by, false);
+        Value *none = build_const(o->b, v->type, (Literal){.is_int = true});
+        o->out[0] = onnx_map3(o, OP_where, onnx_map(o, OP_eq, by, zero), none, v);
+        return;
+    }
     o->out[0] = paired(o,
                        left ? "aten.bitwise_left_shift.Tensor" : "aten.bitwise_right_shift.Tensor",
                        onnx_in(o, 0), onnx_in(o, 1), false);
@@ -337,28 +356,44 @@ onnx_clip(Onnx *o)
 
 /* ---- element types ---- */
 
+static Value *
+cast_to(Onnx *o, Value *v, Dtype to)
+{
+    bool real = dtype_info[to].class == CLASS_FLOAT || dtype_is_float8(to);
+    if (onnx_is_u64(o, 0) && real) {
+        v = onnx_u64_real(o, v, dtype_is_float8(to) ? DT_f32 : to);
+    }
+    bool encodes = dtype_is_float8(to) && !dtype_is_float8(v->type->dtype);
+    return encodes ? onnx_to_float8(o, v, to) : onnx_converted(o, v, to);
+}
+
 void
 onnx_cast(Onnx *o)
 {
-    o->out[0] = converted(o, onnx_in(o, 0), onnx_dtype(o, onnx_int(o, "to", 0)));
+    o->out[0] = cast_to(o, onnx_in(o, 0), onnx_dtype(o, onnx_int(o, "to", 0)));
 }
 
 void
 onnx_cast_like(Onnx *o)
 {
-    o->out[0] = converted(o, onnx_in(o, 0), onnx_in(o, 1)->type->dtype);
+    o->out[0] = cast_to(o, onnx_in(o, 0), onnx_in(o, 1)->type->dtype);
 }
 
 void
 onnx_bit_cast(Onnx *o)
 {
     Value *x = onnx_in(o, 0);
-    Dtype to = onnx_dtype(o, onnx_int(o, "to", 0));
+    int64_t kind = onnx_int(o, "to", 0);
+    Dtype to = onnx_array_dtype((int)kind) == DTYPE_COUNT ? onnx_dtype(o, kind)
+                                                          : onnx_array_dtype((int)kind);
+    x = onnx_to_array(o, x, onnx_kind(o, 0));
+    x = x->type->dtype == DT_bool ? build_cast(o->b, x, DT_u8) : x;
     bool whole = dtype_info[to].class == CLASS_INT && class_of(x) == CLASS_INT;
     if (dtype_info[to].bytes != dtype_info[x->type->dtype].bytes) {
         onnx_refuse(o, "the element types are not of one width");
     }
-    o->out[0] = whole ? build_cast(o->b, x, to) : build_bitcast(o->b, x, to);
+    Value *v = x->type->dtype == to || whole ? build_cast(o->b, x, to) : build_bitcast(o->b, x, to);
+    o->out[0] = onnx_from_array(o, v, (int)kind);
 }
 
 /* Of inference, or with the ratio 0: x itself, and a mask of ones. */

@@ -232,15 +232,14 @@ onnx_loop_node(Onnx *o)
                                      (Literal){.is_int = true, .i = 1});
     }
     Fn *fn = onnx_body_close(o, &body, g->noutputs - counted, rets + counted);
-    OnnxLoop loop = {.carries = n, .steps = counted ? dim_max(o->cx, steps, dim_int(o->cx, 0))
-                                                    : DIM_NONE};
+    OnnxLoop loop = {.carries = n,
+                     .steps = counted ? dim_max(o->cx, steps, dim_int(o->cx, 0)) : DIM_NONE};
     if (!counted) {
         Value *some = most ? build_map(o->b, OP_gt, most, build_int(o->b, 0), NULL) : NULL;
-        loop.go = !go     ? some
-                  : !some ? go
-                          : build_map(o->b, OP_bit_and, some, go, NULL);
-        loop.go = loop.go ? loop.go : build_const(o->b, type_scalar(o->cx, DT_bool),
-                                                  (Literal){.is_int = true, .i = 1});
+        loop.go = !go ? some : !some ? go : build_map(o->b, OP_bit_and, some, go, NULL);
+        loop.go = loop.go ? loop.go
+                          : build_const(o->b, type_scalar(o->cx, DT_bool),
+                                        (Literal){.is_int = true, .i = 1});
     }
     Value **args = cx_alloc(o->cx, (size_t)(n + body.nstays + 1) * sizeof *args);
     memcpy(args, o->in + 2, (size_t)n * sizeof *args);

@@ -27,9 +27,9 @@ static void
 is_wrong(Onnx *o, const OnnxNode *node, const char *why)
 {
     if ((*o->nwrong)++ < MAX_SHOWN) {
-        text_add(o->wrong, "%s%s%s%s%s%s of opset %d%s%s", *o->nwrong > 1 ? "; " : "",
-                 node->domain, *node->domain ? "." : "", node->op, *node->name ? " " : "",
-                 node->name, node->version, *why ? ": " : "", why);
+        text_add(o->wrong, "%s%s%s%s%s%s of opset %d%s%s", *o->nwrong > 1 ? "; " : "", node->domain,
+                 *node->domain ? "." : "", node->op, *node->name ? " " : "", node->name,
+                 node->version, *why ? ": " : "", why);
     }
 }
 
@@ -213,14 +213,12 @@ Let *
 onnx_loop(Onnx *o, const OnnxLoop *loop, Fn *body, int nargs, Value *const *args)
 {
     bool whiles = loop->steps == DIM_NONE;
-    const Attr attrs[] = {
-        attr_int(o->cx, "carries", loop->carries), attr_int(o->cx, "rows", loop->rows),
-        attr_int(o->cx, "while", whiles), attr_dims(o->cx, "steps", !whiles, &loop->steps)};
+    const Attr attrs[] = {attr_int(o->cx, "carries", loop->carries),
+                          attr_int(o->cx, "rows", loop->rows), attr_int(o->cx, "while", whiles),
+                          attr_dims(o->cx, "steps", !whiles, &loop->steps)};
     int nres = body->body->nrets - whiles;
     const Type **types = cx_alloc(o->cx, (size_t)(nres + 1) * sizeof *types);
-    Dim steps = !whiles                 ? loop->steps
-                : nres == loop->carries ? DIM_NONE
-                                        : bound_size(o);
+    Dim steps = !whiles ? loop->steps : nres == loop->carries ? DIM_NONE : bound_size(o);
     for (int k = 0; k < nres; k++) {
         const Type *t = body->body->rets[k + whiles]->type;
         if (k >= loop->carries && t->rank == MAX_RANK) {

@@ -284,7 +284,8 @@ onnx_tensor_scatter(Onnx *o)
     Value *at = build_iota(o->b, ti, axis);
     if (first) {
         at = build_map(o->b, OP_add, at,
-                       build_expand(o->b, whole(o, first), t->rank, t->dims, (const int[]){0}), NULL);
+                       build_expand(o->b, whole(o, first), t->rank, t->dims, (const int[]){0}),
+                       NULL);
     }
     if (onnx_is_text(o, "mode", "circular", "linear")) {
         Value *n = build_broadcast(o->b, build_size(o->b, x->type->dims[axis]), t->rank, t->dims);

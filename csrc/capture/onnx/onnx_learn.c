@@ -75,7 +75,8 @@ onnx_adagrad(Onnx *o)
     for (int k = 0; k < n; k++) {
         Value *x = onnx_in(o, 2 + k), *g = gradient(o, k, n);
         Dtype dtype = x->type->dtype;
-        Value *slow = onnx_plus(o, onnx_times(o, scalar(o, 1, dtype), onnx_float(o, "decay_factor", 0)), 1);
+        Value *slow = onnx_plus(
+            o, onnx_times(o, scalar(o, 1, dtype), onnx_float(o, "decay_factor", 0)), 1);
         Value *rate = onnx_map(o, OP_div, scalar(o, 0, dtype), slow);
         o->out[n + k] = sum(o, onnx_in(o, 2 + 2 * n + k), product(o, g, g));
         Value *step = by_root(o, product(o, g, rate), o->out[n + k]);
@@ -102,7 +103,8 @@ onnx_adam(Onnx *o)
     for (int k = 0; k < n; k++) {
         Value *x = onnx_in(o, 2 + k), *g = gradient(o, k, n);
         Dtype dtype = x->type->dtype;
-        Value *v = sum(o, onnx_times(o, onnx_in(o, 2 + 2 * n + k), alpha), onnx_times(o, g, 1 - alpha));
+        Value *v = sum(o, onnx_times(o, onnx_in(o, 2 + 2 * n + k), alpha),
+                       onnx_times(o, g, 1 - alpha));
         Value *h = sum(o, onnx_times(o, onnx_in(o, 2 + 3 * n + k), beta),
                        onnx_times(o, product(o, g, g), 1 - beta));
         Value *rate = scalar(o, 0, DT_f64), *begun;
@@ -132,7 +134,8 @@ void
 onnx_array_features(Onnx *o)
 {
     Value *x = onnx_in(o, 0), *at = onnx_in(o, 1);
-    Dim count = type_numel(o->cx, at->type), row[] = {dim_int(o->cx, 1), type_numel(o->cx, x->type)};
+    Dim count = type_numel(o->cx, at->type),
+        row[] = {dim_int(o->cx, 1), type_numel(o->cx, x->type)};
     x = x->type->rank == 1 ? build_reshape(o->b, x, 2, row) : x;
     if (x->type->rank == 0) {
         onnx_refuse(o, "its operand has no axes");

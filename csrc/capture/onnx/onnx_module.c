@@ -8,10 +8,11 @@
 
 typedef struct {
     const char *name;
-    PyObject *inputs, *weights, *nodes, *outputs, *names; /* lists, borrowed */
+    PyObject *inputs, *weights, *nodes, *outputs, *names, *kinds; /* lists, borrowed */
     PyObject *sizes; /* dict: name to (least, most) */
     bool raised; /* a Python exception is set */
     Onnx o;
+    Value **params; /* by number, or NULL */
     Text wrong;
     int nwrong, nbound, nunknown;
     PyObject *answer;
@@ -257,7 +258,7 @@ param_of(Job *job, PyObject *row)
     int number;
     const Type *t = array_type(job, row, &number);
     Value *v = fn_param(job->o.fn, param_name(job, number), t, NULL);
-    job->o.values[number] = v;
+    job->params[number] = job->o.values[number] = v;
     return v;
 }
 
@@ -286,12 +287,24 @@ weight_of(Job *job, PyObject *row)
             dim_is_int(o->cx, known.elements[0].d, &i);
         }
         Literal l = {.is_int = is_int, .i = i, .f = known.elements[0].f};
-        o->values[number] = build_const(o->b, t, l);
+        o->values[number] = onnx_from_array(o, build_const(o->b, t, l), o->kinds[number]);
         return;
     }
     Value *v = param_of(job, row);
     if (n >= 0) {
         onnx_know_param(o, v, &known);
+    }
+}
+
+/* Parameters of element types that the language lacks, as numbers. */
+static void
+take_arrays(Job *job)
+{
+    Onnx *o = &job->o;
+    for (int k = 0; k < o->nvalues; k++) {
+        if (job->params[k]) {
+            o->values[k] = onnx_from_array(o, job->params[k], o->kinds[k]);
+        }
     }
 }
 
@@ -349,6 +362,11 @@ outputs_of(Job *job, bool *given)
     for (int k = 0; k < n; k++) {
         int64_t at = whole(job, item(job, job->outputs, k));
         Value *v = at >= 0 && at < o->nvalues ? o->values[at] : NULL;
+        for (int p = 0; v && p < o->nvalues; p++) { /* a parameter as it is given */
+            bool same = job->params[p] && o->values[p] == v && o->kinds[p] == o->kinds[at];
+            v = same ? job->params[p] : v;
+        }
+        v = v && v->def ? onnx_to_array(o, v, o->kinds[at]) : v;
         if (!v) {
             fail(o->cx, DIAG_ONNX_NODE, "an output of the graph is not computed");
         }
@@ -375,9 +393,9 @@ weights_of(Job *job, const Fn *fn, int first)
     PyObject *list = PyList_New(0);
     for (int k = first; list && k < fn->nparams; k++) {
         int number = 0;
-        while (number < o->nvalues - 1 &&
-               (!o->values[number] || o->values[number]->def ||
-                strcmp(o->values[number]->name, fn->params[k]->name) != 0)) {
+        while (
+            number < o->nvalues - 1 &&
+            (!job->params[number] || strcmp(job->params[number]->name, fn->params[k]->name) != 0)) {
             number++;
         }
         PyObject *pair = Py_BuildValue("(ii)", k, number);
@@ -440,6 +458,11 @@ body(Cx *cx, void *arg)
     for (int k = 0; k < o->nvalues; k++) {
         o->names[k] = text(job, item(job, job->names, k));
     }
+    job->params = cx_alloc(cx, (size_t)(o->nvalues + 1) * sizeof *job->params);
+    o->kinds = cx_alloc(cx, (size_t)(o->nvalues + 1) * sizeof *o->kinds);
+    for (int k = 0; k < o->nvalues; k++) {
+        o->kinds[k] = (int)whole(job, item(job, job->kinds, k));
+    }
     o->fn = fn_new(cx, cx_intern(cx, job->name, strlen(job->name)), STAGE_GRAPH);
     o->b = build_new(o->fn);
     o->wrong = &job->wrong;
@@ -458,6 +481,7 @@ body(Cx *cx, void *arg)
     for (int k = 0; k < length(job, job->weights); k++) {
         weight_of(job, item(job, job->weights, k));
     }
+    take_arrays(job);
     build_nodes(job);
     finish(job);
 }
@@ -466,9 +490,10 @@ static PyObject *
 onnx(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Job job = {0};
-    if (!PyArg_ParseTuple(args, "sO!O!O!O!O!O!", &job.name, &PyList_Type, &job.names, &PyDict_Type,
-                          &job.sizes, &PyList_Type, &job.inputs, &PyList_Type, &job.weights,
-                          &PyList_Type, &job.nodes, &PyList_Type, &job.outputs)) {
+    if (!PyArg_ParseTuple(args, "sO!O!O!O!O!O!O!", &job.name, &PyList_Type, &job.names,
+                          &PyList_Type, &job.kinds, &PyDict_Type, &job.sizes, &PyList_Type,
+                          &job.inputs, &PyList_Type, &job.weights, &PyList_Type, &job.nodes,
+                          &PyList_Type, &job.outputs)) {
         return NULL;
     }
     Cx *cx = cx_new();
@@ -500,9 +525,9 @@ onnx_operators(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 static PyMethodDef methods[] = {
     {"onnx", onnx, METH_VARARGS,
      PyDoc_STR(
-         "onnx(name, names, sizes, inputs, weights, nodes, outputs) -> (program, outputs, "
+         "onnx(name, names, kinds, sizes, inputs, weights, nodes, outputs) -> (program, outputs, "
          "weights)\n\n"
-         "names: of the values, which have numbers. sizes: {name: (least, most or -1)}. inputs: "
+         "names: of the values, which have numbers; kinds: their element types in ONNX, 0: not known. sizes: {name: (least, most or -1)}. inputs: "
          "[(number, dtype, sizes), ..];\nweights: the same with the elements or None. nodes: "
          "[(op, domain, version, name, inputs, outputs, attributes), ..]\nin order. An output is "
          "('array', result) or ('input', parameter). Raises CaptureError with all nodes that\n"

@@ -109,7 +109,7 @@ beside(Onnx *o, Value *v, const Type *t, Dtype dtype)
     int64_t block = onnx_int(o, "block_size", 0);
     int axis = 0;
     Dim dims[MAX_RANK + 1];
-    v = build_cast(o->b, v, dtype);
+    v = onnx_converted(o, v, dtype);
     if (type_wide_axes(o->cx, v->type) == 0 && v->type->rank <= 1) {
         return build_reshape(o->b, v, 0, NULL);
     }
@@ -140,15 +140,21 @@ onnx_quantize(Onnx *o)
 {
     Value *x = onnx_in(o, 0), *scale = onnx_in(o, 1), *zero = onnx_given(o, 2);
     int64_t number = onnx_int(o, "output_dtype", 0);
-    Dtype to = number ? onnx_dtype(o, number) : zero ? zero->type->dtype : DT_u8;
-    double low = to == DT_i8 ? -128 : to == DT_i16 ? -32768 : 0;
-    double high = to == DT_i8 ? 127 : to == DT_i16 ? 32767 : 255;
-    if (to != DT_u8 && to != DT_i8 && to != DT_i16) {
+    int kind = number ? (int)number : zero ? onnx_kind(o, 2) : 2;
+    kind = kind ? kind : zero->type->dtype == DT_i8 ? 3 : zero->type->dtype == DT_i16 ? 5 : 2;
+    double low, high;
+    Dtype to = onnx_dtype(o, kind);
+    if (!dtype_is_float8(to) && !onnx_bounds(kind, &low, &high)) {
         onnx_refuse(o, "its codes have the element type %s", dtype_info[to].name);
     }
     Dtype at = wide(scale->type->dtype);
     x = build_cast(o->b, x, at);
     Value *v = onnx_map(o, OP_div, x, beside(o, scale, x->type, at));
+    if (dtype_is_float8(to)) {
+        v = zero ? onnx_map(o, OP_add, v, beside(o, zero, x->type, at)) : v;
+        o->out[0] = onnx_to_float8(o, v, to);
+        return;
+    }
     v = build_map(o->b, OP_round, v, NULL, NULL);
     v = zero ? onnx_map(o, OP_add, v, beside(o, zero, x->type, at)) : v;
     v = build_map(o->b, OP_maximum, v, build_float(o->b, low), NULL);
@@ -163,11 +169,12 @@ onnx_dequantize(Onnx *o)
     int64_t number = onnx_int(o, "output_dtype", 0);
     Dtype to = number ? onnx_dtype(o, number) : scale->type->dtype;
     Dtype at = wide(scale->type->dtype);
-    if (dtype_info[x->type->dtype].class > CLASS_INT) {
+    bool small = dtype_is_float8(x->type->dtype);
+    if (dtype_info[x->type->dtype].class > CLASS_INT && !small) {
         onnx_refuse(o, "its codes have the element type %s", dtype_info[x->type->dtype].name);
     }
-    Value *v = build_cast(o->b, x, DT_i32);
-    v = zero ? onnx_map(o, OP_sub, v, beside(o, zero, x->type, DT_i32)) : v;
+    Value *v = onnx_converted(o, x, small ? DT_f32 : DT_i32);
+    v = zero ? onnx_map(o, OP_sub, v, beside(o, zero, x->type, v->type->dtype)) : v;
     v = onnx_map(o, OP_mul, build_cast(o->b, v, at), beside(o, scale, x->type, at));
     o->out[0] = build_cast(o->b, v, to);
 }

@@ -75,7 +75,8 @@ activated(Onnx *o, Value *v, int k, const char *otherwise)
         }
     }
     double alpha = number_at(o, "activation_alpha", nalpha, rows[row].alpha);
-    double beta = number_at(o, "activation_beta", nbeta, rows[row].beta), clip = onnx_float(o, "clip", 0);
+    double beta = number_at(o, "activation_beta", nbeta, rows[row].beta),
+           clip = onnx_float(o, "clip", 0);
     const char *how = rows[row].overload;
     if (clip > 0) {
         v = onnx_map(o, OP_maximum, v, onnx_number(o, -clip));
@@ -103,7 +104,7 @@ activated(Onnx *o, Value *v, int k, const char *otherwise)
         args[1] = arg_f(1);
         args[2] = arg_f(20);
     }
-    int nargs = strcmp(rows[row].name, "elu") == 0            ? 4
+    int nargs = strcmp(rows[row].name, "elu") == 0 ? 4
                 : strcmp(rows[row].name, "softplus") == 0 ||
                         strcmp(rows[row].name, "thresholdedrelu") == 0
                     ? 3
@@ -222,8 +223,8 @@ part_of(Onnx *o, Value *v, int k)
 static Value *
 run(Onnx *o, const Cell *c, Way *w, Value *lengths)
 {
-    void (*const steps[])(Onnx *, const Cell *, const Way *, Value *, Value **) = {
-        rnn_step, NULL, gru_step, lstm_step};
+    void (*const steps[])(Onnx *, const Cell *, const Way *, Value *,
+                          Value **) = {rnn_step, NULL, gru_step, lstm_step};
     OnnxBody body;
     int n = c->states;
     Value *old[2], *next[2], *args[3 + 8];
@@ -266,8 +267,7 @@ run(Onnx *o, const Cell *c, Way *w, Value *lengths)
 static Value *
 turned(Onnx *o, Value *v, Value *lengths)
 {
-    return lengths ? onnx_reversed(o, v, lengths, 0, 1)
-                   : build_flip(o->b, v, 1, (const int[]){0});
+    return lengths ? onnx_reversed(o, v, lengths, 0, 1) : build_flip(o->b, v, 1, (const int[]){0});
 }
 
 static Way

@@ -104,8 +104,10 @@ places(Onnx *o, const Resizing *r, const Side *s, Dim size)
 {
     const Type *t = type_of(o->cx, DT_f64, 1, &s->size);
     Value *y = build_cast(o->b, build_iota(o->b, type_with(o->cx, t, DT_i64), 0), DT_f64);
-    Value *in = onnx_size_number(o, size, DT_f64), *made = onnx_pair_of(o, OP_mul, s->scale, in), *v;
-    Value *half = onnx_plus(o, onnx_map(o, OP_div, onnx_plus(o, y, 0.5), s->scale), -0.5), *single = NULL;
+    Value *in = onnx_size_number(o, size, DT_f64), *made = onnx_pair_of(o, OP_mul, s->scale, in),
+          *v;
+    Value *half = onnx_plus(o, onnx_map(o, OP_div, onnx_plus(o, y, 0.5), s->scale), -0.5),
+          *single = NULL;
     if (strcmp(r->place, "asymmetric") == 0) {
         return onnx_map(o, OP_div, y, s->scale);
     }
@@ -129,9 +131,9 @@ places(Onnx *o, const Resizing *r, const Side *s, Dim size)
         v = onnx_map(o, OP_div, onnx_map(o, OP_mul, y, part), last);
         single = build_broadcast(
             o->b,
-            value_is_const(part) ? build_const(o->b, type_scalar(o->cx, DT_f64),
-                                               (Literal){.f = part->literal.f / 2})
-                                 : onnx_times(o, part, 0.5),
+            value_is_const(part)
+                ? build_const(o->b, type_scalar(o->cx, DT_f64), (Literal){.f = part->literal.f / 2})
+                : onnx_times(o, part, 0.5),
             1, &s->size);
     } else {
         onnx_refuse(o, "its coordinate_transformation_mode '%s' is none that is known", r->place);
@@ -169,7 +171,8 @@ resized(Onnx *o, const Resizing *r, Value *x, int axis)
     Dim size = x->type->dims[axis];
     Value *at = places(o, r, s, size), *v = NULL;
     if (strcmp(r->mode, "nearest") == 0) {
-        v = build_gather(o->b, x, onnx_inside(o, nearest_place(o, r, at), size), axis, INDEX_FROM_START);
+        v = build_gather(o->b, x, onnx_inside(o, nearest_place(o, r, at), size), axis,
+                         INDEX_FROM_START);
     } else {
         bool linear = strcmp(r->mode, "linear") == 0;
         double scale = 1, reach = linear ? 1 : 2;
@@ -294,14 +297,14 @@ onnx_resize(Onnx *o)
     bool old = o->node->version < 11, upsample = strcmp(o->node->op, "Upsample") == 0;
     old = old || upsample;
     const OnnxAttr *a = onnx_attr(o, "axes");
-    Resizing r = {.mode = onnx_text(o, "mode", "nearest"),
-                  .place = onnx_text(o, "coordinate_transformation_mode",
-                                     old ? "asymmetric" : "half_pixel"),
-                  .nearest = onnx_text(o, "nearest_mode", old ? "floor" : "round_prefer_floor"),
-                  .smooths = onnx_int(o, "antialias", 0) != 0,
-                  .excludes = onnx_int(o, "exclude_outside", 0) != 0,
-                  .a = onnx_float(o, "cubic_coeff_a", -0.75),
-                  .beyond = onnx_float(o, "extrapolation_value", 0)};
+    Resizing r = {
+        .mode = onnx_text(o, "mode", "nearest"),
+        .place = onnx_text(o, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"),
+        .nearest = onnx_text(o, "nearest_mode", old ? "floor" : "round_prefer_floor"),
+        .smooths = onnx_int(o, "antialias", 0) != 0,
+        .excludes = onnx_int(o, "exclude_outside", 0) != 0,
+        .a = onnx_float(o, "cubic_coeff_a", -0.75),
+        .beyond = onnx_float(o, "extrapolation_value", 0)};
     for (int ax = 0; ax < t->rank; ax++) {
         axes[ax] = ax;
     }
@@ -322,7 +325,7 @@ onnx_resize(Onnx *o)
             Dim in = t->dims[axes[k]];
             s->scale = s->size == in ? onnx_number(o, 1)
                                      : onnx_pair_of(o, OP_div, onnx_size_number(o, s->size, DT_f64),
-                                            onnx_size_number(o, in, DT_f64));
+                                                    onnx_size_number(o, in, DT_f64));
         }
         const char *policy = onnx_text(o, "keep_aspect_ratio_policy", "stretch");
         if (strcmp(policy, "stretch") != 0) {
@@ -331,11 +334,12 @@ onnx_resize(Onnx *o)
     } else {
         read_scales(o, &r, t, upsample && o->node->version < 9 ? -1 : old ? 1 : 2, axes, n);
     }
-    bool crops = strcmp(r.place, "tf_crop_and_resize") == 0, blends = strcmp(r.mode, "nearest") != 0;
-    Value *v = blends ? build_cast(o->b, x, dtype_info[t->dtype].class <= CLASS_INT
-                                                ? DT_f32
-                                                : wide(t->dtype))
-                      : x;
+    bool crops = strcmp(r.place, "tf_crop_and_resize") == 0,
+         blends = strcmp(r.mode, "nearest") != 0;
+    Value *v = blends
+                   ? build_cast(o->b, x,
+                                dtype_info[t->dtype].class <= CLASS_INT ? DT_f32 : wide(t->dtype))
+                   : x;
     for (int k = 0; k < n; k++) {
         Side *s = &r.sides[axes[k]];
         bool same = s->size == t->dims[axes[k]] && value_is_const(s->scale) &&
@@ -423,9 +427,12 @@ onnx_grid_sample(Onnx *o)
         Dim size = t->dims[k + 2];
         Value *v = build_slice(o->b, grid, 2, dim_int(o->cx, n - 1 - k), one, one);
         v = onnx_plus(o, build_reshape(o->b, v, 2, flat), 1);
-        v = g.corners ? onnx_map(o, OP_mul, onnx_times(o, v, 0.5),
-                                 onnx_size_number(o, dim_sub(o->cx, size, one), at))
-                      : onnx_times(o, onnx_plus(o, onnx_map(o, OP_mul, v, onnx_size_number(o, size, at)), -1), 0.5);
+        v = g.corners
+                ? onnx_map(o, OP_mul, onnx_times(o, v, 0.5),
+                           onnx_size_number(o, dim_sub(o->cx, size, one), at))
+                : onnx_times(
+                      o, onnx_plus(o, onnx_map(o, OP_mul, v, onnx_size_number(o, size, at)), -1),
+                      0.5);
         v = is_nearest ? build_map(o->b, OP_round, v, NULL, NULL) : v;
         if (strcmp(g.pads, "border") == 0) {
             Value *last = onnx_size_number(o, dim_sub(o->cx, size, one), at);

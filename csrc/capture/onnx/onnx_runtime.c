@@ -71,9 +71,12 @@ onnx_fused_matmul(Onnx *o)
 /* ---- norms ---- */
 
 /* Over the last axis: (v - mean) / deviation * scale + bias or, plain, v / root of its square. */
+typedef struct {
+    Value *mean, *rstd; /* mean: NULL where it is none */
+} Norm;
+
 static Value *
-normal(Onnx *o, Value *v, Value *scale, Value *bias, bool plain, double eps, Value **mean,
-       Value **rstd)
+normal(Onnx *o, Value *v, Value *scale, Value *bias, bool plain, double eps, Norm *by)
 {
     const Type *t = v->type;
     Dtype at = wide(t->dtype);
@@ -83,14 +86,15 @@ normal(Onnx *o, Value *v, Value *scale, Value *bias, bool plain, double eps, Val
         const Type *one = onnx_resized(o, x->type, axis, num(o, 1), at);
         Value *square = onnx_map(o, OP_mul, x, x);
         const int64_t last = axis;
-        *mean = NULL;
+        by->mean = NULL;
         Value *s = onnx_aten(
             o, "aten.mean.dim", one,
             ARGS(arg_v(square), arg_ints(o, 1, &last), {.kind = ARG_BOOL, .i = 1}));
-        *rstd = build_map(o->b, OP_rsqrt, onnx_map(o, OP_add, s, onnx_number(o, eps)), NULL, NULL);
-        x = onnx_map(o, OP_mul, x, *rstd);
+        by->rstd = build_map(o->b, OP_rsqrt, onnx_map(o, OP_add, s, onnx_number(o, eps)), NULL,
+                             NULL);
+        x = onnx_map(o, OP_mul, x, by->rstd);
     } else {
-        x = onnx_normalised(o, x, 1, &axis, eps, mean, rstd);
+        x = onnx_normalised(o, x, 1, &axis, eps, &by->mean, &by->rstd);
     }
     x = onnx_map(o, OP_mul, x, build_cast(o->b, scale, at));
     x = bias ? onnx_map(o, OP_add, x, build_cast(o->b, bias, at)) : x;
@@ -109,25 +113,28 @@ void
 onnx_skip_norm(Onnx *o)
 {
     bool plain = strstr(o->node->op, "Simplified") != NULL;
-    Value *bias = onnx_given(o, plain ? 3 : 4), *mean, *rstd;
+    Value *bias = onnx_given(o, plain ? 3 : 4);
+    Norm by;
     Value *v = onnx_map(o, OP_add, onnx_in(o, 0), onnx_in(o, 1));
     v = bias ? onnx_map(o, OP_add, v, bias) : v;
     o->out[0] = normal(o, v, onnx_in(o, 2), plain ? NULL : onnx_given(o, 3), plain,
-                       onnx_float(o, "epsilon", 1e-12), &mean, &rstd);
-    give(o, 1, mean);
-    give(o, 2, rstd);
+                       onnx_float(o, "epsilon", 1e-12), &by);
+    give(o, 1, by.mean);
+    give(o, 2, by.rstd);
     give(o, 3, v);
 }
 
 void
 onnx_embed_norm(Onnx *o)
 {
-    Value *ids = onnx_in(o, 0), *segments = onnx_given(o, 1), *mask = onnx_given(o, 7), *at, *mean, *rstd;
+    Value *ids = onnx_in(o, 0), *segments = onnx_given(o, 1), *mask = onnx_given(o, 7), *at;
+    Norm by;
     const Type *t = ids->type;
     if (t->rank != 2) {
         onnx_refuse(o, "its ids are not [batch, sequence]");
     }
-    Value *v = build_gather(o->b, onnx_in(o, 2), build_cast(o->b, ids, DT_i64), 0, INDEX_FROM_START);
+    Value *v = build_gather(o->b, onnx_in(o, 2), build_cast(o->b, ids, DT_i64), 0,
+                            INDEX_FROM_START);
     at = onnx_given(o, 8);
     at = at ? build_cast(o->b, at, DT_i64)
             : build_iota(o->b, type_of(o->cx, DT_i64, 1, t->dims + 1), 0);
@@ -138,8 +145,9 @@ onnx_embed_norm(Onnx *o)
                                   INDEX_FROM_START));
     }
     o->out[0] = normal(o, v, onnx_in(o, 5), onnx_in(o, 6), false, onnx_float(o, "epsilon", 1e-12),
-                       &mean, &rstd);
-    Value *counts = build_const(o->b, type_of(o->cx, DT_i32, 1, t->dims), (Literal){.is_int = true});
+                       &by);
+    Value *counts = build_const(o->b, type_of(o->cx, DT_i32, 1, t->dims),
+                                (Literal){.is_int = true});
     if (mask) {
         Value *is = onnx_map(o, OP_eq, mask, build_int(o->b, 1));
         counts = build_red(o->b, OP_sum, build_cast(o->b, is, DT_i32), 1, (const int[]){1});
@@ -186,10 +194,10 @@ repeated(Onnx *o, Value *v, int64_t times)
 
 /* Softmax of scores, then the values' mean; hidden: NULL, or where a key does not count. */
 static Value *
-attended(Onnx *o, Value *q, Value *k, Value *v, double scale, double cap, Value *bias, Value *hidden)
+attended(Onnx *o, Value *const *qkv, double scale, double cap, Value *bias, Value *hidden)
 {
-    Dtype at = wide(q->type->dtype);
-    Value *s = build_contract(o->b, q, k, "bnsd,bntd->bnst", at);
+    Dtype at = wide(qkv[0]->type->dtype);
+    Value *s = build_contract(o->b, qkv[0], qkv[1], "bnsd,bntd->bnst", at);
     s = factored(o, s, scale);
     if (cap > 0) {
         s = build_map(o->b, OP_tanh, factored(o, s, 1 / cap), NULL, NULL);
@@ -202,8 +210,8 @@ attended(Onnx *o, Value *q, Value *k, Value *v, double scale, double cap, Value 
     }
     Arg halves = {.kind = ARG_BOOL};
     s = onnx_aten(o, "aten._softmax.default", s->type, ARGS(arg_v(s), arg_i(3), halves));
-    return build_contract(o->b, build_cast(o->b, s, v->type->dtype), v, "bnst,bntd->bnsd",
-                          v->type->dtype);
+    return build_contract(o->b, build_cast(o->b, s, qkv[2]->type->dtype), qkv[2], "bnst,bntd->bnsd",
+                          qkv[2]->type->dtype);
 }
 
 /* The place of each query or key, [queries, keys], i64. */
@@ -286,7 +294,7 @@ onnx_packed_attention(Onnx *o)
         }
         scale = 1 / sqrt((double)head);
     }
-    o->out[0] = without_heads(o, attended(o, part[0], part[1], part[2], scale, 0, mask, hidden));
+    o->out[0] = without_heads(o, attended(o, part, scale, 0, mask, hidden));
     if (o->node->noutputs > 1 && o->node->outputs[1] >= 0) {
         Value *both[2];
         for (int k = 0; k < 2; k++) {
@@ -312,14 +320,12 @@ rotated(Onnx *o, Value *x, Value *at, Value *cosines, Value *sines, bool interle
     c = build_expand(o->b, c, 4, dims, to);
     s = build_expand(o->b, s, 4, dims, to);
     for (int k = 0; k < 2; k++) {
-        part[k] = interleaved
-                      ? build_slice(o->b, x, 3, num(o, k), num(o, 2), half)
-                      : build_slice(o->b, x, 3, k ? half : num(o, 0), num(o, 1), half);
+        part[k] = interleaved ? build_slice(o->b, x, 3, num(o, k), num(o, 2), half)
+                              : build_slice(o->b, x, 3, k ? half : num(o, 0), num(o, 1), half);
     }
-    Value *made[] = {onnx_map(o, OP_sub, onnx_map(o, OP_mul, part[0], c),
-                              onnx_map(o, OP_mul, part[1], s)),
-                     onnx_map(o, OP_add, onnx_map(o, OP_mul, part[0], s),
-                              onnx_map(o, OP_mul, part[1], c))};
+    Value *made[] = {
+        onnx_map(o, OP_sub, onnx_map(o, OP_mul, part[0], c), onnx_map(o, OP_mul, part[1], s)),
+        onnx_map(o, OP_add, onnx_map(o, OP_mul, part[0], s), onnx_map(o, OP_mul, part[1], c))};
     for (int k = 0; interleaved && k < 2; k++) {
         made[k] = build_reshape(o->b, made[k], 5, pairs);
     }
@@ -350,8 +356,8 @@ void
 onnx_rotary(Onnx *o)
 {
     Value *x = onnx_in(o, 0), *cosines = onnx_in(o, 2), *sines = onnx_in(o, 3), *v = x;
-    int64_t heads = onnx_int(o, "num_heads", 0), width = onnx_int(o, "rotary_embedding_dim", 0), half,
-            all;
+    int64_t heads = onnx_int(o, "num_heads", 0), width = onnx_int(o, "rotary_embedding_dim", 0),
+            half, all;
     bool flat = x->type->rank == 3;
     if (onnx_int(o, "is_packed_batching", 0) || cosines->type->rank != 2) {
         onnx_refuse(o, "it has a form that is not compiled: packed batches");
@@ -384,7 +390,8 @@ appended(Onnx *o, Value *past, Value *new, Value *count)
     Value *both = build_cat(o->b, 2, (Value *[]){past, new}, 2);
     const Type *t = both->type, *ti = type_with(o->cx, t, DT_i64);
     Value *at = build_iota(o->b, ti, 2), *n = of_batch(o, count, 4, t->dims);
-    Value *p = of_size(o, past->type->dims[2]), *last = of_size(o, dim_sub(o->cx, t->dims[2], num(o, 1)));
+    Value *p = of_size(o, past->type->dims[2]),
+          *last = of_size(o, dim_sub(o->cx, t->dims[2], num(o, 1)));
     Value *later = onnx_map(o, OP_add, onnx_map(o, OP_sub, at, n), p);
     later = onnx_map(o, OP_minimum, later, last);
     at = onnx_map3(o, OP_where, onnx_map(o, OP_lt, at, n), at, later);
@@ -458,8 +465,8 @@ onnx_group_attention(Onnx *o)
         }
         scale = 1 / sqrt((double)head);
     }
-    Value *made = attended(o, q, repeated(o, k, heads / few), repeated(o, v, heads / few), scale,
-                           onnx_float(o, "softcap", 0), onnx_given(o, 10), hidden);
+    Value *qkv[] = {q, repeated(o, k, heads / few), repeated(o, v, heads / few)};
+    Value *made = attended(o, qkv, scale, onnx_float(o, "softcap", 0), onnx_given(o, 10), hidden);
     o->out[0] = without_heads(o, made);
     give(o, 1, k);
     give(o, 2, v);
@@ -518,11 +525,12 @@ onnx_matmul_bits(Onnx *o)
         zero = codes_of(o, build_reshape(o->b, zero, 2, lines), bits);
         zero = build_slice(o->b, zero, 1, num(o, 0), num(o, 1), num(o, blocks));
     }
-    zero = zero ? build_expand(o->b, build_cast(o->b, build_reshape(o->b, zero, 2, by_block), at), 3,
-                               full, to)
+    zero = zero ? build_expand(o->b, build_cast(o->b, build_reshape(o->b, zero, 2, by_block), at),
+                               3, full, to)
                 : onnx_number(o, (double)(1 << (bits - 1)));
     Value *by = build_cast(o->b, build_reshape(o->b, scales, 2, by_block), at);
-    Value *w = onnx_map(o, OP_mul, onnx_map(o, OP_sub, code, zero), build_expand(o->b, by, 3, full, to));
+    Value *w = onnx_map(o, OP_mul, onnx_map(o, OP_sub, code, zero),
+                        build_expand(o->b, by, 3, full, to));
     w = build_slice(o->b, build_reshape(o->b, w, 2, rows), 1, num(o, 0), num(o, 1), num(o, k));
     Dim made[MAX_RANK];
     memcpy(made, a->type->dims, (size_t)rank * sizeof *made);

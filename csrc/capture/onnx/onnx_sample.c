@@ -11,13 +11,12 @@ num(Onnx *o, int64_t i)
     return dim_int(o->cx, i);
 }
 
-/* The four neighbours of places y, x [N, points] of images [N, C, height * width], each with its
+/* The four neighbours of places (y, x), each [N, points], of images [N, C, height * width], each with its
  * share; `clamps`: neighbours outside are those at the edge, else 0. */
 static void
-neighbours(Onnx *o, Value *image, Value *y, Value *x, Dim high, Dim wide_, bool clamps, Value **out)
+neighbours(Onnx *o, Value *image, Value *const *at, const Dim *sizes, bool clamps, Value **out)
 {
-    Value *at[2] = {y, x}, *low[2], *rest[2];
-    Dim sizes[] = {high, wide_};
+    Value *low[2], *rest[2];
     for (int k = 0; k < 2; k++) {
         low[k] = build_map(o->b, OP_floor, at[k], NULL, NULL);
         rest[k] = onnx_map(o, OP_sub, at[k], low[k]);
@@ -36,7 +35,8 @@ neighbours(Onnx *o, Value *image, Value *y, Value *x, Dim high, Dim wide_, bool 
         }
         Value *v = onnx_elements_at(o, image, place, clamps ? NULL : outside);
         share = build_cast(o->b, share, v->type->dtype);
-        out[c] = onnx_map(o, OP_mul, v, build_expand(o->b, share, 3, v->type->dims, (const int[]){0, 2}));
+        out[c] = onnx_map(o, OP_mul, v,
+                          build_expand(o->b, share, 3, v->type->dims, (const int[]){0, 2}));
     }
 }
 
@@ -68,8 +68,10 @@ onnx_roi_align(Onnx *o)
     bool max = onnx_is_text(o, "mode", "max", "avg");
     Dim one = num(o, 1), regions = rois->type->dims[0];
     if (t->rank != 4 || rois->type->rank != 2 || !dim_is(o->cx, rois->type->dims[1], 4) || n < 1 ||
-        n * n > MAX_SAMPLES || out[0] < 1 || out[1] < 1 || out[0] > INT16_MAX || out[1] > INT16_MAX) {
-        onnx_refuse(o, "it takes an image of 4 axes, regions [_, 4], and a sampling_ratio of 1 to 8");
+        n * n > MAX_SAMPLES || out[0] < 1 || out[1] < 1 || out[0] > INT16_MAX ||
+        out[1] > INT16_MAX) {
+        onnx_refuse(o,
+                    "it takes an image of 4 axes, regions [_, 4], and a sampling_ratio of 1 to 8");
     }
     Dtype at = wide(rois->type->dtype);
     Value *ends[4], *places[2], *outside = NULL;
@@ -98,12 +100,13 @@ onnx_roi_align(Onnx *o)
     Value *of = build_gather(o->b, x, build_cast(o->b, batch, DT_i64), 0, INDEX_FROM_START);
     Dim image[] = {regions, t->dims[1], dim_mul(o->cx, t->dims[2], t->dims[3])};
     of = build_cast(o->b, build_reshape(o->b, of, 3, image), wide(t->dtype));
-    neighbours(o, of, places[0], places[1], t->dims[2], t->dims[3], true, part);
+    neighbours(o, of, places, t->dims + 2, true, part);
     for (int k = 0; k < 4; k++) {
         sum = sum ? onnx_map(o, max ? OP_maximum : OP_add, sum, part[k]) : part[k];
     }
     outside = build_expand(o->b, outside, 3, sum->type->dims, (const int[]){0, 2});
-    sum = onnx_map3(o, OP_where, outside, build_const(o->b, sum->type, (Literal){.is_int = true}), sum);
+    sum = onnx_map3(o, OP_where, outside, build_const(o->b, sum->type, (Literal){.is_int = true}),
+                    sum);
     Dim bins[] = {regions, t->dims[1], num(o, out[0]), num(o, n), num(o, out[1]), num(o, n)};
     sum = build_reshape(o->b, sum, 6, bins);
     sum = build_red(o->b, max ? OP_amax : OP_sum, sum, 2, (const int[]){3, 5});
@@ -131,14 +134,16 @@ onnx_deform_conv(Onnx *o)
     Value *x = onnx_in(o, 0), *w = onnx_in(o, 1), *offset = onnx_in(o, 2), *bias = onnx_given(o, 3);
     Value *mask = onnx_given(o, 4), *columns[MAX_SAMPLES];
     const Type *t = x->type, *tw = w->type;
-    int64_t size[2], group = onnx_int(o, "group", 1), groups = onnx_int(o, "offset_group", 1), channels;
+    int64_t size[2], group = onnx_int(o, "group", 1), groups = onnx_int(o, "offset_group", 1),
+                     channels;
     if (t->rank != 4 || tw->rank != 4 || offset->type->rank != 4 ||
         !dim_is_int(o->cx, tw->dims[2], &size[0]) || !dim_is_int(o->cx, tw->dims[3], &size[1]) ||
         size[0] < 1 || size[1] < 1 || size[0] * size[1] > MAX_SAMPLES || group < 1 || groups < 1 ||
         !dim_is_int(o->cx, t->dims[1], &channels) || channels % groups || channels % group) {
         onnx_refuse(o, "it takes images of 4 axes, and a kernel of at most %d places", MAX_SAMPLES);
     }
-    Dim one = num(o, 1), n = t->dims[0], high = offset->type->dims[2], broad = offset->type->dims[3];
+    Dim one = num(o, 1), n = t->dims[0], high = offset->type->dims[2],
+        broad = offset->type->dims[3];
     Dim points = dim_mul(o->cx, high, broad), images = dim_mul(o->cx, n, num(o, groups));
     int64_t places = size[0] * size[1], each = channels / groups;
     Dtype at = wide(t->dtype);
@@ -157,16 +162,19 @@ onnx_deform_conv(Onnx *o)
             Value *i = build_iota(o->b, type_of(o->cx, DT_i64, 3, grid), 1 + k);
             i = build_cast(o->b, build_reshape(o->b, i, 2, flat), at);
             i = onnx_times(o, i, (double)at_of(o, "strides", k, 1));
-            i = onnx_plus(o, i, (double)(of * at_of(o, "dilations", k, 1) - at_of(o, "pads", k, 0)));
+            i = onnx_plus(o, i,
+                          (double)(of * at_of(o, "dilations", k, 1) - at_of(o, "pads", k, 0)));
             place[k] = onnx_map(o, OP_add, i, build_reshape(o->b, own, 2, flat));
         }
-        neighbours(o, image, place[0], place[1], t->dims[2], t->dims[3], false, four);
+        neighbours(o, image, place, t->dims + 2, false, four);
         for (int k = 0; k < 4; k++) {
             v = v ? onnx_map(o, OP_add, v, four[k]) : four[k];
         }
         if (mask) {
-            Value *m = build_reshape(o->b, build_slice(o->b, mask, 1, num(o, p), one, one), 2, flat);
-            v = onnx_map(o, OP_mul, v, build_expand(o->b, m, 3, v->type->dims, (const int[]){0, 2}));
+            Value *m = build_reshape(o->b, build_slice(o->b, mask, 1, num(o, p), one, one), 2,
+                                     flat);
+            v = onnx_map(o, OP_mul, v,
+                         build_expand(o->b, m, 3, v->type->dims, (const int[]){0, 2}));
         }
         Dim column[] = {n, num(o, group), num(o, channels / group), one, points};
         columns[p] = build_reshape(o->b, v, 5, column);

@@ -497,7 +497,8 @@ onnx_pad(Onnx *o)
         is = is ? padded(o, is, axis, pads[k], pads[k + naxes], mode, build_int(o->b, 0)) : NULL;
     }
     if (is) {
-        Value *v = build_broadcast(o->b, build_reshape(o->b, runtime, 0, NULL), rank, x->type->dims);
+        Value *v = build_broadcast(o->b, build_reshape(o->b, runtime, 0, NULL), rank,
+                                   x->type->dims);
         is = build_map(o->b, OP_ne, is, build_int(o->b, 0), NULL);
         x = build_map(o->b, OP_where, is, x, v);
     }

@@ -30,7 +30,8 @@ by(Onnx *o, Value *x, Value *matrix)
 static Value *
 fitted(Onnx *o, Value *x, Dim length)
 {
-    Dim size = x->type->dims[1], zeros[3] = {dim_int(o->cx, 0), dim_int(o->cx, 0), dim_int(o->cx, 0)};
+    Dim size = x->type->dims[1],
+        zeros[3] = {dim_int(o->cx, 0), dim_int(o->cx, 0), dim_int(o->cx, 0)};
     if (size == length) {
         return x;
     }
@@ -40,8 +41,8 @@ fitted(Onnx *o, Value *x, Dim length)
     if (!dim_le(o->cx, size, length)) {
         onnx_refuse(o, "its length is not known to be at most, or at least, the size of the axis");
     }
-    return build_pad(o->b, x, build_int(o->b, 0), onnx_resized(o, x->type, 1, length, x->type->dtype),
-                     zeros);
+    return build_pad(o->b, x, build_int(o->b, 0),
+                     onnx_resized(o, x->type, 1, length, x->type->dtype), zeros);
 }
 
 typedef struct {
@@ -66,7 +67,8 @@ transformed(Onnx *o, const Transform *f, Value **re, Value **im)
         Value *once = onnx_map(o, OP_bit_or, onnx_map(o, OP_eq, at, build_int(o->b, 0)),
                                onnx_map(o, OP_eq, twice, n));
         Value *two = build_const(o->b, c->type, (Literal){.f = 2});
-        Value *weight = onnx_map3(o, OP_where, once, build_const(o->b, c->type, (Literal){.f = 1}), two);
+        Value *weight = onnx_map3(o, OP_where, once, build_const(o->b, c->type, (Literal){.f = 1}),
+                                  two);
         c = onnx_map(o, OP_mul, c, weight);
         s = onnx_map(o, OP_mul, s, weight);
     }
@@ -116,9 +118,7 @@ onnx_dft(Onnx *o)
     Value *x = onnx_in(o, 0);
     const Type *t = x->type;
     bool old = o->node->version < 20;
-    int64_t given = old                 ? onnx_int(o, "axis", 1)
-                    : onnx_given(o, 2)  ? onnx_one_number(o, 2)
-                                        : -2;
+    int64_t given = old ? onnx_int(o, "axis", 1) : onnx_given(o, 2) ? onnx_one_number(o, 2) : -2;
     if (t->rank < 2) {
         onnx_refuse(o, "its operand is not [.., real and imaginary part]");
     }
@@ -169,7 +169,8 @@ onnx_stft(Onnx *o)
     Transform f = {length, false, onnx_int(o, "onesided", 1) != 0};
     Value *parts[2] = {NULL, NULL};
     for (int k = 0; k < (real ? 1 : 2); k++) {
-        Value *v = build_reshape(o->b, build_slice(o->b, x, 2, dim_int(o->cx, k), one, one), 2, t->dims);
+        Value *v = build_reshape(o->b, build_slice(o->b, x, 2, dim_int(o->cx, k), one, one), 2,
+                                 t->dims);
         v = frames_of(o, build_cast(o->b, v, DT_f64), step, length, window);
         Dim dims[] = {dim_mul(o->cx, v->type->dims[0], v->type->dims[1]), length, one};
         parts[k] = build_reshape(o->b, v, 3, dims);
@@ -203,7 +204,8 @@ onnx_mel_weights(Onnx *o)
     Dim edges = dim_add(o->cx, bands, two), dims[] = {bins, bands};
     const int column[] = {1};
     Value *low = mel_of(o, number_in(o, 3)), *high = mel_of(o, number_in(o, 4));
-    Value *step = onnx_map(o, OP_div, onnx_map(o, OP_sub, high, low), onnx_size_number(o, edges, DT_f64));
+    Value *step = onnx_map(o, OP_div, onnx_map(o, OP_sub, high, low),
+                           onnx_size_number(o, edges, DT_f64));
     Value *at = build_iota(o->b, type_of(o->cx, DT_i64, 1, &edges), 0), *edge[3], *v;
     at = onnx_map(o, OP_mul, build_cast(o->b, at, DT_f64), step);
     at = onnx_times(o, onnx_map(o, OP_add, at, low), log(10) / 2595);
@@ -217,8 +219,10 @@ onnx_mel_weights(Onnx *o)
     }
     const Type *t = edge[0]->type;
     Value *j = build_cast(o->b, build_iota(o->b, type_with(o->cx, t, DT_i64), 0), DT_f64);
-    Value *rise = onnx_map(o, OP_sub, edge[1], edge[0]), *fall = onnx_map(o, OP_sub, edge[2], edge[1]);
-    Value *zero = build_const(o->b, t, (Literal){.f = 0}), *one = build_const(o->b, t, (Literal){.f = 1});
+    Value *rise = onnx_map(o, OP_sub, edge[1], edge[0]),
+          *fall = onnx_map(o, OP_sub, edge[2], edge[1]);
+    Value *zero = build_const(o->b, t, (Literal){.f = 0}),
+          *one = build_const(o->b, t, (Literal){.f = 1});
     Value *up = onnx_map(o, OP_div, onnx_map(o, OP_sub, j, edge[0]), rise);
     Value *down = onnx_map(o, OP_div, onnx_map(o, OP_sub, edge[2], j), fall);
     Value *rises = onnx_map(o, OP_bit_and, onnx_map(o, OP_ge, j, edge[0]),

@@ -408,8 +408,8 @@ onnx_col2im(Onnx *o)
         Dim left[MAX_RANK];
         Value *sum = NULL;
         for (int64_t p = 0; p < block[k]; p++) {
-            Value *hits, *at = window_at(o, image[k], pads[k] - p * w.gap[k], w.step[k], w.made[k],
-                                         &hits);
+            Value *hits,
+                *at = window_at(o, image[k], pads[k] - p * w.gap[k], w.step[k], w.made[k], &hits);
             Value *part = build_slice(o->b, v, 2, dim_int(o->cx, p), one, one);
             part = build_gather(o->b, part, at, axis, INDEX_FROM_START);
             const Type *t = part->type;
