@@ -1,5 +1,5 @@
 """python -m benchmarks kernels|models|training|compile|settle|growth|overhead [options]
-python -m benchmarks operators|products|convolutions|attention|lengths|notation|arrays [options]"""
+python -m benchmarks operators|products|convolutions|attention|lengths|notation|arrays|onnx [options]"""
 
 import argparse
 from pathlib import Path
@@ -15,6 +15,7 @@ from benchmarks import (
     kernels,
     lengths,
     notation,
+    onnx_files,
     operators,
     products,
     report,
@@ -41,6 +42,7 @@ PEERS = {
     "attention": "eager,dlc,frozen,inductor",
     "lengths": "dlc,sizes",
     "arrays": ",".join(("dlc", *arrays.PEERS)),
+    "onnx": "onnxruntime",
 }
 SIZE_HELP = (
     "of kernels: l1, l2, mem; of operators: small, middle, large; or numbers of elements; commas between"
@@ -148,6 +150,9 @@ def main() -> None:
         programs = arrays.run(args.only, peers, args.budget)
         report.wide().print(arrays.table(programs, peers))
         rows = arrays.data(programs)
+    elif args.what == "onnx":
+        rows = onnx_files.run(args.only, args.budget, args.repeats, args.threads)
+        report.wide().print(onnx_files.table(rows))
     elif args.what == "operators":
         with torch.no_grad():
             rows = operators.run(args.only, args.size, peers, args.budget)

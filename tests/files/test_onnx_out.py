@@ -311,9 +311,11 @@ PROGRAMS |= {
 CASES = [(name, k) for name, texts in PROGRAMS.items() for k in range(len(texts))]
 
 
-def arguments(function: Any, rng: np.random.Generator, op: str) -> list[np.ndarray]:
-    """Numbers that each operation takes; sizes 4, 3, 5 by name, indices in range."""
-    sizes = dict(zip(function.sizes, (4, 3, 5), strict=False))
+def arguments(
+    function: Any, rng: np.random.Generator, op: str, numbers: tuple[int, ...] = (4, 3, 5)
+) -> list[np.ndarray]:
+    """Numbers that each operation takes; sizes in their order, indices in range."""
+    sizes = dict(zip(function.sizes, numbers, strict=False))
     made: list[np.ndarray] = []
     for param in function.params:
         dtype, _, rest = param.type.partition("[")
@@ -376,29 +378,33 @@ def tuple_of(results: Any) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize(("name", "k"), CASES)
 def test_operation(name: str, k: int, tmp_path: Path) -> None:
-    """onnxruntime and the reference have the results of dlc's interpreter."""
+    """onnxruntime and the reference have the results of dlc's interpreter, with sizes of 0 and 1 too."""
     import onnxruntime
 
     function = dlc.ir.parse(PROGRAMS[name][k])
-    model_of(PROGRAMS[name][k], tmp_path / "m.dlc").save(tmp_path / "m.onnx")
-    arrays = arguments(function, np.random.default_rng(k), name)
-    wanted = tuple_of(function(*arrays))
+    model = model_of(PROGRAMS[name][k], tmp_path / "m.dlc")
+    model.save(tmp_path / "m.onnx")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", options, providers=["CPUExecutionProvider"])
-    feeds = dict(zip([param.name for param in function.params], arrays, strict=True))
-    runs = [session.run(None, {value.name: feeds[value.name] for value in session.get_inputs()})]
-    # The reference calls numpy.pad, which takes nothing away, and does not join the rows of a loop.
-    if "lo=[-2]" not in PROGRAMS[name][k] and "rows=1" not in PROGRAMS[name][k]:
-        runs.append(ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, feeds))
-    for results in runs:
-        for got, want in zip(results, wanted, strict=True):
-            got = np.asarray(got)
-            assert (got.dtype, got.shape) == (want.dtype, want.shape)
-            limit = {"f": 2e-6, "d": 1e-12, "e": 2e-3}.get(want.dtype.char, 0)
-            np.testing.assert_allclose(
-                got.astype(np.float64), want.astype(np.float64), rtol=limit, atol=limit
-            )
+    for numbers in ((4, 3, 5), (1, 1, 1), (0, 2, 3), (3, 0, 0))[: 4 if function.sizes else 1]:
+        if any(n < low for n, (low, _, _) in zip(numbers, model.sizes.values(), strict=False)):
+            continue
+        arrays = arguments(function, np.random.default_rng(k), name, numbers)
+        wanted = tuple_of(function(*arrays))
+        feeds = dict(zip([param.name for param in function.params], arrays, strict=True))
+        runs = [session.run(None, {value.name: feeds[value.name] for value in session.get_inputs()})]
+        # The reference calls numpy.pad, which takes nothing away, and does not join the rows of a loop.
+        if "lo=[-2]" not in PROGRAMS[name][k] and "rows=1" not in PROGRAMS[name][k]:
+            runs.append(ReferenceEvaluator(str(tmp_path / "m.onnx")).run(None, feeds))
+        for results in runs:
+            for got, want in zip(results, wanted, strict=True):
+                got = np.asarray(got)
+                assert (got.dtype, got.shape) == (want.dtype, want.shape), numbers
+                limit = {"f": 2e-6, "d": 1e-12, "e": 2e-3}.get(want.dtype.char, 0)
+                np.testing.assert_allclose(
+                    got.astype(np.float64), want.astype(np.float64), rtol=limit, atol=limit
+                )
 
 
 def test_each_operation_has_a_program() -> None:

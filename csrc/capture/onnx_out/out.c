@@ -138,19 +138,17 @@ out_type(const Out *o, int number)
 static int
 constant(Out *o, const Type *t, int n, const int64_t *ints, double f)
 {
-    for (int k = 0; k < o->nvalues; k++) {
-        const OutValue *v = &o->values[k];
-        if (v->is_constant && v->type == t && !v->ints == !ints &&
+    for (int k = 0; k < o->nconstants; k++) {
+        const OutValue *v = &o->values[o->constants[k]];
+        if (v->type == t && !v->ints == !ints &&
             (ints ? memcmp(v->ints, ints, (size_t)n * sizeof *ints) == 0
                   : memcmp(&v->f, &f, sizeof f) == 0)) {
-            return k;
+            return o->constants[k];
         }
     }
     OutValue v = {.stem = "constant", .type = t, .f = f, .is_constant = true};
-    v.ints = ints ? cx_alloc(o->cx, (size_t)(n + 1) * sizeof *ints) : NULL;
-    for (int k = 0; k < n && ints; k++) {
-        v.ints[k] = ints[k];
-    }
+    v.ints = ints ? cx_copy(o->cx, ints, (size_t)n * sizeof *ints) : NULL;
+    o->constants = appended(o->cx, o->constants, o->nconstants++, o->nvalues);
     return value_new(o, v);
 }
 

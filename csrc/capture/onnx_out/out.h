@@ -69,6 +69,7 @@ struct Out {
     OutGraph *graph;
     OutValue *values;
     int nvalues;
+    int *constants, nconstants; /* numbers */
     Place *places; /* by Value.id of fn */
     SizeAt *sizes;
     int nsizes;

@@ -197,7 +197,7 @@ weight_of(Conv *v, Dtype dtype)
 }
 
 static void
-write(Conv *v, Dtype dtype)
+write_conv(Conv *v, Dtype dtype)
 {
     Out *o = v->o;
     Cx *cx = o->cx;
@@ -253,6 +253,6 @@ out_conv(Out *o, const Contraction *c, Dtype dtype)
         !has_windows(&v) || !has_pads(&v) || !has_conditions(&v)) {
         return false;
     }
-    write(&v, dtype);
+    write_conv(&v, dtype);
     return true;
 }
