@@ -20,10 +20,10 @@ static const struct {
 };
 enum { NDTYPES = sizeof dtypes / sizeof *dtypes };
 
-/* DTYPE_COUNT when there is none; long and long long may be one dtype under two numbers. */
-static Dtype
-dtype_of(PyArrayObject *array)
+Dtype
+array_dtype(PyArrayObject *array)
 {
+    /* long and long long may be one dtype under two numbers */
     for (int k = 0; k < NDTYPES; k++) {
         if (PyArray_EquivTypenums(PyArray_TYPE(array), dtypes[k].numpy)) {
             return dtypes[k].dtype;
@@ -50,7 +50,7 @@ array_read(PyObject *object, Py_ssize_t position, Tensor *out)
         return -1;
     }
     PyArrayObject *array = (PyArrayObject *)object;
-    out->dtype = dtype_of(array);
+    out->dtype = array_dtype(array);
     out->rank = PyArray_NDIM(array);
     out->data = PyArray_DATA(array);
     npy_intp item = PyArray_ITEMSIZE(array);
@@ -94,12 +94,12 @@ array_view(PyObject *base, Dtype dtype, int rank, const int64_t *sizes, const in
         dims[ax] = (npy_intp)sizes[ax];
         steps[ax] = (npy_intp)strides[ax] * item;
     }
-    int flags = NPY_ARRAY_ALIGNED;
-    flags |= PyArray_ISWRITEABLE((PyArrayObject *)base) ? NPY_ARRAY_WRITEABLE : 0;
+    bool writeable = base && PyArray_ISWRITEABLE((PyArrayObject *)base);
+    int flags = base ? NPY_ARRAY_ALIGNED | (writeable ? NPY_ARRAY_WRITEABLE : 0) : 0;
     PyObject *array = PyArray_New(&PyArray_Type, rank, dims, numpy_of(dtype), steps, data, 0, flags,
                                   NULL);
     /* PyArray_SetBaseObject takes over the reference, also when it fails. */
-    if (array && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(base)) < 0) {
+    if (array && base && PyArray_SetBaseObject((PyArrayObject *)array, Py_NewRef(base)) < 0) {
         Py_CLEAR(array);
     }
     return array;
@@ -108,22 +108,17 @@ array_view(PyObject *base, Dtype dtype, int rank, const int64_t *sizes, const in
 PyObject *
 array_empty(Dtype dtype, int rank, const int64_t *sizes, const int64_t *strides)
 {
-    npy_intp elements = 1;
-    int64_t dense = 1;
-    bool rows = true;
-    for (int ax = rank - 1; ax >= 0; ax--) {
-        rows &= sizes[ax] <= 1 || strides[ax] == dense;
-        dense *= sizes[ax];
-        elements += sizes[ax] > 1 ? (sizes[ax] - 1) * (npy_intp)strides[ax] : 0;
+    npy_intp span = 1;
+    int64_t elements = 1;
+    for (int ax = 0; ax < rank; ax++) {
+        elements *= sizes[ax];
+        span += sizes[ax] > 1 ? (sizes[ax] - 1) * (npy_intp)strides[ax] : 0;
     }
-    if (rows || dense == 0) {
-        npy_intp dims[MAX_RANK];
-        for (int ax = 0; ax < rank; ax++) {
-            dims[ax] = (npy_intp)sizes[ax];
-        }
-        return PyArray_SimpleNew(rank, dims, numpy_of(dtype));
+    if (elements == 0 || span == elements) { /* in any order of its axes */
+        return array_view(NULL, dtype, rank, sizes, strides, NULL);
     }
-    PyObject *memory = PyArray_SimpleNew(1, &elements, numpy_of(dtype)), *array = NULL;
+    /* with gaps: a view of a longer one */
+    PyObject *memory = PyArray_SimpleNew(1, &span, numpy_of(dtype)), *array = NULL;
     if (memory) {
         array = array_view(memory, dtype, rank, sizes, strides,
                            PyArray_DATA((PyArrayObject *)memory));

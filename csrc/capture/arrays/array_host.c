@@ -1,8 +1,8 @@
-/* The plan's host on NumPy arrays: memory for results, views of them, the interpreter lock. */
+/* The plan's host on NumPy arrays, of loaded programs and of dlc.jit: memory for results, views of them, the interpreter lock. */
 #include "array.h"
 
-static int
-host_alloc(void *arg, Dtype dtype, PlanTensor *out)
+int
+array_host_alloc(void *arg, Dtype dtype, PlanTensor *out)
 {
     (void)arg;
     PyObject *array = array_empty(dtype, out->rank, out->sizes, out->strides);
@@ -14,8 +14,8 @@ host_alloc(void *arg, Dtype dtype, PlanTensor *out)
     return 0;
 }
 
-static int
-host_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
+int
+array_host_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTensor *out)
 {
     (void)arg;
     char *data = (char *)base->data + offset * dtype_info[dtype].bytes;
@@ -24,10 +24,10 @@ host_view(void *arg, const PlanObject *base, Dtype dtype, int64_t offset, PlanTe
     return out->object ? 0 : -1;
 }
 
-/* A loaded program calls no operators, so a call is an internal error. */
-static int
-host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims, const int64_t *dims,
-          int nres, PlanTensor *results, PlanBinder *binder)
+/* A program of arrays calls no operators, which take tensors: a call is an internal error. */
+int
+array_host_call(void *arg, int site, int nargs, const PlanTensor *args, int ndims,
+                const int64_t *dims, int nres, PlanTensor *results, PlanBinder *binder)
 {
     (void)arg, (void)nargs, (void)args, (void)ndims, (void)dims, (void)nres, (void)results;
     (void)binder;
@@ -59,9 +59,9 @@ host_enter(void *arg)
 }
 
 const PlanHost array_host = {
-    .alloc = host_alloc,
-    .view = host_view,
-    .call = host_call,
+    .alloc = array_host_alloc,
+    .view = array_host_view,
+    .call = array_host_call,
     .retain = object_retain,
     .release = object_release,
     .fault = host_fault,
