@@ -134,7 +134,7 @@ class Function:
             raise ValueError(f"{self.name} has no parameter {min(unknown)!r} that could be a weight")
         if not 1 <= threads <= 256:
             raise ValueError(f"threads is from 1 to 256, not {threads}")
-        files = export_c(self.text, name, dict(sizes or {}), threads, names)
+        files = export_c(self.text, name, dict(sizes or {}), threads, names, False)
         paths = [Path(folder) / file for file in files]
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path, data in zip(paths, files.values(), strict=True):

@@ -8,7 +8,7 @@ typedef struct {
     const char *text, *name;
     PyObject *sizes;            /* dict: of the example */
     PyObject *weights;          /* set of names of parameters */
-    int pieces;
+    int pieces, wasm;
     ExportOptions options;
     const ExportFile *files;
     int count;
@@ -79,6 +79,7 @@ body(Cx *cx, void *arg)
     job->options.outputs = result_names(fn);
     job->options.sizes = read_sizes(fn, job->sizes);
     job->options.pieces = job->pieces;
+    job->options.wasm = job->wasm != 0;
     job->options.weights = find_weights(fn, job->weights);
     job->files = export_c(pipeline_run(fn, &passes), &job->options, &job->count);
 }
@@ -88,8 +89,8 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Job job = {0};
     PyObject *files = NULL;
-    if (!PyArg_ParseTuple(args, "ssO!iO!", &job.text, &job.name, &PyDict_Type, &job.sizes,
-                          &job.pieces, &PySet_Type, &job.weights)) {
+    if (!PyArg_ParseTuple(args, "ssO!iO!p", &job.text, &job.name, &PyDict_Type, &job.sizes,
+                          &job.pieces, &PySet_Type, &job.weights, &job.wasm)) {
         return NULL;
     }
     Cx *cx = cx_new();
@@ -116,11 +117,12 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
 static PyMethodDef methods[] = {
     {"export_c", export_to_c, METH_VARARGS,
      PyDoc_STR(
-         "export_c(text, name, sizes, pieces, weights) -> dict of bytes by name: the files of a "
+         "export_c(text, name, sizes, pieces, weights, wasm) -> dict of bytes by name: the files of a "
          "program as plain C.\n"
          "sizes: of the example, where they are to be others than small ones. pieces: into so "
          "many a kernel is\n"
-         "cut for threads, at most. weights: a set of names of parameters, which are bound.")},
+         "cut for threads, at most. weights: a set of names of parameters, which are bound. "
+         "wasm: the files\nfor WebAssembly, without a check.")},
     {NULL},
 };
 

@@ -136,6 +136,10 @@ def _export(args: argparse.Namespace) -> int:
 
     weights = {}
     try:
+        if args.wasm:
+            for path in _load(args).export_wasm(args.folder, args.name):
+                print(path)
+            return 0
         if args.file != "-" and is_model(args.file):
             function, signature = program(args.file)
             weights = {function.params[w.param].name: w.names[0] for w in signature.weights}
@@ -144,7 +148,7 @@ def _export(args: argparse.Namespace) -> int:
         paths = function.export_c(args.folder, args.name, sizes=dict(args.size), threads=args.threads)
     except FileError:
         raise
-    except (ParseError, InternalError, CaptureError, ValueError) as error:
+    except (ParseError, InternalError, CaptureError, ValueError, RuntimeError) as error:
         print(f"{args.file}: {error}", file=sys.stderr)
         return 2
     for path in paths:
@@ -186,7 +190,9 @@ def add_command(commands: Any) -> None:
         help="a dimension of the inputs that always is this number",
     )  # fmt: skip
     convert.set_defaults(run=lambda args: _failing(args, _convert))
-    export = commands.add_parser("export", help="write a saved model or a program of text as plain C")
+    export = commands.add_parser(
+        "export", help="write a saved model or a program of text as plain C, or for browsers"
+    )
     export.add_argument("file", help="a file of dlc.save, or of IR text; - is standard input")
     export.add_argument("folder", help="where the files go; it is made if there is none")
     export.add_argument("--name", default="m", help="what the names of files and functions begin with")
@@ -197,4 +203,8 @@ def add_command(commands: Any) -> None:
     export.add_argument(
         "--threads", type=int, default=16, help="into so many pieces a kernel is cut, at most"
     )
+    export.add_argument(
+        "--wasm", action="store_true", help="a saved model for browsers: WebAssembly and a page"
+    )
+    export.add_argument("--weights", metavar="FILE", help="with --wasm: the safetensors file of the weights")
     export.set_defaults(run=lambda args: _failing(args, _export))
