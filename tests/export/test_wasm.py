@@ -104,10 +104,10 @@ def test_bits(name: str, tmp_path: Path) -> None:
     want = native(tmp_path / "m.dlc", calls, tmp_path)
     sizes = [sizes_of(m, arrays) for arrays in calls]
     weights = {m._function.params[k].name for k in m._fixed}
-    machine, c = Wasmtime(out, table(out)), compiled_c(m._function, weights, out, tmp_path)
+    machine, run_c = Wasmtime(out, table(out)), compiled_c(m._function, weights, out, tmp_path)
     other = 0
     for arrays, size, results in zip(calls, sizes, want, strict=True):
-        by_c = c(arrays, size, results)
+        by_c = run_c(arrays, size, results)
         by_wasm = machine.run(arrays, size, results)
         for a, b, c in zip(results, by_c, by_wasm, strict=True):
             assert bits(a) == bits(b), "of C for SSE2"
