@@ -95,7 +95,8 @@ $(B)/python.mk: always
 # -- objects ------------------------------------------------------------------------------------
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
-TEXTS   := $(B)/prelude_text.o $(B)/portable_text.o $(B)/runtime_text.o $(B)/example_text.o $(B)/sha256_text.o $(B)/sources_text.o
+TEXTS   := $(B)/prelude_text.o $(B)/portable_text.o $(B)/runtime_text.o $(B)/example_text.o $(B)/sha256_text.o \
+           $(B)/module_text.o $(B)/page_text.o $(B)/sources_text.o
 CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) $(FUSION) $(CODEGEN)))) $(TEXTS)
 CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
            $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o) $(B)/codegen/plan/eval_map_fused.isa.o
@@ -177,6 +178,10 @@ $(B)/portable_text.c: $(PORTABLE) csrc/build.mk
 # What exported programs have besides their kernels.
 $(B)/%_text.c: csrc/codegen/export/%.h csrc/build.mk
 	$(call text,$*,cat $<)
+$(B)/module_text.c: csrc/codegen/export/module.mjs csrc/build.mk
+	$(call text,module,cat $<)
+$(B)/page_text.c: csrc/codegen/export/page.html csrc/build.mk
+	$(call text,page,cat $<)
 $(B)/sources_text.c: $(SOURCES) csrc/digest.py csrc/build.mk
 	@mkdir -p $(@D)
 	@digest=$$($(PYTHON) csrc/digest.py) && printf '%s\n' 'extern const char dlc_sources[];' \

@@ -140,7 +140,7 @@ class Function:
             raise ValueError(f"threads is from 1 to 256, not {threads}")
         arrays = self._as_stored(weights) if isinstance(weights, Mapping) else {}
         given = {param: (json.dumps(stored)[1:-1], array) for param, (stored, _, array) in arrays.items()}
-        files = export_c(self.text, name, dict(sizes or {}), threads, given if arrays else names)
+        files = export_c(self.text, name, dict(sizes or {}), threads, given if arrays else names, False)
         paths = [Path(folder) / file for file in files]
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path, data in zip(paths, files.values(), strict=True):

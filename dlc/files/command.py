@@ -136,6 +136,10 @@ def _export(args: argparse.Namespace) -> int:
 
     weights = {}
     try:
+        if args.wasm:
+            for path in _load(args).export_wasm(args.folder, args.name):
+                print(path)
+            return 0
         if args.file != "-" and is_model(args.file):
             function, signature, fixed = program(args.file, args.weights)
             weights = weights_of(function, signature, fixed)
@@ -146,7 +150,7 @@ def _export(args: argparse.Namespace) -> int:
         )
     except FileError:
         raise
-    except (ParseError, InternalError, CaptureError, ValueError) as error:
+    except (ParseError, InternalError, CaptureError, ValueError, RuntimeError) as error:
         print(f"{args.file}: {error}", file=sys.stderr)
         return 2
     for path in paths:
@@ -190,7 +194,9 @@ def add_command(commands: Any) -> None:
         help="a dimension of the inputs that always is this number",
     )  # fmt: skip
     convert.set_defaults(run=lambda args: _failing(args, _convert))
-    export = commands.add_parser("export", help="write a saved model or a program of text as plain C")
+    export = commands.add_parser(
+        "export", help="write a saved model or a program of text as plain C, or for browsers"
+    )
     export.add_argument("file", help="a file of dlc.save, or of IR text; - is standard input")
     export.add_argument("folder", help="where the files go; it is made if there is none")
     export.add_argument("--weights", metavar="FILE", help="the safetensors file of the model's weights")
@@ -202,4 +208,8 @@ def add_command(commands: Any) -> None:
     export.add_argument(
         "--threads", type=int, default=16, help="into so many pieces a kernel is cut, at most"
     )
+    export.add_argument(
+        "--wasm", action="store_true", help="a saved model for browsers: WebAssembly and a page"
+    )
+    export.add_argument("--weights", metavar="FILE", help="with --wasm: the safetensors file of the weights")
     export.set_defaults(run=lambda args: _failing(args, _export))

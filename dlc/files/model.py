@@ -399,6 +399,38 @@ class Model:
         weights = weights_of(self._function, self._signature, self._fixed)
         return self._function.export_c(folder, name, sizes=sizes, threads=threads, weights=weights)
 
+    def export_wasm(self, folder: str | os.PathLike[str], name: str = "m") -> list[Path]:
+        """Write the model for browsers to a folder: <name>.wasm, its weights, a module and a page.
+
+        `<name>.mjs` runs it on typed arrays, and `<name>.html` shows the example of dlc.save if there is one.
+        Sizes stay parameters. The bits are those of dlc on a processor without fused multiply-adds. Returns
+        the paths of the files.
+
+        Raises RuntimeError where no compiler for WebAssembly is installed (pip install ziglang); ValueError
+        for a name that C does not allow; CaptureError for a loop whose number of steps is the size of a
+        result.
+        """
+        from . import wasm
+
+        params = self._function.params
+        given = {params[k].name: array for k, array in self._fixed.items()}
+        given |= {params[s.param].name: self._states[s.name] for s in self._signature.states if s.stored}
+        fixed = {params[k].name for k in self._fixed}
+        return wasm.export(self._function, folder, name, given, fixed, self._example_of_call())
+
+    def _example_of_call(self) -> tuple[dict[str, int], list[np.ndarray], list[Any]] | None:
+        """Sizes, arrays of the parameters that are no weights, and results; None: none is stored."""
+        if self.metadata.get(_RESULTS) is None:
+            return None
+        arrays, sizes = self._example_arrays(), {}
+        for k, array in zip(self._free, arrays, strict=True):
+            dims = _dims(self._function.params[k].type)
+            sizes |= {dim: n for dim, n in zip(dims, array.shape, strict=True) if dim in self._run.sizes}
+        if set(sizes) != set(self._run.sizes):
+            return None
+        copies = [array.copy() for array in arrays]  # a call may write to them
+        return sizes, arrays, list(self._results(copies))
+
     # -- the example, and files
 
     def verify(self) -> tuple[bool, str, str]:
@@ -409,11 +441,13 @@ class Model:
         wanted = self.metadata.get(_RESULTS)
         if not wanted:
             raise ValueError("there is no example in the file: dlc.save(.., check=False) stores none")
-        arrays = [
+        found = digest(self._results(self._example_arrays()))
+        return found == wanted, found, wanted
+
+    def _example_arrays(self) -> list[np.ndarray]:
+        return [
             self._example[k] if k in self._example else self._states[self._state_of(k)] for k in self._free
         ]
-        found = digest(self._results(arrays))
-        return found == wanted, found, wanted
 
     def _state_of(self, param: int) -> str:
         return next(s.name for s in self._signature.states if s.stored and s.param == param)

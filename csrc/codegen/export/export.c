@@ -290,7 +290,7 @@ static bool
 is_declared(const Export *x, const char *name)
 {
     static const char *const lower[] = {"run",     "workspace", "message", "status",
-                                        "threads", "weights",   "bind"},
+                                        "threads", "weights",   "bind",    "shapes"},
                              *const capitals[] = {"OK",    "SIZE",    "WORKSPACE",
                                                   "INDEX", "WEIGHTS", "HASH"};
     const char *own = x->options->name, *big = upper_c(x->cx, own);
@@ -451,6 +451,9 @@ put_program(Export *x, Text *out)
         put_steps(x, &x->plans[k], &rest);
     }
     put_interface(x, &rest);
+    if (x->options->wasm) {
+        put_shapes(x, &rest);
+    }
     text_add(out, "/* %s: made by dlc.  See %s.h. */\n#include \"%s.h\"\n\n", name, name, name);
     text_add(
         out,
@@ -521,9 +524,14 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
     *count = 0;
     add_file(x, &files, count, cx_format(cx, "%s.c", name), put_program);
     add_file(x, &files, count, cx_format(cx, "%s.h", name), put_program_header);
-    add_file(x, &files, count, cx_format(cx, "%s_check.c", name), put_check);
-    add_file(x, &files, count, "Makefile", put_makefile);
-    add_file(x, &files, count, "README.md", put_guide);
+    if (options->wasm) {
+        add_file(x, &files, count, cx_format(cx, "%s.mjs", name), put_module);
+        add_file(x, &files, count, cx_format(cx, "%s.html", name), put_page);
+    } else {
+        add_file(x, &files, count, cx_format(cx, "%s_check.c", name), put_check);
+        add_file(x, &files, count, "Makefile", put_makefile);
+    }
+    add_file(x, &files, count, "README.md", options->wasm ? put_wasm_guide : put_guide);
     if (x->in_file && options->data) {
         files = cx_grow(cx, files, *count, sizeof *files);
         files[(*count)++] = (ExportFile){.name = cx_format(cx, "%s.safetensors", name)};

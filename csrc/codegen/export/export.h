@@ -16,6 +16,7 @@ typedef struct ExportOptions {
     const char *const *stored;
     /* by size symbol of the function: of the example, or SIZE_UNKNOWN */
     const int64_t *sizes;
+    bool wasm; /* for WebAssembly: with a module and a page, and without a check */
     int pieces; /* into so many a kernel is cut for threads, at most */
 } ExportOptions;
 

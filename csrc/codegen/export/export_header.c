@@ -87,8 +87,8 @@ put_type(Export *x, const char *role, const char *name, const Type *type, const 
     text_add(out, "\n");
 }
 
-static void
-put_table(Export *x, Text *out)
+void
+put_interface_table(Export *x, Text *out)
 {
     const Plan *plan = x->main->plan;
     const Fn *fn = x->main->fn;
@@ -123,7 +123,7 @@ put_program_header(Export *x, Text *out)
     const char *typed = size_params(x, p, true);
     int n = (int)strlen(typed);
     text_add(out, "/* %s: the program %s, made by dlc.\n *\n", name, x->main->fn->name);
-    put_table(x, out);
+    put_interface_table(x, out);
     text_add(
         out,
         " *\n * Arrays are dense in row-major order, unless strides are given.  "

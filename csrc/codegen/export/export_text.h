@@ -102,6 +102,9 @@ ExportPlan *plan_of_body(const Export *x, const Body *body);
 
 void put_program_header(Export *x, Text *out);
 void put_guide(Export *x, Text *out); /* README.md */
+/* Lines with each size, parameter and result. */
+void put_interface_table(Export *x, Text *out);
+bool has_weights(const Export *x);
 void put_makefile(Export *x, Text *out);
 /* The parameters of the function that runs the program; names alone if they are arguments. */
 const char *run_params(Export *x, bool types);
@@ -125,6 +128,13 @@ void put_bind(Export *x, Text *out); /* the function that finds those in a file 
 
 /* Puts the parts of runtime.h that the text uses. */
 void put_runtime(Export *x, const char *text, Text *out);
+
+/* ---- export_wasm.c ---- */
+
+void put_shapes(Export *x, Text *out); /* a function of the program */
+void put_module(Export *x, Text *out); /* m.mjs */
+void put_page(Export *x, Text *out); /* m.html */
+void put_wasm_guide(Export *x, Text *out); /* README.md */
 
 /* ---- export_example.c ---- */
 

@@ -164,7 +164,8 @@ dlc_own_floorf(float a)
 /* ---- dlc_roots ---- */
 #if defined(DLC_DIGITS) || defined(__TINYC__) || !(defined(__GNUC__) || defined(__clang__))
 #define dlc_roots 0 /* none of the processor's is known */
-#elif defined(__NO_MATH_ERRNO__) && (defined(__SSE2__) || defined(__aarch64__))
+#elif defined(__NO_MATH_ERRNO__) && \
+    (defined(__SSE2__) || defined(__aarch64__) || defined(__wasm__))
 #define dlc_roots 1 /* -fno-math-errno: an instruction, and loops with it become vectors */
 #elif defined(__SSE2__)
 #define dlc_roots 2
@@ -236,9 +237,17 @@ dlc_own_rootf(float a)
 #define sqrtf dlc_own_rootf
 
 /* ---- fmaf ---- */
+/* -DDLC_HAS_FMA=0: two operations, faster where a processor has no such one, with other bits. */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) && \
-    (defined(__FMA__) || defined(__aarch64__))
+    (defined(__FMA__) || defined(__aarch64__)) && !(defined(DLC_HAS_FMA) && !DLC_HAS_FMA)
 #define fmaf __builtin_fmaf
+#elif defined(DLC_HAS_FMA) && !DLC_HAS_FMA
+static inline float
+dlc_own_fmaf(float a, float b, float c)
+{
+    return a * b + c;
+}
+#define fmaf dlc_own_fmaf
 #else
 /* The product is exact in a double.  The sum is rounded to odd, so that rounding it again is as
  * rounding once. */
@@ -262,8 +271,15 @@ dlc_own_fmaf(float a, float b, float c)
 
 /* ---- fma ---- */
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) && \
-    (defined(__FMA__) || defined(__aarch64__))
+    (defined(__FMA__) || defined(__aarch64__)) && !(defined(DLC_HAS_FMA) && !DLC_HAS_FMA)
 #define fma __builtin_fma
+#elif defined(DLC_HAS_FMA) && !DLC_HAS_FMA
+static inline double
+dlc_own_fma(double a, double b, double c)
+{
+    return a * b + c;
+}
+#define fma dlc_own_fma
 #else
 /* high * 2^64 + low, times 2^exponent */
 typedef struct {

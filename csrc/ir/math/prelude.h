@@ -17,7 +17,8 @@
  *
  * With DLC_PORTABLE, which codegen/emit/c/prelude_c.h defines with all that stands for GNU C there,
  * the preprocessor makes C11 of it: types are those of <stdint.h>, fused operations and rounding
- * functions of the C library, and DLC_FMA stays a name. */
+ * functions of the C library, and DLC_FMA and DLC_HAS_FMA stay names that another text defines.  So
+ * no #if here asks for DLC_HAS_FMA. */
 #ifndef DLC_PRELUDE_H
 #define DLC_PRELUDE_H
 
@@ -44,7 +45,7 @@ typedef struct { double re, im; } dlc_c128;
 /* Fused where the strips are fused: those for AVX2 and AVX-512 require FMA, those for SSE2 have
  * none, and a processor with FMA but without AVX2 runs the latter. */
 #if defined(DLC_PORTABLE)
-#define DLC_HAS_FMA 1
+/* names */
 #elif defined(__aarch64__) || (defined(__FMA__) && defined(__AVX2__))
 #define DLC_HAS_FMA 1
 #define DLC_FMA(a, b, c) \

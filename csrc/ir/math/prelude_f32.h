@@ -255,12 +255,8 @@ dlc_exact_angle_f32(double x)
     high = size < 0x1p102 ? high : dlc_two_over_pi_f32[3][0];
     low = size < 0x1p102 ? low : dlc_two_over_pi_f32[3][1];
     double shifted = DLC_FMA(x, high, 0x1.8p52), n = shifted - 0x1.8p52;
-#if DLC_HAS_FMA
-    double turn = DLC_FMA(x, high, -n);
-#else
     double top = dlc_from_bits_f64(dlc_bits_f64(high) & 0xfffffffff0000000u);
-    double turn = (x * top - n) + x * (high - top);
-#endif
+    double turn = DLC_HAS_FMA ? DLC_FMA(x, high, -n) : (x * top - n) + x * (high - top);
     turn = DLC_FMA(x, low, turn);
     double again = turn + 0x1.8p52, angle = (turn - (again - 0x1.8p52)) * 0x1.921fb54442d18p0;
     float r = (float)angle;
@@ -269,7 +265,6 @@ dlc_exact_angle_f32(double x)
                            (uint32_t)(dlc_bits_f64(shifted) + dlc_bits_f64(again))};
 }
 
-#if DLC_HAS_FMA
 /* x in quarter turns beside a number whose unit is 1: within 2^17 of it only the low 18 bits
  * differ. */
 DLC_FN float dlc_shift_quarters_f32(float x) { return DLC_FMA(x, 0x1.45f306p-1f, 0x1.84p23f); }
@@ -278,13 +273,17 @@ DLC_FN float dlc_shift_quarters_f32(float x) { return DLC_FMA(x, 0x1.45f306p-1f,
 DLC_FN uint32_t
 dlc_far_angle_f32(float x)
 {
-    return dlc_bits_f32(dlc_shift_quarters_f32(x)) ^ 0x4b400000u;
+    return DLC_HAS_FMA ? dlc_bits_f32(dlc_shift_quarters_f32(x)) ^ 0x4b400000u : 0;
 }
 
-/* For a near x.  pi/2 in three parts: `most` is exact, what r loses of it goes to the excess. */
+/* For a near x.  pi/2 in three parts: `most` is exact, what r loses of it goes to the excess.
+ * It is exact only where it is fused. */
 DLC_FN dlc_angle_f32
 dlc_near_angle_f32(float x)
 {
+    if (!DLC_HAS_FMA) {
+        return dlc_exact_angle_f32(x);
+    }
     float shifted = dlc_shift_quarters_f32(x), n = shifted - 0x1.84p23f;
     float most = DLC_FMA(n, -0x1.921fb4p0f, x), r = most - n * 0x1.4442d2p-24f;
     float excess = DLC_FMA(n, -0x1.ee59dap-50f, DLC_FMA(n, 0x1.4442d2p-24f, r - most));
@@ -301,11 +300,6 @@ dlc_angle_of_f32(float x)
 
     return (dlc_angle_f32){r, excess, far ? exact.quarters : near.quarters};
 }
-#else
-DLC_FN uint32_t dlc_far_angle_f32(float x) { return (void)x, 0; }
-DLC_FN dlc_angle_f32 dlc_near_angle_f32(float x) { return dlc_exact_angle_f32(x); }
-DLC_FN dlc_angle_f32 dlc_angle_of_f32(float x) { return dlc_exact_angle_f32(x); }
-#endif
 
 /* The square of r - excess. */
 DLC_FN float
@@ -331,11 +325,7 @@ dlc_sin_turn_f32(dlc_angle_f32 t, uint32_t quarters)
 DLC_FN float
 dlc_less_product_f32(float a, float b, float c)
 {
-#if DLC_HAS_FMA
-    return __builtin_fmaf(-b, c, a);
-#else
-    return (float)(a - (double)b * c);
-#endif
+    return DLC_HAS_FMA ? __builtin_fmaf(-b, c, a) : (float)(a - (double)b * c);
 }
 
 /* tan(r - excess) is about tan(r) - (1 + 1.5 z) excess; after an odd number of quarters it is -1 /

@@ -187,13 +187,13 @@ dlc_fmod_f32(float a, float b)
     r = dlc_divide_step(r, y, inverse);
     r = dlc_divide_step(r, y, inverse);
     r = dlc_divide_step(r, y, inverse);
-#if !DLC_HAS_FMA
-    r = dlc_divide_step(r, y, inverse);
-    r = dlc_divide_step(r, y, inverse);
-    r = dlc_divide_step(r, y, inverse);
-    r = dlc_divide_step(r, y, inverse);
-    r = dlc_divide_step(r, y, inverse);
-#endif
+    if (!DLC_HAS_FMA) {
+        r = dlc_divide_step(r, y, inverse);
+        r = dlc_divide_step(r, y, inverse);
+        r = dlc_divide_step(r, y, inverse);
+        r = dlc_divide_step(r, y, inverse);
+        r = dlc_divide_step(r, y, inverse);
+    }
     r = r < 0 ? r + y : r;
     return dlc_copysign_f32((float)(y == dlc_inf && x < dlc_inf ? x : r), a);
 }

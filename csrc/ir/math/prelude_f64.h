@@ -29,27 +29,26 @@ DLC_FN dlc_pair
 dlc_two_product(double a, double b)
 {
     double p = a * b;
-#if DLC_HAS_FMA
-    return (dlc_pair){p, __builtin_fma(a, b, -p)};
-#else
+
+    if (DLC_HAS_FMA) {
+        return (dlc_pair){p, __builtin_fma(a, b, -p)};
+    }
     double ah = dlc_from_bits_f64((dlc_bits_f64(a) + 0x4000000) & 0xfffffffff8000000u), al = a - ah;
     double bh = dlc_from_bits_f64((dlc_bits_f64(b) + 0x4000000) & 0xfffffffff8000000u), bl = b - bh;
 
     return (dlc_pair){p, ((ah * bh - p) + ah * bl + al * bh) + al * bl};
-#endif
 }
 
 /* a - b * c, the product not rounded. */
 DLC_FN double
 dlc_less_product(double a, double b, double c)
 {
-#if DLC_HAS_FMA
-    return __builtin_fma(-b, c, a);
-#else
+    if (DLC_HAS_FMA) {
+        return __builtin_fma(-b, c, a);
+    }
     dlc_pair p = dlc_two_product(b, c);
 
     return (a - p.hi) - p.lo;
-#endif
 }
 
 /* num / den; hi and lo of the quotient may overlap, hi being off by two units. */

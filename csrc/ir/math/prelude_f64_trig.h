@@ -46,7 +46,6 @@ dlc_cos_kernel(double x, double y)
     return dlc_quick_sum(w, rest);
 }
 
-#if DLC_HAS_FMA
 /* x in quarter turns beside a number whose unit is 1: within 2^26 of it only the low 27 bits
  * differ. */
 DLC_FN double
@@ -59,13 +58,17 @@ dlc_shift_quarters_f64(double x)
 DLC_FN uint64_t
 dlc_far_angle_f64(double x)
 {
-    return dlc_bits_f64(dlc_shift_quarters_f64(x)) ^ 0x4338000000000000u;
+    return DLC_HAS_FMA ? dlc_bits_f64(dlc_shift_quarters_f64(x)) ^ 0x4338000000000000u : 0;
 }
 
-/* For a near x.  pi/2 in three parts: `most` is exact, what hi loses of it goes to lo. */
+/* For a near x.  pi/2 in three parts: `most` is exact, what hi loses of it goes to lo.  It is
+ * exact only where it is fused. */
 DLC_FN dlc_angle
 dlc_near_angle_f64(double x)
 {
+    if (!DLC_HAS_FMA) {
+        return dlc_reduce_angle(x);
+    }
     double shifted = dlc_shift_quarters_f64(x), n = shifted - 0x1.8000004p52;
     double most = DLC_FMA(n, -0x1.921fb54442d18p0, x), hi = most - n * 0x1.1a62633145c07p-54;
     double lo = DLC_FMA(n, 0x1.f1976b7ed8fbcp-110, DLC_FMA(n, -0x1.1a62633145c07p-54, most - hi));
@@ -83,11 +86,6 @@ dlc_angle_of_f64(double x)
 
     return (dlc_angle){hi, lo, (exact.quarters & mask) | (near.quarters & ~mask)};
 }
-#else
-DLC_FN uint64_t dlc_far_angle_f64(double x) { return (void)x, 0; }
-DLC_FN dlc_angle dlc_near_angle_f64(double x) { return dlc_reduce_angle(x); }
-DLC_FN dlc_angle dlc_angle_of_f64(double x) { return dlc_reduce_angle(x); }
-#endif
 
 /* The sine, `quarters` quarter turns later. */
 DLC_FN double

@@ -215,22 +215,37 @@ put_item(const Item *item, Text *out)
 
 /* ---- what is used ---- */
 
-/* The macro that the preprocessor has left: the dtype chooses the function of the C library. */
-static const char fma_name[] = "DLC_FMA",
-                  fma_text[] =
-                      "#define DLC_FMA(a, b, c) _Generic((a), float: fmaf, default: fma)(a, b, c)";
+/* The macros that the preprocessor has left.  The dtype chooses the function of the C library; who
+ * compiles the unit says whether that is one operation, as the math header asks in some places. */
+static const struct {
+    const char *name, *text;
+} macros[] = {
+    {"DLC_FMA", "#define DLC_FMA(a, b, c) _Generic((a), float: fmaf, default: fma)(a, b, c)"},
+    {"DLC_HAS_FMA", "#ifndef DLC_HAS_FMA\n#define DLC_HAS_FMA 1\n#endif"},
+};
+
+static const char *
+macro_text(const char *word, size_t length)
+{
+    for (size_t k = 0; k < sizeof macros / sizeof *macros; k++) {
+        if (strlen(macros[k].name) == length && memcmp(word, macros[k].name, length) == 0) {
+            return macros[k].text;
+        }
+    }
+    return NULL;
+}
 
 static void
 need_word(Emit *e, const char *word, size_t length)
 {
-    bool macro = length == sizeof fma_name - 1 && memcmp(word, fma_name, length) == 0;
+    const char *macro = macro_text(word, length);
     const Item *item = macro ? NULL : find_item(e, word, length);
     if ((!item && !macro) || !new_helper(e, cx_format(e->cx, "the %.*s", (int)length, word))) {
         return;
     }
     if (macro) {
-        c_need(e, fma_text);
-        text_add(e->helpers, "\n%s\n", fma_text);
+        c_need(e, macro);
+        text_add(e->helpers, "\n%s\n", macro);
     } else {
         c_need(e, cx_format(e->cx, "%.*s", (int)item->length, item->text));
         put_item(item, e->helpers);
