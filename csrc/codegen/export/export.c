@@ -423,6 +423,7 @@ put_bind(Export *x, const char *big, Text *out)
     }
     text_add(out, "\n%s_status\n%s_bind(%s_weights *weights, const void *file, size_t bytes)\n{\n",
              name, name, name);
+    text_add(out, "    if (!dlc_first_lowest()) {\n        return %s_ENDIAN;\n    }\n", big);
     for (int k = 0; k < p->plan->nparams; k++) {
         const Slot *s = &p->plan->slots[k];
         if (x->options->weights[k]) {
@@ -477,8 +478,10 @@ put_interface(Export *x, Text *out)
              "    case %s_INDEX:\n        return \"an index in an input is out of range\";\n"
              "    case %s_WEIGHTS:\n        return \"the file lacks a weight of this type and "
              "shape\";\n"
+             "    case %s_ENDIAN:\n        return \"the file is little-endian, and this machine is "
+             "not: swap the bytes of the weights\";\n"
              "    }\n    return \"there is no such status\";\n}\n",
-             name, name, big, big, big, big, big);
+             name, name, big, big, big, big, big, big);
 }
 
 static void
@@ -502,6 +505,11 @@ put_program(Export *x, Text *out)
         "#if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n"
         "#elif defined(__GNUC__) && !defined(__TINYC__)\n"
         "#pragma GCC optimize(\"no-trapping-math\", \"fp-contract=off\", \"wrapv\")\n"
+        "#endif\n"
+        "#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && "
+        "__FLT_EVAL_METHOD__ != 16\n"
+        "#error \"floats are computed as wider numbers: on x86 compile with -msse2 -mfpmath=sse, "
+        "elsewhere -fexcess-precision=fast\"\n"
         "#endif\n\n"
         "enum { DLC_PIECES = %d, DLC_BUFFERS = %d, DLC_RANK = %d };\n",
         x->options->pieces, x->buffers + 1, x->rank + 1);
