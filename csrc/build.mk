@@ -95,7 +95,7 @@ $(B)/python.mk: always
 # -- objects ------------------------------------------------------------------------------------
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
-TEXTS   := $(B)/prelude_text.o $(B)/portable_text.o $(B)/runtime_text.o $(B)/example_text.o $(B)/sources_text.o
+TEXTS   := $(B)/prelude_text.o $(B)/portable_text.o $(B)/runtime_text.o $(B)/example_text.o $(B)/sha256_text.o $(B)/sources_text.o
 CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) $(FUSION) $(CODEGEN)))) $(TEXTS)
 CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
            $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o) $(B)/codegen/plan/eval_map_fused.isa.o

@@ -19,8 +19,9 @@ arrays come and go as uint16, their bits.  Nothing here imports torch.
 from __future__ import annotations
 
 import difflib
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -113,7 +114,7 @@ class Function:
         *,
         sizes: dict[str, int] | None = None,
         threads: int = 16,
-        weights: Iterable[str] = (),
+        weights: Iterable[str] | Mapping[str, Any] = (),
     ) -> list[Path]:
         """Write the program as plain C11 to a folder, and return the paths of the files.
 
@@ -121,11 +122,14 @@ class Function:
         example that `<name>_check.c` runs, where they are to be others than small ones. A kernel is cut into
         at most `threads` pieces for threads of the caller; the workspace has room for that many. `weights`
         names parameters that are no arguments of each call: `<name>_bind` finds them in a safetensors file in
-        memory.
+        memory. As a mapping it has the array of each, with the parameter's shape and dtype, or a pair of a
+        name in the file and the array. Arrays of at most 100 kB together are part of the program then, which
+        has no `<name>_bind`; larger ones are written to `<name>.safetensors`, and `<name>_bind` compares
+        their SHA-256.
 
-        Raises ValueError for a name that C does not allow, for sizes that the program excludes, and for a
-        program of another stage than graph; CaptureError for a program that calls operators of torch, and for
-        a loop whose number of steps is the size of a result.
+        Raises ValueError for a name that C does not allow, for sizes that the program excludes, for weights
+        that do not fit, and for a program of another stage than graph; CaptureError for a program that calls
+        operators of torch, and for loops whose number of steps is the size of a result, with all of these.
         """
         if unknown := set(sizes or ()) - set(self.sizes):
             raise ValueError(f"{self.name} has no size {min(unknown)!r}; it has {', '.join(self.sizes)}")
@@ -134,12 +138,39 @@ class Function:
             raise ValueError(f"{self.name} has no parameter {min(unknown)!r} that could be a weight")
         if not 1 <= threads <= 256:
             raise ValueError(f"threads is from 1 to 256, not {threads}")
-        files = export_c(self.text, name, dict(sizes or {}), threads, names)
+        arrays = self._as_stored(weights) if isinstance(weights, Mapping) else {}
+        given = {param: (json.dumps(stored)[1:-1], array) for param, (stored, _, array) in arrays.items()}
+        files = export_c(self.text, name, dict(sizes or {}), threads, given if arrays else names)
         paths = [Path(folder) / file for file in files]
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path, data in zip(paths, files.values(), strict=True):
-            path.write_bytes(data)
+            if data is None:
+                from .files.tensors import write
+
+                write(
+                    path, {stored: (dtype, array) for stored, dtype, array in arrays.values()}, lambda _: {}
+                )
+            else:
+                path.write_bytes(data)
         return paths
+
+    def _as_stored(self, weights: Mapping[str, Any]) -> dict[str, tuple[str, str, np.ndarray]]:
+        """By parameter: the weight's name in a file, its dtype there, and the array as it is there."""
+        from .files.tensors import stored
+
+        found = {}
+        for param, kind in self.params:
+            if param not in weights:
+                continue
+            name, array = weights[param] if isinstance(weights[param], tuple) else (param, weights[param])
+            dtype = kind.partition(" ")[0].partition("[")[0]
+            array = np.asarray(array)
+            if array.dtype != _NUMPY[dtype]:
+                raise ValueError(
+                    f"the weight {param} is an array of {array.dtype}, and the program takes {kind}"
+                )
+            found[param] = (name, *stored(array, dtype))
+        return found
 
     def print(self) -> None:
         """Print the text."""

@@ -7,7 +7,9 @@
 typedef struct {
     const char *text, *name;
     PyObject *sizes;            /* dict: of the example */
-    PyObject *weights;          /* set of names of parameters */
+    PyObject *weights; /* set of names of parameters; or dict: by name, (name in a file, array) */
+    Py_buffer *views;  /* of the arrays, by parameter */
+    int nviews;
     int pieces;
     ExportOptions options;
     const ExportFile *files;
@@ -55,11 +57,39 @@ find_weights(const Fn *fn, PyObject *names)
     bool *weights = cx_alloc(fn->cx, (size_t)fn->nparams + 1), any = false;
     for (int k = 0; k < fn->nparams; k++) {
         PyObject *name = PyUnicode_FromString(fn->params[k]->name);
-        weights[k] = name && PySet_Contains(names, name) > 0;
+        weights[k] = name && PySequence_Contains(names, name) > 0;
         any |= weights[k];
         Py_XDECREF(name);
     }
     return any ? weights : NULL;
+}
+
+/* The elements of weights, their bytes and their names in a file. */
+static void
+find_data(Job *job, const Fn *fn)
+{
+    size_t n = (size_t)fn->nparams + 1;
+    const void **data = cx_alloc(fn->cx, n * sizeof *data);
+    int64_t *bytes = cx_alloc(fn->cx, n * sizeof *bytes);
+    const char **stored = cx_alloc(fn->cx, n * sizeof *stored);
+    job->views = cx_alloc(fn->cx, n * sizeof *job->views);
+    for (int k = 0; k < fn->nparams && job->options.weights; k++) {
+        PyObject *pair = PyDict_GetItemString(job->weights, fn->params[k]->name), *array;
+        Py_buffer *view = &job->views[job->nviews];
+        if (!pair) {
+            continue;
+        }
+        if (!PyArg_ParseTuple(pair, "sO", &stored[k], &array) ||
+            PyObject_GetBuffer(array, view, PyBUF_C_CONTIGUOUS) < 0) {
+            return;
+        }
+        job->nviews++;
+        data[k] = view->buf;
+        bytes[k] = view->len;
+    }
+    job->options.data = data;
+    job->options.bytes = bytes;
+    job->options.stored = stored;
 }
 
 static void
@@ -80,6 +110,12 @@ body(Cx *cx, void *arg)
     job->options.sizes = read_sizes(fn, job->sizes);
     job->options.pieces = job->pieces;
     job->options.weights = find_weights(fn, job->weights);
+    if (PyDict_Check(job->weights)) {
+        find_data(job, fn);
+    }
+    if (PyErr_Occurred()) {
+        return;
+    }
     job->files = export_c(pipeline_run(fn, &passes), &job->options, &job->count);
 }
 
@@ -88,8 +124,8 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Job job = {0};
     PyObject *files = NULL;
-    if (!PyArg_ParseTuple(args, "ssO!iO!", &job.text, &job.name, &PyDict_Type, &job.sizes,
-                          &job.pieces, &PySet_Type, &job.weights)) {
+    if (!PyArg_ParseTuple(args, "ssO!iO", &job.text, &job.name, &PyDict_Type, &job.sizes,
+                          &job.pieces, &job.weights)) {
         return NULL;
     }
     Cx *cx = cx_new();
@@ -102,12 +138,17 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
         files = PyDict_New();
         for (int k = 0; files && k < job.count; k++) {
             const ExportFile *file = &job.files[k];
-            PyObject *bytes = PyBytes_FromStringAndSize(file->bytes, (Py_ssize_t)file->length);
+            PyObject *bytes = file->bytes
+                                  ? PyBytes_FromStringAndSize(file->bytes, (Py_ssize_t)file->length)
+                                  : Py_NewRef(Py_None);
             if (!bytes || PyDict_SetItemString(files, file->name, bytes) < 0) {
                 Py_CLEAR(files);
             }
             Py_XDECREF(bytes);
         }
+    }
+    for (int k = 0; k < job.nviews; k++) {
+        PyBuffer_Release(&job.views[k]);
     }
     cx_free(cx);
     return files;
@@ -120,7 +161,10 @@ static PyMethodDef methods[] = {
          "program as plain C.\n"
          "sizes: of the example, where they are to be others than small ones. pieces: into so "
          "many a kernel is\n"
-         "cut for threads, at most. weights: a set of names of parameters, which are bound.")},
+         "cut for threads, at most. weights: a set of names of parameters, which are bound; or a "
+         "dict, by name of a\n"
+         "parameter (name in a file, array). A file that is None is that of the weights, which "
+         "the caller writes.")},
     {NULL},
 };
 

@@ -132,16 +132,18 @@ def _export(args: argparse.Namespace) -> int:
     from .. import ir
     from .._C import CaptureError, InternalError, ParseError
     from ..opt import read
-    from .model import program
+    from .model import program, weights_of
 
     weights = {}
     try:
         if args.file != "-" and is_model(args.file):
-            function, signature = program(args.file)
-            weights = {function.params[w.param].name: w.names[0] for w in signature.weights}
+            function, signature, fixed = program(args.file, args.weights)
+            weights = weights_of(function, signature, fixed)
         else:
             function = ir.parse(read(args.file), "standard input" if args.file == "-" else args.file)
-        paths = function.export_c(args.folder, args.name, sizes=dict(args.size), threads=args.threads)
+        paths = function.export_c(
+            args.folder, args.name, sizes=dict(args.size), threads=args.threads, weights=weights
+        )
     except FileError:
         raise
     except (ParseError, InternalError, CaptureError, ValueError) as error:
@@ -149,8 +151,10 @@ def _export(args: argparse.Namespace) -> int:
         return 2
     for path in paths:
         print(path)
-    for param, name in weights.items():
-        print(f"  argument {param} is the array {name!r} of {args.file}")
+    inside = weights and not any(path.suffix == ".safetensors" for path in paths)
+    for param, (name, array) in weights.items():
+        where = f"of {array.nbytes} bytes in the program" if inside else f"of {args.name}_bind"
+        print(f"  {param} is the weight {name!r} {where}")
     return 0
 
 
@@ -189,6 +193,7 @@ def add_command(commands: Any) -> None:
     export = commands.add_parser("export", help="write a saved model or a program of text as plain C")
     export.add_argument("file", help="a file of dlc.save, or of IR text; - is standard input")
     export.add_argument("folder", help="where the files go; it is made if there is none")
+    export.add_argument("--weights", metavar="FILE", help="the safetensors file of the model's weights")
     export.add_argument("--name", default="m", help="what the names of files and functions begin with")
     export.add_argument(
         "--size", action="append", default=[], type=_size, metavar="NAME=NUMBER",

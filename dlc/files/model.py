@@ -135,24 +135,38 @@ def load(path: Any, weights: Any, check: bool, tier: str) -> Model:
         raise FileError(f"dlc cannot load {os.fspath(path)!r}: {error}") from None
 
 
-def program(path: Any) -> tuple[ir.Function, Signature]:
-    """The program of a file, which is not compiled, and what it is called with."""
+def program(path: Any, weights: Any = None) -> tuple[ir.Function, Signature, dict[int, np.ndarray]]:
+    """The program of a file, which is not compiled, what it is called with, and its weights by parameter."""
     try:
         reader = _Reader(path)
+        own = None if weights is None else Tensors(weights, lambda metadata: None)
+        return reader.function, reader.signature, _fixed(reader, own, weights)
     except FileError as error:
         raise FileError(f"dlc cannot load {os.fspath(path)!r}: {error}") from None
-    return reader.function, reader.signature
 
 
-def _model(reader: _Reader, own: Tensors | None, weights: Any, tier: str) -> Model:
-    params, signature, file = reader.function.params, reader.signature, reader.file
-    fixed, states = {}, {}
-    for weight in signature.weights:
+def weights_of(
+    function: ir.Function, signature: Signature, fixed: Mapping[int, np.ndarray]
+) -> dict[str, tuple[str, np.ndarray]]:
+    """By parameter of the program, the name of the weight's array in a file, and the array."""
+    params = function.params
+    return {params[w.param].name: (w.names[0], fixed[w.param]) for w in signature.weights}
+
+
+def _fixed(reader: _Reader, own: Tensors | None, weights: Any) -> dict[int, np.ndarray]:
+    params, fixed = reader.function.params, {}
+    for weight in reader.signature.weights:
         kind = _dtype(params[weight.param].type)
         if weight.own:
             fixed[weight.param] = _own(weight.names, kind, own, weights)
         else:
-            fixed[weight.param] = file.array(weight.names[0], kind)
+            fixed[weight.param] = reader.file.array(weight.names[0], kind)
+    return fixed
+
+
+def _model(reader: _Reader, own: Tensors | None, weights: Any, tier: str) -> Model:
+    params, signature, file = reader.function.params, reader.signature, reader.file
+    fixed, states = _fixed(reader, own, weights), {}
     for state in signature.states:
         if state.stored:
             states[state.name] = file.array(f"dlc.state.{state.name}", _dtype(params[state.param].type))
@@ -378,10 +392,12 @@ class Model:
     ) -> list[Path]:
         """Write the program as plain C11 to a folder, as dlc.ir.Function.export_c does.
 
-        Weights and states are arguments of <name>_run, by the names of the program's parameters:
-        parameters() has the names of their arrays. Returns the paths of the files. Raises what that raises.
+        Weights of at most 100 kB are part of the program. Others are in <name>.safetensors, by the names
+        that they have in the model's own file, and <name>_bind finds them there. States are arguments of
+        <name>_run. Returns the paths of the files. Raises what that raises.
         """
-        return self._function.export_c(folder, name, sizes=sizes, threads=threads)
+        weights = weights_of(self._function, self._signature, self._fixed)
+        return self._function.export_c(folder, name, sizes=sizes, threads=threads, weights=weights)
 
     # -- the example, and files
 

@@ -62,7 +62,7 @@ def stored(array: np.ndarray, dtype: str) -> tuple[str, np.ndarray]:
     array = np.ascontiguousarray(array).reshape(array.shape)
     if dtype in _PARTS:
         part = DTYPES[_NAMES[_PARTS[dtype]]][1]
-        return _NAMES[_PARTS[dtype]], array.view(part).reshape(*array.shape, 2)
+        return _NAMES[_PARTS[dtype]], array.reshape(-1).view(part).reshape(*array.shape, 2)
     return _NAMES[dtype], array
 
 

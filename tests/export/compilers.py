@@ -22,6 +22,6 @@ def build(folder: Path, *flags: str, cc: str = "gcc", name: str = "m", out: str 
 
 def passes(program: Path) -> str:
     """Runs the check, which has to find the same bits; returns what it says."""
-    done = subprocess.run([str(program)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([str(program)], cwd=program.parent, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr[:2000]
     return done.stdout

@@ -7,12 +7,14 @@ The programs are small ones here, captured ones (tests/replay) and random ones i
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dlc
 from dlc import ir
 from tests.export.compilers import CLANG, NATIVE, STRICT, TCC, build, passes
 
@@ -296,6 +298,91 @@ def test_functions_in_place_of_the_c_librarys(tmp_path: Path, flags: list[str]) 
     subprocess.run(command, cwd=tmp_path, check=True)
     done = subprocess.run(["./own"], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_names_of_programs_that_differ_by_case_alone(tmp_path: Path) -> None:
+    names = ["soft", "Soft", "SOFT", "soft_status"]
+    for name in names:
+        ir.parse(SOFTMAX).export_c(tmp_path / name, name)
+        shutil.copy(tmp_path / name / f"{name}.h", tmp_path)
+        subprocess.run(["gcc", *STRICT, "-c", f"{name}/{name}.c"], cwd=tmp_path, check=True)
+    uses = ["SOFT_OK", "Soft_status_OK", "SOFT_status_OK", "SOFT_STATUS_OK"]
+    runs = " + ".join(
+        f"({name}_workspace(2, 3) == 0) + (int){use}" for name, use in zip(names, uses, strict=True)
+    )
+    includes = "".join(f'#include "{name}.h"\n' for name in names)
+    (tmp_path / "all.cpp").write_text(f"{includes}int main() {{ return {runs}; }}\n")
+    objects = [f"{name}.o" for name in names]
+    command = ["g++", "-Wall", "-Wextra", "-Werror", "-o", "all", "all.cpp", *objects]
+    subprocess.run(command, cwd=tmp_path, check=True)
+    subprocess.run(["./all"], cwd=tmp_path, check=True)
+
+
+WIDE = """dlc 1 graph
+fn wide[A, B, C](x: f32[A, B, C], y: f32[A, C, 5], z: f32[A*B*3]) -> (f32[A, B, 5], f32[A*B*3], f32[A, C]) {
+  let p: f32[A, B, 5] = contract x, y over="abc,acd->abd"
+  let e: f32[A*B*3] = exp z
+  let s: f32[A, C] = sum x axes=[1]
+  ret p, e, s
+}
+"""
+
+
+def test_absurd_sizes_are_refused(tmp_path: Path) -> None:
+    """Also beside a size of 0, where no array is large: no formula has more than 64 bits."""
+    ir.parse(WIDE).export_c(tmp_path)
+    some = [0, 1, 3, 2**20, 2**31, 2**32 + 1, 2**40, 2**61, 2**62, 2**63 - 1]
+    sizes = ", ".join(f"INT64_C({n})" for n in some)
+    body = (
+        f"    const int64_t n[] = {{{sizes}}};\n    int allowed = 0;\n"
+        f"    for (int k = 0; k < {len(some) ** 3}; k++) {{\n"
+        f"        int64_t a = n[k % {len(some)}], b = n[k / {len(some)} % {len(some)}],"
+        f" c = n[k / {len(some) ** 2}];\n"
+        "        size_t bytes = m_workspace(a, b, c);\n        allowed += bytes > 0;\n"
+        "        double room = 4.0 * (double)a * (double)b * (double)c;\n"
+        "        if (bytes > 0 && room > 0x1p52) return 1;\n"
+        "        if (bytes > 0 && a == 0) { /* nothing is computed, and no array is there */\n"
+        "            float none[1];\n            char *work = malloc(bytes < 1 << 20 ? bytes : 1);\n"
+        "            if (bytes < 1 << 20 && m_run(a, b, c, none, none, none, none, none, none, work, NULL))"
+        " return 2;\n            free(work);\n        }\n    }\n"
+        '    printf("%d", allowed > 27);\n'
+    )
+    assert run_c(tmp_path, body) == "1"
+
+
+def test_programs_of_fixed_sizes_that_no_machine_has(tmp_path: Path) -> None:
+    for size in (2**40, 2**50, 2**60, 2**62, 2**63 - 1):
+        text = "dlc 1 graph\nfn f(x: f32[N], y: f32[2, N]) -> (f32[], f32[N]) {\n  let e: f32[N] = exp x\n"
+        text += "  let s: f32[] = sum e axes=[0]\n  let t: f32[N] = sum y axes=[0]\n  ret s, t\n}\n"
+        with pytest.raises((ValueError, MemoryError, dlc.CaptureError, dlc.InternalError)):
+            ir.parse(text.replace("N", str(size))).export_c(tmp_path)
+    assert not os.listdir(tmp_path)
+
+
+def test_all_operators_that_c_lacks_are_named_at_once(tmp_path: Path) -> None:
+    text = """dlc 1 graph
+fn f[N](x: f32[N], go: bool) -> (f32[N], f32[N], f32[N]) {
+  let a: f32[N] = call x target="aten.first.default" site=0 @"one" "model.py:3"
+  let b: f32[N] = call a target="aten.second.default" site=1 @"two" "model.py:4"
+  let c: f32[N] = branch go, b (t: f32[N]) {
+    let u: f32[N] = call t target="aten.third.default" site=2 @"three" "model.py:6"
+    ret u
+  } else (t: f32[N]) {
+    let u: f32[N] = exp t
+    ret u
+  }
+  ret a, b, c
+}
+"""
+    with pytest.raises(dlc.CaptureError) as caught:
+        ir.parse(text).export_c(tmp_path)
+    lines = str(caught.value).splitlines()
+    assert lines[0].startswith("3 operators cannot become C")
+    assert lines[1:4] == [
+        "  aten.first.default (one, model.py:3)",
+        "  aten.second.default (two, model.py:4)",
+        "  aten.third.default (three, model.py:6)",
+    ]
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

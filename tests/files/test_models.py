@@ -1,7 +1,11 @@
-"""Models saved, and run where torch cannot be imported: the bits of torch.compile with dlc's own products."""
+"""Models saved, and run where torch cannot be imported: the bits of torch.compile with dlc's own products.
+
+Each is written as C as well, which compiles strictly and has the same bits.
+"""
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +17,10 @@ from torch import Tensor
 import dlc
 from dlc.files.model import _of_tensor
 from examples.programs import FUNCTIONS, MODELS
+from tests.export.compilers import CLANG, NATIVE, STRICT, TCC, passes
+from tests.export.compilers import build as build_c
 from tests.files import apart
+from tests.files.networks import NETWORKS
 from tests.models.test_transformers import ARCHITECTURES, build, inputs
 
 #: Their source goes over the length step by step, so that torch.export fixes it.
@@ -44,6 +51,23 @@ def check(model: Any, path: Path, dynamic: Any, *calls: tuple[Tensor, ...]) -> N
     dlc.save(model, path, calls[0], dynamic_shapes=dynamic)
     want = compiled(model, *calls)
     same(apart.call(path, *([_of_tensor(t) for t in args] for args in calls)), want)
+    as_c(path)
+
+
+def as_c(path: Path) -> None:
+    """The model's C: each compiler says nothing, the bits are those of dlc, and no function is missing."""
+    folder = path.parent / "c"
+    dlc.load(path, tier="tcc").export_c(folder)
+    sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    passes(build_c(folder, *NATIVE, *sanitizers, "-DCHECK_THREADS=3", "-pthread"))
+    for cc, flags in ((CLANG, STRICT), (TCC, ["-std=c11", "-Wall", "-Werror"])):
+        if cc:
+            passes(build_c(folder, *flags, cc=cc))
+    subprocess.run(["gcc", *STRICT, "-c", "m.c"], cwd=folder, check=True)
+    names = subprocess.run(["nm", "-u", "m.o"], cwd=folder, capture_output=True, text=True, check=True)
+    assert set(names.stdout.split()) <= {"U", "memcpy", "memset"}
+    header = ["g++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "m.h"]
+    subprocess.run(header, cwd=folder, check=True)
 
 
 def dims(*calls: tuple[Tensor, ...]) -> Any:
@@ -76,6 +100,16 @@ def test_architecture(name: str, tmp_path: Path) -> None:
     check(model, tmp_path / "m.dlc", dims(*calls), *calls)
 
 
+@pytest.mark.in_turn(3)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network(name: str, tmp_path: Path) -> None:
+    network, arguments = NETWORKS[name]
+    torch.manual_seed(0)
+    model, calls = network().eval(), [arguments(k) for k in range(2)]
+    check(model, tmp_path / "m.dlc", dims(*calls), *calls)
+
+
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(name: str, tmp_path: Path) -> None:
     function = FUNCTIONS[name]

@@ -18,6 +18,7 @@ from torch.export import Dim
 
 import dlc
 from dlc import FileError
+from dlc.files.tensors import Tensors
 from tests.files import apart
 from tests.files.apart import ROOT
 
@@ -126,6 +127,16 @@ def test_complex_numbers_and_layouts(tmp_path: Path) -> None:
     weight = torch.randn(4, dtype=torch.complex64)
     z = torch.randn(4, dtype=torch.complex64)
     near(saved(lambda x: x * weight, tmp_path / "c.dlc", z)(z.numpy()), z * weight)
+    one = torch.tensor(2 + 3j)
+    near(saved(lambda x: x * one, tmp_path / "o.dlc", z)(z.numpy()), z * one)
+
+
+def test_equal_results(tmp_path: Path) -> None:
+    """torch.export takes them for two values, and dlc finds that they are one."""
+    m = saved(lambda x: (x.exp(), (x * 1).exp()), tmp_path / "m.dlc", torch.ones(3))
+    one, other = m(np.ones(3, F32))
+    one[:] = 7
+    near(other, torch.ones(3).exp())
 
 
 class Counter(nn.Module):
@@ -230,7 +241,7 @@ def test_results_that_are_the_models_own_may_be_written_to(tmp_path: Path) -> No
 
 
 def test_a_model_as_c(tmp_path: Path) -> None:
-    """Weights are arguments of the program; the command says which array each is."""
+    """Small weights are part of the program, large ones a file; the command says which array each is."""
     from tests.export.compilers import STRICT, build, passes
 
     path = tmp_path / "m.dlc"
@@ -238,13 +249,22 @@ def test_a_model_as_c(tmp_path: Path) -> None:
     m.export_c(tmp_path / "a", sizes={"B": 5})
     status, out, error = command("export", path, tmp_path / "b", "--threads", 4)
     assert (status, error) == (0, "")
-    assert all(f"argument {param} is the array {name!r} of" in out for param, name in m.parameters().items())
+    assert all(f"{param} is the weight {name!r} of" in out for param, name in m.parameters().items())
     assert len(m.parameters()) == 4
     for folder in ("a", "b"):
         assert "the bits are the same" in passes(build(tmp_path / folder, *STRICT))
     (tmp_path / "p.dlc").write_text(m.text)
     assert command("export", tmp_path / "p.dlc", tmp_path / "c", "--threads", 4)[0] == 0
-    assert (tmp_path / "c/m.c").read_bytes() == (tmp_path / "b/m.c").read_bytes()
+    assert "m_bind" not in (tmp_path / "b/m.h").read_text()
+    assert " weight " not in (tmp_path / "c/m.h").read_text()  # those of a program of text are arguments
+    large = nn.Linear(300, 100).eval()
+    saved(large, tmp_path / "large.dlc", torch.ones(2, 300)).export_c(tmp_path / "e")
+    folder = tmp_path / "e"
+    assert set(Tensors(folder / "m.safetensors", lambda metadata: None).entries) == {"weight", "bias"}
+    for file in (folder / "m.safetensors", tmp_path / "large.dlc"):  # its own weights are those, too
+        program = [str(build(folder, *STRICT)), str(file)]
+        done = subprocess.run(program, capture_output=True, text=True)
+        assert done.returncode == 0 and "the bits are the same" in done.stdout, done.stdout
     status, out, error = command("export", path, tmp_path / "d", "--name", "2")
     assert status == 2 and "cannot begin the names" in error and not (tmp_path / "d").exists()
     path.write_bytes(path.read_bytes()[:-1])

@@ -102,13 +102,25 @@ sharing(Walk *w, Bound *at)
     return at->arg.v;
 }
 
+static bool
+same_strides(const Value *v, const Dim *a, const Dim *b)
+{
+    bool same = a && b;
+    for (int ax = 0; ax < v->type->rank && same; ax++) {
+        same = a[ax] == b[ax];
+    }
+    return same || (!a && !b);
+}
+
 static int
 result_fresh(Walk *w, const Bound *at)
 {
     Value *v = laid_as_result(w, at);
     for (int k = 0; k < w->nresults; k++) {
-        if (w->promises[k].kind == RESULT_FRESH && w->values[k] == v && !w->inner) {
-            /* Two results need memory of their own, so the second one is a copy. */
+        const Result *r = &w->promises[k];
+        if (r->kind == RESULT_FRESH && w->values[k] == v && !w->inner &&
+            !same_strides(v, r->strides, at->strides)) {
+            /* Two results of one value are two tensors by themselves, but of one layout. */
             v = call_on(w, py.clone, v, NULL, v->type, at->strides);
         }
     }

@@ -4,7 +4,7 @@
  * kind: b bool, i integer, f floating point, h f16, g bf16, o another element of so many bytes */
 #include <stdint.h>
 
-static uint64_t
+static inline uint64_t
 example_next(uint64_t *state)
 {
     *state ^= *state >> 12;
@@ -14,7 +14,7 @@ example_next(uint64_t *state)
 }
 
 /* step / 64 as the bits of an f16 or a bf16 */
-static uint16_t
+static inline uint16_t
 example_half(int step, char kind)
 {
     unsigned size = (unsigned)(step < 0 ? -step : step), top = 0, sign = step < 0 ? 0x8000 : 0;
@@ -29,7 +29,7 @@ example_half(int step, char kind)
 
 /* An integer is below `below`, if that is not 0; floating point numbers are from -2 to 2, or from 1
  * to 2 if they are to be positive. */
-static void
+static inline void
 example_fill(void *to, char kind, int bytes, int64_t elements, int64_t below, int positive,
              uint64_t *state)
 {
@@ -62,7 +62,7 @@ example_fill(void *to, char kind, int bytes, int64_t elements, int64_t below, in
 }
 
 /* All NaNs are one number here, and so are both zeros: which of them an operation gives is open. */
-static uint64_t
+static inline uint64_t
 example_hash(uint64_t hash, const void *from, char kind, int bytes, int64_t elements)
 {
     const uint8_t *at = from;

@@ -37,20 +37,42 @@ kernel_at(Export *x, Kernels *ks, KernelUse *use)
     return x->nkernels++;
 }
 
-/* What C cannot have: a library that is called, memory for what is made in a number of steps that
- * nobody knows before. */
-static void
-refuse(Cx *cx, const Plan *plan)
+/* ---- what C cannot have ---- */
+
+/* A library that is called, and memory for what is made in a number of steps that nobody knows
+ * before. */
+static int
+list_refused(const Fn *fn, Text *out)
 {
-    for (int k = 0; k < plan->ncalls; k++) {
-        fail(cx, DIAG_EXPORT_CALL, plan->calls[k].target);
-    }
-    for (int k = 0; k < plan->nflows; k++) {
-        if (plan->flows[k].nbinds) {
-            fail(cx, DIAG_EXPORT_STEPS);
+    int n = 0;
+    for (int k = 0; k < fn->body->n; k++) {
+        const Let *let = fn->body->lets[k];
+        const char *node = let->loc.node ? let->loc.node : "";
+        bool call = let->op == OP_call, steps = let->op == OP_loop && let->nsizes > 0;
+        if (call || steps) {
+            text_add(out, "\n  %s (%s%s%s)",
+                     call ? let_str(let, "target") : "a loop with as many steps as a result has",
+                     node, *node ? ", " : "", let->loc.source ? let->loc.source : "line unknown");
+            n++;
+        }
+        for (int j = 0; j < let->nbodies; j++) {
+            n += list_refused(let->bodies[j], out);
         }
     }
+    return n;
 }
+
+static void
+refuse_calls(const Fn *fn)
+{
+    Text list = {.cx = fn->cx};
+    int n = list_refused(fn, &list);
+    if (n) {
+        fail(fn->cx, DIAG_EXPORT_CALLS, n, list.text);
+    }
+}
+
+/* ---- plans ---- */
 
 /* Notes a plan and the loops of its kernels, while these are at hand. */
 static void
@@ -58,7 +80,6 @@ note_plan(void *arg, const Plan *plan, Kernels *ks)
 {
     Export *x = arg;
     size_t uses = (size_t)ks->nuses + 1;
-    refuse(x->cx, plan);
     x->plans = cx_grow(x->cx, x->plans, x->nplans, sizeof *x->plans);
     ExportPlan *p = &x->plans[x->nplans];
     *p = (ExportPlan){.plan = plan, .fn = ks->fn, .number = x->nplans};
@@ -237,7 +258,10 @@ is_reserved(const char *name)
         "calloc",
         "free",
         "printf",
+        "puts",
         "clock",
+        "argc",
+        "argv",
     };
     bool found = false;
     for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
@@ -265,13 +289,17 @@ begins_as_ours(const char *name)
 static bool
 is_declared(const Export *x, const char *name)
 {
-    static const char *const lower[] = {"run", "workspace", "message", "status", "threads"},
-                             *const capitals[] = {"OK", "SIZE", "WORKSPACE", "INDEX"};
+    static const char *const lower[] = {"run",     "workspace", "message", "status",
+                                        "threads", "weights",   "bind"},
+                             *const capitals[] = {"OK",    "SIZE",    "WORKSPACE",
+                                                  "INDEX", "WEIGHTS", "HASH", "ENDIAN"};
     const char *own = x->options->name, *big = upper_c(x->cx, own);
     bool found = false;
-    for (int k = 0; k < 5 && !found; k++) {
-        found = strcmp(name, cx_format(x->cx, "%s_%s", own, lower[k])) == 0 ||
-                (k < 4 && strcmp(name, cx_format(x->cx, "%s_%s", big, capitals[k])) == 0);
+    for (size_t k = 0; k < sizeof lower / sizeof *lower; k++) {
+        found |= strcmp(name, cx_format(x->cx, "%s_%s", own, lower[k])) == 0;
+    }
+    for (size_t k = 0; k < sizeof capitals / sizeof *capitals; k++) {
+        found |= strcmp(name, cx_format(x->cx, "%s_%s", big, capitals[k])) == 0;
     }
     return found;
 }
@@ -364,80 +392,7 @@ make_fresh(Fn *fn)
     }
 }
 
-/* ---- weights ---- */
-
-bool
-has_weights(const Export *x)
-{
-    bool any = false;
-    for (int k = 0; k < x->main->plan->nparams; k++) {
-        any |= x->options->weights && x->options->weights[k];
-    }
-    return any;
-}
-
-/* As safetensors calls the dtype; NULL: it has none such. */
-static const char *
-stored_name(Dtype dtype)
-{
-    static const char *const names[DTYPE_COUNT] = {
-        [DT_bool] = "BOOL", [DT_u8] = "U8",   [DT_i8] = "I8",   [DT_i16] = "I16",
-        [DT_i32] = "I32",   [DT_i64] = "I64", [DT_f16] = "F16", [DT_bf16] = "BF16",
-        [DT_f32] = "F32",   [DT_f64] = "F64",
-    };
-    return names[dtype];
-}
-
-/* A weight is in a file, as an array with a known shape that nobody writes to. */
-static void
-check_weights(Export *x)
-{
-    ExportPlan *p = x->main;
-    for (int k = 0; k < p->plan->nparams && has_weights(x); k++) {
-        const Slot *s = &p->plan->slots[k];
-        int64_t number;
-        bool good = stored_name(s->dtype) && !param_is_written(x, k) && !p->fn->params[k]->strides;
-        for (int ax = 0; ax < s->rank; ax++) {
-            good &= size_number(size_c(x, p, s->sizes[ax]), &number);
-        }
-        if (x->options->weights[k] && !good) {
-            fail_as(
-                x->cx, DIAG_EXPORT_SIZES,
-                "%s cannot be a weight: one has a shape of numbers, no strides of its own and a "
-                "type that safetensors has, and the program does not write to it",
-                p->fn->params[k]->name);
-        }
-    }
-}
-
 /* ---- the files ---- */
-
-/* Puts the function that finds the weights in a file. */
-static void
-put_bind(Export *x, const char *big, Text *out)
-{
-    const char *name = x->options->name;
-    ExportPlan *p = x->main;
-    if (!has_weights(x)) {
-        return;
-    }
-    text_add(out, "\n%s_status\n%s_bind(%s_weights *weights, const void *file, size_t bytes)\n{\n",
-             name, name, name);
-    text_add(out, "    if (!dlc_first_lowest()) {\n        return %s_ENDIAN;\n    }\n", big);
-    for (int k = 0; k < p->plan->nparams; k++) {
-        const Slot *s = &p->plan->slots[k];
-        if (x->options->weights[k]) {
-            text_add(out,
-                     "    weights->%s = dlc_tensor(file, bytes, &(dlc_wanted){\"%s\", \"%s\", %d, "
-                     "%d,\n        %s});\n    if (!weights->%s) {\n        return %s_WEIGHTS;\n"
-                     "    }\n",
-                     x->params[k], p->fn->params[k]->name, stored_name(s->dtype),
-                     dtype_info[s->dtype].bytes, s->rank, sizes_c(x, p, s->rank, s->sizes),
-                     x->params[k], big);
-        }
-    }
-    text_add(out, "    return %s_OK;\n}\n", big);
-}
 
 static void
 put_interface(Export *x, Text *out)
@@ -453,15 +408,14 @@ put_interface(Export *x, Text *out)
              "    const size_t most = SIZE_MAX < INT64_MAX ? SIZE_MAX : (size_t)INT64_MAX;\n"
              "    return (uint64_t)bytes > most - 64 ? 0 : (size_t)bytes + 64;\n}\n",
              sizes, p->workspace);
-    put_bind(x, big, out);
+    put_bind(x, out);
     text_add(out, "\n%s_status\n%s_run(%s)\n{\n", name, name, run_params(x, true));
     text_add(out, "    if (!%s_workspace(%.*s)) {\n        return %s_SIZE;\n    }\n", name,
              n ? n_names - 2 : 0, sizes, big);
     text_add(out, "    if (!workspace) {\n        return %s_WORKSPACE;\n    }\n", big);
     text_add(out, "    void *const p[] = {");
     for (int k = 0; k < plan->nparams; k++) {
-        bool weight = x->options->weights && x->options->weights[k];
-        text_add(out, "(void *)(uintptr_t)%s%s, ", weight ? "weights->" : "", x->params[k]);
+        text_add(out, "(void *)(uintptr_t)%s, ", is_weight(x, k) ? weight_c(x, k) : x->params[k]);
     }
     for (int k = 0; k < plan->nresults; k++) {
         text_add(out, "%s, ", x->outputs[k] ? x->outputs[k] : "NULL");
@@ -480,8 +434,10 @@ put_interface(Export *x, Text *out)
              "shape\";\n"
              "    case %s_ENDIAN:\n        return \"the file is little-endian, and this machine is "
              "not: swap the bytes of the weights\";\n"
+             "    case %s_HASH:\n        return \"these are other weights than those of the "
+             "export\";\n"
              "    }\n    return \"there is no such status\";\n}\n",
-             name, name, big, big, big, big, big, big);
+             name, name, big, big, big, big, big, big, big);
 }
 
 static void
@@ -520,6 +476,7 @@ put_program(Export *x, Text *out)
                  "%sstatic int %s(void *const *p, const int64_t *n, int64_t lo, int64_t hi);\n",
                  k ? "" : "\n", x->unit.phases[k].name);
     }
+    put_weights(x, out);
     text_add(out, "\n%s\n%s", unit, rest.text);
 }
 
@@ -554,6 +511,7 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
     x->compile.passes = pass_options_wanted();
     x->compile.plan = note_plan;
     x->compile.plan_arg = x;
+    refuse_calls(kernels);
     make_fresh(kernels);
     Plan *plan = plan_build(kernels, &x->compile);
     cx_cleanup(cx, drop, plan);
@@ -573,5 +531,9 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
     add_file(x, &files, count, cx_format(cx, "%s_check.c", name), put_check);
     add_file(x, &files, count, "Makefile", put_makefile);
     add_file(x, &files, count, "README.md", put_guide);
+    if (x->in_file && options->data) {
+        files = cx_grow(cx, files, *count, sizeof *files);
+        files[(*count)++] = (ExportFile){.name = cx_format(cx, "%s.safetensors", name)};
+    }
     return files;
 }

@@ -8,9 +8,12 @@ typedef struct ExportOptions {
     const char *name;           /* of the files, and the beginning of what they declare */
     const char *const *outputs; /* names of results; taken, if no input or size has them */
     const bool *weights;        /* by parameter: it is bound, and no argument of each call */
-    /* by parameter: the elements of a weight in the order of its axes, or NULL: they are not known.
-     * All are known, or none. */
+    /* By parameter: the elements of a weight in the order of its axes, how many bytes these are, and
+     * its name in a file, as JSON has it.  NULL: the elements are not known, and a weight has the
+     * parameter's name. */
     const void *const *data;
+    const int64_t *bytes;
+    const char *const *stored;
     /* by size symbol of the function: of the example, or SIZE_UNKNOWN */
     const int64_t *sizes;
     int pieces; /* into so many a kernel is cut for threads, at most */
@@ -22,8 +25,9 @@ typedef struct {
     size_t length;
 } ExportFile;
 
-/* The files of a function of the kernels stage; *count: how many there are.  A call of a library,
- * and a loop whose number of steps is a size of a result, fail. */
+/* The files of a function of the kernels stage; *count: how many there are.  One without bytes is
+ * the file of the weights, which the caller writes.  A call of a library, and a loop whose number
+ * of steps is a size of a result, fail. */
 const ExportFile *export_c(Fn *kernels, const ExportOptions *options, int *count);
 
 #endif

@@ -160,12 +160,16 @@ run(Example *e)
             sizes[ax] = e->values[s->sizes[ax]];
             sizes[MAX_RANK + ax] = e->values[s->strides[ax]];
         }
-        void *data = made(e, (size_t)n * (size_t)bytes_of(s->dtype));
+        bool known = weight_is_known(e->x, k);
+        void *data = known ? (void *)(uintptr_t)e->x->options->data[k]
+                           : made(e, (size_t)n * (size_t)bytes_of(s->dtype));
         if (!data) {
             fail(cx, DIAG_MEMORY, (size_t)n);
         }
-        example_fill(data, kind_of(s->dtype), bytes_of(s->dtype), n, below_of(e, k),
-                     e->how == POSITIVE, &state);
+        if (!known) {
+            example_fill(data, kind_of(s->dtype), bytes_of(s->dtype), n, below_of(e, k),
+                         e->how == POSITIVE, &state);
+        }
         in[k] = (PlanParam){{data, data}, s->rank, sizes, sizes + MAX_RANK};
     }
     e->fault = 0;
@@ -301,16 +305,23 @@ static const char pool[] =
     "}\n"
     "#endif\n";
 
+/* The memory of arguments and results, without which there is nothing to check; then the numbers. */
 static void
 put_arrays(Export *x, const Example *e, Text *out)
 {
     const Plan *plan = x->main->plan;
+    Text all = {.cx = x->cx}, fill = {.cx = x->cx};
+    text_add(&fill, "%s", "");
     for (int k = 0; k < plan->nparams; k++) {
         const Slot *s = &plan->slots[k];
         long long n = elements_of(e, k);
-        text_add(out, "    %s *%s = example_take(%lld * sizeof *%s);\n", element_c(s->dtype),
-                 x->params[k], n, x->params[k]);
-        text_add(out, "    example_fill(%s, '%c', %d, %lld, %lld, %d, &example_state);\n",
+        if (weight_is_known(x, k)) {
+            continue;
+        }
+        text_add(out, "    %s *%s = calloc(%lld, sizeof *%s);\n", element_c(s->dtype), x->params[k],
+                 n ? n : 1, x->params[k]);
+        text_add(&all, "!%s || ", x->params[k]);
+        text_add(&fill, "    example_fill(%s, '%c', %d, %lld, %lld, %d, &example_state);\n",
                  x->params[k], kind_of(s->dtype), bytes_of(s->dtype), n, (long long)below_of(e, k),
                  e->how == POSITIVE);
     }
@@ -318,10 +329,60 @@ put_arrays(Export *x, const Example *e, Text *out)
         const Slot *s = &plan->slots[plan->results[k].slot];
         if (x->outputs[k]) {
             bool size = s->kind == SLOT_SCALAR;
-            text_add(out, "    %s *%s = example_take(%lld * sizeof *%s);\n",
-                     size ? "int64_t" : element_c(s->dtype), x->outputs[k],
-                     size ? 1 : (long long)elements_of(e, plan->results[k].slot), x->outputs[k]);
+            long long n = size ? 1 : (long long)elements_of(e, plan->results[k].slot);
+            text_add(out, "    %s *%s = calloc(%lld, sizeof *%s);\n",
+                     size ? "int64_t" : element_c(s->dtype), x->outputs[k], n ? n : 1,
+                     x->outputs[k]);
+            text_add(&all, "!%s || ", x->outputs[k]);
         }
+    }
+    text_add(out,
+             "    if (%s!workspace) {\n        puts(\"%s: there is no memory\");\n"
+             "        return 2;\n    }\n%s",
+             all.text ? all.text : "", x->options->name, fill.text);
+}
+
+/* A file as it is, in memory; NULL: it cannot be read. */
+static const char reader[] =
+    "\nstatic void *\n"
+    "example_read(const char *path, size_t *bytes)\n"
+    "{\n"
+    "    FILE *file = fopen(path, \"rb\");\n"
+    "    long size = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;\n"
+    "    char *memory = size >= 0 && fseek(file, 0, SEEK_SET) == 0 ? malloc((size_t)size + 1) : NULL;\n"
+    "    *bytes = memory ? fread(memory, 1, (size_t)size, file) : 0;\n"
+    "    if (file) {\n"
+    "        fclose(file);\n"
+    "    }\n"
+    "    return memory;\n"
+    "}\n";
+
+/* The structure of the weights: of arrays of the example, or from the file. */
+static void
+put_weight_pointers(Export *x, Text *out)
+{
+    const char *name = x->options->name;
+    const Plan *plan = x->main->plan;
+    if (x->in_file && x->options->data) {
+        text_add(out,
+                 "    size_t example_bytes;\n"
+                 "    void *example_file = example_read(argc > 1 ? argv[1] : \"%s.safetensors\", "
+                 "&example_bytes);\n"
+                 "    %s_weights weights;\n"
+                 "    %s_status status = %s_bind(&weights, example_file, example_bytes);\n"
+                 "    if (status) {\n        printf(\"%s: %%s\\n\", %s_message(status));\n"
+                 "        return 2;\n    }\n",
+                 name, name, name, name, name, name);
+    } else if (x->in_file) {
+        text_add(out, "    %s_weights weights = {", name);
+        for (int k = 0; k < plan->nparams; k++) {
+            if (is_weight(x, k)) {
+                text_add(out, ".%s = %s, ", x->params[k], x->params[k]);
+            }
+        }
+        text_add(out, "};\n    %s_status status;\n", name);
+    } else {
+        text_add(out, "    %s_status status;\n", name);
     }
 }
 
@@ -357,53 +418,50 @@ put_check(Export *x, Text *out)
              name, name);
     const char *example = strstr(dlc_example_text, "#include <stdint.h>");
     text_add(out, "%s\n%s", example + strlen("#include <stdint.h>\n\n"), pool);
-    text_add(
-        out,
-        "\nstatic void *\nexample_take(size_t bytes)\n{\n    void *memory = calloc(1, bytes + 1);\n"
-        "    if (!memory) {\n        fputs(\"no memory\\n\", stderr);\n        exit(2);\n"
-        "    }\n    return memory;\n}\n\nint\nmain(void)\n{\n");
+    bool reads = x->in_file && x->options->data;
+    text_add(out, "%s\nint\nmain(%s)\n{\n", reads ? reader : "",
+             reads ? "int argc, char **argv" : "void");
     for (int k = 0; k < plan->nsizes; k++) {
         text_add(out, "    const int64_t %s = %lld;\n", x->sizes[k], (long long)e->sizes[k]);
     }
     text_add(out, "    uint64_t example_state = %d, example_result = 0xcbf29ce484222325;\n", SEED);
+    text_add(
+        out,
+        "    size_t bytes = %s_workspace(%.*s);\n    void *workspace = calloc(1, bytes + 1);\n",
+        name, n ? n - 2 : 0, sizes);
     put_arrays(x, e, out);
-    if (has_weights(x)) {
-        text_add(out, "    %s_weights weights = {", name);
-        for (int k = 0; k < plan->nparams; k++) {
-            if (x->options->weights[k]) {
-                text_add(out, ".%s = %s, ", x->params[k], x->params[k]);
-            }
-        }
-        text_add(out, "};\n");
-    }
+    put_weight_pointers(x, out);
     text_add(out,
-             "    size_t bytes = %s_workspace(%.*s);\n    void *workspace = example_take(bytes);\n"
              "    const %s_threads *threads = NULL;\n"
              "#ifdef CHECK_THREADS\n"
              "    threads = &(%s_threads){example_run_all, NULL};\n#endif\n"
              "    clock_t example_begin = clock();\n"
-             "    %s_status status = %s_run(%s);\n"
+             "    status = %s_run(%s);\n"
              "    double example_seconds = (double)(clock() - example_begin) / CLOCKS_PER_SEC;\n",
-             name, n ? n - 2 : 0, sizes, name, name, name, name, run_params(x, false));
+             name, name, name, run_params(x, false));
     text_add(out,
-             "    if (status%s) {\n        printf(\"%s: %%s\\n\", %s_message(status));\n"
+             "    if (status) {\n        printf(\"%s: %%s\\n\", %s_message(status));\n"
              "        return %s;\n    }\n",
-             "", name, name, e->fault ? "0" : "1");
+             name, name, e->fault ? "0" : "1");
     put_hashes(x, e, out);
     text_add(
         out,
+        "    (void)example_state;\n"
         "    int example_same = example_result == 0x%llx;\n"
         "    printf(\"%s: %%s, %%zu bytes of workspace, %%.6f s\\n\",\n"
         "           example_same ? \"the bits are the same\" : \"the bits are others\", bytes, "
         "example_seconds);\n",
         (unsigned long long)e->hash, name);
     for (int k = 0; k < plan->nparams; k++) {
-        text_add(out, "    free(%s);\n", x->params[k]);
+        if (!weight_is_known(x, k)) {
+            text_add(out, "    free(%s);\n", x->params[k]);
+        }
     }
     for (int k = 0; k < plan->nresults; k++) {
         if (x->outputs[k]) {
             text_add(out, "    free(%s);\n", x->outputs[k]);
         }
     }
-    text_add(out, "    free(workspace);\n    return !example_same;\n}\n");
+    text_add(out, "%s    free(workspace);\n    return !example_same;\n}\n",
+             reads ? "    free(example_file);\n" : "");
 }

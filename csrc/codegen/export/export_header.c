@@ -28,20 +28,14 @@ param_is_written(const Export *x, int param)
     return written;
 }
 
-static bool
-is_weight(const Export *x, int param)
-{
-    return x->options->weights && x->options->weights[param];
-}
-
 const char *
 run_params(Export *x, bool types)
 {
     const Plan *plan = x->main->plan;
     Text text = {.cx = x->cx};
-    if (has_weights(x) && types) {
+    if (x->in_file && types) {
         text_add(&text, "const %s_weights *weights, ", x->options->name);
-    } else if (has_weights(x)) {
+    } else if (x->in_file) {
         text_add(&text, "&weights, ");
     }
     text_add(&text, "%s", size_params(x, x->main, types));
@@ -72,6 +66,9 @@ upper_c(Cx *cx, const char *name)
 {
     char *text = cx_format(cx, "%s", name);
     for (char *c = text; *c; c++) {
+        if (isupper((unsigned char)*c)) {
+            return cx_format(cx, "%s_status", name);
+        }
         *c = (char)toupper((unsigned char)*c);
     }
     return text;
@@ -118,30 +115,6 @@ put_table(Export *x, Text *out)
     }
 }
 
-/* The structure of the weights, which may be filled by hand, too. */
-static void
-put_weights(Export *x, Text *out)
-{
-    const char *name = x->options->name;
-    const Plan *plan = x->main->plan;
-    if (!has_weights(x)) {
-        return;
-    }
-    text_add(out, "typedef struct {\n");
-    for (int k = 0; k < plan->nparams; k++) {
-        if (is_weight(x, k)) {
-            text_add(out, "    const %s *%s;\n", element_c(plan->slots[k].dtype), x->params[k]);
-        }
-    }
-    text_add(
-        out,
-        "} %s_weights;\n\n"
-        "/* Finds the weights in a safetensors file in memory, which has to stay there: it copies\n"
-        " * nothing.  The file is checked for their names, types, shapes and places. */\n"
-        "%s_status %s_bind(%s_weights *weights, const void *file, size_t bytes);\n\n",
-        name, name, name, name);
-}
-
 void
 put_program_header(Export *x, Text *out)
 {
@@ -167,11 +140,10 @@ put_program_header(Export *x, Text *out)
     text_add(out, "  Calls with workspaces of their own may run at the same time. */\n");
     text_add(out,
              "#ifndef DLC_%s_H\n#define DLC_%s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n",
-             big, big);
+             name, name);
     text_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     text_add(out, "typedef enum {\n    %s_OK,\n    %s_SIZE,\n    %s_WORKSPACE,\n", big, big, big);
-    text_add(out, "    %s_INDEX,\n    %s_WEIGHTS,\n    %s_ENDIAN\n} %s_status;\n\n", big, big, big,
-             name);
+    text_add(out, "    %s_INDEX,\n    %s_WEIGHTS,\n    %s_HASH,\n    %s_ENDIAN\n} %s_status;\n\n", big, big, big, big, name);
     text_add(
         out,
         "/* Threads that are there already.  parallel calls body(arg, lo, hi) for parts of\n"
@@ -182,7 +154,7 @@ put_program_header(Export *x, Text *out)
         "                     void (*body)(void *arg, int64_t lo, int64_t hi), void *arg);\n"
         "    void *user;\n} %s_threads;\n\n",
         name);
-    put_weights(x, out);
+    put_weights_header(x, out);
     text_add(out, "/* The bytes of a workspace; 0: the sizes are not allowed. */\n");
     text_add(out, "size_t %s_workspace(%.*s);\n\n", name, n ? n - 2 : 4, n ? typed : "void");
     text_add(out, "/* threads: NULL to run in the calling thread alone. */\n");
@@ -220,11 +192,18 @@ put_guide(Export *x, Text *out)
         "| file | what it holds |\n|---|---|\n"
         "| `%s.h` | what a caller needs, with a table of inputs, outputs and sizes |\n"
         "| `%s.c` | the program |\n"
-        "| `%s_check.c` | a program that runs an example: `make` builds and runs it |\n\n",
+        "| `%s_check.c` | a program that runs an example: `make` builds and runs it |\n",
         name, x->main->fn->name, name, name, name);
+    if (x->in_file && x->options->data) {
+        text_add(out,
+                 "| `%s.safetensors` | the weights, which `%s_bind` looks at: their names, types, "
+                 "shapes, and a SHA-256 of all, which takes a second for some hundred megabytes. "
+                 "`-DDLC_UNHASHED` leaves the SHA-256 out |\n",
+                 name, name);
+    }
     text_add(
         out,
-        "    cc -std=c11 -O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno -c %s.c\n\n"
+        "\n    cc -std=c11 -O3 -march=native -ffp-contract=off -fwrapv -fno-math-errno -c %s.c\n\n"
         "The bits of results are those of dlc on a processor with fused multiply-adds. Without "
         "`-mfma` (or `-march=native`)\nthese are computed by integers and doubles: the bits are "
         "the same, and it takes longer. `-ffp-contract=off` keeps a\ncompiler from fusing what the "

@@ -78,6 +78,13 @@ launch_sizes_c(Export *x, const ExportPlan *p, const Launch *launch)
 }
 
 const char *
+launch_size_c(Export *x, const ExportPlan *p, const Launch *launch, int k)
+{
+    Asked a = asked(x, p, launch);
+    return k < a.ndims ? dim_text_c(x, a.dims[k], true) : NULL;
+}
+
+const char *
 launch_scratch_c(Export *x, const ExportPlan *p, const Launch *launch, bool checked)
 {
     return dim_text_c(x, asked(x, p, launch).scratch, checked);

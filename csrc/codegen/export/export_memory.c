@@ -96,13 +96,14 @@ add_want(Placing *a, Want want)
 
 /* In whole lines; a number, if it is one. */
 static const char *
-room(Cx *cx, const char *bytes)
+room(Export *x, const char *bytes)
 {
     int64_t number;
     if (size_number(bytes, &number)) {
-        return cx_format(cx, "%lld", (long long)((number + DLC_LINE - 1) / DLC_LINE * DLC_LINE));
+        number = bytes_sum(x, number, DLC_LINE - 1) / DLC_LINE * DLC_LINE;
+        return cx_format(x->cx, "%lld", (long long)number);
     }
-    return cx_format(cx, "size_room(%s)", bytes);
+    return cx_format(x->cx, "size_room(%s)", bytes);
 }
 
 static void
@@ -112,11 +113,11 @@ want_step(Placing *a, int step)
     const Plan *plan = a->p->plan;
     const Step *s = &plan->steps[step];
     if (s->kind == STEP_LAUNCH) {
-        const char *each = room(x->cx,
-                                launch_scratch_c(x, a->p, &plan->launches[s->launch], false));
+        const char *each = room(x, launch_scratch_c(x, a->p, &plan->launches[s->launch], false));
         int64_t number;
         bool known = size_number(each, &number);
-        const char *all = known ? cx_format(x->cx, "%lld", (long long)number * x->options->pieces)
+        const char *all = known ? cx_format(x->cx, "%lld",
+                                            (long long)bytes_product(x, number, x->options->pieces))
                                 : cx_format(x->cx, "%d * %s", x->options->pieces, each);
         add_want(a, (Want){plan->nslots + s->launch, step, step, known ? number : 1 << 12, all});
     } else if (s->kind == STEP_FLOW) {
@@ -155,7 +156,7 @@ list_wants(Placing *a)
         if (here && slot->last >= 0) {
             int last = copied[k] ? plan->nsteps : slot->last;
             add_want(a, (Want){k, slot->first, last, slot_estimate(plan, slot),
-                               room(a->x->cx, slot_bytes_c(a->x, a->p, k))});
+                               room(a->x, slot_bytes_c(a->x, a->p, k))});
         }
     }
     for (int k = 0; k < plan->nsteps; k++) {
@@ -232,7 +233,7 @@ lay_out(Export *x, ExportPlan *p)
         p->offsets[k] = unknown ? cx_format(x->cx, "at[%d]", k)
                                 : cx_format(x->cx, "%lld", (long long)at);
         if (k < p->nblocks && !unknown && size_number(p->rooms[k], &number)) {
-            at += number;
+            at = bytes_sum(x, at, number);
         } else {
             unknown = 1;
         }

@@ -39,6 +39,26 @@ size_number(const char *text, int64_t *value)
     return *text && *end == '\0';
 }
 
+int64_t
+bytes_sum(Export *x, int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum)) {
+        fail(x->cx, DIAG_EXPORT_SIZES);
+    }
+    return sum;
+}
+
+int64_t
+bytes_product(Export *x, int64_t a, int64_t b)
+{
+    int64_t product;
+    if (__builtin_mul_overflow(a, b, &product)) {
+        fail(x->cx, DIAG_EXPORT_SIZES);
+    }
+    return product;
+}
+
 static const char *
 combined(Cx *cx, char kind, const char *a, const char *b, bool checked)
 {
@@ -240,6 +260,15 @@ check_declared(Export *x, Conditions *all)
     }
 }
 
+/* A size that is computed has 64 bits. */
+static void
+check_bits(Export *x, const char *size, Conditions *all)
+{
+    if (strstr(size, "&over")) {
+        add_condition(x->cx, all, cx_format(x->cx, "%s > INT64_MIN", size));
+    }
+}
+
 static void
 check_plan(Export *x, const ExportPlan *p, Conditions *all)
 {
@@ -260,8 +289,14 @@ check_plan(Export *x, const ExportPlan *p, Conditions *all)
         }
     }
     for (int k = 0; k < plan->nlaunches; k++) {
-        const char *scratch = launch_scratch_c(x, p, &plan->launches[k], true);
+        const Launch *launch = &plan->launches[k];
+        const char *scratch = launch_scratch_c(x, p, launch, true), *size;
         int64_t number;
+        check_bits(x, expression(x, plan, launch->extent, true), all);
+        check_bits(x, expression(x, plan, launch->work, true), all);
+        for (int j = 0; (size = launch_size_c(x, p, launch, j)); j++) {
+            check_bits(x, size, all);
+        }
         if (!size_number(scratch, &number)) { /* the bytes of one piece: of 256 at most */
             add_condition(x->cx, all, cx_format(x->cx, "%s < INT64_C(1) << 50", scratch));
         }

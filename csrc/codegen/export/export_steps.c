@@ -63,9 +63,9 @@ slot_bytes_c(Export *x, ExportPlan *p, int slot)
             return cx_format(x->cx, "%d * size_span(%d, %s, %s)", bytes, s->rank,
                              sizes_c(x, p, s->rank, s->sizes), sizes_c(x, p, s->rank, s->strides));
         }
-        last += (size - 1) * stride;
+        last = bytes_sum(x, last, bytes_product(x, size - 1, stride));
     }
-    return cx_format(x->cx, "%lld", (long long)(last + 1) * bytes);
+    return cx_format(x->cx, "%lld", (long long)bytes_product(x, bytes_sum(x, last, 1), bytes));
 }
 
 /* ---- steps ---- */

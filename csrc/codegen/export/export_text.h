@@ -48,6 +48,7 @@ typedef struct {
     const char **sizes, **params, **outputs; /* names in C; outputs: NULL for a result that goes
                                               * into a parameter */
     ExportPlan *main; /* of the function */
+    bool in_text, in_file; /* where weights are, if there are any */
 } Export;
 
 /* ---- export_size.c: sizes as C ---- */
@@ -58,6 +59,9 @@ const char *size_factor_c(Export *x, ExportPlan *p, DimRef ref); /* the same as 
  * variable `over` where it has more than 64 bits. */
 const char *dim_text_c(Export *x, Dim d, bool checked);
 bool size_number(const char *text, int64_t *value); /* is the expression one? */
+/* Of bytes; a program that has more than 64 bits of them fails. */
+int64_t bytes_sum(Export *x, int64_t a, int64_t b);
+int64_t bytes_product(Export *x, int64_t a, int64_t b);
 const char *sizes_c(Export *x, ExportPlan *p, int n, const DimRef *refs); /* an array of them */
 /* The parameters of functions of the plan's sizes, with a comma behind each; names alone if they
  * are arguments. */
@@ -71,6 +75,8 @@ const char *size_symbol_c(const Export *x, const char *name); /* the name in C o
 
 const char *launch_function_c(Export *x, const ExportPlan *p, const Launch *launch);
 const char *launch_sizes_c(Export *x, const ExportPlan *p, const Launch *launch); /* n */
+/* One of these, as dim_text_c has it if it is checked; NULL behind the last one. */
+const char *launch_size_c(Export *x, const ExportPlan *p, const Launch *launch, int k);
 const char *launch_scratch_c(Export *x, const ExportPlan *p, const Launch *launch,
                              bool checked); /* bytes */
 
@@ -96,13 +102,24 @@ ExportPlan *plan_of_body(const Export *x, const Body *body);
 
 void put_program_header(Export *x, Text *out);
 void put_guide(Export *x, Text *out); /* README.md */
-bool has_weights(const Export *x);
 void put_makefile(Export *x, Text *out);
 /* The parameters of the function that runs the program; names alone if they are arguments. */
 const char *run_params(Export *x, bool types);
 bool param_is_written(const Export *x, int param);
-const char *upper_c(Cx *cx, const char *name); /* in capitals */
+/* What the names of a status begin with: in capitals, or, for a name that has some itself, one that
+ * no other name gives. */
+const char *upper_c(Cx *cx, const char *name);
 const char *element_c(Dtype dtype); /* the type of what an array in C has */
+
+/* ---- export_weights.c ---- */
+
+bool is_weight(const Export *x, int param);
+bool weight_is_known(const Export *x, int param); /* its elements are */
+void check_weights(Export *x); /* sets in_text, in_file */
+const char *weight_c(const Export *x, int param); /* a pointer to it, in the function m_run */
+void put_weights(Export *x, Text *out); /* those in the text */
+void put_weights_header(Export *x, Text *out);
+void put_bind(Export *x, Text *out); /* the function that finds those in a file */
 
 /* ---- export_runtime.c ---- */
 
