@@ -66,17 +66,20 @@ static inline uint64_t
 example_hash(uint64_t hash, const void *from, char kind, int bytes, int64_t elements)
 {
     const uint8_t *at = from;
+    const uint16_t one = 1;
+    const int first = *(const uint8_t *)&one; /* is the first byte the lowest one? */
     int digits = kind == 'h' ? 10 : kind == 'g' ? 7 : bytes == 4 ? 23 : 52;
     for (int64_t k = 0; k < elements; k++) {
         for (int part = 0; part < bytes; part += 8) {
             uint64_t value = 0;
-            for (int j = 0; j < bytes - part && j < 8; j++) {
-                value |= (uint64_t)at[k * bytes + part + j] << 8 * j;
+            int size = bytes - part < 8 ? bytes - part : 8;
+            for (int j = 0; j < size; j++) {
+                value |= (uint64_t)at[k * bytes + part + j] << 8 * (first ? j : size - 1 - j);
             }
             if (kind == 'f' || kind == 'h' || kind == 'g') {
-                uint64_t size = value & ~((uint64_t)1 << (8 * bytes - 1));
+                uint64_t plain = value & ~((uint64_t)1 << (8 * bytes - 1));
                 uint64_t infinity = (((uint64_t)1 << (8 * bytes - 1 - digits)) - 1) << digits;
-                value = size == 0 ? 0 : size > infinity ? infinity + 1 : value;
+                value = plain == 0 ? 0 : plain > infinity ? infinity + 1 : value;
             }
             hash = (hash ^ value) * 0x100000001b3;
             hash ^= hash >> 29;

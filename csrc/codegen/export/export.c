@@ -292,7 +292,7 @@ is_declared(const Export *x, const char *name)
     static const char *const lower[] = {"run",     "workspace", "message", "status",
                                         "threads", "weights",   "bind",    "shapes"},
                              *const capitals[] = {"OK",    "SIZE",    "WORKSPACE",
-                                                  "INDEX", "WEIGHTS", "HASH"};
+                                                  "INDEX", "WEIGHTS", "HASH", "ENDIAN"};
     const char *own = x->options->name, *big = upper_c(x->cx, own);
     bool found = false;
     for (size_t k = 0; k < sizeof lower / sizeof *lower; k++) {
@@ -432,10 +432,12 @@ put_interface(Export *x, Text *out)
              "    case %s_INDEX:\n        return \"an index in an input is out of range\";\n"
              "    case %s_WEIGHTS:\n        return \"the file lacks a weight of this type and "
              "shape\";\n"
+             "    case %s_ENDIAN:\n        return \"the file is little-endian, and this machine is "
+             "not: swap the bytes of the weights\";\n"
              "    case %s_HASH:\n        return \"these are other weights than those of the "
              "export\";\n"
              "    }\n    return \"there is no such status\";\n}\n",
-             name, name, big, big, big, big, big, big);
+             name, name, big, big, big, big, big, big, big);
 }
 
 static void
@@ -462,6 +464,11 @@ put_program(Export *x, Text *out)
         "#if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n"
         "#elif defined(__GNUC__) && !defined(__TINYC__)\n"
         "#pragma GCC optimize(\"no-trapping-math\", \"fp-contract=off\", \"wrapv\")\n"
+        "#endif\n"
+        "#if defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && "
+        "__FLT_EVAL_METHOD__ != 16\n"
+        "#error \"floats are computed as wider numbers: on x86 compile with -msse2 -mfpmath=sse, "
+        "elsewhere -fexcess-precision=fast\"\n"
         "#endif\n\n"
         "enum { DLC_PIECES = %d, DLC_BUFFERS = %d, DLC_RANK = %d };\n",
         x->options->pieces, x->buffers + 1, x->rank + 1);

@@ -143,8 +143,7 @@ put_program_header(Export *x, Text *out)
              name, name);
     text_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     text_add(out, "typedef enum {\n    %s_OK,\n    %s_SIZE,\n    %s_WORKSPACE,\n", big, big, big);
-    text_add(out, "    %s_INDEX,\n    %s_WEIGHTS,\n    %s_HASH\n} %s_status;\n\n", big, big, big,
-             name);
+    text_add(out, "    %s_INDEX,\n    %s_WEIGHTS,\n    %s_HASH,\n    %s_ENDIAN\n} %s_status;\n\n", big, big, big, big, name);
     text_add(
         out,
         "/* Threads that are there already.  parallel calls body(arg, lo, hi) for parts of\n"

@@ -25,7 +25,7 @@ is_weight(const Export *x, int param)
     return x->options->weights && x->options->weights[param];
 }
 
-static bool
+bool
 has_weights(const Export *x)
 {
     bool any = false;
@@ -237,6 +237,7 @@ put_bind(Export *x, Text *out)
     }
     text_add(out, "\n%s_status\n%s_bind(%s_weights *weights, const void *file, size_t bytes)\n{\n",
              name, name, name);
+    text_add(out, "    if (!dlc_first_lowest()) {\n        return %s_ENDIAN;\n    }\n", big);
     for (int k = 0; k < p->plan->nparams; k++) {
         Stored of;
         if (is_weight(x, k)) {

@@ -174,6 +174,11 @@ dlc_own_floorf(float a)
 #define dlc_roots 0
 #endif
 
+#if dlc_roots == 0 && defined(__NO_MATH_ERRNO__) && defined(__ARM_FEATURE_FMA) && \
+    !defined(DLC_DIGITS)
+#define dlc_float_roots /* a small ARM, with instructions for floats alone */
+#endif
+
 #if dlc_roots == 0
 /* Digit by digit. */
 static inline double
@@ -228,6 +233,9 @@ dlc_own_rootf(float a)
 {
 #if dlc_roots == 1
     return __builtin_sqrtf(a);
+#elif defined(dlc_float_roots)
+    (void)dlc_digits; /* is that of doubles */
+    return __builtin_sqrtf(a);
 #elif dlc_roots == 2
     return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(a)));
 #else
@@ -238,16 +246,17 @@ dlc_own_rootf(float a)
 
 /* ---- fmaf ---- */
 /* -DDLC_HAS_FMA=0: two operations, faster where a processor has no such one, with other bits. */
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) && \
-    (defined(__FMA__) || defined(__aarch64__)) && !(defined(DLC_HAS_FMA) && !DLC_HAS_FMA)
-#define fmaf __builtin_fmaf
-#elif defined(DLC_HAS_FMA) && !DLC_HAS_FMA
+#if defined(DLC_HAS_FMA) && !DLC_HAS_FMA
 static inline float
 dlc_own_fmaf(float a, float b, float c)
 {
     return a * b + c;
 }
 #define fmaf dlc_own_fmaf
+#elif (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) && \
+    (defined(__FMA__) || defined(__aarch64__) || defined(__ARM_FEATURE_FMA) || \
+     defined(__s390x__) || defined(__FP_FAST_FMAF))
+#define fmaf __builtin_fmaf
 #else
 /* The product is exact in a double.  The sum is rounded to odd, so that rounding it again is as
  * rounding once. */
@@ -270,16 +279,16 @@ dlc_own_fmaf(float a, float b, float c)
 #endif
 
 /* ---- fma ---- */
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) && \
-    (defined(__FMA__) || defined(__aarch64__)) && !(defined(DLC_HAS_FMA) && !DLC_HAS_FMA)
-#define fma __builtin_fma
-#elif defined(DLC_HAS_FMA) && !DLC_HAS_FMA
+#if defined(DLC_HAS_FMA) && !DLC_HAS_FMA
 static inline double
 dlc_own_fma(double a, double b, double c)
 {
     return a * b + c;
 }
 #define fma dlc_own_fma
+#elif (defined(__GNUC__) || defined(__clang__)) && !defined(__TINYC__) && \
+    (defined(__FMA__) || defined(__aarch64__) || defined(__s390x__) || defined(__FP_FAST_FMA))
+#define fma __builtin_fma
 #else
 /* high * 2^64 + low, times 2^exponent */
 typedef struct {
@@ -588,6 +597,15 @@ dlc_launch(dlc_job *job, const model_threads *threads)
         fault |= job->fault[k];
     }
     return fault != 0;
+}
+
+/* ---- dlc_first_lowest ---- */
+/* Is the first byte of a number the lowest one, as in a file of weights? */
+static inline int
+dlc_first_lowest(void)
+{
+    const uint16_t one = 1;
+    return *(const unsigned char *)&one;
 }
 
 /* ---- dlc_tensor ---- */
