@@ -479,7 +479,9 @@ lower_bind(Lower *lo, Value *v, Dim extent, int wrap, int n, const Dim *to)
     uint32_t key[] = {(uint32_t)v->id, extent, (uint32_t)wrap};
     Dim *known = map_at(lo->cx, &lo->binds, key, 3, sizeof *known);
     if (*known == DIM_NONE || !lower_is_open(lo, *known)) {
-        int depth = check_depth(lo, v, n, to);
+        /* Of an empty axis no element is loaded, and what no phase uses is not in it. */
+        bool empty = dim_range(lo->cx, extent).hi <= 0;
+        int depth = empty ? lo->depth : check_depth(lo, v, n, to);
         Attr attrs[] = {
             attr_dim(lo->cx, "extent", extent),
             attr_int(lo->cx, "wrap", wrap),
