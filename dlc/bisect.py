@@ -212,8 +212,8 @@ def programs_in(dump: list[str]) -> list[list[str]]:
 
 
 def differing(one: list[str], other: list[str]) -> list[int]:
-    """The numbers of the lines that differ, without the heading."""
-    return [k for k in range(1, len(one)) if one[k] != other[k]]
+    """The numbers of the lines of the first that differ, without the heading."""
+    return [k for k in range(1, len(one)) if k >= len(other) or one[k] != other[k]]
 
 
 def kernel_of(before: list[str], after: list[str]) -> str | None:
@@ -226,8 +226,10 @@ def kernel_of(before: list[str], after: list[str]) -> str | None:
     if last is None:
         return None
     changed = programs[last]
-    alike = [one for one in [*programs[:last], others[last]] if len(one) == len(changed)]
-    lines = min((found for one in alike if (found := differing(changed, one))), key=len, default=[])
+    texts = [*programs[:last], others[last]]
+    alike = [found for one in texts if len(one) == len(changed) and (found := differing(changed, one))]
+    longer = [found[:1] for one in texts if (found := differing(changed, one))]  # lines were put in
+    lines = min(alike, key=len) if alike else max(longer, default=[])
     for line in reversed(changed[: lines[0] + 1] if lines else []):
         head = re.match(r"\s*let (.*) = kernel \{$", line)
         if head:

@@ -98,8 +98,9 @@ chunk_new(Cx *cx, size_t room, bool large)
     return chunk;
 }
 
+/* Memory of any content; NULL: there is none. */
 static void *
-try_alloc(Cx *cx, size_t bytes)
+try_take(Cx *cx, size_t bytes)
 {
     const size_t align = _Alignof(max_align_t);
     if (bytes > SIZE_MAX / 2) {
@@ -121,13 +122,13 @@ try_alloc(Cx *cx, size_t bytes)
     }
     void *p = chunk->bytes + chunk->used;
     chunk->used += bytes;
-    return memset(p, 0, bytes);
+    return p;
 }
 
-void *
-cx_alloc(Cx *cx, size_t bytes)
+static void *
+take(Cx *cx, size_t bytes)
 {
-    void *p = try_alloc(cx, bytes);
+    void *p = try_take(cx, bytes);
     if (!p) {
         fail(cx, DIAG_MEMORY, bytes);
     }
@@ -135,9 +136,15 @@ cx_alloc(Cx *cx, size_t bytes)
 }
 
 void *
+cx_alloc(Cx *cx, size_t bytes)
+{
+    return memset(take(cx, bytes), 0, bytes);
+}
+
+void *
 cx_copy(Cx *cx, const void *from, size_t bytes)
 {
-    void *p = cx_alloc(cx, bytes);
+    void *p = take(cx, bytes);
     return bytes ? memcpy(p, from, bytes) : p;
 }
 
@@ -147,8 +154,10 @@ cx_grow(Cx *cx, void *array, int count, size_t size)
     if (count & (count - 1) || (count == 0 && array)) {
         return array; /* room is the power of two above count */
     }
-    void *p = cx_alloc(cx, (count ? (size_t)count * 2 : 1) * size);
-    return count ? memcpy(p, array, (size_t)count * size) : p;
+    size_t filled = (size_t)count * size, added = count ? filled : size;
+    char *p = take(cx, filled + added);
+    memset(p + filled, 0, added);
+    return count ? memcpy(p, array, filled) : p;
 }
 
 void
@@ -191,7 +200,7 @@ describe(Cx *cx, const char *format, va_list args)
     va_end(again);
     size_t place = strlen(at) + strlen(node) + strlen(comma) + strlen(source);
     size_t room = (length < 0 ? 0 : (size_t)length) + place + 1;
-    char *message = try_alloc(cx, room);
+    char *message = try_take(cx, room);
     if (!message) {
         message = cx->reserve;
         room = sizeof cx->reserve;
@@ -330,7 +339,7 @@ reserve(Text *out, size_t more)
         return;
     }
     size_t room = want < 120 ? 240 : want * 2;
-    char *text = cx_alloc(out->cx, room);
+    char *text = take(out->cx, room);
     if (out->length) {
         memcpy(text, out->text, out->length);
     }
@@ -369,25 +378,24 @@ static bool
 put_conversion(Text *out, const char **format, va_list *args)
 {
     const char *f = *format + 1;
-    bool part = strncmp(f, ".*s", 3) == 0, wide = f[0] == 'l' || f[0] == 'z';
+    bool part = f[0] == '.' && f[1] == '*' && f[2] == 's', wide = f[0] == 'l' || f[0] == 'z';
     f += part ? 2 : wide ? 1 + (f[0] == 'l' && f[1] == 'l') : 0;
-    if (!*f || !strchr(wide ? "du" : "%csdu", *f)) {
-        return false;
-    }
-    if (*f == '%') {
-        text_put(out, "%", 1);
-    } else if (*f == 'c') {
-        char c = (char)va_arg(*args, int);
-        text_put(out, &c, 1);
-    } else if (*f == 's') {
+    if (*f == 'd') {
+        int64_t n = wide ? va_arg(*args, int64_t) : va_arg(*args, int);
+        put_number(out, n < 0 ? 0 - (uint64_t)n : (uint64_t)n, n < 0);
+    } else if (*f == 'u') {
+        put_number(out, wide ? va_arg(*args, uint64_t) : va_arg(*args, unsigned), false);
+    } else if (*f == 's' && !wide) {
         int most = part ? va_arg(*args, int) : -1;
         const char *given = va_arg(*args, const char *), *s = given ? given : "(null)";
         text_put(out, s, most < 0 ? strlen(s) : strnlen(s, (size_t)most));
-    } else if (*f == 'd') {
-        int64_t n = wide ? va_arg(*args, int64_t) : va_arg(*args, int);
-        put_number(out, n < 0 ? 0 - (uint64_t)n : (uint64_t)n, n < 0);
+    } else if (*f == 'c' && !wide) {
+        char c = (char)va_arg(*args, int);
+        text_put(out, &c, 1);
+    } else if (*f == '%' && !wide) {
+        text_put(out, "%", 1);
     } else {
-        put_number(out, wide ? va_arg(*args, uint64_t) : va_arg(*args, unsigned), false);
+        return false;
     }
     *format = f + 1;
     return true;

@@ -166,6 +166,16 @@ let_result(Fn *fn, Let *let, const char *name, const Type *type, const Dim *stri
     return v;
 }
 
+Let **
+lets_new(Cx *cx, int n)
+{
+    size_t room = 1;
+    while (room < (size_t)n) {
+        room *= 2; /* as cx_grow has it */
+    }
+    return cx_alloc(cx, room * sizeof(Let *));
+}
+
 void
 block_append(Cx *cx, Block *blk, Let *let)
 {

@@ -373,6 +373,8 @@ const char *fn_fresh_name(Fn *fn, const char *stem);
  * let_result. */
 Let *let_new(Fn *fn, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs);
 Value *let_result(Fn *fn, Let *let, const char *name, const Type *type, const Dim *strides);
+/* An array for n lets of a block, to which block_append can add more. */
+Let **lets_new(Cx *cx, int n);
 void block_append(Cx *cx, Block *blk, Let *let);
 Attr attr_int(Cx *cx, const char *key, int64_t i);
 Attr attr_dim(Cx *cx, const char *key, Dim d);

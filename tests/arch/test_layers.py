@@ -222,7 +222,7 @@ def test_numbers_of_a_machine_are_rows_of_one_table() -> None:
 # Bounds of arrays, and the rounds of a measurement: no thresholds.
 NO_THRESHOLDS = {
     "LEVELS", "SLOT_CLASSES", "CALL_OPERANDS", "ZIPPED", "MAX_LOOPS", "MAX_PANELS",
-    "FIRST", "SECOND", "WINS", "MOST_RUNS", "TUNE_UNDECIDED",
+    "FIRST", "SECOND", "SHORT", "WINS", "MOST_RUNS", "TUNE_UNDECIDED",
     "NEST_BITS", "NEST_ROWS",  # flags
     "PAD_PIECES", "DOUBLINGS", "SLOTS", "TRIES", "PLACES", "SHARES", "DIVISIONS", "OPERANDS",
 }  # fmt: skip

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ulp.strips import available
+from tests.dlc_opt import opt
 from tests.emit.unit import Unit
 from tests.emit.written import HERE, PROGRAM, ROOT
 
@@ -138,4 +139,26 @@ def test_a_value_that_is_compared_with_itself(tmp_path: Path) -> None:
     path.write_text(
         head + results + "\n".join([*lets, "    ret r0, r1, r2, r3", "  }", "  ret a, b, c, d", "}", ""])
     )
+    check(path, tmp_path)
+
+
+def test_a_phase_reads_like_its_loops(tmp_path: Path) -> None:
+    """No line but one of the loops, of a declaration or of the comment: two phases of softmax."""
+    text = opt((HERE / "softmax.dlc").read_text(), "--pass", "lower,schedule,c", "--emit", "c")
+    phases = text[text.index("/* k0_0, phase of") :]
+    assert len(phases.splitlines()) <= 72
+    assert "dlc_step_amax_f32(&amax_stack, x[N * i0 + i1] + b[i1]);" in phases
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "u8", "i64"])
+def test_a_load_is_not_read_behind_a_store_to_its_element(dtype: str, tmp_path: Path) -> None:
+    """y is in place of x: what is loaded before the first store is a variable, and keeps its value."""
+    lines = [
+        "dlc 1 loops", "", f"fn f[N in 1..inf](x: {dtype}[N]) -> ({dtype}[N], {dtype}[N]) {{",
+        f"  let y: {dtype}[N] over x, z: {dtype}[N] = kernel {{", "    for i in N parallel {",
+        f"      let a: {dtype} = load x[i]", f"      let b: {dtype} = add a, 1", "      store y[i] = b",
+        f"      let c: {dtype} = mul a, 3", "      store z[i] = c", "    }", "  }", "  ret y, z", "}", "",
+    ]  # fmt: skip
+    path = tmp_path / "store.dlc"
+    path.write_text("\n".join(lines))
     check(path, tmp_path)

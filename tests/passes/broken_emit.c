@@ -37,6 +37,7 @@ static const Bug bugs[] = {
     BUG(cc, near, near, " : dlc_near_", " : 2 * dlc_near_"),
     BUG(cc, uniform, uniform, "_out ? 0 : ", "_out ? 0 : 0 * "),
     BUG(cc, scan, scan, "dlc_scan_rows_add_", "dlc_scan_rows_mul_"),
+    BUG(cc, phase, phase, " <= ", " <= 1 + "),
     BUG(cc, widened, widened, " = DLC_WIDENED(", " = 2 * DLC_WIDENED("),
     BUG(tcc, merged, merged, ", w, 0);", ", w - 1, 0);"),
     BUG(tcc, primitive, primitive, ", w, 0);", ", w - 1, 0);"),
@@ -85,3 +86,19 @@ break_phase(Target target, const Let *loop, Text *text, size_t start)
     }
 BROKEN(cc)
 BROKEN(tcc)
+
+/* A choice of a phase stands in the text of no loop. */
+WRAPPED(open_choice);
+void
+__wrap_open_choice(Emit *e, const Let *choice)
+{
+    size_t start = e->out->length;
+    __real_open_choice(e, choice);
+    for (size_t k = 0; k < sizeof bugs / sizeof *bugs; k++) {
+        const Bug *bug = &bugs[k];
+        if (bug->mark == MARK_phase && e->target == &target_info[bug->target] &&
+            is_asked(bug->name) && choice->op == OP_if && let_has(choice, MARK_phase)) {
+            break_text(e->out, start, bug);
+        }
+    }
+}

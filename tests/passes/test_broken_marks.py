@@ -131,6 +131,7 @@ BUGS = {
     "cc_parts": ("overlap", reduced("sum", "64, 5000", "64", 1)),
     "cc_places": ("overlap", reduced("argmax", "4, 200", "4", 1)),
     "cc_near": ("near", SINE),
+    "cc_phase": ("version", reduced("sum", "64, N", "64", 1, N), "N=65"),
     "cc_onehot": ("select", ONEHOT, "integers=1"),
     "cc_widened": ("widen", reduced("amax", "9, 64", "9", 1, dtype="bf16")),
     "tcc_merged": ("merge", MERGED),

@@ -76,7 +76,7 @@ kernels_part(const Fn *fn, KernelUse *const *uses, int n)
     part->params = NULL;
     part->results = NULL;
     part->body = cx_alloc(cx, sizeof *part->body);
-    part->body->lets = cx_alloc(cx, 2 * (size_t)n * sizeof *part->body->lets);
+    part->body->lets = lets_new(cx, n);
     part->nparams = 0;
     add_sizes(part, fn);
     for (int k = 0; k < n; k++) {

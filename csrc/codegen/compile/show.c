@@ -48,7 +48,10 @@ kernels_with_loops(const Fn *kernels, const Lowered *lowered, Target target)
     Fn *fn = cx_copy(cx, kernels, sizeof *kernels);
     fn->stage = STAGE_LOOPS;
     fn->body = cx_copy(cx, kernels->body, sizeof *kernels->body);
-    fn->body->lets = cx_copy(cx, kernels->body->lets, (size_t)kernels->body->n * sizeof(Let *));
+    fn->body->lets = lets_new(cx, kernels->body->n);
+    for (int k = 0; k < kernels->body->n; k++) {
+        fn->body->lets[k] = kernels->body->lets[k];
+    }
     for (int k = 0, at = 0; k < fn->body->n; k++) {
         if (fn->body->lets[k]->op == OP_kernel) {
             const Lowered *kernel = &lowered[at++];

@@ -183,7 +183,7 @@ with_late(const Order *s)
     Cx *cx = s->fn->cx;
     Fn *fn = cx_copy(cx, s->fn, sizeof *fn);
     fn->body = cx_copy(cx, fn->body, sizeof *fn->body);
-    Let **old = fn->body->lets, **lets = cx_alloc(cx, 2 * ((size_t)fn->body->n + 1) * sizeof *lets);
+    Let **old = fn->body->lets, **lets = lets_new(cx, fn->body->n);
     int n = 0, begin;
     for (int k = 0; k < fn->body->n; k++) {
         if (!is_late(s, old[k])) {

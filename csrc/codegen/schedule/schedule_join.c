@@ -193,8 +193,7 @@ join(Cx *cx, Let *a, const Let *b, int levels)
 {
     Let *in_a = levels > 1 ? rows_inner(a) : NULL, *in_b = levels > 1 ? rows_inner(b) : NULL;
     int n = 0, count = a->body->n + b->body->n;
-    Let **lets = cx_alloc(cx,
-                          2 * (size_t)count * sizeof *lets); /* block_append grows it in place */
+    Let **lets = lets_new(cx, count);
     rename_index(cx, b->body, loop_index(b), loop_index(a));
     for (int k = 0; k < count; k++) {
         Let *let = k < a->body->n ? a->body->lets[k] : b->body->lets[k - a->body->n];

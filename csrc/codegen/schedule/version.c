@@ -5,9 +5,8 @@
  * Requires: a scheduled function, in which steps of reductions over columns are marked.
  * Ensures:  nothing but speed: the same operations in the same order (V25).
  * How:      Across rows, in a tile of columns, an element of each row is a gather; where the
- *           distance is a number the compiler loads vectors and shuffles them.  Frequent are
- *           coordinates, quaternions and boxes, up to half of a cache line; and whole lanes.  Of
- *           the latter the short ones are those of another phase.  Of a row in lanes the loop, the
+ *           distance is a number the compiler loads vectors and shuffles them.  The lengths are
+ *           rows of machine.def.  Of a row in lanes the loop, the
  *           rest and what combines blocks go away; of any row of one block the last goes, and
  *           there such reductions prefetch nothing, as what they read is short.
  * Why not:  lengths of phases without such rows: across short rows each takes the C compiler as
@@ -24,7 +23,8 @@
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
-static const int across_rows[] = {2, 3, 4, 8, 0}, along_rows[] = {16, 32, 64, 0};
+#define LENGTHS(name, unit, what, ...) static const int name[] = {__VA_ARGS__, 0};
+#include "codegen/machine.def"
 
 typedef struct {
     const Facts *facts;

@@ -72,7 +72,7 @@
  *        In that case both may be elements that go along the columns evenly.
  *   V25  phase marks only an if in the kernel's own block, or in an if or else there, with an else.
  *        Each of the two has one for, or again such an if and its else.  All these loops are copies
- *        of one: the same operations in the same order, on the same memory from outside of them,
+ *        of one: the same operations in the same order, on the same values, constants and memory,
  *        and those marked parallel have the same extent and are marked vector, tile and recurrences
  *        alike.
  *   V26  A buffer has as many places as elements: its strides, where it has any, are those of its

@@ -47,6 +47,8 @@ void verify_loops_kernel(Verifier *v, const Let *kernel);
 
 /* ---- verify_marks.c: V33 to V38 ---- */
 
+/* Is the element of the access so many further on in memory in the loop's next iteration? */
+bool steps_by(Cx *cx, const Let *access, const Let *loop, Dim elements);
 void verify_access_marks(Verifier *v, const Let *access);
 void verify_loop_marks(Verifier *v, const Let *loop); /* when its body has been checked */
 

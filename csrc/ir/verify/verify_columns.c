@@ -87,11 +87,8 @@ static bool
 is_row(Verifier *v, const Let *reduce)
 {
     const Let *load = reduce->body->n == 1 ? reduce->body->lets[0] : NULL;
-    Dim step, rest;
     return load && load->op == OP_load && reduce->body->rets[0] == load->res[0] &&
-           dim_affine(v->cx, index_offset(v->cx, load->args[0], let_attr(load, "at")->dims),
-                      let_attr(reduce, "index")->d, &step, &rest) &&
-           dim_is(v->cx, step, 1);
+           steps_by(v->cx, load, reduce, dim_int(v->cx, 1));
 }
 
 static void

@@ -166,14 +166,11 @@ void
 verify_masked(Verifier *v, const Let *load)
 {
     const Let *reduce = let_around(load);
-    Dim step = DIM_NONE, rest,
-        offset = index_offset(v->cx, load->args[0], let_attr(load, "at")->dims);
     if (!let_has(load, MARK_masked)) {
         return;
     }
     if (!let_has(reduce, MARK_fill) || dtype_info[load->args[0]->type->dtype].bytes > 8 ||
-        !dim_affine(v->cx, offset, let_attr(reduce, "index")->d, &step, &rest) ||
-        !dim_is(v->cx, step, 1)) {
+        !steps_by(v->cx, load, reduce, dim_int(v->cx, 1))) {
         verify_broken(v, 44,
                       "masked marks a load that is not of adjacent elements that fill lanes");
     }

@@ -409,28 +409,56 @@ is_in_loop(const Value *v)
     return v->def && let_around(v->def) && loop_is(let_around(v->def));
 }
 
-/* Are both the same operation, however deep, on the same memory of the kernel?  Then their phases
- * have the same buffers and the same iterations. */
 static bool
-is_copy(const Let *a, const Let *b)
+is_same_literal(Literal a, Literal b)
 {
-    bool same = a->op == b->op && a->nargs == b->nargs &&
-                (a->op != OP_for || is_shared_alike(a, b));
-    for (int k = 0; k < a->nargs && same; k++) {
-        const Value *x = a->args[k], *y = b->args[k];
-        same = value_is_const(x) ? value_is_const(y) : x == y || (is_in_loop(x) && is_in_loop(y));
+    return a.is_int == b.is_int && a.i == b.i && memcmp(&a.f, &b.f, sizeof a.f) == 0;
+}
+
+/* Two loops that are compared.  firsts: by Value.id of the second, what the first has there. */
+typedef struct {
+    const Value **firsts;
+} Copies;
+
+static bool
+is_same_value(const Copies *c, const Value *x, const Value *y)
+{
+    if (value_is_const(x) || value_is_const(y)) {
+        return value_is_const(x) && value_is_const(y) && is_same_literal(x->literal, y->literal);
     }
-    int n = a->body && b->body ? a->body->n : 0;
-    same = same && !a->body == !b->body && (!a->body || n == b->body->n);
-    for (int k = 0; k < n && same; k++) {
-        same = is_copy(a->body->lets[k], b->body->lets[k]);
+    return is_in_loop(x) || is_in_loop(y) ? c->firsts[y->id] == x : x == y;
+}
+
+/* Are both the same operation, however deep, on the same values and the same memory of the kernel?
+ * Then their phases have the same buffers and the same iterations.  Which elements they access is
+ * not compared: where an if makes a size a number, that stands in one of the two. */
+static bool
+is_copy(const Copies *c, const Let *a, const Let *b)
+{
+    const Block *in_a = a->body, *in_b = b->body;
+    bool same = a->op == b->op && a->nargs == b->nargs && a->nres == b->nres && !in_a == !in_b &&
+                (a->op != OP_for || is_shared_alike(a, b)) &&
+                let_str(a, "op") == let_str(b, "op") &&
+                (!in_a || (in_a->n == in_b->n && in_a->nrets == in_b->nrets));
+    for (int k = 0; same && k < a->nargs; k++) {
+        same = is_same_value(c, a->args[k], b->args[k]);
+    }
+    for (int k = 0; same && in_a && k < in_a->n; k++) {
+        same = is_copy(c, in_a->lets[k], in_b->lets[k]);
+    }
+    for (int k = 0; same && in_a && k < in_a->nrets; k++) {
+        same = is_same_value(c, in_a->rets[k], in_b->rets[k]);
+    }
+    for (int k = 0; same && k < a->nres; k++) {
+        same = a->res[k]->type->dtype == b->res[k]->type->dtype;
+        c->firsts[b->res[k]->id] = a->res[k];
     }
     return same;
 }
 
 /* Is each branch one loop, or such a choice again?  *first: the first of these loops. */
 static bool
-is_one_phase(const Block *blk, int at, const Let **first)
+is_one_phase(const Copies *c, const Block *blk, int at, const Let **first)
 {
     bool good = true;
     for (int k = at; k < at + 2 && good; k++) {
@@ -440,9 +468,10 @@ is_one_phase(const Block *blk, int at, const Let **first)
         const Let *let = body && body->n ? body->lets[0] : NULL;
         if (let && let->op == OP_for) {
             *first = *first ? *first : let;
-            good = body->n == 1 && is_copy(*first, let);
+            good = body->n == 1 && (let == *first || is_copy(c, *first, let));
         } else {
-            good = let && let_has(let, MARK_phase) && body->n == 2 && is_one_phase(body, 0, first);
+            good = let && let_has(let, MARK_phase) && body->n == 2 &&
+                   is_one_phase(c, body, 0, first);
         }
     }
     return good;
@@ -452,8 +481,12 @@ static void
 check_phase(Verifier *v, const Let *choice, int at)
 {
     const Let *first = NULL;
-    if (loop_is(let_around(choice)) || !is_one_phase(choice->parent, at, &first)) {
-        verify_broken(v, 25, "phase marks an if whose branches are not copies of one loop");
+    size_t values = (size_t)v->fn->nvalues;
+    Copies c = {cx_alloc(v->cx, values * sizeof *c.firsts)};
+    if (loop_is(let_around(choice)) || !is_one_phase(&c, choice->parent, at, &first)) {
+        verify_broken(v, 25,
+                      "phase marks an if whose branches are not one loop each, of the same "
+                      "operations on the same values");
     }
 }
 

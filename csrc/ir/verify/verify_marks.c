@@ -7,8 +7,7 @@ index_of(const Let *loop)
     return let_attr(loop, "index")->d;
 }
 
-/* Is the element of the access so many further on in memory in the loop's next iteration? */
-static bool
+bool
 steps_by(Cx *cx, const Let *access, const Let *loop, Dim elements)
 {
     Dim step, rest, offset = index_offset(cx, access->args[0], let_attr(access, "at")->dims);

@@ -89,15 +89,13 @@ void
 verify_widened(Verifier *v, const Let *load)
 {
     const Let *reduce = let_around(load);
-    Dim step = DIM_NONE, rest,
-        offset = index_offset(v->cx, load->args[0], let_attr(load, "at")->dims);
     if (!let_has(load, MARK_widened)) {
         return;
     }
     bool good = reduce->op == OP_reduce && let_has(reduce, MARK_lanes) &&
                 !let_has(reduce, MARK_onehot) && load->args[0]->type->dtype == DT_bf16 &&
-                dim_affine(v->cx, offset, let_attr(reduce, "index")->d, &step, &rest) &&
-                dim_is(v->cx, step, 1);
+                steps_by(v->cx, load, reduce, dim_int(v->cx, 1));
+    Dim offset = index_offset(v->cx, load->args[0], let_attr(load, "at")->dims);
     for (int k = 0; good && k < reduce->body->n; k++) {
         const Let *bind = reduce->body->lets[k];
         good = bind->op != OP_bind || !dim_uses(v->cx, offset, bind->sizes[0]);

@@ -5,7 +5,7 @@
  * Ensures:  the bits of the other targets where the C compiler contracts nothing and integers wrap
  *           (-ffp-contract=off -fwrapv).  No warning under -Wall -Wextra -pedantic.
  * How:      A loop is a `for` over all of its iterations, a load an indexed read, a scalar let a
- *           const variable.  Of the marks of loops only those are read that say in which order a
+ *           const variable, or a part of the one line that uses it (emit_c_place.c).  Of the marks of loops only those are read that say in which order a
  *           reduction is, how many iterations of a loop are one of the phase's, and `interchange`,
  *           by which the columns of a product are in an array.  What a unit
  *           uses of the prelude stands before its phases (emit_c_prelude.c).
@@ -13,11 +13,11 @@
  *           there to do without.
  * Example:  for i in N vector { let x0 = load x[i]; let y0 = exp x0; store y[i] = y0 }:
  *               for (int64_t i = 0; i < N; i++) {
- *                   const float x0 = x[i];
- *                   const float y0 = dlc_exp_f32(x0);
- *                   y[i] = y0;
+ *                   y[i] = dlc_exp_f32(x[i]);
  *               }
  */
+#include <string.h>
+
 #include "emit_c.h"
 
 const char emit_c_head[] =
@@ -37,7 +37,9 @@ put_buffer(Emit *e, const Value *v)
     if (dim_is_int(e->cx, type_numel(e->cx, v->type), &n) && n > 0 && n <= DLC_LANES) {
         put(e, "%s %s[%lld];", type, name_c(e, v), (long long)n);
     } else {
-        put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type, private_buffer(e, v, 1));
+        const char *at = private_buffer(e, v, 1);
+        put(e, strcmp(at, "0") == 0 ? "%s *%s = (%s *)scratch;" : "%s *%s = (%s *)(scratch + %s);",
+            type, name_c(e, v), type, at);
     }
 }
 
@@ -157,6 +159,9 @@ put_for(Emit *e, const Let *loop)
 static void
 put_const(Emit *e, const Value *v, const char *made)
 {
+    if (v->def->op != OP_size && c_in_place(e, v->def, made)) {
+        return;
+    }
     put(e, "const %s %s = %s;", type_c(v->type->dtype), name_c(e, v), made);
 }
 
@@ -239,14 +244,20 @@ emit_c_phase(Emit *e, const Let *loop)
 void
 emit_c_function(Emit *e, const Let *loop, const Text *body, Text *unit)
 {
-    Text function = {.cx = e->cx};
+    Text function = {.cx = e->cx}, sizes = {.cx = e->cx};
+    bool pointers = !is_empty(e) && (e->phase->nbuffers || !dim_is(e->cx, e->scratch, 0));
     put_header(e, loop, &function);
-    put_phase_head(e, &function, "static");
-    if (!is_empty(e)) {
+    text_add(&function, "int\n%s(void *const *p, const int64_t *n, int64_t lo, int64_t hi)\n{\n",
+             e->phase->name);
+    if (pointers) {
         put_pointers(e, &function);
+    } else {
+        text_add(&function, "    (void)p;\n");
     }
-    put_sizes(e, &function, put_size, NULL);
-    put_body(body, &function);
+    put_sizes(e, &sizes, put_size, NULL);
+    text_add(&function, "%s", sizes.length ? sizes.text : "    (void)n;\n");
+    text_put(&function, body->text, body->length);
+    text_add(&function, "    return 0;\n}\n");
     c_need(e, function.text);
     text_put(unit, function.text, function.length);
 }

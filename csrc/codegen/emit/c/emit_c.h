@@ -20,6 +20,11 @@ const char *c_map(Emit *e, const Let *let);
 /* What `op` makes of two values as the store of a dtype keeps it: of two expressions. */
 const char *c_combined(Emit *e, const Let *update, const char *a, const char *b);
 
+/* ---- emit_c_place.c ---- */
+
+/* Has the let's one user its text in place of its name?  Else it gets a variable. */
+bool c_in_place(Emit *e, const Let *let, const char *text);
+
 /* ---- emit_c.c ---- */
 
 void c_block(Emit *e, const Block *blk);

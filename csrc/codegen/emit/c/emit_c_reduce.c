@@ -6,8 +6,7 @@
  *           The chains of a product (marked `fused`) are fused multiply-adds, 256 each.  The sums
  *           of a few columns are an array, and the loop over columns is inside that over terms:
  *           compilers make vectors of it.  Each sum has its order.
- * Example:  dlc_reduction_f32 sum_stack;
- *           dlc_begin_sum_f32(&sum_stack, 16, 1024);
+ * Example:  dlc_reduction_f32 sum_stack = dlc_begin_sum_f32(16, 1024);
  *           for (..) { ..; dlc_step_sum_f32(&sum_stack, e); }
  *           const float sum = dlc_end_sum_f32(&sum_stack);
  */
@@ -27,8 +26,8 @@ put_steps(Emit *e, const Let *reduce)
     const char *out = name_c(e, reduce->res[0]), *kind = compute_name(dtype),
                *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, kind);
     int lanes = let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_pairs) ? DLC_LANES : 1;
-    put(e, "dlc_reduction_%s %s_stack;", kind, out);
-    put(e, "dlc_begin_%s(&%s_stack, %d, %d);", name, out, lanes, reduce_block(reduce));
+    put(e, "dlc_reduction_%s %s_stack = dlc_begin_%s(%d, %d);", kind, out, name, lanes,
+        reduce_block(reduce));
     c_open_for(e, reduce);
     c_block(e, reduce->body);
     put(e, "dlc_step_%s(&%s_stack, %s);", name, out, c_value(e, reduce->body->rets[0], dtype));

@@ -4,7 +4,7 @@
  * through the preprocessor: emit_c_prelude.c takes from the result what a unit uses.  Of two
  * definitions of a name the first stands, so that those here replace the header's.
  *
- *     dlc_begin_<red>_<dtype>(&r, lanes, block)  of an empty reduction
+ *     r = dlc_begin_<red>_<dtype>(lanes, block)  of an empty reduction
  *     dlc_step_<red>_<dtype>(&r, v)              one more element
  *     dlc_end_<red>_<dtype>(&r)                  the value
  *
@@ -185,14 +185,16 @@ DLC_RUNNING(f32, float)
 DLC_RUNNING(f64, double)
 
 #define DLC_STEPS(red, dtype, T) \
-    static void dlc_begin_##red##_##dtype(dlc_reduction_##dtype *r, int lanes, int block) \
+    static dlc_reduction_##dtype dlc_begin_##red##_##dtype(int lanes, int block) \
     { \
-        r->lanes = lanes; \
-        r->block = block; \
-        r->count = r->blocks = 0; \
+        dlc_reduction_##dtype r; \
+        r.lanes = lanes; \
+        r.block = block; \
+        r.count = r.blocks = 0; \
         for (int k = 0; k < lanes; k++) { \
-            r->lane[k] = dlc_identity_##red##_##dtype(); \
+            r.lane[k] = dlc_identity_##red##_##dtype(); \
         } \
+        return r; \
     } \
     static void dlc_push_##red##_##dtype(dlc_reduction_##dtype *r) \
     { \
