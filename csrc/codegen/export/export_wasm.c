@@ -18,12 +18,6 @@ output_slot(const Export *x, int k)
     return x->outputs[k] ? x->main->plan->results[k].slot : -1;
 }
 
-static bool
-is_weight(const Export *x, int param)
-{
-    return x->options->weights && x->options->weights[param];
-}
-
 /* ---- sizes ---- */
 
 static void
