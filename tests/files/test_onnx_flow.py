@@ -163,6 +163,31 @@ def test_unsupported_nodes_in_bodies_are_named() -> None:
         load(read(text))
 
 
+def test_bodies_that_are_none() -> None:
+    """Inputs and outputs without a name, too few of them, and steps in steps: an error each."""
+    model = read(LOOP)
+    for field in ("input", "output"):
+        other = onnx.ModelProto()
+        other.CopyFrom(model)
+        body = other.graph.node[0].attribute[0].g
+        getattr(body, field)[0].name = ""
+        with pytest.raises(FileError):
+            load(other)
+        del getattr(body, field)[0]
+        with pytest.raises(FileError):
+            load(other)
+    inner = """n = Constant<value_int = 1000> ()
+        d = Loop (n, , c) <
+          body = b2 (int64 j, bool q, float[M] e) => (q, f) { f = Concat<axis = 0>(e, x) }
+        >"""
+    text = f"""g (float[2] x) => (float[M] y) {{
+      m = Constant<value_int = 1000> ()
+      y = Loop (m, , x) <body = b (int64 i, bool p, float[L] c) => (p, d) {{ {inner} }}>
+    }}"""
+    with pytest.raises(FileError, match="more than 1024 steps would be written out"):
+        load(read(text))
+
+
 @pytest.mark.parametrize("back", [0, 1])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_scans(back: int, axis: int) -> None:

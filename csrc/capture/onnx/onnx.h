@@ -85,6 +85,7 @@ struct Onnx {
     Text *wrong; /* the nodes that are not translated, each with its reason */
     int *nwrong;
     int *nunknown; /* how often onnx_not_known was called */
+    int *nsteps; /* of loops that are written out */
     int *nbound; /* sizes that are known in a call alone */
 };
 
