@@ -534,7 +534,8 @@ static PyMethodDef methods[] = {
      PyDoc_STR(
          "onnx(name, names, kinds, sizes, inputs, weights, nodes, outputs) -> (program, outputs, "
          "weights)\n\n"
-         "names: of the values, which have numbers; kinds: their element types in ONNX, 0: not known. sizes: {name: (least, most or -1)}. inputs: "
+         "names: of the values, which have numbers; kinds: their element types in ONNX, 0: not "
+         "known. sizes: {name: (least, most or -1)}. inputs: "
          "[(number, dtype, sizes), ..];\nweights: the same with the elements or None. nodes: "
          "[(op, domain, version, name, inputs, outputs, attributes), ..]\nin order. An output is "
          "('array', result) or ('input', parameter). Raises CaptureError with all nodes that\n"

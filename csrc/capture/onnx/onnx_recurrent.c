@@ -1,5 +1,5 @@
-/* RNN, GRU and LSTM: what a step reads of the input is one product for all steps; a loop carries the
- * state. */
+/* RNN, GRU and LSTM: what a step reads of the input is one product for all steps; a loop carries
+ * the state. */
 #include "onnx.h"
 
 #include <math.h>
