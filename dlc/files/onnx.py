@@ -205,7 +205,9 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     own = {op for op, _ in operators() if "." not in op}
     kept = [("", op) for op in sorted(own)]
     more = True
-    while more:
+    for _ in range(_MOST_DEPTH):  # definitions in definitions
+        if not more:
+            break
         _with_defaults(model, own)
         try:  # which definition an operator has may depend on the types of its operands
             model = onnx.shape_inference.infer_shapes(model)

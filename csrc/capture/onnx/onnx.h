@@ -85,6 +85,7 @@ struct Onnx {
     Text *wrong; /* the nodes that are not translated, each with its reason */
     int *nwrong;
     int *nunknown; /* how often onnx_not_known was called */
+    int *nsteps; /* of loops that are written out */
     int *nbound; /* sizes that are known in a call alone */
 };
 
@@ -195,7 +196,8 @@ const Known *onnx_known(Onnx *o, Value *v);
 const Dim *onnx_dims(Onnx *o, int k, int *n);
 /* The same as numbers. */
 const int64_t *onnx_numbers(Onnx *o, int k, int *n);
-/* Refuses the node, since its input k has to be known when it is translated: names the graph's input that it is of. */
+/* Refuses the node, since its input k has to be known when it is translated: names the graph's
+ * input that it is of. */
 _Noreturn void onnx_not_known(Onnx *o, int k);
 /* Input k as the one size or number that it has; refuses another. */
 Dim onnx_one_dim(Onnx *o, int k);

@@ -125,6 +125,9 @@ unrolled(Onnx *o, const OnnxGraph *g, int64_t steps, bool stops)
     int64_t at = 0;
     double more = 1;
     for (; at < steps && more != 0; at++) {
+        if (++*o->nsteps > MAX_UNROLLED) { /* loops in loops, too */
+            onnx_refuse(o, "more than %d steps would be written out", MAX_UNROLLED);
+        }
         Value **before = cx_copy(o->cx, o->values, (size_t)(o->nvalues + 1) * sizeof *before);
         o->values[g->inputs[0]] = build_const(o->b, scalar, (Literal){.is_int = true, .i = at});
         o->values[g->inputs[1]] = build_const(o->b, truth, (Literal){.is_int = true, .i = 1});
@@ -328,6 +331,9 @@ onnx_scan(Onnx *o)
     }
     Value **made = cx_alloc(o->cx, (size_t)(nmade * batches + 1) * sizeof *made);
     for (int64_t at = 0; at < batches; at++) {
+        if (++*o->nsteps > MAX_UNROLLED) {
+            onnx_refuse(o, "more than %d sequences would be written out", MAX_UNROLLED);
+        }
         Value **of = cx_copy(o->cx, in, (size_t)(n + nrows + 1) * sizeof *of);
         for (int k = 0; old && k < n + nrows; k++) {
             of[k] = in_batch(o, in[k], at);

@@ -556,7 +556,8 @@ onnx_not_known(Onnx *o, int k)
     }
     onnx_refuse(
         o,
-        "the values of '%s' decide a size or what is computed, and follow from the input '%s', which is not known "
+        "the values of '%s' decide a size or what is computed, and follow from the input '%s', "
+        "which is not known "
         "before a call: make it a constant, dlc.load(.., constants={'%s': ..})",
         name, from, from);
 }

@@ -14,7 +14,7 @@ typedef struct {
     Onnx o;
     Value **params; /* by number, or NULL */
     Text wrong;
-    int nwrong, nbound, nunknown;
+    int nwrong, nbound, nunknown, nsteps;
     PyObject *answer;
 } Job;
 
@@ -107,6 +107,12 @@ graph_of(Job *job, PyObject *parts)
     OnnxGraph *g = cx_alloc(job->o.cx, sizeof *g);
     g->inputs = value_numbers(job, item(job, parts, 0), &g->ninputs);
     g->outputs = value_numbers(job, item(job, parts, 2), &g->noutputs);
+    for (int k = 0; k < g->ninputs + g->noutputs; k++) {
+        if ((k < g->ninputs ? g->inputs[k] : g->outputs[k - g->ninputs]) < 0) {
+            PyErr_SetString(PyExc_ValueError, "an input or output of a graph has no name");
+            raised(job);
+        }
+    }
     if (Py_EnterRecursiveCall(" in a graph of ONNX")) {
         raised(job);
     }
@@ -469,6 +475,7 @@ body(Cx *cx, void *arg)
     o->nwrong = &job->nwrong;
     o->nbound = &job->nbound;
     o->nunknown = &job->nunknown;
+    o->nsteps = &job->nsteps;
     read_sizes(job);
     bool *is_input = cx_alloc(cx, (size_t)o->nvalues + 1);
     for (int k = 0; k < length(job, job->inputs); k++) {
@@ -527,7 +534,8 @@ static PyMethodDef methods[] = {
      PyDoc_STR(
          "onnx(name, names, kinds, sizes, inputs, weights, nodes, outputs) -> (program, outputs, "
          "weights)\n\n"
-         "names: of the values, which have numbers; kinds: their element types in ONNX, 0: not known. sizes: {name: (least, most or -1)}. inputs: "
+         "names: of the values, which have numbers; kinds: their element types in ONNX, 0: not "
+         "known. sizes: {name: (least, most or -1)}. inputs: "
          "[(number, dtype, sizes), ..];\nweights: the same with the elements or None. nodes: "
          "[(op, domain, version, name, inputs, outputs, attributes), ..]\nin order. An output is "
          "('array', result) or ('input', parameter). Raises CaptureError with all nodes that\n"

@@ -1,5 +1,5 @@
-/* RNN, GRU and LSTM: what a step reads of the input is one product for all steps; a loop carries the
- * state. */
+/* RNN, GRU and LSTM: what a step reads of the input is one product for all steps; a loop carries
+ * the state. */
 #include "onnx.h"
 
 #include <math.h>
@@ -265,7 +265,7 @@ run(Onnx *o, const Cell *c, Way *w, Value *lengths)
 
 /* The other way round: all steps, or those of each sequence. */
 static Value *
-reversed(Onnx *o, Value *v, Value *lengths)
+backwards(Onnx *o, Value *v, Value *lengths)
 {
     return lengths ? onnx_reversed(o, v, lengths, 0, 1) : build_flip(o->b, v, 1, (const int[]){0});
 }
@@ -276,7 +276,7 @@ way_of(Onnx *o, const Cell *c, int at, bool back, Value *x, Value *lengths)
     Way w = {.at = at, .back = back, .weight = part_of(o, onnx_in(o, 2), at)};
     Value *bias = part_of(o, onnx_given(o, 3), at);
     Value *weight = part_of(o, onnx_in(o, 1), at);
-    x = back ? reversed(o, x, lengths) : x;
+    x = back ? backwards(o, x, lengths) : x;
     w.x = build_contract(o->b, x, weight, "tbk,nk->tbn", c->dtype);
     if (bias) {
         Value *in = gate(o, c, bias, 0, c->gates), *state = gate(o, c, bias, c->gates, c->gates);
@@ -352,7 +352,7 @@ onnx_recurrent(Onnx *o)
     for (int k = 0; k < n; k++) {
         Way w = way_of(o, &c, k, back || k == 1, x, lengths);
         rows[k] = run(o, &c, &w, lengths);
-        rows[k] = w.back ? reversed(o, rows[k], lengths) : rows[k];
+        rows[k] = w.back ? backwards(o, rows[k], lengths) : rows[k];
         for (int s = 0; s < c.states; s++) {
             last[s][k] = w.state[s];
         }

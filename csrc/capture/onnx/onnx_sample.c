@@ -11,8 +11,8 @@ num(Onnx *o, int64_t i)
     return dim_int(o->cx, i);
 }
 
-/* The four neighbours of places (y, x), each [N, points], of images [N, C, height * width], each with its
- * share; `clamps`: neighbours outside are those at the edge, else 0. */
+/* The four neighbours of places (y, x), each [N, points], of images [N, C, height * width], each
+ * with its share; `clamps`: neighbours outside are those at the edge, else 0. */
 static void
 neighbours(Onnx *o, Value *image, Value *const *at, const Dim *sizes, bool clamps, Value **out)
 {
