@@ -10,7 +10,7 @@ typedef struct {
 } dlc_sha256;
 
 static inline uint32_t
-dlc_turned(uint32_t x, int by)
+dlc_rotated(uint32_t x, int by)
 {
     return x >> by | x << (32 - by);
 }
@@ -36,17 +36,17 @@ dlc_sha256_block(uint32_t *state, const uint8_t *block)
     }
     for (int k = 16; k < 64; k++) {
         uint32_t a = w[k - 15], b = w[k - 2];
-        w[k] = w[k - 16] + w[k - 7] + (dlc_turned(a, 7) ^ dlc_turned(a, 18) ^ a >> 3) +
-               (dlc_turned(b, 17) ^ dlc_turned(b, 19) ^ b >> 10);
+        w[k] = w[k - 16] + w[k - 7] + (dlc_rotated(a, 7) ^ dlc_rotated(a, 18) ^ a >> 3) +
+               (dlc_rotated(b, 17) ^ dlc_rotated(b, 19) ^ b >> 10);
     }
     for (int k = 0; k < 8; k++) {
         v[k] = state[k];
     }
     for (int k = 0; k < 64; k++) {
         uint32_t e = v[4], a = v[0];
-        uint32_t one = v[7] + (dlc_turned(e, 6) ^ dlc_turned(e, 11) ^ dlc_turned(e, 25)) +
+        uint32_t one = v[7] + (dlc_rotated(e, 6) ^ dlc_rotated(e, 11) ^ dlc_rotated(e, 25)) +
                        ((e & v[5]) ^ (~e & v[6])) + round[k] + w[k];
-        uint32_t two = (dlc_turned(a, 2) ^ dlc_turned(a, 13) ^ dlc_turned(a, 22)) +
+        uint32_t two = (dlc_rotated(a, 2) ^ dlc_rotated(a, 13) ^ dlc_rotated(a, 22)) +
                        ((a & v[1]) ^ (a & v[2]) ^ (v[1] & v[2]));
         for (int j = 7; j > 0; j--) {
             v[j] = v[j - 1];
