@@ -30,7 +30,7 @@ OWN = {"products": "own", "strict": True, "tier": "tcc"}
 
 def compiled(model: Any, *calls: tuple[Tensor, ...]) -> list[list[np.ndarray]]:
     fast = torch.compile(model, backend="dlc", fullgraph=True, dynamic=True, options=OWN)
-    with torch.no_grad(), torch._dynamo.config.patch(allow_rnn=True):
+    with torch.no_grad():
         return [[_of_tensor(t) for t in torch.utils._pytree.tree_leaves(fast(*args))] for args in calls]
 
 
@@ -106,7 +106,18 @@ def test_network(name: str, tmp_path: Path) -> None:
     network, arguments = NETWORKS[name]
     torch.manual_seed(0)
     model, calls = network().eval(), [arguments(k) for k in range(2)]
-    check(model, tmp_path / "m.dlc", dims(*calls), *calls)
+    if name != "lstm":
+        check(model, tmp_path / "m.dlc", dims(*calls), *calls)
+        return
+    # Dynamo has no LSTM unless it is told to, and then another graph than torch.export: no bits to compare with.
+    path = tmp_path / "m.dlc"
+    dlc.save(model, path, calls[0], dynamic_shapes=dims(*calls))
+    for have, args in zip(
+        apart.call(path, *([_of_tensor(t) for t in args] for args in calls)), calls, strict=True
+    ):
+        for a, b in zip(have, torch.utils._pytree.tree_leaves(model(*args)), strict=True):
+            np.testing.assert_allclose(a, b.detach().numpy(), rtol=1e-5, atol=1e-6)
+    as_c(path)
 
 
 @pytest.mark.in_turn(4)
