@@ -109,7 +109,7 @@ def test_network(name: str, tmp_path: Path) -> None:
     if name != "lstm":
         check(model, tmp_path / "m.dlc", dims(*calls), *calls)
         return
-    # Dynamo has no LSTM unless it is told to, and then another graph than torch.export: no bits to compare with.
+    # Dynamo takes an LSTM only where it is told to, and has another graph than torch.export then.
     path = tmp_path / "m.dlc"
     dlc.save(model, path, calls[0], dynamic_shapes=dims(*calls))
     for have, args in zip(
