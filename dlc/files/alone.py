@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch._refs
 from torch import Tensor
 from torch._ops import OpOverload
 
@@ -279,6 +280,8 @@ def alone() -> dict[OpOverload, Callable[..., Any]]:
         aten.median.dim: median_dim,
         aten.nanmedian.default: nanmedian,
         aten.nanmedian.dim: nanmedian_dim,
+        aten.tril_indices.default: torch._refs.tril_indices,
+        aten.triu_indices.default: torch._refs.triu_indices,
         aten._fft_c2c.default: _fft_c2c,
         aten._fft_r2c.default: _fft_r2c,
         aten._fft_c2r.default: _fft_c2r,

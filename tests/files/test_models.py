@@ -106,7 +106,18 @@ def test_network(name: str, tmp_path: Path) -> None:
     network, arguments = NETWORKS[name]
     torch.manual_seed(0)
     model, calls = network().eval(), [arguments(k) for k in range(2)]
-    check(model, tmp_path / "m.dlc", dims(*calls), *calls)
+    if name != "lstm":
+        check(model, tmp_path / "m.dlc", dims(*calls), *calls)
+        return
+    # Dynamo takes an LSTM only where it is told to, and has another graph than torch.export then.
+    path = tmp_path / "m.dlc"
+    dlc.save(model, path, calls[0], dynamic_shapes=dims(*calls))
+    for have, args in zip(
+        apart.call(path, *([_of_tensor(t) for t in args] for args in calls)), calls, strict=True
+    ):
+        for a, b in zip(have, torch.utils._pytree.tree_leaves(model(*args)), strict=True):
+            np.testing.assert_allclose(a, b.detach().numpy(), rtol=1e-5, atol=1e-6)
+    as_c(path)
 
 
 @pytest.mark.in_turn(4)

@@ -1,4 +1,5 @@
-/* The plan's host on NumPy arrays, of loaded programs and of dlc.jit: memory for results, views of them, the interpreter lock. */
+/* The plan's host on NumPy arrays, of loaded programs and of dlc.jit: memory for results, views of
+ * them, the interpreter lock. */
 #include "array.h"
 
 int

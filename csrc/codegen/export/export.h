@@ -8,9 +8,9 @@ typedef struct ExportOptions {
     const char *name;           /* of the files, and the beginning of what they declare */
     const char *const *outputs; /* names of results; taken, if no input or size has them */
     const bool *weights;        /* by parameter: it is bound, and no argument of each call */
-    /* By parameter: the elements of a weight in the order of its axes, how many bytes these are, and
-     * its name in a file, as JSON has it.  NULL: the elements are not known, and a weight has the
-     * parameter's name. */
+    /* By parameter: the elements of a weight in the order of its axes, how many bytes these are,
+     * and its name in a file, as JSON has it.  NULL: the elements are not known, and a weight has
+     * the parameter's name. */
     const void *const *data;
     const int64_t *bytes;
     const char *const *stored;

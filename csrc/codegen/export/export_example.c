@@ -305,7 +305,7 @@ static const char pool[] =
     "}\n"
     "#endif\n";
 
-/* The memory of arguments and results, without which there is nothing to check; then the numbers. */
+/* The memory of arguments and results, without which there is nothing to check, and the numbers. */
 static void
 put_arrays(Export *x, const Example *e, Text *out)
 {
@@ -349,7 +349,8 @@ static const char reader[] =
     "{\n"
     "    FILE *file = fopen(path, \"rb\");\n"
     "    long size = file && fseek(file, 0, SEEK_END) == 0 ? ftell(file) : -1;\n"
-    "    char *memory = size >= 0 && fseek(file, 0, SEEK_SET) == 0 ? malloc((size_t)size + 1) : NULL;\n"
+    "    int good = size >= 0 && fseek(file, 0, SEEK_SET) == 0;\n"
+    "    char *memory = good ? malloc((size_t)size + 1) : NULL;\n"
     "    *bytes = memory ? fread(memory, 1, (size_t)size, file) : 0;\n"
     "    if (file) {\n"
     "        fclose(file);\n"
