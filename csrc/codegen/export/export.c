@@ -291,8 +291,8 @@ is_declared(const Export *x, const char *name)
 {
     static const char *const lower[] = {"run",     "workspace", "message", "status",
                                         "threads", "weights",   "bind"},
-                             *const capitals[] = {"OK",    "SIZE",    "WORKSPACE",
-                                                  "INDEX", "WEIGHTS", "HASH", "ENDIAN"};
+                             *const capitals[] = {"OK",      "SIZE", "WORKSPACE", "INDEX",
+                                                  "WEIGHTS", "HASH", "ENDIAN"};
     const char *own = x->options->name, *big = upper_c(x->cx, own);
     bool found = false;
     for (size_t k = 0; k < sizeof lower / sizeof *lower; k++) {
@@ -448,11 +448,17 @@ put_program(Export *x, Text *out)
     for (int k = 0; k < x->nplans; k++) {
         put_places(x, &x->plans[k], &rest);
     }
-    put_size_check(x, x->main, &rest);
+    if (!x->options->device) {
+        put_size_check(x, x->main, &rest);
+    }
     for (int k = 0; k < x->nplans; k++) {
         put_steps(x, &x->plans[k], &rest);
     }
-    put_interface(x, &rest);
+    if (x->options->device) {
+        put_device_run(x, &rest);
+    } else {
+        put_interface(x, &rest);
+    }
     text_add(out, "/* %s: made by dlc.  See %s.h. */\n#include \"%s.h\"\n\n", name, name, name);
     text_add(
         out,
@@ -469,6 +475,9 @@ put_program(Export *x, Text *out)
         "#endif\n\n"
         "enum { DLC_PIECES = %d, DLC_BUFFERS = %d, DLC_RANK = %d };\n",
         x->options->pieces, x->buffers + 1, x->rank + 1);
+    if (x->options->device) { /* of which there are none */
+        text_add(out, "typedef struct %s_threads %s_threads;\n", name, name);
+    }
     const char *unit = x->unit.text[x->target];
     put_runtime(x, cx_format(x->cx, "%s %s", unit, rest.text), out);
     for (int k = 0; k < x->unit.nphases; k++) {
@@ -518,6 +527,9 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
     x->main = &x->plans[x->nplans - 1];
     name_all(x);
     check_weights(x);
+    if (options->device) {
+        check_device(x);
+    }
     emit(x);
     for (int k = 0; k < x->nplans; k++) {
         x->plans[k].output = find_outputs(x, &x->plans[k]);
@@ -528,6 +540,10 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
     *count = 0;
     add_file(x, &files, count, cx_format(cx, "%s.c", name), put_program);
     add_file(x, &files, count, cx_format(cx, "%s.h", name), put_program_header);
+    if (options->device) {
+        add_file(x, &files, count, "README.md", put_device_guide);
+        return files;
+    }
     add_file(x, &files, count, cx_format(cx, "%s_check.c", name), put_check);
     add_file(x, &files, count, "Makefile", put_makefile);
     add_file(x, &files, count, "README.md", put_guide);

@@ -16,6 +16,7 @@ typedef struct ExportOptions {
     const char *const *stored;
     /* by size symbol of the function: of the example, or SIZE_UNKNOWN */
     const int64_t *sizes;
+    bool device; /* for a small one: see export_device.c */
     int pieces; /* into so many a kernel is cut for threads, at most */
 } ExportOptions;
 
