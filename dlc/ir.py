@@ -115,6 +115,7 @@ class Function:
         sizes: dict[str, int] | None = None,
         threads: int = 16,
         weights: Iterable[str] | Mapping[str, Any] = (),
+        target: str = "c",
     ) -> list[Path]:
         """Write the program as plain C11 to a folder, and return the paths of the files.
 
@@ -127,6 +128,10 @@ class Function:
         has no `<name>_bind`; larger ones are written to `<name>.safetensors`, and `<name>_bind` compares
         their SHA-256.
 
+        `target="device"` is for a small device: `<name>_run(&io)` is all that there is to call, weights are
+        constants, and values between kernels have one array, whose bytes the header says. All sizes are
+        numbers, and there are no threads.
+
         Raises ValueError for a name that C does not allow, for sizes that the program excludes, for weights
         that do not fit, and for a program of another stage than graph; CaptureError for a program that calls
         operators of torch, and for loops whose number of steps is the size of a result, with all of these.
@@ -136,11 +141,14 @@ class Function:
         names = set(weights)
         if unknown := names - {param.name for param in self.params}:
             raise ValueError(f"{self.name} has no parameter {min(unknown)!r} that could be a weight")
+        if target not in ("c", "device"):
+            raise ValueError(f"target is 'c' or 'device', not {target!r}")
         if not 1 <= threads <= 256:
             raise ValueError(f"threads is from 1 to 256, not {threads}")
         arrays = self._as_stored(weights) if isinstance(weights, Mapping) else {}
         given = {param: (json.dumps(stored)[1:-1], array) for param, (stored, _, array) in arrays.items()}
-        files = export_c(self.text, name, dict(sizes or {}), threads, given if arrays else names, False)
+        pieces = 1 if target == "device" else threads
+        files = export_c(self.text, name, dict(sizes or {}), pieces, given if arrays else names, target)
         paths = [Path(folder) / file for file in files]
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path, data in zip(paths, files.values(), strict=True):

@@ -10,7 +10,7 @@ typedef struct {
     PyObject *weights; /* set of names of parameters; or dict: by name, (name in a file, array) */
     Py_buffer *views;  /* of the arrays, by parameter */
     int nviews;
-    int pieces, wasm;
+    int pieces;
     ExportOptions options;
     const ExportFile *files;
     int count;
@@ -109,7 +109,6 @@ body(Cx *cx, void *arg)
     job->options.outputs = result_names(fn);
     job->options.sizes = read_sizes(fn, job->sizes);
     job->options.pieces = job->pieces;
-    job->options.wasm = job->wasm != 0;
     job->options.weights = find_weights(fn, job->weights);
     if (PyDict_Check(job->weights)) {
         find_data(job, fn);
@@ -125,9 +124,17 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
 {
     Job job = {0};
     PyObject *files = NULL;
-    if (!PyArg_ParseTuple(args, "ssO!iOp", &job.text, &job.name, &PyDict_Type, &job.sizes,
-                          &job.pieces, &job.weights, &job.wasm)) {
+    const char *target;
+    if (!PyArg_ParseTuple(args, "ssO!iOs", &job.text, &job.name, &PyDict_Type, &job.sizes,
+                          &job.pieces, &job.weights, &target)) {
         return NULL;
+    }
+    static const char *const targets[] = {
+        [EXPORT_C] = "c", [EXPORT_WASM] = "wasm", [EXPORT_DEVICE] = "device"};
+    while (strcmp(targets[job.options.target], target) != 0) {
+        if (++job.options.target > EXPORT_DEVICE) {
+            return PyErr_Format(PyExc_ValueError, "target is c, wasm or device, not %s", target);
+        }
     }
     Cx *cx = cx_new();
     if (!cx) {
@@ -158,14 +165,14 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
 static PyMethodDef methods[] = {
     {"export_c", export_to_c, METH_VARARGS,
      PyDoc_STR(
-         "export_c(text, name, sizes, pieces, weights, wasm) -> dict of bytes by name: the files of a "
+         "export_c(text, name, sizes, pieces, weights, target) -> dict of bytes by name: the files of a "
          "program as plain C.\n"
          "sizes: of the example, where they are to be others than small ones. pieces: into so "
          "many a kernel is\n"
          "cut for threads, at most. weights: a set of names of parameters, which are bound; or a "
          "dict, by name of a\n"
          "parameter (name in a file, array). A file that is None is that of the weights, which "
-         "the caller writes. wasm: the files for WebAssembly, without a check.")},
+         "the caller writes. target: c, wasm or device, see export.h.")},
     {NULL},
 };
 

@@ -389,15 +389,19 @@ class Model:
         *,
         sizes: dict[str, int] | None = None,
         threads: int = 16,
+        target: str = "c",
     ) -> list[Path]:
         """Write the program as plain C11 to a folder, as dlc.ir.Function.export_c does.
 
         Weights of at most 100 kB are part of the program. Others are in <name>.safetensors, by the names
         that they have in the model's own file, and <name>_bind finds them there. States are arguments of
-        <name>_run. Returns the paths of the files. Raises what that raises.
+        <name>_run. `target="device"` is for a small device. Returns the paths of the files. Raises what that
+        raises.
         """
         weights = weights_of(self._function, self._signature, self._fixed)
-        return self._function.export_c(folder, name, sizes=sizes, threads=threads, weights=weights)
+        return self._function.export_c(
+            folder, name, sizes=sizes, threads=threads, weights=weights, target=target
+        )
 
     def export_wasm(self, folder: str | os.PathLike[str], name: str = "m") -> list[Path]:
         """Write the model for browsers to a folder: <name>.wasm, its weights, a module and a page.

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 BARE = Path(__file__).parent / "bare"
-STACK = 1 << 20
+STACK, STACK_TOP = 1 << 20, 1024  # bytes; above its beginning
+PAINT = b"\xa5"
 PAGE = 1 << 12
 MISSING = [name for name in ("ziglang", "unicorn") if importlib.util.find_spec(name) is None]
 needs_machines = pytest.mark.skipif(bool(MISSING), reason=f"needs {' and '.join(MISSING)}: pip install")
@@ -125,8 +126,18 @@ class Ran:
 
     code: int
     said: str
-    instructions: int
+    instructions: int  # of a Cortex-M, if they are counted
+    stack: int  # bytes
     memory: dict[str, bytes]
+
+
+def thumb_instructions(code: bytes) -> int:
+    """One has four bytes if its first five bits are 11101, 11110 or 11111, else two."""
+    at = n = 0
+    while at < len(code):
+        at += 4 if code[at + 1] >> 3 in (0b11101, 0b11110, 0b11111) else 2
+        n += 1
+    return n
 
 
 def run(processor: str, program: Path, *, count: bool = False, read: dict[str, int] | None = None) -> Ran:
@@ -158,19 +169,29 @@ def run(processor: str, program: Path, *, count: bool = False, read: dict[str, i
         top = max(top, address + room)
     stack = (top + PAGE) // PAGE * PAGE
     map_pages(stack, stack + STACK)
-    machine.reg_write(getattr(constants, f"UC_{p.stack}"), stack + STACK - 1024)
+    machine.reg_write(getattr(constants, f"UC_{p.stack}"), stack + STACK - STACK_TOP)
     for name, value in p.registers.items():
         machine.reg_write(getattr(constants, f"UC_{p.arch}_REG_{name}"), value)
-    counted = 0
+    machine.mem_write(stack, PAINT * STACK)
+    counted, lengths = 0, dict[tuple[int, int], int]()
 
-    def step(*_: object) -> None:
+    def block(_: object, address: int, bytes_: int, __: object) -> None:
         nonlocal counted
-        counted += 1
+        key = address, bytes_
+        if key not in lengths:
+            lengths[key] = thumb_instructions(bytes(machine.mem_read(address, bytes_)))
+        counted += lengths[key]
 
-    if count:
-        machine.hook_add(unicorn.UC_HOOK_CODE, step)
+    if count and "THUMB" in p.mode:
+        machine.hook_add(unicorn.UC_HOOK_BLOCK, block)
     machine.emu_start(image.symbols["bare_start"] | ("THUMB" in p.mode), image.symbols["bare_end"] & ~1)
+    painted = bytes(machine.mem_read(stack, STACK))
+    used = STACK - STACK_TOP - (len(painted) - len(painted.lstrip(PAINT)))
     wanted = {"bare_code": 4, "bare_said": 512, **(read or {})}
-    memory = {name: bytes(machine.mem_read(image.symbols[name], bytes_)) for name, bytes_ in wanted.items()}
+    memory = {
+        name: bytes(machine.mem_read(image.symbols[name], bytes_))
+        for name, bytes_ in wanted.items()
+        if name in image.symbols
+    }
     code = int.from_bytes(memory["bare_code"], "big" if "BIG_ENDIAN" in p.mode else "little", signed=True)
-    return Ran(code, memory["bare_said"].split(b"\0")[0].decode(), counted, memory)
+    return Ran(code, memory.get("bare_said", b"").split(b"\0")[0].decode(), counted, used, memory)

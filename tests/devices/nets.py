@@ -93,9 +93,12 @@ MODELS: dict[str, Callable[[], tuple[Any, tuple[Any, ...], Any]]] = {
 }  # fmt: skip
 
 
+def saved(model: Any, args: tuple[Any, ...], dynamic: Any, folder: Path) -> dlc.files.model.Model:
+    dlc.save(model, folder / "model.dlc", args, dynamic_shapes=dynamic)
+    return dlc.load(folder / "model.dlc")
+
+
 def load(name: str, folder: Path) -> dlc.files.model.Model:
     """The model as dlc.load has it."""
     torch.manual_seed(0)
-    model, args, dynamic = MODELS[name]()
-    dlc.save(model, folder / "model.dlc", args, dynamic_shapes=dynamic)
-    return dlc.load(folder / "model.dlc")
+    return saved(*MODELS[name](), folder)

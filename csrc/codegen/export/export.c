@@ -286,13 +286,19 @@ begins_as_ours(const char *name)
 }
 
 /* Does the header of the export declare the name? */
+bool
+is_for(const Export *x, ExportTarget target)
+{
+    return x->options->target == target;
+}
+
 static bool
 is_declared(const Export *x, const char *name)
 {
     static const char *const lower[] = {"run",     "workspace", "message", "status",
                                         "threads", "weights",   "bind",    "shapes"},
-                             *const capitals[] = {"OK",    "SIZE",    "WORKSPACE",
-                                                  "INDEX", "WEIGHTS", "HASH", "ENDIAN"};
+                             *const capitals[] = {"OK",      "SIZE", "WORKSPACE", "INDEX",
+                                                  "WEIGHTS", "HASH", "ENDIAN"};
     const char *own = x->options->name, *big = upper_c(x->cx, own);
     bool found = false;
     for (size_t k = 0; k < sizeof lower / sizeof *lower; k++) {
@@ -448,12 +454,18 @@ put_program(Export *x, Text *out)
     for (int k = 0; k < x->nplans; k++) {
         put_places(x, &x->plans[k], &rest);
     }
-    put_size_check(x, x->main, &rest);
+    if (!is_for(x, EXPORT_DEVICE)) {
+        put_size_check(x, x->main, &rest);
+    }
     for (int k = 0; k < x->nplans; k++) {
         put_steps(x, &x->plans[k], &rest);
     }
-    put_interface(x, &rest);
-    if (x->options->wasm) {
+    if (is_for(x, EXPORT_DEVICE)) {
+        put_device_run(x, &rest);
+    } else {
+        put_interface(x, &rest);
+    }
+    if (is_for(x, EXPORT_WASM)) {
         put_shapes(x, &rest);
     }
     text_add(out, "/* %s: made by dlc.  See %s.h. */\n#include \"%s.h\"\n\n", name, name, name);
@@ -472,6 +484,9 @@ put_program(Export *x, Text *out)
         "#endif\n\n"
         "enum { DLC_PIECES = %d, DLC_BUFFERS = %d, DLC_RANK = %d };\n",
         x->options->pieces, x->buffers + 1, x->rank + 1);
+    if (is_for(x, EXPORT_DEVICE)) { /* of which there are none */
+        text_add(out, "typedef struct %s_threads %s_threads;\n", name, name);
+    }
     const char *unit = x->unit.text[x->target];
     put_runtime(x, cx_format(x->cx, "%s %s", unit, rest.text), out);
     for (int k = 0; k < x->unit.nphases; k++) {
@@ -521,6 +536,9 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
     x->main = &x->plans[x->nplans - 1];
     name_all(x);
     check_weights(x);
+    if (is_for(x, EXPORT_DEVICE)) {
+        check_device(x);
+    }
     emit(x);
     for (int k = 0; k < x->nplans; k++) {
         x->plans[k].output = find_outputs(x, &x->plans[k]);
@@ -531,14 +549,19 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
     *count = 0;
     add_file(x, &files, count, cx_format(cx, "%s.c", name), put_program);
     add_file(x, &files, count, cx_format(cx, "%s.h", name), put_program_header);
-    if (options->wasm) {
+    if (is_for(x, EXPORT_DEVICE)) {
+        add_file(x, &files, count, "README.md", put_device_guide);
+        return files;
+    }
+    if (is_for(x, EXPORT_WASM)) {
         add_file(x, &files, count, cx_format(cx, "%s.mjs", name), put_module);
         add_file(x, &files, count, cx_format(cx, "%s.html", name), put_page);
+        add_file(x, &files, count, "README.md", put_wasm_guide);
     } else {
         add_file(x, &files, count, cx_format(cx, "%s_check.c", name), put_check);
         add_file(x, &files, count, "Makefile", put_makefile);
+        add_file(x, &files, count, "README.md", put_guide);
     }
-    add_file(x, &files, count, "README.md", options->wasm ? put_wasm_guide : put_guide);
     if (x->in_file && options->data) {
         files = cx_grow(cx, files, *count, sizeof *files);
         files[(*count)++] = (ExportFile){.name = cx_format(cx, "%s.safetensors", name)};

@@ -4,6 +4,10 @@
 
 #include "codegen/compile/compile.h"
 
+/* What the C is for: a program, with a check; a browser, with a module and a page; a small device,
+ * see export_device.c. */
+typedef enum { EXPORT_C, EXPORT_WASM, EXPORT_DEVICE } ExportTarget;
+
 typedef struct ExportOptions {
     const char *name;           /* of the files, and the beginning of what they declare */
     const char *const *outputs; /* names of results; taken, if no input or size has them */
@@ -16,7 +20,7 @@ typedef struct ExportOptions {
     const char *const *stored;
     /* by size symbol of the function: of the example, or SIZE_UNKNOWN */
     const int64_t *sizes;
-    bool wasm; /* for WebAssembly: with a module and a page, and without a check */
+    ExportTarget target;
     int pieces; /* into so many a kernel is cut for threads, at most */
 } ExportOptions;
 

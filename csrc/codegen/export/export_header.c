@@ -131,19 +131,29 @@ put_program_header(Export *x, Text *out)
         "or 1; f16\n * and bf16 are their bits; a complex number is two numbers, its real part "
         "first.  Arrays that are\n * written share memory with no other one.\n");
     int64_t number;
-    text_add(out, " *\n * The workspace: ");
-    if (size_number(p->workspace, &number)) {
+    text_add(out, is_for(x, EXPORT_DEVICE) ? "" : " *\n * The workspace: ");
+    if (is_for(x, EXPORT_DEVICE)) {
+        text_add(out, " */\n");
+    } else if (size_number(p->workspace, &number)) {
         text_add(out, "%lld bytes.", (long long)number + 64);
     } else {
         text_add(out, "%s_workspace(..) bytes, by these sizes.", name);
     }
-    text_add(out, "  Calls with workspaces of their own may run at the same time. */\n");
+    if (!is_for(x, EXPORT_DEVICE)) {
+        text_add(out, "  Calls with workspaces of their own may run at the same time. */\n");
+    }
     text_add(out,
              "#ifndef DLC_%s_H\n#define DLC_%s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n",
              name, name);
     text_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+    if (is_for(x, EXPORT_DEVICE)) {
+        put_device_header(x, big, out);
+        text_add(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
+        return;
+    }
     text_add(out, "typedef enum {\n    %s_OK,\n    %s_SIZE,\n    %s_WORKSPACE,\n", big, big, big);
-    text_add(out, "    %s_INDEX,\n    %s_WEIGHTS,\n    %s_HASH,\n    %s_ENDIAN\n} %s_status;\n\n", big, big, big, big, name);
+    text_add(out, "    %s_INDEX,\n    %s_WEIGHTS,\n    %s_HASH,\n    %s_ENDIAN\n} %s_status;\n\n",
+             big, big, big, big, name);
     text_add(
         out,
         "/* Threads that are there already.  parallel calls body(arg, lo, hi) for parts of\n"

@@ -91,6 +91,16 @@ put_launch(Export *x, ExportPlan *p, const Launch *l, Text *out)
     if (l->phases) {
         put_place(l->name, l->source, out);
     }
+    if (is_for(x, EXPORT_DEVICE)) {
+        text_add(out, "    if (%s((void *[]){", launch_function_c(x, p, l));
+        for (int k = 0; k < l->nbuffers; k++) {
+            text_add(out, "%s, ", slot_c(x, p, l->buffers[k]));
+        }
+        text_add(out, "%s},\n            %s, 0, %s)) {\n        return 1;\n    }\n",
+                 block < 0 ? "work" : block_c(x, p, block), launch_sizes_c(x, p, l),
+                 size_c(x, p, l->extent));
+        return;
+    }
     text_add(out, "    if (dlc_launch(&(dlc_job){\n            .run = %s,\n",
              launch_function_c(x, p, l));
     text_add(out, "            .p = (void *[]){");

@@ -48,6 +48,7 @@ typedef struct {
     const char **sizes, **params, **outputs; /* names in C; outputs: NULL for a result that goes
                                               * into a parameter */
     ExportPlan *main; /* of the function */
+    int64_t weight_bytes;
     bool in_text, in_file; /* where weights are, if there are any */
 } Export;
 
@@ -105,6 +106,7 @@ void put_guide(Export *x, Text *out); /* README.md */
 /* Lines with each size, parameter and result. */
 void put_interface_table(Export *x, Text *out);
 bool has_weights(const Export *x);
+bool is_for(const Export *x, ExportTarget target);
 void put_makefile(Export *x, Text *out);
 /* The parameters of the function that runs the program; names alone if they are arguments. */
 const char *run_params(Export *x, bool types);
@@ -123,6 +125,13 @@ const char *weight_c(const Export *x, int param); /* a pointer to it, in the fun
 void put_weights(Export *x, Text *out); /* those in the text */
 void put_weights_header(Export *x, Text *out);
 void put_bind(Export *x, Text *out); /* the function that finds those in a file */
+
+/* ---- export_device.c ---- */
+
+void check_device(Export *x); /* fails for what a small device cannot have */
+void put_device_header(Export *x, const char *big, Text *out); /* all behind the table */
+void put_device_run(Export *x, Text *out);
+void put_device_guide(Export *x, Text *out);
 
 /* ---- export_runtime.c ---- */
 

@@ -119,7 +119,8 @@ check_weights(Export *x)
                     (long long)of.bytes);
         }
     }
-    x->in_text = x->options->data && bytes <= MOST_IN_TEXT;
+    x->weight_bytes = bytes;
+    x->in_text = x->options->data && (bytes <= MOST_IN_TEXT || is_for(x, EXPORT_DEVICE));
     x->in_file = has_weights(x) && !x->in_text;
 }
 

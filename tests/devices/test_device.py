@@ -1,0 +1,92 @@
+"""Exports for a small device, on an emulated Cortex-M4: bits, and bytes of flash, RAM and stack."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dlc import ir
+from tests.devices.cortex import measure
+from tests.devices.machine import PROCESSORS, needs_machines
+from tests.devices.nets import Spotter, load, saved
+from tests.export.compilers import STRICT
+from tests.export.test_weights import LINEAR
+
+COUNT = {"spotter": 12, "digits": 10}
+
+
+@needs_machines
+@pytest.mark.in_turn(3, "digits-cortex-m4")
+@pytest.mark.parametrize("processor", PROCESSORS)
+@pytest.mark.parametrize("name", COUNT)
+def test_bits_and_bytes(name: str, processor: str, tmp_path: Path) -> None:
+    """The result is that of dlc.load; RAM is the arena and a bounded stack, whatever the input."""
+    model = load(name, tmp_path)
+    model.export_c(tmp_path, target="device")
+    shape = (1, 1, 49, 10) if name == "spotter" else (1, 1, 28, 28)
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    taken = measure(tmp_path, x, COUNT[name], processor)
+    order = ">f4" if processor == "s390x" else "<f4"
+    assert np.frombuffer(taken.result, order).astype("<f4").tobytes() == np.asarray(model(x)).tobytes()
+    assert taken.weights == sum(array.nbytes for array in model.weights.values())
+    if processor == "cortex-m4":
+        assert taken.stack <= 4096 and taken.instructions > 0
+        assert taken.data + taken.bss + taken.stack <= 1.5 * taken.arena
+
+
+@needs_machines
+def test_flash_is_the_weights_and_little_more(tmp_path: Path) -> None:
+    """Of a net as large as those that are used: DS-CNN in its small size."""
+    import torch
+
+    x = torch.randn(1, 1, 49, 10)
+    saved(Spotter(64, 4).eval(), (x,), None, tmp_path).export_c(tmp_path, target="device")
+    taken = measure(tmp_path, x.numpy(), 12)
+    assert taken.text <= 1.5 * taken.weights
+    assert taken.data + taken.bss + taken.stack <= 1.5 * taken.arena
+
+
+def linear() -> ir.Function:
+    return ir.parse(LINEAR.replace("linear[B]", "linear").replace("[B, ", "[4, "))
+
+
+WEIGHTS = {"w": np.ones((3, 2), np.float32), "b": np.ones(2, np.float32)}
+
+
+def test_nothing_is_called_or_left_to_the_caller(tmp_path: Path) -> None:
+    paths = linear().export_c(tmp_path, target="device", weights=WEIGHTS)
+    assert {path.name for path in paths} == {"m.c", "m.h", "README.md"}
+    subprocess.run(["gcc", *STRICT, "-march=native", "-c", "m.c"], cwd=tmp_path, check=True)
+    names = subprocess.run(["nm", "m.o"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    lines = [line.split() for line in names.splitlines()]
+    assert {line[-1] for line in lines if line[-2] == "U"} <= {"memcpy", "memset"}
+    assert {line[-1] for line in lines if line[-2] == "T"} == {"m_run"}
+    assert "threads->" not in (tmp_path / "m.c").read_text()
+
+
+def test_an_index_out_of_range_is_a_status(tmp_path: Path) -> None:
+    text = "dlc 1 graph\nfn rows(x: f32[3, 2], at: i64[4]) -> (f32[4, 2]) {\n"
+    text += "  let y: f32[4, 2] = gather x, at axis=0 wrap=1\n  ret y\n}\n"
+    ir.parse(text).export_c(tmp_path, target="device")
+    (tmp_path / "try.c").write_text(
+        '#include "m.h"\n#include <stdio.h>\nint main(void) {\n'
+        "    float x[6] = {1, 2, 3, 4, 5, 6}, y[8];\n    int64_t at[4] = {0, 1, 2, -1};\n"
+        "    m_io io = {x, at, y};\n    int first = m_run(&io) == M_OK, last = (int)y[7];\n    at[1] = 3;\n"
+        '    printf("%d %d %d", first, last, m_run(&io) == M_INDEX);\n    return 0;\n}\n'
+    )
+    flags = [*STRICT, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    subprocess.run(["gcc", *flags, "-o", "try", "try.c", "m.c"], cwd=tmp_path, check=True)
+    done = subprocess.run(["./try"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "1 6 1"
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="sizes that are numbers, and B is none"):
+        ir.parse(LINEAR).export_c(tmp_path, target="device", weights=WEIGHTS)
+    with pytest.raises(ValueError, match="give the array of"):
+        linear().export_c(tmp_path, target="device", weights=["w", "b"])
+    with pytest.raises(ValueError, match="target is 'c' or 'device'"):
+        linear().export_c(tmp_path, target="board")
