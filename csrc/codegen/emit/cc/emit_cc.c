@@ -118,12 +118,45 @@ map_operands(Emit *e, const Let *let)
     return operands.text;
 }
 
+/* Is the integer made of integers alone, which were read from memory that the kernel does not make?
+ * Then the compiler knows of no float that was cast to it. */
+static bool
+is_of_integers(const Value *v, int depth)
+{
+    if (value_is_const(v)) {
+        return true;
+    }
+    const Let *def = v->def;
+    bool is = depth > 0 && def && dtype_info[v->type->dtype].class == CLASS_INT;
+    if (is && def->op == OP_load) {
+        const Let *made = def->args[0]->def;
+        return !made || made->op != OP_buffer;
+    }
+    is = is && (let_is_map(def) || def->op == OP_size);
+    for (int k = 0; is && k < def->nargs; k++) {
+        is = is_of_integers(def->args[k], depth - 1);
+    }
+    return is;
+}
+
+/* What prelude.h says of casts of integers to floats need not be done for such integers. */
+static const char *
+cast_of_integers(Emit *e, const Let *let)
+{
+    enum { DEPTH = 8 };
+    DtypeClass class = dtype_info[let->res[0]->type->dtype].class;
+    bool is = let->op == OP_cast && class == CLASS_FLOAT && is_of_integers(let->args[0], DEPTH);
+    return is ? cx_format(e->cx, "(%s)", type_c(let->res[0]->type->dtype)) : NULL;
+}
+
 static void
 put_map(Emit *e, const Let *let)
 {
     const char *operands = map_operands(e, let), *round = rounding(let);
-    const char *name = conversion(e->cx, let);
-    const char *function = name ? cx_format(e->cx, "dlc_%s", name) : cc_function(e, let);
+    const char *name = conversion(e->cx, let), *plain = cast_of_integers(e, let);
+    const char *function = plain  ? plain
+                           : name ? cx_format(e->cx, "dlc_%s", name)
+                                  : cc_function(e, let);
     const char *call = cc_near_call(e, let, function, operands);
     if (round) {
         call = cx_format(e->cx, "dlc_%s(%s)", round, call);
@@ -444,7 +477,12 @@ put_for(Emit *e, const Let *let, Distance from)
     if (put_product(e, let)) {
         return;
     }
-    if (let_has(let, MARK_tile)) {
+    const Let *inner = loop_inner(let);
+    if (let_has(let, MARK_interchange)) {
+        cc_columns(e, let);
+    } else if (let_has(let, MARK_jam) && inner && let_has(inner, MARK_interchange)) {
+        cc_columns_rows(e, let);
+    } else if (let_has(let, MARK_tile)) {
         put_rows(e, let, transpose, put_row, e);
     } else if (let_has(let, MARK_recurrences)) {
         cc_recurrences(e, let);

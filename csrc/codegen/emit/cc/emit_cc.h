@@ -96,6 +96,11 @@ void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);
 void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r, int width);
 void cc_arg_step(Emit *e, const Reduction *r);
 
+/* ---- emit_cc_columns.c ---- */
+
+void cc_columns(Emit *e, const Let *columns); /* a loop marked interchange */
+void cc_columns_rows(Emit *e, const Let *rows); /* one marked jam around such a loop */
+
 /* ---- emit_cc_stage.c ---- */
 
 int cc_stage(const Let *map); /* of a loop marked distribute, from 1 on */
