@@ -47,6 +47,12 @@ const char emit_cc_head[] =
     "#define PREFETCH(p, bytes) ((void)0)\n"
     "#endif\n";
 
+void
+cc_open_loop(Emit *e, const char *i, const char *from, const char *to)
+{
+    put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
+}
+
 /* ---- expressions ---- */
 
 const char *
@@ -393,7 +399,7 @@ put_scalar_reduce(Emit *e, const Let *let)
     put_scope(e);
     put(e, "%s %s_stack[64], %s_sum = dlc_identity_%s();", r.type, r.out, r.out, r.name);
     put(e, "int64_t %s_blocks = 0;", r.out);
-    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", r.i, r.i, r.extent, r.i);
+    cc_open_loop(e, r.i, "0", r.extent);
     cc_block(e, let->body);
     put(e, "%s_sum = dlc_combine_%s(%s_sum, %s);", r.out, r.name, r.out, cc_term(e, &r));
     put_open(e, "if (%s %% %d == %d || %s + 1 == %s)", r.i, block, block - 1, r.i, r.extent);
@@ -458,7 +464,7 @@ put_vector(Emit *e, const Let *let, bool streams)
         if (!has_order(e, let->body)) {
             put(e, let_has(let, MARK_rolled) ? "LANES" : "INDEPENDENT");
         }
-        put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
+        cc_open_loop(e, i, from, to);
         cc_block(e, let->body);
         put_close(e);
     }
@@ -497,7 +503,7 @@ put_for(Emit *e, const Let *let, Distance from)
     } else if (let_has(let, MARK_flat)) {
         cc_flat_loop(e, let, "0", dim_c(e, loop_extent(let)));
     } else {
-        put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, dim_c(e, loop_extent(let)), i);
+        cc_open_loop(e, i, "0", dim_c(e, loop_extent(let)));
         put_block(e, let->body, from);
         put_close(e);
     }

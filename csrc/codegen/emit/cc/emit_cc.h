@@ -45,6 +45,7 @@ typedef struct {
 
 /* ---- emit_cc.c ---- */
 
+void cc_open_loop(Emit *e, const char *i, const char *from, const char *to);
 void cc_let(Emit *e, const Let *let); /* a let that is no loop */
 bool cc_may_end_phase(const Emit *e, const Let *let); /* may it end the phase? */
 void cc_block(Emit *e, const Block *blk);

@@ -137,7 +137,8 @@ put_prefetches(Columns *c)
         }
         int bytes = dtype_info[load->args[0]->type->dtype].bytes;
         int all = (int)let_mark_value(c->columns, MARK_interchange) * bytes;
-        for (int at = 0; at < all; at += DLC_LINE) {
+        int line = facts_access(e->facts, load)->per_line * bytes;
+        for (int at = 0; at < all; at += line) {
             put(e, "PREFETCH(%s, (%s) * %d + %d);", name_c(e, load->args[0]), first_column(c, load),
                 bytes, (int)let_mark_value(load, MARK_prefetch) + at);
         }
@@ -184,13 +185,13 @@ put_terms(Columns *c, const char *columns, bool whole)
     const Let *product = body->rets[0]->def;
     Dtype dtype = c->sum->res[0]->type->dtype;
     const char *l = index_c(e, loop_index(c->columns)), *p = index_c(e, loop_index(c->sum));
-    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", p, p, dim_c(e, loop_extent(c->sum)), p);
+    cc_open_loop(e, p, "0", dim_c(e, loop_extent(c->sum)));
     put_prefetches(c);
     if (whole) {
         widen(c);
     }
     put(e, "INDEPENDENT");
-    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", l, l, columns, l);
+    cc_open_loop(e, l, "0", columns);
     for (int row = 0; row < c->n; row++) {
         enter_row(c, row);
         for (int k = 0; k < body->n; k++) {
@@ -230,7 +231,7 @@ put_together(Columns *c, int n)
             put(e, "const int64_t %s = %s + %d;", index_c(e, loop_index(c->rows)), i, row);
         }
         put(e, "%s %s_all[%s];", type, name_c(e, c->sum->res[0]), room);
-        put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", l, l, room, l);
+        cc_open_loop(e, l, "0", room);
         put(e, "%s_all[%s] = 0;", name_c(e, c->sum->res[0]), l);
         put_close(e);
         enter_row(c, 0);
@@ -249,7 +250,7 @@ put_together(Columns *c, int n)
         enter_row(c, row);
         const char *sum = name_c(e, c->sum->res[0]);
         put(e, "INDEPENDENT");
-        put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", l, l, extent, l);
+        cc_open_loop(e, l, "0", extent);
         put(e, "const %s %s = %s_all[%s];", type, sum, sum, l);
         for (int k = 1; k < columns->body->n; k++) {
             cc_let(e, columns->body->lets[k]);
