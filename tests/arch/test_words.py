@@ -37,6 +37,8 @@ PRODUCTS = (
     ("csrc/codegen/emit/emit_product.c", "chain"),
     ("csrc/codegen/emit/c/emit_c_reduce.c", "chain"),
     ("csrc/codegen/schedule/interchange.c", "CONTRACTION_CHAIN"),
+    ("csrc/codegen/schedule/decode.c", "chain|CONTRACTION_CHAIN"),
+    ("csrc/codegen/emit/cc/emit_cc_columns.c", "chain"),
     ("csrc/ir/verify/verify_values.c", "CONTRACTION_CHAIN"),
     ("csrc/ir/eval/eval_contract.c", "chain"),
     ("csrc/ir/eval/eval_loops.c", "chain"),

@@ -19,7 +19,7 @@ from tests.shards import Shard
 from tests.structure.kernels import without_short_rows
 
 FILES = sorted(path.stem for path in HERE.glob("*.dlc"))
-GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages", "joined", "stencil"]
+GOLDEN = ["softmax", "pointwise", "columns", "transpose", "stages", "joined", "stencil", "product_decoded"]
 PARTS = 11  # of the prefixes of a kernel, where the C compiler makes them
 # Sizes of kernels that run once for each prefix, where all of them about 20 are too much for the interpreter.
 FEW = {"product_letters": ("B=2", "H=3", "T=5", "D=4", "E=37")}

@@ -102,13 +102,56 @@ def test_bytes() -> None:
     assert BYTES["i8"] == 1
 
 
-def test_one_form_for_any_rows() -> None:
-    """The loops of one row differ from those of many in extents alone, so each row has the same bits."""
-    shapes = set()
-    for m in ("1", "2", "14", "15", "300"):
-        text = loops(opt(program("i8", m, 512, 1024), "--pipeline"), "cc")
-        shapes.add(tuple(re.findall(r" (pack|micro)\b", text)))
-    assert len(shapes) == 1
+@pytest.mark.parametrize("target, few", [("cc", 4), ("tcc", 0)])
+def test_one_form_for_many_rows(target: str, few: int) -> None:
+    """Of more rows than fit in registers, the loops differ in extents alone."""
+    shapes = {}
+    for m in (1, 2, 4, 5, 14, 15, 300):
+        text = loops(opt(program("i8 transposed", str(m), 512, 1024), "--pipeline"), target)
+        shapes.setdefault(tuple(re.findall(r" (pack|micro|interchange)\b", text)), []).append(m)
+    assert list(shapes.values()) == ([[1, 2, 4], [5, 14, 15, 300]] if few else [[1, 2, 4, 5, 14, 15, 300]])
+
+
+def sums(text: str) -> list[str]:
+    """The sums in order, each with the number of its terms, and the additions of sums."""
+    return re.findall(r"reduce sum \w+ in (\d+) fused|= (add) buf", text)
+
+
+@pytest.mark.parametrize("k", [255, 256, 257, 513, 1024])
+@pytest.mark.parametrize("weights", ["int8", "i8 transposed"])
+def test_few_rows_have_the_sums_of_many(weights: str, k: int) -> None:
+    """The same chains in the same order; without a panel, a column is computed in the sum."""
+    found = []
+    for m in ("1", "3", "300"):
+        if weights == "int8":
+            text = program("bf16", m, 512, k).replace("w: bf16", "w: f32")
+            text = re.sub(r"  let d: f32.*= cast w\n", "", text).replace("contract x, d", "contract x, w")
+            text = prepared(text, ["w"], "--weights", "int8")[2]
+        else:
+            text = program(weights, m, 512, k)
+        loops_text = loops(opt(text, "--pipeline"), "cc")
+        found.append(sums(loops_text))
+        in_sum = re.search(r"fused {\n(?: .*load.*\n)* *let \w+: f32 = cast", loops_text)
+        assert bool(in_sum) == (m != "300")
+        assert bool(re.search(r"f32\[\d+, \d+, 32\] = buffer", loops_text)) == (m == "300")
+        assert ("jam=4" in loops_text) == (m == "3")
+    assert found[0] == found[1] == found[2]
+
+
+def test_few_rows_of_a_symbolic_number_are_a_branch() -> None:
+    text = loops(opt(program("i8 transposed", "M", 512, 1024), "--pipeline"), "cc")
+    (condition,) = re.findall(r"( *)if min\(M, 14\) <= 4 {", text)
+    few, many = text.split(f"\n{condition}}} else {{\n")
+    assert " micro" not in few
+    assert "jam=4" in few
+    assert "interchange" not in many
+    assert many.count(" micro") == sums(many).count(("256", "")) == sums(few).count(("256", ""))
+
+
+def test_columns_that_are_apart_stay_in_panels() -> None:
+    """Each of them would be loaded alone."""
+    text = loops(opt(program("i8", "1", 512, 1024), "--pipeline"), "cc")
+    assert "interchange" not in text
 
 
 def test_not_where_rows_are_normalised() -> None:
@@ -201,11 +244,11 @@ def test_what_is_prepared_is_read_from_end_to_end(weights: str) -> None:
     codes = next(p for p, t in made.items() if t.dtype in ("i8", "u8"))
     for target in ("cc", "tcc", "c"):
         loops_text = loops(opt(run, "--pipeline"), target)
-        reads = re.findall(rf"load {codes}\[(.*), (.*), (i\d+)\]", loops_text)
+        reads = re.findall(rf"load {codes}\[(.*), (.*), ([il]\d+)\]", loops_text)
         assert reads
         for panel, _, column in reads:
             assert "//" not in panel
-            assert re.search(rf"for {column} in 32 vector", loops_text)
+            assert re.search(rf"for {column} in 32 (vector|interchange=32)", loops_text)
         assert " pack " not in loops_text, "a copy of what was computed"
 
 

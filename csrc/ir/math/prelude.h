@@ -409,6 +409,40 @@ dlc_widen_bf16(float *to, const uint16_t *a)
 #define DLC_WIDENED(wide, element) element
 #endif
 
+/* The bytes of thirty-two columns side by side.  Of a loop gcc makes vectors of as many integers as
+ * a vector has bytes, in two steps and by halves. */
+#if defined(__AVX2__) && defined(DLC_ZIP)
+typedef char dlc_bytes __attribute__((vector_size(16)));
+typedef long long dlc_pair_i64 __attribute__((vector_size(16)));
+typedef long long dlc_eight_bytes __attribute__((aligned(1), may_alias));
+typedef int32_t dlc_eight_i32 __attribute__((vector_size(32), aligned(4), may_alias));
+#ifdef __clang__
+#define DLC_WIDE_BYTES(S, bytes, z) \
+    __builtin_convertvector((S __attribute__((vector_size(8))))(bytes), dlc_eight_i32)
+#else
+#define DLC_WIDE_BYTES(S, bytes, z) \
+    (dlc_eight_i32)__builtin_ia32_pmov##z##xbd256((dlc_bytes)(dlc_pair_i64){bytes, 0})
+#endif
+#define DLC_WIDEN(S, s, z) \
+    DLC_FN void dlc_widen_##s(int32_t *to, const S *a) \
+    { \
+        for (int k = 0; k < 4; k++) { \
+            ((dlc_eight_i32 *)to)[k] = DLC_WIDE_BYTES(S, ((const dlc_eight_bytes *)a)[k], z); \
+        } \
+    }
+#else
+#define DLC_WIDEN(S, s, z) \
+    DLC_FN void dlc_widen_##s(int32_t *to, const S *a) \
+    { \
+        for (int k = 0; k < 32; k++) { \
+            to[k] = a[k]; \
+        } \
+    }
+#endif
+
+DLC_WIDEN(int8_t, i8, s)
+DLC_WIDEN(uint8_t, u8, z)
+
 DLC_FN uint16_t
 dlc_store_bf16(float a)
 {

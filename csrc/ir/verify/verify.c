@@ -57,7 +57,8 @@
  *        branch takes it once, and each body leaves the result in the memory of the parameter for
  *        it.
  *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype
- *        that is computed in, in the body of a loop in one marked micro.
+ *        that is computed in, in the body of a loop in one marked micro, or of one marked
+ *        interchange.
  *   V23  pack marks alone, and only a for whose body is one for without marks, or two of them, one
  *        in the other.  The body inside is a load, perhaps its cast, and the store of that to an
  *        element [.., outermost index + .., innermost index] of a buffer whose last axis has 128
@@ -105,7 +106,7 @@
  *        only a for marked vector whose body computes, binds, loads and stores, nontemporally too.
  *   V34  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
  *        and not both one access.  Elements of an access marked prefetch are 1 to 4 elements from
- *        each other along its loop, or along the loop marked vector around that.
+ *        each other along its loop, or along the loop marked vector or interchange around that.
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
  *        them, and so does prefetch_call, in a reduce marked lanes.
  *   V35  jam of a for is 2, and marks only one without vector, tile and recurrences whose body has
@@ -114,7 +115,8 @@
  *        that is marked lanes, not onehot, loads and computes, has an extent without indices, and
  *        an op that returns no index.  Or jam marks a for marked recurrences, is at most that
  *        number, and stands alone: the body of the loop, and the loop in it, compute, load and
- *        store.
+ *        store.  Or it marks a for whose body is a loop marked interchange that computes, loads and
+ *        stores, is at most 4, and stands alone, and no iteration needs another one.
  *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
@@ -187,7 +189,8 @@
  *        with a reduce marked fused of at most 256 terms, as long in each iteration; neither loops
  *        nor choices follow.
  *   V51  widened marks only a load of bf16 in a reduce marked lanes, along which its elements are
- *        adjacent.
+ *        adjacent, or one of i8 or u8 in the sum of a loop marked interchange, of 32, along which
+ *        they are.
  *   V52  primitive marks only a reduce without onehot that is marked lanes or stands in a for
  *        marked vector, perhaps in other reductions there, whose op returns no index, and whose
  *        body loads, binds and computes. */

@@ -96,8 +96,11 @@ check_prefetch(Verifier *v, const Let *access)
     if ((along || rows) && (is_private(of) || (along && rows))) {
         verify_broken(v, 34, "prefetch marks an access to what a loop makes, or one of two kinds");
     }
-    const Let *tile = loop_is(loop) && let_has(let_around(loop), MARK_vector) ? let_around(loop)
-                                                                              : loop;
+    const Let *tile = loop;
+    if (loop_is(loop) && let_around(loop)->op == OP_for) {
+        const Let *outer = let_around(loop);
+        tile = let_has(outer, MARK_vector) || let_has(outer, MARK_interchange) ? outer : loop;
+    }
     if (along && !goes_along(v->cx, access, loop) && !goes_along(v->cx, access, tile)) {
         verify_broken(v, 34, "prefetch marks an access that does not go along adjacent elements");
     }
@@ -193,6 +196,21 @@ check_jam_of_recurrences(Verifier *v, const Let *let)
     }
 }
 
+/* Rows of sums whose columns are computed once for several rows. */
+static void
+check_jam_of_columns(Verifier *v, const Let *let)
+{
+    enum { MOST = 4 };
+    int64_t jam = let_mark_value(let, MARK_jam);
+    if (!jam || jam > MOST || let_has(let, MARK_jam_elements) || let_has(let, MARK_jam_row) ||
+        let->body->n != 1 || let_has(let, MARK_interchange) || has_other_order(let) ||
+        let_has(let, MARK_micro) || let_any(let, does_more, NULL) || loop_carries(v->cx, let)) {
+        verify_broken(v, 35,
+                      "jam marks a loop around columns that does more, has another order, or whose "
+                      "iterations need each other");
+    }
+}
+
 static void
 check_joint(Verifier *v, const Let *reduce)
 {
@@ -214,6 +232,11 @@ check_jam(Verifier *v, const Let *let)
 {
     if (let_has(let, MARK_recurrences)) {
         check_jam_of_recurrences(v, let);
+        return;
+    }
+    const Let *inner = let->body->n ? let->body->lets[0] : NULL;
+    if (inner && inner->op == OP_for && let_has(inner, MARK_interchange)) {
+        check_jam_of_columns(v, let);
         return;
     }
     int loops = 0;

@@ -83,14 +83,18 @@ verify_fused(Verifier *v, const Let *let)
     const Let *product = product_of(let), *around = let_around(let);
     const Let *rows = around->op == OP_for ? let_around(around) : NULL;
     rows = rows && is_marked(rows, 0) ? let_around(rows) : rows;
+    bool in_micro = rows && is_marked(rows, MARK_micro);
+    bool in_columns = around->op == OP_for && let_has(around, MARK_interchange);
     bool good = let->op == OP_reduce && let_int(let, "marks") == MARK_fused &&
-                let_op(let) == OP_sum && rows && is_marked(rows, MARK_micro) && product;
+                let_op(let) == OP_sum && (in_micro || in_columns) && product;
     Dtype dtype = good ? product->res[0]->type->dtype : DT_bool;
     DtypeClass class = dtype_info[dtype].class;
     if (!good || dtype_info[dtype].compute != dtype ||
         (class != CLASS_FLOAT && class != CLASS_INT)) {
         verify_broken(
-            v, 22, "fused marks a reduce that is not the sum of products of a loop marked micro");
+            v, 22,
+            "fused marks a reduce that is not the sum of products of a loop marked micro or "
+            "interchange");
     }
 }
 

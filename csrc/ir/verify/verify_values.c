@@ -85,11 +85,28 @@ verify_interchange(Verifier *v, const Let *loop)
 
 /* ---- V51: lanes that are loaded together ---- */
 
+/* A byte of one column of a sum, beside those of the others. */
+static bool
+is_of_columns(Cx *cx, const Let *load, Dim offset)
+{
+    const Let *sum = let_around(load), *columns = loop_is(sum) ? let_around(sum) : NULL;
+    Dtype dtype = load->args[0]->type->dtype;
+    Dim step, rest;
+    return columns && columns->op == OP_for && let_has(columns, MARK_interchange) &&
+           sum->op == OP_reduce && sum->parent == columns->body && load->parent == sum->body &&
+           let_mark_value(columns, MARK_interchange) == 32 && (dtype == DT_i8 || dtype == DT_u8) &&
+           dim_affine(cx, offset, let_attr(columns, "index")->d, &step, &rest) &&
+           dim_is(cx, step, 1);
+}
+
 void
 verify_widened(Verifier *v, const Let *load)
 {
     const Let *reduce = let_around(load);
     if (!let_has(load, MARK_widened)) {
+        return;
+    }
+    if (is_of_columns(v->cx, load, offset)) {
         return;
     }
     bool good = reduce->op == OP_reduce && let_has(reduce, MARK_lanes) &&
@@ -101,7 +118,9 @@ verify_widened(Verifier *v, const Let *load)
         good = bind->op != OP_bind || !dim_uses(v->cx, offset, bind->sizes[0]);
     }
     if (!good) {
-        verify_broken(v, 51, "widened marks a load that is not of bf16 along a reduction in lanes");
+        verify_broken(v, 51,
+                      "widened marks a load that is neither of bf16 along a reduction in lanes nor "
+                      "of bytes along 32 columns of a sum");
     }
 }
 

@@ -47,6 +47,12 @@ const char emit_cc_head[] =
     "#define PREFETCH(p, bytes) ((void)0)\n"
     "#endif\n";
 
+void
+cc_open_loop(Emit *e, const char *i, const char *from, const char *to)
+{
+    put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
+}
+
 /* ---- expressions ---- */
 
 const char *
@@ -118,12 +124,45 @@ map_operands(Emit *e, const Let *let)
     return operands.text;
 }
 
+/* Is the integer made of integers alone, which were read from memory that the kernel does not make?
+ * Then the compiler knows of no float that was cast to it. */
+static bool
+is_of_integers(const Value *v, int depth)
+{
+    if (value_is_const(v)) {
+        return true;
+    }
+    const Let *def = v->def;
+    bool is = depth > 0 && def && dtype_info[v->type->dtype].class == CLASS_INT;
+    if (is && def->op == OP_load) {
+        const Let *made = def->args[0]->def;
+        return !made || made->op != OP_buffer;
+    }
+    is = is && (let_is_map(def) || def->op == OP_size);
+    for (int k = 0; is && k < def->nargs; k++) {
+        is = is_of_integers(def->args[k], depth - 1);
+    }
+    return is;
+}
+
+/* What prelude.h says of casts of integers to floats need not be done for such integers. */
+static const char *
+cast_of_integers(Emit *e, const Let *let)
+{
+    enum { DEPTH = 8 };
+    DtypeClass class = dtype_info[let->res[0]->type->dtype].class;
+    bool is = let->op == OP_cast && class == CLASS_FLOAT && is_of_integers(let->args[0], DEPTH);
+    return is ? cx_format(e->cx, "(%s)", type_c(let->res[0]->type->dtype)) : NULL;
+}
+
 static void
 put_map(Emit *e, const Let *let)
 {
     const char *operands = map_operands(e, let), *round = rounding(let);
-    const char *name = conversion(e->cx, let);
-    const char *function = name ? cx_format(e->cx, "dlc_%s", name) : cc_function(e, let);
+    const char *name = conversion(e->cx, let), *plain = cast_of_integers(e, let);
+    const char *function = plain  ? plain
+                           : name ? cx_format(e->cx, "dlc_%s", name)
+                                  : cc_function(e, let);
     const char *call = cc_near_call(e, let, function, operands);
     if (round) {
         call = cx_format(e->cx, "dlc_%s(%s)", round, call);
@@ -362,7 +401,7 @@ put_scalar_reduce(Emit *e, const Let *let)
     put_scope(e);
     put(e, "%s %s_stack[64], %s_sum = dlc_identity_%s();", r.type, r.out, r.out, r.name);
     put(e, "int64_t %s_blocks = 0;", r.out);
-    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", r.i, r.i, r.extent, r.i);
+    cc_open_loop(e, r.i, "0", r.extent);
     cc_block(e, let->body);
     put(e, "%s_sum = dlc_combine_%s(%s_sum, %s);", r.out, r.name, r.out, cc_term(e, &r));
     put_open(e, "if (%s %% %d == %d || %s + 1 == %s)", r.i, block, block - 1, r.i, r.extent);
@@ -427,7 +466,7 @@ put_vector(Emit *e, const Let *let, bool streams)
         if (!has_order(e, let->body)) {
             put(e, let_has(let, MARK_rolled) ? "LANES" : "INDEPENDENT");
         }
-        put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
+        cc_open_loop(e, i, from, to);
         cc_block(e, let->body);
         put_close(e);
     }
@@ -446,7 +485,12 @@ put_for(Emit *e, const Let *let, Distance from)
     if (put_product(e, let)) {
         return;
     }
-    if (let_has(let, MARK_tile)) {
+    const Let *inner = loop_inner(let);
+    if (let_has(let, MARK_interchange)) {
+        cc_columns(e, let);
+    } else if (let_has(let, MARK_jam) && inner && let_has(inner, MARK_interchange)) {
+        cc_columns_rows(e, let);
+    } else if (let_has(let, MARK_tile)) {
         put_rows(e, let, transpose, put_row, e);
     } else if (let_has(let, MARK_recurrences)) {
         cc_recurrences(e, let);
@@ -461,7 +505,7 @@ put_for(Emit *e, const Let *let, Distance from)
     } else if (let_has(let, MARK_flat)) {
         cc_flat_loop(e, let, "0", dim_c(e, loop_extent(let)));
     } else {
-        put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, dim_c(e, loop_extent(let)), i);
+        cc_open_loop(e, i, "0", dim_c(e, loop_extent(let)));
         put_block(e, let->body, from);
         put_close(e);
     }

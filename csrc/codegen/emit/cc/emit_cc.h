@@ -45,6 +45,7 @@ typedef struct {
 
 /* ---- emit_cc.c ---- */
 
+void cc_open_loop(Emit *e, const char *i, const char *from, const char *to);
 void cc_let(Emit *e, const Let *let); /* a let that is no loop */
 bool cc_may_end_phase(const Emit *e, const Let *let); /* may it end the phase? */
 void cc_block(Emit *e, const Block *blk);
@@ -95,6 +96,11 @@ void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);
 /* The same in a tile of so many columns: arrays, what is added to column k, the result. */
 void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r, int width);
 void cc_arg_step(Emit *e, const Reduction *r);
+
+/* ---- emit_cc_columns.c ---- */
+
+void cc_columns(Emit *e, const Let *columns); /* a loop marked interchange */
+void cc_columns_rows(Emit *e, const Let *rows); /* one marked jam around such a loop */
 
 /* ---- emit_cc_stage.c ---- */
 

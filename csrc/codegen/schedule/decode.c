@@ -1,0 +1,568 @@
+/* Products of few rows whose columns are computed: computed where they are multiplied.
+ *
+ * What:     of a product that fills panels by computing, makes for few rows sums marked fused that
+ *           compute each column in registers, without panels: a loop over columns marked
+ *           interchange, and around it one over rows marked jam, for which a column is computed
+ *           once.  Where a size says how many rows there are, the loops are copied into an if for
+ *           few of them, and its else.
+ * Requires: a scheduled function.
+ * Ensures:  every bit: each sum has its chains and its order, and what is computed of a column is
+ *           the same operations (V22, V35, V50).
+ * How:      the loops that fill the panel have one store.  Of each load of the panel in a sum, the
+ *           index says for which iterations it was stored: those lets are copied into the sum.
+ *           With one row, a panel costs a store, a load and two loops for each column that is used
+ *           once; with more rows than a processor has registers for, it is read as often as it
+ *           costs.
+ * Why not:  columns that are not adjacent in memory: each would be loaded alone, while panels are
+ *           filled through a transposition.  What is read must stay as it is until then, so it may
+ *           not be written in the same kernel.
+ * Example:  if M <= 4 {
+ *             for q in 8 { for i in M jam=4 { for l in 32 interchange=32 {
+ *               let s: f32 = reduce sum p in 256 fused { let a: f32 = load x[i, p]
+ *                 let c: i8 = load w[q, p, l]  let b: f32 = cast c  let m: f32 = mul a, b  ret m }
+ *               store t[i, 32*q + l] = s } } }
+ *           } else { .. }
+ */
+#include <string.h>
+
+#include "codegen/loops/phase_use.h"
+#include "codegen/loops/product.h"
+#include "codegen/rewrites.h"
+
+/* Loops that fill a panel, one in the other, with the store in the innermost one. */
+typedef struct {
+    Let *loops, *store;
+} Maker;
+
+/* A product of few rows, and what fills the panel that it reads. */
+typedef struct {
+    Let *micro;
+    Maker maker;
+} Use;
+
+/* All uses of one panel, in the block that declares it. */
+typedef struct {
+    Fn *fn;
+    const Facts *facts;
+    Let *panel;
+    Block *block;
+    Use *uses;
+    int nuses;
+    Dim rows; /* how many the first tile has */
+    bool known; /* they are few, whatever the sizes are */
+} Decoded;
+
+typedef struct {
+    const PhaseView *phase;     /* at hand */
+    Decoded *all;
+    int n;
+} Found;
+
+/* ---- what fills a panel ---- */
+
+static bool
+stores_to(const void *panel, const Let *let)
+{
+    return let->op == OP_store && let->args[0] == panel;
+}
+
+static bool
+loads_from(const void *panel, const Let *let)
+{
+    return let->op == OP_load && let->args[0] == panel;
+}
+
+/* Is the memory from outside of the kernel, which does not write to it? */
+static bool
+stays(const Facts *facts, const Value *v)
+{
+    const Block *body = facts->kernel->body;
+    bool written = v->def && v->def->op == OP_buffer;
+    for (int k = 0; k < body->n && !written; k++) {
+        written = loop_writes(body->lets[k], v);
+    }
+    return !written;
+}
+
+/* Does the let compute or load, as each of a vector's columns may? */
+static bool
+is_decoding(const Facts *facts, const Let *let, Dim column)
+{
+    if (let->op != OP_load) {
+        return let_is_map(let) || let->op == OP_size;
+    }
+    return stays(facts, let->args[0]) &&
+           (facts_contiguous(facts, let, column) ||
+            !dim_uses(facts->cx, facts_access(facts, let)->offset, column));
+}
+
+/* The loops that fill the panel, if each iteration of them stores one element that it computes. */
+static Maker
+maker_of(const Facts *facts, Let *loop, const Value *panel)
+{
+    Let *inner = loop;
+    while (loop_inner(inner)) {
+        inner = loop_inner(inner);
+    }
+    Let *store = inner->body->n ? inner->body->lets[inner->body->n - 1] : NULL;
+    bool good = inner->op == OP_for && store && stores_to(panel, store) &&
+                !value_is_const(store->args[1]) && let_is_map(store->args[1]->def);
+    for (const Let *at = loop; good; at = at->body->lets[at->body->n - 1]) {
+        good = at->op == OP_for && !loop_is_call(at) && at->body->n > 0;
+        for (int k = 0; good && k < at->body->n - 1; k++) {
+            good = is_decoding(facts, at->body->lets[k], loop_index(inner));
+        }
+        if (at == inner) {
+            break;
+        }
+    }
+    return good ? (Maker){loop, store} : (Maker){0};
+}
+
+/* ---- which products ---- */
+
+/* The iterations of a maker that store what a load reads: of each index, its value. */
+typedef struct {
+    Cx *cx;
+    const Maker *maker;
+    Dim indices[MAX_LOOPS], values[MAX_LOOPS];
+    int n;
+} Solution;
+
+/* The loop of the maker whose index has the largest step in `of`; *step: that.  NULL: none has a
+ * step, or one has none that is known. */
+static const Let *
+largest_step(const Solution *s, Dim of, int64_t *step)
+{
+    const Let *largest = NULL;
+    *step = 0;
+    for (const Let *loop = let_around(s->maker->store);; loop = let_around(loop)) {
+        Dim by, rest;
+        int64_t known;
+        if (!dim_affine(s->cx, of, loop_index(loop), &by, &rest) ||
+            !dim_is_int(s->cx, by, &known) || known < 0) {
+            return NULL;
+        }
+        if (known > *step) {
+            largest = loop;
+            *step = known;
+        }
+        if (loop == s->maker->loops) {
+            return largest;
+        }
+    }
+}
+
+/* The digits of `at`, of which the indices make `of`.  False: they are not known. */
+static bool
+solve_axis(Solution *s, Dim of, Dim at)
+{
+    Cx *cx = s->cx;
+    int64_t step, left = INT64_MAX;
+    while (of != at) {
+        const Let *loop = largest_step(s, of, &step);
+        int64_t most = loop ? dim_range(cx, loop_extent(loop)).hi : 0;
+        if (!loop || most > left / step || s->n == MAX_LOOPS) {
+            return false;
+        }
+        Dim index = loop_index(loop), by = dim_int(cx, step), rest = DIM_NONE, same;
+        dim_affine(cx, of, index, &same, &rest);
+        s->indices[s->n] = index;
+        s->values[s->n++] = dim_div(cx, at, by);
+        at = dim_mod(cx, at, by);
+        of = rest;
+        left = step;
+    }
+    return true;
+}
+
+static bool
+solve(Solution *s, const Let *load)
+{
+    const Attr *of = let_attr(s->maker->store, "at"), *at = let_attr(load, "at");
+    int loops = 1;
+    for (const Let *loop = let_around(s->maker->store); loop != s->maker->loops; loops++) {
+        loop = let_around(loop);
+    }
+    for (int k = 0; k < of->n; k++) {
+        Range known = dim_range(s->cx, at->dims[k]); /* an index of one iteration is 0 */
+        Dim is = known.lo == known.hi ? dim_int(s->cx, known.lo) : at->dims[k];
+        if (!solve_axis(s, of->dims[k], is)) {
+            return false;
+        }
+    }
+    return s->n == loops;
+}
+
+/* Is it a product that can compute the columns of the panel by itself? */
+static bool
+is_use(const Decoded *d, const Let *micro, const Maker *maker)
+{
+    Cx *cx = d->fn->cx;
+    Solution s = {.cx = cx, .maker = maker};
+    const Product p = product_of(d->facts, micro);
+    const Let *sum = p.sum;
+    int room = MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes;
+    return p.b->args[0] == d->panel->res[0] && p.a->args[0] != d->panel->res[0] && !p.each &&
+           dim_range(cx, loop_extent(p.columns)).hi <= room &&
+           dim_range(cx, loop_extent(sum)).hi <= CONTRACTION_CHAIN &&
+           !dim_uses(cx, loop_extent(sum), loop_index(p.columns)) &&
+           !(p.panels && dim_uses(cx, loop_extent(p.panels), loop_index(micro))) &&
+           !(p.panels && dim_uses(cx, loop_extent(micro), loop_index(p.panels))) &&
+           !loop_carries(cx, micro) && solve(&s, p.b);
+}
+
+/* The rows of the first tile: the extent of the loop, with 0 for each index. */
+static Dim
+rows_of(const Decoded *d, const Let *micro)
+{
+    Cx *cx = d->fn->cx;
+    Dim rows = loop_extent(micro), zero = dim_int(cx, 0);
+    for (const Let *loop = let_around(micro); loop_is(loop); loop = let_around(loop)) {
+        rows = dim_uses(cx, rows, loop_index(loop)) ? dim_replace(cx, rows, loop_index(loop), zero)
+                                                    : rows;
+    }
+    return rows;
+}
+
+static bool
+add_use(Decoded *d, Let *micro, const Maker *maker)
+{
+    Dim rows = rows_of(d, micro);
+    if (!maker->loops || !is_use(d, micro, maker) || (d->nuses && rows != d->rows)) {
+        return false;
+    }
+    d->rows = rows;
+    d->uses = cx_grow(d->fn->cx, d->uses, d->nuses, sizeof *d->uses);
+    d->uses[d->nuses++] = (Use){micro, *maker};
+    return true;
+}
+
+/* Adds what reads the panel in the block, where it was filled by the maker at first.  False:
+ * something else fills or reads it. */
+static bool
+add_uses(Decoded *d, const Block *blk, Maker maker)
+{
+    const Value *panel = d->panel->res[0];
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        bool fills = let_any(let, stores_to, panel), reads = let_any(let, loads_from, panel);
+        bool good = true;
+        if (fills && !reads) {
+            maker = loop_is(let) ? maker_of(d->facts, let, panel) : (Maker){0};
+            good = maker.loops != NULL;
+        } else if (reads && loop_is(let) && let_has(let, MARK_micro)) {
+            good = !fills && add_use(d, let, &maker);
+        } else if (reads) {
+            good = let->op == OP_for && add_uses(d, let->body, fills ? (Maker){0} : maker);
+            maker = fills ? (Maker){0} : maker;
+        }
+        if (!good) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* May an if stand in the block, around all but its buffers? */
+static bool
+may_choose(const Block *blk)
+{
+    for (const Let *loop = blk->owner; loop->op != OP_kernel; loop = loop->parent->owner) {
+        if (loop->op != OP_for || loop_is_vector(loop) || let_has(loop, MARK_tile) ||
+            let_has(loop, MARK_recurrences) || loop_is_call(loop)) {
+            return false;
+        }
+    }
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (let->op != OP_buffer && !loop_is(let) && !let_is_choice(let)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The panel that the let declares, if its products can do without it for few rows. */
+static bool
+find_panel(Decoded *d)
+{
+    Cx *cx = d->fn->cx;
+    Range rows = {0};
+    if (d->panel->op != OP_buffer || !add_uses(d, d->block, (Maker){0}) || !d->nuses) {
+        return false;
+    }
+    rows = dim_range(cx, d->rows);
+    d->known = rows.hi <= DLC_DECODED_ROWS;
+    return d->known || (rows.lo <= DLC_DECODED_ROWS && may_choose(d->block));
+}
+
+/* One panel of a block: what stands in an if then is not in this block any more. */
+static bool
+find_in_loop(Let *loop, void *arg)
+{
+    Found *found = arg;
+    bool added = false;
+    for (int k = 0; k < loop->body->n && !added; k++) {
+        Decoded d = {found->phase->fn, found->phase->facts, loop->body->lets[k], loop->body};
+        added = loop->op == OP_for && find_panel(&d);
+        if (added) {
+            found->all = cx_grow(d.fn->cx, found->all, found->n, sizeof *found->all);
+            found->all[found->n++] = d;
+        }
+    }
+    return true;
+}
+
+static void
+find(const PhaseView *phase, const void *arg)
+{
+    Found *found = *(Found *const *)arg;
+    found->phase = phase;
+    phase_visit_loops(phase, find_in_loop, found);
+}
+
+/* ---- the loops for few rows ---- */
+
+static void
+insert(Cx *cx, Block *blk, int at, Let *let)
+{
+    block_append(cx, blk, let);
+    memmove(blk->lets + at + 1, blk->lets + at, (size_t)(blk->n - 1 - at) * sizeof *blk->lets);
+    blk->lets[at] = let;
+}
+
+static int
+place_in(const Block *blk, const Let *let)
+{
+    int at = 0;
+    while (blk->lets[at] != let) {
+        at++;
+    }
+    return at;
+}
+
+static void
+take_out(Let *let)
+{
+    Block *blk = let->parent;
+    int at = place_in(blk, let);
+    memmove(blk->lets + at, blk->lets + at + 1, (size_t)(blk->n - 1 - at) * sizeof *blk->lets);
+    blk->n--;
+}
+
+/* Values that are made in another block now, by Value.id. */
+typedef struct {
+    Fn *fn;
+    const Solution *solution;
+    Value **values;
+    int nvalues;
+} Moved;
+
+static Value *
+moved_value(const Moved *m, Value *v)
+{
+    bool moved = !value_is_const(v) && v->id < m->nvalues && m->values[v->id];
+    return moved ? m->values[v->id] : v;
+}
+
+static void
+move_operands(const Moved *m, Let *let)
+{
+    for (int k = 0; k < let->nargs; k++) {
+        let->args[k] = moved_value(m, let->args[k]);
+    }
+}
+
+/* The dim where the maker's indices have the values that were found. */
+static Dim
+moved_dim(const Moved *m, Dim d)
+{
+    const Solution *s = m->solution;
+    for (int k = 0; k < s->n; k++) {
+        d = dim_uses(s->cx, d, s->indices[k]) ? dim_replace(s->cx, d, s->indices[k], s->values[k])
+                                              : d;
+    }
+    return d;
+}
+
+/* A copy of a let of the maker, whose marks are those of another loop. */
+static Let *
+moved_let(Moved *m, const Let *let, Block *to)
+{
+    Let *copy = let_copy(m->fn, let, to);
+    move_operands(m, copy);
+    for (int k = 0; k < copy->nattrs; k++) {
+        Attr *a = &copy->attrs[k];
+        if (a->kind == ATTR_DIM) {
+            a->d = moved_dim(m, a->d);
+        } else if (a->kind == ATTR_DIMS) {
+            Dim *dims = cx_copy(m->fn->cx, a->dims, (size_t)a->n * sizeof *dims);
+            for (int j = 0; j < a->n; j++) {
+                dims[j] = moved_dim(m, dims[j]);
+            }
+            a->dims = dims;
+        }
+    }
+    if (marks_of(copy->op)) {
+        let_take_marks(m->fn->cx, copy);
+        let_mark(copy, marks_of(copy->op), false);
+    }
+    m->values[let->res[0]->id] = copy->res[0];
+    return copy;
+}
+
+/* Computes first in the sum what that loads of the panel, so that tensors are read in the order
+ * that they have for targets with panels. */
+static void
+compute_in_sum(Fn *fn, const Use *use, const Let *load)
+{
+    Block *sum = load->parent;
+    int at = 0;
+    Solution s = {.cx = fn->cx, .maker = &use->maker};
+    Moved m = {fn, &s, cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *m.values), fn->nvalues};
+    solve(&s, load);
+    for (const Let *loop = use->maker.loops;; loop = loop->body->lets[loop->body->n - 1]) {
+        for (int k = 0; k < loop->body->n - 1; k++) {
+            insert(fn->cx, sum, at++, moved_let(&m, loop->body->lets[k], sum));
+        }
+        if (loop == let_around(use->maker.store)) {
+            break;
+        }
+    }
+    m.values[load->res[0]->id] = moved_value(&m, use->maker.store->args[1]);
+    take_out((Let *)load);
+    for (int k = 0; k < sum->n; k++) {
+        move_operands(&m, sum->lets[k]);
+    }
+}
+
+/* The loop over panels goes around that over rows. */
+static void
+exchange(Let *rows)
+{
+    Let *panels = rows->body->lets[0];
+    Block *outer = rows->parent, *inner = panels->body;
+    outer->lets[place_in(outer, rows)] = panels;
+    rows->body->lets[0] = inner->lets[0];
+    rows->body->lets[0]->parent = rows->body;
+    inner->lets[0] = rows;
+    panels->parent = outer;
+    rows->parent = inner;
+}
+
+/* Loads of bytes of all columns are widened together.  What depends on the term is prefetched: a
+ * panel ends too soon for the processor to do it. */
+static void
+mark_loads(Fn *fn, const Let *columns, const Let *sum)
+{
+    Cx *cx = fn->cx;
+    int room = MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes;
+    for (int k = 0; k < sum->body->n; k++) {
+        Let *load = sum->body->lets[k];
+        Dim step, rest;
+        if (load->op != OP_load) {
+            continue;
+        }
+        Dim at = index_offset(cx, load->args[0], let_attr(load, "at")->dims);
+        Dtype dtype = load->args[0]->type->dtype;
+        if (!dim_affine(cx, at, loop_index(columns), &step, &rest) || !dim_is(cx, step, 1)) {
+            continue;
+        }
+        if ((dtype == DT_i8 || dtype == DT_u8) && room == MICRO_ROW_BYTES / 4) {
+            let_mark(load, MARK_widened, true);
+        }
+        if (dim_uses(cx, rest, loop_index(sum))) {
+            let_mark_with(cx, load, MARK_prefetch, DLC_PREFETCH_DECODED);
+        }
+    }
+}
+
+static void
+make_sums(Fn *fn, const Facts *facts, const Use *use)
+{
+    Cx *cx = fn->cx;
+    const Product p = product_of(facts, use->micro);
+    int room = MICRO_ROW_BYTES / dtype_info[p.sum->res[0]->type->dtype].bytes;
+    compute_in_sum(fn, use, p.b);
+    let_mark(use->micro, MARK_micro | MARK_prefetch_tile | MARK_prefetch_pack, false);
+    let_mark_with(cx, (Let *)p.columns, MARK_interchange, room);
+    if (dim_range(cx, loop_extent(use->micro)).hi > 1) {
+        let_mark_with(cx, use->micro, MARK_jam, DLC_DECODED_ROWS);
+    }
+    mark_loads(fn, p.columns, p.sum);
+    if (p.panels) {
+        exchange(use->micro);
+    }
+}
+
+static Let *
+choice_in(Fn *fn, Block *parent, Op op, int nattrs, const Attr *attrs)
+{
+    Let *choice = let_new(fn, op, 0, NULL, nattrs, attrs);
+    choice->parent = parent;
+    choice->body = cx_alloc(fn->cx, sizeof *choice->body);
+    choice->body->owner = choice;
+    return choice;
+}
+
+/* All of the block but its buffers goes into an if for few rows; the else has copies. */
+static void
+choose(Fn *fn, const Decoded *d)
+{
+    Cx *cx = fn->cx;
+    Block *blk = d->block;
+    Attr attrs[] = {attr_dim(cx, "left", d->rows),
+                    attr_dim(cx, "right", dim_int(cx, DLC_DECODED_ROWS))};
+    Let *few = choice_in(fn, blk, OP_if, 2, attrs), *many = choice_in(fn, blk, OP_else, 0, NULL);
+    int buffers = 0, n = blk->n;
+    for (int k = 0; k < n; k++) {
+        Let *let = blk->lets[k];
+        if (let->op == OP_buffer) {
+            blk->lets[buffers++] = let;
+        } else {
+            block_append(cx, many->body, let_copy(fn, let, many->body));
+            block_append(cx, few->body, let);
+            let->parent = few->body;
+        }
+    }
+    blk->n = buffers;
+    block_append(cx, blk, few);
+    block_append(cx, blk, many);
+}
+
+static void
+make(Fn *fn, const Decoded *d)
+{
+    if (!fuel_spend(fn->cx)) {
+        return;
+    }
+    if (!d->known) {
+        choose(fn, d);
+    }
+    for (int k = 0; k < d->nuses; k++) {
+        make_sums(fn, d->facts, &d->uses[k]);
+    }
+    for (int k = 0; k < d->nuses; k++) {
+        if (!k || d->uses[k].maker.loops != d->uses[k - 1].maker.loops) {
+            take_out(d->uses[k].maker.loops);
+        }
+    }
+    if (d->known) {
+        take_out(d->panel);
+    }
+}
+
+Fn *
+rewrite_decode(Fn *fn)
+{
+    Found found = {0}, *to = &found;
+    phases_visit(fn, find, &to);
+    for (int k = 0; k < found.n; k++) {
+        make(fn, &found.all[k]);
+    }
+    if (found.n) {
+        facts_forget(fn);
+    }
+    return fn;
+}
