@@ -236,16 +236,3 @@ def test_names_that_are_made_belong_to_no_parameter(tmp_path: Path) -> None:
         path.write_text(NAMED.format(params=params, sums="\n".join(sums), last=len(names) - 1, one=one))
         done = subprocess.run([PROGRAM, path], capture_output=True, text=True, timeout=300)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-@pytest.mark.parametrize("variable", ["DLC_GDB=1", "DLC_COSTS=sse2", "DLC_COSTS=avx512"])
-def test_the_text_for_libtcc_depends_on_no_variable(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the key of a stored text has none of them: DLC_COSTS decides the kernels, which the key has."""
-    text = (HERE / "softmax.dlc").read_text().replace("exp d", 'exp d  @exp "model.py:41"')
-    made = {
-        target: opt(text, "--pass", f"lower,schedule,{target}", "--emit", target) for target in ("tcc", "cc")
-    }
-    monkeypatch.setenv(*variable.split("="))
-    again = {target: opt(text, "--pass", f"lower,schedule,{target}", "--emit", target) for target in made}
-    assert again["tcc"] == made["tcc"]
-    assert (again["cc"] != made["cc"]) == (variable == "DLC_GDB=1")
