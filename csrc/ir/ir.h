@@ -369,10 +369,10 @@ bool fn_take_name(Fn *fn, const char *name);
 bool fn_has_name(const Fn *fn, const char *name, size_t length);        /* is it used? */
 /* stem0, stem1, ...: one that is not in use.  Digits at the end of stem do not count.  Interned. */
 const char *fn_fresh_name(Fn *fn, const char *stem);
-/* A let in no block yet; operands and attributes are copied, let_result makes its results. */
+/* A let that is in no block yet; copies operands and attributes.  let_result makes results. */
 Let *let_new(Fn *fn, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs);
 Value *let_result(Fn *fn, Let *let, const char *name, const Type *type, const Dim *strides);
-Let **lets_new(Cx *cx, int n);  /* for a block of n lets, to which block_append can add more */
+Let **lets_new(Cx *cx, int n);          /* for a block's lets; block_append can add more */
 void block_append(Cx *cx, Block *blk, Let *let);
 Attr attr_int(Cx *cx, const char *key, int64_t i);
 Attr attr_dim(Cx *cx, const char *key, Dim d);

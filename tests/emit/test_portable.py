@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.ulp.strips import available
-from tests.dlc_opt import opt
 from tests.emit.unit import Unit
 from tests.emit.written import HERE, PROGRAM, ROOT
 
@@ -140,14 +139,6 @@ def test_a_value_that_is_compared_with_itself(tmp_path: Path) -> None:
         head + results + "\n".join([*lets, "    ret r0, r1, r2, r3", "  }", "  ret a, b, c, d", "}", ""])
     )
     check(path, tmp_path)
-
-
-def test_a_phase_reads_like_its_loops(tmp_path: Path) -> None:
-    """No line but one of the loops, of a declaration or of the comment: two phases of softmax."""
-    text = opt((HERE / "softmax.dlc").read_text(), "--pass", "lower,schedule,c", "--emit", "c")
-    phases = text[text.index("/* k0_0, phase of") :]
-    assert len(phases.splitlines()) <= 72
-    assert "dlc_step_amax_f32(&amax_stack, x[N * i0 + i1] + b[i1]);" in phases
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "u8", "i64"])

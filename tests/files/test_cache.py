@@ -108,6 +108,13 @@ def test_damage_is_a_miss(file: Path, tmp_path: Path, fault: str) -> None:
     assert load(file, folder)[1] > 0  # stored again
 
 
+def test_texts_depend_on_no_other_variable(file: Path, tmp_path: Path) -> None:
+    """DLC_COSTS decides kernels, which have keys; DLC_GDB is for those of the C compiler."""
+    cold = load(file, tmp_path / "cache")
+    warm = load(file, tmp_path / "cache", DLC_GDB="1", DLC_COSTS="sse2")
+    assert warm[0] == cold[0] and warm[1] > 0
+
+
 def test_no_folder(file: Path, tmp_path: Path) -> None:
     for _ in range(2):
         assert load(file, tmp_path / "cache", DLC_CACHE="0")[1] == 0
