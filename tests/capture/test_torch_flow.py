@@ -38,8 +38,8 @@ def same(fn: Callable[..., Any], args: list[Any]) -> None:
     compiled = torch.compile(fn, backend="dlc", fullgraph=True, options=options)
     try:
         want = results(fn, args)
-    except torch._dynamo.exc.UncapturedHigherOrderOpError:  # a body that changes a dtype
-        with pytest.raises(torch._dynamo.exc.UncapturedHigherOrderOpError):
+    except RuntimeError as error:  # a body that changes a dtype, or multiplies matrices of bools
+        with pytest.raises(type(error)):
             results(compiled, args)
         return
     for a, b in zip(want, results(compiled, args), strict=True):

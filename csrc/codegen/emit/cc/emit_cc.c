@@ -324,9 +324,7 @@ put_bind(Emit *e, const Let *let)
         }
         put(e, "return %d;", bind_fault(let));
         put_close(e);
-        if (dim_range(e->cx, let_dim(let, "extent")).hi > 0) { /* else nothing is at it */
-            put(e, "const int64_t %s = %s_at;", g, g);
-        }
+        put(e, "const int64_t %s = %s_at;", g, g);
         return;
     }
     put(e, "const int %s_out = %s_at < 0 || %s_at >= %s;", g, g, g, extent);

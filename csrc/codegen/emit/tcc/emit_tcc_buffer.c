@@ -66,19 +66,18 @@ tcc_leave(Tcc *t)
     t->n = "1";
 }
 
-/* The tensor that tiles are laid out like: the first that the phase stores to.  NULL: a loop in
- * order, of which nothing is used, has buffers of its own alone. */
-static const Value *
-first_stored(const Emit *e)
+/* The tensor that tiles are laid out like: the first that the phase stores to; 0: there is none. */
+static const char *
+first_stored(Emit *e)
 {
     const Phase *ph = e->phase;
     for (int k = 0; k < ph->nbuffers; k++) {
         const Value *v = ph->buffers[k];
         if (v->def && (v->def == ph->kernel || v->def->op == OP_buffer)) {
-            return v;
+            return name_c(e, v);
         }
     }
-    return ph->nbuffers ? ph->buffers[0] : NULL;
+    return ph->nbuffers ? name_c(e, ph->buffers[0]) : "0";
 }
 
 /* See Note [Where tiles lie]. */
@@ -94,10 +93,9 @@ tcc_slots(Tcc *t)
     if (at == 0) {
         return;
     }
-    const Value *like = first_stored(t->e);
     put(t->e, "char room[%d + 4096];", at);
     put(t->e, "char *tiles = room + ((((int64_t)%s & 4032) - (int64_t)room) & 4095);",
-        like ? name_c(t->e, like) : "0");
+        first_stored(t->e));
     at = 0;
     for (int class = SLOT_CLASSES - 1; class >= 0; class--) {
         for (int k = 0; k < t->count[class]; k++) {
