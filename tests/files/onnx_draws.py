@@ -204,7 +204,7 @@ def shapes(p: Program, op: str) -> None:
         ends = {"start": p.rng.randint(-3, 3), "end": p.rng.randint(-3, 4)}
         rank = x.array.ndim
         low, high = (min(max(n + rank if n < 0 else n, 0), rank) for n in ends.values())
-        if low > high:
+        if low >= high:
             raise Unfit  # nothing, and the reference has some
     p.node(op, [x], True, **ends)
 
@@ -461,7 +461,8 @@ def pools(p: Program, op: str) -> None:
             named["strides"] = [p.rng.randint(1, 2) for _ in range(axes)]
         if p.chance():
             named["pads"] = [p.rng.randint(0, min(k - 1, 1)) for k in named["kernel_shape"]] * 2
-        if p.chance(0.3) and op != "LpPool" and p.opset >= 19:  # before, the reference rounds otherwise
+        # With pads, and before version 19, the reference rounds otherwise.
+        if p.chance(0.3) and op != "LpPool" and p.opset >= 19 and "pads" not in named:
             named["ceil_mode"] = 1
         if op == "AveragePool":
             named["count_include_pad"] = p.rng.randint(0, 1)

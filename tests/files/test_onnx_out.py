@@ -168,6 +168,7 @@ PROGRAMS |= {
     "expand": [
         lets("x: f32[4]", "f32[3, 4, 2]", "y: f32[3, 4, 2] = expand x to=[1]"),
         lets("x: f32", "f32[3]", "y: f32[3] = expand x to=[]"),
+        lets("x: i64", "i64[2, 0]", "e: i64[2, 3, 0] = expand x to=[]", "y: i64[2, 0] = sum e axes=[1]"),
         lets(
             "x: f32[N], z: f32[N, M]",
             "f32[N, M]",
