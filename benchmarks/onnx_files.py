@@ -1,8 +1,8 @@
 """Files of ONNX: dlc.load beside onnxruntime, in turns, with one thread and with two.
 
 `python -m benchmarks.onnx_files FILE THREADS BUDGET` is a process for one file, with an empty cache: it
-prints one line of JSON. Models are those that the onnx package ships, whose weights are all alike, and models of
-examples/programs, exported by torch. The time to start is that of dlc.load and its first call, and of the
+prints one line of JSON. Models are those that the onnx package ships, whose weights are all alike, and models
+of examples/programs, exported by torch. The time to start is that of dlc.load and its first call, and of the
 creation of a session.
 """
 

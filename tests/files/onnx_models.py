@@ -155,7 +155,7 @@ MODELS = {
     "vit": Case(lambda: Only("vit"), images(3, 16, 16)),
     "resnet": Case(resnet, images(3, 32, 32)),
     "mobilenet": Case(mobile, images(3, 16, 16)),
-    "unet": Case(Unet, lambda model, size, seed: (normal(seed, 2, 2, 2 * size, 8),), ()),
+    "unet": Case(Unet, images(2, 12, 8)),
     "wavenet": Case(Wave, lambda model, size, seed: (normal(seed, 2, 1, size + 20),), ((2,),)),
     "lstm": Case(lambda: Recurrent(nn.LSTM), lambda model, size, seed: (normal(seed, size, 5, 6),)),
     "gru": Case(lambda: Recurrent(nn.GRU), lambda model, size, seed: (normal(seed, size, 5, 6),)),

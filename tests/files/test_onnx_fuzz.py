@@ -53,6 +53,12 @@ def test_random_programs(part: int, shard: Shard) -> None:
     assert not run("-m", "tests.files.onnx_fuzz", str(first), str(PROGRAMS))
 
 
+def test_random_programs_saved(shard: Shard) -> None:
+    """100 of them, as ONNX again and run by onnxruntime."""
+    first = PROGRAMS * (shard.number % 10_000)
+    assert not run("-m", "tests.files.onnx_fuzz", "save", str(first), str(PROGRAMS))
+
+
 # -- damaged files -------------------------------------------------------------------------------------
 
 MUTATE = """
@@ -311,6 +317,18 @@ elif kind == "doubled":  # 2^n nodes
     for k in range(n):
         nodes = [NODE(f"f{k + 1}", ["a"], ["c"], domain="own"), NODE(f"f{k + 1}", ["c"], ["b"], domain="own")]
         model.functions.append(helper.make_function("own", f"f{k}", ["a"], ["b"], nodes, imports))
+elif kind == "raw":  # deeper than protobuf makes them
+    def field(number, data):
+        n, out = len(data), bytearray([number << 3 | 2])
+        while n > 127:
+            out.append(n & 127 | 128)
+            n >>= 7
+        return bytes(out) + bytes([n]) + data
+
+    data = b""
+    for _ in range(n):  # a graph in an attribute in a node
+        data = field(1, field(5, field(6, data)))
+    open(path, "wb").write(field(7, data))
 elif kind == "branches":
     def branch(node, name):
         return helper.make_graph([node], "b", [], [helper.make_tensor_value_info(name, 1, [2])])
@@ -323,8 +341,9 @@ elif kind == "branches":
     model = graph_of([node], initializer=[q])
 else:  # a chain
     names = ["x", *(f"v{k}" for k in range(n - 1)), "y"]
-    model = graph_of([NODE("Neg", [a], [b]) for a, b in zip(names, names[1:])])
-open(path, "wb").write(model.SerializeToString())
+    model = graph_of([NODE("Sigmoid", [a], [b]) for a, b in zip(names, names[1:])])
+if kind != "raw":
+    open(path, "wb").write(model.SerializeToString())
 try:
     dlc.load(path, tier="tcc")
     print("loaded")
@@ -336,7 +355,7 @@ except dlc.FileError as error:
 
 @pytest.mark.parametrize(
     ("kind", "n"),
-    [("chain", 100_000), ("functions", 100), ("functions", 5000), ("branches", 30), ("branches", 400)],
+    [("chain", 100_000), ("functions", 100), ("functions", 5000), ("branches", 30), ("raw", 20_000)],
 )
 def test_large_and_deep_graphs(kind: str, n: int, tmp_path: Path) -> None:
     """A model or an error of one line; the time is that of the size, and the process does not end."""

@@ -32,7 +32,7 @@ def near(model: Any, arguments: tuple[Tensor, ...], *results: np.ndarray) -> Non
 
 
 def sizes(name: str, dynamic: bool) -> tuple[int, ...]:
-    return (5, 9) if dynamic and any(MODELS[name].axes) else (5,)
+    return (5, 9) if dynamic else (5,)
 
 
 @pytest.mark.in_turn(4)
@@ -41,7 +41,7 @@ def sizes(name: str, dynamic: bool) -> tuple[int, ...]:
 def test_from_torch(name: str, dynamic: bool, tmp_path: Path) -> None:
     model = made(name)
     export(name, model, tmp_path / "m.onnx", dynamic)
-    bounds: Any = BOUND if dynamic and any(MODELS[name].axes) else None
+    bounds: Any = BOUND if dynamic else None
     try:
         loaded = dlc.load(tmp_path / "m.onnx", tier="tcc", sizes=bounds)
     except FileError as error:
@@ -68,7 +68,7 @@ def test_to_onnx(name: str, dynamic: bool, tmp_path: Path) -> None:
         dlc.save(model, tmp_path / "m.onnx", case.arguments(model, 5, 0), dynamic_shapes=shapes)
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
     names = [value.name for value in session.get_inputs()]
-    bounds: Any = BOUND if dynamic and any(case.axes) else None
+    bounds: Any = BOUND if dynamic else None
     again = dlc.load(tmp_path / "m.onnx", tier="tcc", sizes=bounds)
     for n in sizes(name, dynamic):
         arguments = case.arguments(model, n, n)

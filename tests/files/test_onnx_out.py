@@ -110,13 +110,15 @@ for name in ("maximum", "minimum"):
 PROGRAMS |= {
     "bit_not": [unary("bit_not", dtype) for dtype in ("i32", "i64", "bool")],
     "not": [unary("not", "bool")],
-    "shl": [
-        lets("x: i64[4]", "i64[4]", "y: i64[4] = shl x, 3"),
-        lets("x: i8[4]", "i8[4]", "y: i8[4] = shl x, 5"),
+    "shl": [binary("shl", t) for t in ("i64", "i32", "u8")]
+    + [
+        lets(f"x: {t}[4]", f"{t}[4]", f"y: {t}[4] = shl x, {n}")
+        for t, n in (("i64", 3), ("i8", 5), ("i64", 63))
     ],
-    "shr": [
-        lets("x: i64[4]", "i64[4]", "y: i64[4] = shr x, 3"),
-        lets("x: i32[4]", "i32[4]", "y: i32[4] = shr x, 1"),
+    "shr": [binary("shr", t) for t in ("i64", "i32", "u8", "i8")]
+    + [
+        lets(f"x: {t}[4]", f"{t}[4]", f"y: {t}[4] = shr x, {n}")
+        for t, n in (("i64", 3), ("i32", 1), ("i32", 31))
     ],
     "where": [
         lets(
@@ -166,6 +168,7 @@ PROGRAMS |= {
     "expand": [
         lets("x: f32[4]", "f32[3, 4, 2]", "y: f32[3, 4, 2] = expand x to=[1]"),
         lets("x: f32", "f32[3]", "y: f32[3] = expand x to=[]"),
+        lets("x: i64", "i64[2, 0]", "e: i64[2, 3, 0] = expand x to=[]", "y: i64[2, 0] = sum e axes=[1]"),
         lets(
             "x: f32[N], z: f32[N, M]",
             "f32[N, M]",
@@ -329,6 +332,8 @@ def arguments(
             array = rng.random(shape) < 0.5
         elif kind.kind in "iu":
             array = rng.integers(0 if kind.kind == "u" else -9, 9, shape)
+            if op in ("shl", "shr") and param.name == "z":  # counts, and what is none
+                array = rng.choice([0, 1, 5, 7, 8, 31, 32, 62, 63, 64] + [-1] * (kind.kind == "i"), shape)
             if op.startswith(("div", "fmod", "rem")) and param.name == "z":
                 array[array == 0] = 2
         else:
@@ -435,8 +440,8 @@ def test_whole_numbers_divided_by_nothing(tmp_path: Path) -> None:
     for name in ("div_trunc", "div_floor", "fmod", "remainder"):
         text = lets("x: i32[6], z: i32[6]", "i32[6]", f"y: i32[6] = {name} x, z")
         model_of(text, tmp_path / "m.dlc").save(tmp_path / "m.onnx")
-        x = np.array([7, -(2**31), -7, -7, 7, 7], np.int32)
-        z = np.array([0, -1, 2, -2, -2, -1], np.int32)
+        x = np.array([7, -(2**31), -(2**31), 2**31 - 1, -7, 7], np.int32)
+        z = np.array([0, -1, 3, -3, -2, -2], np.int32)
         session = onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
         np.testing.assert_array_equal(session.run(None, {"x": x, "z": z})[0], dlc.ir.parse(text)(x, z))
 

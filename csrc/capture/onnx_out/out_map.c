@@ -120,22 +120,46 @@ out_bits(Out *o)
     }
 }
 
-/* By a count that is a constant: a product, or a quotient that is rounded down. */
+/* Times 2^count, or a quotient that is rounded down. */
+static int
+shifted(Out *o, const Type *t, int a, int power)
+{
+    if (o->let->op == OP_shl) {
+        return out2(o, "Mul", t, a, power);
+    }
+    return out2(o, "Div", t, out2(o, "Sub", t, a, out2(o, "Mod", t, a, power)), power);
+}
+
+/* By a count that is data: in i64 and in two steps, so that each power of 2 fits.  One that is negative, or the width
+ * or more, shifts everything out. */
+static int
+shifted_by(Out *o, int a, int count, int64_t width)
+{
+    const Type *t = out_as(o, DT_i64);
+    int zero = out_whole(o, DT_i64, 0), two = out_whole(o, DT_i64, 2);
+    int below = out2(o, "Less", truth(o), count, zero);
+    int beyond = out2(o, "GreaterOrEqual", truth(o), count, out_whole(o, DT_i64, width));
+    int is_out = out2(o, "Or", truth(o), below, beyond);
+    count = out3(o, "Where", t, is_out, out_whole(o, DT_i64, 62), count);
+    int first = out2(o, "Min", t, count, out_whole(o, DT_i64, 31));
+    int rest = out2(o, "Sub", t, count, first);
+    int made = shifted(o, t, a, out2(o, "Pow", t, two, first));
+    made = shifted(o, t, made, out2(o, "Pow", t, two, rest));
+    return o->let->op == OP_shl ? out3(o, "Where", t, is_out, zero, made) : made;
+}
+
 void
 out_shift(Out *o)
 {
     const Value *by = o->let->args[1];
     Dtype dtype = out_dtype(o);
-    int64_t bits = dtype == DT_i64 ? 62 : 30, count = by->name ? -1 : by->literal.i;
-    if (count < 0 || count > bits) {
-        out_refuse(o, "ONNX shifts numbers with a sign by no count that is not known");
-    }
-    int a = operand(o, 0), power = out_whole(o, dtype, (int64_t)1 << count);
-    if (o->let->op == OP_shl) {
-        out_result(o, out2(o, "Mul", here(o), a, power));
+    int64_t width = dtype == DT_i64 ? 64 : 32, count = by->name ? -1 : by->literal.i;
+    if (count >= 0 && count < width - 1) {
+        int power = out_whole(o, dtype, (int64_t)1 << count);
+        out_result(o, shifted(o, here(o), operand(o, 0), power));
     } else {
-        int rest = out2(o, "Mod", here(o), a, power);
-        out_result(o, out2(o, "Div", here(o), out2(o, "Sub", here(o), a, rest), power));
+        int a = out_operand(o, 0, DT_i64), b = out_operand(o, 1, DT_i64);
+        out_result(o, shifted_by(o, a, b, width));
     }
 }
 
@@ -146,6 +170,16 @@ mod(Out *o, int a, int b, bool like_c)
 {
     int in[] = {a, b};
     return out_node(o, "Mod", here(o), 2, in, out_int("fmod", like_c));
+}
+
+/* One less where something is left, of another sign than the divisor. */
+static int
+rounded_down(Out *o, int quotient, int rest, int by)
+{
+    int signs = out2(o, "Mul", here(o), out1(o, "Sign", here(o), rest),
+                     out1(o, "Sign", here(o), by));
+    int less = out2(o, "Less", truth(o), signs, number(o, 0));
+    return out2(o, "Sub", here(o), quotient, out_cast(o, less, out_dtype(o)));
 }
 
 /* Whole numbers: Div of ONNX rounds to zero.  What is divided by 0 is guarded, since that ends a process. */
@@ -162,10 +196,11 @@ divided_ints(Out *o, int a, int b)
         int out = out2(o, "Or", truth(o), zero, minus);
         safe = out3(o, "Where", here(o), out, number(o, 1), b);
     }
-    bool rest = op == OP_fmod || op == OP_remainder, like_c = op == OP_fmod || op == OP_div_trunc;
-    int made = like_c ? mod(o, a, safe, true) : mod(o, a, safe, false);
-    if (!rest) {
-        made = out2(o, "Div", here(o), out2(o, "Sub", here(o), a, made), safe);
+    bool rest = op == OP_fmod || op == OP_remainder;
+    int made = mod(o, a, safe, op != OP_remainder);
+    if (!rest) { /* what is left has the sign of a, so that the difference fits */
+        int whole = out2(o, "Div", here(o), out2(o, "Sub", here(o), a, made), safe);
+        made = op == OP_div_floor ? rounded_down(o, whole, made, safe) : whole;
     }
     if (!is_safe) {
         int negative = rest ? number(o, 0) : out1(o, "Neg", here(o), a);

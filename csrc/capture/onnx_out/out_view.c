@@ -91,13 +91,20 @@ out_unsqueezed(Out *o, int number, int n, const int64_t *axes)
              : number;
 }
 
+/* What has no elements is made of its shape: an Expand to it is left out by onnxruntime 1.32. */
 int
 out_expanded(Out *o, int number, const Type *t)
 {
     const Type *from = out_type(o, number);
-    return same_dims(from, t->rank, t->dims) ? number
-                                             : out2(o, "Expand", type_with(o->cx, t, from->dtype),
-                                                    number, out_dims(o, t->rank, t->dims));
+    if (same_dims(from, t->rank, t->dims)) {
+        return number;
+    }
+    int shape = out_dims(o, t->rank, t->dims);
+    if (type_is_empty(o->cx, t)) {
+        int made = out1(o, "ConstantOfShape", type_with(o->cx, t, DT_f32), shape);
+        return out_cast(o, made, from->dtype);
+    }
+    return out2(o, "Expand", type_with(o->cx, t, from->dtype), number, shape);
 }
 
 /* ---- builders ---- */
