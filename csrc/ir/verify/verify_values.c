@@ -87,26 +87,21 @@ verify_interchange(Verifier *v, const Let *loop)
 
 /* A byte of one column of a sum, beside those of the others. */
 static bool
-is_of_columns(Cx *cx, const Let *load, Dim offset)
+is_of_columns(Cx *cx, const Let *load)
 {
     const Let *sum = let_around(load), *columns = loop_is(sum) ? let_around(sum) : NULL;
     Dtype dtype = load->args[0]->type->dtype;
-    Dim step, rest;
     return columns && columns->op == OP_for && let_has(columns, MARK_interchange) &&
            sum->op == OP_reduce && sum->parent == columns->body && load->parent == sum->body &&
            let_mark_value(columns, MARK_interchange) == 32 && (dtype == DT_i8 || dtype == DT_u8) &&
-           dim_affine(cx, offset, let_attr(columns, "index")->d, &step, &rest) &&
-           dim_is(cx, step, 1);
+           steps_by(cx, load, columns, dim_int(cx, 1));
 }
 
 void
 verify_widened(Verifier *v, const Let *load)
 {
     const Let *reduce = let_around(load);
-    if (!let_has(load, MARK_widened)) {
-        return;
-    }
-    if (is_of_columns(v->cx, load, offset)) {
+    if (!let_has(load, MARK_widened) || is_of_columns(v->cx, load)) {
         return;
     }
     bool good = reduce->op == OP_reduce && let_has(reduce, MARK_lanes) &&
