@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import _C
 from . import FileError
-from .onnx import _DTYPES, _line, _package
+from .onnx import _BF16, _DTYPES, _OTHER_BITS, _line, _package
 from .tensors import bytes_of
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 OPSET, IR_VERSION = 18, 8
 #: Protobuf has room for 2 GB; weights of more bytes than this are in a file beside the model's.
 MOST = 2**31 - 2**26
-_NUMBERS = {name: number for number, name in _DTYPES.items()}
+#: By dtype, ONNX's number for it: not those of types whose elements dlc computes in this one.
+_NUMBERS = {name: number for number, name in _DTYPES.items() if number not in _OTHER_BITS} | {"bf16": _BF16}
 
 
 def operations() -> list[str]:
