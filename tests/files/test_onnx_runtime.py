@@ -194,3 +194,41 @@ def test_forms_that_are_not_compiled() -> None:
         translated(model, ".", {}, {}, "tcc")
     with pytest.raises(FileError, match=r"com\.microsoft\.Unheard of opset 1"):
         translated(model_of("Unheard", {"a": f32(2)}, 1), ".", {}, {}, "tcc")
+
+
+RANKS: dict[str, tuple[str, Arrays, dict[str, Any], str]] = {
+    "norm of a number": ("SkipLayerNormalization", {"x": f32(), "skip": f32(), "scale": f32(3)}, {}, "no axes"),
+    "past of 3 axes": (
+        "Attention",
+        {"x": f32(2, 5, 6), "weight": f32(6, 24), "-bias": f32(1), "-mask": f32(1), "past": f32(2, 2, 3)},
+        {"num_heads": 2},
+        "its input 5 has 3 axes instead of 5",
+    ),
+    "widths that are no integers": (
+        "Attention",
+        {"x": f32(2, 5, 6), "weight": f32(6, 24)},
+        {"num_heads": 2, "qkv_hidden_sizes": [8.0, 8.0, 8.0]},
+        "a form that is not compiled",
+    ),
+    "rotation of a matrix": (
+        "RotaryEmbedding",
+        {"x": f32(2, 8), "at": np.zeros(1, np.int64), "cosines": f32(8, 4), "sines": f32(8, 4)},
+        {},
+        "its input 1 has 2 axes instead of 4",
+    ),
+    "keys without values": (
+        "GroupQueryAttention",
+        {"q": f32(2, 1, 8), "k": f32(2, 1, 8), "-v": f32(1), "-past_k": f32(1), "-past_v": f32(1),
+         "ends": np.zeros(2, np.int32), "all": np.ones(1, np.int32)},
+        {"num_heads": 2, "kv_num_heads": 2},
+        "it has no input 3",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RANKS)
+def test_shapes_that_nobody_has_checked(case: str) -> None:
+    """The onnx package knows nothing of this domain: what does not fit is an error, not a read beyond a shape."""
+    op, inputs, attributes, why = RANKS[case]
+    with pytest.raises(FileError, match=why):
+        translated(model_of(op, inputs, 1, **attributes), ".", {}, {}, "tcc")

@@ -68,6 +68,17 @@ onnx_fused_matmul(Onnx *o)
     o->out[0] = factored(o, onnx_product(o, a, b), onnx_float(o, "alpha", 1));
 }
 
+/* An input of so many axes; refuses others. */
+static Value *
+of_rank(Onnx *o, int k, int rank)
+{
+    Value *v = onnx_in(o, k);
+    if (v->type->rank != rank) {
+        onnx_refuse(o, "its input %d has %d axes instead of %d", k + 1, v->type->rank, rank);
+    }
+    return v;
+}
+
 /* ---- norms ---- */
 
 /* Over the last axis: (v - mean) / deviation * scale + bias or, plain, v / root of its square. */
@@ -81,6 +92,9 @@ normal(Onnx *o, Value *v, Value *scale, Value *bias, bool plain, double eps, Nor
     const Type *t = v->type;
     Dtype at = wide(t->dtype);
     int axis = t->rank - 1;
+    if (axis < 0) {
+        onnx_refuse(o, "its operand has no axes");
+    }
     Value *x = build_cast(o->b, v, at);
     if (plain) {
         const Type *one = onnx_resized(o, x->type, axis, num(o, 1), at);
@@ -260,11 +274,11 @@ void
 onnx_packed_attention(Onnx *o)
 {
     Value *x = onnx_in(o, 0), *weight = onnx_in(o, 1), *bias = onnx_given(o, 2);
-    Value *past = onnx_given(o, 4), *more = onnx_given(o, 5), *part[3];
+    Value *past = onnx_given(o, 4) ? of_rank(o, 4, 5) : NULL, *more = onnx_given(o, 5), *part[3];
     const OnnxAttr *widths = onnx_attr(o, "qkv_hidden_sizes");
     int64_t heads = onnx_int(o, "num_heads", 0), head;
     if (x->type->rank != 3 || weight->type->rank != 2 || onnx_int(o, "do_rotary", 0) ||
-        onnx_given(o, 6) || heads < 1 || (widths && widths->n != 3)) {
+        onnx_given(o, 6) || heads < 1 || (widths && (widths->kind != ONNX_INTS || widths->n != 3))) {
         onnx_refuse(o, "it has a form that is not compiled: do_rotary, or a shared buffer");
     }
     Value *all = onnx_product(o, x, weight);
@@ -355,7 +369,7 @@ all_places(Onnx *o, Value *given, Dim batch, Dim steps)
 void
 onnx_rotary(Onnx *o)
 {
-    Value *x = onnx_in(o, 0), *cosines = onnx_in(o, 2), *sines = onnx_in(o, 3), *v = x;
+    Value *x = onnx_in(o, 0), *cosines = onnx_in(o, 2), *sines = of_rank(o, 3, 2), *v = x;
     int64_t heads = onnx_int(o, "num_heads", 0), width = onnx_int(o, "rotary_embedding_dim", 0),
             half, all;
     bool flat = x->type->rank == 3;
@@ -366,7 +380,7 @@ onnx_rotary(Onnx *o)
         dim_is_int(o->cx, x->type->dims[2], &all) && half > 0) {
         heads = all / (2 * half);
     }
-    v = flat ? heads_of(o, x, heads) : x;
+    v = flat ? heads_of(o, x, heads) : of_rank(o, 0, 4);
     Value *at = all_places(o, onnx_in(o, 1), v->type->dims[0], v->type->dims[2]);
     v = rotated(o, v, at, cosines, sines, onnx_int(o, "interleaved", 0) != 0);
     v = factored(o, v, onnx_float(o, "scale", 1));
@@ -403,8 +417,9 @@ onnx_group_attention(Onnx *o)
 {
     static const char *const others[] = {"smooth_softmax", "qk_output", "kv_cache_bit_width",
                                          "sliding_window_cache"};
-    Value *q = onnx_in(o, 0), *k = onnx_given(o, 1), *v = onnx_given(o, 2);
-    Value *past[] = {onnx_given(o, 3), onnx_given(o, 4)};
+    Value *q = onnx_in(o, 0), *k = onnx_given(o, 1), *v = k ? onnx_in(o, 2) : NULL;
+    Value *past[] = {onnx_given(o, 3) ? of_rank(o, 3, 4) : NULL,
+                     onnx_given(o, 4) ? of_rank(o, 4, 4) : NULL};
     int64_t heads = onnx_int(o, "num_heads", 0), few = onnx_int(o, "kv_num_heads", 0), head;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         if (onnx_int(o, others[i], 0) > 0) {
@@ -443,8 +458,9 @@ onnx_group_attention(Onnx *o)
         at = at ? all_places(o, at, batch, s)
                 : onnx_map(o, OP_add, own, of_batch(o, count, 2, dims));
         bool interleaved = onnx_int(o, "rotary_interleaved", 0) != 0;
-        q = rotated(o, q, at, onnx_in(o, 7), onnx_in(o, 8), interleaved);
-        k = rotated(o, k, at, onnx_in(o, 7), onnx_in(o, 8), interleaved);
+        Value *cosines = of_rank(o, 7, 2), *sines = of_rank(o, 8, 2);
+        q = rotated(o, q, at, cosines, sines, interleaved);
+        k = rotated(o, k, at, cosines, sines, interleaved);
     }
     k = appended(o, past[0], k, count);
     v = appended(o, past[1], v, count);
