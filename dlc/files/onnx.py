@@ -499,7 +499,7 @@ def translated(
         return Model(ir.parse(text, "program"), signature, fixed, {}, {}, producer, tier)
     except MemoryError:
         raise FileError("there is no memory for what it computes of its weights") from None
-    except _C.CaptureError as error:  # sizes of which the product is too large
+    except (_C.CaptureError, IndexError) as error:  # a size, or an index into a weight, that is too large
         raise FileError(" ".join(str(error).split())) from None
 
 

@@ -259,6 +259,33 @@ def test_sizes_and_constants(saved: Callable[[Any], str]) -> None:
         dlc.load(path, constants={"to": [-1, 2], "shape": 1})
 
 
+@pytest.mark.parametrize(
+    ("node", "weights", "why"),
+    [
+        (helper.make_node("Expand", ["x", "to"], ["y"]), {"to": np.array([-2, 4])}, "a negative size"),
+        (helper.make_node("GatherND", ["x", "at"], ["y"]), {"at": np.full((600, 2), 9)}, "out of range"),
+        (helper.make_node("Pad", ["x", "pads"], ["y"], mode="mirror"), {"pads": np.zeros(4, int)}, "mode 'mirror'"),
+        (helper.make_node("Pad", ["x", "pads"], ["y"]), {"pads": np.array([0, -(2**63), 0, 0])}, "too large"),
+    ],
+    ids=["size", "index", "mode", "pad"],
+)  # fmt: skip
+def test_what_no_call_could_compute(
+    node: onnx.NodeProto, weights: dict[str, np.ndarray], why: str, saved: Callable[[Any], str]
+) -> None:
+    with pytest.raises(FileError, match=why):
+        dlc.load(saved(model_of([node], {"x": [1, 4]}, ["y"], **weights)))
+
+
+def test_unique_rows_of_no_numbers(saved: Callable[[Any], str]) -> None:
+    """They are all equal."""
+    node = helper.make_node("Unique", ["x"], ["y", "first", "inverse", "counts"], axis=0)
+    made = dlc.load(saved(model_of([node], {"x": [3, 0]}, ["y", "first", "inverse", "counts"])))(
+        np.zeros((3, 0), np.float32)
+    )
+    assert made[0].shape == (1, 0)
+    assert [part.tolist() for part in made[1:]] == [[0], [0, 0, 0], [3]]
+
+
 def test_sizes_that_have_no_name(saved: Callable[[Any], str]) -> None:
     """Some write -1 for any number, and another dimension may have the name that one without gets."""
     nodes = [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Neg", ["w"], ["z"])]

@@ -63,6 +63,13 @@ onnx_build(Onnx *o, const OnnxNode *node, const OnnxRow *row)
         if (node->outputs[k] >= 0 && !o->out[k]) {
             onnx_refuse(o, "its output %d is not computed", k + 1);
         }
+        const Type *t = node->outputs[k] >= 0 ? o->out[k]->type : NULL;
+        for (int ax = 0; t && ax < t->rank; ax++) {
+            int64_t size;
+            if (dim_is_int(o->cx, t->dims[ax], &size) && size < 0) {
+                onnx_refuse(o, "its output %d has a negative size", k + 1);
+            }
+        }
     }
     for (int k = 0; k < node->noutputs; k++) {
         if (node->outputs[k] >= 0) {

@@ -207,6 +207,11 @@ onnx_unique(Onnx *o)
         width = ax == axis ? width : dim_mul(o->cx, width, given->type->dims[ax]);
     }
     Value *rows = build_reshape(o->b, onnx_moved(o, given, axis, 0), 2, (const Dim[]){n, width});
+    if (dim_is(o->cx, width, 0)) { /* all rows are equal, as if they had one number */
+        width = dim_int(o->cx, 1);
+        rows = build_const(o->b, type_of(o->cx, DT_u8, 2, (const Dim[]){n, width}),
+                           (Literal){.is_int = true});
+    }
     rows = rows->type->dtype == DT_bool ? build_cast(o->b, rows, DT_u8) : rows;
     Dim cube[] = {n, n, width}, square[] = {n, n};
     Value *a = build_expand(o->b, rows, 3, cube, (const int[]){0, 2});

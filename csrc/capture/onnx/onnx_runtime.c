@@ -278,7 +278,8 @@ onnx_packed_attention(Onnx *o)
     const OnnxAttr *widths = onnx_attr(o, "qkv_hidden_sizes");
     int64_t heads = onnx_int(o, "num_heads", 0), head;
     if (x->type->rank != 3 || weight->type->rank != 2 || onnx_int(o, "do_rotary", 0) ||
-        onnx_given(o, 6) || heads < 1 || (widths && (widths->kind != ONNX_INTS || widths->n != 3))) {
+        onnx_given(o, 6) || heads < 1 ||
+        (widths && (widths->kind != ONNX_INTS || widths->n != 3))) {
         onnx_refuse(o, "it has a form that is not compiled: do_rotary, or a shared buffer");
     }
     Value *all = onnx_product(o, x, weight);

@@ -481,6 +481,10 @@ onnx_pad(Onnx *o)
     if (n != 2 * naxes) {
         onnx_refuse(o, "it has %d pads for %d axes", n, naxes);
     }
+    if (strcmp(mode, "constant") != 0 && strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0 &&
+        strcmp(mode, "reflect") != 0) {
+        onnx_refuse(o, "its mode '%s' is none that is known", mode);
+    }
     Value *runtime = given && !onnx_literal(o, given, &l) ? given : NULL;
     bool whole = dtype_info[x->type->dtype].class <= CLASS_INT;
     Value *fill = whole ? build_int(o->b, l.is_int ? l.i : (int64_t)l.f) : build_float(o->b, l.f);
@@ -490,8 +494,10 @@ onnx_pad(Onnx *o)
                     : NULL; /* where x is, for a number that is known in a call alone */
     for (int k = 0; k < naxes; k++) {
         int axis = onnx_axis(o, axes ? axes[k] : k, rank);
-        if (llabs(pads[k]) > INT32_MAX || llabs(pads[k + naxes]) > INT32_MAX) {
-            onnx_refuse(o, "a pad is too large");
+        for (int j = k; j < n; j += naxes) {
+            if (pads[j] < -INT32_MAX || pads[j] > INT32_MAX) {
+                onnx_refuse(o, "a pad is too large");
+            }
         }
         x = padded(o, x, axis, pads[k], pads[k + naxes], mode, fill);
         is = is ? padded(o, is, axis, pads[k], pads[k + naxes], mode, build_int(o->b, 0)) : NULL;
