@@ -35,6 +35,7 @@ PRODUCTS = (
     ("csrc/capture/aten/product/aten_convolve.c", "chain"),
     ("csrc/codegen/lower/README.md", "lower_tiles.c"),
     ("csrc/codegen/loops/product_runs.c", "A chain may begin"),
+    ("csrc/codegen/emit/emit_product.c", "CONTRACTION_CHAIN"),
     ("csrc/codegen/emit/c/emit_c_reduce.c", "chain"),
     ("csrc/codegen/schedule/interchange.c", "CONTRACTION_CHAIN"),
     ("csrc/codegen/schedule/decode.c", "chain|CONTRACTION_CHAIN"),
