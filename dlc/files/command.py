@@ -211,5 +211,4 @@ def add_command(commands: Any) -> None:
     export.add_argument(
         "--wasm", action="store_true", help="a saved model for browsers: WebAssembly and a page"
     )
-    export.add_argument("--weights", metavar="FILE", help="with --wasm: the safetensors file of the weights")
     export.set_defaults(run=lambda args: _failing(args, _export))
