@@ -165,8 +165,8 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
 static PyMethodDef methods[] = {
     {"export_c", export_to_c, METH_VARARGS,
      PyDoc_STR(
-         "export_c(text, name, sizes, pieces, weights, target) -> dict of bytes by name: the files of a "
-         "program as plain C.\n"
+         "export_c(text, name, sizes, pieces, weights, target) -> dict of bytes by name: the files "
+         "of a\nprogram as plain C.\n"
          "sizes: of the example, where they are to be others than small ones. pieces: into so "
          "many a kernel is\n"
          "cut for threads, at most. weights: a set of names of parameters, which are bound; or a "

@@ -364,10 +364,10 @@ module_exec(PyObject *module)
         return -1;
     }
     static int (*const parts[])(PyObject *) = {
-        compile_register, walk_register,   joint_register,    pytensor_register, cache_register,
-        import_register,  jit_register,    artifact_register, ndarray_register,  prepared_register,
-        shrink_register,  kernel_register, loaded_register,   export_register,   onnx_register,
-        onnx_out_register,
+        compile_register, walk_register,     joint_register,  pytensor_register,
+        cache_register,   import_register,   jit_register,    artifact_register,
+        ndarray_register, prepared_register, shrink_register, kernel_register,
+        loaded_register,  export_register,   onnx_register,   onnx_out_register,
     };
     state->callable_type = callable_register(module);
     state->tree_type = tree_register(module);

@@ -375,8 +375,8 @@ main(int argc, char **argv)
         }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] "
-                    "[--keep FOLDER] [--products] [--flow] [--steps] [--damage] [--layouts] [--schedules] "
-                    "[--choices] [--fuel N,STEP] [--print FOLDER] [file.dlc ...]\n");
+                    "[--keep FOLDER] [--products] [--flow] [--steps] [--damage] [--layouts] "
+                    "[--schedules] [--choices] [--fuel N,STEP] [--print FOLDER] [file.dlc ...]\n");
             return 2;
         }
         else {

@@ -1,5 +1,5 @@
-/* Programs of the language as graphs of ONNX: each let by a row of out.def.  Only out_module.c uses Python: it gives
- * what dlc/files/onnx_out.py writes. */
+/* Programs of the language as graphs of ONNX: each let by a row of out.def.  Only out_module.c
+ * uses Python: it gives what dlc/files/onnx_out.py writes. */
 #ifndef DLC_ONNX_OUT_H
 #define DLC_ONNX_OUT_H
 

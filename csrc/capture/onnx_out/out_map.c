@@ -130,8 +130,8 @@ shifted(Out *o, const Type *t, int a, int power)
     return out2(o, "Div", t, out2(o, "Sub", t, a, out2(o, "Mod", t, a, power)), power);
 }
 
-/* By a count that is data: in i64 and in two steps, so that each power of 2 fits.  One that is negative, or the width
- * or more, shifts everything out. */
+/* By a count that is data: in i64 and in two steps, so that each power of 2 fits.  One that is
+ * negative, or the width or more, shifts everything out. */
 static int
 shifted_by(Out *o, int a, int count, int64_t width)
 {
@@ -182,7 +182,8 @@ rounded_down(Out *o, int quotient, int rest, int by)
     return out2(o, "Sub", here(o), quotient, out_cast(o, less, out_dtype(o)));
 }
 
-/* Whole numbers: Div of ONNX rounds to zero.  What is divided by 0 is guarded, since that ends a process. */
+/* Whole numbers: Div of ONNX rounds to zero.  What is divided by 0 is guarded, since that ends a
+ * process. */
 static int
 divided_ints(Out *o, int a, int b)
 {

@@ -197,12 +197,12 @@ onnx_has(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(args))
 
 static PyMethodDef methods[] = {
     {"onnx_graph", onnx_graph, METH_VARARGS,
-     PyDoc_STR(
-         "onnx_graph(text) -> (values, constants, graph)\n\n"
-         "A program of the graph stage as a graph of opset 18. values: [(stem of the name, "
-         "dtype, sizes, is it read?), ..], the\nparameters first; constants: [(number, elements), ..]. A "
-         "graph is (nodes, inputs, outputs), and a node\n(operator, inputs, outputs, "
-         "attributes, bodies). Raises CaptureError with all that ONNX lacks.")},
+     PyDoc_STR("onnx_graph(text) -> (values, constants, graph)\n\n"
+               "A program of the graph stage as a graph of opset 18. values: [(stem of the name, "
+               "dtype, sizes, is it read?), ..], the\nparameters first; constants: [(number, "
+               "elements), ..]. A "
+               "graph is (nodes, inputs, outputs), and a node\n(operator, inputs, outputs, "
+               "attributes, bodies). Raises CaptureError with all that ONNX lacks.")},
     {"onnx_has", onnx_has, METH_NOARGS,
      PyDoc_STR("onnx_has() -> [operation, ..]: those of the language that ONNX has.")},
     {NULL},

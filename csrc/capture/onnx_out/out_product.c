@@ -1,4 +1,5 @@
-/* Contractions as MatMul, between transposes and reshapes that cost nothing where the letters are in order. */
+/* Contractions as MatMul, between transposes and reshapes that cost nothing where the letters
+ * are in order. */
 #include "out.h"
 
 typedef struct {

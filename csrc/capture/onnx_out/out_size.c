@@ -1,4 +1,5 @@
-/* Sizes of the language as tensors of integers, which ONNX computes from the shapes of the inputs. */
+/* Sizes of the language as tensors of integers, which ONNX computes from the shapes of the
+ * inputs. */
 #include "out.h"
 
 static const Type *

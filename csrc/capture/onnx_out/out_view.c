@@ -1,4 +1,5 @@
-/* Views: the same elements in another arrangement, and constants and positions, which are broadcast. */
+/* Views: the same elements in another arrangement, and constants and positions, which are
+ * broadcast. */
 #include "out.h"
 
 #include <stdint.h>

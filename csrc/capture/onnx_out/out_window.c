@@ -1,5 +1,5 @@
-/* Convolutions: contractions of weights and of windows of an image, which is padded with zeros and has its channels
- * last, as the builders of aten.def write them. */
+/* Convolutions: contractions of weights and of windows of an image, which is padded with zeros
+ * and has its channels last, as the builders of aten.def write them. */
 #include "out.h"
 
 #include <string.h>

@@ -82,7 +82,6 @@ void close_choice(Emit *e);
 /* How the access goes on with the loop: see facts_step, facts_contiguous. */
 const Step *step_along(const Emit *e, const Let *access, const Let *loop);
 bool is_contiguous(const Emit *e, const Let *access, const Let *loop);
-int place_of(const Let *let); /* in its block, from 0 on */
 /* The let of the block that computes the value; NULL: none does, or it is a constant. */
 Let *computed_in(const Block *block, const Value *v);
 

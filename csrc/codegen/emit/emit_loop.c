@@ -1,16 +1,6 @@
 /* Questions of the emitters about a loop and its accesses. */
 #include "emit.h"
 
-int
-place_of(const Let *let)
-{
-    int k = 0;
-    while (let->parent->lets[k] != let) {
-        k++;
-    }
-    return k;
-}
-
 Let *
 computed_in(const Block *block, const Value *v)
 {

@@ -164,8 +164,7 @@ dlc_own_floorf(float a)
 /* ---- dlc_roots ---- */
 #if defined(DLC_DIGITS) || defined(__TINYC__) || !(defined(__GNUC__) || defined(__clang__))
 #define dlc_roots 0 /* none of the processor's is known */
-#elif defined(__NO_MATH_ERRNO__) && \
-    (defined(__SSE2__) || defined(__aarch64__) || defined(__wasm__))
+#elif defined(__NO_MATH_ERRNO__) && (defined(__SSE2__) || defined(__aarch64__) || defined(__wasm__))
 #define dlc_roots 1 /* -fno-math-errno: an instruction, and loops with it become vectors */
 #elif defined(__SSE2__)
 #define dlc_roots 2

@@ -218,3 +218,77 @@ facts_forget(Fn *fn)
 {
     fn->facts = NULL;
 }
+
+/* ---- costs ---- */
+
+typedef struct {
+    Cx *cx;
+    Dim d;
+} Bare;
+
+static void
+drop_index(void *arg, Dim name)
+{
+    Bare *s = arg;
+    if (dim_extent(s->cx, name) != DIM_NONE) {
+        s->d = dim_replace(s->cx, s->d, name, dim_int(s->cx, 0));
+    }
+}
+
+/* How many there are in the first iteration of the loops around; a loop may have less than none. */
+static Dim
+without_indices(Cx *cx, Dim d)
+{
+    Bare s = {cx, d};
+    dim_names(cx, d, drop_index, &s);
+    return dim_max(cx, s.d, dim_int(cx, 0));
+}
+
+/* The cost of adding an element's value to a reduction.  ends_cost: that of joining its lanes. */
+static int64_t
+combine_cost(const Let *let)
+{
+    return let->op == OP_reduce ? op_info[op_info[let_op(let)].combine].cost : 0;
+}
+
+static int64_t
+ends_cost(const Let *let)
+{
+    return let_has(let, MARK_lanes) ? DLC_LANES * combine_cost(let) : 0;
+}
+
+static Dim
+block_work(Cx *cx, const Block *blk)
+{
+    int64_t own = 0;
+    Dim work = dim_int(cx, 0);
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (loop_is(let) && let_has(let, MARK_fused)) {
+            Dim terms = without_indices(cx, loop_extent(let));
+            work = dim_add(cx, work, dim_div(cx, terms, dim_int(cx, COST_FUSED)));
+        } else if (loop_is(let)) {
+            Dim each = dim_add(cx, block_work(cx, let->body), dim_int(cx, combine_cost(let)));
+            own += COST_LOOP + ends_cost(let);
+            work = dim_add(cx, work, dim_mul(cx, without_indices(cx, loop_extent(let)), each));
+        } else if (let_is_choice(let)) {
+            Dim share = without_indices(cx, choice_share(cx, let));
+            work = dim_add(cx, work, dim_mul(cx, share, block_work(cx, let->body)));
+        } else {
+            own += op_info[let->op].kind == KIND_MAP ? op_info[let->op].cost : COST_LOAD;
+        }
+    }
+    return dim_add(cx, work, dim_int(cx, own));
+}
+
+Dim
+work_of_iteration(Cx *cx, const Let *loop)
+{
+    return block_work(cx, loop->body);
+}
+
+Dim
+work_of_loop(Cx *cx, const Let *loop)
+{
+    return dim_mul(cx, without_indices(cx, loop_extent(loop)), work_of_iteration(cx, loop));
+}

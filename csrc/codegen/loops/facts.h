@@ -64,4 +64,27 @@ int facts_adjacent_bytes(const Facts *facts, const Let *access, Dim index);
 bool facts_transposed(const Facts *facts, const Let *load, const Let *rows, const Let *inner,
                       Dim *step);
 
+/* The cost of one iteration of a loop, with the loops in it; that of all of them.  An extent that
+ * depends on loops around counts as in their first iterations. */
+Dim work_of_iteration(Cx *cx, const Let *loop);
+Dim work_of_loop(Cx *cx, const Let *loop);
+
+/* ---- straight.c ---- */
+
+/* The runs of a vector loop: the lets between two of its inner loops. */
+typedef struct {
+    const Facts *facts;
+    const Let *loop;
+    int *runs, *bind_runs; /* where a value is made, by Value.id; a bound index */
+    bool *crosses; /* by Value.id: used in another run than its own */
+    const Let **binds;
+    bool *bind_crosses;
+    int nbinds;
+} Straight;
+
+/* nvalues: of the function. */
+Straight straight_runs(const Facts *facts, const Let *loop, int nvalues);
+/* Do the attributes of the let, or the offset of its access, use the name? */
+bool facts_uses(const Facts *facts, const Let *let, Dim name);
+
 #endif

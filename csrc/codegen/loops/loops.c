@@ -431,3 +431,142 @@ loops_give(const Cx *cx, const Let *inside, Dim d)
 {
     return !dim_any_name(cx, d, is_foreign, &(Around){cx, inside});
 }
+
+static bool
+is_of_integers(const Value *v, int depth)
+{
+    if (value_is_const(v)) {
+        return true;
+    }
+    const Let *def = v->def;
+    bool is = depth > 0 && def && dtype_info[v->type->dtype].class == CLASS_INT;
+    if (is && def->op == OP_load) {
+        const Let *made = def->args[0]->def;
+        return !made || made->op != OP_buffer;
+    }
+    is = is && (let_is_map(def) || def->op == OP_size);
+    for (int k = 0; is && k < def->nargs; k++) {
+        is = is_of_integers(def->args[k], depth - 1);
+    }
+    return is;
+}
+
+bool
+value_is_of_integers(const Value *v)
+{
+    enum { DEPTH = 8 };
+    return is_of_integers(v, DEPTH);
+}
+
+bool
+value_is_only_stored(const Block *blk, const Value *v)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        for (int j = 0; j < let->nargs; j++) {
+            if (let->args[j] == v &&
+                (let->op != OP_store || j != 1 || let->args[0]->type->dtype != v->type->dtype)) {
+                return false;
+            }
+        }
+        if (let->body && !value_is_only_stored(let->body, v)) {
+            return false;
+        }
+    }
+    for (int k = 0; k < blk->nrets; k++) {
+        if (blk->rets[k] == v) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Does the let read an index, or a value that depends on it? */
+static bool
+depends(const Cx *cx, const Let *let, Dim index, const bool *found)
+{
+    const Attr *at = let->op == OP_load || let->op == OP_store ? let_attr(let, "at") : NULL;
+    bool is = let->op == OP_size && dim_uses(cx, let_dim(let, "dim"), index);
+    for (int k = 0; at && k < at->n; k++) {
+        is |= dim_uses(cx, at->dims[k], index);
+    }
+    for (int k = 0; k < let->nargs; k++) {
+        is |= !value_is_const(let->args[k]) && found[let->args[k]->id];
+    }
+    return is;
+}
+
+static void
+find_depending(const Cx *cx, const Block *blk, Dim index, bool *found)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (loop_is(let)) {
+            find_depending(cx, let->body, index, found);
+        }
+        for (int j = 0; j < let->nres; j++) {
+            found[let->res[j]->id] = loop_is(let) || depends(cx, let, index, found);
+        }
+    }
+}
+
+bool *
+values_of_loop(Cx *cx, const Let *loop, int nvalues)
+{
+    bool *found = cx_alloc(cx, (size_t)nvalues * sizeof *found);
+    find_depending(cx, loop->body, loop_index(loop), found);
+    return found;
+}
+
+int
+place_of(const Let *let)
+{
+    int k = 0;
+    while (let->parent->lets[k] != let) {
+        k++;
+    }
+    return k;
+}
+
+static int
+reads_in(const Let *let, const Value *v)
+{
+    int n = 0;
+    for (int k = 0; k < let->nargs; k++) {
+        n += let->args[k] == v;
+    }
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        n += reads_in(let->body->lets[k], v);
+    }
+    for (int k = 0; let->body && k < let->body->nrets; k++) {
+        n += let->body->rets[k] == v;
+    }
+    return n;
+}
+
+const Let *
+let_only_user(const Let *let)
+{
+    const Block *blk = let->parent;
+    const Value *v = let->res[0];
+    const Let *user = NULL;
+    bool writes = false;
+    int n = 0;
+    for (int k = place_of(let) + 1; k < blk->n && n < 2; k++) {
+        const Let *next = blk->lets[k];
+        int reads = reads_in(next, v);
+        if (reads && (writes || next->body)) {
+            return NULL;
+        }
+        user = reads ? next : user;
+        n += reads;
+        writes |= next->body || let_writes(next);
+    }
+    for (int k = 0; k < blk->nrets && n < 2; k++) {
+        if (blk->rets[k] == v) {
+            user = writes ? NULL : let_around(let);
+            n++;
+        }
+    }
+    return n == 1 ? user : NULL;
+}

@@ -80,4 +80,20 @@ Let *let_in(const Block *block, const Value *v); /* the let of the block that ma
  * condition is another one.  A reduction marked onehot has it. */
 const Value *onehot_index(const Let *reduce);
 
+/* Is the integer made of integers alone, which were read from memory that the kernel does not make?
+ * Then a compiler knows of no float that was cast to it. */
+bool value_is_of_integers(const Value *v);
+
+/* Does the value go nowhere but to tensors of its dtype?  A store rounds by itself. */
+bool value_is_only_stored(const Block *blk, const Value *v);
+/* By Value.id: may the value differ between iterations of the loop it is made in?  Of a loop in it
+ * it always may. */
+bool *values_of_loop(Cx *cx, const Let *loop, int nvalues);
+
+/* Where a let stands in its block. */
+int place_of(const Let *let);
+/* What reads the let's value: a let of its block, or the reduction that it is the element of.
+ * NULL: more than one place does, or something writes before. */
+const Let *let_only_user(const Let *let);
+
 #endif

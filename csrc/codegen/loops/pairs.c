@@ -458,17 +458,6 @@ needs(const Pairs *p, const Let *let, const Value *v)
     return found;
 }
 
-/* The position of the let in its block. */
-static int
-place_of(const Let *let)
-{
-    int k = 0;
-    while (let->parent->lets[k] != let) {
-        k++;
-    }
-    return k;
-}
-
 /* Does a let behind this one, or a result of the block, need the value? */
 static bool
 is_needed_later(const Pairs *p, const Let *let, const Value *v)

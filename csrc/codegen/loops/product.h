@@ -16,6 +16,16 @@ typedef struct {
 
 Product product_of(const Facts *facts, const Let *micro);
 
+/* A sum on three levels of even steps: elements of a run, runs of a group, and groups. */
+typedef struct {
+    Dim at, from; /* where element 0 is, at index 0; the number at that index */
+    Dim run, runs; /* elements of a run, runs of a group */
+    Dim step, next, jump; /* between elements, runs and groups */
+} ProductRuns;
+
+/* Finds the runs of an offset over p; false: it has none that a call can follow. */
+bool product_runs(Cx *cx, Dim offset, Dim p, ProductRuns *found);
+
 /* Adjacent elements of a tensor; of: NULL where there are none. */
 typedef struct {
     const Value *of;

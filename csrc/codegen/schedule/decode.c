@@ -332,21 +332,11 @@ insert(Cx *cx, Block *blk, int at, Let *let)
     blk->lets[at] = let;
 }
 
-static int
-place_in(const Block *blk, const Let *let)
-{
-    int at = 0;
-    while (blk->lets[at] != let) {
-        at++;
-    }
-    return at;
-}
-
 static void
 take_out(Let *let)
 {
     Block *blk = let->parent;
-    int at = place_in(blk, let);
+    int at = place_of(let);
     memmove(blk->lets + at, blk->lets + at + 1, (size_t)(blk->n - 1 - at) * sizeof *blk->lets);
     blk->n--;
 }
@@ -443,7 +433,7 @@ exchange(Let *rows)
 {
     Let *panels = rows->body->lets[0];
     Block *outer = rows->parent, *inner = panels->body;
-    outer->lets[place_in(outer, rows)] = panels;
+    outer->lets[place_of(rows)] = panels;
     rows->body->lets[0] = inner->lets[0];
     rows->body->lets[0]->parent = rows->body;
     inner->lets[0] = rows;

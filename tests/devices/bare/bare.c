@@ -1,7 +1,7 @@
 /* A processor without an operating system: what begins a program, and what it calls.
  *
- * The emulator sets the stack, calls bare_start, stops at bare_end, and reads bare_code and the text
- * in bare_said. */
+ * The emulator sets the stack, calls bare_start, stops at bare_end, and reads bare_code and the
+ * text in bare_said. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -16,51 +16,6 @@
 
 enum { SHORT = 48 }; /* characters that may stand in another line */
 
-static int
-reads_in(const Let *let, const Value *v)
-{
-    int n = 0;
-    for (int k = 0; k < let->nargs; k++) {
-        n += let->args[k] == v;
-    }
-    for (int k = 0; let->body && k < let->body->n; k++) {
-        n += reads_in(let->body->lets[k], v);
-    }
-    for (int k = 0; let->body && k < let->body->nrets; k++) {
-        n += let->body->rets[k] == v;
-    }
-    return n;
-}
-
-/* What reads the let's value: a let of its block, the reduction that it is the element of, or NULL:
- * more than one place does, or something writes before. */
-static const Let *
-only_user(const Let *let)
-{
-    const Block *blk = let->parent;
-    const Value *v = let->res[0];
-    const Let *user = NULL;
-    bool writes = false;
-    int n = 0;
-    for (int k = place_of(let) + 1; k < blk->n && n < 2; k++) {
-        const Let *next = blk->lets[k];
-        int reads = reads_in(next, v);
-        if (reads && (writes || next->body)) {
-            return NULL;
-        }
-        user = reads ? next : user;
-        n += reads;
-        writes |= next->body || let_writes(next);
-    }
-    for (int k = 0; k < blk->nrets && n < 2; k++) {
-        if (blk->rets[k] == v) {
-            user = writes ? NULL : let_around(let);
-            n++;
-        }
-    }
-    return n == 1 ? user : NULL;
-}
-
 /* Does the user's text have the operand once, and not behind a condition? */
 static bool
 takes_load(const Let *user)
@@ -83,7 +38,7 @@ takes_map(const Let *user)
 bool
 c_in_place(Emit *e, const Let *let, const char *text)
 {
-    const Let *user = strlen(text) <= SHORT ? only_user(let) : NULL;
+    const Let *user = strlen(text) <= SHORT ? let_only_user(let) : NULL;
     bool placed = user && (let->op == OP_load ? takes_load(user) : takes_map(user));
     if (placed) {
         e->names->values[let->res[0]->id] = text;

@@ -124,34 +124,12 @@ map_operands(Emit *e, const Let *let)
     return operands.text;
 }
 
-/* Is the integer made of integers alone, which were read from memory that the kernel does not make?
- * Then the compiler knows of no float that was cast to it. */
-static bool
-is_of_integers(const Value *v, int depth)
-{
-    if (value_is_const(v)) {
-        return true;
-    }
-    const Let *def = v->def;
-    bool is = depth > 0 && def && dtype_info[v->type->dtype].class == CLASS_INT;
-    if (is && def->op == OP_load) {
-        const Let *made = def->args[0]->def;
-        return !made || made->op != OP_buffer;
-    }
-    is = is && (let_is_map(def) || def->op == OP_size);
-    for (int k = 0; is && k < def->nargs; k++) {
-        is = is_of_integers(def->args[k], depth - 1);
-    }
-    return is;
-}
-
 /* What prelude.h says of casts of integers to floats need not be done for such integers. */
 static const char *
 cast_of_integers(Emit *e, const Let *let)
 {
-    enum { DEPTH = 8 };
     DtypeClass class = dtype_info[let->res[0]->type->dtype].class;
-    bool is = let->op == OP_cast && class == CLASS_FLOAT && is_of_integers(let->args[0], DEPTH);
+    bool is = let->op == OP_cast && class == CLASS_FLOAT && value_is_of_integers(let->args[0]);
     return is ? cx_format(e->cx, "(%s)", type_c(let->res[0]->type->dtype)) : NULL;
 }
 

@@ -187,10 +187,6 @@ void cc_gather_row(Emit *e, const Let *loop, const char *from, const char *to);
 
 void cc_recurrences(Emit *e, const Let *rows); /* a loop marked recurrences */
 
-/* ---- emit_cc_straight.c ---- */
-
-bool cc_uses(Emit *e, const Let *let, Dim name); /* does what cc_let puts of it use the name? */
-
 /* ---- emit_cc_tile.c ---- */
 
 void cc_tile_loop(Emit *e, const Let *loop); /* a vector loop with loops inside */

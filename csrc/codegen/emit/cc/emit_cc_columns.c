@@ -39,46 +39,16 @@ enter_row(Columns *c, int k)
 
 /* ---- names ---- */
 
-static bool
-depends(const Columns *c, const Let *let)
-{
-    const Attr *at = let->op == OP_load || let->op == OP_store ? let_attr(let, "at") : NULL;
-    bool found = let->op == OP_size && dim_uses(c->e->cx, let_dim(let, "dim"), loop_index(c->rows));
-    for (int k = 0; at && k < at->n; k++) {
-        found |= dim_uses(c->e->cx, at->dims[k], loop_index(c->rows));
-    }
-    for (int k = 0; k < let->nargs; k++) {
-        found |= !value_is_const(let->args[k]) && c->of_row[let->args[k]->id];
-    }
-    return found;
-}
-
-static void
-find_depending(Columns *c, const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (loop_is(let)) {
-            find_depending(c, let->body);
-        }
-        for (int j = 0; j < let->nres; j++) {
-            c->of_row[let->res[j]->id] = loop_is(let) || depends(c, let);
-        }
-    }
-}
-
 static void
 rename_block(Columns *c, Names *names, const Block *blk, int row)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
         for (int j = 0; j < let->nres; j++) {
-            const Value *v = let->res[j];
-            if (c->of_row[v->id]) {
-                names->values[v->id] = cx_format(c->e->cx, "%s_%d_row", name_c(c->e, v), row);
-            } else {
-                names->values[v->id] = name_c(c->e, v);
-            }
+            const char *own = name_c(c->e, let->res[j]);
+            names->values[let->res[j]->id] = c->of_row[let->res[j]->id]
+                                                 ? cx_format(c->e->cx, "%s_%d_row", own, row)
+                                                 : own;
         }
         if (loop_is(let)) {
             rename_block(c, names, let->body, row);
@@ -95,8 +65,7 @@ make_names(Columns *c)
         return;
     }
     Dim index = loop_index(c->rows);
-    c->of_row = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *c->of_row);
-    find_depending(c, c->columns->body);
+    c->of_row = values_of_loop(e->cx, c->rows, e->fn->nvalues);
     for (int k = 1; k < MOST_ROWS; k++) {
         Names *names = &c->others[k];
         names->values = cx_alloc(e->cx, bytes);
@@ -108,13 +77,6 @@ make_names(Columns *c)
 }
 
 /* ---- loops ---- */
-
-static const char *
-fma_of(Emit *e, Dtype dtype, const char *a, const char *b, const char *c)
-{
-    bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
-    return cx_format(e->cx, is_float ? "DLC_FMA(%s, %s, %s)" : "%s * %s + %s", a, b, c);
-}
 
 /* What the load reads of the first column, as an offset. */
 static const char *
@@ -184,6 +146,7 @@ put_terms(Columns *c, const char *columns, bool whole)
     const Block *body = c->sum->body;
     const Let *product = body->rets[0]->def;
     Dtype dtype = c->sum->res[0]->type->dtype;
+    bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
     const char *l = index_c(e, loop_index(c->columns)), *p = index_c(e, loop_index(c->sum));
     cc_open_loop(e, p, "0", dim_c(e, loop_extent(c->sum)));
     put_prefetches(c);
@@ -202,9 +165,8 @@ put_terms(Columns *c, const char *columns, bool whole)
             }
         }
         const char *sum = cx_format(e->cx, "%s_all[%s]", name_c(e, c->sum->res[0]), l);
-        put(e, "%s = %s;", sum,
-            fma_of(e, dtype, cc_value(e, product->args[0], dtype),
-                   cc_value(e, product->args[1], dtype), sum));
+        put(e, is_float ? "%s = DLC_FMA(%s, %s, %s);" : "%s = %s * %s + %s;", sum,
+            cc_value(e, product->args[0], dtype), cc_value(e, product->args[1], dtype), sum);
     }
     enter_row(c, 0);
     leave_widened(c);
@@ -293,8 +255,7 @@ cc_columns_rows(Emit *e, const Let *rows)
         put_close(e);
     }
     for (int n = jam - 1; n > 0; n--) {
-        bool may = range.hi > jam || (n >= range.lo && n <= range.hi);
-        if (may) {
+        if (range.hi > jam || (n >= range.lo && n <= range.hi)) {
             put_open(e, "if (%s - %s == %d)", extent, i, n);
             put_together(&c, n);
             put_close(e);

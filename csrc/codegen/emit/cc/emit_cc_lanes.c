@@ -67,7 +67,7 @@ find_along(Emit *e, const Let *reduce, Op op, const Let **along)
     const Block *blk = reduce->body;
     int n = 0;
     for (int k = 0; k < blk->n; k++) {
-        if (blk->lets[k]->op == op && cc_uses(e, blk->lets[k], loop_index(reduce))) {
+        if (blk->lets[k]->op == op && facts_uses(e->facts, blk->lets[k], loop_index(reduce))) {
             along[n++] = blk->lets[k];
         }
     }

@@ -139,8 +139,8 @@ run_of(Recurrences *c, const Let *combine)
 static void
 put_let(Recurrences *c, const Let *let)
 {
-    c->uses_i |= cc_uses(c->e, let, loop_index(c->rows));
-    c->uses_j |= cc_uses(c->e, let, loop_index(c->loop));
+    c->uses_i |= facts_uses(c->e->facts, let, loop_index(c->rows));
+    c->uses_j |= facts_uses(c->e->facts, let, loop_index(c->loop));
     cc_let(c->e, let);
 }
 

@@ -89,9 +89,9 @@ uses_index(Emit *e, const Stages *s, int stage)
         bool now = stage_of(s, let) == stage;
         for (int j = 0; now && j < let->nargs; j++) {
             const Let *from = computed_in(loop->body, let->args[j]);
-            found |= from && cc_is_source(from) && cc_uses(e, from, loop_index(loop));
+            found |= from && cc_is_source(from) && facts_uses(e->facts, from, loop_index(loop));
         }
-        found |= now && cc_uses(e, let, loop_index(loop));
+        found |= now && facts_uses(e->facts, let, loop_index(loop));
     }
     return found;
 }

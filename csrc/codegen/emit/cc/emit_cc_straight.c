@@ -4,97 +4,11 @@
  *           emit_cc_tile.c.
  * Requires: the tile's vector loop, whose inner loops are sequential.
  * Ensures:  each iteration's operations in their order.
- * How:      runs are numbered.  What one run leaves to another, values and
- *           looked-up indices, stands in an array of the tile, with _t behind its name.
+ * How:      what one run leaves to another, values and looked-up indices, stands in an array of the
+ *           tile, with _t behind its name (loops/straight.c).
  * Example:  a = x[i] * 2 before a loop that reads it: for k < w { a = x[i + k] * 2; a_t[k] = a; }
  */
 #include "emit_cc_tile.h"
-
-/* ---- what there is ---- */
-
-static void
-number_runs(Tile *t, const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (loop_is(let)) {
-            t->run++;
-            number_runs(t, let->body);
-            t->run++;
-        }
-        for (int j = 0; j < let->nres; j++) {
-            t->runs[let->res[j]->id] = t->run;
-        }
-        if (let->op == OP_bind) {
-            t->binds = cx_grow(t->e->cx, t->binds, t->nbinds, sizeof *t->binds);
-            t->bind_runs = cx_grow(t->e->cx, t->bind_runs, t->nbinds, sizeof *t->bind_runs);
-            t->bind_runs[t->nbinds] = t->run;
-            t->binds[t->nbinds++] = let;
-        }
-    }
-}
-
-bool
-cc_uses(Emit *e, const Let *let, Dim name)
-{
-    bool found = let_accesses(let) && dim_uses(e->cx, access_offset(e, let), name);
-    for (int k = 0; k < let->nattrs && !let_accesses(let); k++) {
-        const Attr *a = &let->attrs[k];
-        found |= a->kind == ATTR_DIM && dim_uses(e->cx, a->d, name);
-        for (int j = 0; a->kind == ATTR_DIMS && j < a->n; j++) {
-            found |= dim_uses(e->cx, a->dims[j], name);
-        }
-    }
-    return found;
-}
-
-static void
-use(Tile *t, const Value *v, int run)
-{
-    if (!literal_of(v) && v->def && let_is_inside(v->def, t->loop) && v->def->op != OP_buffer &&
-        t->runs[v->id] != run) {
-        t->crosses[v->id] = true;
-    }
-}
-
-static void
-find_crossings(Tile *t, const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        if (loop_is(let)) {
-            t->run++;
-            find_crossings(t, let->body);
-            if (let->op == OP_reduce) {
-                const Let *last = let->body->n ? let->body->lets[let->body->n - 1] : NULL;
-                use(t, let->body->rets[0], last && !loop_is(last) ? t->run : -1);
-                t->crosses[let->res[0]->id] = true;
-            }
-            t->run++;
-        }
-        for (int j = 0; j < let->nargs; j++) {
-            use(t, let->args[j], t->run);
-        }
-        for (int j = 0; j < t->nbinds; j++) {
-            t->bind_crosses[j] |= t->bind_runs[j] != t->run &&
-                                  cc_uses(t->e, let, t->binds[j]->sizes[0]);
-        }
-    }
-}
-
-void
-cc_runs_find(Tile *t)
-{
-    Cx *cx = t->e->cx;
-    t->crosses = cx_alloc(cx, (size_t)t->e->fn->nvalues * sizeof *t->crosses);
-    t->runs = cx_alloc(cx, (size_t)t->e->fn->nvalues * sizeof *t->runs);
-    number_runs(t, t->loop->body);
-    t->run = 0;
-    t->bind_crosses = cx_alloc(cx, ((size_t)t->nbinds + 1) * sizeof *t->bind_crosses);
-    find_crossings(t, t->loop->body);
-}
-
-/* ---- one run ---- */
 
 static bool
 in_run(const Run *r, const Let *let)
@@ -110,7 +24,7 @@ in_run(const Run *r, const Let *let)
 static void
 import_value(Tile *t, const Run *r, const Value *v, bool *seen)
 {
-    if (!literal_of(v) && t->crosses[v->id] && !seen[v->id] && !in_run(r, v->def)) {
+    if (!literal_of(v) && t->s.crosses[v->id] && !seen[v->id] && !in_run(r, v->def)) {
         const char *name = name_c(t->e, v);
         seen[v->id] = true;
         put(t->e, "const %s %s = %s_t[k];", type_c(v->type->dtype), name, name);
@@ -121,7 +35,7 @@ static bool
 run_uses(Tile *t, const Run *r, Dim name)
 {
     for (int k = r->from; k < r->to; k++) {
-        if (cc_uses(t->e, r->blk->lets[k], name)) {
+        if (facts_uses(t->e->facts, r->blk->lets[k], name)) {
             return true;
         }
     }
@@ -144,10 +58,10 @@ cc_run_imports(Tile *t, const Run *r)
     if (r->adds) {
         import_value(t, r, r->adds->ret, seen);
     }
-    for (int k = 0; k < t->nbinds; k++) {
-        const char *g = index_c(e, t->binds[k]->sizes[0]);
-        if (t->bind_crosses[k] && !in_run(r, t->binds[k]) &&
-            run_uses(t, r, t->binds[k]->sizes[0])) {
+    for (int k = 0; k < t->s.nbinds; k++) {
+        const char *g = index_c(e, t->s.binds[k]->sizes[0]);
+        if (t->s.bind_crosses[k] && !in_run(r, t->s.binds[k]) &&
+            run_uses(t, r, t->s.binds[k]->sizes[0])) {
             put(e, "const int64_t %s = %s_t[k];", g, g);
         }
     }
@@ -158,10 +72,10 @@ static const char *
 left_by(Tile *t, const Let *let)
 {
     const char *index = NULL;
-    for (int k = 0; k < t->nbinds; k++) {
-        index = t->binds[k] == let && t->bind_crosses[k] ? index_c(t->e, let->sizes[0]) : index;
+    for (int k = 0; k < t->s.nbinds; k++) {
+        index = t->s.binds[k] == let && t->s.bind_crosses[k] ? index_c(t->e, let->sizes[0]) : index;
     }
-    return let->nres && t->crosses[let->res[0]->id] ? name_c(t->e, let->res[0]) : index;
+    return let->nres && t->s.crosses[let->res[0]->id] ? name_c(t->e, let->res[0]) : index;
 }
 
 static void

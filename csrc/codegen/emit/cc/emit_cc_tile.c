@@ -219,7 +219,7 @@ cc_tile_loop(Emit *e, const Let *loop)
 {
     const char *i = index_c(e, loop_index(loop)), *from, *to;
     Tile t = {.e = e, .loop = loop, .width = loop_width(loop), .at = cx_format(e->cx, "%s_at", i)};
-    cc_runs_find(&t);
+    t.s = straight_runs(e->facts, loop, e->fn->nvalues);
     vector_bounds(e, loop, &from, &to);
     put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", t.at, from, t.at, to, t.at, t.width);
     put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, t.at, t.width, to, t.at, t.width);

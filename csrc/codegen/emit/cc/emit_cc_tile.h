@@ -8,12 +8,7 @@ typedef struct {
     Emit *e;
     const Let *loop;
     int width;                  /* its columns */
-    int run; /* at hand, while runs are numbered */
-    int *runs, *bind_runs; /* where a value is made, by Value.id; a bound index */
-    bool *crosses;              /* by Value.id: used in another run than its own */
-    const Let **binds;
-    bool *bind_crosses;
-    int nbinds;
+    Straight s;
     const char *at;             /* the tile's first index */
 } Tile;
 
@@ -26,8 +21,6 @@ typedef struct {
 
 /* ---- emit_cc_straight.c ---- */
 
-/* Numbers the runs of t->loop, and finds what crosses from one to another. */
-void cc_runs_find(Tile *t);
 void cc_run(Tile *t, const Run *r);
 void cc_run_imports(Tile *t, const Run *r);             /* what iteration k takes from arrays */
 

@@ -321,30 +321,6 @@ tcc_put_plain(Tcc *t, Op op, Dtype dtype, const Place *out, const Place *a, cons
 
 /* ---- narrow numbers ---- */
 
-/* Does v go nowhere but to tensors of its dtype?  A store rounds by itself. */
-static bool
-is_only_stored(const Block *blk, const Value *v)
-{
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        for (int j = 0; j < let->nargs; j++) {
-            if (let->args[j] == v &&
-                (let->op != OP_store || j != 1 || let->args[0]->type->dtype != v->type->dtype)) {
-                return false;
-            }
-        }
-        if (let->body && !is_only_stored(let->body, v)) {
-            return false;
-        }
-    }
-    for (int k = 0; k < blk->nrets; k++) {
-        if (blk->rets[k] == v) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* A cast that changes no bit; into the operand's own tile it is nothing. */
 static bool
 put_copy(Tcc *t, const Let *let, const Call *call, const Place *out)
@@ -457,7 +433,7 @@ tcc_map(Tcc *t, const Let *let)
     Place out = direct ? (Place){.at = direct, .varies = true, .slot = -1, .stored = store}
                        : result_room(t, let, &call);
     put_call(t, let, &call, &out);
-    if (rounding(let) && !call.rounds && !is_only_stored(let->parent, v)) {
+    if (rounding(let) && !call.rounds && !value_is_only_stored(let->parent, v)) {
         put(t->e, "%s(%s, %s);", tcc_strip(t, "strip_%s", rounding(let)), out.at,
             call.varies ? t->n : "1");
     }
