@@ -222,7 +222,7 @@ inject: $(INJECTED); @:
 $(INJECTED): $(INJECT) $(CORE) $(CAPTURE) $(TCC_OBJ) csrc/build.mk
 	@echo '{ global: PyInit__C; dlc_inject*; local: *; };' >$(B)/inject.map
 	$(link) -shared -Wl,--version-script=$(B)/inject.map $(WRAPPED:%=-Wl,--wrap=%)
-	@ln -sfn $(abspath dlc)/*.py $(abspath dlc)/arrays $(abspath dlc)/operators.txt $(@D)/
+	@ln -sfn $(abspath dlc)/*.py $(abspath dlc)/*/ $(abspath dlc)/operators.txt $(@D)/
 $(BIN)/dlc-opt: $(OPT)
 $(BIN)/test-jit: $(TESTS)
 $(BIN)/test-emit: $(EMIT)
@@ -257,6 +257,6 @@ $(BIN)/broken-emit $(BIN)/broken-replay: $(BROKEN) $(CORE) $(TCC_OBJ)
 broken: $(BROKEN_EXT); @:
 $(BROKEN_EXT): $(BROKEN) $(CORE) $(CAPTURE) $(TCC_OBJ) $(B)/exports.map
 	$(link) -shared -Wl,--version-script=$(B)/exports.map $(WORSE:%=-Wl,--wrap=%)
-	@ln -sfn $(abspath dlc)/*.py $(abspath dlc)/arrays $(abspath dlc)/operators.txt $(@D)/
+	@ln -sfn $(abspath dlc)/*.py $(abspath dlc)/*/ $(abspath dlc)/operators.txt $(@D)/
 $(BIN)/test-fuzz: $(FUZZ) $(filter-out %/ir/eval/eval_map.o,$(CORE)) $(TCC_OBJ)
 	$(link) $(PORTABLY)

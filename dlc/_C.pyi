@@ -196,6 +196,7 @@ def export_c(
 def onnx(
     name: str,
     names: list[str],
+    kinds: list[int],
     sizes: dict[str, tuple[int, int]],
     inputs: list[Any],
     weights: list[Any],

@@ -116,7 +116,7 @@ def test_every_page_of_a_task_begins_with_an_example() -> None:
 def test_a_block_is_run_or_is_no_program() -> None:
     """Words such as `bash` or `py` after the fence would leave a block unread; C is for other programs."""
     kinds = {block.kind for page in PAGES.values() for block in blocks(page)}
-    assert kinds <= {"python", "sh", "dlc", "c", ""}
+    assert kinds <= {"python", "sh", "dlc", "c", "js", ""}
 
 
 def test_the_page_of_functions_names_every_function() -> None:

@@ -210,6 +210,8 @@ class Model:
 
         self.text = function.text
         self.metadata = metadata
+        #: ONNX knows no numbers: a size that is a result is an array without axes there.
+        self._from_onnx = metadata.get(_PRODUCER, "").endswith(", from ONNX")
         self._function, self._signature = function, signature
         self._fixed, self._states, self._example = fixed, states, example
         params = function.params
@@ -315,6 +317,8 @@ class Model:
                 own = self._fixed.get(k, stored.get(k))
                 return given[k] if own is None else back(own.copy(), self._function.params[k].type)
             one = made[k].copy() if k in given_back and isinstance(made[k], np.ndarray) else made[k]
+            if isinstance(one, int) and self._from_onnx:
+                one = np.array(one, np.int64)
             given_back.add(k)  # a result that is there twice is two arrays
             return back(one, self._function.results[k])
 

@@ -52,9 +52,6 @@ SAME = {"op": "sum", "extent": "N", "at": "j1", "number": "2.0", "operands": "b1
         {},
         {"extent": "N - 1"},
         {"at": "0"},
-        {"number": "3.0"},
-        {"operands": "a1, b1"},
-        {"op": "amax"},
     ],
     ids=str,
 )
@@ -63,3 +60,11 @@ def test_each_loop_is_its_own(other: dict[str, str], tmp_path: Path) -> None:
     path.write_text(LOOPS.format(**SAME | other))
     done = subprocess.run([PROGRAM, path], capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("other", [{"number": "3.0"}, {"operands": "a1, b1"}, {"op": "amax"}], ids=str)
+def test_loops_of_other_operations_are_no_phase(other: dict[str, str], tmp_path: Path) -> None:
+    path = tmp_path / "phase.dlc"
+    path.write_text(LOOPS.format(**SAME | other))
+    done = subprocess.run([PROGRAM, path], capture_output=True, text=True, timeout=300)
+    assert done.returncode != 0 and "V25" in done.stdout + done.stderr

@@ -258,6 +258,13 @@ def test_a_line_of_the_user_may_say_anything(tmp_path: Path) -> None:
     passes(build(tmp_path, *STRICT))
 
 
+def test_a_line_of_the_user_is_no_use_of_a_function(tmp_path: Path) -> None:
+    """It stands in a comment: clang would say of what is there for it that nothing uses it."""
+    ir.parse(SOFTMAX.replace("exp d", 'exp d @"of sqrt(d)"')).export_c(tmp_path)
+    text = (tmp_path / "m.c").read_text()
+    assert "of sqrt(d)" in text and "define sqrt" not in text
+
+
 def test_a_workspace_beyond_the_addresses_of_a_machine_is_refused(tmp_path: Path) -> None:
     """As on a machine whose size_t has 32 bits."""
     ir.parse(ROOMS).export_c(tmp_path)

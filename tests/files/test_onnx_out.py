@@ -416,9 +416,11 @@ def test_each_operation_has_a_program() -> None:
     assert set(PROGRAMS) == set(operations())
 
 
-@pytest.mark.parametrize("name", ["maximum", "minimum", "amax", "amin", "fmax", "fmin"])
+@pytest.mark.parametrize(
+    "name", ["maximum", "minimum", "amax", "amin", "fmax", "fmin", "argmax", "argmin", "sign"]
+)
 def test_nan(name: str, tmp_path: Path) -> None:
-    """Of an extreme it is the result; fmax and fmin take the other one."""
+    """Of an extreme it is the result, and fmax and fmin take the other one; its sign is 0."""
     import onnxruntime
 
     function = dlc.ir.parse(PROGRAMS[name][0])

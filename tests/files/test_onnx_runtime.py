@@ -197,7 +197,7 @@ def test_forms_that_are_not_compiled() -> None:
 
 
 RANKS: dict[str, tuple[str, Arrays, dict[str, Any], str]] = {
-    "norm of a number": ("SkipLayerNormalization", {"x": f32(), "skip": f32(), "scale": f32(3)}, {}, "no axes"),
+    "norm of a number": ("SkipLayerNormalization", {"x": f32(), "y": f32(), "scale": f32(3)}, {}, "no axes"),
     "past of 3 axes": (
         "Attention",
         {"x": f32(2, 5, 6), "weight": f32(6, 24), "-bias": f32(1), "-mask": f32(1), "past": f32(2, 2, 3)},
@@ -228,7 +228,7 @@ RANKS: dict[str, tuple[str, Arrays, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("case", RANKS)
 def test_shapes_that_nobody_has_checked(case: str) -> None:
-    """The onnx package knows nothing of this domain: what does not fit is an error, not a read beyond a shape."""
+    """The onnx package does not know this domain: what does not fit is an error, no read beyond a shape."""
     op, inputs, attributes, why = RANKS[case]
     with pytest.raises(FileError, match=why):
         translated(model_of(op, inputs, 1, **attributes), ".", {}, {}, "tcc")

@@ -55,16 +55,31 @@ out_reduce_truth(Out *o)
         o, out2(o, any ? "Greater" : "Equal", out_as(o, DT_bool), count, out_whole(o, DT_i32, 0)));
 }
 
+static int
+place_along(Out *o, const char *op, int x)
+{
+    OutNode *node = out_any(o, op, 1, &x, 1);
+    node->attrs[0] = out_int("axis", let_attr(o->let, "axes")->axes[0]);
+    node->attrs[1] = out_int("keepdims", 0);
+    node->nattrs = 2;
+    return out_new(o, node, 0, out_as(o, DT_i64));
+}
+
+/* The first NaN is both extremes, which runtimes of ONNX leave out. */
 void
 out_arg_extreme(Out *o)
 {
     const Type *t = o->let->args[0]->type;
-    int x = out_cast(o, out_arg(o, 0), out_computed(o, t->dtype));
-    OutNode *node = out_any(o, o->row->onnx, 1, &x, 1);
-    node->attrs[0] = out_int("axis", let_attr(o->let, "axes")->axes[0]);
-    node->attrs[1] = out_int("keepdims", 0);
-    node->nattrs = 2;
-    out_result(o, out_new(o, node, 0, out_as(o, DT_i64)));
+    Dtype dtype = out_computed(o, t->dtype);
+    int x = out_cast(o, out_arg(o, 0), dtype), made = place_along(o, o->row->onnx, x);
+    if (dtype_info[dtype].class == CLASS_FLOAT) {
+        int is_nan = out_cast(o, out1(o, "IsNaN", type_with(o->cx, t, DT_bool), x), DT_i32);
+        int any = along(o, "ReduceSum", DT_i32, is_nan);
+        int some = out2(o, "Greater", out_as(o, DT_bool), any, out_whole(o, DT_i32, 0));
+        int first = place_along(o, "ArgMax", is_nan);
+        made = out3(o, "Where", out_as(o, DT_i64), some, first, made);
+    }
+    out_result(o, made);
 }
 
 /* The running sum is in the wider type, as the language has it. */

@@ -104,6 +104,18 @@ out_number_of(Out *o)
     out_result(o, made);
 }
 
+/* 0 where it is NaN. */
+void
+out_sign(Out *o)
+{
+    int made = mapped(o, o->row->onnx, out_dtype(o));
+    if (of_floats(o)) {
+        int is_nan = out1(o, "IsNaN", truth(o), operand(o, 0));
+        made = out3(o, "Where", here(o), is_nan, number(o, 0), made);
+    }
+    out_result(o, made);
+}
+
 /* ---- bits ---- */
 
 void

@@ -52,6 +52,7 @@ typedef struct {
 typedef struct {
     const Lowered *kernel;
     Target target;
+    const PhaseUse *shared; /* of the loops before they are a target's */
     Writing **all;
     int n;
 } PhaseWriting;
@@ -95,6 +96,7 @@ begin(const PhaseWriting *of, const Let *loop, const char *name, Written *unit)
     w->loop = loop;
     w->phase = (Phase){.name = name, .kernel = fn->body->lets[of->kernel->place]};
     *e = phase_interface(fn, w->loop, &w->phase);
+    phase_order(w->phase.nbuffers, w->phase.buffers, of->shared);
     e->phase = &w->phase;
     e->target = &target_info[of->target];
     w->body = (Text){.cx = fn->cx};
@@ -202,11 +204,14 @@ static void
 emit_phase(const Lowered *kernel, int number, Phase *phase, Written *units)
 {
     PhaseWriting each[TARGETS];
+    const Fn *fn = kernel->loops.shared;
+    PhaseUse shared = phase_use(fn,
+                                phase_loop(phase_by_number(fn->body->lets[kernel->place], number)));
     phase->extent = DIM_NONE;
-    phase->scratch = dim_int(kernel->loops.shared->cx, 0);
+    phase->scratch = dim_int(fn->cx, 0);
     for (int k = 0; k < TARGETS; k++) {
         if (kernel->loops.of[k]) {
-            each[k] = (PhaseWriting){.kernel = kernel, .target = (Target)k};
+            each[k] = (PhaseWriting){.kernel = kernel, .target = (Target)k, .shared = &shared};
             write_phase(&each[k], number, phase, &units[k]);
         }
     }

@@ -110,7 +110,7 @@ void vector_bounds(Emit *e, const Let *loop, const char **from, const char **to)
 
 /* The parts of a phase's function, in their order; the first is a comment that says what it is. */
 void put_header(const Emit *e, const Let *loop, Text *unit);
-/* kind: how C declares the function of one of several loops */
+/* kind: how C declares the function of one of several loops; NULL: nothing declares others */
 void put_phase_head(Emit *e, Text *unit, const char *kind);
 void put_pointers(Emit *e, Text *unit);
 /* Calls `put` for each size that has a variable, in the order of n[]. */

@@ -103,7 +103,8 @@ put_phase_head(Emit *e, Text *unit, const char *kind)
                                                                     index_c(e, e->phase->given));
         text_add(unit, "%s int\n%s(%s%s)\n{\n", kind, name, takes, given);
     } else {
-        text_add(unit, "int %s(%s);\n\nint\n%s(%s)\n{\n", name, takes, name, takes);
+        const char *declared = kind ? cx_format(e->cx, "int %s(%s);\n\n", name, takes) : "";
+        text_add(unit, "%sint\n%s(%s)\n{\n", declared, name, takes);
     }
 }
 

@@ -8,22 +8,6 @@
 
 #include "emit.h"
 
-/* "model.py:41: y = f(x)" of the first let that has a source; NULL: none has. */
-static const char *
-first_source(const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        const char *source = let->loc.source ? let->loc.source
-                             : let->body     ? first_source(let->body)
-                                             : NULL;
-        if (source) {
-            return source;
-        }
-    }
-    return NULL;
-}
-
 /* #line 41 "model.py"; "" if the source names no place, or if its name has characters that are
  * special in a C string. */
 static const char *
@@ -41,7 +25,7 @@ void
 emit_lines(Cx *cx, const Let *loop, Text *text)
 {
     bool wanted = text_is_yes(getenv("DLC_GDB"));
-    const char *directive = wanted ? line_directive(cx, first_source(loop->body)) : "";
+    const char *directive = wanted ? line_directive(cx, block_source(loop->body)) : "";
     if (!directive[0]) {
         return;
     }

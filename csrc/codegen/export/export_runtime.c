@@ -22,12 +22,18 @@ in_word(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Is the word in the text? */
+/* Is the word in the text?  Comments do not count, in which lines of the user's program stand, but
+ * those that say what a part needs. */
 static bool
 uses(const char *text, const char *end, const Part *part)
 {
     for (const char *c = text; c < end;) {
         size_t length = 1;
+        if (strncmp(c, "/*", 2) == 0 && strncmp(c, needs, sizeof needs - 1) != 0) {
+            const char *behind = strstr(c, "*/");
+            c = behind ? behind + 2 : end;
+            continue;
+        }
         while (in_word(*c) && in_word(c[length])) {
             length++;
         }

@@ -570,3 +570,18 @@ let_only_user(const Let *let)
     }
     return n == 1 ? user : NULL;
 }
+
+const char *
+block_source(const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        const char *source = let->loc.source ? let->loc.source
+                             : let->body     ? block_source(let->body)
+                                             : NULL;
+        if (source) {
+            return source;
+        }
+    }
+    return NULL;
+}

@@ -96,4 +96,7 @@ int place_of(const Let *let);
  * NULL: more than one place does, or something writes before. */
 const Let *let_only_user(const Let *let);
 
+/* "model.py:41: y = f(x)" of the first let that has a source; NULL: none has. */
+const char *block_source(const Block *blk);
+
 #endif

@@ -132,6 +132,20 @@ phase_use(const Fn *fn, const Let *phase)
     return use;
 }
 
+void
+phase_order(int n, Value **buffers, const PhaseUse *shared)
+{
+    for (int k = 0; k < shared->nbuffers; k++) {
+        for (int j = k; j < n; j++) {
+            if (buffers[j]->name == shared->buffers[k]->name) {
+                Value *v = buffers[j];
+                buffers[j] = buffers[k];
+                buffers[k] = v;
+            }
+        }
+    }
+}
+
 int
 phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS])
 {

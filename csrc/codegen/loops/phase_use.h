@@ -15,6 +15,9 @@ typedef struct {
 
 /* What the phase uses; phase is a loop, or an if marked phase, in a root block. */
 PhaseUse phase_use(const Fn *fn, const Let *phase);
+/* Puts a phase's buffers in the order in which the shared loops access them.  A target's own may
+ * have another one, and its text may be emitted without that of others. */
+void phase_order(int n, Value **buffers, const PhaseUse *shared);
 
 /* The parallel loops of a phase, outermost first: nothing stands between them, so they run as one.
  * Returns how many. */

@@ -72,6 +72,12 @@ loads_from(const void *panel, const Let *let)
     return let->op == OP_load && let->args[0] == panel;
 }
 
+static bool
+accesses(const void *panel, const Let *let)
+{
+    return stores_to(panel, let) || loads_from(panel, let);
+}
+
 /* Is the memory from outside of the kernel, which does not write to it? */
 static bool
 stays(const Facts *facts, const Value *v)
@@ -264,19 +270,50 @@ add_uses(Decoded *d, const Block *blk, Maker maker)
     return true;
 }
 
+/* Is it a loop whose iterations run one by one? */
+static bool
+is_plain(const Let *loop)
+{
+    return loop->op == OP_for && !loop_is_vector(loop) && !let_has(loop, MARK_tile) &&
+           !let_has(loop, MARK_recurrences) && !loop_is_call(loop);
+}
+
+static bool
+is_buffer(const void *arg, const Let *let)
+{
+    (void)arg;
+    return let->op == OP_buffer;
+}
+
+/* May all buffers in the let stand before it? */
+static bool
+may_lift(const Cx *cx, const Let *let)
+{
+    bool may = is_plain(let) || !let_any(let, is_buffer, NULL);
+    for (int k = 0; may && is_plain(let) && k < let->body->n; k++) {
+        const Let *own = let->body->lets[k];
+        const Type *t = own->op == OP_buffer ? own->res[0]->type : NULL;
+        for (int ax = 0; t && ax < t->rank; ax++) {
+            may &= !dim_has_index(cx, t->dims[ax]);
+        }
+        may = may && (t || may_lift(cx, own));
+    }
+    return may;
+}
+
 /* May an if stand in the block, around all but its buffers? */
 static bool
-may_choose(const Block *blk)
+may_choose(const Cx *cx, const Block *blk)
 {
     for (const Let *loop = blk->owner; loop->op != OP_kernel; loop = loop->parent->owner) {
-        if (loop->op != OP_for || loop_is_vector(loop) || let_has(loop, MARK_tile) ||
-            let_has(loop, MARK_recurrences) || loop_is_call(loop)) {
+        if (!is_plain(loop)) {
             return false;
         }
     }
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->op != OP_buffer && !loop_is(let) && !let_is_choice(let)) {
+        bool moves = (loop_is(let) || let_is_choice(let)) && may_lift(cx, let);
+        if (let->op != OP_buffer && !moves) {
             return false;
         }
     }
@@ -294,7 +331,7 @@ find_panel(Decoded *d)
     }
     rows = dim_range(cx, d->rows);
     d->known = rows.hi <= DLC_DECODED_ROWS;
-    return d->known || (rows.lo <= DLC_DECODED_ROWS && may_choose(d->block));
+    return d->known || (rows.lo <= DLC_DECODED_ROWS && may_choose(cx, d->block));
 }
 
 /* One panel of a block: what stands in an if then is not in this block any more. */
@@ -402,8 +439,7 @@ moved_let(Moved *m, const Let *let, Block *to)
     return copy;
 }
 
-/* Computes first in the sum what that loads of the panel, so that tensors are read in the order
- * that they have for targets with panels. */
+/* Computes first in the sum what that loads of the panel. */
 static void
 compute_in_sum(Fn *fn, const Use *use, const Let *load)
 {
@@ -496,7 +532,27 @@ choice_in(Fn *fn, Block *parent, Op op, int nattrs, const Attr *attrs)
     return choice;
 }
 
-/* All of the block but its buffers goes into an if for few rows; the else has copies. */
+/* Takes the buffers out of the block and its loops. */
+static void
+take_buffers(Cx *cx, Block *from, Block *to)
+{
+    int n = 0;
+    for (int k = 0; k < from->n; k++) {
+        Let *let = from->lets[k];
+        if (let->op == OP_buffer) {
+            block_append(cx, to, let);
+            continue;
+        }
+        if (is_plain(let)) {
+            take_buffers(cx, let->body, to);
+        }
+        from->lets[n++] = let;
+    }
+    from->n = n;
+}
+
+/* All of the block but its buffers, and those of its loops, goes into an if for few rows; the else
+ * has copies. */
 static void
 choose(Fn *fn, const Decoded *d)
 {
@@ -505,18 +561,16 @@ choose(Fn *fn, const Decoded *d)
     Attr attrs[] = {attr_dim(cx, "left", d->rows),
                     attr_dim(cx, "right", dim_int(cx, DLC_DECODED_ROWS))};
     Let *few = choice_in(fn, blk, OP_if, 2, attrs), *many = choice_in(fn, blk, OP_else, 0, NULL);
-    int buffers = 0, n = blk->n;
-    for (int k = 0; k < n; k++) {
-        Let *let = blk->lets[k];
-        if (let->op == OP_buffer) {
-            blk->lets[buffers++] = let;
-        } else {
-            block_append(cx, many->body, let_copy(fn, let, many->body));
-            block_append(cx, few->body, let);
-            let->parent = few->body;
-        }
+    Block all = {0};
+    take_buffers(cx, blk, &all);
+    for (int k = 0; k < blk->n; k++) {
+        block_append(cx, many->body, let_copy(fn, blk->lets[k], many->body));
+        block_append(cx, few->body, blk->lets[k]);
     }
-    blk->n = buffers;
+    blk->n = 0;
+    for (int k = 0; k < all.n; k++) {
+        block_append(cx, blk, all.lets[k]);
+    }
     block_append(cx, blk, few);
     block_append(cx, blk, many);
 }
@@ -538,7 +592,7 @@ make(Fn *fn, const Decoded *d)
             take_out(d->uses[k].maker.loops);
         }
     }
-    if (d->known) {
+    if (d->known && !block_any(d->panel->parent, accesses, d->panel->res[0])) {
         take_out(d->panel);
     }
 }

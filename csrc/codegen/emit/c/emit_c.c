@@ -248,8 +248,7 @@ emit_c_function(Emit *e, const Let *loop, const Text *body, Text *unit)
     Text function = {.cx = e->cx}, sizes = {.cx = e->cx};
     bool pointers = !is_empty(e) && (e->phase->nbuffers || !dim_is(e->cx, e->scratch, 0));
     put_header(e, loop, &function);
-    text_add(&function, "int\n%s(void *const *p, const int64_t *n, int64_t lo, int64_t hi)\n{\n",
-             e->phase->name);
+    put_phase_head(e, &function, e->phase->is_part ? "static" : NULL);
     if (pointers) {
         put_pointers(e, &function);
     } else {
