@@ -522,16 +522,6 @@ make_sums(Fn *fn, const Facts *facts, const Use *use)
     }
 }
 
-static Let *
-choice_in(Fn *fn, Block *parent, Op op, int nattrs, const Attr *attrs)
-{
-    Let *choice = let_new(fn, op, 0, NULL, nattrs, attrs);
-    choice->parent = parent;
-    choice->body = cx_alloc(fn->cx, sizeof *choice->body);
-    choice->body->owner = choice;
-    return choice;
-}
-
 /* Takes the buffers out of the block and its loops. */
 static void
 take_buffers(Cx *cx, Block *from, Block *to)
@@ -560,7 +550,7 @@ choose(Fn *fn, const Decoded *d)
     Block *blk = d->block;
     Attr attrs[] = {attr_dim(cx, "left", d->rows),
                     attr_dim(cx, "right", dim_int(cx, DLC_DECODED_ROWS))};
-    Let *few = choice_in(fn, blk, OP_if, 2, attrs), *many = choice_in(fn, blk, OP_else, 0, NULL);
+    Let *few = choice_new(fn, blk, OP_if, 2, attrs), *many = choice_new(fn, blk, OP_else, 0, NULL);
     Block all = {0};
     take_buffers(cx, blk, &all);
     for (int k = 0; k < blk->n; k++) {

@@ -122,7 +122,7 @@ choose(const PhaseView *phase, const void *arg)
 
 /* ---- making it ---- */
 
-static Let *
+Let *
 choice_new(Fn *fn, Block *parent, Op op, int nattrs, const Attr *attrs)
 {
     Let *choice = let_new(fn, op, 0, NULL, nattrs, attrs);
