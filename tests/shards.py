@@ -3,10 +3,10 @@
 A cell is an entry of one of torch's databases and a way to run it; it has samples. Where a sample belongs is
 a hash of the names of its cell and of its number, so that an entry more or less moves no other. The samples
 of a cell stay together as far as that goes, as those that are run together share most of what they cost: of
-120, 240, 360 .. shards every 120th visits it.
+180, 360, 540 .. shards every 180th visits it.
 
-`make test` visits the cells of shard k of 120, where k counts the commits, and runs some samples of each.
-A hundred and twenty commits in a row run each entry in each way; the next as many run other samples of it.
+`make test` visits the cells of shard k of 180, where k counts the commits, and runs some samples of each.
+A hundred and eighty commits in a row run each entry in each way; the next as many run other samples of it.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from functools import cache
 from math import gcd
 from pathlib import Path
 
-CELLS = 120  # shards that the cells are cut into
+CELLS = 180  # shards that the cells are cut into
 ROOT = Path(__file__).resolve().parents[1]
 
 

@@ -33,7 +33,7 @@ def check(fn: Callable[..., object], args: list[Tensor], others: list[Tensor], *
             torch.testing.assert_close(args, others, rtol=1e-5, atol=1e-5, equal_nan=True)
 
 
-@pytest.mark.in_turn(6)
+@pytest.mark.in_turn(12)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("seed", range(8))
@@ -118,7 +118,7 @@ def called(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
     return torch.linalg.vector_norm(z, ord=3), z
 
 
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(6)
 @pytest.mark.parametrize("tier", ["tcc", "gcc"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
@@ -193,6 +193,7 @@ def factors(x: np.ndarray, steps: int) -> np.ndarray:
     return x
 
 
+@pytest.mark.in_turn(3)
 @pytest.mark.parametrize("fn", [life, heat, factors], ids=lambda fn: fn.__name__)
 def test_numpy_programs(fn: Callable[..., np.ndarray]) -> None:
     x = np.random.default_rng(3).random((9, 9)).round(1)

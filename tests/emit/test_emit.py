@@ -33,7 +33,7 @@ def test_sizes_of_any_kind(name: str, shard: Shard) -> None:
     check(name, f"seed={1 + shard.number // 12 % 2}", "integers=3")
 
 
-@pytest.mark.in_turn(24, "softmax", "columns")
+@pytest.mark.in_turn(48, "softmax", "columns")
 @pytest.mark.parametrize("name", FILES)
 def test_every_prefix_of_the_rewrites(name: str) -> None:
     """Each single rewrite of the schedule leaves the kernel right, in both tiers."""
@@ -46,7 +46,7 @@ def test_every_prefix_of_the_rewrites(name: str) -> None:
         made, fuel = done.stdout, fuel + 1
 
 
-@pytest.mark.in_turn(5 * PARTS)
+@pytest.mark.in_turn(10 * PARTS)
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("name", FILES)
 def test_every_prefix_by_the_c_compiler(name: str, part: int) -> None:
