@@ -99,7 +99,22 @@ def _read(path: str) -> onnx.ModelProto:
         raise
     except Exception as error:  # protobuf's, the checker's: whatever is wrong with the bytes
         raise FileError(f"it is no valid file of ONNX: {_line(error)}") from None
+    if field := _no_text(model):
+        raise FileError(f"it is no valid file of ONNX: {field} is no UTF-8")
     return model
+
+
+def _no_text(message: Any) -> str:
+    """A field of text that is none, or "": protobuf reads such a field as bytes, and says nothing."""
+    for field, value in message.ListFields():
+        several = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
+        if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in several):
+            return f"{message.DESCRIPTOR.name}.{field.name}"
+        if field.type == field.TYPE_MESSAGE:
+            for inner in several:
+                if found := _no_text(inner):
+                    return found
+    return ""
 
 
 def _renewed(model: onnx.ModelProto) -> onnx.ModelProto:

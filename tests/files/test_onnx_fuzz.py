@@ -139,6 +139,22 @@ def refused(model: Any, path: Path) -> str:
     return str(error.value)
 
 
+@pytest.mark.parametrize("text", [b"graph_name", b"node_name", b"input_name", b"axis", b"size_name", b"made"])
+def test_text_that_is_no_utf8(text: bytes, tmp_path: Path) -> None:
+    """protobuf gives bytes for it."""
+    node = helper.make_node("Softmax", ["input_name"], ["made"], name="node_name", axis=1)
+    shape = ["size_name", 3]
+    graph = helper.make_graph(
+        [node],
+        "graph_name",
+        [helper.make_tensor_value_info("input_name", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("made", TensorProto.FLOAT, shape)],
+    )
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]).SerializeToString()
+    damaged = data.replace(text, b"\xff" + text[1:])
+    assert damaged != data and "dlc cannot load" in refused(damaged, tmp_path / "m.onnx")
+
+
 def external(**entries: Any) -> Any:
     """A model of one weight, four float32, in a file of its own."""
     model = model_of(
