@@ -107,11 +107,12 @@ def _read(path: str) -> onnx.ModelProto:
 def _no_text(message: Any) -> str:
     """A field of text that is none, or "": protobuf reads such a field as bytes, and says nothing."""
     for field, value in message.ListFields():
-        several = [value] if isinstance(value, str | bytes) or hasattr(value, "ListFields") else value
-        if field.type == field.TYPE_STRING and any(isinstance(text, bytes) for text in several):
-            return f"{message.DESCRIPTOR.name}.{field.name}"
-        if field.type == field.TYPE_MESSAGE:
-            for inner in several:
+        kind = field.type
+        if kind == field.TYPE_STRING and not isinstance(value, str):
+            if isinstance(value, bytes) or any(isinstance(text, bytes) for text in value):
+                return f"{message.DESCRIPTOR.name}.{field.name}"
+        elif kind == field.TYPE_MESSAGE:
+            for inner in [value] if hasattr(value, "ListFields") else value:
                 if found := _no_text(inner):
                     return found
     return ""
