@@ -178,3 +178,15 @@ def test_products_with_a_constant_need_no_weights() -> None:
     made = translated(model, ".", {}, {}, "tcc")
     assert not made.weights
     np.testing.assert_array_equal(made(x), np.repeat(0.5 * x.sum(1, keepdims=True), 40, 1))
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_a_ratio_of_an_image_without_elements(policy: str) -> None:
+    sizes = {"axes": [1, 2], "keep_aspect_ratio_policy": policy}
+    kept = model_of("Resize", X, [None, None, ints(10, 8)], **sizes)
+    assert kept(X).shape == (3, 10, 8)
+    wrong = [(X[:, :0], ints(10, 8)), (X, ints(-10, 8))]
+    wrong += [(X, ints(2**61, 8))] if policy == "not_smaller" else []
+    for x, wanted in wrong:
+        with pytest.raises(FileError):
+            model_of("Resize", x, [None, None, wanted], **sizes)
