@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.reference
 import pytest
 from onnx import TensorProto, helper
 
@@ -128,3 +129,64 @@ def test_what_has_no_meaning_is_refused(name: str) -> None:
     op, x, constants, attributes, why = REFUSED[name]
     with pytest.raises(FileError, match=why):
         model_of(op, x, constants, **attributes)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_images_between_convolutions_have_their_channels_innermost(count: int) -> None:
+    """As in torch's graphs: a single convolution would only be given another order to undo."""
+    rng = np.random.default_rng(count)
+    x = rng.standard_normal((2, 3, 9, 8), np.float32)
+    widths = (3, 7, 40, 5)
+    shapes = [(widths[k + 1], widths[k], 3, 3) for k in range(count)]
+    weights = [rng.standard_normal(shape, np.float32) / np.float32(3 * shape[1] ** 0.5) for shape in shapes]
+    nodes, last = [], "x"
+    for k in range(count):
+        nodes.append(helper.make_node("Conv", [last, f"w{k}"], [f"c{k}"], pads=[1] * 4))
+        nodes.append(helper.make_node("Relu", [f"c{k}"], [f"r{k}"]))
+        nodes.append(helper.make_node("Concat", [f"r{k}", f"c{k}"], [f"b{k}"], axis=1))
+        nodes.append(helper.make_node("MaxPool", [f"r{k}"], [f"y{k}"], kernel_shape=[2, 2], strides=[1, 1]))
+        last = f"y{k}"
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_empty_tensor_value_info(name) for name in (last, "b0")],
+        [onnx.numpy_helper.from_array(w, f"w{k}") for k, w in enumerate(weights)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    made = translated(model, ".", {}, {}, "tcc")
+    assert made.text.count("->mpqn") == (count if count > 1 else 0)
+    assert made.text.count("contract ") == count
+    wanted = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})
+    for one, two in zip(made(x), wanted, strict=True):
+        np.testing.assert_allclose(one, two, rtol=1e-4, atol=1e-4)
+
+
+def test_products_with_a_constant_need_no_weights() -> None:
+    """Their columns are prepared where the model has no array at all."""
+    node = helper.make_node
+    value = onnx.numpy_helper.from_array(np.array([0.5], np.float32))
+    graph = helper.make_graph(
+        [node("ConstantOfShape", ["s"], ["w"], value=value), node("MatMul", ["x", "w"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (3, 5))],
+        [helper.make_empty_tensor_value_info("y")],
+        [onnx.numpy_helper.from_array(ints(5, 40), "s")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    x = np.arange(15, dtype=np.float32).reshape(3, 5)
+    made = translated(model, ".", {}, {}, "tcc")
+    assert not made.weights
+    np.testing.assert_array_equal(made(x), np.repeat(0.5 * x.sum(1, keepdims=True), 40, 1))
+
+
+@pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
+def test_a_ratio_of_an_image_without_elements(policy: str) -> None:
+    sizes = {"axes": [1, 2], "keep_aspect_ratio_policy": policy}
+    kept = model_of("Resize", X, [None, None, ints(10, 8)], **sizes)
+    assert kept(X).shape == (3, 10, 8)
+    wrong = [(X[:, :0], ints(10, 8)), (X, ints(-10, 8))]
+    wrong += [(X, ints(2**61, 8))] if policy == "not_smaller" else []
+    for x, wanted in wrong:
+        with pytest.raises(FileError):
+            model_of("Resize", x, [None, None, wanted], **sizes)

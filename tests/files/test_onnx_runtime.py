@@ -170,6 +170,24 @@ def test_group_attention(past: int, packed: bool, more: dict[str, Any]) -> None:
     check("GroupQueryAttention", inputs, 3, num_heads=4, kv_num_heads=2, tolerance=1e-4, **more)
 
 
+@pytest.mark.parametrize("before", [0, 3, 5, 6])
+@pytest.mark.parametrize("known", [False, True])
+def test_group_attention_over_a_buffer(before: int, known: bool) -> None:
+    """A past of 6 rows holds fewer keys than it has room for: the present is no longer than it has to be."""
+    inputs: Arrays = {"q": f32(2, 1, 64), "k": f32(2, 1, 32), "v": f32(2, 1, 32)}
+    inputs |= {"past_k": f32(2, 2, 6, 16), "past_v": f32(2, 2, 6, 16)}
+    inputs |= {"ends": np.full(2, before, np.int32), "all": np.array(before + 1, np.int32)}
+    model = model_of("GroupQueryAttention", inputs, 3, ("all",) if known else (), num_heads=4, kv_num_heads=2)
+    arguments = {name: array for name, array in inputs.items() if name != "all" or not known}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, arguments)
+    made = translated(model, ".", {}, {}, "tcc")(**arguments)
+    np.testing.assert_allclose(made[0], wanted[0], rtol=1e-4, atol=1e-4)
+    for got, want in zip(made[1:], wanted[1:], strict=True):
+        assert not known or got.shape == want.shape
+        np.testing.assert_array_equal(got[:, :, : before + 1], want[:, :, : before + 1])
+
+
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("block", [16, 32])
 @pytest.mark.parametrize("zero", [False, True])

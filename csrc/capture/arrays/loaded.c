@@ -253,7 +253,7 @@ compile_body(Cx *cx, void *arg)
         return;
     }
     job->options.passes = job->passes;
-    if (job->self->nfixed && !(fn = prepare(cx, job, fn, frozen))) {
+    if (!(fn = prepare(cx, job, fn, frozen))) {
         return;
     }
     Fn *kernels = pipeline_run(fn, &job->passes);

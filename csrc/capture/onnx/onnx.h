@@ -87,6 +87,7 @@ struct Onnx {
     int *nunknown; /* how often onnx_not_known was called */
     int *nsteps; /* of loops that are written out */
     int *nbound; /* sizes that are known in a call alone */
+    bool images; /* do images have their channels innermost? */
 };
 
 /* ---- onnx.c: one node ---- */
@@ -155,6 +156,8 @@ Value *onnx_number(Onnx *o, double f); /* a constant operand */
 
 /* Builds the nodes; those that fail are added to o->wrong, and what reads them is left out. */
 void onnx_nodes(Onnx *o, const OnnxGraph *g);
+/* How many convolutions the graph and its bodies have: onnx_window.c. */
+int onnx_convolutions(const OnnxGraph *g);
 const OnnxGraph *onnx_graph(Onnx *o, const char *name); /* an attribute; refuses a node without */
 
 /* A body under construction: a function of its own.  Its parameters come in this order: those that

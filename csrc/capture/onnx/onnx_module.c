@@ -322,6 +322,7 @@ build_nodes(Job *job)
     Onnx *o = &job->o;
     OnnxGraph g = {0};
     read_nodes(job, &g, job->nodes);
+    o->images = onnx_convolutions(&g) > 1;
     onnx_nodes(o, &g);
     if (job->nwrong > MAX_SHOWN) {
         text_add(&job->wrong, "; and %d more", job->nwrong - MAX_SHOWN);

@@ -237,6 +237,8 @@ number_at(Onnx *o, int input, int k)
     return build_cast(o->b, build_reshape(o->b, v, 0, NULL), DT_f64);
 }
 
+#define MOST_SIZE 0x1p53 /* whole numbers below are exact in float64 */
+
 /* One scale for all axes, of numbers. */
 static void
 keep_ratio(Onnx *o, Resizing *r, const Type *t, const char *policy)
@@ -252,6 +254,12 @@ keep_ratio(Onnx *o, Resizing *r, const Type *t, const char *policy)
             onnx_refuse(o, "keep_aspect_ratio_policy takes sizes that are numbers: "
                            "dlc.load(.., sizes={..}) fixes them");
         }
+        if (in < 1 || out < 0) {
+            onnx_refuse(o,
+                        "keep_aspect_ratio_policy takes an image with elements along axis %d, "
+                        "and a size of at least 0",
+                        ax);
+        }
         double next = (double)out / (double)in;
         scale = first || (least ? next < scale : next > scale) ? next : scale;
         first = false;
@@ -259,8 +267,12 @@ keep_ratio(Onnx *o, Resizing *r, const Type *t, const char *policy)
     for (int ax = 0; ax < t->rank; ax++) {
         int64_t in;
         if (r->sides[ax].given && dim_is_int(o->cx, t->dims[ax], &in)) {
+            double size = scale * (double)in + 0.5;
+            if (!(size < MOST_SIZE)) {
+                onnx_refuse(o, "by keep_aspect_ratio_policy, axis %d is too large", ax);
+            }
             r->sides[ax].scale = onnx_number(o, scale);
-            r->sides[ax].size = dim_int(o->cx, (int64_t)(scale * (double)in + 0.5));
+            r->sides[ax].size = dim_int(o->cx, (int64_t)size);
         }
     }
 }

@@ -395,7 +395,19 @@ of_batch(Onnx *o, Value *v, int rank, const Dim *dims)
     return build_expand(o->b, v, rank, dims, (const int[]){0});
 }
 
-/* What was there in front, up to `count` of each batch, and then the new: [B, heads, P + S, D]. */
+/* How many rows keys have behind a past of P rows, which may be a buffer with room for the S new
+ * ones: as many as there are keys in all if that is known and more than P, else P + S. */
+static Dim
+rows_behind(Onnx *o, Dim past, Dim all)
+{
+    const Known *known = onnx_known(o, onnx_in(o, 6));
+    if (!known || known->n != 1 || known->elements[0].kind != ELEMENT_DIM) {
+        return all;
+    }
+    return dim_min(o->cx, dim_max(o->cx, past, known->elements[0].d), all);
+}
+
+/* What was there in front, up to `count` of each batch, and then the new: [B, heads, rows, D]. */
 static Value *
 appended(Onnx *o, Value *past, Value *new, Value *count)
 {
@@ -410,7 +422,9 @@ appended(Onnx *o, Value *past, Value *new, Value *count)
     Value *later = onnx_map(o, OP_add, onnx_map(o, OP_sub, at, n), p);
     later = onnx_map(o, OP_minimum, later, last);
     at = onnx_map3(o, OP_where, onnx_map(o, OP_lt, at, n), at, later);
-    return onnx_aten(o, "aten.gather.default", t, ARGS(arg_v(both), arg_i(2), arg_v(at)));
+    Value *v = onnx_aten(o, "aten.gather.default", t, ARGS(arg_v(both), arg_i(2), arg_v(at)));
+    Dim rows = rows_behind(o, past->type->dims[2], t->dims[2]);
+    return build_slice(o->b, v, 2, num(o, 0), num(o, 1), rows);
 }
 
 void

@@ -107,6 +107,22 @@ made_of(Onnx *o, const Windows *w, const Type *t, Dim channels)
 
 /* ---- convolutions ---- */
 
+int
+onnx_convolutions(const OnnxGraph *g)
+{
+    int n = 0;
+    for (int k = 0; k < g->nnodes; k++) {
+        const OnnxNode *node = &g->nodes[k];
+        const OnnxRow *row = onnx_find(node);
+        n += row && (row->build == onnx_conv || row->build == onnx_conv_transpose ||
+                     row->build == onnx_qlinear_conv || row->build == onnx_conv_integer);
+        for (int j = 0; j < node->nattrs; j++) {
+            n += node->attrs[j].kind == ONNX_GRAPH ? onnx_convolutions(node->attrs[j].graph) : 0;
+        }
+    }
+    return n;
+}
+
 static void
 weight_windows(Onnx *o, Windows *w, const Type *x, const Type *weight)
 {

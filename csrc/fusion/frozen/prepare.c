@@ -1,11 +1,14 @@
-/* Prepare: what a function computes of frozen parameters alone is made before its calls.
+/* Prepare: what a function computes of frozen parameters alone, or of nothing, is made before its
+ * calls.
  *
  * What:     a function and which of its parameters are frozen become one function for each prepared
  *           value, and one that reads these values as further parameters.  Two kinds are prepared:
- *           - what a contraction reads as its columns.  It becomes panels, as the microkernels read
- *             them: each has MICRO_ROW_BYTES of every row, one row after the other.  Of columns
- *             that are computed of codes, which have fewer bytes, the codes are prepared, and in
- *             the order in which their panels are computed: so a call reads them from end to end;
+ *           - what a contraction reads as its columns, also where it is computed of nothing, as a
+ *             constant or the matrix of a Fourier transform.  It becomes panels, as the
+ *             microkernels read them: each has MICRO_ROW_BYTES of every row, one row after the
+ *             other.  Of columns that are computed of codes, which have fewer bytes, the codes are
+ *             prepared, and in the order in which their panels are computed: so a call reads them
+ *             from end to end;
  *           - what costs more to compute than to be handed over and read.
  * Requires  a verified graph.
  * Ensures   the same results, bit for bit.  Not prepared: what depends on another parameter, on a
@@ -369,6 +372,10 @@ find_border(Cutter *c)
         bool view = let->nres == 1 && value_is_view(let->res[0]);
         for (int j = 0; runs(c, let) && j < let->nargs; j++) {
             const Value *v = let->args[j];
+            PanelAxes axes = panel_axes(c->cx, let, j);
+            if (!value_is_const(v) && c->source[v->id] == FROM_NOTHING && axes.nsums) {
+                make_ready(c, v, &axes);
+            }
             if (value_is_const(v) || c->source[v->id] != FROM_FROZEN) {
                 continue;
             }
@@ -379,7 +386,6 @@ find_border(Cutter *c)
                 c->column[v->id] = -1;
             }
             bool memory = view ? c->memory[let->res[0]->id] : op_reads(let->op, j) == 'm';
-            PanelAxes axes = panel_axes(c->cx, let, j);
             if (takes_memory(let)) {
                 compute_in_call(c, v);
             } else if (c->decoded[v->id] || !axes.nsums || !make_ready(c, v, &axes)) {
@@ -455,7 +461,7 @@ run_contract(const Cutter *c, Build *b, const Let *let, Value **map)
     for (int j = 0; j < 2; j++) {
         const Value *v = let->args[j];
         PanelAxes axes = panel_axes(c->cx, let, j);
-        bool panels = axes.nsums && c->source[v->id] == FROM_FROZEN;
+        bool panels = axes.nsums && c->source[v->id] != FROM_OTHERS;
         const Ready *ready = panels ? find_ready(c, v, &axes) : NULL;
         kept[j] = map[v->id];
         if (ready) {
