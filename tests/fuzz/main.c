@@ -6,7 +6,7 @@
  *
  * --print: the random programs are written to FOLDER/<seed>.dlc, and none of them runs.
  * --products: random programs that multiply, with operands of every layout.
- * --decoded: those of few rows and a weight of few bits alone.
+ * --decoded: those of few rows and a weight of few bits alone, with the interpreter's bits.
  * --flow: random programs with loops and branches.
  * --steps: random programs with loops over the elements of arrays, which write parts of them.
  *
@@ -358,6 +358,7 @@ main(int argc, char **argv)
         }
         else if (strcmp(argv[k], "--decoded") == 0) {
             c.generate = gen_decoded_product;
+            c.exact = true;
         }
         else if (strcmp(argv[k], "--flow") == 0) {
             c.generate = gen_flow;

@@ -331,9 +331,10 @@ compare(Run *r, const char *name, int k, const Tensor *want, Tensor near[NUDGES]
     } while (tensor_next(want, index));
 }
 
-/* Two tiers give the same bits; NaNs are all alike.  name: of the second one. */
+/* Two executors give the same bits; NaNs are all alike. */
 static void
-compare_bits(Run *r, const char *name, int k, const Tensor *a, const Tensor *b)
+compare_bits(Run *r, const char *first, const char *second, int k, const Tensor *a,
+             const Tensor *b)
 {
     int64_t index[MAX_RANK] = {0};
     size_t bytes = (size_t)dtype_info[dtype_component(a->dtype)].bytes;
@@ -346,8 +347,8 @@ compare_bits(Run *r, const char *name, int k, const Tensor *a, const Tensor *b)
             if (memcmp(tensor_part(a, index, part), tensor_part(b, index, part), bytes) != 0
                 && !(isnan(x) && isnan(y))) {
                 fail_as(r->cx, DIAG_PASS,
-                        "the tiers differ: result %d is %.17g from tcc and %.17g from %s", k, x, y,
-                        name);
+                        "the bits differ: result %d is %.17g from %s and %.17g from %s", k, x, first,
+                        y, second);
             }
         }
     } while (tensor_next(a, index));
@@ -514,8 +515,10 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
         bool second = e->tier > RUN_TCC && c->tiers & RUN_TCC;
         for (int j = 0; j < r.graph->body->nrets; j++) {
             compare(&r, e->name, j, &want[j], near, &got[k][j]);
-            if (second) {
-                compare_bits(&r, e->name, j, &got[OF_TCC][j], &got[k][j]);
+            if (second || (c->exact && k == OF_TCC)) {
+                int first = second ? OF_TCC : LOOPS_OF_CC;
+                compare_bits(&r, executors[first].name, e->name, j, &got[first][j],
+                             &got[k][j]);
             }
         }
     }
