@@ -14,6 +14,9 @@ Fn *gen_fn(Cx *cx, uint64_t seed);
 /* One that multiplies, of operands of every layout. */
 Fn *gen_product(Cx *cx, uint64_t seed);
 
+/* One of few rows and a weight of few bits. */
+Fn *gen_decoded_product(Cx *cx, uint64_t seed);
+
 /* One with a loop or a branch, or one in the other. */
 Fn *gen_flow(Cx *cx, uint64_t seed);
 

@@ -9,11 +9,11 @@
 
 #include <string.h>
 
-enum { MAX_AXES = 8, MOST_TERMS = 1 << 19};
+enum { MAX_AXES = 8, MOST_TERMS = 1 << 19, MOST_DECODED = 1 << 16 };
 
 typedef struct {
     char letter;
-    int64_t size;               /* 0: a symbol, whose name is the letter in upper case */
+    int64_t size;               /* 0: none, or a symbol, whose name is the letter in upper case */
     const char *text;
 } Axis;
 
@@ -172,26 +172,74 @@ is_float(const Gen *g)
     return strchr("fb", g->dtype[0]) != NULL;
 }
 
-/* Bytes that hold two codes each, which are adjacent along an axis of even size. */
+/* A parameter whose last axis is dense in memory, with room behind each of the others now and then,
+ * or any other one. */
+static const char *
+dense_param(Gen *g, const char *dtype, int n, const Axis *axes)
+{
+    int64_t strides[MAX_AXES + 1], step = 1;
+    bool known = chance(g->random, 60);
+    for (int k = n - 1; k >= 0; k--) {
+        strides[k] = step;
+        step = step * axes[k].size + (chance(g->random, 40) ? 1 + below(g->random, 40) : 0);
+        known = known && axes[k].size;
+    }
+    const char *name = new_param(g, dtype, n, axes);
+    for (int k = 0; known && k < n; k++) {
+        text_add(&g->params, "%s%lld%s", k ? ", " : " strides=[", (long long)strides[k],
+                 k == n - 1 ? "]" : "");
+    }
+    return name;
+}
+
+/* Bytes that hold two codes each, which are adjacent along an axis of even size: joined, or shifted
+ * by what the index says. */
 static const char *
 nibbles(Gen *g, int n, const Axis *axes, int at)
 {
     Axis half[MAX_AXES + 1], each[MAX_AXES + 1], both[MAX_AXES + 1];
+    Text to = {.cx = g->cx};
     memcpy(half, axes, (size_t)n * sizeof *axes);
     half[at] = axis_of(g, axes[at].letter, axes[at].size / 2);
     for (int k = 0; k <= n; k++) {
         each[k] = both[k] = k <= at ? half[k] : k == at + 1 ? axis_of(g, 'z', 1) : axes[k - 1];
+        if (k != at + 1) {
+            text_add(&to, "%s%d", k ? ", " : "", k);
+        }
     }
     both[at + 1] = axis_of(g, 'z', 2);
-    const char *bytes = new_param(g, "u8", n, half), *parts[2];
+    const char *bytes = dense_param(g, "u8", n, half), *parts[2], *name;
+    if (chance(g->random, 70)) {
+        name = new_let_of(g, "u8", n + 1, both,
+                          cx_format(g->cx, "expand %s to=[%s]", bytes, to.text));
+        const char *by = new_let_of(g, "u8", n + 1, both, cx_format(g->cx, "iota axis=%d", at + 1));
+        by = new_let_of(g, "u8", n + 1, both, cx_format(g->cx, "mul %s, 4", by));
+        name = new_let_of(g, "u8", n + 1, both, cx_format(g->cx, "shr %s, %s", name, by));
+        name = new_let_of(g, "u8", n + 1, both, cx_format(g->cx, "bit_and %s, 15", name));
+        return new_let_of(g, "u8", n, axes, cx_format(g->cx, "reshape %s", name));
+    }
     parts[0] = new_let_of(g, "u8", n, half, cx_format(g->cx, "bit_and %s, 15", bytes));
     parts[1] = new_let_of(g, "u8", n, half, cx_format(g->cx, "shr %s, 4", bytes));
     for (int k = 0; k < 2; k++) {
         parts[k] = new_let_of(g, "u8", n + 1, each, cx_format(g->cx, "reshape %s", parts[k]));
     }
-    const char *joined = cx_format(g->cx, "cat %s, %s axis=%d", parts[0], parts[1], at + 1),
-               *name = new_let_of(g, "u8", n + 1, both, joined);
+    const char *joined = cx_format(g->cx, "cat %s, %s axis=%d", parts[0], parts[1], at + 1);
+    name = new_let_of(g, "u8", n + 1, both, joined);
     return new_let_of(g, "u8", n, axes, cx_format(g->cx, "reshape %s", name));
+}
+
+/* A parameter of this element type, alone, or as a view of another one. */
+static const char *
+source(Gen *g, const char *dtype, int n, const Axis *axes)
+{
+    const char *before = g->dtype;
+    int at = n ? below(g->random, n) : 0, kind = below(g->random, 100);
+    g->dtype = dtype;
+    const char *name = n && n < MAX_AXES - 1 && kind < 25 ? merged_param(g, n, axes, at)
+                       : n && axes[at].size && kind < 45  ? sliced_param(g, n, axes, at)
+                                                          : new_param(g, dtype, n, axes);
+    g->dtype = before;
+    return name;
 }
 
 /* What a weight of few bits stands for: codes less a zero point, times a scale, or neither. */
@@ -225,10 +273,7 @@ operand(Gen *g, int n, const Axis *axes)
     if (n && n < MAX_AXES - 1 && wide && chance(g->random, 15)) {
         return coded(g, n, axes);
     }
-    int at = n ? below(g->random, n) : 0, kind = below(g->random, 100);
-    const char *name = n && n < MAX_AXES - 1 && kind < 25 ? merged_param(g, n, axes, at)
-                       : n && axes[at].size && kind < 45  ? sliced_param(g, n, axes, at)
-                                                          : new_param(g, g->dtype, n, axes);
+    const char *name = source(g, g->dtype, n, axes);
     const char *function = functions[below(g->random, is_float(g) ? 3 : 2)];
     return chance(g->random, 20)
                ? new_let(g, n, axes, cx_format(g->cx, "%s %s", function, name))
@@ -323,6 +368,153 @@ gen_contraction(Gen *g, int *nout, Axis *out)
     return epilogue(g, contract(g, left, na, a, right, nb, b, n, out), n, out);
 }
 
+/* ---- products with a weight of few bits ---- */
+
+/* The codes of a weight [.., k, n], or in another order, which the axis `terms` is: panels of
+ * columns, pairs of them in a byte, or a view. */
+static const char *
+codes(Gen *g, int n, const Axis *axes, int terms, const char **dtype)
+{
+    static const char *const dtypes[] = {"i8", "i8", "u8", "bf16", "f16"};
+    int64_t width = chance(g->random, 70) ? 32 : 16, size = axes[n - 1].size;
+    bool panels = terms == n - 2 && size && size % width == 0 && chance(g->random, 50);
+    bool pairs = axes[terms].size && axes[terms].size % 2 == 0 && chance(g->random, 35);
+    Axis of[MAX_AXES + 1], moved[MAX_AXES + 1];
+    int perm[MAX_AXES + 1];
+    *dtype = pairs ? "u8" : dtypes[below(g->random, 5)];
+    memcpy(of, axes, (size_t)n * sizeof *axes);
+    if (panels) {
+        of[n - 2] = axis_of(g, axes[n - 1].letter, size / width);
+        of[n - 1] = axes[n - 2];
+        of[n] = axis_of(g, axes[n - 1].letter, width);
+    }
+    int all = n + panels;
+    const char *name = pairs ? nibbles(g, all, of, terms + panels)
+                       : chance(g->random, 60) ? dense_param(g, *dtype, all, of)
+                                               : source(g, *dtype, all, of);
+    if (!panels) {
+        return name;
+    }
+    for (int k = 0; k < all; k++) {
+        perm[k] = k == n - 2 ? n - 1 : k == n - 1 ? n - 2 : k;
+        moved[k] = of[perm[k]];
+    }
+    name = new_let_of(g, *dtype, all, moved,
+                      cx_format(g->cx, "permute %s perm=%s", name, axes_text(g, all, perm)));
+    return new_let_of(g, *dtype, n, axes, cx_format(g->cx, "reshape %s", name));
+}
+
+/* The numbers that they stand for: themselves, or those of a table. */
+static const char *
+numbers(Gen *g, const char *name, const char *dtype, int n, const Axis *axes)
+{
+    if (strcmp(dtype, "u8") == 0 && chance(g->random, 15)) {
+        const Axis all = axis_of(g, 't', 256);
+        const char *table = source(g, g->dtype, 1, &all);
+        name = new_let_of(g, "i64", n, axes, cx_format(g->cx, "cast %s", name));
+        return new_let(g, n, axes, cx_format(g->cx, "gather %s, %s axis=0 wrap=0", table, name));
+    }
+    return strcmp(dtype, g->dtype) == 0 ? name
+                                        : new_let(g, n, axes, cx_format(g->cx, "cast %s", name));
+}
+
+/* What a code becomes: less a zero point, times a scale, each of a column, of a group of its terms,
+ * or of all; float codes have scales alone. */
+static const char *
+scaled(Gen *g, const char *name, int n, const Axis *axes, int terms, bool zero)
+{
+    static const char *const small[] = {"i8", "u8", "bf16"};
+    Axis of[MAX_AXES + 1], some[MAX_AXES + 1];
+    int64_t size = axes[terms].size, in_group = 1 << (1 + below(g->random, 5));
+    bool groups = size && size % in_group == 0 && chance(g->random, 50);
+    int all = n + groups, kept = 0;
+    Text to = {.cx = g->cx};
+    for (int k = 0; k < all; k++) {
+        of[k] = axes[k - (groups && k > terms)];
+    }
+    if (groups) {
+        of[terms] = axis_of(g, axes[terms].letter, size / in_group);
+        of[terms + 1] = axis_of(g, axes[terms].letter, in_group);
+        name = new_let(g, all, of, cx_format(g->cx, "reshape %s", name));
+    }
+    bool of_column = chance(g->random, 85);
+    for (int k = 0; k < all; k++) {
+        bool is_term = k == terms + groups;
+        if (!is_term && of_column) {
+            text_add(&to, "%s%d", kept ? ", " : "", k);
+            some[kept++] = of[k];
+        }
+    }
+    const char *dtype = chance(g->random, 60) ? g->dtype : small[below(g->random, zero ? 3 : 2)];
+    const char *by = source(g, dtype, kept, some);
+    by = strcmp(dtype, g->dtype) == 0 ? by
+                                      : new_let(g, kept, some, cx_format(g->cx, "cast %s", by));
+    by = new_let(g, all, of, cx_format(g->cx, "expand %s to=[%s]", by, kept ? to.text : ""));
+    name = new_let(g, all, of, cx_format(g->cx, "%s %s, %s", zero ? "sub" : "mul", name, by));
+    return groups ? new_let(g, n, axes, cx_format(g->cx, "reshape %s", name)) : name;
+}
+
+/* A size of a sum: one, a part or some of the 256 terms that are added in order. */
+static int64_t
+some_terms(Gen *g)
+{
+    static const int64_t near[] = {255, 256, 257, 258, 260, 512, 513, 516};
+    return chance(g->random, 40) ? near[below(g->random, 8)] : 2 * below(g->random, 60);
+}
+
+static int64_t
+some_columns(Gen *g)
+{
+    static const int64_t near[] = {15, 16, 17, 24, 31, 32, 32, 33, 48, 63, 64, 64, 65, 80, 96, 128};
+    return near[below(g->random, 16)];
+}
+
+/* Few rows, or how many is not known, times a weight of few bits, perhaps one for each batch. */
+static const char *
+gen_decoded(Gen *g, int *nout, Axis *out)
+{
+    bool symbols = chance(g->random, 30), batch = chance(g->random, 15);
+    Axis b = axis_of(g, 'b', 1 + (chance(g->random, 40) ? below(g->random, 3) : 0)),
+         m = chance(g->random, 75) && !symbols ? axis_of(g, 'm', below(g->random, 7))
+                                               : some_axis(g, 'm', symbols),
+         n = chance(g->random, 80) ? axis_of(g, 'n', some_columns(g))
+                                   : some_axis(g, 'n', symbols),
+         k = chance(g->random, 85) ? axis_of(g, 'k', some_terms(g)) : some_axis(g, 'k', symbols);
+    int64_t rows = (batch ? b.size : 1) * (m.size ? m.size : 20), columns = n.size ? n.size : 40;
+    if (rows * columns * (k.size ? k.size : 40) > MOST_DECODED) {
+        k = axis_of(g, 'k', 2 * below(g->random, 20));
+    }
+    Axis x[MAX_AXES], w[MAX_AXES];
+    int na = 0, nw = 0, nmn = 0;
+    if (batch) {
+        x[na++] = w[nw++] = out[nmn++] = b;
+    }
+    x[na++] = out[nmn++] = m;
+    x[na++] = w[nw++] = k;
+    w[nw++] = out[nmn++] = n;
+    reorder(g, na, x);
+    if (chance(g->random, 15)) {            /* columns that are apart */
+        reorder(g, nw, w);
+    }
+    *nout = nmn;
+    if (chance(g->random, 10)) {
+        reorder(g, nmn, out);
+    }
+    int terms = 0;
+    while (w[terms].letter != 'k') {
+        terms++;
+    }
+    const char *dtype, *given = operand(g, na, x), *weight = codes(g, nw, w, terms, &dtype);
+    bool codes_are_float = strchr(dtype, 'f') != NULL;
+    weight = numbers(g, weight, dtype, nw, w);
+    for (int zero = 1; zero >= 0; zero--) {
+        if (chance(g->random, zero ? codes_are_float ? 10 : 45 : 75)) {
+            weight = scaled(g, weight, nw, w, terms, zero);
+        }
+    }
+    return epilogue(g, contract(g, given, na, x, weight, nw, w, nmn, out), nmn, out);
+}
+
 /* Softmax of q k along k's places, times v: each of them in any order of its axes. */
 static const char *
 gen_attention(Gen *g, int *nout, Axis *out)
@@ -382,8 +574,9 @@ gen_convolution(Gen *g, int *nout, Axis *out)
     return epilogue(g, contract(g, view, 6, windows, w, 4, weight, 4, out), 4, out);
 }
 
-Fn *
-gen_product(Cx *cx, uint64_t seed)
+/* decoded: few rows times a weight of few bits, and nothing else. */
+static Fn *
+draw_product(Cx *cx, uint64_t seed, bool decoded)
 {
     static const char *const dtypes[] = {"f32", "f32", "f32", "f32", "f32", "f64", "f64",
                                          "bf16", "f16", "i32", "i64", "i8"};
@@ -394,7 +587,8 @@ gen_product(Cx *cx, uint64_t seed)
     Text text = {.cx = cx};
     Axis out[MAX_AXES];
     int n, kind = below(g.random, 100);
-    const char *result = kind < 65                    ? gen_contraction(&g, &n, out)
+    const char *result = kind < 25 || decoded         ? gen_decoded(&g, &n, out)
+                         : kind < 65                  ? gen_contraction(&g, &n, out)
                          : kind < 80 && is_float(&g) ? gen_attention(&g, &n, out)
                                                       : gen_convolution(&g, &n, out);
     text_add(&text, "dlc 1 graph\n\nfn product");
@@ -408,4 +602,16 @@ gen_product(Cx *cx, uint64_t seed)
     relay(fn, g.random);
     verify_fn(fn);
     return fn;
+}
+
+Fn *
+gen_product(Cx *cx, uint64_t seed)
+{
+    return draw_product(cx, seed, false);
+}
+
+Fn *
+gen_decoded_product(Cx *cx, uint64_t seed)
+{
+    return draw_product(cx, seed, true);
 }

@@ -1,11 +1,12 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
  *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] [--keep FOLDER] [--products]
- *     [--damage] [--layouts] [--schedules] [--choices] [--fuel N,STEP] [--print FOLDER]
- *     [file.dlc ...]
+ *     [--decoded] [--flow] [--steps] [--damage] [--layouts] [--schedules] [--choices]
+ *     [--fuel N,STEP] [--print FOLDER] [file.dlc ...]
  *
  * --print: the random programs are written to FOLDER/<seed>.dlc, and none of them runs.
  * --products: random programs that multiply, with operands of every layout.
+ * --decoded: those of few rows and a weight of few bits alone, with the interpreter's bits.
  * --flow: random programs with loops and branches.
  * --steps: random programs with loops over the elements of arrays, which write parts of them.
  *
@@ -355,6 +356,10 @@ main(int argc, char **argv)
         else if (strcmp(argv[k], "--products") == 0) {
             c.generate = gen_product;
         }
+        else if (strcmp(argv[k], "--decoded") == 0) {
+            c.generate = gen_decoded_product;
+            c.exact = true;
+        }
         else if (strcmp(argv[k], "--flow") == 0) {
             c.generate = gen_flow;
         }
@@ -375,8 +380,9 @@ main(int argc, char **argv)
         }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] "
-                    "[--keep FOLDER] [--products] [--flow] [--steps] [--damage] [--layouts] "
-                    "[--schedules] [--choices] [--fuel N,STEP] [--print FOLDER] [file.dlc ...]\n");
+                    "[--keep FOLDER] [--products] [--decoded] [--flow] [--steps] [--damage] "
+                    "[--layouts] [--schedules] [--choices] [--fuel N,STEP] [--print FOLDER] "
+                    "[file.dlc ...]\n");
             return 2;
         }
         else {

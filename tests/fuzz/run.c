@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* the executors of run_case */
-enum { OF_TCC = 2, EXECUTORS = 5 };
+enum { LOOPS = 1, LOOPS_OF_CC, OF_TCC, EXECUTORS = 6 };
 enum { GUARD = 64, GUARD_BYTE = 0xb7, MAX_MEMORY = 64, LARGE = 1 << 18, NUDGES = 4 };
 
 /* By how many roundings sums are nudged, and whether zeros change their sign.  Three of them share
@@ -331,9 +331,10 @@ compare(Run *r, const char *name, int k, const Tensor *want, Tensor near[NUDGES]
     } while (tensor_next(want, index));
 }
 
-/* Two tiers give the same bits; NaNs are all alike.  name: of the second one. */
+/* Two executors give the same bits; NaNs are all alike. */
 static void
-compare_bits(Run *r, const char *name, int k, const Tensor *a, const Tensor *b)
+compare_bits(Run *r, const char *first, const char *second, int k, const Tensor *a,
+             const Tensor *b)
 {
     int64_t index[MAX_RANK] = {0};
     size_t bytes = (size_t)dtype_info[dtype_component(a->dtype)].bytes;
@@ -346,8 +347,8 @@ compare_bits(Run *r, const char *name, int k, const Tensor *a, const Tensor *b)
             if (memcmp(tensor_part(a, index, part), tensor_part(b, index, part), bytes) != 0
                 && !(isnan(x) && isnan(y))) {
                 fail_as(r->cx, DIAG_PASS,
-                        "the tiers differ: result %d is %.17g from tcc and %.17g from %s", k, x, y,
-                        name);
+                        "the bits differ: result %d is %.17g from %s and %.17g from %s", k, x, first,
+                        y, second);
             }
         }
     } while (tensor_next(a, index));
@@ -451,6 +452,22 @@ with_choices(Run *r, Fn *loops)
     return parse_fn(r->cx, text.text, "choices");
 }
 
+/* Those that all targets share, or what the rewrites of target cc make of them. */
+static Fn *
+interpreted_loops(Run *r, int executor, PassOptions *options)
+{
+    PassOptions own = *options;
+    Fn *shared = loops_make(r->kernels, NULL, executor == LOOPS ? options : &own);
+    shared = r->c->chooses ? with_choices(r, shared) : shared;
+    Loops all = {.shared = shared};
+    if (executor == LOOPS_OF_CC) {
+        loops_for(&all, 1u << TARGET_cc, &own);
+    }
+    const Fn *loops = executor == LOOPS_OF_CC ? all.of[TARGET_cc] : shared;
+    verify_fn(loops);
+    return (Fn *)loops;
+}
+
 static Fn *
 program(Cx *cx, const Case *c)
 {
@@ -465,7 +482,7 @@ int64_t
 run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
 {
     static const Executor executors[EXECUTORS] = {
-        {"kernels", 0, interpret}, {"loops", 0, interpret},
+        {"kernels", 0, interpret}, {"loops", 0, interpret}, {"loops of cc", 0, interpret},
         {"tcc", RUN_TCC, run_plan}, {"cc", RUN_CC, run_plan}, {"c", RUN_C, run_plan},
     };
     Run r = {.cx = cx, .c = c, .state = sample_seed(c->seed), .stage = stage};
@@ -493,17 +510,15 @@ run_case(Cx *cx, const Case *c, void (*stage)(const char *name))
             r.kernels = pipeline_run(program(cx, c), &options);
             r.left = options;
         }
-        r.loops = k == 1 ? loops_make(r.kernels, NULL, &options) : NULL;
-        if (r.loops) {
-            r.loops = c->chooses ? with_choices(&r, (Fn *)r.loops) : r.loops;
-            verify_fn(r.loops);
-        }
+        r.loops = k == LOOPS || k == LOOPS_OF_CC ? interpreted_loops(&r, k, &options) : NULL;
         e->run(&r, e->tier, got[k]);
         bool second = e->tier > RUN_TCC && c->tiers & RUN_TCC;
         for (int j = 0; j < r.graph->body->nrets; j++) {
             compare(&r, e->name, j, &want[j], near, &got[k][j]);
-            if (second) {
-                compare_bits(&r, e->name, j, &got[OF_TCC][j], &got[k][j]);
+            if (second || (c->exact && k == OF_TCC)) {
+                int first = second ? OF_TCC : LOOPS_OF_CC;
+                compare_bits(&r, executors[first].name, e->name, j, &got[first][j],
+                             &got[k][j]);
             }
         }
     }

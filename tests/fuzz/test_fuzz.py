@@ -18,6 +18,7 @@ FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
 COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "96").split(","))
 MORE = 1000  # for libtcc alone
 PRODUCTS, FLOWS, OF_BOTH = 200, 150, 8
+DECODED = 120
 STEPS = 250  # with one thread, and as many others with two
 SCHEDULES, OF_PRODUCTS = 1700, 300
 PORTABLE, CHOICES = 60, 200
@@ -75,6 +76,15 @@ def test_products(tmp_path: Path, shard: Shard) -> None:
         seed = str(first + shard.number * count)
         arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
         run("--products", "--tiers", tiers, *arguments)
+
+
+@pytest.mark.in_turn(3)
+def test_few_rows_and_codes(tmp_path: Path, shard: Shard) -> None:
+    """Columns that are computed of codes, in panels or where they are multiplied."""
+    for first, count, tiers in (10_000_000_000, DECODED, "tcc"), (10_500_000_000, OF_BOTH, "tcc,cc,c"):
+        seed = str(first + shard.number * count)
+        arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
+        run("--decoded", "--tiers", tiers, *arguments)
 
 
 @pytest.mark.in_turn(3)

@@ -213,6 +213,8 @@ is_use(const Decoded *d, const Let *micro, const Maker *maker)
            dim_range(cx, loop_extent(p.columns)).hi <= room &&
            dim_range(cx, loop_extent(sum)).hi <= CONTRACTION_CHAIN &&
            !dim_uses(cx, loop_extent(sum), loop_index(p.columns)) &&
+           !dim_uses(cx, loop_extent(sum), loop_index(micro)) &&
+           !dim_uses(cx, loop_extent(p.columns), loop_index(micro)) &&
            !(p.panels && dim_uses(cx, loop_extent(p.panels), loop_index(micro))) &&
            !(p.panels && dim_uses(cx, loop_extent(micro), loop_index(p.panels))) &&
            !loop_carries(cx, micro) && solve(&s, p.b);

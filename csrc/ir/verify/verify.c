@@ -106,7 +106,8 @@
  *        only a for marked vector whose body computes, binds, loads and stores, nontemporally too.
  *   V34  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
  *        and not both one access.  Elements of an access marked prefetch are 1 to 4 elements from
- *        each other along its loop, or along the loop marked vector or interchange around that.
+ *        each other along its loop, or along the loop marked vector or interchange around that; in
+ *        the latter, its index is not bound in the sum.
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
  *        them, and so does prefetch_call, in a reduce marked lanes.
  *   V35  jam of a for is 2, and marks only one without vector, tile and recurrences whose body has
@@ -116,7 +117,8 @@
  *        an op that returns no index.  Or jam marks a for marked recurrences, is at most that
  *        number, and stands alone: the body of the loop, and the loop in it, compute, load and
  *        store.  Or it marks a for whose body is a loop marked interchange that computes, loads and
- *        stores, is at most 4, and stands alone, and no iteration needs another one.
+ *        stores, is at most 4, and stands alone, no iteration needs another one, and all have as
+ *        many columns and as many terms.
  *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
@@ -190,7 +192,8 @@
  *        nor choices follow.
  *   V51  widened marks only a load of bf16 in a reduce marked lanes, along which its elements are
  *        adjacent, or one of i8 or u8 in the sum of a loop marked interchange, of 32, along which
- *        they are.
+ *        they are, of the same element in each iteration of the loop marked jam around that.  What
+ *        its index says is not bound in that reduce.
  *   V52  primitive marks only a reduce without onehot that is marked lanes or stands in a for
  *        marked vector, perhaps in other reductions there, whose op returns no index, and whose
  *        body loads, binds and computes. */

@@ -66,6 +66,9 @@ void verify_uniform(Verifier *v, const Let *let);
 
 /* ---- verify_values.c: V49 to V52 ---- */
 
+/* Does the access have no index that is bound in the loop's own body? */
+bool is_unbound(Cx *cx, const Let *access, const Let *loop);
+
 void verify_merged(Verifier *v, const Let *let);
 void verify_interchange(Verifier *v, const Let *loop);
 void verify_widened(Verifier *v, const Let *load);

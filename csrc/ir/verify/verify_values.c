@@ -85,16 +85,35 @@ verify_interchange(Verifier *v, const Let *loop)
 
 /* ---- V51: lanes that are loaded together ---- */
 
-/* A byte of one column of a sum, beside those of the others. */
+bool
+is_unbound(Cx *cx, const Let *access, const Let *loop)
+{
+    Dim offset = index_offset(cx, access->args[0], let_attr(access, "at")->dims);
+    bool unbound = true;
+    for (int k = 0; unbound && k < loop->body->n; k++) {
+        const Let *bind = loop->body->lets[k];
+        unbound = bind->op != OP_bind || !dim_uses(cx, offset, bind->sizes[0]);
+    }
+    return unbound;
+}
+
+/* A byte of one column of a sum, beside those of the others, and the same one for all rows that run
+ * together. */
 static bool
 is_of_columns(Cx *cx, const Let *load)
 {
     const Let *sum = let_around(load), *columns = loop_is(sum) ? let_around(sum) : NULL;
     Dtype dtype = load->args[0]->type->dtype;
-    return columns && columns->op == OP_for && let_has(columns, MARK_interchange) &&
-           sum->op == OP_reduce && sum->parent == columns->body && load->parent == sum->body &&
+    if (!columns || columns->op != OP_for || !let_has(columns, MARK_interchange)) {
+        return false;
+    }
+    const Let *rows = let_around(columns);
+    bool jammed = loop_is(rows) && let_has(rows, MARK_jam);
+    Dim offset = index_offset(cx, load->args[0], let_attr(load, "at")->dims);
+    return sum->op == OP_reduce && sum->parent == columns->body && load->parent == sum->body &&
            let_mark_value(columns, MARK_interchange) == 32 && (dtype == DT_i8 || dtype == DT_u8) &&
-           steps_by(cx, load, columns, dim_int(cx, 1));
+           steps_by(cx, load, columns, dim_int(cx, 1)) && is_unbound(cx, load, sum) &&
+           !(jammed && dim_uses(cx, offset, let_attr(rows, "index")->d));
 }
 
 void
@@ -104,15 +123,9 @@ verify_widened(Verifier *v, const Let *load)
     if (!let_has(load, MARK_widened) || is_of_columns(v->cx, load)) {
         return;
     }
-    bool good = reduce->op == OP_reduce && let_has(reduce, MARK_lanes) &&
-                !let_has(reduce, MARK_onehot) && load->args[0]->type->dtype == DT_bf16 &&
-                steps_by(v->cx, load, reduce, dim_int(v->cx, 1));
-    Dim offset = index_offset(v->cx, load->args[0], let_attr(load, "at")->dims);
-    for (int k = 0; good && k < reduce->body->n; k++) {
-        const Let *bind = reduce->body->lets[k];
-        good = bind->op != OP_bind || !dim_uses(v->cx, offset, bind->sizes[0]);
-    }
-    if (!good) {
+    if (reduce->op != OP_reduce || !let_has(reduce, MARK_lanes) || let_has(reduce, MARK_onehot) ||
+        load->args[0]->type->dtype != DT_bf16 ||
+        !steps_by(v->cx, load, reduce, dim_int(v->cx, 1)) || !is_unbound(v->cx, load, reduce)) {
         verify_broken(v, 51,
                       "widened marks a load that is neither of bf16 along a reduction in lanes nor "
                       "of bytes along 32 columns of a sum");
