@@ -181,6 +181,24 @@ def test_two_rows_of_a_norm_run_at_a_time_unless_they_come_from_memory() -> None
     assert jam not in marked(lines(layer_norm("64", 512), "tcc"))
 
 
+def test_rows_that_run_together_prefetch_nothing_and_keep_to_the_caches() -> None:
+    """Unless they are short: then they may come from memory, and prefetch."""
+
+    def only_alone(text: str) -> list[str]:
+        return [
+            re.split(r" = | in ", line.strip())[-1].strip(" {")
+            for line in text.splitlines()
+            if " alone" in line
+        ]
+
+    program = layer_norm("B", 5).replace("fn f(", "fn f[B in 1..inf, N in 1..inf](").replace(", 5]", ", N]")
+    long = without_short_rows(lines(program, "cc")).rpartition("else {")[2]
+    assert only_alone(long) == ["load x[i4, i6] prefetch=4096 alone masked", "N vector streams alone"]
+    short = lines(program.replace("N in 1..inf", "N in 65..200"), "cc")
+    assert only_alone(short) == [] and "prefetch=4096" in short and "jam=2" in short
+    assert only_alone(lines(program, "tcc")) == []
+
+
 def channels(row: int) -> str:
     n = 10_000
     return graph(

@@ -2,13 +2,17 @@
  *
  * What:     marks loops around reductions and other loops `jam`: what one row waits for is done
  *           while the other goes on.  So it marks loops marked recurrences, of which some run in
- *           one loop.
- * Requires: a scheduled function.
+ *           one loop.  `alone` marks what rows do only when they run alone.
+ * Requires: a scheduled function; for alone, the marks of prefetches and non-temporal stores.  It
+ *           runs before `version`, whose copies of a loop are one function of the C, so they have
+ *           the same marks.
  * Ensures:  each row's operations in the order that they have alone (V35).
  * How:      Rows that come from memory go one by one, as two streams are slower than one; but not
  *           where a row is so short that most of its time is the latency of its few steps and what
  *           combines the lanes.  So the marks give the largest number of elements of all rows
  *           together, and the largest row that is joined whatever that number is.
+ *           So two rows that run together are in a cache or are short.  In both cases non-temporal
+ *           stores would be slower, and in the first one each prefetch is one more load.
  *           In a recurrence an addition waits four cycles for the one before it, and the processor
  *           has room for others meanwhile.
  * Why not:  more rows: four are as fast as two, and as much text again.  A reduction alone: the
@@ -95,6 +99,48 @@ mark_rows(const PhaseView *phase, Let *rows)
     } else {
         mark_joint(cx, rows, false);
     }
+}
+
+/* ---- what only rows that run alone do ---- */
+
+static bool
+does_prefetch(const Let *let)
+{
+    return let_has(let, MARK_prefetch) || let_has(let, MARK_prefetch_rows);
+}
+
+/* How many lets of the rows those are; `on`: marks them too. */
+static int
+mark_alone(const Let *rows, bool are_short, bool on)
+{
+    int found = 0;
+    for (int k = 0; k < rows->body->n; k++) {
+        Let *let = rows->body->lets[k];
+        bool prefetches = let->op == OP_load && let_has(rows, MARK_lanes) && does_prefetch(let);
+        if ((prefetches && !are_short) || (let->op == OP_for && let_has(let, MARK_streams))) {
+            let_mark(let, MARK_alone, on);
+            found++;
+        } else if (loop_is(let) && !let_has(let, MARK_jam)) {
+            found += mark_alone(let, are_short, on);
+        }
+    }
+    return found;
+}
+
+static void
+mark_rows_alone(const PhaseView *phase, Let *rows)
+{
+    Cx *cx = phase->nest.cx;
+    if (let_has(rows, MARK_jam)) {
+        bool are_short = dim_range(cx, jam_row(cx, rows)).hi <= let_mark_value(rows, MARK_jam_row);
+        mark_alone(rows, are_short, mark_alone(rows, are_short, false) && fuel_spend(cx));
+    }
+}
+
+Fn *
+rewrite_alone(Fn *fn)
+{
+    return phases_visit_rows(fn, mark_rows_alone);
 }
 
 /* ---- recurrences ---- */

@@ -135,7 +135,8 @@ choice_new(Fn *fn, Block *parent, Op op, int nattrs, const Attr *attrs)
 static void
 take_prefetches(Let *let)
 {
-    const Marks prefetches = MARK_prefetch | MARK_prefetch_rows | MARK_beyond | MARK_prefetch_call;
+    const Marks prefetches = MARK_prefetch | MARK_prefetch_rows | MARK_beyond | MARK_prefetch_call |
+                             MARK_alone;
     for (int k = 0; let->body && k < let->body->n; k++) {
         Let *inner = let->body->lets[k];
         bool ahead = let_has(inner, MARK_prefetch) || let_has(inner, MARK_prefetch_rows);

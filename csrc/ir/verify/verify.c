@@ -109,7 +109,8 @@
  *        each other along its loop, or along the loop marked vector or interchange around that; in
  *        the latter, its index is not bound in the sum.
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
- *        them, and so does prefetch_call, in a reduce marked lanes.
+ *        them, and so does prefetch_call, in a reduce marked lanes.  alone stands there too, or
+ *        beside streams, and in a for marked jam.
  *   V35  jam of a for is 2, and marks only one without vector, tile and recurrences whose body has
  *        two loops or more, computes, loads, stores and has buffers, and leaves nothing for other
  *        iterations (V42).  jam_elements and jam_row stand beside it.  joint marks a reduce in it

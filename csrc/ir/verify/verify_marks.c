@@ -121,9 +121,30 @@ check_prefetch(Verifier *v, const Let *access)
     }
 }
 
+/* Of what prefetches or streams, where iterations run together. */
+static void
+check_alone(Verifier *v, const Let *let)
+{
+    const Let *loop = let_around(let), *rows = loop;
+    bool ahead = let_has(let, MARK_prefetch) || let_has(let, MARK_prefetch_rows);
+    bool good = let->op == OP_for ? let_has(let, MARK_streams)
+                                  : ahead && loop_is(loop) && let_has(loop, MARK_lanes);
+    while (loop_is(rows) && !(rows->op == OP_for && let_has(rows, MARK_jam))) {
+        rows = let_around(rows);
+    }
+    if (!good || !loop_is(rows)) {
+        verify_broken(v, 34,
+                      "alone marks what neither prefetches in a reduction in lanes nor streams, or "
+                      "is not in a loop marked jam");
+    }
+}
+
 void
 verify_access_marks(Verifier *v, const Let *access)
 {
+    if (let_has(access, MARK_alone)) {
+        check_alone(v, access);
+    }
     if (let_has(access, MARK_footprint) && !let_has(access, MARK_nontemporal)) {
         verify_broken(v, 33, "footprint marks a store that is not nontemporal");
     }
@@ -445,6 +466,9 @@ verify_loop_marks(Verifier *v, const Let *loop)
     }
     if (let_has(loop, MARK_streams)) {
         check_streams(v, loop);
+    }
+    if (let_has(loop, MARK_alone)) {
+        check_alone(v, loop);
     }
     if (loop->op == OP_for && (let_has(loop, MARK_jam) || let_has(loop, MARK_jam_elements) ||
                                let_has(loop, MARK_jam_row))) {

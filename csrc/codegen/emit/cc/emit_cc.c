@@ -414,7 +414,7 @@ has_order(const Emit *e, const Block *blk)
     return order;
 }
 
-static void put_block(Emit *e, const Block *blk, Distance from);
+static void put_block(Emit *e, const Block *blk, bool together);
 
 /* A vector loop without loops inside.  streams: with the non-temporal stores that are marked. */
 static void
@@ -455,7 +455,7 @@ put_vector(Emit *e, const Let *let, bool streams)
 }
 
 static void
-put_for(Emit *e, const Let *let, Distance from)
+put_for(Emit *e, const Let *let, bool together)
 {
     const char *i = index_c(e, loop_index(let));
     if (put_product(e, let)) {
@@ -473,41 +473,41 @@ put_for(Emit *e, const Let *let, Distance from)
     } else if (let_has(let, MARK_vector) && loop_count(let->body)) {
         cc_tile_loop(e, let);
     } else if (let_has(let, MARK_vector)) {
-        put_vector(e, let, from == FAR);
+        put_vector(e, let, !(together && let_has(let, MARK_alone)));
     } else if (collapsed_at(e, let) >= 0) { /* its index is known already */
-        put_block(e, let->body, from);
+        put_block(e, let->body, together);
     } else if (let_has(let, MARK_jam)) {
         cc_jam_loop(e, let);
     } else if (let_has(let, MARK_flat)) {
         cc_flat_loop(e, let, "0", dim_c(e, loop_extent(let)));
     } else {
         cc_open_loop(e, i, "0", dim_c(e, loop_extent(let)));
-        put_block(e, let->body, from);
+        put_block(e, let->body, together);
         put_close(e);
     }
 }
 
 void
-cc_loop(Emit *e, const Let *loop, Distance from)
+cc_loop(Emit *e, const Let *loop, bool together)
 {
     if (loop->op == OP_for) {
-        put_for(e, loop, from);
+        put_for(e, loop, together);
     } else if (let_has(loop, MARK_lanes)) {
-        cc_lanes_reduce(e, loop, from != CACHED);
+        cc_lanes_reduce(e, loop, together);
     } else {
         put_scalar_reduce(e, loop);
     }
 }
 
 static void
-put_block(Emit *e, const Block *blk, Distance from)
+put_block(Emit *e, const Block *blk, bool together)
 {
     for (int k = 0; k < blk->n; k++) {
         if (loop_is(blk->lets[k])) {
-            cc_loop(e, blk->lets[k], from);
+            cc_loop(e, blk->lets[k], together);
         } else if (let_is_choice(blk->lets[k])) {
             open_choice(e, blk->lets[k]);
-            put_block(e, blk->lets[k]->body, from);
+            put_block(e, blk->lets[k]->body, together);
             close_choice(e);
         } else {
             cc_let(e, blk->lets[k]);
@@ -518,7 +518,7 @@ put_block(Emit *e, const Block *blk, Distance from)
 void
 cc_block(Emit *e, const Block *blk)
 {
-    put_block(e, blk, FAR);
+    put_block(e, blk, false);
 }
 
 /* The parallel loop that is marked flat, or NULL. */
@@ -548,7 +548,7 @@ emit_cc_phase(Emit *e, const Let *loop)
         cc_flat_loop(e, rows, "lo", "hi");
     } else {
         int opened = open_parallel(e);
-        put_for(e, loop, FAR);
+        put_for(e, loop, false);
         while (opened-- > 0) {
             put_close(e);
         }

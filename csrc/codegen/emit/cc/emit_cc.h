@@ -4,15 +4,10 @@
 
 #include "codegen/emit/emit.h"
 
-/* Where rows come from, for a loop that may have forms for those that are far: as its marks say;
- * from a cache or short, without non-temporal stores; from a cache, without prefetches too. */
-typedef enum { FAR, SHORT, CACHED } Distance;
-
 /* Two rows at a time, see emit_cc_jam.c: the names that each of the two copies has. */
 typedef struct {
     const Let *rows;
     Names *names[2];
-    Distance from;
 } Jam;
 
 /* What an emission for the C compiler needs besides an Emit. */
@@ -40,7 +35,7 @@ typedef struct {
     /* of a step's first element, which an array beside the lanes keeps; or NULL: none does */
     const char *places;
     const char *kept; /* an array for all elements of a block, or NULL: nothing wants them again */
-    bool prefetches; /* what later steps load, as it is marked */
+    bool together; /* of a row that runs with another one: what is marked alone is left out */
 } Reduction;
 
 /* ---- emit_cc.c ---- */
@@ -49,7 +44,8 @@ void cc_open_loop(Emit *e, const char *i, const char *from, const char *to);
 void cc_let(Emit *e, const Let *let); /* a let that is no loop */
 bool cc_may_end_phase(const Emit *e, const Let *let); /* may it end the phase? */
 void cc_block(Emit *e, const Block *blk);
-void cc_loop(Emit *e, const Let *loop, Distance from); /* a for or a reduce */
+/* A for or a reduce.  together: of a row that runs with another one. */
+void cc_loop(Emit *e, const Let *loop, bool together);
 Reduction cc_reduction(Emit *e, const Let *let);
 const char *cc_term(Emit *e, const Reduction *r);
 const char *cc_function(Emit *e, const Let *map); /* of the unit, for the op and dtype */
@@ -65,7 +61,7 @@ const char *cc_loaded(Emit *e, const Let *load, const char *element);
 
 /* ---- emit_cc_blocks.c ---- */
 
-void cc_lanes_reduce(Emit *e, const Let *reduce, bool prefetches); /* a reduction marked lanes */
+void cc_lanes_reduce(Emit *e, const Let *reduce, bool together); /* a reduction marked lanes */
 void cc_lanes_jam(Emit *e, const Let *reduce, const Jam *jam); /* the same of two rows at a time */
 /* Opens the loop over blocks, from element `first` on: <out>_from to <out>_end. */
 void cc_open_blocks(Emit *e, const Reduction *r, const char *first, int block);
@@ -163,8 +159,8 @@ void cc_jam_phase(Emit *e, const Let *phase);
 /* ---- emit_cc_prefetch.c ---- */
 
 /* What a reduction put in lanes will read, at its element `at`, of so many that one loop is over at
- *      once. */
-void cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements);
+ *      once; of two rows at a time what is not marked alone. */
+void cc_prefetch_lanes(Emit *e, const Let *reduce, bool together, const char *at, int elements);
 /* What a loop over a row will read of the next one, at its element `at`, of DLC_LANES at once. */
 void cc_prefetch_rows(Emit *e, const Let *loop, const char *at);
 /* What a reduction over a tile of columns will read some steps later, of so many steps: `first` to

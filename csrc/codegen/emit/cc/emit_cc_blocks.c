@@ -85,14 +85,14 @@ put_onehot(Emit *e, const Let *reduce)
 }
 
 void
-cc_lanes_reduce(Emit *e, const Let *let, bool prefetches)
+cc_lanes_reduce(Emit *e, const Let *let, bool together)
 {
     if (let_has(let, MARK_onehot)) {
         put_onehot(e, let);
         return;
     }
     Reduction r = cc_reduction(e, let);
-    r.prefetches = prefetches;
+    r.together = together;
     if (r.index) {
         cc_arg_reduce(e, let, &r);
         return;
@@ -157,7 +157,7 @@ cc_lanes_jam(Emit *e, const Let *let, const Jam *jam)
     for (int k = 0; k < 2; k++) {
         cc_copy(e, jam, k);
         r[k] = cc_reduction(e, let);
-        r[k].prefetches = jam->from != CACHED;
+        r[k].together = true;
         put(e, "%s %s;", r[k].type, r[k].out);
     }
     cc_copy(e, jam, 0);

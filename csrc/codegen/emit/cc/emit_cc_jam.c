@@ -15,13 +15,6 @@
 
 #include "emit_cc.h"
 
-/* Do rows run in pairs wherever they lie, because they are short? */
-static bool
-are_short(Emit *e, const Let *rows)
-{
-    return dim_range(e->cx, jam_row(e->cx, rows)).hi <= let_mark_value(rows, MARK_jam_row);
-}
-
 /* The part of the loop's condition that says how many elements rows may have. */
 static const char *
 and_small(Emit *e, const Let *rows)
@@ -30,7 +23,7 @@ and_small(Emit *e, const Let *rows)
     Dim all = jam_elements(&nest, rows), row = jam_row(e->cx, rows);
     int elements = (int)let_mark_value(rows, MARK_jam_elements),
         most = (int)let_mark_value(rows, MARK_jam_row);
-    if (dim_range(e->cx, all).hi <= elements || are_short(e, rows)) {
+    if (dim_range(e->cx, all).hi <= elements || dim_range(e->cx, row).hi <= most) {
         return "";
     }
     const char *small = cx_format(e->cx, "%s <= %d", dim_c(e, all), elements);
@@ -63,7 +56,7 @@ rename_loop(Emit *e, const Let *loop, Names *names)
     }
 }
 
-/* The second row of a pair, which comes from caches and so prefetches nothing. */
+/* The second row of a pair. */
 static Jam
 jam_of(Emit *e, const Let *rows, Names *second)
 {
@@ -76,7 +69,7 @@ jam_of(Emit *e, const Let *rows, Names *second)
             rename_loop(e, e->collapsed[k], second);
         }
     }
-    return (Jam){rows, {e->names, second}, are_short(e, rows) ? SHORT : CACHED};
+    return (Jam){rows, {e->names, second}};
 }
 
 void
@@ -92,10 +85,10 @@ put_twice(Emit *e, const Jam *jam, const Let *let)
         cc_copy(e, jam, k);
         if (let->op == OP_for) {
             put_scope(e);
-            cc_loop(e, let, jam->from);
+            cc_loop(e, let, true);
             put_close(e);
         } else if (loop_is(let)) {
-            cc_loop(e, let, jam->from);
+            cc_loop(e, let, true);
         } else {
             cc_let(e, let);
         }

@@ -266,9 +266,7 @@ put_whole_lanes(Emit *e, const Let *let, const Jam *jam, const Reduction *r, int
         if (jam) {
             cc_copy(e, jam, k);
         }
-        if (r->prefetches) {
-            cc_prefetch_lanes(e, let, cx_format(e->cx, "%s_at", out), 0);
-        }
+        cc_prefetch_lanes(e, let, r->together, cx_format(e->cx, "%s_at", out), 0);
         open_lanes(e, let, cx_format(e->cx, "%s_at", out));
         put_lanes_body(e, let, &r[k], out);
         close_lanes(e, let);
@@ -322,9 +320,7 @@ put_parts(Emit *e, const Let *let, const Reduction *parts, int n, int stride)
 {
     for (int k = 0; k < n; k++) {
         const char *at = cx_format(e->cx, "%s_at + %d", parts->out, k * stride);
-        if (parts->prefetches) {
-            cc_prefetch_lanes(e, let, at, n * stride);
-        }
+        cc_prefetch_lanes(e, let, parts->together, at, n * stride);
         open_lanes(e, let, at);
         put(e, "const int64_t %s = %s + k;", parts->i, at);
         cc_block(e, let->body);

@@ -5,7 +5,7 @@
  *           columns.
  * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points.
  * How:      the marks of loads say what is prefetched, and how far ahead (schedule/prefetch.c).
- *           Two rows that run at a time come from caches or are short, so they prefetch nothing.
+ *           Of two rows that run at a time, loads marked alone prefetch nothing.
  * Example:  for (; sum_at + 16 <= sum_end; sum_at += 16) {
  *               PREFETCH(x + 1024 * i0 + sum_at, 4096); for k < 16 { .. } }
  */
@@ -25,11 +25,12 @@ put_lines(Emit *e, const Let *load, Dim row, const char *at, int far)
 }
 
 void
-cc_prefetch_lanes(Emit *e, const Let *reduce, const char *at, int elements)
+cc_prefetch_lanes(Emit *e, const Let *reduce, bool together, const char *at, int elements)
 {
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *load = reduce->body->lets[k];
-        Dim row = load->op == OP_load ? row_offset(e, load, reduce) : DIM_NONE;
+        bool here = load->op == OP_load && !(together && let_has(load, MARK_alone));
+        Dim row = here ? row_offset(e, load, reduce) : DIM_NONE;
         if (row != DIM_NONE) {
             int64_t least = (int64_t)elements * facts_access(e->facts, load)->bytes;
             put_lines(e, load, row, at, prefetch_bytes(e, load, let_around(reduce), least));
