@@ -60,6 +60,25 @@ def test_a_product_of_one_chain_can_be_read(target: str) -> None:
     assert len(kernel.splitlines()) <= 60
 
 
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("sizes", ["rows", "any", "a product"])
+def test_the_choices_of_long_sums_are_of_the_rows(sizes: str, target: str) -> None:
+    """One nest serves few columns and many: the bias that is spread over the result asks for no other one."""
+    kernel = loops(sizes, target).split("= kernel {\n")[1].split("\n  }\n")[0]
+    rows = SIZES[sizes][1]
+    assert re.findall(r"if (.*) \{", kernel) == [f"15 <= {rows}", f"{rows} <= 14"]
+    assert len(kernel.splitlines()) <= 110
+    assert kernel.count(" micro") == kernel.count(" pack") + 1
+
+
+@pytest.mark.parametrize("chains", [2, 3, 4, 5])
+def test_no_loop_has_one_chain(chains: int) -> None:
+    """The first chain and the last one stand by themselves; a loop has those between."""
+    text = opt(GELU.format(sizes="N in 40..inf", m="300", n="N", k=256 * chains), "--pass", "lower,schedule")
+    assert re.findall(r"for c\d+ in (\d+)", text) == ([str(chains - 2)] if chains > 3 else [])
+    assert text.count(" micro") == min(chains, 3)
+
+
 @pytest.mark.parametrize("sizes", SIZES)
 def test_one_tile_of_rows_packs_nothing(sizes: str) -> None:
     """Its branch has one call, which reads the columns in place; the other one has none of these."""

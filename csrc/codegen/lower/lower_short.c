@@ -8,7 +8,7 @@
  *           DLC_SHORT_ROW elements, and for no other.
  * How:      a kernel has such rows where their size has one size symbol and may be DLC_SHORT_ROW
  *           and less, or more: if it reduces such rows, or if such a size symbol is its last axis
- *           and it reduces other axes or reads an operand through a view.  Where rows are short,
+ *           and it reduces other axes, or has no product and reads an operand through a view.  Where rows are short,
  *           lowering goes across them, as it does where the size is a number (reduces_columns).
  *           There are few columns then, so that a long reduction of them is split (lower_split.c).
  *           The order in which it reduces is that of the number too: a row's bits depend on its
@@ -132,13 +132,16 @@ keeps_rows(const Let *let)
 
 /* The extent that decides between the two loops: the number of terms that the kernel reduces along
  * rows, else the size of rows that it reduces across, else that of rows that it moves.  DIM_NONE:
- * one loop serves all sizes. */
+ * one loop serves all sizes.  Rows that are moved where a product is, as a bias is spread over
+ * its result, do not matter: they are read with the product's tiles. */
 static Dim
 row_of(Cx *cx, const Let *kernel)
 {
     Dim across = DIM_NONE, moved = DIM_NONE;
+    bool product = false;
     for (int k = 0; k < kernel->body->n; k++) {
         const Let *let = kernel->body->lets[k];
+        product |= let->op == OP_contract;
         if (!keeps_rows(let)) {
             continue;
         }
@@ -152,7 +155,7 @@ row_of(Cx *cx, const Let *kernel)
         across = across != DIM_NONE || !reduces ? across : from;
         moved = moved != DIM_NONE ? moved : to != DIM_NONE ? to : from;
     }
-    return across != DIM_NONE ? across : moved;
+    return across != DIM_NONE || product ? across : moved;
 }
 
 bool

@@ -142,39 +142,6 @@ pack_terms(const Tiles *t, Dim first, Dim n)
 
 /* ---- the orders of tiles ---- */
 
-/* Computes all sums of a tile at once, then its outputs, tile by tile. */
-static void
-put_tiles(Tiles *t, const Group *g)
-{
-    Lower *lo = t->p->lo;
-    Dim none = constant(t, 0), width = constant(t, t->size.width * t->size.group_panels);
-    bool forms = has_forms(t);
-    int opened;
-    if (forms) {
-        open_many(t);
-    }
-    pack_terms(t, none, t->size.sums);
-    close_form(t, forms);
-    t->tile = open_tiles(t, &opened);
-    Value *tile = lower_buffer(lo, lo->depth, t->p->dtype, 2,
-                               (Dim[]){constant(t, MICRO_MOST_ROWS), width});
-    if (forms) {
-        open_few(t);
-        tile_multiply_unpacked(t, tile);
-        lower_else(lo);
-    }
-    if (t->p->column != DIM_NONE) {
-        tile_multiply_own(t, tile);
-    } else if (t->size.many || t->p->b.panels) {
-        tile_multiply(t, tile, none, t->size.sums, false);
-    } else {
-        tile_multiply_unpacked(t, tile);
-    }
-    close_form(t, forms);
-    tile_store(t, g, tile);
-    group_close(lo, opened);
-}
-
 /* Multiplies all tiles of the block by one more chain: n terms of the sums from `first` on. */
 static void
 put_chain(Tiles *t, Value *tiles, Dim first, Dim n)
@@ -199,62 +166,84 @@ put_first_chains(Tiles *t, Value *tiles, Dim between, Dim last)
     t->tile = open_tiles(t, &opened);
     tile_multiply(t, tiles, none, sums_from(t, none), false);
     group_close(lo, opened);
+    opened = 0;
     if (!dim_is(cx, between, 0)) {
-        Dim chain = lower_open(lo, "c", between);
+        Dim chain = open_some(lo, "c", between, false, &opened);
         Dim first = dim_mul(cx, length, dim_add(cx, chain, one));
         put_chain(t, tiles, first, sums_from(t, first));
-        lower_close(lo);
+        group_close(lo, opened);
     }
     if (!dim_is(cx, sums_from(t, last), 0)) {
         pack_terms(t, last, sums_from(t, last));
     }
 }
 
-/* The last chain of each tile of the block, and right after it the tile's outputs. */
-static void
-put_last_chain(Tiles *t, Value *tiles, Dim last, const Group *g)
+/* The buffer of the sums of one tile or, where there are chains, of all tiles of the block. */
+static Value *
+open_sums(const Tiles *t)
 {
-    bool forms = has_forms(t);
-    int opened;
-    t->tile = open_tiles(t, &opened);
-    if (!dim_is(t->p->lo->cx, sums_from(t, last), 0)) {
-        if (forms) {
-            open_many(t);
-        }
-        tile_multiply(t, tiles, last, sums_from(t, last), true);
-        close_form(t, forms);
-    }
-    tile_store(t, g, tiles);
-    group_close(t->p->lo, opened);
+    Lower *lo = t->p->lo;
+    int64_t tiles = t->size.chained ? t->size.block_tiles : 1;
+    Dim room[] = {constant(t, MICRO_MOST_ROWS * tiles),
+                  constant(t, t->size.width * t->size.group_panels)};
+    return lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
 }
 
-/* Computes the sums chain by chain for all tiles of the block, which keep them. */
+/* Multiplies one tile: by what is left of the sums after the chains before, from `first` on, or by
+ * columns that no form packs. */
 static void
-put_chains(Tiles *t, const Group *g)
+put_rest(const Tiles *t, Value *tile, Dim first)
+{
+    Dim n = sums_from(t, first);
+    if (t->p->column != DIM_NONE) {
+        tile_multiply_own(t, tile);
+    } else if (!t->size.many && !t->p->b.panels) {
+        tile_multiply_unpacked(t, tile);
+    } else if (!t->size.chained || !dim_is(t->p->lo->cx, n, 0)) {
+        tile_multiply(t, tile, first, n, t->size.chained);
+    }
+}
+
+/* Computes the sums: all chains but the last one for all tiles of the block, which keep them; then
+ * tile by tile the last chain, or the only one, and the tile's outputs.  The form for one tile of
+ * rows has no chains before. */
+static void
+put_sums(Tiles *t, const Group *g)
 {
     Lower *lo = t->p->lo;
     Cx *cx = lo->cx;
-    Dim none = constant(t, 0), one = constant(t, 1), length = constant(t, CONTRACTION_CHAIN);
-    Dim chains = chains_of(t), between = dim_sub(cx, chains, constant(t, 2)),
-        last = dim_mul(cx, length, dim_max(cx, one, dim_sub(cx, chains, one)));
-    /* a loop of less than no iterations has none, which is shorter to say */
-    between = dim_is_int(cx, between, NULL) ? dim_max(cx, none, between) : between;
-    last = t->p->letters.where.first.place ? last : dim_min(cx, t->size.sums, last);
-    Dim room[] = {constant(t, MICRO_MOST_ROWS * t->size.block_tiles),
-                  constant(t, t->size.width * t->size.group_panels)};
-    Value *tiles = lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
-    bool forms = has_forms(t);
+    Dim none = constant(t, 0), one = constant(t, 1), last = none, between = none;
+    bool forms = has_forms(t), chained = t->size.chained;
     int opened;
+    if (chained) {
+        Dim chains = chains_of(t), length = constant(t, CONTRACTION_CHAIN);
+        between = dim_sub(cx, chains, constant(t, 2));
+        /* a loop of less than no iterations has none, which is shorter to say */
+        between = dim_is_int(cx, between, NULL) ? dim_max(cx, none, between) : between;
+        last = dim_mul(cx, length, dim_max(cx, one, dim_sub(cx, chains, one)));
+        last = t->p->letters.where.first.place ? last : dim_min(cx, t->size.sums, last);
+    }
+    Value *sums = chained ? open_sums(t) : NULL;
+    if (forms) {
+        open_many(t);
+    }
+    if (chained) {
+        put_first_chains(t, sums, between, last);
+    } else {
+        pack_terms(t, none, t->size.sums);
+    }
+    close_form(t, forms);
+    t->tile = open_tiles(t, &opened);
+    sums = chained ? sums : open_sums(t);
     if (forms) {
         open_few(t);
-        t->tile = open_tiles(t, &opened);
-        tile_multiply_unpacked(t, tiles);
-        group_close(lo, opened);
+        tile_multiply_unpacked(t, sums);
         lower_else(lo);
     }
-    put_first_chains(t, tiles, between, last);
+    put_rest(t, sums, last);
     close_form(t, forms);
-    put_last_chain(t, tiles, last, g);
+    tile_store(t, g, sums);
+    group_close(lo, opened);
 }
 
 /* Sets the block's tiles to the initial value of a sum: -0.0, which leaves any added number
@@ -279,10 +268,8 @@ put_places(Tiles *t, const Group *g)
     const Product *p = t->p;
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
-    Dim room[] = {constant(t, MICRO_MOST_ROWS * t->size.block_tiles),
-                  constant(t, t->size.width * t->size.group_panels)};
     Dim first = constant(t, 0), inner = product_terms(p, p->nplaces);
-    Value *tiles = lower_buffer(lo, lo->depth, p->dtype, 2, room);
+    Value *tiles = open_sums(t);
     int opened = 0, of_tiles;
     begin_tiles(t, tiles);
     for (int k = 0; k < p->nplaces; k++) {
@@ -348,6 +335,6 @@ lower_tiles(const Product *p, const Group *g)
         t.buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
     }
     lo->outer = lo->depth;
-    (p->nplaces ? put_places : t.size.chained ? put_chains : put_tiles)(&t, g);
+    (p->nplaces ? put_places : put_sums)(&t, g);
     group_close(lo, opened);
 }
