@@ -21,6 +21,9 @@ import torch._refs
 from torch import Tensor
 from torch._ops import OpOverload
 
+from .matrices import matrices
+from .spectra import spectra
+
 aten = torch.ops.aten
 #: The longest row whose places are counted, if its size is known.
 COUNTED = 128
@@ -285,4 +288,6 @@ def alone() -> dict[OpOverload, Callable[..., Any]]:
         aten._fft_c2c.default: _fft_c2c,
         aten._fft_r2c.default: _fft_r2c,
         aten._fft_c2r.default: _fft_c2r,
+        **matrices(),
+        **spectra(),
     }

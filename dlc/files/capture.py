@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
 import keyword
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import torch
 import torch.utils._pytree as pytree
 from torch import Tensor, nn
 from torch._export.utils import _collect_all_valid_cia_ops, _get_decomp_for_cia
+from torch._higher_order_ops.effects import _get_effect, _register_effectful_op
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from torch.fx.passes.dialect.common.cse_pass import CSEPass
@@ -121,11 +123,23 @@ def _without_asserts(gm: torch.fx.GraphModule) -> None:
     gm.recompile()
 
 
+@contextlib.contextmanager
+def _without_checks() -> Iterator[None]:
+    """Whether a matrix is singular is not asked: the check would be an effect, which stays in its order."""
+    name = "aten::_linalg_check_errors"
+    before = _get_effect(name)
+    _register_effectful_op(name, None)
+    try:
+        yield
+    finally:
+        _register_effectful_op(name, before)
+
+
 def _export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Any:
     with torch.no_grad(), LaidAsEager(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*treespec, LeafSpec", FutureWarning)  # torch's own use of it
         exported = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
-    with torch.no_grad():
+    with torch.no_grad(), _without_checks():
         return exported.run_decompositions(_table())
 
 
