@@ -130,7 +130,9 @@ class Function:
 
         `target="device"` is for a small device: `<name>_run(&io)` is all that there is to call, weights are
         constants, and values between kernels have one array, whose bytes the header says. All sizes are
-        numbers, and there are no threads.
+        numbers, and there are no threads. `target="hls"` is for tools that make a circuit of C: the same with
+        inputs and outputs as arrays, kernels as functions of arrays, constant bounds and pragmas; there are
+        no loops or branches of the program and no complex numbers.
 
         Raises ValueError for a name that C does not allow, for sizes that the program excludes, for weights
         that do not fit, and for a program of another stage than graph; CaptureError for a program that calls
@@ -141,13 +143,13 @@ class Function:
         names = set(weights)
         if unknown := names - {param.name for param in self.params}:
             raise ValueError(f"{self.name} has no parameter {min(unknown)!r} that could be a weight")
-        if target not in ("c", "device"):
-            raise ValueError(f"target is 'c' or 'device', not {target!r}")
+        if target not in ("c", "device", "hls"):
+            raise ValueError(f"target is 'c', 'device' or 'hls', not {target!r}")
         if not 1 <= threads <= 256:
             raise ValueError(f"threads is from 1 to 256, not {threads}")
         arrays = self._as_stored(weights) if isinstance(weights, Mapping) else {}
         given = {param: (json.dumps(stored)[1:-1], array) for param, (stored, _, array) in arrays.items()}
-        pieces = 1 if target == "device" else threads
+        pieces = threads if target == "c" else 1
         files = export_c(self.text, name, dict(sizes or {}), pieces, given if arrays else names, target)
         paths = [Path(folder) / file for file in files]
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -130,10 +130,10 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     static const char *const targets[] = {
-        [EXPORT_C] = "c", [EXPORT_WASM] = "wasm", [EXPORT_DEVICE] = "device"};
+        [EXPORT_C] = "c", [EXPORT_WASM] = "wasm", [EXPORT_DEVICE] = "device", [EXPORT_HLS] = "hls"};
     while (strcmp(targets[job.options.target], target) != 0) {
-        if (++job.options.target > EXPORT_DEVICE) {
-            return PyErr_Format(PyExc_ValueError, "target is c, wasm or device, not %s", target);
+        if (++job.options.target > EXPORT_HLS) {
+            return PyErr_Format(PyExc_ValueError, "target is c, wasm, device or hls, not %s", target);
         }
     }
     Cx *cx = cx_new();
@@ -172,7 +172,7 @@ static PyMethodDef methods[] = {
          "cut for threads, at most. weights: a set of names of parameters, which are bound; or a "
          "dict, by name of a\n"
          "parameter (name in a file, array). A file that is None is that of the weights, which "
-         "the caller writes. target: c, wasm or device, see export.h.")},
+         "the caller writes. target: c, wasm, device or hls, see export.h.")},
     {NULL},
 };
 

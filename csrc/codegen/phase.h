@@ -56,6 +56,11 @@ typedef struct {
     int streamed_f32; /* in place of COST_STREAMED, where a loop stores f32 alone */
 } TargetCosts;
 
+/* What a language has for a tool that makes a circuit; NULL: nothing. */
+typedef struct {
+    const char *loop, *array;
+} TargetPragmas;
+
 /* A row of targets.def, which explains the columns. */
 typedef struct {
     const char *name, *what;
@@ -63,7 +68,8 @@ typedef struct {
     enum { CALLS_NAMES, CALLS_POINTERS, CALLS_NONE } calls;
     enum { FUSED_PROCESSOR, FUSED_ALWAYS } fused;
     int width;
-    bool branches;
+    bool branches, arrays;
+    TargetPragmas pragmas;
     TargetCosts costs;
 } TargetInfo;
 

@@ -58,7 +58,8 @@ static const PassInfo of_loops = {
 
 /* The rewrites of a unit's loops for one target. */
 #define DO(rewrite) &rewrites[REWRITE_##rewrite],
-#define TARGET(name, what, compiler, calls, fused, width, branches, costs, rewrites) \
+#define TARGET(name, what, compiler, calls, fused, width, branches, emitter, arrays, pragmas, \
+               costs, rewrites) \
     static const PassInfo *const parts_of_##name[] = {rewrites NULL};
 #include "targets.def"
 #undef DO

@@ -399,8 +399,8 @@ class Model:
 
         Weights of at most 100 kB are part of the program. Others are in <name>.safetensors, by the names
         that they have in the model's own file, and <name>_bind finds them there. States are arguments of
-        <name>_run. `target="device"` is for a small device. Returns the paths of the files. Raises what that
-        raises.
+        <name>_run. `target="device"` is for a small device, `target="hls"` for tools that make circuits.
+        Returns the paths of the files. Raises what that raises.
         """
         weights = weights_of(self._function, self._signature, self._fixed)
         return self._function.export_c(

@@ -116,10 +116,10 @@ def test_code_reads_the_row_of_a_target_and_never_asks_which_it_is() -> None:
 
 
 def test_each_column_of_a_target_is_read() -> None:
-    columns = re.search(r"^#define TARGET\((.*)\)", (CODEGEN / "targets.def").read_text(), re.M)
+    columns = re.search(r"^#define TARGET\(([^)]*)\)", (CODEGEN / "targets.def").read_text(), re.M)
     assert columns
-    for column in columns[1].split(", "):
-        if column != "rewrites":  # pipeline.c runs them
+    for column in re.findall(r"\w+", columns[1]):
+        if column not in ("rewrites", "emitter"):  # pipeline.c runs them; emit.c calls its functions
             assert named_in_code(rf"(?:->|\.){column}\b"), column
 
 

@@ -435,7 +435,9 @@ run_unit_everywhere(Run *r, const Fn *kernels, const Fn *loops, const Unit *unit
     }
     Code *code[TARGETS] = {NULL};
     for (int k = 0; k < TARGETS; k++) {
-        code[k] = k == TARGET_tcc || !cc || cc[0] != '0' ? compile(cx, unit, (Target)k) : NULL;
+        bool called = !target_info[k].arrays; /* as a KernelFn */
+        code[k] = called && (k == TARGET_tcc || !cc || cc[0] != '0') ? compile(cx, unit, (Target)k)
+                                                                     : NULL;
     }
     const Tensor *first = run_tier(r, "tcc", loops, unit, code[TARGET_tcc], &sizes, in, 1);
     for (int k = 0; k < TARGETS * PIECES && !faults && first; k++) {

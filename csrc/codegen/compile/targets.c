@@ -7,8 +7,10 @@
 
 const TargetInfo target_info[] = {
 #define SET(field, value) .field = value,
-#define TARGET(name, what, compiler, calls, fused, width, branches, costs, rewrites) \
-    {#name, what, COMPILER_##compiler, CALLS_##calls, FUSED_##fused, width, branches, {costs}},
+#define TARGET(name, what, compiler, calls, fused, width, branches, emitter, arrays, pragmas, \
+               costs, rewrites) \
+    {#name,    what,   COMPILER_##compiler, CALLS_##calls, FUSED_##fused, width, \
+     branches, arrays, {pragmas},           {costs}},
 #include "codegen/targets.def"
 #undef SET
 };

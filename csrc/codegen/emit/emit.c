@@ -26,7 +26,8 @@ static const struct {
     void (*phase)(Emit *e, const Let *loop);
     void (*function)(Emit *e, const Let *loop, const Text *body, Text *unit);
 } emitters[] = {
-#define TARGET(name, ...) {emit_##name##_head, emit_##name##_phase, emit_##name##_function},
+#define TARGET(name, what, compiler, calls, fused, width, branches, emitter, ...) \
+    {emit_##name##_head, emit_##emitter##_phase, emit_##emitter##_function},
 #include "codegen/targets.def"
 };
 
@@ -95,10 +96,9 @@ begin(const PhaseWriting *of, const Let *loop, const char *name, Written *unit)
     Emit *e = &w->emit;
     w->loop = loop;
     w->phase = (Phase){.name = name, .kernel = fn->body->lets[of->kernel->place]};
-    *e = phase_interface(fn, w->loop, &w->phase);
+    *e = phase_interface(of->target, fn, w->loop, &w->phase);
     phase_order(w->phase.nbuffers, w->phase.buffers, of->shared);
     e->phase = &w->phase;
-    e->target = &target_info[of->target];
     w->body = (Text){.cx = fn->cx};
     w->names = (Names){
         .values = cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *w->names.values),

@@ -90,7 +90,7 @@ Let *computed_in(const Block *block, const Value *v);
 /* Is the loop the vector loop in one marked tile? */
 bool is_tiled(const Let *loop);
 /* What is so of the phase for all targets; fills its buffers, extent and work. */
-Emit phase_interface(const Fn *fn, const Let *loop, Phase *phase);
+Emit phase_interface(Target target, const Fn *fn, const Let *loop, Phase *phase);
 
 /* ---- emit_parallel.c ---- */
 

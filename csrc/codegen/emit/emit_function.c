@@ -7,8 +7,7 @@ put_pointers(Emit *e, Text *unit)
     const Phase *ph = e->phase;
     for (int k = 0; k < ph->nbuffers; k++) {
         const Value *v = ph->buffers[k];
-        bool written = v->def && (v->def == ph->kernel || v->def->op == OP_buffer);
-        text_add(unit, "    %s%s *%s = p[%d];\n", written ? "" : "const ",
+        text_add(unit, "    %s%s *%s = p[%d];\n", is_written_in(v, ph->kernel) ? "" : "const ",
                  storage_c(v->type->dtype), name_c(e, v), k);
     }
     if (!dim_is(e->cx, e->scratch, 0)) {

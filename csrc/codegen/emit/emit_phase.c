@@ -23,7 +23,7 @@ static void
 find_collapsed(Emit *e, const Let *loop)
 {
     Dim each, together = dim_int(e->cx, 1);
-    e->ncollapsed = phase_parallel(loop, e->collapsed);
+    e->ncollapsed = e->target->arrays ? 0 : phase_parallel(loop, e->collapsed);
     for (int k = 0; k < e->ncollapsed; k++) {
         e->counts[k] = parallel_count(e->cx, e->collapsed[k], &each);
         together = dim_mul(e->cx, together, each);
@@ -39,7 +39,7 @@ find_collapsed(Emit *e, const Let *loop)
 }
 
 Emit
-phase_interface(const Fn *fn, const Let *loop, Phase *phase)
+phase_interface(Target target, const Fn *fn, const Let *loop, Phase *phase)
 {
     Cx *cx = fn->cx;
     const Facts *facts = facts_of_phase(fn, loop);
@@ -47,6 +47,7 @@ phase_interface(const Fn *fn, const Let *loop, Phase *phase)
     phase->buffers = use.buffers;
     phase->nbuffers = use.nbuffers;
     Emit e = {.cx = cx, .fn = fn, .facts = facts, .phase = phase, .loop = loop, .use = use};
+    e.target = &target_info[target];
     e.scratch = dim_int(cx, 0);
     find_collapsed(&e, loop);
     return e;

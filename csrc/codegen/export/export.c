@@ -292,6 +292,12 @@ is_for(const Export *x, ExportTarget target)
     return x->options->target == target;
 }
 
+bool
+is_alone(const Export *x)
+{
+    return is_for(x, EXPORT_DEVICE) || is_for(x, EXPORT_HLS);
+}
+
 static bool
 is_declared(const Export *x, const char *name)
 {
@@ -454,13 +460,15 @@ put_program(Export *x, Text *out)
     for (int k = 0; k < x->nplans; k++) {
         put_places(x, &x->plans[k], &rest);
     }
-    if (!is_for(x, EXPORT_DEVICE)) {
+    if (!is_alone(x)) {
         put_size_check(x, x->main, &rest);
     }
-    for (int k = 0; k < x->nplans; k++) {
+    for (int k = 0; k < x->nplans && !is_for(x, EXPORT_HLS); k++) {
         put_steps(x, &x->plans[k], &rest);
     }
-    if (is_for(x, EXPORT_DEVICE)) {
+    if (is_for(x, EXPORT_HLS)) {
+        put_hls_run(x, &rest);
+    } else if (is_for(x, EXPORT_DEVICE)) {
         put_device_run(x, &rest);
     } else {
         put_interface(x, &rest);
@@ -481,15 +489,17 @@ put_program(Export *x, Text *out)
         "__FLT_EVAL_METHOD__ != 16\n"
         "#error \"floats are computed as wider numbers: on x86 compile with -msse2 -mfpmath=sse, "
         "elsewhere -fexcess-precision=fast\"\n"
-        "#endif\n\n"
-        "enum { DLC_PIECES = %d, DLC_BUFFERS = %d, DLC_RANK = %d };\n",
-        x->options->pieces, x->buffers + 1, x->rank + 1);
+        "#endif\n");
+    if (!is_for(x, EXPORT_HLS)) {
+        text_add(out, "\nenum { DLC_PIECES = %d, DLC_BUFFERS = %d, DLC_RANK = %d };\n",
+                 x->options->pieces, x->buffers + 1, x->rank + 1);
+    }
     if (is_for(x, EXPORT_DEVICE)) { /* of which there are none */
         text_add(out, "typedef struct %s_threads %s_threads;\n", name, name);
     }
     const char *unit = x->unit.text[x->target];
     put_runtime(x, cx_format(x->cx, "%s %s", unit, rest.text), out);
-    for (int k = 0; k < x->unit.nphases; k++) {
+    for (int k = 0; k < x->unit.nphases && !is_for(x, EXPORT_HLS); k++) {
         text_add(out,
                  "%sstatic int %s(void *const *p, const int64_t *n, int64_t lo, int64_t hi);\n",
                  k ? "" : "\n", x->unit.phases[k].name);
@@ -524,7 +534,7 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
         .cx = cx,
         .options = options,
         .compile = {.mode = MODE_TCC},
-        .target = target_for(COMPILER_ANY),
+        .target = options->target == EXPORT_HLS ? target_find("hls") : target_for(COMPILER_ANY),
     };
     x->compile.passes = pass_options_wanted();
     x->compile.plan = note_plan;
@@ -536,7 +546,9 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
     x->main = &x->plans[x->nplans - 1];
     name_all(x);
     check_weights(x);
-    if (is_for(x, EXPORT_DEVICE)) {
+    if (is_for(x, EXPORT_HLS)) {
+        check_hls(x);
+    } else if (is_for(x, EXPORT_DEVICE)) {
         check_device(x);
     }
     emit(x);
@@ -560,7 +572,7 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
     } else {
         add_file(x, &files, count, cx_format(cx, "%s_check.c", name), put_check);
         add_file(x, &files, count, "Makefile", put_makefile);
-        add_file(x, &files, count, "README.md", put_guide);
+        add_file(x, &files, count, "README.md", is_for(x, EXPORT_HLS) ? put_hls_guide : put_guide);
     }
     if (x->in_file && options->data) {
         files = cx_grow(cx, files, *count, sizeof *files);

@@ -5,8 +5,8 @@
 #include "codegen/compile/compile.h"
 
 /* What the C is for: a program, with a check; a browser, with a module and a page; a small device,
- * see export_device.c. */
-typedef enum { EXPORT_C, EXPORT_WASM, EXPORT_DEVICE } ExportTarget;
+ * see export_device.c; a tool that makes a circuit, see export_hls.c. */
+typedef enum { EXPORT_C, EXPORT_WASM, EXPORT_DEVICE, EXPORT_HLS } ExportTarget;
 
 typedef struct ExportOptions {
     const char *name;           /* of the files, and the beginning of what they declare */

@@ -337,9 +337,10 @@ put_arrays(Export *x, const Example *e, Text *out)
         }
     }
     text_add(out,
-             "    if (%s!workspace) {\n        puts(\"%s: there is no memory\");\n"
+             "    if (%s%s) {\n        puts(\"%s: there is no memory\");\n"
              "        return 2;\n    }\n%s",
-             all.text ? all.text : "", x->options->name, fill.text);
+             all.text ? all.text : "", is_for(x, EXPORT_HLS) ? "0" : "!workspace", x->options->name,
+             fill.text);
 }
 
 /* A file as it is, in memory; NULL: it cannot be read. */
@@ -412,13 +413,17 @@ put_check(Export *x, Text *out)
     const char *name = x->options->name, *sizes = size_params(x, x->main, false);
     const Plan *plan = x->main->plan;
     int n = (int)strlen(sizes);
-    text_add(out,
-             "/* Runs %s on an example and compares the bits of the results with those of dlc.\n"
-             " * With -DCHECK_THREADS=4 -pthread the kernels share threads. */\n"
-             "#include \"%s.h\"\n\n#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n\n",
-             name, name);
+    text_add(
+        out,
+        "/* Runs %s on an example and compares the bits of the results with those of dlc.%s */\n"
+        "#include \"%s.h\"\n\n#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n\n",
+        name,
+        is_for(x, EXPORT_HLS) ? ""
+                              : "\n * With -DCHECK_THREADS=4 -pthread the kernels share threads.",
+        name);
     const char *example = strstr(dlc_example_text, "#include <stdint.h>");
-    text_add(out, "%s\n%s", example + strlen("#include <stdint.h>\n\n"), pool);
+    text_add(out, "%s\n%s", example + strlen("#include <stdint.h>\n\n"),
+             is_for(x, EXPORT_HLS) ? "" : pool);
     bool reads = x->in_file && x->options->data;
     text_add(out, "%s\nint\nmain(%s)\n{\n", reads ? reader : "",
              reads ? "int argc, char **argv" : "void");
@@ -426,33 +431,41 @@ put_check(Export *x, Text *out)
         text_add(out, "    const int64_t %s = %lld;\n", x->sizes[k], (long long)e->sizes[k]);
     }
     text_add(out, "    uint64_t example_state = %d, example_result = 0xcbf29ce484222325;\n", SEED);
-    text_add(
-        out,
-        "    size_t bytes = %s_workspace(%.*s);\n    void *workspace = calloc(1, bytes + 1);\n",
-        name, n ? n - 2 : 0, sizes);
+    if (!is_for(x, EXPORT_HLS)) {
+        text_add(out,
+                 "    size_t bytes = %s_workspace(%.*s);\n"
+                 "    void *workspace = calloc(1, bytes + 1);\n",
+                 name, n ? n - 2 : 0, sizes);
+    }
     put_arrays(x, e, out);
     put_weight_pointers(x, out);
+    bool plain = is_for(x, EXPORT_HLS); /* the call and its arrays, and nothing else */
+    if (!plain) {
+        text_add(out,
+                 "    const %s_threads *threads = NULL;\n"
+                 "#ifdef CHECK_THREADS\n"
+                 "    threads = &(%s_threads){example_run_all, NULL};\n#endif\n",
+                 name, name);
+    }
     text_add(out,
-             "    const %s_threads *threads = NULL;\n"
-             "#ifdef CHECK_THREADS\n"
-             "    threads = &(%s_threads){example_run_all, NULL};\n#endif\n"
              "    clock_t example_begin = clock();\n"
              "    status = %s_run(%s);\n"
              "    double example_seconds = (double)(clock() - example_begin) / CLOCKS_PER_SEC;\n",
-             name, name, name, run_params(x, false));
-    text_add(out,
-             "    if (status) {\n        printf(\"%s: %%s\\n\", %s_message(status));\n"
-             "        return %s;\n    }\n",
-             name, name, e->fault ? "0" : "1");
-    put_hashes(x, e, out);
+             name, run_params(x, false));
     text_add(
         out,
-        "    (void)example_state;\n"
-        "    int example_same = example_result == 0x%llx;\n"
-        "    printf(\"%s: %%s, %%zu bytes of workspace, %%.6f s\\n\",\n"
-        "           example_same ? \"the bits are the same\" : \"the bits are others\", bytes, "
-        "example_seconds);\n",
-        (unsigned long long)e->hash, name);
+        "    if (status) {\n        printf(\"%s: %%s\\n\", %s%s);\n        return %s;\n    }\n",
+        name, plain ? "\"an index in an input is out of range\"" : name,
+        plain ? "" : "_message(status)", e->fault ? "0" : "1");
+    put_hashes(x, e, out);
+    text_add(out,
+             "    (void)example_state;\n"
+             "    int example_same = example_result == 0x%llx;\n"
+             "    printf(\"%s: %%s%s, %%.6f s\\n\",\n"
+             "           example_same ? \"the bits are the same\" : \"the bits are others\", %s"
+             "example_seconds);\n",
+             (unsigned long long)e->hash, name, plain ? "" : ", %zu bytes of workspace",
+             plain ? "" : "bytes, ");
     for (int k = 0; k < plan->nparams; k++) {
         if (!weight_is_known(x, k)) {
             text_add(out, "    free(%s);\n", x->params[k]);
@@ -463,6 +476,6 @@ put_check(Export *x, Text *out)
             text_add(out, "    free(%s);\n", x->outputs[k]);
         }
     }
-    text_add(out, "%s    free(workspace);\n    return !example_same;\n}\n",
-             reads ? "    free(example_file);\n" : "");
+    text_add(out, "%s%s    return !example_same;\n}\n", reads ? "    free(example_file);\n" : "",
+             plain ? "" : "    free(workspace);\n");
 }

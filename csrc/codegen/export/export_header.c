@@ -33,6 +33,9 @@ run_params(Export *x, bool types)
 {
     const Plan *plan = x->main->plan;
     Text text = {.cx = x->cx};
+    if (is_for(x, EXPORT_HLS)) {
+        return hls_params(x, types);
+    }
     if (x->in_file && types) {
         text_add(&text, "const %s_weights *weights, ", x->options->name);
     } else if (x->in_file) {
@@ -131,23 +134,23 @@ put_program_header(Export *x, Text *out)
         "or 1; f16\n * and bf16 are their bits; a complex number is two numbers, its real part "
         "first.  Arrays that are\n * written share memory with no other one.\n");
     int64_t number;
-    text_add(out, is_for(x, EXPORT_DEVICE) ? "" : " *\n * The workspace: ");
-    if (is_for(x, EXPORT_DEVICE)) {
+    text_add(out, is_alone(x) ? "" : " *\n * The workspace: ");
+    if (is_alone(x)) {
         text_add(out, " */\n");
     } else if (size_number(p->workspace, &number)) {
         text_add(out, "%lld bytes.", (long long)number + 64);
     } else {
         text_add(out, "%s_workspace(..) bytes, by these sizes.", name);
     }
-    if (!is_for(x, EXPORT_DEVICE)) {
+    if (!is_alone(x)) {
         text_add(out, "  Calls with workspaces of their own may run at the same time. */\n");
     }
     text_add(out,
              "#ifndef DLC_%s_H\n#define DLC_%s_H\n\n#include <stddef.h>\n#include <stdint.h>\n\n",
              name, name);
     text_add(out, "#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-    if (is_for(x, EXPORT_DEVICE)) {
-        put_device_header(x, big, out);
+    if (is_alone(x)) {
+        (is_for(x, EXPORT_HLS) ? put_hls_header : put_device_header)(x, big, out);
         text_add(out, "#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
         return;
     }

@@ -107,6 +107,7 @@ void put_guide(Export *x, Text *out); /* README.md */
 void put_interface_table(Export *x, Text *out);
 bool has_weights(const Export *x);
 bool is_for(const Export *x, ExportTarget target);
+bool is_alone(const Export *x); /* it has its weights and memory itself, and no threads */
 void put_makefile(Export *x, Text *out);
 /* The parameters of the function that runs the program; names alone if they are arguments. */
 const char *run_params(Export *x, bool types);
@@ -132,6 +133,15 @@ void check_device(Export *x); /* fails for what a small device cannot have */
 void put_device_header(Export *x, const char *big, Text *out); /* all behind the table */
 void put_device_run(Export *x, Text *out);
 void put_device_guide(Export *x, Text *out);
+
+/* ---- export_hls.c ---- */
+
+void check_hls(Export *x); /* fails for what a circuit cannot have */
+void put_hls_header(Export *x, const char *big, Text *out); /* all behind the table */
+void put_hls_run(Export *x, Text *out);
+void put_hls_guide(Export *x, Text *out);
+const char *hls_params(Export *x, bool types); /* see run_params */
+void put_hls_element(Export *x, Dtype dtype, uint64_t bits, Text *out); /* of a weight */
 
 /* ---- export_runtime.c ---- */
 

@@ -120,7 +120,7 @@ check_weights(Export *x)
         }
     }
     x->weight_bytes = bytes;
-    x->in_text = x->options->data && (bytes <= MOST_IN_TEXT || is_for(x, EXPORT_DEVICE));
+    x->in_text = x->options->data && (bytes <= MOST_IN_TEXT || is_alone(x));
     x->in_file = has_weights(x) && !x->in_text;
 }
 
@@ -141,16 +141,27 @@ put_array(Export *x, int param, Text *out)
     stored(x, param, &of);
     const uint8_t *at = x->options->data[param];
     int64_t room = of.elements ? of.elements : 1;
-    text_add(out, "\n/* %s */\nstatic const union {\n    uint%d_t bits[%lld];\n    %s of[%lld];\n",
-             x->params[param], 8 * of.size, (long long)room,
-             element_c(x->main->plan->slots[param].dtype), (long long)room);
-    text_add(out, "} dlc_weight%d = {{", param);
+    Dtype dtype = x->main->plan->slots[param].dtype;
+    bool typed = is_for(x, EXPORT_HLS);
+    const char *type = element_c(dtype);
+    text_add(out, "\n/* %s */\nstatic const ", x->params[param]);
+    if (typed) {
+        text_add(out, "%s dlc_weight%d[%lld] = {", type, param, (long long)room);
+    } else {
+        text_add(out, "union {\n    uint%d_t bits[%lld];\n    %s of[%lld];\n} dlc_weight%d = {{",
+                 8 * of.size, (long long)room, type, (long long)room, param);
+    }
     for (int64_t k = 0; k < of.elements; k++, at += of.size) {
         uint64_t bits = 0;
         memcpy(&bits, at, (size_t)of.size);
-        text_add(out, k % 8 ? " 0x%llx," : "\n    0x%llx,", (unsigned long long)bits);
+        text_add(out, k % 8 ? "" : "\n   ");
+        if (typed) {
+            put_hls_element(x, dtype, bits, out);
+        } else {
+            text_add(out, " 0x%llx,", (unsigned long long)bits);
+        }
     }
-    text_add(out, "%s}};\n", of.elements ? "\n" : "0");
+    text_add(out, "%s}%s;\n", of.elements ? "\n" : "0", typed ? "" : "}");
 }
 
 void

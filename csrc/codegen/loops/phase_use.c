@@ -467,3 +467,9 @@ phases_visit_rows(Fn *fn, void (*visit)(const PhaseView *phase, Let *rows))
 {
     return phases_visit(fn, visit_rows_of_phase, &(RowVisitor){.visit = visit});
 }
+
+bool
+is_written_in(const Value *buffer, const Let *kernel)
+{
+    return buffer->def && (buffer->def == kernel || buffer->def->op == OP_buffer);
+}

@@ -19,6 +19,9 @@ PhaseUse phase_use(const Fn *fn, const Let *phase);
  * have another one, and its text may be emitted without that of others. */
 void phase_order(int n, Value **buffers, const PhaseUse *shared);
 
+/* Does the kernel write to the buffer? */
+bool is_written_in(const Value *buffer, const Let *kernel);
+
 /* The parallel loops of a phase, outermost first: nothing stands between them, so they run as one.
  * Returns how many. */
 int phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS]);

@@ -26,8 +26,26 @@ const char emit_c_head[] =
     " * number of a fault.  p: its tensors, then scratch memory; n: sizes.  Its bits need a\n"
     " * compiler that contracts nothing and lets integers wrap: -ffp-contract=off -fwrapv. */\n"
     "#include <stdint.h>\n";
+const char emit_hls_head[] =
+    "/* Made by dlc.  Each function runs a phase on its arrays and returns 0, or the number of a\n"
+    " * fault. */\n"
+    "#include <stdint.h>\n"
+    "#if defined(__GNUC__) || defined(__clang__)\n"
+    "#pragma GCC diagnostic ignored \"-Wunknown-pragmas\"\n"
+    "#endif\n";
 
 /* ---- memory ---- */
+
+/* An array of the phase, of n elements; in a parallel loop a circuit uses several at a time. */
+void
+c_put_array(Emit *e, const char *type, const char *name, int64_t n)
+{
+    const char *pragma = e->target->pragmas.array;
+    put(e, "%s %s[%lld];", type, name, (long long)n);
+    if (pragma && let_has(e->loop, MARK_parallel) && n > 1) {
+        put(e, pragma, name, n < DLC_LANES ? (int)n : DLC_LANES);
+    }
+}
 
 /* A buffer of as few elements as there are lanes is a variable. */
 static void
@@ -35,8 +53,9 @@ put_buffer(Emit *e, const Value *v)
 {
     const char *type = storage_c(v->type->dtype);
     int64_t n;
-    if (dim_is_int(e->cx, type_numel(e->cx, v->type), &n) && n > 0 && n <= DLC_LANES) {
-        put(e, "%s %s[%lld];", type, name_c(e, v), (long long)n);
+    bool known = dim_is_int(e->cx, type_numel(e->cx, v->type), &n);
+    if (known && (e->target->arrays || (n > 0 && n <= DLC_LANES))) {
+        c_put_array(e, type, name_c(e, v), n > 0 ? n : 1);
     } else {
         const char *at = private_buffer(e, v, 1);
         put(e, strcmp(at, "0") == 0 ? "%s *%s = (%s *)scratch;" : "%s *%s = (%s *)(scratch + %s);",
@@ -108,11 +127,39 @@ put_bind(Emit *e, const Let *let)
 
 /* ---- loops ---- */
 
+/* Does a circuit begin an iteration of it before the last one has ended?  The innermost loops. */
+static bool
+is_pipelined(const Let *loop)
+{
+    const Marks alone[] = {MARK_vector, MARK_lanes, MARK_fused, MARK_interchange};
+    const Let *around = let_around(loop);
+    bool columns = let_has(loop, MARK_interchange), marked = loop_vector_around(loop),
+         innermost = columns || !around || !let_has(around, MARK_interchange);
+    for (int k = 0; k < 4; k++) {
+        marked |= let_has(loop, alone[k]);
+    }
+    for (int k = 0; k < loop->body->n && !columns; k++) {
+        innermost &= !loop->body->lets[k]->body || let_is_choice(loop->body->lets[k]);
+    }
+    return innermost && marked;
+}
+
 static void
 open_range(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
-    put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i, to, i);
+    int64_t most = dim_range(e->cx, loop_extent(loop)).hi;
+    bool ends = e->target->arrays && !dim_is_int(e->cx, loop_extent(loop), NULL) && most < DIM_INF;
+    put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i,
+             ends ? cx_format(e->cx, "%lld", (long long)most) : to, i);
+    if (e->target->pragmas.loop && is_pipelined(loop)) {
+        put(e, "%s", e->target->pragmas.loop);
+    }
+    if (ends) {
+        put_open(e, "if (%s >= %s)", i, to);
+        put(e, "break;");
+        put_close(e);
+    }
 }
 
 void
@@ -208,7 +255,7 @@ static int
 open_phase(Emit *e)
 {
     if (e->ncollapsed <= 1) {
-        return open_parallel(e);
+        return !e->target->arrays && open_parallel(e);
     }
     put_open(e, "for (int64_t t = lo; t < hi; t++)");
     put_indices(e, "t", "");
@@ -242,20 +289,52 @@ emit_c_phase(Emit *e, const Let *loop)
     }
 }
 
+/* The elements from the first one of a tensor to its last one. */
+static Dim
+span_of(Cx *cx, const Value *v)
+{
+    Dim span = v->strides ? dim_int(cx, 1) : type_numel(cx, v->type);
+    for (int ax = 0; v->strides && ax < v->type->rank; ax++) {
+        Dim last = dim_sub(cx, v->type->dims[ax], dim_int(cx, 1));
+        span = dim_add(cx, span, dim_mul(cx, last, v->strides[ax]));
+    }
+    return dim_max(cx, span, dim_int(cx, 1));
+}
+
+/* The head of a function of arrays. */
+static void
+put_arrays(Emit *e, Text *unit)
+{
+    text_add(unit, "static int\n%s(%s", e->phase->name, e->phase->nbuffers ? "" : "void");
+    for (int k = 0; k < e->phase->nbuffers; k++) {
+        const Value *v = e->phase->buffers[k];
+        text_add(unit, "%s%s%s %s[%s]", k ? ", " : "",
+                 is_written_in(v, e->phase->kernel) ? "" : "const ", storage_c(v->type->dtype),
+                 name_c(e, v), dim_c(e, span_of(e->cx, v)));
+    }
+    text_add(unit, ")\n{\n");
+}
+
+static void
+put_head(Emit *e, Text *unit)
+{
+    Text sizes = {.cx = e->cx};
+    put_phase_head(e, unit, e->phase->is_part ? "static" : NULL);
+    if (!is_empty(e) && (e->phase->nbuffers || !dim_is(e->cx, e->scratch, 0))) {
+        put_pointers(e, unit);
+    } else {
+        text_add(unit, "    (void)p;\n");
+    }
+    put_sizes(e, &sizes, put_size, NULL);
+    text_add(unit, "%s", sizes.length ? sizes.text : "    (void)n;\n");
+}
+
 void
 emit_c_function(Emit *e, const Let *loop, const Text *body, Text *unit)
 {
-    Text function = {.cx = e->cx}, sizes = {.cx = e->cx};
-    bool pointers = !is_empty(e) && (e->phase->nbuffers || !dim_is(e->cx, e->scratch, 0));
+    Text function = {.cx = e->cx};
     put_header(e, loop, &function);
-    put_phase_head(e, &function, e->phase->is_part ? "static" : NULL);
-    if (pointers) {
-        put_pointers(e, &function);
-    } else {
-        text_add(&function, "    (void)p;\n");
-    }
-    put_sizes(e, &sizes, put_size, NULL);
-    text_add(&function, "%s", sizes.length ? sizes.text : "    (void)n;\n");
+    (e->target->arrays ? put_arrays : put_head)(e, &function);
     text_put(&function, body->text, body->length);
     text_add(&function, "    return 0;\n}\n");
     c_need(e, function.text);

@@ -27,38 +27,13 @@ typedef struct {
     int nitems;
 } Prelude;
 
-static bool
-in_word(char c)
-{
-    return isalnum((unsigned char)c) || c == '_';
-}
-
-static size_t
-word_length(const char *c)
-{
-    size_t length = 0;
-    while (in_word(c[length])) {
-        length++;
-    }
-    return length;
-}
-
-static const char *
-skip_space(const char *c)
-{
-    while (isspace((unsigned char)*c)) {
-        c++;
-    }
-    return c;
-}
-
 /* Sees a character outside of all braces: where it begins what follows the name. */
 static void
 see_outside(Item *item, const char *c, bool *named)
 {
-    if (in_word(*c) && !*named) {
+    if (c_word(c) && !*named) {
         item->name = c;
-        item->name_length = word_length(c);
+        item->name_length = c_word(c);
     } else if (strchr("([=", *c)) {
         item->function |= *c == '(' && !*named;
         *named = true;
@@ -79,7 +54,7 @@ read_item(const char *c)
         depth += (*c == '{') - (*c == '}');
         round += (*c == '(') - (*c == ')');
         ended = depth == 0 && round == 0 && (*c == ';' || (*c == '}' && item.function));
-        c += in_word(*c) ? word_length(c) : 1;
+        c += c_word(c) ? c_word(c) : 1;
     }
     item.length = (size_t)(c - item.text);
     return item;
@@ -92,11 +67,11 @@ c_read_prelude(Emit *e)
     Prelude *prelude = map_at(e->cx, e->made, &key, 1, sizeof *prelude);
     bool read = prelude->nitems > 0; /* by another phase of the unit */
     e->own = prelude;
-    for (const char *c = skip_space(dlc_portable_text); *c && !read;) {
+    for (const char *c = c_skip_space(dlc_portable_text); *c && !read;) {
         Item item = read_item(c);
         prelude->items = cx_grow(e->cx, prelude->items, prelude->nitems, sizeof *prelude->items);
         prelude->items[prelude->nitems++] = item;
-        c = skip_space(c + item.length);
+        c = c_skip_space(c + item.length);
     }
 }
 
@@ -112,105 +87,6 @@ find_item(const Emit *e, const char *name, size_t length)
         }
     }
     return NULL;
-}
-
-/* ---- layout: the preprocessor has put what macros make into one line ---- */
-
-typedef struct {
-    Text *out;
-    size_t line; /* where the line begins */
-    int indent, round, values;
-    bool space, begins, control;
-} Layout;
-
-static void
-new_line(Layout *l)
-{
-    text_put(l->out, "\n", 1);
-    l->line = l->out->length;
-    l->begins = true;
-    l->space = false;
-}
-
-static void
-put_word(Layout *l, const char *word, size_t length)
-{
-    static const char spaces[] = "                                                ";
-    bool wraps = l->space && l->out->length - l->line + length > 94;
-    if (wraps) {
-        new_line(l);
-    }
-    if (l->begins) {
-        text_put(l->out, spaces, (size_t)(4 * (l->indent + wraps)) % sizeof spaces);
-    } else if (l->space) {
-        text_put(l->out, " ", 1);
-    }
-    text_put(l->out, word, length);
-    l->begins = l->space = false;
-}
-
-static bool
-is_word(const char *c, const char *word)
-{
-    return word_length(c) == strlen(word) && memcmp(c, word, strlen(word)) == 0;
-}
-
-/* A brace: of a block, or of the values of a structure. */
-static void
-put_brace(Layout *l, const char *c)
-{
-    bool block = *c == '{' ? l->control && !l->values : !l->values;
-    l->values += block ? 0 : *c == '{' ? 1 : -1;
-    l->indent -= block && *c == '}';
-    put_word(l, c, 1);
-    l->indent += block && *c == '{';
-    l->control |= block;
-    if (block && !(*c == '}' && is_word(skip_space(c + 1), "else"))) {
-        new_line(l);
-    }
-}
-
-static void
-put_character(Layout *l, const char *c)
-{
-    bool ends = *c == ';' && l->round == 0 && l->values == 0;
-    l->round += (*c == '(') - (*c == ')');
-    if (*c == '{' || *c == '}') {
-        put_brace(l, c);
-    } else {
-        put_word(l, c, 1);
-    }
-    if (ends) {
-        new_line(l);
-    }
-    l->control |= ends;
-}
-
-/* Is what begins here a statement of its own, so that braces are of values until it ends? */
-static bool
-is_plain_statement(const char *c)
-{
-    return !is_word(c, "if") && !is_word(c, "for") && !is_word(c, "while") && !is_word(c, "else");
-}
-
-static void
-put_item(const Item *item, Text *out)
-{
-    Layout l = {.out = out, .control = true};
-    new_line(&l);
-    for (const char *c = item->text; c < item->text + item->length;) {
-        size_t length = in_word(*c) ? word_length(c) : 1;
-        if (isspace((unsigned char)*c)) {
-            l.space |= !l.begins;
-        } else if (in_word(*c)) {
-            l.control &= !(l.begins && (l.indent > 0 || !item->function) && is_plain_statement(c));
-            put_word(&l, c, length);
-        } else {
-            l.control |= l.begins && *c == '{';
-            put_character(&l, c);
-        }
-        c += length;
-    }
 }
 
 /* ---- what is used ---- */
@@ -248,7 +124,7 @@ need_word(Emit *e, const char *word, size_t length)
         text_add(e->helpers, "\n%s\n", macro);
     } else {
         c_need(e, cx_format(e->cx, "%.*s", (int)item->length, item->text));
-        put_item(item, e->helpers);
+        text_lay_out_c(e->helpers, item->text, item->length, item->function);
     }
 }
 
@@ -259,8 +135,8 @@ c_need(Emit *e, const char *text)
         const char *end = strncmp(c, "/*", 2) == 0 ? strstr(c, "*/") : NULL;
         if (end) {
             c = end + 2;
-        } else if (in_word(*c)) {
-            size_t length = word_length(c);
+        } else if (c_word(c)) {
+            size_t length = c_word(c);
             if (!isdigit((unsigned char)*c)) {
                 need_word(e, c, length);
             }

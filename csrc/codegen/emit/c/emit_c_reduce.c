@@ -92,7 +92,7 @@ put_chains(Emit *e, const Let *reduce)
 
 /* ---- columns of a product ---- */
 
-/* The terms, of the columns 0 .. columns-1. */
+/* The terms, of the columns 0 .. columns-1.  NULL: the loop's. */
 static void
 put_terms(Emit *e, const Let *loop, const char *columns)
 {
@@ -100,7 +100,11 @@ put_terms(Emit *e, const Let *loop, const char *columns)
     Dtype dtype = sum->res[0]->type->dtype;
     const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop));
     c_open_for(e, sum);
-    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, columns, i);
+    if (columns) {
+        put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, columns, i);
+    } else {
+        c_open_for(e, loop);
+    }
     put_factors(e, sum);
     put(e, "%s_all[%s] = dlc_fma_%s(%s, %s, %s_all[%s]);", out, i, compute_name(dtype),
         c_value(e, product->args[0], dtype), c_value(e, product->args[1], dtype), out, i);
@@ -117,17 +121,22 @@ c_columns(Emit *e, const Let *loop)
     const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop));
     const char *columns = cx_format(e->cx, "%s_columns", out), *most;
     most = cx_format(e->cx, "%lld", (long long)let_mark_value(loop, MARK_interchange));
-    put(e, "const int64_t %s = %s;", columns, dim_c(e, loop_extent(loop)));
-    put(e, "%s %s_all[%s];", type_c(dtype), out, most);
+    c_put_array(e, type_c(dtype), cx_format(e->cx, "%s_all", out),
+                let_mark_value(loop, MARK_interchange));
     c_open_for(e, loop);
     put(e, "%s_all[%s] = 0;", out, i);
     put_close(e);
-    put_open(e, "if (%s == %s)", columns, most);
-    put_terms(e, loop, most);
-    put_close(e);
-    put_open(e, "else");
-    put_terms(e, loop, columns);
-    put_close(e);
+    if (e->target->arrays || dim_is_int(e->cx, loop_extent(loop), NULL)) {
+        put_terms(e, loop, NULL);
+    } else {
+        put(e, "const int64_t %s = %s;", columns, dim_c(e, loop_extent(loop)));
+        put_open(e, "if (%s == %s)", columns, most);
+        put_terms(e, loop, most);
+        put_close(e);
+        put_open(e, "else");
+        put_terms(e, loop, columns);
+        put_close(e);
+    }
     c_open_for(e, loop);
     put(e, "const %s %s = %s_all[%s];", type_c(dtype), out, out, i);
     for (int k = 1; k < loop->body->n; k++) {
