@@ -1,4 +1,5 @@
 /* dlc-opt: the compiler's parts on text.  Text IR in; passes; text IR, or C, out. */
+#include "ir/verify/dependence.h"
 #include "passes.h"
 
 #include <stdio.h>
@@ -18,7 +19,8 @@ static const char usage[] =
     "                    these parameters alone, and the function that reads these values\n"
     "  --weights FORMAT  with --prepare: products read these parameters as codes: int8, int4, or\n"
     "                    int4-zero with zero points\n"
-    "  --emit WHAT       print IR text (ir, the default), C for a target of --list, or none\n"
+    "  --emit WHAT       print IR text (ir, the default), C for a target of --list, or none; or\n"
+    "                    dependences: which accesses need the order of each nest's iterations\n"
     "  --no-verify       verify neither the text nor the result of each pass\n"
     "  --eval SEED       run on random arguments, print the results; fail if passes change them\n"
     "  --fuel N          stop all passes after N single rewrites\n"
@@ -125,6 +127,30 @@ run_passes(const Job *job, Fn *fn)
     return fn;
 }
 
+/* Of each outermost loop: its index, and a line for each dependence. */
+static void
+print_dependences(const Fn *fn, const Block *blk)
+{
+    Text text = {.cx = fn->cx};
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (let->op != OP_for) {
+            if (let->body) {
+                print_dependences(fn, let->body);
+            }
+            continue;
+        }
+        Dependences all = dependences_of(fn->cx, let);
+        text_add(&text, "for %s: %d\n", dim_name(fn->cx, let_dim(let, "index")), all.n);
+        for (int j = 0; j < all.n; j++) {
+            text_add(&text, "  ");
+            dependence_text(fn->cx, &all.of[j], &text);
+            text_add(&text, "\n");
+        }
+    }
+    fputs(text.length ? text.text : "", stdout);
+}
+
 static void
 emit(const Job *job, const Fn *fn)
 {
@@ -135,6 +161,10 @@ emit(const Job *job, const Fn *fn)
     } else if (strcmp(job->emit, "none") != 0) {
         if (fn->stage != STAGE_LOOPS) {
             fail(fn->cx, DIAG_EMIT_STAGE);
+        }
+        if (strcmp(job->emit, "dependences") == 0) {
+            print_dependences(fn, fn->body);
+            return;
         }
         Target target = target_find(job->emit);
         Unit unit;
@@ -416,10 +446,10 @@ static int
 check_options(const Job *job)
 {
     if (strcmp(job->emit, "ir") == 0 || strcmp(job->emit, "none") == 0 ||
-        target_find(job->emit) != TARGETS) {
+        strcmp(job->emit, "dependences") == 0 || target_find(job->emit) != TARGETS) {
         return job->file ? -1 : complain("which file?", "");
     }
-    return complain("--emit ir, none or a target that --list names, not", job->emit);
+    return complain("--emit ir, none, dependences or a target that --list names, not", job->emit);
 }
 
 /* -1: go on; else the status to end with. */

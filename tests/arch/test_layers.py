@@ -28,7 +28,14 @@ MAY_INCLUDE = {
 EXCEPTIONS = {("capture", "passes.h")}
 # Beside the header of the folder: the table of costs, and the functions that generated code computes with.
 MORE_HEADERS = {
-    "ir": {"ir/costs.h", "ir/eval/eval.h", "ir/eval/excerpt.h", "ir/math/prelude.h", "ir/verify/recurrence.h"}
+    "ir": {
+        "ir/costs.h",
+        "ir/eval/eval.h",
+        "ir/eval/excerpt.h",
+        "ir/math/prelude.h",
+        "ir/verify/dependence.h",
+        "ir/verify/recurrence.h",
+    }
 }
 # Headers of Python, NumPy and torch: for capture alone; libtcc's: for one file.
 PYTHON_SIDE = re.compile(r"Python\.h|structmember\.h|numpy/|torch/|ATen/|c10/|frameobject\.h")
