@@ -90,6 +90,36 @@ def test_rows_and_carried_values(tier: str, steps: int, n: int) -> None:
     assert rows.shape == (steps, n)
 
 
+ADDRESSES = """dlc 1 graph
+
+fn f[T, N](x: f32[N], z: f32[N], xs: f32[T, N], ws: f32[T]) -> (f32[N], f32[N], f32[N], f32[T, N], f32[T]) {
+  let p: f32[N], q: f32[N], r: f32[N], ys: f32[T, N], ms: f32[T] = loop x, z, z, xs, ws, z
+    carries=3 rows=2 steps=[T]
+    (i: i64, a: f32[N], b: f32[N], c: f32[N], s: f32[N], w: f32, z: f32[N]) {
+    let j: f32 = cast i
+    let k: f32 = add w, j
+    let kk: f32[N] = expand k to=[]
+    let u: f32[N] = mul s, kk
+    let m: f32 = amax u axes=[0]
+    let mm: f32[N] = expand m to=[]
+    let d: f32[N] = sub u, mm
+    let e: f32[N] = add d, a
+    let g: f32[N] = add c, z
+    ret b, e, g, d, m
+  }
+  ret p, q, r, ys, ms
+}
+"""
+
+
+@pytest.mark.parametrize("tier", TIERS)
+@pytest.mark.parametrize("steps", [0, 1, 2, 3, 8, 33])
+@pytest.mark.parametrize("n", [1, 7, 3000])
+def test_what_differs_from_step_to_step(tier: str, steps: int, n: int) -> None:
+    """Two values that change places, one that is read once, rows of two sizes, the number of the step."""
+    same(ADDRESSES, tier, floats(n), floats(n) + 1, floats(steps, n), floats(steps))
+
+
 WHILE = """dlc 1 graph
 
 fn f[N](go: bool, n: i64, x: f32[N]) -> (i64, f32[N]) {
@@ -297,7 +327,7 @@ fn f[N](go: bool, n: i64, x: f32[N]) -> (i64, f32[N], i64, f32[N], f32[N]) {
 
 
 @pytest.mark.parametrize("tier", TIERS)
-@pytest.mark.parametrize("start", [0, 18, 30])
+@pytest.mark.parametrize("start", [-30, 0, 18, 30])  # (memory for rows grows after 16 and 32 steps)
 @pytest.mark.parametrize("go", [True, False])
 @pytest.mark.parametrize("n", [0, 3000])
 def test_rows_of_a_number_of_steps_that_data_says(tier: str, start: int, go: bool, n: int) -> None:

@@ -2,7 +2,8 @@
  * around it.
  *
  * What is open for all steps of a loop: the instance of the body's plan for the sizes, its
- * workspace and its table of slots.  A step sets addresses and runs. */
+ * workspace and its table of slots.  From the second step on, bodies of kernels alone also have
+ * their launches ready (plan_ready.c).  A step sets addresses and runs. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ typedef struct {
     Instance *first;            /* each step begins with it */
     int64_t few_sizes[FEW_SIZES];
     PlanObject few[FEW_INNER];
+    Ready *ready;               /* its launches for all steps; NULL: each step finds them anew */
     int64_t work;               /* of the kernels of a step */
     bool calls;                 /* the steps need the interpreter's lock */
 } Inner;
@@ -101,6 +103,7 @@ inner_close(Run *outer, Inner *in)
     if (run->work) {
         workspace_give(run->work);
     }
+    free(in->ready);
     instance_unref(run->inst);
     instance_unref(in->first);
     if (run->tensors != in->few) {
@@ -126,9 +129,10 @@ leave_for_step(Run *outer, const Inner *in)
     }
 }
 
-/* The steps of the body once, from sizes that no call has bound yet. */
+/* The steps of the body once, from sizes that no call has bound yet.  at, second: the step of the
+ * loop and the place that it writes, if the launches are ready. */
 static int
-inner_run(Run *outer, Inner *in)
+inner_run(Run *outer, Inner *in, int64_t at, bool second)
 {
     Run *run = &in->run;
     leave_for_step(outer, in);
@@ -141,7 +145,7 @@ inner_run(Run *outer, Inner *in)
         run->inst = in->first;
         memcpy(run->sizes, in->first->sizes, (size_t)run->plan->nsizes * sizeof *run->sizes);
     }
-    int status = run_all_steps(run);
+    int status = in->ready ? ready_run(in->ready, run, at, second) : run_all_steps(run);
     outer->left = run->left;
     outer->held = run->held;
     return status;
@@ -165,6 +169,7 @@ typedef struct {
     int64_t at;                 /* the step */
     uint8_t go;
     bool second;                /* the carried values are in their second place */
+    bool uneven;                /* a step may differ from others in more than addresses */
     PlanObject *params, *places;        /* of the body */
     void **kept; /* by stacked result, where the loop binds a size: its rows so far, */
     int64_t room; /* and so many that there is memory for */
@@ -325,22 +330,92 @@ set_places(LoopRun *loop, bool second)
     }
 }
 
+/* What the step reads of the values that the step before has written. */
+static void
+set_carried(LoopRun *loop, bool second)
+{
+    const Flow *flow = loop->flow;
+    for (int k = 0; k < flow->carries; k++) {
+        loop->params[1 + k] = object_of(loop->run, second ? flow->other[k] : flow->res[k]);
+    }
+}
+
+/* The number and the rows of the step. */
+static int
+give_step(LoopRun *loop)
+{
+    int status = give_index(loop);
+    for (int k = 0; k < loop->flow->rows && status == 0; k++) {
+        status = give_row(loop, k);
+    }
+    return status;
+}
+
+/* Sets what a step reads and writes, and notes where that is. */
+static void
+note_step(LoopRun *loop, bool second, ReadyStep step)
+{
+    set_carried(loop, !second);
+    set_places(loop, second);
+    ready_note(loop->in.ready, &loop->in.run, step);
+}
+
+/* Computes the launches for this step and those after it, if the body allows it: the first step has
+ * read the operands, and all others read what the one before has written. */
+static int
+make_ready(LoopRun *loop)
+{
+    loop->in.ready = ready_make(&loop->in.run, loop->at);
+    if (!loop->in.ready) {
+        loop->uneven = true;
+        return 0;
+    }
+    int status = give_step(loop);
+    if (status == 0) {
+        note_step(loop, false, READY_FIRST);
+        note_step(loop, true, READY_SECOND);
+        loop->at++;
+        status = give_step(loop);
+        note_step(loop, false, READY_NEXT);
+        loop->at--;
+    }
+    drop_given(loop);
+    return status;
+}
+
+/* Each step finds its launches anew from here on, or there is no further one. */
+static void
+end_ready(LoopRun *loop)
+{
+    if (loop->in.ready) {
+        free(loop->in.ready);
+        loop->in.ready = NULL;
+        set_carried(loop, loop->second);
+    }
+}
+
 static int
 loop_step(LoopRun *loop, bool second)
 {
     const Flow *flow = loop->flow;
-    int status = give_index(loop);
-    for (int k = 0; k < flow->rows && status == 0; k++) {
-        status = give_row(loop, k);
+    bool full = flow->nbinds && loop->at == loop->room; /* rows get other memory */
+    int status = 0;
+    if (full) {
+        end_ready(loop);
+    } else if (loop->at > 0 && !loop->in.ready && !loop->uneven) {
+        status = make_ready(loop);
     }
-    status = status == 0 ? keep_row(loop) : status;
-    if (status == 0) {
-        set_places(loop, second);
-        status = inner_run(loop->run, &loop->in);
+    if (!loop->in.ready) {
+        status = status == 0 ? give_step(loop) : status;
+        status = status == 0 ? keep_row(loop) : status;
+        if (status == 0) {
+            set_places(loop, second);
+        }
     }
-    drop_given(loop);
-    for (int k = 0; k < flow->carries; k++) {
-        loop->params[1 + k] = loop->places[flow->whiles + k];
+    status = status == 0 ? inner_run(loop->run, &loop->in, loop->at, second) : status;
+    if (!loop->in.ready) {
+        drop_given(loop);
+        set_carried(loop, second);
     }
     loop->second = second;
     return status;
@@ -440,6 +515,7 @@ run_loop(Run *run, const Flow *flow)
     if (status == 0) {
         loop_begin(&loop);
         status = loop_steps(&loop);
+        end_ready(&loop);
     }
     if (status == 0) {
         settle(&loop);
@@ -482,7 +558,7 @@ run_branch(Run *run, const Flow *flow)
             keep_in(&in, flow->bodies[yes ? 0 : 1].kept[k], place);
             *params++ = place;
         }
-        status = inner_run(run, &in);
+        status = inner_run(run, &in, 0, false);
     }
     inner_close(run, &in);
     return status;

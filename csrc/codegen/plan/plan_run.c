@@ -148,12 +148,38 @@ tune_launch(Run *run, int first)
     return tuning_tell(run->tuning);
 }
 
-static int
-launch_fault(Run *run, const Launch *launch, int fault)
+int
+run_launch_fault(Run *run, const Launch *launch, int fault)
 {
     run_enter(run);
     run->host->fault(run->host->arg, fault, launch->node, launch->source);
     return -1;
+}
+
+void
+run_job(const Run *run, int k, void **buffers, ParallelJob *job)
+{
+    const Launch *launch = &run->plan->launches[k];
+    const Instance *inst = run->inst;
+    for (int j = 0; j < launch->nbuffers; j++) {
+        buffers[j] = run_data(run, launch->buffers[j]);
+    }
+    char *scratch = work_data(run, run->plan->nslots + k);
+    buffers[launch->nbuffers] = scratch;
+    KernelFn compared = check_entry(run, k);
+    *job = (ParallelJob){
+        .code = compared ? NULL : launch->code,
+        .body = compared,
+        .entry = launch->entry,
+        .nbuffers = launch->nbuffers,
+        .p = buffers,
+        .n = inst->n + launch->dims_at,
+        .extent = inst->values[launch->extent],
+        .grain = inst->grain[k],
+        .scratch = scratch,
+        .each = (size_t)inst->scratch[k],
+        .most = inst->threads,
+    };
 }
 
 static int
@@ -180,27 +206,10 @@ step_launch(Run *run, const Step *step)
     }
     if (launch->nbuffers > FEW_BUFFERS &&
         !(buffers = malloc((size_t)(launch->nbuffers + 1) * sizeof *buffers))) {
-        return launch_fault(run, launch, FAULT_MEMORY);
+        return run_launch_fault(run, launch, FAULT_MEMORY);
     }
-    for (int k = 0; k < launch->nbuffers; k++) {
-        buffers[k] = run_data(run, launch->buffers[k]);
-    }
-    char *scratch = work_data(run, run->plan->nslots + step->launch);
-    buffers[launch->nbuffers] = scratch;
-    KernelFn compared = check_entry(run, step->launch);
-    ParallelJob job = {
-        .code = compared ? NULL : launch->code,
-        .body = compared,
-        .entry = launch->entry,
-        .nbuffers = launch->nbuffers,
-        .p = buffers,
-        .n = run->inst->n + launch->dims_at,
-        .extent = values[launch->extent],
-        .grain = run->inst->grain[step->launch],
-        .scratch = scratch,
-        .each = (size_t)run->inst->scratch[step->launch],
-        .most = run->inst->threads,
-    };
+    ParallelJob job;
+    run_job(run, step->launch, buffers, &job);
     RunRange range = run->watched || run->traced
                          ? run_begin(run, launch->name, launch->nbuffers, launch->buffers)
                          : (RunRange){0};
@@ -211,7 +220,7 @@ step_launch(Run *run, const Step *step)
     if (buffers != p) {
         free(buffers);
     }
-    return fault ? launch_fault(run, launch, fault) : 0;
+    return fault ? run_launch_fault(run, launch, fault) : 0;
 }
 
 /* A launch of a plan whose kernels are compared with the interpreter. */

@@ -84,11 +84,31 @@ RunRange run_begin(const Run *run, const char *name, int n, const int *slots);
 void run_end(const Run *run, const RunRange *range);
 
 int run_workspace(Run *run); /* memory for the kernels; -1: there is none, an error is noted */
+/* The launch as a job, with the addresses of its buffers; there is room for nbuffers + 1. */
+void run_job(const Run *run, int launch, void **buffers, ParallelJob *job);
+int run_launch_fault(Run *run, const Launch *launch, int fault); /* -1: the error is noted */
 int run_all_steps(Run *run);
 
 /* ---- plan_flow_run.c ---- */
 
 int run_flow(Run *run, const Flow *flow);
+
+/* ---- plan_ready.c ---- */
+
+typedef struct Ready Ready;
+
+/* A step that writes the first place of what a loop carries; the second one; the first one, in the
+ * step after. */
+typedef enum { READY_FIRST, READY_SECOND, READY_NEXT } ReadyStep;
+
+/* The launches of the run of a body, for the steps of a loop from `from` on, which free() frees;
+ * NULL: there is no memory, or the body has other steps. */
+Ready *ready_make(Run *run, int64_t from);
+/* Notes the addresses that the buffers have with the tensors of the run as they are: once for each
+ * step in this order. */
+void ready_note(Ready *ready, const Run *run, ReadyStep step);
+/* Runs step `at` of the loop. */
+int ready_run(const Ready *ready, Run *run, int64_t at, bool second);
 
 /* ---- plan_own.c ---- */
 
