@@ -360,6 +360,18 @@ onnx_map(Onnx *o, Op op, Value *a, Value *b)
 }
 
 Value *
+onnx_add(Onnx *o, Value *a, Value *b)
+{
+    return onnx_map(o, OP_add, a, b);
+}
+
+Value *
+onnx_mul(Onnx *o, Value *a, Value *b)
+{
+    return onnx_map(o, OP_mul, a, b);
+}
+
+Value *
 onnx_flat(Onnx *o, Value *x, int axis)
 {
     Dim dims[2] = {dim_int(o->cx, 1), dim_int(o->cx, 1)};

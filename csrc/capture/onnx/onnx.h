@@ -149,6 +149,8 @@ const Type *onnx_resized(Onnx *o, const Type *t, int axis, Dim size, Dtype dtype
 /* A matrix: the axes before `axis` are its rows. */
 Value *onnx_flat(Onnx *o, Value *x, int axis);
 Value *onnx_map(Onnx *o, Op op, Value *a, Value *b); /* broadcast; b may be NULL or a constant */
+Value *onnx_add(Onnx *o, Value *a, Value *b);
+Value *onnx_mul(Onnx *o, Value *a, Value *b);
 Value *onnx_map3(Onnx *o, Op op, Value *a, Value *b, Value *c);
 Value *onnx_number(Onnx *o, double f); /* a constant operand */
 

@@ -4,18 +4,6 @@
 #include <string.h>
 
 static Value *
-sum(Onnx *o, Value *a, Value *b)
-{
-    return onnx_map(o, OP_add, a, b);
-}
-
-static Value *
-product(Onnx *o, Value *a, Value *b)
-{
-    return onnx_map(o, OP_mul, a, b);
-}
-
-static Value *
 scalar(Onnx *o, int k, Dtype dtype)
 {
     return build_cast(o->b, build_reshape(o->b, onnx_in(o, k), 0, NULL), dtype);
@@ -26,7 +14,7 @@ static Value *
 gradient(Onnx *o, int k, int n)
 {
     Value *x = onnx_in(o, 2 + k), *norm = onnx_times(o, x, onnx_float(o, "norm_coefficient", 0));
-    return sum(o, norm, onnx_in(o, 2 + n + k));
+    return onnx_add(o, norm, onnx_in(o, 2 + n + k));
 }
 
 /* How many tensors there are, each with `each` inputs. */
@@ -53,9 +41,9 @@ onnx_momentum(Onnx *o)
         const Type *t = type_scalar(o->cx, dtype);
         Value *share = onnx_map3(o, OP_where, begun, build_const(o->b, t, (Literal){.f = beta}),
                                  build_const(o->b, t, (Literal){.f = 1}));
-        v = sum(o, onnx_times(o, v, alpha), product(o, g, share));
-        Value *step = plain ? v : sum(o, g, onnx_times(o, v, alpha));
-        o->out[k] = onnx_map(o, OP_sub, x, product(o, step, scalar(o, 0, dtype)));
+        v = onnx_add(o, onnx_times(o, v, alpha), onnx_mul(o, g, share));
+        Value *step = plain ? v : onnx_add(o, g, onnx_times(o, v, alpha));
+        o->out[k] = onnx_map(o, OP_sub, x, onnx_mul(o, step, scalar(o, 0, dtype)));
         o->out[n + k] = v;
     }
 }
@@ -78,8 +66,8 @@ onnx_adagrad(Onnx *o)
         Value *slow = onnx_plus(
             o, onnx_times(o, scalar(o, 1, dtype), onnx_float(o, "decay_factor", 0)), 1);
         Value *rate = onnx_map(o, OP_div, scalar(o, 0, dtype), slow);
-        o->out[n + k] = sum(o, onnx_in(o, 2 + 2 * n + k), product(o, g, g));
-        Value *step = by_root(o, product(o, g, rate), o->out[n + k]);
+        o->out[n + k] = onnx_add(o, onnx_in(o, 2 + 2 * n + k), onnx_mul(o, g, g));
+        Value *step = by_root(o, onnx_mul(o, g, rate), o->out[n + k]);
         o->out[k] = onnx_map(o, OP_sub, x, step);
     }
 }
@@ -103,16 +91,16 @@ onnx_adam(Onnx *o)
     for (int k = 0; k < n; k++) {
         Value *x = onnx_in(o, 2 + k), *g = gradient(o, k, n);
         Dtype dtype = x->type->dtype;
-        Value *v = sum(o, onnx_times(o, onnx_in(o, 2 + 2 * n + k), alpha),
-                       onnx_times(o, g, 1 - alpha));
-        Value *h = sum(o, onnx_times(o, onnx_in(o, 2 + 3 * n + k), beta),
-                       onnx_times(o, product(o, g, g), 1 - beta));
+        Value *v = onnx_add(o, onnx_times(o, onnx_in(o, 2 + 2 * n + k), alpha),
+                            onnx_times(o, g, 1 - alpha));
+        Value *h = onnx_add(o, onnx_times(o, onnx_in(o, 2 + 3 * n + k), beta),
+                            onnx_times(o, onnx_mul(o, g, g), 1 - beta));
         Value *rate = scalar(o, 0, DT_f64), *begun;
         begun = onnx_map(o, OP_gt, scalar(o, 1, DT_i64), build_int(o->b, 0));
         Value *by = build_map(o->b, OP_sqrt, corrected(o, beta), NULL, NULL);
-        by = onnx_map(o, OP_div, product(o, rate, by), corrected(o, alpha));
+        by = onnx_map(o, OP_div, onnx_mul(o, rate, by), corrected(o, alpha));
         rate = build_cast(o->b, onnx_map3(o, OP_where, begun, by, rate), dtype);
-        x = onnx_map(o, OP_sub, x, product(o, by_root(o, v, h), rate));
+        x = onnx_map(o, OP_sub, x, onnx_mul(o, by_root(o, v, h), rate));
         o->out[k] = after == 0 ? x : onnx_times(o, x, 1 - after);
         o->out[n + k] = v;
         o->out[2 * n + k] = h;

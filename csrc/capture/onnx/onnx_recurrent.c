@@ -137,30 +137,18 @@ of_state(Onnx *o, const Cell *c, Value *h, Value *weight)
     return build_contract(o->b, h, weight, "bk,nk->bn", c->dtype);
 }
 
-static Value *
-sum(Onnx *o, Value *a, Value *b)
-{
-    return onnx_map(o, OP_add, a, b);
-}
-
-static Value *
-product(Onnx *o, Value *a, Value *b)
-{
-    return onnx_map(o, OP_mul, a, b);
-}
-
 /* (1 - share) * a + share * b */
 static Value *
 mixed(Onnx *o, Value *share, Value *a, Value *b)
 {
     Value *rest = onnx_map(o, OP_sub, onnx_number(o, 1), share);
-    return sum(o, product(o, rest, a), product(o, share, b));
+    return onnx_add(o, onnx_mul(o, rest, a), onnx_mul(o, share, b));
 }
 
 static void
 rnn_step(Onnx *o, const Cell *c, const Way *w, Value *x, Value **state)
 {
-    Value *v = sum(o, x, of_state(o, c, state[0], w->weight));
+    Value *v = onnx_add(o, x, of_state(o, c, state[0], w->weight));
     state[0] = activated(o, v, w->at, "tanh");
 }
 
@@ -169,16 +157,17 @@ static void
 gru_step(Onnx *o, const Cell *c, const Way *w, Value *x, Value **state)
 {
     Value *h = state[0];
-    Value *both = sum(o, gate(o, c, x, 0, 2), of_state(o, c, h, rows_of(o, c, w->weight, 0, 2)));
+    Value *both = onnx_add(o, gate(o, c, x, 0, 2),
+                           of_state(o, c, h, rows_of(o, c, w->weight, 0, 2)));
     Value *z = activated(o, gate(o, c, both, 0, 1), 2 * w->at, "sigmoid");
     Value *r = activated(o, gate(o, c, both, 1, 1), 2 * w->at, "sigmoid");
     Value *last = rows_of(o, c, w->weight, 2, 1), *v;
     if (c->linear) {
-        v = product(o, r, sum(o, of_state(o, c, h, last), w->bias));
+        v = onnx_mul(o, r, onnx_add(o, of_state(o, c, h, last), w->bias));
     } else {
-        v = sum(o, of_state(o, c, product(o, r, h), last), w->bias);
+        v = onnx_add(o, of_state(o, c, onnx_mul(o, r, h), last), w->bias);
     }
-    v = activated(o, sum(o, gate(o, c, x, 2, 1), v), 2 * w->at + 1, "tanh");
+    v = activated(o, onnx_add(o, gate(o, c, x, 2, 1), v), 2 * w->at + 1, "tanh");
     state[0] = mixed(o, z, v, h);
 }
 
@@ -186,22 +175,22 @@ gru_step(Onnx *o, const Cell *c, const Way *w, Value *x, Value **state)
 static void
 lstm_step(Onnx *o, const Cell *c, const Way *w, Value *x, Value **state)
 {
-    Value *all = sum(o, x, of_state(o, c, state[0], w->weight)), *part[MAX_GATES];
+    Value *all = onnx_add(o, x, of_state(o, c, state[0], w->weight)), *part[MAX_GATES];
     int first = 3 * w->at;
     for (int k = 0; k < MAX_GATES; k++) {
         part[k] = gate(o, c, all, k, 1);
     }
     for (int k = 0; k < 3; k += 2) {
-        part[k] = w->peeps[k] ? sum(o, part[k], product(o, w->peeps[k], state[1])) : part[k];
+        part[k] = w->peeps[k] ? onnx_add(o, part[k], onnx_mul(o, w->peeps[k], state[1])) : part[k];
     }
     Value *i = activated(o, part[0], first, "sigmoid");
     Value *f = c->coupled ? onnx_map(o, OP_sub, onnx_number(o, 1), i)
                           : activated(o, part[2], first, "sigmoid");
     Value *cell = activated(o, part[3], first + 1, "tanh");
-    state[1] = sum(o, product(o, f, state[1]), product(o, i, cell));
-    Value *out = w->peeps[1] ? sum(o, part[1], product(o, w->peeps[1], state[1])) : part[1];
+    state[1] = onnx_add(o, onnx_mul(o, f, state[1]), onnx_mul(o, i, cell));
+    Value *out = w->peeps[1] ? onnx_add(o, part[1], onnx_mul(o, w->peeps[1], state[1])) : part[1];
     out = activated(o, out, first, "sigmoid");
-    state[0] = product(o, out, activated(o, state[1], first + 2, "tanh"));
+    state[0] = onnx_mul(o, out, activated(o, state[1], first + 2, "tanh"));
 }
 
 /* ---- a direction ---- */
@@ -282,11 +271,11 @@ way_of(Onnx *o, const Cell *c, int at, bool back, Value *x, Value *lengths)
         Value *in = gate(o, c, bias, 0, c->gates), *state = gate(o, c, bias, c->gates, c->gates);
         if (c->gates == 3) { /* the state's last bias is added where the gate says */
             w.bias = gate(o, c, state, 2, 1);
-            Value *both = sum(o, gate(o, c, in, 0, 2), gate(o, c, state, 0, 2));
+            Value *both = onnx_add(o, gate(o, c, in, 0, 2), gate(o, c, state, 0, 2));
             Value *parts[] = {both, gate(o, c, in, 2, 1)};
             in = build_cat(o->b, 2, parts, 0);
         } else {
-            in = sum(o, in, state);
+            in = onnx_add(o, in, state);
         }
         w.x = onnx_map(o, OP_add, w.x, in);
     }
