@@ -101,7 +101,7 @@ put_elements(const FlatText *f, RowLayout layout)
     Emit *e = f->e;
     const Let *let;
     const char *j = index_c(e, loop_index(f->rows.loop));
-    put_open(e, "for (int64_t %s = 0; %s < %d; %s++)", j, j, (int)f->rows.n, j);
+    cc_open_loop(e, j, "0", cx_format(e->cx, "%d", (int)f->rows.n));
     for (int k = 0; k < f->rows.loop->body->n; k++) {
         let = f->rows.loop->body->lets[k];
         if (flat_has_array(&f->rows, let) && flat_layout(&f->rows, let) == layout) {
@@ -219,7 +219,7 @@ put_rest(const FlatText *f, const char *to)
     Emit *e = f->e;
     bool collapsed = collapsed_at(e, f->rows.levels[0]) >= 0;
     const char *i = collapsed && e->ncollapsed > 1 ? "t" : f->i;
-    put_open(e, "for (int64_t %s = %s_from; %s < %s; %s++)", i, f->i, i, to, i);
+    cc_open_loop(e, i, cx_format(e->cx, "%s_from", f->i), to);
     if (collapsed && e->ncollapsed > 1) {
         put_indices(e, i, "");
     }

@@ -371,8 +371,7 @@ put_interleaved(Recurrences *c, int together)
                 together);
         }
     }
-    put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", c->j, c->j, dim_c(e, loop_extent(c->loop)),
-             c->j);
+    cc_open_loop(e, c->j, "0", dim_c(e, loop_extent(c->loop)));
     for (int recurrence = 0; recurrence < together; recurrence++) {
         put_element(c, recurrence);
     }
@@ -413,7 +412,7 @@ put_plain(Recurrences *c)
         }
         put_interleaved(c, 1);
     } else {
-        put_open(e, "for (int64_t %s = %s_from; %s < %s_to; %s++)", c->i, c->i, c->i, c->i, c->i);
+        cc_open_loop(e, c->i, cx_format(e->cx, "%s_from", c->i), cx_format(e->cx, "%s_to", c->i));
         cc_block(e, c->rows->body);
         put_close(e);
     }

@@ -60,7 +60,7 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
     put(e, "int64_t %s_at = %s;", i, from);
     put_strips(e, loop, row, to);
     put(e, "INDEPENDENT");
-    put_open(e, "for (int64_t %s = %s_at; %s < %s; %s++)", i, i, i, to, i);
+    cc_open_loop(e, i, cx_format(e->cx, "%s_at", i), to);
     cc_block(e, loop->body);
     put_close(e);
 }
@@ -236,7 +236,7 @@ cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
     put_close(e);
     put_open(e, "for (;;)");
     put(e, "INDEPENDENT");
-    put_open(e, "for (int64_t %s = %s_from; %s < %s_stop; %s++)", i, i, i, i, i);
+    cc_open_loop(e, i, cx_format(e->cx, "%s_from", i), cx_format(e->cx, "%s_stop", i));
     cc_block(e, loop->body);
     put_close(e);
     put_open(e, "if (%s_stop >= %s)", i, to);

@@ -140,7 +140,7 @@ put_steps(Tile *t, const Let *let, const Reduction *r, const char *from, const c
         put_jammed(t, let, r, to);
         from = cx_format(e->cx, "%s_step", r->out);
     }
-    put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);
+    cc_open_loop(e, r->i, from, to);
     cc_gather_columns(e, let, t->loop, t->at);
     put_block(t, let->body, r);
     put_close(e);
@@ -203,7 +203,7 @@ put_block(Tile *t, const Block *blk, const Reduction *adds)
             put_reduce(t, let);
         } else {
             const char *i = index_c(e, loop_index(let));
-            put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, dim_c(e, loop_extent(let)), i);
+            cc_open_loop(e, i, "0", dim_c(e, loop_extent(let)));
             put_block(t, let->body, NULL);
             put_close(e);
         }
