@@ -47,6 +47,9 @@ def steps(
 
     if isinstance(count, int) and count == 0:
         return carried, []
+    if any(isinstance(t.numel(), int) and t.numel() == 0 for t in carried):
+        after, rows = body(*carried, torch.zeros([], dtype=torch.int64), *whole)  # for the sizes of the rows
+        return after, [row.unsqueeze(-1).expand([*row.shape, count]) for row in rows]
     made = scan_op(step, [_own(t) for t in carried], [at], whole)
     return list(made[: len(carried)]), [rows.movedim(0, -1) for rows in made[len(carried) :]]
 
