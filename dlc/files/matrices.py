@@ -168,8 +168,8 @@ def _triangular_solve(
     if not is_real(a, b):
         return NotImplemented
     a, b = _batched(a, b)
-    turned, is_upper = (a.mT, not upper) if transpose else (a, upper)
-    return substitute(turned, b, upper=is_upper, unit=unitriangular), a.clone()
+    triangle, is_upper = (a.mT, not upper) if transpose else (a, upper)
+    return substitute(triangle, b, upper=is_upper, unit=unitriangular), a.clone()
 
 
 # -- LU ------------------------------------------------------------------------------------------------
