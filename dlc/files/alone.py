@@ -17,11 +17,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch._refs
+import torch._refs.linalg
 from torch import Tensor
+from torch._decomp import get_decompositions
 from torch._ops import OpOverload
 
 from .matrices import matrices
+from .polynomials import polynomials
 from .spectra import spectra
 
 aten = torch.ops.aten
@@ -271,10 +273,40 @@ def _fft_c2r(x: Tensor, dim: list[int], normalization: int, last_dim_size: int) 
     return scaled.movedim(-1, last).contiguous()
 
 
+# -- distances -----------------------------------------------------------------------------------------
+
+
+def _length(x: Tensor, p: float) -> Tensor:
+    if p == 0:
+        return (x != 0).sum(-1).to(x.dtype)
+    return x.abs().amax(-1) if math.isinf(p) else x.abs().pow(p).sum(-1).pow(1 / p)
+
+
+def _pdist(x: Tensor, p: float = 2.0) -> Any:
+    n = x.shape[0]
+    if not isinstance(n, int) or n < 2 or 0 in x.shape:
+        return NotImplemented
+    first, second = torch._refs.triu_indices(n, n, 1, device=x.device).unbind(0)
+    return _length(x.index_select(0, first) - x.index_select(0, second), p)
+
+
+def _cdist(a: Tensor, b: Tensor, p: float, compute_mode: int | None) -> Any:
+    if p == 2 or 0 in a.shape or 0 in b.shape:
+        return NotImplemented  # a builder has it as a product
+    return _length(a.unsqueeze(-2) - b.unsqueeze(-3), p)
+
+
+#: Operators that torch.compile leaves to the library because that is faster, and torch has a program of.
+_OF_TORCH = ("grid_sampler_2d", "isin", "multilabel_margin_loss_forward", "addr", "ldexp")
+
+
 def alone() -> dict[OpOverload, Callable[..., Any]]:
     """By operator, its program; NotImplemented where that does not hold for its arguments."""
     (median, median_dim), (nanmedian, nanmedian_dim) = _median(False), _median(True)
     return {
+        **get_decompositions([getattr(aten, name) for name in _OF_TORCH]),
+        aten._pdist_forward.default: _pdist,
+        aten._cdist_forward.default: _cdist,
         aten.sort.default: _sort,
         aten.sort.stable: _sort_stable,
         aten.topk.default: _topk,
@@ -290,4 +322,6 @@ def alone() -> dict[OpOverload, Callable[..., Any]]:
         aten._fft_c2r.default: _fft_c2r,
         **matrices(),
         **spectra(),
+        **polynomials(),
+        aten.linalg_cross.default: torch._refs.linalg.cross,
     }

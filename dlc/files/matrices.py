@@ -47,6 +47,9 @@ def steps(
 
     if isinstance(count, int) and count == 0:
         return carried, []
+    if any(isinstance(t.numel(), int) and t.numel() == 0 for t in carried):
+        after, rows = body(*carried, torch.zeros([], dtype=torch.int64), *whole)  # for the sizes of the rows
+        return after, [row.unsqueeze(-1).expand([*row.shape, count]) for row in rows]
     made = scan_op(step, [_own(t) for t in carried], [at], whole)
     return list(made[: len(carried)]), [rows.movedim(0, -1) for rows in made[len(carried) :]]
 
@@ -165,8 +168,8 @@ def _triangular_solve(
     if not is_real(a, b):
         return NotImplemented
     a, b = _batched(a, b)
-    turned, is_upper = (a.mT, not upper) if transpose else (a, upper)
-    return substitute(turned, b, upper=is_upper, unit=unitriangular), a.clone()
+    triangle, is_upper = (a.mT, not upper) if transpose else (a, upper)
+    return substitute(triangle, b, upper=is_upper, unit=unitriangular), a.clone()
 
 
 # -- LU ------------------------------------------------------------------------------------------------
