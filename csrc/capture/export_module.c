@@ -133,7 +133,8 @@ export_to_c(PyObject *Py_UNUSED(module), PyObject *args)
         [EXPORT_C] = "c", [EXPORT_WASM] = "wasm", [EXPORT_DEVICE] = "device", [EXPORT_HLS] = "hls"};
     while (strcmp(targets[job.options.target], target) != 0) {
         if (++job.options.target > EXPORT_HLS) {
-            return PyErr_Format(PyExc_ValueError, "target is c, wasm, device or hls, not %s", target);
+            return PyErr_Format(PyExc_ValueError, "target is c, wasm, device or hls, not %s",
+                                target);
         }
     }
     Cx *cx = cx_new();

@@ -179,10 +179,6 @@ void text_add(Text *out, const char *format, ...) __attribute__((format(printf, 
 bool text_is_yes(const char *text);
 void text_vadd(Text *out, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 void text_put(Text *out, const char *bytes, size_t length);
-/* A declaration of C, all of it in one line, laid out in lines. */
-void text_lay_out_c(Text *out, const char *text, size_t n, bool function);
-size_t c_word(const char *c);                           /* the letters of the word at c, 0: none is */
-const char *c_skip_space(const char *c);
 
 /* ---- dim.c, range.c, prove.c: symbolic sizes ---- */
 

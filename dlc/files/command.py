@@ -136,7 +136,9 @@ def _export(args: argparse.Namespace) -> int:
 
     weights = {}
     try:
-        if args.wasm:
+        if args.wasm or args.target == "wasm":
+            if args.size:
+                raise ValueError("the example of the page is that of dlc.save: --size changes none")
             for path in _load(args).export_wasm(args.folder, args.name):
                 print(path)
             return 0
@@ -146,7 +148,12 @@ def _export(args: argparse.Namespace) -> int:
         else:
             function = ir.parse(read(args.file), "standard input" if args.file == "-" else args.file)
         paths = function.export_c(
-            args.folder, args.name, sizes=dict(args.size), threads=args.threads, weights=weights
+            args.folder,
+            args.name,
+            sizes=dict(args.size),
+            threads=args.threads,
+            weights=weights,
+            target=args.target,
         )
     except FileError:
         raise
@@ -208,6 +215,10 @@ def add_command(commands: Any) -> None:
     export.add_argument(
         "--threads", type=int, default=16, help="into so many pieces a kernel is cut, at most"
     )
+    export.add_argument(
+        "--target", choices=("c", "device", "hls", "wasm"), default="c",
+        help="for any compiler; a small device; a tool that makes circuits; a browser, as --wasm",
+    )  # fmt: skip
     export.add_argument(
         "--wasm", action="store_true", help="a saved model for browsers: WebAssembly and a page"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -88,5 +89,28 @@ def test_what_is_refused(tmp_path: Path) -> None:
         ir.parse(LINEAR).export_c(tmp_path, target="device", weights=WEIGHTS)
     with pytest.raises(ValueError, match="give the array of"):
         linear().export_c(tmp_path, target="device", weights=["w", "b"])
-    with pytest.raises(ValueError, match="target is 'c' or 'device'"):
+    with pytest.raises(ValueError, match="target is 'c', 'device' or 'hls'"):
         linear().export_c(tmp_path, target="board")
+
+
+@pytest.mark.parametrize("target", ["device", "hls"])
+def test_a_kernel_of_no_elements_is_not_called(target: str, tmp_path: Path) -> None:
+    """The sum of nothing is 0, and what has no elements is not touched."""
+    text = "dlc 1 graph\nfn none(x: f32[0, 8], z: f32[8]) -> (f32[0, 8], f32[8]) {\n"
+    text += "  let y: f32[0, 8] = exp x\n  let s: f32[8] = sum y axes=[0]\n  let r: f32[8] = add s, z\n"
+    ir.parse(text + "  ret y, r\n}\n").export_c(tmp_path, target=target)
+    declared = (tmp_path / "m.h").read_text()
+    first, second = re.findall(r"float \*?(\w+)(?:\[\d+\])?[;,)]", declared)[-2:]
+    call = (
+        "m_run(x, z, y, r)"
+        if target == "hls"
+        else f"m_run(&(m_io){{.x = x, .z = z, .{first} = y, .{second} = r}})"
+    )
+    (tmp_path / "try.c").write_text(
+        '#include "m.h"\nint main(void) {\n    float x[1] = {1}, y[1] = {5}, r[8];\n'
+        "    float z[8] = {1, 2, 3, 4, 5, 6, 7, 8};\n"
+        f"    return {call} != M_OK || y[0] != 5 || r[7] != 8;\n}}\n"
+    )
+    flags = [*STRICT, "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    subprocess.run(["gcc", *flags, "-o", "try", "try.c", "m.c"], cwd=tmp_path, check=True)
+    subprocess.run(["./try"], cwd=tmp_path, check=True)

@@ -6,6 +6,8 @@ No such tool is run: none is free. A C compiler says what is C, and these tests 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -197,3 +199,15 @@ def test_a_fault_is_a_status(tmp_path: Path) -> None:
         "    return !(good && m_run(at, w, y) == M_INDEX);\n}\n"
     )
     passes(build(tmp_path, *STRICT, "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"))
+
+
+@pytest.mark.parametrize("target", ["c", "device", "hls"])
+def test_the_command_takes_a_target(target: str, tmp_path: Path) -> None:
+    (tmp_path / "f.dlc").write_text(of_sizes(SMALL["softmax"], B=3, N=20).text)
+    command = [sys.executable, "-m", "dlc", "export", "f.dlc", "by_command", "--target", target]
+    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    of_sizes(SMALL["softmax"], B=3, N=20).export_c(tmp_path / "by_python", target=target)
+    files = sorted(path.name for path in (tmp_path / "by_python").iterdir())
+    assert files == sorted(path.name for path in (tmp_path / "by_command").iterdir())
+    for name in files:
+        assert (tmp_path / "by_python" / name).read_bytes() == (tmp_path / "by_command" / name).read_bytes()

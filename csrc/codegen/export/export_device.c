@@ -31,7 +31,13 @@ static int64_t
 arena_bytes(const Export *x)
 {
     int64_t bytes = 0;
-    size_number(x->main->workspace, &bytes);
+    if (!size_number(x->main->workspace, &bytes)) {
+        fail_as(
+            x->cx, DIAG_EXPORT_SIZES,
+            "a program for a device has an arena whose bytes are a number, and a loop or branch "
+            "of %s takes memory by a size that it finds when it runs",
+            x->main->fn->name);
+    }
     return bytes;
 }
 

@@ -114,6 +114,11 @@ put_call(Export *x, const Launch *l, Text *out)
                 WHY "has sizes that are numbers, and a kernel of %s has none",
                 l->name ? l->name : "it");
     }
+    if (number_of(x, x->main, l->extent) == 0) {
+        text_add(out, "    (void)%s; /* what it makes has no elements */\n",
+                 launch_function_c(x, x->main, l));
+        return;
+    }
     text_add(out, "    if (%s(", launch_function_c(x, x->main, l));
     for (int k = 0; k < l->nbuffers; k++) {
         text_add(out, "%s%s", k ? ", " : "", array_c(x, l->buffers[k]));
@@ -186,6 +191,9 @@ put_hls_run(Export *x, Text *out)
         if (!is_weight(x, k)) {
             text_add(out, "    (void)%s;\n", x->params[k]);
         }
+    }
+    for (int k = 0; k < plan->nresults; k++) {
+        text_add(out, x->outputs[k] ? "    (void)%s;\n" : "", x->outputs[k]);
     }
     for (int k = 0; k < plan->nsteps; k++) {
         const Step *step = &plan->steps[k];

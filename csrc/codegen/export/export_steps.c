@@ -92,13 +92,16 @@ put_launch(Export *x, ExportPlan *p, const Launch *l, Text *out)
         put_place(l->name, l->source, out);
     }
     if (is_for(x, EXPORT_DEVICE)) {
-        text_add(out, "    if (%s((void *[]){", launch_function_c(x, p, l));
+        const char *extent = size_c(x, p, l->extent);
+        int64_t n;
+        bool known = size_number(extent, &n);
+        text_add(out, "    if (%s%s%s((void *[]){", known && n > 0 ? "" : extent,
+                 known && n > 0 ? "" : " > 0 && ", launch_function_c(x, p, l));
         for (int k = 0; k < l->nbuffers; k++) {
             text_add(out, "%s, ", slot_c(x, p, l->buffers[k]));
         }
         text_add(out, "%s},\n            %s, 0, %s)) {\n        return 1;\n    }\n",
-                 block < 0 ? "work" : block_c(x, p, block), launch_sizes_c(x, p, l),
-                 size_c(x, p, l->extent));
+                 block < 0 ? "work" : block_c(x, p, block), launch_sizes_c(x, p, l), extent);
         return;
     }
     text_add(out, "    if (dlc_launch(&(dlc_job){\n            .run = %s,\n",

@@ -2,7 +2,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "ir/ir.h"
+#include "lay_out.h"
 
 size_t
 c_word(const char *c)

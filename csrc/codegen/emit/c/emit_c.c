@@ -56,6 +56,9 @@ put_buffer(Emit *e, const Value *v)
     bool known = dim_is_int(e->cx, type_numel(e->cx, v->type), &n);
     if (known && (e->target->arrays || (n > 0 && n <= DLC_LANES))) {
         c_put_array(e, type, name_c(e, v), n > 0 ? n : 1);
+        if (n <= 0) {
+            put(e, "(void)%s;", name_c(e, v));
+        }
     } else {
         const char *at = private_buffer(e, v, 1);
         put(e, strcmp(at, "0") == 0 ? "%s *%s = (%s *)scratch;" : "%s *%s = (%s *)(scratch + %s);",

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "emit_c.h"
+#include "ir/text/lay_out.h"
 
 /* The prelude as one text: made by the build. */
 extern const char dlc_portable_text[];
