@@ -33,6 +33,7 @@ MORE_HEADERS = {
         "ir/eval/eval.h",
         "ir/eval/excerpt.h",
         "ir/math/prelude.h",
+        "ir/text/lay_out.h",
         "ir/verify/dependence.h",
         "ir/verify/recurrence.h",
     }

@@ -347,8 +347,8 @@ compare_bits(Run *r, const char *first, const char *second, int k, const Tensor 
             if (memcmp(tensor_part(a, index, part), tensor_part(b, index, part), bytes) != 0
                 && !(isnan(x) && isnan(y))) {
                 fail_as(r->cx, DIAG_PASS,
-                        "the bits differ: result %d is %.17g from %s and %.17g from %s", k, x, first,
-                        y, second);
+                        "the bits differ: result %d is %.17g from %s and %.17g from %s", k, x,
+                        first, y, second);
             }
         }
     } while (tensor_next(a, index));

@@ -193,7 +193,9 @@ put_hls_run(Export *x, Text *out)
         }
     }
     for (int k = 0; k < plan->nresults; k++) {
-        text_add(out, x->outputs[k] ? "    (void)%s;\n" : "", x->outputs[k]);
+        if (x->outputs[k]) {
+            text_add(out, "    (void)%s;\n", x->outputs[k]);
+        }
     }
     for (int k = 0; k < plan->nsteps; k++) {
         const Step *step = &plan->steps[k];
