@@ -435,9 +435,8 @@ run_unit_everywhere(Run *r, const Fn *kernels, const Fn *loops, const Unit *unit
     }
     Code *code[TARGETS] = {NULL};
     for (int k = 0; k < TARGETS; k++) {
-        bool called = !target_info[k].arrays; /* as a KernelFn */
-        code[k] = called && (k == TARGET_tcc || !cc || cc[0] != '0') ? compile(cx, unit, (Target)k)
-                                                                     : NULL;
+        bool wanted = unit->text[k] && (k == TARGET_tcc || !cc || cc[0] != '0');
+        code[k] = wanted ? compile(cx, unit, (Target)k) : NULL;
     }
     const Tensor *first = run_tier(r, "tcc", loops, unit, code[TARGET_tcc], &sizes, in, 1);
     for (int k = 0; k < TARGETS * PIECES && !faults && first; k++) {
@@ -476,17 +475,20 @@ run(Cx *cx, void *arg)
     bool lowered = kernels->stage == STAGE_LOOPS;
     Loops all = {.shared = lowered ? kernels : to_loops(r, kernels, &options)};
     const Fn *loops = all.shared;
-    for (int k = 0; k < TARGETS && lowered; k++) {
-        all.of[k] = loops;
+    unsigned called = 0; /* targets whose phases run as a KernelFn, over the same range */
+    for (int k = 0; k < TARGETS; k++) {
+        called |= target_info[k].arrays ? 0 : 1u << k;
+        all.of[k] = lowered && !target_info[k].arrays ? loops : NULL;
     }
-    loops_for(&all, (1u << TARGETS) - 1, &options);
+    loops_for(&all, called, &options);
     Unit unit;
     emit_unit(&all, &unit);
     if (print && strcmp(print, "loops") != 0) {
-        if (target_find(print) == TARGETS) {
-            fail_as(cx, DIAG_ARGUMENT, "print=%s is neither loops nor a target", print);
+        int target = target_find(print);
+        if (target == TARGETS || !unit.text[target]) {
+            fail_as(cx, DIAG_ARGUMENT, "print=%s is neither loops nor a target that runs", print);
         }
-        printf("%s", unit.text[target_find(print)]);
+        printf("%s", unit.text[target]);
     }
     if (!(runs && runs[0] == '0')) {
         run_unit_everywhere(r, kernels, loops, &unit);
