@@ -220,6 +220,35 @@ without_common_factor(Cx *cx, Dim d)
     return rest;
 }
 
+enum { MOST_QUOTIENTS = 4 };
+
+/* A multiple of d without the quotients that leave nothing over: of n, a multiple of 4, the forms
+ * n*(n // 2) and 2*n*(n // 4) are one number, and 4 times each is 2*n*n. */
+static Dim
+without_exact_quotients(Cx *cx, Dim d)
+{
+    for (int times = 0; times < MOST_QUOTIENTS; times++) {
+        const Poly *p = dim_poly(cx, d);
+        Dim by = DIM_NONE, multiple;
+        for (int k = 0; k < p->n && by == DIM_NONE; k++) {
+            const MonoNode *m = mono_node(cx, p->terms[k].mono);
+            for (int i = 0; i < m->degree && by == DIM_NONE; i++) {
+                const AtomNode *t = atom_node(cx, m->atoms[i]);
+                int64_t divisor;
+                if (t->kind == ATOM_DIV && dim_is_int(cx, t->b, &divisor) &&
+                    dim_try_mul(cx, t->self, t->b, &multiple) && multiple == t->a) {
+                    by = t->b;
+                }
+            }
+        }
+        if (by == DIM_NONE || !dim_try_mul(cx, d, by, &multiple)) {
+            return d;
+        }
+        d = multiple;
+    }
+    return d;
+}
+
 enum { MOST_NESTED = 4 };
 
 /* Proves d >= 0 from the fact that certain indices exist, so that their extents are not 0. */
@@ -261,7 +290,7 @@ prove_by_atoms(Cx *cx, Dim d)
 static bool
 prove(Cx *cx, Dim d)
 {
-    d = without_common_factor(cx, d);
+    d = without_common_factor(cx, without_exact_quotients(cx, d));
     Range r = dim_range(cx, d);
     if (cx->dims.assumed && r.lo < 0 && r.hi >= 0) {
         /* What was made before the assumption has a longer form than what is made under it. */
