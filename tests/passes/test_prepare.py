@@ -46,3 +46,20 @@ def test_sizes_that_are_names_are_not_prepared() -> None:
     before = halves(HERE / "prepare/addmm_of_columns.dlc")[0].replace("33", "N").replace("[M", "[N, M")
     before = before.replace("f64[N, M,", "f64[M,").replace("f64[N, M", "f64[M")
     assert "fn prepare" not in opt(before, "--prepare", "w")
+
+
+@pytest.mark.parametrize(("rows", "prepared"), [(2048, 1), (2049, 0)])
+def test_large_columns_of_nothing_take_no_memory(rows: int, prepared: int) -> None:
+    """No array has as many bytes as they: a product of a vector by a triangle of ones needs none."""
+    text = f"""dlc 1 graph
+
+fn f[M in 1..inf](x: f32[M, {rows}]) -> (f32[M, 2048]) {{
+  let i: i64[{rows}, 2048] = iota axis=0
+  let j: i64[{rows}, 2048] = iota axis=1
+  let b: bool[{rows}, 2048] = le i, j
+  let w: f32[{rows}, 2048] = cast b
+  let y: f32[M, 2048] = contract x, w over="mk,kn->mn"
+  ret y
+}}
+"""
+    assert opt(text, "--prepare", "").count("fn prepare") == prepared

@@ -4,11 +4,11 @@
  * What:     a function and which of its parameters are frozen become one function for each prepared
  *           value, and one that reads these values as further parameters.  Two kinds are prepared:
  *           - what a contraction reads as its columns, also where it is computed of nothing, as a
- *             constant or the matrix of a Fourier transform.  It becomes panels, as the
- *             microkernels read them: each has MICRO_ROW_BYTES of every row, one row after the
- *             other.  Of columns that are computed of codes, which have fewer bytes, the codes are
- *             prepared, and in the order in which their panels are computed: so a call reads them
- *             from end to end;
+ *             constant or the matrix of a Fourier transform, if that is small.  It becomes panels,
+ *             as the microkernels read them: each has MICRO_ROW_BYTES of every row, one row after
+ *             the other.  Of columns that are computed of codes, which have fewer bytes, the codes
+ *             are prepared, and in the order in which their panels are computed: so a call reads
+ *             them from end to end;
  *           - what costs more to compute than to be handed over and read.
  * Requires  a verified graph.
  * Ensures   the same results, bit for bit.  Not prepared: what depends on another parameter, on a
@@ -364,6 +364,16 @@ order_codes(Cutter *c)
     }
 }
 
+/* Is it computed of nothing, and small enough to be kept?  No parameter has as many bytes, so a
+ * large one would take memory that nothing else asks for: a product computes its columns panel by
+ * panel. */
+static bool
+is_small_of_nothing(const Cutter *c, const Value *v)
+{
+    return !value_is_const(v) && c->source[v->id] == FROM_NOTHING &&
+           type_typical_bytes(c->cx, v->type) <= COST_PACKED_BYTES;
+}
+
 static void
 find_border(Cutter *c)
 {
@@ -373,7 +383,7 @@ find_border(Cutter *c)
         for (int j = 0; runs(c, let) && j < let->nargs; j++) {
             const Value *v = let->args[j];
             PanelAxes axes = panel_axes(c->cx, let, j);
-            if (!value_is_const(v) && c->source[v->id] == FROM_NOTHING && axes.nsums) {
+            if (axes.nsums && is_small_of_nothing(c, v)) {
                 make_ready(c, v, &axes);
             }
             if (value_is_const(v) || c->source[v->id] != FROM_FROZEN) {
