@@ -284,17 +284,38 @@ strides_do_not_overlap(Cx *cx, const Type *of, const Dim *promised)
     return separate;
 }
 
+/* Does all that the block stores to v store this number?  *number: NULL before the first store. */
+static bool
+stores_one_number(const Block *blk, const Value *v, const Value **number)
+{
+    bool one = true;
+    for (int k = 0; k < blk->n && one; k++) {
+        const Let *let = blk->lets[k];
+        if (let->body) {
+            one = stores_one_number(let->body, v, number);
+        } else if (let->nargs && let->args[0] == v && let->op != OP_load) {
+            const Value *stored = let->op == OP_store ? let->args[1] : NULL;
+            one = stored && (!*number || *number == stored);
+            *number = stored;
+        }
+    }
+    return one;
+}
+
 /* Have all elements one value?  Then it is no matter which of them is stored last in a place. */
 static bool
 is_one_number(const Value *v)
 {
     const Let *def = v->def;
     if (def && def->op == OP_kernel) {
+        const Value *number = NULL;
         int k = 0;
         while (def->res[k] != v) {
             k++;
         }
-        v = k < def->body->nrets ? def->body->rets[k] : v;
+        v = k < def->body->nrets                                 ? def->body->rets[k]
+            : stores_one_number(def->body, v, &number) && number ? number
+                                                                 : v;
     }
     while (v->def && value_is_view(v)) {
         v = v->def->args[0];

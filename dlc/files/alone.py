@@ -296,6 +296,26 @@ def _cdist(a: Tensor, b: Tensor, p: float, compute_mode: int | None) -> Any:
     return _length(a.unsqueeze(-2) - b.unsqueeze(-3), p)
 
 
+# -- memory --------------------------------------------------------------------------------------------
+
+
+def _empty_strided(size: list[Any], stride: list[Any], *, dtype: torch.dtype | None = None, **_: Any) -> Any:
+    """In rows, where two elements would have one place: an array of a file has a place for each."""
+    if not all(isinstance(n, int) for n in (*size, *stride)):
+        return NotImplemented
+    reach, overlaps = 0, False
+    for step, n in sorted(zip(stride, size, strict=True)):
+        overlaps |= n > 1 and step <= reach
+        reach += step * (n - 1)
+    return torch.empty(size, dtype=dtype) if overlaps and 0 not in size else NotImplemented
+
+
+def _new_empty_strided(
+    x: Tensor, size: list[Any], stride: list[Any], *, dtype: torch.dtype | None = None, **_: Any
+) -> Any:
+    return _empty_strided(size, stride, dtype=dtype or x.dtype)
+
+
 #: Operators that torch.compile leaves to the library because that is faster, and torch has a program of.
 _OF_TORCH = ("grid_sampler_2d", "isin", "multilabel_margin_loss_forward", "addr", "ldexp")
 
@@ -305,6 +325,8 @@ def alone() -> dict[OpOverload, Callable[..., Any]]:
     (median, median_dim), (nanmedian, nanmedian_dim) = _median(False), _median(True)
     return {
         **get_decompositions([getattr(aten, name) for name in _OF_TORCH]),
+        aten.empty_strided.default: _empty_strided,
+        aten.new_empty_strided.default: _new_empty_strided,
         aten._pdist_forward.default: _pdist,
         aten._cdist_forward.default: _cdist,
         aten.sort.default: _sort,

@@ -143,8 +143,8 @@ def substitute(a: Tensor, b: Tensor, *, upper: bool, unit: bool = False) -> Tens
     def body(x: Tensor, j: Tensor, a: Tensor) -> Any:
         here, down = column(a, j), _down(x)
         known = row(x, j) if unit else row(x, j) / row(here, j)
-        rest = torch.where(down < j if upper else down > j, here, 0.0)
-        return [torch.where(down == j, known, x - rest * known)], []
+        rest = torch.where(down < j if upper else down > j, x - here * known, x)
+        return [torch.where(down == j, known, rest)], []
 
     return steps(body, [b], a.shape[-1], [a], backwards=upper)[0][0]
 
@@ -192,7 +192,7 @@ def _lu(a: Tensor, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
         top = row(rest, j)
         by = row(here, j)
         low = torch.where((down > j) & (by != 0), here / by, 0.0)
-        rest = rest - low * torch.where(across > j, top, 0.0)
+        rest = torch.where((down > j) & (across > j), rest - low * top, rest)
         packed = torch.where((down > j) & (across == j), low, rest)
         return [packed, order], [chosen.squeeze(-1).to(torch.int32) + 1]
 

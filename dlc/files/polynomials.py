@@ -2,7 +2,7 @@
 
 p[k + 1] = (a x + b) p[k] - c p[k - 1], with a, b and c of k (https://dlmf.nist.gov/18.9).  The steps go on
 until the largest degree, and an element keeps what it has at its own.  A degree is cut to a whole number.
-Below 0 the value is 0.
+Below 0 the value is 0, and so it is for a degree that is no number or infinite.
 """
 
 from __future__ import annotations
@@ -73,21 +73,27 @@ def _polynomial(name: str) -> Callable[..., Any]:
         dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
         if dtype not in (torch.float32, torch.float64):
             return NotImplemented
-        x, n = torch.broadcast_tensors(x.to(dtype), n.to(dtype))
-        x, degree = of(x), n.trunc()
+        x, n = torch.broadcast_tensors(x.to(dtype), n.to(torch.float64))
+        x, degree = of(x), torch.where(n.isfinite(), n.trunc(), -1.0)  # an f32 would not count beyond 2**24
         zero = torch.where(degree < 0, 0.0, torch.ones_like(x))
 
         def goes_on(k: Tensor, before: Tensor, now: Tensor, x: Tensor, degree: Tensor) -> Tensor:
             return (degree > k).any()
 
         def next_(k: Tensor, before: Tensor, now: Tensor, x: Tensor, degree: Tensor) -> Any:
-            after = torch.where(degree > k, step(x, k, before, now), now)
+            after = torch.where(degree > k, step(x, k.to(dtype), before, now), now)
             return k + 1, now.clone(), after
 
-        start = (torch.ones([], dtype=dtype), zero.clone(), torch.where(degree < 1, zero, first(x)))
+        start = (torch.ones([], dtype=torch.float64), zero.clone(), torch.where(degree < 1, zero, first(x)))
         return while_loop_op(goes_on, next_, start, (x.clone(), degree.clone()))[2]
 
     return made
+
+
+def _number(value: Any, beside: Tensor) -> Tensor:
+    """As torch promotes it: beside whole numbers it keeps its fraction."""
+    whole = not beside.dtype.is_floating_point
+    return torch.full([], value, dtype=torch.get_default_dtype() if whole else beside.dtype)
 
 
 def polynomials() -> dict[OpOverload, Callable[..., Any]]:
@@ -96,6 +102,6 @@ def polynomials() -> dict[OpOverload, Callable[..., Any]]:
     for name in _POLYNOMIALS:
         made, packet = _polynomial(name), getattr(aten, f"special_{name}")
         found[packet.default] = made
-        found[packet.n_scalar] = lambda x, n, made=made: made(x, torch.full([], n, dtype=x.dtype))
-        found[packet.x_scalar] = lambda x, n, made=made: made(torch.full([], x, dtype=n.dtype), n)
+        found[packet.n_scalar] = lambda x, n, made=made: made(x, _number(n, x))
+        found[packet.x_scalar] = lambda x, n, made=made: made(_number(x, n), n)
     return found

@@ -70,9 +70,9 @@ def _even(x: Tensor, dim: int) -> Tensor:
 
 
 def _scale(a: Tensor) -> Tensor:
-    """So that squares neither overflow nor vanish: [.., 1, 1]."""
+    """So that squares neither overflow nor vanish: [.., 1, 1].  NaN of a matrix that is not finite."""
     most = a.abs().amax([-2, -1], keepdim=True)
-    return torch.where(most > 0, most, 1.0)
+    return torch.where(most.isfinite(), torch.where(most > 0, most, 1.0), torch.nan)
 
 
 def _sorted_rows(values: Tensor, rows: Tensor, descending: bool) -> tuple[Tensor, Tensor]:
@@ -111,7 +111,7 @@ def eigh(a: Tensor, uplo: str = "L") -> Any:
         square = _rotated(x.narrow(-1, 0, count).mT, cosine, sine).mT
         return torch.cat([square, x.narrow(-1, count, count)], -1), rotated + active.sum()
 
-    made = _sweeps(round_, torch.cat([padded, eye(padded, count)], -1))
+    made = _sweeps(round_, torch.cat([padded, eye(padded, count) * (scale / scale)], -1))
     values = made.diagonal(dim1=-2, dim2=-1).narrow(-1, 0, n) * scale.squeeze(-1)
     vectors = made.narrow(-1, count, n).narrow(-2, 0, n)
     values, vectors = _sorted_rows(values, vectors, False)
@@ -142,7 +142,7 @@ def _tall_svd(a: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
         active = pq.abs() > eps * (4 * p.sqrt() * q.sqrt() + eps / count * norm)
         return _rotated(x, *_rotations(p, q, pq, active)), rotated + active.sum()
 
-    made = _sweeps(round_, torch.cat([padded, eye(padded, count)], -1))
+    made = _sweeps(round_, torch.cat([padded, eye(padded, count) * (scale / scale)], -1))
     made = made.narrow(-2, 0, n)
     lengths = made.narrow(-1, 0, m).square().sum(-1).sqrt() * scale.squeeze(-1)
     values, made = _sorted_rows(lengths, made, True)
@@ -151,7 +151,7 @@ def _tall_svd(a: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
     signs = torch.copysign(torch.ones_like(values), upper.diagonal(dim1=-2, dim2=-1))
     if m > n and full:
         signs = torch.cat([signs, signs.new_ones([*signs.shape[:-1], m - n])], -1)
-    return unit * signs.unsqueeze(-2), values, made.narrow(-1, m, n).mT
+    return unit * signs.unsqueeze(-2) * (scale / scale), values, made.narrow(-1, m, n).mT
 
 
 def svd(a: Tensor, full: bool) -> Any:
@@ -209,28 +209,6 @@ def _pinv(
     return (right.mT * inverse.unsqueeze(-2)) @ left.mT
 
 
-def _lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None) -> Any:
-    """The shortest solution.  The residuals are those of a full rank: torch has none for a lower one."""
-    m, n = a.shape[-2:]
-    if not is_real(a, b):
-        return NotImplemented
-    is_vector = b.dim() == 1 or (a.dim() - 1 == b.dim() and b.shape == a.shape[:-1])
-    given = b.unsqueeze(-1) if is_vector else b
-    made = svd(a, False)
-    if made is NotImplemented:
-        return made
-    left, values, right = made
-    limit = max(m, n) * torch.finfo(a.dtype).eps if rcond is None else rcond
-    kept = values > limit * values.amax(-1, keepdim=True)
-    inverse = torch.where(kept, 1 / torch.where(kept, values, 1.0), 0.0)
-    solution = right.mT @ (inverse.unsqueeze(-1) * (left.mT @ given))
-    rest = (a @ solution - given).square().sum(-2) if m > n else a.new_empty([0])
-    rank = kept.sum(-1) if driver != "gels" else torch.empty([0], dtype=torch.int64)
-    has_values = driver in ("gelsd", "gelss")
-    solution = solution.squeeze(-1) if is_vector else solution
-    return solution, rest, rank, values if has_values else a.new_empty([0])
-
-
 # -- the exponential -----------------------------------------------------------------------------------
 
 
@@ -239,7 +217,8 @@ def _matrix_exp(a: Tensor) -> Any:
     if not is_real(a) or not all(isinstance(n, int) and n for n in a.shape):
         return NotImplemented
     norm = a.abs().sum(-2, keepdim=True).amax(-1, keepdim=True)
-    halvings = torch.where(norm > 0.5, (norm * 2).log2().ceil(), 0.0)
+    most = 129.0 if a.dtype == torch.float32 else 1025.0  # also of an infinity, which gives NaN
+    halvings = torch.where(norm > 0.5, (norm.log2() + 1).ceil().clamp(max=most), 0.0)
     small = a * (-halvings).exp2()
     unit = eye(a)
     made = unit
@@ -261,6 +240,5 @@ def spectra() -> dict[OpOverload, Callable[..., Any]]:
         aten._linalg_eigh.default: _eigh,
         aten._linalg_svd.default: _svd,
         aten.linalg_pinv.atol_rtol_tensor: _pinv,
-        aten.linalg_lstsq.default: _lstsq,
         aten.linalg_matrix_exp.default: _matrix_exp,
     }

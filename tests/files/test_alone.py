@@ -173,3 +173,15 @@ def test_equal_results(tmp_path: Path) -> None:
     for k in range(3):
         found[k].fill_(7)
     same(found[3:], made(x)[3:])
+
+
+def test_empty_arrays_have_a_place_for_each_element(tmp_path: Path) -> None:
+    """Strides that put two elements in one place were promised, and V28 ended dlc.save."""
+
+    def made(x: Tensor) -> list[Tensor]:
+        shapes = [((5, 5), (2, 1)), ((3, 2, 2), (1, 2, 3)), ((2, 3), (8, 2)), ((0, 4), (0, 1)), ((), ())]
+        return [torch.empty_strided(*shape) for shape in shapes] + [x.new_empty_strided((4, 3), (0, 1))]
+
+    x = torch.randn(3, 4)
+    for have, want in zip(loaded(made, tmp_path / "m.dlc", x)(x), made(x), strict=True):
+        assert (have.shape, have.dtype) == (want.shape, want.dtype)

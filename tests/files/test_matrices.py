@@ -124,3 +124,58 @@ def test_sizes_that_change(name: str, tmp_path: Path) -> None:
     for a, b in zip(have, want, strict=True):
         scale = b.abs().max().item()
         torch.testing.assert_close(torch.as_tensor(a), b, rtol=1e-3, atol=1e-3 * scale)
+
+
+def test_what_is_singular_leaves_the_other_rows(tmp_path: Path) -> None:
+    """A zero times an infinity was subtracted from rows that were already known."""
+    a = torch.tensor([[[1.0, 0, 0], [2, 0, 0], [1, 1, 1]], [[1, 0, 0], [0, 2, 0], [0, 3, 4]]])
+    b = torch.tensor([[1.0, torch.inf], [1, torch.nan], [1, 1]])
+    nan = torch.tensor([[4.0, 1, 1], [1, torch.nan, 1], [1, 1, 3]])
+
+    def made(a: Tensor, b: Tensor, nan: Tensor) -> list[Tensor]:
+        solved = linalg.solve_triangular(a, b, upper=False)
+        right = linalg.solve_triangular(a.mT, b.mT, upper=True, left=False)
+        return [solved, right, linalg.lu_factor(nan)[0]]
+
+    for have, want in zip(
+        _loaded(made, tmp_path / "m.dlc", a, b, nan)(a, b, nan), made(a, b, nan), strict=True
+    ):
+        torch.testing.assert_close(have, want, equal_nan=True)
+
+
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+def test_spectra_of_what_is_not_finite_are_nan(wrong: float, tmp_path: Path) -> None:
+    """Of that matrix of a batch: vectors were those of the unit matrix."""
+    a = torch.tensor([[[1.0, 0], [wrong, 2]], [[3, 0], [1, 2]]])
+
+    def made(a: Tensor) -> list[Tensor]:
+        return [*linalg.eigh(a), *linalg.svd(a)]
+
+    for have in _loaded(made, tmp_path / "m.dlc", a)(a):
+        assert have[0].isnan().all() and have[1].isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_exponentials_of_large_matrices_end(dtype: torch.dtype, tmp_path: Path) -> None:
+    """An infinite norm was halved for ever."""
+    most = torch.finfo(dtype).max
+    a = torch.tensor([[[torch.inf, 0], [0, 1]], [[-most, 0], [0, 1]], [[-2, 1], [0, 1]]], dtype=dtype)
+    have = _loaded(linalg.matrix_exp, tmp_path / "m.dlc", a)(a)
+    assert have[0].isnan().any()
+    torch.testing.assert_close(have[1:], linalg.matrix_exp(a[1:]))
+
+
+def test_degrees_of_polynomials_are_any_numbers(tmp_path: Path) -> None:
+    """An infinite degree, and one beyond the whole numbers of f32, did not end; x was cut as degrees are."""
+    x, n = torch.tensor([2.0, 2, 2, 2, 1]), torch.tensor([torch.inf, torch.nan, -1, 2.5, 2**24 + 4])
+    whole = torch.tensor([0, 1, 2, 3])
+
+    def made(x: Tensor, n: Tensor, whole: Tensor) -> list[Tensor]:
+        special = torch.special
+        by_number = [special.legendre_polynomial_p(whole, 2.5), special.laguerre_polynomial_l(0.5, whole)]
+        return [*by_number, special.chebyshev_polynomial_t(x, n)]
+
+    given = (x, n, whole)
+    want = made(torch.tensor([2.0, 2, 2, 2, 1]), torch.tensor([-1.0, -1, -1, 2, 4]), whole)
+    for a, b in zip(_loaded(made, tmp_path / "m.dlc", *given)(*given), want, strict=True):
+        torch.testing.assert_close(a, b)
