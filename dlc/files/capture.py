@@ -8,6 +8,7 @@ import functools
 import inspect
 import keyword
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -123,24 +124,30 @@ def _without_asserts(gm: torch.fx.GraphModule) -> None:
     gm.recompile()
 
 
+#: One thread traces at a time: torch's modes and its registry, which is changed here, are of the process.
+_TRACES = threading.RLock()
+
+
 @contextlib.contextmanager
 def _without_checks() -> Iterator[None]:
     """Whether a matrix is singular is not asked: the check would be an effect, which stays in its order."""
     name = "aten::_linalg_check_errors"
-    before = _get_effect(name)
-    _register_effectful_op(name, None)
-    try:
-        yield
-    finally:
-        _register_effectful_op(name, before)
+    with _TRACES:
+        before = _get_effect(name)
+        _register_effectful_op(name, None)
+        try:
+            yield
+        finally:
+            _register_effectful_op(name, before)
 
 
 def _export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any) -> Any:
-    with torch.no_grad(), LaidAsEager(), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", ".*treespec, LeafSpec", FutureWarning)  # torch's own use of it
-        exported = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
-    with torch.no_grad(), _without_checks():
-        return exported.run_decompositions(_table())
+    with _TRACES, torch.no_grad():
+        with LaidAsEager(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".*treespec, LeafSpec", FutureWarning)  # torch's own use of it
+            exported = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        with _without_checks():
+            return exported.run_decompositions(_table())
 
 
 def _place(source: str | None) -> str:
