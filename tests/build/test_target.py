@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.sources import ROOT
 
 CHANGED = (
@@ -94,6 +96,7 @@ def build_optimiser(folder: Path) -> Path:
     return program
 
 
+@pytest.mark.in_turn(6)
 def test_the_page_makes_a_target(tmp_path: Path) -> None:
     changed_tree(tmp_path)
     program = build_optimiser(tmp_path)

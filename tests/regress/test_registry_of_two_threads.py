@@ -1,4 +1,4 @@
-"""Of two threads that saved, the later one noted the change of torch's registry, and torch mixed up the traces."""
+"""Of two threads that saved, the later one noted the change of a registry, and torch mixed up the traces."""
 
 import threading
 from pathlib import Path
