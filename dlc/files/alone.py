@@ -21,6 +21,8 @@ import torch._refs.linalg
 from torch import Tensor
 from torch._decomp import get_decompositions
 from torch._ops import OpOverload
+from torch._prims_common import is_contiguous_or_false
+from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
 from .matrices import matrices
 from .polynomials import polynomials
@@ -299,6 +301,26 @@ def _cdist(a: Tensor, b: Tensor, p: float, compute_mode: int | None) -> Any:
 # -- memory --------------------------------------------------------------------------------------------
 
 
+def _as_eager_lays(op: OpOverload, program: Callable[..., Any]) -> Callable[..., Any]:
+    """The program with results in the layout of torch's: views of them were traced by that one."""
+
+    def lay(made: Any, like: Any) -> Any:
+        if not isinstance(like, Tensor) or like.dim() < 2 or is_contiguous_or_false(like):
+            return made
+        columns = is_contiguous_or_false(like.mT)
+        return made.mT.clone(memory_format=torch.contiguous_format).mT if columns else made
+
+    def run(*args: Any, **options: Any) -> Any:
+        made = program(*args, **options)
+        if made is NotImplemented or made is None:
+            return made
+        with disable_proxy_modes_tracing():
+            like = op(*args, **options)
+        return lay(made, like) if isinstance(made, Tensor) else tuple(map(lay, made, like))
+
+    return run
+
+
 def _empty_strided(size: list[Any], stride: list[Any], *, dtype: torch.dtype | None = None, **_: Any) -> Any:
     """In rows, where two elements would have one place: an array of a file has a place for each."""
     if not all(isinstance(n, int) for n in (*size, *stride)):
@@ -342,8 +364,7 @@ def alone() -> dict[OpOverload, Callable[..., Any]]:
         aten._fft_c2c.default: _fft_c2c,
         aten._fft_r2c.default: _fft_r2c,
         aten._fft_c2r.default: _fft_c2r,
-        **matrices(),
-        **spectra(),
+        **{op: _as_eager_lays(op, program) for op, program in (matrices() | spectra()).items()},
         **polynomials(),
         aten.linalg_cross.default: torch._refs.linalg.cross,
     }

@@ -179,3 +179,16 @@ def test_degrees_of_polynomials_are_any_numbers(tmp_path: Path) -> None:
     want = made(torch.tensor([2.0, 2, 2, 2, 1]), torch.tensor([-1.0, -1, -1, 2, 4]), whole)
     for a, b in zip(_loaded(made, tmp_path / "m.dlc", *given)(*given), want, strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_results_lie_as_those_of_torch(tmp_path: Path) -> None:
+    """A view of a factor whose columns are rows in memory was a ValueError of dlc.save."""
+
+    def made(a: Tensor) -> list[Tensor]:
+        rows = [linalg.inv(a), linalg.solve(a, a + 1), linalg.lu_factor(a)[0], linalg.qr(a)[0]]
+        rows += [linalg.cholesky(_definite(a)), linalg.eigh(_definite(a))[1].abs(), linalg.svd(a)[0].abs()]
+        return [one.mT.view(2, -1) for one in rows]
+
+    a = _matrix((2, 3, 3), torch.float32, "rows")
+    for have, want in zip(_loaded(made, tmp_path / "m.dlc", a)(a), made(a), strict=True):
+        torch.testing.assert_close(have, want, rtol=1e-4, atol=1e-4)
