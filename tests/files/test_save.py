@@ -333,14 +333,14 @@ def test_a_function_of_arrays(tmp_path: Path) -> None:
 
 def test_what_cannot_leave_is_said_at_once(tmp_path: Path) -> None:
     def function(x: Tensor) -> Any:
-        values = torch.linalg.svdvals(x)
-        inverse = torch.linalg.inv(x)
-        return values, inverse
+        values = torch.linalg.eigvals(x)
+        factor = torch.linalg.ldl_factor(x)[0]
+        return values, factor
 
     with pytest.raises(FileError) as caught:
         dlc.save(function, tmp_path / "m.dlc", (torch.eye(3),))
     said = str(caught.value)
-    assert "svd" in said and "inv" in said
+    assert "eig" in said and "ldl_factor" in said
     assert said.count("test_save.py:") >= 2
     assert not list(tmp_path.iterdir())
 
