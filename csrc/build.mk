@@ -71,7 +71,7 @@ PORTABLE := csrc/codegen/emit/c/prelude_c.h $(filter-out %_transpose.h %_scan.h,
 # -- the folders; digest.py says which of them decide machine code, so that the key of a kernel covers them
 
 folders  = $(addprefix csrc/,$(1) $(addprefix $(1)/,$(2)))
-IR      := $(call folders,ir,dim text build verify math eval)
+IR      := $(call folders,ir,contraction dim text build verify math eval)
 NOTATION := csrc/ir/notation
 FUSION  := $(call folders,fusion,partition channels writes frozen)
 EMIT_OF := $(patsubst csrc/codegen/%/,%,$(wildcard csrc/codegen/emit/*/))

@@ -65,12 +65,12 @@ cost_terms(Cx *cx, const Let *let)
     const Type *t = op_info[let->op].kind == KIND_RED ? let->args[0]->type : let->res[0]->type;
     int64_t n = dims_typical(cx, t->rank, t->dims);
     if (let->op == OP_contract) {
-        Contraction c = let_contraction(let);
+        const Contraction *c = let_contraction(let);
         Dim dims[MAX_RANK];
-        for (int k = 0; k < c.nsum; k++) {
-            dims[k] = letter_dim(&c, let->args[0]->type, let->args[1]->type, c.sum[k]);
+        for (int k = 0; k < c->nsum; k++) {
+            dims[k] = letter_dim(c, let->args[0]->type, let->args[1]->type, c->sum[k]);
         }
-        if (__builtin_mul_overflow(n, dims_typical(cx, c.nsum, dims), &n)) {
+        if (__builtin_mul_overflow(n, dims_typical(cx, c->nsum, dims), &n)) {
             return INT64_MAX / 64;
         }
     }

@@ -49,12 +49,12 @@ padded(Cx *cx, const Type *t)
 static bool
 sums_last(const Let *let, int j)
 {
-    Contraction over = let_contraction(let);
-    const char *letters = j ? over.b : over.a;
+    const Contraction *over = let_contraction(let);
+    const char *letters = j ? over->b : over->a;
     char last = letters[let->args[j]->type->rank - 1];
     bool sums = false;
-    for (int k = 0; k < over.nsum; k++) {
-        sums |= over.sum[k] == last;
+    for (int k = 0; k < over->nsum; k++) {
+        sums |= over->sum[k] == last;
     }
     return sums;
 }

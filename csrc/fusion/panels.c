@@ -49,24 +49,25 @@ panel_axes(Cx *cx, const Let *let, int j)
     if (let->op != OP_contract || (v->type->dtype != DT_f32 && v->type->dtype != DT_f64)) {
         return none;
     }
-    Contraction over = let_contraction(let);
-    const char *mine = j ? over.b : over.a;
+    const Contraction *over = let_contraction(let);
+    const char *mine = j ? over->b : over->a;
     int rank = v->type->rank;
-    PanelAxes axes = {.columns = over.nout ? letter_axis(mine, rank, over.out[over.nout - 1]) : -1,
+    PanelAxes axes = {.columns = over->nout ? letter_axis(mine, rank, over->out[over->nout - 1])
+                                            : -1,
                       .width = (int)panel_width(v->type->dtype)};
-    for (int k = 0; k < over.nsum; k++) {
-        axes.sums[k] = letter_axis(mine, rank, over.sum[k]);
+    for (int k = 0; k < over->nsum; k++) {
+        axes.sums[k] = letter_axis(mine, rank, over->sum[k]);
         axes.nsums += axes.sums[k] >= 0;
     }
-    for (int ax = 0; ax < rank && over.nsum; ax++) {
-        bool kept = letter_axis(over.out, over.nout, mine[ax]) >= 0;
-        if (kept && letter_class(&over, mine[ax]) == LETTER_OF_BOTH) {
+    for (int ax = 0; ax < rank && over->nsum; ax++) {
+        bool kept = letter_axis(over->out, over->nout, mine[ax]) >= 0;
+        if (kept && letter_class(over, mine[ax]) == LETTER_OF_BOTH) {
             axes.batch[axes.nbatch++] = ax;
         }
     }
-    bool all = axes.columns >= 0 && axes.nsums == over.nsum &&
+    bool all = axes.columns >= 0 && axes.nsums == over->nsum &&
                axes.nbatch + axes.nsums == rank - 1 &&
-               letter_class(&over, mine[axes.columns]) != LETTER_OF_BOTH;
+               letter_class(over, mine[axes.columns]) != LETTER_OF_BOTH;
     return all && axes.nsums > 0 && axes.nbatch + 4 <= MAX_RANK &&
                    dim_is_int(cx, v->type->dims[axes.columns], &n) && n >= COST_COLUMNS
                ? axes

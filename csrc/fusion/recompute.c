@@ -270,15 +270,15 @@ value_is_of_codes(Cx *cx, const Value *v)
 static const char *
 columns_none(Cx *cx, const Let *let, int j, double *rows)
 {
-    Contraction c = let_contraction(let);
+    const Contraction *c = let_contraction(let);
     const Type *a = let->args[0]->type, *b = let->args[1]->type;
     int columns = 0, sums = 0, last = -1;
     bool batched = false;
     int64_t n = 0;
     *rows = 1;
-    for (int k = 0; k < c.nout; k++) {
+    for (int k = 0; k < c->nout; k++) {
         Dim extent = let->res[0]->type->dims[k];
-        LetterClass class = letter_class(&c, c.out[k]);
+        LetterClass class = letter_class(c, c->out[k]);
         bool own = class == (j ? LETTER_OF_B : LETTER_OF_A);
         if (dim_is(cx, extent, 1)) {
             continue;
@@ -289,12 +289,12 @@ columns_none(Cx *cx, const Let *let, int j, double *rows)
         n = own ? dim_typical(cx, extent) : n;
         *rows *= own ? 1 : (double)dim_typical(cx, extent);
     }
-    for (int k = 0; k < c.nsum; k++) {
-        sums += !dim_is(cx, letter_dim(&c, a, b, c.sum[k]), 1);
+    for (int k = 0; k < c->nsum; k++) {
+        sums += !dim_is(cx, letter_dim(c, a, b, c->sum[k]), 1);
     }
-    return batched                                             ? "products of a batch read it"
-           : c.where.first.place || c.where.nlater || sums > 1 ? "a convolution reads it"
-           : sums != 1                                         ? "a product of one term reads it"
+    return batched                                               ? "products of a batch read it"
+           : c->where.first.place || c->where.nlater || sums > 1 ? "a convolution reads it"
+           : sums != 1                                           ? "a product of one term reads it"
            : columns == 0 || (columns == 1 && n < COST_COLUMNS)
                ? "its product has fewer than 16 columns"
            : columns > 1 || last != (j ? LETTER_OF_B : LETTER_OF_A)

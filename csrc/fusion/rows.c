@@ -48,10 +48,10 @@ has_codes(Groups *g, const Node *node)
 static int
 column_operand(Groups *g, const Node *node)
 {
-    Contraction c = let_contraction(node->let);
+    const Contraction *c = let_contraction(node->let);
     int operand = -1;
-    for (int k = 0; k < c.nout; k++) {
-        LetterClass class = letter_class(&c, c.out[k]);
+    for (int k = 0; k < c->nout; k++) {
+        LetterClass class = letter_class(c, c->out[k]);
         if (node_axis(g, node, k) >= 0) {
             operand = class == LETTER_OF_BOTH ? -1 : class == LETTER_OF_B;
         }
@@ -65,10 +65,10 @@ column_operand(Groups *g, const Node *node)
 static bool
 has_blocks(Groups *g, const Node *node, int operand, bool usually)
 {
-    Contraction c = let_contraction(node->let);
+    const Contraction *c = let_contraction(node->let);
     double batches = 1, rows = 1;
-    for (int k = 0; k < c.nout; k++) {
-        LetterClass class = letter_class(&c, c.out[k]);
+    for (int k = 0; k < c->nout; k++) {
+        LetterClass class = letter_class(c, c->out[k]);
         int64_t usual = dim_typical(g->cx, node->dims[k]),
                 least = usually ? dim_typical_least(g->cx, node->dims[k])
                                 : dim_range(g->cx, node->dims[k]).lo;
@@ -82,10 +82,10 @@ has_blocks(Groups *g, const Node *node, int operand, bool usually)
 static double
 depth_of(Groups *g, const Node *node)
 {
-    Contraction c = let_contraction(node->let);
+    const Contraction *c = let_contraction(node->let);
     double depth = 1;
-    for (int k = 0; k < c.nsum; k++) {
-        Dim n = letter_dim(&c, node->let->args[0]->type, node->let->args[1]->type, c.sum[k]);
+    for (int k = 0; k < c->nsum; k++) {
+        Dim n = letter_dim(c, node->let->args[0]->type, node->let->args[1]->type, c->sum[k]);
         depth *= (double)dim_typical(g->cx, n);
     }
     return depth;
@@ -95,10 +95,10 @@ depth_of(Groups *g, const Node *node)
 static double
 uses_of(Groups *g, const Node *node, int operand)
 {
-    Contraction c = let_contraction(node->let);
+    const Contraction *c = let_contraction(node->let);
     double uses = 1;
-    for (int k = 0; k < c.nout; k++) {
-        bool own = letter_axis(operand ? c.b : c.a, operand ? c.nb : c.na, c.out[k]) < 0;
+    for (int k = 0; k < c->nout; k++) {
+        bool own = letter_axis(operand ? c->b : c->a, operand ? c->nb : c->na, c->out[k]) < 0;
         uses *= own ? (double)dim_typical(g->cx, node->dims[k]) : 1;
     }
     return uses;
@@ -108,9 +108,9 @@ uses_of(Groups *g, const Node *node, int operand)
 static bool
 is_column(Groups *g, const Node *node, int axis, int operand)
 {
-    Contraction c = let_contraction(node->let);
-    for (int k = 0; k < c.nout; k++) {
-        bool own = letter_axis(operand ? c.a : c.b, operand ? c.na : c.nb, c.out[k]) < 0;
+    const Contraction *c = let_contraction(node->let);
+    for (int k = 0; k < c->nout; k++) {
+        bool own = letter_axis(operand ? c->a : c->b, operand ? c->na : c->nb, c->out[k]) < 0;
         if (node_axis(g, node, k) == axis) {
             return own;
         }
@@ -124,10 +124,10 @@ is_column(Groups *g, const Node *node, int axis, int operand)
 static bool
 is_batched(Groups *g, const Node *node)
 {
-    Contraction c = let_contraction(node->let);
+    const Contraction *c = let_contraction(node->let);
     bool batched = false;
-    for (int k = 0; k < c.nout; k++) {
-        batched |= letter_class(&c, c.out[k]) == LETTER_OF_BOTH && node_axis(g, node, k) >= 0;
+    for (int k = 0; k < c->nout; k++) {
+        batched |= letter_class(c, c->out[k]) == LETTER_OF_BOTH && node_axis(g, node, k) >= 0;
     }
     return batched;
 }
@@ -163,8 +163,8 @@ rows_reduced(Groups *g, int p, int c, const Match *m)
 static int
 axis_of_letter(Groups *g, const Node *node, int operand, int ax)
 {
-    Contraction c = let_contraction(node->let);
-    int out = letter_axis(c.out, c.nout, (operand ? c.b : c.a)[ax]);
+    const Contraction *c = let_contraction(node->let);
+    int out = letter_axis(c->out, c->nout, (operand ? c->b : c->a)[ax]);
     return out < 0 ? -1 : node_axis(g, node, out);
 }
 
@@ -210,15 +210,15 @@ leaves_for(Groups *g, int group, const Read *of, const Node *node, int operand)
 static bool
 reduces_sums(Groups *g, int group, const Read *read, const Let *contract, int operand)
 {
-    Contraction c = let_contraction(contract);
-    const char *letters = operand ? c.b : c.a;
+    const Contraction *c = let_contraction(contract);
+    const char *letters = operand ? c->b : c->a;
     const Node *from = &g->nodes[read->from];
     Domain d = group_domain(g, group);
     bool sums = d.nreduced == 0 || read->root == contract->args[operand];
     for (int k = 0; k < d.nreduced && sums; k++) {
         for (int ax = 0; ax < read->root->type->rank; ax++) {
             bool reduced = node_axis(g, from, from->out[ax]) == d.reduced[k];
-            sums &= !reduced || letter_axis(c.sum, c.nsum, letters[ax]) >= 0;
+            sums &= !reduced || letter_axis(c->sum, c->nsum, letters[ax]) >= 0;
         }
     }
     return sums;

@@ -92,12 +92,12 @@ dims_split(const Merge *m, const Type *t, const int *to, int *rank, Dim *dims, i
 
 typedef struct {
     Value *v;
-    char letters[MAX_RANK + 1];
+    char letters[MAX_RANK];
     int n;
 } Side;
 typedef struct {
     Side side[2];
-    char out[MAX_RANK + 1];
+    char out[MAX_RANK];
     int nout;
     Where where;
 } Sides;
@@ -105,13 +105,13 @@ typedef struct {
 static void
 product_read(const Let *let, Value *const *args, Sides *p)
 {
-    Contraction c = let_contraction(let);
-    *p = (Sides){.side = {{.v = args[0], .n = c.na}, {.v = args[1], .n = c.nb}},
-                 .nout = c.nout,
-                 .where = c.where};
-    memcpy(p->side[0].letters, c.a, (size_t)c.na);
-    memcpy(p->side[1].letters, c.b, (size_t)c.nb);
-    memcpy(p->out, c.out, (size_t)c.nout);
+    const Contraction *c = let_contraction(let);
+    *p = (Sides){.side = {{.v = args[0], .n = c->na}, {.v = args[1], .n = c->nb}},
+                 .nout = c->nout,
+                 .where = c->where};
+    memcpy(p->side[0].letters, c->a, (size_t)c->na);
+    memcpy(p->side[1].letters, c->b, (size_t)c->nb);
+    memcpy(p->out, c->out, (size_t)c->nout);
 }
 
 static bool
@@ -248,9 +248,9 @@ contraction_unmerged(const Unmerge *u, const Let *let, Value *const *args)
         return NULL;
     }
     const Side *x = &p.side[0], *y = &p.side[1];
-    const char *over = cx_format(u->old->cx, "%s,%s->%s%s", x->letters, y->letters, p.out,
-                                 where_text(u->old->cx, &p.where));
-    Value *v = build_contract(u->b, x->v, y->v, over, t->dtype);
+    Contraction over = contraction_letters(x->n, x->letters, y->n, y->letters, p.nout, p.out);
+    over.where = p.where;
+    Value *v = build_contract(u->b, x->v, y->v, &over, t->dtype);
     return build_reshape(u->b, v, t->rank, t->dims);
 }
 

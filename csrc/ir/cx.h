@@ -180,6 +180,7 @@ struct Cx {
     char reserve[256];          /* for the message when there is no memory for one */
     Table names;
     Table types;
+    Table contractions;
     Dims dims;
 };
 

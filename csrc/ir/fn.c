@@ -233,6 +233,14 @@ attr_str(Cx *cx, const char *key, const char *s)
 }
 
 Attr
+attr_letters(Cx *cx, const char *key, const Contraction *letters)
+{
+    Attr a = attr(cx, key, ATTR_LETTERS);
+    a.letters = letters;
+    return a;
+}
+
+Attr
 attr_name(Cx *cx, const char *key, const char *name, Dim index)
 {
     Attr a = attr(cx, key, ATTR_NAME);

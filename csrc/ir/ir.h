@@ -290,7 +290,8 @@ struct Value {
 };
 
 typedef enum {
-    ATTR_NONE, ATTR_INT, ATTR_DIM, ATTR_AXES, ATTR_DIMS, ATTR_STR, ATTR_NAME, ATTR_MARKS
+    ATTR_NONE, ATTR_INT, ATTR_DIM, ATTR_AXES, ATTR_DIMS, ATTR_STR, ATTR_NAME, ATTR_LETTERS,
+    ATTR_MARKS
 } AttrKind;
 
 /* One attribute.  `key` is interned; the schema of the op says which there are and of what kind. */
@@ -303,6 +304,7 @@ typedef struct {
     const int *axes;            /* AXES */
     const Dim *dims;            /* DIMS */
     const char *s;              /* STR, NAME (an op's or an index's name), interned */
+    const struct Contraction *letters; /* LETTERS, interned */
     const int64_t *values;      /* MARKS: of each mark that has one, else 0; NULL: none has */
 } Attr;
 
@@ -379,6 +381,7 @@ Attr attr_dim(Cx *cx, const char *key, Dim d);
 Attr attr_axes(Cx *cx, const char *key, int n, const int *axes);
 Attr attr_dims(Cx *cx, const char *key, int n, const Dim *dims);
 Attr attr_str(Cx *cx, const char *key, const char *s);
+Attr attr_letters(Cx *cx, const char *key, const struct Contraction *letters);
 /* index: DIM_NONE for an op's */
 Attr attr_name(Cx *cx, const char *key, const char *name, Dim index);
 bool value_is_const(const Value *v);
@@ -477,67 +480,7 @@ const Type *let_type(Cx *cx, const Let *let, int k, const char **why);
 /* May the literal be used as an element of the dtype?  No fraction for an integer. */
 bool literal_fits(Literal literal, Dtype dtype);
 
-/* ---- contraction.c: the letters of a contraction ---- */
-
-enum {
-    CONTRACTION_CHAIN = 256,    /* terms that are summed one after the other, see ops.def */
-    /* of a row of a panel, or of a tile of sums; see codegen/micro/micro.h */
-    MICRO_ROW_BYTES = 128,
-    MICRO_MOST_ROWS = 14,       /* of a tile of sums */
-    MOST_LATER = 2,             /* places of a `where` behind the first summed letter */
-};
-
-/* A condition on the terms of a sum: 0 <= step * at + place - before < times * |at| + size, where
- * `at` is a letter of the first operand and the result, |at| its extent, and `place` a summed
- * letter; 0: all terms. */
-typedef struct {
-    char at, place;
-    int64_t step, before, times, size;
-} Within;
-
-/* Which terms are summed: those within all of these. */
-typedef struct {
-    Within first;               /* its place is the first summed letter */
-    int nlater;
-    Within later[MOST_LATER];   /* of later ones, in their order: whole chains are left out */
-} Where;
-
-/* Those of each operand and of the result point into the text and are not ended. */
-typedef struct {
-    const char *a, *b, *out;
-    int na, nb, nout, nsum;
-    char sum[MAX_RANK];         /* the summed ones, in the order of a */
-    Where where;
-} Contraction;
-
-/* Reads `over`: NULL, or why it is none. */
-const char *contraction_read(const char *over, Contraction *c);
-Contraction let_contraction(const Let *let);            /* of a contract that is verified */
-const char *where_text(Cx *cx, const Where *w);         /* as `over` ends with it */
-bool where_is_at(const Where *w, char letter);  /* does the letter select summed terms? */
-/* For `ats` indices: the size in the condition; the first of the places whose terms are summed at
- * index `at`, and their end; is each index known to have such a place? */
-Dim within_size(Cx *cx, const Within *w, Dim ats);
-void within_places(Cx *cx, const Within *w, Dim ats, Dim at, Dim places, Dim *from, Dim *to);
-bool within_each(Cx *cx, const Within *w, Dim ats, Dim places);
-/* All places that are summed at any of them; -1: a size is not known. */
-int64_t within_count(Cx *cx, const Within *w, Dim ats, Dim places);
-int letter_axis(const char *letters, int n, char letter);       /* -1: it is not there */
-
-/* The operands that have a letter.  A letter of the result that both have is a batch letter. */
-typedef enum { LETTER_OF_NONE, LETTER_OF_A, LETTER_OF_B, LETTER_OF_BOTH } LetterClass;
-
-LetterClass letter_class(const Contraction *c, char letter);
-int64_t panel_width(Dtype sum);                       /* columns of a panel of sums of this dtype */
-/* Is the value stored as panels, [.., rows, columns of a panel]? The shape alone does not show it:
- * the rows of a matrix with so many columns may have any distance.  Panels have the dtype of the
- * sums. */
-bool has_panels(Cx *cx, const Value *v);
-/* Is the index of the load or store that of an element of panels, [.., row + terms without row and
- * column, column], whose last axis is a panel's row? */
-bool is_of_panel(Cx *cx, const Let *access, Dim row, Dim column);
-/* The size of a letter's axis. */
-Dim letter_dim(const Contraction *c, const Type *a, const Type *b, char letter);
+#include "contraction/contraction.h"
 
 /* ---- build.c, fold.c, algebra.c: the folding, value-numbering builder ---- */
 
@@ -592,7 +535,9 @@ Value *build_scan(Build *b, Op op, Value *a, int axis);
 /* op: a reduction, or OP_store */
 Value *build_scatter(Build *b, Op op, Value *a, Value *index, Value *v, int axis, int wrap);
 /* to: the operands' dtype or the one they are computed in */
-Value *build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to);
+Value *build_contract(Build *b, Value *x, Value *y, const Contraction *over, Dtype to);
+/* The same with `over` as text: "mk,kn->mn". */
+Value *build_product(Build *b, Value *x, Value *y, const char *over, Dtype to);
 /* Broadcast to a shape by NumPy's rule: axes align at the end, axes of size 1 repeat. */
 Value *build_broadcast(Build *b, Value *a, int rank, const Dim *dims);
 /* An element of a kernel's operand, of a buffer or (in its own body) of a kernel's result.  Loads

@@ -483,7 +483,7 @@ node_type(Cx *cx, const Let *let, int k, const Type *t, const char **why)
     case OP_contract:
         a = typed(let, 0, why);
         b = typed(let, 1, why);
-        return a && b ? type_contract(cx, let_str(let, "over"), a, b, t->dtype, why) : NULL;
+        return a && b ? type_contract(cx, let_contraction(let), a, b, t->dtype, why) : NULL;
     case OP_load:
         a = typed(let, 0, why);
         return !a ? NULL

@@ -27,7 +27,7 @@ const Type *type_scan(Cx *cx, Op op, const Type *a, int64_t axis, const char **w
 const Type *type_scatter(Cx *cx, Op op, const Type *a, const Type *index, const Type *v,
                          int64_t axis, const char **why);
 /* The result has dtype `to` if that is allowed, else the dtype of the operands. */
-const Type *type_contract(Cx *cx, const char *over, const Type *a, const Type *b, Dtype to,
+const Type *type_contract(Cx *cx, const Contraction *over, const Type *a, const Type *b, Dtype to,
                           const char **why);
 
 #endif

@@ -596,25 +596,27 @@ shared_letters(Gen *g, const Type *a, const Type *b, char *letters)
 }
 
 /* At times, which terms are summed: by the first summed letter, and one that only a has. */
-static void
-add_within(Gen *g, Text *over, const Type *a)
+static const Contraction *
+with_condition(Gen *g, const Contraction *c, const Type *a)
 {
-    Contraction c;
+    ContractionError wrong;
     int64_t places, at = a->rank ? below(g->random, a->rank) : 0;
-    if (contraction_read(over->text, &c) || !c.nsum || !chance(g->random, 50) ||
-        letter_class(&c, c.a[at]) != LETTER_OF_A ||
-        !dim_is_int(g->cx, a->dims[letter_axis(c.a, c.na, c.sum[0])], &places)) {
-        return;
+    if (!c->nsum || !chance(g->random, 50) || letter_class(c, c->a[at]) != LETTER_OF_A ||
+        !dim_is_int(g->cx, a->dims[letter_axis(c->a, c->na, c->sum[0])], &places)) {
+        return c;
     }
     int64_t ats = dim_typical(g->cx, a->dims[at]);
-    text_add(over, " where 0<=%d%c+%c-%d<", 1 + below(g->random, 3), c.a[at], c.sum[0],
-             below(g->random, (int)places + 2));
+    Contraction with = *c;
+    Within *w = &with.where.first;
+    *w = (Within){.at = c->a[at], .place = c->sum[0], .step = 1 + below(g->random, 3)};
+    w->before = below(g->random, (int)places + 2);
     if (chance(g->random, 50)) {
-        text_add(over, "%d|%c|%+d", 1 + below(g->random, 2), c.a[at],
-                 below(g->random, 2 * (int)places + 1) - (int)places);
+        w->times = 1 + below(g->random, 2);
+        w->size = below(g->random, 2 * (int)places + 1) - (int)places;
     } else {
-        text_add(over, "%d", below(g->random, (int)(ats + places) + 1));
+        w->size = below(g->random, (int)(ats + places) + 1);
     }
+    return contraction_intern(g->cx, &with, &wrong);
 }
 
 /* What both have is summed or kept, what one has is kept; the axes of the result in any order. */
@@ -628,7 +630,7 @@ gen_contract(Gen *g)
         return;
     }
     const Type *a = args[0]->type, *b = args[1]->type;
-    char letters[MAX_RANK + 1] = "", kept[2 * MAX_RANK];
+    char letters[MAX_RANK] = {0}, kept[2 * MAX_RANK];
     int perm[2 * MAX_RANK], n = 0;
     shared_letters(g, a, b, letters);
     for (int k = 0; k < a->rank + b->rank; k++) {
@@ -638,14 +640,18 @@ gen_contract(Gen *g)
             kept[n++] = letter;
         }
     }
-    Text over = {.cx = g->cx};
-    text_add(&over, "%.*s,%.*s->", a->rank, "abcdefghijklm", b->rank, letters);
     shuffle(g->random, n, perm);
+    char out[2 * MAX_RANK];
     for (int k = 0; k < n; k++) {
-        text_put(&over, &kept[perm[k]], 1);
+        out[k] = kept[perm[k]];
     }
-    add_within(g, &over, a);
-    Attr attr = attr_str(g->cx, "over", over.text);
+    ContractionError wrong;
+    Contraction over = contraction_letters(a->rank, "abcdefghijklm", b->rank, letters, n, out);
+    const Contraction *c = contraction_intern(g->cx, &over, &wrong);
+    if (!c) {
+        return;
+    }
+    Attr attr = attr_letters(g->cx, "over", with_condition(g, c, a));
     Dtype wide = dtype_info[a->dtype].compute;
     propose(g, OP_contract, 2, args, 1, &attr,
             type_with(g->cx, a, chance(g->random, 30) ? wide : a->dtype));

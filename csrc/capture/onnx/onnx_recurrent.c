@@ -134,7 +134,7 @@ rows_of(Onnx *o, const Cell *c, Value *weight, int k, int count)
 static Value *
 of_state(Onnx *o, const Cell *c, Value *h, Value *weight)
 {
-    return build_contract(o->b, h, weight, "bk,nk->bn", c->dtype);
+    return build_product(o->b, h, weight, "bk,nk->bn", c->dtype);
 }
 
 /* (1 - share) * a + share * b */
@@ -266,7 +266,7 @@ way_of(Onnx *o, const Cell *c, int at, bool back, Value *x, Value *lengths)
     Value *bias = part_of(o, onnx_given(o, 3), at);
     Value *weight = part_of(o, onnx_in(o, 1), at);
     x = back ? backwards(o, x, lengths) : x;
-    w.x = build_contract(o->b, x, weight, "tbk,nk->tbn", c->dtype);
+    w.x = build_product(o->b, x, weight, "tbk,nk->tbn", c->dtype);
     if (bias) {
         Value *in = gate(o, c, bias, 0, c->gates), *state = gate(o, c, bias, c->gates, c->gates);
         if (c->gates == 3) { /* the state's last bias is added where the gate says */

@@ -211,7 +211,7 @@ static Value *
 attended(Onnx *o, Value *const *qkv, double scale, double cap, Value *bias, Value *hidden)
 {
     Dtype at = wide(qkv[0]->type->dtype);
-    Value *s = build_contract(o->b, qkv[0], qkv[1], "bnsd,bntd->bnst", at);
+    Value *s = build_product(o->b, qkv[0], qkv[1], "bnsd,bntd->bnst", at);
     s = factored(o, s, scale);
     if (cap > 0) {
         s = build_map(o->b, OP_tanh, factored(o, s, 1 / cap), NULL, NULL);
@@ -224,8 +224,8 @@ attended(Onnx *o, Value *const *qkv, double scale, double cap, Value *bias, Valu
     }
     Arg halves = {.kind = ARG_BOOL};
     s = onnx_aten(o, "aten._softmax.default", s->type, ARGS(arg_v(s), arg_i(3), halves));
-    return build_contract(o->b, build_cast(o->b, s, qkv[2]->type->dtype), qkv[2], "bnst,bntd->bnsd",
-                          qkv[2]->type->dtype);
+    return build_product(o->b, build_cast(o->b, s, qkv[2]->type->dtype), qkv[2], "bnst,bntd->bnsd",
+                         qkv[2]->type->dtype);
 }
 
 /* The place of each query or key, [queries, keys], i64. */
@@ -567,7 +567,7 @@ onnx_matmul_bits(Onnx *o)
     memcpy(made, a->type->dims, (size_t)rank * sizeof *made);
     made[rank - 1] = num(o, n);
     Value *x = build_cast(o->b, onnx_flat(o, a, rank - 1), at);
-    Value *v = build_contract(o->b, x, w, "mk,nk->mn", at), *bias = onnx_given(o, 5);
+    Value *v = build_product(o->b, x, w, "mk,nk->mn", at), *bias = onnx_given(o, 5);
     v = bias ? onnx_map(o, OP_add, v, build_cast(o->b, bias, at)) : v;
     o->out[0] = build_cast(o->b, build_reshape(o->b, v, rank, made), a->type->dtype);
 }

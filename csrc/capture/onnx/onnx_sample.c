@@ -183,7 +183,7 @@ onnx_deform_conv(Onnx *o)
     Dim outputs = dim_div(o->cx, tw->dims[0], num(o, group));
     Dim weights[] = {num(o, group), outputs, tw->dims[1], num(o, places)};
     w = build_cast(o->b, build_reshape(o->b, w, 4, weights), at);
-    Value *v = build_contract(o->b, w, all, "gocp,ngcps->ngos", at);
+    Value *v = build_product(o->b, w, all, "gocp,ngcps->ngos", at);
     Dim made[] = {n, tw->dims[0], high, broad};
     v = build_reshape(o->b, v, 4, made);
     v = bias ? onnx_map(o, OP_add, v,

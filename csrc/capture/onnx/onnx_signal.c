@@ -23,7 +23,7 @@ waves(Onnx *o, Op op, Dim rows, Dim columns, Dim length)
 static Value *
 by(Onnx *o, Value *x, Value *matrix)
 {
-    return build_contract(o->b, x, matrix, "anb,kn->akb", x->type->dtype);
+    return build_product(o->b, x, matrix, "anb,kn->akb", x->type->dtype);
 }
 
 /* The axis of x cut, or filled with zeros, to a length. */

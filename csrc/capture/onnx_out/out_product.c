@@ -4,7 +4,7 @@
 
 typedef struct {
     Out *o;
-    Contraction c;
+    const Contraction *c;
     const Type *a, *b;
     char batch[MAX_RANK], left[MAX_RANK], right[MAX_RANK];
     int nbatch, nleft, nright;
@@ -13,7 +13,7 @@ typedef struct {
 static void
 read_letters(Product *p)
 {
-    const Contraction *c = &p->c;
+    const Contraction *c = p->c;
     for (int k = 0; k < c->nout; k++) {
         switch (letter_class(c, c->out[k])) {
         case LETTER_OF_BOTH:
@@ -33,7 +33,7 @@ product_of(Product *p, int n, const char *letters)
 {
     Dim d = dim_int(p->o->cx, 1);
     for (int k = 0; k < n; k++) {
-        d = dim_mul(p->o->cx, d, letter_dim(&p->c, p->a, p->b, letters[k]));
+        d = dim_mul(p->o->cx, d, letter_dim(p->c, p->a, p->b, letters[k]));
     }
     return d;
 }
@@ -42,7 +42,7 @@ static int
 sizes_of(Product *p, int n, const char *letters, Dim *dims)
 {
     for (int k = 0; k < n; k++) {
-        dims[k] = letter_dim(&p->c, p->a, p->b, letters[k]);
+        dims[k] = letter_dim(p->c, p->a, p->b, letters[k]);
     }
     return n;
 }
@@ -71,7 +71,7 @@ static int
 multiplied(Product *p, int a, int b, Dtype dtype)
 {
     Out *o = p->o;
-    const Contraction *c = &p->c;
+    const Contraction *c = p->c;
     char of_a[3 * MAX_RANK], of_b[3 * MAX_RANK], of_out[3 * MAX_RANK];
     joined(c->nsum, c->sum, of_a,
            joined(p->nleft, p->left, of_a, joined(p->nbatch, p->batch, of_a, 0)));
@@ -114,10 +114,10 @@ out_contract(Out *o)
                  .a = o->let->args[0]->type,
                  .b = o->let->args[1]->type};
     Dtype dtype = out_computed(o, p.a->dtype);
-    if (out_conv(o, &p.c, dtype)) {
+    if (out_conv(o, p.c, dtype)) {
         return;
     }
-    if (p.c.where.first.place) {
+    if (p.c->where.first.place) {
         out_refuse(o,
                    "ONNX has no sums of the terms where a condition holds, but for convolutions");
     }

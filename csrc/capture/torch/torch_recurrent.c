@@ -39,7 +39,7 @@ struct Recurrence {
 static Value *
 times(const Recurrence *r, Value *x, Value *w)
 {
-    return build_contract(r->n->b, x, w, "bk,nk->bn", x->type->dtype);
+    return build_product(r->n->b, x, w, "bk,nk->bn", x->type->dtype);
 }
 
 /* v, one number for each column, for each row of t. */
@@ -127,7 +127,7 @@ direction(Recurrence *r, Value *x, int at, State *s)
 {
     Aten *n = r->n;
     bool reverse = r->both && at % 2;
-    Value *in = build_contract(n->b, x, parameter(r, at, 0)->v, "tbk,nk->tbn", x->type->dtype);
+    Value *in = build_product(n->b, x, parameter(r, at, 0)->v, "tbk,nk->tbn", x->type->dtype);
     Value **outputs = cx_alloc(n->cx, (size_t)r->steps * sizeof *outputs);
     r->recurrent = parameter(r, at, 1)->v;
     r->projection = r->projects ? parameter(r, at, 2 + 2 * r->biases)->v : NULL;

@@ -54,6 +54,14 @@ put_string(KernelCoder *c, const char *s)
 }
 
 static void
+put_letters(KernelCoder *c, const Contraction *letters)
+{
+    Text text = {.cx = c->cx};
+    contraction_text(letters, &text);
+    put_string(c, text.text);
+}
+
+static void
 dim_leaf(void *arg, char kind, int64_t value, Dim name)
 {
     KernelCoder *c = arg;
@@ -163,6 +171,9 @@ put_attr(KernelCoder *c, const Attr *a)
     case ATTR_STR:
     case ATTR_NAME:
         put_string(c, a->s);
+        break;
+    case ATTR_LETTERS:
+        put_letters(c, a->letters);
         break;
     case ATTR_NONE:
         break;

@@ -213,7 +213,8 @@ add_index(Alike *s, Dim a, Dim b)
 static bool
 is_same_attr(Alike *s, const Attr *a, const Attr *b)
 {
-    bool same = a->key == b->key && a->kind == b->kind && a->i == b->i && a->n == b->n;
+    bool same = a->key == b->key && a->kind == b->kind && a->i == b->i && a->n == b->n &&
+                a->letters == b->letters;
     if (!same || (a->kind == ATTR_STR && a->s != b->s)) {
         return false;
     }

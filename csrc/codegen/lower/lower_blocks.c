@@ -407,10 +407,10 @@ typedef struct {
 static bool
 is_batch(Lower *lo, const Probe *probe, Dim name)
 {
-    Contraction c = let_contraction(probe->contract);
+    const Contraction *c = let_contraction(probe->contract);
     bool batch = false;
-    for (int k = 0; k < c.nout; k++) {
-        batch |= letter_class(&c, c.out[k]) == LETTER_OF_BOTH &&
+    for (int k = 0; k < c->nout; k++) {
+        batch |= letter_class(c, c->out[k]) == LETTER_OF_BOTH &&
                  dim_uses(lo->cx, probe->contract_at[k], name);
     }
     return batch;

@@ -148,11 +148,11 @@ excluded_of(Lower *lo, const Bounded *b, const Let *let, int k, Excluded what)
 static bool
 sums_axis(Lower *lo, const Bounded *b, const Let *let, int k)
 {
-    Contraction c = let_contraction(let);
+    const Contraction *c = let_contraction(let);
     Dim idx[MAX_RANK] = {0}, at[MAX_RANK];
     const Value *others = let->args[!k];
-    bool known = !b->contract && others != let->args[k] && c.nsum == 1 && !c.where.first.place &&
-                 c.sum[0] == (k ? c.b : c.a)[b->axis];
+    bool known = !b->contract && others != let->args[k] && c->nsum == 1 && !c->where.first.place &&
+                 c->sum[0] == (k ? c->b : c->a)[b->axis];
     for (int ax = 0; ax < others->type->rank; ax++) {
         idx[ax] = dim_index(lo->cx, "b", others->type->dims[ax]);
     }
@@ -324,9 +324,9 @@ end_of(const Part *p, const Value *v, const Dim *idx, bool negated)
 static bool
 is_batch(const Lower *lo, const Bounded *b, int axis, const Dim *start, const Dim *dims, Dim *at)
 {
-    Contraction c = let_contraction(b->contract);
-    const char *rows = b->factors ? c.a : c.b, *factors = b->factors ? c.b : c.a;
-    int ax = letter_axis(rows, b->factors ? c.na : c.nb, factors[axis]);
+    const Contraction *c = let_contraction(b->contract);
+    const char *rows = b->factors ? c->a : c->b, *factors = b->factors ? c->b : c->a;
+    int ax = letter_axis(rows, b->factors ? c->na : c->nb, factors[axis]);
     if (ax < 0 || ax == b->axis || !extent_is_one(lo->cx, dims[ax])) {
         return false;
     }

@@ -39,7 +39,7 @@ static bool
 name_letters(Product *p, const Shape *s, const Dim *idx)
 {
     Cx *cx = p->lo->cx;
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     const Type *a = p->let->args[0]->type, *b = p->let->args[1]->type;
     int named = 0;
     for (int k = 0; k < c->nout; k++) {
@@ -98,7 +98,7 @@ static bool
 is_swapped(const Product *p, const Probe *probe)
 {
     Cx *cx = p->lo->cx;
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     int own[2] = {0, 0}, last = -1;
     for (int k = 0; k < c->nout; k++) {
         LetterClass class = letter_class(c, c->out[k]);
@@ -126,7 +126,7 @@ static bool
 choose_shared_columns(Product *p, const Probe *probe)
 {
     Cx *cx = p->lo->cx;
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     Dim column = DIM_NONE;
     int own[2] = {0, 0};
     for (int k = 0; k < c->nout; k++) {

@@ -15,7 +15,7 @@
 static bool
 is_in_where(const Product *p, char letter)
 {
-    return where_is_at(&p->letters.where, letter);
+    return where_is_at(&p->letters->where, letter);
 }
 
 /* Is its loop around the tiles?  All rows of a tile have the same places of the first summed
@@ -23,7 +23,7 @@ is_in_where(const Product *p, char letter)
 static bool
 is_outside(const Product *p, char letter, LetterClass class)
 {
-    const Where *w = &p->letters.where;
+    const Where *w = &p->letters->where;
     LetterClass columns = p->swapped ? LETTER_OF_A : LETTER_OF_B;
     return is_in_where(p, letter) &&
            (class == columns || (w->first.place && letter == w->first.at));
@@ -35,7 +35,7 @@ is_outside(const Product *p, char letter, LetterClass class)
 LetterClass
 product_class(const Product *p, char letter)
 {
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     LetterClass class = letter_class(c, letter);
     bool outside = is_outside(p, letter, class);
     for (int k = letter_axis(c->out, c->nout, letter) + 1; k < c->nout; k++) {
@@ -54,7 +54,7 @@ plan_class(const Product *p, const Probe *probe, int first, int from, int to, Le
            Nest *nest)
 {
     Cx *cx = p->lo->cx;
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     Dim names[MAX_RANK], extents[MAX_RANK],
         *all = cx_alloc(cx, (size_t)(probe->noffsets + 2 + MAX_RANK) * sizeof *all);
     const Dim offsets[] = {p->a.offset, p->b.offset};
@@ -80,7 +80,7 @@ static Dim
 places_within(Product *p, Dim places)
 {
     Cx *cx = p->lo->cx;
-    const Within *w = &p->letters.where.first;
+    const Within *w = &p->letters->where.first;
     Dim to, ats = product_extent(p, w->at);
     within_places(cx, w, ats, p->at[(int)w->at], places, &p->from, &to);
     Dim n = dim_sub(cx, to, p->from);
@@ -95,7 +95,7 @@ places_within(Product *p, Dim places)
 static Dim
 count_sums(Product *p)
 {
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     Dim n = dim_int(p->lo->cx, 1);
     for (int k = 0; k < c->nsum; k++) {
         const Value *a = p->let->args[0], *b = p->let->args[1];

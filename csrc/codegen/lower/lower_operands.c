@@ -18,7 +18,7 @@
 static const char *
 letters_of(const Product *p, int k)
 {
-    return k ? p->letters.b : p->letters.a;
+    return k ? p->letters->b : p->letters->a;
 }
 
 void
@@ -32,7 +32,7 @@ operand_index(const Product *p, int k, Dim *idx)
 int64_t
 operand_own_extent(const Product *p, int k)
 {
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     int64_t n = 1, extent;
     for (int j = 0; j < c->nout; j++) {
         Dim name = p->name[(int)c->out[j]];
@@ -143,9 +143,9 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
     Dim column = DIM_NONE, row = product_sum(p);
     for (int k = 0; k < rank; k++) {
         Dim name = p->name[(int)letters[k]];
-        bool both = letter_class(&p->letters, letters[k]) == LETTER_OF_BOTH;
+        bool both = letter_class(p->letters, letters[k]) == LETTER_OF_BOTH;
         if (dim_is_name(cx, name) && !both) {
-            if (column != DIM_NONE || where_is_at(&p->letters.where, letters[k])) {
+            if (column != DIM_NONE || where_is_at(&p->letters->where, letters[k])) {
                 return false;
             }
             column = name;
@@ -173,7 +173,7 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
 static bool
 rows_are_adjacent(const Product *p)
 {
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     Dim last = DIM_NONE;
     for (int k = 0; k < c->nout; k++) {
         Dim name = p->name[(int)c->out[k]];
@@ -223,7 +223,7 @@ product_reads_rows(Product *p, bool *memory)
 static void
 copy_order(const Product *p, const char *letters, int rank, Order *order)
 {
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     int n = 0;
     for (int k = c->nsum - 1; k >= 0; k--) {
         order->axis[n++] = letter_axis(letters, rank, c->sum[k]);
@@ -305,7 +305,7 @@ static bool
 rows_are_in_groups(const Product *p)
 {
     Cx *cx = p->lo->cx;
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     Dim inner = DIM_NONE, outer = DIM_NONE;
     for (int k = 0; k < c->nout; k++) {
         Dim name = p->name[(int)c->out[k]];
@@ -327,7 +327,7 @@ rows_are_in_groups(const Product *p)
 static void
 join_rows(Product *p)
 {
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     const char *letters = letters_of(p, p->swapped);
     const Type *type = p->let->args[p->swapped]->type;
     Order order = {.nsum = c->nsum};

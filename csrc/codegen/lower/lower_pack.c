@@ -22,7 +22,7 @@ static int
 column_axis(const Product *p, const Value *v, const char *letters)
 {
     int axis = -1;
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     for (int ax = 0; ax < v->type->rank; ax++) {
         Dim name = p->name[(int)letters[ax]];
         if (letter_class(c, letters[ax]) != LETTER_OF_BOTH && dim_is_name(p->lo->cx, name)) {
@@ -40,7 +40,7 @@ static void
 panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim *at, Dim *room)
 {
     Cx *cx = p->lo->cx;
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     Dim width = dim_int(cx, panel_width(p->dtype));
     int n = 0;
     for (int ax = 0; ax < v->type->rank; ax++) {
@@ -80,7 +80,7 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
 {
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     int rank = buffer->type->rank, n = 0, inside = 1;
     Dim to[MAX_RANK], from[MAX_RANK], digits[MAX_RANK], width = room[rank - 1];
     memcpy(from, f->at, sizeof from);
@@ -123,10 +123,10 @@ product_may_pack(const Product *p)
 {
     int k = !p->swapped;
     const Value *v = p->let->args[k];
-    const char *letters = k ? p->letters.b : p->letters.a;
-    int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
+    const char *letters = k ? p->letters->b : p->letters->a;
+    int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters->nsum + 2;
     return !p->b.panels && !p->b.computed && axis >= 0 &&
-           !where_is_at(&p->letters.where, letters[axis]) && p->nsum && rank <= MAX_RANK &&
+           !where_is_at(&p->letters->where, letters[axis]) && p->nsum && rank <= MAX_RANK &&
            !lower_is_part(p->lo, p->b.from) && is_for_all(p, v, letters, axis);
 }
 
@@ -135,9 +135,9 @@ product_may_compute(const Product *p)
 {
     int k = !p->swapped, cost;
     const Value *v = p->let->args[k];
-    const Where *w = &p->letters.where;
+    const Where *w = &p->letters->where;
     bool one = p->nsum == 1 && p->column == DIM_NONE && !w->first.place && !w->nlater &&
-               column_axis(p, v, k ? p->letters.b : p->letters.a) >= 0;
+               column_axis(p, v, k ? p->letters->b : p->letters->a) >= 0;
     /* each block of rows computes it again */
     return one && block_is_plain(p->lo, v, &cost) &&
            (cost <= 2 * COST_DECODED_COST ||
@@ -151,7 +151,7 @@ static bool
 is_by_group(const Product *p, const Value *v, const char *letters, int axis)
 {
     Cx *cx = p->lo->cx;
-    const Contraction *c = &p->letters;
+    const Contraction *c = p->letters;
     Dim columns = v->type->dims[axis], rows = dim_int(cx, 1);
     bool same = true;
     for (int k = 0; k < c->nout; k++) {
@@ -170,12 +170,12 @@ product_pack(Product *p)
     Lower *lo = p->lo, saved = *lo;
     int k = !p->swapped;
     const Value *v = p->let->args[k];
-    const char *letters = k ? p->letters.b : p->letters.a;
+    const char *letters = k ? p->letters->b : p->letters->a;
     Dim at[MAX_RANK], room[MAX_RANK];
     if (!product_may_pack(p) || !fuel_spend(lo->cx)) {
         return false;
     }
-    int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters.nsum + 2;
+    int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters->nsum + 2;
     p->b.panels = true;
     p->packs_groups = is_by_group(p, v, letters, axis);
     if (p->packs_groups) {

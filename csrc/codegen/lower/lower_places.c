@@ -13,13 +13,13 @@
 Dim
 product_extent(const Product *p, char letter)
 {
-    return letter_dim(&p->letters, p->let->args[0]->type, p->let->args[1]->type, letter);
+    return letter_dim(p->letters, p->let->args[0]->type, p->let->args[1]->type, letter);
 }
 
 const Within *
 places_later(const Product *p, int k)
 {
-    const Where *w = &p->letters.where;
+    const Where *w = &p->letters->where;
     const Within *found = NULL;
     for (int j = 0; j < w->nlater; j++) {
         found = p->name[(int)w->later[j].place] == p->sum[k] ? &w->later[j] : found;

@@ -15,7 +15,7 @@ typedef struct {
 typedef struct {
     Lower *lo;
     const Let *let;
-    Contraction letters;
+    const Contraction *letters;
     Dim name[128];              /* by letter: a bare index, or 0 if the letter has one element */
     Dim at[128];                /* by letter: its index in the operands, over that name */
     bool swapped;               /* the columns are of the first operand */

@@ -186,7 +186,7 @@ compute_columns(const Tiles *t, Dim panel, Dim first, Dim n)
     Cx *cx = p->lo->cx;
     int k = !p->swapped;
     const Value *v = p->let->args[k];
-    const char *letters = k ? p->letters.b : p->letters.a;
+    const char *letters = k ? p->letters->b : p->letters->a;
     Dim start[MAX_RANK], dims[MAX_RANK], room[MAX_RANK], width = constant(t, t->size.width);
     Dim column = dim_mul(cx, width, panel);
     Filled filled = {.buffer = t->buffer, .panel = panel, .column = -1, .start = start};
@@ -197,7 +197,7 @@ compute_columns(const Tiles *t, Dim panel, Dim first, Dim n)
     tiles_rename(cx, &all, v->type->rank, start);
     for (int ax = 0; ax < v->type->rank; ax++) {
         bool summed = p->name[(int)letters[ax]] == p->sum[0],
-             own = letter_class(&p->letters, letters[ax]) != LETTER_OF_BOTH;
+             own = letter_class(p->letters, letters[ax]) != LETTER_OF_BOTH;
         Dim left = dim_min(cx, width, dim_sub(cx, tile_columns(t), column));
         bool columns = own && !summed && dim_is_name(cx, p->name[(int)letters[ax]]);
         dims[ax] = summed ? n : columns ? left : constant(t, 1);

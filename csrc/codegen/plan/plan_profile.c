@@ -188,12 +188,12 @@ operations_of(Cx *cx, const Let *let)
     } else if (op_info[let->op].kind == KIND_RED && let->nargs) {
         n = elements_of(cx, let->args[0]->type);
     } else if (let->op == OP_contract) {
-        Contraction c = let_contraction(let);
+        const Contraction *c = let_contraction(let);
         n = dim_mul(cx, dim_int(cx, 2), elements_of(cx, let->res[0]->type));
-        for (int k = 0; k < c.nsum; k++) {
-            n = dim_mul(cx, n, letter_dim(&c, let->args[0]->type, let->args[1]->type, c.sum[k]));
+        for (int k = 0; k < c->nsum; k++) {
+            n = dim_mul(cx, n, letter_dim(c, let->args[0]->type, let->args[1]->type, c->sum[k]));
         }
-        n = without_left_out(cx, let, &c, n);
+        n = without_left_out(cx, let, c, n);
     }
     for (int k = 0; let->body && k < let->body->n; k++) {
         n = dim_add(cx, n, operations_of(cx, let->body->lets[k]));

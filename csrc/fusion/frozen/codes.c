@@ -408,7 +408,7 @@ code_product(Coding *s, const Let *let)
                 : value_is_const(v) ? let->args[j]
                                     : build_cast(s->b, s->map[v->id], DT_f32);
     }
-    Value *v = build_contract(s->b, of[0], of[1], let_str(let, "over"), DT_f32);
+    Value *v = build_contract(s->b, of[0], of[1], let_contraction(let), DT_f32);
     s->map[let->res[0]->id] = build_cast(s->b, v, let->res[0]->type->dtype);
 }
 
@@ -496,7 +496,7 @@ product_noise(Coding *s, const Let *let, int j)
         of[k] = value_is_const(v) ? let->args[k] : build_cast(s->b, s->map[v->id], DT_f32);
     }
     of[j] = build_map(s->b, OP_sub, decoded(s, let->args[j]), of[j], NULL);
-    return build_contract(s->b, of[0], of[1], let_str(let, "over"), DT_f32);
+    return build_contract(s->b, of[0], of[1], let_contraction(let), DT_f32);
 }
 
 /* A Coding for each format; all build into one function. */

@@ -303,12 +303,12 @@ static void
 note_decoded(Cutter *c, const Codes *codes, const Let *let, int j)
 {
     const Value *v = let->args[j];
-    Contraction over = let_contraction(let);
-    const char *mine = j ? over.b : over.a;
+    const Contraction *over = let_contraction(let);
+    const char *mine = j ? over->b : over->a;
     int column = -1;
     for (int ax = 0; ax < v->type->rank; ax++) {
         bool one = dim_is(c->cx, v->type->dims[ax], 1);
-        column = !one && letter_axis(over.out, over.nout, mine[ax]) >= 0 ? ax : column;
+        column = !one && letter_axis(over->out, over->nout, mine[ax]) >= 0 ? ax : column;
     }
     for (int k = 0; k < codes->n; k++) {
         c->decoded[codes->inner[k]->id] = true;

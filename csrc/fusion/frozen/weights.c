@@ -50,23 +50,23 @@ find_product(const Finder *f, const Let *let, int j)
     const Value *v = let->args[j];
     const Seen *s = &f->seen[v->id];
     Weight *w = weight_of(f, v);
-    Contraction c = let_contraction(let);
-    const char *mine = j ? c.b : c.a, *why = columns_refused(cx, let, j);
+    const Contraction *c = let_contraction(let);
+    const char *mine = j ? c->b : c->a, *why = columns_refused(cx, let, j);
     w->products++;
     if (why) {
         refuse(w, why);
         return;
     }
     int rank = v->type->rank, sum = -1;
-    for (int k = 0; k < c.nsum; k++) {
-        int axis = letter_axis(mine, rank, c.sum[k]);
+    for (int k = 0; k < c->nsum; k++) {
+        int axis = letter_axis(mine, rank, c->sum[k]);
         sum = !dim_is(cx, v->type->dims[axis], 1) ? axis : sum;
     }
-    int last = c.nout - 1;
+    int last = c->nout - 1;
     while (last > 0 && dim_is(cx, let->res[0]->type->dims[last], 1)) {
         last--;
     }
-    take_axes(w, root_axis(s, sum), root_axis(s, letter_axis(mine, rank, c.out[last])));
+    take_axes(w, root_axis(s, sum), root_axis(s, letter_axis(mine, rank, c->out[last])));
 }
 
 /* A gather of rows reads a table; which axes these are, products say. */

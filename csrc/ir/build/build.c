@@ -112,6 +112,7 @@ static uint64_t
 hash_attr(const Attr *a)
 {
     uint64_t h = hash_mix(hash_mix((uint64_t)a->i, a->d), (uint64_t)(uintptr_t)a->s);
+    h = hash_mix(h, (uint64_t)(uintptr_t)a->letters);
     for (int k = 0; a->kind == ATTR_MARKS && k < MARK_COUNT; k++) {
         h = hash_mix(h, (uint64_t)attr_mark_value(a, k));
     }
@@ -133,7 +134,7 @@ static bool
 same_attr(const Attr *a, const Attr *b)
 {
     return a->kind == b->kind && (a->kind != ATTR_MARKS || same_marks(a, b)) && a->i == b->i &&
-           a->d == b->d && a->s == b->s && a->n == b->n &&
+           a->d == b->d && a->s == b->s && a->letters == b->letters && a->n == b->n &&
            (a->kind != ATTR_AXES || !a->n ||
             memcmp(a->axes, b->axes, (size_t)a->n * sizeof(int)) == 0) &&
            (a->kind != ATTR_DIMS || !a->n ||

@@ -68,7 +68,7 @@ node_again(Build *b, const Let *let, Value **args)
         return build_scatter(b, let_op(let), args[0], args[1], args[2], (int)let_int(let, "axis"),
                              (int)let_int(let, "wrap"));
     case OP_contract:
-        return build_contract(b, args[0], args[1], let_str(let, "over"), t->dtype);
+        return build_contract(b, args[0], args[1], let_contraction(let), t->dtype);
     case OP_load:
         return build_load(b, args[0], let_attr(let, "at")->dims);
     default:

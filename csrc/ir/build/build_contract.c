@@ -199,17 +199,29 @@ factor(Build *b, const Sides *p, const Side *s, const Type *t)
     return build_cast(b, build_expand(b, v, t->rank, t->dims, to), t->dtype);
 }
 
+static const Contraction *
+interned(Build *b, const Contraction *letters)
+{
+    ContractionError wrong;
+    const Contraction *c = contraction_intern(b->cx, letters, &wrong);
+    if (!c) {
+        build_wrong(b, OP_contract, wrong.why);
+    }
+    return c;
+}
+
 static Value *
 emit(Build *b, Sides *p, Dtype to)
 {
     const char *why;
     name_letters(p);
     const Side *x = &p->side[0], *y = &p->side[1];
-    const char *over = cx_format(b->cx, "%.*s,%.*s->%.*s%s", x->n, x->letters, y->n, y->letters,
-                                 p->nout, p->out, where_text(b->cx, &p->where));
+    Contraction letters = contraction_letters(x->n, x->letters, y->n, y->letters, p->nout, p->out);
+    letters.where = p->where;
+    const Contraction *over = interned(b, &letters);
     Value *args[] = {x->v, y->v};
     const Type *t = type_contract(b->cx, over, args[0]->type, args[1]->type, to, &why);
-    Attr attr = attr_str(b->cx, "over", over);
+    Attr attr = attr_letters(b->cx, "over", over);
     return sums_nothing(b, p) ? build_const(b, t, (Literal){.is_int = true})
            : sums_one(b, p)   ? build_map(b, OP_mul, factor(b, p, x, t), factor(b, p, y, t), NULL)
                               : build_emit(b, OP_contract, 2, args, 1, &attr, t);
@@ -231,15 +243,26 @@ keep_out(Sides *p, int *to)
 }
 
 Value *
-build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to)
+build_product(Build *b, Value *x, Value *y, const char *over, Dtype to)
+{
+    const char *why, *at;
+    const Contraction *letters = contraction_read(b->cx, over, &why, &at);
+    if (!letters) {
+        build_wrong(b, OP_contract, why);
+    }
+    return build_contract(b, x, y, letters, to);
+}
+
+Value *
+build_contract(Build *b, Value *x, Value *y, const Contraction *over, Dtype to)
 {
     const char *why = NULL;
     int axes[MAX_RANK];
-    Contraction c;
+    const Contraction *c = interned(b, over);
     if (value_is_const(x) || value_is_const(y)) {
         build_wrong(b, OP_contract, "the operand must not be a constant");
     }
-    const Type *t = type_contract(b->cx, over, x->type, y->type, to, &why);
+    const Type *t = type_contract(b->cx, c, x->type, y->type, to, &why);
     if (!t) {
         build_wrong(b, OP_contract, why);
     }
@@ -247,15 +270,14 @@ build_contract(Build *b, Value *x, Value *y, const char *over, Dtype to)
         build_wrong(b, OP_contract,
                     "the result has neither the operands' dtype nor their compute dtype");
     }
-    contraction_read(over, &c);
-    Sides p = {.side = {{.v = x, .n = c.na}, {.v = y, .n = c.nb}},
-               .nout = c.nout,
-               .nsum = c.nsum,
-               .where = c.where};
-    memcpy(p.side[0].letters, c.a, (size_t)c.na);
-    memcpy(p.side[1].letters, c.b, (size_t)c.nb);
-    memcpy(p.out, c.out, (size_t)c.nout);
-    memcpy(p.sum, c.sum, (size_t)c.nsum);
+    Sides p = {.side = {{.v = x, .n = c->na}, {.v = y, .n = c->nb}},
+               .nout = c->nout,
+               .nsum = c->nsum,
+               .where = c->where};
+    memcpy(p.side[0].letters, c->a, (size_t)c->na);
+    memcpy(p.side[1].letters, c->b, (size_t)c->nb);
+    memcpy(p.out, c->out, (size_t)c->nout);
+    memcpy(p.sum, c->sum, (size_t)c->nsum);
     see_through(&p, &p.side[0]);
     see_through(&p, &p.side[1]);
     p.nout = keep_out(&p, axes);

@@ -181,14 +181,14 @@ eval_contract(Eval *e, const Let *let)
     const Tensor *out = eval_make(e, let->res[0]);
     const Tensor *a = eval_value(e, let->args[0]), *b = eval_value(e, let->args[1]);
     const Tensor *operands[] = {out, a, b};
-    Contraction c = let_contraction(let);
-    Steps kept = steps_over(&c, c.out, c.nout, a, b), sums = steps_over(&c, c.sum, c.nsum, a, b);
+    const Contraction *c = let_contraction(let);
+    Steps kept = steps_over(c, c->out, c->nout, a, b), sums = steps_over(c, c->sum, c->nsum, a, b);
     int64_t n = tensor_numel(out), bytes = dtype_info[out->dtype].bytes;
     for (int64_t k = 0; k < n; k++) {
         int64_t at[2] = {0, 0}, first, end;
         place(&kept, k, &at[0], &at[1]);
-        terms_of(&c, &sums, out, k, &first, &end);
-        elem_store(out->dtype, element(&c, &sums, operands, k, at, first, end),
+        terms_of(c, &sums, out, k, &first, &end);
+        elem_store(out->dtype, element(c, &sums, operands, k, at, first, end),
                    (char *)out->data + k * bytes);
     }
 }

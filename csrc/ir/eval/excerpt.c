@@ -454,20 +454,20 @@ box_of_letters(Maker *m, const Contraction *c, const char *letters, const Value 
 static Value *
 part_contract(Maker *m, const Let *let, const Box *box)
 {
-    Contraction c = let_contraction(let);
+    const Contraction *c = let_contraction(let);
     m->part->more = true; /* a kernel may leave out terms that a mask excludes */
     Box out = *box, all = whole(m, let->res[0]->type);
     for (int ax = 0; ax < out.rank; ax++) {
-        if (where_is_at(&c.where, c.out[ax])) {
+        if (where_is_at(&c->where, c->out[ax])) {
             set_axis(&out, ax, 0, all.n[ax]);
         }
     }
-    Box a = box_of_letters(m, &c, c.a, let->args[0], &out);
-    Box b = box_of_letters(m, &c, c.b, let->args[1], &out);
+    Box a = box_of_letters(m, c, c->a, let->args[0], &out);
+    Box b = box_of_letters(m, c, c->b, let->args[1], &out);
     Value *args[] = {make(m, let->args[0], &a), make(m, let->args[1], &b)};
     double terms = 1;
-    for (int k = 0; k < c.nsum; k++) {
-        terms *= (double)a.n[letter_axis(c.a, c.na, c.sum[k])];
+    for (int k = 0; k < c->nsum; k++) {
+        terms *= (double)a.n[letter_axis(c->a, c->na, c->sum[k])];
     }
     Value *v = emit_like(m, let, args, &out);
     m->part->cost += elements(&out) * terms;

@@ -111,21 +111,25 @@ of_reduction(const Batch *t, const Let *let)
 static Value *
 of_contract(const Batch *t, const Let *let)
 {
-    Contraction c = let_contraction(let);
+    const Contraction *c = let_contraction(let);
     Value *v[2];
-    char letter = 'a', *over;
-    while (letter_class(&c, letter) != LETTER_OF_NONE) {
+    char letter = 'a', letters[3][MAX_RANK + 1];
+    const char *of[] = {c->a, c->b, c->out};
+    int n[] = {c->na, c->nb, c->nout};
+    while (letter_class(c, letter) != LETTER_OF_NONE) {
         letter = letter == 'z' ? 'A' : (char)(letter + 1);
     }
-    char front[2][2] = {{0}};
+    for (int k = 0; k < 3; k++) {
+        bool in_front = k == 2 || has_axis(t, let->args[k]);
+        letters[k][0] = letter;
+        memcpy(letters[k] + in_front, of[k], (size_t)n[k]);
+        n[k] += in_front;
+    }
     for (int k = 0; k < 2; k++) {
-        front[k][0] = has_axis(t, let->args[k]) ? letter : '\0';
         v[k] = t->map[let->args[k]->id];
     }
-    over = cx_format(t->cx, "%s%.*s,%s%.*s->%c%.*s", front[0], c.na, c.a, front[1], c.nb, c.b,
-                     letter, c.nout, c.out);
-    return build_contract(t->b, v[0], v[1], cx_intern(t->cx, over, strlen(over)),
-                          let->res[0]->type->dtype);
+    Contraction over = contraction_letters(n[0], letters[0], n[1], letters[1], n[2], letters[2]);
+    return build_contract(t->b, v[0], v[1], &over, let->res[0]->type->dtype);
 }
 
 /* ---- gathers and scatters ---- */

@@ -3,8 +3,6 @@
  * what is derived are looked at. */
 #include "derive.h"
 
-#include <stdio.h>
-
 typedef struct {
     Build *b;
     Cx *cx;
@@ -117,7 +115,6 @@ outer(Derive *d, const Lettered *side, const char *to, int nto)
 static Value *
 product(Derive *d, const Lettered *side, const char *to, int nto)
 {
-    char over[4 * MAX_RANK + 4];
     bool sums = false;
     for (int k = 0; k < side[0].n; k++) {
         sums |= letter_axis(to, nto, side[0].letters[k]) < 0;
@@ -125,25 +122,24 @@ product(Derive *d, const Lettered *side, const char *to, int nto)
     if (!sums) {
         return outer(d, side, to, nto);
     }
-    int n = snprintf(over, sizeof over, "%.*s,%.*s->%.*s", side[0].n, side[0].letters, side[1].n,
-                     side[1].letters, nto, to);
-    return build_contract(d->b, side[0].v, side[1].v, cx_intern(d->cx, over, (size_t)n),
-                          side[0].v->type->dtype);
+    Contraction over = contraction_letters(side[0].n, side[0].letters, side[1].n, side[1].letters,
+                                           nto, to);
+    return build_contract(d->b, side[0].v, side[1].v, &over, side[0].v->type->dtype);
 }
 
 static void
 of_contract(Derive *d, const Let *let, Value *g)
 {
-    Contraction c = let_contraction(let);
+    const Contraction *c = let_contraction(let);
     Value *x = let->args[0], *y = let->args[1];
-    Lettered gradient = {build_cast(d->b, g, x->type->dtype), c.out, c.nout};
+    Lettered gradient = {build_cast(d->b, g, x->type->dtype), c->out, c->nout};
     if (is_active(d, x)) {
-        Lettered side[2] = {gradient, {y, c.b, c.nb}};
-        give(d, x, product(d, side, c.a, c.na));
+        Lettered side[2] = {gradient, {y, c->b, c->nb}};
+        give(d, x, product(d, side, c->a, c->na));
     }
     if (is_active(d, y)) {
-        Lettered side[2] = {gradient, {x, c.a, c.na}};
-        give(d, y, product(d, side, c.b, c.nb));
+        Lettered side[2] = {gradient, {x, c->a, c->na}};
+        give(d, y, product(d, side, c->b, c->nb));
     }
 }
 

@@ -356,27 +356,24 @@ sum_alone(Scene *s, Part *a, const Part *b, int n, const int *letters)
 static Part
 contracted(Scene *s, Part a, Part b, int n, const int *letters)
 {
-    char over[3 * MAX_LETTERS + 4], *to = over;
+    char to[3][MAX_LETTERS];
     int all[2 * MAX_LETTERS], nall = letters_join(a.n, a.letters, b.n, b.letters, all);
     Part out = {.dtype = a.dtype, .weight = OF_AXES}, sum = {.n = n};
     memcpy(sum.letters, letters, (size_t)n * sizeof *letters);
     for (int k = 0; k < a.n; k++) {
-        *to++ = (char)('a' + a.letters[k]);
+        to[0][k] = (char)('a' + a.letters[k]);
     }
-    *to++ = ',';
     for (int k = 0; k < b.n; k++) {
-        *to++ = (char)('a' + b.letters[k]);
+        to[1][k] = (char)('a' + b.letters[k]);
     }
-    *to++ = '-';
-    *to++ = '>';
     for (int k = 0; k < nall; k++) {
         if (!has_letter(&sum, all[k])) {
-            *to++ = (char)('a' + all[k]);
+            to[2][out.n] = (char)('a' + all[k]);
             out.letters[out.n++] = all[k];
         }
     }
-    *to = '\0';
-    out.v = build_contract(s->b, a.v, b.v, cx_intern(s->cx, over, (size_t)(to - over)), a.dtype);
+    Contraction over = contraction_letters(a.n, to[0], b.n, to[1], out.n, to[2]);
+    out.v = build_contract(s->b, a.v, b.v, &over, a.dtype);
     return out;
 }
 

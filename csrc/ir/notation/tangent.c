@@ -77,7 +77,7 @@ of_contract(const Tangents *d, const Let *let)
         Value *t = tangent_of(d, let->args[k]);
         if (t) {
             Value *x = k ? let->args[0] : t, *y = k ? t : let->args[1];
-            sum = derive_add(d->b, sum, build_contract(d->b, x, y, let_str(let, "over"), to));
+            sum = derive_add(d->b, sum, build_contract(d->b, x, y, let_contraction(let), to));
         }
     }
     return sum;

@@ -61,7 +61,8 @@ declare_size(Parser *p, const Size *s)
 static void
 open_attrs(Parser *p, Let *let)
 {
-    static const char *const kinds[] = {"", "int", "dim", "axes", "dims", "str", "name", "marks"};
+    static const char *const kinds[] = {"",    "int",  "dim",     "axes", "dims",
+                                        "str", "name", "letters", "marks"};
     for (const char *s = op_info[let->op].attrs; *s; s += *s == ' ') {
         size_t key = strcspn(s, ":"), kind = strcspn(s + key + 1, " ");
         let->attrs = cx_grow(p->cx, let->attrs, let->nattrs, sizeof(Attr));
@@ -90,6 +91,20 @@ find_attr(Let *let, const char *key)
     return NULL;
 }
 
+/* A mistake is shown where it is, if the characters of the string are those that it stands for. */
+static const Contraction *
+parse_letters(Parser *p)
+{
+    const Token token = p->lex.token;
+    const char *text = lex_string(&p->lex), *why, *at;
+    const Contraction *letters = contraction_read(p->cx, text, &why, &at);
+    if (!letters) {
+        bool same = !memchr(token.at, '\\', token.length);
+        lex_fail(&p->lex, token.at + (same ? 1 + (at - text) : 0), "%s", why);
+    }
+    return letters;
+}
+
 static void
 parse_value(Parser *p, Attr *a)
 {
@@ -108,6 +123,9 @@ parse_value(Parser *p, Attr *a)
         break;
     case ATTR_STR:
         a->s = lex_string(&p->lex);
+        break;
+    case ATTR_LETTERS:
+        a->letters = parse_letters(p);
         break;
     case ATTR_NAME:
     case ATTR_MARKS:            /* of loops, which have a form of their own */

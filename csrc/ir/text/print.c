@@ -179,6 +179,11 @@ put_attr(const Attr *a, Text *out)
     case ATTR_NAME:
         text_add(out, "%s", a->s);
         break;
+    case ATTR_LETTERS:
+        text_add(out, "\"");
+        contraction_text(a->letters, out);
+        text_add(out, "\"");
+        break;
     case ATTR_MARKS:
     case ATTR_NONE:
         break;

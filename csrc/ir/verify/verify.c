@@ -15,7 +15,7 @@
  *        result, in the loops stage none.
  *   V06  An op has the attributes of its schema, with values that mean something: wrap is a row
  *        of check.def, effect, shares and laid are 0 or 1, a target is not empty, a loop may carry
- *        its marks (marks.def), a step is not 0, `over` is letters of a contraction.
+ *        its marks (marks.def), a step is not 0.
  *   V07  The operands have types, and axes, that the op takes.
  *   V08  The type of a binder is the one that follows from the operands.
  *   V09  The operand of const and the fill of pad are constants; the source of a load, the target
@@ -297,7 +297,6 @@ static void
 check_attr(Verifier *v, const Attr *a)
 {
     const char *key = a->key;
-    Contraction letters;
     bool yes = strcmp(key, "effect") == 0 || strcmp(key, "shares") == 0 || strcmp(key, "laid") == 0;
     if (yes && a->i != 0 && a->i != 1) {
         verify_broken(v, 6, "%s must be 0 or 1", key);
@@ -321,9 +320,6 @@ check_attr(Verifier *v, const Attr *a)
                           mark_info[k].has_value ? "needs a value above 0" : "has no value");
         }
     }
-    if (strcmp(key, "over") == 0 && contraction_read(a->s, &letters)) {
-        verify_broken(v, 6, "%s", contraction_read(a->s, &letters));
-    }
     if (strcmp(key, "step") == 0 && dim_is(v->cx, a->d, 0)) {
         verify_broken(v, 6, "the step is 0");
     }
@@ -336,7 +332,8 @@ check_attr(Verifier *v, const Attr *a)
 static void
 check_attrs(Verifier *v, const Let *let)
 {
-    static const char *const kinds[] = {"", "int", "dim", "axes", "dims", "str", "name", "marks"};
+    static const char *const kinds[] = {"",    "int",  "dim",     "axes", "dims",
+                                        "str", "name", "letters", "marks"};
     const char *schema = op_info[let->op].attrs;
     Text have = {.cx = v->cx};
     bool loops = v->fn->stage == STAGE_LOOPS && !strstr(schema, "marks");

@@ -293,9 +293,10 @@ weight_of(const Conv *c, Value *weight)
 Value *
 conv_contracted(const Conv *c, const Term *x, const Term *y, const Term *out, Dtype to)
 {
-    const char *over = cx_format(c->n->cx, "%.*s,%.*s->%.*s%s", x->n, x->letters, y->n, y->letters,
-                                 out->n, out->letters, where_text(c->n->cx, &c->where));
-    return build_contract(c->n->b, x->v, y->v, over, to);
+    Contraction over = contraction_letters(x->n, x->letters, y->n, y->letters, out->n,
+                                           out->letters);
+    over.where = c->where;
+    return build_contract(c->n->b, x->v, y->v, &over, to);
 }
 
 bool

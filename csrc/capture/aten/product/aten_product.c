@@ -165,7 +165,7 @@ is_own(const Aten *n, const Term *x, const Term *y)
 
 /* The contraction; complex numbers are multiplied by their parts. */
 static Value *
-contracted(Aten *n, Value *x, Value *y, const char *over, Dtype to)
+contracted(Aten *n, Value *x, Value *y, const Contraction *over, Dtype to)
 {
     if (!is_complex(x->type->dtype)) {
         return build_contract(n->b, x, y, over, to);
@@ -198,9 +198,8 @@ term_multiply(Aten *n, Term *x, const Term *with, const char *keep, Dtype to)
             out.letters[out.n++] = *letter;
         }
     }
-    const char *over = cx_format(n->cx, "%.*s,%.*s->%.*s", x->n, x->letters, y.n, y.letters, out.n,
-                                 out.letters);
-    out.v = contracted(n, x->v, y.v, over, is_complex(to) ? dtype_part(to) : to);
+    Contraction over = contraction_letters(x->n, x->letters, y.n, y.letters, out.n, out.letters);
+    out.v = contracted(n, x->v, y.v, &over, is_complex(to) ? dtype_part(to) : to);
     *x = out;
     return true;
 }
