@@ -5,6 +5,9 @@
  * Some parameters are rows.  A second loop around the first one makes nested ones. */
 #include "gen.h"
 
+/* With so many steps a plan makes the launches of a body ready. */
+enum { MOST_STEPS = 14 };
+
 typedef struct {
     Cx *cx;
     uint64_t random;
@@ -76,14 +79,14 @@ choose_rows(Flow *f)
     }
 }
 
-/* Does another step follow?  Until the second, or as long as the loop's bound says. */
+/* Does another step follow?  Until one that is chosen, or as long as the loop's bound says. */
 static void
 add_condition(Flow *f)
 {
     Fn *fn = f->body;
     Build *b = build_new(fn);
     Value *rets[64];
-    int64_t last = below(&f->random, 3);
+    int64_t last = below(&f->random, chance(&f->random, 60) ? 3 : MOST_STEPS);
     int n = f->stacks ? fn->body->nrets : f->carries;
     rets[0] = build_map(b, OP_lt, fn->params[0], build_int(b, last), NULL);
     for (int k = 0; k < n; k++) {
@@ -133,8 +136,10 @@ loop_of(Flow *f)
     const Type *types[64];
     Fn *fn = outer(f);
     int n = 0, params = f->body->nparams;
-    f->steps = chance(&f->random, 50) ? dim_int(cx, below(&f->random, 4)) : dim_size(cx, "steps");
-    dim_declare(cx, dim_size(cx, "steps"), (Range){0, 4}, 1);
+    int64_t most = chance(&f->random, 60) ? 4 : MOST_STEPS;
+    f->steps = chance(&f->random, 50) ? dim_int(cx, below(&f->random, (int)most))
+                                      : dim_size(cx, "steps");
+    dim_declare(cx, dim_size(cx, "steps"), (Range){0, most}, 1);
     declare(fn, f->steps);
     if (f->whiles) {
         args[n++] = fn_param(fn, "go", type_scalar(cx, DT_bool), NULL);
@@ -146,7 +151,7 @@ loop_of(Flow *f)
     f->taken = f->steps;
     if (f->stacks) {
         f->taken = dim_size(cx, fn_fresh_name(fn, "taken"));
-        dim_declare(cx, f->taken, (Range){0, 4}, 1);
+        dim_declare(cx, f->taken, (Range){0, most}, 1);
     }
     for (int k = 0; k < nres; k++) {
         const Type *t = f->body->body->rets[k]->type;
