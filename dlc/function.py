@@ -178,7 +178,12 @@ class _Compiler:
             return {"through": self.differentiable()}
         if any(map(is_numpy, args)):
             return self.arrays.variant(args)
-        spec = self.compiled(self.call, args, lambda: self.call(*map(copy_of, args)))
+        try:
+            spec = self.compiled(self.call, args, lambda: self.call(*map(copy_of, args)))
+        except trace.CaptureError as error:
+            if tensors or not isinstance(error.__cause__, trace.OfNumPy):
+                raise
+            return self.arrays.variant(args)  # a function of numbers that makes arrays
         # A call of an operator would meet autocast again, whose work the graph has in it already.
         if spec["callable"].calls and torch.is_autocast_enabled("cpu"):
             return {"through": self.differentiable()}

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
@@ -69,6 +70,10 @@ class Argument(Source):
 
 class Never(CaptureError):
     """No capture of the function does without what is refused."""
+
+
+class OfNumPy(Never):
+    """A function of tensors and numbers returns an array of NumPy's."""
 
 
 class Unsupported(Exception):
@@ -348,7 +353,8 @@ def functional(
                 elif is_plain(leaf) or is_definition(leaf) or any(leaf is object_ for object_ in objects):
                     leaves.append(("object", leaf))
                 else:
-                    raise CaptureError(
+                    kind_of = OfNumPy if isinstance(leaf, (np.ndarray, np.generic)) else CaptureError
+                    raise kind_of(
                         f"it returns an object of type {type(leaf).__name__}: return tensors, numbers, or "
                         "lists, tuples and dicts of them"
                     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import operator
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -212,16 +213,20 @@ class Arrays:
         self.compiler = compiler
         self.inner: dict[frozenset[int], _Inner] = {}  # by the arguments that are read-only
         self.written: set[int] = set()  # the arguments that some variant writes to
-        self.now = threading.local()  # args: of the call that is under way, as they were given
+        # args: of the call that is under way, as they were given; made: those of a variant that calls
+        # operators, and what Jit.add takes of it: the call goes on with tensors, and needs the same
+        self.now = threading.local()
 
     def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """What Jit.add takes, for calls with such arguments."""
         if not all(readable(a) for a in args if type(a) is np.ndarray):
             return {"through": self.by_copies}
-        if not any(map(draws.is_generator, args)):
+        takes_arrays = any(type(a) is np.ndarray for a in args)  # else its results are no arrays to Jit
+        if takes_arrays and not any(map(draws.is_generator, args)):
             spec = self.compiled(tuple(_like(a) if is_numpy(a) else a for a in args), args, set())
             if not spec["callable"].calls:
                 return spec
+            self.now.made = args, spec
         return {"through": self.by_tensors}
 
     def compiled(self, like: tuple[Any, ...], args: tuple[Any, ...], generators: set[int]) -> dict[str, Any]:
@@ -271,8 +276,17 @@ class Arrays:
             self.inner[fixed] = _Inner(self.compiler.new_jit(functools.partial(_add, self)), set())
         inner, self.now.args = self.inner[fixed], args
         self.check_copies(inner, fixed)
-        with torch.autocast("cpu", enabled=False), draws.given(args):
-            return inner.jit(*(_to_tensor(k, value) for k, value in enumerate(args)))
+        try:
+            with torch.autocast("cpu", enabled=False), draws.given(args):
+                return inner.jit(*(_to_tensor(k, value) for k, value in enumerate(args)))
+        finally:
+            vars(self.now).pop("made", None)
+
+    def made_now(self) -> dict[str, Any] | None:
+        """What `variant` has just made for the arguments of this call."""
+        args, spec = vars(self.now).pop("made", ((), None))
+        same = len(args) == len(self.now.args) and all(map(operator.is_, args, self.now.args))
+        return spec if same else None
 
     def check_copies(self, inner: _Inner, fixed: frozenset[int]) -> None:
         for k in sorted(inner.written if fixed else ()):
@@ -285,7 +299,7 @@ class Arrays:
             if inner.jit.generation != generation:
                 return  # another thread has compiled meanwhile
             generators = set(draws.given_now())
-            spec = self.compiled(args, self.now.args, generators)
+            spec = self.made_now() or self.compiled(args, self.now.args, generators)
             written = {k for k, _ in spec["writes"]}
             if written & fixed:
                 raise ValueError("assignment destination is read-only")

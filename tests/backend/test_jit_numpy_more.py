@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from dlc import CaptureError
+from dlc import CaptureError, trace
 from dlc.arrays import host
 from dlc.arrays.value import MAX_STEPS
 from tests.backend.jitted import jit
@@ -195,3 +195,44 @@ def test_each_capture_counts_for_itself() -> None:
     fast = jit(steps)
     for dtype in ("float64", "float32"):
         assert fast(np.zeros(2, dtype), MAX_STEPS // 8)[0] == sum(range(MAX_STEPS // 8))
+
+
+def grid(lo: float, hi: float, n: int, steps: int) -> tuple[Any, Any]:
+    x = np.linspace(lo, hi, n)
+    z, count = np.zeros((n, n)), np.zeros((n, n), np.int64)
+    for k in range(steps):
+        inside = np.abs(z) < 2
+        count[inside] = k
+        z[inside] = z[inside] ** 2 + (x + x[:, None])[inside]
+    return z, count
+
+
+def test_a_function_of_numbers_that_makes_arrays() -> None:
+    fast = jit(grid)
+    for arguments in ((-2.0, 1.0, 5, 40), (-2.0, 1.5, 5, 40), (-1.0, 1.0, 4, 3), (0.0, 0.0, 0, 3)):
+        for want, got in zip(grid(*arguments), fast(*arguments), strict=True):
+            assert type(got) is np.ndarray and got.dtype == want.dtype
+            np.testing.assert_allclose(got, want)
+
+
+def test_what_calls_numpy_is_captured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A graph with calls takes tensors, for which the same capture holds."""
+    captured: list[Any] = []
+    capture = trace.capture
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        captured.append(args)
+        return capture(*args, **kwargs)
+
+    monkeypatch.setattr(trace, "capture", counted)
+
+    def ranked(x: Any, first: float) -> Any:
+        x[0] = first
+        return np.sort(x * 2)
+
+    fast = jit(ranked)
+    for x in (np.array([3.0, 1.0, 2.0]), np.array([5.0, 4.0])):
+        y = x.copy()
+        np.testing.assert_array_equal(fast(x, 2.5), ranked(y, 2.5))
+        np.testing.assert_array_equal(x, y)
+    assert len(captured) == 1

@@ -5,6 +5,9 @@
  * Some parameters are rows.  A second loop around the first one makes nested ones. */
 #include "gen.h"
 
+/* With so many steps a plan makes the launches of a body ready. */
+enum { MOST_STEPS = 14 };
+
 typedef struct {
     Cx *cx;
     uint64_t random;
@@ -13,6 +16,7 @@ typedef struct {
     bool whiles;
     bool stacks;                /* whiles: rows of all steps, whose number is a size */
     Dim steps, taken;
+    int most;                   /* steps of all loops of the program */
 } Flow;
 
 /* A body's tensors are dense, and its results are values. */
@@ -76,14 +80,14 @@ choose_rows(Flow *f)
     }
 }
 
-/* Does another step follow?  Until the second, or as long as the loop's bound says. */
+/* Does another step follow?  Until one that is chosen, or as long as the loop's bound says. */
 static void
 add_condition(Flow *f)
 {
     Fn *fn = f->body;
     Build *b = build_new(fn);
     Value *rets[64];
-    int64_t last = below(&f->random, 3);
+    int64_t last = below(&f->random, f->most - 1);
     int n = f->stacks ? fn->body->nrets : f->carries;
     rets[0] = build_map(b, OP_lt, fn->params[0], build_int(b, last), NULL);
     for (int k = 0; k < n; k++) {
@@ -133,8 +137,9 @@ loop_of(Flow *f)
     const Type *types[64];
     Fn *fn = outer(f);
     int n = 0, params = f->body->nparams;
-    f->steps = chance(&f->random, 50) ? dim_int(cx, below(&f->random, 4)) : dim_size(cx, "steps");
-    dim_declare(cx, dim_size(cx, "steps"), (Range){0, 4}, 1);
+    f->steps = chance(&f->random, 50) ? dim_int(cx, below(&f->random, f->most))
+                                      : dim_size(cx, "steps");
+    dim_declare(cx, dim_size(cx, "steps"), (Range){0, f->most}, 1);
     declare(fn, f->steps);
     if (f->whiles) {
         args[n++] = fn_param(fn, "go", type_scalar(cx, DT_bool), NULL);
@@ -146,7 +151,7 @@ loop_of(Flow *f)
     f->taken = f->steps;
     if (f->stacks) {
         f->taken = dim_size(cx, fn_fresh_name(fn, "taken"));
-        dim_declare(cx, f->taken, (Range){0, 4}, 1);
+        dim_declare(cx, f->taken, (Range){0, f->most}, 1);
     }
     for (int k = 0; k < nres; k++) {
         const Type *t = f->body->body->rets[k]->type;
@@ -242,10 +247,10 @@ has_axes_left(const Fn *fn)
 }
 
 static Fn *
-around(Cx *cx, uint64_t *random, Fn *body)
+around(Cx *cx, uint64_t *random, int most, Fn *body)
 {
     plain(body);
-    Flow f = {.cx = cx, .random = *random, .body = body};
+    Flow f = {.cx = cx, .random = *random, .body = body, .most = most};
     bool branch = !has_no_constant(body) && (chance(&f.random, 30) || !has_axes_left(body));
     if (!branch && !has_axes_left(body)) {
         return body;
@@ -287,10 +292,11 @@ Fn *
 gen_flow(Cx *cx, uint64_t seed)
 {
     uint64_t random = sample_seed(seed ^ 0x10091);
-    Fn *fn = around(cx, &random, gen_fn(cx, seed));
+    int most = chance(&random, 60) ? 4 : MOST_STEPS;
+    Fn *fn = around(cx, &random, most, gen_fn(cx, seed));
     if (chance(&random, 30)) {
         reduce_taken(fn);
-        fn = around(cx, &random, fn);
+        fn = around(cx, &random, most, fn);
     }
     verify_fn(fn);
     return fn;

@@ -2,33 +2,23 @@
  * around it.
  *
  * What is open for all steps of a loop: the instance of the body's plan for the sizes, its
- * workspace and its table of slots.  From the second step on, bodies of kernels alone also have
- * their launches ready (plan_ready.c).  A step sets addresses and runs. */
+ * workspace and its table of slots.  After a few steps, bodies without calls also have their
+ * launches ready (plan_ready.c).  A step sets addresses and runs. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan_run.h"
+#include "plan_flow_run.h"
 
 enum {
-    FEW_SIZES = 16,
-    FEW_INNER = 64,             /* slots with room on the stack */
     FIRST_ROWS = 16,            /* that there is memory for, if data says when a loop ends */
-    BETWEEN_CHECKS = 8, /* steps after which a loop looks at the clock */
+    /* Making launches ready takes as long as some 4 steps: it is worth it before this many, and
+     * after that many where nobody knows how many there are. */
+    READY_BEFORE = 8,
+    READY_AFTER = 4,
 };
 
 /* Seconds after which a loop asks whether the user wants it to end. */
 static const double CHECK_SECONDS = 0.1;
-
-/* A body under way. */
-typedef struct {
-    Run run;
-    Instance *first;            /* each step begins with it */
-    int64_t few_sizes[FEW_SIZES];
-    PlanObject few[FEW_INNER];
-    Ready *ready;               /* its launches for all steps; NULL: each step finds them anew */
-    int64_t work;               /* of the kernels of a step */
-    bool calls;                 /* the steps need the interpreter's lock */
-} Inner;
 
 static int
 no_memory(Run *run)
@@ -49,7 +39,7 @@ measure(Inner *in)
     in->calls = plan->ncalls > 0;
 }
 
-static int
+int
 inner_open(Run *outer, const Body *body, Inner *in)
 {
     const Plan *plan = body->plan;
@@ -65,28 +55,34 @@ inner_open(Run *outer, const Body *body, Inner *in)
         .sizes = nsizes > FEW_SIZES ? calloc(nsizes, sizeof *in->run.sizes) : in->few_sizes,
     };
     if (!in->run.tensors || !in->run.sizes) {
-        return no_memory(outer);
+        return FAULT_MEMORY;
     }
     for (int k = 0; k < plan->nsizes; k++) {
         in->run.sizes[k] = k < plan->ndeclared ? outer->inst->values[body->sizes[k]] : SIZE_UNKNOWN;
     }
     in->first = instance_get((Plan *)plan, in->run.sizes);
-    if (!in->first) {
-        return no_memory(outer);
-    }
-    if (in->first->too_many) {
-        run_enter(outer);
-        outer->host->fault(outer->host->arg, FAULT_LAYOUT, NULL, NULL);
-        return -1;
+    if (!in->first || in->first->too_many) {
+        return in->first ? FAULT_LAYOUT : FAULT_MEMORY;
     }
     atomic_fetch_add(&in->first->refs, 1);
     in->run.inst = in->first;
     measure(in);
-    return 0;
+    return FAULT_NONE;
+}
+
+static int
+open_or_fail(Run *outer, const Body *body, Inner *in)
+{
+    int fault = inner_open(outer, body, in);
+    if (fault != FAULT_NONE) {
+        run_enter(outer);
+        outer->host->fault(outer->host->arg, fault, NULL, NULL);
+    }
+    return fault == FAULT_NONE ? 0 : -1;
 }
 
 /* Parameters belong to the run around, but for those that give_object made. */
-static void
+void
 inner_close(Run *outer, Inner *in)
 {
     Run *run = &in->run;
@@ -103,7 +99,6 @@ inner_close(Run *outer, Inner *in)
     if (run->work) {
         workspace_give(run->work);
     }
-    free(in->ready);
     instance_unref(run->inst);
     instance_unref(in->first);
     if (run->tensors != in->few) {
@@ -114,28 +109,28 @@ inner_close(Run *outer, Inner *in)
     }
 }
 
-/* Leaves the interpreter's lock before a step after which enough has been computed in it, by this
- * loop or by others: a loop may be one of many short ones in a long one. */
-static void
-leave_for_step(Run *outer, const Inner *in)
+/* At the clock, first of all. */
+int
+flow_look_up(Watch *watch, Run *run)
 {
-    if (outer->left) {
-        return;
+    double now = clock_seconds();
+    watch->work = 0;
+    if (now - watch->since < CHECK_SECONDS || !run->host->interrupted) {
+        return 0;
     }
-    bool much = __builtin_add_overflow(outer->held, in->work, &outer->held);
-    outer->held = much ? INT64_MAX : outer->held;
-    if (!in->calls && outer->held > DLC_UNLOCK) {
-        run_leave(outer);
-    }
+    watch->since = now;
+    run_enter(run);
+    return run->host->interrupted(run->host->arg);
 }
 
-/* The steps of the body once, from sizes that no call has bound yet.  at, second: the step of the
- * loop and the place that it writes, if the launches are ready. */
+/* The steps of the body once, from sizes that no call has bound yet. */
 static int
-inner_run(Run *outer, Inner *in, int64_t at, bool second)
+inner_run(Run *outer, Inner *in)
 {
     Run *run = &in->run;
-    leave_for_step(outer, in);
+    if (!in->calls) {
+        flow_hold(outer, in->work);
+    }
     run->left = outer->left;
     run->held = outer->held;
     run->lent = 0;
@@ -145,14 +140,14 @@ inner_run(Run *outer, Inner *in, int64_t at, bool second)
         run->inst = in->first;
         memcpy(run->sizes, in->first->sizes, (size_t)run->plan->nsizes * sizeof *run->sizes);
     }
-    int status = in->ready ? ready_run(in->ready, run, at, second) : run_all_steps(run);
+    int status = run_all_steps(run);
     outer->left = run->left;
     outer->held = run->held;
     return status;
 }
 
-static PlanObject
-object_of(const Run *run, int slot)
+PlanObject
+flow_operand(const Run *run, int slot)
 {
     const Slot *s = &run->plan->slots[slot];
     void *object = s->kind == SLOT_SCALAR || s->kind == SLOT_WORK ? NULL
@@ -161,19 +156,6 @@ object_of(const Run *run, int slot)
 }
 
 /* ---- a loop ---- */
-
-typedef struct {
-    Run *run;
-    const Flow *flow;
-    Inner in;
-    int64_t at;                 /* the step */
-    uint8_t go;
-    bool second;                /* the carried values are in their second place */
-    bool uneven;                /* a step may differ from others in more than addresses */
-    PlanObject *params, *places;        /* of the body */
-    void **kept; /* by stacked result, where the loop binds a size: its rows so far, */
-    int64_t room; /* and so many that there is memory for */
-} LoopRun;
 
 static const Slot *
 param_slot(const LoopRun *loop, int k)
@@ -185,6 +167,12 @@ static int64_t
 row_bytes(const LoopRun *loop, int param)
 {
     return slot_bytes(param_slot(loop, param), loop->in.first->values);
+}
+
+int64_t
+loop_carried_bytes(const LoopRun *loop, int k)
+{
+    return row_bytes(loop, 1 + k);
 }
 
 /* Of a row of result k. */
@@ -277,7 +265,7 @@ give_row(LoopRun *loop, int k)
     const Flow *flow = loop->flow;
     int slot = flow->args[flow->whiles + flow->carries + k], param = 1 + flow->carries + k;
     Run *run = loop->run;
-    PlanObject all = object_of(run, slot);
+    PlanObject all = flow_operand(run, slot);
     int64_t bytes = row_bytes(loop, param);
     loop->params[param] = (PlanObject){NULL, bytes ? (char *)all.data + loop->at * bytes : NULL};
     if (!param_slot(loop, param)->wants_object) {
@@ -310,9 +298,8 @@ drop_given(LoopRun *loop)
     }
 }
 
-/* Where the step writes: the bool that it returns, carried values, its rows. */
-static void
-set_places(LoopRun *loop, bool second)
+void
+loop_set_places(LoopRun *loop, bool second)
 {
     const Flow *flow = loop->flow;
     if (flow->whiles) {
@@ -320,7 +307,7 @@ set_places(LoopRun *loop, bool second)
     }
     PlanObject *to = loop->places + flow->whiles;
     for (int k = 0; k < flow->carries; k++) {
-        to[k] = object_of(loop->run, second ? flow->other[k] : flow->res[k]);
+        to[k] = flow_operand(loop->run, second ? flow->other[k] : flow->res[k]);
     }
     for (int k = flow->carries; k < flow->nres; k++) {
         int64_t bytes = stacked_bytes(loop, k);
@@ -330,19 +317,17 @@ set_places(LoopRun *loop, bool second)
     }
 }
 
-/* What the step reads of the values that the step before has written. */
-static void
-set_carried(LoopRun *loop, bool second)
+void
+loop_set_carried(LoopRun *loop, bool second)
 {
     const Flow *flow = loop->flow;
     for (int k = 0; k < flow->carries; k++) {
-        loop->params[1 + k] = object_of(loop->run, second ? flow->other[k] : flow->res[k]);
+        loop->params[1 + k] = flow_operand(loop->run, second ? flow->other[k] : flow->res[k]);
     }
 }
 
-/* The number and the rows of the step. */
-static int
-give_step(LoopRun *loop)
+int
+loop_give_step(LoopRun *loop)
 {
     int status = give_index(loop);
     for (int k = 0; k < loop->flow->rows && status == 0; k++) {
@@ -351,107 +336,87 @@ give_step(LoopRun *loop)
     return status;
 }
 
-/* Sets what a step reads and writes, and notes where that is. */
-static void
-note_step(LoopRun *loop, bool second, ReadyStep step)
+int64_t
+loop_bound(const LoopRun *loop)
 {
-    set_carried(loop, !second);
-    set_places(loop, second);
-    ready_note(loop->in.ready, &loop->in.run, step);
+    return loop->flow->counted ? loop->run->inst->values[loop->flow->steps] : INT64_MAX;
 }
 
-/* Computes the launches for this step and those after it, if the body allows it: the first step has
+bool
+loop_is_second(const LoopRun *loop, int64_t at)
+{
+    int64_t left = loop->flow->counted ? loop_bound(loop) - at : at + 1;
+    return left % 2 == 0;
+}
+
+/* Computes the launches of this step and those after it, if that is worth it: the first step has
  * read the operands, and all others read what the one before has written. */
-static int
+static void
 make_ready(LoopRun *loop)
 {
-    loop->in.ready = ready_make(&loop->in.run, loop->at);
-    if (!loop->in.ready) {
-        loop->uneven = true;
-        return 0;
+    bool known = loop->flow->counted && !loop->flow->whiles;
+    bool worth = known ? loop->at > 0 && loop_bound(loop) - loop->at >= READY_BEFORE
+                       : loop->at >= READY_AFTER;
+    if (worth && !loop->ready && !loop->uneven) {
+        loop->ready = ready_make(loop);
+        loop->uneven = !loop->ready;
+        loop_set_carried(loop, loop->second);
     }
-    int status = give_step(loop);
-    if (status == 0) {
-        note_step(loop, false, READY_FIRST);
-        note_step(loop, true, READY_SECOND);
-        loop->at++;
-        status = give_step(loop);
-        note_step(loop, false, READY_NEXT);
-        loop->at--;
-    }
-    drop_given(loop);
-    return status;
 }
 
 /* Each step finds its launches anew from here on, or there is no further one. */
 static void
 end_ready(LoopRun *loop)
 {
-    if (loop->in.ready) {
-        free(loop->in.ready);
-        loop->in.ready = NULL;
-        set_carried(loop, loop->second);
+    if (loop->ready) {
+        ready_free(loop->ready, loop);
+        loop->ready = NULL;
+        loop_set_carried(loop, loop->second);
     }
+}
+
+/* A step that finds its launches. */
+static int
+plain_step(LoopRun *loop, bool second)
+{
+    int status = loop_give_step(loop);
+    status = status == 0 ? keep_row(loop) : status;
+    if (status == 0) {
+        loop_set_places(loop, second);
+        status = inner_run(loop->run, &loop->in);
+    }
+    drop_given(loop);
+    loop_set_carried(loop, second);
+    return status;
 }
 
 static int
 loop_step(LoopRun *loop, bool second)
 {
-    const Flow *flow = loop->flow;
-    bool full = flow->nbinds && loop->at == loop->room; /* rows get other memory */
-    int status = 0;
-    if (full) {
-        end_ready(loop);
-    } else if (loop->at > 0 && !loop->in.ready && !loop->uneven) {
-        status = make_ready(loop);
+    if (loop->flow->nbinds && loop->at == loop->room) {
+        end_ready(loop); /* rows get other memory */
+    } else {
+        make_ready(loop);
     }
-    if (!loop->in.ready) {
-        status = status == 0 ? give_step(loop) : status;
-        status = status == 0 ? keep_row(loop) : status;
-        if (status == 0) {
-            set_places(loop, second);
-        }
-    }
-    status = status == 0 ? inner_run(loop->run, &loop->in, loop->at, second) : status;
-    if (!loop->in.ready) {
-        drop_given(loop);
-        set_carried(loop, second);
-    }
+    int status = loop->ready ? ready_step(loop->ready, loop, second) : plain_step(loop, second);
     loop->second = second;
     return status;
 }
 
-/* Lets the user interrupt a loop, which may be endless: -1 if the host reports an interrupt. */
-static int
-look_up(LoopRun *loop, double *since)
-{
-    Run *run = loop->run;
-    if (loop->at % BETWEEN_CHECKS || !run->host->interrupted) {
-        return 0;
-    }
-    double now = clock_seconds();
-    if (now - *since < CHECK_SECONDS) {
-        return 0;
-    }
-    *since = now;
-    run_enter(run);
-    return run->host->interrupted(run->host->arg);
-}
-
 /* Steps write the carried values to two places alternately; the first place is that of the
- * results.  If the number of steps is known, the last step writes the first place.  Else the first
- * step does. */
+ * results. */
 static int
 loop_steps(LoopRun *loop)
 {
-    const Flow *flow = loop->flow;
-    int64_t steps = flow->counted ? loop->run->inst->values[flow->steps] : INT64_MAX;
-    double since = clock_seconds();
+    const Plan *plan = loop->in.run.plan;
+    /* nobody knows the work of calls, and that of loops in the step comes from data */
+    int64_t steps = loop_bound(loop),
+            work = plan->ncalls || plan->nflows ? DLC_UNLOCK : loop->in.work;
     int status = 0;
+    loop->watch.since = clock_seconds();
     for (; status == 0 && loop->go && loop->at < steps; loop->at++) {
-        int64_t left = flow->counted ? steps - loop->at : loop->at + 1;
-        status = loop_step(loop, left % 2 == 0);
-        status = status == 0 ? look_up(loop, &since) : status;
+        status = loop_step(loop, loop_is_second(loop, loop->at));
+        status = status == 0 ? flow_watch(&loop->watch, loop->run, work) : status;
     }
     return status;
 }
@@ -464,7 +429,7 @@ settle(const LoopRun *loop)
 {
     const Flow *flow = loop->flow;
     for (int k = 0; k < flow->carries; k++) {
-        int64_t bytes = row_bytes(loop, 1 + k);
+        int64_t bytes = loop_carried_bytes(loop, k);
         void *to = run_data(loop->run, flow->res[k]);
         if (bytes && loop->params[1 + k].data != to) {
             memcpy(to, loop->params[1 + k].data, (size_t)bytes);
@@ -480,8 +445,8 @@ move_in(const LoopRun *loop)
     const Flow *flow = loop->flow;
     for (int k = 0; k < flow->carries; k++) {
         if (flow->other[k] == flow->res[k]) {
-            PlanObject place = object_of(loop->run, flow->res[k]);
-            int64_t bytes = row_bytes(loop, 1 + k);
+            PlanObject place = flow_operand(loop->run, flow->res[k]);
+            int64_t bytes = loop_carried_bytes(loop, k);
             if (bytes && place.data != loop->params[1 + k].data) {
                 memcpy(place.data, loop->params[1 + k].data, (size_t)bytes);
             }
@@ -490,7 +455,7 @@ move_in(const LoopRun *loop)
     }
 }
 
-static void
+void
 loop_begin(LoopRun *loop)
 {
     const Flow *flow = loop->flow;
@@ -499,21 +464,21 @@ loop_begin(LoopRun *loop)
     loop->places = loop->params + flow->bodies[0].nparams;
     loop->go = flow->whiles ? *(const uint8_t *)run_data(run, flow->args[0]) : 1;
     for (int k = 0; k < flow->carries; k++) {
-        loop->params[1 + k] = object_of(run, flow->args[flow->whiles + k]);
+        loop->params[1 + k] = flow_operand(run, flow->args[flow->whiles + k]);
     }
     for (int k = flow->whiles + flow->carries + flow->rows; k < flow->nargs; k++) {
-        loop->params[1 + k - flow->whiles] = object_of(run, flow->args[k]);
+        loop->params[1 + k - flow->whiles] = flow_operand(run, flow->args[k]);
     }
-    move_in(loop);
 }
 
 static int
 run_loop(Run *run, const Flow *flow)
 {
     LoopRun loop = {.run = run, .flow = flow};
-    int status = inner_open(run, &flow->bodies[0], &loop.in);
+    int status = open_or_fail(run, &flow->bodies[0], &loop.in);
     if (status == 0) {
         loop_begin(&loop);
+        move_in(&loop);
         status = loop_steps(&loop);
         end_ready(&loop);
     }
@@ -528,37 +493,45 @@ run_loop(Run *run, const Flow *flow)
     return status;
 }
 
-/* Moves the parameter, if it is one, to the place of the result that is made in its memory. */
+void
+branch_begin(const Run *run, const Flow *flow, Inner *in)
+{
+    PlanObject *params = in->run.tensors;
+    for (int k = 1; k < flow->nargs; k++) {
+        *params++ = flow_operand(run, flow->args[k]);
+    }
+    for (int k = 0; k < flow->nres; k++) {
+        *params++ = flow_operand(run, flow->res[k]);
+    }
+}
+
+/* Moves a parameter to the place of the result that is made in its memory. */
 static void
 keep_in(Inner *in, int param, PlanObject place)
 {
-    PlanObject *from = &in->run.tensors[param < 0 ? 0 : param];
-    if (param >= 0) {
-        int64_t bytes = slot_bytes(&in->run.plan->slots[param], in->first->values);
-        if (bytes && place.data != from->data) {
-            memcpy(place.data, from->data, (size_t)bytes);
-        }
-        *from = place;
+    PlanObject *from = &in->run.tensors[param];
+    int64_t bytes = slot_bytes(&in->run.plan->slots[param], in->first->values);
+    if (bytes && place.data != from->data) {
+        memcpy(place.data, from->data, (size_t)bytes);
     }
+    *from = place;
 }
 
 static int
 run_branch(Run *run, const Flow *flow)
 {
     Inner in;
-    bool yes = *(const uint8_t *)run_data(run, flow->args[0]) != 0;
-    int status = inner_open(run, &flow->bodies[yes ? 0 : 1], &in);
+    int way = *(const uint8_t *)run_data(run, flow->args[0]) ? 0 : 1;
+    const Body *body = &flow->bodies[way];
+    int status = open_or_fail(run, body, &in);
     if (status == 0) {
-        PlanObject *params = in.run.tensors;
-        for (int k = 1; k < flow->nargs; k++) {
-            *params++ = object_of(run, flow->args[k]);
-        }
+        branch_begin(run, flow, &in);
         for (int k = 0; k < flow->nres; k++) {
-            PlanObject place = object_of(run, flow->res[k]);
-            keep_in(&in, flow->bodies[yes ? 0 : 1].kept[k], place);
-            *params++ = place;
+            if (body->kept[k] >= 0) {
+                keep_in(&in, body->kept[k], in.run.tensors[body->nparams + k]);
+            }
         }
-        status = inner_run(run, &in, 0, false);
+        status = inner_run(run, &in);
     }
     inner_close(run, &in);
     return status;

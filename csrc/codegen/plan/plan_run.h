@@ -93,23 +93,6 @@ int run_all_steps(Run *run);
 
 int run_flow(Run *run, const Flow *flow);
 
-/* ---- plan_ready.c ---- */
-
-typedef struct Ready Ready;
-
-/* A step that writes the first place of what a loop carries; the second one; the first one, in the
- * step after. */
-typedef enum { READY_FIRST, READY_SECOND, READY_NEXT } ReadyStep;
-
-/* The launches of the run of a body, for the steps of a loop from `from` on, which free() frees;
- * NULL: there is no memory, or the body has other steps. */
-Ready *ready_make(Run *run, int64_t from);
-/* Notes the addresses that the buffers have with the tensors of the run as they are: once for each
- * step in this order. */
-void ready_note(Ready *ready, const Run *run, ReadyStep step);
-/* Runs step `at` of the loop. */
-int ready_run(const Ready *ready, Run *run, int64_t at, bool second);
-
 /* ---- plan_own.c ---- */
 
 /* Room for the addresses of the n blocks that the instance owns; -1: no memory. */
