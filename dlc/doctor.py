@@ -19,7 +19,7 @@ from .environment import FALSE
 from .options import COMPILERS, environment_problems
 
 _TIMEOUT = 60.0  # seconds
-_WORD = {"environment": "wrong", "slow here": "advice"}
+_WORD = {"environment": "wrong", "slow here": "advice", "torch lacks": "advice"}
 
 
 def _package() -> tuple[bool, str]:
@@ -108,6 +108,15 @@ def _torch() -> tuple[bool, str]:
     except ImportError as error:
         return False, f"{torch.__version__}: {error}"
     return True, f"{torch.__version__}, {torch.get_num_threads()} threads, backend {backend.__name__}"
+
+
+def _lacking() -> Iterator[tuple[bool, str]]:
+    """What this torch has not, a line for each thing that is done without it."""
+    lacking: dict[str, list[str]] = {}
+    for what, without in _C.torch_lacks():
+        lacking.setdefault(without, []).append(what)
+    for without, what in lacking.items():
+        yield False, f"{', '.join(what)}: {without}"
 
 
 def _entry_point() -> tuple[bool, str]:
@@ -234,6 +243,8 @@ def findings() -> Iterator[tuple[str, bool, str]]:
     yield "compiler", *_compiler()
     yield "compilers", *_others()
     yield "torch", *_torch()
+    for line in _lacking():
+        yield "torch lacks", *line
     yield "entry point", *_entry_point()
     yield "cache", *_cache()
     yield "pools", *_pools()
@@ -246,7 +257,7 @@ def _run(_args: argparse.Namespace) -> int:
     for what, good, text in findings():
         word = "ok" if good else _WORD.get(what, "missing")
         print(f"{word:8} {what:12} {text}")
-        well = well and (good or what in ("compiler", "cache", "slow here"))
+        well = well and (good or what in ("compiler", "cache", "slow here", "torch lacks"))
     return 0 if well else 1
 
 

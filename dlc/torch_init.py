@@ -1,6 +1,7 @@
 """What the extension must know of torch before anything is compiled: importing this tells it.
 
 Raises ImportError for a torch that this dlc is not for: C calls functions of libtorch by their prototypes.
+What one of its versions lacks is done without, and `python -m dlc doctor` says what that is.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ from torch.autograd import forward_ad
 from . import _C
 from .environment import is_yes
 
-SERIES = (2, 13)
+#: The first and the last version that dlc is for.  docs/limits.md says what was run on each.
+SERIES = ((2, 12), (2, 14))
 
 
 def _check_version() -> None:
     found = re.match(r"(\d+)\.(\d+)", torch.__version__)
-    if (found and tuple(map(int, found.groups())) == SERIES) or is_yes("DLC_ANY_TORCH"):
+    first, last = SERIES
+    if (found and first <= tuple(map(int, found.groups())) <= last) or is_yes("DLC_ANY_TORCH"):
         return
-    series = ".".join(map(str, SERIES))
+    oldest, newest = (".".join(map(str, version)) for version in SERIES)
     raise ImportError(
-        f"this dlc is for PyTorch {series}, and this is PyTorch {torch.__version__}: "
-        f"install torch=={series}.*, or set DLC_ANY_TORCH=1 to try it all the same"
+        f"this dlc is for PyTorch {oldest} to {newest}, and this is PyTorch {torch.__version__}: "
+        f"install torch=={newest}.*, or set DLC_ANY_TORCH=1 to try it all the same"
     )
 
 

@@ -78,7 +78,9 @@ def test_another_torch_is_refused() -> None:
             import dlc.backend
         """)
         assert (done.returncode == 1) == refused, done.stderr
-        assert ("is for PyTorch 2.13, and this is PyTorch 2.99.1+cpu: install" in done.stderr) == refused
+        assert (
+            "is for PyTorch 2.12 to 2.14, and this is PyTorch 2.99.1+cpu: install" in done.stderr
+        ) == refused
 
 
 @pytest.mark.in_turn(2)

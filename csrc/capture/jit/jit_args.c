@@ -14,10 +14,6 @@ static struct {
     ptrdiff_t gradient;
     uint64_t plain[2], transforms;
     PyObject *requires_grad;                            /* its name */
-    int8_t (*default_dtype)(void);
-    bool (*autocast)(int8_t device);
-    int8_t (*autocast_dtype)(int8_t device);
-    int64_t (*function_modes)(void), (*dispatch_modes)(void);
 } layout;
 
 static bool
@@ -172,9 +168,9 @@ take_argument(PyObject *object, PyObject *plain, Taken *out, const char **why)
 uint32_t
 torch_state(void)
 {
-    uint32_t state = (uint8_t)layout.default_dtype();
-    if (layout.autocast(0)) {
-        state |= 1u << 8 | (uint32_t)(uint8_t)layout.autocast_dtype(0) << 16;
+    uint32_t state = (uint8_t)torch_abi.default_dtype();
+    if (torch_abi.is_autocast(0)) {
+        state |= 1u << 8 | (uint32_t)(uint8_t)torch_abi.autocast_dtype(0) << 16;
     }
     return state;
 }
@@ -182,7 +178,7 @@ torch_state(void)
 bool
 torch_watches(void)
 {
-    return layout.function_modes() > 0 || layout.dispatch_modes() > 0;
+    return torch_abi.function_modes() > 0 || torch_abi.dispatch_modes() > 0;
 }
 
 /* ---- jit_init ---- */
@@ -213,27 +209,11 @@ find_gradient(PyObject *fresh)
     return found;
 }
 
-/* Finds the functions of libtorch that have only C++ names. */
 static bool
-find_functions(void)
+has_functions(void)
 {
-    const struct {
-        void *member;
-        const char *name;
-    } wanted[] = {
-        {&layout.default_dtype, "_ZN3c1031get_default_dtype_as_scalartypeEv"},
-        {&layout.autocast, "_ZN2at8autocast19is_autocast_enabledEN3c1010DeviceTypeE"},
-        {&layout.autocast_dtype, "_ZN2at8autocast18get_autocast_dtypeEN3c1010DeviceTypeE"},
-        {&layout.function_modes, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv"},
-        {&layout.dispatch_modes, "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"},
-    };
-    bool all = true;
-    for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
-        void *function = torch_abi_find(wanted[k].name);
-        memcpy(wanted[k].member, &function, sizeof function);
-        all = all && function;
-    }
-    return all;
+    return torch_abi.default_dtype && torch_abi.is_autocast && torch_abi.autocast_dtype &&
+           torch_abi.function_modes && torch_abi.dispatch_modes;
 }
 
 static PyObject *
@@ -250,7 +230,7 @@ jit_init(PyObject *Py_UNUSED(module), PyObject *args)
     if (!layout.requires_grad) {
         return NULL;
     }
-    if (layout.gradient < 0 || !find_functions()) {
+    if (layout.gradient < 0 || !has_functions()) {
         PyErr_SetString(PyExc_ImportError,
                         "dlc.jit: this torch keeps its tensors in another way "
                         "than dlc expects; torch.compile(fn, backend=\"dlc\") works without that");

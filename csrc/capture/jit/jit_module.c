@@ -5,8 +5,6 @@
 
 #include "capture/torch/torch_abi.h"
 
-bool (*requires_gradient)(const void *implementation);
-
 /* Compares numbers and text by value, everything else by identity. */
 static bool
 same_value(PyObject *now, PyObject *was)
@@ -190,7 +188,7 @@ tree_state(const Tree *tree)
 {
     if (torch_abi.aoti_torch_grad_mode_is_enabled()) {
         for (int k = 0; k < tree->nheld; k++) {
-            if (requires_gradient(pytensor_implementation(tree->held[k].object))) {
+            if (torch_abi.requires_grad(pytensor_implementation(tree->held[k].object))) {
                 return TREE_GRAD;
             }
         }

@@ -62,8 +62,6 @@ struct Tree {
 
 /* ---- jit_module.c ---- */
 
-/* c10::TensorImpl::requires_grad; written once, by the first Tree. */
-extern bool (*requires_gradient)(const void *implementation);
 /* The first part that is not as it was: of the records, then of the tensors; -1: all are. */
 int tree_changed(Tree *tree);
 /* Reads the tensor anew, as an argument is read. */

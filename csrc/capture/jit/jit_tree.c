@@ -310,11 +310,7 @@ tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|p", names, &tags)) {
         return NULL;
     }
-    if (!requires_gradient) {
-        void *function = torch_abi_find("_ZNK3c1010TensorImpl13requires_gradEv");
-        memcpy(&requires_gradient, &function, sizeof function);
-    }
-    if (!requires_gradient) {
+    if (!torch_abi.requires_grad) {
         return PyErr_Format(
             PyExc_ImportError,
             "dlc.jit of a module: this torch does not say which tensors require "

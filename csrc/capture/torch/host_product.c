@@ -14,42 +14,12 @@
 
 enum { LONG_PRODUCT = 1 << 20 }; /* multiplications that release the interpreter's lock */
 
-typedef struct {
-    bool (*callbacks)(void);
-    int64_t (*function_modes)(void), (*dispatch_modes)(void);
-    bool all;
-} Listeners;
-
-static const Listeners *
-listeners(void)
-{
-    static Listeners found; /* written with the interpreter's lock */
-    static bool looked;
-    if (!looked) {
-        const struct {
-            void *member;
-            const char *name;
-        } wanted[] = {
-            {&found.callbacks, "_ZN2at12hasCallbacksEv"},
-            {&found.function_modes, "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv"},
-            {&found.dispatch_modes, "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv"},
-        };
-        found.all = torch_abi.aoti_torch_cpu_mm_out && torch_abi.aoti_torch_cpu_addmm_out;
-        for (size_t k = 0; k < sizeof wanted / sizeof *wanted; k++) {
-            void *function = torch_abi_find(wanted[k].name);
-            memcpy(wanted[k].member, &function, sizeof function);
-            found.all = found.all && function;
-        }
-        looked = true;
-    }
-    return &found;
-}
-
 static bool
 nobody_listens(void)
 {
-    const Listeners *of = listeners();
-    return of->all && !of->callbacks() && of->function_modes() == 0 && of->dispatch_modes() == 0;
+    return torch_abi.has_callbacks && torch_abi.function_modes && torch_abi.dispatch_modes &&
+           !torch_abi.has_callbacks() && torch_abi.function_modes() == 0 &&
+           torch_abi.dispatch_modes() == 0;
 }
 
 /* ---- which calls are products ---- */
@@ -96,6 +66,9 @@ is_overload(PyObject *target, const char *name)
 void
 product_find(CallSite *site)
 {
+    if (!torch_abi.aoti_torch_cpu_mm_out || !torch_abi.aoti_torch_cpu_addmm_out) {
+        return; /* the dispatcher's */
+    }
     if (takes_operands(site, 2) && is_overload(site->target, "aten.mm.default")) {
         site->product = PRODUCT_MM;
     } else if (takes_operands(site, 3) && is_overload(site->target, "aten.addmm.default")) {

@@ -118,13 +118,15 @@ find_storage(PyObject *sample)
 void
 storage_init(PyObject *sample)
 {
-    if (!torch_abi.aoti_torch__alloc_from_pool || storage_at ||
-        !(storage_at = find_storage(sample))) {
+    if (!torch_abi.aoti_torch__alloc_from_pool || storage_at) {
         return;
     }
-    TorchTensor bytes = new_bytes(1);
+    storage_at = find_storage(sample);
+    TorchTensor bytes = storage_at ? new_bytes(1) : NULL;
     if (!bytes || !counts(bytes)) {
         storage_at = 0;
+        torch_abi_lacks("the place of a tensor's storage",
+                        "the memory of large results is not used again");
     }
     if (bytes) {
         torch_abi.aoti_torch_delete_tensor_object(bytes);

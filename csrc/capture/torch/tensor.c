@@ -322,7 +322,8 @@ are_samples(PyObject *samples, PyTypeObject *type)
 
 PyDoc_STRVAR(
     init_doc,
-    "torch_init(Tensor, Parameter, samples, lazy, plain, is_inference_mode, forward_ad)\n\n"
+    "torch_init(Tensor, Parameter, samples, lazy, plain, is_inference_mode, forward_ad, "
+    "hidden=())\n\n"
     "Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its "
     "storage and its\n"
     "dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an\n"
@@ -330,18 +331,19 @@ PyDoc_STRVAR(
     "lazy: the keys of tensors that are negated or conjugated when they are read; plain: one that "
     "only tensors of\n"
     "inference mode lack; is_inference_mode: torch's function; forward_ad: the dict of "
-    "torch.autograd.forward_ad.\n"
+    "torch.autograd.forward_ad;\n"
+    "hidden: names of torch_abi.def to do without, as if this torch lacked them.\n"
     "Raises ImportError when this version of torch is not one dlc can read.");
 
 static PyObject *
 torch_init(PyObject *Py_UNUSED(module), PyObject *args)
 {
     TorchKnown *known = &torch_known;
-    PyObject *tensor, *parameter, *samples, *inference, *forward;
+    PyObject *tensor, *parameter, *samples, *inference, *forward, *hidden = NULL;
     unsigned long long lazy, plain;
-    if (!PyArg_ParseTuple(args, "O!O!O!KKOO!", &PyType_Type, &tensor, &PyType_Type, &parameter,
-                          &PyList_Type, &samples, &lazy, &plain, &inference, &PyDict_Type,
-                          &forward)) {
+    if (!PyArg_ParseTuple(args, "O!O!O!KKOO!|O!", &PyType_Type, &tensor, &PyType_Type, &parameter,
+                          &PyList_Type, &samples, &lazy, &plain, &inference, &PyDict_Type, &forward,
+                          &PyTuple_Type, &hidden)) {
         return NULL;
     }
     Py_XSETREF(known->level_name, PyUnicode_InternFromString("_current_level"));
@@ -359,7 +361,10 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
         return PyErr_Format(PyExc_TypeError, "samples are pairs of a tensor and dispatch keys");
     }
     PyObject *sample = PyTuple_GET_ITEM(PyList_GET_ITEM(samples, 0), 0);
-    if (torch_abi_init(sample) < 0) {
+    PyObject *names = hidden ? Py_NewRef(hidden) : PyTuple_New(0);
+    int found = names ? torch_abi_init(sample, names) : -1;
+    Py_XDECREF(names);
+    if (found < 0) {
         return NULL;
     }
     keys_at = find_keys(samples);
@@ -380,8 +385,18 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(lacks_doc, "torch_lacks() -> [(what, without), ..]\n\n"
+                        "What torch_init did not find in this torch, and what is done without it.");
+
+static PyObject *
+torch_lacks(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
+{
+    return torch_abi_lacking();
+}
+
 static PyMethodDef tensor_methods[] = {
     {"torch_init", torch_init, METH_VARARGS, init_doc},
+    {"torch_lacks", torch_lacks, METH_NOARGS, lacks_doc},
     {NULL},
 };
 

@@ -163,7 +163,7 @@ counts(PyObject *clone)
 void
 state_init(PyObject *sample)
 {
-    if (counter_at || !storage_address(sample)) {
+    if (counter_at) {
         return;
     }
     PyObject *detached = PyObject_CallMethod(sample, "detach", NULL), *clones = PyList_New(0);
@@ -172,7 +172,7 @@ state_init(PyObject *sample)
                                                            "_free_weak_ref")
                                   : NULL;
     Py_XSETREF(torch_known.free_hold, free_hold);
-    if (free_hold && clones) {
+    if (free_hold && clones && storage_address(sample)) {
         counter_at = find_counter(sample, detached, clones);
         counter_at = counter_at && counts(PyList_GET_ITEM(clones, 0)) ? counter_at : 0;
     }
@@ -180,4 +180,8 @@ state_init(PyObject *sample)
     Py_XDECREF(clones);
     Py_XDECREF(storage);
     PyErr_Clear();
+    if (!counter_at) {
+        torch_abi_lacks("the place of a tensor's version",
+                        "what is made of frozen parameters is made anew in each call");
+    }
 }

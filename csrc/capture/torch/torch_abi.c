@@ -14,17 +14,28 @@
 enum { MAX_OFFSET = 64 };       /* of the at::Tensor in a Python tensor */
 
 struct TorchAbi torch_abi;
-static void *libtorch_cpu;      /* written once; never closed */
 
+/* without: what is done where there is no such function; NULL: dlc needs it. */
 static const struct {
-    const char *name;
+    const char *name, *symbol;
     size_t member;
-    bool needed;
+    const char *without;
 } functions[] = {
-#define NEED(result, name, arguments) {#name, offsetof(struct TorchAbi, name), true},
-#define MAY(result, name, arguments) {#name, offsetof(struct TorchAbi, name), false},
+#define NEED(result, name, arguments) {#name, #name, offsetof(struct TorchAbi, name), NULL},
+#define MAY(result, name, arguments, without) \
+    {#name, #name, offsetof(struct TorchAbi, name), without},
+#define CPP(result, name, arguments, symbol, without) \
+    {#name, symbol, offsetof(struct TorchAbi, name), without},
 #include "torch_abi.def"
 };
+
+enum { MAX_LACKS = sizeof functions / sizeof *functions + 8 }; /* layouts are few */
+
+/* Written when torch is first met, under the interpreter's lock. */
+static struct {
+    const char *what, *without;
+} lacks[MAX_LACKS];
+static int nlacks;
 
 static void *
 library(const char *name)
@@ -36,14 +47,54 @@ library(const char *name)
     return handle;
 }
 
+void
+torch_abi_lacks(const char *what, const char *without)
+{
+    if (nlacks < MAX_LACKS) {
+        lacks[nlacks].what = what;
+        lacks[nlacks++].without = without;
+    }
+}
+
+PyObject *
+torch_abi_lacking(void)
+{
+    PyObject *list = PyList_New(0);
+    for (int k = 0; list && k < nlacks; k++) {
+        PyObject *pair = Py_BuildValue("ss", lacks[k].what, lacks[k].without);
+        if (!pair || PyList_Append(list, pair) < 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(pair);
+    }
+    return list;
+}
+
+/* Is the name among those of a tuple?  -1 with an exception. */
 static int
-find_functions(void *cpu)
+is_named(PyObject *names, const char *name)
+{
+    PyObject *text = PyUnicode_FromString(name);
+    int is = text ? PySequence_Contains(names, text) : -1;
+    Py_XDECREF(text);
+    return is;
+}
+
+static int
+find_functions(void *cpu, PyObject *hidden)
 {
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
-        void *function = dlsym(cpu, functions[i].name);
-        if (!function && functions[i].needed) {
+        int hide = is_named(hidden, functions[i].name);
+        if (hide < 0) {
+            return -1;
+        }
+        void *function = hide ? NULL : dlsym(cpu, functions[i].symbol);
+        if (!function && !functions[i].without) {
             PyErr_Format(PyExc_ImportError, "dlc: this torch has no %s", functions[i].name);
             return -1;
+        }
+        if (!function) {
+            torch_abi_lacks(functions[i].name, functions[i].without);
         }
         *(void **)((char *)&torch_abi + functions[i].member) = function;
     }
@@ -82,10 +133,11 @@ begin_thread(void)
 }
 
 int
-torch_abi_init(PyObject *sample)
+torch_abi_init(PyObject *sample, PyObject *hidden)
 {
     void *cpu = library("libtorch_cpu.so"), *python = cpu ? library("libtorch_python.so") : NULL;
-    if (!python || find_functions(cpu) < 0 || find_offset(sample) < 0) {
+    nlacks = 0;
+    if (!python || find_functions(cpu, hidden) < 0 || find_offset(sample) < 0) {
         return -1;
     }
     /* PyObject *THPVariable_Wrap(const at::TensorBase &) */
@@ -94,20 +146,11 @@ torch_abi_init(PyObject *sample)
         PyErr_SetString(PyExc_ImportError, "dlc: this torch has no THPVariable_Wrap");
         return -1;
     }
-    /* bool at::hasCallbacks() */
-    *(void **)&torch_abi.has_callbacks = dlsym(cpu, "_ZN2at12hasCallbacksEv");
-    libtorch_cpu = cpu;
     parallel_use(cpu); /* the threads that torch has, where several runtimes are loaded */
     if (torch_abi.torch_get_num_threads) {
         parallel_begin(begin_thread);
     }
     return 0;
-}
-
-void *
-torch_abi_find(const char *name)
-{
-    return libtorch_cpu ? dlsym(libtorch_cpu, name) : NULL;
 }
 
 const char *

@@ -19,16 +19,18 @@ extern struct TorchAbi {
     /* new: the Python tensor of a handle, which stays the caller's. */
     PyObject *(*wrap)(TorchTensor);
 #define NEED(result, name, arguments) result(*name) arguments;
-#define MAY(result, name, arguments) result(*name) arguments;
+#define MAY(result, name, arguments, without) result(*name) arguments;
+#define CPP(result, name, arguments, symbol, without) result(*name) arguments;
 #include "torch_abi.def"
-    /* is a profiler running, in this thread or in all? NULL: it is not known */
-    bool (*has_callbacks)(void);
 } torch_abi;
 
-/* sample: any torch.Tensor.  -1 with ImportError when this torch is not one that dlc can read. */
-int torch_abi_init(PyObject *sample);
-/* A function of libtorch by its name in the library, or NULL; after torch_abi_init. */
-void *torch_abi_find(const char *name);
+/* sample: any torch.Tensor; hidden: a tuple of names of functions to do without, as if this torch
+ * lacked them.  -1 with ImportError when this torch is not one that dlc can read. */
+int torch_abi_init(PyObject *sample, PyObject *hidden);
+/* Notes what this torch lacks, and what is done without it; both texts stay the caller's. */
+void torch_abi_lacks(const char *what, const char *without);
+/* new: [(what, without), ..] of what this torch lacks, in the order in which it was missed */
+PyObject *torch_abi_lacking(void);
 /* Why the last call of a member failed in this thread. */
 const char *torch_abi_error(void);
 
