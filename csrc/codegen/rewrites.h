@@ -29,6 +29,9 @@ const PassInfo *schedule_rewrite(const char *word); /* marks all phases; NULL: n
 /* The flag of the C compiler that belongs to it; NULL: none.  A constant. */
 const char *schedule_flag(const char *schedule);
 
+/* Marks `array` what a later stage wants, in a loop marked distribute.  See distribute.c. */
+void distribute_arrays(Cx *cx, Let *loop);
+
 /* An if or an else of the block, which it is not in yet, with an empty body.  See version.c. */
 Let *choice_new(Fn *fn, Block *parent, Op op, int nattrs, const Attr *attrs);
 

@@ -4,7 +4,8 @@
  *           after the rewrites for each target, of its own.  What the verifier accepts has to
  *           give the same bits: a schedule changes no result.
  * How:      a mark is drawn with those that stand beside it: `flat` with `flat_row`, `strip` with
- *           `simdlen`, `distribute` with the stages of the loop's operations.  The verifier sees
+ *           `simdlen`, `distribute` with the stages of the loop's operations, and the width of a
+ *           tile with what is in arrays of so many elements.  The verifier sees
  *           the function after each change, and a change that it refuses is taken back.
  * Why not:  draw what the rewrites choose from: their thresholds keep tensors of the sizes that a
  *           fuzzer has time for from nearly all schedules. */
@@ -118,26 +119,49 @@ draw_value(uint64_t *random)
     return values[below(random, sizeof values / sizeof *values)];
 }
 
+/* So many elements of a transposed copy, or of a store that wait for the non-temporal ones: V53. */
+static int64_t
+elements_in_array(Cx *cx, const Let *let)
+{
+    enum { LINE = 16, STRIP = 1024, TRANSPOSED = 64 * (128 + 16) };
+    const Let *loop = let_around(let), *rows = loop_is(loop) ? let_around(loop) : loop;
+    int64_t n = 0, flat = loop_is(rows) ? let_mark_value(rows, MARK_flat) : 0;
+    if (let->op == OP_load) {
+        return TRANSPOSED;
+    }
+    if (flat) {
+        dim_is_int(cx, loop_extent(loop), &n);
+    }
+    return loop_is(rows) && let_has(rows, MARK_tile) ? let_mark_value(loop, MARK_width)
+           : flat                                    ? flat * n
+           : let_has(loop, MARK_strip)               ? STRIP
+                                                     : LINE;
+}
+
 /* One mark, with its value. */
 static void
 give(Draw *d, Let *let, int k)
 {
     let_take_marks(d->fn->cx, let);
-    if (mark_info[k].has_value) {
+    if (mark_at(k) == MARK_array) {
+        let_mark_with(d->fn->cx, let, MARK_array, elements_in_array(d->fn->cx, let));
+    } else if (mark_info[k].has_value) {
         let_mark_with(d->fn->cx, let, mark_at(k), draw_value(d->random));
     } else {
         let_mark(let, mark_at(k), true);
     }
 }
 
-/* `flat_row` stands beside `flat`, and `simdlen` beside `strip`. */
+/* `flat_row` stands beside `flat`, `simdlen` beside `strip`, and `array` beside `nontemporal` and
+ * `transpose`. */
 static bool
 is_beside(int k, int base)
 {
     size_t length = strlen(mark_info[base].name);
     bool row = k != base && strncmp(mark_info[k].name, mark_info[base].name, length) == 0 &&
                mark_info[k].name[length] == '_';
-    return row || (mark_at(k) == MARK_simdlen && mark_at(base) == MARK_strip);
+    return row || (mark_at(k) == MARK_simdlen && mark_at(base) == MARK_strip) ||
+           (mark_at(k) == MARK_array && mark_at(base) & (MARK_nontemporal | MARK_transpose));
 }
 
 /* The mark and some of those beside it, or the mark alone, if the verifier accepts them. */
@@ -169,6 +193,36 @@ next_stage(Draw *d, int stage, const Let *map, bool recurrences)
     return stage + (recurrences ? stage % 2 == carried : chance(d->random, DRAWN));
 }
 
+/* The marks of a loop and of all lets in it. */
+typedef struct {
+    Fn *fn;
+    Let **lets;
+    Saved *saved;
+    int n;
+} Nest;
+
+static void
+save_let(Nest *nest, Let *let)
+{
+    nest->lets = cx_grow(nest->fn->cx, nest->lets, nest->n, sizeof *nest->lets);
+    nest->saved = cx_grow(nest->fn->cx, nest->saved, nest->n, sizeof *nest->saved);
+    nest->lets[nest->n] = let;
+    nest->saved[nest->n++] = save(let);
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        save_let(nest, let->body->lets[k]);
+    }
+}
+
+/* Takes the changes back, if the verifier refuses them. */
+static void
+settle(Nest *nest)
+{
+    bool accepted = is_accepted(nest->fn);
+    for (int k = 0; k < nest->n && !accepted; k++) {
+        restore(nest->lets[k], &nest->saved[k]);
+    }
+}
+
 /* A loop in stages, if the verifier accepts them. */
 static void
 draw_stages(Draw *d, Let *loop)
@@ -177,26 +231,68 @@ draw_stages(Draw *d, Let *loop)
     enum { OF_RECURRENCES = 128 };
     Cx *cx = d->fn->cx;
     bool recurrences = let_has(loop->parent->owner, MARK_recurrences);
-    Saved before = save(loop), *of = cx_alloc(cx, (size_t)loop->body->n * sizeof *of);
     int64_t width = widths[below(d->random, sizeof widths / sizeof *widths)];
+    Nest nest = {.fn = d->fn};
+    save_let(&nest, loop);
     let_take_marks(cx, loop);
     let_mark_with(cx, loop, MARK_distribute, recurrences ? OF_RECURRENCES : width);
     for (int k = 0, stage = 1; k < loop->body->n; k++) {
         Let *let = loop->body->lets[k];
-        of[k] = save(let);
         if (let_is_map(let)) {
             stage = next_stage(d, stage, let, recurrences);
             let_take_marks(cx, let);
             let_mark_with(cx, let, MARK_stage, stage);
             let_mark(let, MARK_across, loop_carried(let) && chance(d->random, BESIDE));
+        } else if (let_has(let, MARK_array)) {
+            let_mark(let, MARK_array, false);
         }
     }
-    if (!is_accepted(d->fn)) {
-        restore(loop, &before);
-        for (int k = 0; k < loop->body->n; k++) {
-            restore(loop->body->lets[k], &of[k]);
+    distribute_arrays(cx, loop);
+    settle(&nest);
+}
+
+/* All that is in arrays because of the loop is in others, or in none: width 0. */
+static void
+resize(Cx *cx, const Block *blk, int64_t width)
+{
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        if (let_has(let, MARK_array) && !let_has(let, MARK_transpose)) {
+            let_mark_with(cx, let, MARK_array, width);
+            let_mark(let, MARK_array, width > 0);
+        }
+        if (let->body) {
+            resize(cx, let->body, width);
         }
     }
+}
+
+/* A loop whose iterations run so many at a time, or one by one where there are arrays. */
+static void
+draw_width(Draw *d, Let *loop)
+{
+    Nest nest = {.fn = d->fn};
+    save_let(&nest, loop);
+    int64_t width = (int64_t)16 << below(d->random, 9);
+    let_mark_with(d->fn->cx, loop, MARK_width, width);
+    resize(d->fn->cx, loop->body, chance(d->random, TAKEN_AWAY) ? 0 : width);
+    settle(&nest);
+}
+
+/* The loop as one: without stages. */
+static void
+take_stages(Draw *d, Let *loop)
+{
+    Nest nest = {.fn = d->fn};
+    save_let(&nest, loop);
+    let_mark(loop, MARK_distribute, false);
+    for (int k = 0; k < loop->body->n; k++) {
+        Let *let = loop->body->lets[k];
+        if (let_is_map(let) && marks_in(let)) {
+            let_mark(let, MARK_stage | MARK_across | MARK_array, false);
+        }
+    }
+    settle(&nest);
 }
 
 static void
@@ -219,12 +315,21 @@ draw_marks(void *arg, Let *let)
     for (int k = 0; k < MARK_COUNT && may; k++) {
         Marks mark = mark_at(order[k]);
         if (may & mark && let_has(let, mark)) {
-            if (chance(d->random, TAKEN_AWAY)) {
+            if (!chance(d->random, TAKEN_AWAY)) {
+                continue;
+            }
+            if (mark == MARK_distribute) {
+                take_stages(d, let);
+            } else if (mark == MARK_width && chance(d->random, BESIDE)) {
+                draw_width(d, let);
+            } else {
                 take_away(d, let, order[k]);
             }
         } else if (may & mark && chance(d->random, DRAWN)) {
             if (mark == MARK_distribute) {
                 draw_stages(d, let);
+            } else if (mark == MARK_width) {
+                draw_width(d, let);
             } else {
                 draw_mark(d, let, order[k]);
             }

@@ -123,6 +123,8 @@ BUGS = {
     "cc_joint": ("jam", CENTRED),
     "cc_jam_recurrences": ("jam", scan("sum", "f64")),
     "cc_jam_columns": ("columns", reduced("sum", "60, 300", "300", 0)),
+    "cc_array": ("carry", reduced("sum", "60, 300", "300", 0)),
+    "cc_strip_columns": ("columns", reduced("sum", "100, 5000", "5000", 0)),
     "cc_width": ("transpose", TRANSPOSED),
     "cc_transpose": ("transpose", TRANSPOSED),
     "cc_tile": ("vectorise", TRANSPOSED),

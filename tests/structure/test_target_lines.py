@@ -1,4 +1,4 @@
-"""What the rewrites of a target decide is a line of its loops: non-temporal stores and prefetches."""
+"""What the rewrites of a target decide is a line of its loops: marks, and the arrays that they need."""
 
 import re
 
@@ -37,6 +37,11 @@ def widths(program: str) -> list[str]:
 BYPASSES = "nontemporal=20971520 footprint=41943040"
 
 
+def bypasses(target: str, waiting: int = 16) -> str:
+    """A store's marks: in the C for gcc a line of elements waits in an array, or what runs together."""
+    return f"{BYPASSES} array={waiting}" if target == "cc" else BYPASSES
+
+
 def graph(inputs: str, result: str, *lets: str) -> str:
     body = "".join(f"  let {let}\n" for let in lets)
     return f"dlc 1 graph\n\nfn f({inputs}) -> ({result}) {{\n{body}  ret y\n}}\n"
@@ -50,13 +55,13 @@ def scaled(size: str) -> str:
 
 @pytest.mark.parametrize("target", ["tcc", "cc"])
 def test_a_result_that_caches_cannot_hold_bypasses_them(target: str) -> None:
-    assert marked(lines(scaled("16000000"), target)) == ["for streams", f"t0 {BYPASSES}"]
+    assert marked(lines(scaled("16000000"), target)) == ["for streams", f"t0 {bypasses(target)}"]
     assert bypassing(lines(scaled("4000000"), target)) == []
 
 
 def test_the_size_decides_when_the_phase_runs() -> None:
     """In the C for gcc, but not in that for libtcc."""
-    assert marked(lines(scaled("N"), "cc")) == ["for streams", f"t0 {BYPASSES}"]
+    assert marked(lines(scaled("N"), "cc")) == ["for streams", f"t0 {bypasses('cc')}"]
     assert bypassing(lines(scaled("N"), "tcc")) == []
 
 
@@ -89,13 +94,13 @@ def test_rows_that_run_together_are_stored_so_too() -> None:
         f"y: f32[{n}, 3] = sub x, b",
     )
     for target in ("tcc", "cc"):
-        assert f"t0 {BYPASSES}" in marked(lines(text, target))
+        assert f"t0 {bypasses(target, 64 * 3)}" in marked(lines(text, target))
         assert "for streams" not in marked(lines(text, target))
 
 
 def test_a_transposed_operand_of_a_large_result() -> None:
-    """It is copied. The tile's stores ask for their own tensor's size alone; what is read along rows is
-    prefetched.
+    """It is copied. The tile's stores ask for their own tensor's size alone, and in the C for gcc a row of it
+    waits for them; what is read along rows is prefetched.
     """
     text = graph(
         "x: f32[2048, 4096], w: f32[4096, 2048]",
@@ -103,8 +108,9 @@ def test_a_transposed_operand_of_a_large_result() -> None:
         "t: f32[4096, 2048] = permute x perm=[1, 0]",
         "y: f32[4096, 2048] = add t, w",
     )
-    tile, copied, store = "for width=128", "x transpose", "t0 nontemporal=8388608"
-    assert marked(lines(text, "cc")) == [tile, "w prefetch_rows=4 beyond=8388608", copied, store]
+    tile, copied, store = "for width=128", "x transpose array=9216", "t0 nontemporal=8388608"
+    row = f"{store} array=128"
+    assert marked(lines(text, "cc")) == [tile, "w prefetch_rows=4 beyond=8388608", copied, row]
     assert marked(lines(text, "tcc")) == [tile, "w prefetch_rows=4", copied, store]
 
 
@@ -119,7 +125,7 @@ def test_a_stencil_prefetches_its_last_row_and_what_it_stores() -> None:
     found = marked(lines(text, "cc"))
     assert found.count("x prefetch=4096 beyond=8388608") == 1
     assert found[0] == "for streams strip=64 simdlen=8"
-    assert [mark for mark in found if mark.startswith("t0 ")] != []
+    assert found[-1] == f"t0 {bypasses('cc', 1024)}"
     assert "prefetch" not in "".join(marked(lines(text, "tcc")))
 
 
@@ -315,9 +321,12 @@ def variances(rows: int, columns: int) -> str:
 @pytest.mark.parametrize(
     ("program", "tile"),
     [
-        (column_sums(64, 500), ["reduce jam=4"]),
-        (column_sums(4096, 5000), ["for width=1024", "reduce jam=4 strip=64", "x prefetch_rows=4"]),
-        (column_sums(4096, 1000), ["for width=1024", "reduce jam=1", "x prefetch_rows=4"]),
+        (column_sums(64, 500), ["for width=256", "reduce jam=4 array=256"]),
+        (
+            column_sums(4096, 5000),
+            ["for width=1024", "reduce jam=4 strip=64 array=1024", "x prefetch_rows=4"],
+        ),
+        (column_sums(4096, 1000), ["for width=1024", "reduce jam=1 array=1024", "x prefetch_rows=4"]),
     ],
     ids=["in caches", "pieces of rows", "whole rows"],
 )
@@ -330,9 +339,9 @@ def test_columns_are_reduced_in_tiles(program: str, tile: list[str]) -> None:
 
 def test_a_second_reduction_finds_its_tile_in_a_cache() -> None:
     """So of more rows the tile is narrower."""
-    for rows, width in ((100, ["for width=1024"]), (400, [])):
-        steps = ["reduce jam=4 strip=64", "x prefetch_rows=4"]
-        assert marked(lines(variances(rows, 5000), "cc")) == [*width, *steps, *steps]
+    for rows, width in ((100, 1024), (400, 256)):
+        steps = [f"reduce jam=4 strip=64 array={width}", "x prefetch_rows=4"]
+        assert marked(lines(variances(rows, 5000), "cc")) == [f"for width={width}", *steps, *steps]
 
 
 def reduction(op: str, shape: str, dtype: str = "f32") -> str:
@@ -454,8 +463,14 @@ def computed(op: str, *ops: str, size: str = "100000") -> str:
 
 def stages(text: str) -> list[tuple[str, int]]:
     """The operations of a loop with the stages that they are in."""
-    found = re.findall(r"= (\w+) [^\[\n]*?(?: stage=(\d+))?$", text, re.M)
+    found = re.findall(r"= (\w+) [^\[\n]*?(?: stage=(\d+))?(?: array=\d+)?$", text, re.M)
     return [(op, int(stage or 1)) for op, stage in found if op not in ("kernel", "load")]
+
+
+def in_arrays(text: str) -> list[tuple[str, int]]:
+    """What is kept in arrays, and how many elements of it."""
+    found = re.findall(r"(?:= (\w+) |(store) ).*\barray=(\d+)", text)
+    return [(made or store, int(n)) for made, store, n in found]
 
 
 def test_expensive_operations_one_after_the_other_are_stages() -> None:
@@ -463,6 +478,7 @@ def test_expensive_operations_one_after_the_other_are_stages() -> None:
     mish = lines(computed("exp", "log1p", "tanh"), "cc")
     assert "vector distribute=256 {" in mish
     assert stages(mish) == [("exp", 1), ("log1p", 2), ("tanh", 3), ("mul", 3)]
+    assert in_arrays(mish) == [("exp", 256), ("log1p", 256)]
     assert "distribute" not in lines(computed("exp", "sqrt"), "cc")
     assert "distribute" not in lines(computed("exp", "log1p", "tanh"), "tcc")
 
@@ -501,6 +517,7 @@ def test_recurrences_are_stages_where_much_is_computed_around_them() -> None:
     text = lines(scan(1000, "exp"), "cc")
     assert "for j0 in 1000 distribute=128 {" in text
     assert stages(text) == [("exp", 1), ("cast", 1), ("add", 2), ("cast", 3)]
+    assert in_arrays(text) == [("add", 128)]
     for plain in (scan(1000), scan(32, "exp")):
         assert "distribute" not in lines(plain, "cc")
     assert "distribute" not in lines(scan(1000, "exp"), "tcc")
@@ -508,7 +525,9 @@ def test_recurrences_are_stages_where_much_is_computed_around_them() -> None:
 
 def test_expensive_recurrences_are_a_vector_across_the_rows() -> None:
     text = lines(scan(1000).replace("op=sum", "op=logaddexp"), "cc")
-    assert re.findall(r"= (logaddexp) .* (stage=.*)$", text, re.M) == [("logaddexp", "stage=2 across")]
+    assert re.findall(r"= (logaddexp) .* (stage=.*)$", text, re.M) == [
+        ("logaddexp", "stage=2 across array=128")
+    ]
     assert "across" not in lines(scan(1000, "exp"), "cc")
 
 
@@ -566,3 +585,45 @@ def test_an_index_of_rows_is_looked_up_once_for_all_their_columns() -> None:
     assert text.count(" uniform") == 2
     assert "uniform" not in lines(sums, "tcc")
     assert "uniform" not in lines(graph("x: f32[64, 200]", "f32[200]", "y: f32[200] = sum x axes=[0]"), "cc")
+
+
+def test_what_is_used_behind_a_loop_in_a_tile_is_in_an_array() -> None:
+    """In the C for gcc: sums, and the mean that is computed before the second loop."""
+    n = "f32[400, 5000]"
+    text = column_sums(
+        400,
+        5000,
+        "m: f32[5000] = mul s, 0.0025",
+        f"a: {n} = expand m to=[1]",
+        f"d: {n} = sub x, a",
+        f"q: {n} = mul d, d",
+        "y: f32[5000] = sum q axes=[0]",
+    )
+    assert in_arrays(lines(text, "cc")) == [("reduce", 256), ("mul", 256), ("reduce", 256)]
+    assert in_arrays(lines(text, "tcc")) == []
+
+
+def test_a_buffer_in_a_tile_has_one_for_each_of_its_iterations() -> None:
+    text = """dlc 1 loops
+
+fn f(x: f32[7, 300]) -> (f32[7, 300]) {
+  let y: f32[7, 300] = kernel {
+    for i in 300 parallel vector {
+      let row: f32[7] = buffer
+      let s: f32 = reduce sum j in 7 {
+        let a: f32 = load x[j, i]
+        let e: f32 = exp a
+        store row[j] = e
+        ret e
+      }
+      for k in 7 {
+        let b: f32 = load row[k]
+        let c: f32 = div b, s
+        store y[k, i] = c
+      }
+    }
+  }
+  ret y
+}
+"""
+    assert in_arrays(opt(text, "--pass", "cc")) == [("buffer", 256), ("reduce", 256)]

@@ -32,7 +32,7 @@ put_panel(Emit *e, const Let *rows, const Let *load, const char *transpose)
     const char *i = index_c(e, loop_index(rows)), *j = index_c(e, loop_index(columns));
     const char *panel = panel_of(e, load), *type = storage_c(load->res[0]->type->dtype);
     put(e, "%s *%s = (%s *)(scratch + %s);", type, panel, type,
-        scratch_room(e, dim_int(cx, (int64_t)loop_step(rows) * DLC_PANEL * bytes)));
+        scratch_room(e, dim_int(cx, let_mark_value(load, MARK_array) * bytes)));
     put_scope(e);
     put(e, "const int64_t %s = %s_from, %s = %s_from;", i, i, j, j);
     put(e, "%s(%s, %s + %s, %s, %s_to - %s_from, %s_to - %s_from);", transpose, panel,

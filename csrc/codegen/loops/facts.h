@@ -84,6 +84,9 @@ typedef struct {
 
 /* nvalues: of the function. */
 Straight straight_runs(const Facts *facts, const Let *loop, int nvalues);
+/* Does the let in the loop leave a value, an index or a buffer to other runs? */
+bool straight_leaves(const Straight *t, const Let *let);
+bool straight_in_arrays(const Straight *t); /* is all that they leave marked array? */
 /* Do the attributes of the let, or the offset of its access, use the name? */
 bool facts_uses(const Facts *facts, const Let *let, Dim name);
 

@@ -90,3 +90,25 @@ straight_runs(const Facts *facts, const Let *loop, int nvalues)
     find_crossings(&t, &run, loop->body);
     return t;
 }
+
+bool
+straight_leaves(const Straight *t, const Let *let)
+{
+    bool leaves = let->op == OP_buffer || (let->nres == 1 && t->crosses[let->res[0]->id]);
+    for (int k = 0; k < t->nbinds; k++) {
+        leaves |= t->binds[k] == let && t->bind_crosses[k];
+    }
+    return leaves;
+}
+
+static bool
+misses_array(const void *straight, const Let *let)
+{
+    return straight_leaves(straight, let) && !let_has(let, MARK_array);
+}
+
+bool
+straight_in_arrays(const Straight *t)
+{
+    return !block_any(t->loop->body, misses_array, t);
+}

@@ -4,7 +4,7 @@
  *           usual is a tile, for which each loop inside runs once.  Marks reductions in it whose
  *           body is cheap `jam`: so many of their steps go through the tile in one loop; and
  *           `strip`, if so many columns of it at a time.  Marks what they read of coming rows.
- * Requires: a scheduled function.
+ * Requires: a scheduled function, in which what the loops of a tile leave is marked (hoist.c).
  * Ensures:  each iteration's operations in the order that they have alone (V37, V39).
  * How:      Partial results stay in arrays of the tile, which are read and written once for all
  *           steps of a loop.  Rows of memory are better read in long pieces, so that few pages are
@@ -105,11 +105,28 @@ tile_of(const Facts *facts, const Let *loop)
     return t;
 }
 
+/* What the loops of the tile leave to one another is in arrays of so many elements then. */
+static void
+resize_arrays(Cx *cx, const Block *blk, int64_t width)
+{
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        if (let_has(let, MARK_array)) {
+            let_mark_with(cx, let, MARK_array, width);
+        }
+        if (let->body) {
+            resize_arrays(cx, let->body, width);
+        }
+    }
+}
+
 static void
 mark_width(const Tile *t, Let *loop)
 {
-    if (t->width != loop_tile(loop) && fuel_spend(t->facts->cx)) {
-        let_mark_with(t->facts->cx, loop, MARK_width, t->width);
+    Cx *cx = t->facts->cx;
+    if (t->width != loop_width(loop) && fuel_spend(cx)) {
+        let_mark_with(cx, loop, MARK_width, t->width);
+        resize_arrays(cx, loop->body, t->width);
     }
 }
 

@@ -1,7 +1,7 @@
 /* Loop distribution: one loop as several, one after the other over a part of its iterations.
  *
  * What:     marks a loop `distribute`, for so many iterations at a time, and operations of it
- *           `stage`: each stage is a loop of its own.
+ *           `stage`: each stage is a loop of its own.  What a later one wants is marked `array`.
  * Requires: a scheduled function.
  * Ensures:  each element's operations as they were.  All stores are in the last stage, after all
  *           loads of the same iterations (V43).
@@ -98,6 +98,58 @@ may_load_again(const Stages *s)
     return may;
 }
 
+/* ---- arrays ---- */
+
+static int64_t
+marked_stage(const Let *map)
+{
+    return let_has(map, MARK_stage) ? let_mark_value(map, MARK_stage) : 1;
+}
+
+/* The stage that the user takes its operands in, or after which it does: what continues a
+ * recurrence has them from the stage before it.  `last`: that of the stores. */
+static int64_t
+taken_in(const Let *loop, const Let *user, int64_t last)
+{
+    bool run = user->op == OP_store && let_has(let_around(loop), MARK_recurrences) &&
+               user->args[0]->def && user->args[0]->def->parent == loop->parent;
+    return user->op == OP_store ? (run ? 0 : last)
+                                : marked_stage(user) - (loop_carried(user) != NULL);
+}
+
+static bool
+is_wanted_later(const Let *loop, const Let *map, int64_t last)
+{
+    const Block *blk = loop->body;
+    bool later = let_has(let_around(loop), MARK_recurrences) && loop_carried(map);
+    for (int k = 0; k < blk->n; k++) {
+        const Let *user = blk->lets[k];
+        for (int j = 0; j < user->nargs && !later; j++) {
+            later = user->args[j] == map->res[0] && (let_is_map(user) || user->op == OP_store) &&
+                    taken_in(loop, user, last) > marked_stage(map);
+        }
+    }
+    return later;
+}
+
+void
+distribute_arrays(Cx *cx, Let *loop)
+{
+    const Block *blk = loop->body;
+    int64_t last = 1;
+    for (int k = 0; k < blk->n; k++) {
+        int64_t stage = let_is_map(blk->lets[k]) ? marked_stage(blk->lets[k]) : 1;
+        last = stage > last ? stage : last;
+    }
+    last += let_has(let_around(loop), MARK_recurrences) && last % 2 == 0;
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        if (let_is_map(let) && is_wanted_later(loop, let, last)) {
+            let_mark_with(cx, let, MARK_array, let_mark_value(loop, MARK_distribute));
+        }
+    }
+}
+
 /* One change of the program: an operation without a mark is in the first stage. */
 static void
 mark_stages(Cx *cx, Let *loop, const Stages *s, int width)
@@ -112,6 +164,7 @@ mark_stages(Cx *cx, Let *loop, const Stages *s, int width)
             let_mark_with(cx, let, MARK_stage, stage_of(s, let));
         }
     }
+    distribute_arrays(cx, loop);
 }
 
 /* ---- vector loops ---- */

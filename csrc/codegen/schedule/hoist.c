@@ -1,9 +1,11 @@
-/* What is the same for a tile, computed once.
+/* Vector loops around other loops: what is the same for a tile is computed once, and what one run
+ * of lets leaves to another is in arrays.
  *
- * What:     marks lets in a vector loop around other loops `uniform` that do not depend on its
- *           iteration.
+ * What:     hoist marks lets in such a loop `uniform` that do not depend on its iteration.
+ *           carry marks values and indices `array` that are used behind a loop, and the vector loop
+ *           `width`: so many iterations run each loop inside together.
  * Requires: a scheduled function.
- * Ensures:  each value as it was (V45).
+ * Ensures:  each value as it was (V45, V53).
  * How:      lets between two loops run as one loop over the tile.  In such a run that looks up or
  *           updates no compiler takes the choices of an index out of the loop, or can tell that
  *           what is loaded is not written there: inside the loop an index made gcc gather each
@@ -125,4 +127,39 @@ Fn *
 rewrite_hoist(Fn *fn)
 {
     return loops_visit(fn, mark_loop);
+}
+
+/* ---- what the runs leave to one another ---- */
+
+static void
+mark_left(Cx *cx, const Straight *runs, const Block *blk, int width)
+{
+    for (int k = 0; k < blk->n; k++) {
+        if (straight_leaves(runs, blk->lets[k])) {
+            let_mark_with(cx, blk->lets[k], MARK_array, width);
+        }
+        if (blk->lets[k]->body) {
+            mark_left(cx, runs, blk->lets[k]->body, width);
+        }
+    }
+}
+
+static bool
+carry_loop(const PhaseView *phase, Let *loop)
+{
+    Cx *cx = phase->fn->cx;
+    bool vector = loop->op == OP_for && let_has(loop, MARK_vector);
+    if (vector && loop_count(loop->body) && fuel_spend(cx)) {
+        const Straight runs = straight_runs(phase->facts, loop, phase->fn->nvalues);
+        int width = loop_width(loop);
+        let_mark_with(cx, loop, MARK_width, width);
+        mark_left(cx, &runs, loop->body, width);
+    }
+    return !vector;
+}
+
+Fn *
+rewrite_carry(Fn *fn)
+{
+    return loops_visit(fn, carry_loop);
 }

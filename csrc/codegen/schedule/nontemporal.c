@@ -28,6 +28,7 @@ typedef struct {
     const TargetInfo *target;
     const Facts *facts;
     Range bytes; /* of the phase */
+    bool staged; /* through arrays, as the text has no loop of non-temporal stores else */
     bool sizes_known; /* stores whose tensor may be small when the phase runs are not marked */
 } Phased;
 
@@ -80,6 +81,19 @@ mark_store(const Phased *p, const Let *loop, Let *store)
     }
 }
 
+/* So many elements of each store wait in its array: of a row of a tile, of a block of rows that run
+ * as one, of a strip; of a line. */
+static int64_t
+array_of(const Phased *p, const Let *loop)
+{
+    const Let *rows = let_around(loop);
+    int64_t n = 0, flat = let_mark_value(rows, MARK_flat);
+    dim_is_int(p->cx, loop_extent(loop), &n);
+    return let_has(rows, MARK_tile) || let_has(loop, MARK_strip) ? loop_width(loop)
+           : flat                                                ? flat * n
+                                                                 : DLC_LANES;
+}
+
 /* Marks the loop's stores, if they are few enough; true: it has some. */
 static bool
 mark_stores(const Phased *p, const Let *loop, int most)
@@ -92,8 +106,12 @@ mark_stores(const Phased *p, const Let *loop, int most)
         return false;
     }
     for (int k = 0; k < loop->body->n; k++) {
-        if (may_bypass(p, loop, loop->body->lets[k])) {
-            mark_store(p, loop, loop->body->lets[k]);
+        Let *store = loop->body->lets[k];
+        if (may_bypass(p, loop, store)) {
+            mark_store(p, loop, store);
+        }
+        if (p->staged && let_has(store, MARK_nontemporal)) {
+            let_mark_with(p->cx, store, MARK_array, array_of(p, loop));
         }
     }
     return true;
@@ -169,35 +187,35 @@ mark_loop(Let *loop, void *phased)
     return true;
 }
 
+typedef struct {
+    const TargetInfo *target;
+    bool staged;
+} Stores;
+
 static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
-    const TargetInfo *target = arg;
+    const Stores *stores = arg;
     Cx *cx = phase->fn->cx;
     Phased p = {
         .cx = cx,
-        .target = target,
+        .target = stores->target,
         .facts = phase->facts,
         .bytes = dim_range(cx, phase_use(phase->fn, phase->loop).bytes),
-        .sizes_known = !target->branches,
+        .staged = stores->staged,
+        .sizes_known = !stores->target->branches,
     };
     phase_visit_loops(phase, mark_loop, &p);
-}
-
-static Fn *
-mark_all(Fn *fn, Target target)
-{
-    return phases_visit(fn, mark_phase, &target_info[target]);
 }
 
 Fn *
 rewrite_nontemporal_cc(Fn *fn)
 {
-    return mark_all(fn, TARGET_cc);
+    return phases_visit(fn, mark_phase, &(Stores){&target_info[TARGET_cc], .staged = true});
 }
 
 Fn *
 rewrite_nontemporal_tcc(Fn *fn)
 {
-    return mark_all(fn, TARGET_tcc);
+    return phases_visit(fn, mark_phase, &(Stores){&target_info[TARGET_tcc], .staged = false});
 }

@@ -28,6 +28,7 @@ mark_tile(const Facts *facts, const Let *rows, Let *columns)
         if (load->op == OP_load && facts_transposed(facts, load, rows, columns, &step) &&
             fuel_spend(facts->cx)) {
             let_mark(load, MARK_transpose, true);
+            let_mark_with(facts->cx, load, MARK_array, DLC_ROWS * DLC_PANEL);
             copies++;
         }
     }

@@ -197,7 +197,14 @@
  *        its index says is not bound in that reduce.
  *   V52  primitive marks only a reduce without onehot that is marked lanes or stands in a for
  *        marked vector, perhaps in other reductions there, whose op returns no index, and whose
- *        body loads, binds and computes. */
+ *        body loads, binds and computes.
+ *   V53  array marks, of so many elements: in a for of that width marked vector with loops inside,
+ *        all buffers, results of reductions, and values and indices that are used where a loop
+ *        stands in between, or none of them; all operations of a loop marked distribute of that
+ *        many whose values a later stage uses, and of recurrences those that continue the iteration
+ *        before; 9216 of a load marked transpose; and a nontemporal store in a for, of the width of
+ *        one in a loop marked tile, of all elements of a block of the loop marked flat around it,
+ *        of 1024 in one marked strip, else of 16. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -74,6 +74,11 @@ void verify_interchange(Verifier *v, const Let *loop);
 void verify_widened(Verifier *v, const Let *load);
 void verify_primitive(Verifier *v, const Let *reduce);
 
+/* ---- verify_arrays.c: V53 ---- */
+
+void verify_array(Verifier *v, const Let *let);
+void verify_arrays(Verifier *v, const Let *loop); /* when its body has been checked */
+
 /* ---- verify_flow.c: V30 to V32, V47 ---- */
 
 /* Of a kernel of the kernels stage, whose body has been checked. */

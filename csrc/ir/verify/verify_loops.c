@@ -610,6 +610,7 @@ verify_loop_let(Verifier *v, const Let *let)
     }
     verify_uniform(v, let);
     verify_merged(v, let);
+    verify_array(v, let);
 }
 
 void

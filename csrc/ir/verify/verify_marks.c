@@ -495,4 +495,5 @@ verify_loop_marks(Verifier *v, const Let *loop)
     if (let_has(loop, MARK_distribute)) {
         verify_distribute(v, loop);
     }
+    verify_arrays(v, loop);
 }

@@ -148,13 +148,12 @@ put_map(Emit *e, const Let *let)
     put(e, "const %s %s = %s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), call);
 }
 
-/* The loop over tiles around a private buffer, or NULL: it has a lane for each element of a
- * tile. */
-static const Let *
-tile_of(const Value *buffer)
+/* How many iterations of a tile have one of their own; 0: it is no buffer of a tile. */
+static int
+copies_of(const Value *buffer)
 {
-    const Let *loop = buffer_is_private(buffer) ? loop_vector_around(buffer->def) : NULL;
-    return loop && loop_count(loop->body) ? loop : NULL;
+    const Let *def = buffer->def;
+    return def && def->op == OP_buffer ? (int)let_mark_value(def, MARK_array) : 0;
 }
 
 const char *
@@ -162,9 +161,9 @@ cc_element(Emit *e, const Let *access)
 {
     const Value *v = access->args[0];
     const char *at = offset_c(e, access_offset(e, access));
-    const Let *tile = tile_of(v);
-    return tile ? cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, loop_width(tile))
-                : cx_format(e->cx, "%s[%s]", name_c(e, v), at);
+    int copies = copies_of(v);
+    return copies ? cx_format(e->cx, "%s[(%s) * %d + k]", name_c(e, v), at, copies)
+                  : cx_format(e->cx, "%s[%s]", name_c(e, v), at);
 }
 
 static const char **
@@ -330,12 +329,12 @@ cc_let(Emit *e, const Let *let)
     } else if (let->op == OP_buffer) {
         const Value *v = let->res[0];
         const char *type = storage_c(v->type->dtype);
-        const Let *tile = tile_of(v);
+        int copies = copies_of(v);
         if (let_has(let_around(let), MARK_recurrences)) {
             put(e, "%s %s[1];", type, name_c(e, v));
         } else {
             put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
-                private_buffer(e, v, tile ? loop_width(tile) : 1));
+                private_buffer(e, v, copies ? copies : 1));
         }
     } else if (op_info[let->op].kind == KIND_MAP) {
         put_map(e, let);
@@ -454,6 +453,19 @@ put_vector(Emit *e, const Let *let, bool streams)
     }
 }
 
+/* A vector loop with loops inside: a tile at a time, or one iteration after the other. */
+static void
+put_tile(Emit *e, const Let *let)
+{
+    const char *from, *to;
+    if (!cc_tile_loop(e, let)) {
+        vector_bounds(e, let, &from, &to);
+        cc_open_loop(e, index_c(e, loop_index(let)), from, to);
+        cc_block(e, let->body);
+        put_close(e);
+    }
+}
+
 static void
 put_for(Emit *e, const Let *let, bool together)
 {
@@ -471,7 +483,7 @@ put_for(Emit *e, const Let *let, bool together)
     } else if (let_has(let, MARK_recurrences)) {
         cc_recurrences(e, let);
     } else if (let_has(let, MARK_vector) && loop_count(let->body)) {
-        cc_tile_loop(e, let);
+        put_tile(e, let);
     } else if (let_has(let, MARK_vector)) {
         put_vector(e, let, !(together && let_has(let, MARK_alone)));
     } else if (collapsed_at(e, let) >= 0) { /* its index is known already */

@@ -142,10 +142,9 @@ void cc_stream_close(Emit *e, const Let *loop);
 /* The same of blocks of short rows, see emit_cc_flat.c: what should begin where a line does; NULL:
  * it has no such stores. Around the loop over so many elements. */
 const char *cc_stream_block_place(Emit *e, const Let *loop);
-void cc_stream_arrays(Emit *e, const Let *loop, int elements,
-                      const char *(*place)(Emit *e, const Let *store));
+void cc_stream_arrays(Emit *e, const Let *loop, const char *(*place)(Emit *e, const Let *store));
 const char *cc_row_place(Emit *e, const Let *store); /* of the first element that a row stores */
-void cc_stream_block_close(Emit *e, const Let *loop, int elements);
+void cc_stream_block_close(Emit *e, const Let *loop);
 
 void cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, const char *to);
 
@@ -185,6 +184,7 @@ void cc_recurrences(Emit *e, const Let *rows); /* a loop marked recurrences */
 
 /* ---- emit_cc_tile.c ---- */
 
-void cc_tile_loop(Emit *e, const Let *loop); /* a vector loop with loops inside */
+/* A vector loop with loops inside.  False: not all that they leave to one another is in arrays. */
+bool cc_tile_loop(Emit *e, const Let *loop);
 
 #endif

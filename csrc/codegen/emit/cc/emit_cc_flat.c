@@ -32,7 +32,7 @@ flat_element(const FlatText *f, const Let *access)
     Dim row = flat_row(&f->rows, access);
     const char *tensor = name_c(f->e, access->args[0]);
     return row == DIM_NONE ? cx_format(cx, "%s_flat[k]", name_c(f->e, access->res[0]))
-           : let_has(access, MARK_nontemporal)
+           : access->op == OP_store && let_has(access, MARK_array)
                ? cx_format(cx, "%s_to[k]", tensor)
                : cx_format(cx, "%s[%s + k]", tensor, offset_c(f->e, row));
 }
@@ -205,9 +205,9 @@ put_blocks(const FlatText *f, const char *to)
     put_open(e, "for (; %s_from + %d <= %s; %s_from += %d)", f->i, f->block, to, f->i, f->block);
     put_filled(f, OTHER);
     put_row(f, cx_format(e->cx, "%s_from", f->i));
-    cc_stream_arrays(e, f->rows.loop, f->block * (int)f->rows.n, cc_row_place);
+    cc_stream_arrays(e, f->rows.loop, cc_row_place);
     put_flat(f);
-    cc_stream_block_close(e, f->rows.loop, f->block * (int)f->rows.n);
+    cc_stream_block_close(e, f->rows.loop);
     put_close(e);
     put_close(e);
 }

@@ -25,7 +25,6 @@ typedef struct {
     const Let *rows, *loop;     /* the loop marked recurrences, and the one in it */
     int together, jam, width;   /* their marks recurrences, jam and distribute */
     const char *i, *j;
-    bool *crosses;              /* by Value.id: wanted by a later stage than its own */
     bool *wanted;    /* by Value.id, of the rows' own block: the stage at hand wants it */
     bool uses_i, uses_j;        /* does what is being put? */
     int last;    /* stage; vectors have odd numbers, recurrences even ones, from 1 on */
@@ -52,31 +51,6 @@ static bool
 is_recurrence(const Let *let)
 {
     return let_is_map(let) && loop_carried(let);
-}
-
-/* A value is wanted by a let of `stage`. */
-static void
-use(Recurrences *c, const Value *v, int stage)
-{
-    const Let *from = computed_in(c->loop->body, v);
-    if (from && !cc_is_source(from) && stage_of(c, from) != stage) {
-        c->crosses[v->id] = true;
-    }
-}
-
-static void
-find_crossings(Recurrences *c)
-{
-    const Block *blk = c->loop->body;
-    c->last = cc_last_stage(c->loop);
-    c->last += c->last % 2 == 0;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        int stage = stage_of(c, let);
-        for (int j = let->op == OP_store || is_recurrence(let); stage && j < let->nargs; j++) {
-            use(c, let->args[j], is_recurrence(let) ? stage - 1 : stage);
-        }
-    }
 }
 
 /* ---- emission ---- */
@@ -155,7 +129,7 @@ declare(Recurrences *c)
             put(e, "%s %s_x[%d][%d]%s;", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
                 c->together, c->width, let_has(let, MARK_across) ? " = {0}" : "");
         }
-        if (let_is_map(let) && (c->crosses[let->res[0]->id] || is_recurrence(let))) {
+        if (let_has(let, MARK_array)) {
             put(e, "%s %s_t[%d][%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]),
                 c->together, c->width);
         }
@@ -245,7 +219,7 @@ put_lets(Recurrences *c, int stage)
             continue;
         }
         put_let(c, let);
-        if (let_is_map(let) && c->crosses[let->res[0]->id]) {
+        if (let_has(let, MARK_array)) {
             put(e, "%s_t[recurrence][k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
         }
     }
@@ -302,7 +276,8 @@ put_stages(Recurrences *c)
 {
     Emit *e = c->e;
     const char *extent = dim_c(e, loop_extent(c->loop));
-    find_crossings(c);
+    c->last = cc_last_stage(c->loop);
+    c->last += c->last % 2 == 0;
     put(e, "const int64_t recurrences = %s_to - %s_from;", c->i, c->i);
     declare(c);
     put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", c->j, c->j, extent, c->j,
@@ -422,14 +397,12 @@ void
 cc_recurrences(Emit *e, const Let *rows)
 {
     Recurrences c = {.e = e, .rows = rows, .loop = loop_inner(rows)};
-    size_t values = (size_t)e->fn->nvalues;
     c.together = (int)let_mark_value(rows, MARK_recurrences);
     c.jam = let_has(rows, MARK_jam) ? (int)let_mark_value(rows, MARK_jam) : 1;
     c.width = (int)let_mark_value(c.loop, MARK_distribute);
     c.i = index_c(e, loop_index(rows));
     c.j = index_c(e, loop_index(c.loop));
-    c.crosses = cx_alloc(e->cx, values * sizeof *c.crosses);
-    c.wanted = cx_alloc(e->cx, values * sizeof *c.wanted);
+    c.wanted = cx_alloc(e->cx, (size_t)e->fn->nvalues * sizeof *c.wanted);
     int opened = open_rows(e, rows, c.together);
     (let_has(c.loop, MARK_distribute) ? put_stages : put_plain)(&c);
     if (opened) {

@@ -46,22 +46,6 @@ stage_of(const Stages *s, const Let *let)
     return let->op == OP_store ? s->last : let_is_map(let) ? cc_stage(let) : 0;
 }
 
-/* Is the value of the MAP wanted in a later stage? */
-static bool
-crosses(const Stages *s, const Let *let)
-{
-    const Block *blk = s->loop->body;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *user = blk->lets[k];
-        for (int j = 0; j < user->nargs; j++) {
-            if (stage_of(s, user) > stage_of(s, let) && computed_in(blk, user->args[j]) == let) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* Loads an operand, or takes it from an earlier stage's array, once in a stage. */
 static void
 import(Emit *e, const Stages *s, const Value *v, int stage, bool *seen)
@@ -115,7 +99,7 @@ put_stage(Emit *e, const Stages *s, int stage, const char *at)
             import(e, s, let->args[j], stage, seen);
         }
         cc_let(e, let);
-        if (let_is_map(let) && crosses(s, let)) {
+        if (let_has(let, MARK_array)) {
             put(e, "%s_t[k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
         }
     }
@@ -133,7 +117,7 @@ cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to)
     put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, at, width, to, at, width);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let_is_map(let) && crosses(&s, let)) {
+        if (let_has(let, MARK_array)) {
             put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), width);
         }
     }

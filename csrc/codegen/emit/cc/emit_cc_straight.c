@@ -21,10 +21,17 @@ in_run(const Run *r, const Let *let)
     return false;
 }
 
+/* Is what it makes, a value or an index, in an array of the tile? */
+static bool
+is_in_array(const Tile *t, const Let *let)
+{
+    return let && let->op != OP_buffer && let_has(let, MARK_array) && let_is_inside(let, t->loop);
+}
+
 static void
 import_value(Tile *t, const Run *r, const Value *v, bool *seen)
 {
-    if (!literal_of(v) && t->s.crosses[v->id] && !seen[v->id] && !in_run(r, v->def)) {
+    if (!literal_of(v) && is_in_array(t, v->def) && !seen[v->id] && !in_run(r, v->def)) {
         const char *name = name_c(t->e, v);
         seen[v->id] = true;
         put(t->e, "const %s %s = %s_t[k];", type_c(v->type->dtype), name, name);
@@ -60,7 +67,7 @@ cc_run_imports(Tile *t, const Run *r)
     }
     for (int k = 0; k < t->s.nbinds; k++) {
         const char *g = index_c(e, t->s.binds[k]->sizes[0]);
-        if (t->s.bind_crosses[k] && !in_run(r, t->s.binds[k]) &&
+        if (let_has(t->s.binds[k], MARK_array) && !in_run(r, t->s.binds[k]) &&
             run_uses(t, r, t->s.binds[k]->sizes[0])) {
             put(e, "const int64_t %s = %s_t[k];", g, g);
         }
@@ -71,11 +78,10 @@ cc_run_imports(Tile *t, const Run *r)
 static const char *
 left_by(Tile *t, const Let *let)
 {
-    const char *index = NULL;
-    for (int k = 0; k < t->s.nbinds; k++) {
-        index = t->s.binds[k] == let && t->s.bind_crosses[k] ? index_c(t->e, let->sizes[0]) : index;
-    }
-    return let->nres && t->s.crosses[let->res[0]->id] ? name_c(t->e, let->res[0]) : index;
+    const char *name = let->op == OP_bind ? index_c(t->e, let->sizes[0])
+                       : let->nres        ? name_c(t->e, let->res[0])
+                                          : NULL;
+    return let_has(let, MARK_array) && let->op != OP_buffer ? name : NULL;
 }
 
 static void

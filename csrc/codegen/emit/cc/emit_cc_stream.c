@@ -67,6 +67,24 @@ cc_stencil_loop(Emit *e, const Let *loop, const Let *row, const char *from, cons
 
 /* ---- non-temporal stores ---- */
 
+/* Does it store to an array first, from where non-temporal stores go to memory? */
+static bool
+is_staged(const Let *let)
+{
+    return let->op == OP_store && let_has(let, MARK_array);
+}
+
+/* The first such store of the loop, or NULL. */
+static const Let *
+first_staged(const Let *loop)
+{
+    int k = 0;
+    while (k < loop->body->n && !is_staged(loop->body->lets[k])) {
+        k++;
+    }
+    return k < loop->body->n ? loop->body->lets[k] : NULL;
+}
+
 /* The address of the first element that a row stores. */
 const char *
 cc_row_place(Emit *e, const Let *store)
@@ -89,7 +107,7 @@ divert(Emit *e, const Let *loop, const char *element)
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (let_has(let, MARK_nontemporal)) {
+        if (is_staged(let)) {
             cc_stand(e, let,
                      element ? cx_format(e->cx, "%s_to[%s]", name_c(e, let->args[0]), element)
                              : NULL);
@@ -127,15 +145,14 @@ put_prefetch_rows(Emit *e, const Let *load)
 /* Puts, for each non-temporal store, an array for the elements of one block and a pointer to it.
  * If the tensor turns out to be small, the pointer is to the store's own place. */
 void
-cc_stream_arrays(Emit *e, const Let *loop, int elements,
-                 const char *(*place)(Emit *e, const Let *store))
+cc_stream_arrays(Emit *e, const Let *loop, const char *(*place)(Emit *e, const Let *store))
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (let_has(let, MARK_nontemporal)) {
+        if (is_staged(let)) {
             const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
             put(e, "const int %s_large = DLC_STREAMS%s;", out, and_nontemporal(e, let));
-            put(e, "_Alignas(64) %s %s_row[%d];", type, out, elements);
+            put(e, "_Alignas(64) %s %s_row[%d];", type, out, (int)let_mark_value(let, MARK_array));
             put(e, "%s *const %s_to = %s_large ? %s_row : %s;", type, out, out, out, place(e, let));
         }
     }
@@ -149,7 +166,7 @@ cc_stream_open(Emit *e, const Let *loop)
             put_prefetch_rows(e, loop->body->lets[k]);
         }
     }
-    cc_stream_arrays(e, loop, loop_width(loop), block_place);
+    cc_stream_arrays(e, loop, block_place);
     divert(e, loop, from_first(e, loop));
 }
 
@@ -157,17 +174,18 @@ bool
 cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
 {
     const char *i = index_c(e, loop_index(loop));
-    int width = loop_width(loop);
-    if (!let_has(loop, MARK_streams)) {
+    const Let *store = let_has(loop, MARK_streams) ? first_staged(loop) : NULL;
+    if (!store) {
         return false;
     }
+    int width = (int)let_mark_value(store, MARK_array);
     put_open(e, "for (int64_t %s_from = %s; %s_from < %s; %s_from += %d)", i, *from, i, *to, i,
              width);
     put(e, "const int64_t %s_to = %s_from + %d < %s ? %s_from + %d : %s;", i, i, width, *to, i,
         width, *to);
     *from = cx_format(e->cx, "%s_from", i);
     *to = cx_format(e->cx, "%s_to", i);
-    cc_stream_arrays(e, loop, width, block_place);
+    cc_stream_arrays(e, loop, block_place);
     divert(e, loop, from_first(e, loop));
     return true;
 }
@@ -180,7 +198,7 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
     put_open(e, "for (%s_from = %s_stop; %s_from + 16 <= %s; %s_from += 16)", i, i, i, to, i);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (let_has(let, MARK_nontemporal)) {
+        if (is_staged(let)) {
             put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype),
                 name_c(e, let->args[0]));
         }
@@ -196,7 +214,7 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
     put_close(e);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (let_has(let, MARK_nontemporal)) {
+        if (is_staged(let)) {
             put(e, "dlc_stream_lines(%s, %s_to, %d);", block_place(e, let), name_c(e, let->args[0]),
                 contiguous_bytes(e, loop, let) / 4);
         }
@@ -204,16 +222,15 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
     put_close(e);
 }
 
-/* The C condition under which all non-temporal stores apply.  *first: the first one. */
+/* The C condition under which all non-temporal stores apply. */
 static const char *
-stream_condition(Emit *e, const Let *loop, const Let **first)
+stream_condition(Emit *e, const Let *loop)
 {
     const char *condition = "DLC_STREAMS";
     for (int k = loop->body->n - 1; k >= 0; k--) {
         const Let *let = loop->body->lets[k];
-        if (let_has(let, MARK_nontemporal)) {
+        if (is_staged(let)) {
             condition = cx_format(e->cx, "%s%s", condition, and_nontemporal(e, let));
-            *first = let;
         }
     }
     return condition;
@@ -223,11 +240,11 @@ bool
 cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
-    const Let *first = NULL;
-    if (!let_has(loop, MARK_streams)) {
+    const Let *first = let_has(loop, MARK_streams) ? first_staged(loop) : NULL;
+    if (!first) {
         return false;
     }
-    const char *condition = stream_condition(e, loop, &first);
+    const char *condition = stream_condition(e, loop);
     put(e, "int64_t %s_from = %s, %s_stop = %s;", i, from, i, to);
     put_open(e, "if (%s)", condition);
     put(e, "const int64_t lead = %s + dlc_lead(%s, %d);", from, block_place(e, first),
@@ -258,7 +275,7 @@ cc_stream_block_place(Emit *e, const Let *loop)
     const Let *first = NULL;
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (let_has(let, MARK_nontemporal)) {
+        if (is_staged(let)) {
             first = first && contiguous_bytes(e, loop, first) <= contiguous_bytes(e, loop, let)
                         ? first
                         : let;
@@ -268,15 +285,15 @@ cc_stream_block_place(Emit *e, const Let *loop)
 }
 
 void
-cc_stream_block_close(Emit *e, const Let *loop, int elements)
+cc_stream_block_close(Emit *e, const Let *loop)
 {
     for (int k = 0; k < loop->body->n; k++) {
         const Let *store = loop->body->lets[k];
-        if (let_has(store, MARK_nontemporal)) {
+        if (is_staged(store)) {
             const char *out = name_c(e, store->args[0]);
             put_open(e, "if (%s_large)", out);
             put(e, "dlc_stream_lines(%s, %s_row, %d);", cc_row_place(e, store), out,
-                elements / facts_access(e->facts, store)->per_line);
+                (int)let_mark_value(store, MARK_array) / facts_access(e->facts, store)->per_line);
             put_close(e);
         }
     }
@@ -289,7 +306,7 @@ cc_stream_close(Emit *e, const Let *loop)
     divert(e, loop, NULL);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *store = loop->body->lets[k];
-        if (let_has(store, MARK_nontemporal)) {
+        if (is_staged(store)) {
             const char *out = name_c(e, store->args[0]);
             put_open(e, "if (%s_large)", out);
             put(e, "dlc_stream(%s, %s_row, %s(%s_to - %s_from));", block_place(e, store), out,

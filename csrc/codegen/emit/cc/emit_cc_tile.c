@@ -2,7 +2,8 @@
  *
  * What:     a vector loop over tiles of as many iterations as its mark `width` says, each loop
  *           inside run for a whole tile.
- * Requires: a vector loop whose inner loops are sequential.
+ * Requires: a vector loop whose inner loops are sequential, and in which all that they leave to one
+ *           another is marked array (schedule/hoist.c).
  * Ensures:  each iteration's operations in the order of the loops stage: iterations only change
  *           places with each other.
  * How:      the lets between loops are runs: one C loop over the tile for each
@@ -214,15 +215,19 @@ put_block(Tile *t, const Block *blk, const Reduction *adds)
     }
 }
 
-void
+bool
 cc_tile_loop(Emit *e, const Let *loop)
 {
     const char *i = index_c(e, loop_index(loop)), *from, *to;
     Tile t = {.e = e, .loop = loop, .width = loop_width(loop), .at = cx_format(e->cx, "%s_at", i)};
     t.s = straight_runs(e->facts, loop, e->fn->nvalues);
+    if (!straight_in_arrays(&t.s)) {
+        return false;
+    }
     vector_bounds(e, loop, &from, &to);
     put_open(e, "for (int64_t %s = %s; %s < %s; %s += %d)", t.at, from, t.at, to, t.at, t.width);
     put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, t.at, t.width, to, t.at, t.width);
     put_block(&t, loop->body, NULL);
     put_close(e);
+    return true;
 }
