@@ -1,5 +1,5 @@
 """python -m benchmarks kernels|models|training|compile|settle|growth|overhead [options]
-python -m benchmarks operators|products|convolutions|attention|lengths|notation|arrays|onnx [options]"""
+python -m benchmarks operators|products|convolutions|attention|lengths|notation|arrays|onnx|exported [options]"""
 
 import argparse
 from pathlib import Path
@@ -10,6 +10,7 @@ from benchmarks import (
     arrays,
     attention,
     convolutions,
+    exported,
     first_call,
     growth,
     kernels,
@@ -43,6 +44,7 @@ PEERS = {
     "lengths": "dlc,sizes",
     "arrays": ",".join(("dlc", *arrays.PEERS)),
     "onnx": "onnxruntime",
+    "exported": "c",
 }
 SIZE_HELP = (
     "of kernels: l1, l2, mem; of operators: small, middle, large; or numbers of elements; commas between"
@@ -153,6 +155,9 @@ def main() -> None:
     elif args.what == "onnx":
         rows = onnx_files.run(args.only, args.budget, args.repeats, args.threads)
         report.wide().print(onnx_files.table(rows))
+    elif args.what == "exported":
+        rows = list(exported.run(args.only, args.budget, args.small))
+        report.wide().print(exported.table(rows))
     elif args.what == "operators":
         with torch.no_grad():
             rows = operators.run(args.only, args.size, peers, args.budget)

@@ -96,7 +96,7 @@ $(B)/python.mk: always
 
 objects  = $(patsubst csrc/%.c,$(B)/%.o,$(1))
 TEXTS   := $(B)/prelude_text.o $(B)/portable_text.o $(B)/runtime_text.o $(B)/example_text.o $(B)/sha256_text.o \
-           $(B)/module_text.o $(B)/page_text.o $(B)/sources_text.o
+           $(B)/module_text.o $(B)/page_text.o $(B)/products_text.o $(B)/sources_text.o
 CORE    := $(call objects,$(wildcard $(addsuffix /*.c,$(IR) $(NOTATION) $(FUSION) $(CODEGEN)))) $(TEXTS)
 CORE    := $(filter-out %/strips_isa.o %/micro_isa.o,$(CORE)) $(ISAS:%=$(B)/codegen/strips/strips_%.isa.o) \
            $(ISAS:%=$(B)/codegen/micro/micro_%.isa.o) $(B)/codegen/plan/eval_map_fused.isa.o
@@ -175,6 +175,9 @@ $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
 	$(call text,prelude,echo '#define DLC_PASTED'; cat $(PRELUDE))
 $(B)/portable_text.c: $(PORTABLE) csrc/build.mk
 	$(call text,portable,cat $(PORTABLE) | $(CC) -E -P -x c -DDLC_PASTED -)
+# Products in portable C.
+$(B)/products_text.c: csrc/codegen/micro/products.h csrc/build.mk
+	$(call text,products,cat $<)
 # What exported programs have besides their kernels.
 $(B)/%_text.c: csrc/codegen/export/%.h csrc/build.mk
 	$(call text,$*,cat $<)

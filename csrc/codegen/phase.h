@@ -65,7 +65,7 @@ typedef struct {
 typedef struct {
     const char *name, *what;
     Compiler compiler;
-    enum { CALLS_NAMES, CALLS_POINTERS, CALLS_NONE } calls;
+    enum { CALLS_NAMES, CALLS_POINTERS, CALLS_TEXT, CALLS_NONE } calls;
     enum { FUSED_PROCESSOR, FUSED_ALWAYS } fused;
     int width;
     bool branches, arrays;
@@ -78,6 +78,12 @@ Target target_find(const char *name); /* TARGETS when there is none */
 Target target_for(Compiler compiler); /* whose texts it gets: the first row with it */
 unsigned targets_compiled(void); /* by dlc: 1 << target for each */
 bool target_fuses(Target target); /* on this processor: is a fused multiply-add one operation? */
+
+/* ---- micro/micro_portable.c: the microkernels of f32 and f64 as text ---- */
+
+/* The declarations that stand for the word, as dlc_micro_f32; NULL: it is no such word.  They use
+ * others of these, and DLC_FMA. */
+const char *micro_portable(Cx *cx, const char *word, size_t length);
 
 /* ---- emit.c: the loops stage to C, for each target ---- */
 

@@ -27,6 +27,7 @@ from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 from .matrices import matrices
 from .polynomials import polynomials
 from .spectra import spectra
+from .strided import strided
 
 aten = torch.ops.aten
 #: The longest row whose places are counted, if its size is known.
@@ -286,8 +287,10 @@ def _length(x: Tensor, p: float) -> Tensor:
 
 def _pdist(x: Tensor, p: float = 2.0) -> Any:
     n = x.shape[0]
-    if not isinstance(n, int) or n < 2 or 0 in x.shape:
+    if not isinstance(n, int):
         return NotImplemented
+    if n < 2 or x.shape[1] == 0:
+        return x.new_zeros([n * (n - 1) // 2])
     first, second = torch._refs.triu_indices(n, n, 1, device=x.device).unbind(0)
     return _length(x.index_select(0, first) - x.index_select(0, second), p)
 
@@ -339,7 +342,8 @@ def _new_empty_strided(
 
 
 #: Operators that torch.compile leaves to the library because that is faster, and torch has a program of.
-_OF_TORCH = ("grid_sampler_2d", "isin", "multilabel_margin_loss_forward", "addr", "ldexp")
+_OF_TORCH = ("grid_sampler_2d", "isin", "multilabel_margin_loss_forward", "addr", "ldexp",
+            "_batch_norm_with_update_functional")  # fmt: skip
 
 
 def alone() -> dict[OpOverload, Callable[..., Any]]:
@@ -366,5 +370,6 @@ def alone() -> dict[OpOverload, Callable[..., Any]]:
         aten._fft_c2r.default: _fft_c2r,
         **{op: _as_eager_lays(op, program) for op, program in (matrices() | spectra()).items()},
         **polynomials(),
+        **strided(),
         aten.linalg_cross.default: torch._refs.linalg.cross,
     }

@@ -1,18 +1,21 @@
-"""How many entries of torch's database leave torch: python -m tests.files.leaving [--shard K/N]
+"""How many entries of torch's database leave torch: python -m tests.files.leaving [--shard K/N] [--json FILE]
 
 Two samples of each float32 entry are saved, loaded and compared with eager. An entry leaves if both do.
+`--write FILE..` merges what `--json` has written of all shards, and writes the table of docs/files.md.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import json
+import re
 import sys
 import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +29,27 @@ from tests.ops.check import Way, as_function, entries, samples
 from tests.shards import Shard, digest
 
 SAMPLES = 2
+PAGE = Path(__file__).resolve().parents[2] / "docs/files.md"
+_BEGIN, _END = "<!-- written by python -m tests.files.leaving --write -->\n", "<!-- end -->"
+
+#: Why an entry stays, and how the operator or the error begins by which it does: the first row that fits.
+REASONS = {
+    "it draws random numbers, and would draw others than torch": (
+        "rand", "normal", "bernoulli", "cauchy", "exponential", "geometric", "log_normal", "uniform",
+        "multinomial", "native_dropout", "rrelu",
+    ),
+    "the size of its result, or what it does next, is data": (
+        "nonzero", "masked_select", "unique", "repeat_interleave", "_local_scalar", "equal", "allclose",
+        "DataDependent", "GuardOnDataDependent", "PendingUnbacked", "_ctc_loss",
+    ),
+    "linear algebra without a form in loops": ("linalg_", "DynamicOutputShapeException: aten.linalg"),
+    "functions of two arguments without a formula": ("igamma", "special_zeta"),
+    "histograms, segments and modes": ("histogram", "_histogramdd", "segment_reduce", "mode", "hash_tensor"),
+    "memory, layouts and dtypes of torch's own": (
+        "as_strided", "resize", "_to_copy", "CaptureError: aten._to_sparse",
+    ),
+}  # fmt: skip
+OTHERS = "operators that have no program yet"
 
 
 @dataclass
@@ -33,6 +57,11 @@ class Count:
     leave: list[str] = field(default_factory=list)
     stay: dict[str, str] = field(default_factory=dict)  # why
     wrong: dict[str, str] = field(default_factory=dict)  # dlc's fault: a result, or an error that is none
+
+    def add(self, other: Count) -> None:
+        self.leave += other.leave
+        self.stay |= other.stay
+        self.wrong |= other.wrong
 
     def text(self) -> str:
         total = len(self.leave) + len(self.stay) + len(self.wrong)
@@ -49,6 +78,44 @@ def _why(error: BaseException) -> str:
     lines = str(error).splitlines() or [type(error).__name__]
     calls = [line.split()[0] for line in lines[1:] if line.startswith("  ")]
     return calls[0] if isinstance(error, FileError) and calls else f"{type(error).__name__}: {lines[0][:90]}"
+
+
+def reason(why: str) -> str:
+    """The row of the table for what `_why` says."""
+    operator = re.sub(r"^(DynamicOutputShapeException: )?aten\.", "", why)
+    fits = lambda begin: why.startswith(begin) or operator.startswith(begin)  # noqa: E731
+    return next((row for row, begins in REASONS.items() if any(map(fits, begins))), OTHERS)
+
+
+def table(found: Count) -> str:
+    """In Markdown."""
+    total = len(found.leave) + len(found.stay)
+    rows: dict[str, list[str]] = {row: [] for row in (*REASONS, OTHERS)}
+    for name, why in sorted(found.stay.items()):
+        rows[reason(why)].append(name)
+    lines = [
+        f"Of {total} entries of PyTorch {torch.__version__.partition('+')[0]}'s database with float32, "
+        f"{len(found.leave)} leave torch ({100 * len(found.leave) / total:.1f} %).",
+        "",
+        "| why the others stay | entries | |",
+        "|---|---|---|",
+    ]
+    ordered = sorted(rows.items(), key=lambda row: -len(row[1]))
+    lines += [
+        f"| {row} | {len(names)} | {', '.join(f'`{n}`' for n in names)} |" for row, names in ordered if names
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def written() -> set[str]:
+    """The entries that stay, of docs/files.md."""
+    section = PAGE.read_text().partition(_BEGIN)[2].partition(_END)[0]
+    return set(re.findall(r"`([^`]+)`", section))
+
+
+def write(found: Count) -> None:
+    head, _, rest = PAGE.read_text().partition(_BEGIN)
+    PAGE.write_text(f"{head}{_BEGIN}\n{table(found)}\n{_END}{rest.partition(_END)[2]}")
 
 
 def _close(have: Any, want: Any) -> None:
@@ -151,8 +218,20 @@ def main() -> int:
         "--shard", type=Shard.parse, default="0/1", metavar="K/N", help="a part of the entries"
     )
     parser.add_argument("--only", default="", metavar="TEXT", help="entries with TEXT in their name")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write what is found there too")
+    parser.add_argument(
+        "--write", type=Path, nargs="+", metavar="FILE", help="write the table of docs/files.md"
+    )
     args = parser.parse_args()
-    found = count_all(args.shard, args.only)
+    found = Count()
+    for path in args.write or ():
+        found.add(Count(**json.loads(path.read_text())))
+    if args.write:
+        write(found)
+    else:
+        found = count_all(args.shard, args.only)
+    if args.json:
+        args.json.write_text(json.dumps(asdict(found)))
     print(found.text())
     return 1 if found.wrong else 0
 

@@ -4,7 +4,7 @@
  * A call does what the loops say (codegen/micro/micro.h).  It may write more columns of a panel or
  * of a tile than the loops have, but nothing reads these.  libtcc knows the functions by their
  * names; a C compiler's code calls them through pointers, which object.c fills in when the object
- * is loaded (the column `calls` of targets.def). */
+ * is loaded; a unit of portable C has functions of its own (the column `calls` of targets.def). */
 #include "emit.h"
 
 #include "codegen/loops/product.h"
@@ -45,10 +45,10 @@ static const char scatter_is[] = "\ntypedef struct {\n"
 static const char *
 function(Emit *e, const char *stem, const char *takes, Dtype dtype)
 {
-    bool pointers = e->target->calls == CALLS_POINTERS;
-    const char *name = cx_format(e->cx, "%s%s_%s", pointers ? "dlc_call_" : "", stem,
-                                 dtype_info[dtype].name);
-    if (new_helper(e, name)) {
+    bool pointers = e->target->calls == CALLS_POINTERS, own = e->target->calls == CALLS_TEXT;
+    const char *before = pointers ? "dlc_call_" : own ? "dlc_" : "";
+    const char *name = cx_format(e->cx, "%s%s_%s", before, stem, dtype_info[dtype].name);
+    if (!own && new_helper(e, name)) {
         text_add(e->helpers, pointers ? "\nvoid (*%s)(%s);\n" : "void %s(%s);\n", name, takes);
     }
     return name;
@@ -162,7 +162,7 @@ put_result(Emit *e, const Let *loop, const Value *tile)
 {
     Cx *cx = e->cx;
     const Let *rows, *columns, *store = product_store(e->facts, loop, tile, &rows, &columns);
-    if (!store) {
+    if (!store || e->target->calls == CALLS_TEXT) { /* which prefetches nothing */
         return;
     }
     Dim zero = dim_int(cx, 0), row = loop_index(rows), step, rest;

@@ -219,7 +219,7 @@ put_const(Emit *e, const Value *v, const char *made)
 void
 c_let(Emit *e, const Let *let)
 {
-    if (let->op == OP_for) {
+    if (let->op == OP_for && !put_product(e, let)) {
         put_for(e, let);
     } else if (let->op == OP_reduce) {
         c_reduce(e, let);

@@ -102,20 +102,20 @@ static const struct {
 };
 
 static const char *
-macro_text(const char *word, size_t length)
+macro_text(Emit *e, const char *word, size_t length)
 {
     for (size_t k = 0; k < sizeof macros / sizeof *macros; k++) {
         if (strlen(macros[k].name) == length && memcmp(word, macros[k].name, length) == 0) {
             return macros[k].text;
         }
     }
-    return NULL;
+    return micro_portable(e->cx, word, length);
 }
 
 static void
 need_word(Emit *e, const char *word, size_t length)
 {
-    const char *macro = macro_text(word, length);
+    const char *macro = macro_text(e, word, length);
     const Item *item = macro ? NULL : find_item(e, word, length);
     if ((!item && !macro) || !new_helper(e, cx_format(e->cx, "the %.*s", (int)length, word))) {
         return;

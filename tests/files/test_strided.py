@@ -1,0 +1,124 @@
+"""Elements by their place in memory, windows of volumes, and operators of few special arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._pytree import tree_leaves
+
+import dlc
+
+
+def compare(fn: Callable[..., Any], path: Path, *args: Tensor) -> None:
+    dlc.save(fn, path, args, check=False)
+    have, want = tree_leaves(dlc.load(path, tier="tcc")(*args)), tree_leaves(fn(*args))
+    assert len(have) == len(want)
+    for a, b in zip(have, want, strict=True):
+        torch.testing.assert_close(a, b, equal_nan=True)
+        assert a.dtype == b.dtype and a.shape == b.shape
+
+
+def elements(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Some of them zero, NaN and negative infinity, if there are such."""
+    g = torch.Generator().manual_seed(sum(shape))
+    x = torch.randint(-3, 4, shape, generator=g).to(dtype)
+    if dtype.is_floating_point:
+        x = torch.where(torch.rand(shape, generator=g) < 0.1, torch.tensor(-torch.inf, dtype=dtype), x)
+        x = torch.where(torch.rand(shape, generator=g) < 0.05, torch.tensor(torch.nan, dtype=dtype), x)
+    return x
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64], ids=str)
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"),
+    [((2, 3), (1, 4), 0), ((3, 3), (0, 2), 5), ((), (), 7), ((0, 4), (9, 9), 0), ((1,), (100,), 23)],
+)
+def test_as_strided(size: Any, stride: Any, offset: int, dtype: torch.dtype, tmp_path: Path) -> None:
+    def made(x: Tensor) -> list[Tensor]:
+        view = torch.as_strided(x, size, stride, offset)
+        return [view + 1, torch.as_strided_copy(x, size, stride, offset)]
+
+    compare(made, tmp_path / "m.dlc", elements(4, 6, dtype=dtype))
+
+
+def test_as_strided_scatter(tmp_path: Path) -> None:
+    def made(x: Tensor, part: Tensor) -> Tensor:
+        return torch.as_strided_scatter(x, part, (2, 3), (8, 2), 1)
+
+    compare(made, tmp_path / "m.dlc", elements(4, 6), elements(2, 3))
+
+
+def test_memory_that_is_not_known_is_refused(tmp_path: Path) -> None:
+    """Of a value that is a part of another one, and of places behind its end."""
+    x = torch.ones(4, 6)
+    for fn in (
+        lambda x: (x * 2)[1:].as_strided((2, 2), (1, 1)),
+        lambda x: (x * 2).mT.as_strided((2, 2), (1, 1)),
+    ):
+        with pytest.raises((dlc.FileError, dlc.CaptureError), match="as_strided"):
+            dlc.save(fn, tmp_path / "m.dlc", (x,))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"kernel_size": 2},
+        {"kernel_size": (3, 1, 2), "stride": (1, 3, 2), "padding": (1, 0, 1)},
+        {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
+        {"kernel_size": (2, 4, 3), "stride": 3, "ceil_mode": True},
+    ],
+    ids=str,
+)
+def test_pools_of_volumes(options: dict[str, Any], dtype: torch.dtype, tmp_path: Path) -> None:
+    def made(x: Tensor, y: Tensor) -> list[Tensor]:
+        found = [*F.max_pool3d(x, **options, return_indices=True), F.avg_pool3d(y, **options)]
+        found += [F.avg_pool3d(y[0], **options, count_include_pad=False)]
+        return [*found, F.avg_pool3d(y, **options, divisor_override=5)]
+
+    x = elements(2, 3, 5, 6, 7, dtype=dtype)
+    compare(made, tmp_path / "m.dlc", x, torch.where(x.isfinite(), x, 0.5))
+
+
+@pytest.mark.parametrize("dilation", [1, 2, (1, 2, 3)])
+def test_largest_of_dilated_volumes(dilation: Any, tmp_path: Path) -> None:
+    def made(x: Tensor) -> list[Tensor]:
+        return [*F.max_pool3d(x, 3, 2, 1, dilation, return_indices=True)]
+
+    compare(made, tmp_path / "m.dlc", elements(2, 7, 8, 9))
+
+
+@pytest.mark.parametrize("size", [1, 4, 40])
+@pytest.mark.parametrize("shape", [(3,), (2, 3, 4), (5, 0)])
+def test_places_of_what_is_not_zero(shape: tuple[int, ...], size: int, tmp_path: Path) -> None:
+    def made(x: Tensor, y: Tensor) -> list[Tensor]:
+        return [torch.nonzero_static(x, size=size), torch.nonzero_static(y, size=size, fill_value=7)]
+
+    x = elements(*shape)
+    compare(made, tmp_path / "m.dlc", x, x > 0)
+
+
+def test_special_arguments(tmp_path: Path) -> None:
+    def made(x: Tensor, one: Tensor, none: Tensor, pairs: Tensor, at: Tensor) -> list[Tensor]:
+        found = [*torch.var_mean(x, 0, correction=1.5, keepdim=True), *torch.var_mean(x, correction=0.5)]
+        found += [*torch.var_mean(none), torch.logsumexp(one, 0), torch.index_select(one, 0, at)]
+        found += [F.rrelu(x, 0.1, 0.3), torch.view_as_complex(pairs) * 2]
+        return [*found, F.pdist(x[:1]), F.pdist(x), F.pdist(x[:, :0])]
+
+    g = torch.Generator().manual_seed(0)
+    x, pairs = torch.randn(5, 3, generator=g), torch.randn(4, 2, generator=g)
+    compare(
+        made,
+        tmp_path / "m.dlc",
+        x,
+        x[0, 0].clone(),
+        x[:0, 0].clone(),
+        pairs,
+        torch.zeros(1, dtype=torch.int64),
+    )
