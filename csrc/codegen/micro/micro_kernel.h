@@ -81,6 +81,7 @@ NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a
     } while (R > 1 && ++run < end);
 #undef A
 #undef B
+    OPAQUE(out);                    /* else its rows wait in registers, or on the stack */
     UNROLL for (int i = 0; i < R; i++) {
         UNROLL for (int j = 0; j < P * V; j++) {
             VEC *to = (VEC *)(out + i * out_row + j * LANES);
@@ -259,10 +260,27 @@ NAME(single)(int64_t rows)
     return height == 1;
 }
 
+/* Are a panel's wanted columns so few that the narrow kernels make all of them?  Others would make
+ * columns that nobody reads. */
 static inline bool
-NAME(is_whole)(int64_t height)
+NAME(is_narrow)(const Chain *c)
 {
-    return height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT);
+    return NAME(FULL) != NAME(HEIGHT) && c->columns <= WIDTH * LANES;
+}
+
+/* The next height in a panel.  Narrow kernels should be of heights alike: one of few rows has so
+ * few sums that each waits for the one before it. */
+static inline int64_t
+NAME(next)(const Chain *c, int64_t rows)
+{
+    const int64_t passes = (rows + NAME(HEIGHT) - 1) / NAME(HEIGHT);
+    return NAME(is_narrow)(c) ? (rows + passes - 1) / passes : NAME(height)(rows);
+}
+
+static inline bool
+NAME(is_whole)(const Chain *c, int64_t height)
+{
+    return !NAME(is_narrow)(c) && (height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT));
 }
 
 /* How often the rows go over a panel. */
@@ -272,13 +290,14 @@ NAME(passes)(const Chain *c)
     int64_t passes = 0, parts = (c->columns + WIDTH * LANES - 1) / (WIDTH * LANES);
 
     for (int64_t left = c->rows, height; left > 0; left -= height) {
-        height = NAME(height)(left);
-        passes += NAME(is_whole)(height) ? 1 : parts;
+        height = NAME(next)(c, left);
+        passes += NAME(is_whole)(c, height) ? 1 : parts;
     }
     return passes;
 }
 
-/* A part of one chain for any rows of one panel.  What is prefetched is noted in the chain that the
+/* A part of one chain for any rows of one panel: for each part of its columns all rows, for which
+ * that part stays in the first-level cache.  What is prefetched is noted in the chain that the
  * caller has: a copy of it would wait for what was just stored there. */
 static void
 NAME(heights)(Chain *c, const T *a, const T *b, T *out)
@@ -291,18 +310,24 @@ NAME(heights)(Chain *c, const T *a, const T *b, T *out)
     if (c->prefetched) {
         prefetch_next_read(c, b);
     }
-    for (int64_t left = c->rows, height; left > 0; left -= height) {
-        height = NAME(height)(left);
-        prefetch_result(c, height);
-        int64_t width = NAME(is_whole)(height) ? c->columns : WIDTH * LANES;
-        for (int64_t j = 0; j < c->columns; j += width, pass++) {
-            if (c->first) {
-                prefetch_part(c, pass, passes, j * (int)sizeof(T));
+    for (int64_t j = 0; j < c->columns; j += WIDTH * LANES) {
+        const T *rows = a;
+        T *to = out + j;
+        for (int64_t left = c->rows, height; left > 0; left -= height) {
+            height = NAME(next)(c, left);
+            const bool whole = NAME(is_whole)(c, height);
+            if (j == 0) {
+                prefetch_result(c, height);
             }
-            (NAME(is_whole)(height) ? NAME(wholes) : NAME(parts))[height](c, a, b + j, out + j);
+            if (j == 0 || !whole) { /* the first part made all columns of the others */
+                if (c->first) {
+                    prefetch_part(c, pass++, passes, j * (int)sizeof(T));
+                }
+                (whole ? NAME(wholes) : NAME(parts))[height](c, rows, b + j, to);
+            }
+            rows += height * c->row_stride;
+            to += height * c->out_row;
         }
-        a += height * c->row_stride;
-        out += height * c->out_row;
     }
     c->result = result;
 }
