@@ -8,7 +8,8 @@
 #   make tsan       16 threads under ThreadSanitizer   make inject    every allocation fails once
 #   make swaps      folders swapped above the cache
 #   make analyse    gcc's static analyser over csrc    make docs      the site of the documentation, in build/site
-#   make wheel      wheels in dist/ (PYTHONS=...)
+#   make wheel      wheels in dist/ (PYTHONS=...)       make arm       the extension and tests on an emulated ARM
+#   make test-torch tests of capture on another PyTorch (TORCH=2.14.1)
 #   make replay     is the generated C the same?        (ACCEPT=1 after a wanted change)
 #   make clean      all that was built but .venv
 
@@ -20,7 +21,8 @@ JOBS   := $(shell nproc)
 MK      = $(MAKE) --no-print-directory -j$(JOBS) -f csrc/build.mk PYTHON=$(PY)/python
 ARGS   ?=
 
-.PHONY: build dlc-opt test demo sweep swaps asan tsan inject analyse replay lint format neon docs wheel clean
+.PHONY: build dlc-opt test demo sweep swaps asan tsan inject analyse replay lint format neon arm arm-wheel docs \
+        wheel clean test-torch
 build: $(VENV)/.installed
 	@$(MK) ext
 
@@ -142,26 +144,64 @@ lint: build
 	@test -n "$(CLANG)" || $(call need,a second C compiler,clang)
 	@$(MK) check CC=$(CLANG) B=build/lint/clang WERROR=-Werror
 
-# Both tiers on 64-bit ARM, under an emulator: random programs against the interpreter.
-# Debian's libtcc for that processor is unpacked here; the system learns of no other architecture.
-NEON     := $(abspath build/neon)
-NEON_LIB := $(NEON)/usr/lib/aarch64-linux-gnu/libtcc.a
-NEON_APT  = apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State=$(NEON)/apt \
-            -o Dir::State::status=/dev/null
-NEON_RUN  = DLC_CC=build/neon/cc QEMU_LD_PREFIX=/usr/aarch64-linux-gnu qemu-aarch64-static build/neon
-$(NEON_LIB): | build/.tools
+# 64-bit ARM, under an emulator.  Debian's Python and libtcc for that processor are unpacked in a folder, without root, and the
+# system learns of no other architecture.  Python of that folder runs under the emulator, the cross compiler as it is:
+# also as the C compiler of the kernels.
+ARM      := $(abspath build/arm)
+ARM_ROOT := $(ARM)/root
+ARM_LIB  := $(ARM)/lib/libtcc.a
+ARM_APT   = apt-get -qq -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o Dir::State=$(ARM)/apt \
+            -o Dir::State::status=$(ARM)/apt/status -o Dir::Cache=$(ARM)/apt -o APT::Install-Recommends=0
+ARM_CC    = aarch64-linux-gnu-gcc -B$(dir $(ARM_LIB)) -isystem $(ARM_ROOT)/usr/include
+ARM_MK    = $(MK) B=$(ARM)/obj BIN=$(ARM) OBJCOPY=aarch64-linux-gnu-objcopy NATIVE= CC="$(ARM_CC)" PYTHON=$(ARM)/python
+ARM_RUN   = DLC_CC=$(ARM)/cc QEMU_LD_PREFIX=$(ARM_ROOT) qemu-aarch64-static $(ARM)
+# what pip takes for that processor: wheels of NumPy, and of what the tests need, beside Debian's Python
+ARM_PIP   = $(PY)/python -m pip install --quiet --disable-pip-version-check --no-compile --upgrade --only-binary=:all: \
+            --target=$(ARM)/site --implementation=cp \
+            --python-version=$$($(ARM)/python -c 'import platform; print(platform.python_version())') \
+            $(foreach glibc,28 27 17,--platform=manylinux_2_$(glibc)_aarch64) --platform=manylinux2014_aarch64
+$(ARM_LIB): | build/.tools
 	@command -v aarch64-linux-gnu-gcc >/dev/null || \
 	    $(call need,a C compiler for ARM,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
 	@command -v qemu-aarch64-static >/dev/null || $(call need,an emulator of ARM,qemu-user-static)
-	@mkdir -p $(NEON)/apt/lists/partial
-	cd $(NEON) && $(NEON_APT) update && $(NEON_APT) download libtcc-dev && dpkg -x libtcc-dev_*.deb .
-neon: $(NEON_LIB)
-	@$(MK) programs B=build/neon/obj BIN=build/neon OBJCOPY=aarch64-linux-gnu-objcopy NATIVE= \
-	    CC="aarch64-linux-gnu-gcc -B$(dir $(NEON_LIB)) -isystem $(NEON)/usr/include"
-	@printf '%s\n' '#!/bin/bash' 'exec aarch64-linux-gnu-gcc "$${@/#-mcpu=native/-mcpu=cortex-a72}"' >build/neon/cc
-	@chmod +x build/neon/cc
-	$(NEON_RUN)/test-fuzz --tiers tcc --count 300
-	$(NEON_RUN)/test-fuzz --tiers tcc,cc --count 20
+	@mkdir -p $(ARM)/apt/lists/partial $(ARM)/apt/archives/partial $(ARM_ROOT) && : >$(ARM)/apt/status
+	$(ARM_APT) update
+	$(ARM_APT) install -y --download-only python3 libpython3-dev libtcc-dev libgomp1 libstdc++6
+	for package in $(ARM)/apt/archives/*.deb; do dpkg -x $$package $(ARM_ROOT) || exit 1; done
+	@mkdir -p $(dir $@) && ln -sf $(ARM_ROOT)/usr/lib/aarch64-linux-gnu/libtcc.a $@  # libc is the cross compiler's
+$(ARM)/python: $(ARM_LIB)
+	@printf '%s\n' '#!/bin/bash' 'exec aarch64-linux-gnu-gcc "$${@/#-mcpu=native/-mcpu=cortex-a72}"' >$(ARM)/cc
+	@printf '%s\n' '#!/bin/sh' 'export QEMU_LD_PREFIX=$(ARM_ROOT) DLC_CC="$${DLC_CC-$(ARM)/cc}"' \
+	    'export PYTHONPATH="$${PYTHONPATH:+$$PYTHONPATH:}$(ARM)/site"' \
+	    'exec qemu-aarch64-static $(ARM_ROOT)/usr/bin/python3 "$$@"' >$@
+	@chmod +x $(ARM)/cc $@
+# A process that a test starts runs under the emulator too.
+$(ARM)/site/.installed: $(ARM)/python | $(VENV)/.packages
+	$(ARM_PIP) 'numpy>=2' setuptools wheel pytest pytest-xdist hypothesis expecttest tqdm
+	@echo 'import sys; sys.executable = "$(ARM)/python"' >$(ARM)/site/sitecustomize.py
+	@touch $@
+
+# Both tiers: random programs against the interpreter.
+neon: $(ARM)/python
+	@$(ARM_MK) programs
+	$(ARM_RUN)/test-fuzz --tiers tcc --count 300
+	$(ARM_RUN)/test-fuzz --tiers tcc,cc --count 20
+
+# The extension, as a wheel that the emulated Python has unpacked, and tests that need no torch; ARGS=... for pytest.
+# With ARM_TORCH=2.10.0 also torch from PyPI, and tests that need it: newer ones are CUDA's there, of 400 MB and more.
+ARM_TORCH ?=
+ARM_TESTS ?= tests/ir tests/emit tests/jit tests/files $(if $(ARM_TORCH),tests/capture)
+arm-wheel: $(ARM)/site/.installed
+	@rm -rf $(ARM)/wheel build/lib.linux-aarch64* build/bdist.linux-aarch64 && mkdir -p $(ARM)/wheel dist
+	CC="$(ARM_CC)" OBJCOPY=aarch64-linux-gnu-objcopy NATIVE= DLC_BUILD=$(ARM)/obj \
+	    $(ARM)/python setup.py -q bdist_wheel --dist-dir $(ARM)/wheel
+	PATH="$(abspath $(PY)):$$PATH" $(PY)/auditwheel repair -w dist $(ARM)/wheel/*.whl
+	@ls -sh dist/*aarch64.whl
+arm: arm-wheel dlc-opt
+	@$(ARM_MK) programs
+	$(ARM_PIP) --no-deps --force-reinstall $$(ls -t dist/dlc-*aarch64.whl | head -1)
+	$(if $(ARM_TORCH),$(ARM_PIP) torch==$(ARM_TORCH))
+	DLC_BIN=$(ARM) $(ARM)/python -m pytest -n $(JOBS) --dist loadfile --import-mode=importlib $(or $(ARGS),$(ARM_TESTS))
 
 # The documentation as a site.  `make docs ARGS=--help`; a warning is an error.
 docs: build dlc-opt

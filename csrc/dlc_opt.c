@@ -22,6 +22,8 @@ static const char usage[] =
     "  --emit WHAT       print IR text (ir, the default), C for a target of --list, or none; or\n"
     "                    dependences: which accesses need the order of each nest's iterations\n"
     "  --no-verify       verify neither the text nor the result of each pass\n"
+    "  --size B=4,..     the program with numbers for these sizes; --size drawn: for all, those\n"
+    "                    that --eval draws\n"
     "  --eval SEED       run on random arguments, print the results; fail if passes change them\n"
     "  --fuel N          stop all passes after N single rewrites\n"
     "  --list            list the passes and the targets\n"
@@ -33,6 +35,7 @@ typedef struct {
     const char *file, *passes, *emit, *text;
     const char *frozen;         /* parameters that --prepare names; or NULL */
     const char *weights;        /* the format that these get; or NULL */
+    const char *sizes; /* NAME=N,.. that are numbers, or "drawn": those of --eval; or NULL */
     bool pipeline, verify, eval;
     int partition;              /* results of the forward; -1: no partition */
     double budget;              /* of the partition */
@@ -49,9 +52,21 @@ typedef struct {
     Tensor *in, *out;
 } Run;
 
+static const FixedSize *
+fixed_of(const Fn *fn, int size, int n, const FixedSize *fixed)
+{
+    const char *name = dim_name(fn->cx, fn->sizes[size]);
+    for (int k = 0; k < n; k++) {
+        if (strcmp(fixed[k].name, name) == 0) {
+            return &fixed[k];
+        }
+    }
+    return NULL;
+}
+
 /* The arguments depend on the seed and the signature, which passes do not change. */
 static Run
-sample(const Fn *fn, uint64_t seed)
+sample(const Fn *fn, uint64_t seed, int n, const FixedSize *fixed)
 {
     Cx *cx = fn->cx;
     Run r = {cx_alloc(cx, (size_t)fn->nsizes * sizeof *r.sizes),
@@ -59,17 +74,54 @@ sample(const Fn *fn, uint64_t seed)
              cx_alloc(cx, (size_t)fn->body->nrets * sizeof *r.out)};
     uint64_t state = sample_seed(seed);
     sample_sizes(fn, &state, r.sizes);
+    for (int k = 0; k < fn->nsizes; k++) {
+        const FixedSize *of = fixed_of(fn, k, n, fixed);
+        r.sizes[k] = of ? of->value : r.sizes[k];
+    }
     sample_args(fn, &state, r.sizes, r.in);
     return r;
 }
 
-/* Runs `to` on fresh arguments of fn, because a run may write results into parameters. */
+/* Runs `to` on fresh arguments of fn, because a run may write results into parameters.  `to` may
+ * have numbers for sizes of fn. */
 static const Tensor *
-run(const Fn *fn, const Fn *to, uint64_t seed)
+run(const Fn *fn, const Fn *to, uint64_t seed, int n, const FixedSize *fixed)
 {
-    Run r = sample(fn, seed);
+    Run r = sample(fn, seed, n, fixed);
+    int left = 0;
+    for (int k = 0; k < fn->nsizes; k++) {
+        r.sizes[left] = r.sizes[k];
+        left += to->nsizes == fn->nsizes || !fixed_of(fn, k, n, fixed);
+    }
     eval_fn_at(to, r.sizes, r.in, r.out);
     return r.out;
+}
+
+/* The sizes of --size. */
+static const FixedSize *
+fixed_sizes(const Job *job, const Fn *fn, int *n)
+{
+    Cx *cx = fn->cx;
+    FixedSize *fixed = cx_alloc(cx, ((size_t)fn->nsizes + 1) * sizeof *fixed);
+    *n = 0;
+    if (strcmp(job->sizes, "drawn") == 0) {
+        Run r = sample(fn, job->seed, 0, NULL);
+        for (; *n < fn->nsizes; ++*n) {
+            fixed[*n] = (FixedSize){dim_name(cx, fn->sizes[*n]), r.sizes[*n]};
+        }
+        return fixed;
+    }
+    for (const char *at = job->sizes; *at; at += *at == ',') {
+        size_t length = strcspn(at, "=,");
+        char *end = (char *)at + length;
+        int64_t value = *end == '=' ? strtoll(at + length + 1, &end, 10) : 0;
+        if (*n > fn->nsizes || end == at + length || (*end && *end != ',')) {
+            fail_as(cx, DIAG_FIXED_SIZE, "--size takes NAME=NUMBER,.. or drawn, not %s", at);
+        }
+        fixed[(*n)++] = (FixedSize){cx_intern(cx, at, length), value};
+        at = end;
+    }
+    return fixed;
 }
 
 static void
@@ -214,7 +266,7 @@ run_halves(const Fn *fn, const Halves *h, uint64_t seed)
 {
     Cx *cx = fn->cx;
     int forward = h->rules.nforward, n = 0, passed = forward;
-    Run args = sample(fn, seed);
+    Run args = sample(fn, seed, 0, NULL);
     Tensor *in = cx_alloc(cx, (size_t)(fn->nparams + h->cut->nsaved + 1) * sizeof *in);
     Tensor *out = cx_alloc(cx, (size_t)(fn->body->nrets + h->cut->nsaved + 1) * sizeof *out);
     for (int k = 0; k < fn->nparams; k++) {
@@ -310,7 +362,7 @@ static const Tensor *
 run_prepared(const Fn *fn, const Preparation *p, uint64_t seed)
 {
     Cx *cx = fn->cx;
-    Run args = sample(fn, seed);
+    Run args = sample(fn, seed, 0, NULL);
     Tensor *in = cx_alloc(cx, (size_t)(fn->nparams + p->nvalues + 1) * sizeof *in);
     Tensor *of = cx_alloc(cx, (size_t)(fn->nparams + 1) * sizeof *of);
     memcpy(in, args.in, (size_t)fn->nparams * sizeof *in);
@@ -328,11 +380,18 @@ static void
 do_job(Cx *cx, void *arg)
 {
     const Job *job = arg;
-    Fn *fn = parse_fn(cx, job->text, job->file);
+    Fn *fn = parse_fn(cx, job->text, job->file), *whole = fn;
     if (job->verify) {
         verify_fn(fn);
     }
-    const Tensor *before = job->eval ? run(fn, fn, job->seed) : NULL, *after;
+    int n = 0;
+    const FixedSize *fixed = job->sizes ? fixed_sizes(job, fn, &n) : NULL;
+    if (fixed) {
+        fn = parse_fixed(cx, job->text, job->file, n, fixed);
+        verify_fn(fn);
+        whole = job->partition >= 0 || job->frozen ? fn : whole;
+    }
+    const Tensor *before = job->eval ? run(whole, whole, job->seed, n, fixed) : NULL, *after;
     Fn *to = run_passes(job, fn);
     if (job->partition >= 0) {
         Halves halves = partition(job, to);
@@ -345,7 +404,7 @@ do_job(Cx *cx, void *arg)
         after = job->eval ? run_prepared(to, p, job->seed) : NULL;
     } else {
         emit(job, to);
-        after = job->eval ? run(fn, to, job->seed) : NULL;
+        after = job->eval ? run(whole, to, job->seed, n, fixed) : NULL;
     }
     if (job->eval) {
         compare(cx, fn->body->nrets, before, after);
@@ -465,7 +524,8 @@ read_options(int argc, char **argv, Job *job)
             take("--budget", argc, argv, &k, &budget) ||
             take("--prepare", argc, argv, &k, &job->frozen) ||
             take("--weights", argc, argv, &k, &job->weights) ||
-            take("--eval", argc, argv, &k, &seed) || take("--fuel", argc, argv, &k, &fuel)) {
+            take("--size", argc, argv, &k, &job->sizes) || take("--eval", argc, argv, &k, &seed) ||
+            take("--fuel", argc, argv, &k, &fuel)) {
             continue;
         }
         if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {

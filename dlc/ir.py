@@ -130,9 +130,10 @@ class Function:
 
         `target="device"` is for a small device: `<name>_run(&io)` is all that there is to call, weights are
         constants, and values between kernels have one array, whose bytes the header says. All sizes are
-        numbers, and there are no threads. `target="hls"` is for tools that make a circuit of C: the same with
-        inputs and outputs as arrays, kernels as functions of arrays, constant bounds and pragmas; there are
-        no loops or branches of the program and no complex numbers.
+        numbers, those of `sizes` wherever they stand in the program, and there are no threads. `target="hls"`
+        is for tools that make a circuit of C: the same with inputs and outputs as arrays, kernels as
+        functions of arrays, constant bounds and pragmas; there are no loops or branches of the program and no
+        complex numbers.
 
         Raises ValueError for a name that C does not allow, for sizes that the program excludes, for weights
         that do not fit, and for a program of another stage than graph; CaptureError for a program that calls

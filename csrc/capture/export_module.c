@@ -39,6 +39,20 @@ read_sizes(const Fn *fn, PyObject *dict)
     return sizes;
 }
 
+/* Sizes that the program has as numbers. */
+static const FixedSize *
+fixed_sizes(Cx *cx, PyObject *dict, int *n)
+{
+    FixedSize *fixed = cx_alloc(cx, ((size_t)PyDict_Size(dict) + 1) * sizeof *fixed);
+    PyObject *name, *value;
+    Py_ssize_t at = 0;
+    for (*n = 0; PyDict_Next(dict, &at, &name, &value); ++*n) {
+        const char *text = PyUnicode_AsUTF8(name);
+        fixed[*n] = (FixedSize){text ? text : "", PyLong_AsLongLong(value)};
+    }
+    return fixed;
+}
+
 static const char **
 result_names(const Fn *fn)
 {
@@ -100,7 +114,13 @@ body(Cx *cx, void *arg)
     if (!is_identifier(job->name)) {
         fail(cx, DIAG_EXPORT_NAME, job->name);
     }
-    Fn *fn = parse_fn(cx, job->text, "text");
+    int n = 0;
+    bool is_number = job->options.target != EXPORT_C;
+    const FixedSize *fixed = is_number ? fixed_sizes(cx, job->sizes, &n) : NULL;
+    if (PyErr_Occurred()) {
+        return;
+    }
+    Fn *fn = parse_fixed(cx, job->text, "text", n, fixed);
     verify_fn(fn);
     if (fn->stage != STAGE_GRAPH) {
         fail(cx, DIAG_EXPORT_STAGE, stage_name(fn->stage));
@@ -168,8 +188,9 @@ static PyMethodDef methods[] = {
      PyDoc_STR(
          "export_c(text, name, sizes, pieces, weights, target) -> dict of bytes by name: the files "
          "of a\nprogram as plain C.\n"
-         "sizes: of the example, where they are to be others than small ones. pieces: into so "
-         "many a kernel is\n"
+         "sizes: of the example, where they are to be others than small ones; for another target "
+         "than c numbers\n"
+         "of the program. pieces: into so many a kernel is\n"
          "cut for threads, at most. weights: a set of names of parameters, which are bound; or a "
          "dict, by name of a\n"
          "parameter (name in a file, array). A file that is None is that of the weights, which "

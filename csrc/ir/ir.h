@@ -602,10 +602,12 @@ bool value_has_places(Cx *cx, const Value *v, const Dim *strides); /* ... or is 
 void print_fn(const Fn *fn, Text *out);
 void print_let(const Let *let, int indent, Text *out);  /* one let with its body */
 bool text_is_word(const char *s);  /* a name: letters, digits and _, no digit first; not inf, nan */
-/* the fewest digits that read back to f: 1.0, 2.5e-08, -inf, nan */
-void text_float(Text *out, double f);
+void text_float(Text *out, double f);  /* the fewest digits that read back: 1.0, 2.5e-08, -inf */
 /* Fails with DIAG_PARSE: "line:column: what was expected", the line and a caret. */
 Fn *parse_fn(Cx *cx, const char *text, const char *file);
+typedef struct { const char *name; int64_t value; } FixedSize;
+/* With numbers for these sizes; DIAG_FIXED_SIZE: the program excludes one, or has no such size. */
+Fn *parse_fixed(Cx *cx, const char *text, const char *file, int n, const FixedSize *fixed);
 
 /* ---- shrink.c: smaller programs that still fail ---- */
 
@@ -615,9 +617,7 @@ const char *shrink(Cx *cx, const char *text, bool (*fails)(void *arg, const char
 /* ---- notation*.c: einstein notation, see docs/kernels.md ---- */
 
 typedef struct Notation Notation;
-
-/* Fails with DIAG_PARSE, as parse_fn. */
-Notation *notation_parse(Cx *cx, const char *text, const char *file);
+Notation *notation_parse(Cx *cx, const char *text, const char *file); /* fails as parse_fn */
 int notation_nparams(const Notation *n);
 const char *notation_param(const Notation *n, int k);
 int notation_rank(const Notation *n, int k);            /* of parameter k */

@@ -137,9 +137,11 @@ def _export(args: argparse.Namespace) -> int:
     weights = {}
     try:
         if args.wasm or args.target == "wasm":
-            if args.size:
-                raise ValueError("the example of the page is that of dlc.save: --size changes none")
-            for path in _load(args).export_wasm(args.folder, args.name):
+            if args.target not in (None, "wasm"):
+                raise ValueError(
+                    f"--wasm is --target wasm, and --target {args.target} is another: give one of them"
+                )
+            for path in _load(args).export_wasm(args.folder, args.name, sizes=dict(args.size)):
                 print(path)
             return 0
         if args.file != "-" and is_model(args.file):
@@ -153,7 +155,7 @@ def _export(args: argparse.Namespace) -> int:
             sizes=dict(args.size),
             threads=args.threads,
             weights=weights,
-            target=args.target,
+            target=args.target or "c",
         )
     except FileError:
         raise
@@ -210,14 +212,14 @@ def add_command(commands: Any) -> None:
     export.add_argument("--name", default="m", help="what the names of files and functions begin with")
     export.add_argument(
         "--size", action="append", default=[], type=_size, metavar="NAME=NUMBER",
-        help="a size of the example that the check runs",
+        help="a size of the example that the check runs; with another target than c, of the program",
     )  # fmt: skip
     export.add_argument(
         "--threads", type=int, default=16, help="into so many pieces a kernel is cut, at most"
     )
     export.add_argument(
-        "--target", choices=("c", "device", "hls", "wasm"), default="c",
-        help="for any compiler; a small device; a tool that makes circuits; a browser, as --wasm",
+        "--target", choices=("c", "device", "hls", "wasm"),
+        help="any compiler (if none is given), a small device, a tool that makes circuits, a browser",
     )  # fmt: skip
     export.add_argument(
         "--wasm", action="store_true", help="a saved model for browsers: WebAssembly and a page"

@@ -399,24 +399,28 @@ class Model:
 
         Weights of at most 100 kB are part of the program. Others are in <name>.safetensors, by the names
         that they have in the model's own file, and <name>_bind finds them there. States are arguments of
-        <name>_run. `target="device"` is for a small device, `target="hls"` for tools that make circuits.
-        Returns the paths of the files. Raises what that raises.
+        <name>_run. `target="device"` is for a small device, `target="hls"` for tools that make circuits:
+        there `sizes` are numbers in the program, and all of them are given. Returns the paths of the files.
+        Raises what that raises.
         """
         weights = weights_of(self._function, self._signature, self._fixed)
         return self._function.export_c(
             folder, name, sizes=sizes, threads=threads, weights=weights, target=target
         )
 
-    def export_wasm(self, folder: str | os.PathLike[str], name: str = "m") -> list[Path]:
+    def export_wasm(
+        self, folder: str | os.PathLike[str], name: str = "m", *, sizes: dict[str, int] | None = None
+    ) -> list[Path]:
         """Write the model for browsers to a folder: <name>.wasm, its weights, a module and a page.
 
         `<name>.mjs` runs it on typed arrays, and `<name>.html` shows the example of dlc.save if there is one.
-        Sizes stay parameters. The bits are those of dlc on a processor without fused multiply-adds. Returns
-        the paths of the files.
+        Sizes stay parameters, but for those in `sizes`, which are these numbers in the program; the page has
+        no example then if that of dlc.save has others. The bits are those of dlc on a processor without fused
+        multiply-adds. Returns the paths of the files.
 
         Raises RuntimeError where no compiler for WebAssembly is installed (pip install ziglang); ValueError
-        for a name that C does not allow; CaptureError for a loop whose number of steps is the size of a
-        result.
+        for a name that C does not allow, and for a size that the model does not have or that cannot be that
+        number; CaptureError for a loop whose number of steps is the size of a result.
         """
         from . import wasm
 
@@ -424,7 +428,10 @@ class Model:
         given = {params[k].name: array for k, array in self._fixed.items()}
         given |= {params[s.param].name: self._states[s.name] for s in self._signature.states if s.stored}
         fixed = {params[k].name for k in self._fixed}
-        return wasm.export(self._function, folder, name, given, fixed, self._example_of_call())
+        example, numbers = self._example_of_call(), dict(sizes or {})
+        if example is not None and any(example[0].get(size, n) != n for size, n in numbers.items()):
+            example = None
+        return wasm.export(self._function, folder, name, given, fixed, example, numbers)
 
     def _example_of_call(self) -> tuple[dict[str, int], list[np.ndarray], list[Any]] | None:
         """Sizes, arrays of the parameters that are no weights, and results; None: none is stored."""

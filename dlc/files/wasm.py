@@ -79,15 +79,17 @@ def export(
     given: Mapping[str, np.ndarray],
     fixed: set[str],
     example: tuple[Mapping[str, int], list[np.ndarray], list[Any]] | None = None,
+    numbers: Mapping[str, int] | None = None,
 ) -> list[Path]:
     """Writes the folder.
 
     given: arrays by parameter, of which those named in fixed are weights. example: sizes, the other
-    parameters' arrays in their order, and results.
+    parameters' arrays in their order, and results. numbers: sizes that are numbers in the program.
     """
+    numbers = dict(numbers or {})
     types = {param.name: param.type.partition("[")[0] for param in function.params}
     bound = {param for param in fixed if types[param] not in _PARTS}
-    texts = sources(function, name, bound)
+    texts = sources(function, name, bound, numbers)
     table = _table(texts[f"{name}.mjs"].decode())
     inputs = [param.name for param in function.params if param.name not in bound]
     called = dict(zip(inputs, (row[0] for row in table["inputs"]), strict=True))
@@ -114,7 +116,8 @@ def export(
             arrays[f"input.{called[param]}"] = stored(given[param], types[param])
         for row in table["outputs"]:
             arrays[f"output.{row[0]}"] = stored(np.asarray(results[row[5]]), row[1])
-        known = dict(zip(function.sizes, table["sizes"], strict=False))
+        left = [size for size in function.sizes if size not in numbers]
+        known = dict(zip(left, table["sizes"], strict=False))
         said = json.dumps({known[size]: int(n) for size, n in sizes.items() if size in known})
         paths.append(out / f"{name}_example.safetensors")
         write(paths[-1], arrays, lambda entries: {"sizes": said})

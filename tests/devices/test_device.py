@@ -68,6 +68,16 @@ def test_nothing_is_called_or_left_to_the_caller(tmp_path: Path) -> None:
     assert "threads->" not in (tmp_path / "m.c").read_text()
 
 
+@pytest.mark.parametrize("target", ["device", "hls"])
+def test_sizes_become_numbers(target: str, tmp_path: Path) -> None:
+    """The files are those of the program that has the number written in its text."""
+    linear().export_c(tmp_path / "written", target=target, weights=WEIGHTS)
+    paths = ir.parse(LINEAR).export_c(tmp_path / "given", target=target, weights=WEIGHTS, sizes={"B": 4})
+    for path in paths:
+        assert path.read_bytes() == (tmp_path / "written" / path.name).read_bytes()
+    assert len(paths) >= 3
+
+
 def test_an_index_out_of_range_is_a_status(tmp_path: Path) -> None:
     text = "dlc 1 graph\nfn rows(x: f32[3, 2], at: i64[4]) -> (f32[4, 2]) {\n"
     text += "  let y: f32[4, 2] = gather x, at axis=0 wrap=1\n  ret y\n}\n"
@@ -87,6 +97,13 @@ def test_an_index_out_of_range_is_a_status(tmp_path: Path) -> None:
 def test_what_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="sizes that are numbers, and B is none"):
         ir.parse(LINEAR).export_c(tmp_path, target="device", weights=WEIGHTS)
+    bounded = ir.parse(LINEAR.replace("[B](", "[B in 8..64 % 8]("))
+    with pytest.raises(ValueError, match="the size B cannot be 4: the program takes 8 to 64, multiples of 8"):
+        bounded.export_c(tmp_path, target="device", weights=WEIGHTS, sizes={"B": 4})
+    with pytest.raises(ValueError, match="the size B cannot be -1: the program takes 0 or more"):
+        ir.parse(LINEAR).export_c(tmp_path, target="hls", weights=WEIGHTS, sizes={"B": -1})
+    with pytest.raises(ValueError, match="has no size 'C'; it has B"):
+        ir.parse(LINEAR).export_c(tmp_path, target="device", weights=WEIGHTS, sizes={"C": 4})
     with pytest.raises(ValueError, match="give the array of"):
         linear().export_c(tmp_path, target="device", weights=["w", "b"])
     with pytest.raises(ValueError, match="target is 'c', 'device' or 'hls'"):

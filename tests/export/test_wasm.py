@@ -335,6 +335,60 @@ console.log(Object.values(m.run({[name]: new Float32Array([1, 2, 3])})).map(Stri
         assert run_node(tmp_path / "out", script).split() == ["3,3.5,4", "6,7,8"]
 
 
+def two_sizes(folder: Path) -> Any:
+    """A model of two sizes, saved with rows of 3 by 5."""
+    import torch
+
+    rows, n = torch.export.Dim("R", min=1, max=64), torch.export.Dim("N", min=2, max=64)
+    model = dlc.jit(lambda x, y: torch.softmax(x, -1) @ y)
+    shapes = ({0: rows, 1: n}, {0: n})
+    dlc.save(model.__wrapped__, folder / "m.dlc", (torch.ones(3, 5), torch.ones(5, 2)), dynamic_shapes=shapes)
+    return dlc.load(folder / "m.dlc")
+
+
+@pytest.mark.parametrize("given", [{}, {"R": 3}, {"R": 4}, {"R": 3, "N": 5}, {"N": 7}])
+def test_sizes_that_are_numbers(given: dict[str, int], tmp_path: Path) -> None:
+    """They are no parameters then, the bits are the same, and the example stays if it has them."""
+    m = two_sizes(tmp_path)
+    paths = m.export_wasm(tmp_path / "out", sizes=given)
+    example = {"R": 3, "N": 5}
+    kept = all(example[size] == n for size, n in given.items())
+    assert (tmp_path / "out/m_example.safetensors" in paths) == kept
+    assert table(tmp_path / "out")["sizes"] == [size for size in m.sizes if size not in given]
+    sizes = example | given
+    numbers = np.random.default_rng(0)
+    arrays = [
+        numbers.normal(size=shape).astype("f4") for shape in ((sizes["R"], sizes["N"]), (sizes["N"], 2))
+    ]
+    like = [np.zeros((sizes["R"], 2), np.float32)]
+    (made,) = Wasmtime(tmp_path / "out", table(tmp_path / "out")).run(arrays, sizes, like)
+    m.export_wasm(tmp_path / "whole")
+    (want,) = Wasmtime(tmp_path / "whole", table(tmp_path / "whole")).run(arrays, sizes, like)
+    assert made.tobytes() == want.tobytes()
+
+
+def test_sizes_that_cannot_be(tmp_path: Path) -> None:
+    m = two_sizes(tmp_path)
+    with pytest.raises(ValueError, match="the size R cannot be 65: the program takes 2 to 64"):
+        m.export_wasm(tmp_path / "out", sizes={"R": 65})
+    with pytest.raises(ValueError, match="the size Q cannot be 1: the program takes no size of that name"):
+        m.export_wasm(tmp_path / "out", sizes={"Q": 1})
+    command = [
+        sys.executable,
+        "-m",
+        "dlc",
+        "export",
+        str(tmp_path / "m.dlc"),
+        str(tmp_path / "out"),
+        "--wasm",
+    ]
+    done = subprocess.run([*command, "--size", "R=4"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert table(tmp_path / "out")["sizes"] == ["N"]
+    done = subprocess.run([*command, "--target", "hls"], capture_output=True, text=True)
+    assert done.returncode == 2 and "give one of them" in done.stderr
+
+
 def test_the_command_and_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dlc.save(dlc.jit(lambda x: x * 2 + 1), tmp_path / "m.dlc", (np.ones(3, np.float32),))
     command = [

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.shards import Shard
+
 ROOT = Path(__file__).resolve().parents[2]
 OPT = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "dlc-opt"
 HERE = Path(__file__).parent
 VALID = sorted((HERE / "valid").glob("*.dlc"))
 INVALID = sorted((HERE / "invalid").glob("*.dlc"))
+PROGRAMS, PIPED = 40, 10
 
 
 def opt(text: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -43,6 +46,39 @@ def test_valid_programs_run(path: Path, seed: int) -> None:
     done = opt(path.read_text(), "--emit", "none", "--eval", str(seed))
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("# result 0: ")
+
+
+def test_a_size_may_be_a_number(tmp_path: Path, shard: Shard) -> None:
+    """Random programs with numbers for their sizes are valid, and give what they give at these sizes."""
+    first = 1 + shard.number * PROGRAMS
+    fuzz = [OPT.with_name("test-fuzz"), "--tiers", "none", "--print", str(tmp_path)]
+    subprocess.run([*fuzz, "--seed", str(first), "--count", str(PROGRAMS)], check=True, capture_output=True)
+    texts = [path.read_text() for path in sorted(tmp_path.glob("*.dlc"))]
+    assert len(texts) == PROGRAMS
+    for text in texts:
+        done = opt(text, "--size", "drawn", "--eval", "1")
+        assert done.returncode == 0, text + done.stderr
+        assert re.search(r"^fn \w+\(", done.stdout, re.MULTILINE), done.stdout
+    done = opt("\n---\n".join(texts[:PIPED]), "--size", "drawn", "--eval", "1", "--pipeline")
+    assert done.returncode == 0, done.stderr
+
+
+def test_numbers_for_some_sizes_only() -> None:
+    text = "dlc 1 graph\n\nfn f[B in 8..64 % 8, N](x: f32[B, N]) -> (f32[B]) {\n"
+    text += "  let s: f32[B] = sum x axes=[1]\n  ret s\n}\n"
+    assert opt(text, "--size", "N=5").stdout == text.replace(", N](", "](").replace("N]", "5]")
+    assert opt(text, "--size", "B=8,N=5").stdout == (
+        "dlc 1 graph\n\nfn f(x: f32[8, 5]) -> (f32[8]) {\n  let s: f32[8] = sum x axes=[1]\n  ret s\n}\n"
+    )
+    assert opt(text, "--size", "B=16", "--eval", "3", "--emit", "none").returncode == 0
+    for sizes, what in {
+        "B=12": "the size B cannot be 12: the program takes 8 to 64, multiples of 8",
+        "N=-1": "the size N cannot be -1: the program takes 0 or more",
+        "Q=1": "the size Q cannot be 1: the program takes no size of that name",
+        "B": "--size takes NAME=NUMBER,.. or drawn, not B",
+        "B=8,N": "--size takes NAME=NUMBER,.. or drawn, not N",
+    }.items():
+        assert what in opt(text, "--size", sizes).stderr
 
 
 def test_calls_cannot_be_evaluated() -> None:

@@ -13,10 +13,11 @@ check_device(Export *x)
 {
     const Plan *plan = x->main->plan;
     if (plan->nsizes) {
-        fail_as(x->cx, DIAG_EXPORT_SIZES,
-                "a program for a device has sizes that are numbers, and %s is none: save the model "
-                "without dynamic sizes",
-                plan->size_names[0]);
+        fail_as(
+            x->cx, DIAG_EXPORT_SIZES,
+            "a program for a device has sizes that are numbers, and %s is none: give its number "
+            "(sizes={\"%s\": ..}, --size %s=..), or save the model without dynamic sizes",
+            plan->size_names[0], plan->size_names[0], plan->size_names[0]);
     }
     for (int k = 0; k < plan->nparams; k++) {
         if (is_weight(x, k) && !weight_is_known(x, k)) {

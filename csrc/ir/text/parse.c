@@ -598,19 +598,74 @@ parse_results(Parser *p)
     set_results(p, at, promises, n);
 }
 
+/* What a size may be, in words. */
+static const char *
+allowed(Parser *p, const Size *s)
+{
+    bool open = s->range.hi == DIM_INF;
+    const char *most = open ? "or more" : cx_format(p->cx, "to %lld", (long long)s->range.hi);
+    const char *of = s->divisor > 1 ? cx_format(p->cx, ", multiples of %lld", (long long)s->divisor)
+                                    : "";
+    return cx_format(p->cx, "%lld %s%s", (long long)s->range.lo, most, of);
+}
+
+/* The number that stands for the size, or NULL. */
+static const FixedSize *
+fixed_of(Parser *p, const Size *s, int n, const FixedSize *fixed)
+{
+    const FixedSize *of = NULL;
+    for (int k = 0; k < n; k++) {
+        of = strcmp(fixed[k].name, s->name) == 0 ? &fixed[k] : of;
+    }
+    if (of && (of->value < s->range.lo || of->value > s->range.hi ||
+               (s->divisor > 1 && of->value % s->divisor != 0))) {
+        fail(p->cx, DIAG_FIXED_SIZE, s->name, (long long)of->value, allowed(p, s));
+    }
+    return of;
+}
+
+/* Sizes that are numbers are looked up as indices are, so that nothing else knows of them. */
+static void
+parse_fn_sizes(Parser *p, int n, const FixedSize *fixed)
+{
+    int nsizes, found = 0;
+    Size *sizes = parse_sizes(p, &nsizes);
+    for (int k = 0; k < nsizes; k++) {
+        const FixedSize *of = fixed_of(p, &sizes[k], n, fixed);
+        if (of) {
+            push_index(p, sizes[k].name, dim_int(p->cx, of->value));
+            found++;
+        } else {
+            fn_size(p->fn, declare_size(p, &sizes[k]));
+        }
+    }
+    for (int k = 0; k < n && found < n; k++) {
+        bool known = false;
+        for (int j = 0; j < nsizes; j++) {
+            known |= strcmp(fixed[k].name, sizes[j].name) == 0;
+        }
+        if (!known) {
+            fail(p->cx, DIAG_FIXED_SIZE, fixed[k].name, (long long)fixed[k].value,
+                 "no size of that name");
+        }
+    }
+}
+
 Fn *
 parse_fn(Cx *cx, const char *text, const char *file)
+{
+    return parse_fixed(cx, text, file, 0, NULL);
+}
+
+Fn *
+parse_fixed(Cx *cx, const char *text, const char *file, int n, const FixedSize *fixed)
 {
     Parser p = {.cx = cx};
     lex_open(&p.lex, cx, text, file);
     Stage stage = parse_stage(&p);
     lex_expect(&p.lex, "fn");
     p.fn = fn_new(cx, parse_name(&p, "the function's name"), stage);
-    int nsizes;
-    Size *sizes = parse_sizes(&p, &nsizes);
-    for (int k = 0; k < nsizes; k++) {
-        fn_size(p.fn, declare_size(&p, &sizes[k]));
-    }
+    parse_fn_sizes(&p, n, fixed);
     parse_params(&p);
     lex_expect(&p.lex, "->");
     Lexer results = p.lex;
