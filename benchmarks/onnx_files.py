@@ -45,12 +45,12 @@ def write(case: str, folder: str) -> str:
 
 
 def feeds(session: Any) -> dict[str, np.ndarray]:
-    """Random arrays of the inputs; numbers of words are small."""
+    """Random arrays of the inputs; numbers of words and of their kinds are 0 or 1."""
     rng, made = np.random.default_rng(0), {}
     for value in session.get_inputs():
         shape = [n if isinstance(n, int) else 1 for n in value.shape]
         made[value.name] = (
-            rng.integers(0, 50, shape) if "int" in value.type else rng.standard_normal(shape, np.float32)
+            rng.integers(0, 2, shape) if "int" in value.type else rng.standard_normal(shape, np.float32)
         )
     return made
 

@@ -39,24 +39,39 @@ mark_find(const char *name)
     return k < MARK_COUNT ? mark_at(k) : 0;
 }
 
+/* A constant where `on` is one: each let of a text is asked about more than once. */
+static inline __attribute__((always_inline)) Marks
+marks_on(unsigned on)
+{
+    Marks marks = 0;
+#define MARK(name, of, where, value, made, read, what) marks |= (where) & on ? MARK_##name : 0;
+#include "marks.def"
+    return marks;
+}
+
 Marks
 marks_of(Op op)
 {
-    unsigned on = op == OP_for                   ? FOR
-                  : op == OP_reduce              ? REDUCE
-                  : op == OP_load                ? LOAD
-                  : op == OP_store               ? STORE
-                  : op == OP_buffer              ? BUFFER
-                  : op == OP_bind                ? BIND
-                  : op == OP_size                ? SIZE
-                  : op == OP_if                  ? CHOICE
-                  : op_info[op].kind == KIND_MAP ? MAP
-                                                 : 0;
-    Marks marks = 0;
-    for (int k = 0; k < MARK_COUNT; k++) {
-        marks |= mark_info[k].on & on ? mark_at(k) : 0;
+    switch (op) {
+    case OP_for:
+        return marks_on(FOR);
+    case OP_reduce:
+        return marks_on(REDUCE);
+    case OP_load:
+        return marks_on(LOAD);
+    case OP_store:
+        return marks_on(STORE);
+    case OP_buffer:
+        return marks_on(BUFFER);
+    case OP_bind:
+        return marks_on(BIND);
+    case OP_size:
+        return marks_on(SIZE);
+    case OP_if:
+        return marks_on(CHOICE);
+    default:
+        return op_info[op].kind == KIND_MAP ? marks_on(MAP) : 0;
     }
-    return marks;
 }
 
 Attr

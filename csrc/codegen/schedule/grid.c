@@ -38,12 +38,13 @@ pairs_of(View *v)
 
 /* ---- loops that may be one ---- */
 
-/* Is it a vector loop of scalars that runs one row at a time, after calls have reduced several? */
+/* Is it a vector loop of scalars that runs one row at a time, after calls have reduced several?  It
+ * has what a short loop may have: no access to a buffer of all rows. */
 static bool
 is_long(const View *v, const Let *loop)
 {
-    return loop->op == OP_for && grid_is_up_to(v->facts->cx, loop, DLC_BLOCK) &&
-           loop_count(loop->body) == 0 && !let_has(loop, MARK_parallel);
+    return loop->op == OP_for && grid_is_short(v->facts, loop, DLC_BLOCK) &&
+           !let_has(loop, MARK_parallel);
 }
 
 /* Do all rows of the loop, none longer than so many elements, stay in the caches of a core? */
