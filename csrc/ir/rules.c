@@ -116,13 +116,15 @@ type_map(Cx *cx, Op op, const Type *a, const Type *b, const Type *c, Dtype to, c
     if (rule == RULE_SEL) {
         return type_where(cx, a, b, c, why);
     }
-    const Type *t = a ? a : b;
+    const Type *t = a ? a : b ? b : c, *given[] = {a, b, c};
     if (!t) {
         return wrong(why, "one operand must have a type");
     }
-    if (a && b && a != b) {
-        return wrong(why, type_same_shape(a, b) ? "the operands differ in dtype"
-                                                : "the operands differ in shape");
+    for (int k = 0; k < 3; k++) {
+        if (given[k] && given[k] != t) {
+            return wrong(why, type_same_shape(given[k], t) ? "the operands differ in dtype"
+                                                           : "the operands differ in shape");
+        }
     }
     if (!rule_takes(rule, t->dtype) || (rule == RULE_CAST && !rule_takes(rule, to))) {
         return wrong(why, rule_reason(rule));
@@ -408,7 +410,8 @@ map_type(Cx *cx, const Let *let, const Type *t, const char **why)
     for (int k = 0; k < let->nargs && r; k++) {
         Dtype dtype = op_info[let->op].rule == RULE_SEL ? (k ? r->dtype : DT_bool)
                       : a[0]                            ? a[0]->dtype
-                                                        : a[1]->dtype;
+                      : a[1]                            ? a[1]->dtype
+                                                        : a[2]->dtype;
         if (value_is_const(let->args[k]) && !literal_fits(let->args[k]->literal, dtype)) {
             return wrong(why, "a constant does not fit the dtype");
         }

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -39,11 +40,19 @@ def erfinv(y: float) -> float:
     return (lo + hi) / 2
 
 
+def fma(a: float, b: float, c: float) -> float:
+    """a * b + c, rounded once."""
+    plain = a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c) if math.isfinite(plain) else 0
+    return float(exact) if exact else plain
+
+
 MAPS: dict[str, Callable[..., Array]] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     "div_trunc": lambda a, b: np.trunc(a / b) if a.dtype.kind == "f" else np.trunc(a / b).astype(a.dtype),
     "div_floor": lambda a, b: a // b, "fmod": np.fmod, "remainder": np.remainder,
     "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin,
+    "fma": each(fma),
     "neg": np.negative, "abs": np.abs, "sign": lambda a: np.sign(np.where(np.isnan(a), 0, a)),
     "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint,
     "sqrt": np.sqrt, "rsqrt": lambda a: 1 / np.sqrt(a), "reciprocal": lambda a: 1 / a,

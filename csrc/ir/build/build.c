@@ -323,7 +323,11 @@ static void
 take_literals(Build *b, Op op, Value **args, int n, const Type *t, bool *all)
 {
     bool sel = op_info[op].rule == RULE_SEL;
-    Dtype dtype = sel ? t->dtype : (args[0]->type ? args[0] : args[1])->type->dtype;
+    Dtype dtype = sel ? t->dtype
+                      : (args[0]->type   ? args[0]
+                         : args[1]->type ? args[1]
+                                         : args[2])
+                            ->type->dtype;
     Value *literals[3] = {NULL, NULL, NULL};
     *all = true;
     for (int k = 0; k < n; k++) {

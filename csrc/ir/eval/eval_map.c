@@ -1,9 +1,14 @@
 /* One MAP op on one element: the expressions of ops.def compiled for every compute dtype. */
 #include "eval.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "ir/math/prelude.h"
+
+/* Rounded once, with instructions of the processor or without. */
+#define dlc_fma_f32 fmaf
+#define dlc_fma_f64 fma
 
 #define ROW(row) row
 #define NO_ROW(row)
@@ -159,19 +164,19 @@ truth_of(Op op, Dtype compute, Elem x, Elem y)
 }
 
 static Elem
-value_of(Op op, Dtype compute, Elem x, Elem y)
+value_of(Op op, Dtype compute, Elem x, Elem y, Elem z)
 {
     switch (compute) {
     case DT_bool:
-        return (Elem){.b = value_bool(op, x.b, y.b)};
+        return (Elem){.b = value_bool(op, x.b, y.b, z.b)};
     case DT_i32:
-        return (Elem){.i = value_i32(op, x.i, y.i)};
+        return (Elem){.i = value_i32(op, x.i, y.i, z.i)};
     case DT_i64:
-        return (Elem){.l = value_i64(op, x.l, y.l)};
+        return (Elem){.l = value_i64(op, x.l, y.l, z.l)};
     case DT_f32:
-        return (Elem){.f = value_f32(op, x.f, y.f)};
+        return (Elem){.f = value_f32(op, x.f, y.f, z.f)};
     default:
-        return (Elem){.d = value_f64(op, x.d, y.d)};
+        return (Elem){.d = value_f64(op, x.d, y.d, z.d)};
     }
 }
 
@@ -204,9 +209,9 @@ eval_map(Op op, Dtype from, Dtype to, const void *a, const void *b, const void *
         return;
     }
     Dtype compute = dtype_info[from].compute;
-    Elem x = elem_load(from, a), y = b ? elem_load(from, b) : x;
+    Elem x = elem_load(from, a), y = b ? elem_load(from, b) : x, z = c ? elem_load(from, c) : x;
     Elem r = op == OP_cast  ? elem_cast(from, to, x)
              : is_truth(op) ? truth_of(op, compute, x, y)
-                            : value_of(op, compute, x, y);
+                            : value_of(op, compute, x, y, z);
     elem_store(to, r, out);
 }

@@ -139,6 +139,8 @@ dlc_complex_f64(double re, double im)
 
 DLC_FN float dlc_abs_f32(float a) { return __builtin_fabsf(a); }
 DLC_FN double dlc_abs_f64(double a) { return __builtin_fabs(a); }
+DLC_FN float dlc_fma_f32(float a, float b, float c) { return DLC_FMA(a, b, c); }
+DLC_FN double dlc_fma_f64(double a, double b, double c) { return DLC_FMA(a, b, c); }
 DLC_FN float dlc_sign_f32(float a) { return (float)((0 < a) - (a < 0)); }
 DLC_FN double dlc_sign_f64(double a) { return (double)((0 < a) - (a < 0)); }
 DLC_FN float dlc_sqrt_f32(float a) { return __builtin_sqrtf(a); }

@@ -356,6 +356,12 @@ derive_map(Build *b, const Let *let, Value *g, Value **out)
         out[2] = build_map(b, OP_where, args[0], zero, g);
         return;
     }
+    if (let->op == OP_fma) {
+        out[0] = mul(&r, g, args[1]);
+        out[1] = mul(&r, g, args[0]);
+        out[2] = g;
+        return;
+    }
     if (let->nargs == 1 ? derive_one(&r, let->op, out) : derive_two(&r, let->op, out)) {
         return;
     }

@@ -106,8 +106,7 @@
  *        only a for marked vector whose body computes, binds, loads and stores, nontemporally too.
  *   V34  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
  *        and not both one access.  Elements of an access marked prefetch are 1 to 4 elements from
- *        each other along its loop, or along the loop marked vector or interchange around that; in
- *        the latter, its index is not bound in the sum.
+ *        each other along its loop, or along the loop marked vector around that.
  *        prefetch_rows marks one in a loop with a loop around it.  beyond stands beside one of
  *        them, and so does prefetch_call, in a reduce marked lanes.  alone stands there too, or
  *        beside streams, and in a for marked jam.
@@ -117,9 +116,7 @@
  *        that is marked lanes, not onehot, loads and computes, has an extent without indices, and
  *        an op that returns no index.  Or jam marks a for marked recurrences, is at most that
  *        number, and stands alone: the body of the loop, and the loop in it, compute, load and
- *        store.  Or it marks a for whose body is a loop marked interchange that computes, loads and
- *        stores, is at most 4, and stands alone, no iteration needs another one, and all have as
- *        many columns and as many terms.
+ *        store.
  *   V36  flat is a multiple of 16, at most 1024, and marks only a for without vector, tile and
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
@@ -178,7 +175,7 @@
  *        iterations run one by one, as those of all loops around it: its marks are parallel,
  *        steps and flags of the C compiler.  An else stands right behind an if.  The condition
  *        compares sizes and indices of the loops around: it has no index of a bind.  Their bodies
- *        return nothing and, in a loop, declare no buffer.
+ *        return nothing and, in a loop, declare no buffer but one marked registers.
  *   V47  A loop stands in a kernel of the kernels stage alone, and the kernel returns its results
  *        in their order.  It has a number of steps and no bool, its results are over nothing, and
  *        its body has kernels and sizes alone, which promise no strides.
@@ -192,9 +189,8 @@
  *        with a reduce marked fused of at most 256 terms, as long in each iteration; neither loops
  *        nor choices follow.
  *   V51  widened marks only a load of bf16 in a reduce marked lanes, along which its elements are
- *        adjacent, or one of i8 or u8 in the sum of a loop marked interchange, of 32, along which
- *        they are, of the same element in each iteration of the loop marked jam around that.  What
- *        its index says is not bound in that reduce.
+ *        adjacent, or one of i8 or u8 in a for marked vector of 32 iterations, along which they
+ *        are.  What its index says is not bound in that loop.
  *   V52  primitive marks only a reduce without onehot that is marked lanes or stands in a for
  *        marked vector, perhaps in other reductions there, whose op returns no index, and whose
  *        body loads, binds and computes.
@@ -204,7 +200,9 @@
  *        many whose values a later stage uses, and of recurrences those that continue the iteration
  *        before; 9216 of a load marked transpose; and a nontemporal store in a for, of the width of
  *        one in a loop marked tile, of all elements of a block of the loop marked flat around it,
- *        of 1024 in one marked strip, else of 16. */
+ *        of 1024 in one marked strip, else of 16.
+ *   V54  registers marks only a dense buffer in a for without vector, of a known number of
+ *        elements, at least 1 and at most those of a row of a panel. */
 #include "verify.h"
 
 #include <stdarg.h>

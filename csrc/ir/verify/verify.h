@@ -64,13 +64,14 @@ void verify_fill(Verifier *v, const Let *reduce); /* marked so, its body has bee
 void verify_masked(Verifier *v, const Let *load);
 void verify_uniform(Verifier *v, const Let *let);
 
-/* ---- verify_values.c: V49 to V52 ---- */
+/* ---- verify_values.c: V49 to V53 ---- */
 
 /* Does the access have no index that is bound in the loop's own body? */
 bool is_unbound(Cx *cx, const Let *access, const Let *loop);
 
 void verify_merged(Verifier *v, const Let *let);
 void verify_interchange(Verifier *v, const Let *loop);
+void verify_registers(Verifier *v, const Let *buffer);
 void verify_widened(Verifier *v, const Let *load);
 void verify_primitive(Verifier *v, const Let *reduce);
 

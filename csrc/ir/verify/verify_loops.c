@@ -560,7 +560,8 @@ static void
 check_buffer(Verifier *v, const Let *let)
 {
     const Value *buffer = let->res[0];
-    if (is_chosen_in_loop(let)) {
+    verify_registers(v, let);
+    if (is_chosen_in_loop(let) && !let_has(let, MARK_registers)) {
         verify_broken(v, 46, "'%s' is declared in an if that stands in a loop", buffer->name);
     }
     unsigned taken = 0;

@@ -99,14 +99,10 @@ check_prefetch(Verifier *v, const Let *access)
     const Let *tile = loop;
     if (loop_is(loop) && let_around(loop)->op == OP_for) {
         const Let *outer = let_around(loop);
-        tile = let_has(outer, MARK_vector) || let_has(outer, MARK_interchange) ? outer : loop;
+        tile = let_has(outer, MARK_vector) ? outer : loop;
     }
     if (along && !goes_along(v->cx, access, loop) && !goes_along(v->cx, access, tile)) {
         verify_broken(v, 34, "prefetch marks an access that does not go along adjacent elements");
-    }
-    bool early = along && tile != loop && let_has(tile, MARK_interchange);
-    if (early && !is_unbound(v->cx, access, loop)) {
-        verify_broken(v, 34, "prefetch marks a load of columns before its index is bound");
     }
     if (rows && !(loop_is(loop) && loop_is(let_around(loop)))) {
         verify_broken(v, 34, "prefetch_rows marks a load that is not in a loop in another");
@@ -221,25 +217,6 @@ check_jam_of_recurrences(Verifier *v, const Let *let)
     }
 }
 
-/* Rows of sums whose columns are computed once for several rows. */
-static void
-check_jam_of_columns(Verifier *v, const Let *let)
-{
-    enum { MOST = 4 };
-    int64_t jam = let_mark_value(let, MARK_jam);
-    const Let *columns = let->body->lets[0], *sum = columns->body->lets[0]; /* V50 */
-    bool same = !dim_uses(v->cx, let_dim(columns, "extent"), index_of(let)) &&
-                !dim_uses(v->cx, let_dim(sum, "extent"), index_of(let));
-    if (!same || !jam || jam > MOST || let_has(let, MARK_jam_elements) ||
-        let_has(let, MARK_jam_row) || let->body->n != 1 || let_has(let, MARK_interchange) ||
-        has_other_order(let) || let_has(let, MARK_micro) || let_any(let, does_more, NULL) ||
-        loop_carries(v->cx, let)) {
-        verify_broken(v, 35,
-                      "jam marks a loop around columns that does more, has another order, or whose "
-                      "iterations need each other or differ in columns or terms");
-    }
-}
-
 static void
 check_joint(Verifier *v, const Let *reduce)
 {
@@ -261,11 +238,6 @@ check_jam(Verifier *v, const Let *let)
 {
     if (let_has(let, MARK_recurrences)) {
         check_jam_of_recurrences(v, let);
-        return;
-    }
-    const Let *inner = let->body->n ? let->body->lets[0] : NULL;
-    if (inner && inner->op == OP_for && let_has(inner, MARK_interchange)) {
-        check_jam_of_columns(v, let);
         return;
     }
     int loops = 0;

@@ -1,5 +1,5 @@
-/* The rules of marks that say how single values are computed and kept, V49 to V52; verify.c has
- * the list. */
+/* The rules of marks that say how single values are computed and kept, V49 to V52 and V54; verify.c
+ * has the list. */
 #include "verify.h"
 
 /* ---- V49: what is computed with its user ---- */
@@ -97,30 +97,23 @@ is_unbound(Cx *cx, const Let *access, const Let *loop)
     return unbound;
 }
 
-/* A byte of one column of a sum, beside those of the others, and the same one for all rows that run
- * together. */
+/* A byte of an iteration of a vector loop, beside those of the others. */
 static bool
-is_of_columns(Cx *cx, const Let *load)
+is_of_vector(Cx *cx, const Let *load)
 {
-    const Let *sum = let_around(load), *columns = loop_is(sum) ? let_around(sum) : NULL;
+    const Let *loop = let_around(load);
     Dtype dtype = load->args[0]->type->dtype;
-    if (!columns || columns->op != OP_for || !let_has(columns, MARK_interchange)) {
-        return false;
-    }
-    const Let *rows = let_around(columns);
-    bool jammed = loop_is(rows) && let_has(rows, MARK_jam);
-    Dim offset = index_offset(cx, load->args[0], let_attr(load, "at")->dims);
-    return sum->op == OP_reduce && sum->parent == columns->body && load->parent == sum->body &&
-           let_mark_value(columns, MARK_interchange) == 32 && (dtype == DT_i8 || dtype == DT_u8) &&
-           steps_by(cx, load, columns, dim_int(cx, 1)) && is_unbound(cx, load, sum) &&
-           !(jammed && dim_uses(cx, offset, let_attr(rows, "index")->d));
+    return loop->op == OP_for && let_has(loop, MARK_vector) && load->parent == loop->body &&
+           dim_is(cx, let_dim(loop, "extent"), MICRO_ROW_BYTES / 4) &&
+           (dtype == DT_i8 || dtype == DT_u8) && steps_by(cx, load, loop, dim_int(cx, 1)) &&
+           is_unbound(cx, load, loop);
 }
 
 void
 verify_widened(Verifier *v, const Let *load)
 {
     const Let *reduce = let_around(load);
-    if (!let_has(load, MARK_widened) || is_of_columns(v->cx, load)) {
+    if (!let_has(load, MARK_widened) || is_of_vector(v->cx, load)) {
         return;
     }
     if (reduce->op != OP_reduce || !let_has(reduce, MARK_lanes) || let_has(reduce, MARK_onehot) ||
@@ -128,7 +121,7 @@ verify_widened(Verifier *v, const Let *load)
         !steps_by(v->cx, load, reduce, dim_int(v->cx, 1)) || !is_unbound(v->cx, load, reduce)) {
         verify_broken(v, 51,
                       "widened marks a load that is neither of bf16 along a reduction in lanes nor "
-                      "of bytes along 32 columns of a sum");
+                      "of bytes along a vector loop of 32 iterations");
     }
 }
 
@@ -155,5 +148,24 @@ verify_primitive(Verifier *v, const Let *reduce)
         verify_broken(v, 52,
                       "primitive marks a reduction that is neither in lanes nor in a vector loop, "
                       "or does more than load and compute");
+    }
+}
+
+/* ---- V54: buffers in registers ---- */
+
+void
+verify_registers(Verifier *v, const Let *buffer)
+{
+    const Let *around = let_around(buffer);
+    int64_t elements;
+    bool good = around->op == OP_for && !let_has(around, MARK_vector) && !buffer->res[0]->strides &&
+                dim_is_int(v->cx, type_numel(v->cx, buffer->res[0]->type), &elements) &&
+                elements > 0 &&
+                elements <= MICRO_ROW_BYTES / dtype_info[buffer->res[0]->type->dtype].bytes;
+    if (let_has(buffer, MARK_registers) && !good) {
+        verify_broken(
+            v, 54,
+            "registers marks a buffer that stands in no loop or a vector loop, or has more "
+            "elements than a row of a panel");
     }
 }

@@ -330,8 +330,12 @@ cc_let(Emit *e, const Let *let)
         const Value *v = let->res[0];
         const char *type = storage_c(v->type->dtype);
         int copies = copies_of(v);
-        if (let_has(let_around(let), MARK_recurrences)) {
-            put(e, "%s %s[1];", type, name_c(e, v));
+        int64_t elements = let_has(let_around(let), MARK_recurrences);
+        if (let_has(let, MARK_registers)) {
+            dim_is_int(e->cx, type_numel(e->cx, v->type), &elements);
+        }
+        if (elements) {
+            put(e, "%s %s[%lld];", type, name_c(e, v), (long long)elements);
         } else {
             put(e, "%s *%s = (%s *)(scratch + %s);", type, name_c(e, v), type,
                 private_buffer(e, v, copies ? copies : 1));
@@ -438,12 +442,17 @@ put_vector(Emit *e, const Let *let, bool streams)
         blocks = streams && cc_stream_blocks(e, let, &from, &to);
         cc_stencil_loop(e, let, row, from, to);
     } else if (tiled || !(streams && cc_stream_lines(e, let, from, to))) {
+        cc_prefetch_vector(e, let);
+        bool widened = cc_widen_open(e, let);
         if (!has_order(e, let->body)) {
             put(e, let_has(let, MARK_rolled) ? "LANES" : "INDEPENDENT");
         }
         cc_open_loop(e, i, from, to);
         cc_block(e, let->body);
         put_close(e);
+        if (widened) {
+            cc_widen_close(e, let);
+        }
     }
     if (tiled || blocks) {
         cc_stream_close(e, let);
@@ -473,12 +482,7 @@ put_for(Emit *e, const Let *let, bool together)
     if (put_product(e, let)) {
         return;
     }
-    const Let *inner = loop_inner(let);
-    if (let_has(let, MARK_interchange)) {
-        cc_columns(e, let);
-    } else if (let_has(let, MARK_jam) && inner && let_has(inner, MARK_interchange)) {
-        cc_columns_rows(e, let);
-    } else if (let_has(let, MARK_tile)) {
+    if (let_has(let, MARK_tile)) {
         put_rows(e, let, transpose, put_row, e);
     } else if (let_has(let, MARK_recurrences)) {
         cc_recurrences(e, let);

@@ -85,6 +85,11 @@ const char *cc_lanes_block(Emit *e, const Let *reduce, const Reduction *r);
 void cc_lanes_two(Emit *e, const Let *reduce, const Jam *jam, const Reduction r[2],
                   void (*value)(Emit *e, const Reduction *r));
 
+/* Loads that are widened before a vector loop, into arrays; false: it has none.  The arrays stand
+ * for the values until it is closed. */
+bool cc_widen_open(Emit *e, const Let *loop);
+void cc_widen_close(Emit *e, const Let *loop);
+
 /* ---- emit_cc_arg.c ---- */
 
 /* Puts an argmax or argmin marked lanes. */
@@ -92,11 +97,6 @@ void cc_arg_reduce(Emit *e, const Let *reduce, const Reduction *r);
 /* The same in a tile of so many columns: arrays, what is added to column k, the result. */
 void cc_arg_open(Emit *e, const Let *reduce, const Reduction *r, int width);
 void cc_arg_step(Emit *e, const Reduction *r);
-
-/* ---- emit_cc_columns.c ---- */
-
-void cc_columns(Emit *e, const Let *columns); /* a loop marked interchange */
-void cc_columns_rows(Emit *e, const Let *rows); /* one marked jam around such a loop */
 
 /* ---- emit_cc_stage.c ---- */
 
@@ -162,6 +162,8 @@ void cc_jam_phase(Emit *e, const Let *phase);
 void cc_prefetch_lanes(Emit *e, const Let *reduce, bool together, const char *at, int elements);
 /* What a loop over a row will read of the next one, at its element `at`, of DLC_LANES at once. */
 void cc_prefetch_rows(Emit *e, const Let *loop, const char *at);
+/* What loads of a vector loop of known length prefetch: a line at a time, before the loop. */
+void cc_prefetch_vector(Emit *e, const Let *loop);
 /* What a reduction over a tile of columns will read some steps later, of so many steps: `first` to
  *      `last` of the columns from `at` on. */
 void cc_prefetch_columns(Emit *e, const Let *reduce, const Let *tile, const char *at,

@@ -181,6 +181,45 @@ put_filled(Emit *e, const Let *let, const Reduction *r)
     put_close(e);
 }
 
+/* ---- vector loops ---- */
+
+bool
+cc_widen_open(Emit *e, const Let *loop)
+{
+    bool open = false;
+    int64_t elements = 0;
+    dim_is_int(e->cx, loop_extent(loop), &elements);
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *load = loop->body->lets[k];
+        if (load->op != OP_load || !let_has(load, MARK_widened)) {
+            continue;
+        }
+        const char *name = name_c(e, load->res[0]);
+        if (!open) {
+            put_scope(e);
+        }
+        open = true;
+        put(e, "int32_t %s_wide[%lld];", name, (long long)elements);
+        put(e, "dlc_widen_%s(%s_wide, %s + (%s));", dtype_info[load->args[0]->type->dtype].name,
+            name, name_c(e, load->args[0]), offset_c(e, row_offset(e, load, loop)));
+        cc_stand_value(e, load,
+                       cx_format(e->cx, "%s_wide[%s]", name, index_c(e, loop_index(loop))));
+    }
+    return open;
+}
+
+void
+cc_widen_close(Emit *e, const Let *loop)
+{
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *load = loop->body->lets[k];
+        if (load->op == OP_load && let_has(load, MARK_widened)) {
+            cc_stand_value(e, load, NULL);
+        }
+    }
+    put_close(e);
+}
+
 /* ---- whole lanes ---- */
 
 /* Opens the loop over lanes from element `at` on, in a scope of its own where loads are widened

@@ -53,6 +53,26 @@ cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
     }
 }
 
+/* ---- short rows ---- */
+
+void
+cc_prefetch_vector(Emit *e, const Let *loop)
+{
+    int64_t elements;
+    bool known = dim_is_int(e->cx, loop_extent(loop), &elements);
+    for (int k = 0; k < loop->body->n && known; k++) {
+        const Let *load = loop->body->lets[k];
+        bool ahead = load->op == OP_load && let_has(load, MARK_prefetch);
+        Dim row = ahead ? row_offset(e, load, loop) : DIM_NONE;
+        for (int64_t at = 0; row != DIM_NONE && at < elements;
+             at += facts_access(e->facts, load)->per_line) {
+            int bytes = facts_access(e->facts, load)->bytes;
+            put(e, "PREFETCH(%s, (%s) * %d + %lld);", name_c(e, load->args[0]), offset_c(e, row),
+                bytes, (long long)(let_mark_value(load, MARK_prefetch) + at * bytes));
+        }
+    }
+}
+
 /* ---- columns ---- */
 
 /* Where the row of columns begins that a load prefetches; DIM_NONE: it prefetches none. */

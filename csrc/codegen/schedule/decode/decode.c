@@ -1,13 +1,11 @@
 /* Products of few rows whose columns are computed: computed where they are multiplied.
  *
- * What:     of a product that fills panels by computing, makes for few rows sums marked fused that
- *           compute each column in registers, without panels: a loop over columns marked
- *           interchange, and around it one over rows marked jam, for which a column is computed
- *           once.  Where a size says how many rows there are, the loops are copied into an if for
- *           few of them, and its else.
+ * What:     of a product that fills panels by computing, makes for few rows loops that compute each
+ *           column in registers, without panels, once for all rows (sums.c).  Where a size says how
+ *           many rows there are, the loops are copied into an if for few of them, and its else.
  * Requires: a scheduled function.
  * Ensures:  every bit: each sum has its chains and its order, and what is computed of a column is
- *           the same operations (V22, V35, V50).
+ *           the same operations.
  * How:      the loops that fill the panel have one store.  Of each load of the panel in a sum, the
  *           index says for which iterations it was stored: those lets are copied into the sum.
  *           With one row, a panel costs a store, a load and two loops for each column that is used
@@ -16,18 +14,12 @@
  * Why not:  columns that are not adjacent in memory: each would be loaded alone, while panels are
  *           filled through a transposition.  What is read must stay as it is until then, so it may
  *           not be written in the same kernel.
- * Example:  if M <= 4 {
- *             for q in 8 { for i in M jam=4 { for l in 32 interchange=32 {
- *               let s: f32 = reduce sum p in 256 fused { let a: f32 = load x[i, p]
- *                 let c: i8 = load w[q, p, l]  let b: f32 = cast c  let m: f32 = mul a, b  ret m }
- *               store t[i, 32*q + l] = s } } }
- *           } else { .. }
+ * Example:  if M <= 4 { for q in 8 { the loops of sums.c } } else { .. }
  */
 #include <string.h>
 
-#include "codegen/loops/phase_use.h"
-#include "codegen/loops/product.h"
 #include "codegen/rewrites.h"
+#include "decode.h"
 
 /* Loops that fill a panel, one in the other, with the store in the innermost one. */
 typedef struct {
@@ -230,7 +222,7 @@ rows_of(const Decoded *d, const Let *micro)
         rows = dim_uses(cx, rows, loop_index(loop)) ? dim_replace(cx, rows, loop_index(loop), zero)
                                                     : rows;
     }
-    return rows;
+    return dim_without_limit(cx, rows, DLC_DECODED_ROWS);
 }
 
 static bool
@@ -333,6 +325,9 @@ find_panel(Decoded *d)
     }
     rows = dim_range(cx, d->rows);
     d->known = rows.hi <= DLC_DECODED_ROWS;
+    if (rows.hi < 1) { /* nothing would read what the phase of other targets reads */
+        return false;
+    }
     return d->known || (rows.lo <= DLC_DECODED_ROWS && may_choose(cx, d->block));
 }
 
@@ -364,81 +359,12 @@ find(const PhaseView *phase, const void *arg)
 /* ---- the loops for few rows ---- */
 
 static void
-insert(Cx *cx, Block *blk, int at, Let *let)
-{
-    block_append(cx, blk, let);
-    memmove(blk->lets + at + 1, blk->lets + at, (size_t)(blk->n - 1 - at) * sizeof *blk->lets);
-    blk->lets[at] = let;
-}
-
-static void
 take_out(Let *let)
 {
     Block *blk = let->parent;
     int at = place_of(let);
     memmove(blk->lets + at, blk->lets + at + 1, (size_t)(blk->n - 1 - at) * sizeof *blk->lets);
     blk->n--;
-}
-
-/* Values that are made in another block now, by Value.id. */
-typedef struct {
-    Fn *fn;
-    const Solution *solution;
-    Value **values;
-    int nvalues;
-} Moved;
-
-static Value *
-moved_value(const Moved *m, Value *v)
-{
-    bool moved = !value_is_const(v) && v->id < m->nvalues && m->values[v->id];
-    return moved ? m->values[v->id] : v;
-}
-
-static void
-move_operands(const Moved *m, Let *let)
-{
-    for (int k = 0; k < let->nargs; k++) {
-        let->args[k] = moved_value(m, let->args[k]);
-    }
-}
-
-/* The dim where the maker's indices have the values that were found. */
-static Dim
-moved_dim(const Moved *m, Dim d)
-{
-    const Solution *s = m->solution;
-    for (int k = 0; k < s->n; k++) {
-        d = dim_uses(s->cx, d, s->indices[k]) ? dim_replace(s->cx, d, s->indices[k], s->values[k])
-                                              : d;
-    }
-    return d;
-}
-
-/* A copy of a let of the maker, whose marks are those of another loop. */
-static Let *
-moved_let(Moved *m, const Let *let, Block *to)
-{
-    Let *copy = let_copy(m->fn, let, to);
-    move_operands(m, copy);
-    for (int k = 0; k < copy->nattrs; k++) {
-        Attr *a = &copy->attrs[k];
-        if (a->kind == ATTR_DIM) {
-            a->d = moved_dim(m, a->d);
-        } else if (a->kind == ATTR_DIMS) {
-            Dim *dims = cx_copy(m->fn->cx, a->dims, (size_t)a->n * sizeof *dims);
-            for (int j = 0; j < a->n; j++) {
-                dims[j] = moved_dim(m, dims[j]);
-            }
-            a->dims = dims;
-        }
-    }
-    if (marks_of(copy->op)) {
-        let_take_marks(m->fn->cx, copy);
-        let_mark(copy, marks_of(copy->op), false);
-    }
-    m->values[let->res[0]->id] = copy->res[0];
-    return copy;
 }
 
 /* Computes first in the sum what that loads of the panel. */
@@ -448,20 +374,25 @@ compute_in_sum(Fn *fn, const Use *use, const Let *load)
     Block *sum = load->parent;
     int at = 0;
     Solution s = {.cx = fn->cx, .maker = &use->maker};
-    Moved m = {fn, &s, cx_alloc(fn->cx, (size_t)fn->nvalues * sizeof *m.values), fn->nvalues};
+    Copies copies = copies_of(fn);
     solve(&s, load);
+    for (int k = 0; k < s.n; k++) {
+        copies_index(&copies, s.indices[k], s.values[k]);
+    }
     for (const Let *loop = use->maker.loops;; loop = loop->body->lets[loop->body->n - 1]) {
         for (int k = 0; k < loop->body->n - 1; k++) {
-            insert(fn->cx, sum, at++, moved_let(&m, loop->body->lets[k], sum));
+            block_insert(fn->cx, sum, at++, copied_let(&copies, loop->body->lets[k], sum));
         }
         if (loop == let_around(use->maker.store)) {
             break;
         }
     }
-    m.values[load->res[0]->id] = moved_value(&m, use->maker.store->args[1]);
+    copies.values[load->res[0]->id] = copied_value(&copies, use->maker.store->args[1]);
     take_out((Let *)load);
     for (int k = 0; k < sum->n; k++) {
-        move_operands(&m, sum->lets[k]);
+        for (int j = 0; j < sum->lets[k]->nargs; j++) {
+            sum->lets[k]->args[j] = copied_value(&copies, sum->lets[k]->args[j]);
+        }
     }
 }
 
@@ -479,49 +410,16 @@ exchange(Let *rows)
     rows->parent = inner;
 }
 
-/* Loads of bytes of all columns are widened together.  What depends on the term is prefetched: a
- * panel ends too soon for the processor to do it. */
 static void
-mark_loads(Fn *fn, const Let *columns, const Let *sum)
+make_sums(Fn *fn, const Decoded *d, const Use *use)
 {
-    Cx *cx = fn->cx;
-    int room = MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes;
-    for (int k = 0; k < sum->body->n; k++) {
-        Let *load = sum->body->lets[k];
-        Dim step, rest;
-        if (load->op != OP_load) {
-            continue;
-        }
-        Dim at = index_offset(cx, load->args[0], let_attr(load, "at")->dims);
-        Dtype dtype = load->args[0]->type->dtype;
-        if (!dim_affine(cx, at, loop_index(columns), &step, &rest) || !dim_is(cx, step, 1)) {
-            continue;
-        }
-        if ((dtype == DT_i8 || dtype == DT_u8) && room == MICRO_ROW_BYTES / 4) {
-            let_mark(load, MARK_widened, true);
-        }
-        if (dim_uses(cx, rest, loop_index(sum))) {
-            let_mark_with(cx, load, MARK_prefetch, DLC_PREFETCH_DECODED);
-        }
-    }
-}
-
-static void
-make_sums(Fn *fn, const Facts *facts, const Use *use)
-{
-    Cx *cx = fn->cx;
-    const Product p = product_of(facts, use->micro);
-    int room = MICRO_ROW_BYTES / dtype_info[p.sum->res[0]->type->dtype].bytes;
+    const Product p = product_of(d->facts, use->micro);
     compute_in_sum(fn, use, p.b);
     let_mark(use->micro, MARK_micro | MARK_prefetch_tile | MARK_prefetch_pack, false);
-    let_mark_with(cx, (Let *)p.columns, MARK_interchange, room);
-    if (dim_range(cx, loop_extent(use->micro)).hi > 1) {
-        let_mark_with(cx, use->micro, MARK_jam, DLC_DECODED_ROWS);
-    }
-    mark_loads(fn, p.columns, p.sum);
     if (p.panels) {
         exchange(use->micro);
     }
+    decode_sums(fn, use->micro, d->rows);
 }
 
 /* Takes the buffers out of the block and its loops. */
@@ -577,7 +475,7 @@ make(Fn *fn, const Decoded *d)
         choose(fn, d);
     }
     for (int k = 0; k < d->nuses; k++) {
-        make_sums(fn, d->facts, &d->uses[k]);
+        make_sums(fn, d, &d->uses[k]);
     }
     for (int k = 0; k < d->nuses; k++) {
         if (!k || d->uses[k].maker.loops != d->uses[k - 1].maker.loops) {
