@@ -74,6 +74,10 @@ void verify_interchange(Verifier *v, const Let *loop);
 void verify_widened(Verifier *v, const Let *load);
 void verify_primitive(Verifier *v, const Let *reduce);
 
+/* ---- verify_nest.c: V53 ---- */
+
+void verify_nest(Verifier *v, const Let *loop);
+
 /* ---- verify_flow.c: V30 to V32, V47 ---- */
 
 /* Of a kernel of the kernels stage, whose body has been checked. */
