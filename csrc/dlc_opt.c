@@ -20,10 +20,13 @@ static const char usage[] =
     "  --weights FORMAT  with --prepare: products read these parameters as codes: int8, int4, or\n"
     "                    int4-zero with zero points\n"
     "  --emit WHAT       print IR text (ir, the default), C for a target of --list, or none; or\n"
-    "                    dependences: which accesses need the order of each nest's iterations\n"
+    "                    dependences: which accesses need the order of each nest's iterations; or\n"
+    "                    schedule: the one that the loops have, for --schedule\n"
     "  --no-verify       verify neither the text nor the result of each pass\n"
     "  --size B=4,..     the program with numbers for these sizes; --size drawn: for all, those\n"
     "                    that --eval draws\n"
+    "  --schedule FILE   loops get the schedule in the file: what it says of the target whose\n"
+    "                    pass was the last, or of the loops that all targets share\n"
     "  --eval SEED       run on random arguments, print the results; fail if passes change them\n"
     "  --fuel N          stop all passes after N single rewrites\n"
     "  --list            list the passes and the targets\n"
@@ -36,6 +39,7 @@ typedef struct {
     const char *frozen;         /* parameters that --prepare names; or NULL */
     const char *weights;        /* the format that these get; or NULL */
     const char *sizes; /* NAME=N,.. that are numbers, or "drawn": those of --eval; or NULL */
+    const char *schedule;       /* the text of one; or NULL */
     bool pipeline, verify, eval;
     int partition;              /* results of the forward; -1: no partition */
     double budget;              /* of the partition */
@@ -179,6 +183,24 @@ run_passes(const Job *job, Fn *fn)
     return fn;
 }
 
+/* The target whose pass was the last; TARGETS: none was. */
+static Target
+target_of_passes(const Job *job, const Fn *fn)
+{
+    const char *last = job->passes ? strrchr(job->passes, ',') : NULL;
+    if (fn->stage != STAGE_LOOPS) {
+        fail(fn->cx, DIAG_EMIT_STAGE);
+    }
+    return job->passes ? target_find(last ? last + 1 : job->passes) : TARGETS;
+}
+
+static Fn *
+schedule(const Job *job, Fn *fn)
+{
+    /* The cast is safe: the function is this job's, or a copy. */
+    return job->schedule ? (Fn *)written_apply(fn, job->schedule, target_of_passes(job, fn)) : fn;
+}
+
 /* Of each outermost loop: its index, and a line for each dependence. */
 static void
 print_dependences(const Fn *fn, const Block *blk)
@@ -213,6 +235,12 @@ emit(const Job *job, const Fn *fn)
     } else if (strcmp(job->emit, "none") != 0) {
         if (fn->stage != STAGE_LOOPS) {
             fail(fn->cx, DIAG_EMIT_STAGE);
+        }
+        if (strcmp(job->emit, "schedule") == 0) {
+            Text text = {.cx = fn->cx};
+            written_print(fn, target_of_passes(job, fn), &text);
+            fputs(text.text ? text.text : "", stdout);
+            return;
         }
         if (strcmp(job->emit, "dependences") == 0) {
             print_dependences(fn, fn->body);
@@ -392,7 +420,7 @@ do_job(Cx *cx, void *arg)
         whole = job->partition >= 0 || job->frozen ? fn : whole;
     }
     const Tensor *before = job->eval ? run(whole, whole, job->seed, n, fixed) : NULL, *after;
-    Fn *to = run_passes(job, fn);
+    Fn *to = schedule(job, run_passes(job, fn));
     if (job->partition >= 0) {
         Halves halves = partition(job, to);
         emit(job, halves.forward);
@@ -463,8 +491,8 @@ list_all(void)
             printf("%-14s %s\n", table[k].name, table[k].what);
         }
     }
-    static const char *const groups[] = {"program", "schedule"};
-    for (int k = 0; k < 2; k++) {
+    static const char *const groups[] = {"program", "schedule", "nests"};
+    for (int k = 0; k < 3; k++) {
         const PassInfo *all = rewrite_find(groups[k]);
         printf("%-14s %s\n", all->name, all->what);
     }
@@ -505,10 +533,12 @@ static int
 check_options(const Job *job)
 {
     if (strcmp(job->emit, "ir") == 0 || strcmp(job->emit, "none") == 0 ||
-        strcmp(job->emit, "dependences") == 0 || target_find(job->emit) != TARGETS) {
+        strcmp(job->emit, "dependences") == 0 || strcmp(job->emit, "schedule") == 0 ||
+        target_find(job->emit) != TARGETS) {
         return job->file ? -1 : complain("which file?", "");
     }
-    return complain("--emit ir, none, dependences or a target that --list names, not", job->emit);
+    return complain("--emit ir, none, dependences, schedule or a target that --list names, not",
+                    job->emit);
 }
 
 /* -1: go on; else the status to end with. */
@@ -524,8 +554,9 @@ read_options(int argc, char **argv, Job *job)
             take("--budget", argc, argv, &k, &budget) ||
             take("--prepare", argc, argv, &k, &job->frozen) ||
             take("--weights", argc, argv, &k, &job->weights) ||
-            take("--size", argc, argv, &k, &job->sizes) || take("--eval", argc, argv, &k, &seed) ||
-            take("--fuel", argc, argv, &k, &fuel)) {
+            take("--size", argc, argv, &k, &job->sizes) ||
+            take("--schedule", argc, argv, &k, &job->schedule) ||
+            take("--eval", argc, argv, &k, &seed) || take("--fuel", argc, argv, &k, &fuel)) {
             continue;
         }
         if (strcmp(a, "--help") == 0 || strcmp(a, "-h") == 0) {
@@ -577,12 +608,18 @@ main(int argc, char **argv)
     if (!text) {
         return complain("cannot read", job.file);
     }
+    char *lines = job.schedule ? read_file(job.schedule) : NULL;
+    if (job.schedule && !lines) {
+        return complain("cannot read", job.schedule);
+    }
+    job.schedule = lines;
     bool all = true;
     for (char *program = text, *next; program; program = next) {
         next = split(program);
         all = do_program(&job, program) && all;
         fputs(next ? "---\n" : "", stdout);
     }
+    free(lines);
     free(text);
     return all ? 0 : 1;
 }

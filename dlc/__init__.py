@@ -71,6 +71,7 @@ __all__ = [
     "reset",
     "save",
     "save_repro",
+    "schedule",
     "thaw",
     "trace_start",
     "trace_stop",
@@ -157,6 +158,39 @@ def kernel(text: str, /) -> Kernel:
             f"dlc.kernel takes a text such as 'y[i] = 2 * x[i]', not {what}: dlc.jit compiles functions"
         )
     return Kernel(text)
+
+
+_Scheduled = TypeVar("_Scheduled", "Kernel", "ir.Function")
+
+
+def schedule(kernel: _Scheduled, text: str, /) -> _Scheduled:
+    """The same kernel with a schedule of your own: which loops are split, reordered, parallel, vectors, ...
+
+    text: a line for each loop or access, such as ``for i0 split=32 reorder`` or ``for i1 vector``. What it
+    says of the loops that all targets share, or behind a line ``target cc`` of those of a target, is all of
+    their schedule; of what it does not speak, dlc decides. docs/howto/schedule.md writes one in six steps.
+
+    kernel: a dlc.kernel; what is returned is one too, compiled with these lines where it is called by itself
+    and no gradient is recorded. kernel.schedule(*dtypes) prints the lines that it has, with its loops. Or a
+    dlc.ir.Function of the loops stage; what is returned has the loops that the lines before any target make.
+    No schedule changes a bit of a result.
+
+    Raises ValueError with the line, for a line that is none and for one that breaks a rule of the language,
+    which it names: of a dlc.kernel at its first call. TypeError for other kernels.
+    """
+    from .ir import Function
+
+    if not isinstance(text, str):
+        raise TypeError(f"a schedule is a text of lines, not a value of type {type(text).__name__}")
+    if isinstance(kernel, Function):
+        return kernel.scheduled(text)
+    from .notation import Kernel
+
+    if isinstance(kernel, Kernel):
+        return Kernel(kernel.text, text)
+    raise TypeError(
+        f"dlc.schedule takes a dlc.kernel or a program of dlc.ir, not a value of type {type(kernel).__name__}"
+    )
 
 
 # As torch.compiler.disable marks a function, which would take an import of torch.

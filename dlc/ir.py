@@ -27,7 +27,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlc._C import InternalError, ParseError, export_c, ir_call, ir_parse, ir_passes, ir_run_pass
+from dlc._C import (
+    InternalError,
+    ParseError,
+    export_c,
+    ir_call,
+    ir_parse,
+    ir_passes,
+    ir_run_pass,
+    ir_schedule,
+    ir_scheduled,
+)
 
 __all__ = ["Function", "InternalError", "Param", "ParseError", "parse"]
 
@@ -106,6 +116,20 @@ class Function:
                 raise ValueError(f"there is no pass {name!r}: did you mean {near[0]!r}?") from None
             raise
         return Function(text)
+
+    def scheduled(self, text: str) -> Function:
+        """The loops with the marks of the lines, split and reordered by them, verified: see dlc.schedule.
+
+        Raises ValueError with the line that is wrong, and for a program of another stage than loops.
+        """
+        return Function(ir_scheduled(self.text, text))
+
+    def schedule(self) -> str:
+        """The lines that dlc chooses for its kernels, each with its loops in comments: see dlc.schedule.
+
+        Raises ValueError for a program of the loops stage, whose marks are in its text.
+        """
+        return ir_schedule(self.text, "")
 
     def export_c(
         self,

@@ -25,7 +25,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from . import torch_init  # noqa: F401  (the compiler wants to know of torch)
-from ._C import CaptureError, notation
+from ._C import CaptureError, ir_schedule, notation
 from .compiler import compile_with
 from .options import parse
 
@@ -67,7 +67,8 @@ def _types(rows: list[tuple[str, tuple[str, ...]]]) -> list[_Type]:
 class _Program:
     """What a text is for arguments of some dtypes, after some steps: compiled when it is first run."""
 
-    def __init__(self, text: str, dtypes: tuple[torch.dtype, ...], steps: str) -> None:
+    def __init__(self, text: str, dtypes: tuple[torch.dtype, ...], steps: str, schedule: str) -> None:
+        self.schedule = schedule
         self.first = first_line(text)
         self.names = [name for name, _ in notation(text)[0]]
         names = tuple(map(_dtype_name, self.names, dtypes[: len(self.names)]))
@@ -83,7 +84,7 @@ class _Program:
         inputs = [("tensor", k) for k in range(len(self.params))]
         outputs = [("tensor", k, None) for k in range(len(self.results))]
         parts = {"text": self.text, "inputs": inputs, "outputs": outputs, "calls": [], "recorded": True}
-        return compile_with(parse({}), parts, self.refused)
+        return compile_with(parse({}), parts, self.refused, schedule=self.schedule or None)
 
     def sizes(self, args: list[Tensor]) -> dict[str, Any]:
         """The size symbols, by the arguments."""
@@ -159,19 +160,19 @@ def _refused(text: str, why: str) -> NotImplementedError:
 
 
 @functools.cache
-def _program(text: str, dtypes: tuple[torch.dtype, ...], steps: str = "") -> _Program:
-    return _Program(text, dtypes, steps)
+def _program(text: str, dtypes: tuple[torch.dtype, ...], steps: str = "", schedule: str = "") -> _Program:
+    return _Program(text, dtypes, steps, schedule)
 
 
-def _of(text: str, args: list[Tensor], steps: str) -> _Program:
-    return _program(text, tuple(arg.dtype for arg in args), steps)
+def _of(text: str, args: list[Tensor], steps: str, schedule: str = "") -> _Program:
+    return _program(text, tuple(arg.dtype for arg in args), steps, schedule)
 
 
 # -- the operator --------------------------------------------------------------------------------------
 
 
-def _run(text: str, args: list[Tensor], steps: str = "") -> list[Tensor]:
-    return list(_of(text, args, steps)(args))
+def _run(text: str, args: list[Tensor], steps: str = "", schedule: str = "") -> list[Tensor]:
+    return list(_of(text, args, steps, schedule)(args))
 
 
 def _fake(text: str, args: list[Tensor], steps: str = "") -> list[Tensor]:
@@ -307,6 +308,10 @@ def _to_tensor(name: str, value: Any) -> Tensor:
     )
 
 
+def _records(tensors: list[Tensor]) -> bool:
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
 def _is_watched() -> bool:
     """Does torch's dispatcher add transforms, modes or tracing to a call?"""
     return (
@@ -321,9 +326,10 @@ def _is_watched() -> bool:
 class Kernel:
     """A text of einstein notation, made by dlc.kernel."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, schedule: str = "") -> None:
         params, self._nresults = notation(text)
         self.text = text
+        self._schedule = schedule
         self.names = tuple(name for name, _ in params)
         self._ranks = tuple(rank for _, rank in params)
 
@@ -346,7 +352,9 @@ class Kernel:
                     "reshape it, or write as many indices as it has axes"
                 )
         if arrays:
-            results = [result.numpy() for result in _run(self.text, tensors)]
+            results = [result.numpy() for result in _run(self.text, tensors, "", self._schedule)]
+        elif self._schedule and not (torch.compiler.is_compiling() or _is_watched() or _records(tensors)):
+            results = _run(self.text, tensors, "", self._schedule)
         else:
             results = torch.ops.dlc.kernel.default(self.text, tensors)
         return results[0] if self._nresults == 1 else tuple(results)
@@ -364,7 +372,7 @@ class Kernel:
                 dtypes.append(arg.dtype)
             if _is_watched():
                 return None
-            return tuple(_program(self.text, tuple(dtypes)).run(*given))
+            return tuple(_program(self.text, tuple(dtypes), "", self._schedule).run(*given))
         except (RuntimeError, IndexError):
             return None  # the other way raises it, and says which sizes are wrong, or of which kernel
 
@@ -386,8 +394,17 @@ class Kernel:
         """The program in dlc's language for arguments of these dtypes (docs/ir.md)."""
         return _program(self.text, dtypes).text
 
-    def __repr__(self) -> str:
-        return f"dlc.kernel({self.text!r})"
+    def schedule(self, *dtypes: torch.dtype) -> str:
+        """The schedule for arguments of these dtypes, for dlc.schedule: each kernel's loops in comments, then
+        the marks that they have, first those of all targets.
 
-    def __reduce__(self) -> tuple[type[Kernel], tuple[str]]:
-        return Kernel, (self.text,)
+        Raises ValueError for a line of the kernel's own schedule that is wrong.
+        """
+        return ir_schedule(self.program(*dtypes), self._schedule)
+
+    def __repr__(self) -> str:
+        made = f"dlc.kernel({self.text!r})"
+        return f"dlc.schedule({made}, {self._schedule!r})" if self._schedule else made
+
+    def __reduce__(self) -> tuple[type[Kernel], tuple[str, str]]:
+        return Kernel, (self.text, self._schedule)

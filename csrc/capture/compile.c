@@ -175,6 +175,7 @@ recipe_of(const Job *job, Fn *make)
     }
     options.passes = passes;
     options.tune = false;
+    options.schedule = NULL;
     options.show = NULL;
     Plan *plan = plan_build(pipeline_run(make, &passes), &options);
     if (!(recipe = recipe_new(text.text, plan))) {
@@ -441,7 +442,7 @@ PyDoc_STRVAR(
     "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
     "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
     "        products='auto', frozen=None, inference=False, given=None, own_tensors=False,\n"
-    "        checks=False, weights=None, coded=None)\n"
+    "        checks=False, weights=None, coded=None, schedule=None)\n"
     "        -> Callable\n\n"
     "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what "
     "runs the\n"
@@ -474,29 +475,31 @@ PyDoc_STRVAR(
     "tensor or None, format,\n"
     "decibels or None, powers or None) of frozen inputs that may become codes; coded: a list that "
     "gets a row\n"
-    "(position, name, format, bytes before, bytes after, decibels, reason) of each.\n\n"
+    "(position, name, format, bytes before, bytes after, decibels, reason) of each.  schedule: the "
+    "lines of one for the\n"
+    "kernels (csrc/codegen/schedule/nest/written.c).\n\n"
     "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
 compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"gm",      "fallback",  "tier",  "cc",          "cache",
-                            "verify",  "dump",      "fuel",  "report",      "direct",
-                            "keys",    "bodies",    "tune",  "tune_budget", "products",
-                            "frozen",  "inference", "given", "own_tensors", "checks",
-                            "weights", "coded",     NULL};
+    static char *names[] = {"gm",      "fallback",  "tier",     "cc",          "cache",
+                            "verify",  "dump",      "fuel",     "report",      "direct",
+                            "keys",    "bodies",    "tune",     "tune_budget", "products",
+                            "frozen",  "inference", "given",    "own_tensors", "checks",
+                            "weights", "coded",     "schedule", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
     int verify = 0, direct = 0, inference = 0, own_tensors = 0, checks = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!OOdsO!pO!ppO!O!", names, &gm,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!OOdsO!pO!ppO!O!z", names, &gm,
                                      &fallback, &tier, &cc, &cache, &verify, &dump, &fuel, &report,
                                      &direct, &PyList_Type, &keys, &bodies, &tune, &tune_budget,
                                      &products, &PyList_Type, &job.frozen, &inference, &PyList_Type,
                                      &job.given, &own_tensors, &checks, &PyList_Type, &job.weights,
-                                     &PyList_Type, &job.coded) ||
+                                     &PyList_Type, &job.coded, &job.options.schedule) ||
         compile_mode(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;

@@ -118,17 +118,65 @@ do_pass(Cx *cx, void *arg)
     print_fn(p->fn, &p->canonical);
 }
 
+/* ---- scheduled(text, schedule) -> text, schedule(text, schedule) -> schedule ---- */
+
+static void
+do_scheduled(Cx *cx, void *arg)
+{
+    Parse *p = arg;
+    do_parse(cx, arg);
+    if (p->fn->stage != STAGE_LOOPS) {
+        fail(cx, DIAG_SCHEDULE_STAGE, stage_name(p->fn->stage));
+    }
+    p->canonical = (Text){.cx = cx};
+    print_fn(written_apply(p->fn, p->pass, TARGETS), &p->canonical);
+}
+
+static void
+do_schedule(Cx *cx, void *arg)
+{
+    Parse *p = arg;
+    CompileOptions options = {.passes = PASS_OPTIONS_NONE, .schedule = *p->pass ? p->pass : NULL};
+    do_parse(cx, arg);
+    if (p->fn->stage == STAGE_LOOPS) {
+        fail(cx, DIAG_SCHEDULE_STAGE, stage_name(p->fn->stage));
+    }
+    Fn *kernels = p->fn->stage == STAGE_GRAPH ? pipeline_run(p->fn, &options.passes) : p->fn;
+    p->canonical = (Text){.cx = cx};
+    kernels_schedule(kernels, &options, &p->canonical);
+}
+
 static PyObject *
-ir_run_pass(PyObject *Py_UNUSED(module), PyObject *args)
+text_of(PyObject *args, void (*work)(Cx *cx, void *arg))
 {
     Parse p = {.file = "text"};
     if (!PyArg_ParseTuple(args, "ss", &p.text, &p.pass)) {
         return NULL;
     }
     Cx *cx = cx_new();
-    PyObject *text = run(cx, do_pass, &p) == 0 ? PyUnicode_FromString(p.canonical.text) : NULL;
+    PyObject *text = run(cx, work, &p) == 0
+                         ? PyUnicode_FromString(p.canonical.text ? p.canonical.text : "")
+                         : NULL;
     cx_free(cx);
     return text;
+}
+
+static PyObject *
+ir_run_pass(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return text_of(args, do_pass);
+}
+
+static PyObject *
+ir_scheduled(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return text_of(args, do_scheduled);
+}
+
+static PyObject *
+ir_schedule(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    return text_of(args, do_schedule);
 }
 
 static PyObject *
@@ -366,6 +414,12 @@ static PyMethodDef methods[] = {
      PyDoc_STR("ir_parse(text, file) -> (text, name, stage, params, results, sizes), verified.")},
     {"ir_run_pass", ir_run_pass, METH_VARARGS,
      PyDoc_STR("ir_run_pass(text, name) -> str: the program after the pass.")},
+    {"ir_scheduled", ir_scheduled, METH_VARARGS,
+     PyDoc_STR("ir_scheduled(text, schedule) -> str: the loops as the lines have them.")},
+    {"ir_schedule", ir_schedule, METH_VARARGS,
+     PyDoc_STR(
+         "ir_schedule(text, schedule) -> str: the lines for the kernels of the program, whose own\n"
+         "schedule may be written, with their loops in comments.")},
     {"ir_passes", ir_passes, METH_NOARGS,
      PyDoc_STR("ir_passes() -> list of (name, what it does in one sentence).")},
     {"ir_call", ir_call, METH_VARARGS,

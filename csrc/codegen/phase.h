@@ -113,6 +113,7 @@ typedef struct Unit {
 typedef struct {
     const Fn *shared;
     const Fn *of[TARGETS];
+    const char *written; /* the schedule, if it was written: see nest/written.c; else NULL */
 } Loops;
 
 /* Texts for the targets that it has loops of.  A phase's kernel is that of the shared loops. */

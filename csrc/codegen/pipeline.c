@@ -56,6 +56,18 @@ static const PassInfo of_loops = {
     schedule,
 };
 
+/* The rewrites of loops that a schedule marks to become others. */
+static const PassInfo *const nests[] = {
+    &rewrites[REWRITE_split],
+    &rewrites[REWRITE_reorder],
+    NULL,
+};
+
+static const PassInfo of_nests = {
+    "nests", STAGE_LOOPS, STAGE_LOOPS, NULL, "The rewrites of loops that become other loops.",
+    nests,
+};
+
 /* The rewrites of a unit's loops for one target. */
 #define DO(rewrite) &rewrites[REWRITE_##rewrite],
 #define TARGET(name, what, compiler, calls, fused, width, branches, emitter, arrays, pragmas, \
@@ -80,8 +92,8 @@ rewrite_table(int *count)
 const PassInfo *
 rewrite_find(const char *name)
 {
-    static const PassInfo *const groups[] = {&of_program, &of_loops};
-    for (int k = 0; k < 2; k++) {
+    static const PassInfo *const groups[] = {&of_program, &of_loops, &of_nests};
+    for (int k = 0; k < 3; k++) {
         if (strcmp(name, groups[k]->name) == 0) {
             return groups[k];
         }
@@ -91,25 +103,50 @@ rewrite_find(const char *name)
     return found ? found : schedule_rewrite(name);
 }
 
+/* The loops as a written schedule has them, which is one rewrite. */
+static const Fn *
+as_written(const Fn *loops, const char *text, Target target, PassOptions *options)
+{
+    if (!text || options->fuel == 0) {
+        return loops;
+    }
+    options->fuel -= options->fuel > 0;
+    return written_apply(loops, text, target);
+}
+
+/* NULL: the choice is a word of tuning.def, or none. */
+static const char *
+written(const char *chosen)
+{
+    return chosen && !schedule_rewrite(chosen) ? chosen : NULL;
+}
+
 Fn *
 loops_make(const Fn *kernels, const char *chosen, PassOptions *options)
 {
-    /* The cast is safe: lowering only reads its input. */
+    /* The casts are safe: lowering only reads its input, and nobody else has the loops. */
     Fn *loops = pass_run(&rewrites[REWRITE_lower], (Fn *)kernels, options);
     loops = pass_run(&of_loops, loops, options);
-    return chosen ? pass_run(schedule_rewrite(chosen), loops, options) : loops;
+    if (chosen && !written(chosen)) {
+        return pass_run(schedule_rewrite(chosen), loops, options);
+    }
+    return (Fn *)as_written(loops, written(chosen), TARGETS, options);
 }
 
 void
 loops_for(Loops *loops, unsigned wanted, PassOptions *options)
 {
+    PassOptions own = *options;
+    own.verify |= loops->written != NULL; /* who wrote it may not know what the rewrites need */
     for (int k = 0; k < TARGETS; k++) {
         if (wanted & 1u << k && !loops->of[k]) {
             bool changes = of_target[k].parts[0] != NULL;
-            loops->of[k] = changes ? pass_run(&of_target[k], fn_clone(loops->shared), options)
+            const Fn *of = changes ? pass_run(&of_target[k], fn_clone(loops->shared), &own)
                                    : loops->shared;
+            loops->of[k] = as_written(of, loops->written, (Target)k, &own);
         }
     }
+    options->fuel = own.fuel;
 }
 
 Fn *
@@ -140,7 +177,7 @@ make_unit(Kernels *ks, const NewKernel *group, int n)
         kernels_retracted(ks);
         return false;
     }
-    Loops all = {.shared = loops};
+    Loops all = {.shared = loops, .written = written(group->use->schedule)};
     loops_for(&all, unit_targets(ks), &ks->passes);
     Unit unit;
     emit_unit(&all, &unit);
@@ -169,14 +206,35 @@ kernels_compile(Kernels *ks, const CompileOptions *options)
     kernels_share(ks);
 }
 
+/* The kernels of the program, each with what is written of its schedule. */
+static Kernels *
+kernels_written(Fn *fn, CompileOptions *options)
+{
+    Kernels *ks = kernels_of(pass_run(&of_program, fn, &options->passes));
+    for (int k = 0; k < ks->nuses && options->schedule; k++) {
+        const char *part = written_part(fn->cx, options->schedule, k, ks->nuses);
+        if (part) {
+            kernel_schedule(&ks->uses[k], part);
+        }
+    }
+    return ks;
+}
+
 Kernels *
 kernels_make(Fn *fn, const CompileOptions *options)
 {
     CompileOptions *rest = cx_copy(fn->cx, options, sizeof *options);
     rest->passes.trace = NULL; /* of fusion's passes: most of those here run once a unit */
-    Kernels *ks = kernels_of(pass_run(&of_program, fn, &rest->passes));
+    Kernels *ks = kernels_written(fn, rest);
     kernels_compile(ks, rest);
     return ks;
+}
+
+void
+kernels_schedule(Fn *fn, const CompileOptions *options, Text *out)
+{
+    CompileOptions own = *options;
+    kernels_schedule_text(kernels_written(fn, &own), &own, targets_compiled(), out);
 }
 
 const Lowered *
@@ -186,7 +244,8 @@ kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options, u
     if (!use->lowered.loops.shared) {
         int at;
         Fn *part = unit_again(ks, use, &at, &passes.fuel);
-        use->lowered = (Lowered){{.shared = loops_make(part, use->schedule, &passes)}, at};
+        Fn *loops = loops_make(part, use->schedule, &passes);
+        use->lowered = (Lowered){{.shared = loops, .written = written(use->schedule)}, at};
     }
     loops_for(&use->lowered.loops, targets, &passes);
     return &use->lowered;

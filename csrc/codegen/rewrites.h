@@ -10,10 +10,11 @@
 #include "rewrites.def"
 
 const PassInfo *rewrite_table(int *count);
-/* NULL when there is none; "program" and "schedule" are those before kernels are told apart, and
- * those of the loops stage, in order. */
+/* NULL when there is none; "program", "schedule" and "nests" are those before kernels are told
+ * apart, those of the loops stage, and those that make other loops of these, each in order. */
 const PassInfo *rewrite_find(const char *name);
-/* Kernels to loops that are ready for the emitters.  chosen: a word of tuning.def, or NULL. */
+/* Kernels to loops that are ready for the emitters.  chosen: a word of tuning.def, a written
+ * schedule, or NULL. */
 Fn *rewrites_apply(Fn *kernels); /* the same inside a pass, without the chosen one */
 Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
 /* Adds the loops of the targets that are wanted (bits 1 << target) and not there yet: the target's
@@ -31,6 +32,18 @@ const char *schedule_flag(const char *schedule);
 
 /* Marks `array` what a later stage wants, in a loop marked distribute.  See distribute.c. */
 void distribute_arrays(Cx *cx, Let *loop);
+
+/* ---- nest/written.c: schedules as text ---- */
+
+/* What the text says of one of so many kernels, on lines of the same numbers; NULL: nothing.  Fails
+ * with DIAG_SCHEDULE if it names another kernel. */
+const char *written_part(Cx *cx, const char *text, int kernel, int kernels);
+/* The loops with all that the text says of those of the target, or, TARGETS, of those that all
+ * targets share; the same loops if it says nothing of them.  They must be as the rewrites of dlc
+ * leave them.  Fails with DIAG_SCHEDULE: a line, and the rule that it breaks. */
+const Fn *written_apply(const Fn *loops, const char *text, Target target);
+/* The lines that give the loops the marks that they have. */
+void written_print(const Fn *loops, Target target, Text *out);
 
 /* An if or an else of the block, which it is not in yet, with an empty body.  See version.c. */
 Let *choice_new(Fn *fn, Block *parent, Op op, int nattrs, const Attr *attrs);

@@ -10,7 +10,8 @@
  *           load outside of all phases is done again by each part of a phase, so it comes first
  *           only if one iteration of the last phase stores.  No other iteration stores the element
  *           if the indices that both have along the same axes determine the iteration: an
- *           axis has a loop's index, or one has its remainder and others its quotient.  Or no
+ *           axis has a loop's index, or a multiple of it and less than that of others, or one has
+ *           its remainder and others its quotient.  Or no
  *           iteration stores there at all: along an axis all that is stored is before what is
  *           loaded, or behind it.  For one loop the same is asked of all that it stores.  There
  *           iterations also have different elements if both indices along an axis go along it by
@@ -74,13 +75,31 @@ is_shifted(Cx *cx, Dim a, Dim b)
     return dim_is_int(cx, dim_sub(cx, a, b), NULL);
 }
 
+/* Has e one value of the index for each of its own, as c * out + in has of both parts of a loop
+ * that has been split, whose inner one has up to c iterations? */
+static bool
+determines(Cx *cx, Dim e, Dim index)
+{
+    Dim factor, rest;
+    int64_t c;
+    if (!dim_is_name(cx, index) || !dim_affine(cx, e, index, &factor, &rest) ||
+        !dim_is_int(cx, factor, &c) || c == 0) {
+        return false;
+    }
+    Range in = dim_range(cx, index), others = dim_range(cx, rest);
+    int64_t step = c < 0 ? -c : c, divisor = dim_divisor(cx, rest);
+    bool whole = others.lo > -DIM_INF && others.hi < DIM_INF && others.hi - others.lo < step;
+    return whole || (in.hi < divisor && step * in.hi < divisor);
+}
+
 /* Is the value of d determined by the indices that the load and the store have in common? */
 static bool
 is_known(Cx *cx, const Attr *load, const Attr *store, Dim d)
 {
     bool known = false;
     for (int k = 0; k < load->n && !known; k++) {
-        known = load->dims[k] == store->dims[k] && is_shifted(cx, load->dims[k], d);
+        known = load->dims[k] == store->dims[k] &&
+                (is_shifted(cx, load->dims[k], d) || determines(cx, load->dims[k], d));
     }
     for (int k = 0; k < load->n && !known; k++) {
         const AtomNode *atom = load->dims[k] == store->dims[k] ? dim_atom(cx, load->dims[k]) : NULL;

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from .model import TEXTS
+
 #: The exit status of a script that ends well, of which dlc compiled nothing.
 NOTHING = 3
 
@@ -61,7 +63,7 @@ def add_command(commands: Any) -> None:
     )
     parser.add_argument(
         "--show",
-        choices=["graph", "kernels", "loops", "tcc", "cc", "plan"],
+        choices=list(TEXTS),
         help="print the program of each graph at this stage",
     )
     parser.add_argument("--html", metavar="FILE", help="write the report as a page")

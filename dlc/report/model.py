@@ -92,7 +92,7 @@ class Step:
     note: str  # of a kernel: why it is not one with the step before; of a call: why it is one
     texts: dict[str, str] = dataclasses.field(
         default_factory=dict
-    )  # of a kernel: "kernels", "loops", "cc", "tcc"
+    )  # of a kernel: "kernels", "loops", "cc", "tcc", "schedule"
     symbols: tuple[str, ...] = ()  # of a kernel: its functions in machine code
     narrow: bool = False  # the library may compute its operands by instructions whose peak is not known
 
@@ -132,6 +132,10 @@ class Held:
     last: int
 
 
+#: Of a graph, in the order in which they are made.
+TEXTS = ("graph", "kernels", "loops", "schedule", "tcc", "cc", "plan")
+
+
 @dataclasses.dataclass(frozen=True)
 class Graph:
     """One compiled graph.  Texts are "" when the graph was not compiled; times are seconds."""
@@ -169,7 +173,7 @@ class Graph:
             calls=report.get("calls", []),
             passes=report.get("passes", []),
             seconds={stage: report.get(f"{stage}_seconds", 0.0) for stage in stages},
-            texts={name: report.get(name, "") for name in ("graph", "kernels", "loops", "tcc", "cc", "plan")},
+            texts={name: report.get(name, "") for name in TEXTS},
             error=report.get("error"),
             indirect=report.get("indirect"),
             partition=report.get("partition") or {},

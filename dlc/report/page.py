@@ -17,7 +17,13 @@ _EACH = 12_000  # of one text
 _LABEL = 60  # bytes around a text, about
 _MARKS = 6  # of a line of the source
 _COLUMNS = {**dict.fromkeys(range(3, 8), " class=n"), 8: " class=b"}  # of the table; numbers to the right
-_STAGES = {"kernels": "after fusion", "loops": "loops", "cc": "C for gcc", "tcc": "C for libtcc"}
+_STAGES = {
+    "kernels": "after fusion",
+    "loops": "loops",
+    "schedule": "schedule",
+    "cc": "C for gcc",
+    "tcc": "C for libtcc",
+}
 
 _STYLE = """
 .dlc{--bg:#fff;--fg:#1f2328;--dim:#656d76;--line:#d8dee4;--soft:#f6f8fa;--kernel:#1a7f37;--library:#0969da;

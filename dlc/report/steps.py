@@ -189,11 +189,18 @@ def _note(lets: list[Let], at: int, names: dict[int, str]) -> str:
     return f"reads {types} of {name}; estimated to be no faster as one"
 
 
+#: Texts of a graph that have a part for each kernel.
+PARTS = ("kernels", "loops", "schedule", "cc", "tcc")
+
+
 def _section(text: str, k: int, stage: str) -> str:
     """Of a text with all kernels, kernel k."""
     if stage in ("kernels", "loops"):
         kernels = [let for let in lets_of(text) if let.op == "kernel"]
         return "\n".join(line[2:] for line in kernels[k].lines) if k < len(kernels) else ""
+    if stage == "schedule":
+        of = re.split(r"^kernel k\d+\n", text, flags=re.MULTILINE)
+        return of[k + 1] if k + 1 < len(of) else ""
     parts = re.split(r"\n(?=/\* k\d+_\d+, phase of)", text)
     return "\n".join(part for part in parts if part.startswith(f"/* k{k}_"))
 
@@ -291,7 +298,7 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
             operators = tuple(dict.fromkeys(_of_node(node, nodes) for node in found)) or ("copy",)
             own = any(" contract " in line for line in let.lines)
             panels = own and any(re.search(r"\bpanels\w*\b", line) for line in let.lines)
-            texts = {s: _section(graph.texts[s], n, s) for s in ("kernels", "loops", "cc", "tcc")}
+            texts = {s: _section(graph.texts[s], n, s) for s in PARTS}
             made_steps.append(
                 Step(
                     name=f"k{n}",

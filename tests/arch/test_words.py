@@ -37,7 +37,7 @@ PRODUCTS = (
     ("csrc/codegen/loops/product_runs.c", "A chain may begin"),
     ("csrc/codegen/emit/emit_product.c", "CONTRACTION_CHAIN"),
     ("csrc/codegen/emit/c/emit_c_reduce.c", "chain"),
-    ("csrc/codegen/schedule/interchange.c", "CONTRACTION_CHAIN"),
+    ("csrc/codegen/schedule/nest/interchange.c", "CONTRACTION_CHAIN"),
     ("csrc/codegen/schedule/decode/decode.c", "chain|CONTRACTION_CHAIN"),
     ("csrc/codegen/schedule/decode/sums.c", "chain"),
     ("csrc/ir/verify/verify_values.c", "CONTRACTION_CHAIN"),

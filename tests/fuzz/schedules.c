@@ -1,8 +1,9 @@
 /* Random schedules of a unit, between its rewrites and emission.
  *
- * What:     marks of the loops come and go at random: first of those that all targets share, then,
- *           after the rewrites for each target, of its own.  What the verifier accepts has to
- *           give the same bits: a schedule changes no result.
+ * What:     loops are split and change places at random, without their marks.  Then marks
+ *           come and go at random: first of those that all targets share, then, after the rewrites
+ *           for each target, of its own.  What the verifier accepts has to give the same bits: a
+ *           schedule changes no result.
  * How:      a mark is drawn with those that stand beside it: `flat` with `flat_row`, `strip` with
  *           `simdlen`, `distribute` with the stages of the loop's operations, and the width of a
  *           tile with what is in arrays of so many elements.  The verifier sees
@@ -23,7 +24,7 @@
 enum { ORDER, SCHEDULE };
 
 /* Chances in percent. */
-enum { DRAWN = 35, BESIDE = 60, TAKEN_AWAY = 30 };
+enum { DRAWN = 35, BESIDE = 60, TAKEN_AWAY = 30, NESTS = 40 };
 
 typedef struct {
     Fn *fn;
@@ -355,6 +356,41 @@ draw_of(Fn *fn, Marks marks, uint64_t *random)
     fn_each_let(fn, draw_marks, &draw);
 }
 
+static void
+take_shared(void *arg, Let *let)
+{
+    (void)arg;
+    if (loop_is(let)) {
+        let_mark(let, shared_marks() | MARK_parallel | MARK_onehot, false);
+    }
+}
+
+static void
+nests_body(Cx *cx, void *arg)
+{
+    Draw *d = arg;
+    PassOptions options = {.verify = true, .no_file = true, .fuel = -1};
+    (void)cx;
+    fn_each_let(d->fn, take_shared, NULL);
+    draw_of(d->fn, d->marks, d->random);
+    pass_run(rewrite_find("nests"), d->fn, &options);
+}
+
+/* Other loops of these, where the verifier accepts it, which a copy tells: these must stay the same
+ * function.  They have no marks then. */
+static bool
+draw_nests(Fn *fn, uint64_t *random)
+{
+    uint64_t same = *random;
+    Draw trial = {fn_clone(fn), MARK_split | MARK_reorder, &same},
+         draw = {fn, MARK_split | MARK_reorder, random};
+    bool accepted = cx_try(fn->cx, nests_body, &trial);
+    if (accepted) {
+        nests_body(fn->cx, &draw);
+    }
+    return accepted;
+}
+
 /* The casts are safe: nobody else has this unit's loops. */
 void
 schedules_draw(Loops *loops)
@@ -362,11 +398,12 @@ schedules_draw(Loops *loops)
     PassOptions options = {.verify = true, .fuel = -1};
     uint64_t random = sample_seed(seed);
     Marks shared = shared_marks(), own = drawn_marks() & ~shared;
+    bool nests = seed && chance(&random, NESTS) && draw_nests((Fn *)loops->shared, &random);
     choices_draw((Fn *)loops->shared);
     if (!seed && !choices_are_drawn()) {
         return;
     }
-    draw_of((Fn *)loops->shared, seed ? shared : 0, &random);
+    draw_of((Fn *)loops->shared, seed ? shared | (nests ? MARK_parallel : 0) : 0, &random);
     for (int k = 0; k < TARGETS; k++) {
         bool wanted = loops->of[k];
         loops->of[k] = NULL;

@@ -4,10 +4,11 @@
  * buffer at random subscripts: with symbols, flat ones, quotients, triangular loops.
  *   1. Every two iterations that access one element, one of them writing, are in a dependence that
  *      the test names, in their direction and at its distance.
- *   2. Where the test allows it, the two loops change places and the interpreter gives the same
- *      bits.
+ *   2. Where the test allows it, the rewrites reorder and split, and both, make other loops of the
+ *      two, and the interpreter gives the same bits; where not, the verifier refuses it.
  *   3. With sizes that are numbers, the test forbids few nests that could change places.
  * Arguments: how many nests, the first seed. */
+#include "../../csrc/codegen/rewrites.h"
 #include "../../csrc/ir/verify/dependence.h"
 
 #include <stdio.h>
@@ -24,6 +25,7 @@ typedef struct {
     int extents[LOOPS], depth;
     int rows, columns; /* of the buffer, with FORM_NUMBERS and FORM_TRIANGLE */
     int names;
+    uint64_t seed; /* of what it runs on */
     bool plain; /* one statement, which mostly loads what nothing stores */
     Text out;
     const char *text; /* the whole program, once it is made */
@@ -324,11 +326,56 @@ interchange(Fn *fn)
     inner->attrs = attrs;
 }
 
+static bool
+is_same(const Tensor *a, const Tensor *b)
+{
+    return memcmp(a->data, b->data, (size_t)tensor_numel(a) * sizeof(double)) == 0;
+}
+
+static void
+verify_body(Cx *cx, void *fn)
+{
+    (void)cx;
+    verify_fn(fn);
+}
+
+/* Does V55 allow loops to change places where `may`, and do the rewrites keep all bits?  The loops
+ * have random marks. */
+static void
+check_rewrites(Cx *cx, Nest *n, const Fn *fn, bool may, const int64_t *sizes, const Tensor *before)
+{
+    uint64_t seed = n->random;
+    for (int reorder = 0; reorder < 2; reorder++) {
+        Fn *other = fn_clone(fn);
+        Let *outer = (Let *)nest_of(other), *inner = outer->body->lets[0];
+        let_mark(outer, MARK_reorder, reorder);
+        for (int k = 0; k < 2; k++) {
+            if (below(n, 3)) {
+                let_mark_with(cx, k ? inner : outer, MARK_split, 1 + below(n, 5));
+            }
+        }
+        bool accepted = cx_try(cx, verify_body, other);
+        if (accepted != (may || !reorder)) {
+            fail(cx, DIAG_BUILD, "nest", accepted ? "V55 allows it" : cx_diag(cx)->message);
+        }
+        if (accepted) {
+            other = rewrite_reorder(rewrite_split(other));
+            verify_fn(other);
+            Tensor after = run(cx, other, n->seed, sizes);
+            if (!is_same(before, &after)) {
+                fail(cx, DIAG_BUILD, "nest",
+                     "loops are split or change places, and results change");
+            }
+        }
+    }
+    n->random = seed;
+}
+
 static void
 check_nest(Cx *cx, void *arg)
 {
     Nest *n = arg;
-    uint64_t seed = n->random;
+    n->seed = n->random;
     n->form = (Form)below(n, FORMS);
     const char *text = nest_text(cx, n);
     n->text = text;
@@ -340,16 +387,18 @@ check_nest(Cx *cx, void *arg)
     }
     Dependences found = dependences_of(cx, nest_of(fn));
     bool against = check_all(cx, fn, sizes, &found);
+    Tensor before = run(cx, fn, n->seed, sizes);
     if (n->form == FORM_TRIANGLE) {
-        return; /* the inner loop's extent has the outer index: they cannot change places */
+        /* the inner loop's extent has the outer index: they cannot change places */
+        check_rewrites(cx, n, fn, false, sizes, &before);
+        return;
     }
     bool may = !dependence_against_interchange(&found);
-    Tensor before = run(cx, fn, seed, sizes);
+    check_rewrites(cx, n, fn, may, sizes, &before);
     interchange(fn);
     verify_fn(fn);
-    Tensor after = run(cx, fn, seed, sizes);
-    bool same = memcmp(before.data, after.data, (size_t)tensor_numel(&before) * sizeof(double)) ==
-                0;
+    Tensor after = run(cx, fn, n->seed, sizes);
+    bool same = is_same(&before, &after);
     if (may && (against || !same)) {
         fail(cx, DIAG_BUILD, "nest", "the loops may change places, and results change");
     }

@@ -12,6 +12,7 @@ typedef struct CompileOptions {
     enum { MODE_AUTO, MODE_TCC, MODE_CC } mode;
     CcOptions cc;
     PassOptions passes; /* "loops", "cc_loops", "cc", .., "plan" among the names of dump, too */
+    const char *schedule; /* of the program's kernels, as nest/written.c has it; NULL: dlc's own */
     bool tune; /* the first call compares schedules, */
     double tune_budget; /* for about so many seconds */
     /* When not NULL, called with each text of the compile: the names are those of dump. */
@@ -36,6 +37,12 @@ typedef struct CompileOptions {
     bool keeps;
     bool checks; /* the first run of each kernel is compared with the interpreter */
 } CompileOptions;
+
+/* ---- pipeline.c ---- */
+
+/* The schedule of each kernel of a program of the kernels stage, which is not compiled: what
+ * options->schedule says of it, and what dlc chooses; with the loops in comments. */
+void kernels_schedule(Fn *fn, const CompileOptions *options, Text *out);
 
 /* ---- import.c: programs of units compiled elsewhere, into the cache ---- */
 

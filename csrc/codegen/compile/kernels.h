@@ -140,6 +140,10 @@ void compile_show(const CompileOptions *options, const char *what, const char *t
 /* The function with its kernels as loops, to be printed.  target: TARGETS for the loops that all
  * targets share. */
 const Fn *kernels_with_loops(const Fn *kernels, const Lowered *lowered, Target target);
+/* The schedule that each kernel has, for the loops that all targets share and those of the targets
+ * (bits 1 << target), with the loops in comments: nest/written.c reads it. */
+void kernels_schedule_text(const Kernels *ks, const CompileOptions *options, unsigned targets,
+                           Text *out);
 /* Shows the loops that were compiled and what was made of them, as one function and one text. */
 void kernels_show(const Kernels *ks, const CompileOptions *options);
 

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "codegen/rewrites.h"
 #include "kernels.h"
 
 /* Does the list of names, such as "loops,tcc", have this one? */
@@ -62,6 +63,50 @@ kernels_with_loops(const Fn *kernels, const Lowered *lowered, Target target)
     return fn;
 }
 
+/* The loops as comments, so that a schedule has the names that it is about. */
+static void
+add_comment(const Fn *loops, Text *out)
+{
+    const Let *kernel = loops->body->lets[0];
+    Text text = {.cx = loops->cx};
+    print_let(kernel, 0, &text);
+    for (const char *line = text.text; *line;) {
+        size_t length = strcspn(line, "\n");
+        text_add(out, "# %.*s\n", (int)length, line);
+        line += length + (line[length] == '\n');
+    }
+}
+
+void
+kernels_schedule_text(const Kernels *ks, const CompileOptions *options, unsigned targets, Text *out)
+{
+    for (int k = 0; k < ks->nuses; k++) {
+        KernelUse alone = ks->uses[k]; /* in a unit of its own, as when its schedule is written */
+        alone.lowered = (Lowered){0};
+        alone.made = NULL;
+        alone.same_as = NULL;
+        Loops loops = kernel_loops(ks, &alone, options, targets)->loops;
+        text_add(out, "kernel k%d\n", k);
+        add_comment(loops.shared, out);
+        written_print(loops.shared, TARGETS, out);
+        for (int t = 0; t < TARGETS; t++) {
+            if (targets & 1u << t) {
+                written_print(loops.of[t], (Target)t, out);
+            }
+        }
+    }
+}
+
+static void
+show_schedule(const Kernels *ks, const CompileOptions *options, unsigned targets)
+{
+    if (compile_shows(options, "schedule")) {
+        Text text = {.cx = ks->cx};
+        kernels_schedule_text(ks, options, targets, &text);
+        compile_show(options, "schedule", text.text ? text.text : "");
+    }
+}
+
 /* target: TARGETS for the loops that all share. */
 static const char *
 loops_name(Cx *cx, Target target)
@@ -92,6 +137,7 @@ void
 kernels_show(const Kernels *ks, const CompileOptions *options)
 {
     unsigned targets = targets_compiled();
+    show_schedule(ks, options, targets);
     bool shown = compile_shows(options, loops_name(ks->cx, TARGETS)), texts = false;
     for (int k = 0; k < TARGETS; k++) {
         shown |= targets & 1u << k && shows_target(ks->cx, options, (Target)k);

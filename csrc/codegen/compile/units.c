@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "codegen/rewrites.h"
 #include "kernels.h"
 
 /* ---- which kernels make a unit ---- */
@@ -29,12 +30,13 @@ by_place(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* A unit has one set of flags. */
+/* A unit has one set of flags.  A kernel whose schedule is written has one of its own, in which its
+ * loops have the same names each time. */
 static bool
 same_unit(const NewKernel *a, const NewKernel *b)
 {
     const char *x = a->use->schedule, *y = b->use->schedule;
-    return x && y ? strcmp(x, y) == 0 : x == y;
+    return x && y ? strcmp(x, y) == 0 && schedule_rewrite(x) : x == y;
 }
 
 int

@@ -65,7 +65,8 @@ struct Tuning {
 void
 tuner_build(Builder *b, const CompileOptions *options)
 {
-    if (!options->tune || b->kernels->nuses == 0 || options->passes.fuel >= 0) {
+    if (!options->tune || options->schedule || b->kernels->nuses == 0 ||
+        options->passes.fuel >= 0) {
         return;
     }
     if (options->mode == MODE_TCC) {

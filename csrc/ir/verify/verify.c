@@ -38,17 +38,20 @@
  *        least whichever branches are chosen.
  *   V18  parallel marks only loops that stand in the kernel's own block or, with no loop, store,
  *        update or buffer beside them, in the body of a loop so marked, and none with an update in
- *        its own block or that leaves something for other iterations (V42).
+ *        its own block, with an index in its extent or that leaves something for other iterations
+ *        (V42).
  *   V19  tile marks only a for without vector whose body has one loop, a for marked vector without
- *        loops inside, and no store or buffer beside it, and leaves nothing for other iterations.
- *   V20  recurrences is 8, and marks only a for without vector whose body has one loop, a for
- *        without loops inside and without marks but width and distribute.  Each buffer in its body
- *        has one element, of a dtype that is computed in.  A constant is stored to it, once, before
- *        the loop inside.  That loads it once, for one operation of a scan, as the first operand,
- *        and stores what that makes, once.  Beside the loop nothing else is stored, and nothing
- *        loaded that the loop stores.  The loop has no other buffers but those of the kernel's own
- *        block, and loads nothing else that it stores.  scan stands beside it where the loop loads
- *        one element besides, stores one, and has that operation and casts alone.
+ *        loops inside and as long in each iteration, and no store or buffer beside it, and leaves
+ *        nothing for other iterations.
+ *   V20  recurrences is 8, and marks only a for without vector whose body has one loop, a for as
+ *        long in each iteration, without loops inside and without marks but width and distribute.
+ *        Each buffer in its body has one element, of a dtype that is computed in.  A constant is
+ *        stored to it, once, before the loop inside.  That loads it once, for one operation of a
+ *        scan, as the first operand, and stores what that makes, once.  Beside the loop nothing
+ *        else is stored, and nothing loaded that the loop stores.  The loop has no other buffers
+ *        but those of the kernel's own block, and loads nothing else that it stores.  scan stands
+ *        beside it where the loop loads one element besides, stores one, and has that operation and
+ *        casts alone.
  *   V21  A result over another value is a kernel's or, after the graph stage, a loop's or
  *        branch's, the only one over that, and has its type and strides.  The other value is a
  *        parameter or such a result; nothing reads it later, and no call whose results may share
@@ -149,10 +152,10 @@
  *        prefetch_tile or prefetch_pack marks only a for marked micro.
  *   V42  vector marks only a for that no loop marked vector or lanes is around, without tile and
  *        recurrences, that leaves nothing for its other iterations.  No loop in it, however deep,
- *        is marked vector, tile, recurrences, lanes, pack or micro.  A loop leaves nothing for
- *        other iterations if these provably load or update other elements, of what is from outside
- *        of it, than an iteration stores or updates, however deep.  Updates alone may be of the
- *        same one.
+ *        has its index in the extent, or is marked vector, tile, recurrences, lanes, pack or micro.
+ *        A loop leaves nothing for other iterations if these provably load or update other
+ *        elements, of what is from outside of it, than an iteration stores or updates, however
+ *        deep.  Updates alone may be of the same one.
  *   V43  distribute is at most 1024, and marks only a for without loops inside whose body computes,
  *        loads and stores, and which is marked vector, without streams and not in a loop marked
  *        tile, or is the loop in one marked recurrences.  No access in it is marked prefetch.
@@ -172,10 +175,10 @@
  *        is a constant, made outside of that loop, or marked uniform too and, with no loop in
  *        between, in the same block.  The loop does not write to the memory of what is loaded.
  *   V46  An if stands in a kernel's own block, in that of another choice, or in a loop whose
- *        iterations run one by one, as those of all loops around it: its marks are parallel,
- *        steps and flags of the C compiler.  An else stands right behind an if.  The condition
- *        compares sizes and indices of the loops around: it has no index of a bind.  Their bodies
- *        return nothing and, in a loop, declare no buffer but one marked registers.
+ *        iterations run one by one, as those of all loops around it: its marks are parallel, split,
+ *        reorder, steps and flags of the C compiler.  An else stands right behind an if.  The
+ *        condition compares sizes and indices of the loops around: it has no index of a bind.
+ *        Their bodies return nothing and, in a loop, declare no buffer but one marked registers.
  *   V47  A loop stands in a kernel of the kernels stage alone, and the kernel returns its results
  *        in their order.  It has a number of steps and no bool, its results are over nothing, and
  *        its body has kernels and sizes alone, which promise no strides.
@@ -202,7 +205,11 @@
  *        one in a loop marked tile, of all elements of a block of the loop marked flat around it,
  *        of 1024 in one marked strip, else of 16.
  *   V54  registers marks only a dense buffer in a for without vector, of a known number of
- *        elements, at least 1 and at most those of a row of a panel. */
+ *        elements, at least 1 and at most those of a row of a panel.
+ *   V55  split and reorder mark only a for without other marks, which has at most 32 loops around.
+ *        reorder marks one whose body is a for alone that is not marked reorder, has no marks but
+ *        split, and has the same extent in each iteration.  No two accesses of the same memory, of
+ *        which one writes, may be in iterations that change their order with the two loops. */
 #include "verify.h"
 
 #include <stdarg.h>

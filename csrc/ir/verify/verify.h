@@ -80,6 +80,10 @@ void verify_primitive(Verifier *v, const Let *reduce);
 void verify_array(Verifier *v, const Let *let);
 void verify_arrays(Verifier *v, const Let *loop); /* when its body has been checked */
 
+/* ---- verify_nest.c: V55 ---- */
+
+void verify_nest(Verifier *v, const Let *loop);
+
 /* ---- verify_flow.c: V30 to V32, V47 ---- */
 
 /* Of a kernel of the kernels stage, whose body has been checked. */

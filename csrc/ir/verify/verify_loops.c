@@ -162,10 +162,45 @@ check_parallel(Verifier *v, const Let *let)
                           op_info[beside->op].name);
         }
     }
+    if (dim_has_index(v->cx, let_dim(let, "extent"))) {
+        verify_broken(v, 18, "parallel marks a loop whose extent has an index");
+    }
     for (int k = 0; k < let->body->n; k++) {
         if (let->body->lets[k]->op == OP_update) {
             verify_broken(v, 18, "parallel marks a loop that updates");
         }
+    }
+}
+
+typedef struct {
+    const Cx *cx;
+    const Let *loop;
+} Uneven;
+
+/* Has a loop in it, however deep, an extent with its index? */
+static bool
+has_extent_of(const void *of, const Let *let)
+{
+    const Uneven *u = of;
+    return loop_is(let) && let != u->loop &&
+           dim_uses(u->cx, let_dim(let, "extent"), let_attr(u->loop, "index")->d);
+}
+
+/* Iterations that run together have loops that go on together, so these are as long in each. */
+static void
+check_even(Verifier *v, const Let *let)
+{
+    bool tile = let_has(let, MARK_tile), vector = let_has(let, MARK_vector);
+    if ((tile || vector || let_has(let, MARK_recurrences)) &&
+        let_any(let, has_extent_of, &(Uneven){v->cx, let})) {
+        verify_broken(v,
+                      tile     ? 19
+                      : vector ? 42
+                               : 20,
+                      "%s marks a loop with one in it whose extent has its index",
+                      tile     ? "tile"
+                      : vector ? "vector"
+                               : "recurrences");
     }
 }
 
@@ -221,6 +256,7 @@ check_loop(Verifier *v, const Let *let)
         check_scan(v, let);
     }
     check_independent(v, let);
+    check_even(v, let);
     verify_loop_marks(v, let);
     verify_column_marks(v, let);
     if (let->op == OP_reduce) {
@@ -383,7 +419,8 @@ is_data(const void *arg, Dim name)
 static void
 check_place_of_choice(Verifier *v, const Let *let)
 {
-    const Marks may = MARK_parallel | MARK_unroll | MARK_narrow | MARK_steps;
+    const Marks may = MARK_parallel | MARK_unroll | MARK_narrow | MARK_steps | MARK_split |
+                      MARK_reorder;
     for (const Let *loop = let_around(let); loop_is(loop); loop = let_around(loop)) {
         if (loop->op != OP_for || (Marks)let_int(loop, "marks") & ~may) {
             verify_broken(v, 46, "it stands in a loop whose iterations do not run one by one");

@@ -461,6 +461,7 @@ verify_loop_marks(Verifier *v, const Let *loop)
     }
     verify_interchange(v, loop);
     verify_primitive(v, loop);
+    verify_nest(v, loop);
     if (let_has(loop, MARK_fill) || let_has(loop, MARK_hidden)) {
         verify_fill(v, loop);
     }

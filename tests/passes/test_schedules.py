@@ -1,0 +1,178 @@
+"""Schedules as text (csrc/codegen/schedule/nest/written.c): printed, given back, edited, refused."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.dlc_opt import PROGRAM, opt
+
+ROOT = Path(__file__).resolve().parents[2]
+KERNELS = sorted((ROOT / "tests/emit").glob("*.dlc"))
+TARGETS = ("tcc", "cc", "c")
+
+TRANSPOSE = """dlc 1 loops
+
+fn transpose[N, M](x: f32[N, M]) -> (f32[M, N]) {
+  let y: f32[M, N] = kernel {
+    for i in N parallel tile {
+      for j in M vector {
+        let a: f32 = load x[i, j]
+        store y[j, i] = a
+      }
+    }
+  }
+  ret y
+}
+"""
+
+
+def scheduled(program: str, lines: str, folder: Path, *options: str) -> str:
+    file = folder / "schedule.txt"
+    file.write_text(lines)
+    return opt(program, "--schedule", str(file), *options)
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.stem)
+def test_what_is_printed_gives_the_same_loops(path: Path, tmp_path: Path) -> None:
+    """Of all targets, and of each."""
+    program = path.read_text()
+    shared = opt(program, "--pass", "lower,schedule")
+    lines = opt(shared, "--emit", "schedule")
+    assert scheduled(shared, lines, tmp_path) == shared
+    for target in TARGETS:
+        loops = opt(shared, "--pass", target)
+        lines = opt(shared, "--pass", target, "--emit", "schedule")
+        assert lines.startswith(f"target {target}\n")
+        assert scheduled(shared, lines, tmp_path, "--pass", target) == loops
+
+
+def loops_of(text: str) -> list[str]:
+    """The lines of loops, without their braces."""
+    return [line.strip(" {") for line in text.splitlines() if re.match(r"\s+(for|reduce) ", line)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "loops"),
+    [
+        ("for i parallel", ["for i in N parallel", "for j in M"]),
+        ("# nothing\n\n", ["for i in N parallel tile", "for j in M vector"]),
+        ("target cc\nfor j width=64", ["for i in N parallel tile", "for j in M vector"]),
+        ("for i reorder\nfor j parallel", ["for j in M parallel", "for i in N"]),
+        (
+            "for j split=16  # by columns\n  for j_in vector",
+            ["for i in N", "for j_out in (M + 15) // 16", "for j_in in min(M - 16*j_out, 16) vector"],
+        ),
+        (
+            "for j split=16\nfor i split=8 reorder\nfor i_out parallel\nfor j_out parallel\n",
+            [
+                "for i_out in (N + 7) // 8 parallel",
+                "for j_out in (M + 15) // 16 parallel",
+                "for i_in in min(N - 8*i_out, 8)",
+                "for j_in in min(M - 16*j_out, 16)",
+            ],
+        ),
+        (
+            "for i split=64\nfor i_in split=8",
+            [
+                "for i_out in (N + 63) // 64",
+                "for i_in_out in (min(N - 64*i_out, 64) + 7) // 8",
+                "for i_in_in in min(min(N - 64*i_out, 64) - 8*i_in_out, 8)",
+                "for j in M",
+            ],
+        ),
+    ],
+)
+def test_lines(lines: str, loops: list[str], tmp_path: Path) -> None:
+    """All marks of the loops are those of the lines, and the results stay."""
+    assert loops_of(scheduled(TRANSPOSE, lines, tmp_path)) == loops
+    for seed in "12":
+        scheduled(TRANSPOSE, lines, tmp_path, "--emit", "none", "--eval", seed)
+
+
+STENCIL = """dlc 1 loops
+
+fn stencil[N, M](x: f32[N + 1, M + 1]) -> (f32[N + 1, M + 1]) {
+  let y: f32[N + 1, M + 1] = kernel {
+    for r in N + 1 {
+      for c in M + 1 {
+        let t: f32 = load x[r, c]
+        store y[r, c] = t
+      }
+    }
+    for i in N {
+      for j in M {
+        let a: f32 = load y[i, j + 1]
+        store y[i + 1, j] = a
+      }
+    }
+    for k in M {
+      let s: f32 = reduce sum l in N {
+        let b: f32 = load y[l, k]
+        ret b
+      }
+      store y[N, k] = s
+    }
+  }
+  ret y
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("for q vector", "there is no 'for q' here; the loops are r, c, i, j, k, l"),
+        ("reduce i vector", "there is no 'reduce i' here"),
+        ("loop i vector", "a line begins with for, reduce, let, store, target or kernel"),
+        ("for", "it names no let"),
+        ("for i vectr", "'vectr' is no mark: docs/ir.md has them"),
+        ("for i vector=3", "'vector' has no value"),
+        ("for i split", "'split' needs a value: split=8"),
+        ("for i split=0", "behind = stands a number above 0"),
+        ("for i split=-4", "behind = stands a number above 0"),
+        ("for i jam=2", "'jam' is of one target: it stands behind a line such as `target cc`"),
+        ("for i micro", "a schedule does not set 'micro'"),
+        ("reduce l lanes", "'lanes' is part of the program, not of a schedule"),
+        ("reduce l vector", "V06: reduce: 'vector' is not a mark of 'reduce'"),
+        ("target gpu", "there is no such target"),
+        ("kernel 1", "`kernel k0` is the first kernel of the program"),
+        ("store y#9 nontemporal=4", "there is no 'store y' here"),
+        ("for j parallel", "V18: for: parallel marks a loop within one that is not"),
+        ("for k reorder", "V55: for: reorder marks a loop whose body is not one loop alone"),
+        ("for i parallel", "V18: for: parallel marks a loop whose iterations need each other"),
+        (
+            "for i reorder",
+            "V55: for: reorder marks loops whose order two accesses need: store y[i + 1, j], then load "
+            "y[i, j + 1]: i later (1), j earlier (-1)",
+        ),
+    ],
+)
+def test_a_line_that_is_refused_is_named(lines: str, why: str, tmp_path: Path) -> None:
+    """With its number, and the rule that it breaks, whatever stands before and behind it."""
+    file = tmp_path / "schedule.txt"
+    text = f"# a schedule\nfor r parallel\nfor c vector\n{lines}\nfor k parallel vector\n"
+    if "kernel" in lines or "target" in lines or "micro" in lines:
+        text = f"# a schedule\nfor r parallel\nfor c vector\n{lines}\n"
+    file.write_text(text)
+    command = [PROGRAM, "--schedule", str(file), "-"]
+    done = subprocess.run(command, input=STENCIL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"dlc-opt: line 4 of the schedule, `{lines}`: {why}"), done.stderr
+
+
+def test_marks_that_stand_together_are_verified_together(tmp_path: Path) -> None:
+    """The stages of a loop are marked behind it, and one more line at the end is at fault, not these."""
+    program = (ROOT / "tests/emit/stages.dlc").read_text()
+    shared = opt(program, "--pass", "lower,schedule")
+    lines = opt(shared, "--pass", "cc", "--emit", "schedule")
+    assert " stage=" in lines
+    assert scheduled(shared, lines, tmp_path, "--pass", "cc") == opt(shared, "--pass", "cc")
+    file = tmp_path / "wrong.txt"
+    first = re.search(r"^for (\w+)", lines, re.MULTILINE)
+    assert first
+    file.write_text(f"{lines}for {first[1]} rolled strip=3\n")
+    command = [PROGRAM, "--pass", "cc", "--schedule", str(file), "-"]
+    done = subprocess.run(command, input=shared, capture_output=True, text=True, timeout=60)
+    assert f"line {lines.count(chr(10)) + 1} of the schedule" in done.stderr, done.stderr
