@@ -204,7 +204,9 @@
  *        many whose values a later stage uses, and of recurrences those that continue the iteration
  *        before; 9216 of a load marked transpose; and a nontemporal store in a for, of the width of
  *        one in a loop marked tile, of all elements of a block of the loop marked flat around it,
- *        of 1024 in one marked strip, else of 16. */
+ *        of 1024 in one marked strip, else of 16.
+ *   V54  pipelined marks only a loop that no other loop runs in: it has none in its body, however
+ *        deep, or is marked interchange, and is not the sum of one that is. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -74,10 +74,11 @@ void verify_interchange(Verifier *v, const Let *loop);
 void verify_widened(Verifier *v, const Let *load);
 void verify_primitive(Verifier *v, const Let *reduce);
 
-/* ---- verify_arrays.c: V53 ---- */
+/* ---- verify_arrays.c: V53 and V54 ---- */
 
 void verify_array(Verifier *v, const Let *let);
 void verify_arrays(Verifier *v, const Let *loop); /* when its body has been checked */
+void verify_pipelined(Verifier *v, const Let *loop); /* the same */
 
 /* ---- verify_flow.c: V30 to V32, V47 ---- */
 
