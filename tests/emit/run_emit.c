@@ -481,6 +481,8 @@ run(Cx *cx, void *arg)
         all.of[k] = lowered && !target_info[k].arrays ? loops : NULL;
     }
     loops_for(&all, called, &options);
+    Loops others = {.shared = loops}; /* are verified alone */
+    loops_for(&others, lowered ? 0 : ~called, &options);
     Unit unit;
     emit_unit(&all, &unit);
     if (print && strcmp(print, "loops") != 0) {

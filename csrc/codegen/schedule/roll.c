@@ -1,9 +1,11 @@
-/* Short loops that the C compiler must not unroll.
+/* What a compiler is told of single loops: which it must not unroll, and which it pipelines.
  *
- * What:     marks vector loops `rolled` that have few iterations and a `where` that chooses alike
- *           in all of them.
- * Requires: a scheduled function.
- * Ensures:  nothing but speed, if the C compiler is right.
+ * What:     roll marks vector loops `rolled` that have few iterations and a `where` that chooses
+ *           alike in all of them.  pipeline marks loops `pipelined` that no other loop runs in: if
+ *           they are marked for vectors, are in such a loop or have such an order, their operations
+ *           are worth hardware of their own.
+ * Requires: a scheduled function; for pipeline, in which loops are interchanged.
+ * Ensures:  nothing but speed, if the C compiler is right (V41, V56).
  * How:      gcc may unroll a short loop and make a vector loop of the one around it.  gcc 12 then
  *           reads what a `where` chooses of several iterations of that by the condition of the
  *           first; so such a loop stays one.
@@ -41,4 +43,41 @@ Fn *
 rewrite_roll(Fn *fn)
 {
     return loops_visit(fn, mark_loop);
+}
+
+/* ---- circuits ---- */
+
+static bool
+is_loop_in(const void *loop, const Let *let)
+{
+    return let != loop && loop_is(let);
+}
+
+/* Does no other loop run in it?  One marked interchange runs in the sum that it begins with. */
+static bool
+is_innermost(const Let *loop)
+{
+    return let_has(loop, MARK_interchange) ||
+           (!let_has(let_around(loop), MARK_interchange) && !let_any(loop, is_loop_in, loop));
+}
+
+/* Loops of a product too, which other targets leave to a microkernel. */
+static void
+pipeline_loop(void *cx, Let *loop)
+{
+    static const Marks alone[] = {MARK_vector, MARK_lanes, MARK_fused, MARK_interchange};
+    bool marked = loop_is(loop) && loop_vector_around(loop);
+    for (int k = 0; k < 4 && loop_is(loop); k++) {
+        marked |= let_has(loop, alone[k]);
+    }
+    if (marked && is_innermost(loop) && fuel_spend(cx)) {
+        let_mark(loop, MARK_pipelined, true);
+    }
+}
+
+Fn *
+rewrite_pipeline(Fn *fn)
+{
+    fn_each_let(fn, pipeline_loop, fn->cx);
+    return fn;
 }

@@ -209,7 +209,9 @@
  *   V55  split and reorder mark only a for without other marks, which has at most 32 loops around.
  *        reorder marks one whose body is a for alone that is not marked reorder, has no marks but
  *        split, and has the same extent in each iteration.  No two accesses of the same memory, of
- *        which one writes, may be in iterations that change their order with the two loops. */
+ *        which one writes, may be in iterations that change their order with the two loops.
+ *   V56  pipelined marks only a loop that no other loop runs in: it has none in its body, however
+ *        deep, or is marked interchange, and is not the sum of one that is. */
 #include "verify.h"
 
 #include <stdarg.h>

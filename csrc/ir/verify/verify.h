@@ -75,10 +75,11 @@ void verify_registers(Verifier *v, const Let *buffer);
 void verify_widened(Verifier *v, const Let *load);
 void verify_primitive(Verifier *v, const Let *reduce);
 
-/* ---- verify_arrays.c: V53 ---- */
+/* ---- verify_arrays.c: V53 and V56 ---- */
 
 void verify_array(Verifier *v, const Let *let);
 void verify_arrays(Verifier *v, const Let *loop); /* when its body has been checked */
+void verify_pipelined(Verifier *v, const Let *loop); /* the same */
 
 /* ---- verify_nest.c: V55 ---- */
 

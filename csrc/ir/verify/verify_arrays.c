@@ -1,4 +1,5 @@
-/* The rule of what is in arrays, V53; verify.c has the list. */
+/* The rules of what is in arrays, V53, and of loops that a circuit pipelines, V56; verify.c has the
+ * list. */
 #include "verify.h"
 #include "ir/verify/recurrence.h"
 
@@ -198,5 +199,23 @@ verify_array(Verifier *v, const Let *let)
         verify_broken(v, 53,
                       "array marks what is not kept for iterations that run at a time, or another "
                       "number of elements");
+    }
+}
+
+/* ---- V56: pipelines ---- */
+
+static bool
+is_loop_in(const void *loop, const Let *let)
+{
+    return let != loop && loop_is(let);
+}
+
+void
+verify_pipelined(Verifier *v, const Let *loop)
+{
+    bool columns = let_has(loop, MARK_interchange),
+         sum = let_has(let_around(loop), MARK_interchange);
+    if (let_has(loop, MARK_pipelined) && (sum || (!columns && let_any(loop, is_loop_in, loop)))) {
+        verify_broken(v, 56, "pipelined marks a loop that another loop runs in");
     }
 }

@@ -469,4 +469,5 @@ verify_loop_marks(Verifier *v, const Let *loop)
         verify_distribute(v, loop);
     }
     verify_arrays(v, loop);
+    verify_pipelined(v, loop);
 }

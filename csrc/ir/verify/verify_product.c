@@ -1,12 +1,20 @@
 /* The rules of a product's loops, V22 to V24; verify.c has the list. */
 #include "verify.h"
 
+/* Has the loop no other marks, apart from that of what a circuit pipelines? */
+static bool
+has_marks(const Let *loop, Marks marks)
+{
+    return ((Marks)let_int(loop, "marks") & ~MARK_pipelined) == marks;
+}
+
 /* Has the loop exactly these marks, apart from those that say what a call prefetches, and how the
  * loop runs where it is no call? */
 static bool
 is_marked(const Let *let, Marks marks)
 {
-    const Marks others = MARK_prefetch_tile | MARK_prefetch_pack | MARK_interchange;
+    const Marks others = MARK_prefetch_tile | MARK_prefetch_pack | MARK_interchange |
+                         MARK_pipelined;
     return let->op == OP_for && ((Marks)let_int(let, "marks") & ~others) == marks;
 }
 
@@ -85,8 +93,8 @@ verify_fused(Verifier *v, const Let *let)
     rows = rows && is_marked(rows, 0) ? let_around(rows) : rows;
     bool in_micro = rows && is_marked(rows, MARK_micro);
     bool in_columns = around->op == OP_for && let_has(around, MARK_interchange);
-    bool good = let->op == OP_reduce && let_int(let, "marks") == MARK_fused &&
-                let_op(let) == OP_sum && (in_micro || in_columns) && product;
+    bool good = let->op == OP_reduce && has_marks(let, MARK_fused) && let_op(let) == OP_sum &&
+                (in_micro || in_columns) && product;
     Dtype dtype = good ? product->res[0]->type->dtype : DT_bool;
     DtypeClass class = dtype_info[dtype].class;
     if (!good || dtype_info[dtype].compute != dtype ||
@@ -127,9 +135,8 @@ typedef struct {
 static bool
 is_product(Cx *cx, const Let *sum, const Micro *m)
 {
-    const Let *product = sum->op == OP_reduce && let_int(sum, "marks") == MARK_fused
-                             ? product_of(sum)
-                             : NULL;
+    const Let *product = sum->op == OP_reduce && has_marks(sum, MARK_fused) ? product_of(sum)
+                                                                            : NULL;
     const Let *a = product ? load_of(product->args[0]) : NULL,
               *b = product ? load_of(product->args[1]) : NULL;
     Dim p = let_dim(sum, "index"), i = let_dim(m->rows, "index"), l = let_dim(m->columns, "index");

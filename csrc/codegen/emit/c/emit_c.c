@@ -130,23 +130,6 @@ put_bind(Emit *e, const Let *let)
 
 /* ---- loops ---- */
 
-/* Does a circuit begin an iteration of it before the last one has ended?  The innermost loops. */
-static bool
-is_pipelined(const Let *loop)
-{
-    const Marks alone[] = {MARK_vector, MARK_lanes, MARK_fused, MARK_interchange};
-    const Let *around = let_around(loop);
-    bool columns = let_has(loop, MARK_interchange), marked = loop_vector_around(loop),
-         innermost = columns || !around || !let_has(around, MARK_interchange);
-    for (int k = 0; k < 4; k++) {
-        marked |= let_has(loop, alone[k]);
-    }
-    for (int k = 0; k < loop->body->n && !columns; k++) {
-        innermost &= !loop->body->lets[k]->body || let_is_choice(loop->body->lets[k]);
-    }
-    return innermost && marked;
-}
-
 static void
 open_range(Emit *e, const Let *loop, const char *from, const char *to)
 {
@@ -155,7 +138,7 @@ open_range(Emit *e, const Let *loop, const char *from, const char *to)
     bool ends = e->target->arrays && !dim_is_int(e->cx, loop_extent(loop), NULL) && most < DIM_INF;
     put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i,
              ends ? cx_format(e->cx, "%lld", (long long)most) : to, i);
-    if (e->target->pragmas.loop && is_pipelined(loop)) {
+    if (e->target->pragmas.loop && let_has(loop, MARK_pipelined)) {
         put(e, "%s", e->target->pragmas.loop);
     }
     if (ends) {
