@@ -64,7 +64,7 @@ void verify_fill(Verifier *v, const Let *reduce); /* marked so, its body has bee
 void verify_masked(Verifier *v, const Let *load);
 void verify_uniform(Verifier *v, const Let *let);
 
-/* ---- verify_values.c: V49 to V53 ---- */
+/* ---- verify_values.c: V49 to V52 and V54 ---- */
 
 /* Does the access have no index that is bound in the loop's own body? */
 bool is_unbound(Cx *cx, const Let *access, const Let *loop);
