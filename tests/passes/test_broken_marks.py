@@ -107,6 +107,13 @@ MERGED = graph(
     "y: f32[1000] = mul d, z",
 )
 SINE = graph("", "x: f32[1000]", "f32[1000]", "y: f32[1000] = sin x")
+FEW_ROWS = graph(
+    "",
+    "x: f32[2, 64], q: i8[64, 64]",
+    "f32[2, 64]",
+    "w: f32[64, 64] = cast q",
+    'y: f32[2, 64] = contract x, w over="mk,kn->mn"',
+)
 N = "[N in 1..inf]"
 
 #: A bug, the rewrite that sets the mark, a program, the sizes that it runs with.
@@ -124,6 +131,7 @@ BUGS = {
     "cc_jam_recurrences": ("jam", scan("sum", "f64")),
     "cc_jam_columns": ("columns", reduced("sum", "60, 300", "300", 0)),
     "cc_array": ("carry", reduced("sum", "60, 300", "300", 0)),
+    "cc_interchange": ("decode", FEW_ROWS),
     "cc_strip_columns": ("columns", reduced("sum", "100, 5000", "5000", 0)),
     "cc_width": ("transpose", TRANSPOSED),
     "cc_transpose": ("transpose", TRANSPOSED),
