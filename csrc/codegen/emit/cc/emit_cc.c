@@ -494,6 +494,8 @@ cc_loop(Emit *e, const Let *loop, bool together)
         put_for(e, loop, together);
     } else if (let_has(loop, MARK_lanes)) {
         cc_lanes_reduce(e, loop, together);
+    } else if (let_has(loop, MARK_fused)) {
+        cc_chains(e, loop);
     } else {
         put_scalar_reduce(e, loop);
     }

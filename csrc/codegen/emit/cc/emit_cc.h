@@ -96,6 +96,7 @@ void cc_arg_step(Emit *e, const Reduction *r);
 /* ---- emit_cc_columns.c ---- */
 
 void cc_columns(Emit *e, const Let *columns); /* a loop marked interchange */
+void cc_chains(Emit *e, const Let *sum); /* one sum marked fused */
 void cc_columns_rows(Emit *e, const Let *rows); /* one marked jam around such a loop */
 
 /* ---- emit_cc_stage.c ---- */

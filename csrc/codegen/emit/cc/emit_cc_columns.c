@@ -1,7 +1,7 @@
-/* Sums of products whose columns are computed together.
+/* Sums of products that are no call of a microkernel: one alone, and those of columns together.
  *
- * What:     a loop marked interchange, perhaps in a loop over rows marked jam: the loop over
- *           columns inside that over the terms.
+ * What:     a sum marked fused; a loop marked interchange, perhaps in a loop over rows marked jam:
+ *           the loop over columns inside that over the terms.
  * Requires: loops that keep V22, V35 and V50.
  * Ensures:  the chains of fused multiply-adds in the order of the loops stage.
  * How:      the sums of all columns of a row are an array, which the compiler keeps in registers
@@ -138,6 +138,15 @@ leave_widened(Columns *c)
     }
 }
 
+static const char *
+sum_with(Emit *e, const Let *product, Dtype dtype, const char *sum)
+{
+    bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
+    return cx_format(e->cx, is_float ? "DLC_FMA(%s, %s, %s)" : "%s * %s + %s",
+                     cc_value(e, product->args[0], dtype), cc_value(e, product->args[1], dtype),
+                     sum);
+}
+
 /* The terms of so many columns.  whole: of as many as the arrays have room for. */
 static void
 put_terms(Columns *c, const char *columns, bool whole)
@@ -146,7 +155,6 @@ put_terms(Columns *c, const char *columns, bool whole)
     const Block *body = c->sum->body;
     const Let *product = body->rets[0]->def;
     Dtype dtype = c->sum->res[0]->type->dtype;
-    bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
     const char *l = index_c(e, loop_index(c->columns)), *p = index_c(e, loop_index(c->sum));
     cc_open_loop(e, p, "0", dim_c(e, loop_extent(c->sum)));
     put_prefetches(c);
@@ -165,8 +173,7 @@ put_terms(Columns *c, const char *columns, bool whole)
             }
         }
         const char *sum = cx_format(e->cx, "%s_all[%s]", name_c(e, c->sum->res[0]), l);
-        put(e, is_float ? "%s = DLC_FMA(%s, %s, %s);" : "%s = %s * %s + %s;", sum,
-            cc_value(e, product->args[0], dtype), cc_value(e, product->args[1], dtype), sum);
+        put(e, "%s = %s;", sum, sum_with(e, product, dtype, sum));
     }
     enter_row(c, 0);
     leave_widened(c);
@@ -220,6 +227,18 @@ put_together(Columns *c, int n)
         put_close(e);
         enter_row(c, 0);
     }
+}
+
+static void
+open_terms(Emit *e, const Let *sum)
+{
+    cc_open_loop(e, index_c(e, loop_index(sum)), "0", dim_c(e, loop_extent(sum)));
+}
+
+void
+cc_chains(Emit *e, const Let *sum)
+{
+    put_chains(e, sum, &(ChainWriter){open_terms, cc_let, sum_with});
 }
 
 static Columns
