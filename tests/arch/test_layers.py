@@ -36,6 +36,7 @@ MORE_HEADERS = {
         "ir/math/prelude.h",
         "ir/text/lay_out.h",
         "ir/verify/dependence.h",
+        "ir/verify/product.h",
         "ir/verify/recurrence.h",
     }
 }

@@ -43,9 +43,9 @@ schedules_use(uint64_t of, const char *to)
 }
 
 /* Of the table: marks of a schedule that rewrites of the loops set and emitters read, and the width
- * of tiles and what primitives compute together, which they read through the facts of loops.
- * Phases are made of the loops that `parallel` marks, and of the choices that `phase` marks, so
- * these stay. */
+ * of tiles, what primitives compute together and which loops multiply, which they read through the
+ * facts of loops. Phases are made of the loops that `parallel` marks, and of the choices that
+ * `phase` marks, so these stay. */
 static Marks
 drawn_marks(void)
 {
@@ -55,7 +55,7 @@ drawn_marks(void)
         marks |= MARK_##name; \
     }
 #include "ir/marks.def"
-    return (marks | MARK_width | MARK_merged) & ~(MARK_parallel | MARK_phase);
+    return (marks | MARK_width | MARK_merged | MARK_micro) & ~(MARK_parallel | MARK_phase);
 }
 
 /* Those that say what threads count: all targets have the same. */

@@ -232,6 +232,57 @@ put_micro(Emit *e, const Let *loop)
     put(e, "%s(&product);", function(e, stem, micro_takes, a->res[0]->type->dtype));
 }
 
+/* ---- sums that are no call ---- */
+
+void
+put_factors(Emit *e, const Let *reduce, void (*let)(Emit *e, const Let *let))
+{
+    const Block *body = reduce->body;
+    for (int k = 0; k < body->n; k++) {
+        if (body->lets[k] != body->rets[0]->def) {
+            let(e, body->lets[k]);
+        }
+    }
+}
+
+void
+put_chains(Emit *e, const Let *reduce, const ChainWriter *writer)
+{
+    Dtype dtype = reduce->res[0]->type->dtype;
+    const char *out = name_c(e, reduce->res[0]), *i = index_c(e, loop_index(reduce)),
+               *extent = dim_c(e, loop_extent(reduce));
+    bool one = dim_range(e->cx, loop_extent(reduce)).hi <= CONTRACTION_CHAIN;
+    const char *chain = one ? out : cx_format(e->cx, "%s_part", out);
+    put(e, one ? "%s %s = 0;" : "%s %s = 0, %s = 0;", type_c(dtype), out, chain);
+    writer->open(e, reduce);
+    put_factors(e, reduce, writer->let);
+    put(e, "%s = %s;", chain, writer->add(e, reduce->body->rets[0]->def, dtype, chain));
+    if (!one) {
+        put_open(e, "if (%s %% %d == %d || %s + 1 == %s)", i, CONTRACTION_CHAIN,
+                 CONTRACTION_CHAIN - 1, i, extent);
+        put(e, "%s = %s < %d ? %s : %s + %s;", out, i, CONTRACTION_CHAIN, chain, out, chain);
+        put(e, "%s = 0;", chain);
+        put_close(e);
+    }
+    put_close(e);
+}
+
+void
+put_dot(Emit *e, Dtype dtype, const char *sum, const char *x, const char *y, const char *k,
+        const char *first)
+{
+    if (new_helper(e, "MicroProduct")) {
+        text_add(e->helpers, "%s", product_is);
+    }
+    put(e, "const MicroProduct product = {");
+    put(e, "    .rows = 1, .k = %s, .columns = 1, .a = %s, .a_k = 1, .b = %s, .b_k = 1,", k, x, y);
+    put(e, "    .tile = %s, .more = !(%s)", sum, first);
+    put(e, "};");
+    put(e, "%s(&product);", function(e, "micro_unpacked", micro_takes, dtype));
+}
+
+/* ---- calls ---- */
+
 bool
 put_product(Emit *e, const Let *loop)
 {

@@ -100,9 +100,7 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
     axes_rename(lo, 1, &p->at[(int)letters[axis]], &column, f->from->type->rank, from);
     axes_rename(lo, p->nsum, p->sum, digits, f->from->type->rank, from);
     lower_store(lo, buffer, to, lower_cast(lo, lower_load_here(lo, f->from, from), p->dtype));
-    group_close(lo, inside);
-    let_mark(lower_close(lo), MARK_pack, true);
-    group_close(lo, n + 1);
+    group_close(lo, inside + n + 2);
 }
 
 /* Is the operand the same for each block?  Then each of its indices is a bare loop index or 0,

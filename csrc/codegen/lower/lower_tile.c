@@ -1,9 +1,9 @@
 /* The loops of one tile of a product: packing for it, multiplying, storing.
  *
- * What:     loops marked pack, which fill panels; loops marked micro, which multiply rows by panels
- *           or by columns in place; the loops that compute and store the outputs of a tile.
+ * What:     loops that fill panels; loops that multiply rows by panels or by columns in place; the
+ *           loops that compute and store the outputs of a tile.
  * Requires: the loops around the tile are open (lower_tiles.c), and t has their indices.
- * Ensures:  each loop marked pack or micro is one that emit_product.c makes a call of.
+ * Ensures:  the loops that fill panels and multiply have the form that schedule/micro.c selects.
  * How:      an element of an operand is read at the indices of the letters, in which the names of
  *           the letters are replaced by the indices of the loops.
  * Example:  lower_tiles.c. */
@@ -223,9 +223,7 @@ tiles_pack(const Tiles *t, Dim first, Dim n)
     Dim p = lower_open(lo, "p", n), l = open_columns(t, panel, &column);
     Value *v = load_of_columns(t, &f, column_of(t, column), dim_add(lo->cx, first, p));
     lower_store(lo, t->buffer, (Dim[]){panel, p, l}, v);
-    lower_close(lo);
-    let_mark(lower_close(lo), MARK_pack, true);
-    group_close(lo, several);
+    group_close(lo, 2 + several);
 }
 
 void
@@ -244,9 +242,7 @@ tiles_pack_group(Tiles *t)
                 l = open_columns(t, panel, &column);
     lower_store(lo, t->buffer, (Dim[]){panel, sum, l},
                 load_of_columns(&all, &p->b, column_of(t, column), sum));
-    group_close(lo, inside);
-    let_mark(lower_close(lo), MARK_pack, true);
-    group_close(lo, several);
+    group_close(lo, inside + 1 + several);
 }
 
 /* Packs rows of the tile, from `row` on, as if they were the columns of a panel. */
@@ -259,8 +255,7 @@ pack_rows(const Tiles *t, Dim first, Dim n, Dim row, Dim rows)
     Dim p = lower_open(lo, "p", n), i = lower_open(lo, "i", rows);
     Value *v = load_of_rows(t, row_of(t, dim_add(lo->cx, row, i)), dim_add(lo->cx, first, p));
     lower_store(lo, buffer, (Dim[]){p, i}, v);
-    lower_close(lo);
-    let_mark(lower_close(lo), MARK_pack, true);
+    group_close(lo, 2);
     return buffer;
 }
 
@@ -277,9 +272,7 @@ store_sum(const Tiles *t, Value *tile, const Dim *at, Value *product, bool more,
         v = lower_combine(lo, OP_add, lower_load_here(lo, tile, at), v);
     }
     lower_store(lo, tile, at, v);
-    lower_close(lo);
-    group_close(lo, several);
-    let_mark(lower_close(lo), MARK_micro, true);
+    group_close(lo, 2 + several);
 }
 
 Dim

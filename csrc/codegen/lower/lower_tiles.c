@@ -1,9 +1,9 @@
 /* The order of a product's loops: blocks of rows, groups of panels, chains of sums, tiles.
  *
  * What:     one phase.  Parallel loops run over batches, groups of panels and blocks of rows; a
- *           panel has 128 bytes of adjacent columns.  In them, loops marked pack copy the panels of
- *           the column operand.  For each tile of rows, a loop marked micro multiplies rows of the
- *           other operand by the panels into a tile of sums.  Loops over the tile compute and store
+ *           panel has 128 bytes of adjacent columns.  In them, loops copy the panels of the column
+ *           operand.  For each tile of rows, a loop multiplies rows of the other operand by the
+ *           panels into a tile of sums.  Loops over the tile compute and store
  *           the outputs while the tile is in the first-level cache.
  * Requires: a Product (lower_contract.c).
  * Ensures:  rows and columns may be symbols.  No loop's bounds depend on the machine or on the
@@ -27,8 +27,8 @@
  *           reads its operand as one stream.
  * Example:  y = relu(contract x, w over="mk,nk->mn"), with K of one chain and many rows:
  *           for g, for r parallel {
- *             for q { for p { for l { panel = w } } pack };
- *             for t { for i { for q { for l { tile = sum of x * panel } } } micro;
+ *             for q { for p { for l { panel = w } } };
+ *             for t { for i { for q { for l { tile = sum of x * panel } } };
  *                     for i { for l { y = relu(tile) } } } }. */
 #include "lower_tile.h"
 

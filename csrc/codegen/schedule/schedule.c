@@ -35,11 +35,12 @@
 #include "codegen/loops/phase_use.h"
 #include "codegen/rewrites.h"
 
+/* A sum of products has one order, so it is none for each element of a vector. */
 static bool
 is_vector_or_call(const void *arg, const Let *let)
 {
     (void)arg;
-    return loop_is(let) && (loop_is_vector(let) || loop_is_call(let));
+    return loop_is(let) && (loop_is_vector(let) || loop_is_call(let) || let_has(let, MARK_fused));
 }
 
 /* The `for` in the body if it is the only loop there, among scalars without memory; else NULL. */

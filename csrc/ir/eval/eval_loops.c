@@ -86,6 +86,13 @@ eval_loop(Eval *e, const Let *let)
     }
 }
 
+static Elem
+factor(Eval *e, const Value *v, Dtype dtype)
+{
+    return value_is_const(v) ? elem_literal(dtype, v->literal)
+                             : elem_load(dtype, eval_value(e, v)->data);
+}
+
 /* A sum marked fused: the chains of a contraction. */
 static void
 eval_fused(Eval *e, const Let *let)
@@ -99,8 +106,8 @@ eval_fused(Eval *e, const Let *let)
         eval_know(e, let_attr(let, "index")->d, k);
         eval_block(e, let->body);
         e->nknown = known;
-        chain = eval_multiply_add(dtype, elem_load(dtype, eval_value(e, product->args[0])->data),
-                                  elem_load(dtype, eval_value(e, product->args[1])->data), chain);
+        chain = eval_multiply_add(dtype, factor(e, product->args[0], dtype),
+                                  factor(e, product->args[1], dtype), chain);
         if (k % CONTRACTION_CHAIN == CONTRACTION_CHAIN - 1 || k + 1 == extent) {
             total = k < CONTRACTION_CHAIN ? chain : total;
             if (k >= CONTRACTION_CHAIN) {

@@ -60,8 +60,7 @@
  *        branch takes it once, and each body leaves the result in the memory of the parameter for
  *        it.
  *   V22  fused marks alone, and only a sum whose body returns a product of two numbers of a dtype
- *        that is computed in, in the body of a loop in one marked micro, or of one marked
- *        interchange.
+ *        that is computed in, in no vector loop and in no reduction.
  *   V23  pack marks alone, and only a for whose body is one for without marks, or two of them, one
  *        in the other.  The body inside is a load, perhaps its cast, and the store of that to an
  *        element [.., outermost index + .., innermost index] of a buffer whose last axis has 128

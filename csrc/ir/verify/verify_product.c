@@ -1,4 +1,5 @@
 /* The rules of a product's loops, V22 to V24; verify.c has the list. */
+#include "ir/verify/product.h"
 #include "verify.h"
 
 /* Has the loop no other marks, apart from that of what a circuit pipelines? */
@@ -85,39 +86,52 @@ product_of(const Let *reduce)
                                                                                          : NULL;
 }
 
+/* Is each element of a vector, or of a reduction, computed by itself, with no sum of its own? */
+static bool
+is_in_vector(const Let *let)
+{
+    bool vector = false;
+    for (const Let *loop = let_around(let); loop_is(loop); loop = let_around(loop)) {
+        vector |= loop->op == OP_reduce || let_has(loop, MARK_vector);
+    }
+    return vector;
+}
+
 void
 verify_fused(Verifier *v, const Let *let)
 {
-    const Let *product = product_of(let), *around = let_around(let);
-    const Let *rows = around->op == OP_for ? let_around(around) : NULL;
-    rows = rows && is_marked(rows, 0) ? let_around(rows) : rows;
-    bool in_micro = rows && is_marked(rows, MARK_micro);
-    bool in_columns = around->op == OP_for && let_has(around, MARK_interchange);
-    bool good = let->op == OP_reduce && has_marks(let, MARK_fused) && let_op(let) == OP_sum &&
-                (in_micro || in_columns) && product;
+    const Let *product = product_of(let);
+    bool good = let->op == OP_reduce && has_marks(let, MARK_fused) &&
+                let_op(let) == OP_sum && product && !is_in_vector(let);
     Dtype dtype = good ? product->res[0]->type->dtype : DT_bool;
     DtypeClass class = dtype_info[dtype].class;
     if (!good || dtype_info[dtype].compute != dtype ||
         (class != CLASS_FLOAT && class != CLASS_INT)) {
         verify_broken(
             v, 22,
-            "fused marks a reduce that is not the sum of products of a loop marked micro or "
-            "interchange");
+            "fused marks a reduce that is not a sum of products outside of vectors and of other "
+            "reductions");
     }
+}
+
+const Value *
+loop_packs(Cx *cx, const Let *let)
+{
+    const Let *inner = inner_loop(let), *further = inner ? inner_loop(inner) : NULL;
+    inner = further ? further : inner;
+    const Let *store = inner && inner->body->n ? inner->body->lets[inner->body->n - 1] : NULL;
+    const Let *load = store && store->op == OP_store ? load_of(store->args[1]) : NULL;
+    bool cast = load && load->res[0] != store->args[1];
+    bool packs = load && load->parent == inner->body && inner->body->n == 2 + cast &&
+                 store->args[0]->def && store->args[0]->def->op == OP_buffer &&
+                 is_of_panel(cx, store, let_dim(let, "index"), let_dim(inner, "index"));
+    return packs ? store->args[0] : NULL;
 }
 
 void
 verify_pack(Verifier *v, const Let *let)
 {
-    const Let *inner = is_marked(let, MARK_pack) ? inner_loop(let) : NULL,
-              *further = inner ? inner_loop(inner) : NULL;
-    inner = further ? further : inner;
-    const Let *store = inner && inner->body->n ? inner->body->lets[inner->body->n - 1] : NULL;
-    const Let *load = store && store->op == OP_store ? load_of(store->args[1]) : NULL;
-    bool cast = load && load->res[0] != store->args[1];
-    if (!load || load->parent != inner->body || inner->body->n != 2 + cast ||
-        !store->args[0]->def || store->args[0]->def->op != OP_buffer ||
-        !is_of_panel(v->cx, store, let_dim(let, "index"), let_dim(inner, "index"))) {
+    if (!is_marked(let, MARK_pack) || !loop_packs(v->cx, let)) {
         verify_broken(
             v, 23,
             "pack marks a loop that is not around one that copies to a row of a panel alone");
@@ -168,12 +182,10 @@ is_stored(Cx *cx, const Block *body, Dim row, Dim column)
            store->args[1] == add->res[0];
 }
 
-void
-verify_micro(Verifier *v, const Let *let)
+bool
+loop_multiplies(Cx *cx, const Let *let)
 {
-    Cx *cx = v->cx;
-    const Let *inner = is_marked(let, MARK_micro) ? inner_loop(let) : NULL,
-              *further = inner ? inner_loop(inner) : NULL;
+    const Let *inner = inner_loop(let), *further = inner ? inner_loop(inner) : NULL;
     Micro m = {let, further ? inner : NULL, further ? further : inner};
     bool good = inner && m.columns->body->n >= 2;
     if (good) {
@@ -190,7 +202,13 @@ verify_micro(Verifier *v, const Let *let)
         good = is_stored(cx, body, let_dim(let, "index"), column) &&
                is_product(cx, body->lets[0], &m);
     }
-    if (!good || !dim_le(cx, let_dim(let, "extent"), dim_int(cx, MICRO_MOST_ROWS))) {
+    return good && dim_le(cx, let_dim(let, "extent"), dim_int(cx, MICRO_MOST_ROWS));
+}
+
+void
+verify_micro(Verifier *v, const Let *let)
+{
+    if (!is_marked(let, MARK_micro) || !loop_multiplies(v->cx, let)) {
         verify_broken(
             v, 24,
             "micro marks a loop that is not around one that stores a row of a tile of sums alone");

@@ -54,40 +54,11 @@ put_index(Emit *e, const Let *reduce)
     put_close(e);
 }
 
-/* The body but for the product that it ends with. */
-static void
-put_factors(Emit *e, const Let *reduce)
+static const char *
+term(Emit *e, const Let *product, Dtype dtype, const char *sum)
 {
-    const Block *body = reduce->body;
-    for (int k = 0; k < body->n; k++) {
-        if (body->lets[k] != body->rets[0]->def) {
-            c_let(e, body->lets[k]);
-        }
-    }
-}
-
-static void
-put_chains(Emit *e, const Let *reduce)
-{
-    const Let *product = reduce->body->rets[0]->def;
-    Dtype dtype = reduce->res[0]->type->dtype;
-    const char *out = name_c(e, reduce->res[0]), *i = index_c(e, loop_index(reduce)),
-               *extent = dim_c(e, loop_extent(reduce));
-    bool one = dim_range(e->cx, loop_extent(reduce)).hi <= CONTRACTION_CHAIN;
-    const char *chain = one ? out : cx_format(e->cx, "%s_part", out);
-    put(e, one ? "%s %s = 0;" : "%s %s = 0, %s = 0;", type_c(dtype), out, chain);
-    c_open_for(e, reduce);
-    put_factors(e, reduce);
-    put(e, "%s = dlc_fma_%s(%s, %s, %s);", chain, compute_name(dtype),
-        c_value(e, product->args[0], dtype), c_value(e, product->args[1], dtype), chain);
-    if (!one) {
-        put_open(e, "if (%s %% %d == %d || %s + 1 == %s)", i, CONTRACTION_CHAIN,
-                 CONTRACTION_CHAIN - 1, i, extent);
-        put(e, "%s = %s < %d ? %s : %s + %s;", out, i, CONTRACTION_CHAIN, chain, out, chain);
-        put(e, "%s = 0;", chain);
-        put_close(e);
-    }
-    put_close(e);
+    return cx_format(e->cx, "dlc_fma_%s(%s, %s, %s)", compute_name(dtype),
+                     c_value(e, product->args[0], dtype), c_value(e, product->args[1], dtype), sum);
 }
 
 /* ---- columns of a product ---- */
@@ -105,9 +76,9 @@ put_terms(Emit *e, const Let *loop, const char *columns)
     } else {
         c_open_for(e, loop);
     }
-    put_factors(e, sum);
-    put(e, "%s_all[%s] = dlc_fma_%s(%s, %s, %s_all[%s]);", out, i, compute_name(dtype),
-        c_value(e, product->args[0], dtype), c_value(e, product->args[1], dtype), out, i);
+    put_factors(e, sum, c_let);
+    const char *one = cx_format(e->cx, "%s_all[%s]", out, i);
+    put(e, "%s = %s;", one, term(e, product, dtype, one));
     put_close(e);
     put_close(e);
 }
@@ -149,7 +120,7 @@ void
 c_reduce(Emit *e, const Let *reduce)
 {
     if (let_has(reduce, MARK_fused)) {
-        put_chains(e, reduce);
+        put_chains(e, reduce, &(ChainWriter){c_open_for, c_let, term});
     } else if (op_info[let_op(reduce)].rule == RULE_INDEX) {
         put_index(e, reduce);
     } else {

@@ -503,6 +503,29 @@ put_for(Emit *e, const Let *let, bool together)
     }
 }
 
+/* ---- sums of products ---- */
+
+static void
+open_terms(Emit *e, const Let *sum)
+{
+    cc_open_loop(e, index_c(e, loop_index(sum)), "0", dim_c(e, loop_extent(sum)));
+}
+
+static const char *
+sum_with(Emit *e, const Let *product, Dtype dtype, const char *sum)
+{
+    bool is_float = dtype_info[dtype].class == CLASS_FLOAT;
+    return cx_format(e->cx, is_float ? "DLC_FMA(%s, %s, %s)" : "%s * %s + %s",
+                     cc_value(e, product->args[0], dtype), cc_value(e, product->args[1], dtype),
+                     sum);
+}
+
+static void
+put_fused(Emit *e, const Let *sum)
+{
+    put_chains(e, sum, &(ChainWriter){open_terms, cc_let, sum_with});
+}
+
 void
 cc_loop(Emit *e, const Let *loop, bool together)
 {
@@ -510,6 +533,8 @@ cc_loop(Emit *e, const Let *loop, bool together)
         put_for(e, loop, together);
     } else if (let_has(loop, MARK_lanes)) {
         cc_lanes_reduce(e, loop, together);
+    } else if (let_has(loop, MARK_fused)) {
+        put_fused(e, loop);
     } else {
         put_scalar_reduce(e, loop);
     }

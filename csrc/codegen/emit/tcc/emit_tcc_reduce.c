@@ -133,9 +133,8 @@ is_folded(const Tcc *t, const Red *r)
     return !value_is_const(v) && t->pairs[v->id].folded;
 }
 
-/* Opens the loop over blocks and runs the body, unless one call does all of it. */
 static void
-open_tile(Tcc *t, Red *r)
+open_blocks(Tcc *t, const Red *r)
 {
     Emit *e = t->e;
     put(e, "int64_t %s;", r->i);
@@ -143,6 +142,13 @@ open_tile(Tcc *t, Red *r)
     put(e, "int64_t w = %s - %s < %d ? %s - %s : %d;", r->extent, r->i, DLC_BLOCK, r->extent, r->i,
         DLC_BLOCK);
     tcc_enter(t, r->let, "w");
+}
+
+/* Opens the loop over blocks and runs the body, unless one call does all of it. */
+static void
+open_tile(Tcc *t, Red *r)
+{
+    open_blocks(t, r);
     r->block = let_has(r->let, MARK_primitive) ? tcc_reduce_along(t, r->let, r->dtype) : NULL;
     if (!r->block) {
         tcc_lets(t, r->let->body);
@@ -326,6 +332,35 @@ put_vector_arg(Tcc *t, Red *r)
     put_close(e);
 }
 
+/* ---- products ---- */
+
+/* A sum marked fused, outside of vector loops: its factors a block at a time, which one call
+ * multiplies and adds.  A block is whole chains. */
+static void
+put_fused(Tcc *t, Red *r)
+{
+    Emit *e = t->e;
+    _Static_assert(DLC_BLOCK % CONTRACTION_CHAIN == 0, "a block is cut at the end of a chain");
+    const Let *product = r->let->body->rets[0]->def;
+    Place x, y;
+    put(e, "%s %s_all[%d] = {0};", type_c(r->dtype), r->out, (int)panel_width(r->dtype));
+    put_scope(e);
+    open_blocks(t, r);
+    for (int k = 0; k < r->let->body->n; k++) {
+        if (r->let->body->lets[k] != product) {
+            tcc_let(t, r->let->body->lets[k]);
+        }
+    }
+    const char *a = tcc_spread(t, product->args[0], r->dtype, &x),
+               *b = tcc_spread(t, product->args[1], r->dtype, &y);
+    put_dot(e, r->dtype, cx_format(e->cx, "%s_all", r->out), a, b, "w",
+            cx_format(e->cx, "%s == 0", r->i));
+    tcc_free(t, &x);
+    close_tile(t, r, &y);
+    put_close(e);
+    put(e, "%s %s = %s_all[0];", type_c(r->dtype), r->out, r->out);
+}
+
 /* ---- reductions in sequence ---- */
 
 /* winner: the new element wins outright or is a NaN where there was none. */
@@ -450,6 +485,8 @@ tcc_reduce(Tcc *t, const Let *let)
         put_onehot(t, &r);
     } else if (let_has(let, MARK_lanes)) {
         put_vector(t, &r);
+    } else if (let_has(let, MARK_fused)) {
+        put_fused(t, &r);
     } else if (index) {
         put_sequence_arg(t, &r, &out);
     } else {
