@@ -21,7 +21,8 @@ STATEMENTS = (
     "k = i // 2; out[i] = np.vdot(x[k:i], w[k:i])", "out[i] = (x[:i] * 2 + w[:i]).sum()",
     "out[i] = np.sqrt(abs(x[i:])).sum() / 3", "x[:i] += 1", "x[i:] = 0.25", "x[2:i] -= w[2:i]",
     "x[i:n] *= w[i:n]", "t = x[:i] * 3; t += 1; out[i] = t.sum()", "row = x[:i]; row += w[:i]",
-    "row = x[i:]; row -= 1; out[i] = row.sum()", "x[:i] = w[:i]", "x[i:] = -x[i:]", "x[:i] = w[0]", "x[i:] -= x[i]",
+    "row = x[i:]; row -= 1; out[i] = row.sum()", "x[:i] = w[:i]", "x[i:] = -x[i:]", "x[:i] = w[0]",
+    "x[i:] -= x[i]",
 )  # fmt: skip
 OF_MATRICES = (
     "out[i] = m[i, :i] @ m[0, :i]", "out[i] = m[:i, i] @ m[i, :i]", "m[i, i:] = 0", "m[:i, i] += m[i, :i]",
