@@ -131,6 +131,12 @@ def _result(leaf: Any, leaves: list[Any]) -> Any:
         leaf.read()
     if not is_array(leaf):
         return leaf
+    if leaf.chosen is not None and leaf.chosen.cut is not None:
+        refuse(
+            "it returns a slice that ends at a value, so its size is not known",
+            "return the whole array and the value",
+            trace.Never,
+        )
     if leaf.lazy and _shared(leaf, leaves):
         refuse(
             "it returns a reversed, broadcast or chosen view of an argument or of another result",

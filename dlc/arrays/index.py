@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .value import Array, Chosen, as_tensor, is_array, is_symbol, lift, refuse
+from .value import Array, Chosen, Cut, Root, as_tensor, is_array, is_symbol, lift, refuse
 
 
 def _whole_number(item: Any) -> bool:
@@ -20,6 +20,8 @@ def _whole_number(item: Any) -> bool:
 def _item(item: Any) -> Any:
     """One part of an index: an int, a slice, None, ..., or an Array."""
     if item is None or item is Ellipsis or isinstance(item, torch.SymInt):
+        return item
+    if _is_cut(item):
         return item
     if type(item) is slice:
         return slice(*(int(part) if isinstance(part, np.integer) else part for part in _ends(item)))
@@ -33,6 +35,68 @@ def _item(item: Any) -> Any:
     if found.dtype.kind not in "biu":
         raise IndexError("arrays used as indices must be of integer (or boolean) type")
     return found
+
+
+def _is_cut(item: Any) -> bool:
+    """Is it a slice of rising places whose ends are values?  See Cut."""
+    if type(item) is not slice or item.step is not None:
+        return False
+    ends = [end for end in (item.start, item.stop) if end is not None]
+    values = [end for end in ends if is_array(end)]
+    numbers = all(is_array(end) or _whole_number(end) for end in ends)
+    return (
+        len(values) > 0
+        and numbers
+        and all(v.scalar or v.weak for v in values)
+        and all(v.dtype.kind in "iu" for v in values)
+    )
+
+
+def _cut(array: Array, parts: list[Any]) -> Chosen:
+    """array[.., start:stop, ..], where it is the first axis of what the other parts leave."""
+    at = next(k for k, part in enumerate(parts) if _is_cut(part))
+    part, others = parts[at], [*parts[:at], *parts[at + 1 :]]
+    one = [(is_array(p) and _is_value(p) and (p.scalar or p.weak)) or _whole_number(p) for p in others]
+    if (
+        not all(one[:at])
+        or any(map(_is_cut, others))
+        or any(is_array(p) and not o for p, o in zip(others, one, strict=True))
+    ):
+        _ends(part)
+    of = get(array, (*parts[:at], slice(None), *parts[at + 1 :]))
+    whole = of.tensor
+    size = whole.shape[0]
+    place = torch.arange(size)
+    start, stop = (None if end is None else _from_front(end, size) for end in (part.start, part.stop))
+    if start is None or stop is None:
+        mask = place < stop if start is None else place >= start
+    else:
+        mask = (place >= start) & (place < stop)
+    cut = Cut(part.start, part.stop, size, of, of.root.writes)
+    return Chosen(whole.clone(), mask, mask, Root(), 0, cut)
+
+
+def _from_front(end: Any, size: Any) -> Tensor:
+    value = end.tensor.to(torch.int64) if is_array(end) else torch.full((), end, dtype=torch.int64)
+    return torch.where(value < 0, value + size, value)
+
+
+def write_cut(to: Chosen, value: Any) -> None:
+    """Writes a number, or what has the same places of its axis, to the places of a cut."""
+    cut = to.cut
+    assert cut is not None
+    of = cut.of
+    found = value.chosen if is_array(value) and not value.scalar else None
+    if found is not None and cut.same_places(found.cut):
+        new = found.whole.to(to.whole.dtype)
+    elif np.isscalar(value) or is_symbol(value) or (is_array(value) and found is None and not value.ndim):
+        new = as_tensor(value, of.dtype)
+    else:
+        to.elements()
+    check_write(of)
+    whole = of.tensor
+    mask = to.mask.reshape(-1, *(1,) * (whole.dim() - 1))
+    of.store(torch.where(mask, new.expand(whole.shape), whole))
 
 
 def _ends(item: slice) -> tuple[Any, Any, Any]:
@@ -171,6 +235,8 @@ def _for_torch(part: Any) -> Any:
 def get(array: Array, index: Any) -> Array:
     """array[index]"""
     parts = _parts(index, array.ndim)
+    if any(map(_is_cut, parts)):
+        return Array(None, chosen=_cut(array, parts))
     ellipsis = index is Ellipsis or (
         type(index) is tuple and any(p is Ellipsis for p in index if not is_array(p))
     )
@@ -251,6 +317,9 @@ def into(out: Any, result: Array, casting: str | None = None, broadcast: bool = 
 
 def put(array: Array, index: Any, value: Any) -> None:
     """array[index] = value"""
+    if any(map(_is_cut, index if type(index) is tuple else (index,))):
+        write_cut(_cut(array, _parts(index, array.ndim)), value)
+        return
     check_write(array)
     if array.lazy:
         whole = Array(array.tensor.clone())

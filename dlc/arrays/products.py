@@ -12,7 +12,7 @@ from . import reductions
 from .elementwise import _into
 from .names import computes, named
 from .shapes import diagonal, same_dtype
-from .value import Array, lift, refuse
+from .value import Array, is_array, lift, refuse
 
 
 def _operands(name: str, *values: Any) -> list[Tensor]:
@@ -20,6 +20,20 @@ def _operands(name: str, *values: Any) -> list[Tensor]:
     if tensors[0].dtype in (torch.bool, torch.float16):
         refuse(f"np.{name} of {tensors[0].dtype} has no compiled form", "give it float32 or float64")
     return tensors
+
+
+def _of_cuts(name: str, *values: Any, out: Any = None) -> Array | None:
+    """The sum of products of two slices of vectors that have the same places, whose number is a value."""
+    chosen = [v.chosen if is_array(v) and not v.scalar else None for v in values]
+    if any(c is None or c.cut is None or c.whole.dim() != 1 for c in chosen):
+        return None
+    x, y = chosen
+    if not x.cut.same_places(y.cut):  # type: ignore[union-attr]
+        return None
+    a, b = _operands(name, *(Array(c.whole) for c in chosen))  # type: ignore[union-attr]
+    a = torch.conj_physical(a) if name == "vdot" and a.is_complex() else a
+    terms = torch.where(x.mask, a * b, torch.zeros((), dtype=a.dtype))  # type: ignore[union-attr]
+    return _give(terms.sum(dtype=a.dtype), out)
 
 
 def _give(tensor: Tensor, out: Any = None, casting: str = "same_kind") -> Array:
@@ -30,6 +44,9 @@ def _give(tensor: Tensor, out: Any = None, casting: str = "same_kind") -> Array:
 def matmul(x1: Any, x2: Any, /, out: Any = None, **options: Any) -> Array:
     if options:
         refuse(f"np.matmul({next(iter(options))}=..) has no compiled form")
+    found = _of_cuts("matmul", x1, x2, out=out)
+    if found is not None:
+        return found
     a, b = _operands("matmul", x1, x2)
     if not a.dim() or not b.dim():
         raise ValueError("matmul: an input operand does not have enough dimensions")
@@ -38,6 +55,9 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, **options: Any) -> Array:
 
 @computes(np.dot)
 def dot(a: Any, b: Any, out: Any = None) -> Any:
+    found = _of_cuts("dot", a, b, out=out)
+    if found is not None:
+        return found
     x, y = lift(a), lift(b)
     if not x.ndim or not y.ndim:
         return _into(np.multiply(x, y), out, "no")
@@ -50,6 +70,9 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 @computes(np.vdot)
 def vdot(a: Any, b: Any, /) -> Array:
+    found = _of_cuts("vdot", a, b)
+    if found is not None:
+        return found
     x, y = _operands("vdot", a, b)
     x = x.reshape(-1)
     return _give(torch.matmul(torch.conj_physical(x) if x.is_complex() else x, y.reshape(-1)))
@@ -80,6 +103,9 @@ def vecmat(x1: Any, x2: Any, /, out: Any = None) -> Array:
 
 @computes(np.inner)
 def inner(a: Any, b: Any, /) -> Any:
+    found = _of_cuts("inner", a, b)
+    if found is not None:
+        return found
     x, y = lift(a), lift(b)
     if not x.ndim or not y.ndim:
         return np.multiply(x, y)

@@ -87,10 +87,19 @@ def _squeezed(call: _Call, tensor: Tensor) -> Array:
     return call.give(tensor) if call.axes else _give(tensor, call.like, call.out, call.casting)
 
 
+def _without_rest(a: Any) -> Any:
+    """A slice of a vector whose ends are values as the whole vector, with zeros elsewhere."""
+    found = a.chosen if is_array(a) and not a.scalar else None
+    if found is None or found.cut is None or found.whole.dim() != 1:
+        return a
+    return Array(torch.where(found.mask, found.whole, torch.zeros((), dtype=found.whole.dtype)))
+
+
 @computes(np.sum)
 def sum_(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **k: Any
 ) -> Array:
+    a = _without_rest(a)
     call = _Call(np.sum, a, axis, keepdims, out, dtype=in_out(a, dtype, out), **k)
     return _squeezed(call, call.reduced(torch.sum, dtype=torch_dtype(call.like.dtype)))
 

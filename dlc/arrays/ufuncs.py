@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from . import host
-from .index import write
+from .index import write, write_cut
 from .roots import cbrt
 from .shapes import check_order
 from .value import (
@@ -279,6 +279,7 @@ def _is_one(x: Any, like: Chosen) -> bool:
     if found is None:
         return x.ndim == 0
     same = found.places is like.places and found.writes == like.writes
+    same = same or (like.cut is not None and like.cut.same_places(found.cut))
     return same and found.whole.dim() == like.whole.dim()
 
 
@@ -296,7 +297,11 @@ def _of_chosen(ufunc: np.ufunc, inputs: tuple[Any, ...], options: dict[str, Any]
     if out.chosen is None:
         return None
     into = Array(out.chosen.whole.clone())
-    out.chosen = out.chosen.with_whole(apply(ufunc, tuple(whole), {"out": into}).tensor)
+    made, cut = out.chosen.with_whole(apply(ufunc, tuple(whole), {"out": into}).tensor), out.chosen.cut
+    if cut is not None:  # a view: its array has the new values
+        write_cut(out.chosen, Array(None, chosen=made))
+        made = made._replace(cut=cut._replace(writes=cut.of.root.writes))
+    out.chosen = made
     return out
 
 

@@ -110,6 +110,41 @@ class Root:
             self.line = user_line()
 
 
+def _same_end(a: Any, b: Any) -> bool:
+    if a is b or a is None or b is None or is_array(a) or is_array(b):
+        return a is b
+    return bool(a == b)
+
+
+class Cut(NamedTuple):
+    """A slice of the first axis whose ends are values, so that nobody can know its size.
+
+    It is a view in NumPy, and a reading of the whole axis here: a write to its memory makes it stale.
+    """
+
+    start: Any  # None, an int, or an Array that is a scalar
+    stop: Any
+    size: Any  # of the axis
+    of: Array  # the whole axis
+    writes: int  # what had been written to its memory
+
+    def same_places(self, other: Cut | None) -> bool:
+        """Are they the same places of axes of one size?"""
+        if other is None or not _same_end(self.start, other.start) or not _same_end(self.stop, other.stop):
+            return False
+        return bool(self.size == other.size)
+
+    def with_own(self, whole: Tensor) -> Cut:
+        """The same places of an array of its own."""
+        return self._replace(of=Array(whole), writes=0)
+
+    def check_read(self, level: int) -> None:
+        if self.of.root.writes != self.writes:
+            refuse("it reads a slice that ends at a value after a write to its array", "slice it again")
+        if level != len(FRAMES):
+            refuse("it reads a slice that ends at a value within a loop or a branch", "slice it there")
+
+
 class Chosen(NamedTuple):
     """The elements of an array where a mask is true, as long as nobody asks how many they are.
 
@@ -122,12 +157,18 @@ class Chosen(NamedTuple):
     places: Tensor  # the mask itself, to compare by identity,
     root: Root  # its memory
     writes: int  # and what had been written to that
+    cut: Cut | None = None  # the mask is that of a slice
 
     def elements(self) -> Tensor:
+        if self.cut is not None:
+            refuse(
+                "a slice ends at a value of an array, so its size is not known",
+                "use np.where over the whole array",
+            )
         return self.whole[self.mask]
 
     def with_whole(self, whole: Tensor) -> Chosen:
-        return self._replace(whole=whole)
+        return self._replace(whole=whole, cut=self.cut and self.cut.with_own(whole))
 
     def same_places(self, places: Tensor, root: Root) -> bool:
         """Does a mask choose the places that these elements come from?"""
@@ -210,6 +251,8 @@ class Array:
     @property
     def chosen(self) -> Chosen | None:
         found = self._chosen
+        if found is not None and found.cut is not None:
+            found.cut.check_read(self.level)
         if found is None or self.level == len(FRAMES):
             return found
         parts = (inside(self.root, part, self.level) for part in found[:3])

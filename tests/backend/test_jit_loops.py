@@ -238,7 +238,7 @@ def grows(x: Any) -> Any:
 
 def cuts(x: Any) -> Any:
     for i in range(len(x)):  # here
-        x[i:] -= x[i]
+        x[i:] -= x[i:].mean()
     return x
 
 

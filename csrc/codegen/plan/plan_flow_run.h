@@ -63,8 +63,8 @@ void loop_set_places(LoopRun *loop, bool second);
 void loop_set_carried(LoopRun *loop, bool second);
 /* How many steps there are at most. */
 int64_t loop_bound(const LoopRun *loop);
-/* Does step `at` write the second place of the carried values?  If the number of steps is known, the
- * last step writes the first place.  Else the first step does. */
+/* Does step `at` write the second place of the carried values?  If the number of steps is known,
+ * the last step writes the first place.  Else the first step does. */
 bool loop_is_second(const LoopRun *loop, int64_t at);
 int64_t loop_carried_bytes(const LoopRun *loop, int k);
 
