@@ -235,7 +235,7 @@ put_micro(Emit *e, const Let *loop)
 bool
 put_product(Emit *e, const Let *loop)
 {
-    if (!loop_is_call(loop)) {
+    if (!target_calls(e->target, loop)) {
         return false;
     }
     const Let *inner = loop->body->lets[0];
