@@ -1,5 +1,5 @@
 """python -m benchmarks kernels|models|training|compile|settle|growth|overhead [options]
-python -m benchmarks operators|products|convolutions|attention|lengths|notation|arrays|onnx|exported [options]"""
+python -m benchmarks operators|products|convolutions|attention|notation|arrays|onnx|exported|loading .."""
 
 import argparse
 from pathlib import Path
@@ -15,6 +15,7 @@ from benchmarks import (
     growth,
     kernels,
     lengths,
+    loading,
     notation,
     onnx_files,
     operators,
@@ -45,6 +46,7 @@ PEERS = {
     "arrays": ",".join(("dlc", *arrays.PEERS)),
     "onnx": "onnxruntime",
     "exported": "c",
+    "loading": "",
 }
 SIZE_HELP = (
     "of kernels: l1, l2, mem; of operators: small, middle, large; or numbers of elements; commas between"
@@ -155,6 +157,9 @@ def main() -> None:
     elif args.what == "onnx":
         rows = onnx_files.run(args.only, args.budget, args.repeats, args.threads)
         report.wide().print(onnx_files.table(rows))
+    elif args.what == "loading":
+        rows = list(loading.run(args.only, args.repeats))
+        report.wide().print(loading.table(rows))
     elif args.what == "exported":
         rows = list(exported.run(args.only, args.budget, args.small))
         report.wide().print(exported.table(rows))

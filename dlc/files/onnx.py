@@ -17,6 +17,7 @@ import numpy as np
 from .. import _C, ir
 from . import FileError
 from .model import Model
+from .onnx_package import BF16, DTYPES, OTHER_BITS, line, package
 from .signature import Node, Signature, Weight
 
 if TYPE_CHECKING:
@@ -27,15 +28,6 @@ OLDEST, NEWEST = 7, 28
 #: Up to so many elements, the values of a weight are looked at where they decide a size.
 _INTS, _FLOATS = 4096, 64
 _MOST_DEPTH = 32  # graphs in graphs
-_BF16 = 16  # by its number in ONNX; numpy has none, so its arrays are the codes as uint16
-_DTYPES = {
-    1: "f32", 2: "u8", 3: "i8", 5: "i16", 6: "i32", 7: "i64", 9: "bool", 10: "f16", 11: "f64", 14: "c64",
-    15: "c128", 16: "bf16",
-    # arrays of these are given as numbers with the same bits, one to a byte at least
-    4: "i16", 12: "i32", 13: "i64", 17: "u8", 18: "u8", 19: "u8", 20: "u8", 21: "u8", 22: "i8", 24: "u8",
-    25: "u8", 26: "i8",
-}  # fmt: skip
-_OTHER_BITS = (4, 12, 13, 16, 17, 18, 19, 20, 21, 22, 24, 25, 26)
 Size = int | str
 _Wanted = int | tuple[int, int | None]
 
@@ -43,21 +35,6 @@ _Wanted = int | tuple[int, int | None]
 def is_onnx(path: Any) -> bool:
     """By its name alone: a file of ONNX has no mark at its head."""
     return os.fspath(path).endswith(".onnx")
-
-
-def _package() -> Any:
-    try:
-        import onnx
-        import onnx.checker
-        import onnx.inliner
-        import onnx.numpy_helper
-        import onnx.shape_inference
-        import onnx.version_converter
-    except ImportError as error:
-        raise ImportError(
-            f"files of ONNX are read by the onnx package ({error}): pip install 'dlc[onnx]'"
-        ) from None
-    return onnx
 
 
 def operators() -> list[tuple[str, int]]:
@@ -82,14 +59,9 @@ def _bound(name: str, wanted: Any) -> tuple[int, int | None] | int:
 # -- reading -------------------------------------------------------------------------------------------
 
 
-def _line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text:.300}" if text else type(error).__name__
-
-
 def _read(path: str) -> onnx.ModelProto:
     """The model of a file, checked, without the arrays that are in files of their own."""
-    onnx = _package()
+    onnx = package()
     with open(path, "rb"):
         pass  # an OSError, as for every file
     try:
@@ -98,7 +70,7 @@ def _read(path: str) -> onnx.ModelProto:
     except OSError:
         raise
     except Exception as error:  # protobuf's, the checker's: whatever is wrong with the bytes
-        raise FileError(f"it is no valid file of ONNX: {_line(error)}") from None
+        raise FileError(f"it is no valid file of ONNX: {line(error)}") from None
     if field := _no_text(model):
         raise FileError(f"it is no valid file of ONNX: {field} is no UTF-8")
     return model
@@ -120,7 +92,7 @@ def _no_text(message: Any) -> str:
 
 def _renewed(model: onnx.ModelProto) -> onnx.ModelProto:
     """A model of operators older than those that are read, of newer ones."""
-    onnx = _package()
+    onnx = package()
     version = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), NEWEST)
     if version >= OLDEST:
         return model
@@ -128,7 +100,7 @@ def _renewed(model: onnx.ModelProto) -> onnx.ModelProto:
         return onnx.version_converter.convert_version(model, 13)
     except Exception as error:
         raise FileError(
-            f"its operators are of opset {version}, and cannot be converted: {_line(error)}"
+            f"its operators are of opset {version}, and cannot be converted: {line(error)}"
         ) from None
 
 
@@ -156,7 +128,7 @@ def _each_graph(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 def _schema(node: onnx.NodeProto, versions: Mapping[str, int]) -> Any:
     """None: ONNX has no such operator, or it has a row."""
-    onnx = _package()
+    onnx = package()
     domain = "" if node.domain == "ai.onnx" else node.domain
     if not onnx.defs.has(node.op_type, domain):
         return None
@@ -183,7 +155,7 @@ def _with_defaults(model: onnx.ModelProto, own: set[str]) -> None:
 def _with_bodies(model: onnx.ModelProto, own: set[str]) -> bool:
     """Operators with an input left out become functions of the model: the inliner takes no such node
     of an operator whose definition follows from types.  True: there is one."""
-    onnx = _package()
+    onnx = package()
     versions, found = _versions(model), False
     types = {value.name: value.type for value in (*model.graph.input, *model.graph.value_info)}
     for tensor in model.graph.initializer:
@@ -217,7 +189,7 @@ def _with_bodies(model: onnx.ModelProto, own: set[str]) -> bool:
 
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with operators that ONNX defines by others in their place, but for those that dlc has."""
-    onnx = _package()
+    onnx = package()
     own = {op for op, _ in operators() if "." not in op}
     kept = [("", op) for op in sorted(own)]
     more = True
@@ -228,7 +200,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         try:  # which definition an operator has may depend on the types of its operands
             model = onnx.shape_inference.infer_shapes(model)
         except Exception as error:
-            raise FileError(f"its shapes do not fit together: {_line(error)}") from None
+            raise FileError(f"its shapes do not fit together: {line(error)}") from None
         try:
             more = _with_bodies(model, own)
             inline = onnx.inliner.inline_local_functions if more else onnx.inliner.inline_selected_functions
@@ -236,17 +208,17 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
             options = {} if more else {"exclude": True, "inline_schema_functions": True}
             model = inline(model, *words, **options)
         except Exception as error:
-            raise FileError(f"its functions cannot be put in place: {_line(error)}") from None
+            raise FileError(f"its functions cannot be put in place: {line(error)}") from None
     return model
 
 
 def _dtype(number: int, what: str) -> str:
-    onnx = _package()
-    if number not in _DTYPES:
+    onnx = package()
+    if number not in DTYPES:
         known = number in onnx.TensorProto.DataType.values()
         name = onnx.TensorProto.DataType.Name(number).lower() if known else str(number)
         raise FileError(f"{what} has the element type {name}, which dlc lacks")
-    return _DTYPES[number]
+    return DTYPES[number]
 
 
 class _Graph:
@@ -259,7 +231,7 @@ class _Graph:
         constants: Mapping[str, Any],
         sizes: Mapping[str, _Wanted],
     ) -> None:
-        self.onnx, self.folder, self.given = _package(), folder, dict(constants)
+        self.onnx, self.folder, self.given = package(), folder, dict(constants)
         self.versions = _versions(model)
         self.names: list[str] = []
         self.kinds: list[int] = []  # by number: ONNX's element types, 0: not known
@@ -319,19 +291,19 @@ class _Graph:
         try:
             array = self.onnx.numpy_helper.to_array(tensor, self.folder)
         except Exception as error:
-            raise FileError(f"the weight {tensor.name!r:.60} cannot be read: {_line(error)}") from None
-        if tensor.data_type in _OTHER_BITS:
-            array = array.view(ir._NUMPY[_DTYPES[tensor.data_type]])
+            raise FileError(f"the weight {tensor.name!r:.60} cannot be read: {line(error)}") from None
+        if tensor.data_type in OTHER_BITS:
+            array = array.view(ir._NUMPY[DTYPES[tensor.data_type]])
         return np.ascontiguousarray(array).reshape(array.shape)
 
     def weight(self, name: str, array: np.ndarray, number: int) -> None:
-        at, whole = self.number(name), array.dtype.kind in "iub" and number != _BF16
+        at, whole = self.number(name), array.dtype.kind in "iub" and number != BF16
         self.kinds[at] = number
         elements = None
-        if number == _BF16 and array.size <= _FLOATS:
+        if number == BF16 and array.size <= _FLOATS:
             wide = (array.astype(np.uint32) << 16).view(np.float32)
             elements = [float(x) for x in wide.flat]
-        if array.size <= (_INTS if whole else _FLOATS) and array.dtype.kind in "iubf" and number != _BF16:
+        if array.size <= (_INTS if whole else _FLOATS) and array.dtype.kind in "iubf" and number != BF16:
             elements = [int(x) for x in array.flat] if whole else [float(x) for x in array.flat]
         self.arrays[at] = array
         self.weights.append((at, _dtype(number, name), list(array.shape), elements))
@@ -377,9 +349,9 @@ class _Graph:
         array = np.asarray(self.given[value.name])
         if not array.size:
             array = array.astype(dtype)  # an empty list has a dtype by chance
-        whole = array.dtype.kind in "iub" and dtype.kind in "iub" and kind.elem_type != _BF16
+        whole = array.dtype.kind in "iub" and dtype.kind in "iub" and kind.elem_type != BF16
         if not whole and not np.can_cast(
-            array.dtype, dtype, "equiv" if kind.elem_type == _BF16 else "same_kind"
+            array.dtype, dtype, "equiv" if kind.elem_type == BF16 else "same_kind"
         ):
             raise FileError(f"constants: {value.name!r:.60} is of {array.dtype}, and the input of {dtype}")
         sizes = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in kind.shape.dim]
@@ -460,7 +432,7 @@ class _Graph:
             return [(a.name, list(a.floats))]
         if kind == names.TENSOR:
             array = self.tensor(a.t)
-            if array.size > _INTS or array.dtype.kind not in "iubf" or a.t.data_type == _BF16:
+            if array.size > _INTS or array.dtype.kind not in "iubf" or a.t.data_type == BF16:
                 return []
             return [(a.name, array.reshape(-1).tolist()), (f"{a.name} dtype", [a.t.data_type])]
         if kind == names.STRINGS and a.strings:

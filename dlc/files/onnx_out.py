@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import _C
 from . import FileError
-from .onnx import _BF16, _DTYPES, _OTHER_BITS, _line, _package
+from .onnx_package import BF16, DTYPES, OTHER_BITS, line, package
 from .tensors import bytes_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ OPSET, IR_VERSION = 18, 8
 #: Protobuf has room for 2 GB; weights of more bytes than this are in a file beside the model's.
 MOST = 2**31 - 2**26
 #: By dtype, ONNX's number for it: not those of types whose elements dlc computes in this one.
-_NUMBERS = {name: number for number, name in _DTYPES.items() if number not in _OTHER_BITS} | {"bf16": _BF16}
+_NUMBERS = {name: number for number, name in DTYPES.items() if number not in OTHER_BITS} | {"bf16": BF16}
 
 
 def operations() -> list[str]:
@@ -70,7 +70,7 @@ class _Writer:
     """A program as a ModelProto."""
 
     def __init__(self, model: Model) -> None:
-        self.onnx, self.model = _package(), model
+        self.onnx, self.model = package(), model
         try:
             self.values, constants, graph = _C.onnx_graph(model.text)
         except (_C.CaptureError, _C.InternalError) as error:
@@ -188,7 +188,7 @@ def _check(onnx: Any, path: str) -> None:
     try:
         onnx.checker.check_model(path, full_check=True)
     except Exception as error:  # the checker's
-        raise FileError(f"the onnx package does not accept what dlc wrote: {_line(error)}") from None
+        raise FileError(f"the onnx package does not accept what dlc wrote: {line(error)}") from None
 
 
 def save(model: Model, path: Any, most: int = MOST) -> None:
@@ -197,7 +197,7 @@ def save(model: Model, path: Any, most: int = MOST) -> None:
     Raises FileError with all operations that ONNX lacks, each with its line of the program and of the user's
     source, OSError where the file cannot be written, ImportError without the onnx package.
     """
-    onnx = _package()
+    onnx = package()
     place = Path(os.path.realpath(path))
     try:
         proto = _Writer(model).proto

@@ -21,7 +21,8 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from dlc import FileError, ir
-from dlc.files.onnx import _DTYPES, _OTHER_BITS, operators, translated
+from dlc.files.onnx import operators, translated
+from dlc.files.onnx_package import DTYPES, OTHER_BITS
 
 PAGE = Path(__file__).parents[2] / "docs/howto/onnx.md"
 PASSED, WITH_CONSTANTS, WRONG = "passed", "passed, with inputs as constants", "wrong"
@@ -52,7 +53,7 @@ def _as_dlc(array: Any) -> np.ndarray:
     """Element types that NumPy or dlc lacks, as numbers with the same bits."""
     array = np.asarray(array)
     kind = helper.np_dtype_to_tensor_dtype(array.dtype) if array.dtype.kind != "c" else 0
-    return array.view(ir._NUMPY[_DTYPES[kind]]) if kind in _OTHER_BITS else array
+    return array.view(ir._NUMPY[DTYPES[kind]]) if kind in OTHER_BITS else array
 
 
 def _exact(case: Any, inputs: Any) -> Any:

@@ -286,7 +286,7 @@ put_dot(Emit *e, Dtype dtype, const char *sum, const char *x, const char *y, con
 bool
 put_product(Emit *e, const Let *loop)
 {
-    if (!loop_is_call(loop)) {
+    if (!target_calls(e->target, loop)) {
         return false;
     }
     const Let *inner = loop->body->lets[0];

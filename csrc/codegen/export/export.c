@@ -285,7 +285,6 @@ begins_as_ours(const char *name)
            strncmp(name, "example_", 8) == 0;
 }
 
-/* Does the header of the export declare the name? */
 bool
 is_for(const Export *x, ExportTarget target)
 {
@@ -298,6 +297,7 @@ is_alone(const Export *x)
     return is_for(x, EXPORT_DEVICE) || is_for(x, EXPORT_HLS);
 }
 
+/* Does the header of the export declare the name? */
 static bool
 is_declared(const Export *x, const char *name)
 {

@@ -4,6 +4,7 @@
  * Example:  dlc_micro_f64 -> the part dlc_micro_DTYPE with f64 and double. */
 #include <string.h>
 
+#include "codegen/loops/loops.h"
 #include "codegen/phase.h"
 #include "ir/text/lay_out.h"
 
@@ -69,4 +70,23 @@ micro_portable(Cx *cx, const char *word, size_t length)
         c = text;
     }
     return NULL;
+}
+
+/* Are all operands f32 or f64? */
+static bool
+has_functions(const Let *let)
+{
+    Dtype dtype = let->op == OP_load ? let->res[0]->type->dtype : DT_f32;
+    bool has = dtype == DT_f32 || dtype == DT_f64;
+    for (int k = 0; let->body && k < let->body->n; k++) {
+        has &= has_functions(let->body->lets[k]);
+    }
+    return has;
+}
+
+bool
+target_calls(const TargetInfo *target, const Let *loop)
+{
+    return loop_is_call(loop) && target->calls != CALLS_NONE &&
+           (target->calls != CALLS_TEXT || has_functions(loop));
 }

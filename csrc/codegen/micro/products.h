@@ -290,18 +290,22 @@ dlc_pack_DTYPE(int64_t k, int64_t columns, const void *b, int64_t k_stride, int6
 }
 
 /* ---- dlc_pack_scattered_DTYPE ---- */
-/* The same of a sum whose order is another one in memory. */
+/* The same of a sum whose order is another one in memory, a few rows of the panel at a time: rows of
+ * all e may be at a distance at which they evict each other from the cache. */
 static void
 dlc_pack_scattered_DTYPE(const MicroScatter *x)
 {
-    enum { WIDTH = 128 / sizeof(TYPE) };
-    for (int64_t j = 0; j < WIDTH; j++) {
-        const TYPE *from = (const TYPE *)x->b + (j < x->columns ? j * x->column_stride : 0);
-        TYPE *to = (TYPE *)x->panel + j;
-        for (int64_t p = 0; p < x->k; p++) {
-            for (int64_t e = 0; e < x->each; e++) {
-                to[(e * x->rows + p) * WIDTH] =
-                    j < x->columns ? from[p * x->k_stride + e * x->each_stride] : 0;
+    enum { WIDTH = 128 / sizeof(TYPE), ROWS = 16 };
+    for (int64_t p = 0; p < x->k; p += ROWS) {
+        const int rows = x->k - p < ROWS ? (int)(x->k - p) : ROWS;
+        for (int64_t e = 0; e < x->each; e++) {
+            const TYPE *from = (const TYPE *)x->b + p * x->k_stride + e * x->each_stride;
+            TYPE *to = (TYPE *)x->panel + (e * x->rows + p) * WIDTH;
+            for (int j = 0; j < WIDTH; j++) {
+                const TYPE *column = from + (j < x->columns ? j * x->column_stride : 0);
+                for (int i = 0; i < rows; i++) {
+                    to[i * WIDTH + j] = j < x->columns ? column[i * x->k_stride] : 0;
+                }
             }
         }
     }

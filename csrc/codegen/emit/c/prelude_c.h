@@ -9,7 +9,7 @@
  *     dlc_end_<red>_<dtype>(&r)                  the value
  *
  * lanes, block: 16 and 1024 of a reduction marked lanes, 1 and 64 of one without marks, 1 and 1 of
- * one marked pairs. */
+ * one marked pairs: powers of two. */
 #define DLC_PORTABLE
 #define __attribute__(attributes)
 
@@ -211,16 +211,16 @@ DLC_RUNNING(f64, double)
     } \
     static void dlc_step_##red##_##dtype(dlc_reduction_##dtype *r, T v) \
     { \
-        T *lane = &r->lane[r->count % r->lanes]; \
+        T *lane = &r->lane[r->count & (r->lanes - 1)]; \
         *lane = dlc_combine_##red##_##dtype(*lane, v); \
         r->count++; \
-        if (r->count % r->block == 0) { \
+        if ((r->count & (r->block - 1)) == 0) { \
             dlc_push_##red##_##dtype(r); \
         } \
     } \
     static T dlc_end_##red##_##dtype(dlc_reduction_##dtype *r) \
     { \
-        if (r->count % r->block != 0) { \
+        if ((r->count & (r->block - 1)) != 0) { \
             dlc_push_##red##_##dtype(r); \
         } \
         return dlc_pairs_fold_##red##_##dtype(r->stack, r->blocks); \

@@ -1,7 +1,6 @@
-/* Products of targets that are read: calls of microkernels as loops, and loop interchange.
+/* Loop interchange: sums of a product of which all columns are computed together.
  *
- * What:     inline_c and inline_hls take the marks `pack` and `micro` from loops that the target
- *           has no function for, so that they are written as they are.  interchange marks loops over columns `interchange` that begin with a short sum of products: the
+ * What:     marks loops over columns `interchange` that begin with a short sum of products: the
  *           sums of all columns are in an array, and the loop over columns is inside that over
  *           terms.
  * Requires: a scheduled function.
@@ -44,6 +43,7 @@ columns_of(Cx *cx, const Let *loop)
     return plain ? most : 0;
 }
 
+/* Calls of microkernels too: those that the target has no function for are loops. */
 static void
 mark_loops(const PhaseView *phase, Let *let)
 {
@@ -53,63 +53,13 @@ mark_loops(const PhaseView *phase, Let *let)
     if (columns && fuel_spend(cx)) {
         let_mark_with(cx, let, MARK_interchange, columns);
     }
-    for (int k = 0; let->body && !loop_is_call(let) && k < let->body->n; k++) {
+    for (int k = 0; let->body && k < let->body->n; k++) {
         mark_loops(phase, let->body->lets[k]);
     }
     if (choice) {
         dim_forget(cx);
     }
 }
-
-/* ---- calls of microkernels that are loops ---- */
-
-/* Are all operands of one of these dtypes? */
-static bool
-reads_only(const Let *let, const unsigned dtypes)
-{
-    bool only = let->op != OP_load || (dtypes >> let->res[0]->type->dtype & 1);
-    for (int k = 0; let->body && k < let->body->n; k++) {
-        only &= reads_only(let->body->lets[k], dtypes);
-    }
-    return only;
-}
-
-static void
-inline_calls(Let *let, const unsigned dtypes)
-{
-    if (loop_is_call(let) && !reads_only(let, dtypes)) {
-        let_mark(let, MARK_pack, false);
-        let_mark(let, MARK_micro, false);
-    }
-    for (int k = 0; let->body && k < let->body->n; k++) {
-        inline_calls(let->body->lets[k], dtypes);
-    }
-}
-
-/* arg: the dtypes that the target has functions for, a bit for each. */
-static void
-inline_phase(const PhaseView *phase, const void *arg)
-{
-    const unsigned *dtypes = arg;
-    inline_calls(phase->loop, *dtypes);
-}
-
-/* It is no choice, and takes no fuel: the target has no other form. */
-Fn *
-rewrite_inline_c(Fn *fn)
-{
-    const unsigned dtypes = 1u << DT_f32 | 1u << DT_f64;
-    return phases_visit(fn, inline_phase, &dtypes);
-}
-
-Fn *
-rewrite_inline_hls(Fn *fn)
-{
-    const unsigned none = 0;
-    return phases_visit(fn, inline_phase, &none);
-}
-
-/* ---- interchange ---- */
 
 static void
 mark_phase(const PhaseView *phase, const void *arg)
