@@ -159,7 +159,7 @@ ARM_RUN   = DLC_CC=$(ARM)/cc QEMU_LD_PREFIX=$(ARM_ROOT) qemu-aarch64-static $(AR
 ARM_PIP   = $(PY)/python -m pip install --quiet --disable-pip-version-check --no-compile --upgrade --only-binary=:all: \
             --target=$(ARM)/site --implementation=cp \
             --python-version=$$($(ARM)/python -c 'import platform; print(platform.python_version())') \
-            $(foreach glibc,28 27 17,--platform=manylinux_2_$(glibc)_aarch64) --platform=manylinux2014_aarch64
+            $(foreach glibc,36 35 34 31 28 27 17,--platform=manylinux_2_$(glibc)_aarch64) --platform=manylinux2014_aarch64
 $(ARM_LIB): | build/.tools
 	@command -v aarch64-linux-gnu-gcc >/dev/null || \
 	    $(call need,a C compiler for ARM,gcc-aarch64-linux-gnu libc6-dev-arm64-cross)
@@ -187,10 +187,9 @@ neon: $(ARM)/python
 	$(ARM_RUN)/test-fuzz --tiers tcc --count 300
 	$(ARM_RUN)/test-fuzz --tiers tcc,cc --count 20
 
-# The extension, as a wheel that the emulated Python has unpacked, and tests that need no torch; ARGS=... for pytest.
-# With ARM_TORCH=2.10.0 also torch from PyPI, and tests that need it: newer ones are CUDA's there, of 400 MB and more.
-ARM_TORCH ?=
-ARM_TESTS ?= tests/ir tests/emit tests/jit tests/files $(if $(ARM_TORCH),tests/capture)
+# The extension, as a wheel that the emulated Python has unpacked, and the tests that need no torch; ARGS=... for pytest.
+# The programs run by scripts that begin with the emulator, since the system does not know files of that processor.
+ARM_PROGRAMS := dlc-opt test-jit test-emit test-fuzz
 arm-wheel: $(ARM)/site/.installed
 	@rm -rf $(ARM)/wheel build/lib.linux-aarch64* build/bdist.linux-aarch64 && mkdir -p $(ARM)/wheel dist
 	CC="$(ARM_CC)" OBJCOPY=aarch64-linux-gnu-objcopy NATIVE= DLC_BUILD=$(ARM)/obj \
@@ -200,8 +199,26 @@ arm-wheel: $(ARM)/site/.installed
 arm: arm-wheel dlc-opt
 	@$(ARM_MK) programs
 	$(ARM_PIP) --no-deps --force-reinstall $$(ls -t dist/dlc-*aarch64.whl | head -1)
-	$(if $(ARM_TORCH),$(ARM_PIP) torch==$(ARM_TORCH))
-	DLC_BIN=$(ARM) $(ARM)/python -m pytest -n $(JOBS) --dist loadfile --import-mode=importlib $(or $(ARGS),$(ARM_TESTS))
+	@mkdir -p $(ARM)/run && for program in $(ARM_PROGRAMS); do \
+	    printf '%s\n' '#!/bin/sh' 'export QEMU_LD_PREFIX=$(ARM_ROOT) DLC_CC="$${DLC_CC-$(ARM)/cc}"' \
+	        "exec qemu-aarch64-static $(ARM)/$$program \"\$$@\"" >$(ARM)/run/$$program || exit 1; done; \
+	    chmod +x $(ARM)/run/*
+	cd $(ARM) && ./python -m dlc verify $(CURDIR)/tests/files/stored/format_1.dlc  # not the dlc of this folder
+	DLC_BIN=$(ARM)/run $(PY)/python -m pytest -n $(JOBS) --dist loadfile $(or $(ARGS),tests/ir tests/emit)
+
+# The tests of capture on another version of PyTorch, in an environment of its own: TORCH=2.14.1; ARGS=... for pytest.
+# What pip takes may be a build for CUDA, of gigabytes; the CPU is enough.
+TORCH      ?= 2.14.1
+TORCH_VENV := build/torch-$(TORCH)
+TORCH_WITH := numpy setuptools pytest pytest-xdist hypothesis expecttest tqdm rich joblib
+$(TORCH_VENV)/.installed: | $(PY)/python
+	$(PY)/python -m venv $(TORCH_VENV)
+	$(TORCH_VENV)/bin/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) $(TORCH_WITH)
+	@touch $@
+test-torch: build dlc-opt $(TORCH_VENV)/.installed
+	PYTHONPATH=$(CURDIR) $(TORCH_VENV)/bin/python -m dlc doctor
+	PYTHONPATH=$(CURDIR) OMP_WAIT_POLICY=passive $(TORCH_VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile \
+	    $(or $(ARGS),tests/capture)
 
 # The documentation as a site.  `make docs ARGS=--help`; a warning is an error.
 docs: build dlc-opt

@@ -105,9 +105,14 @@ def _torch() -> tuple[bool, str]:
         return False, f"not importable ({error}); install torch to use the backend"
     try:
         from . import backend
+        from .torch_init import TRIED, version
     except ImportError as error:
         return False, f"{torch.__version__}: {error}"
-    return True, f"{torch.__version__}, {torch.get_num_threads()} threads, backend {backend.__name__}"
+    untried = ", a version that the tests were not run on" if version() < TRIED else ""
+    return (
+        True,
+        f"{torch.__version__}{untried}, {torch.get_num_threads()} threads, backend {backend.__name__}",
+    )
 
 
 def _lacking() -> Iterator[tuple[bool, str]]:

@@ -21,12 +21,19 @@ from .environment import is_yes
 
 #: The first and the last version that dlc is for.  docs/limits.md says what was run on each.
 SERIES = ((2, 12), (2, 14))
+#: The first of them that the tests were run on; of earlier ones the symbols and prototypes were compared.
+TRIED = (2, 13)
+
+
+def version() -> tuple[int, ...]:
+    """The first two numbers of torch's version; (): it has none."""
+    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    return tuple(map(int, found.groups())) if found else ()
 
 
 def _check_version() -> None:
-    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
     first, last = SERIES
-    if (found and first <= tuple(map(int, found.groups())) <= last) or is_yes("DLC_ANY_TORCH"):
+    if first <= version() <= last or is_yes("DLC_ANY_TORCH"):
         return
     oldest, newest = (".".join(map(str, version)) for version in SERIES)
     raise ImportError(
