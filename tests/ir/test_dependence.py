@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.dlc_opt import opt
-from tests.objects import CSRC, SANITIZE, objects
+from tests.objects import CSRC, OBJECTS, SANITIZE, objects
 from tests.shards import Shard
 
 HERE = Path(__file__).resolve().parent
@@ -22,7 +22,8 @@ def test_random_nests(tmp_path: Path, shard: Shard) -> None:
     could be allowed are not."""
     program = tmp_path / "test_dependence"
     source = str(HERE / "test_dependence.c")
-    linked = objects("ir", "codegen/loops", "codegen/schedule/nest")
+    rewrites = [str(OBJECTS / f"codegen/schedule/nest/{name}.o") for name in ("reorder", "split")]
+    linked = [*objects("ir", "codegen/loops"), *rewrites]
     subprocess.run(["cc", *FLAGS, source, *linked, "-lm", "-o", str(program)], check=True)
     command = [str(program), str(COUNT), str(1 + shard.number * COUNT)]
     ran = subprocess.run(command, capture_output=True, text=True)
