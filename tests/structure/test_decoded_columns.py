@@ -156,6 +156,17 @@ def test_few_rows_of_a_symbolic_number_are_a_branch() -> None:
     assert few.count("buffer registers") == (1 + 2 + 3 + 4) * many.count(" micro")
 
 
+@pytest.mark.parametrize("n", [64, 512])
+@pytest.mark.parametrize("name", ["bf16", "f16"])
+def test_frozen_halves_are_widened_where_they_are_multiplied(name: str, n: int) -> None:
+    """Their panels are filled by one loop along all columns and terms."""
+    text = prepared(program(name, "2", n, 600), ["w"])[2]
+    text = loops(opt(text, "--pipeline"), "cc")
+    assert " micro" not in text
+    assert text.count("buffer registers") >= 2
+    assert not re.search(r"f32\[\d+, \d+, 32\] = buffer", text)
+
+
 def test_columns_that_are_apart_stay_in_panels() -> None:
     """Each of them would be loaded alone."""
     text = loops(opt(program("i8", "1", 512, 1024), "--pipeline"), "cc")

@@ -174,14 +174,20 @@ solve_axis(Solution *s, Dim of, Dim at)
     return true;
 }
 
-static bool
-solve(Solution *s, const Let *load)
+static int
+count_loops(const Maker *maker)
 {
-    const Attr *of = let_attr(s->maker->store, "at"), *at = let_attr(load, "at");
     int loops = 1;
-    for (const Let *loop = let_around(s->maker->store); loop != s->maker->loops; loops++) {
+    for (const Let *loop = let_around(maker->store); loop != maker->loops; loops++) {
         loop = let_around(loop);
     }
+    return loops;
+}
+
+static bool
+solve_axes(Solution *s, const Let *load)
+{
+    const Attr *of = let_attr(s->maker->store, "at"), *at = let_attr(load, "at");
     for (int k = 0; k < of->n; k++) {
         Range known = dim_range(s->cx, at->dims[k]); /* an index of one iteration is 0 */
         Dim is = known.lo == known.hi ? dim_int(s->cx, known.lo) : at->dims[k];
@@ -189,7 +195,21 @@ solve(Solution *s, const Let *load)
             return false;
         }
     }
-    return s->n == loops;
+    return s->n == count_loops(s->maker);
+}
+
+/* An index of a loop that goes along several axes is one of the offset. */
+static bool
+solve(Solution *s, const Let *load)
+{
+    const Let *store = s->maker->store;
+    if (solve_axes(s, load)) {
+        return true;
+    }
+    s->n = 0;
+    return solve_axis(s, index_offset(s->cx, store->args[0], let_attr(store, "at")->dims),
+                      index_offset(s->cx, load->args[0], let_attr(load, "at")->dims)) &&
+           s->n == count_loops(s->maker);
 }
 
 /* Is it a product that can compute the columns of the panel by itself? */

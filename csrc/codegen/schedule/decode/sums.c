@@ -654,7 +654,17 @@ put_all(const Sums *s, Block *to, Range rows)
         put_numbers(s, to, extent, rows);
         return;
     }
+    for (const Let *loop = let_around(s->rows); loop_is(loop); loop = let_around(loop)) {
+        Range index = dim_range(s->cx, loop_index(loop));
+        if (index.lo == index.hi && dim_uses(s->cx, extent, loop_index(loop))) {
+            extent = dim_replace(s->cx, extent, loop_index(loop), dim_int(s->cx, index.lo));
+        }
+    }
     Dim most = dim_without_limit(s->cx, extent, s->room);
+    if (most == extent && !dim_is_name(s->cx, extent)) {
+        put_numbers(s, to, extent, (Range){0, 1}); /* what the condition says would not be seen */
+        return;
+    }
     put_numbers(s, put_choice(s, to, OP_if, room, most), room, rows);
     put_numbers(s, put_choice(s, to, OP_else, DIM_NONE, DIM_NONE), extent, (Range){0, 1});
 }
