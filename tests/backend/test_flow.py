@@ -457,6 +457,38 @@ def test_a_loop_without_end_is_interrupted() -> None:
     assert time.monotonic() - begin < 20
 
 
+HOURS = """dlc 1 graph
+
+fn f[N in 1..inf](x: f32[N], p: bool) -> (f32[N]) {
+  let y: f32[N] = loop x, p carries=1 steps=[1000000000] (i: i64, c: f32[N], p: bool) {
+    let d: f32[N] = loop c, p carries=1 steps=[LONG] (j: i64, c: f32[N], p: bool) {
+      let d: f32[N] = branch p, c (c: f32[N]) {
+        let e: f32[N] = mul c, 0.5
+        ret e
+      } else (c: f32[N]) {
+        ret c
+      }
+      ret d
+    }
+    ret d
+  }
+  ret y
+}
+"""
+
+
+@pytest.mark.parametrize("inner", ["3", "1000000"])
+def test_a_long_loop_of_loops_and_branches_is_interrupted(inner: str) -> None:
+    run = compiled(HOURS.replace("LONG", inner), "tcc")
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    begin = time.monotonic()
+    timer = threading.Timer(0.5, lambda: __import__("_thread").interrupt_main())
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        run(floats(4), True)
+    assert time.monotonic() - begin < 20
+
+
 YEARS = """dlc 1 graph
 
 fn f[N in 1..inf, M](x: f32[N], k: i64[M]) -> (f32[N]) {
