@@ -176,7 +176,7 @@ $(B)/prelude_text.c: $(PRELUDE) csrc/build.mk
 $(B)/portable_text.c: $(PORTABLE) csrc/build.mk
 	$(call text,portable,cat $(PORTABLE) | $(CC) -E -P -x c -DDLC_PASTED -)
 # Products in portable C.
-$(B)/products_text.c: csrc/codegen/micro/products.h csrc/build.mk
+$(B)/products_text.c: csrc/codegen/micro/prelude_products.h csrc/build.mk
 	$(call text,products,cat $<)
 # What exported programs have besides their kernels.
 $(B)/%_text.c: csrc/codegen/export/%.h csrc/build.mk

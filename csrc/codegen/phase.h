@@ -84,7 +84,8 @@ bool target_fuses(Target target); /* on this processor: is a fused multiply-add 
 /* The declarations that stand for the word, as dlc_micro_f32; NULL: it is no such word.  They use
  * others of these, and DLC_FMA. */
 const char *micro_portable(Cx *cx, const char *word, size_t length);
-/* Is the loop, marked pack or micro, one call of a routine that the target has?  Else it is loops. */
+/* Is the loop, marked pack or micro, one call of a routine that the target has?  Else it stays
+ * loops. */
 bool target_calls(const TargetInfo *target, const Let *loop);
 
 /* ---- emit.c: the loops stage to C, for each target ---- */

@@ -22,8 +22,8 @@ EMIT = CSRC / "codegen/emit"
 
 #: What each count was when it was last stored.
 STORED = {
-    "lines_of_emitters": 8_551,
-    "lines_of_the_plain_target": 879,
+    "lines_of_emitters": 8_599,
+    "lines_of_the_plain_target": 862,
     "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 0,
     "thresholds_that_lowering_reads": 13,

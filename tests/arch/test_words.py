@@ -50,6 +50,7 @@ PRODUCTS = (
     ("csrc/ir/ops.def", "chain"),
     ("csrc/ir/marks.def", "chains of fused multiply-adds"),
     ("docs/ir.md", "chains?"),
+    ("docs/experiments.md", "chains"),
 )
 
 WORDS = {

@@ -1,4 +1,4 @@
-"""Products of exported C have the bits of dlc, with vectors and without: codegen/micro/products.h.
+"""Products of exported C have the bits of dlc, with vectors and without: codegen/micro/prelude_products.h.
 
 One program is called with many sizes: rows and columns around each tile, sums around each chain.
 """

@@ -1,6 +1,6 @@
 /* The microkernels of f32 and f64 as text, for a unit of portable C that has its own.
  *
- * What:     finds the part of products.h that a word names, and puts a dtype in it.
+ * What:     finds the part of prelude_products.h that a word names, and puts a dtype in it.
  * Example:  dlc_micro_f64 -> the part dlc_micro_DTYPE with f64 and double. */
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "codegen/phase.h"
 #include "ir/text/lay_out.h"
 
-/* products.h as one text: made by the build. */
+/* prelude_products.h as one text: made by the build. */
 extern const char dlc_products_text[];
 
 static const char part_begins[] = "/* ---- ", of_dtype[] = "DTYPE";

@@ -327,7 +327,7 @@ note_copy(const Run *run, ReadyCopy *copy, Notes *notes)
 
 /* What a body keeps in the memory of a parameter is moved to the place of the result before. */
 static void
-note_kept(ReadyBranch *branch, int way, Notes *notes)
+note_moves(ReadyBranch *branch, int way, Notes *notes)
 {
     const Body *body = &branch->flow->bodies[way];
     Inner *in = &branch->ways[way];
@@ -352,7 +352,7 @@ note_branch(const Run *run, ReadyBranch *branch, Notes *notes)
     note(notes, &branch->when, branch->when);
     for (int way = 0; way < 2; way++) {
         branch_begin(run, branch->flow, &branch->ways[way]);
-        note_kept(branch, way, notes);
+        note_moves(branch, way, notes);
         track_note(&branch->ways[way].run, &branch->tracks[way], notes);
     }
 }

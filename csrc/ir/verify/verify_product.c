@@ -101,8 +101,8 @@ void
 verify_fused(Verifier *v, const Let *let)
 {
     const Let *product = product_of(let);
-    bool good = let->op == OP_reduce && has_marks(let, MARK_fused) &&
-                let_op(let) == OP_sum && product && !is_in_vector(let);
+    bool good = let->op == OP_reduce && has_marks(let, MARK_fused) && let_op(let) == OP_sum &&
+                product && !is_in_vector(let);
     Dtype dtype = good ? product->res[0]->type->dtype : DT_bool;
     DtypeClass class = dtype_info[dtype].class;
     if (!good || dtype_info[dtype].compute != dtype ||

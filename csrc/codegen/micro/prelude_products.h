@@ -1,7 +1,7 @@
 /* The microkernels of micro.h as text for a unit of portable C, which has functions of its own.
  *
- * A line of dashes with a word begins a part, which a unit has if it uses the word: micro_portable.c.
- *  DTYPE, TYPE, X86 and ARM become f32, float, ps and 4s, or f64, double, pd and
+ * A line of dashes with a word begins a part, which a unit has if it uses the word, see
+ * micro_portable.c.  DTYPE, TYPE, X86 and ARM become f32, float, ps and 4s, or f64, double, pd and
  * 2d.  A compiler that has vectors (GNU C, for a processor with fused multiply-adds, or where a
  * multiply-add is two operations) keeps the sums of several rows in registers.  For others the
  * inner loop goes over columns.  The bits are the same. */
@@ -28,10 +28,10 @@
 #define DLC_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-/* ---- DLC_PICK ---- */
+/* ---- DLC_SHUFFLE ---- */
 #if DLC_VECTOR_BYTES && defined(__has_builtin)
 #if __has_builtin(__builtin_shufflevector)
-#define DLC_PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#define DLC_SHUFFLE(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #endif
 #endif
 
@@ -46,10 +46,10 @@ enum {
     DLC_HALF_DTYPE = DLC_PANEL_DTYPE / 2
 };
 
-/* What becomes of the sums: they are stored, they are added to those stored, they go on from them. */
+/* The sums are stored, or added to those that are there, or continue them. */
 enum { DLC_STORE_DTYPE, DLC_ADD_DTYPE, DLC_CONTINUE_DTYPE };
 
-/* Element q of a row of A begins there, and the distance to the next ones is a_k; *run: how many. */
+/* Where element q of a row of A is.  The next ones are a_k apart; *run: how many of them. */
 static inline int64_t
 dlc_run_DTYPE(const MicroProduct *x, int64_t q, int64_t *run)
 {
@@ -223,7 +223,7 @@ dlc_micro_DTYPE(const MicroProduct *x)
 }
 
 /* ---- dlc_square_f32 ---- */
-#ifdef DLC_PICK
+#ifdef DLC_SHUFFLE
 /* Transposes 4 x 4 elements. */
 static inline void
 dlc_square_f32(const float *from, int64_t row, float *to, int64_t column)
@@ -231,25 +231,25 @@ dlc_square_f32(const float *from, int64_t row, float *to, int64_t column)
     typedef float Four __attribute__((vector_size(16), aligned(4), may_alias));
     const Four a = *(const Four *)from, b = *(const Four *)(from + row),
                c = *(const Four *)(from + 2 * row), d = *(const Four *)(from + 3 * row),
-               ab = DLC_PICK(a, b, 0, 4, 1, 5), cd = DLC_PICK(c, d, 0, 4, 1, 5),
-               ab_high = DLC_PICK(a, b, 2, 6, 3, 7), cd_high = DLC_PICK(c, d, 2, 6, 3, 7);
-    *(Four *)to = DLC_PICK(ab, cd, 0, 1, 4, 5);
-    *(Four *)(to + column) = DLC_PICK(ab, cd, 2, 3, 6, 7);
-    *(Four *)(to + 2 * column) = DLC_PICK(ab_high, cd_high, 0, 1, 4, 5);
-    *(Four *)(to + 3 * column) = DLC_PICK(ab_high, cd_high, 2, 3, 6, 7);
+               ab = DLC_SHUFFLE(a, b, 0, 4, 1, 5), cd = DLC_SHUFFLE(c, d, 0, 4, 1, 5),
+               ab_high = DLC_SHUFFLE(a, b, 2, 6, 3, 7), cd_high = DLC_SHUFFLE(c, d, 2, 6, 3, 7);
+    *(Four *)to = DLC_SHUFFLE(ab, cd, 0, 1, 4, 5);
+    *(Four *)(to + column) = DLC_SHUFFLE(ab, cd, 2, 3, 6, 7);
+    *(Four *)(to + 2 * column) = DLC_SHUFFLE(ab_high, cd_high, 0, 1, 4, 5);
+    *(Four *)(to + 3 * column) = DLC_SHUFFLE(ab_high, cd_high, 2, 3, 6, 7);
 }
 #endif
 
 /* ---- dlc_square_f64 ---- */
-#ifdef DLC_PICK
+#ifdef DLC_SHUFFLE
 /* Transposes 2 x 2 elements. */
 static inline void
 dlc_square_f64(const double *from, int64_t row, double *to, int64_t column)
 {
     typedef double Two __attribute__((vector_size(16), aligned(8), may_alias));
     const Two a = *(const Two *)from, b = *(const Two *)(from + row);
-    *(Two *)to = DLC_PICK(a, b, 0, 2);
-    *(Two *)(to + column) = DLC_PICK(a, b, 1, 3);
+    *(Two *)to = DLC_SHUFFLE(a, b, 0, 2);
+    *(Two *)(to + column) = DLC_SHUFFLE(a, b, 1, 3);
 }
 #endif
 
@@ -261,7 +261,7 @@ dlc_panel_DTYPE(int k, int columns, int width, const TYPE *b, int64_t k_stride,
 {
     enum { SIDE = 16 / sizeof(TYPE) };
     int in_squares = 0, steps = 0;
-#ifdef DLC_PICK
+#ifdef DLC_SHUFFLE
     in_squares = k_stride == 1 && column_stride != 1 ? columns / SIDE * SIDE : 0;
     steps = in_squares ? k / SIDE * SIDE : 0;
     for (int j = 0; j < in_squares; j += SIDE) {
@@ -290,8 +290,8 @@ dlc_pack_DTYPE(int64_t k, int64_t columns, const void *b, int64_t k_stride, int6
 }
 
 /* ---- dlc_pack_scattered_DTYPE ---- */
-/* The same of a sum whose order is another one in memory, a few rows of the panel at a time: rows of
- * all e may be at a distance at which they evict each other from the cache. */
+/* The same of a sum whose order is another one in memory, a few rows of the panel at a time: rows
+ * of all e may be at a distance at which they evict each other from the cache. */
 static void
 dlc_pack_scattered_DTYPE(const MicroScatter *x)
 {
@@ -334,8 +334,8 @@ dlc_micro_unpacked_DTYPE(const MicroProduct *x)
                 int64_t p = 0;
                 do {
                     const int64_t steps = k - p < STEPS ? k - p : STEPS;
-                    dlc_panel_DTYPE((int)steps, (int)columns, WIDTH, from + p * x->b_k, x->b_k, x->b_column,
-                                    panel);
+                    dlc_panel_DTYPE((int)steps, (int)columns, WIDTH, from + p * x->b_k, x->b_k,
+                                    x->b_column, panel);
                     dlc_rows_DTYPE(x, q + p, steps, panel, WIDTH, 0, part, WIDTH,
                                    p ? DLC_CONTINUE_DTYPE : DLC_STORE_DTYPE);
                     p += steps;
@@ -343,7 +343,8 @@ dlc_micro_unpacked_DTYPE(const MicroProduct *x)
                 for (int64_t i = 0; i < x->rows; i++) {
                     for (int64_t c = 0; c < columns; c++) {
                         TYPE *to = tile + i * x->tile_row + c;
-                        *to = mode == DLC_ADD_DTYPE ? *to + part[i * WIDTH + c] : part[i * WIDTH + c];
+                        const TYPE one = part[i * WIDTH + c];
+                        *to = mode == DLC_ADD_DTYPE ? *to + one : one;
                     }
                 }
             }
