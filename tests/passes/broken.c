@@ -175,6 +175,14 @@ typedef struct {
     int row; /* of marks.def */
 } Misplaced;
 
+/* May the let carry the mark?  steps may stand on every loop of a nest, so that only those inside
+ * get it. */
+static bool
+may_carry(const Let *let, Marks mark)
+{
+    return marks_of(let->op) & mark && (mark != MARK_steps || loop_is(let_around(let)));
+}
+
 /* Puts the mark on a let that may carry it and does not. */
 static void
 misplace(void *arg, Let *let)
@@ -182,7 +190,7 @@ misplace(void *arg, Let *let)
     enum { ODD = 7 };
     const Misplaced *m = arg;
     Marks mark = mark_at(m->row);
-    if (marks_of(let->op) & mark && !let_has(let, mark)) {
+    if (may_carry(let, mark) && !let_has(let, mark)) {
         let_take_marks(m->cx, let);
         if (mark_info[m->row].has_value) {
             let_mark_with(m->cx, let, mark, ODD);
