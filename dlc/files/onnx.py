@@ -187,6 +187,44 @@ def _with_bodies(model: onnx.ModelProto, own: set[str]) -> bool:
     return found
 
 
+def _each_node(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """Those of the graph, of functions, and of the graphs in their attributes."""
+    for graph in _each_graph(model.graph):
+        yield from graph.node
+    for function in model.functions:
+        for node in function.node:
+            yield node
+            for attribute in node.attribute:
+                if attribute.HasField("g"):
+                    for graph in _each_graph(attribute.g):
+                        yield from graph.node
+
+
+def _with_types(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the types of its values.
+
+    The package's inference for GatherND reads outside of a shape, and may end the process, if `batch_dims` or
+    the last size of the indices is below 0; that size may follow from other nodes. A Reshape to an unknown
+    shape is in its place while types are inferred: its result has the same element type, and any shape.
+    """
+    onnx = package()
+    hidden: dict[int, onnx.NodeProto] = {}
+    for number, node in enumerate(_each_node(model)):
+        if node.op_type == "GatherND" and len(node.input) == 2:
+            hidden[number] = onnx.NodeProto.FromString(node.SerializeToString())
+            node.op_type = "Reshape"
+            node.input[1] = "no such value"
+            del node.attribute[:]
+    try:
+        typed = onnx.shape_inference.infer_shapes(model)
+    except Exception as error:
+        raise FileError(f"its shapes do not fit together: {line(error)}") from None
+    for number, node in enumerate(_each_node(typed)):
+        if number in hidden:
+            node.CopyFrom(hidden[number])
+    return typed
+
+
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with operators that ONNX defines by others in their place, but for those that dlc has."""
     onnx = package()
@@ -197,10 +235,7 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
         if not more:
             break
         _with_defaults(model, own)
-        try:  # which definition an operator has may depend on the types of its operands
-            model = onnx.shape_inference.infer_shapes(model)
-        except Exception as error:
-            raise FileError(f"its shapes do not fit together: {line(error)}") from None
+        model = _with_types(model)  # which definition an operator has may depend on those of its operands
         try:
             more = _with_bodies(model, own)
             inline = onnx.inliner.inline_local_functions if more else onnx.inliner.inline_selected_functions

@@ -248,6 +248,7 @@ def graph_of(nodes: list[Any], **more: Any) -> Any:
 
 
 NODE = helper.make_node
+INDICES = onnx.numpy_helper.from_array(np.array([[0]], np.int64), "i")
 CYCLES: dict[str, Callable[[], Any]] = {
     "a cycle": lambda: graph_of(
         [NODE("Add", ["x", "b"], ["a"]), NODE("Neg", ["a"], ["b"]), NODE("Neg", ["b"], ["y"])]
@@ -285,6 +286,16 @@ CYCLES: dict[str, Callable[[], Any]] = {
     "a repetition without end": lambda: graph_of(
         [NODE("Tile", ["x", "n"], ["t"]), NODE("ReduceSum", ["t"], ["y"])],
         initializer=[onnx.numpy_helper.from_array(np.array([2**62], np.int64), "n")],
+    ),
+    "a number of batches below 0": lambda: graph_of(
+        [NODE("GatherND", ["x", "i"], ["y"], batch_dims=-(2**31))], initializer=[INDICES]
+    ),
+    "a number of batches a little below 0": lambda: graph_of(
+        [NODE("GatherND", ["x", "i"], ["y"], batch_dims=-3)], initializer=[INDICES]
+    ),
+    "indices of a size below 0": lambda: graph_of(
+        [NODE("Pad", ["i", "p"], ["j"]), NODE("GatherND", ["x", "j"], ["y"])],
+        initializer=[INDICES, onnx.numpy_helper.from_array(np.array([0, -2_000_000_000, 0, 0]), "p")],
     ),
     "a function of itself": lambda: functions([("f", "f")], "f"),
     "functions of each other": lambda: functions([("f", "g"), ("g", "f")], "f"),
