@@ -17,19 +17,41 @@ ROOT = Path(__file__).resolve().parents[2]
 FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
 COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "96").split(","))
 MORE = 1000  # for libtcc alone
-PRODUCTS, FLOWS, OF_BOTH = 200, 150, 8
-DECODED = 120
+OF_BOTH = 8  # of each kind by the C compiler too
 STEPS = 250  # with one thread, and as many others with two
-SCHEDULES, OF_PRODUCTS = 1700, 300
-PORTABLE, CHOICES = 60, 200
+PORTABLE = 60
 DAMAGED = 2000
 SANITIZED = 200
 PARTS = 4
+
+#: The words that draw a kind, its first seed, how many programs run by libtcc, and the tiers of a few more.
+KINDS = {
+    # sizes around each panel and tile, operands of every layout
+    "products": ("--products", 4_000_000_000, 200, "tcc,cc"),
+    # columns that are computed of codes, in panels or where they are multiplied
+    "few rows and codes": ("--decoded", 10_000_000_000, 120, "tcc,cc,c"),
+    # bodies are random programs; one loop or branch may be in another
+    "loops and branches": ("--flow", 6_000_000_000, 150, "tcc,cc,c"),
+    # marks that the verifier accepts change no bit, whichever they are
+    "schedules": ("--schedules", 8_000_000_000, 1700, "tcc,cc"),
+    "schedules of products": ("--schedules --products", 8_200_000_000, 300, "tcc,cc"),
+    # loops in an if, and in its else, between phases and in loops
+    "choices": ("--choices", 9_000_000_000, 200, "tcc,cc,c"),
+    "choices of products": ("--choices --products", 9_200_000_000, 200, "tcc,cc,c"),
+    "choices with schedules": ("--choices --schedules", 9_400_000_000, 200, "tcc,cc,c"),
+}
+BEHIND = 500_000_000  # the seeds of a kind for all tiers, from its first on
 
 
 def run(*arguments: str) -> None:
     done = subprocess.run([FUZZ, *arguments], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+
+
+def draw(words: str, tiers: str, first: int, turn: int, count: int, keep: Path) -> None:
+    """So many programs that no other turn draws; those that fail are left in the folder `keep`."""
+    seed = str(first + turn * count)
+    run(*words.split(), "--tiers", tiers, "--seed", seed, "--count", str(count), "--keep", str(keep))
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -51,82 +73,33 @@ def test_both_tiers(part: int, tmp_path: Path, shard: Shard) -> None:
 
 def test_libtcc(tmp_path: Path, shard: Shard) -> None:
     """Other programs than those of both tiers."""
-    seed = 1_000_000_000 + shard.number * MORE
-    run("--tiers", "tcc", "--seed", str(seed), "--count", str(MORE), "--keep", str(tmp_path))
+    draw("", "tcc", 1_000_000_000, shard.number, MORE, tmp_path)
 
 
 def test_portable_c(tmp_path: Path, shard: Shard) -> None:
     """Others again, as the portable C has them: strictly compiled, and with the bits of libtcc's."""
-    for first, count, more in (5_000_000_000, PORTABLE, []), (5_500_000_000, OF_BOTH, ["--products"]):
-        arguments = (
-            "--seed",
-            str(first + shard.number * count),
-            "--count",
-            str(count),
-            "--keep",
-            str(tmp_path),
-        )
-        run("--tiers", "tcc,c", *arguments, *more)
+    draw("", "tcc,c", 5_000_000_000, shard.number, PORTABLE, tmp_path)
+    draw("--products", "tcc,c", 5_500_000_000, shard.number, OF_BOTH, tmp_path)
 
 
-@pytest.mark.in_turn(3)
-def test_products(tmp_path: Path, shard: Shard) -> None:
-    """Sizes around each panel and tile, operands of every layout."""
-    for first, count, tiers in (4_000_000_000, PRODUCTS, "tcc"), (4_500_000_000, OF_BOTH, "tcc,cc"):
-        seed = str(first + shard.number * count)
-        arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
-        run("--products", "--tiers", tiers, *arguments)
+@pytest.mark.in_turn(4)
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds(kind: str, tmp_path: Path, shard: Shard) -> None:
+    words, first, count, tiers = KINDS[kind]
+    draw(words, "tcc", first, shard.number, count, tmp_path)
+    draw(words, tiers, first + BEHIND, shard.number, OF_BOTH, tmp_path)
 
 
-@pytest.mark.in_turn(3)
-def test_few_rows_and_codes(tmp_path: Path, shard: Shard) -> None:
-    """Columns that are computed of codes, in panels or where they are multiplied."""
-    for first, count, tiers in (10_000_000_000, DECODED, "tcc"), (10_500_000_000, OF_BOTH, "tcc,cc,c"):
-        seed = str(first + shard.number * count)
-        arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
-        run("--decoded", "--tiers", tiers, *arguments)
-
-
-@pytest.mark.in_turn(3)
-def test_loops_and_branches(tmp_path: Path, shard: Shard) -> None:
-    """Bodies are random programs; one loop or branch may be in another."""
-    for first, count, tiers in (6_000_000_000, FLOWS, "tcc"), (6_500_000_000, OF_BOTH, "tcc,cc,c"):
-        seed = str(first + shard.number * count)
-        arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
-        run("--flow", "--tiers", tiers, *arguments)
-
-
-@pytest.mark.in_turn(3)
+@pytest.mark.in_turn(4)
 @pytest.mark.parametrize("threads", [1, 2])
 def test_loops_over_elements(
     threads: int, tmp_path: Path, shard: Shard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Steps that read and write elements, rows and parts of arrays, most of them in kernels."""
     monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
-    for first, count, tiers in (7_000_000_000, STEPS, "tcc"), (7_500_000_000, OF_BOTH, "tcc,cc,c"):
-        seed = str(first + (2 * shard.number + threads - 1) * count)
-        arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
-        run("--steps", "--tiers", tiers, *arguments)
-
-
-@pytest.mark.in_turn(3)
-def test_schedules(tmp_path: Path, shard: Shard) -> None:
-    """Marks that the verifier accepts change no bit, whichever they are."""
-    for products, many in ([], SCHEDULES), (["--products"], OF_PRODUCTS):
-        for first, count, tiers in (8_000_000_000, many, "tcc"), (8_500_000_000, OF_BOTH, "tcc,cc"):
-            seed = str(first + shard.number * count)
-            arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
-            run("--schedules", "--tiers", tiers, *products, *arguments)
-
-
-@pytest.mark.in_turn(3)
-def test_choices(tmp_path: Path, shard: Shard) -> None:
-    """Loops in an if, and in its else, between phases and in loops: by each target, and with random marks."""
-    for more in [], ["--products"], ["--schedules"]:
-        for first, count, tiers in (9_000_000_000, CHOICES, "tcc"), (9_500_000_000, OF_BOTH, "tcc,cc,c"):
-            seed = str(first + shard.number * count)
-            arguments = ("--seed", seed, "--count", str(count), "--keep", str(tmp_path))
-            run("--choices", "--tiers", tiers, *more, *arguments)
+    turn = 2 * shard.number + threads - 1
+    draw("--steps", "tcc", 7_000_000_000, turn, STEPS, tmp_path)
+    draw("--steps", "tcc,cc,c", 7_500_000_000, turn, OF_BOTH, tmp_path)
 
 
 def test_a_sum_and_its_neighbours() -> None:
@@ -136,8 +109,7 @@ def test_a_sum_and_its_neighbours() -> None:
 
 def test_damaged_programs(tmp_path: Path, shard: Shard) -> None:
     """Refused before they are compiled, or equal to the interpreter."""
-    seed = 2_000_000_000 + shard.number * DAMAGED
-    run("--damage", "--tiers", "tcc", "--seed", str(seed), "--count", str(DAMAGED), "--keep", str(tmp_path))
+    draw("--damage", "tcc", 2_000_000_000, shard.number, DAMAGED, tmp_path)
 
 
 def test_a_part_under_sanitizers(tmp_path: Path, shard: Shard) -> None:
