@@ -32,7 +32,7 @@ static const Bug bugs[] = {
     BUG(cc, jam_recurrences, recurrences, "_at += 4)", "_at += 5)"),
     BUG(cc, jam_columns, jam, "_step += 4)", "_step += 5)"),
     BUG(cc, array, array, "_t[k] = ", "_t[k] = 2 * "),
-    BUG(cc, interchange, interchange, "_all[l0] = 0;", "_all[l0] = 1;"),
+    BUG(cc, registers, registers, "] = 0.0f;", "] = 1.0f;"),
     BUG(cc, strip_columns, strip, "; first += 64)", "; first += 65)"),
     BUG(cc, width, width, "_from += 128)", "_from += 129)"),
     BUG(cc, parts, parts, "_at + 1024 + k", "_at + 1023 + k"),

@@ -131,7 +131,7 @@ BUGS = {
     "cc_jam_recurrences": ("jam", scan("sum", "f64")),
     "cc_jam_columns": ("columns", reduced("sum", "60, 300", "300", 0)),
     "cc_array": ("carry", reduced("sum", "60, 300", "300", 0)),
-    "cc_interchange": ("decode", FEW_ROWS),
+    "cc_registers": ("decode", FEW_ROWS),
     "cc_strip_columns": ("columns", reduced("sum", "100, 5000", "5000", 0)),
     "cc_width": ("transpose", TRANSPOSED),
     "cc_transpose": ("transpose", TRANSPOSED),
