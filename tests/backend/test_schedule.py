@@ -42,6 +42,14 @@ def test_the_lines_are_those_of_the_kernel() -> None:
     assert repr(again).startswith("dlc.schedule(dlc.kernel(")
 
 
+def test_the_name_of_a_kernel_ends_what_is_said_of_a_target() -> None:
+    mine = dlc.schedule(dlc.kernel(DOUBLE), "kernel k0\ntarget cc\nfor i2_in width=32\nkernel k0\n" + TILES)
+    plain = dlc.schedule(dlc.kernel(DOUBLE), TILES + "target cc\nfor i2_in width=32")
+    assert mine.schedule(torch.float32) == plain.schedule(torch.float32)
+    x = torch.randn(40, 50)
+    assert torch.equal(mine(x), 2 * x.T)
+
+
 def test_a_gradient_and_a_compiled_function_have_it_without_its_schedule() -> None:
     mine = dlc.schedule(dlc.kernel(DOUBLE), TILES)
     x = torch.randn(40, 50, requires_grad=True)
@@ -55,6 +63,8 @@ def test_a_gradient_and_a_compiled_function_have_it_without_its_schedule() -> No
     ("lines", "why"),
     [
         ("for i9 vector", "line 1 of the schedule, `for i9 vector`: there is no 'for i9' here"),
+        ("for i2 split=4 split=5", "line 1 of the schedule, `for i2 split=4 split=5`: it has 'split' twice"),
+        ("for i2 split=4294967297", "behind = stands a number from 1 to 2147483647"),
         ("\nfor i2 vector\nfor i3 parallel", "line 3 of the schedule, `for i3 parallel`: V18"),
         ("kernel k1\nfor i0 parallel", "line 1 of the schedule, `kernel k1`: the program has 1 kernels"),
     ],

@@ -187,7 +187,8 @@ mark_grid(Let *loop, void *view)
     }
     Kinds kinds = kinds_of(v, loop);
     if (let_has(loop, MARK_steps) || !has_rows(v, loop, &kinds) ||
-        dim_range(cx, loop_extent(loop)).hi <= 1 || !is_profitable(v, loop) || !fuel_spend(cx)) {
+        dim_range(cx, loop_extent(loop)).hi <= 1 || !is_profitable(v, loop) ||
+        loop_carries(cx, loop) || !fuel_spend(cx)) {
         return true;
     }
     let_mark_with(cx, loop, MARK_grid, DLC_GRID);

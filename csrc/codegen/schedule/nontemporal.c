@@ -178,7 +178,9 @@ mark_loop(Let *loop, void *phased)
     if (let_has(loop, MARK_recurrences)) {
         mark_scan(p, loop);
     } else if (let_has(rows, MARK_tile)) {
-        mark_stores(p, loop, loop->body->n);
+        if (!p->staged || let_has(loop, MARK_width)) { /* that of the arrays */
+            mark_stores(p, loop, loop->body->n);
+        }
     } else if (let_has(loop, MARK_vector) && memory_limits(p, loop)) {
         let_mark(loop, MARK_streams, mark_stores(p, loop, p->target->costs.nontemporal_stores));
     } else if (runs_with_others) {

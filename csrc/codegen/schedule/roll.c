@@ -1,10 +1,10 @@
 /* What a compiler is told of single loops: which it must not unroll, and which it pipelines.
  *
  * What:     roll marks vector loops `rolled` that have few iterations and a `where` that chooses
- *           alike in all of them.  pipeline marks loops `pipelined` that no other loop runs in: if
- *           they are marked for vectors, are in such a loop or have such an order, their operations
- *           are worth hardware of their own.
- * Requires: a scheduled function; for pipeline, in which loops are interchanged.
+ *           alike in all of them.  pipeline_hls marks loops `pipelined` that no other loop runs in:
+ *           if they are marked for vectors, are in such a loop or have such an order, their
+ *           operations are worth hardware of their own.
+ * Requires: a scheduled function; for pipeline_hls, in which loops are interchanged.
  * Ensures:  nothing but speed, if the C compiler is right (V41, V56).
  * How:      gcc may unroll a short loop and make a vector loop of the one around it.  gcc 12 then
  *           reads what a `where` chooses of several iterations of that by the condition of the
@@ -76,7 +76,7 @@ pipeline_loop(void *cx, Let *loop)
 }
 
 Fn *
-rewrite_pipeline(Fn *fn)
+rewrite_pipeline_hls(Fn *fn)
 {
     fn_each_let(fn, pipeline_loop, fn->cx);
     return fn;

@@ -133,7 +133,8 @@
  *        parallel, and their bodies compute, bind, load and store: of buffers of a loop only
  *        element index of one of that body, which has an element for each iteration.  They may have
  *        more than one, and have at most grid_row iterations, which is at most grid.  Where
- *        grid_called stands, a reduce of a product or a load has at most so many and 1024 instead.
+ *        grid_called stands, a reduce of a product or a load of f32, or a sum of a load or of a
+ *        square of a difference of bf16 or f64, has at most so many and 1024 instead.
  *        A for may have more if there is neither a bind nor a buffer beside it.  A reduce returns
  *        what its body makes: it is a sum computed in f32 or f64, or an amax or amin in f32.
  *   V39  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
@@ -194,7 +195,7 @@
  *        adjacent, or one of i8 or u8 in a for marked vector of 32 iterations, along which they
  *        are.  What its index says is not bound in that loop.
  *   V52  primitive marks only a reduce without onehot that is marked lanes or stands in a for
- *        marked vector, perhaps in other reductions there, whose op returns no index, and whose
+ *        marked vector, perhaps in other loops there, whose op returns no index, and whose
  *        body loads, binds and computes.
  *   V53  array marks, of so many elements: in a for of that width marked vector with loops inside,
  *        all buffers, results of reductions, and values and indices that are used where a loop

@@ -172,7 +172,8 @@ waiting(Cx *cx, const Let *store)
     enum { LINE = 16, STRIP = 1024 };
     const Let *loop = let_around(store), *rows = loop_is(loop) ? let_around(loop) : loop;
     int64_t n = 0, flat = loop_is(rows) ? let_mark_value(rows, MARK_flat) : 0;
-    if (!let_has(store, MARK_nontemporal) || !loop_is(loop) || let_has(loop, MARK_distribute)) {
+    bool stages = loop_is(loop) && let_has(loop, MARK_distribute) && !flat; /* a block has none */
+    if (!let_has(store, MARK_nontemporal) || !loop_is(loop) || stages) {
         return 0;
     }
     dim_is_int(cx, let_dim(loop, "extent"), &n);

@@ -345,16 +345,23 @@ may_be_in_grid(Verifier *v, const Let *let, const Let *loop)
             type_numel(v->cx, of->type) == let_dim(loop, "extent"));
 }
 
-/* Does the reduction multiply, subtract, cast and load alone? */
+/* Does the reduction multiply, subtract, cast and load alone, of dtypes that primitives for rows
+ * have: f32; of a sum without a product also bf16 and f64? */
 static bool
 may_be_called(const Let *reduce)
 {
-    bool good = reduce->op == OP_reduce;
-    for (int k = 0; k < reduce->body->n; k++) {
-        Op op = reduce->body->lets[k]->op;
-        good &= op == OP_load || op == OP_cast || op == OP_sub || op == OP_mul;
+    const Block *body = reduce->body;
+    bool good = reduce->op == OP_reduce, product = false, difference = false, others = false;
+    for (int k = 0; k < body->n; k++) {
+        const Let *let = body->lets[k];
+        Dtype dtype = let->op == OP_load ? let->args[0]->type->dtype : DT_f32;
+        good &= let->op == OP_load || let->op == OP_cast || let->op == OP_sub || let->op == OP_mul;
+        good &= dtype == DT_f32 || dtype == DT_bf16 || dtype == DT_f64;
+        product |= let->op == OP_mul;
+        difference |= let->op == OP_sub;
+        others |= dtype != DT_f32;
     }
-    return good;
+    return good && !(others && (let_op(reduce) != OP_sum || (product && !difference)));
 }
 
 /* Do targets reduce several rows of it at a time?  Of floats these are the reductions that short

@@ -134,12 +134,11 @@ verify_primitive(Verifier *v, const Let *reduce)
     if (!let_has(reduce, MARK_primitive)) {
         return;
     }
-    while (around && around->op == OP_reduce) {
+    while (loop_is(around) && !(around->op == OP_for && let_has(around, MARK_vector))) {
         around = let_around(around);
     }
     bool good = !let_has(reduce, MARK_onehot) && op_info[let_op(reduce)].rule != RULE_INDEX &&
-                (let_has(reduce, MARK_lanes) ||
-                 (around && around->op == OP_for && let_has(around, MARK_vector)));
+                (let_has(reduce, MARK_lanes) || loop_is(around));
     for (int k = 0; k < reduce->body->n; k++) {
         const Let *let = reduce->body->lets[k];
         good = good && !let->body && !let_writes(let);

@@ -99,7 +99,7 @@ put_stage(Emit *e, const Stages *s, int stage, const char *at)
             import(e, s, let->args[j], stage, seen);
         }
         cc_let(e, let);
-        if (let_has(let, MARK_array)) {
+        if (let_is_map(let) && let_has(let, MARK_array)) {
             put(e, "%s_t[k] = %s;", name_c(e, let->res[0]), name_c(e, let->res[0]));
         }
     }
@@ -117,7 +117,7 @@ cc_stage_loop(Emit *e, const Let *loop, const char *from, const char *to)
     put(e, "const int64_t w = %s - %s < %d ? %s - %s : %d;", to, at, width, to, at, width);
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let_has(let, MARK_array)) {
+        if (let_is_map(let) && let_has(let, MARK_array)) {
             put(e, "%s %s_t[%d];", type_c(let->res[0]->type->dtype), name_c(e, let->res[0]), width);
         }
     }

@@ -404,7 +404,9 @@ folded(const Making *t, int at, int k)
     }
     if (let->op == OP_where && value_is_const(args[0])) {
         Value *chosen = args[args[0]->literal.i ? 1 : 2];
-        return value_is_const(chosen) ? NULL : chosen;
+        if (!value_is_const(chosen)) {
+            return chosen;
+        }
     }
     if (!t->v.known[at]) {
         return NULL;
@@ -417,15 +419,17 @@ folded(const Making *t, int at, int k)
     return literal(t->s, is);
 }
 
-/* Operands that have become constants, of a let that needs one with a dtype: their `const`. */
+/* Operands that have become constants, of a let that needs one with a dtype: their `const`.  The
+ * condition of a `where` says no dtype. */
 static void
 put_constants(const Making *t, const Let *let, int k, Block *to)
 {
+    int first = let->op == OP_where;
     bool all = let_is_map(let);
-    for (int j = 0; j < let->nargs; j++) {
+    for (int j = first; j < let->nargs; j++) {
         all = all && value_is_const(copied_value(&t->copies[k], let->args[j]));
     }
-    for (int j = 0; all && j < let->nargs; j++) {
+    for (int j = first; all && j < let->nargs; j++) {
         Value *v = let->args[j], *is = copied_value(&t->copies[k], v);
         if (v != is) {
             Let *constant = let_new(t->s->fn, OP_const, 1, &is, 0, NULL);

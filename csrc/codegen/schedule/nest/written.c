@@ -115,7 +115,8 @@ take_number(Cx *cx, const Line *line, const char **word, char sign)
     char *end;
     long long number = strtoll(at + 1, &end, 10);
     if (*end || end == at + 1 || number < 1 || number > MOST_NUMBER) {
-        refuse(cx, line, cx_format(cx, "behind %c stands a number above 0", sign));
+        refuse(cx, line,
+               cx_format(cx, "behind %c stands a number from 1 to %d", sign, MOST_NUMBER));
     }
     *word = cx_intern(cx, *word, (size_t)(at - *word));
     return number;
@@ -135,6 +136,11 @@ read_line(Cx *cx, const Line *line)
             refuse(cx, line, "it has too many marks");
         }
         said.values[said.nmarks] = take_number(cx, line, &word, '=');
+        for (int k = 0; k < said.nmarks; k++) {
+            if (strcmp(said.marks[k], word) == 0) {
+                refuse(cx, line, cx_format(cx, "it has '%s' twice", word));
+            }
+        }
         said.marks[said.nmarks++] = word;
     }
     return said;
@@ -218,8 +224,8 @@ written_part(Cx *cx, const char *text, int kernel, int kernels)
             refuse(cx, &line, cx_format(cx, "the program has %d kernels", kernels));
         }
         in = named < 0 ? in : named;
-        bool here = in == kernel && named < 0;
-        any |= here && *line.text;
+        bool here = in == kernel; /* its own names too, behind which no target is named */
+        any |= here && named < 0 && *line.text;
         text_add(&part, "%s\n", here ? line.text : ""); /* lines keep their numbers */
     }
     return any ? part.text : NULL;
