@@ -45,16 +45,36 @@ def _places(x: Tensor, size: list[Any], stride: list[Any], offset: Any) -> Tenso
     return at
 
 
-def _as_strided(x: Tensor, size: list[Any], stride: list[Any], storage_offset: Any = None) -> Any:
+def _as_strided_copy(x: Tensor, size: list[Any], stride: list[Any], storage_offset: Any = None) -> Any:
     at = _places(x, size, stride, storage_offset)
     return NotImplemented if at is None else x.reshape(-1).index_select(0, at.reshape(-1)).reshape(size)
+
+
+def _as_strided(x: Tensor, size: list[Any], stride: list[Any], storage_offset: Any = None) -> Any:
+    """In eager a view: places of such a view are those of what it is a view of."""
+    of, begin = getattr(x, "_dlc_view_of", (x, None))
+    offset = begin if storage_offset is None else storage_offset
+    made = _as_strided_copy(of, size, stride, offset)
+    if made is not NotImplemented:
+        made._dlc_view_of = of, offset  # type: ignore[attr-defined]
+    return made
+
+
+def _all_differ(size: list[Any], stride: list[Any]) -> bool:
+    """Has each element a place of its own? Of several at one place torch does not say which is written."""
+    reach = 0
+    for step, n in sorted((step, n) for n, step in zip(size, stride, strict=True) if n > 1):
+        if step <= reach:
+            return False
+        reach += step * (n - 1)
+    return True
 
 
 def _as_strided_scatter(
     x: Tensor, src: Tensor, size: list[Any], stride: list[Any], storage_offset: Any = None
 ) -> Any:
     at = _places(x, size, stride, storage_offset)
-    if at is None:
+    if at is None or not _all_differ(size, stride):
         return NotImplemented
     return x.reshape(-1).scatter(0, at.reshape(-1), src.reshape(-1)).reshape(x.shape)
 
@@ -228,7 +248,7 @@ def strided() -> dict[OpOverload, Callable[..., Any]]:
     """By operator, its program; NotImplemented where that does not hold for its arguments."""
     return {
         aten.as_strided.default: _as_strided,
-        aten.as_strided_copy.default: _as_strided,
+        aten.as_strided_copy.default: _as_strided_copy,
         aten.as_strided_scatter.default: _as_strided_scatter,
         aten.view_as_complex.default: _view_as_complex,
         aten.index_select.default: _index_select,

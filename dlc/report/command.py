@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .model import TEXTS
+from .texts import TEXTS
 
 #: The exit status of a script that ends well, of which dlc compiled nothing.
 NOTHING = 3

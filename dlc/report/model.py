@@ -10,6 +10,7 @@ from typing import Any
 
 from ..memory import step_peak
 from .machine import Machine
+from .texts import TEXTS
 
 #: A limit and a kernel are measured at other times, when the clock of the processor may be another one.
 BEYOND = 1.03
@@ -130,10 +131,6 @@ class Held:
     bytes: int
     first: int
     last: int
-
-
-#: Of a graph, in the order in which they are made.
-TEXTS = ("graph", "kernels", "loops", "schedule", "tcc", "cc", "plan")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -78,6 +78,31 @@ def test_sizes_become_numbers(target: str, tmp_path: Path) -> None:
     assert len(paths) >= 3
 
 
+def test_sizes_become_numbers_in_bodies(tmp_path: Path) -> None:
+    text = """dlc 1 graph
+fn steps[N in 1..inf](x: f32[N], go: bool) -> (f32[N]) {
+  let y: f32[N] = loop x, go carries=1 rows=0 steps=[N] (i: i64, c: f32[N], go: bool) {
+    let d: f32[N] = branch go, c (c: f32[N]) {
+      let n: i64 = size dim=N
+      let w: f32 = cast n
+      let s: f32[N] = expand w to=[]
+      let e: f32[N] = add c, s
+      ret e
+    } else (c: f32[N]) {
+      ret c
+    }
+    ret d
+  }
+  ret y
+}
+"""
+    written = text.replace("[N in 1..inf]", "").replace("[N]", "[3]").replace("=N", "=3")
+    ir.parse(written).export_c(tmp_path / "written", target="device")
+    paths = ir.parse(text).export_c(tmp_path / "given", target="device", sizes={"N": 3})
+    for path in paths:
+        assert path.read_bytes() == (tmp_path / "written" / path.name).read_bytes()
+
+
 def test_an_index_out_of_range_is_a_status(tmp_path: Path) -> None:
     text = "dlc 1 graph\nfn rows(x: f32[3, 2], at: i64[4]) -> (f32[4, 2]) {\n"
     text += "  let y: f32[4, 2] = gather x, at axis=0 wrap=1\n  ret y\n}\n"

@@ -59,7 +59,7 @@ def every_operation(dtype: str) -> str:
     """A kernel of each row of ops.def that takes the dtype, and of casts from it."""
     rows = re.findall(r"^MAP\( *(\w+), *(\d), *(\w+),", (ROOT / "csrc/ir/ops.def").read_text(), re.MULTILINE)
     made = [
-        ("bool" if kind in ("CMP", "PRED", "BOOL") else dtype, f"{name} {', '.join('xy'[: int(arity)])}")
+        ("bool" if kind in ("CMP", "PRED", "BOOL") else dtype, f"{name} {', '.join('xyx'[: int(arity)])}")
         for name, arity, kind in rows
         if dtype in OPERANDS.get(kind, ())
     ]

@@ -16,7 +16,7 @@ fn places[N in 1..inf](x: f32[N]) -> (f32[N]) {
       let s: i64 = size dim=i
       let q: f32 = cast s
       let b: f32 = exp a
-      let d: f32 = add b, q
+      let d: f32 = add b, q array=256
       let e: f32 = log d stage=2
       let p: f32 = cast s stage=2
       let c: f32 = mul e, p stage=2
@@ -39,10 +39,10 @@ fn both[N in 1..inf](x: f64[8, N]) -> (f64[8, N], f64[8, N]) {
         let a: f64 = load x[i, j]
         let b: f64 = exp a
         let r: f64 = load run[0]
-        let s: f64 = add r, b stage=2 FIRST
+        let s: f64 = add r, b stage=2 array=128 FIRST
         store run[0] = s
         let r2: f64 = load ron[0]
-        let s2: f64 = add r2, a stage=2 SECOND
+        let s2: f64 = add r2, a stage=2 array=128 SECOND
         store ron[0] = s2
         store y[i, j] = s
         store z[i, j] = s2

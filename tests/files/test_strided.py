@@ -47,6 +47,14 @@ def test_as_strided(size: Any, stride: Any, offset: int, dtype: torch.dtype, tmp
     compare(made, tmp_path / "m.dlc", elements(4, 6, dtype=dtype))
 
 
+def test_a_view_of_a_view(tmp_path: Path) -> None:
+    def made(x: Tensor) -> list[Tensor]:
+        view = x.as_strided((3, 4), (1, 1), 1)
+        return [view.as_strided((2, 3), (6, 1), 2) + 1, view.as_strided((2,), (9,)) * 2]
+
+    compare(made, tmp_path / "m.dlc", elements(4, 6))
+
+
 def test_as_strided_scatter(tmp_path: Path) -> None:
     def made(x: Tensor, part: Tensor) -> Tensor:
         return torch.as_strided_scatter(x, part, (2, 3), (8, 2), 1)
@@ -63,6 +71,12 @@ def test_memory_that_is_not_known_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises((dlc.FileError, dlc.CaptureError), match="as_strided"):
             dlc.save(fn, tmp_path / "m.dlc", (x,))
+
+
+def test_writes_to_one_place_are_refused(tmp_path: Path) -> None:
+    with pytest.raises((dlc.FileError, dlc.CaptureError), match="as_strided_scatter"):
+        args = (torch.ones(4, 6), torch.ones(2, 3))
+        dlc.save(lambda x, part: x.as_strided_scatter(part, (2, 3), (1, 1)), tmp_path / "m.dlc", args)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -541,7 +541,7 @@ choose_steps(Gen *g, int depth, char *text, int *over, int *whole)
     int axis = below(g->random, most), least = g->axes[axis].least;
     *over = axis;
     *whole = NONE;
-    if (chance(g->random, 25)) {
+    if (chance(g->random, 25) || depth > 2) { /* nor of N*M steps in N in N others */
         int n = below(g->random, 5);
         snprintf(text, 2 * TEXT, "%d", n);
         *over = n <= least ? axis : NONE;

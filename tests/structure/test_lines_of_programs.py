@@ -126,20 +126,27 @@ MULTIPLIED = ["for pack", "for micro prefetch_pack=229376", "reduce sum fused"]
         ),
         pytest.param(
             TRANSPOSED_SUM,
-            ["for tile", "for vector width=128", "x transpose"],
-            ["for tile", "for vector width=128", "x transpose"],
+            ["for tile", "for vector width=128", "x transpose array=9216"],
+            ["for tile", "for vector width=128", "x transpose array=9216"],
             id="transposed sum",
         ),
         pytest.param(
             STENCIL,
             ["for vector streams", "add merged", "x prefetch=4096", f"t0 {BYPASSES}"],
-            ["for vector streams strip=64 simdlen=8", "x prefetch=4096 beyond=8388608", f"t0 {BYPASSES}"],
+            [
+                "for vector streams strip=64 simdlen=8",
+                "x prefetch=4096 beyond=8388608",
+                f"t0 {BYPASSES} array=1024",
+            ],
             id="stencil",
         ),
         pytest.param(
             EMBEDDING_SUM,
             ["for vector", "reduce sum primitive", "w prefetch_rows=16"],
-            ["for vector", "i uniform", "bind uniform", "w prefetch_rows=64 beyond=1048577"],
+            [
+                *("for vector width=256", "reduce sum array=256"),
+                *("i uniform", "bind uniform", "w prefetch_rows=64 beyond=1048577"),
+            ],
             id="embedding sum",
         ),
         pytest.param(
@@ -151,7 +158,7 @@ MULTIPLIED = ["for pack", "for micro prefetch_pack=229376", "reduce sum fused"]
         pytest.param(
             EXP_LOG1P,
             ["for vector"],
-            ["for vector distribute=256", "log1p stage=2"],
+            ["for vector distribute=256", "exp array=256", "log1p stage=2"],
             id="exp then log1p",
         ),
         pytest.param(

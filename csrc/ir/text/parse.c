@@ -382,6 +382,9 @@ parse_body(Parser *p)
     p->names = (Table){0};
     p->indices = NULL;
     p->nindices = 0;
+    for (int k = 0; k < p->nnumbers; k++) {
+        push_index(p, outer.indices[k].name, outer.indices[k].dim);
+    }
     parse_params(p);
     parse_block(p, fn->body);
     parse_check_names(p);
@@ -628,18 +631,18 @@ fixed_of(Parser *p, const Size *s, int n, const FixedSize *fixed)
 static void
 parse_fn_sizes(Parser *p, int n, const FixedSize *fixed)
 {
-    int nsizes, found = 0;
+    int nsizes;
     Size *sizes = parse_sizes(p, &nsizes);
     for (int k = 0; k < nsizes; k++) {
         const FixedSize *of = fixed_of(p, &sizes[k], n, fixed);
         if (of) {
             push_index(p, sizes[k].name, dim_int(p->cx, of->value));
-            found++;
+            p->nnumbers++;
         } else {
             fn_size(p->fn, declare_size(p, &sizes[k]));
         }
     }
-    for (int k = 0; k < n && found < n; k++) {
+    for (int k = 0; k < n && p->nnumbers < n; k++) {
         bool known = false;
         for (int j = 0; j < nsizes; j++) {
             known |= strcmp(fixed[k].name, sizes[j].name) == 0;

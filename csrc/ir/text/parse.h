@@ -81,6 +81,7 @@ typedef struct {
     Table names;
     Index *indices;             /* the loop indices in scope, the innermost last */
     int nindices, depth;
+    int nnumbers;               /* the first ones are sizes that are numbers, in bodies too */
 } Parser;
 
 /* One level more of blocks or of dims within dims: fails when they are too many for the stack. */

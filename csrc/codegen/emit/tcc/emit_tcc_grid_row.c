@@ -116,6 +116,9 @@ tcc_grid_row(Tcc *t, const Let *loop, void (*put_one)(Tcc *t, const Let *loop))
         return;
     }
     if (!tcc_is_short(t, t->grid, loop)) {
+        if (reduces) { /* of loops that someone has written: grid marks none that has no call */
+            fail(e->cx, DIAG_ROWS_CALL, loop->res[0]->name);
+        }
         put_long_rows(t, loop, put_one);
         return;
     }
