@@ -89,8 +89,8 @@ SAN_PKG := build/asan/site/dlc
 SAN_LOG := $(abspath build/asan)/report
 SAN_LIB  = $(shell $(CC) -print-file-name=libasan.so):$(shell $(CC) -print-file-name=libubsan.so)
 asan: build
-	@mkdir -p $(SAN_PKG) && rm -rf $(SAN_PKG)/*.py $(SAN_PKG)/arrays $(SAN_PKG)/operators.txt && \
-	    ln -s $(abspath dlc)/*.py $(abspath dlc)/arrays $(abspath dlc)/operators.txt $(SAN_PKG)/
+	@rm -rf $(SAN_PKG) && mkdir -p $(SAN_PKG) && \
+	    ln -s $(filter-out %.so %/__pycache__,$(wildcard $(abspath dlc)/*)) $(SAN_PKG)/
 	@$(MK) ext programs B=build/asan/obj BIN=build/asan \
 	    SAN='$(SAN_FLAGS)' \
 	    OUT=$(SAN_PKG)/_C$$($(PY)/python -c \
