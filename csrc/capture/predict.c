@@ -1,6 +1,5 @@
 /* Predicted times for Python: what the machine was measured to do, and the steps of a program. */
 #include "module.h"
-#include "codegen/tune/predict.h"
 
 static double *
 numbers_of(Speeds *speeds)

@@ -177,12 +177,11 @@ profile(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!self->profile || !call_profile_summary(self->profile, &sum)) {
         Py_RETURN_NONE;
     }
-    PyObject *made = Py_BuildValue("{sLsdsNsNsNsNsN}", "calls", (long long)sum.calls, "seconds",
-                                   sum.seconds, "memory", memory_profiled(self, inside), "steps",
-                                   tuple_of(sum.nsteps, step_at, self), "slots",
-                                   tuple_of(sum.nslots, slot_at, self), "sizes",
-                                   sizes_dict(self, sum.nsizes), "written",
-                                   tuple_of(self->nwritten, position_at, self));
+    PyObject *made = Py_BuildValue(
+        "{sLsdsNsNsNsNsN}", "calls", (long long)sum.calls, "seconds", sum.seconds, "memory",
+        memory_profiled(self, inside), "steps", tuple_of(sum.nsteps, step_at, self), "slots",
+        tuple_of(sum.nslots, slot_at, self), "sizes", sizes_dict(self, sum.nsizes), "written",
+        tuple_of(self->nwritten, position_at, self));
     if (begin) {
         call_profile_begin(self->profile);
     }

@@ -107,8 +107,8 @@ lanes_of(int bytes)
     return (double)isa_info[processor_isa()].vector / (bytes > 0 ? bytes : 1);
 }
 
-/* Beyond what an addition takes, which is half a cycle of a vector: cost.def counts the loads and the
- * store of its operands too. */
+/* Beyond what an addition takes, which is half a cycle of a vector: cost.def counts the loads and
+ * the store of its operands too. */
 static double
 cycles_of_map(const Around *a, const Let *let)
 {

@@ -39,7 +39,7 @@ static const double each = 6e-3; /* seconds for a working set */
     }
 #if defined(__x86_64__)
 READ(avx512, 64, __attribute__((target("avx512f"))))
-READ(avx2, 32, __attribute__((target("avx2"))))
+READ(avx2, 32, __attribute__((target("avx2,fma"))))
 READ(sse2, 16, )
 #else
 READ(neon, 16, )
