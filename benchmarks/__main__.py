@@ -1,4 +1,4 @@
-"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead [options]
+"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead|predicted [options]
 python -m benchmarks operators|products|convolutions|attention|notation|arrays|onnx|exported|loading .."""
 
 import argparse
@@ -19,6 +19,7 @@ from benchmarks import (
     notation,
     onnx_files,
     operators,
+    predicted,
     products,
     report,
     settle,
@@ -47,6 +48,7 @@ PEERS = {
     "onnx": "onnxruntime",
     "exported": "c",
     "loading": "",
+    "predicted": "",
 }
 SIZE_HELP = (
     "of kernels: l1, l2, mem; of operators: small, middle, large; or numbers of elements; commas between"
@@ -167,6 +169,11 @@ def main() -> None:
         with torch.no_grad():
             rows = operators.run(args.only, args.size, peers, args.budget)
         report.wide().print(operators.table(rows))
+    elif args.what == "predicted":
+        predictions = predicted.run(args.only, args.size, args.small)
+        report.wide().print(predicted.table(predictions))
+        print(predicted.text(predictions))
+        rows = [row.data() for row in predictions]
     elif args.what == "training":
         steps, cuts = training.run(args.only, peers, args.budget, args.small)
         report.show(f"training, {torch.get_num_threads()} threads", steps)

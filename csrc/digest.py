@@ -48,6 +48,8 @@ DECIDING = {"cc_target.c", "cc_job.c", "cc_job.h", "jit_cc.c"}
 RUNNING = {
     "ir/diag.def",
     "ir/eval/excerpt.c",
+    "ir/math/cost.c",  # of fusion and of predicted times
+    "ir/math/cost.def",
     "ir/eval/noise.c",
     "ir/eval/sample.c",
     "ir/text/shrink.c",

@@ -2,7 +2,7 @@
 
 The figures are those of the strips (one op, operands and result in the first cache), in quarters of a
 cycle, at least 1; one row for each op and dtype of the arithmetic. With --write they go to
-csrc/fusion/cost.def, by which the passes weigh computing a value again against memory; a set that this
+csrc/ir/math/cost.def, by which the passes weigh computing a value again against memory; a set that this
 processor does not have keeps its column.
 """
 
@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from benchmarks.ulp.strips import ROOT, TYPES, Strips, address, available, build, strips
 
-TABLE = ROOT / "csrc" / "fusion" / "cost.def"
+TABLE = ROOT / "csrc" / "ir" / "math" / "cost.def"
 SETS = ("sse2", "avx2", "avx512")
 COUNT, ROUNDS = 1024, 200
 MAP = re.compile(r"MAP\(\s*(\w+),\s*(\d),\s*(\w+),")
@@ -101,7 +101,7 @@ def table(columns: dict[str, dict[Key, int]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cost", description=__doc__)
-    parser.add_argument("--write", action="store_true", help="to csrc/fusion/cost.def, else to the terminal")
+    parser.add_argument("--write", action="store_true", help="to csrc/ir/math/cost.def, else to the terminal")
     args = parser.parse_args()
     text = table(kept() | measured())
     if args.write:

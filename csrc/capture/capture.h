@@ -232,6 +232,10 @@ int kernel_register(PyObject *module);
 
 int export_register(PyObject *module);
 
+/* ---- predict.c ---- */
+
+int predict_register(PyObject *module); /* _C.speeds, _C.predict */
+
 /* ---- onnx/onnx_module.c: dlc._C.onnx, a graph of ONNX as a program ---- */
 
 int onnx_register(PyObject *module);

@@ -15,5 +15,6 @@
 #include "process.h"
 #include "processor.h"
 #include "rewrites.h"
+#include "tune/predict.h"
 
 #endif

@@ -146,6 +146,21 @@ loops_for(Loops *loops, unsigned wanted, PassOptions *options)
     options->fuel = own.fuel;
 }
 
+/* On functions of their own: names that are made in a copy are not made in the original again. */
+void
+targets_digest(const Fn *loops)
+{
+    Text text = {.cx = loops->cx};
+    print_fn(loops, &text);
+    for (int k = 0; k < TARGETS; k++) {
+        if (targets_compiled() & 1u << k && of_target[k].parts[0]) {
+            PassOptions options = PASS_OPTIONS_NONE;
+            options.verify = true;
+            pass_run(&of_target[k], parse_fn(loops->cx, text.text, "schedule"), &options);
+        }
+    }
+}
+
 Fn *
 rewrites_apply(Fn *kernels)
 {

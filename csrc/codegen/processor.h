@@ -35,5 +35,6 @@ bool processor_multiplies(Dtype dtype);
 /* Operations on f32 that all threads together do in a second, at most: a multiply-add is two.  It
  * takes some 5 ms. */
 double micro_peak(void);
+double micro_clock(void); /* cycles of the calling thread in a second; 2 ms */
 
 #endif

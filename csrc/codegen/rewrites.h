@@ -20,6 +20,8 @@ Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
 /* Adds the loops of the targets that are wanted (bits 1 << target) and not there yet: the target's
  * rewrites change a copy of the shared loops. */
 void loops_for(Loops *loops, unsigned wanted, PassOptions *options);
+/* Fails if the rewrites of a target that dlc compiles make loops of these that break a rule. */
+void targets_digest(const Fn *loops);
 
 /* ---- schedule_tuning.c: what of a schedule is chosen by measuring ---- */
 

@@ -1,63 +1,9 @@
-/* Cost: what the passes believe about time, in quarters of a cycle per element of a vectorised
- * loop.
- *
- * What arithmetic costs was measured for each instruction set (cost.def): tanh in float32 is 26
- * units with SSE2 and 4 with AVX-512, while memory is as far from the one as from the other, so
- * that the wider the vectors, the more is computed again.  For processors without a column ops.def
- * has a guess.
+/* Cost: what the passes believe about time beside that of an element (ir/math/cost.c): how many
+ * elements there are, and what moving bytes costs.
  *
  * For sizes that are symbols ir/dim/estimate.c has typical numbers of elements.
  */
 #include "group.h"
-
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-
-enum { SSE2, AVX2, AVX512, SETS };
-
-static const short measured[OP_COUNT][DTYPE_COUNT][SETS] = {
-#define COST(op, dtype, ...) [OP_##op][DT_##dtype] = {__VA_ARGS__},
-#include "cost.def"
-};
-
-static int set = SETS;          /* this processor's, or SETS: there is no column for it */
-
-/* DLC_COSTS selects another column than the processor's, so that the decisions of the passes can be
- * the same everywhere.  Without it, DLC_ISA may select a narrower one. */
-static void
-find_set(void)
-{
-    static const char *const names[] = {"sse2", "avx2", "avx512"};
-    const char *name = getenv("DLC_COSTS"), *isa = getenv("DLC_ISA");
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    set = !avx2 ? SSE2 : __builtin_cpu_supports("avx512f") ? AVX512 : AVX2;
-#endif
-    for (int k = 0; k < SETS; k++) {
-        set = isa && k < set && strcmp(isa, names[k]) == 0 ? k : set;
-    }
-    for (int k = 0; name && k < SETS; k++) {
-        set = strcmp(name, names[k]) == 0 ? k : set;
-    }
-}
-
-/* Returns the cost of one element of an elementwise operation. */
-static int
-cost_map(const Let *let)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, find_set);
-    Dtype dtype = DTYPE_COUNT;
-    for (int k = let->nargs; k > 0; k--) { /* the last operand: of `where` the first is its mask */
-        if (dtype == DTYPE_COUNT && !value_is_const(let->args[k - 1])) {
-            dtype = dtype_info[let->args[k - 1]->type->dtype].compute;
-        }
-    }
-    int cost = dtype < DTYPE_COUNT && set < SETS ? measured[let->op][dtype][set] : 0;
-    return cost ? cost : op_info[let->op].cost;
-}
 
 int64_t
 cost_terms(Cx *cx, const Let *let)
@@ -75,12 +21,6 @@ cost_terms(Cx *cx, const Let *let)
         }
     }
     return n < INT64_MAX / 64 ? n : INT64_MAX / 64;
-}
-
-int
-cost_let(const Let *let)
-{
-    return op_info[let->op].kind == KIND_MAP ? cost_map(let) : op_info[let->op].cost;
 }
 
 /* The time to move bytes: all cores of a desktop share the bandwidth while they compute. */

@@ -100,7 +100,6 @@ Value *panels_read(Build *b, Value *panels, const Value *v, const PanelAxes *axe
 
 /* ---- cost.c: what the passes believe about time ---- */
 
-int cost_let(const Let *let); /* of one element, in units of cost.c */
 /* How many of them a let computes: a reduction each element that it reads, a contraction each
  * product. */
 int64_t cost_terms(Cx *cx, const Let *let);

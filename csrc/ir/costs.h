@@ -18,4 +18,10 @@ int64_t dims_typical(Cx *cx, int n, const Dim *dims);   /* the elements of these
 int64_t type_typical_bytes(Cx *cx, const Type *t);
 int64_t dims_most(Cx *cx, int n, const Dim *dims);      /* the most elements, or DIM_INF */
 
+/* ---- math/cost.c: operations, in quarters of a cycle for an element of a vectorised loop ---- */
+
+int cost_op(Op op, Dtype dtype);                /* dtype: of the arithmetic; or DTYPE_COUNT */
+Dtype cost_dtype(const Let *let);               /* that of a MAP let; DTYPE_COUNT: of constants */
+int cost_let(const Let *let);
+
 #endif

@@ -15,9 +15,9 @@ from typing import Any
 from .. import _C
 from ..options import failure_text, parse
 from .inside import inside
-from .machine import Watch, measured_machine
+from .machine import Machine, Watch, measured_machine
 from .model import Break, Graph, Place, Report, own_line
-from .steps import add_steps
+from .steps import add_predictions, add_steps
 
 log = logging.getLogger("dlc")
 
@@ -172,6 +172,14 @@ def measure(reports: list[dict[str, Any]]) -> None:
         report["arguments"] = None  # those of later calls are not kept
 
 
+def _predicted(graph: Graph, report: dict[str, Any], machine: Machine) -> Graph:
+    try:
+        return add_predictions(graph, report, machine)
+    except Exception as error:  # a prediction is not worth an error
+        log.debug("a graph is not predicted: %s", error, exc_info=error)
+        return graph
+
+
 def build(reports: list[dict[str, Any]], seen: Seen, options: dict[str, Any] | None = None) -> Report:
     """The report of what was gathered."""
     made, parsed = [], parse(options, None)
@@ -181,6 +189,8 @@ def build(reports: list[dict[str, Any]], seen: Seen, options: dict[str, Any] | N
         made.append(dataclasses.replace(graph, function=name, place=place))
     folder = parsed.cache_folder
     machine = measured_machine(folder) if any(graph.call_seconds for graph in made) else None
+    if machine is not None:
+        made = [_predicted(graph, report, machine) for graph, report in zip(made, reports, strict=True)]
     disturbed = next((report["disturbed"] for report in reports if report.get("disturbed")), "")
     return Report(made, seen.breaks, machine, failure_text(), seen.functions, disturbed)
 

@@ -26,12 +26,22 @@ _FILE = "limits.json"
 _COPIES, _COPY_BYTES, _COPY_MOST = 8, 32 << 20, 128 << 20
 _COPY_SECONDS = 0.3  # that copies take, about
 _LAUNCHES = 200
+_SPEEDS = 30  # numbers of _C.speeds()
+_PRODUCTS = 20
+_PRODUCT = 256  # rows, columns and terms of the product that is measured
 _TRIVIAL = """dlc 1 graph
 
 fn launch[N in 0..inf](x: f32[N]) -> (f32[N]) {
   let y: f32[N] = add x, x
   ret y
 }
+"""
+_MULTIPLIES = f"""dlc 1 graph
+
+fn product(x: f32[{_PRODUCT}, {_PRODUCT}], y: f32[{_PRODUCT}, {_PRODUCT}]) -> (f32[{_PRODUCT}, {_PRODUCT}]) {{
+  let z: f32[{_PRODUCT}, {_PRODUCT}] = contract x, y over="mk,kn->mn"
+  ret z
+}}
 """
 
 
@@ -45,6 +55,8 @@ class Machine:
     bandwidth: float  # bytes a second: a copy that no cache holds, read and written
     flops: float  # a second, on f32, by all threads: multiply-adds of the microkernels' instruction set
     launch: float = 0.0  # seconds that the start of a kernel takes
+    product: float = 0.0  # operations a second on f32 in a product, by one thread
+    speeds: list[float] = dataclasses.field(default_factory=list)  # as _C.speeds() has them
     date: str = ""  # of the measurement
     disturbed: bool = False  # was the machine busy then?
 
@@ -54,6 +66,13 @@ class Machine:
         when = f"; measured {self.date}" if self.date else ""
         busy = ", while other programs ran: measured again next time" if self.disturbed else ""
         return f"{self.name}, {self.isa}, {threads}: {rates}{when}{busy}"
+
+    def predict(self, loops: str, sizes: dict[str, int]) -> list[tuple[str, float, float, float, str]]:
+        """(op, bytes, seconds to move them and to start, all seconds, limit) of each step of the loops."""
+        rows = _C.predict(loops, sizes, self.threads, self.launch, self.product, self.speeds)
+        return [
+            (op, bytes_, moving + start, all_, limit) for op, bytes_, moving, _, start, all_, limit in rows
+        ]
 
     def peak(self, wide: bool) -> float:
         """Operations a second on f32, or (wide) on f64, of which a vector holds half as many."""
@@ -146,35 +165,60 @@ def _bandwidth() -> float:
         return 2 * 4 * a.numel() / _fastest(lambda: a.copy_(b), _COPIES, _COPY_SECONDS)
 
 
-def _launch() -> float:
-    """The fastest step of a kernel that computes eight elements."""
+def _fastest_step(text: str, times: int, *args: Any) -> float:
+    """The seconds of the only kernel of a program, in the fastest of its calls."""
     import torch
 
     from ..program import Program
 
-    program = Program(_TRIVIAL)
-    compiled, x = program._compile(), torch.ones(8)
+    compiled = Program(text)._compile()
     _C.wait(1.0)
     with torch.no_grad():
-        for _ in range(_LAUNCHES):
-            compiled(x)
+        for _ in range(times):
+            compiled(*args)
     found = compiled.profile()
     return min((row["seconds"] for row in found["steps"] if row["kind"] == "launch"), default=0.0)
 
 
+def _launch() -> float:
+    """The fastest step of a kernel that computes eight elements."""
+    import torch
+
+    return _fastest_step(_TRIVIAL, _LAUNCHES, torch.ones(8))
+
+
+def _product() -> float:
+    """Operations a second of a product that caches hold, of one thread."""
+    import torch
+
+    x, y = (torch.ones(_PRODUCT, _PRODUCT) for _ in range(2))
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        seconds = _fastest_step(_MULTIPLIES, _PRODUCTS, x, y)
+    finally:
+        torch.set_num_threads(threads)
+    return 2 * _PRODUCT**3 / seconds if seconds else 0.0
+
+
 def _measured(name: str, isa: str, threads: int) -> Machine:
     watch = Watch()
-    bandwidth, flops, launch = _bandwidth(), _C.peak(), _launch()
+    bandwidth, flops, launch, product, speeds = _bandwidth(), _C.peak(), _launch(), _product(), _C.speeds()
+    product = min(product or flops, flops / threads)  # flops: where no product was seen to run
     date = time.strftime("%Y-%m-%d")
-    return Machine(name, isa, threads, bandwidth, flops, launch, date, bool(watch.busy()))
+    return Machine(name, isa, threads, bandwidth, flops, launch, product, speeds, date, bool(watch.busy()))
 
 
 def _together(old: Machine | None, new: Machine) -> Machine:
     """The most of both.  Busy, if no part of it comes from a quiet machine."""
     if old is None:
         return new
-    bandwidth, flops = max(old.bandwidth, new.bandwidth), max(old.flops, new.flops)
-    best = dataclasses.replace(new, bandwidth=bandwidth, flops=flops, launch=min(old.launch, new.launch))
+    most = {name: max(getattr(old, name), getattr(new, name)) for name in ("bandwidth", "flops", "product")}
+    # All are rates but the second, the seconds that all threads take to start.
+    speeds = [
+        (min if k == 1 else max)(pair) for k, pair in enumerate(zip(old.speeds, new.speeds, strict=True))
+    ]
+    best = dataclasses.replace(new, **most, launch=min(old.launch, new.launch), speeds=speeds)
     return dataclasses.replace(best, disturbed=old.disturbed and new.disturbed)
 
 
@@ -210,9 +254,12 @@ def _kept(place: Path | None) -> dict[str, Any]:
 def _read(row: Any) -> Machine | None:
     try:
         machine = Machine(**row)
-        good = min(machine.bandwidth, machine.flops) > 0 and machine.launch >= 0
+        rates = (machine.bandwidth, machine.flops, machine.product, machine.speeds[0], *machine.speeds[2:])
+        good = (
+            min(rates) > 0 and len(machine.speeds) == _SPEEDS and min(machine.launch, machine.speeds[1]) >= 0
+        )
         return machine if good and time.strptime(machine.date, "%Y-%m-%d") else None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, IndexError):
         return None
 
 
@@ -235,7 +282,7 @@ _machines: dict[str, Machine] = {}
 
 
 def measured_machine(folder: str | None = None) -> Machine:
-    """The limits, from this process, from the file, or measured now, which takes about half a second.
+    """The limits, from this process, from the file, or measured now, which takes about a second.
 
     folder: of the cache, as Options.cache_folder has it.
     """

@@ -96,6 +96,9 @@ class Step:
     )  # of a kernel: "kernels", "loops", "cc", "tcc", "schedule"
     symbols: tuple[str, ...] = ()  # of a kernel: its functions in machine code
     narrow: bool = False  # the library may compute its operands by instructions whose peak is not known
+    predicted: float | None = None  # seconds, from its loops and what the machine was measured to do
+    predicted_bytes: int = 0  # that it moves between itself and caches or memory
+    limit: str = ""  # what the prediction sits at: "memory", "arithmetic" or "launch"
 
     @property
     def label(self) -> str:
@@ -186,6 +189,12 @@ class Graph:
     @property
     def bytes(self) -> int:
         return sum(step.bytes for step in self.steps)
+
+    @property
+    def predicted(self) -> float | None:
+        """Seconds of a call, as its steps predict it; None where one of them has no prediction."""
+        times = [step.predicted for step in self.steps]
+        return sum(filter(None, times)) if times and None not in times else None
 
     def curve(self) -> list[int]:
         """The bytes that are alive at each step of the plan."""

@@ -9,14 +9,14 @@ from .disassembly import assembly
 from .model import Graph, Report
 from .picture import memory, roofline
 from .source import legend, sources
-from .text import HEAD, break_lines, doubts, heading, nothing, row, taken_lines
+from .text import HEAD, NUMBERS, break_lines, doubts, heading, nothing, row, taken_lines
 
 _PAGE = 290_000  # bytes; the texts of all stages fill what the rest leaves
 _STEPS = 400  # rows of a table
 _EACH = 12_000  # of one text
 _LABEL = 60  # bytes around a text, about
 _MARKS = 6  # of a line of the source
-_COLUMNS = {**dict.fromkeys(range(3, 8), " class=n"), 8: " class=b"}  # of the table; numbers to the right
+_COLUMNS = {**dict.fromkeys(NUMBERS, " class=n"), 10: " class=b"}  # of the table; numbers to the right
 _STAGES = {
     "kernels": "after fusion",
     "loops": "loops",

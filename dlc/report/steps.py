@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .machine import Machine
 from .model import Graph, Held, Place, Step
 
 # What torch's libraries compute, and not the operator's own loop.
@@ -359,6 +360,25 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
         call_seconds=profile["seconds"],
         measured=profile["calls"],
     )
+
+
+def add_predictions(graph: Graph, report: dict[str, Any], machine: Machine) -> Graph:
+    """The graph with what its steps will take in a call of the sizes that were measured."""
+    profile = report.get("profile")
+    if not profile or not graph.texts["loops"]:
+        return graph
+    sizes = {name: size for name, size in profile["sizes"].items() if size >= 0}
+    steps = list(graph.steps)
+    for k, (_, moved, apart, seconds, limit) in enumerate(machine.predict(graph.texts["loops"], sizes)):
+        if k < len(steps) and steps[k].kind != "kernel":  # the library's arithmetic is not in the text
+            computing = (
+                steps[k].operations / (machine.product * machine.threads) * (2 if steps[k].wide else 1)
+            )
+            seconds, limit = max(apart, computing), "arithmetic" if computing > apart else limit
+        if k < len(steps):
+            found = {"predicted": seconds, "predicted_bytes": round(moved), "limit": limit}
+            steps[k] = dataclasses.replace(steps[k], **found)
+    return dataclasses.replace(graph, steps=steps)
 
 
 def _clean(target: str) -> str:

@@ -50,10 +50,16 @@ def graph_line(graph: Graph) -> str:
     text = f"{graph.kind} graph{where}: {counts}; compiled in {1e3 * graph.compile_seconds:.1f} ms ({stages})"
     if graph.call_seconds is not None:
         text += f"; a call {duration(graph.call_seconds)} (the fastest of {graph.measured})"
+        if graph.predicted:
+            text += f", predicted {duration(graph.predicted)}"
     return text
 
 
-HEAD = ("step", "operators", "at", "bytes", "operations", "time", "rate", "roofline", "by", "why apart")
+HEAD = (
+    "step", "operators", "at", "bytes", "operations", "time", "predicted", "rate", "roofline", "limit", "by",
+    "why apart",
+)  # fmt: skip
+NUMBERS = range(3, 9)  # columns that are aligned to the right
 
 
 def row(step: Step, report: Report) -> tuple[str, ...]:
@@ -71,8 +77,10 @@ def row(step: Step, report: Report) -> tuple[str, ...]:
         size(step.bytes) if step.bytes else "",
         number(step.operations) if step.operations else "",
         duration(step.seconds) if step.seconds else "",
+        duration(step.predicted) if step.predicted else "",
         rate(step),
         share_text(step, report.limits),
+        step.limit,
         by,
         step.note,
     )
@@ -84,7 +92,7 @@ def _columns(rows: list[tuple[str, ...]]) -> Iterator[str]:
         yield (
             "  "
             + "  ".join(
-                cell.rjust(width) if 3 <= k <= 7 else cell.ljust(width)
+                cell.rjust(width) if k in NUMBERS else cell.ljust(width)
                 for k, (cell, width) in enumerate(zip(cells, widths, strict=True))
             ).rstrip()
         )
@@ -188,7 +196,7 @@ def lines(report: Report) -> Iterator[str]:
 
 
 _WIDE = 150  # characters of a terminal that has room for all columns
-_NARROW = (0, 1, 2, 5, 7, 8)  # the columns that any has
+_NARROW = (0, 1, 2, 5, 6, 8, 10)  # the columns that any has
 
 
 def rich_parts(report: Report, width: int) -> list[Any]:
@@ -208,7 +216,7 @@ def rich_parts(report: Report, width: int) -> list[Any]:
         table = Table(box=None, pad_edge=False)
         columns = range(len(HEAD)) if width >= _WIDE else _NARROW
         for k in columns:
-            table.add_column(HEAD[k], justify="right" if 3 <= k <= 7 else "left", no_wrap=3 <= k <= 8)
+            table.add_column(HEAD[k], justify="right" if k in NUMBERS else "left", no_wrap=3 <= k <= 10)
         for step in graph.steps[:_MOST]:
             cells = row(step, report)
             table.add_row(*(Text(cells[k]) for k in columns), style=colours[step.kind])

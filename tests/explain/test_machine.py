@@ -62,7 +62,9 @@ def test_limits_are_kept(folder: Path, forgotten: None) -> None:
 
 @pytest.mark.in_turn(3)
 @pytest.mark.parametrize(
-    "wrong", [{"date": "2001-01-01"}, {"flops": -1.0}, {"date": "today"}, {"more": 1}], ids=str
+    "wrong",
+    [{"date": "2001-01-01"}, {"flops": -1.0}, {"date": "today"}, {"more": 1}, {"speeds": [1.0]}],
+    ids=str,
 )
 def test_what_is_old_or_damaged_is_measured_again(
     wrong: dict[str, Any], folder: Path, forgotten: None

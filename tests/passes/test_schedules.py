@@ -176,3 +176,75 @@ def test_marks_that_stand_together_are_verified_together(tmp_path: Path) -> None
     command = [PROGRAM, "--pass", "cc", "--schedule", str(file), "-"]
     done = subprocess.run(command, input=shared, capture_output=True, text=True, timeout=60)
     assert f"line {lines.count(chr(10)) + 1} of the schedule" in done.stderr, done.stderr
+
+
+TWO = """dlc 1 loops
+
+fn two[N](x: f32[N], y: f32[N]) -> (f32[N], f32[N]) {
+  let a: f32[N] = kernel {
+    for i in N parallel vector {
+      let s: f32 = load x[i]
+      store a[i] = s
+    }
+  }
+  let b: f32[N] = kernel {
+    for j in N parallel vector {
+      let t: f32 = load y[j]
+      store b[j] = t
+    }
+  }
+  ret a, b
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "loops"),
+    [
+        ("for i parallel", ["for i in N parallel", "for j in N"]),
+        ("kernel k1\nfor j parallel", ["for i in N parallel vector", "for j in N parallel"]),
+        ("kernel k0\nfor i vector", ["for i in N vector", "for j in N parallel vector"]),
+        ("for i\nkernel k1\nfor j", ["for i in N", "for j in N"]),
+        ("kernel k1\nfor j vector\nkernel k0\nfor i", ["for i in N", "for j in N vector"]),
+        (
+            "kernel k1\nfor j split=8",
+            ["for i in N parallel vector", "for j_out in (N + 7) // 8", "for j_in in min(N - 8*j_out, 8)"],
+        ),
+        (
+            "kernel k1\ntarget cc\nfor j width=64\nkernel k0\nfor i",
+            ["for i in N", "for j in N parallel vector"],
+        ),
+        ("kernel k1\n# nothing\n", ["for i in N parallel vector", "for j in N parallel vector"]),
+    ],
+)
+def test_lines_behind_a_kernel_are_of_it_alone(lines: str, loops: list[str], tmp_path: Path) -> None:
+    """The others keep what they have."""
+    assert loops_of(scheduled(TWO, lines, tmp_path)) == loops
+
+
+def test_lines_of_a_target_behind_a_kernel_are_of_it_alone(tmp_path: Path) -> None:
+    lines = "kernel k1\ntarget cc\nfor j width=64\n"
+    found = loops_of(scheduled(TWO, lines, tmp_path, "--pass", "cc"))
+    assert "for j in N parallel vector width=64" in found and not any("width=64" in x for x in found[:1])
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("kernel k2\nfor i", "line 1 of the schedule, `kernel k2`: the program has 2 kernels"),
+        (
+            "\nkernel k0\nfor j",
+            "line 3 of the schedule, `for j`: there is no 'for j' here; the loops are i\n",
+        ),
+        (
+            "for j\nkernel k1\nfor j",
+            "line 1 of the schedule, `for j`: there is no 'for j' here; the loops are i\n",
+        ),
+    ],
+)
+def test_a_kernel_has_no_loops_of_others(lines: str, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "schedule.txt"
+    file.write_text(lines)
+    command = [PROGRAM, "--schedule", str(file), "-"]
+    done = subprocess.run(command, input=TWO, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and done.stderr.startswith(f"dlc-opt: {why}"), done.stderr

@@ -59,6 +59,23 @@ slot_at(const void *arg, int k)
                          tuple_of(slot.rank, size_at, slot.sizes));
 }
 
+/* new: what each size was, by its name. */
+static PyObject *
+sizes_dict(const Callable *self, int n)
+{
+    PyObject *dict = PyDict_New();
+    for (int k = 0; dict && k < n; k++) {
+        int64_t size;
+        const char *name = call_profile_size(self->profile, k, &size);
+        PyObject *value = PyLong_FromLongLong(size);
+        if (!value || PyDict_SetItemString(dict, name, value) < 0) {
+            Py_CLEAR(dict);
+        }
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
 static PyObject *
 position_at(const void *arg, int k)
 {
@@ -160,11 +177,11 @@ profile(PyObject *object, PyObject *args, PyObject *kwargs)
     if (!self->profile || !call_profile_summary(self->profile, &sum)) {
         Py_RETURN_NONE;
     }
-    PyObject *made = Py_BuildValue("{sLsdsNsNsNsN}", "calls", (long long)sum.calls, "seconds",
-                                   sum.seconds, "memory", memory_profiled(self, inside), "steps",
-                                   tuple_of(sum.nsteps, step_at, self), "slots",
-                                   tuple_of(sum.nslots, slot_at, self), "written",
-                                   tuple_of(self->nwritten, position_at, self));
+    PyObject *made = Py_BuildValue(
+        "{sLsdsNsNsNsNsN}", "calls", (long long)sum.calls, "seconds", sum.seconds, "memory",
+        memory_profiled(self, inside), "steps", tuple_of(sum.nsteps, step_at, self), "slots",
+        tuple_of(sum.nslots, slot_at, self), "sizes", sizes_dict(self, sum.nsizes), "written",
+        tuple_of(self->nwritten, position_at, self));
     if (begin) {
         call_profile_begin(self->profile);
     }

@@ -1,4 +1,5 @@
-/* The most arithmetic on f32 that this machine does in a second: the roofline of a report.
+/* The most arithmetic on f32 that this machine does in a second: the roofline of a report; and how
+ * many cycles it has in a second.
  *
  * Each thread runs a loop of multiply-adds whose operands are all in registers.  The sums are so
  * many that none waits for the one before it, and the instruction set is that of the microkernels.
@@ -10,7 +11,9 @@
 #include <math.h>
 #include <stdatomic.h>
 
-enum { SUMS = 12, STEPS = 20000, TIMES = 100 };
+enum { SUMS = 12, STEPS = 20000, TIMES = 100, ADDITIONS = 400000 };
+
+static const double patience = 0.05; /* seconds in which each thread comes, on any machine */
 
 /* sse2 has no fused multiply-add: multiplications and additions take turns, in other registers. */
 #define LOOP(isa, bytes, attributes, body) \
@@ -50,10 +53,14 @@ typedef struct Race {
     unsigned number;            /* of all races in the process */
     int threads;                /* that run; OpenMP may give fewer than were asked for */
     atomic_int members;         /* that were seen */
+    int wanted;                 /* that were asked for */
+    double deadline;            /* until which they are waited for */
     atomic_int running;
     _Atomic int64_t rate;       /* of those that are done, operations a second */
 } Race;
 
+/* A thread that came would do the others' share too, and they would never be seen: it waits for
+ * them. */
 static int
 join(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
 {
@@ -62,6 +69,8 @@ join(void *const *p, const int64_t *n, int64_t lo, int64_t hi)
     (void)n, (void)lo, (void)hi;
     race->members += joined != race->number;
     joined = race->number;
+    while (race->members < race->wanted && clock_seconds() < race->deadline) {
+    }
     return 0;
 }
 
@@ -94,12 +103,37 @@ double
 micro_peak(void)
 {
     static atomic_uint races;
-    Race race = {.peak = peaks[processor_isa()], .number = ++races};
+    Race race = {.peak = peaks[processor_isa()],
+                 .number = ++races,
+                 .wanted = parallel_threads(),
+                 .deadline = clock_seconds() + patience};
     void *p[2] = {&race};
-    ParallelJob job = {.body = join, .p = p, .extent = parallel_threads(), .grain = 1};
+    ParallelJob job = {.body = join, .p = p, .extent = race.wanted, .grain = 1};
     parallel_for(&job);
     job.body = run;
     job.extent = race.threads = race.members;
     parallel_for(&job);
     return (double)race.rate;
+}
+
+/* Additions that wait for one another take a cycle each, on every processor that has a row in
+ * isa.def. */
+double
+micro_clock(void)
+{
+    double least = INFINITY;
+    for (int time = 0; time < TIMES / 10; time++) {
+        uint64_t x = 1, y = 3;
+        __asm__ volatile("" : "+r"(y));
+        double begin = clock_seconds();
+        for (int k = 0; k < ADDITIONS; k += 8) {
+            _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++)
+            {
+                x += y;
+                __asm__ volatile("" : "+r"(x));
+            }
+        }
+        least = fmin(least, clock_seconds() - begin);
+    }
+    return ADDITIONS / least;
 }

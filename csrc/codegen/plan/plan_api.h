@@ -116,7 +116,7 @@ typedef struct Profile Profile;
 typedef struct ProfileSummary {
     int64_t calls;
     double seconds;
-    int nsteps, nslots;
+    int nsteps, nslots, nsizes;
 } ProfileSummary;
 
 typedef struct ProfileStep {
@@ -151,6 +151,8 @@ void call_profile_memory(const Profile *profile, const int64_t *inside, PlanMemo
                          int64_t *given);
 void call_profile_step(const Profile *profile, int k, ProfileStep *out);
 void call_profile_slot(const Profile *profile, int k, ProfileSlot *out);
+/* The name of size k, and what it was. */
+const char *call_profile_size(const Profile *profile, int k, int64_t *value);
 
 /* ---- memory.c: what the process keeps from call to call ---- */
 

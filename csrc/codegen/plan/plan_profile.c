@@ -82,6 +82,7 @@ call_profile_summary(const Profile *profile, ProfileSummary *out)
         .seconds = profile->best,
         .nsteps = profile->plan->nsteps,
         .nslots = profile->plan->nslots,
+        .nsizes = profile->plan->nsizes,
     };
     return true;
 }
@@ -150,6 +151,13 @@ call_profile_slot(const Profile *profile, int k, ProfileSlot *out)
         out->sizes[ax] = profile->inst->values[slot->sizes[ax]];
     }
     out->bytes = slot_bytes(slot, profile->inst->values);
+}
+
+const char *
+call_profile_size(const Profile *profile, int k, int64_t *value)
+{
+    *value = profile->inst->sizes[k];
+    return profile->plan->size_names[k];
 }
 
 /* ---- operations ---- */

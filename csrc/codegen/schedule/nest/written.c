@@ -15,8 +15,9 @@
  * Ensures:  a verified function, or DIAG_SCHEDULE with the line and the rule.
  * How:      a line that splits or reorders is verified before and after it is carried out.  The
  *           marks of the other lines are verified when all are there, since some stand beside
- *           others only.  If they are refused, the line is at fault behind which no part of the
- *           text is accepted.  What is printed for loops gives them the same marks again.
+ *           others only.  Loops that all targets share are accepted if each target's rewrites make
+ *           verified loops of them.  If they are refused, the line is at fault behind which no part
+ *           of the text is accepted.  What is printed for loops gives them the same marks again.
  * Why not   Python: the marks, the rewrites and the rules are here.
  * Example:  for i0 parallel
  *           for i1 vector
@@ -30,11 +31,12 @@
 #include "codegen/loops/loops.h"
 #include "codegen/rewrites.h"
 
-enum { MOST_MARKS = MARK_COUNT, MOST_NUMBER = INT32_MAX };
+enum { MOST_MARKS = MARK_COUNT, MOST_NUMBER = INT32_MAX, ALL_KERNELS = -1 };
 
 typedef struct {
     const char *text; /* without its comment */
     int number; /* from 1, in the whole text */
+    int kernel; /* of the program; ALL_KERNELS: of each that has the let */
 } Line;
 
 typedef struct {
@@ -187,22 +189,67 @@ kernel_of(Cx *cx, const Line *line)
     return (int)number;
 }
 
-/* The lines for the target. */
-static Lines
-lines_of(Cx *cx, const char *text, Target target)
+_Noreturn static void
+refuse_kernel(Cx *cx, const Line *line, int kernels)
 {
+    refuse(cx, line, cx_format(cx, "the program has %d kernels", kernels));
+}
+
+static bool
+names_kernels(Cx *cx, const char *text)
+{
+    bool any = false;
+    for (int number = 1; *text; number++) {
+        Line line = {next_line(cx, &text), number, ALL_KERNELS};
+        any |= kernel_of(cx, &line) >= 0;
+    }
+    return any;
+}
+
+static const Let *
+kernel_at(const Fn *fn, int kernel)
+{
+    for (int k = 0; k < fn->body->n; k++) {
+        if (fn->body->lets[k]->op == OP_kernel && kernel-- == 0) {
+            return fn->body->lets[k];
+        }
+    }
+    return NULL;
+}
+
+static int
+kernel_count(const Fn *fn)
+{
+    int n = 0;
+    while (kernel_at(fn, n)) {
+        n++;
+    }
+    return n;
+}
+
+/* The lines for the target.  Those before the first kernel that is named are of the first one. */
+static Lines
+lines_of(const Fn *fn, const char *text, Target target)
+{
+    Cx *cx = fn->cx;
     Lines lines = {0};
     Target in = TARGETS;
+    int kernel = names_kernels(cx, text) ? 0 : ALL_KERNELS;
     for (int number = 1; *text; number++) {
-        Line line = {next_line(cx, &text), number};
+        Line line = {next_line(cx, &text), number, kernel};
         const char *name;
+        int named = kernel_of(cx, &line);
+        if (named >= 0 && !kernel_at(fn, named)) {
+            refuse_kernel(cx, &line, kernel_count(fn));
+        }
         if (begins_with(cx, line.text, "target", &name)) {
             in = name ? target_find(name) : TARGETS;
             if (in == TARGETS) {
                 refuse(cx, &line, "there is no such target: `dlc-opt --list` has them");
             }
-        } else if (kernel_of(cx, &line) >= 0) {
+        } else if (named >= 0) {
             in = TARGETS;
+            kernel = named;
         } else if (*line.text && in == target) {
             lines.of = cx_grow(cx, lines.of, lines.n, sizeof *lines.of);
             lines.of[lines.n++] = line;
@@ -218,15 +265,16 @@ written_part(Cx *cx, const char *text, int kernel, int kernels)
     bool any = false;
     int in = 0;
     for (int number = 1; *text; number++) {
-        Line line = {next_line(cx, &text), number};
+        Line line = {next_line(cx, &text), number, ALL_KERNELS};
         int named = kernel_of(cx, &line);
         if (named >= kernels) {
-            refuse(cx, &line, cx_format(cx, "the program has %d kernels", kernels));
+            refuse_kernel(cx, &line, kernels);
         }
         in = named < 0 ? in : named;
-        bool here = in == kernel; /* its own names too, behind which no target is named */
+        bool here = in == kernel;
         any |= here && named < 0 && *line.text;
-        text_add(&part, "%s\n", here ? line.text : ""); /* lines keep their numbers */
+        /* lines keep their numbers; in its unit the kernel is the first */
+        text_add(&part, "%s\n", !here ? "" : named < 0 ? line.text : "kernel k0");
     }
     return any ? part.text : NULL;
 }
@@ -236,9 +284,20 @@ written_part(Cx *cx, const char *text, int kernel, int kernels)
 typedef struct {
     Cx *cx;
     const Said *said;
+    const Let *kernel; /* that they are in; NULL: any */
     Let **found;
     int n, seen;
 } Search;
+
+static bool
+is_in(const Let *let, const Let *kernel)
+{
+    const Block *blk = let->parent;
+    while (kernel && blk && blk->owner && blk->owner != kernel) {
+        blk = blk->owner->parent;
+    }
+    return !kernel || (blk && blk->owner == kernel);
+}
 
 /* Of what it binds: a value, or the index that a bind has read.  NULL: it binds neither. */
 static const char *
@@ -265,7 +324,8 @@ static void
 search_let(void *arg, Let *let)
 {
     Search *s = arg;
-    if (is_named(s->cx, s->said, let) && (s->said->place == 0 || ++s->seen == s->said->place)) {
+    if (is_in(let, s->kernel) && is_named(s->cx, s->said, let) &&
+        (s->said->place == 0 || ++s->seen == s->said->place)) {
         s->found = cx_grow(s->cx, s->found, s->n, sizeof *s->found);
         s->found[s->n++] = let;
     }
@@ -273,6 +333,7 @@ search_let(void *arg, Let *let)
 
 typedef struct {
     const Cx *cx;
+    const Let *kernel;
     Text names;
 } Known;
 
@@ -280,7 +341,7 @@ static void
 add_index(void *arg, Let *let)
 {
     Known *known = arg;
-    if (loop_is(let)) {
+    if (loop_is(let) && is_in(let, known->kernel)) {
         text_add(&known->names, "%s%s", known->names.length ? ", " : "",
                  dim_name(known->cx, loop_index(let)));
     }
@@ -291,7 +352,8 @@ static Search
 find_lets(Fn *fn, const Line *line, const Said *said)
 {
     Cx *cx = fn->cx;
-    Search s = {.cx = cx, .said = said};
+    const Let *kernel = line->kernel == ALL_KERNELS ? NULL : kernel_at(fn, line->kernel);
+    Search s = {.cx = cx, .said = said, .kernel = kernel};
     bool loop = strcmp(said->what, "for") == 0 || strcmp(said->what, "reduce") == 0,
          store = strcmp(said->what, "store") == 0;
     if (!loop && !store && strcmp(said->what, "let") != 0) {
@@ -299,7 +361,7 @@ find_lets(Fn *fn, const Line *line, const Said *said)
     }
     fn_each_let(fn, search_let, &s);
     if (s.n == 0) {
-        Known known = {cx, {.cx = cx}};
+        Known known = {cx, kernel, {.cx = cx}};
         fn_each_let(fn, add_index, &known);
         refuse(cx, line,
                cx_format(cx, "there is no '%s %s' here; the loops are %s", said->what, said->name,
@@ -350,24 +412,38 @@ verify_body(Cx *cx, void *fn)
     verify_fn(fn);
 }
 
-/* NULL: the function is verified; else which rule it breaks. */
-static const char *
-wrong_with(Fn *fn)
+static void
+digest_body(Cx *cx, void *fn)
 {
-    Cx *cx = fn->cx;
-    if (cx_try(cx, verify_body, fn)) {
-        return NULL;
-    }
+    (void)cx;
+    targets_digest(fn);
+}
+
+static const char *
+said_wrong(Cx *cx)
+{
     if (cx_diag(cx)->code == DIAG_MEMORY) {
         fail_again(cx);
     }
     return cx_format(cx, "%s", cx_diag(cx)->message);
 }
 
+/* NULL: the function is verified, and so is what each target makes of loops that all share; else
+ * which rule it breaks. */
+static const char *
+wrong_with(Fn *fn, Target target)
+{
+    Cx *cx = fn->cx;
+    if (cx_try(cx, verify_body, fn) && (target != TARGETS || cx_try(cx, digest_body, fn))) {
+        return NULL;
+    }
+    return said_wrong(cx);
+}
+
 static void
 verify_line(Fn *fn, const Line *line)
 {
-    const char *why = wrong_with(fn);
+    const char *why = cx_try(fn->cx, verify_body, fn) ? NULL : said_wrong(fn->cx);
     if (why) {
         refuse(fn->cx, line, why);
     }
@@ -393,19 +469,26 @@ apply_line(Fn *fn, const Line *line, Target target)
             }
         }
     }
-    if (nests) {
+    if (nests) { /* marks of later lines may be missing that a target needs */
         verify_line(fn, line);
         rewrite_reorder(rewrite_split(fn));
         verify_line(fn, line);
     }
 }
 
+/* Marks that are taken away, in a kernel of which the schedule speaks. */
+typedef struct {
+    Marks marks;
+    const Let *kernel; /* NULL: all kernels are */
+} Taken;
+
 static void
-take_marks(void *marks, Let *let)
+take_marks(void *arg, Let *let)
 {
+    const Taken *taken = arg;
     for (int k = 0; k < let->nattrs; k++) {
-        if (let->attrs[k].kind == ATTR_MARKS) {
-            let_mark(let, *(const Marks *)marks, false);
+        if (let->attrs[k].kind == ATTR_MARKS && is_in(let, taken->kernel)) {
+            let_mark(let, taken->marks, false);
         }
     }
 }
@@ -415,8 +498,14 @@ static Fn *
 apply_lines(const Fn *loops, const Lines *lines, int n, Target target)
 {
     Fn *fn = fn_clone(loops);
-    Marks marks = marks_for(target);
-    fn_each_let(fn, take_marks, &marks);
+    Taken taken = {marks_for(target), NULL};
+    for (int k = 0; k < lines->n; k++) {
+        int kernel = lines->of[k].kernel;
+        if (k == 0 || kernel != lines->of[k - 1].kernel) {
+            taken.kernel = kernel == ALL_KERNELS ? NULL : kernel_at(fn, kernel);
+            fn_each_let(fn, take_marks, &taken);
+        }
+    }
     for (int k = 0; k < n; k++) {
         apply_line(fn, &lines->of[k], target);
     }
@@ -428,16 +517,16 @@ const Fn *
 written_apply(const Fn *loops, const char *text, Target target)
 {
     Cx *cx = loops->cx;
-    Lines lines = lines_of(cx, text, target);
+    Lines lines = lines_of(loops, text, target);
     if (lines.n == 0) {
         return loops;
     }
     Fn *fn = apply_lines(loops, &lines, lines.n, target);
-    const char *why = wrong_with(fn), *still = why;
+    const char *why = wrong_with(fn, target), *still = why;
     int n = lines.n;
     while (still && n > 0) {
         why = still;
-        still = wrong_with(apply_lines(loops, &lines, --n, target));
+        still = wrong_with(apply_lines(loops, &lines, --n, target), target);
     }
     if (why) {
         refuse(cx, &lines.of[n], why);
