@@ -153,7 +153,7 @@ def main() -> None:
         report.wide().print(notation.table(found))
         rows = notation.data(found)
     elif args.what == "arrays":
-        programs = arrays.run(args.only, peers, args.budget)
+        programs = arrays.run(args.only, peers, args.budget, torch.get_num_threads())
         report.wide().print(arrays.table(programs, peers))
         rows = arrays.data(programs)
     elif args.what == "onnx":

@@ -50,24 +50,31 @@ def seconds(value: float) -> str:
     return f"{value / 1e-9:.3g} ns"
 
 
-def turn(call: Callable[[], Any], count: int, warm: float = 0.0) -> float:
+Clock = Callable[[], float]
+
+
+def turn(call: Callable[[], Any], count: int, warm: float = 0.0, clock: Clock = time.perf_counter) -> float:
     """Seconds of one of `count` calls in sequence. Before, one is not counted, or those of `warm` seconds."""
     time.sleep(PAUSE)
     end = time.perf_counter() + warm
     call()
     while time.perf_counter() < end:
         call()
-    start = time.perf_counter()
+    start = clock()
     for _ in range(count):
         call()
-    return (time.perf_counter() - start) / count
+    return (clock() - start) / count
 
 
 def interleaved(
-    calls: Mapping[str, Callable[[], Any]], budget: float = 3.0, least: int = 7
+    calls: Mapping[str, Callable[[], Any]],
+    budget: float = 3.0,
+    least: int = 7,
+    clock: Clock = time.perf_counter,
 ) -> dict[str, Timing]:
     """Times of calls that take turns for about `budget` seconds, each `least` turns or more."""
-    return alternate({name: functools.partial(turn, call) for name, call in calls.items()}, budget, least)
+    turns = {name: functools.partial(turn, call, clock=clock) for name, call in calls.items()}
+    return alternate(turns, budget, least)
 
 
 def alternate(

@@ -1,9 +1,15 @@
-"""dlc.jit beside NumPy, and numba where it is installed: programs of loops and writes, unchanged."""
+"""dlc.jit beside NumPy and numba, if that is installed: programs of loops and writes, unchanged.
+
+numba has each program twice: as it is written, where it takes that, and in its best form (numba_forms.py).
+With one thread the times are processor time, so that other programs of the machine change them little.
+"""
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import math
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,11 +17,12 @@ import numpy as np
 from rich.table import Table
 
 import dlc
+from benchmarks.arrays.numba_forms import FORMS
 from benchmarks.arrays.programs import PROGRAMS, Program
-from benchmarks.measure import Timing, interleaved, seconds, timed
+from benchmarks.measure import Timing, interleaved, seconds
 
-#: numba reads each program as it is; parallel loops of its own are another program.
-PEERS = ("numpy", "numba")
+PEERS = ("numpy", "numba", "loops")
+TITLES = {"dlc": "dlc", "numpy": "NumPy", "numba": "numba", "loops": "numba's best form"}
 
 
 class Row(NamedTuple):
@@ -23,20 +30,44 @@ class Row(NamedTuple):
     first: dict[str, float]  # seconds of the first call
     timings: dict[str, Timing]
 
+    def best(self) -> float | None:
+        """Of numba's forms the time of the faster, as a multiple of dlc's."""
+        found = [self.timings[peer].median for peer in ("numba", "loops") if peer in self.timings]
+        return min(found) / self.timings["dlc"].median if found else None
 
-def compiled(peer: str, program: Program) -> Callable[..., Any] | None:
+
+def _numba(function: Callable[..., Any]) -> Callable[..., Any] | None:
+    if not importlib.util.find_spec("numba"):
+        return None
+    return importlib.import_module("numba").njit(error_model="numpy")(function)
+
+
+def compiled(peer: str, name: str) -> Callable[..., Any] | None:
     """The program as the peer calls it; None where it does not take it."""
+    program = PROGRAMS[name]
     if peer == "dlc":
         return dlc.jit(program.function)
     if peer == "numpy":
         return program.function
-    if peer == "numba" and program.numba and importlib.util.find_spec("numba"):
-        return importlib.import_module("numba").njit(program.function)
-    return None
+    if peer == "loops":
+        return _numba(FORMS[name])
+    return _numba(program.function) if program.numba else None
 
 
 def copies(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in arguments)
+
+
+def check(name: str, call: Callable[..., Any]) -> None:
+    """Raises unless the call does what NumPy does."""
+    program, found = PROGRAMS[name], []
+    for function in (program.function, call):
+        given = program.arguments(program.small)
+        result = function(*given)
+        results = result if isinstance(result, tuple) else () if result is None else (result,)
+        found.append([*results, *(a for a in given if isinstance(a, np.ndarray))])
+    for ours, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-10)
 
 
 def anew(call: Callable[..., Any], program: Program) -> Callable[[], Any]:
@@ -53,29 +84,52 @@ def anew(call: Callable[..., Any], program: Program) -> Callable[[], Any]:
     return run
 
 
-def row(name: str, peers: list[str], budget: float) -> Row:
+def row(name: str, peers: list[str], budget: float, clock: Callable[[], float]) -> Row:
     program, first, calls = PROGRAMS[name], {}, {}
     for peer in peers:
-        call = compiled(peer, program)
+        call = compiled(peer, name)
         if call is not None:
             calls[peer] = anew(call, program)
-            first[peer], _ = timed(calls[peer])
+            start = clock()
+            calls[peer]()
+            first[peer] = clock() - start
+            check(name, call)
     dlc.wait()
-    return Row(name, first, interleaved(calls, budget))
+    return Row(name, first, interleaved(calls, budget, clock=clock))
 
 
-def run(only: str, peers: list[str], budget: float) -> list[Row]:
-    return [row(name, peers, budget) for name in PROGRAMS if only in name]
+def _one_more(x: Any) -> Any:
+    return x + 1
+
+
+def _begin(peers: list[str]) -> None:
+    """Has each compiler compile something, because its first call imports what it consists of."""
+    for call in (dlc.jit(_one_more), _numba(_one_more) if {"numba", "loops"} & set(peers) else None):
+        if call is not None:
+            call(np.ones(3))
+
+
+def run(only: str, peers: list[str], budget: float, threads: int) -> list[Row]:
+    clock = time.process_time if threads == 1 else time.perf_counter
+    _begin(peers)
+    return [row(name, peers, budget, clock) for name in PROGRAMS if only in name]
 
 
 def table(rows: list[Row], peers: list[str]) -> Table:
-    others = [peer for peer in peers if peer != "dlc"]
-    made = Table("program", "first call", "dlc", *(c for peer in others for c in (peer, f"{peer} / dlc")))
+    others = [peer for peer in PEERS if peer in peers]
+    numba = [peer for peer in others if peer != "numpy"]
+    first_calls = [f"first call of {TITLES[peer]}" for peer in ("dlc", *numba)]
+    times = [TITLES[peer] for peer in ("dlc", *others)]
+    made = Table("program", *first_calls, *times, "numba / dlc")
     for found in rows:
-        t, cells = found.timings, [seconds(found.first["dlc"]), str(found.timings["dlc"])]
-        for peer in others:
-            cells += [str(t[peer]), f"{t[peer].median / t['dlc'].median:.2f}"] if peer in t else ["", ""]
-        made.add_row(found.case, *cells)
+        best = found.best()
+        first = [seconds(found.first[peer]) if peer in found.first else "" for peer in ("dlc", *numba)]
+        each = [str(found.timings[peer]) if peer in found.timings else "" for peer in ("dlc", *others)]
+        made.add_row(found.case, *first, *each, f"{best:.2f}" if best else "")
+    ratios = [best for found in rows if (best := found.best())]
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        made.add_row("geometric mean", *[""] * (2 + len(numba) + len(others)), f"{mean:.2f}")
     return made
 
 

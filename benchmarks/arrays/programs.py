@@ -88,6 +88,56 @@ def laplace(p: Array, tolerance: float, most: int) -> int:
     return steps
 
 
+# -- an ocean ------------------------------------------------------------------------------------------
+
+
+@program(lambda n: (uniform(n, n, 8) * 35, uniform(n, n, 8, seed=1) * 30, uniform(8, seed=2) * 500), 8, 150)
+def equation_of_state(s: Array, t: Array, p: Array) -> Array:
+    """The density of sea water by salinity, temperature and pressure in bar: UNESCO's polynomials of 1980."""
+    root = s * np.sqrt(s)
+    water = 999.842594 + t * (
+        6.793952e-2 + t * (-9.09529e-3 + t * (1.001685e-4 + t * (-1.120083e-6 + t * 6.536332e-9)))
+    )
+    surface = (
+        water
+        + s * (0.824493 + t * (-4.0899e-3 + t * (7.6438e-5 + t * (-8.2467e-7 + t * 5.3875e-9))))
+        + root * (-5.72466e-3 + t * (1.0227e-4 - t * 1.6546e-6))
+        + 4.8314e-4 * s * s
+    )
+    bulk = (
+        19652.21
+        + t * (148.4206 + t * (-2.327105 + t * (1.360477e-2 - t * 5.155288e-5)))
+        + s * (54.6746 + t * (-0.603459 + t * (1.09987e-2 - t * 6.167e-5)))
+        + root * (7.944e-2 + t * (1.6483e-2 - t * 5.3009e-4))
+    )
+    first = 3.239908 + t * (1.43713e-3 + t * (1.16092e-4 - t * 5.77905e-7))
+    first += s * (2.2838e-3 + t * (-1.0981e-5 - t * 1.6078e-6)) + 1.91075e-4 * root
+    second = 8.50935e-5 + t * (-6.12293e-6 + t * 5.2787e-8)
+    second += s * (-9.9348e-7 + t * (2.0816e-8 + t * 9.1697e-10))
+    return surface / (1 - p / (bulk + p * (first + p * second)))
+
+
+@program(lambda n: (uniform(n, n, 12), uniform(n, n, 12, seed=1), uniform(n, n, 12, seed=2), 20), 6, 60)
+def isoneutral(salt: Array, heat: Array, tracer: Array, steps: int) -> None:
+    """Mixing of a tracer along surfaces of equal density and limited slope: the first and the last axis."""
+    for _ in range(steps):
+        rho = 0.8 * salt - 0.2 * heat
+        across = 0.5 * (rho[1:, :, 1:] - rho[:-1, :, 1:] + rho[1:, :, :-1] - rho[:-1, :, :-1])
+        down = np.minimum(
+            0.5 * (rho[1:, :, 1:] - rho[1:, :, :-1] + rho[:-1, :, 1:] - rho[:-1, :, :-1]), -1e-3
+        )
+        slope = -across / down
+        taper = 0.5 * (1 + np.tanh((0.2 - np.abs(slope)) / 0.05))
+        dx = 0.5 * (tracer[1:, :, 1:] - tracer[:-1, :, 1:] + tracer[1:, :, :-1] - tracer[:-1, :, :-1])
+        dz = 0.5 * (tracer[1:, :, 1:] - tracer[1:, :, :-1] + tracer[:-1, :, 1:] - tracer[:-1, :, :-1])
+        fx = taper * (dx + slope * dz)
+        fz = taper * slope * (dx + slope * dz)
+        tracer[1:-1, :, 1:-1] += 0.02 * (
+            fx[1:, :, :-1] - fx[:-1, :, :-1] + fx[1:, :, 1:] - fx[:-1, :, 1:]
+            + fz[:-1, :, 1:] - fz[:-1, :, :-1] + fz[1:, :, 1:] - fz[1:, :, :-1]
+        )  # fmt: skip
+
+
 # -- points and graphs ---------------------------------------------------------------------------------
 
 

@@ -6,7 +6,8 @@ See flow.py.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +15,13 @@ import torch
 import torch.utils._pytree as pytree
 from torch import Tensor
 from torch._higher_order_ops.utils import reenter_make_fx, unique_graph_id
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch._subclasses.functional_tensor import (
     FunctionalTensor,
     FunctionalTensorMode,
     disable_functional_mode,
 )
-from torch.fx import GraphModule, Node
+from torch.fx import Graph, GraphModule, Node
 from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, get_proxy_mode, track_tensor_tree
 
 from . import ufuncs  # noqa: F401  (operators of arrays)
@@ -217,6 +219,30 @@ class Trial(NamedTuple):
     shared: dict[int, list[Root]]  # of carried names: the memory that they may share
 
 
+class Known:
+    """What was found out about a loop when it was traced before.
+
+    A loop in a loop is traced at each run of the body around it. What it carries is found out by its first
+    trial. The others begin with that, so that the runs of a body do not double with each loop around it.
+    """
+
+    def __init__(self) -> None:
+        self.carried: dict[int, Kind | None] = {}  # None: as it is before the loop
+        self.first = ""  # why its first step is done by itself
+
+
+def form_of(value: Any) -> Any:
+    """What a body may find out about a value that it reads, but for sizes. It is not read by this."""
+    if is_array(value):
+        tensor = value._tensor
+        form = None if tensor is None else (tensor.dtype, tensor.dim())
+        return "array", form, value._chosen is None, value.scalar, value.weak
+    if is_symbol(value):
+        return type(value)
+    known = isinstance(value, (bool, int, float, str, np.generic))
+    return type(value), repr(value) if known else id(value)
+
+
 Run = Callable[[list[Any]], list[Any]]
 
 
@@ -284,15 +310,96 @@ def traced(
     return found._replace(graph=graph)
 
 
+def same_body(a: Traced, b: Traced) -> bool:
+    """Do the graphs of two runs of a body compute the same?"""
+    if a.graph is None or b.graph is None:
+        return a.graph is b.graph
+    pairs = [(x, y) for x, y in zip(a.nodes, b.nodes, strict=False) if x is not None and y is not None]
+    for key, base in a.frame.bases.items():
+        other = b.frame.bases.get(key)
+        if other is not None and base.node is not None and other.node is not None:
+            pairs.append((base.node, other.node))
+    return len(a.nodes) == len(b.nodes) and _same_graph(a.graph, b.graph, dict(pairs))
+
+
+def _read_nodes(graph: Graph) -> list[Node]:
+    """The nodes that the graph's results need."""
+    read: set[Node] = set()
+    for node in reversed(graph.nodes):
+        if node.op == "output" or node in read:
+            read.add(node)
+            read.update(node.all_input_nodes)
+    return [node for node in graph.nodes if node in read]
+
+
+def _same_graph(a: GraphModule, b: GraphModule, to: dict[Node, Node]) -> bool:
+    """to: the operands of b by those of a; all others are the same by their places."""
+    rest = [[n for n in g.graph.nodes if n.op == "placeholder"] for g in (a, b)]
+    own = set(to.values())
+    rest = [[n for n in rest[0] if n not in to], [n for n in rest[1] if n not in own]]
+    to = to | dict(zip(*rest, strict=False))
+    nodes = [[n for n in _read_nodes(g.graph) if n.op != "placeholder"] for g in (a, b)]
+    for x, y in itertools.zip_longest(*nodes):
+        if x is None or y is None or x.op != y.op:
+            return False
+        if x.op == "get_attr":
+            same = _same_attribute(getattr(a, x.target), getattr(b, y.target))
+        else:
+            same = x.op == "output" or x.target == y.target
+        if not same or not _same_argument(to, [x.args, x.kwargs], [y.args, y.kwargs]):
+            return False
+        to[x] = y
+    return True
+
+
+def _same_attribute(a: Any, b: Any) -> bool:
+    if isinstance(a, GraphModule) and isinstance(b, GraphModule):
+        return _same_graph(a, b, {})
+    if not (type(a) is type(b) is Tensor) or a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    with disable_functional_mode(), disable_proxy_modes_tracing(), unset_fake_temporarily():
+        return a is b or a.numpy().tobytes() == b.numpy().tobytes()
+
+
+def _same_argument(to: dict[Node, Node], a: Any, b: Any) -> bool:
+    if isinstance(a, Node):
+        return to.get(a) is b
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(_same_argument(to, a[key], b[key]) for key in a)
+    if isinstance(a, (tuple, list)):
+        return len(a) == len(b) and all(_same_argument(to, x, y) for x, y in zip(a, b, strict=True))
+    return repr(a) == repr(b)
+
+
+def ordered(bases: Iterable[_Base]) -> list[_Base]:
+    """Operands in an order that does not depend on which of them a body reads first.
+
+    What an inner loop reads first is another value when its trial has several runs.
+    """
+    return sorted(bases, key=lambda base: base.root.number)
+
+
 def written_in(frame: Frame) -> list[_Base]:
-    return [base for base in frame.bases.values() if base.written()]
+    return ordered(base for base in frame.bases.values() if base.written())
 
 
 def _agree(
-    names: list[str], initial: list[Any], carried: dict[int, Kind], results: list[Any], *, join: bool
-) -> bool:
-    """Have the results the kinds of what is carried?  join: a number of Python's becomes what they are."""
-    same = True
+    names: list[str],
+    initial: list[Any],
+    carried: dict[int, Kind],
+    results: list[Any],
+    *,
+    join: bool,
+    last: bool,
+) -> list[int]:
+    """The names that become what their results are: numbers of Python's that are NumPy's after a step.
+
+    join: of any dtype that has the number; otherwise of the same dtype alone, and only if last: the step was
+    done with all that is carried.
+    """
+    other = []
     for k, kind in list(carried.items()):
         array = array_of(results[k])
         if array is None:
@@ -300,10 +407,14 @@ def _agree(
         found = kind_of(array)
         if found == kind:
             continue
-        if not (join and _join(initial[k], carried, k, array)):
+        if join and _join(initial[k], carried, k, array):
+            other.append(k)
+        elif join or found != kind._replace(weak=False):
             raise Otherwise(f"{names[k]} is {kind} before a step and {found} after it", first=True)
-        same = False
-    return same
+        elif last:
+            carried[k] = found
+            other.append(k)
+    return other
 
 
 def _join(before: Any, carried: dict[int, Kind], k: int, after: Array | None) -> bool:
@@ -320,13 +431,42 @@ def _is_made(before: Any, after: Any) -> bool:
     return before is UNBOUND and is_array(after)
 
 
-def trial_of(run: Run, names: list[str], initial: list[Any], *, join: bool) -> tuple[Traced, Trial]:
+def trial_of(
+    run: Run, names: list[str], initial: list[Any], *, join: bool, known: Known
+) -> tuple[Traced, Trial]:
     """A body that is run again and again: what it carries, and its graph.
 
-    join: the loop may have no step, and a number of Python's becomes what it is after one.
+    join: the loop may have no step, and a number of Python's becomes what it is after one. Without it the
+    loop has a step. Then a number of Python's may become one of NumPy's if this changes nothing that the step
+    computes: the graphs are the same.
     """
-    carried: dict[int, Kind] = {}
+    if known.first:
+        raise Otherwise(known.first, first=True)
+    if known.carried:
+        try:
+            begin = {k: kind or _kind_before(initial[k]) for k, kind in known.carried.items()}
+            return _trial_of(run, names, initial, begin, join=join, known=known)
+        except Exception:  # another body than the one before, after all
+            known.carried, known.first = {}, ""
+    return _trial_of(run, names, initial, {}, join=join, known=known)
+
+
+def _kind_before(value: Any) -> Kind:
+    """The kind of array_of(value), of which nothing is recorded."""
+    if is_array(value) or is_symbol(value):
+        array = array_of(value)
+        assert array is not None
+        return kind_of(array)
+    known, scalar = np.asarray(value), not isinstance(value, np.ndarray)
+    return Kind(known.dtype, known.shape, scalar, scalar and type(value) in (int, float))
+
+
+def _trial_of(
+    run: Run, names: list[str], initial: list[Any], carried: dict[int, Kind], *, join: bool, known: Known
+) -> tuple[Traced, Trial]:
+    """carried: what it begins with, which becomes what is carried."""
     again = True
+    strong: list[int] = []  # the names that are numbers of Python's before the first step alone
 
     def outputs(found: Traced) -> list[Tensor]:
         nonlocal again
@@ -345,23 +485,38 @@ def trial_of(run: Run, names: list[str], initial: list[Any], *, join: bool) -> t
             if made:
                 found.carry(k, carried[k])
             again = again or not made
-        if not _agree(names, initial, carried, results, join=join):
-            again = True
-        if again:
+        strong[:] = _agree(names, initial, carried, results, join=join, last=not again)
+        again = again or bool(strong)
+        if again and not strong:
             return []
         tensors = [_copied(array_of(results[k]), kind) for k, kind in carried.items()]
         return tensors + [base.inner for base in written_in(found.frame)]
 
+    before: Traced | None = None
     for _ in range(2 * len(names) + 2):
-        found = traced(run, initial, dict(carried), outputs)
+        weak = [f"{names[k]} is a number of Python's before a step and {carried[k]} after it" for k in strong]
+        try:
+            found = traced(run, initial, dict(carried), outputs)
+            if weak and not join and not (before and same_body(before, found)):
+                raise Otherwise(weak[0], first=True)
+        except Otherwise as error:
+            known.first = str(error) if error.first and not error.twice else ""
+            raise
         if not again:
             break
+        before = found
     else:
         raise Otherwise("what it carries is another at each step")
     _check_memory(names, initial, carried, found)
     check_own(names, found.results, carried, None, len(FRAMES))
+    known.carried = {
+        k: kind if kind.weak != weak or kind.dtype != dtype else None
+        for k, kind in carried.items()
+        if initial[k] is not UNBOUND
+        for dtype, _, _, weak in [_kind_before(initial[k])]
+    }
     written = written_in(found.frame)
-    read = [base for base in found.frame.bases.values() if not base.written()]
+    read = ordered(base for base in found.frame.bases.values() if not base.written())
     return found, Trial(carried, found.results, written, read, {})
 
 

@@ -9,11 +9,12 @@ tensors: memory from outside becomes an operand when the body reads or writes it
 assigns are carried from one step to the next, but for those that are the same object, or the same constant,
 after a step. If some are to be carried, the body runs again with these as its operands, too. A name that has
 no value before the loop, and is an array after a step, is carried without another run: nothing has read it.
+A loop in a body is traced at each run of that body, and begins with what was found at the first of them.
 
-Carried values have to keep their dtype and shape. Where the first step differs (a number of Python's becomes
-one of NumPy's, an argument is exchanged for a new array), it is done by itself before the loop. Where two
-names exchange arrays that are written to, two steps are one of the loop: then each name has the same memory
-after it.
+Carried values have to keep their dtype and shape. A number of Python's that is one of NumPy's after a step is
+one before the loop, too, if the step has the same graph then. Otherwise, and where an argument is exchanged
+for a new array, the first step is done by itself before the loop. Where two names exchange arrays that are
+written to, two steps are one of the loop: then each name has the same memory after it.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from torch._higher_order_ops.while_loop import while_loop_op
 from .bodies import (
     UNBOUND,
     Kind,
+    Known,
     Otherwise,
     Traced,
     Trial,
@@ -40,10 +42,12 @@ from .bodies import (
     check_own,
     fake_of,
     finished,
+    form_of,
     is_exact,
     kind_of,
     node,
     operands_of,
+    ordered,
     plain,
     stays,
     traced,
@@ -75,8 +79,11 @@ def _caught(function: Callable[[], Any]) -> Any:
         del FRAMES[depth:]
 
 
-def counted(indices: Any, step: Step, names: list[str], initial: list[Any]) -> list[Any]:
-    """A loop over indices: a tensor of them. Raises Otherwise, and then nothing has been traced."""
+def counted(indices: Any, step: Step, names: list[str], initial: list[Any], known: Known) -> list[Any]:
+    """A loop over indices: a tensor of them, at least one.
+
+    Raises Otherwise, and then nothing has been traced.
+    """
     number = Kind(np.dtype(np.int64), (), True, True)
     between: list[Any] = []
 
@@ -85,7 +92,7 @@ def counted(indices: Any, step: Step, names: list[str], initial: list[Any]) -> l
         between[:] = [placeholder]
         return list(step(Array(index, scalar=True, weak=True), *values))
 
-    body, trial = _caught(lambda: trial_of(run, names, initial, join=False))
+    body, trial = _caught(lambda: trial_of(run, names, initial, join=False, known=known))
     body.arrange(trial.written, between, trial.read)
     operands = operands_of(trial, initial)
     state = [*operands.carried, *operands.written]
@@ -94,9 +101,13 @@ def counted(indices: Any, step: Step, names: list[str], initial: list[Any]) -> l
     return finished(trial, results)
 
 
-def conditional(test: Callable[..., Any], step: Step, names: list[str], initial: list[Any]) -> list[Any]:
+def conditional(
+    test: Callable[..., Any], step: Step, names: list[str], initial: list[Any], known: Known
+) -> list[Any]:
     """A loop that goes on as long as test(values) is true. Raises Otherwise as counted() does."""
-    body, trial = _caught(lambda: trial_of(lambda values: list(step(*values)), names, initial, join=True))
+    body, trial = _caught(
+        lambda: trial_of(lambda values: list(step(*values)), names, initial, join=True, known=known)
+    )
     condition = _caught(
         lambda: traced(
             lambda values: [truth(test(*values))],
@@ -198,6 +209,7 @@ def branch(test: Array, ways: list[Step], names: list[str], initial: list[Any]) 
         check_own(names, one, carried, initial, outer)
     shared = {k: [r[k].root for r in results if is_array(r[k]) and r[k].root.level <= outer] for k in carried}
     bases = {key: base for way in found for key, base in way.body.frame.bases.items()}
+    bases = {id(base.outer): base for base in ordered(bases.values())}
     written = {id(base.outer): base for way in found for base in written_in(way.body.frame)}
     read = [base for key, base in bases.items() if key not in written]
     if not carried and not written:
@@ -313,6 +325,7 @@ class Flow:
 
     def __init__(self, steps: Any) -> None:
         self.steps = steps
+        self.loops: dict[Any, Known] = {}
         self.names = {
             "_dlc_for": self.for_,
             "_dlc_while": self.while_,
@@ -334,6 +347,11 @@ class Flow:
             "_dlc_or_then": lambda *parts: self.in_order(parts, True),
             "_dlc_not": lambda part: np.logical_not(found) if is_array(found := part()) else not found,
         }
+
+    def known(self, step: Step, state: list[Any], reads: list[Any], pairs: bool = False) -> Known:
+        """What is known of a loop that has been traced before."""
+        forms = tuple(map(form_of, state)), tuple(map(form_of, reads))
+        return self.loops.setdefault((step.__code__, pairs, *forms), Known())  # type: ignore[attr-defined]
 
     # A loop over a range, or over the items of arrays.
 
@@ -376,7 +394,8 @@ class Flow:
         while True:
             try:
                 _check_reads(reads)
-                found = self.whole(at, stop, by, of, names, state, pairs=pairs)
+                known = self.known(step, state, reads, pairs)
+                found = self.whole(at, stop, by, of, names, state, known, pairs=pairs)
                 return tuple(found) if copied else (item(start + (count - 1) * by) if last else first, *found)
             except Otherwise as error:
                 self.steps.taken = taken
@@ -445,7 +464,8 @@ class Flow:
             if (whole and not known) or is_array(state[flag]):
                 try:
                     _check_reads(reads)
-                    at, *state = conditional(goes_on, one, ["the number of the step", *names], [at, *state])
+                    all_names, given = ["the number of the step", *names], [at, *state]
+                    at, *state = conditional(goes_on, one, all_names, given, self.known(step, given, reads))
                     if of_value:
                         first = Unknown("the last item of a loop to a value is a value", "compute it")
                         return (first, *state)
@@ -468,18 +488,26 @@ class Flow:
 
     @staticmethod
     def whole(
-        at: Any, stop: Any, by: int, step: Step, names: list[str], state: list[Any], *, pairs: bool
+        at: Any,
+        stop: Any,
+        by: int,
+        step: Step,
+        names: list[str],
+        state: list[Any],
+        known: Known,
+        *,
+        pairs: bool,
     ) -> list[Any]:
         """The loop as one of the program; pairs: two steps are one of its. Raises Otherwise."""
         if not pairs:
-            return counted(torch.arange(at, stop, by), step, names, state)
+            return counted(torch.arange(at, stop, by), step, names, state, known)
         steps = len(range(at, stop, by))
         last = at + by * (steps - steps % 2)
 
         def both(k: Any, *values: Any) -> tuple[Any, ...]:
             return step(k + by, *step(k, *values))
 
-        state = counted(torch.arange(at, last, 2 * by), both, names, state)
+        state = counted(torch.arange(at, last, 2 * by), both, names, state, known)
         return list(step(last, *state)) if steps % 2 else state
 
     @staticmethod
@@ -501,6 +529,7 @@ class Flow:
             ["the number of the step", *names],
             [start, *state],
             reads,
+            step,
         )
         return (Unknown("the number of the last step of a loop is a value", "compute it"), *found[1:])
 
@@ -513,14 +542,16 @@ class Flow:
         names: list[str],
         initial: list[Any],
         reads: list[Any],
+        of: Step | None = None,
     ) -> tuple[Any, ...]:
+        """of: the step as it was written, if it is part of this one."""
         state, taken = list(initial), 0
         while True:
             found = test(*state)
             if is_array(found):
                 try:
                     _check_reads(reads)
-                    return tuple(conditional(test, step, names, state))
+                    return tuple(conditional(test, step, names, state, self.known(of or step, state, reads)))
                 except Otherwise as error:
                     refuse(f"a loop decides by values, and is not taken as a whole, since {error}")
             if not found:

@@ -9,6 +9,7 @@ constant is one of these; NumPy's own functions find them by its protocols (`__a
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -75,6 +76,8 @@ def torch_dtype(dtype: Any) -> torch.dtype:
 #: The bodies of loops and branches that are traced, each in the one before; see flow.py.
 FRAMES: list[Any] = []
 
+_NUMBERS = itertools.count()
+
 
 class Root:
     """The memory that views share; argument: the name of the argument that it is."""
@@ -83,6 +86,7 @@ class Root:
         self.argument = argument
         self.whole: Tensor | None = None  # the tensor that all views are of
         self.level = len(FRAMES)  # of the body that made it
+        self.number = next(_NUMBERS)  # in the order in which memory is made
         self.users = 0  # arrays that are there
         self.fixed = ""  # why it cannot be written to
         self.writes = 0  # to any part of it

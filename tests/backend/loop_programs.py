@@ -247,6 +247,29 @@ def within_loops(x: Array) -> tuple[Any, ...]:
     return largest, place, rises
 
 
+@program(lambda: (np.arange(3, 60),), lambda: (np.arange(20, dtype=np.int32),))
+def sums_of_quotients(z: Array) -> tuple[Any, ...]:
+    best, which, odd = 0, 0, 0
+    for i in range(len(z)):
+        n = 0
+        for j in range(1, 25):
+            if z[i] % j == 0:
+                n += z[i] // j
+                odd += j % 2
+        if n > best:
+            best, which = n, i
+    return best, which, odd
+
+
+@program(lambda: (floats(25).astype(np.float32), np.arange(25)))
+def single_precision_at_the_first_step_alone(x: Array, z: Array) -> Any:
+    k = 3
+    for i in range(len(x)):
+        x[i] = x[i] * k * 0.1 + k / 3
+        k = k + z[i] % 2
+    return k
+
+
 @program(*SIGNS)
 def numbers_of_python(x: Array) -> tuple[Any, ...]:
     best, k = -np.inf, 1 if x[0] > 0 else 2

@@ -10,7 +10,7 @@ from dlc.arrays import flow
 from tests.backend.jitted import jit
 
 #: What has no loop, or none over more steps than are captured one by one.
-WITHOUT_LOOPS = ("random_walks",)
+WITHOUT_LOOPS = ("equation_of_state", "random_walks")
 
 
 def outcome(call: Any, arguments: tuple[Any, ...]) -> list[Any]:

@@ -1,6 +1,9 @@
 """Loops and branches of functions of arrays: NumPy's values, and the bits of single steps."""
 
 import inspect
+import linecache
+import signal
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -81,6 +84,67 @@ def test_a_body_is_traced_once(name: str, count: int, monkeypatch: pytest.Monkey
     program = BENCHMARKED[name]
     jit(program.function)(*program.arguments(program.small))
     assert len(frames) == count
+
+
+def nested(depth: int) -> Any:
+    """A function of loops in loops, each of which has a number of its own and changes those around it."""
+    lines, indent = ["def function(x, c):", "    s0 = 0.0"], "    "
+    for k in range(depth):
+        lines += [f"{indent}for i{k} in range(len(x)):"]
+        indent += "    "
+        lines += [f"{indent}s{k + 1} = 0.0"]
+    lines += [f"{indent}if x[i{depth - 1}] > 0.5:", f"{indent}    c += 1", f"{indent}s{depth} += x[i0]"]
+    for k in range(depth, 0, -1):
+        lines += [f"{indent}s{k - 1} += s{k}"]
+        indent = indent[4:]
+    text = "\n".join([*lines, "    return s0, c"])
+    found: dict[str, Any] = {}
+    file = f"<nested {depth}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(True), file)
+    exec(compile(text, file, "exec"), found)
+    return found["function"]
+
+
+def test_the_number_of_runs_of_bodies_grows_with_the_depth_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not with two to the power of it: what a loop carries is known when it is traced again."""
+    frames = 0
+    begin = bodies.Frame.__init__
+
+    def noted(self: bodies.Frame) -> None:
+        nonlocal frames
+        frames += 1
+        begin(self)
+
+    monkeypatch.setattr(bodies.Frame, "__init__", noted)
+    counts = []
+    for depth in (1, 2, 3, 4):
+        frames, x, function = 0, np.abs(floats(17)), nested(depth)
+        assert_like(leaves(jit(function)(x, np.int64(0))), leaves(function(x, np.int64(0))), 1e-9)
+        counts.append(frames)
+    print(counts)
+    more = np.diff(counts)
+    assert max(more) <= 2 * min(more)
+
+
+def test_an_interrupt_comes_between_steps() -> None:
+    """Arrays have the values of one step, or those before the call. The function can be called again."""
+
+    def function(x: Any, y: Any, limit: float) -> Any:
+        while x[0] < limit:
+            x += 1.0
+            y[:] = x * 2
+
+    fast, x, y = jit(function), np.zeros(50_000), np.zeros(50_000)
+    fast(x, y, 20.0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background ignores it
+    threading.Timer(0.5, lambda: __import__("_thread").interrupt_main()).start()
+    with pytest.raises(KeyboardInterrupt):
+        fast(x, y, 1e12)
+    done = x[0]
+    print(done)
+    assert done >= 20 and (x == done).all() and (y == 2 * done).all()
+    fast(x, y, done + 30)
+    assert (x == done + 30).all() and (y == 2 * done + 60).all()
 
 
 MOVING_AVERAGE, MANDELBROT = (
