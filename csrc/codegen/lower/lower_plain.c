@@ -2,8 +2,7 @@
  *
  * What:     loops marked `batch`, `rows` and `columns`, in these the sum of products, and what the
  *           group computes of it.
- * Requires: a Product with its loops planned (lower_letters.c), whose rows of a tile all have the
- *           same terms, and whose operands are both in memory.
+ * Requires: a Product with its loops planned (lower_letters.c), of which product_is_plain is true.
  * Ensures:  V57.  The marks say which letters are whose: two operands may be read at the same
  *           steps along a letter that only one of them has.
  * How:      the last loops of rows and of columns are inside; tile.c makes tiles of these two.
@@ -23,10 +22,12 @@ typedef struct Plain {
     Renamed names;
 } Plain;
 
+/* Are both operands in memory, and have the sums of all rows of a tile the same terms? */
 bool
 product_is_plain(const Product *p)
 {
-    return !p->letters->where.first.place && !p->nplaces && !p->b.computed;
+    bool packs_all = p->varies && p->packs_groups; /* also the terms that are left out */
+    return !packs_all && !p->nplaces && !p->b.computed;
 }
 
 static void
@@ -70,6 +71,11 @@ load_factor(const Plain *n, const Factor *f, Dim sum)
     Dim at[MAX_RANK];
     Renamed all = n->names;
     product_digits(p, sum, all.by + all.n);
+    if (p->from != DIM_NONE) {
+        Dim from = p->from;
+        tiles_rename(p->lo->cx, &n->names, 1, &from);
+        all.by[all.n] = dim_add(p->lo->cx, all.by[all.n], from);
+    }
     memcpy(all.name + all.n, p->sum, (size_t)p->nsum * sizeof *all.name);
     all.n += p->nsum;
     memcpy(at, f->at, sizeof at);

@@ -27,6 +27,7 @@ typedef struct {
     Dim sum[MAX_RANK], sum_extent[MAX_RANK]; /* the summed letters of more than one element */
     Dim nsums; /* terms of a sum, without those that a mask excludes or `where` leaves out */
     Dim from; /* the first index of the first summed letter; DIM_NONE: 0 */
+    bool varies; /* sums have different numbers of terms, as `where` leaves some out */
     int nplaces; /* summed letters up to the last later place of `where`: these have loops */
     Dtype dtype; /* of the sums */
     Nest batch, rows, columns; /* the other letters, by the operands that have them */
@@ -71,8 +72,8 @@ void operand_index(const Product *p, int k, Dim *idx);
 bool operand_find(const Product *p, int k, Factor *f);
 void operand_materialise(const Product *p, int k);
 int64_t operand_own_extent(const Product *p, int k);
-/* Is it stored as panels: read at [.., column / width, sum + .., column % width], which of one panel
- * is [.., 0, sum + .., column]? */
+/* Is it stored as panels?  It is read at [.., column / width, sum + .., column % width], which of
+ * one panel is [.., 0, sum + .., column]. */
 bool operand_is_panels(const Product *p, const Factor *f, Dim column);
 /* By how much the bare index advances the offset; DIM_NONE: not by the same each time. */
 Dim offset_step(Cx *cx, Dim offset, Dim index);

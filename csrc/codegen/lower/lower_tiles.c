@@ -62,7 +62,7 @@ sums_from(const Tiles *t, Dim first)
         return t->size.sums;
     }
     left = dim_min(cx, constant(t, CONTRACTION_CHAIN), left);
-    bool known = !t->p->letters->where.first.place || dim_le(cx, none, left);
+    bool known = !t->p->varies || dim_le(cx, none, left);
     return known ? left : dim_max(cx, none, left);
 }
 
@@ -73,7 +73,7 @@ chains_of(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
     Dim sums = t->size.sums;
-    if (t->p->letters->where.first.place) {
+    if (t->p->varies) {
         bool bounded = dim_range(cx, sums).hi < DIM_INF;
         sums = bounded ? extent_of_buffer(cx, sums) : product_terms(t->p, 0);
     }
@@ -221,7 +221,7 @@ put_sums(Tiles *t, const Epilogue *e)
         /* a loop of less than no iterations has none, which is shorter to say */
         between = dim_is_int(cx, between, NULL) ? dim_max(cx, none, between) : between;
         last = dim_mul(cx, length, dim_max(cx, one, dim_sub(cx, chains, one)));
-        last = t->p->letters->where.first.place ? last : dim_min(cx, t->size.sums, last);
+        last = t->p->varies ? last : dim_min(cx, t->size.sums, last);
     }
     Value *sums = chained ? open_sums(t) : NULL;
     if (forms) {

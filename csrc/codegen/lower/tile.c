@@ -95,14 +95,39 @@ is_even(Cx *cx, Dim offset, Dim index)
     return dim_affine(cx, offset, index, &step, &rest);
 }
 
+/* Does a loop of the nest decide how many terms the sum has?  Loops around it do so for all. */
+static bool
+varies(Cx *cx, const Let *sum)
+{
+    const Marks of_nest[] = {MARK_batch, MARK_rows, MARK_columns};
+    bool found = false, inside = true;
+    for (const Let *loop = let_around(sum); inside && loop->op == OP_for; loop = let_around(loop)) {
+        inside = false;
+        for (int k = 0; k < 3; k++) {
+            inside |= let_has(loop, of_nest[k]);
+        }
+        found |= inside && dim_uses(cx, loop_extent(sum), loop_index(loop));
+    }
+    return found;
+}
+
+/* Do the loops over rows decide which columns are read? */
+static bool
+goes_along_rows(const Product *p)
+{
+    bool along = false;
+    for (int k = 0; k < p->rows.nloops; k++) {
+        along |= index_uses(p->lo->cx, p->b.from->type->rank, p->b.at, p->rows.index[k]);
+    }
+    return along;
+}
+
 /* lo: what is around the nest, with room for its loops. */
 static Product
 product_of(Lower *lo, const Let *outermost, const PlainNest *nest)
 {
-    static const Contraction whole; /* sums of all terms */
     Cx *cx = lo->cx;
     Product p = {.lo = lo,
-                 .letters = &whole,
                  .column = DIM_NONE,
                  .from = DIM_NONE,
                  .last = DIM_NONE,
@@ -126,6 +151,7 @@ product_of(Lower *lo, const Let *outermost, const PlainNest *nest)
             add_loop(&p.batch, loop);
         }
     }
+    p.varies = varies(cx, nest->sum);
     Dim column = p.columns.index[p.columns.nloops - 1];
     if (index_uses(cx, p.a.from->type->rank, p.a.at, column)) {
         p.column = column;
@@ -133,7 +159,7 @@ product_of(Lower *lo, const Let *outermost, const PlainNest *nest)
     }
     p.b.panels = operand_is_panels(&p, &p.b, column);
     p.runs = !is_even(cx, p.a.offset, p.sum[0]);
-    p.packs_groups = p.runs && !p.b.panels;
+    p.packs_groups = p.runs && !p.b.panels && !p.varies && !goes_along_rows(&p);
     if (p.packs_groups) {
         p.b.panels = true;
         if (!is_even(cx, p.b.offset, p.sum[0])) {

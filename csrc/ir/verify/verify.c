@@ -215,8 +215,8 @@
  *   V57  batch, rows and columns mark the loops of a plain nest: each a for with one of them,
  *        alone in the one around it, those marked batch outside, one marked rows and in it one
  *        marked columns inside.  That one begins no other loop but a sum marked fused, and it alone
- *        stores.  The factors are loads or their casts: the first one goes along no columns, the
- *        second along no rows; or both go along the innermost columns. */
+ *        stores.  The factors are loads or their casts: the first one does not go along the columns
+ *        inside, the second not along the rows inside; or both go along these columns. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -255,25 +255,21 @@ sum_of(const Let *columns)
     return sum;
 }
 
-/* Are the factors loads, of which the first goes along no columns and the second along no rows?  Or
- * do both go along the innermost columns? */
+/* Are the factors loads, of which the first does not go along the columns inside and the second not
+ * along the rows inside?  Or do both go along these columns? */
 static bool
-has_factors(Cx *cx, const Let *outermost, const Let *columns, PlainNest *nest)
+has_factors(Cx *cx, const Let *rows, const Let *columns, PlainNest *nest)
 {
-    const Let *product = product_of(nest->sum), *loop = columns;
+    const Let *product = product_of(nest->sum);
     nest->a = product ? load_of(product->args[0]) : NULL;
     nest->b = product ? load_of(product->args[1]) : NULL;
-    bool good = nest->a && nest->b && nest->a->parent == nest->sum->body &&
-                nest->b->parent == nest->sum->body;
-    for (bool last = false; good && !last; loop = let_around(loop)) {
-        Dim index = let_dim(loop, "index");
-        bool each = loop == columns && uses(cx, nest->b, index);
-        good = class_of(loop) == MARK_rows      ? !uses(cx, nest->b, index)
-               : class_of(loop) == MARK_columns ? each || !uses(cx, nest->a, index)
-                                                : true;
-        last = loop == outermost;
+    if (!nest->a || !nest->b || nest->a->parent != nest->sum->body ||
+        nest->b->parent != nest->sum->body) {
+        return false;
     }
-    return good;
+    Dim column = let_dim(columns, "index");
+    return !uses(cx, nest->b, let_dim(rows, "index")) &&
+           (!uses(cx, nest->a, column) || uses(cx, nest->b, column));
 }
 
 bool
@@ -293,7 +289,7 @@ loop_is_plain_nest(Cx *cx, const Let *let, PlainNest *nest)
         return false;
     }
     nest->sum = sum_of(columns);
-    return nest->sum && has_factors(cx, let, columns, nest);
+    return nest->sum && has_factors(cx, rows, columns, nest);
 }
 
 void
