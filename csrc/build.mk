@@ -251,7 +251,7 @@ $(BIN)/test-fuzz-$(number): $(chosen) $(patsubst $(B)/%,$(PLAIN)/%,$(filter-out 
 endif
 # With bugs on purpose, which have to be found.
 WORSE := $(shell sed -n 's/^REWRITE. *\(\w*\),.*/rewrite_\1/p' csrc/codegen/rewrites.def) \
-    product_pack group_blocks pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for \
+    product_pack tiles_pack group_blocks pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for \
     memory_plan copy_strided eval_fn_how emit_cc_function emit_tcc_function open_choice
 $(BIN)/broken-emit: $(EMIT)
 $(BIN)/broken-replay: $(REPLAY)

@@ -2,6 +2,7 @@
 #include "cx.h"
 
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A name in use, or a stem with the number to try next. */
@@ -70,6 +71,19 @@ fn_fresh_name(Fn *fn, const char *stem)
             return use->text;
         }
     }
+}
+
+void
+fn_free_name(Fn *fn, const char *name)
+{
+    size_t length = strlen(name), digits = 0;
+    while (digits + 1 < length && isdigit((unsigned char)name[length - 1 - digits])) {
+        digits++;
+    }
+    NameUse *from = name_use(fn, cx_intern(fn->cx, name, length - digits));
+    int number = digits < 10 ? atoi(name + length - digits) : INT32_MAX;
+    from->next = digits && number < from->next ? number : from->next;
+    name_use(fn, cx_intern(fn->cx, name, length))->taken = false;
 }
 
 const char *

@@ -371,6 +371,7 @@ bool fn_take_name(Fn *fn, const char *name);
 bool fn_has_name(const Fn *fn, const char *name, size_t length);        /* is it used? */
 /* stem0, stem1, ...: one that is not in use.  Digits at the end of stem do not count.  Interned. */
 const char *fn_fresh_name(Fn *fn, const char *stem);
+void fn_free_name(Fn *fn, const char *name);            /* of what is in the function no more */
 /* A let that is in no block yet; copies operands and attributes.  let_result makes results. */
 Let *let_new(Fn *fn, Op op, int nargs, Value *const *args, int nattrs, const Attr *attrs);
 Value *let_result(Fn *fn, Let *let, const char *name, const Type *type, const Dim *strides);

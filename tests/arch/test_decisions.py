@@ -26,7 +26,7 @@ STORED = {
     "lines_of_the_plain_target": 862,
     "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 0,
-    "thresholds_that_lowering_reads": 13,
+    "thresholds_that_lowering_reads": 12,
     "thresholds_that_schedule_reads": 61,
     "modes_of_an_emission": 7,
     "modes_of_emit_that_one_target_reads": 0,

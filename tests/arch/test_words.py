@@ -31,6 +31,7 @@ PRODUCTS = (
     ("csrc/codegen/lower/lower_operands.c", "CONTRACTION_CHAIN"),
     ("csrc/codegen/lower/lower_tile", "chain"),
     ("csrc/codegen/lower/lower_places.c", "chain"),
+    ("csrc/codegen/lower/tile.c", "chain"),
     ("csrc/codegen/lower/lower_product.h", "chain"),
     ("csrc/capture/aten/product/aten_convolve.c", "chain"),
     ("csrc/codegen/lower/README.md", "lower_tiles.c"),

@@ -8,6 +8,7 @@
  * store     the if of a kernel loses a store: the verifier sees it
  * load      loads read the first element of a row: only the results show it
  * pack      of panels that are packed in advance all are taken for the first
+ * tiles     each chain of a product packs the first terms: in the rewrite tile
  * blocks    exp becomes exp2 in a kernel that is cut into blocks of rows
  * sub       the operands of a subtraction change places, in the graph
  * mul       a product becomes a sum, in the graph

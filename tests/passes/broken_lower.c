@@ -1,7 +1,7 @@
 /* Bugs on purpose in lowering: see broken.c, whose headers have another Need. */
 #include "broken.h"
 
-#include "codegen/lower/lower_product.h"
+#include "codegen/lower/lower_tile.h"
 
 WRAPPED(product_pack);
 bool
@@ -12,6 +12,13 @@ __wrap_product_pack(Product *p)
         p->b.at[p->b.from->type->rank - 3] = dim_int(p->lo->cx, 0);
     }
     return packed;
+}
+
+WRAPPED(tiles_pack);
+void
+__wrap_tiles_pack(const Tiles *t, Dim first, Dim n)
+{
+    __real_tiles_pack(t, is_asked("tiles") ? dim_int(t->p->lo->cx, 0) : first, n);
 }
 
 WRAPPED(group_blocks);

@@ -1,5 +1,6 @@
-"""A rewrite selects calls of microkernels: lowering writes a product as loops, right as they are."""
+"""Lowering writes the plain nest of a product; rewrites make its tiles, and select calls of microkernels."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -57,8 +58,63 @@ def calls(text: str) -> tuple[int, int]:
     return sum(" micro" in line for line in lines), sum(" pack" in line for line in lines)
 
 
-def test_lowering_writes_loops_and_a_rewrite_selects_the_calls() -> None:
+def body(text: str) -> list[str]:
+    """The lines of the kernel, without its own and those around it."""
+    lines = text.splitlines()
+    first = next(k for k, line in enumerate(lines) if line.endswith("= kernel {"))
+    return [line.strip() for line in lines[first + 1 :]]
+
+
+def test_lowering_writes_a_plain_nest() -> None:
+    """A loop for each letter, one sum, and what is computed of it; `tile` costs fuel."""
     plain = opt(ANY, "--pass", "lower")
+    assert [line for line in body(plain) if " in " in line and line.endswith("{")] == [
+        "for i0 in M rows {",
+        "for i1 in N columns {",
+        "let sum: f32 = reduce sum p0 in K fused {",
+    ]
+    assert body(opt(plain, "--pass", "tile", "--fuel", "0")) == body(plain)
+    tiled = opt(plain, "--pass", "tile")
+    assert not re.search(r" (batch|rows|columns) {", tiled)
+    assert tiled == opt(ANY, "--pass", "lower,tile")
+
+
+#: Letters that both operands have, in any order and with one element, and letters that are no axis of memory.
+LETTERS = {
+    "bmk,bnk->bmn": ("f32[B, M, K], w: f32[B, N, K]", "f32[B, M, N]", "batch rows columns"),
+    "mk,nk->nm": ("f32[M, K], w: f32[N, K]", "f32[N, M]", "rows columns"),
+    "mk,nk->mn": ("f32[1, K], w: f32[1, K]", "f32[1, 1]", "rows columns"),
+    "ak,k->a": ("f32[M, K], w: f32[K]", "f32[M]", "rows columns"),
+    "ambk,ank->mban": ("f32[B, M, 3, K], w: f32[B, N, K]", "f32[M, 3, B, N]", "batch rows columns"),
+    "bk,bk->b": ("f32[B, K], w: f32[B, K]", "f32[B]", "batch rows columns"),
+    "cm,cmk->mck": ("f32[B, M], w: f32[B, M, 5]", "f32[M, B, 5]", "batch batch rows columns"),
+}
+
+
+@pytest.mark.parametrize("over", LETTERS)
+def test_the_nest_says_the_class_of_each_letter(over: str) -> None:
+    """With any sizes: of tiles, 0 and 1.  The tiles have the values of the nest."""
+    given, made, classes = LETTERS[over]
+    text = (
+        f"dlc 1 kernels\n\nfn f[B, M, N, K](x: {given}) -> ({made}) {{\n  let y: {made} = kernel {{\n"
+        f'    let z: {made} = contract x, w over="{over}"\n    ret z\n  }}\n  ret y\n}}\n'
+    )
+    nest = opt(text, "--pass", "lower")
+    assert " ".join(re.findall(r" (batch|rows|columns) {", nest)) == classes
+    for sizes in (
+        "B=2,M=3,N=5,K=4",
+        "B=1,M=15,N=33,K=257",
+        "B=3,M=29,N=1,K=1",
+        "B=2,M=0,N=7,K=2",
+        "B=1,M=2,N=40,K=0",
+    ):
+        few = opt(text, "--size", sizes)
+        opt(few, "--pass", "lower,tile,micro", "--emit", "none", "--eval", "1")
+    opt(nest, "--pass", "tile,micro", "--emit", "none", "--eval", "2")
+
+
+def test_lowering_writes_loops_and_a_rewrite_selects_the_calls() -> None:
+    plain = opt(ANY, "--pass", "lower,tile")
     assert calls(plain) == (0, 0)
     selected = opt(plain, "--pass", "micro")
     assert calls(selected) == (4, 3)
@@ -70,20 +126,21 @@ def test_lowering_writes_loops_and_a_rewrite_selects_the_calls() -> None:
 
 def test_each_call_is_a_rewrite() -> None:
     """A panel is packed by a call only where a call reads it: with fuel for the four products, none is."""
-    plain = opt(ANY, "--pass", "lower")
+    plain = opt(ANY, "--pass", "lower,tile")
     made = [calls(opt(plain, "--pass", "micro", "--fuel", str(fuel))) for fuel in range(9)]
     assert made == [(0, 0), (1, 0), (2, 0), (3, 0), (4, 0), (4, 1), (4, 2), (4, 3), (4, 3)]
 
 
 def test_loops_around_a_product_are_no_vectors() -> None:
     """The order of its sum is part of the program: no element of a vector has such a sum."""
-    plain = opt(ANY, "--pass", "lower")
-    for target in ("cc", "tcc", "c"):
-        text = opt(opt(plain, "--pass", "vectorise"), "--pass", f"parallelise,{target}")
-        lines = text.splitlines()
-        sums = [k for k, line in enumerate(lines) if " fused {" in line]
-        assert len(sums) == 4
-        assert not any(" vector" in lines[k - 1] for k in sums)
+    for passes, count in (("lower", 1), ("lower,tile", 4)):
+        plain = opt(ANY, "--pass", passes)
+        for target in ("cc", "tcc", "c"):
+            text = opt(opt(plain, "--pass", "vectorise"), "--pass", f"parallelise,{target}")
+            lines = text.splitlines()
+            sums = [k for k, line in enumerate(lines) if " fused {" in line]
+            assert len(sums) == count
+            assert not any(" vector" in lines[k - 1] for k in sums)
 
 
 @pytest.mark.parametrize("sizes", ["M=3 N=5 K=700", "M=1 N=2 K=0", "M=2 N=3 K=256", "M=2 N=2 K=2049"])
@@ -98,7 +155,7 @@ def test_sums_in_plain_loops(tmp_path: Path, sizes: str) -> None:
 def test_one_sum_has_the_bits_of_a_call(tmp_path: Path) -> None:
     """The same loops with and without a call, evaluated by the interpreter and run by each target."""
     file = tmp_path / "plain.dlc"
-    for passes in ("lower", "lower,micro"):
+    for passes in ("lower", "lower,tile", "lower,tile,micro"):
         text = opt(GELU.format(sizes="N in 1..40", m="9", n="N", k="300"), "--pass", passes)
         file.write_text(opt(text, "--pass", "vectorise,parallelise"))
         done = subprocess.run([BUILD / "test-emit", file, "N=37"], capture_output=True, text=True)

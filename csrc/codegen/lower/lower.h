@@ -194,7 +194,8 @@ struct Lower {
     Map nests; /* reduction to Nest */
     int outer; /* depth of the innermost outer loop */
     const Dim *row; /* the axes of the row as the open loops have them */
-    Value *tile; /* the buffer with the sums of the group's only contraction */
+    const struct Plain *plain; /* the nest of the group's only contraction; or NULL: */
+    Value *tile; /* the buffer with its sums */
     Dim tile_at[2]; /* the element of the tile at the indices of the open loops */
     const Block *body; /* of the kernel as it was */
     bool blocked; /* the loops over blocks of rows are open, see lower_blocks.c */
@@ -223,6 +224,9 @@ Dtype reduce_dtype(const Let *red);
 void lower_begin(Lower *lo, Block *blk);
 /* A let that is built already goes where the next one would. */
 void lower_append(Lower *lo, Let *let);
+/* The depth at which a let has all that it reads; and to move one there from other loops. */
+int lower_depth_of(const Lower *lo, const Let *let);
+void lower_move(Lower *lo, int depth, Let *let);
 /* Opens a loop; `stem` names its index. */
 Dim lower_open(Lower *lo, const char *stem, Dim extent);
 Let *lower_close(Lower *lo);

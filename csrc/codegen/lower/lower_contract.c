@@ -215,6 +215,15 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
     return n;
 }
 
+/* The outputs of a group, of the tiles of a product that no nest says. */
+static void
+put_outputs(const void *group, Lower *lo, const Renamed *names, Value *tile, const Dim *at)
+{
+    lo->tile = tile;
+    memcpy(lo->tile_at, at, sizeof lo->tile_at);
+    product_outputs(lo, group, names);
+}
+
 bool
 group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -232,6 +241,10 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     product_plan(&p, g, probe);
     lo->probe = &own;
     lo->nests = (Map){0};
-    lower_tiles(&p, g);
+    if (product_is_plain(&p)) {
+        lower_plain(&p, g);
+    } else {
+        lower_tiles(&p, &(Epilogue){put_outputs, g});
+    }
     return true;
 }

@@ -124,6 +124,7 @@ void
 product_plan(Product *p, const Group *g, const Probe *probe)
 {
     p->nsums = count_sums(p);
+    p->varies = p->letters->where.first.place;
     p->nplaces = places_count(p);
     int stores = is_padded(g) ? probe->nstores : 0;
     plan_class(p, probe, 0, 0, 1, LETTER_OF_BOTH, &p->batch);

@@ -328,6 +328,33 @@ lower_size(Lower *lo, Dim d)
     return result(lo, let, depth, type_scalar(lo->cx, DT_i64), "at");
 }
 
+void
+lower_move(Lower *lo, int depth, Let *let)
+{
+    block_append(lo->cx, lo->path[depth]->into, let);
+    for (int k = 0; k < let->nres; k++) {
+        uint32_t key[2] = {(uint32_t)let->res[k]->id, 0};
+        set_home(lo, key, 2, lo->path[depth]);
+    }
+    for (int k = 0; k < let->nsizes; k++) {
+        set_home(lo, &let->sizes[k], 1, lo->path[depth]);
+    }
+}
+
+int
+lower_depth_of(const Lower *lo, const Let *let)
+{
+    int depth = args_depth(lo, let->nargs, let->args);
+    for (int k = 0; k < let->nattrs; k++) {
+        const Attr *a = &let->attrs[k];
+        int at = a->kind == ATTR_DIMS  ? lower_depth(lo, a->n, a->dims)
+                 : a->kind == ATTR_DIM ? lower_depth(lo, 1, &a->d)
+                                       : 0;
+        depth = at > depth ? at : depth;
+    }
+    return depth;
+}
+
 /* ---- loops ---- */
 
 Dim

@@ -132,15 +132,48 @@ product_goes_in_runs(const Product *p, Dim offset)
 
 /* ---- read where it is ---- */
 
-/* Is the operand stored as panels, [.., n / width, .., k, n % width], with n its only letter of the
- * columns, which is in the tiles?  It has panels for each element of a batch. */
+/* Does a term of the sum stand in the index? */
+static bool
+uses_sum(const Product *p, Dim at)
+{
+    bool uses = false;
+    for (int k = 0; k < p->nsum; k++) {
+        uses |= dim_uses(p->lo->cx, at, p->sum[k]) && !extent_is_one(p->lo->cx, p->sum_extent[k]);
+    }
+    return uses;
+}
+
+bool
+operand_is_panels(const Product *p, const Factor *f, Dim column)
+{
+    Cx *cx = p->lo->cx;
+    const Type *type = f->from->type;
+    int rank = type->rank;
+    if (type->dtype != p->dtype || rank < 3 || !has_panels(cx, f->from)) {
+        return false;
+    }
+    bool one = f->at[rank - 1] == column && dim_range(cx, type->dims[rank - 3]).hi <= 1;
+    Dim width = dim_int(cx, panel_width(p->dtype)), l = dim_index(cx, "l", width),
+        panel = one ? dim_int(cx, 0) : dim_index(cx, "j", dim_extent(cx, column)),
+        split = dim_add(cx, dim_mul(cx, panel, width), l),
+        row = dim_sub(cx, f->at[rank - 2], product_sum(p)), step, rest;
+    bool same = !uses_sum(p, row) && !dim_uses(cx, row, column) &&
+                dim_replace(cx, f->at[rank - 1], column, split) == l;
+    for (int k = 0; k < rank - 2 && same; k++) {
+        Dim at = dim_replace(cx, f->at[k], column, split);
+        same = !dim_uses(cx, at, l) && !uses_sum(p, at) &&
+               (one || dim_affine(cx, at, panel, &step, &rest));
+    }
+    return same;
+}
+
+/* Has the operand one letter of its own, which is in the tiles, and is it panels of that?  It has
+ * panels for each element of a batch. */
 static bool
 is_panels(const Product *p, const Factor *f, const char *letters, int rank)
 {
     Cx *cx = p->lo->cx;
-    const Type *type = f->from->type;
-    int64_t width = panel_width(p->dtype);
-    Dim column = DIM_NONE, row = product_sum(p);
+    Dim column = DIM_NONE;
     for (int k = 0; k < rank; k++) {
         Dim name = p->name[(int)letters[k]];
         bool both = letter_class(p->letters, letters[k]) == LETTER_OF_BOTH;
@@ -151,22 +184,7 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
             column = name;
         }
     }
-    if (column == DIM_NONE || p->nsum < 1 || type->dtype != p->dtype || !has_panels(cx, f->from)) {
-        return false;
-    }
-    Dim panel = dim_index(cx, "j", dim_extent(cx, column)),
-        l = dim_index(cx, "l", dim_int(cx, width));
-    Dim split = dim_add(cx, dim_mul(cx, panel, dim_int(cx, width)), l);
-    bool same = f->at[type->rank - 2] == row &&
-                dim_replace(cx, f->at[type->rank - 1], column, split) == l;
-    for (int k = 0; k < type->rank - 2 && same; k++) {
-        Dim at = dim_replace(cx, f->at[k], column, split), step, rest;
-        same = !dim_uses(cx, at, l) && dim_affine(cx, at, panel, &step, &rest);
-        for (int j = 0; j < p->nsum && same; j++) {
-            same = !dim_uses(cx, at, p->sum[j]);
-        }
-    }
-    return same;
+    return column != DIM_NONE && p->nsum > 0 && operand_is_panels(p, f, column);
 }
 
 /* Are the rows of a tile adjacent in memory? */

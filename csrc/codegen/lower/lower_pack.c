@@ -56,20 +56,28 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
     memcpy(room + n, (Dim[]){panels, product_terms(p, 0), width}, 3 * sizeof *room);
 }
 
+void
+product_find_last(Product *p, Dim offset)
+{
+    Product others = *p; /* the sum without its last letter */
+    p->last = p->others = DIM_NONE;
+    if (!product_is_one_sum(p, offset)) {
+        others.nsum--;
+        p->last = p->sum_extent[others.nsum];
+        p->others = product_terms(&others, 0);
+    }
+}
+
 Dim
-product_open_sum(const Product *p, Dim offset, int *inside)
+product_open_sum(const Product *p, int *inside)
 {
     Lower *lo = p->lo;
-    Cx *cx = lo->cx;
-    Product others = *p; /* the sum without its last letter */
-    if (product_is_one_sum(p, offset)) {
+    if (p->last == DIM_NONE) {
         return lower_open(lo, "p", product_terms(p, 0));
     }
-    others.nsum--;
-    Dim last = p->sum_extent[others.nsum];
-    Dim digit = lower_open(lo, "p", last), each = lower_open(lo, "e", product_terms(&others, 0));
+    Dim digit = lower_open(lo, "p", p->last), each = lower_open(lo, "e", p->others);
     ++*inside;
-    return dim_add(cx, dim_mul(cx, each, last), digit);
+    return dim_add(lo->cx, dim_mul(lo->cx, each, p->last), digit);
 }
 
 /* Fills the panels.  Threads share the loops over the operand's other axes and over the panels; in
@@ -92,7 +100,7 @@ fill_panels(const Product *p, const Factor *f, const Value *v, const char *lette
         }
     }
     to[n] = lower_open(lo, "g", room[n]);
-    to[n + 1] = product_open_sum(p, f->offset, &inside);
+    to[n + 1] = product_open_sum(p, &inside);
     product_digits(p, to[n + 1], digits);
     Dim first = dim_mul(cx, width, to[n]);
     to[n + 2] = lower_open(lo, "l", dim_min(cx, width, dim_sub(cx, v->type->dims[axis], first)));
@@ -176,6 +184,7 @@ product_pack(Product *p)
     int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters->nsum + 2;
     p->b.panels = true;
     p->packs_groups = is_by_group(p, v, letters, axis);
+    product_find_last(p, p->b.offset);
     if (p->packs_groups) {
         return true;
     }

@@ -27,10 +27,30 @@ typedef struct {
     Dim sum[MAX_RANK], sum_extent[MAX_RANK]; /* the summed letters of more than one element */
     Dim nsums; /* terms of a sum, without those that a mask excludes or `where` leaves out */
     Dim from; /* the first index of the first summed letter; DIM_NONE: 0 */
+    bool varies; /* sums have different numbers of terms, as `where` leaves some out */
     int nplaces; /* summed letters up to the last later place of `where`: these have loops */
     Dtype dtype; /* of the sums */
     Nest batch, rows, columns; /* the other letters, by the operands that have them */
+    bool in_nest; /* made of loops: those of `batch` are open */
+    Dim last, others; /* the extents of the last summed letter, where that is out of order in the
+                       * operand that is packed, and of the others; DIM_NONE: it is in order */
 } Product;
+
+/* Names, and the indices that replace them in the loops. */
+typedef struct {
+    int n;
+    Dim name[4 * MAX_RANK], by[4 * MAX_RANK];
+} Renamed;
+
+/* Replaces names by indices in n dims. */
+void tiles_rename(Cx *cx, const Renamed *r, int n, Dim *dims);
+
+/* What is computed of the sums of a tile, once they are all there: at the rows and columns of the
+ * tile whose loops are open, where the names have these indices. */
+typedef struct {
+    void (*put)(const void *arg, Lower *lo, const Renamed *names, Value *tile, const Dim *at);
+    const void *arg;
+} Epilogue;
 
 /* How the loops of a product are cut. */
 typedef struct {
@@ -52,6 +72,9 @@ void operand_index(const Product *p, int k, Dim *idx);
 bool operand_find(const Product *p, int k, Factor *f);
 void operand_materialise(const Product *p, int k);
 int64_t operand_own_extent(const Product *p, int k);
+/* Is it stored as panels?  It is read at [.., column / width, sum + .., column % width], which of
+ * one panel is [.., 0, sum + .., column]. */
+bool operand_is_panels(const Product *p, const Factor *f, Dim column);
 /* By how much the bare index advances the offset; DIM_NONE: not by the same each time. */
 Dim offset_step(Cx *cx, Dim offset, Dim index);
 /* Do the summed letters advance the offset as one axis would?  Do they by even steps on at most
@@ -81,7 +104,9 @@ bool product_pack(Product *p);
 /* May the column operand, which is computed, be made panel by panel, for one chain at a time? */
 bool product_may_compute(const Product *p);
 bool product_may_pack(const Product *p);
-Dim product_open_sum(const Product *p, Dim offset, int *inside);
+Dim product_open_sum(const Product *p, int *inside);
+/* Finds that letter, if it is out of order in an operand with this offset. */
+void product_find_last(Product *p, Dim offset);
 /* lower_tile_sizes.c. by_panels: the column operand is already packed, and larger than the other
  * one; each group of panels is used for all rows before the next one.  The inner extent is that of
  * the loop inside the tiles; 1 if there is none. */
@@ -103,6 +128,12 @@ void places_rows(const Product *p, int k, Dim index, Dim row, Dim place, Dim *fr
 void product_digits(const Product *p, Dim at, Dim *digits);
 Dim product_sum(const Product *p);
 Dim product_terms(const Product *p, int first);
-void lower_tiles(const Product *p, const Group *g);
+void lower_tiles(const Product *p, const Epilogue *e);
+/* lower_plain.c: do loops say all of the product?  Its plain nest, which `tile` makes tiles of. */
+bool product_is_plain(const Product *p);
+void lower_plain(const Product *p, const Group *g);
+/* Computes the group's outputs where the names have these indices, and stores them. */
+void product_outputs(Lower *lo, const Group *g, const Renamed *names);
+Value *plain_sum(Lower *lo); /* the sum, in the loops of the nest */
 
 #endif

@@ -15,7 +15,7 @@
  */
 #include <string.h>
 
-#include "lower.h"
+#include "lower_product.h"
 
 typedef struct {
     Value *value;
@@ -161,7 +161,9 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     case OP_scan:
         return lower_scan(lo, let, idx);
     case OP_contract:
-        return lower_cast(lo, lower_load_here(lo, lo->tile, lo->tile_at), v->type->dtype);
+        return lower_cast(lo,
+                          lo->plain ? plain_sum(lo) : lower_load_here(lo, lo->tile, lo->tile_at),
+                          v->type->dtype);
     default:
         fail(lo->cx, DIAG_NOT_IN_KERNEL, op_info[let->op].name);
     }

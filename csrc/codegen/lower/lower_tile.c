@@ -238,7 +238,7 @@ tiles_pack_group(Tiles *t)
     Dim sums = product_terms(p, 0);
     Dim room[] = {constant(t, t->size.group_panels), sums, constant(t, t->size.width)};
     t->buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
-    Dim column, panel = open_panels(t, &several), sum = product_open_sum(p, p->b.offset, &inside),
+    Dim column, panel = open_panels(t, &several), sum = product_open_sum(p, &inside),
                 l = open_columns(t, panel, &column);
     lower_store(lo, t->buffer, (Dim[]){panel, sum, l},
                 load_of_columns(&all, &p->b, column_of(t, column), sum));
@@ -357,22 +357,13 @@ tile_multiply_own(const Tiles *t, Value *tile)
 }
 
 void
-tile_store(const Tiles *t, const Group *g, Value *tile)
+tile_store(const Tiles *t, const Epilogue *e, Value *tile)
 {
     Lower *lo = t->p->lo;
-    Space space = {0};
-    Dim outer[4 * MAX_RANK];
     Renamed all = t->names;
     Dim i = lower_open(lo, "i", tile_rows(t)), l = lower_open(lo, "l", tile_columns(t));
-    lo->tile = tile;
-    lo->tile_at[0] = tile_row(t, i);
-    lo->tile_at[1] = l;
     put_inner(lo->cx, &t->p->rows, row_of(t, i), &all);
     put_inner(lo->cx, &t->p->columns, column_of(t, l), &all);
-    for (int k = 0; k < all.n; k++) {
-        space.outer[space.nouter] = all.name[k];
-        outer[space.nouter++] = all.by[k];
-    }
-    group_store(lo, g, 0, g->noutputs, &space, outer, NULL);
+    e->put(e->arg, lo, &all, tile, (Dim[]){tile_row(t, i), l});
     group_close(lo, 2);
 }

@@ -4,12 +4,6 @@
 
 #include "lower_product.h"
 
-/* Names, and the indices that replace them in the loops. */
-typedef struct {
-    int n;
-    Dim name[4 * MAX_RANK], by[4 * MAX_RANK];
-} Renamed;
-
 /* A product, its sizes, and the indices of the loops that are open. */
 typedef struct {
     const Product *p;
@@ -27,8 +21,6 @@ constant(const Tiles *t, int64_t n)
     return dim_int(t->p->lo->cx, n);
 }
 
-/* Replaces names by indices in n dims. */
-void tiles_rename(Cx *cx, const Renamed *r, int n, Dim *dims);
 /* How many terms of a sum are packed at once, at most: the extent of a buffer. */
 Dim tiles_sums_at_once(const Tiles *t);
 /* The rows and columns of the tile; row i of it in the buffer, which has all tiles of the block
@@ -47,6 +39,6 @@ void tile_multiply(const Tiles *t, Value *tile, Dim first, Dim n, bool more);
 void tile_multiply_unpacked(const Tiles *t, Value *tile);
 void tile_multiply_own(const Tiles *t, Value *tile);
 /* Computes and stores the outputs at the elements of the tile. */
-void tile_store(const Tiles *t, const Group *g, Value *tile);
+void tile_store(const Tiles *t, const Epilogue *e, Value *tile);
 
 #endif

@@ -15,9 +15,6 @@
 #include "codegen/machine.h"
 #include "ir/costs.h"
 
-/* The pass pad_rows, which may not see machine.def, counts with the same cache. */
-_Static_assert((int)COST_SAME_SET == (int)DLC_SAME_SET && (int)COST_LINE == (int)DLC_LINE,
-               "costs.def and machine.def have one first-level cache");
 _Static_assert((int)COST_DECODED_ROWS == (int)DLC_PRODUCT_TILES * (int)MICRO_MOST_ROWS,
                "what fusion takes for the rows of a block");
 

@@ -5,7 +5,7 @@
  *           operand.  For each tile of rows, a loop multiplies rows of the other operand by the
  *           panels into a tile of sums.  Loops over the tile compute and store
  *           the outputs while the tile is in the first-level cache.
- * Requires: a Product (lower_contract.c).
+ * Requires: a Product: of a nest (tile.c), or one that no nest says (lower_contract.c).
  * Ensures:  rows and columns may be symbols.  No loop's bounds depend on the machine or on the
  *           number of threads.
  * How:      lower_tile.c has the loops of one tile, this file their order.
@@ -62,7 +62,7 @@ sums_from(const Tiles *t, Dim first)
         return t->size.sums;
     }
     left = dim_min(cx, constant(t, CONTRACTION_CHAIN), left);
-    bool known = !t->p->letters->where.first.place || dim_le(cx, none, left);
+    bool known = !t->p->varies || dim_le(cx, none, left);
     return known ? left : dim_max(cx, none, left);
 }
 
@@ -73,7 +73,7 @@ chains_of(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
     Dim sums = t->size.sums;
-    if (t->p->letters->where.first.place) {
+    if (t->p->varies) {
         bool bounded = dim_range(cx, sums).hi < DIM_INF;
         sums = bounded ? extent_of_buffer(cx, sums) : product_terms(t->p, 0);
     }
@@ -208,7 +208,7 @@ put_rest(const Tiles *t, Value *tile, Dim first)
  * tile by tile the last chain, or the only one, and the tile's outputs.  The form for one tile of
  * rows has no chains before. */
 static void
-put_sums(Tiles *t, const Group *g)
+put_sums(Tiles *t, const Epilogue *e)
 {
     Lower *lo = t->p->lo;
     Cx *cx = lo->cx;
@@ -221,7 +221,7 @@ put_sums(Tiles *t, const Group *g)
         /* a loop of less than no iterations has none, which is shorter to say */
         between = dim_is_int(cx, between, NULL) ? dim_max(cx, none, between) : between;
         last = dim_mul(cx, length, dim_max(cx, one, dim_sub(cx, chains, one)));
-        last = t->p->letters->where.first.place ? last : dim_min(cx, t->size.sums, last);
+        last = t->p->varies ? last : dim_min(cx, t->size.sums, last);
     }
     Value *sums = chained ? open_sums(t) : NULL;
     if (forms) {
@@ -242,7 +242,7 @@ put_sums(Tiles *t, const Group *g)
     }
     put_rest(t, sums, last);
     close_form(t, forms);
-    tile_store(t, g, sums);
+    tile_store(t, e, sums);
     group_close(lo, opened);
 }
 
@@ -263,7 +263,7 @@ begin_tiles(Tiles *t, Value *tiles)
 /* Computes the sums place by place.  At each place, the rows of a tile that leave it out keep their
  * sums. */
 static void
-put_places(Tiles *t, const Group *g)
+put_places(Tiles *t, const Epilogue *e)
 {
     const Product *p = t->p;
     Lower *lo = p->lo;
@@ -290,7 +290,7 @@ put_places(Tiles *t, const Group *g)
     put_chain(t, tiles, first, length);
     group_close(lo, opened + p->nplaces);
     t->tile = open_tiles(t, &of_tiles);
-    tile_store(t, g, tiles);
+    tile_store(t, e, tiles);
     group_close(lo, of_tiles);
 }
 
@@ -303,7 +303,8 @@ open_blocks(Tiles *t)
     Lower *lo = p->lo;
     Cx *cx = lo->cx;
     bool by_panels = product_is_by_panels(p);
-    int opened = open_class(lo, &p->batch, 0, &t->names);
+    int opened = p->in_nest ? 0 : open_class(lo, &p->batch, 0, &t->names);
+    int around = p->in_nest ? p->batch.nloops : 0;
     opened += by_panels ? 0 : open_class(lo, &p->rows, 1, &t->names);
     opened += open_class(lo, &p->columns, 1, &t->names);
     t->group = open_some(lo, "g", extent_ceiling(cx, t->size.columns, t->size.group_columns), false,
@@ -315,12 +316,12 @@ open_blocks(Tiles *t)
     Dim blocks = dim_range(cx, t->size.tiles).hi <= t->size.block_tiles
                      ? constant(t, 1)
                      : extent_ceiling(cx, t->size.tiles, constant(t, t->size.block_tiles));
-    t->block = open_some(lo, "r", blocks, opened == 0 && !lo->blocked, &opened);
+    t->block = open_some(lo, "r", blocks, opened + around == 0 && !lo->blocked, &opened);
     return opened;
 }
 
 void
-lower_tiles(const Product *p, const Group *g)
+lower_tiles(const Product *p, const Epilogue *e)
 {
     Lower *lo = p->lo;
     Tiles t = {.p = p, .size = product_tile_sizes(p), .from = p->from};
@@ -335,6 +336,6 @@ lower_tiles(const Product *p, const Group *g)
         t.buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
     }
     lo->outer = lo->depth;
-    (p->nplaces ? put_places : put_sums)(&t, g);
+    (p->nplaces ? put_places : put_sums)(&t, e);
     group_close(lo, opened);
 }

@@ -1,8 +1,14 @@
 /* The choice of the microkernels for this processor, and their lookup by name. */
 #include "micro.h"
+#include "codegen/machine.h"
 #include "codegen/processor.h"
+#include "ir/costs.h"
 
 #include <string.h>
+
+/* The pass pad_rows, which may not see machine.def, counts with the cache of the microkernels. */
+_Static_assert((int)COST_SAME_SET == (int)DLC_SAME_SET && (int)COST_LINE == (int)DLC_LINE,
+               "costs.def and machine.def have one first-level cache");
 
 /* By instruction set: that of the strips is taken, so that both fuse multiplications alike. */
 static const Micro *const micros[] = {

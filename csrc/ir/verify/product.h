@@ -9,5 +9,14 @@
 const Value *loop_packs(Cx *cx, const Let *let);
 /* Has the `for` the form of V24, apart from its own marks? */
 bool loop_multiplies(Cx *cx, const Let *let);
+/* The plain nest of a product, see V57: its sum, and the loads of the rows and of the columns. */
+typedef struct {
+    const Let *sum, *a, *b;
+} PlainNest;
+
+/* Is the `for` the outermost one of a plain nest? */
+bool loop_is_plain_nest(Cx *cx, const Let *let, PlainNest *nest);
+/* The let with a body, where the block has one such, and nothing else that stores; or NULL. */
+const Let *block_loop(const Block *blk);
 
 #endif

@@ -211,7 +211,12 @@
  *        split, and has the same extent in each iteration.  No two accesses of the same memory, of
  *        which one writes, may be in iterations that change their order with the two loops.
  *   V56  pipelined marks only a loop that no other loop runs in: it has none in its body, however
- *        deep, or is marked interchange, and is not the sum of one that is. */
+ *        deep, or is marked interchange, and is not the sum of one that is.
+ *   V57  batch, rows and columns mark the loops of a plain nest: each a for with one of them,
+ *        alone in the one around it, those marked batch outside, one marked rows and in it one
+ *        marked columns inside.  That one begins no other loop but a sum marked fused, and it alone
+ *        stores.  The factors are loads or their casts: the first one does not go along the columns
+ *        inside, the second not along the rows inside; or both go along these columns. */
 #include "verify.h"
 
 #include <stdarg.h>

@@ -93,11 +93,12 @@ void verify_loop_in_kernel(Verifier *v, const Let *kernel);
 void verify_flow_form(Verifier *v, const Let *let); /* before its type is asked for */
 void verify_flow_types(Verifier *v, const Let *let);
 
-/* ---- verify_product.c: V22 to V24 ---- */
+/* ---- verify_product.c: V22 to V24, V57 ---- */
 
 /* Of a loop marked so, whose body has been checked. */
 void verify_fused(Verifier *v, const Let *let);
 void verify_pack(Verifier *v, const Let *let);
 void verify_micro(Verifier *v, const Let *let);
+void verify_plain_nest(Verifier *v, const Let *let);
 
 #endif

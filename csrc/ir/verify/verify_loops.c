@@ -227,6 +227,9 @@ check_product(Verifier *v, const Let *let)
     if (let_has(let, MARK_micro)) {
         verify_micro(v, let);
     }
+    if (let_has(let, MARK_batch) || let_has(let, MARK_rows) || let_has(let, MARK_columns)) {
+        verify_plain_nest(v, let);
+    }
 }
 
 static void

@@ -214,3 +214,94 @@ verify_micro(Verifier *v, const Let *let)
             "micro marks a loop that is not around one that stores a row of a tile of sums alone");
     }
 }
+
+/* ---- V57: the plain nest of a product ---- */
+
+static const Marks CLASSES = MARK_batch | MARK_rows | MARK_columns;
+
+static Marks
+class_of(const Let *let)
+{
+    return let && let->op == OP_for ? (Marks)let_int(let, "marks") & CLASSES : 0;
+}
+
+const Let *
+block_loop(const Block *blk)
+{
+    const Let *loop = NULL;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        if (let->body ? loop != NULL : let->op == OP_buffer || let_writes(let)) {
+            return NULL;
+        }
+        loop = let->body ? let : loop;
+    }
+    return loop;
+}
+
+/* The sum in the innermost loop, which alone stores. */
+static const Let *
+sum_of(const Let *columns)
+{
+    const Let *sum = NULL;
+    for (int k = 0; k < columns->body->n; k++) {
+        const Let *let = columns->body->lets[k];
+        if (let->body ? sum != NULL || let->op != OP_reduce || !let_has(let, MARK_fused)
+                      : let->op == OP_buffer || let->op == OP_update) {
+            return NULL;
+        }
+        sum = let->body ? let : sum;
+    }
+    return sum;
+}
+
+/* Are the factors loads, of which the first does not go along the columns inside and the second not
+ * along the rows inside?  Or do both go along these columns? */
+static bool
+has_factors(Cx *cx, const Let *rows, const Let *columns, PlainNest *nest)
+{
+    const Let *product = product_of(nest->sum);
+    nest->a = product ? load_of(product->args[0]) : NULL;
+    nest->b = product ? load_of(product->args[1]) : NULL;
+    if (!nest->a || !nest->b || nest->a->parent != nest->sum->body ||
+        nest->b->parent != nest->sum->body) {
+        return false;
+    }
+    Dim column = let_dim(columns, "index");
+    return !uses(cx, nest->b, let_dim(rows, "index")) &&
+           (!uses(cx, nest->a, column) || uses(cx, nest->b, column));
+}
+
+bool
+loop_is_plain_nest(Cx *cx, const Let *let, PlainNest *nest)
+{
+    const Let *columns = NULL, *rows = NULL, *loop = let;
+    bool inside = false, good = true;
+    for (; class_of(loop); loop = block_loop(loop->body)) {
+        Marks class = class_of(loop);
+        good &= (class & (class - 1)) == 0 && !let_has(loop, MARK_steps) &&
+                !(inside && class == MARK_batch);
+        inside |= class != MARK_batch;
+        rows = columns;
+        columns = loop;
+    }
+    if (!good || !rows || class_of(rows) != MARK_rows || class_of(columns) != MARK_columns) {
+        return false;
+    }
+    nest->sum = sum_of(columns);
+    return nest->sum && has_factors(cx, rows, columns, nest);
+}
+
+void
+verify_plain_nest(Verifier *v, const Let *let)
+{
+    PlainNest nest;
+    const Let *outermost = let;
+    while (class_of(let_around(outermost))) {
+        outermost = let_around(outermost);
+    }
+    if (!loop_is_plain_nest(v->cx, outermost, &nest)) {
+        verify_broken(
+            v, 57, "batch, rows and columns mark loops that are not the plain nest of a product");
+    }
+}

@@ -77,8 +77,9 @@ schedule_marks(void)
 static Marks
 target_marks(void)
 {
-    return schedule_marks() & ~(shared_marks() | MARK_split | MARK_reorder | MARK_phase |
-                                MARK_pack | MARK_micro | MARK_unroll | MARK_narrow);
+    return schedule_marks() &
+           ~(shared_marks() | MARK_split | MARK_reorder | MARK_phase | MARK_pack | MARK_micro |
+             MARK_unroll | MARK_narrow | MARK_batch | MARK_rows | MARK_columns);
 }
 
 static Marks
