@@ -211,7 +211,9 @@
  *        split, and has the same extent in each iteration.  No two accesses of the same memory, of
  *        which one writes, may be in iterations that change their order with the two loops.
  *   V56  pipelined marks only a loop that no other loop runs in: it has none in its body, however
- *        deep, or is marked interchange, and is not the sum of one that is. */
+ *        deep, or is marked interchange, and is not the sum of one that is.
+ *   V57  terms marks only a reduce marked lanes without pairs and fused, whose op returns no index,
+ *        and in whose body no loops, choices and binds stand. */
 #include "verify.h"
 
 #include <stdarg.h>
