@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import dlc
+from benchmarks.measure import in_process
 from dlc import FileError
 from dlc.files.tensors import Tensors
 from tests.files import apart
@@ -449,6 +450,8 @@ def test_bytes(tmp_path: Path) -> None:
     assert m.bytes(B=200, N=200) > m.bytes(B=100, N=200)
     with pytest.raises(TypeError, match=r"B=\.\., N=\.\."):
         m.bytes(B=100)
+    with pytest.raises(ValueError, match="N = 9223372036854775808 is not allowed"):
+        m.bytes(B=100, N=2**63)
 
 
 def test_without_torch(tmp_path: Path) -> None:
@@ -546,3 +549,12 @@ def test_stored_files_load_for_ever(path: Path) -> None:
     assert state["seen"].tolist() == [1 + n for n in given["seen"].tolist()]
     assert m.sizes == {"B": (2, None, 1)} and m.bytes(B=length) > 0
     assert m.verify()[1] is not None
+
+
+def test_weights_that_are_prepared_are_in_memory_once(tmp_path: Path) -> None:
+    """Pages of the file are the system's again when the panels of a weight are made."""
+    layers = [nn.Linear(1024, 1024, bias=False) for _ in range(10)]
+    dlc.save(nn.Sequential(*layers).eval(), tmp_path / "m.dlc", (torch.ones(2, 1024),))
+    found = in_process("benchmarks.loading", str(tmp_path / "m.dlc"), DLC_CACHE_DIR=str(tmp_path))
+    assert found["weights"] == 10 * 4 * 1024 * 1024
+    assert found["besides"] < 30e6, found
