@@ -248,10 +248,13 @@ def test_a_model_as_c(tmp_path: Path) -> None:
     path = tmp_path / "m.dlc"
     m = saved(net(), path, torch.ones(8, 16), dynamic_shapes={"x": {0: Dim("B")}})
     m.export_c(tmp_path / "a", sizes={"B": 5})
-    status, out, error = command("export", path, tmp_path / "b", "--threads", 4)
+    status, out, error = command("export", path, tmp_path / "b", "--threads", 4, "--unprepared")
     assert (status, error) == (0, "")
     assert all(f"{param} is the weight {name!r} of" in out for param, name in m.parameters().items())
     assert len(m.parameters()) == 4
+    status, out, error = command("export", path, tmp_path / "b", "--threads", 4)
+    assert (status, error) == (0, "") and out.count(" is the weight ") == 4
+    assert any(f" is the weight '{name}.panels' of" in out for name in m.parameters().values())
     for folder in ("a", "b"):
         assert "the bits are the same" in passes(build(tmp_path / folder, *STRICT))
     (tmp_path / "p.dlc").write_text(m.text)
@@ -259,8 +262,13 @@ def test_a_model_as_c(tmp_path: Path) -> None:
     assert "m_bind" not in (tmp_path / "b/m.h").read_text()
     assert " weight " not in (tmp_path / "c/m.h").read_text()  # those of a program of text are arguments
     large = nn.Linear(300, 100).eval()
-    saved(large, tmp_path / "large.dlc", torch.ones(2, 300)).export_c(tmp_path / "e")
+    m = saved(large, tmp_path / "large.dlc", torch.ones(2, 300))
+    m.export_c(tmp_path / "f")
+    assert "the bits are the same" in passes(build(tmp_path / "f", *STRICT))
+    prepared = Tensors(tmp_path / "f/m.safetensors", lambda metadata: None).entries
+    assert set(prepared) == {"weight.panels", "bias"}
     folder = tmp_path / "e"
+    m.export_c(folder, prepare=False)
     assert set(Tensors(folder / "m.safetensors", lambda metadata: None).entries) == {"weight", "bias"}
     for file in (folder / "m.safetensors", tmp_path / "large.dlc"):  # its own weights are those, too
         program = [str(build(folder, *STRICT)), str(file)]

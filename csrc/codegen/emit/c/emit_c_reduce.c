@@ -34,8 +34,8 @@ put_steps(Emit *e, const Let *reduce)
     if (terms > 1) {
         put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", out, out, n, out, terms);
         put(e, "%s %s_terms[%d];", type_c(dtype), out, terms);
-        put_open(e, "for (int64_t %s = %s_at; %s < dim_min(%s_at + %d, %s); %s++)", i, out, i, out,
-                 terms, n, i);
+        put_open(e, "for (int64_t %s = %s_at; %s < (%s - %s_at < %d ? %s : %s_at + %d); %s++)", i,
+                 out, i, n, out, terms, n, out, terms, i);
     } else {
         c_open_for(e, reduce);
     }
@@ -44,8 +44,8 @@ put_steps(Emit *e, const Let *reduce)
     if (terms > 1) {
         put(e, "%s_terms[%s - %s_at] = %s;", out, i, out, v);
         put_close(e);
-        put(e, "dlc_step_%s(&%s_stack, %s_terms, dim_min(%s - %s_at, %d));", name, out, out, n, out,
-            terms);
+        put(e, "dlc_step_%s(&%s_stack, %s_terms, %s - %s_at < %d ? %s - %s_at : %d);", name, out,
+            out, n, out, terms, n, out, terms);
     } else {
         put(e, "dlc_step_%s(&%s_stack, &(%s){%s}, 1);", name, out, type_c(dtype), v);
     }
