@@ -199,11 +199,12 @@ DLC_RUNNING(f64, double)
         for (int64_t half = r->lanes / 2; half > 0; half /= 2) { \
             for (int64_t k = 0; k < half; k++) { \
                 r->lane[k] = dlc_combine_##red##_##dtype(r->lane[k], r->lane[k + half]); \
-                r->lane[k + half] = dlc_identity_##red##_##dtype(); \
             } \
         } \
         dlc_pairs_push_##red##_##dtype(r->stack, &r->blocks, r->lane[0]); \
-        r->lane[0] = dlc_identity_##red##_##dtype(); \
+        for (int64_t k = 0; k < r->lanes; k++) { \
+            r->lane[k] = dlc_identity_##red##_##dtype(); \
+        } \
     } \
     static void dlc_step_##red##_##dtype(dlc_reduction_##dtype *r, const T *v, int64_t n) \
     { \
