@@ -366,7 +366,7 @@ PREPARED: dict[str, tuple[str, dict[str, str], set[str]]] = {
         {"layer.w", "layer.w.panels"},
     ),
     "written state": (  # behind a weight that is gone
-        """fn m(w: f32[40, 48], s: f32[2, 48], x: f32[2, 40]) -> (f32[2, 48] into=s) {
+        """fn m(w: f32[40, 48], s: f32[2, 48], x: f32[2, 40]) -> (f32[2, 48] into s) {
   let y: f32[2, 48] = contract x, w over="bk,kn->bn"
   let t: f32[2, 48] = add s, y
   ret t
