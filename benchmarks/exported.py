@@ -64,7 +64,8 @@ def exported(model: Any, folder: Path) -> Callable[[], None]:
     weights = []
     if (folder / "m.safetensors").exists():
         file = np.memmap(folder / "m.safetensors", np.uint8, "r")
-        weights = [(ctypes.c_void_p * len(model._fixed))()]  # a tensor may be several parameters
+        fields = re.findall(r"^    const \w+ \*\w+;$", (folder / "m.h").read_text(), re.MULTILINE)
+        weights = [(ctypes.c_void_p * len(fields))()]  # of m_weights
         place = ctypes.c_void_p(file.ctypes.data)
         assert library.m_bind(weights[0], place, ctypes.c_size_t(file.size)) == 0
         library.file = file  # mapped while the library is

@@ -19,6 +19,7 @@ arrays come and go as uint16, their bits.  Nothing here imports torch.
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -37,6 +38,7 @@ from dlc._C import (
     ir_run_pass,
     ir_schedule,
     ir_scheduled,
+    prepared,
 )
 
 __all__ = ["Function", "InternalError", "Param", "ParseError", "parse"]
@@ -55,6 +57,11 @@ _NUMPY = {
     "c64": np.complex64,
     "c128": np.complex128,
 }
+
+
+def _dtype(kind: str) -> str:
+    """f32 of f32[N, 2]."""
+    return kind.partition(" ")[0].partition("[")[0]
 
 
 class Param(NamedTuple):
@@ -92,8 +99,7 @@ class Function:
         A result that goes into a parameter is written into that array.  Sizes that no shape tells are
         given by name.
         """
-        if unknown := set(sizes) - set(self.sizes):
-            raise ValueError(f"{self.name} has no size {min(unknown)!r}; it has {', '.join(self.sizes)}")
+        sizes = self._sizes(sizes)
         types = [param.type for param in self.params]
         converted = tuple(
             a if isinstance(a, np.ndarray) else np.asarray(a, _NUMPY[t.partition("[")[0]])
@@ -101,6 +107,14 @@ class Function:
         )
         results = ir_call(self.text, converted + arrays[len(types) :], sizes)
         return results[0] if len(results) == 1 else results
+
+    def _sizes(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        if unknown := set(sizes) - set(self.sizes):
+            raise ValueError(f"{self.name} has no size {min(unknown)!r}; it has {', '.join(self.sizes)}")
+        for name, n in sizes.items():
+            if not -(2**63) <= n < 2**63:
+                raise ValueError(f"{name} = {n} is no size: one has at most 64 bits")
+        return dict(sizes)
 
     def verify(self) -> None:
         """Check all rules of the language; raises InternalError with the rule that is broken."""
@@ -140,6 +154,7 @@ class Function:
         threads: int = 16,
         weights: Iterable[str] | Mapping[str, Any] = (),
         target: str = "c",
+        prepare: bool = True,
     ) -> list[Path]:
         """Write the program as plain C11 to a folder, and return the paths of the files.
 
@@ -152,6 +167,11 @@ class Function:
         has no `<name>_bind`; larger ones are written to `<name>.safetensors`, and `<name>_bind` compares
         their SHA-256.
 
+        What the program computes of weights with arrays alone, and the order in which products read them, is
+        prepared for `target="c"`: these arrays are its weights then, and no call computes them. They are
+        named after the weights that they are made of, as `w.panels`. With `prepare=False` the weights are
+        those of the program, so that `<name>_bind` takes a file of others of the same names.
+
         `target="device"` is for a small device: `<name>_run(&io)` is all that there is to call, weights are
         constants, and values between kernels have one array, whose bytes the header says. All sizes are
         numbers, those of `sizes` wherever they stand in the program, and there are no threads. `target="hls"`
@@ -163,8 +183,7 @@ class Function:
         that do not fit, and for a program of another stage than graph; CaptureError for a program that calls
         operators of torch, and for loops whose number of steps is the size of a result, with all of these.
         """
-        if unknown := set(sizes or ()) - set(self.sizes):
-            raise ValueError(f"{self.name} has no size {min(unknown)!r}; it has {', '.join(self.sizes)}")
+        sizes = self._sizes(sizes or {})
         names = set(weights)
         if unknown := names - {param.name for param in self.params}:
             raise ValueError(f"{self.name} has no parameter {min(unknown)!r} that could be a weight")
@@ -172,10 +191,19 @@ class Function:
             raise ValueError(f"target is 'c', 'device' or 'hls', not {target!r}")
         if not 1 <= threads <= 256:
             raise ValueError(f"threads is from 1 to 256, not {threads}")
-        arrays = self._as_stored(weights) if isinstance(weights, Mapping) else {}
+        if isinstance(weights, Mapping):
+            named = self._named(weights)
+            if prepare and target == "c" and named:
+                function, made = self._prepared(named)
+                return function.export_c(
+                    folder, name, sizes=sizes, threads=threads, weights=made, prepare=False
+                )
+            arrays = self._as_stored(named)
+        else:
+            arrays = {}
         given = {param: (json.dumps(stored)[1:-1], array) for param, (stored, _, array) in arrays.items()}
         pieces = threads if target == "c" else 1
-        files = export_c(self.text, name, dict(sizes or {}), pieces, given if arrays else names, target)
+        files = export_c(self.text, name, sizes, pieces, given if arrays else names, target)
         paths = [Path(folder) / file for file in files]
         Path(folder).mkdir(parents=True, exist_ok=True)
         for path, data in zip(paths, files.values(), strict=True):
@@ -189,23 +217,54 @@ class Function:
                 path.write_bytes(data)
         return paths
 
-    def _as_stored(self, weights: Mapping[str, Any]) -> dict[str, tuple[str, str, np.ndarray]]:
-        """By parameter: the weight's name in a file, its dtype there, and the array as it is there."""
-        from .files.tensors import stored
-
+    def _named(self, weights: Mapping[str, Any]) -> dict[str, tuple[str, np.ndarray]]:
+        """By parameter that is a weight: its name in a file and its array, of the parameter's dtype."""
         found = {}
         for param, kind in self.params:
             if param not in weights:
                 continue
             name, array = weights[param] if isinstance(weights[param], tuple) else (param, weights[param])
-            dtype = kind.partition(" ")[0].partition("[")[0]
             array = np.asarray(array)
-            if array.dtype != _NUMPY[dtype]:
+            if array.dtype != _NUMPY[_dtype(kind)]:
                 raise ValueError(
                     f"the weight {param} is an array of {array.dtype}, and the program takes {kind}"
                 )
-            found[param] = (name, *stored(array, dtype))
+            found[param] = (name, array)
         return found
+
+    def _prepared(
+        self, weights: Mapping[str, tuple[str, np.ndarray]]
+    ) -> tuple[Function, dict[str, tuple[str, np.ndarray]]]:
+        """The program that reads what depends on weights alone, and its weights as `_named` gives them.
+
+        What is made of weights is named after them: `w.panels`, `a+b.prepared`, `w.panels1`.
+        """
+        dense = {
+            param: np.ascontiguousarray(array).reshape(array.shape) for param, (_, array) in weights.items()
+        }
+        text, arrays = prepared(self.text, dense)
+        found, taken = {}, {weights[param][0] for param in arrays if param in weights}
+        for param, (array, origins) in arrays.items():
+            name = weights[param][0] if param in weights else ""
+            if not name:
+                made = "+".join(dict.fromkeys(weights[origin][0] for origin in origins))
+                stem = f"{made}.{param.rstrip('0123456789')}".lstrip(".")
+                tries = (f"{stem}{number or ''}" for number in itertools.count())
+                name = next(one for one in tries if one not in taken)
+                taken.add(name)
+            found[param] = (name, array)
+        return Function(text), found
+
+    def _as_stored(
+        self, weights: Mapping[str, tuple[str, np.ndarray]]
+    ) -> dict[str, tuple[str, str, np.ndarray]]:
+        """By parameter: the weight's name in a file, its dtype there, and the array as it is there."""
+        from .files.tensors import stored
+
+        kinds = dict(self.params)
+        return {
+            param: (name, *stored(array, _dtype(kinds[param]))) for param, (name, array) in weights.items()
+        }
 
     def print(self) -> None:
         """Print the text."""

@@ -34,6 +34,7 @@ from .alone import alone
 from .model import FORMAT, Model, _dims, _of_tensor
 from .onnx import is_onnx
 from .signature import Node, Signature, State, Weight, describe
+from .strided import refuse_places
 
 
 class _Function(nn.Module):
@@ -81,7 +82,9 @@ def _dense(model: nn.Module) -> nn.Module:
 
 def _in_rows(tensor: Tensor) -> Tensor:
     rows = tensor.detach().contiguous()
-    return nn.Parameter(rows, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else rows
+    rows = nn.Parameter(rows, tensor.requires_grad) if isinstance(tensor, nn.Parameter) else rows
+    rows._dlc_rows_of = True  # type: ignore[attr-defined]  # whose memory has another order: see refuse_places
+    return rows
 
 
 def _rows(value: Any) -> Any:
@@ -92,7 +95,8 @@ def _rows(value: Any) -> Any:
             raise FileError(
                 f"an argument is a tensor on {t.device} ({t.layout}): dense ones on the CPU are taken"
             )
-        return t.detach().resolve_conj().resolve_neg().contiguous()
+        t = t.detach().resolve_conj().resolve_neg()
+        return t if t.is_contiguous() else _in_rows(t)
 
     return pytree.tree_map_only(Tensor, one, pytree.tree_map_only(np.ndarray, torch.from_numpy, value))
 
@@ -146,6 +150,7 @@ def _export(model: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dyn
         with LaidAsEager(), warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*treespec, LeafSpec", FutureWarning)  # torch's own use of it
             exported = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+        refuse_places(exported, pytree.tree_leaves((args, kwargs)))
         with _without_checks():
             return exported.run_decompositions(_table())
 

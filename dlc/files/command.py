@@ -147,6 +147,8 @@ def _export(args: argparse.Namespace) -> int:
         if args.file != "-" and is_model(args.file):
             function, signature, fixed = program(args.file, args.weights)
             weights = weights_of(function, signature, fixed)
+            if weights and not args.unprepared and args.target in (None, "c"):
+                function, weights = function._prepared(weights)
         else:
             function = ir.parse(read(args.file), "standard input" if args.file == "-" else args.file)
         paths = function.export_c(
@@ -156,6 +158,7 @@ def _export(args: argparse.Namespace) -> int:
             threads=args.threads,
             weights=weights,
             target=args.target or "c",
+            prepare=False,
         )
     except FileError:
         raise
@@ -220,6 +223,10 @@ def add_command(commands: Any) -> None:
     export.add_argument(
         "--target", choices=("c", "device", "hls", "wasm"),
         help="any compiler (if none is given), a small device, a tool that makes circuits, a browser",
+    )  # fmt: skip
+    export.add_argument(
+        "--unprepared", action="store_true",
+        help="weights as the model has them, which each call of the C prepares: for others of the same names",
     )  # fmt: skip
     export.add_argument(
         "--wasm", action="store_true", help="a saved model for browsers: WebAssembly and a page"

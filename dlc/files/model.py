@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,7 @@ _FORMAT, _LANGUAGE, _PROGRAM, _SIGNATURE = "dlc.format", "dlc.ir", "dlc.program"
 _SHA256, _DATA, _RESULTS = "dlc.sha256", "dlc.data_sha256", "dlc.example_sha256"
 _PRODUCER = "producer"
 _NUMPY = {name: np.dtype(kind) for name, kind in ir._NUMPY.items()}
-
-
-def _dtype(kind: str) -> str:
-    """f32 of f32[N, 2]."""
-    return kind.partition(" ")[0].partition("[")[0]
+_dtype = ir._dtype
 
 
 def _dims(kind: str) -> list[str]:
@@ -171,10 +167,14 @@ def _model(reader: _Reader, own: Tensors | None, weights: Any, tier: str) -> Mod
         if state.stored:
             states[state.name] = file.array(f"dlc.state.{state.name}", _dtype(params[state.param].type))
     example = {int(k): file.array(name, _dtype(params[int(k)].type)) for k, name in signature.example.items()}
-    made = Model(reader.function, signature, fixed, states, example, dict(file.metadata), tier)
-    for one in (file, own):
-        if one is not None:
-            one.forget()
+
+    def release() -> None:
+        for one in (file, own):
+            if one is not None:
+                one.forget()
+
+    made = Model(reader.function, signature, fixed, states, example, dict(file.metadata), tier, release)
+    release()
     return made
 
 
@@ -205,7 +205,9 @@ class Model:
         example: dict[int, np.ndarray],
         metadata: dict[str, str],
         tier: str = "auto",
+        release: Callable[[], None] | None = None,
     ) -> None:
+        """release: called while values are prepared, when pages of weights that were read may go."""
         from ..options import parse
 
         self.text = function.text
@@ -218,7 +220,9 @@ class Model:
         options = parse({"tier": tier}).compiler_arguments()
         wanted = {name: options[name] for name in ("tier", "cc", "cache", "fuel")}
         try:
-            self._run = Loaded(self.text, {params[k].name: a for k, a in fixed.items()}, **wanted)
+            self._run = Loaded(
+                self.text, {params[k].name: a for k, a in fixed.items()}, release=release, **wanted
+            )
         except (ValueError, TypeError, InternalError) as error:
             raise FileError(f"its program is none: {str(error).partition(chr(10))[0]}") from None
         self._free = [k for k in range(len(params)) if k not in fixed]
@@ -271,7 +275,7 @@ class Model:
             raise TypeError(f"bytes takes the sizes {', '.join(f'{size}=..' for size in self._run.sizes)}")
         for name, (low, high, multiple) in self.sizes.items():
             n = sizes[name]
-            if n < low or (high is not None and n > high) or n % multiple:
+            if n < low or n > (2**63 - 1 if high is None else high) or n % multiple:
                 raise ValueError(f"{name} = {n} is not allowed: {self._allowed(name)}")
         found = self._run.memory(sizes)
         if found is None:
@@ -394,18 +398,22 @@ class Model:
         sizes: dict[str, int] | None = None,
         threads: int = 16,
         target: str = "c",
+        prepare: bool = True,
     ) -> list[Path]:
         """Write the program as plain C11 to a folder, as dlc.ir.Function.export_c does.
 
         Weights of at most 100 kB are part of the program. Others are in <name>.safetensors, by the names
-        that they have in the model's own file, and <name>_bind finds them there. States are arguments of
+        that they have in the model's own file, and <name>_bind finds them there. Those that products read
+        are in the order in which these read them, as `fc.weight.panels`, and what is computed of weights
+        alone is there instead of them. With `prepare=False` all are as the model has them, so that
+        <name>_bind takes a file of the model trained anew, and a call prepares them. States are arguments of
         <name>_run. `target="device"` is for a small device, `target="hls"` for tools that make circuits:
         there `sizes` are numbers in the program, and all of them are given. Returns the paths of the files.
         Raises what that raises.
         """
         weights = weights_of(self._function, self._signature, self._fixed)
         return self._function.export_c(
-            folder, name, sizes=sizes, threads=threads, weights=weights, target=target
+            folder, name, sizes=sizes, threads=threads, weights=weights, target=target, prepare=prepare
         )
 
     def export_wasm(

@@ -16,6 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._ops import OpOverload
 from torch._prims_common import is_contiguous_or_false
+from torch.export.graph_signature import InputKind
+
+from ..report.steps import stack_place
+from . import FileError
 
 aten = torch.ops.aten
 #: The most elements of a window.
@@ -60,6 +64,51 @@ def _as_strided(x: Tensor, size: list[Any], stride: list[Any], storage_offset: A
     return made
 
 
+def _is_whole(x: Tensor, bytes_of_memory: Any) -> bool:
+    whole = is_contiguous_or_false(x) and _fixed(*x.shape) and not x.storage_offset()
+    return whole and _fixed(bytes_of_memory) and bytes_of_memory == x.numel() * x.element_size()
+
+
+def refuse_places(exported: Any, given: list[Any]) -> None:
+    """Refuses, with its line, what reads memory by places and whose memory is not that of rows in eager.
+
+    exported: as torch traced it, before any operator has become another one: its tensors have the memory that
+    they have in eager. given: the leaves of the arguments.
+    """
+    signature, leaves, memory = exported.graph_signature, iter(given), {}
+    tensors = exported.state_dict | exported.constants
+    for spec, node in zip(signature.input_specs, exported.graph.find_nodes(op="placeholder"), strict=True):
+        value = next(leaves) if spec.kind is InputKind.USER_INPUT else tensors.get(spec.target)
+        if isinstance(value, Tensor) and isinstance(node.meta.get("val"), Tensor):
+            rows = not hasattr(value, "_dlc_rows_of") and not value.storage_offset()
+            memory[node.meta["val"].untyped_storage()._cdata] = (
+                value.untyped_storage().nbytes() if rows else -1
+            )
+
+    def has_rows(node: Any) -> bool:
+        value = node.meta["val"]
+        storage = value.untyped_storage()
+        if node.target is aten.as_strided.default:
+            return has_rows(node.args[0])  # places of a view are those of what it is a view of
+        return _is_whole(value, memory.get(storage._cdata, storage.nbytes()))
+
+    wrong = [
+        f"  {node.target} (operator {node.name}, {place})" + (f": {place.text}" if place else "")
+        for node in exported.graph.nodes
+        if node.target in _BY_PLACE and not has_rows(node.args[0])
+        for place in [stack_place(node.meta.get("stack_trace") or "")]
+    ]
+    if wrong:
+        raise FileError(
+            "it reads memory by places, of a tensor that has other elements there than its rows: it is "
+            "transposed or a part of another. Clone it with memory_format=torch.contiguous_format:\n"
+            + "\n".join(wrong)
+        )
+
+
+_BY_PLACE = (aten.as_strided.default, aten.as_strided_copy.default, aten.as_strided_scatter.default)
+
+
 def _all_differ(size: list[Any], stride: list[Any]) -> bool:
     """Has each element a place of its own? Of several at one place torch does not say which is written."""
     reach = 0
@@ -84,8 +133,11 @@ def _view_as_complex(x: Tensor) -> Any:
 
 
 def _index_select(x: Tensor, dim: int, index: Tensor) -> Any:
-    """Of a scalar, which has no axis."""
-    return NotImplemented if x.dim() else x.reshape(1).index_select(0, index.reshape(1)).reshape([])
+    """Of a scalar, which has no axis, and by one."""
+    if x.dim() and index.dim():
+        return NotImplemented
+    made = (x if x.dim() else x.reshape(1)).index_select(dim, index.reshape(1))
+    return made if x.dim() else made.reshape([])
 
 
 def _nonzero_static(x: Tensor, *, size: int, fill_value: int = -1) -> Any:

@@ -42,6 +42,7 @@ DTYPES = {
 _NAMES = {short: name for name, (short, _) in DTYPES.items()}
 _PARTS = {"c64": "f32", "c128": "f64"}  # a complex number is stored as an axis of two
 
+_BACKSLASH = ord("\\")
 _ROW = re.compile(rb"\s*(\{[^{}]{0,1000}\})")
 
 
@@ -149,9 +150,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+
+
 def _json(text: bytes) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_object)
+        return _DECODER.decode(text.decode())
     except RecursionError:
         raise FileError("its table is nested too deeply") from None
     except FileError:
@@ -214,15 +218,17 @@ class _Table:
         """A text in quotes, found without a pattern: one would keep a place for each escape."""
         if self.peek() != b'"':
             raise FileError(f"its table is no JSON of safetensors: {what} is missing at byte {self.at}")
-        end = self.text.find(b'"', self.at + 1)
-        while end >= 0 and self._is_escaped(end):
-            end = self.text.find(b'"', end + 1)
+        text, end = self.text, self.text.find(b'"', self.at + 1)
+        while end >= 0 and text[end - 1] == _BACKSLASH and self._is_escaped(end):
+            end = text.find(b'"', end + 1)
         if end < 0:
             raise FileError(f"its table is no JSON of safetensors: {what} has no end at byte {self.at}")
         begin, self.at = self.at, end + 1
-        return _string(self.text[begin : self.at])
+        return _string(text[begin : self.at])
 
     def _is_escaped(self, at: int) -> bool:
+        if self.text[at - 2] != _BACKSLASH:  # at once, as most are
+            return True
         before = at
         while self.text[before - 1 : before] == b"\\":
             before -= 1

@@ -69,7 +69,7 @@ def sources(
     function: Function, name: str, weights: set[str], sizes: Mapping[str, int] | None = None
 ) -> dict[str, bytes]:
     """The files of a program besides the compiled one: its C, its module, its page."""
-    return export_c(function.text, name, dict(sizes or {}), 1, weights, "wasm")
+    return export_c(function.text, name, function._sizes(sizes or {}), 1, weights, "wasm")
 
 
 def export(

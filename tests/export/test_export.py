@@ -6,6 +6,7 @@ The programs are small ones here, captured ones (tests/replay) and random ones i
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -400,6 +401,11 @@ def test_what_is_refused(tmp_path: Path) -> None:
         program.export_c(tmp_path, sizes={"K": 3})
     with pytest.raises(ValueError, match="does not allow these sizes"):
         program.export_c(tmp_path, sizes={"B": -3})
+    for target, n in itertools.product(("c", "device", "hls"), (2**63, -(2**63) - 1, 10**30)):
+        with pytest.raises(ValueError, match=f"B = {n} is no size"):
+            program.export_c(tmp_path, sizes={"B": n, "N": 3}, target=target)
+    with pytest.raises(ValueError, match="B = 9223372036854775808 is no size"):
+        program(np.ones((2, 3), np.float32), B=2**63)
     with pytest.raises(ValueError, match="threads is from 1 to 256"):
         program.export_c(tmp_path, threads=0)
     with pytest.raises(ValueError, match="a program of the graph stage becomes C"):

@@ -346,6 +346,12 @@ def two_sizes(folder: Path) -> Any:
     return dlc.load(folder / "m.dlc")
 
 
+def export_command(folder: Path) -> list[str]:
+    """Of the model in the folder, to a folder in it."""
+    files = [str(folder / name) for name in ("m.dlc", "out")]
+    return [sys.executable, "-m", "dlc", "export", *files, "--wasm"]
+
+
 @pytest.mark.parametrize("given", [{}, {"R": 3}, {"R": 4}, {"R": 3, "N": 5}, {"N": 7}])
 def test_sizes_that_are_numbers(given: dict[str, int], tmp_path: Path) -> None:
     """They are no parameters then, the bits are the same, and the example stays if it has them."""
@@ -373,15 +379,7 @@ def test_sizes_that_cannot_be(tmp_path: Path) -> None:
         m.export_wasm(tmp_path / "out", sizes={"R": 65})
     with pytest.raises(ValueError, match="the size Q cannot be 1: the program takes no size of that name"):
         m.export_wasm(tmp_path / "out", sizes={"Q": 1})
-    command = [
-        sys.executable,
-        "-m",
-        "dlc",
-        "export",
-        str(tmp_path / "m.dlc"),
-        str(tmp_path / "out"),
-        "--wasm",
-    ]
+    command = export_command(tmp_path)
     done = subprocess.run([*command, "--size", "R=4"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert table(tmp_path / "out")["sizes"] == ["N"]
@@ -391,15 +389,7 @@ def test_sizes_that_cannot_be(tmp_path: Path) -> None:
 
 def test_the_command_and_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dlc.save(dlc.jit(lambda x: x * 2 + 1), tmp_path / "m.dlc", (np.ones(3, np.float32),))
-    command = [
-        sys.executable,
-        "-m",
-        "dlc",
-        "export",
-        str(tmp_path / "m.dlc"),
-        str(tmp_path / "out"),
-        "--wasm",
-    ]
+    command = export_command(tmp_path)
     done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert str(tmp_path / "out/m.wasm") in done.stdout.splitlines()

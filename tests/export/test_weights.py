@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import subprocess
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from dlc import ir
+from dlc.files.tensors import Tensors
 from tests.export.compilers import CLANG, NATIVE, STRICT, TCC, build, passes
 
 LINEAR = """dlc 1 graph
@@ -287,8 +289,11 @@ def test_small_weights_are_part_of_the_program(kind: str, array: np.ndarray, tmp
 
 def test_a_weight_of_another_shape_or_type(tmp_path: Path) -> None:
     program = ir.parse(LINEAR)
+    wrong = {"w": W, "b": np.ones(3, np.float32)}
+    with pytest.raises(ValueError, match="array of parameter 'b' is not of the dtype, the sizes"):
+        program.export_c(tmp_path, weights=wrong)
     with pytest.raises(ValueError, match="weight b has 12 bytes, and the program takes 8"):
-        program.export_c(tmp_path, weights={"w": W, "b": np.ones(3, np.float32)})
+        program.export_c(tmp_path, weights=wrong, prepare=False)
     with pytest.raises(ValueError, match="weight b is an array of float64"):
         program.export_c(tmp_path, weights={"w": W, "b": np.ones(2)})
     assert not list(tmp_path.iterdir())
@@ -299,3 +304,128 @@ def test_what_cannot_be_a_weight(tmp_path: Path) -> None:
         ir.parse(LINEAR).export_c(tmp_path, weights=["z"])
     with pytest.raises(ValueError, match="x cannot be a weight"):
         ir.parse(LINEAR).export_c(tmp_path, weights=["x"])
+
+
+# -- what is prepared
+
+#: By name: a program, the arrays of its weights, and the names of those that it has when they are prepared.
+PREPARED: dict[str, tuple[str, dict[str, str], set[str]]] = {
+    "panels": (
+        """fn m[B](x: f32[B, 70], w: f32[70, 50], b: f32[50]) -> (f32[B, 50]) {
+  let p: f32[B, 50] = contract x, w over="bk,kn->bn"
+  let r: f32[B, 50] = expand b to=[1]
+  let y: f32[B, 50] = add p, r
+  ret y
+}""",
+        {"w": "f32[70, 50]", "b": "f32[50]"},
+        {"layer.w.panels", "layer.b"},
+    ),
+    "columns of rows, f64": (
+        """fn m[B](x: f64[B, 33], w: f64[40, 33]) -> (f64[B, 40]) {
+  let y: f64[B, 40] = contract x, w over="bk,nk->bn"
+  ret y
+}""",
+        {"w": "f64[40, 33]"},
+        {"layer.w.panels"},
+    ),
+    "read twice": (  # by a product and by rows
+        """fn m[B](i: i64[B], w: f32[60, 32]) -> (f32[B, 32], f32[B, 60]) {
+  let x: f32[B, 32] = gather w, i axis=0
+  let y: f32[B, 60] = contract x, w over="bk,nk->bn"
+  ret x, y
+}""",
+        {"w": "f32[60, 32]"},
+        {"layer.w", "layer.w.panels"},
+    ),
+    "two orders of one": (
+        """fn m[B](x: f32[B, 48], z: f32[B, 64], w: f32[48, 64]) -> (f32[B, 64], f32[B, 48]) {
+  let y: f32[B, 64] = contract x, w over="bk,kn->bn"
+  let v: f32[B, 48] = contract z, w over="bn,kn->bk"
+  ret y, v
+}""",
+        {"w": "f32[48, 64]"},
+        {"layer.w.panels", "layer.w.panels1"},
+    ),
+    "computed of two": (  # scaled columns
+        """fn m[B](x: f32[B, 40], w: f32[40, 48], s: f32[48]) -> (f32[B, 48]) {
+  let e: f32[48] = exp s
+  let r: f32[40, 48] = expand e to=[1]
+  let v: f32[40, 48] = mul w, r
+  let y: f32[B, 48] = contract x, v over="bk,kn->bn"
+  ret y
+}""",
+        {"w": "f32[40, 48]", "s": "f32[48]"},
+        {"layer.w+layer.s.panels"},
+    ),
+    "a result": (  # is the weight's own
+        """fn m[B](x: f32[B, 40], w: f32[40, 48]) -> (f32[40, 48], f32[B, 48]) {
+  let y: f32[B, 48] = contract x, w over="bk,kn->bn"
+  ret w, y
+}""",
+        {"w": "f32[40, 48]"},
+        {"layer.w", "layer.w.panels"},
+    ),
+    "written state": (  # behind a weight that is gone
+        """fn m(w: f32[40, 48], s: f32[2, 48], x: f32[2, 40]) -> (f32[2, 48] into s) {
+  let y: f32[2, 48] = contract x, w over="bk,kn->bn"
+  let t: f32[2, 48] = add s, y
+  ret t
+}""",
+        {"w": "f32[40, 48]"},
+        {"layer.w.panels"},
+    ),
+}
+
+
+def drawn(kinds: dict[str, str], seed: int) -> dict[str, tuple[str, np.ndarray]]:
+    draw, found = np.random.default_rng(seed), {}
+    for name, kind in kinds.items():
+        dtype, shape = kind[:3], [int(n) for n in kind[4:-1].split(",")]
+        found[name] = (f"layer.{name}", draw.standard_normal(shape).astype({"f32": "f4", "f64": "f8"}[dtype]))
+    return found
+
+
+def hash_of_results(folder: Path) -> str:
+    found = re.search(r"example_result == (\w+)", (folder / "m_check.c").read_text())
+    assert found
+    return found[1]
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["in the text", "in a file"])
+@pytest.mark.parametrize("name", PREPARED)
+def test_what_depends_on_weights_alone_is_prepared(name: str, large: bool, tmp_path: Path) -> None:
+    """The file has what is prepared; the check finds dlc's bits, which the program as it is has, too."""
+    text, kinds, wanted = PREPARED[name]
+    if large:  # beyond what stands in the text
+        text = text.replace("(", "(big: f32[30000], ", 1).replace(") -> (", ") -> (f32[30000], ")
+        text = text.replace("  ret ", "  let more: f32[30000] = add big, 1\n  ret more, ")
+        kinds, wanted = kinds | {"big": "f32[30000]"}, wanted | {"layer.big"}
+    program, weights = ir.parse("dlc 1 graph\n" + text + "\n"), drawn(kinds, 1)
+    program.export_c(tmp_path / "a", weights=weights)
+    program.export_c(tmp_path / "b", weights=weights, prepare=False)
+    if large:
+        table = Tensors(tmp_path / "a/m.safetensors", lambda metadata: None).entries
+        assert set(table) == wanted
+        plain = Tensors(tmp_path / "b/m.safetensors", lambda metadata: None).entries
+        assert set(plain) == {f"layer.{one}" for one in kinds}
+    flags = [*NATIVE, "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    passes(build(tmp_path / "a", *flags))
+    assert hash_of_results(tmp_path / "a") == hash_of_results(tmp_path / "b")
+    for cc, options in ((CLANG, [*STRICT, "-O1"]), (TCC, ["-std=c11", "-Wall", "-Werror"])):
+        if cc and large:
+            passes(build(tmp_path / "a", *options, cc=cc))
+
+
+def test_a_program_that_is_unprepared_takes_weights_trained_anew(tmp_path: Path) -> None:
+    text, kinds, _ = PREPARED["panels"]
+    text = text.replace("[B, 70]", "[B, 700]").replace("[70, 50]", "[700, 50]")
+    program, kinds = ir.parse(f"dlc 1 graph\n{text}\n"), kinds | {"w": "f32[700, 50]"}
+    results = []
+    for seed, folder in ((1, "a"), (2, "b")):
+        program.export_c(tmp_path / folder, weights=drawn(kinds, seed), prepare=False)
+        build(tmp_path / folder, *STRICT)
+        results.append(hash_of_results(tmp_path / folder))
+    assert results[0] != results[1]
+    (tmp_path / "a/m.safetensors").write_bytes((tmp_path / "b/m.safetensors").read_bytes())
+    done = subprocess.run(["./check"], cwd=tmp_path / "a", capture_output=True, text=True)
+    assert done.returncode == 2 and "these are other weights" in done.stdout

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.export import Dim
 
 import dlc
+from benchmarks.measure import in_process
 from dlc import FileError
 from dlc.files.tensors import Tensors
 from tests.files import apart
@@ -247,10 +248,13 @@ def test_a_model_as_c(tmp_path: Path) -> None:
     path = tmp_path / "m.dlc"
     m = saved(net(), path, torch.ones(8, 16), dynamic_shapes={"x": {0: Dim("B")}})
     m.export_c(tmp_path / "a", sizes={"B": 5})
-    status, out, error = command("export", path, tmp_path / "b", "--threads", 4)
+    status, out, error = command("export", path, tmp_path / "b", "--threads", 4, "--unprepared")
     assert (status, error) == (0, "")
     assert all(f"{param} is the weight {name!r} of" in out for param, name in m.parameters().items())
     assert len(m.parameters()) == 4
+    status, out, error = command("export", path, tmp_path / "b", "--threads", 4)
+    assert (status, error) == (0, "") and out.count(" is the weight ") == 4
+    assert any(f" is the weight '{name}.panels' of" in out for name in m.parameters().values())
     for folder in ("a", "b"):
         assert "the bits are the same" in passes(build(tmp_path / folder, *STRICT))
     (tmp_path / "p.dlc").write_text(m.text)
@@ -258,8 +262,13 @@ def test_a_model_as_c(tmp_path: Path) -> None:
     assert "m_bind" not in (tmp_path / "b/m.h").read_text()
     assert " weight " not in (tmp_path / "c/m.h").read_text()  # those of a program of text are arguments
     large = nn.Linear(300, 100).eval()
-    saved(large, tmp_path / "large.dlc", torch.ones(2, 300)).export_c(tmp_path / "e")
+    m = saved(large, tmp_path / "large.dlc", torch.ones(2, 300))
+    m.export_c(tmp_path / "f")
+    assert "the bits are the same" in passes(build(tmp_path / "f", *STRICT))
+    prepared = Tensors(tmp_path / "f/m.safetensors", lambda metadata: None).entries
+    assert set(prepared) == {"weight.panels", "bias"}
     folder = tmp_path / "e"
+    m.export_c(folder, prepare=False)
     assert set(Tensors(folder / "m.safetensors", lambda metadata: None).entries) == {"weight", "bias"}
     for file in (folder / "m.safetensors", tmp_path / "large.dlc"):  # its own weights are those, too
         program = [str(build(folder, *STRICT)), str(file)]
@@ -449,6 +458,8 @@ def test_bytes(tmp_path: Path) -> None:
     assert m.bytes(B=200, N=200) > m.bytes(B=100, N=200)
     with pytest.raises(TypeError, match=r"B=\.\., N=\.\."):
         m.bytes(B=100)
+    with pytest.raises(ValueError, match="N = 9223372036854775808 is not allowed"):
+        m.bytes(B=100, N=2**63)
 
 
 def test_without_torch(tmp_path: Path) -> None:
@@ -546,3 +557,12 @@ def test_stored_files_load_for_ever(path: Path) -> None:
     assert state["seen"].tolist() == [1 + n for n in given["seen"].tolist()]
     assert m.sizes == {"B": (2, None, 1)} and m.bytes(B=length) > 0
     assert m.verify()[1] is not None
+
+
+def test_weights_that_are_prepared_are_in_memory_once(tmp_path: Path) -> None:
+    """Pages of the file are the system's again when the panels of a weight are made."""
+    layers = [nn.Linear(1024, 1024, bias=False) for _ in range(10)]
+    dlc.save(nn.Sequential(*layers).eval(), tmp_path / "m.dlc", (torch.ones(2, 1024),))
+    found = in_process("benchmarks.loading", str(tmp_path / "m.dlc"), DLC_CACHE_DIR=str(tmp_path))
+    assert found["weights"] == 10 * 4 * 1024 * 1024
+    assert found["besides"] < 30e6, found

@@ -73,6 +73,75 @@ def test_memory_that_is_not_known_is_refused(tmp_path: Path) -> None:
             dlc.save(fn, tmp_path / "m.dlc", (x,))
 
 
+@pytest.mark.parametrize(
+    "fn, x",
+    [
+        (lambda x: x.as_strided((2, 3), (1, 4)) + 0, torch.arange(24.0).reshape(4, 6).mT),
+        (lambda x: x.as_strided((2, 3), (1, 4)) + 0, torch.arange(24.0).reshape(4, 6)[:, 1:]),
+        (lambda x: x.as_strided((2, 3), (1, 4)) + 0, torch.arange(24.0).reshape(4, 6)[1:]),
+        (lambda x: x.unsqueeze(0).as_strided((2, 3), (1, 4)) + 0, torch.arange(24.0).reshape(4, 6).mT),
+        (lambda x: torch.as_strided_copy(x, (2, 3), (1, 4)), torch.arange(24.0).reshape(4, 6).mT),
+        (lambda x: x.as_strided((3, 4), (1, 1))[None].as_strided((2, 3), (6, 1)) + 1, torch.ones(4, 6)),
+        (lambda x: torch.view_as_complex(x[1:]).as_strided((2,), (1,), 0) * 2, torch.ones(6, 2, 2)),
+        (lambda x: torch.view_as_complex(x[1:]).view(-1).as_strided((2,), (1,), 0) * 2, torch.ones(6, 2, 2)),
+    ],
+)  # fmt: skip
+def test_places_of_other_memory_are_refused_by_line(
+    fn: Callable[[Tensor], Tensor], x: Tensor, tmp_path: Path
+) -> None:
+    """In eager these read elements that are not those of the tensor's rows: it was saved with others."""
+    with pytest.raises(dlc.FileError, match=r"as_strided.*test_strided\.py:\d+"):
+        dlc.save(fn, tmp_path / "m.dlc", (x,))
+    assert not list(tmp_path.iterdir())
+
+
+def test_places_of_a_weight_that_is_transposed(tmp_path: Path) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self, weight: Tensor) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(weight)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + self.weight.as_strided((2, 3), (1, 4))
+
+    weight, x = torch.arange(24.0).reshape(4, 6), torch.ones(2, 3)
+    compare(Model(weight).eval(), tmp_path / "m.dlc", x)
+    with pytest.raises(dlc.FileError, match=r"as_strided.*test_strided\.py:\d+"):
+        dlc.save(Model(weight.mT).eval(), tmp_path / "n.dlc", (x,))
+
+
+def test_places_of_complex_pairs(tmp_path: Path) -> None:
+    def made(x: Tensor) -> Tensor:
+        return torch.view_as_complex(x).as_strided((3,), (2,), 1) * torch.view_as_complex(x * 2)[0, 0]
+
+    compare(made, tmp_path / "m.dlc", torch.arange(24.0).reshape(6, 2, 2))
+
+
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x, at: x[0].index_select(0, at),
+        lambda x, at: x[0].take(at),
+        lambda x, at: x[:1].index_select(0, at[0]),
+        lambda x, at: x[:1].gather(0, at),
+        lambda x, at: x[:1].index_select(0, at) * 2,
+        lambda x, at: x[0].expand(1)[at],
+    ],
+)
+def test_an_index_of_one_element_is_checked(fn: Callable[..., Tensor], tier: str, tmp_path: Path) -> None:
+    x, at = torch.tensor([3.0, 4.0]), torch.tensor([0])
+    dlc.save(fn, tmp_path / "m.dlc", (x, at))
+    loaded, compiled = (
+        dlc.load(tmp_path / "m.dlc", tier=tier),
+        torch.compile(fn, backend="dlc", options={"tier": tier}),
+    )
+    for run in (loaded, compiled):
+        assert torch.equal(run(x, at), fn(x, at))
+        with pytest.raises((IndexError, RuntimeError), match="out of range"):
+            run(x, at + 1)
+
+
 def test_writes_to_one_place_are_refused(tmp_path: Path) -> None:
     with pytest.raises((dlc.FileError, dlc.CaptureError), match="as_strided_scatter"):
         args = (torch.ones(4, 6), torch.ones(2, 3))

@@ -195,6 +195,25 @@ def test_columns_of_a_product_in_portable_c_have_their_sums_in_an_array() -> Non
     assert "interchange" not in " ".join(marked(PRODUCT, "cc") + marked(SOFTMAX, "c"))
 
 
+def test_elements_of_all_lanes_are_computed_first_in_portable_c() -> None:
+    """Of reductions in lanes: not of a place, nor along an index that is data, nor of less than all lanes."""
+    assert [mark for mark in marked(SOFTMAX, "c") if "terms" in mark] == [
+        "reduce amax lanes terms",
+        "reduce sum lanes terms",
+    ]
+    for target in ("cc", "tcc", "hls"):
+        assert "terms" not in " ".join(marked(SOFTMAX, target))
+    rows = "x: f32[50, 400], at: i64[400]"
+    for red, of in (("argmax", "x"), ("sum", "g")):
+        dtype = "i64" if red == "argmax" else "f32"
+        gathered = "g: f32[50, 400] = gather x, at axis=1"
+        program = graph(rows, f"{dtype}[50]", gathered, f"y: {dtype}[50] = {red} {of} axes=[1]")
+        assert any("lanes" in mark for mark in marked(program, "c"))
+        assert "terms" not in " ".join(marked(program, "c"))
+    short = graph("x: f32[50, 15]", "f32[50]", "e: f32[50, 15] = exp x", "y: f32[50] = sum e axes=[1]")
+    assert "terms" not in " ".join(marked(short, "c"))
+
+
 @pytest.mark.parametrize(("dtype", "widened"), [("bf16", ["x widened"]), ("f16", []), ("f32", [])])
 def test_bfloat16_of_all_lanes_is_widened_at_once(dtype: str, widened: list[str]) -> None:
     """Along a row; not down the columns, where there are no lanes."""

@@ -8,7 +8,8 @@
  *           stay parameters.  All names that a linker sees begin with the program's.
  * How:      the plan is built as for a call, and its steps are printed.  Kernels are lowered and
  *           scheduled as always; only the last step is another target's.  Equal kernels have one
- *           function.  What is computed of weights alone is computed in each call.
+ *           function.  What is computed of weights alone the caller has prepared, or it is computed
+ *           in each call.
  * Why not   print what a run does, size by size: a plan has all sizes in it.
  * Example:  docs/howto/c.md has a softmax.
  */

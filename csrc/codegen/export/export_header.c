@@ -223,7 +223,6 @@ put_guide(Export *x, Text *out)
         "program does not fuse; gcc and clang read the same in the file itself. `-fwrapv`\nlets "
         "integers that overflow wrap; gcc reads it in the file, and clang needs the option. "
         "`-fno-math-errno` makes loops\nwith square roots faster. `-ffast-math` changes "
-        "results.\n\n"
-        "What depends on weights alone is computed in each call.\n",
+        "results.\n",
         name);
 }

@@ -116,6 +116,40 @@ add_root(const Using *u, const Block *root)
     }
 }
 
+static bool
+reads_index(Cx *cx, const Let *let, Dim index)
+{
+    bool found = false;
+    for (int k = 0; k < let->nattrs && !found; k++) {
+        const Attr *a = &let->attrs[k];
+        found = a->kind == ATTR_DIM && dim_uses(cx, a->d, index);
+        for (int j = 0; a->kind == ATTR_DIMS && j < a->n && !found; j++) {
+            found = dim_uses(cx, a->dims[j], index);
+        }
+    }
+    for (int k = 0; let->body && k < let->body->n && !found; k++) {
+        found = reads_index(cx, let->body->lets[k], index);
+    }
+    return found;
+}
+
+/* An index that nothing reads is checked all the same, by every phase: whatever it is the index of
+ * has one element for all of its values. */
+static void
+use_unread(const Using *u, const Block *root)
+{
+    for (int k = 0; k < root->n; k++) {
+        const Let *bind = root->lets[k];
+        bool read = bind->op != OP_bind;
+        for (int j = 0; j < root->n && !read; j++) {
+            read = reads_index(u->cx, root->lets[j], bind->sizes[0]);
+        }
+        if (!read) {
+            use_value(u, bind->args[0]);
+        }
+    }
+}
+
 PhaseUse
 phase_use(const Fn *fn, const Let *phase)
 {
@@ -128,6 +162,9 @@ phase_use(const Fn *fn, const Let *phase)
                .seen = cx_alloc(cx, values * sizeof(bool)),
                .use = &use};
     use_let(&u, phase);
+    for (const Block *root = phase->parent; root; root = block_around(root)) {
+        use_unread(&u, root);
+    }
     add_root(&u, phase->parent);
     return use;
 }

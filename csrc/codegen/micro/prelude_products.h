@@ -152,6 +152,10 @@ dlc_chain_DTYPE(int R, int V, const MicroProduct *x, const TYPE *a, int64_t q, i
 }
 #endif
 
+#define DLC_CHAIN_DTYPE(rows, columns) \
+    dlc_chain_DTYPE(rows, columns, x, from, q, k, of, b_k, to, out_row, mode); \
+    break
+
 /* All rows with the columns of half a panel, or of a whole one. */
 static void
 dlc_rows_DTYPE(const MicroProduct *x, int64_t q, int64_t k, const TYPE *b, int64_t b_k, int whole,
@@ -171,34 +175,27 @@ dlc_rows_DTYPE(const MicroProduct *x, int64_t q, int64_t k, const TYPE *b, int64
             if (whole && rows <= 3 && V <= 2) {
                 switch (rows) {
                 case 1:
-                    dlc_chain_DTYPE(1, 2 * V, x, from, q, k, of, b_k, to, out_row, mode);
-                    break;
+                    DLC_CHAIN_DTYPE(1, 2 * V);
                 case 2:
-                    dlc_chain_DTYPE(2, 2 * V, x, from, q, k, of, b_k, to, out_row, mode);
-                    break;
+                    DLC_CHAIN_DTYPE(2, 2 * V);
                 default:
-                    dlc_chain_DTYPE(3, 2 * V, x, from, q, k, of, b_k, to, out_row, mode);
+                    DLC_CHAIN_DTYPE(3, 2 * V);
                 }
                 break;
             }
             switch (rows) {
             case 1:
-                dlc_chain_DTYPE(1, V, x, from, q, k, of, b_k, to, out_row, mode);
-                break;
+                DLC_CHAIN_DTYPE(1, V);
             case 2:
-                dlc_chain_DTYPE(2, V, x, from, q, k, of, b_k, to, out_row, mode);
-                break;
+                DLC_CHAIN_DTYPE(2, V);
             case 3:
-                dlc_chain_DTYPE(3, V, x, from, q, k, of, b_k, to, out_row, mode);
-                break;
+                DLC_CHAIN_DTYPE(3, V);
             case 4:
-                dlc_chain_DTYPE(4, V, x, from, q, k, of, b_k, to, out_row, mode);
-                break;
+                DLC_CHAIN_DTYPE(4, V);
             case 5:
-                dlc_chain_DTYPE(5, V, x, from, q, k, of, b_k, to, out_row, mode);
-                break;
+                DLC_CHAIN_DTYPE(5, V);
             default:
-                dlc_chain_DTYPE(6, V, x, from, q, k, of, b_k, to, out_row, mode);
+                DLC_CHAIN_DTYPE(6, V);
             }
         }
     }

@@ -17,6 +17,9 @@
  * Example:  softmax: let s: f32 = reduce sum i in N lanes fill {
  *               let a: f32 = load x[i] masked  let e: f32 = exp a  ret e }
  *
+ * For the portable target reductions in lanes are marked `terms`: the elements of all lanes are
+ * computed in a loop of their own, of which any compiler makes vectors.
+ *
  * Loads of bfloat16 along such a reduction are marked `widened`: all lanes are loaded at once.  The
  * compiler loads and widens them in two halves else. */
 #include "codegen/loops/phase_use.h"
@@ -137,4 +140,26 @@ Fn *
 rewrite_widen(Fn *fn)
 {
     return loops_visit(fn, widen_loads);
+}
+
+static bool
+mark_terms(const PhaseView *phase, Let *reduce)
+{
+    Cx *cx = phase->facts->cx;
+    bool good = let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_pairs) &&
+                !let_has(reduce, MARK_fused) && op_info[let_op(reduce)].rule != RULE_INDEX &&
+                dim_range(cx, loop_extent(reduce)).hi >= DLC_LANES;
+    for (int k = 0; good && k < reduce->body->n; k++) {
+        good = let_is_plain(reduce->body->lets[k]) || reduce->body->lets[k]->op == OP_store;
+    }
+    if (good && fuel_spend(cx)) {
+        let_mark(reduce, MARK_terms, true);
+    }
+    return true;
+}
+
+Fn *
+rewrite_terms(Fn *fn)
+{
+    return loops_visit(fn, mark_terms);
 }

@@ -216,7 +216,9 @@
  *        alone in the one around it, those marked batch outside, one marked rows and in it one
  *        marked columns inside.  That one begins no other loop but a sum marked fused, and it alone
  *        stores.  The factors are loads or their casts: the first one does not go along the columns
- *        inside, the second not along the rows inside; or both go along these columns. */
+ *        inside, the second not along the rows inside; or both go along these columns.
+ *   V58  terms marks only a reduce marked lanes without pairs and fused, whose op returns no index,
+ *        and in whose body no loops, choices and binds stand. */
 #include "verify.h"
 
 #include <stdarg.h>

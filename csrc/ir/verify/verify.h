@@ -71,6 +71,7 @@ bool is_unbound(Cx *cx, const Let *access, const Let *loop);
 
 void verify_merged(Verifier *v, const Let *let);
 void verify_interchange(Verifier *v, const Let *loop);
+void verify_terms(Verifier *v, const Let *loop);
 void verify_registers(Verifier *v, const Let *buffer);
 void verify_widened(Verifier *v, const Let *load);
 void verify_primitive(Verifier *v, const Let *reduce);

@@ -467,6 +467,7 @@ verify_loop_marks(Verifier *v, const Let *loop)
         check_flat(v, loop);
     }
     verify_interchange(v, loop);
+    verify_terms(v, loop);
     verify_primitive(v, loop);
     verify_nest(v, loop);
     if (let_has(loop, MARK_fill) || let_has(loop, MARK_hidden)) {

@@ -7,7 +7,7 @@
  *           of a few columns are an array, and the loop over columns is inside that over terms:
  *           compilers make vectors of it.  Each sum has its order.
  * Example:  dlc_reduction_f32 sum_stack = dlc_begin_sum_f32(16, 1024);
- *           for (..) { ..; dlc_step_sum_f32(&sum_stack, e); }
+ *           for (..) { ..; dlc_step_sum_f32(&sum_stack, &(float){e}, 1); }
  *           const float sum = dlc_end_sum_f32(&sum_stack);
  */
 #include "emit_c.h"
@@ -19,18 +19,36 @@ element_dtype(const Let *reduce)
     return value_is_const(ret) ? reduce->res[0]->type->dtype : ret->type->dtype;
 }
 
+/* Of a reduction marked `terms` the elements of all lanes first, then a step of these. */
 static void
 put_steps(Emit *e, const Let *reduce)
 {
     Dtype dtype = element_dtype(reduce);
-    const char *out = name_c(e, reduce->res[0]), *kind = compute_name(dtype),
+    const char *out = name_c(e, reduce->res[0]), *i = index_c(e, loop_index(reduce)),
+               *kind = compute_name(dtype), *n = dim_c(e, loop_extent(reduce)),
                *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, kind);
     int lanes = let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_pairs) ? DLC_LANES : 1;
+    int terms = let_has(reduce, MARK_terms) ? lanes : 1;
     put(e, "dlc_reduction_%s %s_stack = dlc_begin_%s(%d, %d);", kind, out, name, lanes,
         reduce_block(reduce));
-    c_open_for(e, reduce);
+    if (terms > 1) {
+        put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", out, out, n, out, terms);
+        put(e, "%s %s_terms[%d];", type_c(dtype), out, terms);
+        put_open(e, "for (int64_t %s = %s_at; %s < (%s - %s_at < %d ? %s : %s_at + %d); %s++)", i,
+                 out, i, n, out, terms, n, out, terms, i);
+    } else {
+        c_open_for(e, reduce);
+    }
     c_block(e, reduce->body);
-    put(e, "dlc_step_%s(&%s_stack, %s);", name, out, c_value(e, reduce->body->rets[0], dtype));
+    const char *v = c_value(e, reduce->body->rets[0], dtype);
+    if (terms > 1) {
+        put(e, "%s_terms[%s - %s_at] = %s;", out, i, out, v);
+        put_close(e);
+        put(e, "dlc_step_%s(&%s_stack, %s_terms, %s - %s_at < %d ? %s - %s_at : %d);", name, out,
+            out, n, out, terms, n, out, terms);
+    } else {
+        put(e, "dlc_step_%s(&%s_stack, &(%s){%s}, 1);", name, out, type_c(dtype), v);
+    }
     put_close(e);
     put(e, "const %s %s = dlc_end_%s(&%s_stack);", type_c(reduce->res[0]->type->dtype), out, name,
         out);

@@ -5,7 +5,8 @@
  * definitions of a name the first stands, so that those here replace the header's.
  *
  *     r = dlc_begin_<red>_<dtype>(lanes, block)  of an empty reduction
- *     dlc_step_<red>_<dtype>(&r, v)              one more element
+ *     dlc_step_<red>_<dtype>(&r, v, n)           n more elements: one, or one for each lane, from
+ *                                                the first on
  *     dlc_end_<red>_<dtype>(&r)                  the value
  *
  * lanes, block: 16 and 1024 of a reduction marked lanes, 1 and 64 of one without marks, 1 and 1 of
@@ -187,10 +188,7 @@ DLC_RUNNING(f64, double)
 #define DLC_STEPS(red, dtype, T) \
     static dlc_reduction_##dtype dlc_begin_##red##_##dtype(int lanes, int block) \
     { \
-        dlc_reduction_##dtype r; \
-        r.lanes = lanes; \
-        r.block = block; \
-        r.count = r.blocks = 0; \
+        dlc_reduction_##dtype r = {.lanes = lanes, .block = block}; \
         for (int k = 0; k < lanes; k++) { \
             r.lane[k] = dlc_identity_##red##_##dtype(); \
         } \
@@ -198,23 +196,23 @@ DLC_RUNNING(f64, double)
     } \
     static void dlc_push_##red##_##dtype(dlc_reduction_##dtype *r) \
     { \
-        T *lane = r->lane; \
         for (int64_t half = r->lanes / 2; half > 0; half /= 2) { \
             for (int64_t k = 0; k < half; k++) { \
-                lane[k] = dlc_combine_##red##_##dtype(lane[k], lane[k + half]); \
+                r->lane[k] = dlc_combine_##red##_##dtype(r->lane[k], r->lane[k + half]); \
             } \
         } \
-        dlc_pairs_push_##red##_##dtype(r->stack, &r->blocks, lane[0]); \
+        dlc_pairs_push_##red##_##dtype(r->stack, &r->blocks, r->lane[0]); \
         for (int64_t k = 0; k < r->lanes; k++) { \
-            lane[k] = dlc_identity_##red##_##dtype(); \
+            r->lane[k] = dlc_identity_##red##_##dtype(); \
         } \
     } \
-    static void dlc_step_##red##_##dtype(dlc_reduction_##dtype *r, T v) \
+    static void dlc_step_##red##_##dtype(dlc_reduction_##dtype *r, const T *v, int64_t n) \
     { \
-        T *lane = &r->lane[r->count & (r->lanes - 1)]; \
-        *lane = dlc_combine_##red##_##dtype(*lane, v); \
-        r->count++; \
-        if ((r->count & (r->block - 1)) == 0) { \
+        T *lane = r->lane + (r->count & (r->lanes - 1)); \
+        for (int64_t k = 0; k < n; k++) { \
+            lane[k] = dlc_combine_##red##_##dtype(lane[k], v[k]); \
+        } \
+        if (((r->count += n) & (r->block - 1)) == 0) { \
             dlc_push_##red##_##dtype(r); \
         } \
     } \

@@ -1,0 +1,56 @@
+/* dlc._C.Loaded, and the way from a text and arrays to the function that runs: what the files here
+ * share. */
+#ifndef DLC_LOADED_H
+#define DLC_LOADED_H
+
+#include "array.h"
+
+#include "capture/module.h"
+
+typedef struct {
+    Dtype dtype;
+    int rank;
+    char *name; /* PyMem; NULL: a prepared value */
+} ParamInfo;
+
+typedef struct {
+    PyObject_HEAD vectorcallfunc vectorcall;
+    Plan *plan;
+    ParamInfo *params;
+    Tensor *fixed; /* by parameter, as its array is in memory */
+    PyObject **arrays; /* by parameter: the array that is fixed, owned; NULL: of the call */
+    int *into; /* by result: the parameter that it goes into; -1: it is new */
+    PyObject *sizes; /* tuple of names */
+    int nparams, nfixed, nresults, nsizes;
+} Loaded;
+
+typedef struct {
+    const char *text;
+    PyObject *given; /* dict: the name of a parameter to its array */
+    PyObject *release; /* called when a value has been computed of arrays; NULL: nobody is */
+    PassOptions passes;
+    CompileOptions options;
+    Loaded *self;
+    bool runs; /* here, so that it may have no calls */
+    bool raised; /* a Python exception is set */
+    Wait wait;
+    const bool *frozen; /* by parameter of the text: is it fixed? */
+    Preparation *made;
+} Job;
+
+/* ---- prepare.c ---- */
+
+/* The function that runs, verified, of job->text: what depends on fixed arrays alone is computed,
+ * and stands behind the parameters of the text.  NULL: an exception.  Sets frozen and made, and
+ * fills in job->self but for what makes a call of it. */
+Fn *loaded_read(Cx *cx, Job *job);
+PlanParam param_of(const Tensor *t, PyObject *array);
+int prepare_register(PyObject *module);
+
+/* ---- loaded.c ---- */
+
+/* Runs the body with a context; false: an exception, and the job's object may be half full. */
+bool loaded_try(Job *job, void (*body)(Cx *cx, void *arg));
+void loaded_clear(Loaded *self); /* frees what it holds */
+
+#endif
