@@ -232,7 +232,7 @@ def test_runs(isa: Micro, dtype: str, groups: int, runs: int, run: int) -> None:
 def test_each(isa: Micro, dtype: str, groups: int, run: int) -> None:
     """Each column has the bits of a product of its own."""
     rng = np.random.default_rng(run)
-    for rows, columns in ((1, 1), (3, 17), (14, 41), (7, 64)):
+    for rows, columns in ((1, 1), (3, 17), (14, 41), (7, 64), (5, 13), (11, 9)):
         room = sample(rng, dtype, (2 * rows + groups, run + 1, columns + 2))
         strides = 2 * room.strides[0], room.strides[0], *room.strides[1:]
         a = np.lib.stride_tricks.as_strided(room, (rows, groups, run, columns), strides)

@@ -384,6 +384,7 @@ DLC_FN void
 NAME(each_block)(const int R, const int V, const Each *x, const T *a, const T *b, T *out)
 {
     VEC sum[EACH_ROWS_MOST][EACH_VECTORS], y[EACH_VECTORS];
+    const int64_t row = x->a_row * (int)sizeof(T), row_3 = 3 * row;
 
     UNROLL for (int i = 0; i < R; i++) {
         UNROLL for (int j = 0; j < V; j++) {
@@ -391,14 +392,16 @@ NAME(each_block)(const int R, const int V, const Each *x, const T *a, const T *b
         }
     }
     for (int64_t p = 0; p < x->k; p++, b += x->b_k) {
-        const T *from = a + x->at[p];
+        const char *rows[2] = {(const char *)(a + x->at[p])};
+        rows[1] = rows[0] + 4 * row;
+        OPAQUE(rows[1]);
         UNROLL for (int j = 0; j < V; j++) {
             y[j] = *(const VEC *)(b + j * LANES);
         }
         UNROLL for (int i = 0; i < R; i++) {
+            const char *from = OF_FOUR(rows[i / 4], i, row, row_3);
             UNROLL for (int j = 0; j < V; j++) {
-                sum[i][j] = NAME(fma)(*(const VEC *)(from + i * x->a_row + j * LANES), y[j],
-                                      sum[i][j]);
+                sum[i][j] = NAME(fma)(*(const VEC *)(from + j * VECTOR), y[j], sum[i][j]);
             }
         }
     }
@@ -455,16 +458,20 @@ NAME(each_part)(const Each *x, const T *a, const T *b, T *out, int64_t columns)
     }
 }
 
+/* The last vector overlaps the one before it, unless the tile would get its products twice. */
 static void
 NAME(each)(const Each *x, const T *a, const T *b, T *out)
 {
+    const int64_t whole = x->columns - x->columns % LANES;
+    const bool over = whole >= LANES && x->mode != ADD;
     int64_t j = 0;
 
     for (; j + EACH_VECTORS * LANES <= x->columns; j += EACH_VECTORS * LANES) {
         NAME(each_rows)(x, EACH_VECTORS, a + j, b + j, out + j);
     }
-    for (; j + LANES <= x->columns; j += LANES) {
-        NAME(each_rows)(x, 1, a + j, b + j, out + j);
+    for (int64_t at; j < x->columns && (j < whole || over); j += LANES) {
+        at = j < whole ? j : x->columns - LANES;
+        NAME(each_rows)(x, 1, a + at, b + at, out + at);
     }
     if (j < x->columns) {
         NAME(each_part)(x, a + j, b + j, out + j, x->columns - j);
