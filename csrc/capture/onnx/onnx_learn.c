@@ -1,4 +1,4 @@
-/* Steps of optimisers (the domain ai.onnx.preview.training), and small operators of ai.onnx.ml. */
+/* Steps of optimisers: the domain ai.onnx.preview.training. */
 #include "onnx.h"
 
 #include <string.h>
@@ -105,29 +105,4 @@ onnx_adam(Onnx *o)
         o->out[n + k] = v;
         o->out[2 * n + k] = h;
     }
-}
-
-/* ---- ai.onnx.ml ---- */
-
-void
-onnx_binarizer(Onnx *o)
-{
-    Value *x = onnx_in(o, 0);
-    Value *is = onnx_map(o, OP_gt, x, onnx_number(o, onnx_float(o, "threshold", 0)));
-    o->out[0] = build_cast(o->b, is, x->type->dtype);
-}
-
-/* Columns; a list is a row. */
-void
-onnx_array_features(Onnx *o)
-{
-    Value *x = onnx_in(o, 0), *at = onnx_in(o, 1);
-    Dim count = type_numel(o->cx, at->type),
-        row[] = {dim_int(o->cx, 1), type_numel(o->cx, x->type)};
-    x = x->type->rank == 1 ? build_reshape(o->b, x, 2, row) : x;
-    if (x->type->rank == 0) {
-        onnx_refuse(o, "its operand has no axes");
-    }
-    at = build_cast(o->b, build_reshape(o->b, at, 1, &count), DT_i64);
-    o->out[0] = build_gather(o->b, x, at, x->type->rank - 1, INDEX_FROM_START);
 }
