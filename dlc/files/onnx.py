@@ -9,15 +9,16 @@ import operator
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import _C, ir
-from . import FileError
+from . import FileError, onnx_kept
 from .model import Model
-from .onnx_package import BF16, DTYPES, OTHER_BITS, line, package
+from .onnx_package import BF16, DTYPES, OTHER_BITS, PACKED, line, package
 from .signature import Node, Signature, Weight
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 OLDEST, NEWEST = 7, 28
 #: Up to so many elements, the values of a weight are looked at where they decide a size.
 _INTS, _FLOATS = 4096, 64
+_LARGE = 1 << 16  # bytes of a weight whose elements decide no type
 _MOST_DEPTH = 32  # graphs in graphs
 Size = int | str
 _Wanted = int | tuple[int, int | None]
@@ -59,13 +61,11 @@ def _bound(name: str, wanted: Any) -> tuple[int, int | None] | int:
 # -- reading -------------------------------------------------------------------------------------------
 
 
-def _read(path: str) -> onnx.ModelProto:
-    """The model of a file, checked, without the arrays that are in files of their own."""
+def _read(path: str, data: bytes) -> onnx.ModelProto:
+    """The model of a file of these bytes, checked, without the arrays that are in files of their own."""
     onnx = package()
-    with open(path, "rb"):
-        pass  # an OSError, as for every file
     try:
-        model = onnx.load(path, load_external_data=False)
+        model = onnx.load_model_from_string(data)
         onnx.checker.check_model(path)
     except OSError:
         raise
@@ -128,12 +128,17 @@ def _each_graph(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
 
 def _schema(node: onnx.NodeProto, versions: Mapping[str, int]) -> Any:
     """None: ONNX has no such operator, or it has a row."""
-    onnx = package()
     domain = "" if node.domain == "ai.onnx" else node.domain
-    if not onnx.defs.has(node.op_type, domain):
+    return _known_schema(node.op_type, domain, versions.get(domain, 1))
+
+
+@lru_cache(1024)
+def _known_schema(op: str, domain: str, version: int) -> Any:
+    onnx = package()
+    if not onnx.defs.has(op, domain):
         return None
     try:
-        return onnx.defs.get_schema(node.op_type, versions.get(domain, 1), domain)
+        return onnx.defs.get_schema(op, version, domain)
     except onnx.defs.SchemaError:
         return None
 
@@ -225,12 +230,25 @@ def _with_types(model: onnx.ModelProto) -> onnx.ModelProto:
     return typed
 
 
+def _without_large(model: onnx.ModelProto) -> dict[str, bytes]:
+    """Takes the bytes of large weights away: each step of the package copies a model several times.
+
+    No type depends on them: the package reads the elements of small tensors alone.
+    """
+    large = {}
+    for tensor in model.graph.initializer:
+        if tensor.HasField("raw_data") and len(tensor.raw_data) > _LARGE:
+            large[tensor.name] = tensor.raw_data
+            tensor.ClearField("raw_data")
+    return large
+
+
 def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with operators that ONNX defines by others in their place, but for those that dlc has."""
     onnx = package()
     own = {op for op, _ in operators() if "." not in op}
     kept = [("", op) for op in sorted(own)]
-    more = True
+    more, large = True, _without_large(model)
     for _ in range(_MOST_DEPTH):  # definitions in definitions
         if not more:
             break
@@ -244,6 +262,9 @@ def _inlined(model: onnx.ModelProto) -> onnx.ModelProto:
             model = inline(model, *words, **options)
         except Exception as error:
             raise FileError(f"its functions cannot be put in place: {line(error)}") from None
+    for tensor in model.graph.initializer:
+        if tensor.name in large:
+            tensor.raw_data = large[tensor.name]
     return model
 
 
@@ -279,6 +300,7 @@ class _Graph:
         self.inputs: list[tuple[int, str, list[Size]]] = []
         self.weights: list[tuple[int, str, list[Size], list[Any] | None]] = []
         self.arrays: dict[int, np.ndarray] = {}
+        self.outside: list[onnx_kept.Outside] = []
         graph = model.graph
         self.take_types(graph)
         dims = [dim for value in graph.input for dim in value.type.tensor_type.shape.dim]
@@ -329,7 +351,12 @@ class _Graph:
             raise FileError(f"the weight {tensor.name!r:.60} cannot be read: {line(error)}") from None
         if tensor.data_type in OTHER_BITS:
             array = array.view(ir._NUMPY[DTYPES[tensor.data_type]])
-        return np.ascontiguousarray(array).reshape(array.shape)
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        if tensor.data_location == tensor.EXTERNAL:
+            rows = {entry.key: entry.value for entry in tensor.external_data}
+            place = rows.get("location", ""), int(rows.get("offset") or 0)
+            self.outside.append(onnx_kept.Outside(array, None if tensor.data_type in PACKED else place))
+        return array
 
     def weight(self, name: str, array: np.ndarray, number: int) -> None:
         at, whole = self.number(name), array.dtype.kind in "iub" and number != BF16
@@ -488,14 +515,9 @@ def _signature(graph: _Graph, name: str, outputs: list[tuple[str, int]]) -> Sign
     return Signature(name, inputs, 0, made[0] if len(made) == 1 else {"tuple": made})
 
 
-def translated(
-    model: onnx.ModelProto,
-    folder: str,
-    constants: Mapping[str, Any],
-    sizes: Mapping[str, _Wanted],
-    tier: str,
-) -> Model:
-    """A checked model; folder: where its external data is. Raises FileError."""
+def _translation(
+    model: onnx.ModelProto, folder: str, constants: Mapping[str, Any], sizes: Mapping[str, _Wanted]
+) -> tuple[ir.Function, Signature, _Graph, dict[int, np.ndarray]]:
     graph = _Graph(_inlined(_renewed(model)), folder, constants, sizes)
     name = re.sub(r"\W", "_", model.graph.name, flags=re.ASCII)
     name = name if re.match(r"[A-Za-z_]", name) else f"model_{name}".rstrip("_")
@@ -515,15 +537,51 @@ def translated(
     signature = _signature(graph, name, outputs)
     signature.weights += [Weight(k, [graph.names[number]]) for k, number in weights]
     fixed = {k: graph.arrays[number] for k, number in weights}
+    return ir.parse(text, "program"), signature, graph, fixed
+
+
+def _model(function: ir.Function, signature: Signature, fixed: dict[int, np.ndarray], tier: str) -> Model:
     from .. import __version__
 
     producer = {"dlc.format": "1", "producer": f"dlc {__version__}, from ONNX"}
     try:
-        return Model(ir.parse(text, "program"), signature, fixed, {}, {}, producer, tier)
+        return Model(function, signature, fixed, {}, {}, producer, tier)
     except MemoryError:
         raise FileError("there is no memory for what it computes of its weights") from None
     except (_C.CaptureError, IndexError) as error:  # a size, or an index into a weight, that is too large
         raise FileError(" ".join(str(error).split())) from None
+
+
+def translated(
+    model: onnx.ModelProto,
+    folder: str,
+    constants: Mapping[str, Any],
+    sizes: Mapping[str, _Wanted],
+    tier: str,
+) -> Model:
+    """A checked model; folder: where its external data is. Raises FileError."""
+    function, signature, _, fixed = _translation(model, folder, constants, sizes)
+    return _model(function, signature, fixed, tier)
+
+
+def _loaded(path: str, constants: Mapping[str, Any], sizes: Mapping[str, _Wanted], tier: str) -> Model:
+    from ..options import parse
+
+    folder, kept_in = str(Path(path).parent), parse({"tier": tier}).compiler_arguments()["cache"]
+    with open(path, "rb") as file:
+        data = file.read()
+    key = onnx_kept.key(data, constants, sizes)
+    kept = onnx_kept.found(key, data, folder, kept_in) if key else None
+    if kept is not None:
+        function = ir.parse(kept.text, "program")
+        signature = Signature.from_json(kept.signature, len(function.params), len(function.results))
+        return _model(function, signature, kept.fixed, tier)
+    function, signature, graph, fixed = _translation(_read(path, data), folder, constants, sizes)
+    model = _model(function, signature, fixed, tier)
+    if key:
+        kept = onnx_kept.Kept(function.text, signature.to_json(), fixed)
+        onnx_kept.keep(key, data, kept, graph.outside, _INTS, kept_in)
+    return model
 
 
 def load(
@@ -532,9 +590,9 @@ def load(
     sizes: Mapping[str, _Wanted] | None,
     tier: str,
 ) -> Model:
-    """The model of a file of ONNX, translated: see dlc.load."""
+    """The model of a file of ONNX, translated, or of what was kept of its translation: see dlc.load."""
     path = os.fspath(path)
     try:
-        return translated(_read(path), str(Path(path).parent), constants or {}, sizes or {}, tier)
+        return _loaded(path, constants or {}, sizes or {}, tier)
     except FileError as error:
         raise FileError(f"dlc cannot load {path!r}: {error}") from None

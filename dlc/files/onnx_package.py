@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 BF16 = 16  # by its number in ONNX; numpy has none, so its arrays are the codes as uint16
@@ -12,9 +13,11 @@ DTYPES = {
     4: "i16", 12: "i32", 13: "i64", 17: "u8", 18: "u8", 19: "u8", 20: "u8", 21: "u8", 22: "i8", 24: "u8",
     25: "u8", 26: "i8",
 }  # fmt: skip
+PACKED = (21, 22, 23, 25, 26)  # several to a byte in a file
 OTHER_BITS = (4, 12, 13, 16, 17, 18, 19, 20, 21, 22, 24, 25, 26)
 
 
+@cache
 def package() -> Any:
     try:
         import onnx

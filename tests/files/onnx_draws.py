@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -412,6 +413,10 @@ def einsum(p: Program, op: str) -> None:
             "bi,bi->b",
             "ij->i",
             "...ij,...jk->...ik",
+            "ii->i",
+            "bii",
+            "bjj,jk->bjk",
+            "iji,k->jk",
         ]
     )
     sizes = {letter: p.rng.choice(SIZES) for letter in "bijk"}
@@ -525,3 +530,30 @@ def codes(p: Program, op: str) -> None:
         x, y = p.new(p.array("uint8", (m, k))), p.new(p.array(p.rng.choice(["uint8", "int8"]), (k, n), 0))
         more = [p.new(np.array(3, np.uint8))] if p.chance() else []
         p.node(op, [x, y, *more], True)
+
+
+@draws("TfIdfVectorizer")
+def tf_idf(p: Program, op: str) -> None:
+    most, pool, counts, grams = p.rng.randint(1, 3), [], [], 0
+    for n in range(1, most + 1):
+        counts.append(len(pool))
+        every = list(itertools.product(range(3), repeat=n))
+        chosen = p.rng.sample(every, p.rng.randint(0 if n < most else 1, min(5, len(every))))
+        pool += [number for gram in chosen for number in gram]
+        grams += len(chosen)
+    places = p.rng.sample(range(grams + 2), grams) if p.chance() else [p.rng.randrange(grams + 1)] * grams
+    weights = {"weights": [p.rng.randint(-4, 4) / 4 for _ in range(max(places) + 1)]} if p.chance() else {}
+    shape = p.shape(1, 2, (1, 2, 5, 9))
+    p.node(
+        op,
+        [p.new(p.array(p.rng.choice(["int32", "int64"]), shape, 0, 2))],
+        True,
+        mode=p.rng.choice(["TF", "IDF", "TFIDF"]),
+        min_gram_length=p.rng.randint(1, most),
+        max_gram_length=p.rng.choice([most, p.rng.randint(1, most)]),
+        max_skip_count=p.rng.randint(0, 4),
+        ngram_counts=counts,
+        ngram_indexes=places,
+        pool_int64s=pool,
+        **weights,
+    )

@@ -137,6 +137,22 @@ def test_products(isa: Micro, dtype: str, rows: int) -> None:
 
 @pytest.mark.in_turn(4)
 @pytest.mark.parametrize("rows", range(1, ROWS + 1))
+def test_each_number_of_columns(isa: Micro, dtype: str, rows: int) -> None:
+    """Of two panels, the second of which has some: kernels are as wide as what is left needs."""
+    rng, full = np.random.default_rng(rows), width(dtype)
+    a, b = operands(rng, dtype, rows, 37, 2 * full)
+    panels = np.stack([isa.pack(dtype, b[:, :full]), isa.pack(dtype, b[:, full:])])
+    tile = sample(rng, SUMS[dtype], (rows, 2 * full))
+    want = reference(dtype, a, b, fused=fused(isa))
+    more = reference(dtype, a, b, tile.copy(), fused=fused(isa))
+    for columns in range(1, 2 * full + 1):
+        assert raw(isa.micro(dtype, a, panels, columns=columns)) == raw(want[:, :columns]), columns
+        part = np.ascontiguousarray(tile[:, :columns])
+        assert raw(isa.micro(dtype, a, panels, part, columns)) == raw(more[:, :columns]), columns
+
+
+@pytest.mark.in_turn(4)
+@pytest.mark.parametrize("rows", range(1, ROWS + 1))
 def test_several_panels(isa: Micro, dtype: str, rows: int) -> None:
     rng, full = np.random.default_rng(rows), width(dtype)
     for count, k in itertools.product((1, 2, 3, 4, 5), (0, 1, 513, 1500)):
@@ -232,7 +248,7 @@ def test_runs(isa: Micro, dtype: str, groups: int, runs: int, run: int) -> None:
 def test_each(isa: Micro, dtype: str, groups: int, run: int) -> None:
     """Each column has the bits of a product of its own."""
     rng = np.random.default_rng(run)
-    for rows, columns in ((1, 1), (3, 17), (14, 41), (7, 64)):
+    for rows, columns in ((1, 1), (3, 17), (14, 41), (7, 64), (5, 13), (11, 9)):
         room = sample(rng, dtype, (2 * rows + groups, run + 1, columns + 2))
         strides = 2 * room.strides[0], room.strides[0], *room.strides[1:]
         a = np.lib.stride_tricks.as_strided(room, (rows, groups, run, columns), strides)

@@ -1,4 +1,5 @@
-/* The disk cache from Python: dlc._C.cache_list, cache_refusal, cache_clear, cache_trim. */
+/* The disk cache from Python: dlc._C.cache_list, cache_refusal, cache_clear, cache_trim, and
+ * entries of Python's own: cache_get, cache_put. */
 
 #include "capture/capture.h"
 
@@ -21,7 +22,7 @@ add_entry(void *arg, const CacheEntry *entry)
     PyObject *row = Py_BuildValue("(sLdO)", entry->key, (long long)entry->bytes, entry->used,
                                   entry->sound ? Py_True : Py_False);
     if (!row || PyList_Append(list, row) < 0) {
-        PyErr_Clear();          /* reported as missing below: the caller compares the counts */
+        PyErr_Clear(); /* reported as missing below: the caller compares the counts */
     }
     Py_XDECREF(row);
 }
@@ -103,6 +104,60 @@ trim_entries(PyObject *Py_UNUSED(module), PyObject *args)
     return PyLong_FromLong(n);
 }
 
+/* A SHA-256 as text; false: an exception. */
+static bool
+read_key(const char *text, Key *key)
+{
+    size_t size = strspn(text, "0123456789abcdef");
+    if (size != sizeof key->hex - 1 || text[size]) {
+        PyErr_SetString(PyExc_ValueError, "a key is a SHA-256 in hexadecimal digits");
+        return false;
+    }
+    memcpy(key->hex, text, sizeof key->hex);
+    return true;
+}
+
+static PyObject *
+get_entry(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *text, *option = NULL;
+    char path[4096];
+    Cache cache;
+    Key key;
+    if (!PyArg_ParseTuple(args, "s|z", &text, &option) || !read_key(text, &key)) {
+        return NULL;
+    }
+    if (!open_folder(option, path, sizeof path, &cache)) {
+        Py_RETURN_NONE;
+    }
+    size_t size = 0;
+    char *data = cache_read(&cache, key.hex, &size);
+    cache_close(&cache);
+    PyObject *result = data ? PyBytes_FromStringAndSize(data, (Py_ssize_t)size)
+                            : Py_NewRef(Py_None);
+    free(data);
+    return result;
+}
+
+static PyObject *
+put_entry(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *text, *data, *option = NULL;
+    Py_ssize_t size;
+    char path[4096];
+    Cache cache;
+    Key key;
+    if (!PyArg_ParseTuple(args, "sy#|z", &text, &data, &size, &option) || !read_key(text, &key)) {
+        return NULL;
+    }
+    if (!open_folder(option, path, sizeof path, &cache)) {
+        Py_RETURN_FALSE;
+    }
+    bool stored = cache_store(&cache, &key, 1, data, (size_t)size, cache_bound());
+    cache_close(&cache);
+    return PyBool_FromLong(stored);
+}
+
 static PyMethodDef cache_methods[] = {
     {"cache_list", list_entries, METH_VARARGS,
      PyDoc_STR(
@@ -115,6 +170,11 @@ static PyMethodDef cache_methods[] = {
     {"cache_trim", trim_entries, METH_VARARGS,
      PyDoc_STR(
          "cache_trim(bytes, folder=None) -> int: entries removed, the least recently used first.")},
+    {"cache_get", get_entry, METH_VARARGS,
+     PyDoc_STR("cache_get(key, folder=None) -> bytes, or None: what cache_put stored.")},
+    {"cache_put", put_entry, METH_VARARGS,
+     PyDoc_STR("cache_put(key, data, folder=None) -> bool: stores an entry, private and sealed.\n"
+               "key: a SHA-256 of all that the data depends on.")},
     {NULL},
 };
 

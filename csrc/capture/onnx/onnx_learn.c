@@ -1,4 +1,4 @@
-/* Steps of optimisers (the domain ai.onnx.preview.training), and small operators of ai.onnx.ml. */
+/* Steps of optimisers: the domain ai.onnx.preview.training. */
 #include "onnx.h"
 
 #include <string.h>
@@ -9,12 +9,20 @@ scalar(Onnx *o, int k, Dtype dtype)
     return build_cast(o->b, build_reshape(o->b, onnx_in(o, k), 0, NULL), dtype);
 }
 
+/* Input `which` of tensor k of n: the tensor, its gradient, then its state.  Inputs 0 and 1 are the
+ * rate and the step. */
+static Value *
+input_of(Onnx *o, int which, int k, int n)
+{
+    return onnx_in(o, 2 + which * n + k);
+}
+
 /* The gradient of tensor k of n, with that of the norm. */
 static Value *
 gradient(Onnx *o, int k, int n)
 {
-    Value *x = onnx_in(o, 2 + k), *norm = onnx_times(o, x, onnx_float(o, "norm_coefficient", 0));
-    return onnx_add(o, norm, onnx_in(o, 2 + n + k));
+    Value *x = input_of(o, 0, k, n), *norm = onnx_times(o, x, onnx_float(o, "norm_coefficient", 0));
+    return onnx_add(o, norm, input_of(o, 1, k, n));
 }
 
 /* How many tensors there are, each with `each` inputs. */
@@ -35,7 +43,7 @@ onnx_momentum(Onnx *o)
     double alpha = onnx_float(o, "alpha", 0), beta = onnx_float(o, "beta", 0);
     bool plain = onnx_is_text(o, "mode", "standard", "standard");
     for (int k = 0; k < n; k++) {
-        Value *x = onnx_in(o, 2 + k), *v = onnx_in(o, 2 + 2 * n + k), *g = gradient(o, k, n);
+        Value *x = input_of(o, 0, k, n), *v = input_of(o, 2, k, n), *g = gradient(o, k, n);
         Dtype dtype = x->type->dtype;
         Value *begun = onnx_map(o, OP_gt, scalar(o, 1, DT_i64), build_int(o->b, 0));
         const Type *t = type_scalar(o->cx, dtype);
@@ -61,12 +69,12 @@ onnx_adagrad(Onnx *o)
 {
     int n = tensors(o, 3);
     for (int k = 0; k < n; k++) {
-        Value *x = onnx_in(o, 2 + k), *g = gradient(o, k, n);
+        Value *x = input_of(o, 0, k, n), *g = gradient(o, k, n);
         Dtype dtype = x->type->dtype;
         Value *slow = onnx_plus(
             o, onnx_times(o, scalar(o, 1, dtype), onnx_float(o, "decay_factor", 0)), 1);
         Value *rate = onnx_map(o, OP_div, scalar(o, 0, dtype), slow);
-        o->out[n + k] = onnx_add(o, onnx_in(o, 2 + 2 * n + k), onnx_mul(o, g, g));
+        o->out[n + k] = onnx_add(o, input_of(o, 2, k, n), onnx_mul(o, g, g));
         Value *step = by_root(o, onnx_mul(o, g, rate), o->out[n + k]);
         o->out[k] = onnx_map(o, OP_sub, x, step);
     }
@@ -89,11 +97,11 @@ onnx_adam(Onnx *o)
     double alpha = onnx_float(o, "alpha", 0.9), beta = onnx_float(o, "beta", 0.999);
     double after = onnx_float(o, "norm_coefficient_post", 0);
     for (int k = 0; k < n; k++) {
-        Value *x = onnx_in(o, 2 + k), *g = gradient(o, k, n);
+        Value *x = input_of(o, 0, k, n), *g = gradient(o, k, n);
         Dtype dtype = x->type->dtype;
-        Value *v = onnx_add(o, onnx_times(o, onnx_in(o, 2 + 2 * n + k), alpha),
+        Value *v = onnx_add(o, onnx_times(o, input_of(o, 2, k, n), alpha),
                             onnx_times(o, g, 1 - alpha));
-        Value *h = onnx_add(o, onnx_times(o, onnx_in(o, 2 + 3 * n + k), beta),
+        Value *h = onnx_add(o, onnx_times(o, input_of(o, 3, k, n), beta),
                             onnx_times(o, onnx_mul(o, g, g), 1 - beta));
         Value *rate = scalar(o, 0, DT_f64), *begun;
         begun = onnx_map(o, OP_gt, scalar(o, 1, DT_i64), build_int(o->b, 0));
@@ -105,29 +113,4 @@ onnx_adam(Onnx *o)
         o->out[n + k] = v;
         o->out[2 * n + k] = h;
     }
-}
-
-/* ---- ai.onnx.ml ---- */
-
-void
-onnx_binarizer(Onnx *o)
-{
-    Value *x = onnx_in(o, 0);
-    Value *is = onnx_map(o, OP_gt, x, onnx_number(o, onnx_float(o, "threshold", 0)));
-    o->out[0] = build_cast(o->b, is, x->type->dtype);
-}
-
-/* Columns; a list is a row. */
-void
-onnx_array_features(Onnx *o)
-{
-    Value *x = onnx_in(o, 0), *at = onnx_in(o, 1);
-    Dim count = type_numel(o->cx, at->type),
-        row[] = {dim_int(o->cx, 1), type_numel(o->cx, x->type)};
-    x = x->type->rank == 1 ? build_reshape(o->b, x, 2, row) : x;
-    if (x->type->rank == 0) {
-        onnx_refuse(o, "its operand has no axes");
-    }
-    at = build_cast(o->b, build_reshape(o->b, at, 1, &count), DT_i64);
-    o->out[0] = build_gather(o->b, x, at, x->type->rank - 1, INDEX_FROM_START);
 }

@@ -6,12 +6,98 @@
 
 /* ---- Einsum ---- */
 
+/* The letters that an operand names twice, first[i] and second[i] of its text; an ellipsis is
+ * three characters.  Returns whether there are any. */
+static bool
+named_twice(const char *text, int n, int *first, int *second)
+{
+    for (*first = 0; *first < n; ++*first) {
+        for (*second = *first + 1; isalpha((unsigned char)text[*first]) && *second < n; ++*second) {
+            if (text[*first] == text[*second]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* The axis of the character at `at` of an operand's text of n characters. */
+static int
+axis_at(const char *text, int n, int at, int rank)
+{
+    int axis = 0, letters = 0;
+    for (int i = 0; i < n; i++) {
+        letters += isalpha((unsigned char)text[i]) != 0;
+    }
+    for (int i = 0; i < at; i++) {
+        axis += text[i] != '.';
+    }
+    return memchr(text, '.', (size_t)at) ? axis + rank - letters : axis;
+}
+
+/* An axis that is named twice by one operand is its diagonal, the last axis of what replaces the
+ * operand.  The result's letters are written out: without them, they are those that were there
+ * once. */
+static char *
+with_diagonals(Onnx *o, const char *text, Value **operands)
+{
+    const char *arrow = strstr(text, "->"), *end = arrow ? arrow : text + strlen(text);
+    Text out = {.cx = o->cx};
+    int count[128] = {0}, twice = 0, k = 0;
+    for (const char *c = text; c <= end; c++, k++) {
+        const char *comma = memchr(c, ',', (size_t)(end - c));
+        int n = (int)((comma ? comma : end) - c), a, b;
+        char *letters = cx_format(o->cx, "%.*s", n, c);
+        for (int i = 0; i < n; i++) {
+            count[(int)letters[i] & 127]++;
+        }
+        while (k < o->node->ninputs && named_twice(letters, n, &a, &b)) {
+            Value *v = operands[k];
+            int rank = v->type->rank, kept = 0;
+            int at = axis_at(letters, n, a, rank), other = axis_at(letters, n, b, rank);
+            Dim dims[MAX_RANK];
+            if (at < 0 || other >= rank || v->type->dims[at] != v->type->dims[other]) {
+                onnx_refuse(o, "its equation names two axes of operand %d '%c' that differ", k + 1,
+                            letters[a]);
+            }
+            for (int ax = 0; ax < rank; ax++) {
+                if (ax != at && ax != other) {
+                    dims[kept++] = v->type->dims[ax];
+                }
+            }
+            dims[kept] = v->type->dims[at];
+            operands[k] = onnx_aten(o, "aten.diagonal.default",
+                                    type_of(o->cx, v->type->dtype, rank - 1, dims),
+                                    ARGS(arg_v(v), arg_i(0), arg_i(at), arg_i(other)));
+            char letter = letters[a];
+            memmove(letters + b, letters + b + 1, (size_t)(n - b));
+            memmove(letters + a, letters + a + 1, (size_t)(n - 1 - a));
+            n--;
+            letters[n - 1] = letter;
+            letters[n] = '\0';
+            twice++;
+        }
+        text_add(&out, "%s%s", k ? "," : "", letters);
+        c = comma ? comma : end;
+    }
+    if (!twice) {
+        return cx_format(o->cx, "%s", text);
+    }
+    text_add(&out, "%s", arrow ? "" : strchr(text, '.') ? "->..." : "->");
+    for (int letter = 'A'; letter <= 'z' && !arrow; letter++) {
+        text_add(&out, "%.*s", count[letter] == 1 && isalpha(letter), (char[]){(char)letter});
+    }
+    text_add(&out, "%s", arrow ? arrow : "");
+    return out.text;
+}
+
 /* The result's sizes by the letters of the equation; an ellipsis is the axes without one. */
 void
 onnx_einsum(Onnx *o)
 {
     const char *given = onnx_text(o, "equation", "");
     char *text = cx_alloc(o->cx, strlen(given) + 1), *to = text;
+    Value **operands = cx_alloc(o->cx, (size_t)(o->node->ninputs + 1) * sizeof *operands);
     Dim of[128] = {DIM_NONE}, rest[MAX_RANK], dims[MAX_RANK];
     int nrest = 0, rank = 0, count[128] = {0};
     for (const char *c = given; *c; c++) {
@@ -19,14 +105,18 @@ onnx_einsum(Onnx *o)
             *to++ = *c;
         }
     }
+    for (int k = 0; k < o->node->ninputs; k++) {
+        operands[k] = onnx_in(o, k);
+    }
     for (const char *p = text; (p = strchr(p, '.')); p += 3) {
         if (strncmp(p, "...", 3) != 0) {
             onnx_refuse(o, "its equation '%s' has a dot that is none of an ellipsis", given);
         }
     }
+    text = with_diagonals(o, text, operands);
     const char *arrow = strstr(text, "->"), *c = text;
     for (int k = 0; k < o->node->ninputs; k++) {
-        const Type *t = onnx_in(o, k)->type;
+        const Type *t = operands[k]->type;
         int letters = 0, ax = 0;
         for (const char *p = c; *p && *p != ',' && p != arrow; p++) {
             letters += isalpha((unsigned char)*p) != 0;
@@ -80,9 +170,9 @@ onnx_einsum(Onnx *o)
     }
     Arg *items = cx_alloc(o->cx, (size_t)(o->node->ninputs + 1) * sizeof *items);
     for (int k = 0; k < o->node->ninputs; k++) {
-        items[k] = arg_v(onnx_in(o, k));
+        items[k] = arg_v(operands[k]);
     }
-    const Type *t = type_of(o->cx, onnx_in(o, 0)->type->dtype, rank, dims);
+    const Type *t = type_of(o->cx, operands[0]->type->dtype, rank, dims);
     if (o->node->ninputs == 1) { /* summed and transposed, by a product with one */
         Dim none[1];
         Value *one = build_const(o->b, type_of(o->cx, t->dtype, 0, none), (Literal){.f = 1});

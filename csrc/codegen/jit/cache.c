@@ -207,6 +207,7 @@ cache_read(Cache *cache, const char *key, size_t *size)
     if (fd < 0) {
         return NULL;
     }
+    futimens(fd, NULL); /* as for an object */
     *size = (size_t)st.st_size - sizeof(Seal);
     char *data = file_read(fd, *size);
     close(fd);

@@ -205,6 +205,7 @@ NAME(transposed)(const int R, const int V, const Chain *c, const char *a, const 
         } \
     }
 #define PART(R) KERNEL(part, R, WIDTH, 1, NAME(HEIGHT))
+#define THIN_PART(R) KERNEL(thin, R, 1, 1, NAME(THIN))
 #define WHOLE(R) KERNEL(whole, R, ROW_VECTORS, 1, NAME(FULL))
 #define SEVERAL(R) KERNEL(several, R, ROW_VECTORS, PANELS(R), NAME(FULL))
 #define TRANSPOSED(R) TRANSPOSE(R, one, 1) TRANSPOSE(R, some, TOGETHER)
@@ -219,10 +220,14 @@ NAME(transposed)(const int R, const int V, const Chain *c, const char *a, const 
     }
 EACH_FEW(TRANSPOSED)
 EACH_ROWS(PART)
+EACH_ROWS(THIN_PART)
 EACH_ROWS(WHOLE)
 EACH_ROWS(SEVERAL)
 #define IN_TABLE(R) PASTE(NAME(part), R),
 static Kernel *const NAME(parts)[] = {0, EACH_ROWS(IN_TABLE)};
+#undef IN_TABLE
+#define IN_TABLE(R) PASTE(NAME(thin), R),
+static Kernel *const NAME(thins)[] = {0, EACH_ROWS(IN_TABLE)};
 #undef IN_TABLE
 #define IN_TABLE(R) PASTE(NAME(whole), R),
 static Kernel *const NAME(wholes)[] = {0, EACH_ROWS(IN_TABLE)};
@@ -268,19 +273,29 @@ NAME(is_narrow)(const Chain *c)
     return NAME(FULL) != NAME(HEIGHT) && c->columns <= WIDTH * LANES;
 }
 
+/* Does one vector hold all of these columns? */
+static inline bool
+NAME(is_thin)(int64_t columns)
+{
+    return columns <= LANES;
+}
+
 /* The next height in a panel.  Narrow kernels should be of heights alike: one of few rows has so
  * few sums that each waits for the one before it. */
 static inline int64_t
 NAME(next)(const Chain *c, int64_t rows)
 {
-    const int64_t passes = (rows + NAME(HEIGHT) - 1) / NAME(HEIGHT);
-    return NAME(is_narrow)(c) ? (rows + passes - 1) / passes : NAME(height)(rows);
+    const int64_t most = NAME(is_thin)(c->columns) ? NAME(THIN) : NAME(HEIGHT);
+    const int64_t passes = (rows + most - 1) / most;
+    const bool alike = NAME(is_narrow)(c) || NAME(is_thin)(c->columns);
+    return alike ? (rows + passes - 1) / passes : NAME(height)(rows);
 }
 
 static inline bool
 NAME(is_whole)(const Chain *c, int64_t height)
 {
-    return !NAME(is_narrow)(c) && (height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT));
+    return !NAME(is_narrow)(c) && !NAME(is_thin)(c->columns) &&
+           (height <= NAME(FULL) || NAME(FULL) == NAME(HEIGHT));
 }
 
 /* How often the rows go over a panel. */
@@ -323,7 +338,9 @@ NAME(heights)(Chain *c, const T *a, const T *b, T *out)
                 if (c->first) {
                     prefetch_part(c, pass++, passes, j * (int)sizeof(T));
                 }
-                (whole ? NAME(wholes) : NAME(parts))[height](c, rows, b + j, to);
+                (whole                               ? NAME(wholes)
+                 : NAME(is_thin)(c->columns - j) ? NAME(thins)
+                                                 : NAME(parts))[height](c, rows, b + j, to);
             }
             rows += height * c->row_stride;
             to += height * c->out_row;
@@ -384,6 +401,7 @@ DLC_FN void
 NAME(each_block)(const int R, const int V, const Each *x, const T *a, const T *b, T *out)
 {
     VEC sum[EACH_ROWS_MOST][EACH_VECTORS], y[EACH_VECTORS];
+    const int64_t row = x->a_row * (int)sizeof(T), row_3 = 3 * row;
 
     UNROLL for (int i = 0; i < R; i++) {
         UNROLL for (int j = 0; j < V; j++) {
@@ -391,14 +409,16 @@ NAME(each_block)(const int R, const int V, const Each *x, const T *a, const T *b
         }
     }
     for (int64_t p = 0; p < x->k; p++, b += x->b_k) {
-        const T *from = a + x->at[p];
+        const char *rows[2] = {(const char *)(a + x->at[p])};
+        rows[1] = rows[0] + 4 * row;
+        OPAQUE(rows[1]);
         UNROLL for (int j = 0; j < V; j++) {
             y[j] = *(const VEC *)(b + j * LANES);
         }
         UNROLL for (int i = 0; i < R; i++) {
+            const char *from = OF_FOUR(rows[i / 4], i, row, row_3);
             UNROLL for (int j = 0; j < V; j++) {
-                sum[i][j] = NAME(fma)(*(const VEC *)(from + i * x->a_row + j * LANES), y[j],
-                                      sum[i][j]);
+                sum[i][j] = NAME(fma)(*(const VEC *)(from + j * VECTOR), y[j], sum[i][j]);
             }
         }
     }
@@ -455,16 +475,20 @@ NAME(each_part)(const Each *x, const T *a, const T *b, T *out, int64_t columns)
     }
 }
 
+/* The last vector overlaps the one before it, unless the tile would get its products twice. */
 static void
 NAME(each)(const Each *x, const T *a, const T *b, T *out)
 {
+    const int64_t whole = x->columns - x->columns % LANES;
+    const bool over = whole >= LANES && x->mode != ADD;
     int64_t j = 0;
 
     for (; j + EACH_VECTORS * LANES <= x->columns; j += EACH_VECTORS * LANES) {
         NAME(each_rows)(x, EACH_VECTORS, a + j, b + j, out + j);
     }
-    for (; j + LANES <= x->columns; j += LANES) {
-        NAME(each_rows)(x, 1, a + j, b + j, out + j);
+    for (int64_t at; j < x->columns && (j < whole || over); j += LANES) {
+        at = j < whole ? j : x->columns - LANES;
+        NAME(each_rows)(x, 1, a + at, b + at, out + at);
     }
     if (j < x->columns) {
         NAME(each_part)(x, a + j, b + j, out + j, x->columns - j);

@@ -16,6 +16,7 @@
  * WIDTH     vectors of a row of the kernel for many rows
  * HEIGHT    rows that it has: HEIGHT * WIDTH sums and what one step needs fill the registers
  * FULL      heights at which a kernel as wide as a panel takes no more registers than that
+ * THIN      the same of a kernel of one vector, for the last columns
  * FEW       rows of the kernel that transposes columns in registers, up to 8
  * TOGETHER  vectors of columns that it has
  * WHOLE_LINES  it reads a line of each column at once
@@ -27,10 +28,13 @@ enum {
     WIDTH = 2,
     HEIGHT = 14,
     FULL = 14,
+    THIN = 14,
     HEIGHT_i32 = 13,
     FULL_i32 = 13,
+    THIN_i32 = 14,
     HEIGHT_i64 = 13,
-    FULL_i64 = 13
+    FULL_i64 = 13,
+    THIN_i64 = 14
 };
 #elif defined(__AVX2__)
 enum {
@@ -38,10 +42,13 @@ enum {
     WIDTH = 2,
     HEIGHT = 6,
     FULL = 3,
+    THIN = 14,
     HEIGHT_i32 = 5,
     FULL_i32 = 2,
+    THIN_i32 = 10,
     HEIGHT_i64 = 3,
-    FULL_i64 = 1
+    FULL_i64 = 1,
+    THIN_i64 = 6
 };
 #elif defined(__aarch64__)
 enum {
@@ -49,10 +56,13 @@ enum {
     WIDTH = 4,
     HEIGHT = 6,
     FULL = 2,
+    THIN = 14,
     HEIGHT_i32 = 6,
     FULL_i32 = 2,
+    THIN_i32 = 14,
     HEIGHT_i64 = 3,
-    FULL_i64 = 1
+    FULL_i64 = 1,
+    THIN_i64 = 14
 };
 #else
 enum {
@@ -60,13 +70,23 @@ enum {
     WIDTH = 2,
     HEIGHT = 4,
     FULL = 1,
+    THIN = 8,
     HEIGHT_i32 = 3,
     FULL_i32 = 1,
+    THIN_i32 = 6,
     HEIGHT_i64 = 2,
-    FULL_i64 = 1
+    FULL_i64 = 1,
+    THIN_i64 = 4
 };
 #endif
-enum { HEIGHT_f32 = HEIGHT, FULL_f32 = FULL, HEIGHT_f64 = HEIGHT, FULL_f64 = FULL };
+enum {
+    HEIGHT_f32 = HEIGHT,
+    FULL_f32 = FULL,
+    THIN_f32 = THIN,
+    HEIGHT_f64 = HEIGHT,
+    FULL_f64 = FULL,
+    THIN_f64 = THIN
+};
 /* With AVX-512 a line of each column waits in registers, in half of them; no second vector's would
  * fit. */
 #if defined(__AVX512F__)
