@@ -24,8 +24,6 @@
 #include "codegen/rewrites.h"
 #include "decode.h"
 
-enum { MAX_STORES = 32 }; /* in an iteration of loops that fill a panel */
-
 /* Loops that fill a panel, one in the other, with so many stores at the end of the innermost one:
  * of an element, or of adjacent terms of a column, as two codes of one byte are. */
 typedef struct {
@@ -106,7 +104,7 @@ is_table(const Facts *facts, const Let *load)
     for (int ax = 0; ax < t->rank; ax++) {
         n = dim_mul(cx, n, t->dims[ax]);
     }
-    return !bound || dim_range(cx, n).hi <= DLC_DECODED_TABLE;
+    return !bound || dim_range(cx, n).hi <= CONTRACTION_CHAIN;
 }
 
 /* Does the let compute, load or look up, as each of a vector's columns may? */
@@ -170,7 +168,7 @@ typedef struct {
     Dim indices[MAX_LOOPS], values[MAX_LOOPS];
     int n;
     Dim digit; /* DIM_NONE: there is one store */
-    int64_t places[MAX_STORES];
+    int64_t places[MAX_LOOPS];
 } Solution;
 
 /* The loop of the maker whose index has the largest step in `of`; *step: that.  NULL: none has a
@@ -278,7 +276,7 @@ static bool
 solve(Solution *s, const Let *load)
 {
     int n = s->maker->nstores;
-    bool seen[MAX_STORES] = {false}, good = n <= MAX_STORES && solve_store(s, load, 0);
+    bool seen[MAX_LOOPS] = {false}, good = n <= MAX_LOOPS && solve_store(s, load, 0);
     Solution first = *s;
     for (int k = 1; good && k < n; k++) {
         good = solve_store(s, load, k) && s->digit == first.digit;
@@ -470,15 +468,12 @@ take_out(Let *let)
 
 /* Inserts a let of one element. */
 static Value *
-insert(Fn *fn, Block *to, int *at, Op op, Dtype dtype, int nargs, Value *const *args, Dim size)
+insert(Fn *fn, Block *to, int *at, Let *let, Dtype dtype)
 {
-    bool sized = op == OP_size;
-    Attr attr = sized ? attr_dim(fn->cx, "dim", size) : (Attr){0};
-    Let *let = let_new(fn, op, nargs, args, sized, &attr);
     let->loc = to->owner->loc;
     block_insert(fn->cx, to, (*at)++, let);
-    return let_result(fn, let, fn_fresh_name(fn, op_info[op].name), type_of(fn->cx, dtype, 0, NULL),
-                      NULL);
+    return let_result(fn, let, fn_fresh_name(fn, op_info[let->op].name),
+                      type_of(fn->cx, dtype, 0, NULL), NULL);
 }
 
 /* Which of the values that an iteration stores is the one at the digit. */
@@ -488,14 +483,17 @@ choose_value(Fn *fn, const Solution *s, const Copies *copies, Block *to, int *at
     const Maker *maker = s->maker;
     Value *v = copied_value(copies, maker_store(maker, 0)->args[1]), *digit = NULL;
     if (maker->nstores > 1) {
-        digit = insert(fn, to, at, OP_size, DT_i64, 0, NULL, s->digit);
+        Attr dim = attr_dim(fn->cx, "dim", s->digit);
+        digit = insert(fn, to, at, let_new(fn, OP_size, 0, NULL, 1, &dim), DT_i64);
     }
     for (int k = 1; k < maker->nstores; k++) {
         Value *place = cx_alloc(fn->cx, sizeof *place);
         place->literal = (Literal){.is_int = true, .i = s->places[k]};
-        Value *is = insert(fn, to, at, OP_eq, DT_bool, 2, (Value *[]){digit, place}, DIM_NONE);
+        Let *eq = let_new(fn, OP_eq, 2, (Value *[]){digit, place}, 0, NULL);
+        Value *is = insert(fn, to, at, eq, DT_bool);
         Value *other = copied_value(copies, maker_store(maker, k)->args[1]);
-        v = insert(fn, to, at, OP_where, v->type->dtype, 3, (Value *[]){is, other, v}, DIM_NONE);
+        Let *where = let_new(fn, OP_where, 3, (Value *[]){is, other, v}, 0, NULL);
+        v = insert(fn, to, at, where, v->type->dtype);
     }
     return v;
 }
