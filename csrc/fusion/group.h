@@ -91,12 +91,12 @@ typedef struct {
 /* Those of operand j: its columns are the last letter of the result, and all letters that are
  * summed are its own. */
 PanelAxes panel_axes(Cx *cx, const Let *let, int j);
-const Type *panels_type(Cx *cx, const Value *v, const PanelAxes *axes);
+const Type *panels_type(Cx *cx, const Type *t, const PanelAxes *axes);
 /* v as panels: element (n, k) is at [.., n // width, k, n % width], and missing elements of the
  * last panel are zero. */
 Value *panels_make(Build *b, Value *v, const PanelAxes *axes);
-/* The value that panels are of, as a view of them; v: that value, or one of its type. */
-Value *panels_read(Build *b, Value *panels, const Value *v, const PanelAxes *axes);
+/* The value that panels are of, as a view of them; t: its type. */
+Value *panels_read(Build *b, Value *panels, const Type *t, const PanelAxes *axes);
 
 /* ---- cost.c: what the passes believe about time ---- */
 
@@ -209,10 +209,22 @@ bool columns_of_codes(Cx *cx, const Let *let, int j, const bool *stops, Codes *c
 
 /* ---- frozen/columns.c ---- */
 
-/* Notes by Value.id, for v and what it is computed of up to the codes, along which axis the columns
- * run: 1 + that axis; -1: along none, or not along the same one on all ways to it; 0: nothing is
- * noted yet.  v: what is computed of the codes; axis: its axis of columns. */
-void codes_columns(const Codes *codes, const Value *v, int axis, signed char *column);
+/* Where the columns of a product run in a value: along an axis, or a part of one, in which so many
+ * elements of each column are adjacent. */
+typedef struct {
+    enum {
+        COLUMNS_UNKNOWN,
+        COLUMNS_ALONG,
+        COLUMNS_APART
+    } are; /* apart: not in the same place on
+                                                                 * all ways to the value */
+    int axis;
+    int64_t n, inner; /* n 0: they are the whole axis, of any size; inner: 1, too */
+} Columns;
+
+/* Notes by Value.id where they run, for v and what it is computed of up to the codes.  v: what is
+ * computed of the codes; axis: its axis of columns, -1: it has none. */
+void codes_columns(const Codes *codes, const Value *v, int axis, Columns *of);
 
 /* ---- outline.c: groups to kernels ---- */
 

@@ -26,12 +26,12 @@ typedef struct {
 } Panels;
 
 static Panels
-panels_of(Cx *cx, const Value *v, const PanelAxes *axes)
+panels_of(Cx *cx, const Type *t, const PanelAxes *axes)
 {
-    Panels p = {.n = v->type->dims[axes->columns], .k = dim_int(cx, 1)};
+    Panels p = {.n = t->dims[axes->columns], .k = dim_int(cx, 1)};
     int64_t n = 0, width = axes->width;
     for (int k = 0; k < axes->nsums; k++) {
-        p.k = dim_mul(cx, p.k, v->type->dims[axes->sums[k]]);
+        p.k = dim_mul(cx, p.k, t->dims[axes->sums[k]]);
     }
     dim_is_int(cx, p.n, &n);
     p.width = dim_int(cx, width);
@@ -76,11 +76,11 @@ panel_axes(Cx *cx, const Let *let, int j)
 
 /* The sizes of the batch, and behind them n more: how many there are. */
 static int
-batch_and(const Value *v, const PanelAxes *axes, int n, const Dim *more, Dim *dims)
+batch_and(const Type *t, const PanelAxes *axes, int n, const Dim *more, Dim *dims)
 {
     int rank = 0;
     while (rank < axes->nbatch) {
-        dims[rank] = v->type->dims[axes->batch[rank]];
+        dims[rank] = t->dims[axes->batch[rank]];
         rank++;
     }
     for (int k = 0; k < n; k++) {
@@ -101,12 +101,12 @@ permuted(Build *b, Value *v, const PanelAxes *axes, int n, const int *order)
 }
 
 const Type *
-panels_type(Cx *cx, const Value *v, const PanelAxes *axes)
+panels_type(Cx *cx, const Type *t, const PanelAxes *axes)
 {
-    Panels p = panels_of(cx, v, axes);
+    Panels p = panels_of(cx, t, axes);
     Dim dims[MAX_RANK];
-    int rank = batch_and(v, axes, 3, (Dim[]){p.panels, p.k, p.width}, dims);
-    return type_of(cx, v->type->dtype, rank, dims);
+    int rank = batch_and(t, axes, 3, (Dim[]){p.panels, p.k, p.width}, dims);
+    return type_of(cx, t->dtype, rank, dims);
 }
 
 /* Has v the two axes of a matrix alone?  These need not be brought in order. */
@@ -129,16 +129,16 @@ with_one_sum(Build *b, Value *v, const PanelAxes *axes, const Panels *p)
     memcpy(perm, axes->batch, (size_t)axes->nbatch * sizeof *perm);
     perm[axes->nbatch] = axes->columns;
     memcpy(perm + axes->nbatch + 1, axes->sums, (size_t)axes->nsums * sizeof *perm);
-    int rank = batch_and(v, axes, 2, (Dim[]){p->n, p->k}, dims);
+    int rank = batch_and(v->type, axes, 2, (Dim[]){p->n, p->k}, dims);
     return build_reshape(b, build_permute(b, v, perm), rank, dims);
 }
 
-/* And back, to the type of v. */
+/* And back, to the type. */
 static Value *
-with_all_sums(Build *b, Value *made, const Value *v, const PanelAxes *axes)
+with_all_sums(Build *b, Value *made, const Type *t, const PanelAxes *axes)
 {
     Dim dims[MAX_RANK];
-    int back[MAX_RANK] = {0}, n = batch_and(v, axes, 1, &v->type->dims[axes->columns], dims);
+    int back[MAX_RANK] = {0}, n = batch_and(t, axes, 1, &t->dims[axes->columns], dims);
     if (is_matrix(axes)) {
         return made;
     }
@@ -147,7 +147,7 @@ with_all_sums(Build *b, Value *made, const Value *v, const PanelAxes *axes)
     }
     back[axes->columns] = axes->nbatch;
     for (int k = 0; k < axes->nsums; k++) {
-        dims[n] = v->type->dims[axes->sums[k]];
+        dims[n] = t->dims[axes->sums[k]];
         back[axes->sums[k]] = n++;
     }
     return build_permute(b, build_reshape(b, made, n, dims), back);
@@ -157,19 +157,19 @@ Value *
 panels_make(Build *b, Value *v, const PanelAxes *axes)
 {
     Cx *cx = build_cx(b);
-    Panels p = panels_of(cx, v, axes);
+    const Type *t = v->type;
+    Panels p = panels_of(cx, t, axes);
     int columns = is_matrix(axes) ? axes->columns : 0, rank;
     Dim zero[MAX_RANK], dims[MAX_RANK], each[] = {p.k, p.k};
     each[columns] = p.padded;
-    const Value *of = v;
     v = with_one_sum(b, v, axes, &p);
     for (int k = 0; k < axes->nbatch + 2; k++) {
         zero[k] = dim_int(cx, 0);
     }
-    rank = batch_and(of, axes, 2, each, dims);
-    v = build_pad(b, v, build_int(b, 0), type_of(cx, v->type->dtype, rank, dims), zero);
+    rank = batch_and(t, axes, 2, each, dims);
+    v = build_pad(b, v, build_int(b, 0), type_of(cx, t->dtype, rank, dims), zero);
     bool across = columns == 0;
-    rank = batch_and(of, axes, 3,
+    rank = batch_and(t, axes, 3,
                      across ? (Dim[]){p.panels, p.width, p.k} : (Dim[]){p.k, p.panels, p.width},
                      dims);
     v = build_reshape(b, v, rank, dims);
@@ -177,18 +177,18 @@ panels_make(Build *b, Value *v, const PanelAxes *axes)
 }
 
 Value *
-panels_read(Build *b, Value *panels, const Value *v, const PanelAxes *axes)
+panels_read(Build *b, Value *panels, const Type *t, const PanelAxes *axes)
 {
     Cx *cx = build_cx(b);
-    Panels p = panels_of(cx, v, axes);
+    Panels p = panels_of(cx, t, axes);
     int columns = is_matrix(axes) ? axes->columns : 0;
     Dim dims[MAX_RANK], each[] = {p.k, p.k};
     each[columns] = p.padded;
-    int rank = batch_and(v, axes, 2, each, dims);
+    int rank = batch_and(t, axes, 2, each, dims);
     Value *w = permuted(b, panels, axes, 3, columns ? (int[]){1, 0, 2} : (int[]){0, 2, 1});
     w = build_reshape(b, w, rank, dims);
     w = build_slice(b, w, axes->nbatch + columns, dim_int(cx, 0), dim_int(cx, 1), p.n);
-    return with_all_sums(b, w, v, axes);
+    return with_all_sums(b, w, t, axes);
 }
 
 /* ---- the pass ---- */
@@ -273,7 +273,7 @@ read_panels(void *arg, Build *b, const Let *let, Value **map)
         if (o && o->panels) {
             build_at(b, let->loc);
             PanelAxes axes = panel_axes(build_cx(b), let, j);
-            map[let->args[j]->id] = panels_read(b, o->panels, let->args[j], &axes);
+            map[let->args[j]->id] = panels_read(b, o->panels, let->args[j]->type, &axes);
         }
     }
     build_again(b, let, map);

@@ -298,6 +298,9 @@ void lower_group(Lower *lo, Group *g);
 Shape group_shape(Lower *lo, const Group *g);
 /* Probes what the group's loops will read, with each output at the axes of the space. */
 void group_probe(Lower *lo, const Group *g, Shape *s, Probe *probe);
+/* The group with each output once for each lane: one iteration makes all elements that a cat
+ * interleaves, so that memory is read and written once. */
+Group group_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
 /* The axes of a buffer, innermost first; the first nsum are summed. */
 typedef struct {
     int axis[MAX_RANK], nsum;

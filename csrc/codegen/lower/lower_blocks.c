@@ -256,6 +256,18 @@ uses_all(Cx *cx, Dim offset, const Shape *s)
     return all;
 }
 
+/* The name whose values an axis of the group goes through; DIM_NONE: none, or several. */
+static Dim
+name_of_axis(Cx *cx, const Group *g, const Shape *s, int ax)
+{
+    Dim name = dim_sub(cx, s->idx[ax], g->start[ax]), found = DIM_NONE;
+    bool is = dim_is_name(cx, name), lanes = g->lanes && g->lane_axis == ax;
+    for (int k = 0; lanes && k < s->nall && found == DIM_NONE; k++) {
+        found = dim_uses(cx, name, s->all[k]) ? s->all[k] : DIM_NONE;
+    }
+    return is ? name : found;
+}
+
 /* The axis along which most of the tensors are adjacent that the group reads one element of for
  * each of its own; the last one of several. */
 static int
@@ -265,9 +277,13 @@ adjacent_axis(Lower *lo, const Group *g)
     Shape s = group_shape(lo, g);
     int best = g->rank - 1, most = -1;
     group_probe(lo, g, &s, &probe);
+    if (probe.interleaved_axis != DIM_NONE) { /* what the parts read is not seen before */
+        Group lanes = group_lanes(lo, g, &s, &probe);
+        return adjacent_axis(lo, &lanes);
+    }
     for (int ax = 0; ax < g->rank; ax++) {
-        Dim name = dim_sub(lo->cx, s.idx[ax], g->start[ax]);
-        int score = dim_is_name(lo->cx, name) ? 0 : -1;
+        Dim name = name_of_axis(lo->cx, g, &s, ax);
+        int score = name != DIM_NONE ? 0 : -1;
         for (int k = probe.nstores; k < probe.noffsets && score >= 0; k++) {
             score += uses_all(lo->cx, probe.offsets[k], &s) &&
                      nest_score(lo->cx, name, 1, &probe.offsets[k]);

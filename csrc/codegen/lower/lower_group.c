@@ -348,10 +348,8 @@ lower_pieces(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     }
 }
 
-/* Repeats each output for each lane: one iteration makes all elements that a cat interleaves, so
- * that memory is read and written once. */
-static void
-lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
+Group
+group_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
     Group all = *g;
     all.lanes = probe->lanes;
@@ -370,7 +368,7 @@ lower_lanes(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
         all.outputs[k].lane = k % probe->lanes;
     }
     all.noutputs = all.nfull = g->noutputs * probe->lanes;
-    lower_group(lo, &all);
+    return all;
 }
 
 /* Probes what the group's loops will read, with each output at the axes of the space. */
@@ -391,7 +389,8 @@ lower_special(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     if (probe->along != DIM_NONE) {
         group_scan(lo, g, s, probe);
     } else if (probe->interleaved_axis != DIM_NONE) {
-        lower_lanes(lo, g, s, probe);
+        Group lanes = group_lanes(lo, g, s, probe);
+        lower_group(lo, &lanes);
     } else if (probe->cut != DIM_NONE) {
         lower_pieces(lo, g, s, probe);
     } else {

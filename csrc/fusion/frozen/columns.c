@@ -1,15 +1,19 @@
-/* Along which axis of codes the columns of a product run.
+/* Where the columns of a product run in the codes that they are computed of.
  *
- * What:     of each value that columns are computed of, the axis whose index is that of the column.
+ * What:     of each value that columns are computed of, the axis whose index is that of the column,
+ *           or of which that index is a part.
  * Requires  columns_of_codes has found what computes the columns.
  * Ensures   a value with such an axis is read at the column's own index along it, on all ways from
  *           the columns to it.
- * How:      the axis is followed from the columns backwards, through views and arithmetic.
- * Example:  w: u8[K / 2, N] behind reshape (expand w to=[0, 2]) to [K, N] has the axis 1.
+ * How:      the axis is followed from the columns backwards, through views and arithmetic.  A
+ *           reshape may merge it with others or cut it off them: where sizes are constants, an
+ *           index is known by the elements that lie between two of its values.
+ * Example:  w: u8[K / 2, N] behind reshape (expand w to=[0, 2]) to [K, N] has the axis 1;
+ *           w: u8[N * G, 18] behind reshape to [N, G, 18] has N columns in the axis 0, G rows each.
  */
 #include "fusion/group.h"
 
-enum { APART = -1 };
+static const Columns APART = {.are = COLUMNS_APART};
 
 static Dim
 elements_before(Cx *cx, const Type *t, int axis)
@@ -21,69 +25,129 @@ elements_before(Cx *cx, const Type *t, int axis)
     return n;
 }
 
-/* The axis of the operand of a reshape that is the result's axis; -1: that is a part of one, or of
- * several. */
-static int
-axis_of_reshape(Cx *cx, const Type *in, const Type *out, int axis)
+/* The elements of one index of the axis; 0: they are not a constant. */
+static int64_t
+elements_inside(const Cx *cx, const Type *t, int axis)
 {
-    int found = -1;
-    Dim before = elements_before(cx, out, axis);
-    for (int ax = 0; ax < in->rank; ax++) {
-        bool same = in->dims[ax] == out->dims[axis] && elements_before(cx, in, ax) == before;
-        found = same ? ax : found;
+    int64_t all = 1, n;
+    for (int ax = axis + 1; ax < t->rank && all; ax++) {
+        all = dim_is_int(cx, t->dims[ax], &n) && n > 0 && all < INT32_MAX && n < INT32_MAX ? all * n
+                                                                                           : 0;
     }
-    return found;
+    return all;
 }
 
-/* The axis of operand k along which the result's axis runs; -1: none does, or not from the same
- * element on. */
-static int
-axis_of_operand(Cx *cx, const Let *let, int k, int axis)
+/* Of columns that are an axis of the result of a reshape, or a part: the operand's. */
+static Columns
+columns_of_reshape(Cx *cx, const Type *in, const Type *out, Columns at)
+{
+    Dim before = elements_before(cx, out, at.axis);
+    int64_t inside = elements_inside(cx, out, at.axis) * at.inner, n = at.n, own;
+    for (int ax = 0; ax < in->rank && at.inner == 1 && (!n || dim_is(cx, in->dims[ax], n)); ax++) {
+        if (in->dims[ax] == out->dims[at.axis] && elements_before(cx, in, ax) == before) {
+            return (Columns){COLUMNS_ALONG, ax, n, 1};
+        }
+    }
+    for (int ax = 0; ax < in->rank && inside && n; ax++) {
+        int64_t each = elements_inside(cx, in, ax);
+        bool part = each && dim_is_int(cx, in->dims[ax], &own) && inside % each == 0 &&
+                    own % (inside / each * n) == 0;
+        if (part && own > 0) {
+            return (Columns){COLUMNS_ALONG, ax, n, inside / each};
+        }
+    }
+    return APART;
+}
+
+/* The axes of the index take the place of one of the table's. */
+static Columns
+columns_of_gather(const Let *let, int k, Columns at)
+{
+    int axis = (int)let_int(let, "axis"), rank = let->args[1]->type->rank;
+    bool before = at.axis < axis, behind = at.axis >= axis + rank;
+    if (k == 1) {
+        at.axis -= axis;
+        return before || behind ? APART : at;
+    }
+    at.axis -= behind ? rank - 1 : 0;
+    return before || behind ? at : APART;
+}
+
+/* Where columns of the result run in operand k. */
+static Columns
+columns_of_operand(Cx *cx, const Let *let, int k, Columns at)
 {
     const Attr *to;
+    bool whole = at.inner == 1 && (!at.n || dim_is(cx, let->res[0]->type->dims[at.axis], at.n));
+    Columns same = at;
     switch (let->op) {
     case OP_permute:
-        return let_attr(let, "perm")->axes[axis];
+        same.axis = let_attr(let, "perm")->axes[at.axis];
+        return same;
     case OP_expand:
         to = let_attr(let, "to");
         for (int ax = 0; ax < to->n; ax++) {
-            if (to->axes[ax] == axis) {
-                return dim_is(cx, let->args[0]->type->dims[ax], 1) ? -1 : ax;
+            if (to->axes[ax] == at.axis) {
+                same.axis = ax;
+                return dim_is(cx, let->args[0]->type->dims[ax], 1) ? APART : same;
             }
         }
-        return -1;
+        return APART;
     case OP_reshape:
-        return axis_of_reshape(cx, let->args[0]->type, let->res[0]->type, axis);
+        return columns_of_reshape(cx, let->args[0]->type, let->res[0]->type, at);
     case OP_slice:
-        return let_int(let, "axis") != axis ||
-                       (dim_is(cx, let_dim(let, "start"), 0) && dim_is(cx, let_dim(let, "step"), 1))
-                   ? axis
-                   : -1;
+        if (let_int(let, "axis") != at.axis) {
+            return same;
+        }
+        same.n = 0; /* it has further columns */
+        dim_is_int(cx, let->args[0]->type->dims[at.axis], &same.n);
+        return whole && dim_is(cx, let_dim(let, "start"), 0) && dim_is(cx, let_dim(let, "step"), 1)
+                   ? same
+                   : APART;
+    case OP_gather:
+        return columns_of_gather(let, k, at);
     case OP_cat:
-        return let_int(let, "axis") != axis ? axis : -1;
+        return let_int(let, "axis") != at.axis ? same : APART;
     default:
-        return op_info[let->op].kind == KIND_MAP && op_reads(let->op, k) == 'e' ? axis : -1;
+        return op_info[let->op].kind == KIND_MAP && op_reads(let->op, k) == 'e' ? same : APART;
     }
 }
 
-void
-codes_columns(const Codes *codes, const Value *v, int axis, signed char *column)
+static bool
+is_same(const Columns *a, const Columns *b)
 {
-    int found = axis < 0 ? APART : axis + 1;
-    if (value_is_const(v) || column[v->id] == APART || column[v->id] == found) {
+    return a->are == b->are && (a->are != COLUMNS_ALONG ||
+                                (a->axis == b->axis && a->n == b->n && a->inner == b->inner));
+}
+
+static void
+follow(const Codes *codes, const Value *v, Columns at, Columns *of)
+{
+    Columns *own = value_is_const(v) ? NULL : &of[v->id];
+    if (!own || own->are == COLUMNS_APART || is_same(own, &at)) {
         return;
     }
     bool inner = false;
-    axis = column[v->id] ? -1 : axis; /* another way gave another axis */
-    column[v->id] = (signed char)(axis < 0 ? APART : found);
+    at = own->are == COLUMNS_UNKNOWN ? at : APART; /* another way gave another place */
+    *own = at;
     for (int k = 0; k < codes->n; k++) {
         inner |= codes->inner[k] == v;
     }
     for (int k = 0; inner && k < v->def->nargs; k++) {
-        const Value *of = v->def->args[k];
-        if (!value_is_const(of)) {
-            int at = axis < 0 ? -1 : axis_of_operand(codes->cx, v->def, k, axis);
-            codes_columns(codes, of, at, column);
+        if (!value_is_const(v->def->args[k])) {
+            bool known = at.are == COLUMNS_ALONG;
+            follow(codes, v->def->args[k],
+                   known ? columns_of_operand(codes->cx, v->def, k, at) : APART, of);
         }
     }
+}
+
+void
+codes_columns(const Codes *codes, const Value *v, int axis, Columns *of)
+{
+    Columns at = {axis < 0 ? COLUMNS_APART : COLUMNS_ALONG, axis, 0, 1};
+    if (axis >= 0) {
+        dim_is_int(codes->cx, v->type->dims[axis], &at.n);
+    }
+    follow(codes, v, axis < 0 ? APART : at, of);
 }

@@ -35,7 +35,7 @@ typedef enum { FROM_NOTHING, FROM_FROZEN, FROM_OTHERS } Source;
 typedef struct {
     const Value *v;
     PanelAxes axes; /* of v, which becomes panels; none: v as it is */
-    bool codes; /* what reads v computes columns of it */
+    const Type *codes; /* what reads v computes columns of it: the type with the axes; else NULL */
     Value *param; /* in the function that runs */
 } Ready;
 
@@ -48,7 +48,7 @@ typedef struct {
                            * computed from */
     bool *again, *memory; /* ...: each call computes it; its readers read memory */
     bool *decoded; /* ...: the call computes it of codes, where it multiplies with it */
-    signed char *column; /* ...: of codes, the axis of the columns (codes_columns) */
+    Columns *columns; /* ...: of codes, where the columns run (codes_columns) */
     int *width; /* ...: the columns of a panel of what is computed of them */
     int64_t *fewest; /* ...: the bytes of what has fewest of that it is computed of, element by
                       * element; its own, if it has fewer */
@@ -267,11 +267,11 @@ static void
 compute_in_call(Cutter *c, const Value *v)
 {
     c->again[v->id] = true;
-    c->column[v->id] = -1;
+    c->columns[v->id].are = COLUMNS_APART;
     while (value_is_view(v)) {
         v = v->def->args[0];
         c->again[v->id] = true;
-        c->column[v->id] = -1;
+        c->columns[v->id].are = COLUMNS_APART;
     }
 }
 
@@ -313,32 +313,59 @@ note_decoded(Cutter *c, const Codes *codes, const Let *let, int j)
     for (int k = 0; k < codes->n; k++) {
         c->decoded[codes->inner[k]->id] = true;
     }
-    codes_columns(codes, v, column, c->column);
+    codes_columns(codes, v, column, c->columns);
     for (int k = 0; k < codes->ncodes; k++) {
         c->width[codes->codes[k]->id] = (int)panel_width(v->type->dtype);
     }
 }
 
-/* The axes of codes in the order of panels; none: they stay as they are, as they are small, or
- * something else reads them, too. */
-static PanelAxes
-axes_of_codes(const Cutter *c, const Value *v)
+/* The type of codes with an axis for the columns alone; *axis: that one. */
+static const Type *
+with_own_axis(Cx *cx, const Type *t, const Columns *columns, int *axis)
 {
-    const PanelAxes none = {.columns = -1};
-    PanelAxes axes = {.columns = c->column[v->id] - 1, .width = c->width[v->id]};
-    bool any = false;
-    int64_t n = 0;
-    if (axes.columns < 0 || !axes.width || !are_constant(c->cx, v->type->rank, v->type->dims)) {
-        return none;
+    int64_t own = 0;
+    Dim dims[MAX_RANK];
+    int n = columns->axis;
+    *axis = n;
+    dim_is_int(cx, t->dims[n], &own);
+    if (columns->n == own || t->rank + 2 > MAX_RANK) {
+        return columns->n == own ? t : NULL;
     }
-    for (int ax = 0; ax < v->type->rank; ax++) {
-        if (ax != axes.columns) {
-            axes.sums[axes.nsums++] = ax;
-            any |= !dim_is(c->cx, v->type->dims[ax], 1);
+    memcpy(dims, t->dims, (size_t)n * sizeof *dims);
+    int64_t parts[] = {own / columns->n / columns->inner, columns->n, columns->inner};
+    for (int k = 0; k < 3; k++) {
+        *axis = k == 1 ? n : *axis;
+        if (k == 1 || parts[k] != 1) {
+            dims[n++] = dim_int(cx, parts[k]);
         }
     }
-    dim_is_int(c->cx, v->type->dims[axes.columns], &n);
-    int64_t padded = (n + axes.width - 1) / axes.width * axes.width;
+    for (int ax = columns->axis + 1; ax < t->rank; ax++) {
+        dims[n++] = t->dims[ax];
+    }
+    return type_of(cx, t->dtype, n, dims);
+}
+
+/* The axes of codes in the order of panels, and the type that has them; none: codes stay as they
+ * are, as they are small, or something else reads them, too. */
+static PanelAxes
+axes_of_codes(const Cutter *c, const Value *v, const Type **as)
+{
+    const PanelAxes none = {.columns = -1};
+    const Columns *columns = &c->columns[v->id];
+    PanelAxes axes = {.width = c->width[v->id]};
+    bool any = false;
+    if (columns->are != COLUMNS_ALONG || !columns->n || !axes.width ||
+        !are_constant(c->cx, v->type->rank, v->type->dims)) {
+        return none;
+    }
+    *as = with_own_axis(c->cx, v->type, columns, &axes.columns);
+    for (int ax = 0; *as && ax < (*as)->rank; ax++) {
+        if (ax != axes.columns) {
+            axes.sums[axes.nsums++] = ax;
+            any |= !dim_is(c->cx, (*as)->dims[ax], 1);
+        }
+    }
+    int64_t n = columns->n, padded = (n + axes.width - 1) / axes.width * axes.width;
     bool room = COST_CODES_ROOM * (padded - n) <= n;
     return any && room && n > axes.width ? axes : none;
 }
@@ -349,17 +376,19 @@ order_codes(Cutter *c)
 {
     for (int k = 0; k < c->fn->nparams; k++) {
         const Value *v = c->fn->params[k];
-        PanelAxes axes = axes_of_codes(c, v);
+        const Type *as;
+        PanelAxes axes = axes_of_codes(c, v, &as);
         if (c->source[v->id] == FROM_FROZEN && axes.nsums && make_ready(c, v, &axes)) {
-            find_ready(c, v, &axes)->codes = true;
+            find_ready(c, v, &axes)->codes = as;
         }
     }
     for (int k = 0; k < c->nready; k++) {
         Ready *ready = &c->ready[k];
-        PanelAxes axes = axes_of_codes(c, ready->v);
+        const Type *as;
+        PanelAxes axes = axes_of_codes(c, ready->v, &as);
         if (!ready->axes.nsums && axes.nsums) {
             ready->axes = axes;
-            ready->codes = true;
+            ready->codes = as;
         }
     }
 }
@@ -393,7 +422,7 @@ find_border(Cutter *c)
             if (columns_of_codes(c->cx, let, j, c->narrow, &codes)) {
                 note_decoded(c, &codes, let, j);
             } else if (let->nres != 1 || !c->decoded[let->res[0]->id]) {
-                c->column[v->id] = -1;
+                c->columns[v->id].are = COLUMNS_APART;
             }
             bool memory = view ? c->memory[let->res[0]->id] : op_reads(let->op, j) == 'm';
             if (takes_memory(let)) {
@@ -456,6 +485,10 @@ make_function(const Cutter *c, const Ready *ready)
         }
     }
     Value *v = map[ready->v->id];
+    if (ready->codes) {
+        v = build_reshape(b, build_bitcast(b, v, ready->codes->dtype), ready->codes->rank,
+                          ready->codes->dims);
+    }
     v = ready->axes.nsums ? panels_make(b, v, &ready->axes) : v;
     fn_results(made.make, 1, &v, NULL);
     rename_values(made.make);
@@ -476,7 +509,7 @@ run_contract(const Cutter *c, Build *b, const Let *let, Value **map)
         kept[j] = map[v->id];
         if (ready) {
             build_at(b, let->loc);
-            map[v->id] = panels_read(b, ready->param, v, &axes);
+            map[v->id] = panels_read(b, ready->param, v->type, &axes);
         }
     }
     build_again(b, let, map);
@@ -494,10 +527,13 @@ run_function(const Cutter *c)
     for (int k = 0; k < c->nready; k++) {
         Ready *ready = &c->ready[k];
         bool panels = ready->axes.nsums > 0;
-        const Type *t = panels ? panels_type(c->cx, ready->v, &ready->axes) : ready->v->type;
+        const Type *own = ready->v->type, *of = ready->codes ? ready->codes : own,
+                   *t = panels ? panels_type(c->cx, of, &ready->axes) : own;
         ready->param = fn_param(run, fn_fresh_name(run, panels ? "panels" : "prepared"), t, NULL);
         if (ready->codes) {
-            map[ready->v->id] = panels_read(b, ready->param, ready->v, &ready->axes);
+            Value *v = panels_read(b, ready->param, of, &ready->axes);
+            map[ready->v->id] = build_bitcast(b, build_reshape(b, v, own->rank, own->dims),
+                                              own->dtype);
         } else if (!panels) {
             map[ready->v->id] = ready->param;
         }
@@ -526,7 +562,7 @@ prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel)
     c.decoded = by_value(&c, sizeof *c.decoded);
     c.fewest = by_value(&c, sizeof *c.fewest);
     c.narrow = by_value(&c, sizeof *c.narrow);
-    c.column = by_value(&c, sizeof *c.column);
+    c.columns = by_value(&c, sizeof *c.columns);
     c.width = by_value(&c, sizeof *c.width);
     find_params(&c, frozen);
     find_sources(&c);

@@ -1,13 +1,16 @@
 /* Products of few rows whose columns are computed: computed where they are multiplied.
  *
- * What:     of a product that fills panels by computing, makes for few rows loops that compute each
- *           column in registers, without panels, once for all rows (sums.c).  Where a size says how
+ * What:     of a product that fills panels by computing, or from a small table, makes for few rows
+ *           loops that compute each column in registers, without panels, once for all rows
+ *           (sums.c).  Where a size says how
  *           many rows there are, the loops are copied into an if for few of them, and its else.
  * Requires: a scheduled function.
  * Ensures:  every bit: each sum has its chains and its order, and what is computed of a column is
  *           the same operations.
- * How:      the loops that fill the panel have one store.  Of each load of the panel in a sum, the
- *           index says for which iterations it was stored: those lets are copied into the sum.
+ * How:      the loops that fill the panel end with their stores.  Of each load of the panel in a
+ *           sum, the index says for which iteration it was stored, and by which store: those lets
+ *           are copied into the sum, and a `where` by the index chooses among the values of several
+ *           stores.  It is gone where as many terms stand side by side.
  *           With one row, a panel costs a store, a load and two loops for each column that is used
  *           once; with more rows than a processor has registers for, it is read as often as it
  *           costs.
@@ -21,9 +24,11 @@
 #include "codegen/rewrites.h"
 #include "decode.h"
 
-/* Loops that fill a panel, one in the other, with the store in the innermost one. */
+/* Loops that fill a panel, one in the other, with so many stores at the end of the innermost one:
+ * of an element, or of adjacent terms of a column, as two codes of one byte are. */
 typedef struct {
-    Let *loops, *store;
+    Let *loops, *inner;
+    int nstores;
 } Maker;
 
 /* A product of few rows, and what fills the panel that it reads. */
@@ -82,49 +87,88 @@ stays(const Facts *facts, const Value *v)
     return !written;
 }
 
-/* Does the let compute or load, as each of a vector's columns may? */
+/* Has the load no index that its own loop binds, or is its memory small enough for one? */
+static bool
+is_table(const Facts *facts, const Let *load)
+{
+    Cx *cx = facts->cx;
+    const Block *blk = load->parent;
+    bool bound = false;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        bound |= let->op == OP_bind &&
+                 dim_uses(cx, facts_access(facts, load)->offset, let->sizes[0]);
+    }
+    const Type *t = load->args[0]->type;
+    Dim n = dim_int(cx, 1);
+    for (int ax = 0; ax < t->rank; ax++) {
+        n = dim_mul(cx, n, t->dims[ax]);
+    }
+    return !bound || dim_range(cx, n).hi <= CONTRACTION_CHAIN;
+}
+
+/* Does the let compute, load or look up, as each of a vector's columns may? */
 static bool
 is_decoding(const Facts *facts, const Let *let, Dim column)
 {
     if (let->op != OP_load) {
-        return let_is_map(let) || let->op == OP_size;
+        return let_is_map(let) || let->op == OP_size || let->op == OP_bind;
     }
     return stays(facts, let->args[0]) &&
            (facts_contiguous(facts, let, column) ||
-            !dim_uses(facts->cx, facts_access(facts, let)->offset, column));
+            (!dim_uses(facts->cx, facts_access(facts, let)->offset, column) &&
+             is_table(facts, let)));
 }
 
-/* The loops that fill the panel, if each iteration of them stores one element that it computes. */
+static Let *
+maker_store(const Maker *maker, int k)
+{
+    return maker->inner->body->lets[maker->inner->body->n - maker->nstores + k];
+}
+
+/* The loops that fill the panel, if each iteration of them stores what it computes. */
 static Maker
 maker_of(const Facts *facts, Let *loop, const Value *panel)
 {
-    Let *inner = loop;
-    while (loop_inner(inner)) {
-        inner = loop_inner(inner);
+    Maker maker = {.loops = loop, .inner = loop};
+    while (loop_inner(maker.inner)) {
+        maker.inner = loop_inner(maker.inner);
     }
-    Let *store = inner->body->n ? inner->body->lets[inner->body->n - 1] : NULL;
-    bool good = inner->op == OP_for && store && stores_to(panel, store) &&
-                !value_is_const(store->args[1]) && let_is_map(store->args[1]->def);
+    const Block *last = maker.inner->body;
+    while (maker.nstores < last->n && stores_to(panel, last->lets[last->n - 1 - maker.nstores])) {
+        maker.nstores++;
+    }
+    bool good = maker.inner->op == OP_for && maker.nstores > 0, computes = false;
+    for (int k = 0; good && k < maker.nstores; k++) {
+        const Value *v = maker_store(&maker, k)->args[1];
+        good = !value_is_const(v);
+        computes |= good && let_is_map(v->def);
+    }
     for (const Let *at = loop; good; at = at->body->lets[at->body->n - 1]) {
+        int stores = at == maker.inner ? maker.nstores : 1;
         good = at->op == OP_for && !loop_is_call(at) && at->body->n > 0;
-        for (int k = 0; good && k < at->body->n - 1; k++) {
-            good = is_decoding(facts, at->body->lets[k], loop_index(inner));
+        for (int k = 0; good && k < at->body->n - stores; k++) {
+            computes |= at->body->lets[k]->op == OP_bind;
+            good = is_decoding(facts, at->body->lets[k], loop_index(maker.inner));
         }
-        if (at == inner) {
+        if (at == maker.inner) {
             break;
         }
     }
-    return good ? (Maker){loop, store} : (Maker){0};
+    return good && computes ? maker : (Maker){0};
 }
 
 /* ---- which products ---- */
 
-/* The iterations of a maker that store what a load reads: of each index, its value. */
+/* The iterations of a maker that store what a load reads: of each index, its value.  Of several
+ * stores in an iteration, store k is of the element at `places[k]` where that is the digit. */
 typedef struct {
     Cx *cx;
     const Maker *maker;
     Dim indices[MAX_LOOPS], values[MAX_LOOPS];
     int n;
+    Dim digit; /* DIM_NONE: there is one store */
+    int64_t places[MAX_LOOPS];
 } Solution;
 
 /* The loop of the maker whose index has the largest step in `of`; *step: that.  NULL: none has a
@@ -134,7 +178,7 @@ largest_step(const Solution *s, Dim of, int64_t *step)
 {
     const Let *largest = NULL;
     *step = 0;
-    for (const Let *loop = let_around(s->maker->store);; loop = let_around(loop)) {
+    for (const Let *loop = s->maker->inner;; loop = let_around(loop)) {
         Dim by, rest;
         int64_t known;
         if (!dim_affine(s->cx, of, loop_index(loop), &by, &rest) ||
@@ -151,15 +195,29 @@ largest_step(const Solution *s, Dim of, int64_t *step)
     }
 }
 
-/* The digits of `at`, of which the indices make `of`.  False: they are not known. */
+/* What the indices leave of a place, which is that of store k. */
 static bool
-solve_axis(Solution *s, Dim of, Dim at)
+solve_place(Solution *s, Dim of, Dim at, int64_t step, int k)
+{
+    bool first = s->digit == DIM_NONE && k == 0;
+    s->digit = first ? at : s->digit;
+    return s->digit == at && step == s->maker->nstores && dim_is_int(s->cx, of, &s->places[k]) &&
+           s->places[k] < step;
+}
+
+/* The digits of `at`, of which the indices make `of`, in store k.  False: they are not known. */
+static bool
+solve_axis(Solution *s, Dim of, Dim at, int k)
 {
     Cx *cx = s->cx;
+    bool several = s->maker->nstores > 1;
     int64_t step, left = INT64_MAX;
     while (of != at) {
         const Let *loop = largest_step(s, of, &step);
         int64_t most = loop ? dim_range(cx, loop_extent(loop)).hi : 0;
+        if (!loop && several) {
+            return solve_place(s, of, at, left, k);
+        }
         if (!loop || most > left / step || s->n == MAX_LOOPS) {
             return false;
         }
@@ -178,20 +236,20 @@ static int
 count_loops(const Maker *maker)
 {
     int loops = 1;
-    for (const Let *loop = let_around(maker->store); loop != maker->loops; loops++) {
+    for (const Let *loop = maker->inner; loop != maker->loops; loops++) {
         loop = let_around(loop);
     }
     return loops;
 }
 
 static bool
-solve_axes(Solution *s, const Let *load)
+solve_axes(Solution *s, const Let *load, int k)
 {
-    const Attr *of = let_attr(s->maker->store, "at"), *at = let_attr(load, "at");
-    for (int k = 0; k < of->n; k++) {
-        Range known = dim_range(s->cx, at->dims[k]); /* an index of one iteration is 0 */
-        Dim is = known.lo == known.hi ? dim_int(s->cx, known.lo) : at->dims[k];
-        if (!solve_axis(s, of->dims[k], is)) {
+    const Attr *of = let_attr(maker_store(s->maker, k), "at"), *at = let_attr(load, "at");
+    for (int ax = 0; ax < of->n; ax++) {
+        Range known = dim_range(s->cx, at->dims[ax]); /* an index of one iteration is 0 */
+        Dim is = known.lo == known.hi ? dim_int(s->cx, known.lo) : at->dims[ax];
+        if (!solve_axis(s, of->dims[ax], is, k)) {
             return false;
         }
     }
@@ -200,16 +258,37 @@ solve_axes(Solution *s, const Let *load)
 
 /* An index of a loop that goes along several axes is one of the offset. */
 static bool
-solve(Solution *s, const Let *load)
+solve_store(Solution *s, const Let *load, int k)
 {
-    const Let *store = s->maker->store;
-    if (solve_axes(s, load)) {
+    const Let *store = maker_store(s->maker, k);
+    s->n = 0;
+    if (solve_axes(s, load, k)) {
         return true;
     }
     s->n = 0;
     return solve_axis(s, index_offset(s->cx, store->args[0], let_attr(store, "at")->dims),
-                      index_offset(s->cx, load->args[0], let_attr(load, "at")->dims)) &&
+                      index_offset(s->cx, load->args[0], let_attr(load, "at")->dims), k) &&
            s->n == count_loops(s->maker);
+}
+
+/* All stores are of one iteration, each of another element. */
+static bool
+solve(Solution *s, const Let *load)
+{
+    int n = s->maker->nstores;
+    bool seen[MAX_LOOPS] = {false}, good = n <= MAX_LOOPS && solve_store(s, load, 0);
+    Solution first = *s;
+    for (int k = 1; good && k < n; k++) {
+        good = solve_store(s, load, k) && s->digit == first.digit;
+        for (int j = 0; good && j < s->n; j++) {
+            good = s->indices[j] == first.indices[j] && s->values[j] == first.values[j];
+        }
+    }
+    for (int k = 0; good && n > 1 && k < n; k++) {
+        good = s->digit != DIM_NONE && !seen[s->places[k]];
+        seen[good ? s->places[k] : 0] = true;
+    }
+    return good;
 }
 
 /* Is it a product that can compute the columns of the panel by itself? */
@@ -217,7 +296,7 @@ static bool
 is_use(const Decoded *d, const Let *micro, const Maker *maker)
 {
     Cx *cx = d->fn->cx;
-    Solution s = {.cx = cx, .maker = maker};
+    Solution s = {.cx = cx, .maker = maker, .digit = DIM_NONE};
     const Product p = product_of(d->facts, micro);
     const Let *sum = p.sum;
     int room = MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes;
@@ -387,29 +466,67 @@ take_out(Let *let)
     blk->n--;
 }
 
+/* Inserts a let of one element. */
+static Value *
+insert(Fn *fn, Block *to, int *at, Let *let, Dtype dtype)
+{
+    let->loc = to->owner->loc;
+    block_insert(fn->cx, to, (*at)++, let);
+    return let_result(fn, let, fn_fresh_name(fn, op_info[let->op].name),
+                      type_of(fn->cx, dtype, 0, NULL), NULL);
+}
+
+/* Which of the values that an iteration stores is the one at the digit. */
+static Value *
+choose_value(Fn *fn, const Solution *s, const Copies *copies, Block *to, int *at)
+{
+    const Maker *maker = s->maker;
+    Value *v = copied_value(copies, maker_store(maker, 0)->args[1]), *digit = NULL;
+    if (maker->nstores > 1) {
+        Attr dim = attr_dim(fn->cx, "dim", s->digit);
+        digit = insert(fn, to, at, let_new(fn, OP_size, 0, NULL, 1, &dim), DT_i64);
+    }
+    for (int k = 1; k < maker->nstores; k++) {
+        Value *place = cx_alloc(fn->cx, sizeof *place);
+        place->literal = (Literal){.is_int = true, .i = s->places[k]};
+        Let *eq = let_new(fn, OP_eq, 2, (Value *[]){digit, place}, 0, NULL);
+        Value *is = insert(fn, to, at, eq, DT_bool);
+        Value *other = copied_value(copies, maker_store(maker, k)->args[1]);
+        Let *where = let_new(fn, OP_where, 3, (Value *[]){is, other, v}, 0, NULL);
+        v = insert(fn, to, at, where, v->type->dtype);
+    }
+    return v;
+}
+
 /* Computes first in the sum what that loads of the panel. */
 static void
 compute_in_sum(Fn *fn, const Use *use, const Let *load)
 {
     Block *sum = load->parent;
     int at = 0;
-    Solution s = {.cx = fn->cx, .maker = &use->maker};
+    Solution s = {.cx = fn->cx, .maker = &use->maker, .digit = DIM_NONE};
     Copies copies = copies_of(fn);
     solve(&s, load);
     for (int k = 0; k < s.n; k++) {
         copies_index(&copies, s.indices[k], s.values[k]);
     }
     for (const Let *loop = use->maker.loops;; loop = loop->body->lets[loop->body->n - 1]) {
-        for (int k = 0; k < loop->body->n - 1; k++) {
-            block_insert(fn->cx, sum, at++, copied_let(&copies, loop->body->lets[k], sum));
+        int inner = loop == use->maker.inner, last = inner ? use->maker.nstores : 1;
+        for (int k = 0; k < loop->body->n - last; k++) {
+            const Let *let = loop->body->lets[k];
+            Let *copy = copied_let(&copies, let, sum);
+            block_insert(fn->cx, sum, at++, copy);
+            if (let->op == OP_bind) {
+                copies_index(&copies, let->sizes[0], copy->sizes[0]);
+            }
         }
-        if (loop == let_around(use->maker.store)) {
+        if (inner) {
             break;
         }
     }
-    copies.values[load->res[0]->id] = copied_value(&copies, use->maker.store->args[1]);
+    copies.values[load->res[0]->id] = choose_value(fn, &s, &copies, sum, &at);
     take_out((Let *)load);
-    for (int k = 0; k < sum->n; k++) {
+    for (int k = at; k < sum->n; k++) {
         for (int j = 0; j < sum->lets[k]->nargs; j++) {
             sum->lets[k]->args[j] = copied_value(&copies, sum->lets[k]->args[j]);
         }
