@@ -321,14 +321,16 @@ find_minus(Pairs *p, const Let *let, const int *uses)
     }
 }
 
-/* The last let of a reduction's body, when that is all the reduction is of. */
+/* The last let of a reduction's body, when that is all the reduction is of.  The rows of a grid are
+ * reduced all at once, from a tile. */
 static void
 fold(Pairs *p, const Let *reduce, const int *uses)
 {
     const Value *v = reduce->body->rets[0];
     if (!value_is_const(v) && v->def && v->def->parent == reduce->body && uses[v->id] == 1 &&
         v->def == reduce->body->lets[reduce->body->n - 1] && is_float_map(v->def) &&
-        v->type->dtype == DT_f32 && may_merge(p, v->def)) {
+        v->type->dtype == DT_f32 && may_merge(p, v->def) &&
+        !let_has(let_around(reduce), MARK_grid)) {
         p->of[v->id].folded = true;
     }
 }
@@ -584,6 +586,13 @@ find_interleaved(const Let *let, int *begin, int *end)
     }
 }
 
+/* Is the access in one of several rows that run together? */
+static bool
+is_in_grid(const Tile *tile, const Let *access)
+{
+    return tile->row != DIM_NONE || let_has(let_around(access), MARK_grid);
+}
+
 bool
 zip_find(const Facts *facts, const Tile *tile, const Let *access, Zip *zip)
 {
@@ -591,9 +600,10 @@ zip_find(const Facts *facts, const Tile *tile, const Let *access, Zip *zip)
     int64_t stride = 0;
     int count = 0, low = 0, begin, end;
     zip->walk = walk_of(tile, facts_access(facts, access)->offset);
-    if (tile->index == DIM_NONE || facts_access(facts, access)->bytes != 4 ||
-        zip->walk.kind != WALK_FLAT || !dim_is_int(facts->cx, zip->walk.step, &stride) ||
-        stride < 2 || stride > ZIPPED || facts_access(facts, access)->is_private) {
+    if (tile->index == DIM_NONE || is_in_grid(tile, access) ||
+        facts_access(facts, access)->bytes != 4 || zip->walk.kind != WALK_FLAT ||
+        !dim_is_int(facts->cx, zip->walk.step, &stride) || stride < 2 || stride > ZIPPED ||
+        facts_access(facts, access)->is_private) {
         return false;
     }
     find_interleaved(access, &begin, &end);

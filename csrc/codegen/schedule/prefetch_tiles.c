@@ -322,7 +322,7 @@ walk_load(View *v, const Let *load)
         mark_strided(v, load, &walk);
     } else if (v->unzipped[id]) {
         return;
-    } else if ((!v->grid || v->is_long) && zip_find(v->facts, &v->tile, load, &zip)) {
+    } else if (zip_find(v->facts, &v->tile, load, &zip)) {
         for (int k = 0; k < zip.n; k++) {
             v->unzipped[zip.parts[k]->res[0]->id] = true;
         }
@@ -337,7 +337,7 @@ static void
 walk_store(View *v, const Let *store)
 {
     Zip zip;
-    if ((v->grid && !v->is_long) || !zip_find(v->facts, &v->tile, store, &zip)) {
+    if (!zip_find(v->facts, &v->tile, store, &zip)) {
         return;
     }
     for (int k = 0; store->parent->lets[k] != store; k++) {

@@ -71,7 +71,7 @@ tcc_spread(Tcc *t, const Value *v, Dtype dtype, Place *copy)
 {
     Place p = tcc_place(t, v, dtype);
     *copy = (Place){.slot = -1};
-    if (p.varies || !t->at) {
+    if (p.varies == (t->at != NULL)) { /* outside of loops there is one iteration */
         return p.at;
     }
     *copy = tcc_room(t, dtype, true, NULL);
@@ -193,14 +193,6 @@ put_row(void *arg, const Block *body)
     put_block(arg, body);
 }
 
-static void
-close_rows(Emit *e, int opened)
-{
-    if (opened) {
-        put_close(e);
-    }
-}
-
 /* One recurrence after the other, each a tile at a time, unless one call does all of it. */
 static void
 put_recurrences(Tcc *t, const Let *let)
@@ -208,15 +200,15 @@ put_recurrences(Tcc *t, const Let *let)
     Emit *e = t->e;
     const char *i = index_c(e, loop_index(let));
     int opened = open_rows(e, let, loop_step(let));
-    if (tcc_put_scan(t, let)) {
-        close_rows(e, opened);
-        return;
+    if (!tcc_put_scan(t, let)) {
+        put(e, "int64_t %s;", i);
+        put_open(e, "for (%s = %s_from; %s < %s_to; %s++)", i, i, i, i, i);
+        put_block(t, let->body);
+        put_close(e);
     }
-    put(e, "int64_t %s;", i);
-    put_open(e, "for (%s = %s_from; %s < %s_to; %s++)", i, i, i, i, i);
-    put_block(t, let->body);
-    put_close(e);
-    close_rows(e, opened);
+    if (opened) {
+        put_close(e);
+    }
 }
 
 static void

@@ -147,7 +147,7 @@ static bool
 find_zip(Tcc *t, const Let *let, Zip *zip)
 {
     Tile tile = tcc_tile(t);
-    return !t->grid && !panel_of(t->e, let) && zip_find(t->e->facts, &tile, let, zip);
+    return !panel_of(t->e, let) && zip_find(t->e->facts, &tile, let, zip);
 }
 
 /* Loads: all of them in the place of the first. */
@@ -239,6 +239,15 @@ tcc_streams(Tcc *t, const Let *store)
            tcc_walk(t, access_offset(t->e, store)).kind == WALK_FLAT;
 }
 
+/* Does the walk go through adjacent elements, one for each iteration at hand?  Outside of loops it
+ * is at one. */
+static bool
+is_adjacent(const Tcc *t, const Walk *walk)
+{
+    return t->at ? walk->kind == WALK_FLAT && dim_is(t->e->cx, walk->step, 1)
+                 : walk->kind == WALK_ONE;
+}
+
 const char *
 tcc_direct_store(Tcc *t, const Let *let)
 {
@@ -251,8 +260,7 @@ tcc_direct_store(Tcc *t, const Let *let)
         return laned_element(t, let->args[0], offset);
     }
     Walk walk = tcc_walk(t, offset);
-    bool contiguous = !t->at || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1));
-    return contiguous ? element(t, let->args[0], walk.start) : NULL;
+    return is_adjacent(t, &walk) ? element(t, let->args[0], walk.start) : NULL;
 }
 
 const char *
@@ -355,14 +363,9 @@ tcc_store(Tcc *t, const Let *let)
     if (p.stored == let || is_carried_access(let)) {
         return;
     }
-    if (direct && !p.varies && !t->at) {
-        Place one = {.at = direct, .slot = -1};
-        tcc_put_copy(t, dtype, &one, &p);
-        return;
-    }
     if (direct && !p.varies) {
-        put(t->e, "%s(%s, %s, %s);", tcc_strip(t, "strip_fill_%s", compute_name(dtype)), direct,
-            p.at, t->n);
+        Place to_fill = {.at = direct, .varies = t->at != NULL, .slot = -1};
+        tcc_fill(t, &to_fill, dtype, p.at);
         return;
     }
     const char *from = tcc_spread(t, v, dtype, &copy);
@@ -402,7 +405,7 @@ tcc_update(Tcc *t, const Let *let)
     }
     Dim offset = access_offset(t->e, let);
     Walk walk = tcc_walk(t, offset);
-    if (!t->at || (walk.kind == WALK_FLAT && dim_is(t->e->cx, walk.step, 1))) {
+    if (is_adjacent(t, &walk)) {
         update_contiguous(t, let, element(t, to, offset));
         return;
     }

@@ -248,7 +248,7 @@ offer_to_fold(Tcc *t, const Let *let, const Call *call)
 {
     const Let *reduce = let_around(let);
     Pair *pair = &t->pairs[let->res[0]->id];
-    pair->folded = pair->folded && call->varies && !t->grid &&
+    pair->folded = pair->folded && call->varies &&
                    (let_has(reduce, MARK_lanes) ? tcc_find_fold(let_op(reduce), call->strip)
                                                 : tcc_find_step(let_op(reduce), call->strip));
     t->fold = cx_copy(t->e->cx, call, sizeof *call);
