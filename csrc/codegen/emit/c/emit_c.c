@@ -90,14 +90,12 @@ static void
 put_stored(Emit *e, const Let *access, const char *v)
 {
     Dtype dtype = access->args[0]->type->dtype;
-    const char *to = element(e, access);
     if (is_half(dtype)) {       /* rounded where it was made */
-        put(e, "%s = dlc_pack_%s(%s);", to, dtype_info[dtype].name, v);
+        v = cx_format(e->cx, "dlc_pack_%s(%s)", dtype_info[dtype].name, v);
     } else if (is_narrow(dtype)) {
-        put(e, "%s = (%s)%s;", to, storage_c(dtype), v);
-    } else {
-        put(e, "%s = %s;", to, v);
+        v = cx_format(e->cx, "(%s)%s", storage_c(dtype), v);
     }
+    put(e, "%s = %s;", element(e, access), v);
 }
 
 static void
@@ -119,10 +117,9 @@ put_bind(Emit *e, const Let *let)
     const char *g = index_c(e, let->sizes[0]), *v = c_value(e, let->args[0], DT_i64),
                *extent = dim_c(e, let_dim(let, "extent"));
     if (let_int(let, "wrap") == INDEX_FROM_END) {
-        put(e, "const int64_t %s = %s < 0 ? %s + %s : %s;", g, v, v, extent, v);
-    } else {
-        put(e, "const int64_t %s = %s;", g, v);
+        v = cx_format(e->cx, "%s < 0 ? %s + %s : %s", v, v, extent, v);
     }
+    put(e, "const int64_t %s = %s;", g, v);
     put_open(e, "if (%s < 0 || %s >= %s)", g, g, extent);
     put(e, "return %d;", bind_fault(let));
     put_close(e);
@@ -130,8 +127,8 @@ put_bind(Emit *e, const Let *let)
 
 /* ---- loops ---- */
 
-static void
-open_range(Emit *e, const Let *loop, const char *from, const char *to)
+void
+c_open_range(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
     int64_t most = dim_range(e->cx, loop_extent(loop)).hi;
@@ -151,7 +148,7 @@ open_range(Emit *e, const Let *loop, const char *from, const char *to)
 void
 c_open_for(Emit *e, const Let *loop)
 {
-    open_range(e, loop, "0", dim_c(e, loop_extent(loop)));
+    c_open_range(e, loop, "0", dim_c(e, loop_extent(loop)));
 }
 
 /* False: the phase runs one of the loop's iterations at a time, and its index is known. */
@@ -170,7 +167,7 @@ open_for(Emit *e, const Let *loop)
     } else {
         return false;
     }
-    open_range(e, loop, from, to);
+    c_open_range(e, loop, from, to);
     return true;
 }
 
@@ -248,20 +245,13 @@ open_phase(Emit *e)
     return 1;
 }
 
-/* Has the phase no iterations at all? */
-static bool
-is_empty(const Emit *e)
-{
-    return dim_is(e->cx, e->phase->extent, 0);
-}
-
 void
 emit_c_phase(Emit *e, const Let *loop)
 {
     c_read_prelude(e);
     new_helper(e, "dim_div_size"); /* the prelude has these in C11 */
     new_helper(e, "dim_mod_size");
-    if (is_empty(e)) {
+    if (dim_is(e->cx, e->phase->extent, 0)) {
         put(e, "(void)lo, (void)hi;");
         return;
     }
@@ -306,7 +296,8 @@ put_head(Emit *e, Text *unit)
 {
     Text sizes = {.cx = e->cx};
     put_phase_head(e, unit, e->phase->is_part ? "static" : NULL);
-    if (!is_empty(e) && (e->phase->nbuffers || !dim_is(e->cx, e->scratch, 0))) {
+    if (!dim_is(e->cx, e->phase->extent, 0) &&
+        (e->phase->nbuffers || !dim_is(e->cx, e->scratch, 0))) {
         put_pointers(e, unit);
     } else {
         text_add(unit, "    (void)p;\n");

@@ -118,12 +118,6 @@ row_function(Emit *e, const Let *let)
     return name;
 }
 
-static const char *
-cast_of(Emit *e, const Let *let, const char *operand)
-{
-    return is_copy(let) ? operand : cx_format(e->cx, "dlc_%s(%s)", conversion(e->cx, let), operand);
-}
-
 /* Is it of one value twice?  Compilers warn of what is compared with itself. */
 static bool
 is_of_one(const Let *let, const char *const *operands)
@@ -137,7 +131,8 @@ apply(Emit *e, const Let *let, const char *const *operands)
 {
     const char *round = rounding(let), *made;
     if (converts(let)) {
-        made = cast_of(e, let, operands[0]);
+        made = is_copy(let) ? operands[0]
+                            : cx_format(e->cx, "dlc_%s(%s)", conversion(e->cx, let), operands[0]);
     } else if (reads_once(row_expression(let)) && !is_of_one(let, operands)) {
         made = expression_of(e, let, operands);
     } else {

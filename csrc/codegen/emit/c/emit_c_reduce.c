@@ -24,30 +24,28 @@ static void
 put_steps(Emit *e, const Let *reduce)
 {
     Dtype dtype = element_dtype(reduce);
-    const char *out = name_c(e, reduce->res[0]), *i = index_c(e, loop_index(reduce)),
-               *kind = compute_name(dtype), *n = dim_c(e, loop_extent(reduce)),
-               *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, kind);
+    const char *out = name_c(e, reduce->res[0]), *from = "0", *to = dim_c(e, loop_extent(reduce)),
+               *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, compute_name(dtype)),
+               *type = type_c(dtype), *n = to;
     int lanes = let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_pairs) ? DLC_LANES : 1;
-    int terms = let_has(reduce, MARK_terms) ? lanes : 1;
-    put(e, "dlc_reduction_%s %s_stack = dlc_begin_%s(%d, %d);", kind, out, name, lanes,
-        reduce_block(reduce));
-    if (terms > 1) {
-        put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", out, out, n, out, terms);
-        put(e, "%s %s_terms[%d];", type_c(dtype), out, terms);
-        put_open(e, "for (int64_t %s = %s_at; %s < (%s - %s_at < %d ? %s : %s_at + %d); %s++)", i,
-                 out, i, n, out, terms, n, out, terms, i);
-    } else {
-        c_open_for(e, reduce);
+    bool terms = let_has(reduce, MARK_terms);
+    put(e, "dlc_reduction_%s %s_stack = dlc_begin_%s(%d, %d);", compute_name(dtype), out, name,
+        lanes, reduce_block(reduce));
+    if (terms) {
+        from = cx_format(e->cx, "%s_at", out);
+        to = cx_format(e->cx, "(%s - %s < %d ? %s : %s + %d)", n, from, lanes, n, from, lanes);
+        put_open(e, "for (int64_t %s = 0; %s < %s; %s += %d)", from, from, n, from, lanes);
+        put(e, "%s %s_terms[%d];", type, out, lanes);
     }
+    c_open_range(e, reduce, from, to);
     c_block(e, reduce->body);
     const char *v = c_value(e, reduce->body->rets[0], dtype);
-    if (terms > 1) {
-        put(e, "%s_terms[%s - %s_at] = %s;", out, i, out, v);
+    if (terms) {
+        put(e, "%s_terms[%s - %s] = %s;", out, index_c(e, loop_index(reduce)), from, v);
         put_close(e);
-        put(e, "dlc_step_%s(&%s_stack, %s_terms, %s - %s_at < %d ? %s - %s_at : %d);", name, out,
-            out, n, out, terms, n, out, terms);
+        put(e, "dlc_step_%s(&%s_stack, %s_terms, %s - %s);", name, out, out, to, from);
     } else {
-        put(e, "dlc_step_%s(&%s_stack, &(%s){%s}, 1);", name, out, type_c(dtype), v);
+        put(e, "dlc_step_%s(&%s_stack, &(%s){%s}, 1);", name, out, type, v);
     }
     put_close(e);
     put(e, "const %s %s = dlc_end_%s(&%s_stack);", type_c(reduce->res[0]->type->dtype), out, name,
@@ -81,7 +79,7 @@ term(Emit *e, const Let *product, Dtype dtype, const char *sum)
 
 /* ---- columns of a product ---- */
 
-/* The terms, of the columns 0 .. columns-1.  NULL: the loop's. */
+/* The terms, of the columns 0 .. columns-1. */
 static void
 put_terms(Emit *e, const Let *loop, const char *columns)
 {
@@ -89,11 +87,7 @@ put_terms(Emit *e, const Let *loop, const char *columns)
     Dtype dtype = sum->res[0]->type->dtype;
     const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop));
     c_open_for(e, sum);
-    if (columns) {
-        put_open(e, "for (int64_t %s = 0; %s < %s; %s++)", i, i, columns, i);
-    } else {
-        c_open_for(e, loop);
-    }
+    c_open_range(e, loop, "0", columns);
     put_factors(e, sum, c_let);
     const char *one = cx_format(e->cx, "%s_all[%s]", out, i);
     put(e, "%s = %s;", one, term(e, product, dtype, one));
@@ -108,19 +102,18 @@ c_columns(Emit *e, const Let *loop)
     const Let *sum = loop->body->lets[0];
     Dtype dtype = sum->res[0]->type->dtype;
     const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop));
-    const char *columns = cx_format(e->cx, "%s_columns", out), *most;
-    most = cx_format(e->cx, "%lld", (long long)let_mark_value(loop, MARK_interchange));
-    c_put_array(e, type_c(dtype), cx_format(e->cx, "%s_all", out),
-                let_mark_value(loop, MARK_interchange));
+    const char *columns = cx_format(e->cx, "%s_columns", out), *n = dim_c(e, loop_extent(loop));
+    int64_t most = let_mark_value(loop, MARK_interchange);
+    c_put_array(e, type_c(dtype), cx_format(e->cx, "%s_all", out), most);
     c_open_for(e, loop);
     put(e, "%s_all[%s] = 0;", out, i);
     put_close(e);
     if (e->target->arrays || dim_is_int(e->cx, loop_extent(loop), NULL)) {
-        put_terms(e, loop, NULL);
+        put_terms(e, loop, n);
     } else {
-        put(e, "const int64_t %s = %s;", columns, dim_c(e, loop_extent(loop)));
-        put_open(e, "if (%s == %s)", columns, most);
-        put_terms(e, loop, most);
+        put(e, "const int64_t %s = %s;", columns, n);
+        put_open(e, "if (%s == %lld)", columns, (long long)most);
+        put_terms(e, loop, cx_format(e->cx, "%lld", (long long)most));
         put_close(e);
         put_open(e, "else");
         put_terms(e, loop, columns);
