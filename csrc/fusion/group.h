@@ -212,12 +212,7 @@ bool columns_of_codes(Cx *cx, const Let *let, int j, const bool *stops, Codes *c
 /* Where the columns of a product run in a value: along an axis, or a part of one, in which so many
  * elements of each column are adjacent. */
 typedef struct {
-    enum {
-        COLUMNS_UNKNOWN,
-        COLUMNS_ALONG,
-        COLUMNS_APART
-    } are; /* apart: not in the same place on
-                                                                 * all ways to the value */
+    enum { COLUMNS_UNKNOWN, COLUMNS_ALONG, COLUMNS_VARY } are; /* vary: with the way to the value */
     int axis;
     int64_t n, inner; /* n 0: they are the whole axis, of any size; inner: 1, too */
 } Columns;

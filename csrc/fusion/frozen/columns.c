@@ -13,7 +13,7 @@
  */
 #include "fusion/group.h"
 
-static const Columns APART = {.are = COLUMNS_APART};
+static const Columns VARYING = {.are = COLUMNS_VARY};
 
 static Dim
 elements_before(Cx *cx, const Type *t, int axis)
@@ -56,7 +56,7 @@ columns_of_reshape(Cx *cx, const Type *in, const Type *out, Columns at)
             return (Columns){COLUMNS_ALONG, ax, n, inside / each};
         }
     }
-    return APART;
+    return VARYING;
 }
 
 /* The axes of the index take the place of one of the table's. */
@@ -67,10 +67,10 @@ columns_of_gather(const Let *let, int k, Columns at)
     bool before = at.axis < axis, behind = at.axis >= axis + rank;
     if (k == 1) {
         at.axis -= axis;
-        return before || behind ? APART : at;
+        return before || behind ? VARYING : at;
     }
     at.axis -= behind ? rank - 1 : 0;
-    return before || behind ? at : APART;
+    return before || behind ? at : VARYING;
 }
 
 /* Where columns of the result run in operand k. */
@@ -89,10 +89,10 @@ columns_of_operand(Cx *cx, const Let *let, int k, Columns at)
         for (int ax = 0; ax < to->n; ax++) {
             if (to->axes[ax] == at.axis) {
                 same.axis = ax;
-                return dim_is(cx, let->args[0]->type->dims[ax], 1) ? APART : same;
+                return dim_is(cx, let->args[0]->type->dims[ax], 1) ? VARYING : same;
             }
         }
-        return APART;
+        return VARYING;
     case OP_reshape:
         return columns_of_reshape(cx, let->args[0]->type, let->res[0]->type, at);
     case OP_slice:
@@ -103,13 +103,13 @@ columns_of_operand(Cx *cx, const Let *let, int k, Columns at)
         dim_is_int(cx, let->args[0]->type->dims[at.axis], &same.n);
         return whole && dim_is(cx, let_dim(let, "start"), 0) && dim_is(cx, let_dim(let, "step"), 1)
                    ? same
-                   : APART;
+                   : VARYING;
     case OP_gather:
         return columns_of_gather(let, k, at);
     case OP_cat:
-        return let_int(let, "axis") != at.axis ? same : APART;
+        return let_int(let, "axis") != at.axis ? same : VARYING;
     default:
-        return op_info[let->op].kind == KIND_MAP && op_reads(let->op, k) == 'e' ? same : APART;
+        return op_info[let->op].kind == KIND_MAP && op_reads(let->op, k) == 'e' ? same : VARYING;
     }
 }
 
@@ -124,11 +124,11 @@ static void
 follow(const Codes *codes, const Value *v, Columns at, Columns *of)
 {
     Columns *own = value_is_const(v) ? NULL : &of[v->id];
-    if (!own || own->are == COLUMNS_APART || is_same(own, &at)) {
+    if (!own || own->are == COLUMNS_VARY || is_same(own, &at)) {
         return;
     }
     bool inner = false;
-    at = own->are == COLUMNS_UNKNOWN ? at : APART; /* another way gave another place */
+    at = own->are == COLUMNS_UNKNOWN ? at : VARYING; /* another way gave another place */
     *own = at;
     for (int k = 0; k < codes->n; k++) {
         inner |= codes->inner[k] == v;
@@ -137,7 +137,7 @@ follow(const Codes *codes, const Value *v, Columns at, Columns *of)
         if (!value_is_const(v->def->args[k])) {
             bool known = at.are == COLUMNS_ALONG;
             follow(codes, v->def->args[k],
-                   known ? columns_of_operand(codes->cx, v->def, k, at) : APART, of);
+                   known ? columns_of_operand(codes->cx, v->def, k, at) : VARYING, of);
         }
     }
 }
@@ -145,9 +145,9 @@ follow(const Codes *codes, const Value *v, Columns at, Columns *of)
 void
 codes_columns(const Codes *codes, const Value *v, int axis, Columns *of)
 {
-    Columns at = {axis < 0 ? COLUMNS_APART : COLUMNS_ALONG, axis, 0, 1};
+    Columns at = {axis < 0 ? COLUMNS_VARY : COLUMNS_ALONG, axis, 0, 1};
     if (axis >= 0) {
         dim_is_int(codes->cx, v->type->dims[axis], &at.n);
     }
-    follow(codes, v, axis < 0 ? APART : at, of);
+    follow(codes, v, axis < 0 ? VARYING : at, of);
 }

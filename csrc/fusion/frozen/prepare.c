@@ -267,11 +267,11 @@ static void
 compute_in_call(Cutter *c, const Value *v)
 {
     c->again[v->id] = true;
-    c->columns[v->id].are = COLUMNS_APART;
+    c->columns[v->id].are = COLUMNS_VARY;
     while (value_is_view(v)) {
         v = v->def->args[0];
         c->again[v->id] = true;
-        c->columns[v->id].are = COLUMNS_APART;
+        c->columns[v->id].are = COLUMNS_VARY;
     }
 }
 
@@ -422,7 +422,7 @@ find_border(Cutter *c)
             if (columns_of_codes(c->cx, let, j, c->narrow, &codes)) {
                 note_decoded(c, &codes, let, j);
             } else if (let->nres != 1 || !c->decoded[let->res[0]->id]) {
-                c->columns[v->id].are = COLUMNS_APART;
+                c->columns[v->id].are = COLUMNS_VARY;
             }
             bool memory = view ? c->memory[let->res[0]->id] : op_reads(let->op, j) == 'm';
             if (takes_memory(let)) {
