@@ -34,6 +34,8 @@ const char *schedule_flag(const char *schedule);
 
 /* Marks `array` what a later stage wants, in a loop marked distribute.  See distribute.c. */
 void distribute_arrays(Cx *cx, Let *loop);
+/* The same of what needs an array in loops marked flat.  See flatten.c. */
+void flat_arrays(Fn *fn);
 
 /* ---- nest/written.c: schedules as text ---- */
 

@@ -2,7 +2,7 @@
  *
  *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] [--keep FOLDER] [--products]
  *     [--decoded] [--flow] [--steps] [--damage] [--layouts] [--schedules] [--choices]
- *     [--fuel N,STEP] [--print FOLDER] [file.dlc ...]
+ *     [--fuel N,STEP] [--print FOLDER] [--loops FILE] [file.dlc ...]
  *
  * --print: the random programs are written to FOLDER/<seed>.dlc, and none of them runs.
  * --products: random programs that multiply, with operands of every layout.
@@ -14,6 +14,7 @@
  * --layouts: operands of the files lie in memory as the seed says, and sizes are near a panel's.
  * --choices: loops come to stand in an if, and copies of them in its else.
  * --schedules: marks of each target's loops are drawn, of those that the verifier accepts.
+ * --loops: those loops are added to FILE.<target>.dlc.
  * --damage: a random program gets random damage; that it is refused before it is compiled is no
  *   failure, nor that a pass refuses a size which does not fit in 64 bits, or strides without a
  *   proof.
@@ -345,6 +346,9 @@ main(int argc, char **argv)
         else if (more && strcmp(argv[k], "--print") == 0) {
             printed = argv[++k];
         }
+        else if (more && strcmp(argv[k], "--loops") == 0) {
+            c.loops = argv[++k];
+        }
         else if (more && strcmp(argv[k], "--tiers") == 0) {
             c.tiers = read_tiers(argv[++k]);
         }
@@ -382,7 +386,7 @@ main(int argc, char **argv)
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] "
                     "[--keep FOLDER] [--products] [--decoded] [--flow] [--steps] [--damage] "
                     "[--layouts] [--schedules] [--choices] [--fuel N,STEP] [--print FOLDER] "
-                    "[file.dlc ...]\n");
+                    "[--loops FILE] [file.dlc ...]\n");
             return 2;
         }
         else {

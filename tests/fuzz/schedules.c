@@ -4,9 +4,9 @@
  *           come and go at random: first of those that all targets share, then, after the rewrites
  *           for each target, of its own.  What the verifier accepts has to give the same bits: a
  *           schedule changes no result.
- * How:      a mark is drawn with those that stand beside it: `flat` with `flat_row`, `strip` with
- *           `simdlen`, `distribute` with the stages of the loop's operations, and the width of a
- *           tile with what is in arrays of so many elements.  The verifier sees
+ * How:      a mark is drawn with those that stand beside it: `strip` with `simdlen`, `distribute`
+ *           with the stages of the loop's operations, and `flat` and the width of a tile with what
+ *           is in arrays of so many elements.  The verifier sees
  *           the function after each change, and a change that it refuses is taken back.
  * Why not:  draw what the rewrites choose from: their thresholds keep tensors of the sizes that a
  *           fuzzer has time for from nearly all schedules. */
@@ -153,7 +153,7 @@ give(Draw *d, Let *let, int k)
     }
 }
 
-/* `flat_row` stands beside `flat`, `simdlen` beside `strip`, and `array` beside `nontemporal` and
+/* `jam_row` stands beside `jam`, `simdlen` beside `strip`, and `array` beside `nontemporal` and
  * `transpose`. */
 static bool
 is_beside(int k, int base)
@@ -249,6 +249,7 @@ draw_stages(Draw *d, Let *loop)
         }
     }
     distribute_arrays(cx, loop);
+    flat_arrays(d->fn);
     settle(&nest);
 }
 
@@ -277,6 +278,55 @@ draw_width(Draw *d, Let *loop)
     int64_t width = (int64_t)16 << below(d->random, 9);
     let_mark_with(d->fn->cx, loop, MARK_width, width);
     resize(d->fn->cx, loop->body, chance(d->random, TAKEN_AWAY) ? 0 : width);
+    settle(&nest);
+}
+
+static Let *
+outermost(Let *loop)
+{
+    while (loop_is(loop->parent->owner)) {
+        loop = loop->parent->owner;
+    }
+    return loop;
+}
+
+/* The lets of the loop, and of those around, are in no arrays. */
+static void
+take_arrays(Cx *cx, Let *loop)
+{
+    resize(cx, loop->body, 0);
+    for (; loop_is(loop->parent->owner); loop = loop->parent->owner) {
+        for (int k = 0; k < loop->parent->n; k++) {
+            Let *let = loop->parent->lets[k];
+            if (!loop_is(let) && let_has(let, MARK_array)) {
+                let_mark(let, MARK_array, false);
+            }
+        }
+    }
+    for (int k = 0; k < loop->body->n; k++) {
+        if (loop_is(loop->body->lets[k]) && let_has(loop->body->lets[k], MARK_distribute)) {
+            distribute_arrays(cx, loop->body->lets[k]);
+        }
+    }
+}
+
+/* Rows that run as one, so many at a time or (take) one by one. */
+static void
+draw_flat(Draw *d, Let *loop, bool take)
+{
+    enum { LINE = 16 };
+    Cx *cx = d->fn->cx;
+    Nest nest = {.fn = d->fn};
+    save_let(&nest, outermost(loop));
+    let_take_marks(cx, loop);
+    take_arrays(cx, loop);
+    if (take) {
+        let_mark(loop, MARK_flat | MARK_flat_row, false);
+    } else {
+        let_mark_with(cx, loop, MARK_flat, LINE << below(d->random, 6));
+        let_mark_with(cx, loop, MARK_flat_row, 1 + (int64_t)below(d->random, 2 * LINE));
+        flat_arrays(d->fn);
+    }
     settle(&nest);
 }
 
@@ -321,6 +371,8 @@ draw_marks(void *arg, Let *let)
             }
             if (mark == MARK_distribute) {
                 take_stages(d, let);
+            } else if (mark == MARK_flat) {
+                draw_flat(d, let, chance(d->random, BESIDE));
             } else if (mark == MARK_width && chance(d->random, BESIDE)) {
                 draw_width(d, let);
             } else {
@@ -329,6 +381,8 @@ draw_marks(void *arg, Let *let)
         } else if (may & mark && chance(d->random, DRAWN)) {
             if (mark == MARK_distribute) {
                 draw_stages(d, let);
+            } else if (mark == MARK_flat) {
+                draw_flat(d, let, false);
             } else if (mark == MARK_width) {
                 draw_width(d, let);
             } else {

@@ -2,8 +2,8 @@
  * test_broken_marks.py.
  *
  * A row says what a phase in which the mark stands has in its text, and what it has with the bug: a
- * wrong stride, a wrong step, a rest that is left out.  A phase without the mark stays as it is, so
- * the program is right until the rewrite that sets the mark. */
+ * wrong stride, a wrong step, a rest that is left out, a prefetch that faults.  A phase without the
+ * mark stays as it is, so the program is right until the rewrite that sets the mark. */
 #include "codegen/emit/emit.h"
 
 #include "broken.h"
@@ -42,6 +42,13 @@ static const Bug bugs[] = {
     BUG(cc, scan, scan, "dlc_scan_rows_add_", "dlc_scan_rows_mul_"),
     BUG(cc, phase, phase, " <= ", " <= 1 + "),
     BUG(cc, widened, widened, " = DLC_WIDENED(", " = 2 * DLC_WIDENED("),
+    BUG(cc, prefetch, prefetch, "PREFETCH(", "__builtin_trap(), PREFETCH("),
+    BUG(cc, prefetch_rows, prefetch_rows, "PREFETCH(", "__builtin_trap(), PREFETCH("),
+    BUG(cc, alone, alone, "i2 = 0; ", "i2 = 1; "),
+    BUG(cc, strip, strip, "_at = i0_from", "_at = 1 + i0_from"),
+    BUG(cc, nontemporal, nontemporal, "_row : ", "_row : 1 + "),
+    BUG(cc, rolled, rolled, " < 8; ", " < 7; "),
+    BUG(tcc, prefetch, prefetch, "strip_prefetch(", "*(volatile int *)0 = 0, strip_prefetch("),
     BUG(tcc, merged, merged, ", w, 0);", ", w - 1, 0);"),
     BUG(tcc, primitive, primitive, ", w, 0);", ", w - 1, 0);"),
     BUG(tcc, width, width, " += 256)", " += 257)"),
@@ -53,6 +60,8 @@ static const Bug bugs[] = {
     BUG_OF_BOTH(transpose, transpose, " * 144 + (", " * 143 + ("),
     BUG_OF_BOTH(tile, tile, "_from + 64;", "_from + 63;"),
     BUG_OF_BOTH(onehot, onehot, " >= 0 && ", " >= 1 && "),
+    BUG_OF_BOTH(parallel, parallel, " < hi; i0", " + 1 < hi; i0"),
+    BUG_OF_BOTH(micro, micro, ".columns = ", ".columns = -1 + "),
     BUG_OF_BOTH(recurrences, recurrences, "_from + 8;", "_from + 7;"),
 };
 

@@ -81,9 +81,12 @@ def test_a_result_in_place_that_is_read_later_is_refused(tmp_path: Path) -> None
     assert "the pass retract broke a rule of the language: V21: kernel: 'x1' takes" in seen.stderr
 
 
-REWRITES = re.findall(r"^REWRITE\( (\w+),", (ROOT / "csrc/codegen/rewrites.def").read_text(), re.M)
-MARKS = re.findall(r"^MARK\( *(\w+),", (ROOT / "csrc/ir/marks.def").read_text(), re.M)
-#: Rewrites that set no mark: the tests here have a bug of each. Two carry out marks of a written schedule:
+REWRITES_DEF, MARKS_DEF = (
+    (ROOT / "csrc" / name).read_text() for name in ("codegen/rewrites.def", "ir/marks.def")
+)
+REWRITES = re.findall(r"^REWRITE\( (\w+),", REWRITES_DEF, re.M)
+MARKS = re.findall(r"^MARK\( *(\w+),", MARKS_DEF, re.M)
+#: Rewrites that set no mark: the tests above have a bug of each. Two carry out marks of a written schedule:
 #: the golden files of each run in the interpreter.
 OTHERS = {"promise", "order", "retract", "join", "split", "reorder", "tile"}
 
@@ -105,6 +108,25 @@ def test_each_rewrite_has_a_bug_that_is_refused() -> None:
     table = who_sets()
     assert {rewrite for rewrite, _ in table} == set(REWRITES) - OTHERS
     assert all(table.values())
+
+
+def test_the_table_has_what_the_code_sets() -> None:
+    """Each mark has a row, and each rewrite of a file those marks that the file sets by name."""
+    files = re.findall(r"^REWRITE\( (\w+),.*\((\S+\.c)\)", REWRITES_DEF, re.M)
+    table, sets = defaultdict[str, set[str]](set), set[tuple[str, str]]()
+    for rewrite, file in files:
+        table[file] |= {mark for by, mark in who_sets() if by == rewrite}
+        path = ROOT / "csrc/codegen/schedule" / file
+        for call in re.findall(r"let_mark(?:_with)?\(([^;]*);", path.read_text() if path.exists() else ""):
+            sets |= {(file, mark) for mark in re.findall(r"MARK_(\w+)", call) if ", false)" not in call}
+    assert len(sets) > 30
+    assert not {(file, mark) for file, mark in sets if mark not in table[file]}
+    page = (ROOT / "docs/code_generation.md").read_text().partition("## Who sets which mark")[2]
+    rows = re.findall(r"^\| (`[^|]*)\|", page.partition("\n## ")[0], re.M)
+    orders = re.findall(r"^MARK\( *(\w+), *ORDER", MARKS_DEF, re.M)
+    assert {mark for row in rows for mark in re.findall(r"`(\w+)`", row)} == set(MARKS) - set(orders) | {
+        "steps"
+    }
 
 
 @pytest.mark.parametrize(("rewrite", "mark"), who_sets())

@@ -1,9 +1,8 @@
 """A wrong expansion of a mark is found by bisection: the rewrite that sets the mark, and the kernel.
 
-The bugs are rows of broken_emit.c: a phase in which the mark stands has a wrong stride, a wrong step or a
-rest that is left out. Marks that say what is prefetched, what a compiler is not to unroll or how long its
-vectors are have no row: no expansion of them can change a result. Nor have those of tensors that no test has
-time for.
+The bugs are rows of broken_emit.c: a phase in which the mark stands has a wrong stride, a wrong step, a rest
+that is left out, or a prefetch that faults. Flags of a compiler (`unroll`, `narrow`) have no row, nor have
+marks of tensors that no test has time for, nor those of the targets that dlc does not compile.
 """
 
 import os
@@ -115,6 +114,50 @@ FEW_ROWS = graph(
     'y: f32[2, 64] = contract x, w over="mk,kn->mn"',
 )
 N = "[N in 1..inf]"
+CENTRED_ROWS = graph(
+    N,
+    "x: f32[N, 2048]",
+    "f32[N, 2048]",
+    "s: f32[N] = sum x axes=[1]",
+    "a: f32[N, 2048] = expand s to=[0]",
+    "y: f32[N, 2048] = sub x, a",
+)
+CHOSEN = graph(
+    "",
+    "x: f32[300, 8], z: f32[300], m: f32[300]",
+    "f32[300, 8]",
+    "c: bool[300] = lt z, m",
+    "b: bool[300, 8] = expand c to=[0]",
+    "y: f32[300, 8] = where b, x, 0.0",
+)
+STENCIL = graph(
+    "[M in 3..inf]",
+    "x: f32[M, 2048]",
+    "f32[M - 2, 2048]",
+    *(f"x{k}: f32[M - 2, 2048] = slice x axis=0 start={k} step=1" for k in range(3)),
+    "d: f32[M - 2, 2048] = add x0, x1",
+    "y: f32[M - 2, 2048] = add d, x2",
+)
+MANY_CHANNELS = graph(
+    N,
+    "x: f32[N, 5], m: f32[5]",
+    "f32[N, 5]",
+    "b: f32[N, 5] = expand m to=[1]",
+    "y: f32[N, 5] = sub x, b",
+)
+TABLE = graph(
+    "",
+    "w: f32[100000, 64], k: i64[300]",
+    "f32[300, 64]",
+    "l: f32[300, 64] = gather w, k axis=0",
+    "y: f32[300, 64] = mul l, 2.0",
+)
+PRODUCT = graph(
+    "",
+    "x: f32[9, 64], w: f32[64, 40]",
+    "f32[9, 40]",
+    'y: f32[9, 40] = contract x, w over="mk,kn->mn"',
+)
 
 #: A bug, the rewrite that sets the mark, a program, the sizes that it runs with.
 BUGS = {
@@ -144,6 +187,17 @@ BUGS = {
     "cc_phase": ("version", reduced("sum", "64, N", "64", 1, N), "N=65"),
     "cc_onehot": ("select", ONEHOT, "integers=1"),
     "cc_widened": ("widen", reduced("amax", "9, 64", "9", 1, dtype="bf16")),
+    "cc_prefetch": ("prefetch_reductions", CENTRED_ROWS, "N=9"),
+    "cc_prefetch_rows": ("prefetch_cc", TABLE),
+    "cc_alone": ("alone", CENTRED_ROWS, "N=9"),
+    "cc_strip": ("stencil", STENCIL, "M=40"),
+    "cc_nontemporal": ("nontemporal_cc", MANY_CHANNELS, "N=200"),
+    "cc_rolled": ("roll", CHOSEN),
+    "cc_parallel": ("parallelise", rows_of_exp(9, "77")),
+    "cc_micro": ("micro", PRODUCT),
+    "tcc_parallel": ("parallelise", reduced("sum", "64, 5000", "64", 1)),
+    "tcc_micro": ("micro", PRODUCT),
+    "tcc_prefetch": ("prefetch_tcc", MANY_CHANNELS, "N=200"),
     "tcc_merged": ("merge", MERGED),
     "tcc_primitive": ("prefetch_tcc", reduced("sum", "60, 300", "300", 0)),
     "tcc_grid": ("grid", CHANNELS),

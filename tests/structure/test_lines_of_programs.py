@@ -97,6 +97,15 @@ PRODUCT = graph(
     "y: f32[64, 256] = add c, z",
 )
 
+CHANNELS = graph(
+    "x: f32[9000, 5], m: f32[5], r: f32[9000]",
+    "f32[9000, 5]",
+    "b: f32[9000, 5] = expand m to=[1]",
+    "c: f32[9000, 5] = expand r to=[0]",
+    "d: f32[9000, 5] = sub x, b",
+    "y: f32[9000, 5] = mul d, c",
+)
+
 JAM = "for jam=2 jam_elements=262144 jam_row=256"
 GRID = "for grid=512 grid_row=128 grid_called=4096"
 BYPASSES = "nontemporal=20971520 footprint=41943040"
@@ -123,6 +132,12 @@ MULTIPLIED = ["for pack", "for micro prefetch_pack=229376", "reduce sum fused"]
             ],
             [JAM, "reduce sum lanes joint", "reduce sum lanes joint", "for vector"],
             id="layer norm",
+        ),
+        pytest.param(
+            CHANNELS,
+            ["for grid=512 grid_row=128", "for vector", "sub merged"],
+            ["for flat=64 flat_row=16", "r array=336", "for vector", "m array=320"],
+            id="channels",
         ),
         pytest.param(
             TRANSPOSED_SUM,

@@ -217,7 +217,8 @@ def channels(row: int) -> str:
 
 def test_very_short_rows_run_as_one() -> None:
     flat = "for flat=64 flat_row=16"
-    assert [marked(lines(channels(row), "cc")) for row in (3, 16)] == [[flat], [flat]]
+    found = [marked(lines(channels(row), "cc")) for row in (3, 16)]
+    assert found == [[flat, "m array=192"], [flat, "m array=1024"]]
     assert marked(lines(channels(17), "cc")) == []
 
 

@@ -117,10 +117,7 @@ DLC_FOUR(i64, int64_t, int64_t, 32)
         for (int64_t c = count; c != 0; c &= c - 1) { \
             depth++; \
         } \
-        if (depth == 0) { \
-            return dlc_identity_##name(); \
-        } \
-        T v = stack[--depth]; \
+        T v = depth > 0 ? stack[--depth] : dlc_identity_##name(); \
         while (depth > 0) { \
             v = dlc_combine_##name(stack[--depth], v); \
         } \

@@ -34,13 +34,13 @@ flat_of(const Facts *facts, const Nest *nest, const Let *const *rows)
     return f;
 }
 
-const Let *
+Let *
 flat_next_let(const Flat *f, int *level, int *k)
 {
     for (; *level < f->nlevels; *k = 0, ++*level) {
         const Block *blk = f->levels[*level]->body;
         while (*k < blk->n) {
-            const Let *let = blk->lets[(*k)++];
+            Let *let = blk->lets[(*k)++];
             if (!loop_is(let)) {
                 return let;
             }
@@ -110,7 +110,7 @@ flat_layout(const Flat *f, const Let *let)
 }
 
 bool
-flat_has_array(const Flat *f, const Let *let)
+flat_needs_array(const Flat *f, const Let *let)
 {
     return let->op == OP_load
                ? flat_layout(f, let) != CONTIGUOUS

@@ -21,7 +21,7 @@ typedef struct {
 /* `rows` must outlive it. */
 Flat flat_of(const Facts *facts, const Nest *nest, const Let *const *rows);
 /* The rows' own let number *k from level *level on, or NULL: there are no more. */
-const Let *flat_next_let(const Flat *f, int *level, int *k);
+Let *flat_next_let(const Flat *f, int *level, int *k);
 #define FOR_ROW_LETS(let, f) \
     for (int level_ = 0, k_ = 0; let = flat_next_let(f, &level_, &k_), let != NULL;)
 /* Does the let's position, or the number that it is, differ from row to row? */
@@ -29,8 +29,8 @@ bool flat_has_row(const Flat *f, const Let *let);
 /* The offset of the row's first element where the rows are contiguous, or DIM_NONE. */
 Dim flat_row(const Flat *f, const Let *access);
 RowLayout flat_layout(const Flat *f, const Let *let);
-/* A load, or an index as a number, that an array stands for. */
-bool flat_has_array(const Flat *f, const Let *let);
+/* Does a load, or an index as a number, need an array that stands for it? */
+bool flat_needs_array(const Flat *f, const Let *let);
 /* Does the inner loop use the value of this let, which is computed once for a row? */
 bool flat_is_spread(const Flat *f, const Let *let);
 

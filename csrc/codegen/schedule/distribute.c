@@ -98,7 +98,10 @@ may_load_again(const Stages *s)
     return may;
 }
 
-/* ---- arrays ---- */
+/* ---- arrays ----
+ *
+ * What a later stage uses is said here and in ir/verify/verify_arrays.c, on purpose: a mistake in a
+ * predicate that both asked would be one that the verifier cannot see. */
 
 static int64_t
 marked_stage(const Let *map)

@@ -1,7 +1,7 @@
 /* Very short rows as one long one: blocks of rows run as one vector loop.
  *
  * What:     marks the loop around a vector loop of a few elements `flat`: so many of its iterations
- *           run together.
+ *           run together.  What needs an array beside them is marked `array`.
  * Requires: a scheduled function, in which stencils are marked.
  * Ensures:  each element's operations as without; loads of so many rows before their stores (V36).
  * How:      The rows' results are contiguous.  Operands that all rows share, and numbers of one
@@ -69,8 +69,8 @@ is_worth_it(const Flat *f)
     }
     for (int k = 0; k < f->loop->body->n; k++) {
         let = f->loop->body->lets[k];
-        shuffles |= flat_has_array(f, let) && flat_layout(f, let) == OTHER;
-        arrays += flat_has_array(f, let);
+        shuffles |= flat_needs_array(f, let) && flat_layout(f, let) == OTHER;
+        arrays += flat_needs_array(f, let);
     }
     return arrays <= DLC_FLAT_ARRAYS && !(shuffles && (f->n < 5 || f->n == 8 || f->n == 16));
 }
@@ -95,6 +95,44 @@ is_flat(const Flat *f)
 }
 
 static void
+mark_array(Cx *cx, Let *let, int64_t elements)
+{
+    let_take_marks(cx, let);
+    let_mark_with(cx, let, MARK_array, elements);
+}
+
+/* Of what each row has one of, a row more: the last one is written as long as any may be. */
+static bool
+mark_arrays(const PhaseView *phase, Let *loop)
+{
+    const Let *rows = loop;
+    Flat f = flat_of(phase->facts, &phase->nest, &rows);
+    int64_t elements = let_mark_value(loop, MARK_flat) * f.n;
+    if (!elements) {
+        return true;
+    }
+    Let *let;
+    FOR_ROW_LETS(let, &f)
+    {
+        if (flat_is_spread(&f, let)) {
+            mark_array(phase->fn->cx, let, elements + let_mark_value(loop, MARK_flat_row));
+        }
+    }
+    for (int k = 0; k < f.loop->body->n; k++) {
+        if (flat_needs_array(&f, f.loop->body->lets[k])) {
+            mark_array(phase->fn->cx, f.loop->body->lets[k], elements);
+        }
+    }
+    return true;
+}
+
+void
+flat_arrays(Fn *fn)
+{
+    loops_visit(fn, mark_arrays);
+}
+
+static void
 mark_rows(const PhaseView *phase, Let *loop)
 {
     Cx *cx = phase->fn->cx;
@@ -103,6 +141,7 @@ mark_rows(const PhaseView *phase, Let *loop)
     if (is_flat(&f) && fuel_spend(cx)) {
         let_mark_with(cx, loop, MARK_flat, DLC_FLAT);
         let_mark_with(cx, loop, MARK_flat_row, DLC_FLAT_ROW);
+        mark_arrays(phase, loop);
     }
 }
 

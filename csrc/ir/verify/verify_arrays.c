@@ -103,7 +103,117 @@ is_marked(const void *arg, const Let *let)
     return let_has(let, MARK_array);
 }
 
-/* ---- stages ---- */
+/* ---- rows that run as one vector loop ---- */
+
+/* Do the two run as one loop? */
+static bool
+are_one_nest(const Let *outer, const Let *loop)
+{
+    return loop_is(outer) && let_has(outer, MARK_parallel) && let_has(loop, MARK_parallel);
+}
+
+/* The last loop in a loop's own body, or NULL. */
+static const Let *
+inner_loop(const Let *loop)
+{
+    const Let *inner = NULL;
+    for (int k = 0; k < loop->body->n; k++) {
+        inner = loop_is(loop->body->lets[k]) ? loop->body->lets[k] : inner;
+    }
+    return inner;
+}
+
+/* The loop marked flat whose rows the loop belongs to, or NULL. */
+static const Let *
+flat_rows(const Let *loop)
+{
+    while (loop && !let_has(loop, MARK_flat)) {
+        const Let *inner = inner_loop(loop);
+        loop = inner && are_one_nest(loop, inner) ? inner : NULL;
+    }
+    return loop;
+}
+
+static bool
+is_read_in(const Let *loop, const Let *made)
+{
+    bool found = false;
+    for (int k = 0; k < loop->body->n; k++) {
+        for (int j = 0; j < loop->body->lets[k]->nargs && made->nres; j++) {
+            found |= loop->body->lets[k]->args[j] == made->res[0];
+        }
+    }
+    return found;
+}
+
+/* Does the size's number, or the load's element, depend on which row it is? */
+static bool
+differs_by_row(Cx *cx, const Let *let, const Let *rows)
+{
+    bool found = false;
+    for (const Let *loop = rows; !found; loop = let_around(loop)) {
+        found = dims_use(cx, let, let_dim(loop, "index"));
+        for (int k = 0; k < loop->body->n; k++) {
+            const Let *bind = loop->body->lets[k];
+            found |= bind->op == OP_bind && dims_use(cx, let, bind->sizes[0]);
+        }
+        if (!are_one_nest(let_around(loop), loop)) {
+            break;
+        }
+    }
+    return found;
+}
+
+static bool
+is_unbound_in_rows(Cx *cx, const Let *load, const Let *rows)
+{
+    bool good = is_unbound(cx, load, rows);
+    while (are_one_nest(let_around(rows), rows)) {
+        rows = let_around(rows);
+        good &= is_unbound(cx, load, rows);
+    }
+    return good;
+}
+
+/* What goes through all rows without a gap is used where it is. */
+static bool
+needs_array(Cx *cx, const Let *let, const Let *inner, const Let *rows)
+{
+    return let->op == OP_load
+               ? !has_no_gap(cx, let, inner, rows) || !is_unbound_in_rows(cx, let, rows)
+           : let->op == OP_size
+               ? differs_by_row(cx, let, rows) || dims_use(cx, let, let_dim(inner, "index"))
+               : let_has(let, MARK_array); /* in a stage, or waiting */
+}
+
+static void
+check_flat_arrays(Verifier *v, const Let *rows)
+{
+    const Let *inner = inner_loop(rows), *odd = NULL;
+    for (int k = 0; k < inner->body->n; k++) {
+        const Let *let = inner->body->lets[k];
+        odd = needs_array(v->cx, let, inner, rows) != let_has(let, MARK_array) ? let : odd;
+    }
+    for (const Let *loop = rows; loop; loop = let_around(loop)) {
+        for (int k = 0; k < loop->body->n; k++) {
+            const Let *let = loop->body->lets[k];
+            odd = !loop_is(let) && is_read_in(inner, let) != let_has(let, MARK_array) ? let : odd;
+        }
+        if (!are_one_nest(let_around(loop), loop)) {
+            break;
+        }
+    }
+    if (odd) {
+        verify_broken(v, 53, "rows that run as one need another array than array says for %s",
+                      odd->nres ? odd->res[0]->name : op_info[odd->op].name);
+    }
+}
+
+/* ---- stages ----
+ *
+ * What a later stage uses is said here and in codegen/schedule/distribute.c, on purpose: a mistake
+ * in a predicate that both asked would be one that the verifier cannot see.  That of rows marked
+ * flat is said here and in codegen/loops/flat.c. */
 
 static int64_t
 stage_of(const Let *map)
@@ -146,6 +256,9 @@ last_stage(const Let *loop)
 void
 verify_arrays(Verifier *v, const Let *loop)
 {
+    if (let_has(loop, MARK_flat)) {
+        check_flat_arrays(v, loop);
+    }
     int64_t last = let_has(loop, MARK_distribute) ? last_stage(loop) : 0;
     for (int k = 0; k < loop->body->n && last; k++) {
         const Let *let = loop->body->lets[k];
@@ -183,6 +296,22 @@ waiting(Cx *cx, const Let *store)
                                                      : LINE;
 }
 
+/* Of what a block of the loop marked flat has: its elements; and one row more of what a row has one
+ * of, which is written as a whole vector.  0: there is no such loop. */
+static int64_t
+in_flat_rows(Cx *cx, const Let *let)
+{
+    const Let *loop = let_around(let), *around = loop_is(loop) ? let_around(loop) : NULL;
+    bool inside = around && let_has(around, MARK_flat) && !let_is_map(let);
+    const Let *rows = inside ? around : loop_is(loop) ? flat_rows(loop) : NULL;
+    const Let *inner = rows ? inner_loop(rows) : NULL;
+    int64_t n = 0;
+    if (!inner || !dim_is_int(cx, let_dim(inner, "extent"), &n)) {
+        return 0;
+    }
+    return let_mark_value(rows, MARK_flat) * n + (inside ? 0 : let_mark_value(rows, MARK_flat_row));
+}
+
 void
 verify_array(Verifier *v, const Let *let)
 {
@@ -191,8 +320,10 @@ verify_array(Verifier *v, const Let *let)
         return;
     }
     const Let *loop = let_around(let), *tile = tile_around(let);
+    int64_t flat = in_flat_rows(v->cx, let);
     int64_t wanted = let->op == OP_store                ? waiting(v->cx, let)
                      : let_has(let, MARK_transpose)     ? TRANSPOSED
+                     : flat                             ? flat
                      : tile                             ? let_mark_value(tile, MARK_width)
                      : let_is_map(let) && loop_is(loop) ? let_mark_value(loop, MARK_distribute)
                                                         : 0;

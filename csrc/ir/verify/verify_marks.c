@@ -256,7 +256,7 @@ check_jam(Verifier *v, const Let *let)
 
 /* The store's elements in one iteration of the loops follow those in the iteration before, in the
  * loop and in the parallel ones around it, which run as one. */
-static bool
+bool
 has_no_gap(Cx *cx, const Let *store, const Let *inner, const Let *loop)
 {
     Dim elements = let_dim(inner, "extent");

@@ -29,12 +29,20 @@ static const char *
 flat_element(const FlatText *f, const Let *access)
 {
     Cx *cx = f->e->cx;
-    Dim row = flat_row(&f->rows, access);
     const char *tensor = name_c(f->e, access->args[0]);
-    return row == DIM_NONE ? cx_format(cx, "%s_flat[k]", name_c(f->e, access->res[0]))
-           : access->op == OP_store && let_has(access, MARK_array)
-               ? cx_format(cx, "%s_to[k]", tensor)
-               : cx_format(cx, "%s[%s + k]", tensor, offset_c(f->e, row));
+    return !let_has(access, MARK_array)
+               ? cx_format(cx, "%s[%s + k]", tensor, offset_c(f->e, flat_row(&f->rows, access)))
+           : access->op == OP_store ? cx_format(cx, "%s_to[k]", tensor)
+                                    : cx_format(cx, "%s_flat[k]", name_c(f->e, access->res[0]));
+}
+
+/* Is it a load, or an index as a number, that such an array stands for?  An operation's is between
+ * stages (emit_cc_stage.c). */
+static bool
+is_filled(const FlatText *f, const Let *let, RowLayout layout)
+{
+    return let_has(let, MARK_array) && (let->op == OP_load || let->op == OP_size) &&
+           flat_layout(&f->rows, let) == layout;
 }
 
 /* The indices of the row `at`. */
@@ -65,7 +73,7 @@ put_array(const FlatText *f, const Let *let)
     bool spread = let->parent != f->rows.loop->body;
     put(f->e, "%s %s_flat[%d];",
         let->op == OP_load && !spread ? storage_c(t->dtype) : type_c(t->dtype),
-        name_c(f->e, let->res[0]), (int)f->rows.n * f->block + (spread ? f->most : 0));
+        name_c(f->e, let->res[0]), (int)let_mark_value(let, MARK_array));
 }
 
 static void
@@ -84,7 +92,7 @@ put_spread(const FlatText *f)
     const Let *let;
     FOR_ROW_LETS(let, &f->rows)
     {
-        if (flat_is_spread(&f->rows, let)) {
+        if (let_has(let, MARK_array)) {
             put_open(e, "for (int64_t k = 0; k < %d; k++)", f->most);
             put(e, "%s_flat[%d * row + k] = %s;", name_c(e, let->res[0]), (int)f->rows.n,
                 name_c(e, let->res[0]));
@@ -104,7 +112,7 @@ put_elements(const FlatText *f, RowLayout layout)
     cc_open_loop(e, j, "0", cx_format(e->cx, "%d", (int)f->rows.n));
     for (int k = 0; k < f->rows.loop->body->n; k++) {
         let = f->rows.loop->body->lets[k];
-        if (flat_has_array(&f->rows, let) && flat_layout(&f->rows, let) == layout) {
+        if (is_filled(f, let, layout)) {
             put_element(f, let,
                         let->op == OP_load ? cc_element(e, let) : dim_c(e, let_dim(let, "dim")));
         }
@@ -123,14 +131,14 @@ put_arrays(const FlatText *f, RowLayout layout, bool *indexed, bool *others)
     FOR_ROW_LETS(let, &f->rows)
     {
         *indexed |= layout == OTHER && flat_has_row(&f->rows, let);
-        if (layout == OTHER && flat_is_spread(&f->rows, let)) {
+        if (layout == OTHER && let_has(let, MARK_array)) {
             put_array(f, let);
             any = true;
         }
     }
     for (int k = 0; k < f->rows.loop->body->n; k++) {
         let = f->rows.loop->body->lets[k];
-        if (flat_has_array(&f->rows, let) && flat_layout(&f->rows, let) == layout) {
+        if (is_filled(f, let, layout)) {
             put_array(f, let);
             any = *others = true;
             *indexed |= flat_has_row(&f->rows, let);
@@ -174,14 +182,14 @@ put_flat(const FlatText *f)
     put_open(e, "for (int64_t k = 0; k < %d; k++)", (int)f->rows.n * f->block);
     FOR_ROW_LETS(let, &f->rows)
     {
-        if (flat_is_spread(&f->rows, let)) {
+        if (let_has(let, MARK_array)) {
             const char *name = name_c(e, let->res[0]);
             put(e, "const %s %s = %s_flat[k];", type_c(let->res[0]->type->dtype), name, name);
         }
     }
     for (int k = 0; k < f->rows.loop->body->n; k++) {
         let = f->rows.loop->body->lets[k];
-        if (let->op == OP_size && flat_has_array(&f->rows, let)) {
+        if (let->op == OP_size && let_has(let, MARK_array)) {
             put(e, "const int64_t %s = %s_flat[k];", name_c(e, let->res[0]),
                 name_c(e, let->res[0]));
         } else if (let_accesses(let)) {

@@ -74,16 +74,19 @@ is_staged(const Let *let)
     return let->op == OP_store && let_has(let, MARK_array);
 }
 
-/* The first such store of the loop, or NULL. */
+/* The next such store of the loop, behind `store` or from its beginning; NULL: there is none. */
 static const Let *
-first_staged(const Let *loop)
+next_staged(const Let *loop, const Let *store)
 {
-    int k = 0;
+    int k = store ? place_of(store) + 1 : 0;
     while (k < loop->body->n && !is_staged(loop->body->lets[k])) {
         k++;
     }
     return k < loop->body->n ? loop->body->lets[k] : NULL;
 }
+
+#define FOR_STAGED(let, loop) \
+    for (const Let *let = next_staged(loop, NULL); let; let = next_staged(loop, let))
 
 /* The address of the first element that a row stores. */
 const char *
@@ -105,13 +108,10 @@ block_place(Emit *e, const Let *store)
 static void
 divert(Emit *e, const Let *loop, const char *element)
 {
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (is_staged(let)) {
-            cc_stand(e, let,
-                     element ? cx_format(e->cx, "%s_to[%s]", name_c(e, let->args[0]), element)
-                             : NULL);
-        }
+    FOR_STAGED(let, loop)
+    {
+        cc_stand(e, let,
+                 element ? cx_format(e->cx, "%s_to[%s]", name_c(e, let->args[0]), element) : NULL);
     }
 }
 
@@ -147,14 +147,12 @@ put_prefetch_rows(Emit *e, const Let *load)
 void
 cc_stream_arrays(Emit *e, const Let *loop, const char *(*place)(Emit *e, const Let *store))
 {
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (is_staged(let)) {
-            const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
-            put(e, "const int %s_large = DLC_STREAMS%s;", out, and_nontemporal(e, let));
-            put(e, "_Alignas(64) %s %s_row[%d];", type, out, (int)let_mark_value(let, MARK_array));
-            put(e, "%s *const %s_to = %s_large ? %s_row : %s;", type, out, out, out, place(e, let));
-        }
+    FOR_STAGED(let, loop)
+    {
+        const char *out = name_c(e, let->args[0]), *type = storage_c(let->args[0]->type->dtype);
+        put(e, "const int %s_large = DLC_STREAMS%s;", out, and_nontemporal(e, let));
+        put(e, "_Alignas(64) %s %s_row[%d];", type, out, (int)let_mark_value(let, MARK_array));
+        put(e, "%s *const %s_to = %s_large ? %s_row : %s;", type, out, out, out, place(e, let));
     }
 }
 
@@ -174,7 +172,7 @@ bool
 cc_stream_blocks(Emit *e, const Let *loop, const char **from, const char **to)
 {
     const char *i = index_c(e, loop_index(loop));
-    const Let *store = let_has(loop, MARK_streams) ? first_staged(loop) : NULL;
+    const Let *store = let_has(loop, MARK_streams) ? next_staged(loop, NULL) : NULL;
     if (!store) {
         return false;
     }
@@ -196,12 +194,10 @@ static void
 put_lines(Emit *e, const Let *loop, const char *i, const char *to)
 {
     put_open(e, "for (%s_from = %s_stop; %s_from + 16 <= %s; %s_from += 16)", i, i, i, to, i);
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (is_staged(let)) {
-            put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype),
-                name_c(e, let->args[0]));
-        }
+    FOR_STAGED(let, loop)
+    {
+        put(e, "_Alignas(64) %s %s_to[16];", storage_c(let->args[0]->type->dtype),
+            name_c(e, let->args[0]));
     }
     cc_prefetch_rows(e, loop, cx_format(e->cx, "%s_from", i));
     put(e, "LANES");
@@ -212,12 +208,10 @@ put_lines(Emit *e, const Let *loop, const char *i, const char *to)
     cc_near_lane(e, loop->body, NULL);
     divert(e, loop, NULL);
     put_close(e);
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (is_staged(let)) {
-            put(e, "dlc_stream_lines(%s, %s_to, %d);", block_place(e, let), name_c(e, let->args[0]),
-                contiguous_bytes(e, loop, let) / 4);
-        }
+    FOR_STAGED(let, loop)
+    {
+        put(e, "dlc_stream_lines(%s, %s_to, %d);", block_place(e, let), name_c(e, let->args[0]),
+            contiguous_bytes(e, loop, let) / 4);
     }
     put_close(e);
 }
@@ -240,7 +234,7 @@ bool
 cc_stream_lines(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
-    const Let *first = let_has(loop, MARK_streams) ? first_staged(loop) : NULL;
+    const Let *first = let_has(loop, MARK_streams) ? next_staged(loop, NULL) : NULL;
     if (!first) {
         return false;
     }
@@ -273,13 +267,10 @@ const char *
 cc_stream_block_place(Emit *e, const Let *loop)
 {
     const Let *first = NULL;
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        if (is_staged(let)) {
-            first = first && contiguous_bytes(e, loop, first) <= contiguous_bytes(e, loop, let)
-                        ? first
-                        : let;
-        }
+    FOR_STAGED(let, loop)
+    {
+        first = first && contiguous_bytes(e, loop, first) <= contiguous_bytes(e, loop, let) ? first
+                                                                                            : let;
     }
     return first ? cc_row_place(e, first) : NULL;
 }
@@ -287,15 +278,13 @@ cc_stream_block_place(Emit *e, const Let *loop)
 void
 cc_stream_block_close(Emit *e, const Let *loop)
 {
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *store = loop->body->lets[k];
-        if (is_staged(store)) {
-            const char *out = name_c(e, store->args[0]);
-            put_open(e, "if (%s_large)", out);
-            put(e, "dlc_stream_lines(%s, %s_row, %d);", cc_row_place(e, store), out,
-                (int)let_mark_value(store, MARK_array) / facts_access(e->facts, store)->per_line);
-            put_close(e);
-        }
+    FOR_STAGED(store, loop)
+    {
+        const char *out = name_c(e, store->args[0]);
+        put_open(e, "if (%s_large)", out);
+        put(e, "dlc_stream_lines(%s, %s_row, %d);", cc_row_place(e, store), out,
+            (int)let_mark_value(store, MARK_array) / facts_access(e->facts, store)->per_line);
+        put_close(e);
     }
 }
 
@@ -304,14 +293,12 @@ cc_stream_close(Emit *e, const Let *loop)
 {
     const char *i = index_c(e, loop_index(loop));
     divert(e, loop, NULL);
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *store = loop->body->lets[k];
-        if (is_staged(store)) {
-            const char *out = name_c(e, store->args[0]);
-            put_open(e, "if (%s_large)", out);
-            put(e, "dlc_stream(%s, %s_row, %s(%s_to - %s_from));", block_place(e, store), out,
-                contiguous_bytes(e, loop, store) == 8 ? "2 * " : "", i, i);
-            put_close(e);
-        }
+    FOR_STAGED(store, loop)
+    {
+        const char *out = name_c(e, store->args[0]);
+        put_open(e, "if (%s_large)", out);
+        put(e, "dlc_stream(%s, %s_row, %s(%s_to - %s_from));", block_place(e, store), out,
+            contiguous_bytes(e, loop, store) == 8 ? "2 * " : "", i, i);
+        put_close(e);
     }
 }
