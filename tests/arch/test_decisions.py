@@ -23,7 +23,7 @@ EMIT = CSRC / "codegen/emit"
 #: What each count was when it was last stored.
 STORED = {
     "lines_of_emitters": 8_592,
-    "lines_of_the_plain_target": 862,
+    "lines_of_the_plain_target": 860,
     "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 0,
     "thresholds_that_lowering_reads": 12,
@@ -35,7 +35,7 @@ STORED = {
     "suffixes_kept_by_hand": 0,
     "readers_of_c_among_tests": 0,
     "lines_of_c_of_softmax": 926,
-    "lines_of_portable_c_of_softmax": 286,
+    "lines_of_portable_c_of_softmax": 280,
 }  # fmt: skip
 
 #: A count goes up when decisions become lines of the loops text; all others go down.
