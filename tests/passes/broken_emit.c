@@ -45,7 +45,7 @@ static const Bug bugs[] = {
     BUG(cc, prefetch, prefetch, "PREFETCH(", "__builtin_trap(), PREFETCH("),
     BUG(cc, prefetch_rows, prefetch_rows, "PREFETCH(", "__builtin_trap(), PREFETCH("),
     BUG(cc, alone, alone, "i2 = 0; ", "i2 = 1; "),
-    BUG(cc, strip, strip, "_at = i0_from", "_at = 1 + i0_from"),
+    BUG(cc, strip, strip, "_at = i0_", "_at = 1 + i0_"),
     BUG(cc, nontemporal, nontemporal, "_row : ", "_row : 1 + "),
     BUG(cc, rolled, rolled, " < 8; ", " < 7; "),
     BUG(tcc, prefetch, prefetch, "strip_prefetch(", "*(volatile int *)0 = 0, strip_prefetch("),
