@@ -67,15 +67,17 @@ sums_from(const Tiles *t, Dim first)
 }
 
 /* The number of chains.  If some sums leave out terms, it is the number of the sums with the most
- * terms or, if that is not known, of all terms, and the last chains of the others are empty. */
+ * terms, if that is known, and the last chains of the others are empty.  Else a nest says how many
+ * terms its own sums have, and without a nest it is the number of all terms. */
 static Dim
 chains_of(const Tiles *t)
 {
     Cx *cx = t->p->lo->cx;
     Dim sums = t->size.sums;
-    if (t->p->varies) {
-        bool bounded = dim_range(cx, sums).hi < DIM_INF;
-        sums = bounded ? extent_of_buffer(cx, sums) : product_terms(t->p, 0);
+    if (t->p->varies && dim_range(cx, sums).hi < DIM_INF) {
+        sums = extent_of_buffer(cx, sums);
+    } else if (t->p->varies && !t->p->in_nest) {
+        sums = product_terms(t->p, 0);
     }
     return extent_ceiling(cx, sums, constant(t, CONTRACTION_CHAIN));
 }
