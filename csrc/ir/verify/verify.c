@@ -218,7 +218,10 @@
  *        alone in the one around it, those marked batch outside, one marked rows and in it one
  *        marked columns inside.  That one begins no other loop but a sum marked fused, and it alone
  *        stores.  The factors are loads or their casts: the first one does not go along the columns
- *        inside, the second not along the rows inside; or both go along these columns.
+ *        inside, the second not along the rows inside; or both go along these columns.  They are
+ *        all that the sum is of.  In the loops over rows and columns nothing is bound that they are
+ *        read at.  No loop's extent uses what is bound there, or the index of another of them, but
+ *        the sum's, which does not use the two inside.
  *   V58  terms marks only a reduce marked lanes without pairs and fused, whose op returns no index,
  *        and in whose body no loops, choices and binds stand. */
 #include "verify.h"

@@ -255,6 +255,52 @@ sum_of(const Let *columns)
     return sum;
 }
 
+/* Are loads of the factors, their casts and the product all that the sum is of? */
+static bool
+is_of_factors(const PlainNest *nest)
+{
+    const Let *product = product_of(nest->sum);
+    bool good = true;
+    for (int k = 0; k < nest->sum->body->n; k++) {
+        const Let *let = nest->sum->body->lets[k];
+        good &= let == nest->a || let == nest->b || let == product ||
+                (let->op == OP_cast &&
+                 (let->res[0] == product->args[0] || let->res[0] == product->args[1]));
+    }
+    return good;
+}
+
+/* Has a loop in this one, but the sum, another extent with this index? */
+static bool
+counts_by(Cx *cx, const Let *loop, Dim index)
+{
+    bool found = false;
+    for (loop = block_loop(loop->body); class_of(loop); loop = block_loop(loop->body)) {
+        found |= dim_uses(cx, let_dim(loop, "extent"), index);
+    }
+    return found;
+}
+
+/* Can the loops over rows and columns change places with one another and be cut?  What a loop binds
+ * is no index of the factors, and has no other loop count by it, nor has its own index. */
+static bool
+is_free(Cx *cx, const Let *columns, const PlainNest *nest)
+{
+    bool good = true;
+    Dim terms = let_dim(nest->sum, "extent");
+    for (const Let *loop = columns; class_of(loop) & ~MARK_batch; loop = let_around(loop)) {
+        good &= !counts_by(cx, loop, let_dim(loop, "index"));
+        for (int k = 0; k < loop->body->n; k++) {
+            const Let *bind = loop->body->lets[k];
+            good &= bind->op != OP_bind ||
+                    !(uses(cx, nest->a, bind->sizes[0]) || uses(cx, nest->b, bind->sizes[0]) ||
+                      dim_uses(cx, terms, bind->sizes[0]) || counts_by(cx, loop, bind->sizes[0]));
+        }
+    }
+    return good && !dim_uses(cx, terms, let_dim(columns, "index")) &&
+           !dim_uses(cx, terms, let_dim(let_around(columns), "index"));
+}
+
 /* Are the factors loads, of which the first does not go along the columns inside and the second not
  * along the rows inside?  Or do both go along these columns? */
 static bool
@@ -289,7 +335,8 @@ loop_is_plain_nest(Cx *cx, const Let *let, PlainNest *nest)
         return false;
     }
     nest->sum = sum_of(columns);
-    return nest->sum && has_factors(cx, rows, columns, nest);
+    return nest->sum && has_factors(cx, rows, columns, nest) && is_of_factors(nest) &&
+           is_free(cx, columns, nest);
 }
 
 void
