@@ -1,4 +1,4 @@
-/* The rules of a product's loops, V22 to V24; verify.c has the list. */
+/* The rules of a product's loops, V22 to V24 and V57; verify.c has the list. */
 #include "ir/verify/product.h"
 #include "verify.h"
 
