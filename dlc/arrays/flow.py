@@ -348,10 +348,14 @@ class Flow:
             "_dlc_not": lambda part: np.logical_not(found) if is_array(found := part()) else not found,
         }
 
-    def known(self, step: Step, state: list[Any], reads: list[Any], pairs: bool = False) -> Known:
-        """What is known of a loop that has been traced before."""
+    def known(self, step: Step, state: list[Any], reads: list[Any], *way: bool) -> Known:
+        """What is known of a loop that has been traced before.
+
+        way: what else makes it another loop; whether its first step is behind it does, since forms have no
+        sizes.
+        """
         forms = tuple(map(form_of, state)), tuple(map(form_of, reads))
-        return self.loops.setdefault((step.__code__, pairs, *forms), Known())  # type: ignore[attr-defined]
+        return self.loops.setdefault((step.__code__, way, *forms), Known())  # type: ignore[attr-defined]
 
     # A loop over a range, or over the items of arrays.
 
@@ -394,7 +398,7 @@ class Flow:
         while True:
             try:
                 _check_reads(reads)
-                known = self.known(step, state, reads, pairs)
+                known = self.known(step, state, reads, pairs, peeled)
                 found = self.whole(at, stop, by, of, names, state, known, pairs=pairs)
                 return tuple(found) if copied else (item(start + (count - 1) * by) if last else first, *found)
             except Otherwise as error:
@@ -465,7 +469,8 @@ class Flow:
                 try:
                     _check_reads(reads)
                     all_names, given = ["the number of the step", *names], [at, *state]
-                    at, *state = conditional(goes_on, one, all_names, given, self.known(step, given, reads))
+                    before = self.known(step, given, reads, peeled)
+                    at, *state = conditional(goes_on, one, all_names, given, before)
                     if of_value:
                         first = Unknown("the last item of a loop to a value is a value", "compute it")
                         return (first, *state)
