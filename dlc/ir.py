@@ -64,6 +64,15 @@ def _dtype(kind: str) -> str:
     return kind.partition(" ")[0].partition("[")[0]
 
 
+def _may_have(kind: str, shape: tuple[int, ...]) -> bool:
+    """Is the shape one of f32[N, 2]? Sizes that are no numbers may be any."""
+    dims = kind.partition("[")[2].partition("]")[0]
+    sizes = dims.split(", ") if dims else []
+    return len(sizes) == len(shape) and all(
+        not size.isdecimal() or int(size) == n for size, n in zip(sizes, shape, strict=True)
+    )
+
+
 class Param(NamedTuple):
     """A parameter: its name and its type as written."""
 
@@ -228,6 +237,11 @@ class Function:
             if array.dtype != _NUMPY[_dtype(kind)]:
                 raise ValueError(
                     f"the weight {param} is an array of {array.dtype}, and the program takes {kind}"
+                )
+            if not _may_have(kind, array.shape):
+                raise ValueError(
+                    f"the weight {param} is an array of shape {list(array.shape)}, "
+                    f"and the program takes {kind}"
                 )
             found[param] = (name, array)
         return found
