@@ -88,6 +88,7 @@ class Frame:
         self.mode = get_proxy_mode()
         self.bases: dict[int, _Base] = {}
         self.seen: dict[int, tuple[Tensor, Tensor]] = {}
+        self.lost: list[Root] = []  # from outside: see lose()
 
     def operand(self, value: Tensor) -> tuple[FunctionalTensor, Node | None]:
         """The value, which nothing has read so far, as an operand, and its placeholder."""
@@ -140,6 +141,18 @@ def within(frame: Frame) -> Iterator[Frame]:
         yield frame
     finally:
         FRAMES.pop()
+
+
+def lose(roots: Iterable[Root]) -> None:
+    """Notes memory that a loop has written to in a copy of its own: nothing may read it from now on.
+
+    Of a body that is traced, what is from outside of it is its Frame's: the body may run again.
+    """
+    for root in roots:
+        if root.level == len(FRAMES):
+            root.lost = True
+        else:
+            FRAMES[-1].lost.append(root)
 
 
 # -- what is carried -----------------------------------------------------------------------------------
@@ -217,6 +230,7 @@ class Trial(NamedTuple):
     written: list[_Base]
     read: list[_Base]
     shared: dict[int, list[Root]]  # of carried names: the memory that they may share
+    lost: list[Root]  # which carried names have before the first step, and which that writes to
 
 
 class Known:
@@ -507,7 +521,7 @@ def _trial_of(
         before = found
     else:
         raise Otherwise("what it carries is another at each step")
-    _check_memory(names, initial, carried, found)
+    lost = _check_memory(names, initial, carried, found)
     check_own(names, found.results, carried, None, len(FRAMES))
     known.carried = {
         k: kind if kind.weak != weak or kind.dtype != dtype else None
@@ -517,7 +531,7 @@ def _trial_of(
     }
     written = written_in(found.frame)
     read = ordered(base for base in found.frame.bases.values() if not base.written())
-    return found, Trial(carried, found.results, written, read, {})
+    return found, Trial(carried, found.results, written, read, {}, lost)
 
 
 def _copied(array: Any, kind: Kind) -> Tensor:
@@ -550,18 +564,28 @@ def check_own(
             raise Otherwise(f"{names[k]} shares memory with another name: write .copy() of it")
 
 
-def _check_memory(names: list[str], initial: list[Any], carried: dict[int, Kind], body: Traced) -> None:
-    """A carried array is memory of its own in the body; before the first step it may be another's."""
+def _check_memory(names: list[str], initial: list[Any], carried: dict[int, Kind], body: Traced) -> list[Root]:
+    """A carried array is memory of its own in the body; before the first step it may be another's.
+
+    The memory before the first step, of arrays that are written to.
+    """
+    if body.frame.lost:
+        raise Otherwise("a loop in it writes to an array from before it by another name: write .copy() of it")
     values, results = body.values, body.results
     written = [base.root for base in written_in(body.frame)]
     own = {k: values[k].root for k in carried}
     # The names whose memory is written to at this step, or when it has another name at a later one.
-    found = {k for k in carried if torch._functionalize_has_data_mutation(values[k]._tensor.elem)}
+    found = {
+        k
+        for k in carried
+        if torch._functionalize_has_data_mutation(values[k]._tensor.elem) or values[k].root.lost
+    }
     twice = False
     for _ in carried:
         given = {results[k].root for k in found if is_array(results[k])}
         more = {k for k in carried if own[k] in given} - found
         found, twice = found | more, twice or bool(more)
+    lost = [a.root for a in (initial[k] for k in found) if is_array(a) and not a.scalar]
     # And those whose memory another name has after it: the result is a copy.
     kept = {a.root for k, a in enumerate(results) if is_array(a) and a is not values[k]}
     moved = {k for k, kind in carried.items() if not kind.scalar and own[k] in kept} - found
@@ -573,6 +597,7 @@ def _check_memory(names: list[str], initial: list[Any], carried: dict[int, Kind]
             raise Otherwise(why, first=True, twice=True)
         if is_array(before) and k in found and (why := _own(before, names[k])):
             raise Otherwise(why, first=True, twice=twice)
+    return lost
 
 
 # -- graphs --------------------------------------------------------------------------------------------
@@ -662,4 +687,5 @@ def finished(trial: Trial, results: list[Tensor]) -> list[Any]:
         base.outer.copy_(functional(tensor))
     for root, roots in shared.items():
         root.may_share(roots)
+    lose(trial.lost)
     return found

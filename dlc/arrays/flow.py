@@ -14,7 +14,9 @@ A loop in a body is traced at each run of that body, and begins with what was fo
 Carried values have to keep their dtype and shape. A number of Python's that is one of NumPy's after a step is
 one before the loop, too, if the step has the same graph then. Otherwise, and where an argument is exchanged
 for a new array, the first step is done by itself before the loop. Where two names exchange arrays that are
-written to, two steps are one of the loop: then each name has the same memory after it.
+written to, two steps are one of the loop: then each name has the same memory after it. The loop begins
+with copies: an array that a carried name has before it, and that it writes to, is lost, so that a read of it
+by another name is refused.
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ from .bodies import (
     form_of,
     is_exact,
     kind_of,
+    lose,
     node,
     operands_of,
     ordered,
@@ -116,7 +119,7 @@ def conditional(
             lambda found: [found.results[0].tensor],
         )
     )
-    if written_in(condition.frame):
+    if written_in(condition.frame) or condition.frame.lost:
         raise Otherwise("its condition writes to an array")
     known = body.frame.bases
     trial.read.extend(base for key, base in condition.frame.bases.items() if key not in known)
@@ -212,15 +215,17 @@ def branch(test: Array, ways: list[Step], names: list[str], initial: list[Any]) 
     bases = {id(base.outer): base for base in ordered(bases.values())}
     written = {id(base.outer): base for way in found for base in written_in(way.body.frame)}
     read = [base for key, base in bases.items() if key not in written]
+    lost = list(dict.fromkeys(root for way in found for root in way.body.frame.lost))
     if not carried and not written:
+        lose(lost)
         return results[0]
     for way in found:
         _give(way, carried, written, read)
-    operands = operands_of(Trial({}, results[0], list(written.values()), read, {}), initial).all()
+    operands = operands_of(Trial({}, results[0], list(written.values()), read, {}, []), initial).all()
     like = [fake_of(kind) for kind in carried.values()] + [plain(base.outer) for base in written.values()]
     graphs = [way.body.graph for way in found]
     made = node(cond_op, "cond", graphs, (plain(truth(test).tensor), *graphs, operands), like)
-    return finished(Trial(carried, results[0], list(written.values()), read, shared), made)
+    return finished(Trial(carried, results[0], list(written.values()), read, shared, lost), made)
 
 
 def truth(value: Any) -> Array:

@@ -92,6 +92,7 @@ class Root:
         self.writes = 0  # to any part of it
         self.line = ""  # of the first of them
         self.shares: list[tuple[Root, int]] = []  # memory that it may be, and what had been written to that
+        self.lost = False  # a loop began with a copy of it, and has written to that
 
     def may_share(self, roots: list[Root]) -> None:
         """After a branch it is a copy of one of them, where NumPy has the array itself."""
@@ -101,6 +102,11 @@ class Root:
 
     def check_read(self) -> None:
         """Refuses to read a copy that a write has made another array than NumPy's."""
+        if self.lost:
+            refuse(
+                "it reads an array that a loop has written to by a name that is another array after it",
+                "write x.copy() before the loop",
+            )
         if any(root.writes != writes for root, writes in self.shares):
             refuse(
                 "it reads an array after a write to another one, whose memory it shares since a branch",
@@ -228,7 +234,7 @@ class Array:
 
     @property
     def tensor(self) -> Tensor:
-        if self.root.shares:
+        if self.root.shares or self.root.lost:
             self.root.check_read()
         if self._read:
             return self._read()

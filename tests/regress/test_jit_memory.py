@@ -1,5 +1,8 @@
 """What dlc.jit made of the memory of arguments and of what is read from outside."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -45,3 +48,108 @@ def test_autocast_that_is_off_inside() -> None:
     a, b = torch.randn(16, 16), torch.randn(16, 16)
     with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(product(a, b), a.double().matmul(b.double()).float())
+
+
+def grown(x: np.ndarray) -> np.ndarray:
+    s = np.zeros(1)
+    for _ in range(1100):  # more than are captured one by one
+        s = s + x
+    return s
+
+
+@pytest.mark.parametrize("sizes", [(1,), (5,), (1, 5)])
+def test_an_array_that_grows_at_the_first_step(sizes: tuple[int, ...]) -> None:
+    """What was known of the loop before its first step was taken for the rest, which has arrays alike."""
+    x = np.arange(np.prod(sizes), dtype=np.float64).reshape(sizes)
+    assert np.array_equal(dlc.jit(grown)(x), grown(x))
+
+
+def written_and_exchanged(q: np.ndarray) -> np.ndarray:
+    for _ in range(20):
+        for _ in range(20):
+            q[0] += 5
+            q = q + 1
+    return q
+
+
+def written_in_a_loop_of_three(q: np.ndarray) -> np.ndarray:
+    for _ in range(20):
+        for _ in range(20):
+            for _ in range(20):
+                q[0] += 1
+            q = q + 1
+    return q
+
+
+def written_by_another_name(a: np.ndarray) -> np.ndarray:
+    for _ in range(20):
+        for _ in range(20):
+            b = a
+            a = a + 1
+            b[1:] = 5
+    return a
+
+
+def own(x: np.ndarray) -> np.ndarray:
+    q, s = x.copy(), x * 0
+    for k in range(20):
+        n = 0
+        while q[0] < k:
+            q[0] += 1
+            q = q + 0.5
+            n += 1
+        s = s + q * n
+    return s
+
+
+def own_on_one_way(x: np.ndarray) -> np.ndarray:
+    q = x.copy()
+    for k in range(20):
+        if q[1] > k:
+            for _ in range(20):
+                q[0] += 1
+                q = q + 0.5
+        else:
+            q = q + 2
+    return q
+
+
+@pytest.mark.parametrize(
+    "function",
+    [written_and_exchanged, written_in_a_loop_of_three, written_by_another_name, own, own_on_one_way],
+    ids=lambda function: function.__name__,
+)
+@pytest.mark.parametrize("step", [1, 2, -1])
+def test_a_loop_in_a_loop_writes_to_what_it_exchanges(function: Callable[..., Any], step: int) -> None:
+    """The inner loop began with a copy, so what it wrote to the argument at its first step was lost."""
+    x, y = np.arange(8.0)[::step][:4], np.arange(8.0)[::step][:4]
+    assert np.array_equal(dlc.jit(function)(x), function(y)) and np.array_equal(x, y)
+
+
+def two_names(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    a = x.copy()
+    b = a
+    for k in range(20):
+        a[0] = k + 7
+        a = a + 1
+    return a, b
+
+
+def two_names_in_a_loop(x: np.ndarray) -> np.ndarray:
+    p, s = x.copy(), x * 0
+    for _ in range(20):
+        q = p
+        for _ in range(20):
+            q[0] += 7
+            q = q + 1
+        s = s + q
+    return s
+
+
+@pytest.mark.parametrize("function", [two_names, two_names_in_a_loop], ids=lambda f: f.__name__)
+def test_two_names_of_an_array_that_a_loop_writes_to(function: Callable[..., Any]) -> None:
+    """The other name had the array as it was before the loop."""
+    with pytest.raises(
+        dlc.CaptureError, match=r"a loop has written to by a name .*: write x\.copy\(\) before"
+    ):
+        dlc.jit(function)(np.zeros(4))
