@@ -121,6 +121,8 @@ class Function:
         if unknown := set(sizes) - set(self.sizes):
             raise ValueError(f"{self.name} has no size {min(unknown)!r}; it has {', '.join(self.sizes)}")
         for name, n in sizes.items():
+            if not hasattr(n, "__index__"):
+                raise TypeError(f"{name} = {n!r} is no size: one is an int")
             if not -(2**63) <= n < 2**63:
                 raise ValueError(f"{name} = {n} is no size: one has at most 64 bits")
         return dict(sizes)

@@ -406,6 +406,9 @@ def test_what_is_refused(tmp_path: Path) -> None:
             program.export_c(tmp_path, sizes={"B": n, "N": 3}, target=target)
     with pytest.raises(ValueError, match="B = 9223372036854775808 is no size"):
         program(np.ones((2, 3), np.float32), B=2**63)
+    for no_size in ("3", None, 3.5):
+        with pytest.raises(TypeError, match=f"B = {no_size!r} is no size: one is an int"):
+            program.export_c(tmp_path, sizes={"B": no_size})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="threads is from 1 to 256"):
         program.export_c(tmp_path, threads=0)
     with pytest.raises(ValueError, match="a program of the graph stage becomes C"):
