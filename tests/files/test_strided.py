@@ -82,6 +82,7 @@ def test_memory_that_is_not_known_is_refused(tmp_path: Path) -> None:
         (lambda x: x.unsqueeze(0).as_strided((2, 3), (1, 4)) + 0, torch.arange(24.0).reshape(4, 6).mT),
         (lambda x: torch.as_strided_copy(x, (2, 3), (1, 4)), torch.arange(24.0).reshape(4, 6).mT),
         (lambda x: x.as_strided((3, 4), (1, 1))[None].as_strided((2, 3), (6, 1)) + 1, torch.ones(4, 6)),
+        (lambda x: torch.relu(x).as_strided((2, 3), (1, 4)) + 0, torch.arange(24.0).reshape(4, 6).mT),
         (lambda x: torch.view_as_complex(x[1:]).as_strided((2,), (1,), 0) * 2, torch.ones(6, 2, 2)),
         (lambda x: torch.view_as_complex(x[1:]).view(-1).as_strided((2,), (1,), 0) * 2, torch.ones(6, 2, 2)),
     ],
@@ -93,6 +94,17 @@ def test_places_of_other_memory_are_refused_by_line(
     with pytest.raises(dlc.FileError, match=r"as_strided.*test_strided\.py:\d+"):
         dlc.save(fn, tmp_path / "m.dlc", (x,))
     assert not list(tmp_path.iterdir())
+
+
+def test_places_of_what_is_computed_in_rows(tmp_path: Path) -> None:
+    """Whatever the argument's own order of memory is."""
+    x = torch.randn(6, 4).mT
+
+    def copied(x: Tensor) -> Tensor:
+        return torch.relu(x).clone(memory_format=torch.contiguous_format).as_strided((2, 3), (1, 4)) + 0
+
+    compare(copied, tmp_path / "m.dlc", x)
+    compare(lambda x: torch.relu(x).as_strided((2, 3), (1, 4)) + 0, tmp_path / "n.dlc", torch.randn(6, 4)[2:])
 
 
 def test_places_of_a_weight_that_is_transposed(tmp_path: Path) -> None:
