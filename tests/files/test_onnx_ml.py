@@ -170,3 +170,19 @@ def test_diagonals_that_are_none() -> None:
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     with pytest.raises(FileError):
         translated(proto, ".", {}, {}, "tcc")
+
+
+@pytest.mark.parametrize("low", [-(2**63), -3, 0, 2**53, 2**60, 2**63 - 3])
+def test_words_that_a_double_has_not(low: int) -> None:
+    """Two words that are next to each other are two, whatever their numbers."""
+    options: dict[str, Any] = {
+        "mode": "TF", "min_gram_length": 1, "max_gram_length": 2, "max_skip_count": 0,
+        "ngram_counts": [0, 2], "ngram_indexes": [0, 1, 2], "pool_int64s": [low, low + 1, low + 1, low],
+    }  # fmt: skip
+    x = helper.make_tensor_value_info("x", TensorProto.INT64, [4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], **options)
+    graph = helper.make_graph([node], "g", [x], [y])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    row = np.array([low, low + 1, low, low + 2])
+    assert translated(proto, ".", {}, {}, "tcc")(row).tolist() == [2, 1, 1]

@@ -74,6 +74,19 @@ table(Onnx *o, Dtype dtype, int n, const double *numbers)
     return build_cat(o->b, n, parts, 0);
 }
 
+/* The same of whole numbers, of which a double has not all. */
+static Value *
+whole_table(Onnx *o, int n, const int64_t *numbers)
+{
+    Dim one = dim_int(o->cx, 1);
+    const Type *t = type_of(o->cx, DT_i64, 1, &one);
+    Value **parts = cx_alloc(o->cx, (size_t)n * sizeof *parts);
+    for (int k = 0; k < n; k++) {
+        parts[k] = build_const(o->b, t, (Literal){.is_int = true, .i = numbers[k]});
+    }
+    return build_cat(o->b, n, parts, 0);
+}
+
 /* By an index: the numbers of a table at these places. */
 static Value *
 looked_up(Onnx *o, Value *numbers, Value *at)
@@ -95,14 +108,14 @@ static Value *
 occurrences(Onnx *o, Value *x, int64_t length, const int64_t *pool, int grams, int n, int64_t step)
 {
     Dim dims[] = {dim_int(o->cx, grams), x->type->dims[0], dim_int(o->cx, length - (n - 1) * step)};
-    double *column = cx_alloc(o->cx, (size_t)grams * sizeof *column);
+    int64_t *column = cx_alloc(o->cx, (size_t)grams * sizeof *column);
     Value *is = NULL;
     for (int j = 0; j < n; j++) {
         for (int g = 0; g < grams; g++) {
-            column[g] = (double)pool[g * n + j];
+            column[g] = pool[g * n + j];
         }
         Value *part = build_slice(o->b, x, 1, dim_int(o->cx, j * step), dim_int(o->cx, 1), dims[2]);
-        Value *wanted = build_expand(o->b, table(o, DT_i64, grams, column), 3, dims, (int[]){0});
+        Value *wanted = build_expand(o->b, whole_table(o, grams, column), 3, dims, (int[]){0});
         part = build_map(o->b, OP_eq, build_expand(o->b, part, 3, dims, (int[]){1, 2}), wanted,
                          NULL);
         is = is ? build_map(o->b, OP_bit_and, is, part, NULL) : part;
