@@ -76,7 +76,9 @@ def refuse_places(exported: Any, given: list[Any]) -> None:
     they have in eager. given: the leaves of the arguments.
     """
     signature, leaves, memory = exported.graph_signature, iter(given), {}
-    turned = set()  # what is computed of tensors whose memory has another order, which it may have in eager
+    reordered = (
+        set()
+    )  # what is computed of tensors whose memory has another order, which it may have in eager
     tensors = exported.state_dict | exported.constants
     for spec, node in zip(signature.input_specs, exported.graph.find_nodes(op="placeholder"), strict=True):
         value = next(leaves) if spec.kind is InputKind.USER_INPUT else tensors.get(spec.target)
@@ -86,18 +88,18 @@ def refuse_places(exported: Any, given: list[Any]) -> None:
                 value.untyped_storage().nbytes() if rows else -1
             )
             if hasattr(value, "_dlc_rows_of"):
-                turned.add(node)
+                reordered.add(node)
     for node in exported.graph.nodes:
         in_rows = node.kwargs.get("memory_format") == torch.contiguous_format
-        if not in_rows and not turned.isdisjoint(node.all_input_nodes):
-            turned.add(node)
+        if not in_rows and not reordered.isdisjoint(node.all_input_nodes):
+            reordered.add(node)
 
     def has_rows(node: Any) -> bool:
         value = node.meta["val"]
         storage = value.untyped_storage()
         if node.target is aten.as_strided.default:
             return has_rows(node.args[0])  # places of a view are those of what it is a view of
-        if node in turned:
+        if node in reordered:
             return False
         return _is_whole(value, memory.get(storage._cdata, storage.nbytes()))
 

@@ -290,12 +290,12 @@ def test_small_weights_are_part_of_the_program(kind: str, array: np.ndarray, tmp
 def test_a_weight_of_another_shape_or_type(tmp_path: Path) -> None:
     program = ir.parse(LINEAR)
     wrong = {"w": W, "b": np.ones(3, np.float32)}
-    turned = {"w": np.ascontiguousarray(W.T), "b": np.ones(2, np.float32)}  # with as many bytes
+    transposed = {"w": np.ascontiguousarray(W.T), "b": np.ones(2, np.float32)}  # with as many bytes
     for prepare in (True, False):
         with pytest.raises(ValueError, match=r"weight b is an array of shape \[3\], and .* takes f32\[2\]"):
             program.export_c(tmp_path, weights=wrong, prepare=prepare)
         with pytest.raises(ValueError, match=r"weight w is .* shape \[2, 3\], and .* takes f32\[3, 2\]"):
-            program.export_c(tmp_path, weights=turned, prepare=prepare)
+            program.export_c(tmp_path, weights=transposed, prepare=prepare)
     with pytest.raises(ValueError, match="weight b is an array of float64"):
         program.export_c(tmp_path, weights={"w": W, "b": np.ones(2)})
     assert not list(tmp_path.iterdir())

@@ -136,7 +136,8 @@ def test_forests_that_are_none(name: str, change: Any) -> None:
     ("equation", "shapes"),
     [("ii", [(3, 3)]), ("ii->i", [(4, 4)]), ("...ii->...i", [(2, 3, 3)]), ("...ii->...i", [(3, 3)]),
      ("i...i", [(3, 2, 3)]), ("iijj->ij", [(2, 2, 3, 3)]), ("iii->i", [(3, 3, 3)]),
-     ("iji,jkk->kj", [(2, 3, 2), (3, 4, 4)]), ("ii,i", [(3, 3), (3,)]), ("jii,i", [(2, 3, 3), (3,)])],
+     ("iji,jkk->kj", [(2, 3, 2), (3, 4, 4)]), ("ii,i", [(3, 3), (3,)]), ("jii,i", [(2, 3, 3), (3,)]),
+     ("ii->i", [(0, 0)]), ("jii", [(2, 0, 0)]), ("iij->ji", [(0, 0, 2)]), ("jjii->ij", [(2, 2, 0, 0)])],
 )  # fmt: skip
 @pytest.mark.parametrize("rows", [None, "N"])
 def test_diagonals(equation: str, shapes: list[tuple[int, ...]], rows: str | None) -> None:
@@ -148,7 +149,7 @@ def test_diagonals(equation: str, shapes: list[tuple[int, ...]], rows: str | Non
     for term, shape in zip(equation.split("->")[0].split(","), shapes, strict=True):
         letters = term.replace("...", "." * (len(shape) - len(term.replace("...", ""))))
         pairs = zip(letters, shape, strict=True)
-        dims.append([f"{rows}_{c}" if rows and c in repeated and c == "i" else n for c, n in pairs])
+        dims.append([f"{rows}_{c}" if rows and n and c in repeated and c == "i" else n for c, n in pairs])
     names = [f"x{k}" for k in range(len(arrays))]
     infos = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, dim)

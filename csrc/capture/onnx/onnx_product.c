@@ -66,9 +66,11 @@ with_diagonals(Onnx *o, const char *text, Value **operands)
                 }
             }
             dims[kept] = v->type->dims[at];
-            operands[k] = onnx_aten(o, "aten.diagonal.default",
-                                    type_of(o->cx, v->type->dtype, rank - 1, dims),
-                                    ARGS(arg_v(v), arg_i(0), arg_i(at), arg_i(other)));
+            const Type *made = type_of(o->cx, v->type->dtype, rank - 1, dims);
+            operands[k] = dim_is(o->cx, dims[kept], 0) /* no elements, and no place for a first */
+                              ? build_const(o->b, made, (Literal){.is_int = true})
+                              : onnx_aten(o, "aten.diagonal.default", made,
+                                          ARGS(arg_v(v), arg_i(0), arg_i(at), arg_i(other)));
             char letter = letters[a];
             memmove(letters + b, letters + b + 1, (size_t)(n - b));
             memmove(letters + a, letters + a + 1, (size_t)(n - 1 - a));
