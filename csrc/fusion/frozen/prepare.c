@@ -52,6 +52,7 @@ typedef struct {
     int *width; /* ...: the columns of a panel of what is computed of them */
     int64_t *fewest; /* ...: the bytes of what has fewest of that it is computed of, element by
                       * element; its own, if it has fewer */
+    int *taken; /* ...: for which let its bytes were counted last */
     bool *narrow; /* ...: it has fewer than that which it is computed of, and may be prepared */
     Ready *ready;
     int nready;
@@ -147,17 +148,45 @@ find_sources(Cutter *c)
 
 /* ---- where codes are narrow ---- */
 
-/* The fewest bytes from which the operands of a let can be computed, element by element; of a view
- * no more than the view has. */
+/* The fewest bytes from which v can be computed, element by element, beside what mark has taken:
+ * those of parameters, narrow values, and views that have fewer bytes than all that they are
+ * views of. */
 static int64_t
-fewest_of(const Cutter *c, const Let *let, int64_t bytes)
+bytes_beside(Cutter *c, const Value *v, int mark)
+{
+    if (value_is_const(v) || c->taken[v->id] == mark) {
+        return 0;
+    }
+    c->taken[v->id] = mark;
+    bool ends = !v->def || c->narrow[v->id] ||
+                (value_is_view(v) && c->fewest[v->id] < c->fewest[v->def->args[0]->id]);
+    int64_t sum = ends ? c->fewest[v->id] : 0;
+    for (int k = 0; !ends && k < v->def->nargs; k++) {
+        sum += bytes_beside(c, v->def->args[k], mark);
+    }
+    return sum;
+}
+
+/* The fewest bytes from which the operands of a let can be computed.  The sum over the operands
+ * takes what two of them share twice, so it is counted only where that sum decides. */
+static int64_t
+fewest_of(Cutter *c, const Let *let, int64_t bytes)
 {
     int64_t sum = 0;
     for (int k = 0; k < let->nargs; k++) {
         const Value *v = let->args[k];
         sum += value_is_const(v) ? 0 : c->fewest[v->id];
     }
-    return value_is_view(let->res[0]) && sum > bytes ? bytes : sum;
+    if (value_is_view(let->res[0])) {
+        return sum > bytes ? bytes : sum;
+    }
+    if (sum > bytes && let->nargs > 1) {
+        sum = 0;
+        for (int k = 0; k < let->nargs; k++) {
+            sum += bytes_beside(c, let->args[k], let->res[0]->id + 1);
+        }
+    }
+    return sum;
 }
 
 /* Is it computed of reductions and of values that are computed of these, so that it has one number
@@ -345,6 +374,15 @@ with_own_axis(Cx *cx, const Type *t, const Columns *columns, int *axis)
     return type_of(cx, t->dtype, n, dims);
 }
 
+/* The dtype as which codes are prepared.  Panels are padded, and some dtypes have no constant. */
+static Dtype
+padded_dtype(Dtype dtype)
+{
+    static const Dtype integer[] = {[1] = DT_u8, [2] = DT_i16, [4] = DT_i32, [8] = DT_i64};
+    bool other = dtype_info[dtype].class == CLASS_OTHER;
+    return other ? integer[dtype_info[dtype].bytes] : dtype;
+}
+
 /* The axes of codes in the order of panels, and the type that has them; none: codes stay as they
  * are, as they are small, or something else reads them, too. */
 static PanelAxes
@@ -359,6 +397,7 @@ axes_of_codes(const Cutter *c, const Value *v, const Type **as)
         return none;
     }
     *as = with_own_axis(c->cx, v->type, columns, &axes.columns);
+    *as = *as ? type_with(c->cx, *as, padded_dtype(v->type->dtype)) : NULL;
     for (int ax = 0; *as && ax < (*as)->rank; ax++) {
         if (ax != axes.columns) {
             axes.sums[axes.nsums++] = ax;
@@ -562,6 +601,7 @@ prepare_cut(const Fn *fn, const bool *frozen, int64_t *fuel)
     c.decoded = by_value(&c, sizeof *c.decoded);
     c.fewest = by_value(&c, sizeof *c.fewest);
     c.narrow = by_value(&c, sizeof *c.narrow);
+    c.taken = by_value(&c, sizeof *c.taken);
     c.columns = by_value(&c, sizeof *c.columns);
     c.width = by_value(&c, sizeof *c.width);
     find_params(&c, frozen);
