@@ -168,10 +168,8 @@ const char *and_beyond(Emit *e, const Let *access);
 
 /* The bytes of an element if the access goes along contiguous elements of a tensor; else 0. */
 int contiguous_bytes(Emit *e, const Let *loop, const Let *let);
-/* Has the loop such a store?  A phase that has ends with a fence. */
-bool has_nontemporal(const Let *loop);
-/* Lets a routine store without the caches if the store is marked and its tensor large: the C
- * condition for that. */
+/* Lets a routine store without the caches if the store is marked and its tensor large: a C value,
+ * of which it prints the condition. */
 const char *use_nontemporal_c(Emit *e, const Let *store);
 /* The condition that the access's tensor has so many bytes, to add after another one; "" if it is
  * known. */

@@ -36,18 +36,15 @@ and_nontemporal(Emit *e, const Let *store)
                            (long long)footprint);
 }
 
-bool
-has_nontemporal(const Let *loop)
-{
-    return let_find_marked(loop, MARK_nontemporal) != NULL;
-}
-
+/* A variable: an argument that is a condition with `&&` ends libtcc for 64-bit ARM. */
 const char *
 use_nontemporal_c(Emit *e, const Let *store)
 {
-    if (!let_has(store, MARK_nontemporal)) {
-        return "0";
+    bool marked = let_has(store, MARK_nontemporal);
+    const char *condition = marked ? and_nontemporal(e, store) : "";
+    if (!*condition) {
+        return marked ? "1" : "0";
     }
-    const char *condition = and_nontemporal(e, store);
-    return *condition ? cx_format(e->cx, "(1%s)", condition) : "1";
+    put(e, "const int nontemporal = 1%s;", condition);
+    return "nontemporal";
 }

@@ -594,7 +594,7 @@ emit_cc_phase(Emit *e, const Let *loop)
             put_close(e);
         }
     }
-    if (has_nontemporal(loop)) {
+    if (let_find_marked(loop, MARK_nontemporal)) {
         put(e, "dlc_stream_end();");
     }
     cc_near_close(e);

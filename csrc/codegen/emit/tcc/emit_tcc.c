@@ -340,7 +340,7 @@ emit_tcc_phase(Emit *e, const Let *loop)
     while (opened-- > 0) {
         put_close(e);
     }
-    if (has_nontemporal(loop)) {
+    if (let_find_marked(loop, MARK_nontemporal)) { /* a fence ends the phase */
         put(e, "%s();", tcc_strip(&t, "strip_stream_end"));
     }
     e->out = out;
