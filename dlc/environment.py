@@ -38,6 +38,10 @@ def _is_processor(text: str) -> bool:
     return text in ("sse2", "avx2", "avx512")
 
 
+def _has_costs(text: str) -> bool:
+    return _is_processor(text) or text == "neon"
+
+
 def _is_any(text: str) -> bool:
     return True
 
@@ -49,7 +53,7 @@ PROCESS: dict[str, tuple[Callable[[str], bool], str]] = {
     "DLC_CC_TIMEOUT": (_is_time, "a number of seconds above 0"),
     "DLC_POOL": (_is_size, "a number of bytes such as 64M"),
     "DLC_ISA": (_is_processor, "sse2, avx2 or avx512"),
-    "DLC_COSTS": (_is_processor, "sse2, avx2 or avx512"),
+    "DLC_COSTS": (_has_costs, "sse2, avx2, avx512 or neon"),
     "DLC_DUMP_DIR": (_is_any, "a folder"),
     "DLC_ANY_TORCH": (_is_truth, "1 or 0"),
     "DLC_LOG": (_is_truth, "1 or 0"),

@@ -71,7 +71,7 @@ def test_the_first_compile_warns(monkeypatch: pytest.MonkeyPatch) -> None:
         ("DLC_POOL", "3X", "a number of bytes"),
         ("DLC_CC_TIMEOUT", "soon", "seconds"),
         ("DLC_CC_TIMEOUT", "0", "seconds"),
-        ("DLC_COSTS", "avx", "sse2, avx2 or avx512"),
+        ("DLC_COSTS", "avx", "sse2, avx2, avx512 or neon"),
         ("DLC_ISA", "avx10", "sse2, avx2 or avx512"),
         ("DLC_LOG", "loud", "1 or 0"),
         ("DLC_ANY_TORCH", "any", "1 or 0"),

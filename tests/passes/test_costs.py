@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks.cost.__main__ import kept, ops
+from benchmarks.cost.__main__ import kept
+from benchmarks.cost.ops import ops
 from tests.dlc_opt import opt
 
 JOINT = """dlc 1 graph
@@ -18,7 +19,7 @@ fn j[N](x: f32[N], tangents: f32[N]) -> (f32[N], f32[N], f32[N]) {
 """
 
 
-@pytest.mark.parametrize("isa", ["sse2", "avx2", "avx512"])
+@pytest.mark.parametrize("isa", ["sse2", "avx2", "avx512", "neon"])
 def test_every_op_has_a_cost(isa: str) -> None:
     """A new op needs a row: python -m benchmarks.cost --write."""
     column = kept()[isa]

@@ -1,9 +1,9 @@
 /* Cost: what an element of an operation takes, in quarters of a cycle of a vectorised loop.
  *
- * What arithmetic costs was measured for each instruction set (cost.def): tanh in float32 is 26
- * units with SSE2 and 4 with AVX-512, while memory is as far from the one as from the other, so
- * that the wider the vectors, the more is computed again.  For processors without a column ops.def
- * has a guess.
+ * What arithmetic costs was measured for each instruction set of x86-64, and predicted for 64-bit
+ * ARM (cost.def): tanh in float32 is 26 units with SSE2 and 4 with AVX-512, while memory is as far
+ * from the one as from the other, so that the wider the vectors, the more is computed again.  For
+ * processors without a column ops.def has a guess.
  */
 #include "ir/costs.h"
 
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SSE2, AVX2, AVX512, SETS };
+enum { SSE2, AVX2, AVX512, NEON, SETS };
 
 static const short measured[OP_COUNT][DTYPE_COUNT][SETS] = {
 #define COST(op, dtype, ...) [OP_##op][DT_##dtype] = {__VA_ARGS__},
@@ -25,15 +25,17 @@ static int set = SETS;          /* this processor's, or SETS: there is no column
 static void
 find_set(void)
 {
-    static const char *const names[] = {"sse2", "avx2", "avx512"};
+    static const char *const names[] = {"sse2", "avx2", "avx512", "neon"};
     const char *name = getenv("DLC_COSTS"), *isa = getenv("DLC_ISA");
 #if defined(__x86_64__)
     __builtin_cpu_init();
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     set = !avx2 ? SSE2 : __builtin_cpu_supports("avx512f") ? AVX512 : AVX2;
+#elif defined(__aarch64__)
+    set = NEON;
 #endif
     for (int k = 0; k < SETS; k++) {
-        set = isa && k < set && strcmp(isa, names[k]) == 0 ? k : set;
+        set = isa && set < NEON && k < set && strcmp(isa, names[k]) == 0 ? k : set;
     }
     for (int k = 0; name && k < SETS; k++) {
         set = strcmp(name, names[k]) == 0 ? k : set;
