@@ -120,15 +120,19 @@ draw_value(uint64_t *random)
     return values[below(random, sizeof values / sizeof *values)];
 }
 
-/* So many elements of a transposed copy, or of a store that wait for the non-temporal ones: V53. */
+/* So many elements of a transposed copy, of what is compared for a place, or of a store that wait
+ * for the non-temporal ones: V53. */
 static int64_t
 elements_in_array(Cx *cx, const Let *let)
 {
-    enum { LINE = 16, STRIP = 1024, TRANSPOSED = 64 * (128 + 16) };
+    enum { LINE = 16, STRIP = 1024, TRANSPOSED = 64 * (128 + 16), OF_BLOCK = 1024 + 16 };
     const Let *loop = let_around(let), *rows = loop_is(loop) ? let_around(loop) : loop;
     int64_t n = 0, flat = loop_is(rows) ? let_mark_value(rows, MARK_flat) : 0;
     if (let->op == OP_load) {
         return TRANSPOSED;
+    }
+    if (let->op == OP_reduce) {
+        return OF_BLOCK;
     }
     if (flat) {
         dim_is_int(cx, loop_extent(loop), &n);

@@ -372,6 +372,17 @@ def test_parts_of_a_long_row_run_side_by_side() -> None:
         ["parts=2 fill"],
     ]
     assert steps(reduction("argmax", "64, 512", "f64")) == ["fill"]
+
+
+def test_a_place_of_what_is_computed_is_looked_for_in_an_array() -> None:
+    """Of a block and sixteen more elements; a row of memory needs none, nor does another target."""
+    lets = "e: f32[64, 512] = exp x", "y: i64[64] = argmax e axes=[1]"
+    computed = graph("x: f32[64, 512]", "i64[64]", *lets)
+    assert steps(computed) == ["fill array=1040"]
+    assert steps(computed, "tcc") == steps(computed, "c") == [""]
+
+
+def test_rows_of_a_sum_are_one_primitive_of_libtcc() -> None:
     assert steps(reduction("sum", "64, 4096"), "tcc") == ["primitive"]
 
 

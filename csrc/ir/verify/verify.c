@@ -203,11 +203,12 @@
  *        many whose values a later stage uses, and of recurrences those that continue the iteration
  *        before; in the vector loop of one marked flat, of the elements of a block, all loads of
  *        what does not go through the rows without a gap, and sizes that differ; of what is used
- *        there of the rows' own lets all, of flat_row more; 9216 of a load marked transpose; and a
+ *        there of the rows' own lets all, of flat_row more; 9216 of a load marked transpose; 1040
+ *        of a reduce marked lanes whose op returns an index; and a
  *        nontemporal store in a for, of the width of one in a loop marked tile, of all elements of
  *        a block of the loop marked flat around it, of 1024 in one marked strip, else of 16.
- *   V54  registers marks only a dense buffer in a for without vector, of a known number of
- *        elements, at least 1 and at most those of a row of a panel.
+ *   V54  registers marks only a dense buffer in a for without vector, without array, of a known
+ *        number of elements, at least 1 and at most those of a row of a panel.
  *   V55  split and reorder mark only a for without other marks, which has at most 32 loops around.
  *        reorder marks one whose body is a for alone that is not marked reorder, has no marks but
  *        split, and has the same extent in each iteration.  No two accesses of the same memory, of

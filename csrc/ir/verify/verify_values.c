@@ -178,14 +178,15 @@ verify_registers(Verifier *v, const Let *buffer)
 {
     const Let *around = let_around(buffer);
     int64_t elements;
-    bool good = around->op == OP_for && !let_has(around, MARK_vector) && !buffer->res[0]->strides &&
+    bool good = around->op == OP_for && !let_has(around, MARK_vector) &&
+                !let_has(buffer, MARK_array) && !buffer->res[0]->strides &&
                 dim_is_int(v->cx, type_numel(v->cx, buffer->res[0]->type), &elements) &&
                 elements > 0 &&
                 elements <= MICRO_ROW_BYTES / dtype_info[buffer->res[0]->type->dtype].bytes;
     if (let_has(buffer, MARK_registers) && !good) {
         verify_broken(
             v, 54,
-            "registers marks a buffer that stands in no loop or a vector loop, or has more "
-            "elements than a row of a panel");
+            "registers marks a buffer that stands in no loop or a vector loop, is in an array of "
+            "a tile, or has more elements than a row of a panel");
     }
 }
