@@ -1,9 +1,9 @@
 /* Random programs of one thing that is done to rows, or to columns: what schedules have forms for.
  *
  * A random graph hardly ever has a scan of what is loaded, a sum of which one element is not zero,
- * the place of an extreme, several passes over a row, or a sum of gathered rows, with nothing
- * beside it.  So these are written as text, with sizes, types and operations at random, and at
- * times with an operation before. */
+ * the place of an extreme, several passes over a row, a sum of gathered rows, or short rows, with
+ * nothing beside it.  So these are written as text, with sizes, types and operations at random, and
+ * at times with an operation before. */
 #include "gen.h"
 
 #include <string.h>
@@ -82,12 +82,23 @@ put_gathered(Gen *g)
              g->rows, g->dtype, g->rows, n, below(g->random, 3), g->dtype, g->rows, n);
 }
 
+/* With what each column has one of, and each row. */
+static void
+put_channels(Gen *g)
+{
+    static const char *const maps[] = {"sub", "mul", "maximum"};
+    text_add(g->out,
+             "  let b: %s = expand m to=[1]\n  let c: %s = expand r to=[0]\n"
+             "  let d: %s = %s x, b\n  let y: %s = %s d, c\n",
+             g->type, g->type, g->type, ANY(g, maps), g->type, ANY(g, maps));
+}
+
 static void
 put_program(Gen *g)
 {
-    enum { SCAN, ONEHOT, PLACE, NORM, GATHERED, FORMS };
+    enum { SCAN, ONEHOT, PLACE, NORM, GATHERED, CHANNELS, FORMS };
     static const char *const rows[] = {"2", "3", "9", "20", "B"};
-    static const char *const columns[] = {"1", "3", "16", "17", "33", "50", "64", "130", "N"};
+    static const char *const columns[] = {"1", "3", "5", "16", "17", "33", "50", "64", "130", "N"};
     static const char *const dtypes[] = {"f32", "f32", "f32", "f64", "i64", "bf16"};
     static const char *const floats[] = {"f32", "f32", "f64"};
     Cx *cx = g->out->cx;
@@ -103,9 +114,12 @@ put_program(Gen *g)
     text_add(g->out, "dlc 1 graph\n\nfn fuzz[B in 2..inf, N in 1..inf](x: %s", g->type);
     text_add(g->out, form == ONEHOT ? ", k: i64[%s]" : "", g->rows);
     text_add(g->out, form == GATHERED ? ", t: i64[%s, 3]" : "", g->rows);
+    if (form == CHANNELS) {
+        text_add(g->out, ", m: %s[%s], r: %s[%s]", g->dtype, g->columns, g->dtype, g->rows);
+    }
     text_add(g->out, ") -> (%s) {\n", result);
-    static void (*const put[FORMS])(Gen *g) = {put_scan, put_onehot, put_place, put_norm,
-                                               put_gathered};
+    static void (*const put[FORMS])(Gen *g) = {put_scan, put_onehot,   put_place,
+                                               put_norm, put_gathered, put_channels};
     put[form](g);
     text_add(g->out, "  ret y\n}\n");
 }

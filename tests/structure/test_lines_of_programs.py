@@ -138,7 +138,7 @@ MULTIPLIED_C = ["for pack", "for micro", "for interchange=32", "reduce sum fused
         ),
         pytest.param(
             CHANNELS,
-            ["for grid=512 grid_row=128", "for vector", "sub merged"],
+            ["for grid=512 grid_row=128", "for vector", "m uniform", "sub merged"],
             ["for flat=64 flat_row=16", "r array=336", "for vector", "m array=320"],
             ["for vector"],
             id="channels",

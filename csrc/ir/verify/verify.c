@@ -174,6 +174,9 @@
  *        vector that has loops inside.  No index in it is that of the vector loop, and what it uses
  *        is a constant, made outside of that loop, or marked uniform too and, with no loop in
  *        between, in the same block.  The loop does not write to the memory of what is loaded.
+ *        Or it marks a load in a vector loop in a for marked grid that goes by an even step through
+ *        elements of a tensor that the grid does not write to, at no index of the rows, nor one
+ *        bound in them, nor, if that is marked parallel, of any loop around.
  *   V46  An if stands in a kernel's own block, in that of another choice, or in a loop whose
  *        iterations run one by one, as those of all loops around it: its marks are parallel, split,
  *        reorder, steps and flags of the C compiler.  An else stands right behind an if.  The
