@@ -193,7 +193,7 @@ is_same_in_rows(View *v, const Tile *tile, const Let *load, const Let *rows)
     return walk.kind == WALK_GRID && dim_is(tile->cx, walk.row_step, 0) && !shared &&
            !access->is_private && !dim_is_bound_in(tile->cx, access->offset, load->parent) &&
            !dim_is_bound_in(tile->cx, access->offset, rows->body) &&
-           !pairs_in_place(pairs_of(v), v->facts, tile, load);
+           !(let_has(load, MARK_merged) && pairs_in_place(pairs_of(v), v->facts, tile, load));
 }
 
 static void
