@@ -199,7 +199,8 @@
  *        are.  What its index says is not bound in that loop.
  *   V52  primitive marks only a reduce without onehot that is marked lanes or stands in a for
  *        marked vector, perhaps in other loops there, whose op returns no index, and whose
- *        body loads, binds and computes.
+ *        body loads, binds and computes; or a load or store of elements of four bytes that goes by
+ *        2, 3 or 4 elements along a loop around it.
  *   V53  array marks, of so many elements: in a for of that width marked vector with loops inside,
  *        all buffers, results of reductions, and values and indices that are used where a loop
  *        stands in between, or none of them; all operations of a loop marked distribute of that

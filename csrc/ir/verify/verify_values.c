@@ -171,6 +171,25 @@ verify_primitive(Verifier *v, const Let *reduce)
     }
 }
 
+/* Of accesses: all parts of an element in one go. */
+void
+verify_primitive_access(Verifier *v, const Let *access)
+{
+    enum { MOST = 4, BYTES = 4 };
+    bool good = !let_has(access, MARK_primitive);
+    for (const Let *loop = let_around(access); !good && loop_is(loop); loop = let_around(loop)) {
+        for (int n = 2; n <= MOST; n++) {
+            good |= dtype_info[access->args[0]->type->dtype].bytes == BYTES &&
+                    steps_by(v->cx, access, loop, dim_int(v->cx, n));
+        }
+    }
+    if (!good) {
+        verify_broken(v, 52,
+                      "primitive marks a load or store that does not go by 2 to 4 elements of four "
+                      "bytes along a loop");
+    }
+}
+
 /* ---- V54: buffers in registers ---- */
 
 void
