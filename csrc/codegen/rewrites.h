@@ -32,11 +32,6 @@ const PassInfo *schedule_rewrite(const char *word); /* marks all phases; NULL: n
 /* The flag of the C compiler that belongs to it; NULL: none.  A constant. */
 const char *schedule_flag(const char *schedule);
 
-/* Marks `array` what a later stage wants, in a loop marked distribute.  See distribute.c. */
-void distribute_arrays(Cx *cx, Let *loop);
-/* The same of what needs an array in loops marked flat.  See flatten.c. */
-void flat_arrays(Fn *fn);
-
 /* ---- nest/written.c: schedules as text ---- */
 
 /* What the text says of one of so many kernels, on lines of the same numbers; NULL: nothing.  Fails

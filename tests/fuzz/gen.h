@@ -23,6 +23,9 @@ Fn *gen_flow(Cx *cx, uint64_t seed);
 /* One with loops whose steps read and write elements, rows and parts of arrays. */
 Fn *gen_steps(Cx *cx, uint64_t seed);
 
+/* One of a single thing that is done to rows: a scan, a norm, a place, a sum of few elements. */
+Fn *gen_rows(Cx *cx, uint64_t seed);
+
 /* Gives parameters and results that promise no strides some, in place; what shares memory with
  * another stays. */
 void relay(Fn *fn, uint64_t *random);

@@ -1,7 +1,7 @@
 /* test-fuzz: runs random programs, or given ones, through every way there is to run them.
  *
  *     test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] [--keep FOLDER] [--products]
- *     [--decoded] [--flow] [--steps] [--damage] [--layouts] [--schedules] [--choices]
+ *     [--decoded] [--flow] [--steps] [--rows] [--damage] [--layouts] [--schedules] [--choices]
  *     [--fuel N,STEP] [--print FOLDER] [--loops FILE] [file.dlc ...]
  *
  * --print: the random programs are written to FOLDER/<seed>.dlc, and none of them runs.
@@ -9,6 +9,7 @@
  * --decoded: those of few rows and a weight of few bits alone, with the interpreter's bits.
  * --flow: random programs with loops and branches.
  * --steps: random programs with loops over the elements of arrays, which write parts of them.
+ * --rows: random programs of a single thing that is done to rows.
  *
  * --fuel: a file runs with fuel for N single rewrites, for N + STEP, and so on up to all of them.
  * --layouts: operands of the files lie in memory as the seed says, and sizes are near a panel's.
@@ -370,6 +371,9 @@ main(int argc, char **argv)
         else if (strcmp(argv[k], "--steps") == 0) {
             c.generate = gen_steps;
         }
+        else if (strcmp(argv[k], "--rows") == 0) {
+            c.generate = gen_rows;
+        }
         else if (strcmp(argv[k], "--layouts") == 0) {
             c.laid_out = true;
         }
@@ -384,9 +388,9 @@ main(int argc, char **argv)
         }
         else if (argv[k][0] == '-') {
             fprintf(stderr, "usage: test-fuzz [--seed N] [--count N] [--tiers tcc,cc,c|none] "
-                    "[--keep FOLDER] [--products] [--decoded] [--flow] [--steps] [--damage] "
-                    "[--layouts] [--schedules] [--choices] [--fuel N,STEP] [--print FOLDER] "
-                    "[--loops FILE] [file.dlc ...]\n");
+                    "[--keep FOLDER] [--products] [--decoded] [--flow] [--steps] [--rows] "
+                    "[--damage] [--layouts] [--schedules] [--choices] [--fuel N,STEP] "
+                    "[--print FOLDER] [--loops FILE] [file.dlc ...]\n");
             return 2;
         }
         else {

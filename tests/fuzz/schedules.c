@@ -120,15 +120,19 @@ draw_value(uint64_t *random)
     return values[below(random, sizeof values / sizeof *values)];
 }
 
-/* So many elements of a transposed copy, or of a store that wait for the non-temporal ones: V53. */
+/* So many elements of a transposed copy, of what is compared for a place, or of a store that wait
+ * for the non-temporal ones: V53. */
 static int64_t
 elements_in_array(Cx *cx, const Let *let)
 {
-    enum { LINE = 16, STRIP = 1024, TRANSPOSED = 64 * (128 + 16) };
+    enum { LINE = 16, STRIP = 1024, TRANSPOSED = 64 * (128 + 16), OF_BLOCK = 1024 + 16 };
     const Let *loop = let_around(let), *rows = loop_is(loop) ? let_around(loop) : loop;
     int64_t n = 0, flat = loop_is(rows) ? let_mark_value(rows, MARK_flat) : 0;
     if (let->op == OP_load) {
         return TRANSPOSED;
+    }
+    if (let->op == OP_reduce) {
+        return OF_BLOCK;
     }
     if (flat) {
         dim_is_int(cx, loop_extent(loop), &n);
@@ -144,8 +148,11 @@ static void
 give(Draw *d, Let *let, int k)
 {
     let_take_marks(d->fn->cx, let);
+    bool index = let->op == OP_reduce && op_info[let_op(let)].rule == RULE_INDEX;
     if (mark_at(k) == MARK_array) {
         let_mark_with(d->fn->cx, let, MARK_array, elements_in_array(d->fn->cx, let));
+    } else if (mark_at(k) == MARK_parts && index) {
+        let_mark_with(d->fn->cx, let, MARK_parts, 2);
     } else if (mark_info[k].has_value) {
         let_mark_with(d->fn->cx, let, mark_at(k), draw_value(d->random));
     } else {
@@ -153,8 +160,8 @@ give(Draw *d, Let *let, int k)
     }
 }
 
-/* `jam_row` stands beside `jam`, `simdlen` beside `strip`, and `array` beside `nontemporal` and
- * `transpose`. */
+/* `jam_row` stands beside `jam`, `simdlen` beside `strip`, `places` beside `parts`, and `array`
+ * beside `nontemporal` and `transpose`. */
 static bool
 is_beside(int k, int base)
 {
@@ -162,6 +169,7 @@ is_beside(int k, int base)
     bool row = k != base && strncmp(mark_info[k].name, mark_info[base].name, length) == 0 &&
                mark_info[k].name[length] == '_';
     return row || (mark_at(k) == MARK_simdlen && mark_at(base) == MARK_strip) ||
+           (mark_at(k) == MARK_places && mark_at(base) == MARK_parts) ||
            (mark_at(k) == MARK_array && mark_at(base) & (MARK_nontemporal | MARK_transpose));
 }
 
@@ -224,6 +232,15 @@ settle(Nest *nest)
     }
 }
 
+/* Marks what is in arrays because of the marks that are there: by the rewrite, which may make no
+ * other change. */
+static void
+set_arrays(Fn *fn, const char *rewrite)
+{
+    PassOptions options = {.no_file = true, .fuel = 0};
+    pass_run(rewrite_find(rewrite), fn, &options);
+}
+
 /* A loop in stages, if the verifier accepts them. */
 static void
 draw_stages(Draw *d, Let *loop)
@@ -248,8 +265,8 @@ draw_stages(Draw *d, Let *loop)
             let_mark(let, MARK_array, false);
         }
     }
-    distribute_arrays(cx, loop);
-    flat_arrays(d->fn);
+    set_arrays(d->fn, "distribute");
+    set_arrays(d->fn, "flatten");
     settle(&nest);
 }
 
@@ -292,9 +309,9 @@ outermost(Let *loop)
 
 /* The lets of the loop, and of those around, are in no arrays. */
 static void
-take_arrays(Cx *cx, Let *loop)
+take_arrays(Fn *fn, Let *loop)
 {
-    resize(cx, loop->body, 0);
+    resize(fn->cx, loop->body, 0);
     for (; loop_is(loop->parent->owner); loop = loop->parent->owner) {
         for (int k = 0; k < loop->parent->n; k++) {
             Let *let = loop->parent->lets[k];
@@ -303,11 +320,7 @@ take_arrays(Cx *cx, Let *loop)
             }
         }
     }
-    for (int k = 0; k < loop->body->n; k++) {
-        if (loop_is(loop->body->lets[k]) && let_has(loop->body->lets[k], MARK_distribute)) {
-            distribute_arrays(cx, loop->body->lets[k]);
-        }
-    }
+    set_arrays(fn, "distribute");
 }
 
 /* Rows that run as one, so many at a time or (take) one by one. */
@@ -319,13 +332,13 @@ draw_flat(Draw *d, Let *loop, bool take)
     Nest nest = {.fn = d->fn};
     save_let(&nest, outermost(loop));
     let_take_marks(cx, loop);
-    take_arrays(cx, loop);
+    take_arrays(d->fn, loop);
     if (take) {
         let_mark(loop, MARK_flat | MARK_flat_row, false);
     } else {
         let_mark_with(cx, loop, MARK_flat, LINE << below(d->random, 6));
         let_mark_with(cx, loop, MARK_flat_row, 1 + (int64_t)below(d->random, 2 * LINE));
-        flat_arrays(d->fn);
+        set_arrays(d->fn, "flatten");
     }
     settle(&nest);
 }

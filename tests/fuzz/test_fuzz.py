@@ -35,6 +35,8 @@ KINDS = {
     # marks that the verifier accepts change no bit, whichever they are
     "schedules": ("--schedules", 8_000_000_000, 1700, "tcc,cc"),
     "schedules of products": ("--schedules --products", 8_200_000_000, 300, "tcc,cc"),
+    # scans, norms, places, sums of one element or of gathered rows: forms that few other programs have
+    "schedules of rows": ("--schedules --rows", 8_300_000_000, 300, "tcc,cc"),
     # loops in an if, and in its else, between phases and in loops
     "choices": ("--choices", 9_000_000_000, 200, "tcc,cc,c"),
     "choices of products": ("--choices --products", 9_200_000_000, 200, "tcc,cc,c"),

@@ -54,6 +54,7 @@ static const Bug bugs[] = {
     BUG(tcc, width, width, " += 256)", " += 257)"),
     BUG(tcc, grid, grid, " += rows)", " += rows + 1)"),
     BUG(tcc, scan, scan, "_to - i0_from, ", "_to - i0_from - 1, "),
+    BUG(tcc, nontemporal, nontemporal, "(1 && ", "(*(volatile int *)0 && "),
 /* what both targets write alike */
 #define BUG_OF_BOTH(name, mark, right, wrong) \
     BUG(cc, name, mark, right, wrong), BUG(tcc, name, mark, right, wrong)
@@ -62,6 +63,8 @@ static const Bug bugs[] = {
     BUG_OF_BOTH(onehot, onehot, " >= 0 && ", " >= 1 && "),
     BUG_OF_BOTH(parallel, parallel, " < hi; i0", " + 1 < hi; i0"),
     BUG_OF_BOTH(micro, micro, ".columns = ", ".columns = -1 + "),
+    BUG_OF_BOTH(prefetch_tile, prefetch_tile,
+                ".prefetched = ", ".prefetched = *(volatile char *)0 + "),
     BUG_OF_BOTH(recurrences, recurrences, "_from + 8;", "_from + 7;"),
 };
 

@@ -372,6 +372,28 @@ def test_parts_of_a_long_row_run_side_by_side() -> None:
         ["parts=2 fill"],
     ]
     assert steps(reduction("argmax", "64, 512", "f64")) == ["fill"]
+
+
+def test_a_place_of_what_is_computed_is_looked_for_in_an_array() -> None:
+    """Of a block and sixteen more elements; a row of memory needs none, nor does another target."""
+    lets = "e: f32[64, 512] = exp x", "y: i64[64] = argmax e axes=[1]"
+    computed = graph("x: f32[64, 512]", "i64[64]", *lets)
+    assert steps(computed) == ["fill array=1040"]
+    assert steps(computed, "tcc") == steps(computed, "c") == [""]
+
+
+def test_parts_of_an_element_are_loaded_and_stored_by_one_primitive() -> None:
+    """Of two floats each: not by the C compiler, and not one part alone."""
+    parts = [f"{name}: f32[1000, 1] = slice x axis=1 start={k} step=1" for k, name in enumerate("ab")]
+    text = graph("x: f32[1000, 2]", "f32[1000, 2]", *parts, "y: f32[1000, 2] = cat b, a axis=1")
+    accesses = re.findall(r"(load x|store t0)\[.* primitive$", lines(text, "tcc"), re.M)
+    assert accesses == ["load x"] * 2 + ["store t0"] * 2
+    assert "primitive" not in lines(text, "cc")
+    one = graph("x: f32[1000, 2]", "f32[1000, 1]", parts[0], "y: f32[1000, 1] = neg a")
+    assert "primitive" not in lines(one, "tcc")
+
+
+def test_rows_of_a_sum_are_one_primitive_of_libtcc() -> None:
     assert steps(reduction("sum", "64, 4096"), "tcc") == ["primitive"]
 
 

@@ -95,6 +95,14 @@ facts_reduced_row(const Facts *facts, const Let *reduce)
     return found ? load : NULL;
 }
 
+bool
+facts_in_lanes(const Facts *facts, const Let *reduce)
+{
+    bool index = op_info[let_op(reduce)].rule == RULE_INDEX;
+    return let_has(reduce, MARK_lanes) &&
+           (!index || let_has(reduce, MARK_array) || facts_reduced_row(facts, reduce));
+}
+
 int
 facts_adjacent_bytes(const Facts *facts, const Let *access, Dim index)
 {

@@ -56,6 +56,9 @@ Dim facts_row(const Facts *facts, const Let *load, Dim index);
 /* The load of adjacent elements that is all that a reduction reduces, as they are compared; or
  * NULL. */
 const Let *facts_reduced_row(const Facts *facts, const Let *reduce);
+/* Does the reduction run in lanes in the C for gcc?  That to a place needs such a row, or an array
+ * in which the place is looked for. */
+bool facts_in_lanes(const Facts *facts, const Let *reduce);
 /* The bytes of an element, 4 or 8, if the access goes along adjacent elements of a tensor; else
  * 0. */
 int facts_adjacent_bytes(const Facts *facts, const Let *access, Dim index);

@@ -626,3 +626,13 @@ zip_find(const Facts *facts, const Tile *tile, const Let *access, Zip *zip)
     }
     return count == stride;
 }
+
+bool
+zip_is_marked(const Zip *zip)
+{
+    bool all = true;
+    for (int k = 0; k < zip->n; k++) {
+        all &= let_has(zip->parts[k], MARK_primitive);
+    }
+    return all;
+}

@@ -58,5 +58,7 @@ typedef struct {
 /* Finds the accesses beside this one that together touch every element; false: not all are there,
  * or one twice.  Outside of grids and loops marked tile. */
 bool zip_find(const Facts *facts, const Tile *tile, const Let *access, Zip *zip);
+/* Does one primitive do them all? */
+bool zip_is_marked(const Zip *zip);
 
 #endif

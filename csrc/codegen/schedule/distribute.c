@@ -135,8 +135,9 @@ is_wanted_later(const Let *loop, const Let *map, int64_t last)
     return later;
 }
 
-void
-distribute_arrays(Cx *cx, Let *loop)
+/* Marks `array` what a later stage wants, in a loop marked distribute. */
+static void
+mark_arrays(Cx *cx, Let *loop)
 {
     const Block *blk = loop->body;
     int64_t last = 1;
@@ -167,7 +168,6 @@ mark_stages(Cx *cx, Let *loop, const Stages *s, int width)
             let_mark_with(cx, let, MARK_stage, stage_of(s, let));
         }
     }
-    distribute_arrays(cx, loop);
 }
 
 /* ---- vector loops ---- */
@@ -358,6 +358,9 @@ distribute_loop(const PhaseView *phase, Let *loop)
         distribute_recurrences(phase->fn, phase->facts, loop);
     } else if (loop->op == OP_for && let_has(loop, MARK_vector) && !loop_count(loop->body)) {
         distribute_vector(phase->fn, loop);
+    }
+    if (let_has(loop, MARK_distribute)) {
+        mark_arrays(phase->fn->cx, loop);
     }
     return !loop_is_vector(loop);
 }

@@ -102,34 +102,22 @@ mark_array(Cx *cx, Let *let, int64_t elements)
 }
 
 /* Of what each row has one of, a row more: the last one is written as long as any may be. */
-static bool
-mark_arrays(const PhaseView *phase, Let *loop)
+static void
+mark_arrays(Cx *cx, const Flat *f, const Let *rows)
 {
-    const Let *rows = loop;
-    Flat f = flat_of(phase->facts, &phase->nest, &rows);
-    int64_t elements = let_mark_value(loop, MARK_flat) * f.n;
-    if (!elements) {
-        return true;
-    }
+    int64_t elements = let_mark_value(rows, MARK_flat) * f->n;
     Let *let;
-    FOR_ROW_LETS(let, &f)
+    FOR_ROW_LETS(let, f)
     {
-        if (flat_is_spread(&f, let)) {
-            mark_array(phase->fn->cx, let, elements + let_mark_value(loop, MARK_flat_row));
+        if (flat_is_spread(f, let)) {
+            mark_array(cx, let, elements + let_mark_value(rows, MARK_flat_row));
         }
     }
-    for (int k = 0; k < f.loop->body->n; k++) {
-        if (flat_needs_array(&f, f.loop->body->lets[k])) {
-            mark_array(phase->fn->cx, f.loop->body->lets[k], elements);
+    for (int k = 0; k < f->loop->body->n; k++) {
+        if (flat_needs_array(f, f->loop->body->lets[k])) {
+            mark_array(cx, f->loop->body->lets[k], elements);
         }
     }
-    return true;
-}
-
-void
-flat_arrays(Fn *fn)
-{
-    loops_visit(fn, mark_arrays);
 }
 
 static void
@@ -138,10 +126,12 @@ mark_rows(const PhaseView *phase, Let *loop)
     Cx *cx = phase->fn->cx;
     const Let *rows = loop;
     Flat f = flat_of(phase->facts, &phase->nest, &rows);
-    if (is_flat(&f) && fuel_spend(cx)) {
+    if (!let_has(loop, MARK_flat) && is_flat(&f) && fuel_spend(cx)) {
         let_mark_with(cx, loop, MARK_flat, DLC_FLAT);
         let_mark_with(cx, loop, MARK_flat_row, DLC_FLAT_ROW);
-        mark_arrays(phase, loop);
+    }
+    if (let_has(loop, MARK_flat) && f.n) {
+        mark_arrays(cx, &f, loop);
     }
 }
 

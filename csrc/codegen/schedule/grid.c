@@ -3,7 +3,8 @@
  * What:     marks loops around vector loops of a few elements `grid`: as many of their iterations
  *           run together as fill a tile.
  * Requires: a scheduled function.
- * Ensures:  each element's operations as without; rows change places (V38).
+ * Ensures:  each element's operations as without; rows change places (V38).  What a load marked
+ *           `uniform` reads is the same for all of them, and is copied before the loop (V45).
  * How:      What stands in the loop itself is computed for a tile of an element for each row, what
  *           stands in a loop inside for all elements of those rows.  That saves calls, but operands
  *           with another layout are moved into the tile, and what a row has one of is spread.  So
@@ -130,14 +131,20 @@ add_access(View *v, const Tile *tile, const Let *access, Work *work)
                    !(access->op == OP_load && pairs_in_place(pairs_of(v), v->facts, tile, access));
 }
 
+static Tile
+tile_of(const View *v, const Let *rows, const Let *loop)
+{
+    return (Tile){.cx = v->facts->cx,
+                  .index = loop_index(loop),
+                  .row = loop_index(rows),
+                  .columns = loop_extent(loop)};
+}
+
 static Work
 work_of(View *v, const Let *rows, const Let *loop)
 {
     Work work = {0};
-    Tile tile = {.cx = v->facts->cx,
-                 .index = loop_index(loop),
-                 .row = loop_index(rows),
-                 .columns = loop_extent(loop)};
+    Tile tile = tile_of(v, rows, loop);
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
         work.calls += op_info[let->op].kind == KIND_MAP || let->op == OP_bind;
@@ -176,6 +183,38 @@ is_profitable(View *v, const Let *rows)
 
 /* ---- marks ---- */
 
+/* Before all loops if the rows are shared by threads, else before the loop of the rows. */
+static bool
+is_same_in_rows(View *v, const Tile *tile, const Let *load, const Let *rows)
+{
+    const AccessFacts *access = facts_access(v->facts, load);
+    Walk walk = walk_of(tile, access->offset);
+    bool shared = let_has(rows, MARK_parallel) && dim_has_index(tile->cx, walk.start);
+    return walk.kind == WALK_GRID && dim_is(tile->cx, walk.row_step, 0) && !shared &&
+           !access->is_private && !dim_is_bound_in(tile->cx, access->offset, load->parent) &&
+           !dim_is_bound_in(tile->cx, access->offset, rows->body) &&
+           !(let_has(load, MARK_merged) && pairs_in_place(pairs_of(v), v->facts, tile, load));
+}
+
+static void
+mark_same(View *v, const Let *rows)
+{
+    for (int k = 0; k < rows->body->n; k++) {
+        const Let *loop = rows->body->lets[k];
+        if (!loop_is(loop) || grid_is_called(v->facts, loop, rows) ||
+            !grid_is_short(v->facts, loop, DLC_GRID_COLUMNS)) {
+            continue;
+        }
+        Tile tile = tile_of(v, rows, loop);
+        for (int j = 0; j < loop->body->n; j++) {
+            Let *load = loop->body->lets[j];
+            if (load->op == OP_load && is_same_in_rows(v, &tile, load, rows)) {
+                let_mark(load, MARK_uniform, true);
+            }
+        }
+    }
+}
+
 static bool
 mark_grid(Let *loop, void *view)
 {
@@ -196,6 +235,7 @@ mark_grid(Let *loop, void *view)
     if (kinds.calls) {
         let_mark_with(cx, loop, MARK_grid_called, DLC_GRID_ROWS);
     }
+    mark_same(v, loop);
     return false;
 }
 

@@ -3,6 +3,8 @@
  * What:     marks reductions along rows `parts`: so many parts of a row run in one loop, each with
  *           lanes of its own.  They are blocks; of argmax and argmin the halves of a block, or
  *           every other few elements of a row whose lanes record where theirs are (`places`).
+ *           Where what argmax and argmin compare is not a row of memory, marks them `array`: the
+ *           elements of a block are in an array, in which the place of the extreme is looked for.
  * Requires: a scheduled function.
  * Ensures:  the order of prelude_reduce.h (V41): blocks are combined as without.
  * How:      A step waits for the one before it where the body is cheap.  Of argmax and argmin rows
@@ -30,10 +32,11 @@ mark_index(const Facts *facts, Let *reduce)
 {
     enum { HALVES = 2 };
     Cx *cx = facts->cx;
-    bool places = facts_reduced_row(facts, reduce) && has_places(cx, reduce),
-         halves = facts_reduced_row(facts, reduce) &&
-                  dim_range(cx, loop_extent(reduce)).hi >= DLC_BLOCK;
-    if ((places || halves) && fuel_spend(cx)) {
+    bool row = facts_reduced_row(facts, reduce), places = row && has_places(cx, reduce),
+         halves = row && dim_range(cx, loop_extent(reduce)).hi >= DLC_BLOCK;
+    if (!row && fuel_spend(cx)) {
+        let_mark_with(cx, reduce, MARK_array, DLC_BLOCK + DLC_LANES);
+    } else if ((places || halves) && fuel_spend(cx)) {
         let_mark_with(cx, reduce, MARK_parts, HALVES);
         let_mark(reduce, MARK_places, places);
     }

@@ -1,7 +1,8 @@
 /* Prefetches of tiles: what loops over tiles prefetch, and how far ahead.
  *
  * What:     marks loads and stores of vector loops and grids: `prefetch`, so many bytes further on,
- *           or `prefetch_rows`, what they access so many rows later.
+ *           or `prefetch_rows`, what they access so many rows later; `primitive` loads or stores of
+ *           the parts of an element, which are one call, and reductions that are one.
  * Requires: a scheduled function in which grids, non-temporal stores and the width of tiles are
  *           marked.
  * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points (V34).
@@ -306,6 +307,16 @@ is_transposed(const View *v, const Let *load)
     return before < DLC_PANELS;
 }
 
+/* Marks that one primitive does all the loads or stores. */
+static void
+mark_zip(const View *v, const Zip *zip)
+{
+    bool may = fuel_spend(v->cx);
+    for (int k = 0; k < zip->n && may; k++) {
+        let_mark((Let *)zip->parts[k], MARK_primitive, true);
+    }
+}
+
 static void
 walk_load(View *v, const Let *load)
 {
@@ -326,6 +337,7 @@ walk_load(View *v, const Let *load)
         for (int k = 0; k < zip.n; k++) {
             v->unzipped[zip.parts[k]->res[0]->id] = true;
         }
+        mark_zip(v, &zip);
         mark_strided(v, load, &zip.walk);
     } else if (walk.kind == WALK_FLAT && dim_is(v->cx, walk.step, 1)) {
         mark_load(v, load, walk.start);
@@ -347,6 +359,7 @@ walk_store(View *v, const Let *store)
             }
         }
     }
+    mark_zip(v, &zip);
     mark_strided(v, store, &zip.walk);
 }
 

@@ -174,6 +174,9 @@
  *        vector that has loops inside.  No index in it is that of the vector loop, and what it uses
  *        is a constant, made outside of that loop, or marked uniform too and, with no loop in
  *        between, in the same block.  The loop does not write to the memory of what is loaded.
+ *        Or it marks a load in a vector loop in a for marked grid that goes by an even step through
+ *        elements of a tensor that the grid does not write to, at no index of the rows, nor one
+ *        bound in them, nor, if that is marked parallel, of any loop around.
  *   V46  An if stands in a kernel's own block, in that of another choice, or in a loop whose
  *        iterations run one by one, as those of all loops around it: its marks are parallel, split,
  *        reorder, steps and flags of the C compiler.  An else stands right behind an if.  The
@@ -196,18 +199,20 @@
  *        are.  What its index says is not bound in that loop.
  *   V52  primitive marks only a reduce without onehot that is marked lanes or stands in a for
  *        marked vector, perhaps in other loops there, whose op returns no index, and whose
- *        body loads, binds and computes.
+ *        body loads, binds and computes; or a load or store of elements of four bytes that goes by
+ *        2, 3 or 4 elements along a loop around it.
  *   V53  array marks, of so many elements: in a for of that width marked vector with loops inside,
  *        all buffers, results of reductions, and values and indices that are used where a loop
  *        stands in between, or none of them; all operations of a loop marked distribute of that
  *        many whose values a later stage uses, and of recurrences those that continue the iteration
  *        before; in the vector loop of one marked flat, of the elements of a block, all loads of
  *        what does not go through the rows without a gap, and sizes that differ; of what is used
- *        there of the rows' own lets all, of flat_row more; 9216 of a load marked transpose; and a
+ *        there of the rows' own lets all, of flat_row more; 9216 of a load marked transpose; 1040
+ *        of a reduce marked lanes whose op returns an index; and a
  *        nontemporal store in a for, of the width of one in a loop marked tile, of all elements of
  *        a block of the loop marked flat around it, of 1024 in one marked strip, else of 16.
- *   V54  registers marks only a dense buffer in a for without vector, of a known number of
- *        elements, at least 1 and at most those of a row of a panel.
+ *   V54  registers marks only a dense buffer in a for without vector, without array, of a known
+ *        number of elements, at least 1 and at most those of a row of a panel.
  *   V55  split and reorder mark only a for without other marks, which has at most 32 loops around.
  *        reorder marks one whose body is a for alone that is not marked reorder, has no marks but
  *        split, and has the same extent in each iteration.  No two accesses of the same memory, of

@@ -78,6 +78,7 @@ void verify_terms(Verifier *v, const Let *loop);
 void verify_registers(Verifier *v, const Let *buffer);
 void verify_widened(Verifier *v, const Let *load);
 void verify_primitive(Verifier *v, const Let *reduce);
+void verify_primitive_access(Verifier *v, const Let *access);
 
 /* ---- verify_arrays.c: V53 and V56 ---- */
 

@@ -315,15 +315,18 @@ in_flat_rows(Cx *cx, const Let *let)
 void
 verify_array(Verifier *v, const Let *let)
 {
-    enum { TRANSPOSED = 64 * (128 + 16) };
+    enum { TRANSPOSED = 64 * (128 + 16), OF_BLOCK = 1024 + 16 };
     if (!let_has(let, MARK_array) && !let_has(let, MARK_transpose)) {
         return;
     }
     const Let *loop = let_around(let), *tile = tile_around(let);
     int64_t flat = in_flat_rows(v->cx, let);
+    bool place = let->op == OP_reduce && let_has(let, MARK_lanes) &&
+                 op_info[let_op(let)].rule == RULE_INDEX;
     int64_t wanted = let->op == OP_store                ? waiting(v->cx, let)
                      : let_has(let, MARK_transpose)     ? TRANSPOSED
                      : flat                             ? flat
+                     : place                            ? OF_BLOCK
                      : tile                             ? let_mark_value(tile, MARK_width)
                      : let_is_map(let) && loop_is(loop) ? let_mark_value(loop, MARK_distribute)
                                                         : 0;

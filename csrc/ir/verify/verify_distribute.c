@@ -236,10 +236,46 @@ varies(const void *arg, Dim name)
     return found;
 }
 
+/* Is the index that of the loop of rows, or one that is bound in a row? */
+static bool
+differs_by_row(const void *arg, Dim name)
+{
+    const Let *rows = arg;
+    bool found = name == let_attr(rows, "index")->d;
+    for (int k = 0; k < rows->body->n; k++) {
+        const Let *let = rows->body->lets[k];
+        found |= let->op == OP_bind && let->sizes[0] == name;
+        for (int j = 0; loop_is(let) && j < let->body->n; j++) {
+            found |= let->body->lets[j]->op == OP_bind && let->body->lets[j]->sizes[0] == name;
+        }
+    }
+    return found;
+}
+
+/* Is it a load of a vector loop in one marked grid that goes through the same elements in each row?
+ * What threads share begins with a copy, where no loop has an index yet. */
+static bool
+is_same_in_rows(Verifier *v, const Let *load)
+{
+    const Let *loop = let_around(load), *rows = loop_is(loop) ? let_around(loop) : NULL;
+    if (load->op != OP_load || !rows || !loop_is(rows) || !let_has(rows, MARK_grid)) {
+        return false;
+    }
+    const Value *from = load->args[0];
+    Dim offset = index_offset(v->cx, from, let_attr(load, "at")->dims), step, start;
+    bool tensor = !from->def || from->def->op != OP_buffer || !loop_is(let_around(from->def)),
+         even = dim_affine(v->cx, offset, let_attr(loop, "index")->d, &step, &start);
+    return tensor && even && step != dim_int(v->cx, 0) && !loop_writes(rows, from) &&
+           !dim_any_name(v->cx, step, differs_by_row, rows) &&
+           !dim_any_name(v->cx, start, differs_by_row, rows) &&
+           !(let_has(rows, MARK_parallel) &&
+             (dim_has_index(v->cx, step) || dim_has_index(v->cx, start)));
+}
+
 void
 verify_uniform(Verifier *v, const Let *let)
 {
-    if (!let_has(let, MARK_uniform)) {
+    if (!let_has(let, MARK_uniform) || is_same_in_rows(v, let)) {
         return;
     }
     Uniform u = {let, tile_around(let)};
@@ -257,6 +293,6 @@ verify_uniform(Verifier *v, const Let *let)
     if (!good) {
         verify_broken(v, 45,
                       "uniform marks what is not the same for all of a vector loop with "
-                      "loops inside");
+                      "loops inside, or for all rows of a grid");
     }
 }

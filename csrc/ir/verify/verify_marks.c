@@ -152,6 +152,7 @@ verify_access_marks(Verifier *v, const Let *access)
         verify_transpose(v, access);
     }
     verify_masked(v, access);
+    verify_primitive_access(v, access);
     verify_widened(v, access);
 }
 

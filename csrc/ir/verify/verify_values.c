@@ -171,6 +171,25 @@ verify_primitive(Verifier *v, const Let *reduce)
     }
 }
 
+/* Of accesses: all parts of an element in one go. */
+void
+verify_primitive_access(Verifier *v, const Let *access)
+{
+    enum { MOST = 4, BYTES = 4 };
+    bool good = !let_has(access, MARK_primitive);
+    for (const Let *loop = let_around(access); !good && loop_is(loop); loop = let_around(loop)) {
+        for (int n = 2; n <= MOST; n++) {
+            good |= dtype_info[access->args[0]->type->dtype].bytes == BYTES &&
+                    steps_by(v->cx, access, loop, dim_int(v->cx, n));
+        }
+    }
+    if (!good) {
+        verify_broken(v, 52,
+                      "primitive marks a load or store that does not go by 2 to 4 elements of four "
+                      "bytes along a loop");
+    }
+}
+
 /* ---- V54: buffers in registers ---- */
 
 void
@@ -178,14 +197,15 @@ verify_registers(Verifier *v, const Let *buffer)
 {
     const Let *around = let_around(buffer);
     int64_t elements;
-    bool good = around->op == OP_for && !let_has(around, MARK_vector) && !buffer->res[0]->strides &&
+    bool good = around->op == OP_for && !let_has(around, MARK_vector) &&
+                !let_has(buffer, MARK_array) && !buffer->res[0]->strides &&
                 dim_is_int(v->cx, type_numel(v->cx, buffer->res[0]->type), &elements) &&
                 elements > 0 &&
                 elements <= MICRO_ROW_BYTES / dtype_info[buffer->res[0]->type->dtype].bytes;
     if (let_has(buffer, MARK_registers) && !good) {
         verify_broken(
             v, 54,
-            "registers marks a buffer that stands in no loop or a vector loop, or has more "
-            "elements than a row of a panel");
+            "registers marks a buffer that stands in no loop or a vector loop, is in an array of "
+            "a tile, or has more elements than a row of a panel");
     }
 }

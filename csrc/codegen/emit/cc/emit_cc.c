@@ -531,7 +531,7 @@ cc_loop(Emit *e, const Let *loop, bool together)
 {
     if (loop->op == OP_for) {
         put_for(e, loop, together);
-    } else if (let_has(loop, MARK_lanes)) {
+    } else if (facts_in_lanes(e->facts, loop)) {
         cc_lanes_reduce(e, loop, together);
     } else if (let_has(loop, MARK_fused)) {
         put_fused(e, loop);

@@ -79,7 +79,7 @@ void
 cc_arg_reduce(Emit *e, const Let *let, const Reduction *r)
 {
     const char *out = r->out, *type = type_c(r->dtype), *first = "0";
-    const Let *row = facts_reduced_row(e->facts, let);
+    const Let *row = let_has(let, MARK_array) ? NULL : facts_reduced_row(e->facts, let);
     Reduction far = *r;
     far.op = op_info[r->op].combine == OP_maximum ? OP_amax : OP_amin;
     far.index = false;
@@ -100,7 +100,7 @@ cc_arg_reduce(Emit *e, const Let *let, const Reduction *r)
     }
     cc_open_blocks(e, r, first, DLC_BLOCK);
     if (!row) {
-        put(e, "%s %s[%d];", type, far.kept, DLC_BLOCK + DLC_LANES);
+        put(e, "%s %s[%d];", type, far.kept, (int)let_mark_value(let, MARK_array));
     }
     put(e, "const %s %s_far = %s;", type, out, cc_lanes_block(e, let, &far));
     put_find(e, r, row, far.kept, "from", cx_format(e->cx, "%s_end - %s_from", out, out));

@@ -147,7 +147,7 @@ static bool
 find_zip(Tcc *t, const Let *let, Zip *zip)
 {
     Tile tile = tcc_tile(t);
-    return !panel_of(t->e, let) && zip_find(t->e->facts, &tile, let, zip);
+    return !panel_of(t->e, let) && zip_find(t->e->facts, &tile, let, zip) && zip_is_marked(zip);
 }
 
 /* Loads: all of them in the place of the first. */

@@ -7,11 +7,12 @@
  * How:      what stands in the loop itself is a tile of an element for each row; what stands in a
  *           loop inside is a tile of all elements of those rows, one row after the other.  An
  *           operand that is in memory that way is used where it is; else its rows are taken
- *           together by one strip, before the loop if all tiles have the same.  What a row has one
- *           of is spread over the row's elements.  Results that have another layout are put there
- *           by one strip.  A reduction inside gives an element for each row, see emit_tcc_rows.c; a
- *           buffer of the iteration has a row for each.  Rows in the caches that are too long for a
- *           tile may be a grid for their reductions' sake, see emit_tcc_grid_row.c.
+ *           together by one strip, before the loop if the load is marked `uniform`.  What a row
+ *           has one of is spread over the row's elements.  Results that have another layout are put
+ *           there by one strip.  A reduction inside gives an element for each row, see
+ *           emit_tcc_rows.c; a buffer of the iteration has a row for each.  Rows in the caches that
+ *           are too long for a tile may be a grid for their reductions' sake, see
+ *           emit_tcc_grid_row.c.
  * Why not:  strips with a step for each operand: a row of 32 elements costs as much to begin as to
  *           compute, for every operand of every strip.
  * Example:  y[i, j] = x[i, j] - m[j] for j < 3:
@@ -70,28 +71,14 @@ tcc_leave_row(Tcc *t)
 
 /* ---- rows that all tiles have ---- */
 
-/* Can the rows be taken before the loop?  `collapsed`: before all loops. */
-static bool
-can_materialise(Tcc *t, const Walk *walk, bool collapsed)
-{
-    bool inside = collapsed && t->e->ncollapsed > 0 && dim_has_index(t->e->cx, walk->start);
-    return walk->kind == WALK_GRID && dim_is(t->e->cx, walk->row_step, 0) && !inside;
-}
-
 static void
-materialise_row(Tcc *t, const Let *inner, bool collapsed)
+materialise_row(Tcc *t, const Let *inner)
 {
     tcc_enter_row(t, inner);
     for (int k = 0; k < inner->body->n; k++) {
         const Let *load = inner->body->lets[k];
-        if (load->op != OP_load || buffer_is_private(load->args[0]) || tcc_in_place_rows(t, load)) {
-            continue;
-        }
-        Dim offset = access_offset(t->e, load);
-        Walk walk = tcc_walk(t, offset);
-        if (can_materialise(t, &walk, collapsed) &&
-            !dim_is_bound_in(t->e->cx, offset, inner->body) &&
-            !dim_is_bound_in(t->e->cx, offset, inner->parent)) {
+        if (load->op == OP_load && let_has(load, MARK_uniform) && !tcc_in_place_rows(t, load)) {
+            Walk walk = tcc_walk(t, access_offset(t->e, load));
             t->materialised = cx_grow(t->e->cx, t->materialised, t->nmaterialised,
                                       sizeof *t->materialised);
             t->materialised[t->nmaterialised++] = (Materialised){
@@ -107,7 +94,6 @@ materialise_rows(Tcc *t, const Let *loop, const char *any)
 {
     Emit *e = t->e;
     Text *out = e->out, taken = {.cx = e->cx};
-    bool collapsed = collapsed_at(e, loop) >= 0;
     e->out = &taken;
     e->indent += any != NULL;
     tcc_enter_grid(t, loop);
@@ -115,7 +101,7 @@ materialise_rows(Tcc *t, const Let *loop, const char *any)
         const Let *inner = loop->body->lets[k];
         bool called = grid_is_called(e->facts, inner, loop);
         if (loop_is(inner) && tcc_is_short(t, loop, inner) && !called) {
-            materialise_row(t, inner, collapsed);
+            materialise_row(t, inner);
         }
     }
     tcc_leave_grid(t);
