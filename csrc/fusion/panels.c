@@ -8,7 +8,8 @@
  * and ensures: the same values, bit for bit.  An operand has two axes of constant sizes and stands
  *           outside of the kernels that read it.
  * How:      one walk counts the products that read each operand; where there are COST_PACKED of
- *           them, the kernel that packs stands before the first.  O(lets).
+ *           them, the kernel that packs stands before the first.  What is the same in all steps of
+ *           a loop is packed before it, and the panels are one operand more.  O(lets).
  * Why not   for fewer: a product of few rows reads its columns in place, and one of many rows packs
  *           them where its caches are.  Steps of a recurrence do so at every step.
  * Why not   before the fuse pass: views and what they undo would cancel.
@@ -18,6 +19,8 @@
 #include "group.h"
 
 #include <string.h>
+
+enum { MAX_PANELS = 8 };        /* that a loop takes */
 
 /* ---- panels of a value ---- */
 
@@ -238,6 +241,18 @@ count_uses(const Packer *s)
     return any;
 }
 
+/* A kernel that packs what argument j of the let, a contraction, is, which is v here. */
+static Value *
+packed(Build *b, const Let *let, int j, Value *v)
+{
+    Block *body = build_open(b);
+    build_at(b, let->loc);
+    PanelAxes axes = panel_axes(build_cx(b), let, j);
+    Value *made = panels_make(b, v, &axes);
+    build_close(b, 1, &made);
+    return build_let(b, OP_kernel, 0, NULL, NULL, body, 1, &made->type, NULL)->res[0];
+}
+
 /* Adds kernels that pack the operands of the kernel, unless they are already packed. */
 static void
 pack_operands(const Packer *s, Build *b, const Let *kernel, Value **map)
@@ -251,12 +266,7 @@ pack_operands(const Packer *s, Build *b, const Let *kernel, Value **map)
             }
             o->packed = true;
             if (fuel_spend(build_cx(b))) {
-                Block *body = build_open(b);
-                build_at(b, let->loc);
-                PanelAxes axes = panel_axes(build_cx(b), let, j);
-                Value *v = panels_make(b, map[let->args[j]->id], &axes);
-                build_close(b, 1, &v);
-                o->panels = build_let(b, OP_kernel, 0, NULL, NULL, body, 1, &v->type, NULL)->res[0];
+                o->panels = packed(b, let, j, map[let->args[j]->id]);
             }
         }
     }
@@ -282,24 +292,144 @@ read_panels(void *arg, Build *b, const Let *let, Value **map)
     }
 }
 
+static void read_all(const Packer *s, Build *b, Value **map);
+static Packer packer(const Fn *fn);
+
+/* The panels of a loop, and the operands of its body that they are of. */
+typedef struct {
+    Packer body;
+    Loop loop;
+    int n;
+    Value *made[MAX_PANELS];
+    Operand *of[MAX_PANELS];
+} Steps;
+
+/* Does the argument, an operand of the body, stay the same in all steps? */
+static bool
+stays(const Loop *loop, const Operand *o, const Value *v)
+{
+    return o && !v->def && v->result > loop->carries + loop->rows;
+}
+
+/* Has the loop enough steps, and products that read what stays the same? */
+static bool
+packs_for_steps(Cx *cx, const Let *let)
+{
+    Loop loop = let->op == OP_loop ? let_loop(let) : (Loop){0};
+    bool packs = false;
+    if (!loop.stays || (loop.counted && dim_range(cx, loop.steps).hi < COST_PACKED)) {
+        return false;
+    }
+    Packer body = packer(loop.body);
+    for (int k = 0; k < loop.body->body->n && !packs; k++) {
+        const Block *kernel = loop.body->body->lets[k]->body;
+        for (int i = 0; kernel && i < kernel->n; i++) {
+            for (int j = 0; j < kernel->lets[i]->nargs; j++) {
+                const Value *v = kernel->lets[i]->args[j];
+                packs |= stays(&loop, operand_of(&body, kernel->lets[i], j), v);
+            }
+        }
+    }
+    return packs;
+}
+
+/* Packs what the products of the kernel, which is in the body, read and each step has. */
+static void
+pack_for_steps(Steps *s, Build *b, const Let *kernel, Value **map)
+{
+    for (int i = 0; kernel->body && i < kernel->body->n; i++) {
+        const Let *let = kernel->body->lets[i];
+        for (int j = 0; j < let->nargs; j++) {
+            Operand *o = operand_of(&s->body, let, j);
+            const Value *v = let->args[j];
+            if (stays(&s->loop, o, v) && !o->packed && s->n < MAX_PANELS &&
+                fuel_spend(build_cx(b))) {
+                o->packed = true;
+                s->of[s->n] = o;
+                s->made[s->n++] = packed(b, let, j, map[loop_arg(&s->loop, v->result - 1)->id]);
+            }
+        }
+    }
+}
+
+/* The loop, whose steps read panels of what stays the same. */
+static void
+read_in_steps(Build *b, const Let *let, Value **map)
+{
+    Cx *cx = build_cx(b);
+    Loop loop = let_loop(let);
+    Steps s = {.body = packer(loop.body), .loop = loop};
+    Value **inner;
+    for (int k = 0; k < loop.body->body->n; k++) {
+        pack_for_steps(&s, b, loop.body->body->lets[k], map);
+    }
+    if (!s.n) {
+        build_again(b, let, map);
+        return;
+    }
+    Fn *made = rebuild_open(loop.body, loop.body->stage, &inner);
+    Value **args = cx_alloc(cx, ((size_t)let->nargs + MAX_PANELS) * sizeof *args);
+    const Type **types = cx_alloc(cx, ((size_t)let->nres + 1) * sizeof *types);
+    for (int k = 0; k < s.n; k++) {
+        const char *name = fn_fresh_name(made, "panels");
+        s.of[k]->panels = fn_param(made, name, s.made[k]->type, NULL);
+    }
+    read_all(&s.body, build_new(made), inner);
+    made = rebuild_close(loop.body, made, inner);
+    fn_free_sizes(made);
+    Let more = *let;
+    for (int k = 0; k < let->nargs; k++) {
+        args[k] = map[let->args[k]->id];
+    }
+    for (int k = 0; k < s.n; k++) {
+        args[more.nargs++] = s.made[k];
+    }
+    for (int k = 0; k < let->nres; k++) {
+        types[k] = let->res[k]->type;
+    }
+    Let *to = build_flow(b, &more, args, types, &made);
+    for (int k = 0; k < let->nres; k++) {
+        map[let->res[k]->id] = to->res[k];
+    }
+}
+
+/* The lets of the function in a new one, where the products read panels. */
+static void
+read_all(const Packer *s, Build *b, Value **map)
+{
+    build_bodies(b, read_panels, (void *)s);
+    for (int k = 0; k < s->fn->body->n; k++) {
+        const Let *let = s->fn->body->lets[k];
+        pack_operands(s, b, let, map);
+        if (packs_for_steps(build_cx(b), let)) {
+            read_in_steps(b, let, map);
+        } else {
+            build_again(b, let, map);
+        }
+        rebuild_strides(let, map);
+    }
+}
+
+static Packer
+packer(const Fn *fn)
+{
+    size_t n = 2 * ((size_t)fn->nvalues + 1);
+    return (Packer){.fn = fn, .operands = cx_alloc(fn->cx, n * sizeof(Operand))};
+}
+
 Fn *
 pass_panels(Fn *fn)
 {
-    Packer s = {
-        .fn = fn,
-        .operands = cx_alloc(fn->cx, 2 * ((size_t)fn->nvalues + 1) * sizeof *s.operands),
-    };
-    if (!count_uses(&s)) {
+    Packer s = packer(fn);
+    bool any = count_uses(&s);
+    for (int k = 0; k < fn->body->n && !any; k++) {
+        any = packs_for_steps(fn->cx, fn->body->lets[k]);
+    }
+    if (!any) {
         return fn;
     }
     Value **map;
     Fn *out = rebuild_open(fn, fn->stage, &map);
-    Build *b = build_new(out);
-    build_bodies(b, read_panels, &s);
-    for (int k = 0; k < fn->body->n; k++) {
-        pack_operands(&s, b, fn->body->lets[k], map);
-        build_again(b, fn->body->lets[k], map);
-        rebuild_strides(fn->body->lets[k], map);
-    }
+    read_all(&s, build_new(out), map);
     return rebuild_close(fn, out, map);
 }

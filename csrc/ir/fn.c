@@ -659,9 +659,10 @@ let_loop(const Let *let)
         .whiles = let_int(let, "while") != 0,
         .counted = steps->n > 0,
         .steps = steps->n ? steps->dims[0] : DIM_NONE,
-        .taken = let->nsizes ? let->sizes[0]
-                 : steps->n  ? steps->dims[0]
-                             : DIM_NONE,
+        .taken = let->nsizes && let_int(let, "while") ? let->sizes[0]
+                 : steps->n                           ? steps->dims[0]
+                                                      : DIM_NONE,
+        .at = let->nsizes && !let_int(let, "while") ? let->sizes[0] : DIM_NONE,
         .carries = (int)let_int(let, "carries"),
         .rows = (int)let_int(let, "rows"),
     };

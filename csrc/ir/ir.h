@@ -430,6 +430,7 @@ typedef struct {                /* a loop, its operands and results in parts */
     bool whiles, counted;       /* operand 0 is the bool before the first step; it has `steps` */
     Dim steps;
     Dim taken;                  /* how many steps there are; DIM_NONE: data says so */
+    Dim at;                     /* in a kernel: the number of the step as a size, or DIM_NONE */
     int carries, rows, stays;   /* numbers of the other operands, which come in this order */
     int stacks;                 /* of results behind the carried values */
 } Loop;

@@ -32,6 +32,7 @@ HALVES = "i0 i0e i1 i1e digamma"  # of the others eager has none in f16 and bf16
 FUNCTIONS: dict[str, Callable[[Tensor], Any]] = {
     "polygamma": lambda x: [torch.polygamma(k, x) for k in range(6)],
     "angle": torch.angle,
+    "to the power of 1.5": lambda x: x**1.5,
     "rounded to decimals": lambda x: [torch.round(x * 100, decimals=d) for d in (-3, -1, 0, 2, 3)],
 } | {name: getattr(torch.special, name) for name in NAMES.split()}
 

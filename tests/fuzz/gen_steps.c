@@ -13,10 +13,16 @@
 
 enum { MOST_AXES = 5, MOST_VARS = 200, NONE = -1, DEEPEST = 3, TEXT = 48 };
 
-typedef struct { char text[TEXT]; int least; } Axis;
+typedef struct {
+    char text[TEXT];
+    int least;
+} Axis;
 
 /* A value; axes are places in axes of Gen. */
-typedef struct { int id, rank, axes[2]; Dtype dtype; } Var;
+typedef struct {
+    int id, rank, axes[2];
+    Dtype dtype;
+} Var;
 
 typedef struct {
     Text *out;
@@ -24,6 +30,7 @@ typedef struct {
     Dtype dtype;                /* of most values */
     Axis axes[MOST_AXES];
     int naxes, ids;
+    bool plain;                 /* bodies have elements and loops over ranges alone */
 } Gen;
 
 /* A function or a body: what it can name. */
@@ -567,7 +574,53 @@ condition(Scope *in)
     return more;
 }
 
-typedef struct { Var operands[16], results[8], made[8]; int carries, rows, n, nres; } Loops;
+/* down: from a size down to the number of the step around, which is the operand behind all others;
+ * else up from that. */
+typedef struct {
+    Var operands[16], results[8], made[8];
+    int carries, rows, n, nres;
+    bool ranges, down;
+    const char *size; /* of a loop over a range, which is an operand of carried values before all */
+} Loops;
+
+/* What the loop counts by, behind a step; more: is there another one? */
+static Var
+put_count(const Loops *l, Scope *in, Var counter, Var limit, Var *more)
+{
+    Var i64 = of_type(DT_i64, 0, 0, 0), yes = of_type(DT_bool, 0, 0, 0);
+    int by = 1 + below(in->g->random, 2);
+    if (l->down) {
+        Var next = let(in, i64, "sub v%d, %d", counter.id, by);
+        *more = let(in, yes, "gt v%d, v%d", next.id, limit.id);
+        return next;
+    }
+    Var next = let(in, i64, "add v%d, %d", counter.id, by),
+        size = let(in, i64, "size dim=%s", l->size);
+    *more = let(in, yes, "lt v%d, v%d", next.id, size.id);
+    return next;
+}
+
+/* The first number and the bool before the first step of a loop over a range that begins, or ends,
+ * at the number of the step around. */
+static Var
+begin_range(Scope *s, Loops *l)
+{
+    Var i64 = of_type(DT_i64, 0, 0, 0), yes = of_type(DT_bool, 0, 0, 0);
+    Var size = let(s, i64, "size dim=%s", l->size), from, go;
+    if (l->down) {
+        from = let(s, i64, "sub v%d, 1", size.id);
+        go = let(s, yes, "gt v%d, v%d", from.id, s->step.id);
+    } else {
+        from = let(s, i64, "add v%d, %d", s->step.id, below(s->g->random, 3));
+        go = let(s, yes, "lt v%d, v%d", from.id, size.id);
+    }
+    memmove(l->operands + 1, l->operands, (size_t)l->n * sizeof *l->operands);
+    l->operands[0] = from;
+    l->carries++;
+    l->operands[++l->n] = s->step;
+    l->n++;
+    return go;
+}
 
 static void
 choose_operands(Scope *s, Loops *l, int whole, bool whiles)
@@ -602,12 +655,16 @@ put_body(Scope *s, Loops *l, Scope *in, bool whiles)
         rets[k < 8 ? k : 7] = param(in, v, false);
     }
     text_add(g->out, ") {\n");
-    statements(in, 2 + below(g->random, 6));
-    if (whiles) {
-        snprintf(cond, sizeof cond, " v%d", condition(in).id);
-    }
+    Var counter = rets[0], limit = in->vars[in->n - 1], more;
+    statements(in, l->ranges ? 1 + below(g->random, 3) : 2 + below(g->random, 6));
     for (int k = 0; k < l->carries; k++) {
         l->results[k] = rets[k] = next_of(in, rets[k]);
+    }
+    if (l->ranges) {
+        l->results[0] = rets[0] = put_count(l, in, counter, limit, &more);
+        snprintf(cond, sizeof cond, " v%d", more.id);
+    } else if (whiles) {
+        snprintf(cond, sizeof cond, " v%d", condition(in).id);
     }
     for (l->nres = l->carries; l->nres < 5 && !whiles && chance(g->random, 25); l->nres++) {
         Var v = in->vars[below(g->random, in->n)];
@@ -628,7 +685,9 @@ do_loop(Scope *s)
     Loops l = {.carries = 0};
     char steps[2 * TEXT];
     int over, whole;
-    bool whiles = chance(g->random, 20), bound = !whiles || chance(g->random, 50);
+    bool plain = g->plain && s->depth > 0;
+    bool whiles = plain || chance(g->random, 20),
+         bound = !whiles || (!plain && chance(g->random, 40));
     choose_steps(g, s->depth + 1, steps, &over, &whole);
     over = bound ? over : NONE;
     choose_operands(s, &l, whole, whiles);
@@ -641,7 +700,10 @@ do_loop(Scope *s)
     in->over = over;
     keep(in, in->step);
     Text *out = g->out, body = {.cx = out->cx};
-    Var go = whiles ? compare(s, scalar_value(s)) : no_var();
+    l.ranges = whiles && !bound && s->step.id != NONE;
+    l.down = chance(g->random, 40);
+    l.size = size_text(g, below(g->random, s->depth > 1 && g->naxes > 2 ? 2 : g->naxes));
+    Var go = l.ranges ? begin_range(s, &l) : whiles ? compare(s, scalar_value(s)) : no_var();
     g->out = &body;
     put_body(s, &l, in, whiles);
     g->out = out;
@@ -660,7 +722,7 @@ do_loop(Scope *s)
     for (int k = 0; k < l.nres; k++) {
         Var v = l.made[k];
         if (k >= l.carries && whole == NONE) {
-            continue;           /* an axis that no other value has */
+            continue; /* an axis that no other value has */
         }
         if (k >= l.carries) {
             v.axes[1] = v.axes[0];
@@ -674,10 +736,17 @@ do_loop(Scope *s)
 static void
 statements(Scope *s, int n)
 {
-    static const struct { int weight; void (*put)(Scope *s); } kinds[] = {
-        {18, do_read}, {26, do_write}, {8, do_slice}, {16, do_map}, {8, do_where},
+    static const struct {
+        int weight;
+        void (*put)(Scope *s);
+    } kinds[] = {
+        {18, do_read},  {26, do_write}, {8, do_slice}, {16, do_map},   {8, do_where},
         {6, do_reduce}, {4, do_spread}, {4, do_count}, {5, do_branch}, {5, do_loop},
     };
+    for (; n > 0 && s->g->plain && s->depth; n--) {
+        int k = below(s->g->random, s->depth < DEEPEST ? 10 : 8);
+        (k < 3 ? do_read : k < 7 ? do_write : k < 8 ? do_count : do_loop)(s);
+    }
     for (; n > 0; n--) {
         int left = below(s->g->random, s->depth < DEEPEST ? 100 : 90), k = 0;
         while (left >= kinds[k].weight) {
@@ -692,7 +761,10 @@ statements(Scope *s, int n)
 static void
 choose_axes(Gen *g, char *declared, size_t room)
 {
-    static const struct { const char *range; int least; } ranges[] = {
+    static const struct {
+        const char *range;
+        int least;
+    } ranges[] = {
         {"0..20", 0}, {"1..20", 1}, {"2..30", 2}, {"4..12", 4}, {"0..60", 0}, {"1..2", 1},
     };
     static const int numbers[] = {0, 1, 2, 3, 5, 9, 17};
@@ -717,8 +789,7 @@ choose_axes(Gen *g, char *declared, size_t room)
     } else if (chance(g->random, 40)) {
         Axis *a = &g->axes[g->naxes++];
         a->least = g->axes[0].least * g->axes[1].least;
-        snprintf(a->text, sizeof a->text, "%.20s*%.20s", g->axes[0].text,
-                 g->axes[1].text);
+        snprintf(a->text, sizeof a->text, "%.20s*%.20s", g->axes[0].text, g->axes[1].text);
     }
 }
 
@@ -771,8 +842,8 @@ put_views(Scope *s)
 static Dtype
 any_dtype(Gen *g)
 {
-    static const Dtype often[] = {DT_f32, DT_f32, DT_f64, DT_f64, DT_i64, DT_i32,
-                                  DT_bool, DT_bf16, DT_f16, DT_u8, DT_i8, DT_i16};
+    static const Dtype often[] = {DT_f32,  DT_f32,  DT_f64, DT_f64, DT_i64, DT_i32,
+                                  DT_bool, DT_bf16, DT_f16, DT_u8,  DT_i8,  DT_i16};
     return often[below(g->random, (int)(sizeof often / sizeof *often))];
 }
 
@@ -802,7 +873,7 @@ gen_steps(Cx *cx, uint64_t seed)
     uint64_t random = sample_seed(seed ^ 0x57e95);
     char declared[200];
     Text head = {.cx = cx}, body = {.cx = cx};
-    Gen g = {.out = &head, .random = &random};
+    Gen g = {.out = &head, .random = &random, .plain = chance(&random, 30)};
     Scope *s = cx_alloc(cx, sizeof *s);
     Var rets[3];
     int into;

@@ -77,6 +77,12 @@ def average(a: Array, x: Array) -> None:
         a[i] = a[i - 1] * 0.5 + x[i]
 
 
+def triangle(a: Array, x: Array) -> None:
+    for i in range(len(a)):
+        for j in range(i + 1, len(a)):
+            a[i, j] -= a[i, i] * x[j, i]
+
+
 #: By program: the kernels of the function, if it has some, and of each body, and the bytes that they store.
 #: The bools and scalars of conditions count nothing.
 STORED: dict[Callable[[Array, Array], None], list[tuple[int, str]]] = {
@@ -88,7 +94,7 @@ STORED: dict[Callable[[Array, Array], None], list[tuple[int, str]]] = {
 }
 
 #: Loops that become kernels, and the loops marked steps in them.
-IN_KERNELS = {element: 1, added: 1, two: 1, nested: 2, average: 1}
+IN_KERNELS = {element: 1, added: 1, two: 1, nested: 2, average: 1, triangle: 2}
 
 
 def bodies(text: str) -> list[str]:

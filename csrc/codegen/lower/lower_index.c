@@ -325,8 +325,10 @@ combine_dims(Cx *cx, Op op, Dim a, Dim b)
                                           : dim_mul(cx, a, b);
 }
 
-/* The index that a gather from 0, 1, 2, .. checks: it is data, and not a dim itself.  DIM_NONE: the
- * gather is from something else. */
+static Dim index_value(Lower *lo, const Value *v, const Dim *idx);
+
+/* The index that a gather from 0, 1, 2, .. checks, where it is not proved.  DIM_NONE: the gather is
+ * from something else. */
 static Dim
 checked_index(Lower *lo, const Let *gather, const Dim *idx)
 {
@@ -337,9 +339,12 @@ checked_index(Lower *lo, const Let *gather, const Dim *idx)
         return DIM_NONE;
     }
     index_operand(lo->cx, gather, 1, idx, inner);
+    Dim extent = gather->args[0]->type->dims[0], at = index_value(lo, gather->args[1], inner);
+    if (at != DIM_NONE && index_is_inside(lo->cx, at, extent)) {
+        return at;
+    }
     Value *v = lower_cast(lo, lower_at(lo, gather->args[1], inner), DT_i64);
-    return lower_bind(lo, v, gather->args[0]->type->dims[0], (int)let_int(gather, "wrap"),
-                      gather->res[0]->type->rank, idx);
+    return lower_bind(lo, v, extent, (int)let_int(gather, "wrap"), gather->res[0]->type->rank, idx);
 }
 
 /* An element of an i64 tensor as a dim, if it consists only of positions, sizes, the number of a

@@ -236,6 +236,45 @@ put_first(Steps *s, const Lowering *in)
     }
 }
 
+/* ---- the number of the step as a size ---- */
+
+typedef struct {
+    Cx *cx;
+    Dim size, by;
+} With;
+
+static Fn *body_with(const Fn *body, Dim size, Dim by);
+
+static void
+replace_dims(void *arg, Let *let)
+{
+    const With *with = arg;
+    for (int k = 0; k < let->nattrs; k++) {
+        Attr *a = &let->attrs[k];
+        if (a->kind == ATTR_DIM) {
+            a->d = dim_replace(with->cx, a->d, with->size, with->by);
+        } else if (a->kind == ATTR_DIMS) {
+            Dim *dims = cx_copy(with->cx, a->dims, (size_t)a->n * sizeof *dims);
+            for (int j = 0; j < a->n; j++) {
+                dims[j] = dim_replace(with->cx, dims[j], with->size, with->by);
+            }
+            a->dims = dims;
+        }
+    }
+    for (int k = 0; k < let->nbodies; k++) {
+        let->bodies[k] = body_with(let->bodies[k], with->size, with->by);
+    }
+}
+
+/* The body with another dim in place of a size, also in the bodies of loops in it. */
+static Fn *
+body_with(const Fn *body, Dim size, Dim by)
+{
+    Fn *fn = fn_clone(body);
+    fn_each_let(fn, replace_dims, &(With){fn->cx, size, by});
+    return fn;
+}
+
 /* ---- what nobody reads ---- */
 
 /* How often each value is used, other than as the memory that is written. */
@@ -313,7 +352,8 @@ lower_steps(const Lowering *in, const Let *old, Let *kernel)
     put_first(&s, in);
     s.at = lower_open(lo, "i", s.loop.steps);
     s.first = in->fn->nvalues;
-    const Fn *body = lower_body(in->fn, s.loop.body, s.at);
+    const Fn *body = s.loop.at == DIM_NONE ? s.loop.body : body_with(s.loop.body, s.loop.at, s.at);
+    body = lower_body(in->fn, body, s.at);
     s.places = cx_alloc(cx, ((size_t)(body->nvalues - s.first) + 1) * sizeof *s.places);
     set_params(&s, in, body);
     put_body(&s, body);

@@ -13,8 +13,8 @@
  * Example:  let y: f64[N] over a = loop a, x carries=1 steps=[N - 1] (..) { .. } becomes
  *           let y: f64[N] over a = kernel { let t: f64[N] = loop a, x .. { .. }  ret t }
  */
-#include "fusion/fusion.h"
 #include "ir/costs.h"
+#include "writes.h"
 
 /* The most elements of a type; INT64_MAX: nothing says how many. */
 static int64_t
@@ -85,16 +85,18 @@ is_in_place(const Loop *loop, int k)
 
 /* Is what a step does little: its kernels, and the copies of values that the body returns and has
  * in another place? */
-static bool
-is_step(Cx *cx, const Loop *loop)
+bool
+loop_is_little(Cx *cx, const Let *let)
 {
+    Loop of = let_loop(let);
+    const Loop *loop = &of;
     const Block *body = loop->body->body;
     bool good = true;
     for (int k = 0; k < body->n && good; k++) {
-        const Let *let = body->lets[k];
-        good = let->op == OP_size || (let->op == OP_kernel && is_little(cx, let));
-        for (int j = 0; j < let->nres; j++) {
-            good &= !let->res[j]->strides; /* the loops have their own memory for it */
+        const Let *part = body->lets[k];
+        good = part->op == OP_size || (part->op == OP_kernel && is_little(cx, part));
+        for (int j = 0; j < part->nres; j++) {
+            good &= !part->res[j]->strides; /* the loops have their own memory for it */
         }
     }
     for (int k = 0; k < body->nrets && good; k++) {
@@ -104,8 +106,8 @@ is_step(Cx *cx, const Loop *loop)
 }
 
 /* The kernel has the results, and the loop in it new ones. */
-static Let *
-kernel_of(Fn *fn, Let *loop)
+Let *
+loop_as_kernel(Fn *fn, Let *loop)
 {
     Cx *cx = fn->cx;
     Let *kernel = let_new(fn, OP_kernel, 0, NULL, 0, NULL);
@@ -128,12 +130,17 @@ kernel_of(Fn *fn, Let *loop)
     return kernel;
 }
 
-static bool
-encloses(Cx *cx, const Let *let)
+/* The loop as it is in a kernel; NULL: it stays where it is. */
+static Let *
+enclosed(Fn *fn, Let *let)
 {
+    Cx *cx = fn->cx;
     Loop loop = let->op == OP_loop ? let_loop(let) : (Loop){0};
-    return let->op == OP_loop && loop.counted && !loop.whiles && let->nres && is_step(cx, &loop) &&
-           fuel_spend(cx);
+    if (let->op != OP_loop || !loop.counted || loop.whiles || !let->nres) {
+        return NULL;
+    }
+    Let *in = loop_is_little(cx, let) ? let : ranges_count(fn, let);
+    return in && loop_is_little(cx, in) && fuel_spend(cx) ? in : NULL;
 }
 
 Fn *
@@ -141,8 +148,9 @@ pass_enclose(Fn *fn)
 {
     Block *blk = fn->body;
     for (int k = 0; k < blk->n; k++) {
-        if (encloses(fn->cx, blk->lets[k])) {
-            blk->lets[k] = kernel_of(fn, blk->lets[k]);
+        Let *in = enclosed(fn, blk->lets[k]);
+        if (in) {
+            blk->lets[k] = loop_as_kernel(fn, in);
         }
     }
     return fn;

@@ -29,4 +29,17 @@ bool keeps_part(Writes *s, const Let *kernel, const Value *v, const Value *old);
  * the results that do so already bound over them; that binding is taken back. */
 Fn *split_writes(Writes *s);
 
+/* ---- enclose.c ---- */
+
+/* Is what a step does little enough for a loop in a kernel? */
+bool loop_is_little(Cx *cx, const Let *loop);
+/* A kernel that is the loop, and has its results; the loop has new ones. */
+Let *loop_as_kernel(Fn *fn, Let *loop);
+
+/* ---- ranges.c ---- */
+
+/* The loop with loops over ranges in its body as kernels with a number of steps; NULL: it has none,
+ * or something that does not go into a kernel. */
+Let *ranges_count(const Fn *fn, const Let *loop);
+
 #endif

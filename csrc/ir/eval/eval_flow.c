@@ -60,7 +60,7 @@ static void
 rows_give(Eval *e, const Rows *rows, const Loop *loop, int64_t steps)
 {
     const Let *let = loop->let;
-    if (let->nsizes) {
+    if (loop->whiles && let->nsizes) {
         Dim name = let->sizes[0];
         Range r = dim_range(e->cx, name);
         int64_t divisor = dim_divisor(e->cx, name);
@@ -102,7 +102,12 @@ eval_loop(Eval *e, const Loop *loop)
             in[1 + loop->carries + k] = row_of(eval_value(e, loop_arg(loop, loop->carries + k)),
                                                at);
         }
+        int known = e->nknown;
+        if (loop->at != DIM_NONE) {
+            eval_know(e, loop->at, at);
+        }
         run_body(e, loop->body, in, out);
+        e->nknown = known;
         on = !loop->whiles || is_true(&out[0]);
         for (int k = 0; k < loop->carries; k++) {
             in[1 + k] = out[loop->whiles + k];

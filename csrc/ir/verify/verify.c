@@ -228,7 +228,9 @@
  *        read at.  No loop's extent uses what is bound there, or the index of another of them, but
  *        the sum's, which does not use the two inside.
  *   V58  terms marks only a reduce marked lanes without pairs and fused, whose op returns no index,
- *        and in whose body no loops, choices and binds stand. */
+ *        and in whose body no loops, choices and binds stand.
+ *   V59  Only a loop that is a kernel binds the number of its step, as a size 0..inf of its body.
+ *        No type has it. */
 #include "verify.h"
 
 #include <stdarg.h>

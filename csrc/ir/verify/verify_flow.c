@@ -1,4 +1,4 @@
-/* The verifier's rules V30 to V32 and V47: loops and branches. */
+/* The verifier's rules V30 to V32, V47 and V59: loops and branches. */
 #include "verify.h"
 
 static void
@@ -20,7 +20,8 @@ check_body(Verifier *v, const Fn *body)
         }
     }
     verify_dims(v, body->nsizes, body->sizes);
-    for (int k = 0; k < body->nsizes && let->nsizes; k++) {
+    bool after = let->op == OP_loop && let->nsizes && let_int(let, "while");
+    for (int k = 0; k < body->nsizes && after; k++) {
         if (body->sizes[k] == let->sizes[0]) {
             verify_broken(v, 30, "the body has the size %s, which is known after the last step",
                           dim_name(v->cx, body->sizes[k]));
@@ -86,9 +87,10 @@ check_counts(Verifier *v, const Let *let)
         verify_broken(v, 30, "a loop returns its carried values; one with while=1 reads no rows");
     }
     bool stacks = whiles && let->nres > carries;
-    if (let->nsizes != stacks) {
+    if (whiles ? let->nsizes != stacks : let->nsizes > 1) {
         verify_broken(v, 30,
-                      "a loop binds one size if it has while=1 and stacks rows, else none: not %d",
+                      "a loop binds one size if it has while=1 and stacks rows, else at most one: "
+                      "not %d",
                       let->nsizes);
     }
 }
@@ -172,11 +174,69 @@ check_loop(Verifier *v, const Loop *loop)
     }
 }
 
+/* ---- V59: the number of a step as a size ---- */
+
+typedef struct {
+    Verifier *v;
+    Dim at;
+} Typed;
+
+static void
+check_type(const Typed *t, const Value *of)
+{
+    for (int ax = 0; ax < of->type->rank; ax++) {
+        if (dim_uses(t->v->cx, of->type->dims[ax], t->at)) {
+            verify_broken(t->v, 59, "the type of '%s' has the number of the step, %s", of->name,
+                          dim_name(t->v->cx, t->at));
+        }
+    }
+}
+
+static void check_types(const Typed *t, const Fn *body);
+
+static void
+check_let_types(void *arg, Let *let)
+{
+    for (int k = 0; k < let->nres; k++) {
+        check_type(arg, let->res[k]);
+    }
+    for (int k = 0; k < let->nbodies; k++) {
+        check_types(arg, let->bodies[k]);
+    }
+}
+
+static void
+check_types(const Typed *t, const Fn *body)
+{
+    for (int k = 0; k < body->nparams; k++) {
+        check_type(t, body->params[k]);
+    }
+    fn_each_let((Fn *)body, check_let_types, (void *)t);
+}
+
+/* Outside of kernels a body is a plan, whose sizes are the same in each step. */
+static void
+check_at(Verifier *v, const Loop *loop)
+{
+    const Let *around = loop->let->parent->owner;
+    if (loop->at == DIM_NONE) {
+        return;
+    }
+    Range any = dim_range(v->cx, loop->at);
+    if (!around || around->op != OP_kernel || any.lo != 0 || any.hi != DIM_INF ||
+        dim_divisor(v->cx, loop->at) != 1) {
+        verify_broken(v, 59,
+                      "only a loop in a kernel has the number of its step as a size, 0..inf");
+    }
+    check_types(&(Typed){v, loop->at}, loop->body);
+}
+
 void
 verify_flow_types(Verifier *v, const Let *let)
 {
     if (let->op == OP_loop) {
         Loop loop = let_loop(let);
+        check_at(v, &loop);
         check_loop(v, &loop);
         return;
     }
