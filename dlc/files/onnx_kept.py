@@ -10,9 +10,11 @@ Entries are private and sealed as those of kernels are. Whatever is wrong with o
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import hashlib
 import json
+import math
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,6 +28,8 @@ from .. import _C
 _MOST = 4 << 20
 _SMALL = 64  # bytes of a weight that are not looked for in the file
 _HEAD = 8  # bytes of the length of the head
+_ALIGNED = 64  # bytes, of the memory that weights are read to
+_GAP = 1 << 12  # bytes between two weights that are read at once
 _HERE, _WITHIN = "", "."  # in the file of ONNX, in the entry; others are names of files beside it
 
 
@@ -135,9 +139,12 @@ def _beside(folder: str, location: str) -> Iterator[int]:
         os.close(handle)
 
 
-def _read(folder: str, location: str, offset: int, size: int) -> np.ndarray:
-    made = np.empty(size, np.uint8)
-    with _beside(folder, location) as handle, open(handle, "rb", buffering=0, closefd=False) as file:
+def _read(handle: int, location: str, offset: int, size: int) -> np.ndarray:
+    """Bytes of a file, in memory that is as far from a multiple of 64 as they are in the file."""
+    off = offset % _ALIGNED
+    whole = np.empty(size + 2 * _ALIGNED, np.uint8)
+    made = whole[(off - whole.ctypes.data) % _ALIGNED :][:size]
+    with open(handle, "rb", buffering=0, closefd=False) as file:
         file.seek(offset)
         left = memoryview(made)
         while left:
@@ -148,6 +155,33 @@ def _read(folder: str, location: str, offset: int, size: int) -> np.ndarray:
     return made
 
 
+class _Beside:
+    """The files beside that of ONNX: spans that are close together are read at once."""
+
+    def __init__(self, folder: str, wanted: Iterable[tuple[str, int, int]]) -> None:
+        """wanted: location, offset and size of each."""
+        self._runs: dict[str, list[tuple[int, np.ndarray]]] = {}
+        ends: dict[str, list[list[int]]] = {}
+        for location, offset, size in sorted(wanted):
+            runs = ends.setdefault(location, [])
+            if runs and offset <= runs[-1][1] + _GAP:
+                runs[-1][1] = max(runs[-1][1], offset + size)
+            else:
+                runs.append([offset, offset + size])
+        for location, runs in ends.items():
+            with _beside(folder, location) as handle:
+                self._runs[location] = [
+                    (first, _read(handle, location, first, end - first)) for first, end in runs
+                ]
+
+    def bytes(self, location: str, offset: int, size: int) -> np.ndarray:
+        """Of a span that was wanted; they begin at a multiple of 16."""
+        runs = self._runs[location]
+        first, whole = runs[bisect.bisect_right(runs, offset, key=lambda run: run[0]) - 1]
+        made = whole[offset - first :][:size]
+        return made.copy() if offset % 16 else made
+
+
 def _whole(key: str, data: bytes, folder: str, cache: str | None) -> Kept | None:
     entry = _C.cache_get(key, cache)
     if entry is None:
@@ -155,18 +189,22 @@ def _whole(key: str, data: bytes, folder: str, cache: str | None) -> Kept | None
     size = int.from_bytes(entry[:_HEAD], "little")
     text, signature, weights, seen = json.loads(entry[_HEAD : _HEAD + size])
     within = entry[_HEAD + size :]
-    for location, offset, count, digest in seen:
-        if _digest(_read(folder, location, offset, count)) != digest:
-            return None
-    fixed = {}
+    rows = []
     for param, dtype, shape, location, offset in weights:
         kind = np.dtype(dtype)
-        count = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        rows.append((param, kind, shape, location, offset, math.prod(shape) * kind.itemsize))
+    beside = [(row[3], row[4], row[5]) for row in rows if row[3] not in (_HERE, _WITHIN)]
+    files = _Beside(folder, [*beside, *((place[0], place[1], place[2]) for place in seen)])
+    for location, offset, count, digest in seen:
+        if _digest(files.bytes(location, offset, count)) != digest:
+            return None
+    fixed = {}
+    for param, kind, shape, location, offset, count in rows:
         if location in (_HERE, _WITHIN):
             source = data if location == _HERE else within
             array = np.frombuffer(source[offset : offset + count], np.uint8)  # a copy, at a multiple of 16
         else:
-            array = _read(folder, location, offset, count)
+            array = files.bytes(location, offset, count)
         fixed[param] = array.view(kind).reshape(shape)
     return Kept(text, signature, fixed)
 

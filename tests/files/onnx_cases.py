@@ -27,6 +27,7 @@ from dlc.files.onnx_package import DTYPES, OTHER_BITS
 PAGE = Path(__file__).parents[2] / "docs/howto/onnx.md"
 PASSED, WITH_CONSTANTS, WRONG = "passed", "passed, with inputs as constants", "wrong"
 FURTHER = "its expected numbers are further from the exact ones than dlc's"
+_KINDS = {"string": "strings", "float4e2m1": "floats of 4 bits"}
 _HALVES = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 _CONSTANT = re.compile(r"constants=\{'(.*?)': \.\.\}")
 
@@ -144,10 +145,15 @@ def run(case: Any) -> tuple[str, str]:
 
 
 def reason(text: str) -> str:
-    if match := re.search(r"has the element type (\w+)|no element type", text):
-        return f"element type {match[1] or 'of few bits'}"
-    if "is no tensor" in text or "attributes of graphs" in text:
+    if match := re.search(
+        r"has the element type (\w+)|dlc has no element type for ONNX's number (\d+)", text
+    ):
+        number = match[2] and onnx.TensorProto.DataType.Name(int(match[2])).lower()
+        return _KINDS.get(match[1] or number, f"element type {match[1] or number}")
+    if "is no tensor" in text or "attributes of graphs" in text or re.search(r"nodes?: Optional\w+ of", text):
         return "sequences, optionals"
+    if "ImageDecoder" in text:
+        return "images"
     if "Random" in text or "random numbers" in text:
         return "random numbers"
     if match := re.search(r"cannot translate \d+ nodes?: ([\w.]+)(?: \S+)? of opset \d+(: )?", text):

@@ -84,6 +84,16 @@ def test_objects_of_the_compiler(file: Path, tmp_path: Path) -> None:
     assert warm[0] == cold[0] and warm[1] > 0 and warm[2:] == [0, 0]
 
 
+def test_kernels_that_prepare_weights_are_compiled_once(tmp_path: Path) -> None:
+    """Nobody can call them when the model is there, and the next process finds them all the same."""
+    layers = nn.Conv2d(3, 64, 3), nn.ReLU(), nn.Conv2d(64, 96, 3), nn.Flatten(), nn.Linear(96 * 35, 70)
+    dlc.save(nn.Sequential(*layers).eval(), tmp_path / "m.dlc", (torch.randn(2, 3, 9, 11),))
+    cold = load(tmp_path / "m.dlc", tmp_path / "cache", "auto")
+    assert cold[1] == 0 and cold[2] > 1 and cold[3] == cold[2]
+    warm = load(tmp_path / "m.dlc", tmp_path / "cache", "auto")
+    assert warm[0] == cold[0] and warm[1] > 0 and warm[2:] == [0, 0]
+
+
 @pytest.mark.parametrize("fault", ["cut", "changed", "empty", "other"])
 def test_damage_is_a_miss(file: Path, tmp_path: Path, fault: str) -> None:
     folder = tmp_path / "cache"

@@ -382,6 +382,14 @@ test_sha256(void)
     check_sha("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", 1,
               "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
     check_sha("a", 1000000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    char text[1001] = {0}; /* the last one again, in pieces of more than a block */
+    memset(text, 'a', 1000);
+    check_sha(text, 1000, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    for (size_t size = 500; size >= 125; size /= 2) {
+        text[size] = '\0';
+        check_sha(text, 1000000 / size,
+                  "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+    }
 }
 
 /* A unit that begins with a kernel whose object is loaded already: the file has its name in the

@@ -20,6 +20,12 @@ def test_the_names_are_the_program_s() -> None:
     assert done.stdout.split() == NAMES
 
 
+def test_sha256_without_its_instructions() -> None:
+    """test_jit takes those of the processor, where it has any."""
+    done = subprocess.run([PROGRAM, "sha256"], env={**os.environ, "DLC_ISA": "sse2"}, timeout=120)
+    assert done.returncode == 0
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_jit(name: str, shard: Shard) -> None:
     """Folders are swapped with another rest in the next run; `make swaps` does all rests, a million looks."""

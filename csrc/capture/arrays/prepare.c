@@ -142,6 +142,7 @@ maker_of(Cx *cx, const Job *job, Makers *makers, Fn *make)
     }
     CompileOptions options = job->options;
     options.passes = job->passes;
+    options.once = true;
     verify_fn(make);
     Plan *plan = plan_build(pipeline_run(make, &options.passes), &options);
     makers->all = cx_grow(cx, makers->all, makers->n, sizeof *makers->all);

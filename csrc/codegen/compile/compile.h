@@ -35,6 +35,9 @@ typedef struct CompileOptions {
      * are taken although passes.verify is set, and the units that only libtcc compiles go to the
      * cache folder, too. */
     bool keeps;
+    /* The program runs once in this process, and the next one wants its kernels: the C compiler
+     * compiles them for the cache folder although nobody can call them any more. */
+    bool once;
     bool checks; /* the first run of each kernel is compared with the interpreter */
 } CompileOptions;
 

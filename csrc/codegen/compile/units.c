@@ -158,6 +158,7 @@ submit(const Kernels *ks, Code *code, const NewKernel *group, int n, const char 
     }
     CcOptions cc = ks->options->cc;
     cc.wait = ks->options->mode == MODE_CC;
+    cc.caches = ks->options->once;
     cc.target = ks->target;
     cc.keys = keys;
     cc.nkeys = n;

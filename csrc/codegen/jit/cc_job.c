@@ -108,6 +108,7 @@ job_new(Code *code, const char *text, const CcOptions *options, char *error, siz
     job->flag = schedule_flag(options->schedule);
     job->seconds = time_limit();
     job->waited = options->wait;
+    job->caches = options->caches && *job->target->cache;
     snprintf(job->work, sizeof job->work - 64, "%s", tmp && *tmp ? tmp : "/tmp");
     if (job->target->nwords == 0) {
         snprintf(error, cap, "%s", job->target->why);

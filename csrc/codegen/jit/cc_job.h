@@ -51,6 +51,7 @@ typedef struct Job {
     const char *flag; /* one more flag, of the schedule, or NULL; a constant */
     double seconds; /* that it may take */
     double start; /* by clock_seconds(): in the background it begins no earlier */
+    bool caches; /* also when nobody can call the code any more */
     bool waited; /* by the thread that submits it */
 } Job;
 

@@ -46,6 +46,7 @@ typedef struct CcOptions {
     const char *compiler; /* NULL: DLC_CC, then cc, gcc, clang on the PATH */
     const char *cache; /* a folder, "" for none, NULL for the default one */
     bool wait; /* compile now, in this thread */
+    bool caches; /* for the cache, also when nobody can call the code any more */
     CcTarget *target; /* made from these options before, or NULL */
     const Key *keys; /* of the unit in the cache; none: made from its text */
     int nkeys;
@@ -78,8 +79,8 @@ extern const char dlc_sources[];
 /* Compiles the prelude and `text` to a shared object, loads it and swaps every entry.  Entries in
  * the cache are swapped in before it returns.  Otherwise, in the background, it returns at once,
  * and a failure leaves the entries as they are, is counted and logged; if no other reference to
- * code is left when its turn comes, nothing is compiled.  False: the job was not taken, or with
- * wait not compiled, and `error` has the reason. */
+ * code is left when its turn comes, nothing is compiled, or with `caches` after all others.  False:
+ * the job was not taken, or with wait not compiled, and `error` has the reason. */
 bool jit_cc_submit(Code *code, const char *text, const CcOptions *options, char *error, size_t cap);
 /* A compile that a C compiler did not do (cc_failure.c), as it is shown. */
 typedef struct {

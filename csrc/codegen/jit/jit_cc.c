@@ -1,12 +1,12 @@
 /* gcc, or another C compiler, as a child process: the tier that is faster when settled.
  *
  * One thread, started by the first submission, compiles one unit after the other at low priority
- * and swaps the entries in; a unit that nobody can call any more it leaves out.  It lets a moment
- * pass first: beside a compiler that has just begun, the threads of the first call may wait some
- * milliseconds for a processor.  All that the
- * environment says (PATH, TMPDIR, the cache folder, ...) is read in the thread that submits,
- * because Python changes the environment under its own lock.  A compiler that is missing, fails,
- * hangs or writes garbage leaves the entries as they are. */
+ * and swaps the entries in; a unit that nobody can call any more it leaves out, or compiles last,
+ * if the next process will want it in the cache.  It lets a moment pass first: beside a compiler
+ * that has just begun, the threads of the first call may wait some milliseconds for a processor.
+ * All that the environment says (PATH, TMPDIR, the cache folder, ...) is read in the thread that
+ * submits, because Python changes the environment under its own lock.  A compiler that is missing,
+ * fails, hangs or writes garbage leaves the entries as they are. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -293,6 +293,25 @@ time_in(double seconds)
     return until;
 }
 
+/* Takes a job out of the queue, which is not empty.  Those that are for the cache alone come behind
+ * all that somebody can call. */
+static Job *
+next_job(void)
+{
+    Job **at = &first;
+    while (*at && (*at)->caches && code_is_alone((*at)->code)) {
+        at = &(*at)->next;
+    }
+    if (!*at) {
+        at = &first;
+    }
+    Job *job = *at;
+    if (!(*at = job->next)) {
+        last = at;
+    }
+    return job;
+}
+
 static void *
 work(void *unused)
 {
@@ -300,23 +319,20 @@ work(void *unused)
     char error[MAX_ERROR];
     lock_take(LOCK_queue);
     while (!ended) {
-        Job *job = first;
-        if (!job) {
+        if (!first) {
             pthread_cond_wait(&changed, lock_mutex(LOCK_queue));
             continue;
         }
-        double early = job->start - clock_seconds();
+        double early = first->start - clock_seconds();
         if (early > 0 && !waiting) {
             struct timespec until = time_in(early);
             pthread_cond_timedwait(&changed, lock_mutex(LOCK_queue), &until);
             continue;
         }
-        if (!(first = job->next)) {
-            last = &first;
-        }
+        Job *job = next_job();
         lock_give(LOCK_queue);
         ChildLimits limits = {.seconds = job->seconds, .niceness = NICENESS, .stop = &stop};
-        if (!code_is_alone(job->code)) {
+        if (job->caches || !code_is_alone(job->code)) {
             run(job, &limits, error, sizeof error);
         }
         job_free(job);
