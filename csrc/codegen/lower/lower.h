@@ -178,9 +178,7 @@ struct Lower {
     Map nests; /* reduction to Nest */
     int outer; /* depth of the innermost outer loop */
     const Dim *row; /* the axes of the row as the open loops have them */
-    const struct Plain *plain; /* the nest of the group's only contraction; or NULL: */
-    Value *tile; /* the buffer with its sums */
-    Dim tile_at[2]; /* the element of the tile at the indices of the open loops */
+    const struct Plain *plain; /* the nest of the group's only contraction, or NULL */
     const Block *body; /* of the kernel as it was */
     bool blocked; /* the loops over blocks of rows are open, see lower_blocks.c */
     Dim block_extent, block_most; /* rows of the block, and of the largest one */

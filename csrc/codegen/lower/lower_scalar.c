@@ -164,9 +164,7 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     case OP_scan:
         return lower_scan(lo, let, idx);
     case OP_contract:
-        return builder_cast(&lo->out,
-                            lo->plain ? plain_sum(lo) : lower_load_here(lo, lo->tile, lo->tile_at),
-                            v->type->dtype);
+        return builder_cast(&lo->out, plain_sum(lo), v->type->dtype);
     default:
         fail(lo->cx, DIAG_NOT_IN_KERNEL, op_info[let->op].name);
     }
