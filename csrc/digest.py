@@ -23,8 +23,10 @@ KINDS = {".c", ".h", ".def", ".inc"}
 DECIDE = {
     "ir",
     "codegen",
+    "codegen/builder",
     "codegen/loops",
     "codegen/lower",
+    "codegen/tile",
     "codegen/schedule",
     "codegen/emit",
     "codegen/strips",
@@ -37,6 +39,7 @@ REST = {
     "codegen/export",
     "codegen/jit",
     "codegen/plan",
+    "codegen/process",
     "codegen/tune",  # what it chooses among has keys of its own
     "ir/notation",  # of programs that users write
 }
@@ -53,14 +56,14 @@ RUNNING = {
     "ir/eval/noise.c",
     "ir/eval/sample.c",
     "ir/text/shrink.c",
-    "codegen/count.c",
-    "codegen/count.def",
-    "codegen/environment.c",
+    "codegen/process/count.c",
+    "codegen/process/count.def",
+    "codegen/process/environment.c",
     "codegen/lock.c",
     "codegen/lock.def",
     "codegen/lock.h",
-    "codegen/log.c",
-    "codegen/trace.c",
+    "codegen/process/log.c",
+    "codegen/process/trace.c",
     "codegen/process.h",
     "codegen/micro/micro_peak.c",
     "codegen/compile/show.c",

@@ -8,7 +8,7 @@
 
 enum Count {
 #define COUNT(constant, name, kind) COUNT_##constant,
-#include "count.def"
+#include "process/count.def"
     COUNT_ROWS
 };
 

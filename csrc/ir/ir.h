@@ -422,6 +422,8 @@ bool let_interleaves(Cx *cx, const Let *let);
  * that are made in one are not made in the other. */
 Fn *fn_clone(const Fn *fn);
 Let *let_copy(Fn *fn, const Let *loop, Block *parent);   /* all that it binds has fresh names */
+/* The same of a block, where n names of indices stand for others. */
+Block *block_copy(Fn *fn, const Block *blk, int n, const Dim *names, const Dim *by);
 /* Declares the sizes that a body has from outside: those that it names and does not bind. */
 void fn_free_sizes(Fn *fn);
 typedef struct {                /* a loop, its operands and results in parts */

@@ -259,7 +259,14 @@ def test_thresholds_are_rows_of_machine_def_or_costs_def() -> None:
     """In what fuses, lowers, schedules and emits: no constant is a number but those named."""
     found = {
         constant
-        for folder in ("fusion", "codegen/lower", "codegen/schedule", "codegen/emit")
+        for folder in (
+            "fusion",
+            "codegen/builder",
+            "codegen/lower",
+            "codegen/tile",
+            "codegen/schedule",
+            "codegen/emit",
+        )
         for path in (CSRC / folder).rglob("*.[ch]")
         if not path.name.startswith("prelude")
         for enum in re.findall(r"\benum \w*\s*\{(.*?)\}", path.read_text(), re.S)

@@ -29,12 +29,10 @@ class Word(NamedTuple):
 PRODUCTS = (
     ("csrc/codegen/micro", "chain"),
     ("csrc/codegen/lower/lower_operands.c", "CONTRACTION_CHAIN"),
-    ("csrc/codegen/lower/lower_tile", "chain"),
+    ("csrc/codegen/lower/lower_plain.c", "chain|CONTRACTION_CHAIN"),
     ("csrc/codegen/lower/lower_places.c", "chain"),
-    ("csrc/codegen/lower/tile.c", "chain"),
-    ("csrc/codegen/lower/lower_product.h", "chain"),
+    ("csrc/codegen/tile", "chain|CONTRACTION_CHAIN"),
     ("csrc/capture/aten/product/aten_convolve.c", "chain"),
-    ("csrc/codegen/lower/README.md", "lower_tiles.c"),
     ("csrc/codegen/loops/product_runs.c", "A chain may begin"),
     ("csrc/codegen/emit/emit_product.c", "chain|CONTRACTION_CHAIN"),
     ("csrc/codegen/emit/emit.h", "put_chains"),
@@ -51,7 +49,7 @@ PRODUCTS = (
     ("csrc/ir/ops.def", "chain"),
     ("csrc/ir/marks.def", "chains of fused multiply-adds"),
     ("docs/ir.md", "chains?"),
-    ("docs/experiments.md", "chains"),
+    ("docs/experiments.md", "chains?"),
 )
 
 WORDS = {
@@ -63,7 +61,7 @@ WORDS = {
             ("csrc/capture/aten/aten_arith.c", "half_turn"),
             ("csrc/codegen/tune/tune_time.c", r"\bturn"),  # schedules take turns
             ("csrc/codegen/jit/jit.h", "its turn comes"),
-            ("csrc/codegen/log.c", "turn it on"),
+            ("csrc/codegen/process/log.c", "turn it on"),
             ("csrc/ir/eval", r"\bturn\b"),  # a pass of a loop
             ("dlc/grids.py", r"\b[Tt]urned\b"),  # reflected
             ("docs", r"quarter turn|half turn|in turn\b|Each turn|of 15 turns"),

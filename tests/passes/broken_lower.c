@@ -1,7 +1,7 @@
 /* Bugs on purpose in lowering: see broken.c, whose headers have another Need. */
 #include "broken.h"
 
-#include "codegen/lower/lower_tile.h"
+#include "codegen/lower/lower_product.h"
 
 WRAPPED(product_pack);
 bool
@@ -14,20 +14,13 @@ __wrap_product_pack(Product *p)
     return packed;
 }
 
-WRAPPED(tiles_pack);
-void
-__wrap_tiles_pack(const Tiles *t, Dim first, Dim n)
-{
-    __real_tiles_pack(t, is_asked("tiles") ? dim_int(t->p->lo->cx, 0) : first, n);
-}
-
 WRAPPED(group_blocks);
 bool
 __wrap_group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
 {
     bool cut = __real_group_blocks(lo, g, s, probe);
     if (cut && is_asked("blocks")) {
-        change_op(lo->path[0]->blk, OP_exp, OP_exp2);
+        change_op(lo->out.path[0]->blk, OP_exp, OP_exp2);
     }
     return cut;
 }

@@ -251,6 +251,7 @@ lower_phases(const Lowering *in, const Let *old, Let *let, Block *blk, Value **l
     Cx *cx = in->fn->cx;
     Lower *lo = cx_alloc(cx, sizeof *lo);
     *lo = (Lower){.cx = cx,
+                  .out = {.cx = cx, .fn = in->fn},
                   .fn = in->fn,
                   .kernel = let,
                   .leaf = leaf,
@@ -266,7 +267,7 @@ lower_phases(const Lowering *in, const Let *old, Let *let, Block *blk, Value **l
         lo->in_place[lo->nin_place] = let->res[k]->over;
         lo->nin_place += let->res[k]->over != NULL;
     }
-    lower_begin(lo, blk);
+    builder_begin(&lo->out, blk);
     lower_results(lo);
 }
 

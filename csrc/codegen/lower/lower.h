@@ -2,7 +2,7 @@
 #ifndef DLC_LOWER_H
 #define DLC_LOWER_H
 
-#include "codegen/loops/loops.h"
+#include "codegen/builder/builder.h"
 #include "codegen/loops/map.h"
 
 /* ---- lower_index.c: index vectors ---- */
@@ -20,14 +20,7 @@ int index_cat_part(Cx *cx, const Let *cat, Dim at);     /* the part that surely 
 Dim index_cat_start(Cx *cx, const Let *cat, int part);  /* where along the axis it begins */
 /* 1: the element is surely the operand's, -1: surely the fill, 0: not known because of *axis. */
 int index_pad(Cx *cx, const Let *pad, const Dim *idx, int *axis);
-bool index_uses(Cx *cx, int n, const Dim *idx, Dim name);        /* does an index use it? */
 bool index_is_inside(Cx *cx, Dim d, Dim n);             /* is it proved that 0 <= d < n? */
-bool extent_is_one(Cx *cx, Dim d);
-int64_t extent_least(Cx *cx, Dim d);                    /* its lower bound, but no less than 1 */
-Dim extent_ceiling(Cx *cx, Dim d, Dim by);              /* d / by, rounded up */
-/* The extent; or the most it may be, where it depends on the index of a loop: the scratch of a
- * kernel is known before its loops run. */
-Dim extent_of_buffer(Cx *cx, Dim extent);
 
 /* ---- lower_nest.c: axes to loops ---- */
 
@@ -141,18 +134,11 @@ typedef struct {
     bool result; /* the kernel returns it */
 } User;
 
-/* A loop under construction; frame 0 is the kernel's own block. */
-typedef struct {
-    Block *blk;
-    Block *into; /* where lets go: blk, or the block of the choice in it that is open */
-    Dim index, extent;
-} Frame;
-
-/* Panels that a part of a value is computed into: element (term, column) of it is at [panel, term,
- * column] of the buffer. */
+/* Panels that a part of a value is computed into: element (term, column) of it is at [.., panel,
+ * term, column] of the buffer. */
 typedef struct {
     Value *buffer;
-    Dim panel;
+    Dim at[MAX_RANK]; /* the indices before those of the term and the column */
     int term, column; /* axes of the value */
     const Dim *start; /* of the part */
 } Filled;
@@ -166,6 +152,7 @@ typedef struct {
 struct Lower {
     Cx *cx;
     Fn *fn;
+    Builder out;
     Let *kernel; /* the new let */
     /* the kernel's results; their values in the old body; the number of the group that stores them,
      * or 0 */
@@ -175,10 +162,7 @@ struct Lower {
     int ngroups; /* that were begun; those before it are phases already */
     const Value **in_place; /* the parameters whose memory results take */
     int nin_place;
-    Frame *path[MAX_LOOPS + 2]; /* the loops that are open, outermost first */
-    int depth;
     Map scalars; /* value and indices to Scalar */
-    Map homes; /* a loop index to its Frame; a scalar's id to its Frame */
     Map binds; /* an index value to the index it is bound to */
     /* by id in the old function: the buffer that has the value's elements, or NULL */
     Value **leaf;
@@ -194,9 +178,7 @@ struct Lower {
     Map nests; /* reduction to Nest */
     int outer; /* depth of the innermost outer loop */
     const Dim *row; /* the axes of the row as the open loops have them */
-    const struct Plain *plain; /* the nest of the group's only contraction; or NULL: */
-    Value *tile; /* the buffer with its sums */
-    Dim tile_at[2]; /* the element of the tile at the indices of the open loops */
+    const struct Plain *plain; /* the nest of the group's only contraction, or NULL */
     const Block *body; /* of the kernel as it was */
     bool blocked; /* the loops over blocks of rows are open, see lower_blocks.c */
     Dim block_extent, block_most; /* rows of the block, and of the largest one */
@@ -218,30 +200,10 @@ Dim lower_index(Lower *lo, const Let *let, const Dim *idx, int n, const Dim *to)
 /* The dtype in which a reduction is computed. */
 Dtype reduce_dtype(const Let *red);
 
-/* ---- lower_loops.c: loops under construction, and the lets in them ---- */
+/* ---- lower_loops.c: accesses in the loops under construction (builder.h) ---- */
 
-/* Before any loop: what is built goes into the kernel's block, or that of a choice in it. */
-void lower_begin(Lower *lo, Block *blk);
-/* A let that is built already goes where the next one would. */
-void lower_append(Lower *lo, Let *let);
-/* The depth at which a let has all that it reads; and to move one there from other loops. */
-int lower_depth_of(const Lower *lo, const Let *let);
-void lower_move(Lower *lo, int depth, Let *let);
-/* Opens a loop; `stem` names its index. */
-Dim lower_open(Lower *lo, const char *stem, Dim extent);
-Let *lower_close(Lower *lo);
-/* What is built up to lower_close_choice stands in an `if a <= b` or, from lower_else on, in its
- * `else`.  Buffers of the loop that is open stand before it. */
-void lower_open_choice(Lower *lo, Dim a, Dim b);
-void lower_else(Lower *lo);
-void lower_close_choice(Lower *lo);
-Value *lower_close_reduce(Lower *lo, Op op, Marks marks, Value *ret);
 /* Opens the nest's loops.  axes: the index of each axis of the nest over these loops. */
 void nest_open(Lower *lo, const Nest *nest, Dim *axes);
-bool lower_is_open(const Lower *lo, Dim index); /* is it the index of an open loop? */
-bool lower_frame_is_open(const Lower *lo, const Frame *frame);
-Frame *lower_frame(const Lower *lo, const Value *v); /* that a scalar is in */
-int lower_depth(const Lower *lo, int n, const Dim *dims); /* of the deepest loop that dims use */
 /* `at` is an index of the value that the buffer holds, even if it holds a part of it only. */
 void lower_store(Lower *lo, Value *buffer, const Dim *at, Value *value);
 /* The offset of the element of the buffer that the names in `at` say. */
@@ -250,17 +212,6 @@ bool lower_is_part(const Lower *lo, const Value *buffer); /* of a block's part o
 Value *lower_load(Lower *lo, Value *buffer, const Dim *at);
 /* The same in the innermost open loop, for a buffer that this loop stores to. */
 Value *lower_load_here(Lower *lo, Value *buffer, const Dim *at);
-/* Puts an update of an element into the loop that is open. */
-void lower_update(Lower *lo, Op op, Value *buffer, const Dim *at, Value *value);
-Value *lower_buffer(Lower *lo, int depth, Dtype dtype, int rank, const Dim *dims);
-Value *lower_map(Lower *lo, Op op, int nargs, Value *const *args, Dtype dtype, const char *stem);
-Value *lower_combine(Lower *lo, Op op, Value *a, Value *b);
-Value *lower_compare(Lower *lo, Op op, Value *a, Value *b);
-Value *lower_cast(Lower *lo, Value *v, Dtype to);
-Value *lower_truth(Lower *lo, Value *v); /* a loaded bool as 0 or 1 */
-Value *lower_const(Lower *lo, int depth, Value *literal, Dtype dtype, const char *name);
-Value *lower_number(Lower *lo, Dtype dtype, double number, const char *name);
-Value *lower_size(Lower *lo, Dim d); /* a dim as an i64 */
 /* Binds the scalar v to an index of this extent; wrap as for gather. to: the n indices, over the
  * open loops, of the element that is read or written with it. */
 Dim lower_bind(Lower *lo, Value *v, Dim extent, int wrap, int n, const Dim *to);
@@ -324,7 +275,6 @@ void group_sites(Lower *lo, const Probe *probe); /* plans the nests of the reduc
 void group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest);
 /* Opens the outer loops, at least one; returns how many. */
 int group_open(Lower *lo, const Nest *nest, Dim *axes);
-void group_close(Lower *lo, int n);
 void axes_rename(Lower *lo, int n, const Dim *names, const Dim *axes, int rank, Dim *idx);
 
 /* ---- lower_scan.c ---- */
@@ -364,12 +314,11 @@ void block_materialise(Lower *lo, const Value *v, const Dim *idx, const Order *o
 bool block_is_plain(Lower *lo, const Value *v, int *cost);
 /* Makes v a buffer of the kernel, before the phase that is being built. */
 void block_materialise_before(Lower *lo, const Value *v, const Order *order);
-/* Computes the part of v that begins at `start` and has these dims, which are at most those of
- * `room`, in loops of its own where loops are open.  The axis along which most of what v is
- * computed from is adjacent is the innermost one.  If that is the columns, the part goes into the
- * panels, and NULL is returned; else its buffer. */
-Value *block_compute(Lower *lo, const Value *v, const Dim *start, const Dim *dims, const Dim *room,
-                     const Filled *panels);
+/* Computes the part of v that begins at the panels' `start` and has these dims into the panels, in
+ * loops of its own where loops are open.  The axis along which most of what v is computed from is
+ * adjacent is the innermost one.  If that is the terms of a column, they are adjacent in the panels
+ * too. */
+void block_compute(Lower *lo, const Value *v, const Dim *dims, const Filled *panels);
 /* The last of the elementwise values that are computed of v, each being the only user of the one
  * before. */
 const Value *block_epilogue(const Lower *lo, const Value *v);

@@ -11,9 +11,8 @@
  *           in each iteration.  The part of the group that is left inside is lowered like any
  *           group.  If that needs a value as a tensor first, only the block's part of the value is
  *           made: along each axis the part begins where the indices of the block's loops say.
- *           Columns of a product that are computed are made by parts, too, one panel at
- *           a time (block_compute).  Values that do not depend on the block are made before the
- *           phase.
+ *           Columns of a product that are computed are made panel by panel (block_compute).
+ *           Values that do not depend on the block are made before the phase.
  * Why not:  fuse the loops of phases afterwards: that would have to find out again which iterations
  *           read what others write.  An online softmax: it adds in another order, and the rows of a
  *           block fit in the second-level cache without it.
@@ -40,7 +39,7 @@ count_index(void *arg, Dim name)
 {
     Names *n = arg;
     bool index = dim_extent(n->lo->cx, name) != DIM_NONE,
-         open = index && lower_is_open(n->lo, name);
+         open = index && builder_is_open(&n->lo->out, name);
     n->nopen += open;
     n->nclosed += index && !open;
     n->closed = index && !open ? name : n->closed;
@@ -84,11 +83,11 @@ void
 block_materialise_before(Lower *lo, const Value *v, const Order *order)
 {
     Lower saved = *lo;
-    lo->depth = lo->block_depth = 0;
+    lo->out.depth = lo->block_depth = 0;
     lo->blocked = false;
     group_materialise(lo, v, order);
     saved.scalars = lo->scalars;
-    saved.homes = lo->homes;
+    saved.out.homes = lo->out.homes;
     saved.binds = lo->binds;
     saved.origins = lo->origins;
     saved.replaced = lo->replaced;
@@ -96,19 +95,12 @@ block_materialise_before(Lower *lo, const Value *v, const Order *order)
     *lo = saved;
 }
 
-/* Pads the rows of a block's buffer so that they are an odd number of cache lines apart: the rows
- * of a tile then do not all fall into one set of the first-level cache.  If the size is a symbol,
- * one line is added, which is right for most sizes. */
 static void
 pad_rows(Lower *lo, const Value *v, int inner, Dim *room)
 {
-    int64_t line = DLC_LINE / dtype_info[v->type->dtype].bytes, n;
-    if (inner < 0 || extent_is_one(lo->cx, room[inner])) {
-        return;
+    if (inner >= 0 && !extent_is_one(lo->cx, room[inner])) {
+        room[inner] = extent_of_rows(lo->cx, v->type->dtype, room[inner]);
     }
-    bool known = dim_is_int(lo->cx, room[inner], &n);
-    room[inner] = known ? dim_int(lo->cx, line * (2 * ((n + line - 1) / (2 * line)) + 1))
-                        : dim_add(lo->cx, room[inner], dim_int(lo->cx, line));
 }
 
 /* Adds an output to the group: the value, and a buffer over the part's axes except those in
@@ -128,7 +120,7 @@ add_output(Lower *lo, Group *g, const Value *v, const Order *order, const Attr *
     if (!without) {
         pad_rows(lo, v, !order ? n - 1 : order->nsum == 1 ? order->axis[0] : -1, room);
     }
-    Value *buffer = lower_buffer(lo, lo->depth, v->type->dtype, n, room);
+    Value *buffer = builder_buffer(&lo->out, lo->out.depth, v->type->dtype, n, room);
     buffer->strides = group_strides(lo, buffer->type, order);
     uint32_t key = (uint32_t)buffer->id;
     memcpy(map_at(lo->cx, &lo->origins, &key, 1, sizeof origin), origin, sizeof origin);
@@ -346,42 +338,24 @@ block_is_plain(Lower *lo, const Value *v, int *cost)
            probe.cut == DIM_NONE;
 }
 
-/* A buffer for the part of v that begins at `start`, with this axis innermost. */
-static Value *
-buffer_of_part(Lower *lo, const Value *v, int inner, const Dim *start, const Dim *room)
-{
-    Order order = {.nsum = 0};
-    Dim padded[MAX_RANK], *origin;
-    int n = 0, rank = v->type->rank;
-    memcpy(padded, room, (size_t)rank * sizeof *room);
-    order.axis[n++] = inner;
-    for (int ax = rank - 1; ax >= 0; ax--) {
-        if (ax != inner) {
-            order.axis[n++] = ax;
-        }
-    }
-    pad_rows(lo, v, inner, padded);
-    Value *buffer = lower_buffer(lo, lo->depth, v->type->dtype, rank, padded);
-    buffer->strides = group_strides(lo, buffer->type, &order);
-    uint32_t key = (uint32_t)buffer->id;
-    origin = map_at(lo->cx, &lo->origins, &key, 1, MAX_RANK * sizeof *origin);
-    memcpy(origin, start, (size_t)rank * sizeof *start);
-    return buffer;
-}
-
-Value *
-block_compute(Lower *lo, const Value *v, const Dim *start, const Dim *dims, const Dim *room,
-              const Filled *panels)
+void
+block_compute(Lower *lo, const Value *v, const Dim *dims, const Filled *panels)
 {
     Lower saved = *lo;
     Output output = output_of(lo, v, NULL);
     Group g = {.noutputs = 1, .nfull = 1, .outputs = &output, .rank = v->type->rank, .part = true};
-    memcpy(g.start, start, (size_t)g.rank * sizeof *start);
+    int rank = panels->buffer->type->rank;
+    Order order = {.axis = {rank - 2, rank - 1}};
+    memcpy(g.start, panels->start, (size_t)g.rank * sizeof *g.start);
     memcpy(g.dims, dims, (size_t)g.rank * sizeof *dims);
-    int inner = adjacent_axis(lo, &g);
-    bool fills = inner == panels->column && v->type->dtype == panels->buffer->type->dtype;
-    lo->filled = fills ? panels : NULL;
-    output.buffer = fills ? panels->buffer : buffer_of_part(lo, v, inner, start, room);
+    for (int k = 2; k < rank; k++) {
+        order.axis[k] = rank - 1 - k;
+    }
+    if (adjacent_axis(lo, &g) == panels->term) {
+        panels->buffer->strides = group_strides(lo, panels->buffer->type, &order);
+    }
+    output.buffer = panels->buffer;
+    lo->filled = panels;
     lower_group(lo, &g);
     lo->filled = NULL;
     lo->probe = saved.probe;
@@ -389,7 +363,6 @@ block_compute(Lower *lo, const Value *v, const Dim *start, const Dim *dims, cons
     lo->outer = saved.outer;
     lo->column = saved.column;
     lo->row = saved.row;
-    return fills ? NULL : output.buffer;
 }
 
 /* ---- the epilogue of a contraction ---- */
@@ -542,7 +515,7 @@ open_blocks(Lower *lo, const Blocks *b, const Shape *s, Group *part)
     for (int k = 0; k <= b->cut; k++) {
         bool cut = k == b->cut;
         Dim n = cut ? extent_ceiling(cx, b->extent[k], rows) : b->extent[k];
-        Dim i = lower_open(lo, cut ? "r" : "i", n);
+        Dim i = builder_open(&lo->out, cut ? "r" : "i", n);
         start[k] = cut ? dim_mul(cx, rows, i) : i;
         dims[k] = cut ? dim_min(cx, rows, dim_sub(cx, b->extent[k], start[k])) : one;
         lo->block_extent = dims[k];
@@ -573,7 +546,7 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
     }
     open_blocks(lo, &b, s, &part);
     lo->blocked = true;
-    lo->block_depth = lo->depth;
+    lo->block_depth = lo->out.depth;
     bounds_find(lo);
     lower_group(lo, &part);
     bounds_forget(lo);
@@ -584,6 +557,6 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
         *last->leaf = last->before;
     }
     g->noutputs = part.noutputs;
-    group_close(lo, b.cut + 1);
+    builder_close_all(&lo->out, b.cut + 1);
     return true;
 }

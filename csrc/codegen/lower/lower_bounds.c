@@ -349,34 +349,34 @@ find_nan(Lower *lo, Bounded *b, const Dim *start, const Dim *dims)
             room[n++] = factors->type->dims[ax];
         }
     }
-    lo->depth = 0;
-    b->nan = lower_buffer(lo, 0, dtype, n, room);
+    lo->out.depth = 0;
+    b->nan = builder_buffer(&lo->out, 0, dtype, n, room);
     if (!n) { /* a phase is a loop */
-        lower_open(lo, "i", dim_int(lo->cx, 1));
+        builder_open(&lo->out, "i", dim_int(lo->cx, 1));
     }
     for (int ax = 0, k = 0; ax < factors->type->rank; ax++) {
         if (is_batch(lo, b, ax, start, dims, &at[ax])) {
-            idx[ax] = to[k++] = lower_open(lo, "i", factors->type->dims[ax]);
+            idx[ax] = to[k++] = builder_open(&lo->out, "i", factors->type->dims[ax]);
         }
     }
     for (int ax = 0; ax < factors->type->rank; ax++) {
         if (!is_batch(lo, b, ax, start, dims, &at[ax])) {
-            idx[ax] = lower_open(lo, "p", factors->type->dims[ax]);
+            idx[ax] = builder_open(&lo->out, "p", factors->type->dims[ax]);
             reduced++;
         }
     }
     const Value *from = look_through(lo, factors, idx, at);
-    v = lower_cast(lo, lower_load_here(lo, lo->leaf[from->id], at), dtype);
-    v = lower_combine(lo, OP_mul, zero, v);
+    v = builder_cast(&lo->out, lower_load_here(lo, lo->leaf[from->id], at), dtype);
+    v = builder_combine(&lo->out, OP_mul, zero, v);
     for (int k = 0; k < reduced; k++) {
-        v = lower_close_reduce(lo, OP_sum, k == 0 ? MARK_lanes : 0, v);
+        v = builder_close_reduce(&lo->out, OP_sum, k == 0 ? MARK_lanes : 0, v);
     }
     lower_store(lo, b->nan, to, v);
-    while (lo->depth) {
-        lower_close(lo);
+    while (lo->out.depth) {
+        builder_close(&lo->out);
     }
-    lo->depth = saved.depth;
-    memcpy(lo->path, saved.path, sizeof lo->path);
+    lo->out.depth = saved.out.depth;
+    memcpy(lo->out.path, saved.out.path, sizeof lo->out.path);
 }
 
 /* `end`, or no less than all of the axis if a factor is not finite. */
@@ -394,8 +394,8 @@ all_if_nan(Lower *lo, Bounded *b, Dim end, const Dim *start, const Dim *dims)
     for (int ax = 0; ax < b->contract->args[b->factors]->type->rank; ax++) {
         n += is_batch(lo, b, ax, start, dims, &at[n]);
     }
-    Value *sum = lower_load_here(lo, b->nan, at), *nan = lower_compare(lo, OP_ne, sum, sum);
-    Dim all = lower_bind(lo, lower_cast(lo, nan, DT_i64), dim_int(lo->cx, 2), 0, 0, NULL);
+    Value *sum = lower_load_here(lo, b->nan, at), *nan = builder_compare(&lo->out, OP_ne, sum, sum);
+    Dim all = lower_bind(lo, builder_cast(&lo->out, nan, DT_i64), dim_int(lo->cx, 2), 0, 0, NULL);
     return dim_add(lo->cx, end, dim_mul(lo->cx, b->full, all));
 }
 

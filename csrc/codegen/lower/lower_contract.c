@@ -20,7 +20,7 @@ see_closed(void *arg, Dim name)
 {
     Lower *lo = ((void **)arg)[0];
     bool *closed = ((void **)arg)[1];
-    *closed |= dim_extent(lo->cx, name) != DIM_NONE && !lower_is_open(lo, name);
+    *closed |= dim_extent(lo->cx, name) != DIM_NONE && !builder_is_open(&lo->out, name);
 }
 
 /* Does the index use only loops that are open already? */
@@ -215,15 +215,6 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
     return n;
 }
 
-/* The outputs of a group, of the tiles of a product that no nest says. */
-static void
-put_outputs(const void *group, Lower *lo, const Renamed *names, Value *tile, const Dim *at)
-{
-    lo->tile = tile;
-    memcpy(lo->tile_at, at, sizeof lo->tile_at);
-    product_outputs(lo, group, names);
-}
-
 bool
 group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
@@ -241,10 +232,6 @@ group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     product_plan(&p, g, probe);
     lo->probe = &own;
     lo->nests = (Map){0};
-    if (product_is_plain(&p)) {
-        lower_plain(&p, g);
-    } else {
-        lower_tiles(&p, &(Epilogue){put_outputs, g});
-    }
+    lower_plain(&p, g);
     return true;
 }

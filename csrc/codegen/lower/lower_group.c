@@ -120,7 +120,7 @@ static bool
 is_foreign(const void *arg, Dim name)
 {
     const Outside *o = arg;
-    bool known = dim_extent(o->lo->cx, name) == DIM_NONE || lower_is_open(o->lo, name);
+    bool known = dim_extent(o->lo->cx, name) == DIM_NONE || builder_is_open(&o->lo->out, name);
     for (int k = 0; k < o->space->nouter && !known; k++) {
         known = o->space->outer[k] == name;
     }
@@ -181,7 +181,7 @@ group_strides(Lower *lo, const Type *type, const Order *order)
 void
 group_materialise(Lower *lo, const Value *v, const Order *order)
 {
-    Value *buffer = lower_buffer(lo, 0, v->type->dtype, v->type->rank, v->type->dims);
+    Value *buffer = builder_buffer(&lo->out, 0, v->type->dtype, v->type->rank, v->type->dims);
     buffer->strides = group_strides(lo, v->type, order);
     Output output = output_of(lo, v, buffer);
     Group g = {.noutputs = 1, .nfull = 1, .outputs = &output, .rank = v->type->rank};

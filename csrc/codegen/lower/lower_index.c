@@ -17,42 +17,6 @@
 #include "lower.h"
 
 bool
-extent_is_one(Cx *cx, Dim d)
-{
-    Range r = dim_range(cx, d);
-    return r.lo == 1 && r.hi == 1;
-}
-
-int64_t
-extent_least(Cx *cx, Dim d)
-{
-    int64_t n = dim_range(cx, d).lo;
-    return n < 1 ? 1 : n;
-}
-
-Dim
-extent_ceiling(Cx *cx, Dim d, Dim by)
-{
-    return dim_div(cx, dim_add(cx, d, dim_sub(cx, by, dim_int(cx, 1))), by);
-}
-
-Dim
-extent_of_buffer(Cx *cx, Dim extent)
-{
-    return dim_has_index(cx, extent) ? dim_int(cx, dim_range(cx, extent).hi) : extent;
-}
-
-bool
-index_uses(Cx *cx, int n, const Dim *idx, Dim name)
-{
-    bool uses = false;
-    for (int k = 0; k < n && !uses; k++) {
-        uses = dim_uses(cx, idx[k], name);
-    }
-    return uses;
-}
-
-bool
 index_is_inside(Cx *cx, Dim d, Dim n)
 {
     return dim_le(cx, dim_int(cx, 0), d) && dim_lt(cx, d, n);
@@ -343,7 +307,7 @@ checked_index(Lower *lo, const Let *gather, const Dim *idx)
     if (at != DIM_NONE && index_is_inside(lo->cx, at, extent)) {
         return at;
     }
-    Value *v = lower_cast(lo, lower_at(lo, gather->args[1], inner), DT_i64);
+    Value *v = builder_cast(&lo->out, lower_at(lo, gather->args[1], inner), DT_i64);
     return lower_bind(lo, v, extent, (int)let_int(gather, "wrap"), gather->res[0]->type->rank, idx);
 }
 
@@ -394,7 +358,7 @@ lower_index(Lower *lo, const Let *let, const Dim *idx, int n, const Dim *to)
     if (at != DIM_NONE && index_is_inside(lo->cx, at, extent)) {
         return at;
     }
-    Value *v = lower_cast(lo, lower_at(lo, let->args[1], idx), DT_i64);
+    Value *v = builder_cast(&lo->out, lower_at(lo, let->args[1], idx), DT_i64);
     return lower_bind(lo, v, extent, (int)let_int(let, "wrap"), n, to);
 }
 

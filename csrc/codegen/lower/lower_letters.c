@@ -134,3 +134,38 @@ product_plan(Product *p, const Group *g, const Probe *probe)
                                                 : LETTER_OF_B;
     plan_class(p, probe, 0, p->column == DIM_NONE, 1, columns, &p->columns);
 }
+
+/* ---- sums ---- */
+
+Dim
+product_sum(const Product *p)
+{
+    Cx *cx = p->lo->cx;
+    Dim sum = dim_int(cx, 0);
+    for (int k = 0; k < p->nsum; k++) {
+        sum = dim_add(cx, dim_mul(cx, sum, p->sum_extent[k]), p->sum[k]);
+    }
+    return sum;
+}
+
+void
+product_digits(const Product *p, Dim at, Dim *digits)
+{
+    Cx *cx = p->lo->cx;
+    Dim inner = dim_int(cx, 1);
+    for (int k = p->nsum - 1; k >= 0; k--) {
+        Dim digit = dim_div(cx, at, inner);
+        digits[k] = k ? dim_mod(cx, digit, p->sum_extent[k]) : digit;
+        inner = dim_mul(cx, inner, p->sum_extent[k]);
+    }
+}
+
+Dim
+product_terms(const Product *p, int first)
+{
+    Dim terms = dim_int(p->lo->cx, 1);
+    for (int k = first; k < p->nsum; k++) {
+        terms = dim_mul(p->lo->cx, terms, p->sum_extent[k]);
+    }
+    return terms;
+}

@@ -132,41 +132,6 @@ product_goes_in_runs(const Product *p, Dim offset)
 
 /* ---- read where it is ---- */
 
-/* Does a term of the sum stand in the index? */
-static bool
-uses_sum(const Product *p, Dim at)
-{
-    bool uses = false;
-    for (int k = 0; k < p->nsum; k++) {
-        uses |= dim_uses(p->lo->cx, at, p->sum[k]) && !extent_is_one(p->lo->cx, p->sum_extent[k]);
-    }
-    return uses;
-}
-
-bool
-operand_is_panels(const Product *p, const Factor *f, Dim column)
-{
-    Cx *cx = p->lo->cx;
-    const Type *type = f->from->type;
-    int rank = type->rank;
-    if (type->dtype != p->dtype || rank < 3 || !has_panels(cx, f->from)) {
-        return false;
-    }
-    bool one = f->at[rank - 1] == column && dim_range(cx, type->dims[rank - 3]).hi <= 1;
-    Dim width = dim_int(cx, panel_width(p->dtype)), l = dim_index(cx, "l", width),
-        panel = one ? dim_int(cx, 0) : dim_index(cx, "j", dim_extent(cx, column)),
-        split = dim_add(cx, dim_mul(cx, panel, width), l),
-        row = dim_sub(cx, f->at[rank - 2], product_sum(p)), step, rest;
-    bool same = !uses_sum(p, row) && !dim_uses(cx, row, column) &&
-                dim_replace(cx, f->at[rank - 1], column, split) == l;
-    for (int k = 0; k < rank - 2 && same; k++) {
-        Dim at = dim_replace(cx, f->at[k], column, split);
-        same = !dim_uses(cx, at, l) && !uses_sum(p, at) &&
-               (one || dim_affine(cx, at, panel, &step, &rest));
-    }
-    return same;
-}
-
 /* Has the operand one letter of its own, which is in the tiles, and is it panels of that?  It has
  * panels for each element of a batch. */
 static bool
@@ -184,7 +149,9 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
             column = name;
         }
     }
-    return column != DIM_NONE && p->nsum > 0 && operand_is_panels(p, f, column);
+    return column != DIM_NONE && p->nsum > 0 && f->from->type->dtype == p->dtype &&
+           access_is_panels(cx, f->from, f->at, &(SumNames){product_sum(p), p->nsum, p->sum},
+                            column);
 }
 
 /* Are the rows of a tile adjacent in memory? */
@@ -304,9 +271,7 @@ make_factor(Product *p, Factor *f, int k)
     bool memory = operand_find(p, k, f);
     f->panels = memory && f == &p->b && is_panels(p, f, letters_of(p, k), v->type->rank);
     if (!memory && f == &p->b && product_may_compute(p) && fuel_spend(p->lo->cx)) {
-        operand_index(p, k, f->at);
-        f->offset = index_offset(p->lo->cx, v, f->at);
-        f->computed = true;
+        product_compute(p);
         return;
     }
     bool one = memory && !f->panels && is_affine(p, f->offset) &&

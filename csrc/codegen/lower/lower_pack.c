@@ -1,14 +1,13 @@
-/* Packing whole sums: a phase before the product copies its column operand to panels, or the loop
- * over the groups of panels does so group by group.
+/* Packing whole operands: a phase before the product fills panels with its columns.
  *
  * What:     a buffer [.., N / width, K, width] that holds all of the operand, and a phase that
- *           fills it; or the note that lower_tiles.c packs each group.
- * Requires: a product in a block of rows whose column operand is the same for every block, or a
- *           product whose row operand is read in place in runs.
+ *           fills it: by copying, or by computing the operand.
+ * Requires: a product in a block of rows whose column operand is the same for every block, one
+ *           whose row operand is read in place in runs, or one whose columns are computed.
  * Ensures:  the operand is packed once, and not once for each block.
- * How:      where each group of panels is used for a few rows, and there are enough groups for
- *           threads, the group is packed right before: it stays in the second-level cache, and no
- *           memory holds all of the operand.
+ * How:      the phase has loops over the axes of the buffer up to the panels; in these the loops
+ *           that fill a panel.  So `tile` can have the panels of a few columns, or steps, filled
+ *           where they are multiplied (tile_fill.c), and then no memory holds all of the operand.
  * Example:  k: f32[B, H, S, D] of contract q, k over="bhtd,bhsd->bhts" becomes f32[B, H, (S + 31)
  *           // 32, D, 32]. */
 #include <string.h>
@@ -56,59 +55,128 @@ panel_index(const Product *p, const Value *v, const char *letters, int axis, Dim
     memcpy(room + n, (Dim[]){panels, product_terms(p, 0), width}, 3 * sizeof *room);
 }
 
-void
-product_find_last(Product *p, Dim offset)
+/* The loops over the whole sum of an operand with this offset.  Its last summed letter has a loop
+ * of its own, if that is out of order in it.  Returns the row of the panel; *inside, the number of
+ * loops in the one over the sum, grows by one with that loop. */
+static Dim
+open_sum(const Product *p, Dim offset, int *inside)
 {
+    Lower *lo = p->lo;
     Product others = *p; /* the sum without its last letter */
-    p->last = p->others = DIM_NONE;
-    if (!product_is_one_sum(p, offset)) {
-        others.nsum--;
-        p->last = p->sum_extent[others.nsum];
-        p->others = product_terms(&others, 0);
+    if (product_is_one_sum(p, offset)) {
+        return builder_open(&lo->out, "p", product_terms(p, 0));
     }
-}
-
-Dim
-product_open_sum(const Product *p, int *inside)
-{
-    Lower *lo = p->lo;
-    if (p->last == DIM_NONE) {
-        return lower_open(lo, "p", product_terms(p, 0));
-    }
-    Dim digit = lower_open(lo, "p", p->last), each = lower_open(lo, "e", p->others);
+    Dim last = p->sum_extent[--others.nsum], digit = builder_open(&lo->out, "p", last),
+        each = builder_open(&lo->out, "e", product_terms(&others, 0));
     ++*inside;
-    return dim_add(lo->cx, dim_mul(lo->cx, each, p->last), digit);
+    return dim_add(lo->cx, dim_mul(lo->cx, each, last), digit);
 }
 
-/* Fills the panels.  Threads share the loops over the operand's other axes and over the panels; in
- * them are the steps of the sum and the columns of a panel. */
-static void
-fill_panels(const Product *p, const Factor *f, const Value *v, const char *letters, int axis,
-            Value *buffer, const Dim *room)
+/* An operand as panels, and the loops over these that are open. */
+typedef struct {
+    const Value *v;
+    const char *letters;
+    int axis; /* of v: the columns */
+    Value *buffer;
+    Dim at[MAX_RANK]; /* of the product's element */
+    Dim to[MAX_RANK]; /* the indices of the open loops */
+    int n; /* their number */
+} Panels;
+
+/* Before the phase that is being built: threads share the loops over the operand's other axes and
+ * over the panels. */
+static Panels
+open_panels(Product *p, Dtype dtype)
 {
     Lower *lo = p->lo;
-    Cx *cx = lo->cx;
-    const Contraction *c = p->letters;
-    int rank = buffer->type->rank, n = 0, inside = 1;
-    Dim to[MAX_RANK], from[MAX_RANK], digits[MAX_RANK], width = room[rank - 1];
+    int k = !p->swapped;
+    Panels all = {.v = p->let->args[k], .letters = k ? p->letters->b : p->letters->a};
+    Dim room[MAX_RANK];
+    all.axis = column_axis(p, all.v, all.letters);
+    panel_index(p, all.v, all.letters, all.axis, all.at, room);
+    int rank = all.v->type->rank - p->letters->nsum + 2;
+    lo->out.depth = 0;
+    all.buffer = builder_buffer(&lo->out, 0, dtype, rank, room);
+    while (all.n < rank - 2) {
+        all.to[all.n] = builder_open(&lo->out, all.n == rank - 3 ? "g" : "i", room[all.n]);
+        all.n++;
+    }
+    return all;
+}
+
+/* saved: lowering as it was before the loops were opened. */
+static void
+close_panels(Product *p, const Panels *all, const Lower *saved)
+{
+    Lower *lo = p->lo;
+    builder_close_all(&lo->out, all->n);
+    lo->out.depth = saved->out.depth;
+    memcpy(lo->out.path, saved->out.path, sizeof lo->out.path);
+    p->b = (Factor){.from = all->buffer, .offset = index_offset(lo->cx, all->buffer, all->at)};
+    memcpy(p->b.at, all->at, (size_t)all->buffer->type->rank * sizeof *all->at);
+}
+
+/* Is it an axis of the operand that has a loop around its panels? */
+static bool
+is_around(const Product *p, const Panels *all, int ax)
+{
+    return ax != all->axis && letter_axis(p->letters->sum, p->letters->nsum, all->letters[ax]) < 0;
+}
+
+/* The first column of the panel that is open, and how many it has. */
+static Dim
+columns_of(const Product *p, const Panels *all, Dim *n)
+{
+    Cx *cx = p->lo->cx;
+    Dim width = dim_int(cx, panel_width(p->dtype)), first = dim_mul(cx, width, all->to[all->n - 1]);
+    *n = dim_min(cx, width, dim_sub(cx, all->v->type->dims[all->axis], first));
+    return first;
+}
+
+/* Fills the panel that is open: the loops in it are the steps of the sum and the columns. */
+static void
+copy_panel(const Product *p, const Panels *all)
+{
+    Lower *lo = p->lo;
+    const Factor *f = &p->b;
+    int n = 0, inside = 1, rank = f->from->type->rank;
+    Dim from[MAX_RANK], to[MAX_RANK], digits[MAX_RANK], columns;
     memcpy(from, f->at, sizeof from);
-    for (int ax = 0; ax < v->type->rank; ax++) {
-        if (ax != axis && letter_axis(c->sum, c->nsum, letters[ax]) < 0) {
-            to[n] = lower_open(lo, "i", room[n]);
-            axes_rename(lo, 1, &p->at[(int)letters[ax]], &to[n], f->from->type->rank, from);
-            n++;
+    memcpy(to, all->to, sizeof to);
+    for (int ax = 0; ax < all->v->type->rank; ax++) {
+        if (is_around(p, all, ax)) {
+            axes_rename(lo, 1, &p->at[(int)all->letters[ax]], &to[n++], rank, from);
         }
     }
-    to[n] = lower_open(lo, "g", room[n]);
-    to[n + 1] = product_open_sum(p, &inside);
+    to[n + 1] = open_sum(p, f->offset, &inside);
     product_digits(p, to[n + 1], digits);
-    Dim first = dim_mul(cx, width, to[n]);
-    to[n + 2] = lower_open(lo, "l", dim_min(cx, width, dim_sub(cx, v->type->dims[axis], first)));
-    Dim column = dim_add(cx, first, to[n + 2]);
-    axes_rename(lo, 1, &p->at[(int)letters[axis]], &column, f->from->type->rank, from);
-    axes_rename(lo, p->nsum, p->sum, digits, f->from->type->rank, from);
-    lower_store(lo, buffer, to, lower_cast(lo, lower_load_here(lo, f->from, from), p->dtype));
-    group_close(lo, inside + n + 2);
+    Dim column = columns_of(p, all, &columns);
+    to[n + 2] = builder_open(&lo->out, "l", columns);
+    column = dim_add(lo->cx, column, to[n + 2]);
+    axes_rename(lo, 1, &p->at[(int)all->letters[all->axis]], &column, rank, from);
+    axes_rename(lo, p->nsum, p->sum, digits, rank, from);
+    lower_store(lo, all->buffer, to,
+                builder_cast(&lo->out, lower_load_here(lo, f->from, from), p->dtype));
+    builder_close_all(&lo->out, inside + 1);
+}
+
+/* Computes what the panel that is open has. */
+static void
+compute_panel(const Product *p, const Panels *all)
+{
+    Cx *cx = p->lo->cx;
+    Dim start[MAX_RANK], dims[MAX_RANK], none = dim_int(cx, 0), one = dim_int(cx, 1);
+    Filled filled = {.buffer = all->buffer, .column = all->axis, .start = start};
+    int n = 0;
+    memcpy(filled.at, all->to, sizeof filled.at);
+    for (int ax = 0; ax < all->v->type->rank; ax++) {
+        bool around = is_around(p, all, ax);
+        start[ax] = around ? all->to[n++] : none;
+        dims[ax] = around ? one : all->v->type->dims[ax];
+        filled.term = !around && ax != all->axis ? ax : filled.term;
+    }
+    start[all->axis] = columns_of(p, all, &dims[all->axis]);
+    block_compute(p->lo, all->v, dims, &filled);
 }
 
 /* Is the operand the same for each block?  Then each of its indices is a bare loop index or 0,
@@ -141,60 +209,40 @@ product_may_compute(const Product *p)
 {
     int k = !p->swapped, cost;
     const Value *v = p->let->args[k];
+    const char *letters = k ? p->letters->b : p->letters->a;
     const Where *w = &p->letters->where;
+    int axis = column_axis(p, v, letters);
     bool one = p->nsum == 1 && p->column == DIM_NONE && !w->first.place && !w->nlater &&
-               column_axis(p, v, k ? p->letters->b : p->letters->a) >= 0;
+               axis >= 0 && p->at[(int)letters[axis]] == p->name[(int)letters[axis]] &&
+               v->type->rank < MAX_RANK;
     /* each block of rows computes it again */
     return one && block_is_plain(p->lo, v, &cost) &&
            (cost <= 2 * COST_DECODED_COST ||
             operand_own_extent(p, p->swapped) <= COST_DECODED_ROWS);
 }
 
-/* Is each group better packed in its own loop?  It is then used for all rows, which are at most
- * those of one block.  With more rows, packing is cheap in comparison, and threads share it
- * better. */
-static bool
-is_by_group(const Product *p, const Value *v, const char *letters, int axis)
+void
+product_compute(Product *p)
 {
-    Cx *cx = p->lo->cx;
-    const Contraction *c = p->letters;
-    Dim columns = v->type->dims[axis], rows = dim_int(cx, 1);
-    bool same = true;
-    for (int k = 0; k < c->nout; k++) {
-        bool of = letter_axis(letters, v->type->rank, c->out[k]) >= 0;
-        same &= of || product_class(p, c->out[k]) != LETTER_OF_BOTH;
-        rows = of ? rows : dim_mul(cx, rows, p->let->res[0]->type->dims[k]);
-    }
-    return same && !p->lo->blocked && product_is_by_panels(p) &&
-           extent_least(cx, columns) >= DLC_PRODUCT_GROUPS * panel_width(p->dtype) &&
-           dims_typical(cx, 1, &rows) <= DLC_PRODUCT_TILES * MICRO_MOST_ROWS;
+    Lower saved = *p->lo;
+    p->lo->blocked = false;
+    Panels all = open_panels(p, p->let->args[!p->swapped]->type->dtype);
+    compute_panel(p, &all);
+    p->lo->blocked = saved.blocked;
+    close_panels(p, &all, &saved);
+    p->b.computed = true;
 }
 
 bool
 product_pack(Product *p)
 {
-    Lower *lo = p->lo, saved = *lo;
-    int k = !p->swapped;
-    const Value *v = p->let->args[k];
-    const char *letters = k ? p->letters->b : p->letters->a;
-    Dim at[MAX_RANK], room[MAX_RANK];
-    if (!product_may_pack(p) || !fuel_spend(lo->cx)) {
+    Lower saved = *p->lo;
+    if (!product_may_pack(p) || !fuel_spend(saved.cx)) {
         return false;
     }
-    int axis = column_axis(p, v, letters), rank = v->type->rank - p->letters->nsum + 2;
+    Panels all = open_panels(p, p->dtype);
+    copy_panel(p, &all);
+    close_panels(p, &all, &saved);
     p->b.panels = true;
-    p->packs_groups = is_by_group(p, v, letters, axis);
-    product_find_last(p, p->b.offset);
-    if (p->packs_groups) {
-        return true;
-    }
-    panel_index(p, v, letters, axis, at, room);
-    lo->depth = 0;
-    Value *buffer = lower_buffer(lo, 0, p->dtype, rank, room);
-    fill_panels(p, &p->b, v, letters, axis, buffer, room);
-    lo->depth = saved.depth;
-    memcpy(lo->path, saved.path, sizeof lo->path);
-    p->b = (Factor){.from = buffer, .panels = true, .offset = index_offset(lo->cx, buffer, at)};
-    memcpy(p->b.at, at, (size_t)rank * sizeof *at);
     return true;
 }

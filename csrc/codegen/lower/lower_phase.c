@@ -66,18 +66,10 @@ group_open(Lower *lo, const Nest *nest, Dim *axes)
 {
     nest_open(lo, nest, axes);
     if (nest->nloops == 0 && !lo->number) {
-        lower_open(lo, "i", dim_int(lo->cx, 1));
+        builder_open(&lo->out, "i", dim_int(lo->cx, 1));
         return 1;
     }
     return nest->nloops;
-}
-
-void
-group_close(Lower *lo, int n)
-{
-    while (n-- > 0) {
-        lower_close(lo);
-    }
 }
 
 /* ---- one phase ---- */
@@ -97,8 +89,8 @@ group_store(Lower *lo, const Group *g, int from, int to, const Space *space, con
         memcpy(at, g->outputs[k].at, (size_t)rank * sizeof *at);
         axes_rename(lo, space->nouter, space->outer, outer, rank, at);
         axes_rename(lo, space->nrow, space->row, row, rank, at);
-        values[k] = lower_cast(lo, lower_at(lo, g->outputs[k].value, at),
-                               g->outputs[k].buffer->type->dtype);
+        values[k] = builder_cast(&lo->out, lower_at(lo, g->outputs[k].value, at),
+                                 g->outputs[k].buffer->type->dtype);
     }
     for (int k = from; k < to; k++) {
         lower_store(lo, g->outputs[k].buffer, idx + k * MAX_RANK, values[k]);
@@ -151,7 +143,7 @@ group_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
     group_sites(lo, probe);
     group_outer(lo, sp, probe, &outer);
     int opened = group_open(lo, &outer, axes);
-    lo->outer = lo->depth;
+    lo->outer = lo->out.depth;
     keep_row_in_output(lo, g, sp, probe, axes);
     for (int k = 0; k < probe->nsites; k++) {
         const Value *red = probe->sites[k].red->res[0];
@@ -168,5 +160,5 @@ group_phase(Lower *lo, const Group *g, const Space *sp, const Probe *probe)
         opened += row.nloops;
         group_store(lo, g, 0, g->nfull, sp, axes, cols);
     }
-    group_close(lo, opened);
+    builder_close_all(&lo->out, opened);
 }

@@ -1,10 +1,9 @@
 /* Places of windows of which some sums leave out the terms: `where`, behind its first letter.
  *
- * What:     which summed letters have loops of their own around the microkernel, and which rows of
- *           a tile are summed at a place.
+ * What:     which summed letters have loops of their own around the sum of a chain, and which rows
+ *           are summed at a place.
  * Requires: a Product (lower_contract.c).
- * Ensures:  a place that all rows of a tile leave out has no iteration.  Behind a place there are
- *           whole chains, so that to leave it out is to add nothing.
+ * Ensures:  behind a place there are whole chains, so that to leave it out is to add nothing.
  * Example:  "nyxpqc,ocpq->nyxo where 0<=1y+p-1<7 and 0<=1x+q-1<7", an image of 7 x 7 points: for
  *           each y those of the places p, and q, that are in the image; at q = 0 the rows of a tile
  *           but x = 0, at q = 2 all but x = 6. */
@@ -47,18 +46,6 @@ places_first(const Product *p, Dim sums)
     return dim_div(p->lo->cx, sums, others);
 }
 
-static Dim
-least_of(Cx *cx, Dim a, Dim b)
-{
-    return dim_le(cx, a, b) ? a : dim_le(cx, b, a) ? b : dim_min(cx, a, b);
-}
-
-static Dim
-most_of(Cx *cx, Dim a, Dim b)
-{
-    return dim_le(cx, b, a) ? a : dim_le(cx, a, b) ? b : dim_max(cx, a, b);
-}
-
 /* The rows begin where step * index + place - before becomes nonnegative, and end where it reaches
  * the size.  The index is the row plus a constant.  The number of places is added before a
  * division, so that the dividend is not negative. */
@@ -67,15 +54,10 @@ places_rows(const Product *p, int k, Dim index, Dim row, Dim place, Dim *from, D
 {
     Cx *cx = p->lo->cx;
     const Within *w = places_later(p, k);
-    Dim step = dim_int(cx, w->step), before = dim_int(cx, w->before), by, at;
-    if (!dim_affine(cx, index, row, &by, &at) || !dim_is(cx, by, 1)) {
-        return;
-    }
-    Dim shift = dim_add(cx, at, p->sum_extent[k]);
+    Dim step = dim_int(cx, w->step), before = dim_int(cx, w->before);
+    Dim shift = dim_add(cx, dim_sub(cx, index, row), p->sum_extent[k]);
     Dim least = dim_add(cx, dim_sub(cx, before, place), dim_mul(cx, step, p->sum_extent[k]));
     Dim most = dim_add(cx, least, within_size(cx, w, product_extent(p, w->at)));
-    Dim first = dim_sub(cx, extent_ceiling(cx, least, step), shift),
-        end = dim_sub(cx, extent_ceiling(cx, most, step), shift);
-    *from = least_of(cx, most_of(cx, *from, first), *to);
-    *to = most_of(cx, *from, least_of(cx, *to, end));
+    *from = dim_sub(cx, extent_ceiling(cx, least, step), shift);
+    *to = dim_sub(cx, extent_ceiling(cx, most, step), shift);
 }

@@ -1,8 +1,8 @@
 /* The plain nest of a product: loops over its letters, and one sum.
  *
- * What:     loops marked `batch`, `rows` and `columns`, in these the sum of products, and what the
- *           group computes of it.
- * Requires: a Product with its loops planned (lower_letters.c), of which product_is_plain is true.
+ * What:     loops marked `batch`, `rows` and `columns`, in these the sum of products, or loops over
+ *           places around the sum of a chain, and what the group computes of it.
+ * Requires: a Product with its loops planned (lower_letters.c).
  * Ensures:  V57.  The marks say which letters are whose: two operands may be read at the same
  *           steps along a letter that only one of them has.
  * How:      the last loops of rows and of columns are inside; tile.c makes tiles of these two.
@@ -22,19 +22,11 @@ typedef struct Plain {
     Renamed names;
 } Plain;
 
-/* Are both operands in memory, and have the sums of all rows of a tile the same terms? */
-bool
-product_is_plain(const Product *p)
-{
-    bool packs_all = p->varies && p->packs_groups; /* also the terms that are left out */
-    return !packs_all && !p->nplaces && !p->b.computed;
-}
-
 static void
 open_loop(Plain *n, Dim index, Dim extent, Marks mark)
 {
     Lower *lo = n->p->lo;
-    Dim opened = lower_open(lo, "i", extent);
+    Dim opened = builder_open(&lo->out, "i", extent);
     for (int k = 0; k < n->names.n; k++) {
         n->names.by[k] = dim_replace(lo->cx, n->names.by[k], index, opened);
     }
@@ -73,14 +65,98 @@ load_factor(const Plain *n, const Factor *f, Dim sum)
     product_digits(p, sum, all.by + all.n);
     if (p->from != DIM_NONE) {
         Dim from = p->from;
-        tiles_rename(p->lo->cx, &n->names, 1, &from);
+        dims_rename(p->lo->cx, &n->names, 1, &from);
         all.by[all.n] = dim_add(p->lo->cx, all.by[all.n], from);
     }
     memcpy(all.name + all.n, p->sum, (size_t)p->nsum * sizeof *all.name);
     all.n += p->nsum;
     memcpy(at, f->at, sizeof at);
-    tiles_rename(p->lo->cx, &all, f->from->type->rank, at);
-    return lower_cast(p->lo, lower_load_here(p->lo, f->from, at), p->dtype);
+    dims_rename(p->lo->cx, &all, f->from->type->rank, at);
+    return builder_cast(&p->lo->out, lower_load_here(p->lo, f->from, at), p->dtype);
+}
+
+/* The sum of so many terms, from number `first` on. */
+static Value *
+put_sum(const Plain *n, Dim first, Dim terms)
+{
+    Lower *lo = n->p->lo;
+    Dim sum = dim_add(lo->cx, first, builder_open(&lo->out, "p", terms));
+    Value *x = load_factor(n, &n->p->a, sum), *y = load_factor(n, &n->p->b, sum);
+    return builder_close_reduce(&lo->out, OP_sum, MARK_fused,
+                                builder_combine(&lo->out, OP_mul, x, y));
+}
+
+/* Opens the loop over summed letter number k, and conditions on the row of the nest inside, in
+ * which it is left out.  Returns how many of these there are. */
+static int
+open_place(const Plain *n, int k, Dim *place)
+{
+    const Product *p = n->p;
+    Lower *lo = p->lo;
+    Cx *cx = lo->cx;
+    const Within *w = places_later(p, k);
+    const Frame *rows = lo->out.path[lo->outer - 1];
+    Dim at = w ? p->at[(int)w->at] : dim_int(cx, 0), terms = p->sum_extent[k], sums = p->nsums,
+        one = dim_int(cx, 1), from = dim_int(cx, 0), to;
+    dims_rename(cx, &n->names, 1, &at);
+    dims_rename(cx, &n->names, 1, &sums);
+    if (k == 0 && p->from != DIM_NONE) {
+        terms = places_first(p, sums);
+    }
+    if (w && !dim_uses(cx, at, rows->index)) {
+        within_places(cx, w, product_extent(p, w->at), at, terms, &from, &to);
+        terms = dim_sub(cx, to, from);
+        w = NULL;
+    }
+    *place = dim_add(cx, from, builder_open(&lo->out, "w", terms));
+    int opened = 0;
+    if (w) {
+        places_rows(p, k, at, rows->index, *place, &from, &to);
+        if (!dim_le(cx, from, dim_int(cx, 0))) {
+            builder_open_choice(&lo->out, from, rows->index);
+            opened++;
+        }
+        if (!dim_le(cx, rows->extent, to)) {
+            builder_open_choice(&lo->out, rows->index, dim_sub(cx, to, one));
+            opened++;
+        }
+    }
+    return opened;
+}
+
+/* Adds the chains of all places that the row has to one number, which is loaded. */
+static Value *
+put_places(const Plain *n)
+{
+    const Product *p = n->p;
+    Lower *lo = p->lo;
+    Cx *cx = lo->cx;
+    int opened[MAX_RANK];
+    Dim at[] = {dim_int(cx, 0)}, one = dim_int(cx, 1), chain = dim_int(cx, CONTRACTION_CHAIN),
+        first = at[0], place, inner = product_terms(p, p->nplaces);
+    Value *total = builder_buffer(&lo->out, lo->out.depth, p->dtype, 1, &one);
+    lower_store(lo, total, at, builder_number(&lo->out, p->dtype, -0.0, total->name));
+    for (int k = 0; k < p->nplaces; k++) {
+        opened[k] = open_place(n, k, &place);
+        first = dim_add(cx, dim_mul(cx, first, p->sum_extent[k]), place);
+    }
+    bool several = inner != chain;
+    first = dim_mul(cx, first, inner);
+    if (several) {
+        Dim c = builder_open(&lo->out, "c", dim_div(cx, inner, chain));
+        first = dim_add(cx, first, dim_mul(cx, c, chain));
+    }
+    Value *sum = put_sum(n, first, chain);
+    lower_store(lo, total, at,
+                builder_combine(&lo->out, OP_add, lower_load_here(lo, total, at), sum));
+    builder_close_all(&lo->out, several);
+    for (int k = p->nplaces - 1; k >= 0; k--) {
+        for (; opened[k]; opened[k]--) {
+            builder_close_choice(&lo->out);
+        }
+        builder_close(&lo->out);
+    }
+    return lower_load_here(lo, total, at);
 }
 
 Value *
@@ -88,10 +164,8 @@ plain_sum(Lower *lo)
 {
     const Plain *n = lo->plain;
     Dim terms = n->p->nsums;
-    tiles_rename(lo->cx, &n->names, 1, &terms);
-    Dim sum = lower_open(lo, "p", terms);
-    Value *x = load_factor(n, &n->p->a, sum), *y = load_factor(n, &n->p->b, sum);
-    return lower_close_reduce(lo, OP_sum, MARK_fused, lower_combine(lo, OP_mul, x, y));
+    dims_rename(lo->cx, &n->names, 1, &terms);
+    return n->p->nplaces ? put_places(n) : put_sum(n, dim_int(lo->cx, 0), terms);
 }
 
 void
@@ -112,11 +186,11 @@ lower_plain(const Product *p, const Group *g)
     open_outer(&n, &p->columns, 1, MARK_columns);
     open_last(&n, &p->rows, MARK_rows);
     open_last(&n, &p->columns, MARK_columns);
-    lo->outer = lo->depth;
+    lo->outer = lo->out.depth;
     lo->plain = &n;
     product_outputs(lo, g, &n.names);
     lo->plain = NULL;
     while (n.n-- > 0) {
-        let_mark(lower_close(lo), n.marks[n.n], true);
+        let_mark(builder_close(&lo->out), n.marks[n.n], true);
     }
 }

@@ -9,7 +9,7 @@ typedef struct {
     Value *from;
     Dim at[MAX_RANK], offset;
     bool panels;                /* already packed: the last two axes are those of a panel */
-    bool computed; /* not in memory: what each pack reads is computed right before */
+    bool computed; /* a phase before computes all of it */
 } Factor;
 
 typedef struct {
@@ -22,7 +22,6 @@ typedef struct {
     Factor a, b;                /* the row operand and the column operand */
     Dim column; /* the columns, if both operands have their letter; else DIM_NONE */
     bool runs; /* sums go through runs of the row operand */
-    bool packs_groups; /* each group of panels is packed in its own loop, whole sums at once */
     int nsum;
     Dim sum[MAX_RANK], sum_extent[MAX_RANK]; /* the summed letters of more than one element */
     Dim nsums; /* terms of a sum, without those that a mask excludes or `where` leaves out */
@@ -31,39 +30,7 @@ typedef struct {
     int nplaces; /* summed letters up to the last later place of `where`: these have loops */
     Dtype dtype; /* of the sums */
     Nest batch, rows, columns; /* the other letters, by the operands that have them */
-    bool in_nest; /* made of loops: those of `batch` are open */
-    Dim last, others; /* the extents of the last summed letter, where that is out of order in the
-                       * operand that is packed, and of the others; DIM_NONE: it is in order */
 } Product;
-
-/* Names, and the indices that replace them in the loops. */
-typedef struct {
-    int n;
-    Dim name[4 * MAX_RANK], by[4 * MAX_RANK];
-} Renamed;
-
-/* Replaces names by indices in n dims. */
-void tiles_rename(Cx *cx, const Renamed *r, int n, Dim *dims);
-
-/* What is computed of the sums of a tile, once they are all there: at the rows and columns of the
- * tile whose loops are open, where the names have these indices. */
-typedef struct {
-    void (*put)(const void *arg, Lower *lo, const Renamed *names, Value *tile, const Dim *at);
-    const void *arg;
-} Epilogue;
-
-/* How the loops of a product are cut. */
-typedef struct {
-    Dim rows, columns, sums;    /* extents of the loops in the tiles */
-    Dim height, tiles;          /* of a tile; their number */
-    int64_t block_tiles;        /* in a block of rows; the last block may have fewer */
-    int64_t width;              /* columns of a panel */
-    int64_t group_panels;       /* of a group, at most */
-    Dim group_columns;          /* in a group; the last group may have fewer */
-    bool few, many;             /* may all rows be in one tile; or in more than one */
-    bool chained;               /* sums are cut into chains, so that tiles keep them */
-    bool rows_packed;
-} TileSizes;
 
 /* lower_operands.c.  Operand k, 0 or 1: its index over the names of the letters; where it is in
  * memory, false if it is computed; it as a buffer of the block; the number of elements of the
@@ -72,9 +39,6 @@ void operand_index(const Product *p, int k, Dim *idx);
 bool operand_find(const Product *p, int k, Factor *f);
 void operand_materialise(const Product *p, int k);
 int64_t operand_own_extent(const Product *p, int k);
-/* Is it stored as panels?  It is read at [.., column / width, sum + .., column % width], which of
- * one panel is [.., 0, sum + .., column]. */
-bool operand_is_panels(const Product *p, const Factor *f, Dim column);
 /* By how much the bare index advances the offset; DIM_NONE: not by the same each time. */
 Dim offset_step(Cx *cx, Dim offset, Dim index);
 /* Do the summed letters advance the offset as one axis would?  Do they by even steps on at most
@@ -95,42 +59,28 @@ void product_make_columns(Product *p);
  * a letter of the result selects its loops: BOTH means the loops around all others. */
 void product_plan(Product *p, const Group *g, const Probe *probe);
 LetterClass product_class(const Product *p, char letter);
-/* lower_pack.c: packs the column operand before the phase, or has each group packed in its loop, if
- * the operand is the same for each block; false: it is not.  And the loops over the whole sum of
- * the packed operand: if its last summed letter is out of order, that letter has a loop of its own.
- * Returns the row of the panel; *inside, the number of loops in the one that is marked pack, grows
- * by one with that loop. */
+/* lower_pack.c: packs the column operand before the phase, if the operand is the same for each
+ * block; false: it is not. */
 bool product_pack(Product *p);
-/* May the column operand, which is computed, be made panel by panel, for one chain at a time? */
-bool product_may_compute(const Product *p);
 bool product_may_pack(const Product *p);
-Dim product_open_sum(const Product *p, int *inside);
-/* Finds that letter, if it is out of order in an operand with this offset. */
-void product_find_last(Product *p, Dim offset);
-/* lower_tile_sizes.c. by_panels: the column operand is already packed, and larger than the other
- * one; each group of panels is used for all rows before the next one.  The inner extent is that of
- * the loop inside the tiles; 1 if there is none. */
-TileSizes product_tile_sizes(const Product *p);
-bool product_is_by_panels(const Product *p);
-Dim product_inner_extent(Cx *cx, const Nest *nest);
+/* The same of a column operand that is not in memory. */
+bool product_may_compute(const Product *p);
+void product_compute(Product *p);
 /* lower_places.c: the extent of a letter in the whole product; the condition in `where` on summed
  * letter number k, NULL if there is none; the number of summed letters up to the last one with a
- * condition; the number of places of the first one, for so many terms; among rows *from .. *to - 1
- * of a tile, those that are summed at this place of letter k, whose index in the row is given. */
+ * condition; the number of places of the first one, for so many terms; the rows *from .. *to - 1
+ * that are summed at this place of letter k, whose index in the row is given. */
 Dim product_extent(const Product *p, char letter);
 const Within *places_later(const Product *p, int k);
 int places_count(const Product *p);
 Dim places_first(const Product *p, Dim sums);
 void places_rows(const Product *p, int k, Dim index, Dim row, Dim place, Dim *from, Dim *to);
-/* lower_tile.c: the indices of the summed letters at index `at` of the sum; the index of the sum at
- * the letters' own indices; how many terms they have from number `first` on.  lower_tiles.c: the
- * loops. */
+/* lower_letters.c: the indices of the summed letters at index `at` of the sum; the index of the sum
+ * at the letters' own indices; how many terms they have from number `first` on. */
 void product_digits(const Product *p, Dim at, Dim *digits);
 Dim product_sum(const Product *p);
 Dim product_terms(const Product *p, int first);
-void lower_tiles(const Product *p, const Epilogue *e);
-/* lower_plain.c: do loops say all of the product?  Its plain nest, which `tile` makes tiles of. */
-bool product_is_plain(const Product *p);
+/* lower_plain.c: its plain nest, which `tile` makes tiles of. */
 void lower_plain(const Product *p, const Group *g);
 /* Computes the group's outputs where the names have these indices, and stores them. */
 void product_outputs(Lower *lo, const Group *g, const Renamed *names);

@@ -29,7 +29,7 @@ close_reduces(Lower *lo, const Nest *nest, Op op, Value *ret)
 {
     for (int k = nest->nloops - 1; k >= 0; k--) {
         bool vector = !lo->column && k == nest->nloops - 1;
-        ret = lower_close_reduce(lo, op, vector ? MARK_lanes : 0, ret);
+        ret = builder_close_reduce(&lo->out, op, vector ? MARK_lanes : 0, ret);
     }
     return ret;
 }
@@ -50,11 +50,11 @@ reduce_here(Lower *lo, const Let *red, const Dim *idx)
     index_reduced(lo->cx, red, idx, axes, inner);
     const Dim *row = lo->row;
     lo->row = axes;
-    Value *v = lower_cast(lo, lower_truth(lo, lower_at(lo, red->args[0], inner)),
-                          reduce_dtype(red));
+    Value *v = builder_cast(&lo->out, builder_truth(&lo->out, lower_at(lo, red->args[0], inner)),
+                            reduce_dtype(red));
     lo->row = row;
     if (nest->nloops == 0 && op_info[red->op].rule == RULE_INDEX) {
-        return lower_size(lo, dim_int(lo->cx, 0)); /* the index of the only element */
+        return builder_size(&lo->out, dim_int(lo->cx, 0)); /* the index of the only element */
     }
     return close_reduces(lo, nest, red->op, v);
 }
@@ -65,14 +65,14 @@ static Value *
 scalar_reduce(Lower *lo, const Let *red, const Dim *idx)
 {
     int rank = red->res[0]->type->rank;
-    int depth = lower_depth(lo, rank, idx), saved = lo->depth;
+    int depth = builder_depth(&lo->out, rank, idx), saved = lo->out.depth;
     Frame *inside[MAX_LOOPS + 2];
-    memcpy(inside, lo->path, sizeof inside);
-    lo->depth = depth ? depth : lo->outer;
+    memcpy(inside, lo->out.path, sizeof inside);
+    lo->out.depth = depth ? depth : lo->outer;
     Value *v = reduce_here(lo, red, idx);
-    v = lower_cast(lo, v, red->res[0]->type->dtype);
-    memcpy(lo->path, inside, sizeof inside);
-    lo->depth = saved;
+    v = builder_cast(&lo->out, v, red->res[0]->type->dtype);
+    memcpy(lo->out.path, inside, sizeof inside);
+    lo->out.depth = saved;
     return v;
 }
 
@@ -99,7 +99,8 @@ scalar_piece(Lower *lo, const Let *let, const Dim *idx)
     if (cat ? piece < 0 : piece == 0) {
         fail(lo->cx, DIAG_PART_UNKNOWN, op_info[let->op].name);
     }
-    return piece < 0 ? lower_const(lo, 0, let->args[1], let->res[0]->type->dtype, let->res[0]->name)
+    return piece < 0 ? builder_const(&lo->out, 0, let->args[1], let->res[0]->type->dtype,
+                                     let->res[0]->name)
                      : scalar_operand(lo, let, cat ? piece : 0, idx);
 }
 
@@ -127,9 +128,10 @@ scalar_map(Lower *lo, const Let *let, const Dim *idx)
     for (int k = 0; k < let->nargs; k++) {
         args[k] = scalar_operand(lo, let, k, idx);
         bool any = let->op == OP_cast || (let->op == OP_where && k == 0);
-        args[k] = any ? args[k] : lower_truth(lo, args[k]);
+        args[k] = any ? args[k] : builder_truth(&lo->out, args[k]);
     }
-    return lower_map(lo, let->op, let->nargs, args, let->res[0]->type->dtype, let->res[0]->name);
+    return builder_map(&lo->out, let->op, let->nargs, args, let->res[0]->type->dtype,
+                       let->res[0]->name);
 }
 
 static Value *
@@ -148,11 +150,12 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     }
     switch (let->op) {
     case OP_const:
-        return lower_const(lo, 0, let->args[0], v->type->dtype, v->name);
+        return builder_const(&lo->out, 0, let->args[0], v->type->dtype, v->name);
     case OP_iota:
-        return lower_cast(lo, lower_size(lo, idx[let_int(let, "axis")]), v->type->dtype);
+        return builder_cast(&lo->out, builder_size(&lo->out, idx[let_int(let, "axis")]),
+                            v->type->dtype);
     case OP_size:
-        return lower_size(lo, let_dim(let, "dim"));
+        return builder_size(&lo->out, let_dim(let, "dim"));
     case OP_cat:
     case OP_pad:
         return scalar_piece(lo, let, idx);
@@ -161,9 +164,7 @@ scalar_let(Lower *lo, const Let *let, const Dim *idx)
     case OP_scan:
         return lower_scan(lo, let, idx);
     case OP_contract:
-        return lower_cast(lo,
-                          lo->plain ? plain_sum(lo) : lower_load_here(lo, lo->tile, lo->tile_at),
-                          v->type->dtype);
+        return builder_cast(&lo->out, plain_sum(lo), v->type->dtype);
     default:
         fail(lo->cx, DIAG_NOT_IN_KERNEL, op_info[let->op].name);
     }
@@ -193,8 +194,9 @@ scalar_buffered(Lower *lo, const Value *v, const Dim *idx, Need *need)
     for (int k = 0; k < need->nrow; k++) {
         room[k] = bounds_room(lo, need->row[k]);
     }
-    need->buffer = need->output ? need->output
-                                : lower_buffer(lo, lo->outer, v->type->dtype, need->nrow, room);
+    need->buffer = need->output
+                       ? need->output
+                       : builder_buffer(&lo->out, lo->outer, v->type->dtype, need->nrow, room);
     lower_store(lo, need->buffer, at_row(lo, need, at), made);
     return made;
 }
@@ -204,13 +206,13 @@ lower_at(Lower *lo, const Value *v, const Dim *idx)
 {
     uint32_t key[MAX_RANK + 1];
     Scalar *s = map_at(lo->cx, &lo->scalars, key, map_key(v, idx, key), sizeof *s);
-    if (s->value && lower_frame_is_open(lo, s->frame)) {
+    if (s->value && builder_frame_is_open(&lo->out, s->frame)) {
         return s->value;
     }
     Loc outer = cx_loc(lo->cx);
     Value *made;
     if (v == lo->number) {
-        made = lower_size(lo, lo->step);
+        made = builder_size(&lo->out, lo->step);
     } else if (lo->leaf[v->id]) {
         made = lower_load(lo, lo->leaf[v->id], idx);
     } else {
@@ -220,6 +222,6 @@ lower_at(Lower *lo, const Value *v, const Dim *idx)
     }
     cx_set_loc(lo->cx, outer);
     s->value = made; /* entries never move */
-    s->frame = lower_frame(lo, made);
+    s->frame = builder_frame(&lo->out, made);
     return made;
 }

@@ -57,10 +57,10 @@ step_of(Op op)
 static void
 store_outside(Lower *lo, Value *buffer, const Dim *at, Value *value)
 {
-    int depth = lo->depth;
-    lo->depth = lo->outer;
+    int depth = lo->out.depth;
+    lo->out.depth = lo->outer;
     lower_store(lo, buffer, at, value);
-    lo->depth = depth;
+    lo->out.depth = depth;
 }
 
 Value *
@@ -70,16 +70,17 @@ lower_scan(Lower *lo, const Let *scan, const Dim *idx)
     const Type *t = scan->res[0]->type;
     Dtype wide = scan_dtype(op, t->dtype);
     Value *first = identity(lo, op, wide);
-    Value *v = lower_cast(lo, lower_truth(lo, lower_at(lo, scan->args[0], idx)), wide);
+    Value *v = builder_cast(&lo->out, builder_truth(&lo->out, lower_at(lo, scan->args[0], idx)),
+                            wide);
     if (extent_is_one(lo->cx, t->dims[let_int(scan, "axis")])) {
-        return lower_cast(lo, lower_combine(lo, step_of(op), first, v), t->dtype);
+        return builder_cast(&lo->out, builder_combine(&lo->out, step_of(op), first, v), t->dtype);
     }
     Dim size = dim_int(lo->cx, 1), zero = dim_int(lo->cx, 0);
-    Value *run = lower_buffer(lo, lo->outer, wide, 1, &size);
+    Value *run = builder_buffer(&lo->out, lo->outer, wide, 1, &size);
     store_outside(lo, run, &zero, first);
-    v = lower_combine(lo, step_of(op), lower_load_here(lo, run, &zero), v);
+    v = builder_combine(&lo->out, step_of(op), lower_load_here(lo, run, &zero), v);
     lower_store(lo, run, &zero, v);
-    return lower_cast(lo, v, t->dtype);
+    return builder_cast(&lo->out, v, t->dtype);
 }
 
 void
@@ -99,10 +100,10 @@ group_scan(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     nest_plan(lo->cx, &outer, space.nouter, space.outer, space.outer_extent, probe->nstores,
               probe->noffsets, probe->offsets, 0);
     int opened = group_open(lo, &outer, axes);
-    lo->outer = lo->depth;
-    Dim n = dim_extent(lo->cx, probe->along), at = lower_open(lo, "j", n);
+    lo->outer = lo->out.depth;
+    Dim n = dim_extent(lo->cx, probe->along), at = builder_open(&lo->out, "j", n);
     Dim last = dim_sub(lo->cx, n, dim_int(lo->cx, 1));
     at = probe->back ? dim_sub(lo->cx, last, at) : at;
     group_store(lo, g, 0, g->noutputs, &space, axes, &at);
-    group_close(lo, opened + 1);
+    builder_close_all(&lo->out, opened + 1);
 }

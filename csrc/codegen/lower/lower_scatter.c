@@ -104,20 +104,21 @@ put_updates(Lower *lo, const Let *scatter, Value *to)
     lo->probe = &values;
     lo->nests = (Map){0};
     int opened = group_open(lo, &nest, axes);
-    lo->outer = lo->depth;
+    lo->outer = lo->out.depth;
     memcpy(at, s.idx, (size_t)g.rank * sizeof *at);
     axes_rename(lo, space.nouter, space.outer, axes, g.rank, at);
     bool one = lo->number && extent_is_one(lo->cx, g.dims[axis]);
-    at[axis] = one ? dim_int(lo->cx, 0) : lower_open(lo, "j", g.dims[axis]);
+    at[axis] = one ? dim_int(lo->cx, 0) : builder_open(&lo->out, "j", g.dims[axis]);
     if (type_is_empty(lo->cx, to->type)) {
         lower_index(lo, scatter, at, g.rank, at); /* is checked all the same */
     } else {
         Value *v = lower_at(lo, scatter->args[2], at);
-        v = lower_cast(lo, let_op(scatter) == OP_store ? v : lower_truth(lo, v), to->type->dtype);
+        v = builder_cast(&lo->out, let_op(scatter) == OP_store ? v : builder_truth(&lo->out, v),
+                         to->type->dtype);
         at[axis] = lower_index(lo, scatter, at, g.rank, at);
-        lower_update(lo, let_op(scatter), to, at, v);
+        builder_update(&lo->out, let_op(scatter), to, at, v);
     }
-    group_close(lo, opened + !one);
+    builder_close_all(&lo->out, opened + !one);
 }
 
 /* Rounds the sums and stores them. */
@@ -131,11 +132,11 @@ put_narrow(Lower *lo, const Group *g, Value *wide)
     Dim offsets[] = {index_offset(lo->cx, to, s.idx), index_offset(lo->cx, wide, s.idx)};
     nest_plan(lo->cx, &nest, s.nall, s.all, s.all_extent, 1, 2, offsets, 0);
     int opened = group_open(lo, &nest, axes);
-    lo->outer = lo->depth;
+    lo->outer = lo->out.depth;
     memcpy(at, s.idx, (size_t)g->rank * sizeof *at);
     axes_rename(lo, s.nall, s.all, axes, g->rank, at);
-    lower_store(lo, to, at, lower_cast(lo, lower_load_here(lo, wide, at), to->type->dtype));
-    group_close(lo, opened);
+    lower_store(lo, to, at, builder_cast(&lo->out, lower_load_here(lo, wide, at), to->type->dtype));
+    builder_close_all(&lo->out, opened);
 }
 
 void
@@ -146,7 +147,7 @@ group_scatter(Lower *lo, const Group *g)
     Dtype wide = let_op(scatter) == OP_store ? to->type->dtype
                                              : dtype_info[to->type->dtype].compute;
     if (wide != to->type->dtype) {
-        sums = lower_buffer(lo, 0, wide, to->type->rank, to->type->dims);
+        sums = builder_buffer(&lo->out, 0, wide, to->type->rank, to->type->dims);
     }
     Group base = group_of_value(lo, scatter->args[0], sums);
     lower_group(lo, &base);

@@ -51,7 +51,7 @@ partial_buffer(Lower *lo, const Split *s, const Space *space, Dtype dtype)
     if (n > MAX_RANK) {
         fail(lo->cx, DIAG_SPLIT_AXES, n, MAX_RANK);
     }
-    return lower_buffer(lo, 0, dtype, n, dims);
+    return builder_buffer(&lo->out, 0, dtype, n, dims);
 }
 
 /* The element of the operand, given the indices of the nest's loops and of the outer axes. */
@@ -65,7 +65,8 @@ partial_element(Lower *lo, const Split *s, const Space *space, const Dim *outer,
     memcpy(idx, s->site->idx, (size_t)red->res[0]->type->rank * sizeof *idx);
     axes_rename(lo, space->nouter, space->outer, outer, red->res[0]->type->rank, idx);
     index_reduced(lo->cx, red, idx, axes, inner);
-    return lower_cast(lo, lower_truth(lo, lower_at(lo, red->args[0], inner)), reduce_dtype(red));
+    return builder_cast(&lo->out, builder_truth(&lo->out, lower_at(lo, red->args[0], inner)),
+                        reduce_dtype(red));
 }
 
 static void
@@ -76,24 +77,24 @@ build_partials(Lower *lo, const Split *s, const Space *space, const Nest *outer,
     const Nest *nest = s->nest;
     int n = 0;
     for (int k = 0; k < s->cut; k++) {
-        at[n++] = loops[k] = lower_open(lo, "i", nest->count[k]);
+        at[n++] = loops[k] = builder_open(&lo->out, "i", nest->count[k]);
     }
-    Dim block = at[n++] = lower_open(lo, "block", s->blocks);
+    Dim block = at[n++] = builder_open(&lo->out, "block", s->blocks);
     nest_open(lo, outer, axes);
-    lo->outer = lo->depth;
+    lo->outer = lo->out.depth;
     memcpy(at + n, axes, (size_t)space->nouter * sizeof *at);
     Dim first = dim_mul(cx, block, s->block);
     Dim extent = dim_min(cx, s->block, dim_sub(cx, nest->count[s->cut], first));
     for (int k = s->cut; k < nest->nloops; k++) {
-        Dim i = lower_open(lo, "i", k == s->cut ? extent : nest->count[k]);
+        Dim i = builder_open(&lo->out, "i", k == s->cut ? extent : nest->count[k]);
         loops[k] = k == s->cut ? dim_add(cx, first, i) : i;
     }
     Value *v = partial_element(lo, s, space, axes, loops);
     for (int k = s->cut; k < nest->nloops; k++) {
-        v = lower_close_reduce(lo, s->site->red->op, lo->column ? 0 : MARK_lanes, v);
+        v = builder_close_reduce(&lo->out, s->site->red->op, lo->column ? 0 : MARK_lanes, v);
     }
     lower_store(lo, partial, at, v);
-    group_close(lo, s->cut + 1 + outer->nloops);
+    builder_close_all(&lo->out, s->cut + 1 + outer->nloops);
 }
 
 static void
@@ -105,17 +106,17 @@ build_total(Lower *lo, const Split *s, const Group *g, const Shape *shape, const
     memcpy(idx, shape->idx, (size_t)g->rank * sizeof *idx);
     axes_rename(lo, shape->space.nouter, shape->space.outer, axes, g->rank, idx);
     for (int k = 0; k < s->cut; k++) {
-        at[k] = lower_open(lo, "i", s->nest->count[k]);
+        at[k] = builder_open(&lo->out, "i", s->nest->count[k]);
     }
-    at[s->cut] = lower_open(lo, "block", s->blocks);
+    at[s->cut] = builder_open(&lo->out, "block", s->blocks);
     memcpy(at + s->cut + 1, axes, (size_t)shape->space.nouter * sizeof *at);
     Value *v = lower_load(lo, partial, at);
     for (int k = s->cut; k >= 0; k--) {
-        v = lower_close_reduce(lo, s->site->red->op, k == s->cut ? MARK_pairs : 0, v);
+        v = builder_close_reduce(&lo->out, s->site->red->op, k == s->cut ? MARK_pairs : 0, v);
     }
-    v = lower_cast(lo, v, g->outputs[0].value->type->dtype);
+    v = builder_cast(&lo->out, v, g->outputs[0].value->type->dtype);
     lower_store(lo, g->outputs[0].buffer, idx, v);
-    group_close(lo, opened);
+    builder_close_all(&lo->out, opened);
 }
 
 void

@@ -62,21 +62,21 @@ copy(const Steps *s, StepPlace from, StepPlace to, const Type *t)
     int opened = 0;
     for (int ax = 0; ax < t->rank; ax++) {
         bool one = extent_is_one(lo->cx, t->dims[ax]);
-        at[ax] = one ? dim_int(lo->cx, 0) : lower_open(lo, "j", t->dims[ax]);
+        at[ax] = one ? dim_int(lo->cx, 0) : builder_open(&lo->out, "j", t->dims[ax]);
         opened += !one;
     }
-    if (!lo->depth) {
-        lower_open(lo, "j", dim_int(lo->cx, 1));
+    if (!lo->out.depth) {
+        builder_open(&lo->out, "j", dim_int(lo->cx, 1));
         opened++;
     }
     element_of(s, from, t->rank, at, out);
-    Value *v = !from.of                   ? lower_size(lo, s->at)
+    Value *v = !from.of                   ? builder_size(&lo->out, s->at)
                : type_is_empty(lo->cx, t) ? lower_load(lo, from.of, out)
                                           : lower_load_here(lo, from.of, out);
     element_of(s, to, t->rank, at, out);
     lower_store(lo, to.of, out, v);
     while (opened-- > 0) {
-        lower_close(lo);
+        builder_close(&lo->out);
     }
 }
 
@@ -121,7 +121,7 @@ set_result(const Steps *s, const Fn *body, const Value *v)
     } else if (row >= 0) {
         *p = (StepPlace){s->kernel->res[row], true};
     } else {
-        p->of = lower_buffer(s->lo, 1, v->type->dtype, v->type->rank, v->type->dims);
+        p->of = builder_buffer(&s->lo->out, 1, v->type->dtype, v->type->rank, v->type->dims);
     }
 }
 
@@ -154,7 +154,7 @@ static void
 append_all(const Steps *s, const Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
-        lower_append(s->lo, blk->lets[k]);
+        builder_append(&s->lo->out, blk->lets[k]);
     }
 }
 
@@ -171,7 +171,7 @@ put_body(const Steps *s, const Fn *body)
             move_accesses(s, let->body);
             append_all(s, let->body);
         } else {
-            Value *size = lower_size(s->lo, let_dim(let, "dim"));
+            Value *size = builder_size(&s->lo->out, let_dim(let, "dim"));
             StepPlace to = *place_of_value(s, let->res[0]);
             Dim at[MAX_RANK + 1];
             element_of(s, to, 0, at + 1, at);
@@ -204,7 +204,7 @@ put_next(const Steps *s, const Fn *body)
         bool carried = from[k].of && from[k].of->def == s->kernel && !from[k].row;
         if (!same_place(from[k], to[k]) && carried && k < s->loop.carries) {
             StepPlace saved = {
-                .of = lower_buffer(s->lo, 1, v->type->dtype, v->type->rank, v->type->dims)};
+                .of = builder_buffer(&s->lo->out, 1, v->type->dtype, v->type->rank, v->type->dims)};
             copy(s, from[k], saved, v->type);
             from[k] = saved;
         }
@@ -230,7 +230,7 @@ put_first(Steps *s, const Lowering *in)
     for (int k = s->loop.carries + s->loop.rows; k < s->loop.carries + s->loop.rows + s->loop.stays;
          k++) {
         if (loop_arg(&s->loop, k) == in->number && !s->number) {
-            s->number = lower_buffer(s->lo, 0, DT_i64, 0, NULL);
+            s->number = builder_buffer(&s->lo->out, 0, DT_i64, 0, NULL);
             copy(s, (StepPlace){0}, (StepPlace){.of = s->number}, in->number->type);
         }
     }
@@ -347,10 +347,10 @@ lower_steps(const Lowering *in, const Let *old, Let *kernel)
     Cx *cx = in->fn->cx;
     Lower *lo = cx_alloc(cx, sizeof *lo);
     Steps s = {.lo = lo, .kernel = kernel, .loop = let_loop(kernel_loop(old))};
-    *lo = (Lower){.cx = cx, .fn = in->fn, .kernel = kernel};
-    lower_begin(lo, kernel->body);
+    *lo = (Lower){.cx = cx, .fn = in->fn, .out = {.cx = cx, .fn = in->fn}, .kernel = kernel};
+    builder_begin(&lo->out, kernel->body);
     put_first(&s, in);
-    s.at = lower_open(lo, "i", s.loop.steps);
+    s.at = builder_open(&lo->out, "i", s.loop.steps);
     s.first = in->fn->nvalues;
     const Fn *body = s.loop.at == DIM_NONE ? s.loop.body : body_with(s.loop.body, s.loop.at, s.at);
     body = lower_body(in->fn, body, s.at);
@@ -358,6 +358,6 @@ lower_steps(const Lowering *in, const Let *old, Let *kernel)
     set_params(&s, in, body);
     put_body(&s, body);
     put_next(&s, body);
-    let_mark(lower_close(lo), MARK_steps, true);
+    let_mark(builder_close(&lo->out), MARK_steps, true);
     drop_unread(lo, kernel->body);
 }

@@ -9,9 +9,12 @@
 const Value *loop_packs(Cx *cx, const Let *let);
 /* Has the `for` the form of V24, apart from its own marks? */
 bool loop_multiplies(Cx *cx, const Let *let);
-/* The plain nest of a product, see V57: its sum, and the loads of the rows and of the columns. */
+/* The plain nest of a product, see V57: its innermost loop, its sum, and the loads of the rows and
+ * of the columns.  Of a nest with places: the outermost loop over these, and the buffer that they
+ * add to, how it begins, and the load of what it has then; else NULL. */
 typedef struct {
-    const Let *sum, *a, *b;
+    const Let *columns, *sum, *a, *b;
+    const Let *places, *total, *begin, *result;
 } PlainNest;
 
 /* Is the `for` the outermost one of a plain nest? */

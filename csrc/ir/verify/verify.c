@@ -179,8 +179,9 @@
  *        bound in them, nor, if that is marked parallel, of any loop around.
  *   V46  An if stands in a kernel's own block, in that of another choice, or in a loop whose
  *        iterations run one by one, as those of all loops around it: its marks are parallel, split,
- *        reorder, steps and flags of the C compiler.  An else stands right behind an if.  The
- *        condition compares sizes and indices of the loops around: it has no index of a bind.
+ *        reorder, steps, those of a plain nest and flags of the C compiler.  An else stands right
+ *        behind an if.  The condition compares sizes and indices of the loops around: it has no
+ *        index of a bind.
  *        Their bodies return nothing and, in a loop, declare no buffer but one marked registers.
  *   V47  A loop stands in a kernel of the kernels stage alone, and the kernel returns its results
  *        in their order.  It has a number of steps and no bool, its results are over nothing, and
@@ -226,7 +227,10 @@
  *        inside, the second not along the rows inside; or both go along these columns.  They are
  *        all that the sum is of.  In the loops over rows and columns nothing is bound that they are
  *        read at.  No loop's extent uses what is bound there, or the index of another of them, but
- *        the sum's, which does not use the two inside.
+ *        the sum's, which does not use the two inside.  Instead of the sum there may be places of
+ *        it: a buffer of one element that is -0.0 first, then loops and conditions, one in the
+ *        other, whose innermost body adds a sum to it, then one load of it.  A condition compares
+ *        the row inside with what depends neither on it nor on the columns inside.
  *   V58  terms marks only a reduce marked lanes without pairs and fused, whose op returns no index,
  *        and in whose body no loops, choices and binds stand.
  *   V59  Only a loop that is a kernel binds the number of its step, as a size 0..inf of its body.

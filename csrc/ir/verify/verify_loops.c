@@ -423,7 +423,7 @@ static void
 check_place_of_choice(Verifier *v, const Let *let)
 {
     const Marks may = MARK_parallel | MARK_unroll | MARK_narrow | MARK_steps | MARK_split |
-                      MARK_reorder;
+                      MARK_reorder | MARK_batch | MARK_rows | MARK_columns;
     for (const Let *loop = let_around(let); loop_is(loop); loop = let_around(loop)) {
         if (loop->op != OP_for || (Marks)let_int(loop, "marks") & ~may) {
             verify_broken(v, 46, "it stands in a loop whose iterations do not run one by one");

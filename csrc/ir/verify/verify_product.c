@@ -1,4 +1,6 @@
 /* The rules of a product's loops, V22 to V24 and V57; verify.c has the list. */
+#include <math.h>
+
 #include "ir/verify/product.h"
 #include "verify.h"
 
@@ -239,20 +241,95 @@ block_loop(const Block *blk)
     return loop;
 }
 
-/* The sum in the innermost loop, which alone stores. */
-static const Let *
-sum_of(const Let *columns)
+/* Is the let the store of -0.0, to which any number can be added without a trace? */
+static bool
+begins_total(const Let *store)
 {
-    const Let *sum = NULL;
-    for (int k = 0; k < columns->body->n; k++) {
-        const Let *let = columns->body->lets[k];
-        if (let->body ? sum != NULL || let->op != OP_reduce || !let_has(let, MARK_fused)
-                      : let->op == OP_buffer || let->op == OP_update) {
-            return NULL;
-        }
-        sum = let->body ? let : sum;
+    const Let *zero = value_is_const(store->args[1]) ? NULL : store->args[1]->def;
+    const Literal *n = zero && zero->op == OP_const ? &zero->args[0]->literal : NULL;
+    bool whole = n && dtype_info[zero->res[0]->type->dtype].class != CLASS_FLOAT;
+    return n && n->is_int == whole && (whole ? n->i == 0 : n->f == 0 && signbit(n->f));
+}
+
+/* Does the block only add a sum to the total? */
+static bool
+adds_to_total(const Block *blk, PlainNest *nest)
+{
+    if (blk->n != 4) {
+        return false;
     }
-    return sum;
+    const Let *sum = blk->lets[0], *old = blk->lets[1], *add = blk->lets[2], *store = blk->lets[3];
+    nest->sum = sum;
+    return sum->op == OP_reduce && let_has(sum, MARK_fused) && old->op == OP_load &&
+           old->args[0] == nest->total->res[0] && add->op == OP_add &&
+           add->args[0] == old->res[0] && add->args[1] == sum->res[0] && store->op == OP_store &&
+           store->args[0] == nest->total->res[0] && store->args[1] == add->res[0];
+}
+
+/* Are in the loop only loops and conditions, one in the other, around what adds to the total? */
+static bool
+has_places(const Let *loop, PlainNest *nest)
+{
+    while ((loop->op == OP_for || loop->op == OP_if) &&
+           (loop->op == OP_if || !let_int(loop, "marks"))) {
+        if (adds_to_total(loop->body, nest)) {
+            return true;
+        }
+        if (loop->body->n != 1 || !loop->body->lets[0]->body) {
+            return false;
+        }
+        loop = loop->body->lets[0];
+    }
+    return false;
+}
+
+static bool
+accesses_total(const void *total, const Let *let)
+{
+    return let->nargs && let->args[0] == total;
+}
+
+/* Finds the sum in the innermost loop, which alone stores, or the places of it. */
+static bool
+find_sum(Cx *cx, PlainNest *nest)
+{
+    const Block *blk = nest->columns->body;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        bool total = nest->total && accesses_total(nest->total->res[0], let);
+        if (let->op == OP_update || (let->op == OP_buffer && (nest->total || nest->sum))) {
+            return false;
+        }
+        if (let->op == OP_buffer) {
+            const Type *type = let->res[0]->type;
+            nest->total = let;
+            if (type->rank != 1 || !dim_is(cx, type->dims[0], 1)) {
+                return false;
+            }
+        }
+        if (let->body && let->op == OP_for) {
+            nest->places = let;
+            if (nest->sum || !nest->begin || !has_places(let, nest)) {
+                return false;
+            }
+        } else if (let->body) {
+            if (nest->sum || nest->total || let->op != OP_reduce || !let_has(let, MARK_fused)) {
+                return false;
+            }
+            nest->sum = let;
+        } else if (total && !nest->places) {
+            if (nest->begin || let->op != OP_store || !begins_total(let)) {
+                return false;
+            }
+            nest->begin = let;
+        } else if (total) {
+            if (nest->result || let->op != OP_load) {
+                return false;
+            }
+            nest->result = let;
+        }
+    }
+    return nest->sum && (!nest->total || (nest->places && nest->result));
 }
 
 /* Are loads of the factors, their casts and the product all that the sum is of? */
@@ -281,6 +358,50 @@ counts_by(Cx *cx, const Let *loop, Dim index)
     return found;
 }
 
+/* The lets from the outermost place to the sum, or NULL behind the last one. */
+static const Let *
+next_place(const PlainNest *nest, const Let *let)
+{
+    const Let *inner = let->body->lets[0];
+    return inner == nest->sum ? NULL : inner;
+}
+
+static bool
+place_uses(Cx *cx, const Let *let, Dim index)
+{
+    return let->op == OP_for ? dim_uses(cx, let_dim(let, "extent"), index)
+                             : dim_uses(cx, let_dim(let, "left"), index) ||
+                                   dim_uses(cx, let_dim(let, "right"), index);
+}
+
+static bool
+places_use(Cx *cx, const PlainNest *nest, Dim index)
+{
+    bool use = false;
+    for (const Let *let = nest->places; let; let = next_place(nest, let)) {
+        use |= place_uses(cx, let, index);
+    }
+    return use;
+}
+
+/* Do no loops over places count by the row, and does each condition say from which row on it holds,
+ * or up to which? */
+static bool
+places_have_rows(Cx *cx, const PlainNest *nest, Dim row)
+{
+    bool good = true;
+    for (const Let *let = nest->places; let; let = next_place(nest, let)) {
+        if (let->op == OP_for) {
+            good &= !place_uses(cx, let, row);
+        } else {
+            Dim left = let_dim(let, "left"), right = let_dim(let, "right");
+            Dim other = left == row ? right : left;
+            good &= (left == row || right == row) && !dim_uses(cx, other, row);
+        }
+    }
+    return good;
+}
+
 /* Can the loops over rows and columns change places with one another and be cut?  What a loop binds
  * is no index of the factors, and has no other loop count by it, nor has its own index. */
 static bool
@@ -294,11 +415,13 @@ is_free(Cx *cx, const Let *columns, const PlainNest *nest)
             const Let *bind = loop->body->lets[k];
             good &= bind->op != OP_bind ||
                     !(uses(cx, nest->a, bind->sizes[0]) || uses(cx, nest->b, bind->sizes[0]) ||
-                      dim_uses(cx, terms, bind->sizes[0]) || counts_by(cx, loop, bind->sizes[0]));
+                      dim_uses(cx, terms, bind->sizes[0]) || counts_by(cx, loop, bind->sizes[0]) ||
+                      places_use(cx, nest, bind->sizes[0]));
         }
     }
-    return good && !dim_uses(cx, terms, let_dim(columns, "index")) &&
-           !dim_uses(cx, terms, let_dim(let_around(columns), "index"));
+    Dim column = let_dim(columns, "index"), row = let_dim(let_around(columns), "index");
+    return good && !dim_uses(cx, terms, column) && !dim_uses(cx, terms, row) &&
+           !places_use(cx, nest, column) && places_have_rows(cx, nest, row);
 }
 
 /* Are the factors loads, of which the first does not go along the columns inside and the second not
@@ -334,8 +457,8 @@ loop_is_plain_nest(Cx *cx, const Let *let, PlainNest *nest)
     if (!good || !rows || class_of(rows) != MARK_rows || class_of(columns) != MARK_columns) {
         return false;
     }
-    nest->sum = sum_of(columns);
-    return nest->sum && has_factors(cx, rows, columns, nest) && is_of_factors(nest) &&
+    *nest = (PlainNest){.columns = columns};
+    return find_sum(cx, nest) && has_factors(cx, rows, columns, nest) && is_of_factors(nest) &&
            is_free(cx, columns, nest);
 }
 

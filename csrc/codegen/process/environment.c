@@ -5,7 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "process.h"
+#include "codegen/process.h"
 
 /* The factor of a unit: nothing, B, or one of K, M, G, T with B or iB behind it; 0: it is none. */
 static double

@@ -1,32 +1,30 @@
 /* Tiles of products: a plain nest becomes loops over groups of panels, blocks of rows and chains.
  *
- * What:     rewrites each plain nest (V57) to the loops of lower_tiles.c, of which `micro` selects
+ * What:     rewrites each plain nest (V57) to the loops of order.c, of which `micro` selects
  *           the calls.
  * Requires: the loops stage as lowering leaves it.
  * Ensures:  every bit: a sum has the same terms in the same order, and chains of the same length.
  * How:      it reads the nest alone.  Its indices are the names of the letters: the loads say where
  *           the operands are, and what is computed of a sum moves to the loops over a tile.
- *           Columns that are read as [.., column / width, sum, column % width] are panels.  Rows
- *           whose offset does not go evenly along the sum are read in runs; their columns, where
- *           they are not panels, are packed group by group.
+ *           Columns that are read as [.., column / width, sum, column % width] are panels; what
+ *           fills these in a phase before may be done in the loops of the tiles (fill.c).
+ *           Rows whose offset does not go evenly along the sum are read in runs.
  * Why not:  while lowering: what decides would be in no text that can be verified or bisected.
- * Example:  lower_tiles.c; the nest is that of lower_plain.c. */
+ * Example:  order.c; the nest is that of lower/lower_plain.c. */
 #include <string.h>
 
 #include "codegen/loops/facts.h"
 #include "codegen/rewrites.h"
 #include "ir/verify/product.h"
-#include "lower_product.h"
+#include "tile.h"
 
 /* ---- the product that a nest says ---- */
 
 static void
 add_loop(Nest *nest, const Let *loop)
 {
-    int k = nest->nloops++;
-    nest->naxes = nest->nloops;
-    nest->name[k] = nest->axis[k] = nest->index[k] = loop_index(loop);
-    nest->extent[k] = nest->count[k] = loop_extent(loop);
+    nest->index[nest->n] = loop_index(loop);
+    nest->extent[nest->n++] = loop_extent(loop);
 }
 
 static Factor
@@ -37,55 +35,6 @@ factor_of(Cx *cx, const Let *load)
     memcpy(f.at, at->dims, (size_t)at->n * sizeof *at->dims);
     f.offset = index_offset(cx, f.from, f.at);
     return f;
-}
-
-typedef struct {
-    Cx *cx;
-    Dim of, *stack;
-    int depth;
-    Dim least; /* divisor of the index, that is found first */
-} Digit;
-
-static void
-see_leaf(void *arg, char kind, int64_t value, Dim name)
-{
-    Digit *d = arg;
-    d->stack = cx_grow(d->cx, d->stack, d->depth, sizeof *d->stack);
-    d->stack[d->depth++] = kind == 'i' ? dim_int(d->cx, value) : name;
-}
-
-static void
-see_binary(void *arg, char kind)
-{
-    Digit *d = arg;
-    Dim b = d->stack[--d->depth], a = d->stack[d->depth - 1];
-    d->least = kind == '%' && a == d->of ? b : d->least;
-    d->stack[d->depth - 1] = dim_apply(d->cx, kind, a, b);
-}
-
-/* Finds the extent of the last summed letter, along which the columns are read at index % extent,
- * and that of the others, if the sum goes over both.  Else they are packed in the order of the
- * sum. */
-static void
-find_last(Product *p)
-{
-    static const DimWalk walk = {see_leaf, see_binary};
-    Cx *cx = p->lo->cx;
-    Digit d = {.cx = cx, .of = p->sum[0], .least = DIM_NONE};
-    Dim rest;
-    for (int ax = 0; ax < p->b.from->type->rank; ax++) {
-        d.depth = 0;
-        dim_walk(cx, p->b.at[ax], &walk, &d);
-    }
-    if (d.least == DIM_NONE) {
-        return;
-    }
-    if (!dim_is_name(cx, d.least) || !dim_affine(cx, p->nsums, d.least, &p->others, &rest) ||
-        !dim_is(cx, rest, 0)) {
-        p->others = dim_div(cx, p->nsums, d.least);
-    }
-    bool whole = dim_mul(cx, p->others, d.least) == p->nsums;
-    p->last = whole ? d.least : DIM_NONE;
 }
 
 static bool
@@ -111,37 +60,68 @@ varies(Cx *cx, const Let *sum)
     return found;
 }
 
-/* Do the loops over rows decide which columns are read? */
+/* Is each group of panels better filled in its own loop?  It is then used for all rows, which are
+ * at most those of one block.  With more rows, packing is cheap in comparison, and threads share it
+ * better. */
 static bool
-goes_along_rows(const Product *p)
+is_by_group(const Product *p)
 {
-    bool along = false;
-    for (int k = 0; k < p->rows.nloops; k++) {
-        along |= index_uses(p->lo->cx, p->b.from->type->rank, p->b.at, p->rows.index[k]);
+    Cx *cx = p->out->cx;
+    Dim columns = product_inner_extent(&p->columns), rows = dim_int(cx, 1);
+    bool same = p->columns.n == 1;
+    for (int k = 0; k < p->batch.n; k++) {
+        same &= index_uses(cx, p->b.from->type->rank, p->b.at, p->batch.index[k]);
     }
-    return along;
+    for (int k = 0; k < p->rows.n; k++) {
+        same &= !index_uses(cx, p->b.from->type->rank - 2, p->b.at, p->rows.index[k]);
+        rows = dim_mul(cx, rows, p->rows.extent[k]);
+    }
+    return same && !p->blocked && product_is_by_panels(p) &&
+           extent_least(cx, columns) >= DLC_PRODUCT_GROUPS * panel_width(p->dtype) &&
+           dims_typical(cx, 1, &rows) <= DLC_PRODUCT_TILES * MICRO_MOST_ROWS;
 }
 
-/* lo: what is around the nest, with room for its loops. */
-static Product
-product_of(Lower *lo, const Let *outermost, const PlainNest *nest)
+/* Decides where the panels are filled: in the phase before, in the loop over groups of them, or for
+ * a few steps of the sums at a time.  What is computed takes no memory for all of it; what is
+ * copied is copied once for all blocks of rows. */
+static void
+place_fill(Product *p, const Let *outermost, const Let *load, Fill *f)
 {
-    Cx *cx = lo->cx;
-    Product p = {.lo = lo,
+    Cx *cx = p->out->cx;
+    if (!fill_find(cx, outermost, load, p->columns.index[p->columns.n - 1], f)) {
+        return;
+    }
+    bool in_order = p->b.at[p->b.from->type->rank - 2] == p->sum,
+         steps = in_order && (f->computes || (!p->blocked && !p->runs));
+    if ((steps ? fill_has_steps(cx, f) : p->b.panels && is_by_group(p)) && fuel_spend(cx)) {
+        p->fill = f;
+        p->b.filled = steps;
+        p->b.panels &= !steps;
+        p->packs_groups = !steps;
+    }
+}
+
+/* out: the loops around the nest are open; blocked: one of them is over blocks of rows. */
+static Product
+product_of(Builder *out, bool blocked, const Let *outermost, const PlainNest *nest, Fill *fill)
+{
+    Cx *cx = out->cx;
+    Product p = {.out = out,
+                 .blocked = blocked,
                  .column = DIM_NONE,
-                 .from = DIM_NONE,
-                 .last = DIM_NONE,
-                 .nsum = 1,
+                 .sum = loop_index(nest->sum),
+                 .terms = loop_extent(nest->sum),
                  .dtype = nest->sum->res[0]->type->dtype,
                  .nsums = loop_extent(nest->sum),
-                 .in_nest = true};
-    p.sum[0] = loop_index(nest->sum);
-    p.sum_extent[0] = p.nsums;
+                 .places = nest->places};
+    for (const Let *let = nest->places; let && let != nest->sum; let = let->body->lets[0]) {
+        p.nsums = let->op == OP_for ? dim_mul(cx, loop_extent(let), p.nsums) : p.nsums;
+    }
     p.a = factor_of(cx, nest->a);
     p.b = factor_of(cx, nest->b);
     for (const Let *loop = outermost; loop->op == OP_for; loop = block_loop(loop->body)) {
         add_loop(let_has(loop, MARK_rows) ? &p.rows : &p.columns, loop);
-        if (loop == let_around(nest->sum)) {
+        if (loop == nest->columns) {
             break;
         }
     }
@@ -152,79 +132,71 @@ product_of(Lower *lo, const Let *outermost, const PlainNest *nest)
         }
     }
     p.varies = varies(cx, nest->sum);
-    Dim column = p.columns.index[p.columns.nloops - 1];
+    Dim column = p.columns.index[p.columns.n - 1];
     if (index_uses(cx, p.a.from->type->rank, p.a.at, column)) {
         p.column = column;
         return p;
     }
-    p.b.panels = operand_is_panels(&p, &p.b, column);
-    p.runs = !is_even(cx, p.a.offset, p.sum[0]);
-    p.packs_groups = p.runs && !p.b.panels && !p.varies && !goes_along_rows(&p);
-    if (p.packs_groups) {
-        p.b.panels = true;
-        if (!is_even(cx, p.b.offset, p.sum[0])) {
-            find_last(&p);
-        }
-    }
+    p.b.panels = p.b.from->type->dtype == p.dtype &&
+                 access_is_panels(cx, p.b.from, p.b.at, &(SumNames){p.sum, 1, &p.sum}, column);
+    p.runs = p.b.panels && (p.places || !is_even(cx, p.a.offset, p.sum));
+    place_fill(&p, outermost, nest->b, fill);
     return p;
 }
 
 /* ---- what is computed of the sums ---- */
 
 typedef struct {
-    const Let *outermost, *columns, *sum;
+    const Let *outermost;
+    const PlainNest *nest;
 } Moved;
-
-static void
-rename(Cx *cx, const Renamed *names, Let *let)
-{
-    let->attrs = cx_copy(cx, let->attrs, (size_t)let->nattrs * sizeof *let->attrs);
-    for (int k = 0; k < let->nattrs; k++) {
-        Attr *a = &let->attrs[k];
-        if (a->kind == ATTR_DIM) {
-            tiles_rename(cx, names, 1, &a->d);
-        } else if (a->kind == ATTR_DIMS) {
-            Dim *dims = cx_copy(cx, a->dims, (size_t)a->n * sizeof *dims);
-            tiles_rename(cx, names, a->n, dims);
-            a->dims = dims;
-        }
-    }
-}
 
 /* The depth of the loop over a tile, or outside of it, that goes over the iterations of `loop`. */
 static int
-depth_of(Lower *lo, const Moved *moved, const Let *loop, const Renamed *names)
+depth_of(Builder *out, const Moved *moved, const Let *loop, const Renamed *names)
 {
     Dim index = loop_index(loop);
-    tiles_rename(lo->cx, names, 1, &index);
-    bool rows = loop == let_around(moved->columns);
-    return loop == moved->columns ? lo->depth : rows ? lo->depth - 1 : lower_depth(lo, 1, &index);
+    dims_rename(out->cx, names, 1, &index);
+    bool rows = loop == let_around(moved->nest->columns);
+    return loop == moved->nest->columns ? out->depth
+           : rows                       ? out->depth - 1
+                                        : builder_depth(out, 1, &index);
+}
+
+/* Is it of the number that places add to, which tiles of sums stand for? */
+static bool
+is_of_total(const PlainNest *nest, const Let *let)
+{
+    return nest->total && (let == nest->total || let == nest->begin ||
+                           (let->op == OP_const && let->res[0] == nest->begin->args[1]));
 }
 
 /* Moves the lets of the nest's blocks, each to the block that has all that it reads, and into the
  * loop that stands for its own: where that has no iterations, an index is not checked. */
 static void
-move_lets(const void *arg, Lower *lo, const Renamed *names, Value *tile, const Dim *at)
+move_lets(const void *arg, Builder *out, const Renamed *names, Value *tile, const Dim *at)
 {
     const Moved *moved = arg;
     const Let *loop = moved->outermost;
-    Value *sum = moved->sum->res[0], *loaded = NULL;
-    for (; loop; loop = loop == moved->columns ? NULL : block_loop(loop->body)) {
-        int least = depth_of(lo, moved, loop, names);
+    const PlainNest *nest = moved->nest;
+    const Let *result = nest->result ? nest->result : nest->sum;
+    Value *loaded = NULL;
+    for (; loop; loop = loop == nest->columns ? NULL : block_loop(loop->body)) {
+        int least = depth_of(out, moved, loop, names);
         for (int k = 0; k < loop->body->n; k++) {
             Let *let = loop->body->lets[k];
-            if (let == moved->sum) {
-                loaded = lower_load_here(lo, tile, at);
+            if (let == result) {
+                loaded = load_here(out, tile, at);
             }
-            if (let->body) {
+            if (let->body || let == result || is_of_total(nest, let)) {
                 continue;
             }
             for (int j = 0; j < let->nargs; j++) {
-                let->args[j] = let->args[j] == sum ? loaded : let->args[j];
+                let->args[j] = let->args[j] == result->res[0] ? loaded : let->args[j];
             }
-            rename(lo->cx, names, let);
-            int depth = lower_depth_of(lo, let);
-            lower_move(lo, depth > least ? depth : least, let);
+            let_rename(out->cx, names, let);
+            int depth = builder_depth_of(out, let);
+            builder_move(out, depth > least ? depth : least, let);
         }
     }
 }
@@ -256,18 +228,21 @@ assume(Cx *cx, const Let *let)
     return around ? assume(cx, around) + let_enter(cx, around) : 0;
 }
 
-/* The loops around are open: the next ones are numbered from theirs on. */
-static void
-open_around(Lower *lo, const Let *outermost)
+/* The loops around are open: the next ones are numbered from theirs on.  Returns whether one of
+ * them is over blocks of rows. */
+static bool
+open_around(Builder *out, const Let *outermost)
 {
-    Block *blk = cx_alloc(lo->cx, sizeof *blk);
-    lower_begin(lo, blk);
+    Block *blk = cx_alloc(out->cx, sizeof *blk);
+    bool blocked = false;
+    builder_begin(out, blk);
     const Let *loop = let_around(outermost);
     for (; loop && loop->op == OP_for; loop = let_around(loop)) {
-        lo->path[lo->depth + 1] = lo->path[lo->depth];
-        lo->depth++;
-        lo->blocked |= !let_has(loop, MARK_batch) && !let_has(loop, MARK_steps);
+        out->path[out->depth + 1] = out->path[out->depth];
+        out->depth++;
+        blocked |= !let_has(loop, MARK_batch) && !let_has(loop, MARK_steps);
     }
+    return blocked;
 }
 
 /* Frees the names of the nest's loops, and of the sum with all in it: the tiles may have them. */
@@ -289,17 +264,24 @@ static void
 tile(Fn *fn, Let *outermost, const PlainNest *nest)
 {
     Cx *cx = fn->cx;
-    Lower *lo = cx_alloc(cx, sizeof *lo);
-    *lo = (Lower){.cx = cx, .fn = fn};
+    Builder *out = cx_alloc(cx, sizeof *out);
+    *out = (Builder){.cx = cx, .fn = fn};
     int assumed = assume(cx, outermost);
-    open_around(lo, outermost);
-    Product p = product_of(lo, outermost, nest);
-    Moved moved = {outermost, let_around(nest->sum), nest->sum};
+    bool blocked = open_around(out, outermost);
+    Fill fill;
+    Product p = product_of(out, blocked, outermost, nest, &fill);
+    Moved moved = {outermost, nest};
     cx_set_loc(cx, nest->sum->loc);
     free_names(fn, outermost, nest->sum);
-    lower_tiles(&p, &(Epilogue){move_lets, &moved});
+    if (p.fill) {
+        fill_begin(fn, p.fill);
+    }
+    tiles_put(&p, &(Epilogue){move_lets, &moved});
     cx_set_loc(cx, (Loc){0});
-    replace(cx, outermost, lo->path[0]->blk);
+    replace(cx, outermost, out->path[0]->blk);
+    if (p.fill) {
+        fill_drop(p.fill);
+    }
     for (; assumed; assumed--) {
         dim_forget(cx);
     }
@@ -326,13 +308,14 @@ tile_nests(Fn *fn, Block *blk)
         PlainNest nest;
         bool found = let->op == OP_for && loop_is_plain_nest(fn->cx, let, &nest) &&
                      is_of_few_loops(nest.sum);
+        int before = blk->n;
         if (!found) {
             n += let->body ? tile_nests(fn, let->body) : 0;
+            k += blk->n - before;
         } else if (fuel_spend(fn->cx)) {
             while (let_has(let, MARK_batch)) {
                 let = (Let *)block_loop(let->body);
             }
-            int before = blk->n;
             tile(fn, let, &nest);
             k += blk->n - before;
             for (; batch && let_has(batch, MARK_batch); batch = loop_inner(batch)) {

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "process.h"
-#include "lock.h"
+#include "codegen/process.h"
+#include "codegen/lock.h"
 
 enum { MOST = 1 << 20, NAME = 96 };
 

@@ -5,10 +5,10 @@
  *           operand.  For each tile of rows, a loop multiplies rows of the other operand by the
  *           panels into a tile of sums.  Loops over the tile compute and store
  *           the outputs while the tile is in the first-level cache.
- * Requires: a Product: of a nest (tile.c), or one that no nest says (lower_contract.c).
+ * Requires: a Product of a nest (tile.c), whose loops marked batch are open.
  * Ensures:  rows and columns may be symbols.  No loop's bounds depend on the machine or on the
  *           number of threads.
- * How:      lower_tile.c has the loops of one tile, this file their order.
+ * How:      one_tile.c has the loops of one tile, this file their order.
  *           All tiles have the same height, except the last one.
  *           If there is one tile of rows, each element of a panel would be used once: the column
  *           operand is then read in place.  If the number of rows is a symbol, the text has both
@@ -17,11 +17,11 @@
  *           the second-level cache while all tiles of the block are computed; a tile keeps its sums
  *           between the chains.  The outputs of a tile are computed right after its last chain.
  *           Rows whose elements of a sum are not adjacent are packed too.
- *           A column operand that is computed is made one panel and chain at a time
- *           (block_compute), whatever the number of rows: there is one form.  It is computed into
- *           the panel, or if it is read along the sum, into a buffer, which is packed.
- *           A column operand that lower_pack.c leaves to the groups is packed in the loop over
- *           these, whole sums at once, and the loops over rows are in that loop.
+ *           A column operand that is computed is made one panel and chain at a time (fill.c),
+ *           whatever the number of rows: there is one form.  It is computed into the panel, or if
+ *           it is read along the sum, into a buffer, which is packed.
+ *           Panels that are filled group by group are in the loop over these, whole sums at once,
+ *           and the loops over rows are in that loop.
  * Why not:  pack all of an operand first: its elements would go through the caches twice, while a
  *           panel that was just packed is still in one.  Chains for one tile: a form for few rows
  *           reads its operand as one stream.
@@ -30,33 +30,27 @@
  *             for q { for p { for l { panel = w } } };
  *             for t { for i { for q { for l { tile = sum of x * panel } } };
  *                     for i { for l { y = relu(tile) } } } }. */
-#include "lower_tile.h"
+#include "tile.h"
 
 /* ---- extents and loops ---- */
 
-/* Opens all loops but the last `inside` ones, and adds the axes of the nest to the names. */
+/* Opens all loops but the one inside, and adds their indices to the names.  Returns how many. */
 static int
-open_class(Lower *lo, const Nest *nest, int inside, Renamed *to)
+open_class(Builder *out, const Nest *nest, Renamed *to)
 {
-    int first = to->n, opened = nest->nloops > inside ? nest->nloops - inside : 0;
-    for (int ax = 0; ax < nest->naxes; ax++) {
-        to->name[to->n] = nest->name[ax];
-        to->by[to->n++] = nest->axis[ax];
+    for (int k = 0; k < nest->n; k++) {
+        bool inside = k == nest->n - 1;
+        to->name[to->n] = nest->index[k];
+        to->by[to->n++] = inside ? nest->index[k] : builder_open(out, "i", nest->extent[k]);
     }
-    for (int k = 0; k < opened; k++) {
-        Dim index = lower_open(lo, "i", nest->count[k]);
-        for (int j = first; j < to->n; j++) {
-            to->by[j] = dim_replace(lo->cx, to->by[j], nest->index[k], index);
-        }
-    }
-    return opened;
+    return nest->n - 1;
 }
 
 /* The number of terms, from `first` on, that are multiplied at once: those of one chain, or all. */
 static Dim
 sums_from(const Tiles *t, Dim first)
 {
-    Cx *cx = t->p->lo->cx;
+    Cx *cx = t->p->out->cx;
     Dim none = constant(t, 0), left = dim_sub(cx, t->size.sums, first);
     if (!t->size.chained) {
         return t->size.sums;
@@ -67,40 +61,37 @@ sums_from(const Tiles *t, Dim first)
 }
 
 /* The number of chains.  If some sums leave out terms, it is the number of the sums with the most
- * terms, if that is known, and the last chains of the others are empty.  Else a nest says how many
- * terms its own sums have, and without a nest it is the number of all terms. */
+ * terms, if that is known, and the last chains of the others are empty. */
 static Dim
 chains_of(const Tiles *t)
 {
-    Cx *cx = t->p->lo->cx;
+    Cx *cx = t->p->out->cx;
     Dim sums = t->size.sums;
     if (t->p->varies && dim_range(cx, sums).hi < DIM_INF) {
         sums = extent_of_buffer(cx, sums);
-    } else if (t->p->varies && !t->p->in_nest) {
-        sums = product_terms(t->p, 0);
     }
     return extent_ceiling(cx, sums, constant(t, CONTRACTION_CHAIN));
 }
 
 /* Opens a loop if it has more than one iteration, or `always`, because a phase must be a loop. */
 static Dim
-open_some(Lower *lo, const char *stem, Dim extent, bool always, int *opened)
+open_some(Builder *out, const char *stem, Dim extent, bool always, int *opened)
 {
-    if (!always && extent_is_one(lo->cx, extent)) {
-        return dim_int(lo->cx, 0);
+    if (!always && extent_is_one(out->cx, extent)) {
+        return dim_int(out->cx, 0);
     }
     ++*opened;
-    return lower_open(lo, stem, extent);
+    return builder_open(out, stem, extent);
 }
 
 static Dim
 open_tiles(const Tiles *t, int *opened)
 {
-    Lower *lo = t->p->lo;
+    Builder *out = t->p->out;
     Dim most = constant(t, t->size.block_tiles),
-        left = dim_sub(lo->cx, t->size.tiles, dim_mul(lo->cx, most, t->block));
+        left = dim_sub(out->cx, t->size.tiles, dim_mul(out->cx, most, t->block));
     *opened = 0;
-    return open_some(lo, "t", dim_min(lo->cx, most, left), false, opened);
+    return open_some(out, "t", dim_min(out->cx, most, left), false, opened);
 }
 
 /* ---- one tile of rows or several ---- */
@@ -116,20 +107,20 @@ has_forms(const Tiles *t)
 static void
 open_few(const Tiles *t)
 {
-    lower_open_choice(t->p->lo, t->size.rows, constant(t, MICRO_MOST_ROWS));
+    builder_open_choice(t->p->out, t->size.rows, constant(t, MICRO_MOST_ROWS));
 }
 
 static void
 open_many(const Tiles *t)
 {
-    lower_open_choice(t->p->lo, constant(t, MICRO_MOST_ROWS + 1), t->size.rows);
+    builder_open_choice(t->p->out, constant(t, MICRO_MOST_ROWS + 1), t->size.rows);
 }
 
 static void
 close_form(const Tiles *t, bool opened)
 {
     if (opened) {
-        lower_close_choice(t->p->lo);
+        builder_close_choice(t->p->out);
     }
 }
 
@@ -152,7 +143,7 @@ put_chain(Tiles *t, Value *tiles, Dim first, Dim n)
     pack_terms(t, first, n);
     t->tile = open_tiles(t, &opened);
     tile_multiply(t, tiles, first, n, true);
-    group_close(t->p->lo, opened);
+    builder_close_all(t->p->out, opened);
 }
 
 /* The chains of all tiles of the block but the last one, which has no terms if there is one chain
@@ -160,20 +151,20 @@ put_chain(Tiles *t, Value *tiles, Dim first, Dim n)
 static void
 put_first_chains(Tiles *t, Value *tiles, Dim between, Dim last)
 {
-    Lower *lo = t->p->lo;
-    Cx *cx = lo->cx;
+    Builder *out = t->p->out;
+    Cx *cx = out->cx;
     Dim none = constant(t, 0), one = constant(t, 1), length = constant(t, CONTRACTION_CHAIN);
     int opened;
     pack_terms(t, none, sums_from(t, none));
     t->tile = open_tiles(t, &opened);
     tile_multiply(t, tiles, none, sums_from(t, none), false);
-    group_close(lo, opened);
+    builder_close_all(out, opened);
     opened = 0;
     if (!dim_is(cx, between, 0)) {
-        Dim chain = open_some(lo, "c", between, false, &opened);
+        Dim chain = open_some(out, "c", between, false, &opened);
         Dim first = dim_mul(cx, length, dim_add(cx, chain, one));
         put_chain(t, tiles, first, sums_from(t, first));
-        group_close(lo, opened);
+        builder_close_all(out, opened);
     }
     if (!dim_is(cx, sums_from(t, last), 0)) {
         pack_terms(t, last, sums_from(t, last));
@@ -184,11 +175,11 @@ put_first_chains(Tiles *t, Value *tiles, Dim between, Dim last)
 static Value *
 open_sums(const Tiles *t)
 {
-    Lower *lo = t->p->lo;
+    Builder *out = t->p->out;
     int64_t tiles = t->size.chained ? t->size.block_tiles : 1;
     Dim room[] = {constant(t, MICRO_MOST_ROWS * tiles),
                   constant(t, t->size.width * t->size.group_panels)};
-    return lower_buffer(lo, lo->depth, t->p->dtype, 2, room);
+    return builder_buffer(out, out->depth, t->p->dtype, 2, room);
 }
 
 /* Multiplies one tile: by what is left of the sums after the chains before, from `first` on, or by
@@ -201,7 +192,7 @@ put_rest(const Tiles *t, Value *tile, Dim first)
         tile_multiply_own(t, tile);
     } else if (!t->size.many && !t->p->b.panels) {
         tile_multiply_unpacked(t, tile);
-    } else if (!t->size.chained || !dim_is(t->p->lo->cx, n, 0)) {
+    } else if (!t->size.chained || !dim_is(t->p->out->cx, n, 0)) {
         tile_multiply(t, tile, first, n, t->size.chained);
     }
 }
@@ -212,8 +203,8 @@ put_rest(const Tiles *t, Value *tile, Dim first)
 static void
 put_sums(Tiles *t, const Epilogue *e)
 {
-    Lower *lo = t->p->lo;
-    Cx *cx = lo->cx;
+    Builder *out = t->p->out;
+    Cx *cx = out->cx;
     Dim none = constant(t, 0), one = constant(t, 1), last = none, between = none;
     bool forms = has_forms(t), chained = t->size.chained;
     int opened;
@@ -240,12 +231,12 @@ put_sums(Tiles *t, const Epilogue *e)
     if (forms) {
         open_few(t);
         tile_multiply_unpacked(t, sums);
-        lower_else(lo);
+        builder_else(out);
     }
     put_rest(t, sums, last);
     close_form(t, forms);
     tile_store(t, e, sums);
-    group_close(lo, opened);
+    builder_close_all(out, opened);
 }
 
 /* Sets the block's tiles to the initial value of a sum: -0.0, which leaves any added number
@@ -253,13 +244,13 @@ put_sums(Tiles *t, const Epilogue *e)
 static void
 begin_tiles(Tiles *t, Value *tiles)
 {
-    Lower *lo = t->p->lo;
+    Builder *out = t->p->out;
     int opened;
     t->tile = open_tiles(t, &opened);
-    Dim i = lower_open(lo, "i", tile_rows(t)), l = lower_open(lo, "l", tile_columns(t));
-    lower_store(lo, tiles, (Dim[]){tile_row(t, i), l},
-                lower_number(lo, t->p->dtype, -0.0, tiles->name));
-    group_close(lo, opened + 2);
+    Dim i = builder_open(out, "i", tile_rows(t)), l = builder_open(out, "l", tile_columns(t));
+    builder_store(out, tiles, (Dim[]){tile_row(t, i), l},
+                  builder_number(out, t->p->dtype, -0.0, tiles->name));
+    builder_close_all(out, opened + 2);
 }
 
 /* Computes the sums place by place.  At each place, the rows of a tile that leave it out keep their
@@ -268,32 +259,23 @@ static void
 put_places(Tiles *t, const Epilogue *e)
 {
     const Product *p = t->p;
-    Lower *lo = p->lo;
-    Cx *cx = lo->cx;
-    Dim first = constant(t, 0), inner = product_terms(p, p->nplaces);
+    Builder *out = p->out;
     Value *tiles = open_sums(t);
     int opened = 0, of_tiles;
     begin_tiles(t, tiles);
-    for (int k = 0; k < p->nplaces; k++) {
-        const Within *w = places_later(p, k);
-        Dim row = dim_index(cx, "i", t->size.rows), from = constant(t, 0);
-        Dim n = k == 0 && t->from != DIM_NONE ? places_first(p, t->size.sums) : p->sum_extent[k];
-        if (w && !dim_uses(cx, tile_index_within(t, w, row), row)) {
-            within_places(cx, w, product_extent(p, w->at), tile_index_within(t, w, row),
-                          p->sum_extent[k], &from, &n);
-            n = dim_sub(cx, n, from);
+    for (const Let *let = p->places; let->op != OP_reduce; let = let->body->lets[0]) {
+        if (let->op == OP_for) {
+            Dim n = loop_extent(let);
+            dims_rename(out->cx, &t->names, 1, &n);
+            t->names.name[t->names.n] = loop_index(let);
+            t->names.by[t->names.n++] = open_some(out, "w", n, false, &opened);
         }
-        t->place[k] = dim_add(cx, from, lower_open(lo, "w", n));
-        first = dim_add(cx, dim_mul(cx, first, p->sum_extent[k]), t->place[k]);
     }
-    Dim length = p->b.panels && !t->size.rows_packed ? inner : constant(t, CONTRACTION_CHAIN);
-    Dim chain = open_some(lo, "c", dim_div(cx, inner, length), false, &opened);
-    first = dim_add(cx, dim_mul(cx, first, inner), dim_mul(cx, chain, length));
-    put_chain(t, tiles, first, length);
-    group_close(lo, opened + p->nplaces);
+    put_chain(t, tiles, constant(t, 0), p->terms);
+    builder_close_all(out, opened);
     t->tile = open_tiles(t, &of_tiles);
     tile_store(t, e, tiles);
-    group_close(lo, of_tiles);
+    builder_close_all(out, of_tiles);
 }
 
 /* Opens the loops over blocks of rows and groups of panels, and the loops around these.  Returns
@@ -302,42 +284,38 @@ static int
 open_blocks(Tiles *t)
 {
     const Product *p = t->p;
-    Lower *lo = p->lo;
-    Cx *cx = lo->cx;
+    Builder *out = p->out;
+    Cx *cx = out->cx;
     bool by_panels = product_is_by_panels(p);
-    int opened = p->in_nest ? 0 : open_class(lo, &p->batch, 0, &t->names);
-    int around = p->in_nest ? p->batch.nloops : 0;
-    opened += by_panels ? 0 : open_class(lo, &p->rows, 1, &t->names);
-    opened += open_class(lo, &p->columns, 1, &t->names);
-    t->group = open_some(lo, "g", extent_ceiling(cx, t->size.columns, t->size.group_columns), false,
-                         &opened);
+    int opened = 0;
+    opened += by_panels ? 0 : open_class(out, &p->rows, &t->names);
+    opened += open_class(out, &p->columns, &t->names);
+    t->group = open_some(out, "g", extent_ceiling(cx, t->size.columns, t->size.group_columns),
+                         false, &opened);
     if (p->packs_groups) {
-        tiles_pack_group(t);
+        tiles_fill_group(t);
     }
-    opened += by_panels ? open_class(lo, &p->rows, 1, &t->names) : 0;
+    opened += by_panels ? open_class(out, &p->rows, &t->names) : 0;
     Dim blocks = dim_range(cx, t->size.tiles).hi <= t->size.block_tiles
                      ? constant(t, 1)
                      : extent_ceiling(cx, t->size.tiles, constant(t, t->size.block_tiles));
-    t->block = open_some(lo, "r", blocks, opened + around == 0 && !lo->blocked, &opened);
+    t->block = open_some(out, "r", blocks, opened + p->batch.n == 0 && !p->blocked, &opened);
     return opened;
 }
 
 void
-lower_tiles(const Product *p, const Epilogue *e)
+tiles_put(const Product *p, const Epilogue *e)
 {
-    Lower *lo = p->lo;
-    Tiles t = {.p = p, .size = product_tile_sizes(p), .from = p->from};
+    Builder *out = p->out;
+    Tiles t = {.p = p, .size = tile_sizes(p)};
     int opened = open_blocks(&t);
-    tiles_rename(lo->cx, &t.names, 1, &t.size.sums);
-    if (t.from != DIM_NONE) {
-        tiles_rename(lo->cx, &t.names, 1, &t.from);
-    }
+    dims_rename(out->cx, &t.names, 1, &t.size.sums);
     if (t.size.many && !p->b.panels && p->column == DIM_NONE) {
         Dim room[] = {constant(&t, t.size.group_panels), tiles_sums_at_once(&t),
                       constant(&t, t.size.width)};
-        t.buffer = lower_buffer(lo, lo->depth, p->dtype, 3, room);
+        t.buffer = builder_buffer(out, out->depth, p->dtype, 3, room);
     }
-    lo->outer = lo->depth;
-    (p->nplaces ? put_places : put_sums)(&t, e);
-    group_close(lo, opened);
+    t.around = out->depth;
+    (p->places ? put_places : put_sums)(&t, e);
+    builder_close_all(out, opened);
 }

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "process.h"
+#include "codegen/process.h"
 
 static atomic_bool on;
 

@@ -1,7 +1,7 @@
 /* How large the tiles, blocks and groups of a product are.
  *
  * What:     the numbers of a TileSizes, from the extents of the product's loops.
- * Requires: a Product (lower_contract.c).
+ * Requires: a Product (tile.c).
  * Ensures:  a size is a constant, or a formula of the program's symbols: none depends on the number
  *           of threads.  No size changes a bit of a result: chains are cut at fixed steps.
  * How:      a tile is as high as the microkernel.  The panels of a group stay in the second-level
@@ -10,7 +10,7 @@
  * Why not:  the sizes of the processor's caches: the text would be another one on each machine.
  * Example:  (512, 512) by (512, 512): 37 tiles of 14 rows in 2 blocks, 16 panels of 32 columns in
  *           2 groups, 2 chains of 256 steps. */
-#include "lower_product.h"
+#include "tile.h"
 
 #include "codegen/machine.h"
 #include "ir/costs.h"
@@ -19,9 +19,9 @@ _Static_assert((int)COST_DECODED_ROWS == (int)DLC_PRODUCT_TILES * (int)MICRO_MOS
                "what fusion takes for the rows of a block");
 
 Dim
-product_inner_extent(Cx *cx, const Nest *nest)
+product_inner_extent(const Nest *nest)
 {
-    return nest->nloops ? nest->count[nest->nloops - 1] : dim_int(cx, 1);
+    return nest->extent[nest->n - 1];
 }
 
 /* The height of a tile.  Tiles of a known number of rows have one height, except the last one.  Of
@@ -29,14 +29,14 @@ product_inner_extent(Cx *cx, const Nest *nest)
 static Dim
 tile_height(const Product *p, const TileSizes *t)
 {
-    Range rows = dim_range(p->lo->cx, t->rows);
+    Range rows = dim_range(p->out->cx, t->rows);
     int64_t most = MICRO_MOST_ROWS;
-    bool one_form = p->b.panels || p->b.computed || rows.lo > most || rows.lo == rows.hi;
+    bool one_form = p->b.panels || p->b.filled || rows.lo > most || rows.lo == rows.hi;
     if (rows.hi >= DIM_INF || rows.hi <= 0 || !one_form) {
-        return dim_int(p->lo->cx, most);
+        return dim_int(p->out->cx, most);
     }
     int64_t tiles = (rows.hi + most - 1) / most;
-    return dim_int(p->lo->cx, (rows.hi + tiles - 1) / tiles);
+    return dim_int(p->out->cx, (rows.hi + tiles - 1) / tiles);
 }
 
 /* The number of tiles of a block, equal for all blocks but the last. */
@@ -44,8 +44,8 @@ static int64_t
 block_tiles(const Product *p, const TileSizes *t)
 {
     int64_t tiles, blocks;
-    if (!dim_is_int(p->lo->cx, t->tiles, &tiles) || tiles == 0) {
-        int64_t most = dim_range(p->lo->cx, t->tiles).hi;
+    if (!dim_is_int(p->out->cx, t->tiles, &tiles) || tiles == 0) {
+        int64_t most = dim_range(p->out->cx, t->tiles).hi;
         return most < 1 ? 1 : most < DLC_PRODUCT_TILES ? most : DLC_PRODUCT_TILES;
     }
     blocks = (tiles + DLC_PRODUCT_TILES - 1) / DLC_PRODUCT_TILES;
@@ -58,7 +58,7 @@ block_tiles(const Product *p, const TileSizes *t)
 static int64_t
 loop_tasks(const Product *p, const TileSizes *t, Dim extent)
 {
-    Cx *cx = p->lo->cx;
+    Cx *cx = p->out->cx;
     bool few_terms = dim_typical(cx, t->sums) < CONTRACTION_CHAIN;
     return few_terms ? dim_typical(cx, extent) : extent_least(cx, extent);
 }
@@ -72,8 +72,8 @@ tasks_of_group(const Product *p, const TileSizes *t)
     int64_t n = (loop_tasks(p, t, t->tiles) + t->block_tiles - 1) / t->block_tiles;
     n = p->packs_groups ? 1 : n;
     for (int k = 0; k < (p->packs_groups ? 2 : 3); k++) {
-        for (int j = 0; j < outer[k]->nloops - (k > 0) && n < DLC_PRODUCT_GROUPS; j++) {
-            n *= loop_tasks(p, t, outer[k]->count[j]);
+        for (int j = 0; j < outer[k]->n - (k > 0) && n < DLC_PRODUCT_GROUPS; j++) {
+            n *= loop_tasks(p, t, outer[k]->extent[j]);
         }
     }
     return n;
@@ -82,7 +82,7 @@ tasks_of_group(const Product *p, const TileSizes *t)
 bool
 product_is_by_panels(const Product *p)
 {
-    Cx *cx = p->lo->cx;
+    Cx *cx = p->out->cx;
     if (!p->b.panels) {
         return false;
     }
@@ -96,8 +96,8 @@ product_is_by_panels(const Product *p)
 static int64_t
 steps_used_again(const Product *p, const TileSizes *t)
 {
-    int64_t sums = dim_range(p->lo->cx, t->sums).hi;
-    bool all = p->packs_groups || (product_is_by_panels(p) && p->rows.nloops > 1);
+    int64_t sums = dim_range(p->out->cx, t->sums).hi;
+    bool all = p->packs_groups || (product_is_by_panels(p) && p->rows.n > 1);
     return sums < 1 ? 1 : all || sums < CONTRACTION_CHAIN ? sums : CONTRACTION_CHAIN;
 }
 
@@ -107,7 +107,7 @@ steps_used_again(const Product *p, const TileSizes *t)
 static int64_t
 group_panels(const Product *p, const TileSizes *t)
 {
-    Cx *cx = p->lo->cx;
+    Cx *cx = p->out->cx;
     int64_t sums = steps_used_again(p, t), columns, n = DLC_PRODUCT_PANELS;
     n = DLC_PRODUCT_STEPS / sums < 2 * n ? DLC_PRODUCT_STEPS / sums : 2 * n;
     n = n < 1 ? 1 : n;
@@ -117,11 +117,11 @@ group_panels(const Product *p, const TileSizes *t)
     }
     int64_t panels = (columns + t->width - 1) / t->width, tasks = tasks_of_group(p, t);
     n = n < panels ? n : panels;
-    while (!p->lo->blocked && n > 1 && (p->packs_groups || panels % (2 * n) != 0) &&
+    while (!p->blocked && n > 1 && (p->packs_groups || panels % (2 * n) != 0) &&
            (panels + n - 1) / n * tasks < DLC_PRODUCT_GROUPS) {
         n--;
     }
-    if (n < 1 || p->lo->blocked) { /* there may be no columns */
+    if (n < 1 || p->blocked) { /* there may be no columns */
         return n < 1 ? 1 : n;
     }
     int64_t groups = (panels + n - 1) / n;
@@ -134,9 +134,9 @@ group_panels(const Product *p, const TileSizes *t)
 static Dim
 group_columns(const Product *p, const TileSizes *t)
 {
-    Cx *cx = p->lo->cx;
+    Cx *cx = p->out->cx;
     Dim most = dim_int(cx, t->width * t->group_panels), one = dim_int(cx, 1);
-    if (t->group_panels == 1 || p->lo->blocked || p->b.panels || dim_is_int(cx, t->columns, NULL)) {
+    if (t->group_panels == 1 || p->blocked || p->b.panels || dim_is_int(cx, t->columns, NULL)) {
         return most;
     }
     Dim half = extent_ceiling(cx, t->columns, dim_int(cx, 2 * t->width));
@@ -149,16 +149,15 @@ static bool
 is_adjacent(const Product *p)
 {
     Dim step, rest;
-    return p->nsum == 0 || (dim_affine(p->lo->cx, p->a.offset, p->sum[p->nsum - 1], &step, &rest) &&
-                            dim_is(p->lo->cx, step, 1));
+    return dim_affine(p->out->cx, p->a.offset, p->sum, &step, &rest) && dim_is(p->out->cx, step, 1);
 }
 
 TileSizes
-product_tile_sizes(const Product *p)
+tile_sizes(const Product *p)
 {
-    Cx *cx = p->lo->cx;
-    TileSizes t = {.rows = product_inner_extent(cx, &p->rows),
-                   .columns = product_inner_extent(cx, &p->columns),
+    Cx *cx = p->out->cx;
+    TileSizes t = {.rows = product_inner_extent(&p->rows),
+                   .columns = product_inner_extent(&p->columns),
                    .sums = p->nsums,
                    .width = panel_width(p->dtype)};
     Range rows = dim_range(cx, t.rows), sums = dim_range(cx, t.sums),
@@ -169,9 +168,9 @@ product_tile_sizes(const Product *p)
     t.block_tiles = block_tiles(p, &t);
     t.group_panels = group_panels(p, &t);
     t.group_columns = group_columns(p, &t);
-    t.few = rows.lo <= MICRO_MOST_ROWS && !p->nplaces && !p->b.computed;
-    t.many = rows.hi > MICRO_MOST_ROWS || p->nplaces || p->b.computed;
-    t.chained = (t.many && sums.hi > CONTRACTION_CHAIN && !own) || p->nplaces;
+    t.few = rows.lo <= MICRO_MOST_ROWS && !p->places && !p->b.filled;
+    t.many = rows.hi > MICRO_MOST_ROWS || p->places || p->b.filled;
+    t.chained = (t.many && sums.hi > CONTRACTION_CHAIN && !own) || p->places;
     t.rows_packed = t.many && !is_adjacent(p) && columns.hi > t.width && !own && !p->runs;
     return t;
 }

@@ -1,7 +1,7 @@
 /* The counters of count.def: one relaxed atomic each, for people and tests to read. */
 #include <stdatomic.h>
 
-#include "process.h"
+#include "codegen/process.h"
 
 enum { KIND_INT, KIND_NS };
 
