@@ -183,7 +183,6 @@ dlc_tile_DTYPE(const int R, const int V, const dlc_chain_DTYPE *c, const TYPE *a
 }
 
 /* A function for each tile: in one function for all, registers would be chosen for all. */
-typedef void dlc_kernel_DTYPE(const dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b, TYPE *out);
 #define DLC_TILE_DTYPE(R, shape, V, most) \
     static __attribute__((noinline)) void \
     dlc_tile_##shape##R##_DTYPE(const dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b, TYPE *out) \
@@ -203,11 +202,25 @@ typedef void dlc_kernel_DTYPE(const dlc_chain_DTYPE *c, const TYPE *a, const TYP
 #define DLC_EACH_ROWS(X) \
     X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
 DLC_EACH_ROWS(DLC_TILES_DTYPE)
-#define DLC_OF_ROWS_DTYPE(R) \
-    {dlc_tile_thin##R##_DTYPE, dlc_tile_part##R##_DTYPE, dlc_tile_whole##R##_DTYPE, \
-     dlc_tile_several##R##_DTYPE},
 enum { DLC_IS_THIN_DTYPE, DLC_IS_PART_DTYPE, DLC_IS_WHOLE_DTYPE, DLC_ARE_SEVERAL_DTYPE };
-static dlc_kernel_DTYPE *const dlc_kernels_DTYPE[][4] = {{0}, DLC_EACH_ROWS(DLC_OF_ROWS_DTYPE)};
+#define DLC_CALL_DTYPE(R, kind, shape) \
+    case 4 * R + kind: \
+        dlc_tile_##shape##R##_DTYPE(c, a, b, out); \
+        break;
+#define DLC_CALLS_DTYPE(R) \
+    DLC_CALL_DTYPE(R, 0, thin) \
+    DLC_CALL_DTYPE(R, 1, part) \
+    DLC_CALL_DTYPE(R, 2, whole) \
+    DLC_CALL_DTYPE(R, 3, several)
+/* The tile of a height and a kind.  A table of functions would be data that a loader writes. */
+static void
+dlc_tile_of_DTYPE(int64_t rows, int kind, const dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b,
+                  TYPE *out)
+{
+    switch (4 * rows + kind) {
+        DLC_EACH_ROWS(DLC_CALLS_DTYPE)
+    }
+}
 
 /* The next height of `left` rows: what is left then should fill the registers too, or be wide
  * itself.  Tiles of a part of a panel should be of heights alike: one of few rows has so few sums
@@ -251,10 +264,10 @@ dlc_rows_DTYPE(dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b, TYPE *out, int6
                     c->next = c->b_panel + pass++ * c->k * c->b_k / passes - j;
                     c->next_step = c->b_k / passes;
                 }
-                dlc_kernels_DTYPE[height][whole                ? DLC_IS_WHOLE_DTYPE
-                                          : columns - j <= LANES ? DLC_IS_THIN_DTYPE
-                                                               : DLC_IS_PART_DTYPE](c, rows, b + j,
-                                                                                    to);
+                const int kind = whole                  ? DLC_IS_WHOLE_DTYPE
+                                 : columns - j <= LANES ? DLC_IS_THIN_DTYPE
+                                                        : DLC_IS_PART_DTYPE;
+                dlc_tile_of_DTYPE(height, kind, c, rows, b + j, to);
             }
             rows += height * c->x->a_row;
             to += height * c->out_row;
@@ -307,7 +320,7 @@ dlc_panels_DTYPE(dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b, TYPE *out, in
         if (n > 1) {
             c->next = 16 * c->b_k;
             c->next_step = c->b_k;
-            dlc_kernels_DTYPE[rows][DLC_ARE_SEVERAL_DTYPE](c, a, b, out);
+            dlc_tile_of_DTYPE(rows, DLC_ARE_SEVERAL_DTYPE, c, a, b, out);
         }
 #endif
         if (n == 1) {
