@@ -23,7 +23,7 @@ import numpy as np
 from rich.table import Table
 from tqdm import tqdm
 
-from benchmarks.measure import in_process, seconds
+from benchmarks.measure import columns, in_process, seconds
 
 #: A turn lasts this long, so that a clock is exact enough and another process rarely comes between.
 TURN = 0.002
@@ -145,9 +145,7 @@ def ratio(row: dict[str, Any]) -> float:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    made = Table(title="exported C, one thread; above 1, C is faster")
-    for name in ("model", "dlc", "C", "ratio"):
-        made.add_column(name, justify="left" if name == "model" else "right")
+    made = columns("exported C, one thread; above 1, C is faster", "model, dlc, C, ratio")
     for row in sorted(rows, key=ratio):
         made.add_row(row["case"], seconds(row["dlc"]), seconds(row["c"]), f"{ratio(row):.2f}")
     if rows:

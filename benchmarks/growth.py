@@ -13,7 +13,7 @@ from typing import Any
 from rich.table import Table
 from tqdm import tqdm
 
-from benchmarks.measure import in_process, seconds
+from benchmarks.measure import columns, in_process, seconds
 
 NODES = (10, 100, 1000, 5000)
 
@@ -75,9 +75,7 @@ def run(only: str, repeats: int) -> list[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    shown = Table(title="dlc's own part of a first call (libtcc)")
-    for name in ("graph", "nodes", "kernels", "own part", "a node"):
-        shown.add_column(name, justify="left" if name == "graph" else "right")
+    shown = columns("dlc's own part of a first call (libtcc)", "graph, nodes, kernels, own part, a node")
     for r in rows:
         own = r["backend_seconds"]
         shown.add_row(r["case"], str(r["nodes"]), str(r["kernels"]), seconds(own), seconds(own / r["nodes"]))

@@ -17,7 +17,7 @@ from typing import Any
 from rich.table import Table
 from tqdm import tqdm
 
-from benchmarks.measure import in_process, resident, seconds
+from benchmarks.measure import columns, in_process, resident, seconds
 
 #: Of examples.programs, with the length of a call; what the second one has besides.
 CASES: dict[str, tuple[str, dict[str, int]]] = {
@@ -84,19 +84,11 @@ def run(only: str, repeats: int) -> Iterator[dict[str, Any]]:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    made = Table(title="saved models without torch: processor time, and MB")
-    for name in (
-        "model",
-        "import dlc",
-        "dlc.load",
-        "first call",
-        "second call",
-        "load and first call",
-        "weights",
-        "workspace",
+    made = columns(
+        "saved models without torch: processor time, and MB",
+        "model, import dlc, dlc.load, first call, second call, load and first call, weights, workspace, "
         "memory besides",
-    ):
-        made.add_column(name, justify="left" if name == "model" else "right")
+    )
     for row in rows:
         times = (row["import"], row["load"], row["first"], row["second"], row["load"] + row["first"])
         sizes = (row["weights"], row["workspace"], row["besides"])

@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import quantiles
 from typing import Any
 
+from rich.table import Table
 from tqdm import tqdm
 
 PAUSE = 0.004  # longer than OpenMP's threads stay busy waiting after a loop
@@ -48,6 +49,14 @@ def seconds(value: float) -> str:
         if value >= size:
             return f"{value / size:.3g} {unit}"
     return f"{value / 1e-9:.3g} ns"
+
+
+def columns(title: str, names: str) -> Table:
+    """A table without rows: the first column names a case, the others have figures."""
+    made = Table(title=title)
+    for k, name in enumerate(names.split(", ")):
+        made.add_column(name, justify="right" if k else "left")
+    return made
 
 
 Clock = Callable[[], float]

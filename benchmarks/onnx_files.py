@@ -19,7 +19,7 @@ import numpy as np
 from rich.table import Table
 from tqdm import tqdm
 
-from benchmarks.measure import in_process, interleaved, seconds, timed
+from benchmarks.measure import columns, in_process, interleaved, seconds, timed
 
 SHIPPED = ("resnet50", "densenet121", "inception_v1", "inception_v2", "shufflenet", "squeezenet")
 OWN = ("gpt", "bert", "llama", "vit")
@@ -124,19 +124,10 @@ def spread(time: dict[str, float]) -> str:
 
 
 def table(rows: list[dict[str, Any]]) -> Table:
-    made = Table(title="files of ONNX; above 1, dlc is faster")
-    for name in (
-        "model",
-        "threads",
-        "dlc",
-        "onnxruntime",
-        "ratio",
-        "load and first call",
-        "again",
-        "session",
-        "difference",
-    ):
-        made.add_column(name, justify="left" if name == "model" else "right")
+    made = columns(
+        "files of ONNX; above 1, dlc is faster",
+        "model, threads, dlc, onnxruntime, ratio, load and first call, again, session, difference",
+    )
     for row in rows:
         made.add_row(
             row["case"], str(row["threads"]), spread(row["dlc"]), spread(row["onnxruntime"]),

@@ -368,13 +368,16 @@ put_weight_pointers(Export *x, Text *out)
     if (x->in_file && x->options->data) {
         text_add(out,
                  "    size_t example_bytes;\n"
-                 "    void *example_file = example_read(argc > 1 ? argv[1] : \"%s.safetensors\", "
-                 "&example_bytes);\n"
+                 "    const char *example_path = argc > 1 ? argv[1] : \"%s.safetensors\";\n"
+                 "    void *example_file = example_read(example_path, &example_bytes);\n"
+                 "    if (!example_file) {\n"
+                 "        printf(\"%s: %%s cannot be read\\n\", example_path);\n"
+                 "        return 2;\n    }\n"
                  "    %s_weights weights;\n"
                  "    %s_status status = %s_bind(&weights, example_file, example_bytes);\n"
                  "    if (status) {\n        printf(\"%s: %%s\\n\", %s_message(status));\n"
                  "        return 2;\n    }\n",
-                 name, name, name, name, name, name);
+                 name, name, name, name, name, name, name);
     } else if (x->in_file) {
         text_add(out, "    %s_weights weights = {", name);
         for (int k = 0; k < plan->nparams; k++) {

@@ -32,34 +32,36 @@ const char *
 run_params(Export *x, bool types)
 {
     const Plan *plan = x->main->plan;
+    const bool hls = is_for(x, EXPORT_HLS);
     Text text = {.cx = x->cx};
-    if (is_for(x, EXPORT_HLS)) {
-        return hls_params(x, types);
-    }
     if (x->in_file && types) {
         text_add(&text, "const %s_weights *weights, ", x->options->name);
     } else if (x->in_file) {
         text_add(&text, "&weights, ");
     }
-    text_add(&text, "%s", size_params(x, x->main, types));
-    for (int k = 0; k < plan->nparams; k++) {
-        if (types && !is_weight(x, k)) {
-            text_add(&text, "%s%s *%s, ", param_is_written(x, k) ? "" : "const ",
-                     element_c(plan->slots[k].dtype), x->params[k]);
-        } else if (!is_weight(x, k)) {
-            text_add(&text, "%s, ", x->params[k]);
+    text_add(&text, "%s", hls ? "" : size_params(x, x->main, types));
+    for (int k = 0; k < plan->nparams + plan->nresults; k++) {
+        const int result = k - plan->nparams, slot = result < 0 ? k : plan->results[result].slot;
+        const char *name = result >= 0 ? x->outputs[result] : is_weight(x, k) ? NULL : x->params[k];
+        const Slot *s = &plan->slots[slot];
+        if (name && types) {
+            text_add(&text, "%s%s %s", result < 0 && !param_is_written(x, k) ? "const " : "",
+                     s->kind == SLOT_SCALAR ? "int64_t" : element_c(s->dtype), hls ? "" : "*");
+        }
+        if (name && types && hls) {
+            text_add(&text, "%s[%lld], ", name, (long long)hls_elements(x, slot));
+        } else if (name) {
+            text_add(&text, "%s, ", name);
         }
     }
-    for (int k = 0; k < plan->nresults; k++) {
-        const Slot *s = &plan->slots[plan->results[k].slot];
-        if (x->outputs[k]) {
-            const char *type = s->kind == SLOT_SCALAR ? "int64_t" : element_c(s->dtype);
-            text_add(&text, "%s%s%s, ", types ? type : "", types ? " *" : "", x->outputs[k]);
-        }
+    if (!hls) {
+        text_add(&text, types ? "void *workspace, const %s_threads *threads" : "workspace, threads",
+                 x->options->name);
+        return text.text;
     }
-    text_add(&text, types ? "void *workspace, const %s_threads *threads" : "workspace, threads",
-             x->options->name);
-    return text.text;
+    return text.length > 0 ? cx_format(x->cx, "%.*s", (int)text.length - 2, text.text)
+           : types         ? "void"
+                           : "";
 }
 
 /* ---- the header ---- */

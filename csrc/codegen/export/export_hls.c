@@ -24,8 +24,8 @@ number_of(Export *x, ExportPlan *p, DimRef ref)
 }
 
 /* From its first element to its last one; at least 1, as an array has. */
-static int64_t
-elements_of(Export *x, int slot)
+int64_t
+hls_elements(Export *x, int slot)
 {
     const Slot *s = &x->main->plan->slots[slot];
     int64_t bytes = 0;
@@ -91,7 +91,7 @@ put_blocks(Export *x, Text *out)
         int64_t most[DTYPE_COUNT] = {0};
         for (int k = 0; k < p->plan->nslots; k++) {
             Dtype dtype = p->plan->slots[k].dtype;
-            int64_t n = p->block[k] == block ? elements_of(x, k) : 0;
+            int64_t n = p->block[k] == block ? hls_elements(x, k) : 0;
             most[dtype] = n > most[dtype] ? n : most[dtype];
         }
         for (int k = 0; k < DTYPE_COUNT; k++) {
@@ -238,27 +238,6 @@ put_hls_element(Export *x, Dtype dtype, uint64_t bits, Text *out)
     } else {
         text_add(out, " 0x%llx,", (unsigned long long)bits);
     }
-}
-
-const char *
-hls_params(Export *x, bool types)
-{
-    const Plan *plan = x->main->plan;
-    Text text = {.cx = x->cx};
-    for (int k = 0; k < plan->nparams + plan->nresults; k++) {
-        int result = k - plan->nparams, slot = result < 0 ? k : plan->results[result].slot;
-        const char *name = result >= 0 ? x->outputs[result] : is_weight(x, k) ? NULL : x->params[k];
-        const Slot *s = &plan->slots[slot];
-        if (name && types) {
-            text_add(&text, "%s%s%s %s[%lld]", text.length ? ", " : "",
-                     result < 0 && !param_is_written(x, k) ? "const " : "",
-                     s->kind == SLOT_SCALAR ? "int64_t" : element_c(s->dtype), name,
-                     (long long)elements_of(x, slot));
-        } else if (name) {
-            text_add(&text, "%s%s", text.length ? ", " : "", name);
-        }
-    }
-    return text.length ? text.text : types ? "void" : "";
 }
 
 void

@@ -140,7 +140,7 @@ void check_hls(Export *x); /* fails for what a circuit cannot have */
 void put_hls_header(Export *x, const char *big, Text *out); /* all behind the table */
 void put_hls_run(Export *x, Text *out);
 void put_hls_guide(Export *x, Text *out);
-const char *hls_params(Export *x, bool types); /* see run_params */
+int64_t hls_elements(Export *x, int slot); /* of its array */
 void put_hls_element(Export *x, Dtype dtype, uint64_t bits, Text *out); /* of a weight */
 
 /* ---- export_runtime.c ---- */

@@ -25,7 +25,18 @@
 #if DLC_VECTOR_BYTES && defined(__clang__)
 #define DLC_UNROLL _Pragma("clang loop unroll(full)")
 #elif DLC_VECTOR_BYTES
-#define DLC_UNROLL _Pragma("GCC unroll 8")
+#define DLC_UNROLL _Pragma("GCC unroll 16")
+#endif
+/* The tallest tile whose sums, and what a step needs, the registers hold: of DLC_WIDTH vectors, of
+ * a whole panel, of one vector. */
+#if DLC_VECTOR_BYTES == 64
+enum { DLC_WIDTH = 2, DLC_HEIGHT = 14, DLC_FULL = 14, DLC_THIN = 14 };
+#elif DLC_VECTOR_BYTES == 32
+enum { DLC_WIDTH = 2, DLC_HEIGHT = 6, DLC_FULL = 3, DLC_THIN = 14 };
+#elif DLC_VECTOR_BYTES && defined(__aarch64__)
+enum { DLC_WIDTH = 4, DLC_HEIGHT = 6, DLC_FULL = 2, DLC_THIN = 14 };
+#elif DLC_VECTOR_BYTES
+enum { DLC_WIDTH = 2, DLC_HEIGHT = 4, DLC_FULL = 1, DLC_THIN = 8 };
 #endif
 
 /* ---- DLC_SHUFFLE ---- */
@@ -35,19 +46,27 @@
 #endif
 #endif
 
-/* ---- dlc_run_DTYPE ---- */
+/* ---- dlc_chain_DTYPE ---- */
 enum {
-#if DLC_VECTOR_BYTES
-    DLC_WIDE_DTYPE = DLC_VECTOR_BYTES / sizeof(TYPE), /* elements of a vector */
-#else
-    DLC_WIDE_DTYPE = 16 / sizeof(TYPE),
-#endif
     DLC_PANEL_DTYPE = 128 / sizeof(TYPE), /* columns of a panel */
-    DLC_HALF_DTYPE = DLC_PANEL_DTYPE / 2
+#if DLC_VECTOR_BYTES
+    DLC_LANES_DTYPE = DLC_VECTOR_BYTES / sizeof(TYPE)
+#else
+    DLC_LANES_DTYPE = 16 / sizeof(TYPE)
+#endif
 };
 
 /* The sums are stored, or added to those that are there, or continue them. */
 enum { DLC_STORE_DTYPE, DLC_ADD_DTYPE, DLC_CONTINUE_DTYPE };
+
+/* Terms q .. q+k-1 of some rows, and of B rows that are b_k elements apart and panels that are
+ * b_panel apart.  What is prefetched begins `next` behind B and goes on by next_step. */
+typedef struct {
+    const MicroProduct *x;
+    int64_t q, k, b_k, b_panel, next, next_step;
+    int first, mode;
+    int64_t out_row;
+} dlc_chain_DTYPE;
 
 /* Where element q of a row of A is.  The next ones are a_k apart; *run: how many of them. */
 static inline int64_t
@@ -81,142 +100,293 @@ dlc_fma_vec_DTYPE(dlc_vec_DTYPE a, dlc_vec_DTYPE b, dlc_vec_DTYPE c)
 #endif
 }
 
-/* Terms q .. q+k-1 of R rows and V vectors of columns; the sums are in registers. */
+/* The sums of R rows and V vectors of columns are in registers.  A pointer goes on behind an empty
+ * asm: else it becomes one for each address, more than there are registers for.  For four rows, or
+ * four panels, one pointer is enough: an address adds a stride or twice a stride. */
 static inline __attribute__((always_inline)) void
-dlc_chain_DTYPE(const int R, const int V, const MicroProduct *x, const TYPE *a, int64_t q,
-                int64_t k, const TYPE *b, int64_t b_k, TYPE *out, int64_t out_row, int mode)
+dlc_tile_DTYPE(const int R, const int V, const dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b,
+               TYPE *out)
 {
-    const int64_t row = x->a_row, step = x->a_k;
-    dlc_vec_DTYPE sum[6][8], y[8];
+    enum { PANEL = DLC_PANEL_DTYPE / DLC_LANES_DTYPE, LINE = 64 / sizeof(TYPE) };
+    const int64_t row = c->x->a_row, row_3 = 3 * row, step = c->x->a_k, b_k = c->b_k,
+                  b_panel = c->b_panel, panel_3 = 3 * b_panel, next_step = c->next_step,
+                  out_row = c->out_row;
+    const TYPE *next = b + c->next;
+    dlc_vec_DTYPE sum[14][8], y[8], z[14];
+#define DLC_AT(base, i, stride, three) \
+    ((i) % 4 == 3 ? (base) + (three) : (base) + (i) % 4 * (stride))
+#define DLC_A(i) (*DLC_AT(rows[(i) / 4], i, row, row_3) - (dlc_vec_DTYPE){0})
+#define DLC_B(j) \
+    (*((const dlc_vec_DTYPE *)DLC_AT(b, (j) / PANEL, b_panel, panel_3) + (j) % PANEL))
     DLC_UNROLL for (int i = 0; i < R; i++) {
         DLC_UNROLL for (int j = 0; j < V; j++) {
             const dlc_vec_DTYPE *from = (const dlc_vec_DTYPE *)(out + i * out_row) + j;
-            sum[i][j] = mode == DLC_CONTINUE_DTYPE ? *from : (dlc_vec_DTYPE){0};
+            sum[i][j] = c->mode == DLC_CONTINUE_DTYPE ? *from : (dlc_vec_DTYPE){0};
         }
     }
-    while (k > 0) {
-        int64_t run = k;
-        const TYPE *from = a + dlc_run_DTYPE(x, q, &run), *next = from + 3 * row;
-        for (int64_t p = 0; p < run; p++) {
-            DLC_UNROLL for (int j = 0; j < V; j++) {
-                y[j] = *((const dlc_vec_DTYPE *)b + j);
+    for (int64_t done = 0, run; done < c->k; done += run) {
+        run = c->k - done;
+        const TYPE *rows[4];
+        rows[0] = a + dlc_run_DTYPE(c->x, c->q + done, &run);
+        DLC_UNROLL for (int i = 4; i < R; i += 4) {
+            rows[i / 4] = rows[0] + i * row;
+        }
+        for (int64_t p = run; p > 0; p--) {
+            DLC_UNROLL for (int j = 0; j < V * DLC_LANES_DTYPE; j += LINE) {
+                __builtin_prefetch(DLC_AT(next, j / DLC_PANEL_DTYPE, b_panel, panel_3) +
+                                   j % DLC_PANEL_DTYPE, 0, 2);
             }
-            DLC_UNROLL for (int i = 0; i < R; i++) {
-                const TYPE *at = i < 3 ? from + i * row : next + (i - 3) * row;
-                const dlc_vec_DTYPE all = *at - (dlc_vec_DTYPE){0};
+            if (R < V) { /* the fewer wait in registers */
+                DLC_UNROLL for (int i = 0; i < R; i++) {
+                    z[i] = DLC_A(i);
+                }
                 DLC_UNROLL for (int j = 0; j < V; j++) {
-                    sum[i][j] = dlc_fma_vec_DTYPE(all, y[j], sum[i][j]);
+                    y[0] = DLC_B(j);
+                    DLC_UNROLL for (int i = 0; i < R; i++) {
+                        sum[i][j] = dlc_fma_vec_DTYPE(z[i], y[0], sum[i][j]);
+                    }
+                }
+            } else {
+                DLC_UNROLL for (int j = 0; j < V; j++) {
+                    y[j] = DLC_B(j);
+                }
+                DLC_UNROLL for (int i = 0; i < R; i++) {
+                    z[0] = DLC_A(i);
+                    DLC_UNROLL for (int j = 0; j < V; j++) {
+                        sum[i][j] = dlc_fma_vec_DTYPE(z[0], y[j], sum[i][j]);
+                    }
                 }
             }
-            from += step;
-            next += step;
+            DLC_UNROLL for (int i = 0; i < R; i += 4) {
+                rows[i / 4] += step;
+                __asm__("" : "+r"(rows[i / 4]));
+            }
             b += b_k;
+            next += next_step;
+            __asm__("" : "+r"(b));
+            __asm__("" : "+r"(next));
         }
-        q += run;
-        k -= run;
     }
+    __asm__("" : "+r"(out)); /* else addresses of its rows wait on the stack */
+#undef DLC_A
+#undef DLC_B
+#undef DLC_AT
     DLC_UNROLL for (int i = 0; i < R; i++) {
         DLC_UNROLL for (int j = 0; j < V; j++) {
             dlc_vec_DTYPE *to = (dlc_vec_DTYPE *)(out + i * out_row) + j;
-            if (mode == DLC_ADD_DTYPE) {
+            if (c->mode == DLC_ADD_DTYPE) {
                 sum[i][j] += *to;
             }
             *to = sum[i][j];
         }
     }
 }
-#else
+
+/* A function for each tile: in one function for all, registers would be chosen for all. */
+#define DLC_TILE_DTYPE(R, shape, V, most) \
+    static __attribute__((noinline)) void \
+    dlc_tile_##shape##R##_DTYPE(const dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b, TYPE *out) \
+    { \
+        if (R <= most) { \
+            dlc_tile_DTYPE(R, V, c, a, b, out); \
+        } \
+    }
+/* Panels that are read at once by R rows: so many sums that none waits for the one before it. */
+#define DLC_PANELS(R) \
+    (R <= 2 && DLC_VECTOR_BYTES == 64 ? 4 : R <= 4 && DLC_VECTOR_BYTES == 64 ? 2 : R == 1 ? 2 : 1)
+#define DLC_TILES_DTYPE(R) \
+    DLC_TILE_DTYPE(R, thin, 1, DLC_THIN) \
+    DLC_TILE_DTYPE(R, part, DLC_WIDTH, DLC_HEIGHT) \
+    DLC_TILE_DTYPE(R, whole, 128 / DLC_VECTOR_BYTES, DLC_FULL) \
+    DLC_TILE_DTYPE(R, several, DLC_PANELS(R) * 128 / DLC_VECTOR_BYTES, DLC_FULL)
+#define DLC_EACH_ROWS(X) \
+    X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14)
+DLC_EACH_ROWS(DLC_TILES_DTYPE)
+enum { DLC_IS_THIN_DTYPE, DLC_IS_PART_DTYPE, DLC_IS_WHOLE_DTYPE, DLC_ARE_SEVERAL_DTYPE };
+#define DLC_CALL_DTYPE(R, kind, shape) \
+    case 4 * R + kind: \
+        dlc_tile_##shape##R##_DTYPE(c, a, b, out); \
+        break;
+#define DLC_CALLS_DTYPE(R) \
+    DLC_CALL_DTYPE(R, 0, thin) \
+    DLC_CALL_DTYPE(R, 1, part) \
+    DLC_CALL_DTYPE(R, 2, whole) \
+    DLC_CALL_DTYPE(R, 3, several)
+/* The tile of a height and a kind.  A table of functions would be data that a loader writes. */
 static void
-dlc_chain_DTYPE(int R, int V, const MicroProduct *x, const TYPE *a, int64_t q, int64_t k,
-                const TYPE *b, int64_t b_k, TYPE *out, int64_t out_row, int mode)
+dlc_tile_of_DTYPE(int64_t rows, int kind, const dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b,
+                  TYPE *out)
 {
-    for (int i = 0; i < R; i++) {
-        TYPE sum[DLC_PANEL_DTYPE], *to = out + i * out_row;
-        for (int j = 0; j < V * DLC_WIDE_DTYPE; j++) {
-            sum[j] = mode == DLC_CONTINUE_DTYPE ? to[j] : 0;
+    switch (4 * rows + kind) {
+        DLC_EACH_ROWS(DLC_CALLS_DTYPE)
+    }
+}
+
+/* The next height of `left` rows: what is left then should fill the registers too, or be wide
+ * itself.  Tiles of a part of a panel should be of heights alike: one of few rows has so few sums
+ * that each waits for the one before it. */
+static inline int64_t
+dlc_height_DTYPE(int64_t left, int64_t columns)
+{
+    const int64_t most = columns <= DLC_LANES_DTYPE ? DLC_THIN : DLC_HEIGHT;
+    if (columns <= DLC_LANES_DTYPE * DLC_WIDTH && (most == DLC_THIN || DLC_FULL < DLC_HEIGHT)) {
+        const int64_t passes = (left + most - 1) / most;
+        return (left + passes - 1) / passes;
+    }
+    int64_t height = left < most ? left : most;
+    while (left > height && left - height != DLC_FULL && left - height < DLC_FULL + 2) {
+        height--;
+    }
+    return height;
+}
+
+/* All rows with the first columns of a panel. */
+static void
+dlc_rows_DTYPE(dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b, TYPE *out, int64_t columns)
+{
+    enum { LANES = DLC_LANES_DTYPE, PART = DLC_WIDTH * LANES };
+    const int whole_panels = columns > PART || DLC_FULL == DLC_HEIGHT;
+    int64_t passes = 0, pass = 0;
+    for (int64_t left = c->first ? c->x->rows : 0, height; left > 0; left -= height) {
+        height = dlc_height_DTYPE(left, columns);
+        passes += whole_panels && height <= DLC_FULL ? 1 : (columns + PART - 1) / PART;
+    }
+    c->next = 8 * c->b_k;
+    c->next_step = c->b_k;
+    for (int64_t j = 0; j < columns; j += PART) {
+        const TYPE *rows = a;
+        TYPE *to = out + j;
+        for (int64_t left = c->x->rows, height; left > 0; left -= height) {
+            height = dlc_height_DTYPE(left, columns);
+            const int whole = columns > LANES && whole_panels && height <= DLC_FULL;
+            if (j == 0 || !whole) {
+                if (c->first) { /* each pass prefetches its part of the panel behind this one */
+                    c->next = c->b_panel + pass++ * c->k * c->b_k / passes - j;
+                    c->next_step = c->b_k / passes;
+                }
+                const int kind = whole                  ? DLC_IS_WHOLE_DTYPE
+                                 : columns - j <= LANES ? DLC_IS_THIN_DTYPE
+                                                        : DLC_IS_PART_DTYPE;
+                dlc_tile_of_DTYPE(height, kind, c, rows, b + j, to);
+            }
+            rows += height * c->x->a_row;
+            to += height * c->out_row;
         }
-        const TYPE *of = b;
-        for (int64_t done = 0, run; done < k; done += run) {
-            run = k - done;
-            const TYPE *from = a + i * x->a_row + dlc_run_DTYPE(x, q + done, &run);
-            for (int64_t p = 0; p < run; p++, of += b_k) {
-                for (int j = 0; j < V * DLC_WIDE_DTYPE; j++) {
-                    sum[j] = DLC_FMA(from[p * x->a_k], of[j], sum[j]);
+    }
+}
+
+#else
+/* Parts of a panel with columns as many as short vectors have.  The inner loops are over constants,
+ * so that a compiler makes vectors of them. */
+static void
+dlc_rows_DTYPE(dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b, TYPE *out, int64_t columns)
+{
+    enum { PART = DLC_PANEL_DTYPE / 2 };
+    for (int64_t j = 0; j < columns; j += PART) {
+        for (int64_t i = 0; i < c->x->rows; i++) {
+            TYPE sum[PART], *to = out + i * c->out_row + j;
+            for (int e = 0; e < PART; e++) {
+                sum[e] = c->mode == DLC_CONTINUE_DTYPE ? to[e] : 0;
+            }
+            const TYPE *of = b + j;
+            for (int64_t done = 0, run; done < c->k; done += run) {
+                run = c->k - done;
+                const TYPE *from = a + i * c->x->a_row + dlc_run_DTYPE(c->x, c->q + done, &run);
+                for (int64_t p = 0; p < run; p++, of += c->b_k) {
+                    const TYPE one = from[p * c->x->a_k];
+                    for (int e = 0; e < PART; e++) {
+                        sum[e] = DLC_FMA(one, of[e], sum[e]);
+                    }
                 }
             }
-        }
-        for (int j = 0; j < V * DLC_WIDE_DTYPE; j++) {
-            to[j] = mode == DLC_ADD_DTYPE ? to[j] + sum[j] : sum[j];
+            for (int e = 0; e < PART; e++) {
+                to[e] = c->mode == DLC_ADD_DTYPE ? to[e] + sum[e] : sum[e];
+            }
         }
     }
 }
 #endif
 
-#define DLC_CHAIN_DTYPE(rows, columns) \
-    dlc_chain_DTYPE(rows, columns, x, from, q, k, of, b_k, to, out_row, mode); \
-    break
-
-/* All rows with the columns of half a panel, or of a whole one. */
+/* ---- dlc_panels_DTYPE ---- */
+/* A chain for the columns of some panels, as many at once as the rows allow. */
 static void
-dlc_rows_DTYPE(const MicroProduct *x, int64_t q, int64_t k, const TYPE *b, int64_t b_k, int whole,
-               TYPE *out, int64_t out_row, int mode)
+dlc_panels_DTYPE(dlc_chain_DTYPE *c, const TYPE *a, const TYPE *b, TYPE *out, int64_t columns)
 {
-    enum { V = DLC_HALF_DTYPE / DLC_WIDE_DTYPE, MOST = V > 2 ? 4 : 6 };
-    const TYPE *a = x->a;
-    for (int64_t i = 0, rows; i < x->rows; i += rows) {
-        const int64_t left = x->rows - i;
-        rows = left < MOST ? left : MOST;
-        while (left > rows && left - rows != 3 && left - rows < 5) {
-            rows--;
+    for (int64_t n; columns > 0; columns -= n * DLC_PANEL_DTYPE) {
+        n = 1;
+#if DLC_VECTOR_BYTES
+        const int64_t rows = c->x->rows, most = rows <= DLC_FULL ? DLC_PANELS(rows) : 1;
+        n = columns <= (most - 1) * DLC_PANEL_DTYPE ? 1 : most;
+        if (n > 1) {
+            c->next = 16 * c->b_k;
+            c->next_step = c->b_k;
+            dlc_tile_of_DTYPE(rows, DLC_ARE_SEVERAL_DTYPE, c, a, b, out);
         }
-        for (int j = 0; j < (whole ? 2 : 1); j++) {
-            const TYPE *from = a + i * x->a_row, *of = b + j * DLC_HALF_DTYPE;
-            TYPE *to = out + i * out_row + j * DLC_HALF_DTYPE;
-            if (whole && rows <= 3 && V <= 2) {
-                switch (rows) {
-                case 1:
-                    DLC_CHAIN_DTYPE(1, 2 * V);
-                case 2:
-                    DLC_CHAIN_DTYPE(2, 2 * V);
-                default:
-                    DLC_CHAIN_DTYPE(3, 2 * V);
-                }
-                break;
-            }
-            switch (rows) {
-            case 1:
-                DLC_CHAIN_DTYPE(1, V);
-            case 2:
-                DLC_CHAIN_DTYPE(2, V);
-            case 3:
-                DLC_CHAIN_DTYPE(3, V);
-            case 4:
-                DLC_CHAIN_DTYPE(4, V);
-            case 5:
-                DLC_CHAIN_DTYPE(5, V);
-            default:
-                DLC_CHAIN_DTYPE(6, V);
-            }
+#endif
+        if (n == 1) {
+            dlc_rows_DTYPE(c, a, b, out, columns < DLC_PANEL_DTYPE ? columns : DLC_PANEL_DTYPE);
         }
+        b += n * c->b_panel;
+        out += n * DLC_PANEL_DTYPE;
     }
 }
 
 /* ---- dlc_micro_DTYPE ---- */
+#if DLC_VECTOR_BYTES
+/* Are rows of A copied?  Runs may be short, or so many rows share a set of the first-level cache
+ * that a line is evicted before all of it is used. */
+static inline int
+dlc_is_copied_DTYPE(const MicroProduct *x)
+{
+    enum { SHORT = 8, SET = 4096, WAYS = 8 };
+    const uint64_t distance = (uint64_t)x->a_row * sizeof(TYPE) | SET;
+    const int64_t rows = x->rows < DLC_HEIGHT ? x->rows : DLC_HEIGHT;
+    return (x->a_run && x->a_run < SHORT) || rows * (int64_t)(distance & -distance) > WAYS * SET;
+}
+#endif
+
 /* The rows by panels. */
 static void
 dlc_micro_DTYPE(const MicroProduct *x)
 {
-    for (int64_t j = 0; j < x->columns; j += DLC_PANEL_DTYPE) {
-        const TYPE *b = (const TYPE *)x->b + j / DLC_PANEL_DTYPE * x->b_panel;
-        int64_t q = 0;
-        do {
-            const int64_t k = x->k - q < 256 ? x->k - q : 256;
-            dlc_rows_DTYPE(x, q, k, b + q * DLC_PANEL_DTYPE, DLC_PANEL_DTYPE, 1,
-                           (TYPE *)x->tile + j, x->tile_row,
-                           x->more || q ? DLC_ADD_DTYPE : DLC_STORE_DTYPE);
-            q += k;
-        } while (q < x->k);
+    dlc_chain_DTYPE c = {.x = x, .b_k = DLC_PANEL_DTYPE, .b_panel = x->b_panel,
+                         .first = x->first && x->b_panel, .out_row = x->tile_row};
+#if DLC_VECTOR_BYTES
+    enum { ROW = 256 + 64 / sizeof(TYPE) }; /* a line more, so that rows are in other sets */
+    const int copied = dlc_is_copied_DTYPE(x);
+    TYPE copy[14 * ROW];
+    MicroProduct of_copy;
+    if (copied) {
+        of_copy = *x;
+        of_copy.a_row = ROW;
+        of_copy.a_k = 1;
+        of_copy.a_run = 0;
+        c.x = &of_copy;
     }
+#endif
+    do {
+        const TYPE *a = x->a;
+        const int64_t q = c.q;
+        c.k = x->k - q < 256 ? x->k - q : 256;
+        c.mode = x->more || q ? DLC_ADD_DTYPE : DLC_STORE_DTYPE;
+#if DLC_VECTOR_BYTES
+        if (copied) {
+            for (int64_t done = 0, run; done < c.k; done += run) {
+                run = c.k - done;
+                const TYPE *from = a + dlc_run_DTYPE(x, q + done, &run);
+                for (int64_t i = 0; i < x->rows; i++) {
+                    for (int64_t p = 0; p < run; p++) {
+                        copy[i * ROW + done + p] = from[i * x->a_row + p * x->a_k];
+                    }
+                }
+            }
+            a = copy;
+            c.q = 0;
+        }
+#endif
+        dlc_panels_DTYPE(&c, a, (const TYPE *)x->b + q * DLC_PANEL_DTYPE, x->tile, x->columns);
+        c.q = q + c.k;
+    } while (c.q < x->k);
 }
 
 /* ---- dlc_square_f32 ---- */
@@ -310,44 +480,45 @@ dlc_pack_scattered_DTYPE(const MicroScatter *x)
 
 /* ---- dlc_micro_unpacked_DTYPE ---- */
 /* The rows by columns in place.  Those that are not adjacent, and the last ones, are packed, some
- * steps at a time. */
+ * steps at a time.  What the tile holds already is added at the end of a chain: until then its sums
+ * are kept aside. */
 static void
 dlc_micro_unpacked_DTYPE(const MicroProduct *x)
 {
-    enum { STEPS = 32, WIDTH = DLC_HALF_DTYPE };
-    const TYPE *b = x->b;
-    for (int64_t j = 0; j < x->columns; j += WIDTH) {
-        const int64_t columns = x->columns - j < WIDTH ? x->columns - j : WIDTH;
-        TYPE *tile = (TYPE *)x->tile + j;
-        int64_t q = 0;
-        do {
-            const int64_t k = x->k - q < 256 ? x->k - q : 256;
-            const int mode = x->more || q ? DLC_ADD_DTYPE : DLC_STORE_DTYPE;
-            const TYPE *from = b + q * x->b_k + j * x->b_column;
-            if (x->b_column == 1 && columns == WIDTH) {
-                dlc_rows_DTYPE(x, q, k, from, x->b_k, 0, tile, x->tile_row, mode);
-            } else {
-                TYPE part[14 * WIDTH], panel[STEPS * WIDTH];
-                int64_t p = 0;
-                do {
-                    const int64_t steps = k - p < STEPS ? k - p : STEPS;
-                    dlc_panel_DTYPE((int)steps, (int)columns, WIDTH, from + p * x->b_k, x->b_k,
-                                    x->b_column, panel);
-                    dlc_rows_DTYPE(x, q + p, steps, panel, WIDTH, 0, part, WIDTH,
-                                   p ? DLC_CONTINUE_DTYPE : DLC_STORE_DTYPE);
-                    p += steps;
-                } while (p < k);
-                for (int64_t i = 0; i < x->rows; i++) {
-                    for (int64_t c = 0; c < columns; c++) {
-                        TYPE *to = tile + i * x->tile_row + c;
-                        const TYPE one = part[i * WIDTH + c];
-                        *to = mode == DLC_ADD_DTYPE ? *to + one : one;
-                    }
+    enum { STEPS = 64, WIDTH = DLC_PANEL_DTYPE };
+    const TYPE *a = x->a, *b = x->b;
+    const int64_t whole = x->b_column == 1 ? x->columns - x->columns % WIDTH : 0;
+    int64_t q = 0;
+    do {
+        const int64_t k = x->k - q < 256 ? x->k - q : 256;
+        const int mode = x->more || q ? DLC_ADD_DTYPE : DLC_STORE_DTYPE;
+        dlc_chain_DTYPE c = {.x = x, .q = q, .k = k, .b_k = x->b_k, .b_panel = WIDTH, .mode = mode,
+                             .out_row = x->tile_row};
+        dlc_panels_DTYPE(&c, a, b + q * x->b_k, x->tile, whole);
+        c.b_k = WIDTH;
+        for (int64_t j = whole; j < x->columns; j += WIDTH) {
+            const int64_t columns = x->columns - j < WIDTH ? x->columns - j : WIDTH;
+            const int aside = mode == DLC_ADD_DTYPE && k > STEPS;
+            TYPE part[14 * WIDTH], panel[STEPS * WIDTH], *tile = (TYPE *)x->tile + j;
+            int64_t p = 0;
+            c.out_row = aside ? WIDTH : x->tile_row;
+            do {
+                c.q = q + p;
+                c.k = k - p < STEPS ? k - p : STEPS;
+                c.mode = p ? DLC_CONTINUE_DTYPE : aside ? DLC_STORE_DTYPE : mode;
+                dlc_panel_DTYPE((int)c.k, (int)columns, WIDTH,
+                                b + c.q * x->b_k + j * x->b_column, x->b_k, x->b_column, panel);
+                dlc_rows_DTYPE(&c, a, panel, aside ? part : tile, columns);
+                p += STEPS;
+            } while (p < k);
+            for (int64_t i = 0; i < x->rows && aside; i++) {
+                for (int64_t e = 0; e < columns; e++) {
+                    tile[i * x->tile_row + e] += part[i * WIDTH + e];
                 }
             }
-            q += k;
-        } while (q < x->k);
-    }
+        }
+        q += k;
+    } while (q < x->k);
 }
 
 /* ---- dlc_micro_each_DTYPE ---- */
@@ -355,7 +526,7 @@ dlc_micro_unpacked_DTYPE(const MicroProduct *x)
 static void
 dlc_micro_each_DTYPE(const MicroProduct *x)
 {
-    enum { WIDTH = DLC_HALF_DTYPE };
+    enum { WIDTH = 64 / sizeof(TYPE) };
     for (int64_t i = 0; i < x->rows; i++) {
         for (int64_t j = 0; j < x->columns; j += WIDTH) {
             const int64_t columns = x->columns - j < WIDTH ? x->columns - j : WIDTH;

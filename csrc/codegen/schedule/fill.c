@@ -146,9 +146,8 @@ static bool
 mark_terms(const PhaseView *phase, Let *reduce)
 {
     Cx *cx = phase->facts->cx;
-    bool good = let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_pairs) &&
-                !let_has(reduce, MARK_fused) && op_info[let_op(reduce)].rule != RULE_INDEX &&
-                dim_range(cx, loop_extent(reduce)).hi >= DLC_LANES;
+    bool good = reduce->op == OP_reduce && !let_has(reduce, MARK_pairs) &&
+                !let_has(reduce, MARK_fused) && op_info[let_op(reduce)].rule != RULE_INDEX;
     for (int k = 0; good && k < reduce->body->n; k++) {
         good = let_is_plain(reduce->body->lets[k]) || reduce->body->lets[k]->op == OP_store;
     }

@@ -7,11 +7,9 @@
  * How:      A loop is a `for` over all of its iterations, a load an indexed read, a scalar let a
  *           const variable, or a part of the one line that uses it (emit_c_place.c).  Of the marks
  *           of loops only those are read that say in which order a reduction is, how many
- *           iterations of a loop are one of the phase's, and `interchange` and `terms`: then the
- *           columns of a product and the elements of all lanes are in an array.  What a unit uses
- *           of the prelude stands before its phases (emit_c_prelude.c).
- * Why not:  as fast as the text for gcc and clang: that one says how to be fast, which this one is
- *           there to do without.
+ *           iterations are one of the phase's, and what is in an array (`interchange`, `terms`).
+ *           What a unit uses of the prelude stands before its phases (emit_c_prelude.c).
+ * Why not:  as fast as the text for gcc and clang, which says how to be fast.
  * Example:  for i in N vector { let x0 = load x[i]; let y0 = exp x0; store y[i] = y0 }:
  *               for (int64_t i = 0; i < N; i++) {
  *                   y[i] = dlc_exp_f32(x[i]);

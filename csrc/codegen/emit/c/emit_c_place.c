@@ -7,8 +7,7 @@
  *           it with the next.  A load stands in front of whatever writes behind it in the text.
  * How:      The let's name is its text.  What would make a long line keeps a variable, and so does
  *           a load that a condition would skip: compilers make no vectors of those.
- * Example:  let x0 = load x[i0, i1]; let b0 = load b[i1]; let t = add x0, b0; ret t:
- *               dlc_step_amax_f32(&amax_stack, &(float){x[N * i0 + i1] + b[i1]}, 1);
+ * Example:  let b0 = load b[i]; let t = add x0, b0; ret t: dlc_step_sum_f32(&stack, x0 + b[i]);
  */
 #include <string.h>
 

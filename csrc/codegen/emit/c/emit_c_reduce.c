@@ -3,12 +3,6 @@
  * What:     a loop over the elements, each a step of the reduction.
  * Ensures:  the order of docs/bits.md: lanes and blocks are the prelude's.
  * How:      argmax and argmin hold the best element and its index, as no order can be seen of them.
- *           The chains of a product (marked `fused`) are fused multiply-adds, 256 each.  The sums
- *           of a few columns are an array, and the loop over columns is inside that over terms:
- *           compilers make vectors of it.  Each sum has its order.
- * Example:  dlc_reduction_f32 sum_stack = dlc_begin_sum_f32(16, 1024);
- *           for (..) { ..; dlc_step_sum_f32(&sum_stack, &(float){e}, 1); }
- *           const float sum = dlc_end_sum_f32(&sum_stack);
  */
 #include "emit_c.h"
 
@@ -19,37 +13,46 @@ element_dtype(const Let *reduce)
     return value_is_const(ret) ? reduce->res[0]->type->dtype : ret->type->dtype;
 }
 
-/* Of a reduction marked `terms` the elements of all lanes first, then a step of these. */
+/* Marked `terms`, a block is in an array first: compilers make vectors of the loop over it. */
 static void
 put_steps(Emit *e, const Let *reduce)
 {
     Dtype dtype = element_dtype(reduce);
-    const char *out = name_c(e, reduce->res[0]), *from = "0", *to = dim_c(e, loop_extent(reduce)),
+    const char *out = name_c(e, reduce->res[0]), *to = dim_c(e, loop_extent(reduce)),
                *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, compute_name(dtype)),
-               *type = type_c(dtype), *n = to;
-    int lanes = let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_pairs) ? DLC_LANES : 1;
-    bool terms = let_has(reduce, MARK_terms);
-    put(e, "dlc_reduction_%s %s_stack = dlc_begin_%s(%d, %d);", compute_name(dtype), out, name,
-        lanes, reduce_block(reduce));
+               *type = type_c(dtype), *i = index_c(e, loop_index(reduce));
+    bool terms = let_has(reduce, MARK_terms), lanes = let_has(reduce, MARK_lanes);
+    int block = reduce_block(reduce);
+    int64_t hi = dim_range(e->cx, loop_extent(reduce)).hi;
     if (terms) {
-        from = cx_format(e->cx, "%s_at", out);
-        to = cx_format(e->cx, "(%s - %s < %d ? %s : %s + %d)", n, from, lanes, n, from, lanes);
-        put_open(e, "for (int64_t %s = 0; %s < %s; %s += %d)", from, from, n, from, lanes);
-        put(e, "%s %s_terms[%d];", type, out, lanes);
+        put(e, "%s %s_stack[64];", type, out);
+        put(e, "int64_t %s_blocks = 0;", out);
+        put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", out, out, to, out, block);
+        put(e, "const int64_t %s_n = %s - %s_at < %d ? %s - %s_at : %d;", out, to, out, block, to,
+            out, block);
+        put(e, "%s %s_terms[%d];", type, out, hi < block ? (int)hi : block);
+        put_open(e, "for (int64_t %s_k = 0, %s = %s_at; %s_k < %s_n; %s_k++, %s++)", out, i, out,
+                 out, out, out, i);
+    } else {
+        put(e, "dlc_reduction_%s %s_stack = dlc_begin_%s(%d, %d);", compute_name(dtype), out, name,
+            lanes && block > 1 ? DLC_LANES : 1, block);
+        c_open_for(e, reduce);
     }
-    c_open_range(e, reduce, from, to);
     c_block(e, reduce->body);
     const char *v = c_value(e, reduce->body->rets[0], dtype);
     if (terms) {
-        put(e, "%s_terms[%s - %s] = %s;", out, index_c(e, loop_index(reduce)), from, v);
+        put(e, "%s_terms[%s_k] = %s;", out, out, v);
         put_close(e);
-        put(e, "dlc_step_%s(&%s_stack, %s_terms, %s - %s);", name, out, out, to, from);
+        put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, dlc_%s_%s(%s_terms, %s_n));", name, out,
+            out, lanes ? "lanes" : "sequence", name, out, out);
     } else {
-        put(e, "dlc_step_%s(&%s_stack, &(%s){%s}, 1);", name, out, type, v);
+        put(e, "dlc_step_%s(&%s_stack, %s);", name, out, v);
     }
     put_close(e);
-    put(e, "const %s %s = dlc_end_%s(&%s_stack);", type_c(reduce->res[0]->type->dtype), out, name,
-        out);
+    put(e,
+        terms ? "const %s %s = dlc_pairs_fold_%s(%s_stack, %s_blocks);"
+              : "const %s %s = dlc_end_%s(&%s_stack);",
+        type_c(reduce->res[0]->type->dtype), out, name, out, out);
 }
 
 static void
@@ -101,22 +104,22 @@ c_columns(Emit *e, const Let *loop)
 {
     const Let *sum = loop->body->lets[0];
     Dtype dtype = sum->res[0]->type->dtype;
-    const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop));
-    const char *columns = cx_format(e->cx, "%s_columns", out), *n = dim_c(e, loop_extent(loop));
+    const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop)),
+               *n = dim_c(e, loop_extent(loop));
     int64_t most = let_mark_value(loop, MARK_interchange);
+    bool choice = !e->target->arrays && !dim_is_int(e->cx, loop_extent(loop), NULL);
     c_put_array(e, type_c(dtype), cx_format(e->cx, "%s_all", out), most);
     c_open_for(e, loop);
     put(e, "%s_all[%s] = 0;", out, i);
     put_close(e);
-    if (e->target->arrays || dim_is_int(e->cx, loop_extent(loop), NULL)) {
-        put_terms(e, loop, n);
-    } else {
-        put(e, "const int64_t %s = %s;", columns, n);
-        put_open(e, "if (%s == %lld)", columns, (long long)most);
+    if (choice) {
+        put_open(e, "if (%s == %lld)", n, (long long)most);
         put_terms(e, loop, cx_format(e->cx, "%lld", (long long)most));
         put_close(e);
         put_open(e, "else");
-        put_terms(e, loop, columns);
+    }
+    put_terms(e, loop, n);
+    if (choice) {
         put_close(e);
     }
     c_open_for(e, loop);

@@ -5,9 +5,10 @@
  * definitions of a name the first stands, so that those here replace the header's.
  *
  *     r = dlc_begin_<red>_<dtype>(lanes, block)  of an empty reduction
- *     dlc_step_<red>_<dtype>(&r, v, n)           n more elements: one, or one for each lane, from
- *                                                the first on
+ *     dlc_step_<red>_<dtype>(&r, v)              one more element
  *     dlc_end_<red>_<dtype>(&r)                  the value
+ *     dlc_lanes_<red>_<dtype>(v, n)              of a block of n elements in an array, in lanes
+ *     dlc_sequence_<red>_<dtype>(v, n)           the same one after the other
  *
  * lanes, block: 16 and 1024 of a reduction marked lanes, 1 and 64 of one without marks, 1 and 1 of
  * one marked pairs: powers of two. */
@@ -206,13 +207,11 @@ DLC_RUNNING(f64, double)
             r->lane[k] = dlc_identity_##red##_##dtype(); \
         } \
     } \
-    static void dlc_step_##red##_##dtype(dlc_reduction_##dtype *r, const T *v, int64_t n) \
+    static void dlc_step_##red##_##dtype(dlc_reduction_##dtype *r, T v) \
     { \
         T *lane = r->lane + (r->count & (r->lanes - 1)); \
-        for (int64_t k = 0; k < n; k++) { \
-            lane[k] = dlc_combine_##red##_##dtype(lane[k], v[k]); \
-        } \
-        if (((r->count += n) & (r->block - 1)) == 0) { \
+        *lane = dlc_combine_##red##_##dtype(*lane, v); \
+        if ((++r->count & (r->block - 1)) == 0) { \
             dlc_push_##red##_##dtype(r); \
         } \
     } \
@@ -222,6 +221,36 @@ DLC_RUNNING(f64, double)
             dlc_push_##red##_##dtype(r); \
         } \
         return dlc_pairs_fold_##red##_##dtype(r->stack, r->blocks); \
+    } \
+    static T dlc_lanes_##red##_##dtype(const T *v, int64_t n) \
+    { \
+        T lane[16]; \
+        int64_t at = 0; \
+        for (int k = 0; k < 16; k++) { \
+            lane[k] = dlc_identity_##red##_##dtype(); \
+        } \
+        for (; at + 16 <= n; at += 16) { \
+            for (int k = 0; k < 16; k++) { \
+                lane[k] = dlc_combine_##red##_##dtype(lane[k], v[at + k]); \
+            } \
+        } \
+        for (int k = 0; k < n - at; k++) { \
+            lane[k] = dlc_combine_##red##_##dtype(lane[k], v[at + k]); \
+        } \
+        for (int half = 8; half > 0; half /= 2) { \
+            for (int k = 0; k < half; k++) { \
+                lane[k] = dlc_combine_##red##_##dtype(lane[k], lane[k + half]); \
+            } \
+        } \
+        return lane[0]; \
+    } \
+    static T dlc_sequence_##red##_##dtype(const T *v, int64_t n) \
+    { \
+        T all = dlc_identity_##red##_##dtype(); \
+        for (int64_t k = 0; k < n; k++) { \
+            all = dlc_combine_##red##_##dtype(all, v[k]); \
+        } \
+        return all; \
     }
 #define DLC_STEPS_OF(dtype, T) \
     DLC_STEPS(sum, dtype, T) \
