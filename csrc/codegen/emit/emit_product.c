@@ -154,30 +154,14 @@ put_rows_of_product(Emit *e, const Product *p)
     }
 }
 
-/* Tells the call where the tile is stored afterwards, so that it prefetches that memory.  A tile
- * may go on in the next row of an image.  It is prefetched as if the row in which it begins had no
- * end. */
+/* Tells the call where the tile is stored afterwards, if it is to prefetch that memory. */
 static void
 put_result(Emit *e, const Let *loop, const Value *tile)
 {
-    Cx *cx = e->cx;
-    const Let *rows, *columns, *store = product_store(e->facts, loop, tile, &rows, &columns);
-    if (!store || e->target->calls == CALLS_TEXT) { /* which prefetches nothing */
-        return;
-    }
-    Dim zero = dim_int(cx, 0), row = loop_index(rows), step, rest;
-    Dim offset = dim_replace(cx, access_offset(e, store), loop_index(columns), zero);
-    ProductRuns runs;
-    if (!dim_affine(cx, offset, row, &step, &rest)) {
-        if (!product_runs(cx, offset, row, &runs)) {
-            return;
-        }
-        step = runs.step;
-        rest = dim_replace(cx, offset, row, zero);
-    }
-    if (loops_give(cx, let_around(loop), rest) && loops_give(cx, let_around(loop), step)) {
-        put(e, "    .result = %s + %s, .result_row = %d * %s,", name_c(e, store->args[0]),
-            dim_c(e, rest), dtype_info[tile->type->dtype].bytes, dim_c(e, step));
+    ProductResult to = product_result(e->facts, loop, tile);
+    if (to.store && let_has(to.store, MARK_prefetch_tile)) {
+        put(e, "    .result = %s + %s, .result_row = %d * %s,", name_c(e, to.store->args[0]),
+            dim_c(e, to.at), dtype_info[tile->type->dtype].bytes, dim_c(e, to.row));
     }
 }
 

@@ -258,7 +258,9 @@ loop_behind(const Let *let, const Block **body)
     return found || !let_is_choice((*body)->owner) ? found : loop_behind((*body)->owner, body);
 }
 
-const Let *
+/* The first store behind the call that a tile's rows and columns go to; *rows, *columns: the loops
+ * over it. */
+static const Let *
 product_store(const Facts *facts, const Let *micro, const Value *tile, const Let **rows,
               const Let **columns)
 {
@@ -281,4 +283,28 @@ product_store(const Facts *facts, const Let *micro, const Value *tile, const Let
         }
     }
     return NULL;
+}
+
+ProductResult
+product_result(const Facts *facts, const Let *micro, const Value *tile)
+{
+    Cx *cx = facts->cx;
+    const Let *rows, *columns, *store = product_store(facts, micro, tile, &rows, &columns);
+    if (!store) {
+        return (ProductResult){0};
+    }
+    Dim row = loop_index(rows), step, rest;
+    Dim offset = dim_replace(cx, facts_access(facts, store)->offset, loop_index(columns),
+                             dim_int(cx, 0));
+    ProductRuns runs;
+    if (!dim_affine(cx, offset, row, &step, &rest)) {
+        if (!product_runs(cx, offset, row, &runs)) {
+            return (ProductResult){0};
+        }
+        step = runs.step;
+        rest = dim_replace(cx, offset, row, dim_int(cx, 0));
+    }
+    const Let *around = let_around(micro);
+    bool given = loops_give(cx, around, rest) && loops_give(cx, around, step);
+    return given ? (ProductResult){store, rest, step} : (ProductResult){0};
 }

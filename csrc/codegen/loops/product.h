@@ -41,9 +41,15 @@ Span product_next_pack(const Facts *facts, const Product *p, int64_t most);
  * innermost loop that changes the rows alone; without such a loop always.  Never for panels that
  * were just packed, because they are in a cache. */
 Dim product_first_time(const Facts *facts, const Product *p);
-/* The first store in the loops over a tile that follow its last product that goes along the tile's
- * columns, to what is declared before that product; else NULL.  *rows, *columns: the two loops. */
-const Let *product_store(const Facts *facts, const Let *micro, const Value *tile, const Let **rows,
-                         const Let **columns);
+/* Where a tile is stored after its last product: the first store in the loops that follow it that
+ * goes along the tile's columns, to what is declared before it.  `at` is where the first row
+ * begins, `row` the elements from row to row; as if the row in which a tile begins had no end where
+ * it goes on in the next row of an image.  The loops around the call give both.  store: NULL if
+ * there is no such one. */
+typedef struct {
+    const Let *store;
+    Dim at, row;
+} ProductResult;
+ProductResult product_result(const Facts *facts, const Let *micro, const Value *tile);
 
 #endif

@@ -4,7 +4,8 @@
  *           rows by columns, and `pack`, those that fill the panels which such calls read.
  *           prefetch_products marks loops marked micro `prefetch_tile`, if they prefetch the rows
  *           of the next tile, or `prefetch_pack`, if they prefetch so many elements together of
- *           what is packed next.
+ *           what is packed next; and the store of a tile `prefetch_tile`, if they prefetch where
+ *           it goes.
  * Requires: loops as lowering makes them; for prefetch_products a scheduled function.
  * Ensures:  nothing but speed (V22, V23, V24, V41): without marks the loops are loops, with the
  *           same sums.
@@ -114,6 +115,17 @@ most_bytes(Cx *cx, const Span *span)
     return span->of ? most * dtype_info[span->of->type->dtype].bytes : 0;
 }
 
+/* The store that follows the last call of a tile: each call of that tile prefetches its memory. */
+static void
+mark_result(const Facts *facts, Let *micro, const Product *p)
+{
+    const Block *body = p->columns->body;
+    ProductResult to = product_result(facts, micro, body->lets[body->n - 1]->args[0]);
+    if (to.store && !let_has(to.store, MARK_prefetch_tile) && fuel_spend(facts->cx)) {
+        let_mark((Let *)to.store, MARK_prefetch_tile, true);
+    }
+}
+
 static void
 mark_call(const Facts *facts, Let *micro)
 {
@@ -122,6 +134,7 @@ mark_call(const Facts *facts, Let *micro)
     if (!p.packed) {
         return;
     }
+    mark_result(facts, micro, &p);
     Span tile = product_next_rows(facts, &p), pack = product_next_pack(facts, &p, DIM_INF);
     int64_t room = pack.of ? room_beside(cx, p.b->args[0], pack.of) : 0;
     pack = room > 0 ? product_next_pack(facts, &p, room) : (Span){0};

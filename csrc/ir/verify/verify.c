@@ -149,7 +149,8 @@
  *        returns.  places stands beside it on such a one of f32, of fewer than 2**31 elements.
  *        near marks only a loop of the kernel's own block, in which no tensor is both loaded and
  *        stored, or updated.  rolled marks only a for marked vector without loops inside.
- *        prefetch_tile or prefetch_pack marks only a for marked micro.
+ *        prefetch_tile or prefetch_pack marks only a for marked micro, prefetch_tile also a store
+ *        that follows such a one.
  *   V42  vector marks only a for that no loop marked vector or lanes is around, without tile and
  *        recurrences, that leaves nothing for its other iterations.  No loop in it, however deep,
  *        has its index in the extent, or is marked vector, tile, recurrences, lanes, pack or micro.

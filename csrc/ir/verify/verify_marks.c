@@ -135,9 +135,26 @@ check_alone(Verifier *v, const Let *let)
     }
 }
 
+/* Is a call of a microkernel before it, or before a loop or choice that it is in? */
+static bool
+follows_call(const Let *let)
+{
+    for (; let && let->op != OP_kernel; let = let->parent->owner) {
+        for (int k = 0; let->parent->lets[k] != let; k++) {
+            if (let_find_marked(let->parent->lets[k], MARK_micro)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void
 verify_access_marks(Verifier *v, const Let *access)
 {
+    if (access->op == OP_store && let_has(access, MARK_prefetch_tile) && !follows_call(access)) {
+        verify_broken(v, 41, "prefetch_tile marks a store that follows no loop marked micro");
+    }
     if (let_has(access, MARK_alone)) {
         check_alone(v, access);
     }
