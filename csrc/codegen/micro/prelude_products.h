@@ -191,9 +191,13 @@ dlc_tile_DTYPE(const int R, const int V, const dlc_chain_DTYPE *c, const TYPE *a
             dlc_tile_DTYPE(R, V, c, a, b, out); \
         } \
     }
-/* Panels that are read at once by R rows: so many sums that none waits for the one before it. */
+/* Panels that are read at once by R rows: so many sums that none waits for the one before it.  No
+ * row has more than 8 sums, and of short vectors one panel has as many. */
 #define DLC_PANELS(R) \
-    (R <= 2 && DLC_VECTOR_BYTES == 64 ? 4 : R <= 4 && DLC_VECTOR_BYTES == 64 ? 2 : R == 1 ? 2 : 1)
+    (R <= 2 && DLC_VECTOR_BYTES == 64   ? 4 \
+     : R <= 4 && DLC_VECTOR_BYTES == 64 ? 2 \
+     : R == 1 && DLC_VECTOR_BYTES == 32 ? 2 \
+                                        : 1)
 #define DLC_TILES_DTYPE(R) \
     DLC_TILE_DTYPE(R, thin, 1, DLC_THIN) \
     DLC_TILE_DTYPE(R, part, DLC_WIDTH, DLC_HEIGHT) \
