@@ -1,14 +1,14 @@
 /* Contractions: which letters of a product become rows, columns and sums.
  *
  * What:     decides the roles of the letters; lower_operands.c finds or makes the operands,
- *           lower_letters.c plans the loops, and lower_tiles.c writes them.
+ *           lower_letters.c plans the loops, and lower_plain.c writes them.
  * Requires: a probe that has found one contraction, wanted at each element of the group's space.
  * Ensures:  the sums do not depend on the tiles: the mark `fused` fixes their order.
  * How:      The columns are the axis along which the first output is contiguous.  The operand that
  *           has the columns (the column operand) is packed; either operand may be that one, since
  *           multiplication commutes.  The other is the row operand.  Which is which also depends
  *           on where the operands are: the choice that copies less is better.
- * Example:  lower_tiles.c. */
+ * Example:  lower_plain.c. */
 #include <string.h>
 
 #include "lower_product.h"

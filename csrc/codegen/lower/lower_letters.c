@@ -5,7 +5,7 @@
  * Ensures:  the last letter of the rows, and of the columns, is in the tiles; the others are loops
  *           around them.
  * How:      letters of one class are merged if they advance everything as one axis would.
- * Example:  lower_tiles.c. */
+ * Example:  lower_plain.c. */
 #include <string.h>
 
 #include "lower_product.h"

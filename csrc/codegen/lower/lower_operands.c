@@ -8,7 +8,7 @@
  *           runs, each at even steps.
  * How:      Views are followed to the memory that they are of.  An operand whose elements are the
  *           rows of panels already (a prepared weight) is used as it is.
- * Example:  lower_tiles.c. */
+ * Example:  lower_plain.c. */
 #include <string.h>
 
 #include "lower_product.h"

@@ -7,7 +7,7 @@
  * Ensures:  the operand is packed once, and not once for each block.
  * How:      the phase has loops over the axes of the buffer up to the panels; in these the loops
  *           that fill a panel.  So `tile` can have the panels of a few columns, or steps, filled
- *           where they are multiplied (tile_fill.c), and then no memory holds all of the operand.
+ *           where they are multiplied (tile/fill.c), and then no memory holds all of the operand.
  * Example:  k: f32[B, H, S, D] of contract q, k over="bhtd,bhsd->bhts" becomes f32[B, H, (S + 31)
  *           // 32, D, 32]. */
 #include <string.h>
