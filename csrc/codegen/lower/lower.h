@@ -33,8 +33,9 @@ typedef struct {
 } Nest;
 
 /* NEST_KEEP: keep the order of the axes.  NEST_FLAT: one loop, whatever it costs.  NEST_BITS: loops
- * of a reduction, whose bits depend on their order.  NEST_ROWS: nothing is reduced. */
-enum NestFlag { NEST_KEEP = 1, NEST_FLAT = 2, NEST_BITS = 4, NEST_ROWS = 8 };
+ * of a reduction, whose bits depend on their order.  NEST_ROWS: nothing is reduced.  NEST_AXES: no
+ * loop runs over two axes. */
+enum NestFlag { NEST_KEEP = 1, NEST_FLAT = 2, NEST_BITS = 4, NEST_ROWS = 8, NEST_AXES = 16 };
 
 /* Axes are named by bare indices.  The offsets are those of the elements that the loops touch; the
  * first nstores of them are of stores. */

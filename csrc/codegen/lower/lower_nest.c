@@ -319,7 +319,7 @@ nest_plan(Cx *cx, Nest *nest, int naxes, const Dim *names, const Dim *extents, i
         split_loops(&p);
         order_loops(&p, flags);
     }
-    for (int k = nest->nloops - 2; k >= 0; k--) {
+    for (int k = nest->nloops - 2; k >= 0 && !(flags & NEST_AXES); k--) {
         if (may_merge(&p, k)) {
             merge_two(&p, k);
         }

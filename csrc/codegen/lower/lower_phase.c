@@ -45,6 +45,7 @@ group_outer(Lower *lo, const Space *space, const Probe *probe, Nest *nest)
         }
     }
     int flags = !probe->nsites ? NEST_ROWS : lo->column ? 0 : NEST_KEEP;
+    flags |= lo->filled ? NEST_AXES : 0; /* `tile` fills panels for some steps of the sums */
     nest_plan(lo->cx, nest, space->nouter, space->outer, space->outer_extent, probe->nstores, n,
               offsets, flags);
 }

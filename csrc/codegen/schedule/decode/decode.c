@@ -146,7 +146,7 @@ maker_of(const Facts *facts, Let *loop, const Value *panel)
     }
     for (const Let *at = loop; good; at = at->body->lets[at->body->n - 1]) {
         int stores = at == maker.inner ? maker.nstores : 1;
-        good = at->op == OP_for && !loop_is_call(at) && at->body->n > 0;
+        good = at->op == OP_for && !let_has(at, MARK_micro) && at->body->n > 0;
         for (int k = 0; good && k < at->body->n - stores; k++) {
             computes |= at->body->lets[k]->op == OP_bind;
             good = is_decoding(facts, at->body->lets[k], loop_index(maker.inner));
