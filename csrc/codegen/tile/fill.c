@@ -305,6 +305,24 @@ store_to(Cx *cx, const Fill *f, const Block *blk, Value *to, Dim slot)
     }
 }
 
+static void
+free_names(Fn *fn, const Block *blk)
+{
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        for (int j = 0; j < let->nres; j++) {
+            fn_free_name(fn, let->res[j]->name);
+        }
+        if (let->op == OP_bind) {
+            fn_free_name(fn, dim_name(fn->cx, let->sizes[0]));
+        }
+        if (let->body) {
+            fn_free_name(fn, dim_name(fn->cx, loop_index(let)));
+            free_names(fn, let->body);
+        }
+    }
+}
+
 void
 fill_put(const Tiles *t, Value *to, Dim slot, Dim panel, Dim first, Dim n)
 {
@@ -322,12 +340,16 @@ fill_put(const Tiles *t, Value *to, Dim slot, Dim panel, Dim first, Dim n)
         by[ax] = t->p->b.at[ax];
     }
     dims_rename(cx, &t->names, around, by);
-    if (n != DIM_NONE) {
-        set_steps(cx, f, f->panel->body, n);
-    }
     Block *copy = block_copy(out->fn, f->panel->body, around + 1, names, by);
-    if (n != DIM_NONE && !dim_is(cx, first, 0)) {
-        begin_steps(cx, f, copy, first);
+    if (n != DIM_NONE) {
+        /* Where the steps begin is said while their indices have the range of all steps: of fewer,
+         * the number of a step is less than what it is divided by, and a quotient is 0. */
+        if (!dim_is(cx, first, 0)) {
+            begin_steps(cx, f, copy, first);
+        }
+        set_steps(cx, f, copy, n);
+        free_names(out->fn, copy);
+        copy = block_copy(out->fn, copy, 0, names, by);
     }
     store_to(cx, f, copy, to, slot);
     for (int k = 0; k < copy->n; k++) {
@@ -355,21 +377,6 @@ fill_buffer(const Tiles *t)
         part->strides = cx_copy(cx, strides, sizeof strides);
     }
     return part;
-}
-
-static void
-free_names(Fn *fn, const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        for (int j = 0; j < let->nres; j++) {
-            fn_free_name(fn, let->res[j]->name);
-        }
-        if (let->body) {
-            fn_free_name(fn, dim_name(fn->cx, loop_index(let)));
-            free_names(fn, let->body);
-        }
-    }
 }
 
 void

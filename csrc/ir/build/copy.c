@@ -47,15 +47,21 @@ clone_dim(const Cloning *c, Dim d)
     return d;
 }
 
+static void
+add_index(Cloning *c, Dim index, Dim other)
+{
+    c->indices = cx_grow(c->cx, c->indices, c->nindices, sizeof *c->indices);
+    c->others = cx_grow(c->cx, c->others, c->nindices, sizeof *c->others);
+    c->indices[c->nindices] = index;
+    c->others[c->nindices++] = other;
+}
+
 /* The index of the same loop or bind in the copy, which what is copied after it has. */
 static Dim
 clone_index(Cloning *c, Dim index, Dim extent)
 {
     Dim other = dim_index(c->cx, fn_fresh_name(c->into, dim_name(c->cx, index)), extent);
-    c->indices = cx_grow(c->cx, c->indices, c->nindices, sizeof *c->indices);
-    c->others = cx_grow(c->cx, c->others, c->nindices, sizeof *c->others);
-    c->indices[c->nindices] = index;
-    c->others[c->nindices++] = other;
+    add_index(c, index, other);
     return other;
 }
 
@@ -170,8 +176,8 @@ Block *
 block_copy(Fn *fn, const Block *blk, int n, const Dim *names, const Dim *by)
 {
     Cloning c = second_copy(fn);
-    c.indices = cx_copy(fn->cx, names, (size_t)n * sizeof *names);
-    c.others = cx_copy(fn->cx, by, (size_t)n * sizeof *by);
-    c.nindices = n;
+    for (int k = 0; k < n; k++) {
+        add_index(&c, names[k], by[k]);
+    }
     return clone_block(&c, blk, NULL);
 }
