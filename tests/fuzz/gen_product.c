@@ -370,6 +370,14 @@ gen_contraction(Gen *g, int *nout, Axis *out)
 
 /* ---- products with a weight of few bits ---- */
 
+/* As many terms as the axes have, of more. */
+static const char *
+first_terms(Gen *g, const char *dtype, const char *name, int n, const Axis *axes, int terms)
+{
+    return new_let_of(g, dtype, n, axes,
+                      cx_format(g->cx, "slice %s axis=%d start=0 step=1", name, terms));
+}
+
 /* The codes of a weight [.., k, n], or in another order, which the axis `terms` is: panels of
  * columns, pairs of them in a byte, or a view. */
 static const char *
@@ -378,11 +386,15 @@ codes(Gen *g, int n, const Axis *axes, int terms, const char **dtype)
     static const char *const dtypes[] = {"i8", "i8", "u8", "bf16", "f16"};
     int64_t width = chance(g->random, 70) ? 32 : 16, size = axes[n - 1].size;
     bool panels = terms == n - 2 && size && size % width == 0 && chance(g->random, 50);
-    bool pairs = axes[terms].size && axes[terms].size % 2 == 0 && chance(g->random, 35);
+    bool pairs = axes[terms].size && chance(g->random, 35), odd = pairs && axes[terms].size % 2;
     Axis of[MAX_AXES + 1], moved[MAX_AXES + 1];
     int perm[MAX_AXES + 1];
     *dtype = pairs ? "u8" : dtypes[below(g->random, 5)];
     memcpy(of, axes, (size_t)n * sizeof *axes);
+    if (odd) { /* the last byte has one term */
+        of[terms] = axis_of(g, axes[terms].letter, axes[terms].size + 1);
+        return first_terms(g, "u8", nibbles(g, n, of, terms), n, axes, terms);
+    }
     if (panels) {
         of[n - 2] = axis_of(g, axes[n - 1].letter, size / width);
         of[n - 1] = axes[n - 2];
@@ -426,15 +438,17 @@ scaled(Gen *g, const char *name, int n, const Axis *axes, int terms, bool zero)
     static const char *const small[] = {"i8", "u8", "bf16"};
     Axis of[MAX_AXES + 1], some[MAX_AXES + 1];
     int64_t size = axes[terms].size, in_group = 1 << (1 + below(g->random, 5));
-    bool groups = size && size % in_group == 0 && chance(g->random, 50);
+    bool groups = size && chance(g->random, 50), whole = size % in_group == 0;
     int all = n + groups, kept = 0;
     Text to = {.cx = g->cx};
     for (int k = 0; k < all; k++) {
         of[k] = axes[k - (groups && k > terms)];
     }
     if (groups) {
-        of[terms] = axis_of(g, axes[terms].letter, size / in_group);
+        of[terms] = axis_of(g, axes[terms].letter, (size + in_group - 1) / in_group);
         of[terms + 1] = axis_of(g, axes[terms].letter, in_group);
+    }
+    if (groups && whole) {
         name = new_let(g, all, of, cx_format(g->cx, "reshape %s", name));
     }
     bool of_column = chance(g->random, 85);
@@ -450,6 +464,15 @@ scaled(Gen *g, const char *name, int n, const Axis *axes, int terms, bool zero)
     by = strcmp(dtype, g->dtype) == 0 ? by
                                       : new_let(g, kept, some, cx_format(g->cx, "cast %s", by));
     by = new_let(g, all, of, cx_format(g->cx, "expand %s to=[%s]", by, kept ? to.text : ""));
+    if (groups && !whole) { /* the last group has fewer terms */
+        memcpy(of, axes, (size_t)n * sizeof *axes);
+        of[terms] = axis_of(g, axes[terms].letter, (size + in_group - 1) / in_group * in_group);
+        by = new_let(g, n, of, cx_format(g->cx, "reshape %s", by));
+        by = first_terms(g, g->dtype, by, n, axes, terms);
+        groups = false;
+        all = n;
+        of[terms] = axes[terms];
+    }
     name = new_let(g, all, of, cx_format(g->cx, "%s %s, %s", zero ? "sub" : "mul", name, by));
     return groups ? new_let(g, n, axes, cx_format(g->cx, "reshape %s", name)) : name;
 }
