@@ -61,7 +61,7 @@ def changed_tree(folder: Path) -> None:
     shutil.copytree(ROOT / "csrc", folder / "csrc")
     table = folder / "csrc/codegen/targets.def"
     text, n = re.subn(
-        r"^TARGET\( hls,.*?DO\(interchange\)\)\n", lambda _: row, table.read_text(), flags=re.M | re.S
+        r"^TARGET\( hls,.*?DO\(pipeline_hls\)\)\n", lambda _: row, table.read_text(), flags=re.M | re.S
     )
     assert n == 1
     table.write_text(text)

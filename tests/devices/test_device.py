@@ -50,6 +50,18 @@ def test_flash_is_the_weights_and_little_more(tmp_path: Path) -> None:
     assert taken.data + taken.bss + taken.stack <= 1.5 * taken.arena
 
 
+@needs_machines
+def test_a_long_sum_has_a_short_stack(tmp_path: Path) -> None:
+    """Its block of 1024 values is no array; the bits are those of the program."""
+    text = "dlc 1 graph\nfn f(x: f32[4000]) -> (f32[]) {\n  let e: f32[4000] = exp x\n"
+    function = ir.parse(text + "  let s: f32[] = sum e axes=[0]\n  ret s\n}\n")
+    function.export_c(tmp_path, target="device")
+    x = np.random.default_rng(0).normal(size=4000).astype(np.float32)
+    taken = measure(tmp_path, x, 1)
+    assert taken.result == np.asarray(function(x)).tobytes()
+    assert taken.stack <= 1024
+
+
 def linear() -> ir.Function:
     return ir.parse(LINEAR.replace("linear[B]", "linear").replace("[B, ", "[4, "))
 

@@ -30,7 +30,7 @@ def check(path: Path, folder: Path) -> None:
         assert unit.compiled(name, *COMPILERS[name]) == "", name
 
 
-@pytest.mark.in_turn(8, "softmax", "product")
+@pytest.mark.in_turn(8, "softmax", "product", "rows_of_images")
 @pytest.mark.parametrize("name", [path.stem for path in FILES])
 def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
     check(HERE / f"{name}.dlc", tmp_path)

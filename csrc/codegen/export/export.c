@@ -535,7 +535,9 @@ export_c(Fn *kernels, const ExportOptions *options, int *count)
         .cx = cx,
         .options = options,
         .compile = {.mode = MODE_TCC},
-        .target = options->target == EXPORT_HLS ? target_find("hls") : target_for(COMPILER_ANY),
+        .target = options->target == EXPORT_HLS      ? target_find("hls")
+                  : options->target == EXPORT_DEVICE ? target_find("device")
+                                                     : target_for(COMPILER_ANY),
     };
     x->compile.passes = pass_options_wanted();
     x->compile.plan = note_plan;

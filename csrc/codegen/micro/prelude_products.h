@@ -46,6 +46,19 @@ enum { DLC_WIDTH = 2, DLC_HEIGHT = 4, DLC_FULL = 1, DLC_THIN = 8 };
 #endif
 #endif
 
+/* ---- dlc_run_DTYPE ---- */
+/* Where element q of a row of A is.  The next ones are a_k apart; *run: how many of them. */
+static inline int64_t
+dlc_run_DTYPE(const MicroProduct *x, int64_t q, int64_t *run)
+{
+    if (x->a_run == 0) {
+        return q * x->a_k;
+    }
+    const int64_t from = x->a_from + q, in = from % x->a_run, row = from / x->a_run;
+    *run = *run < x->a_run - in ? *run : x->a_run - in;
+    return in * x->a_k + row % x->a_runs * x->a_next + row / x->a_runs * x->a_jump;
+}
+
 /* ---- dlc_chain_DTYPE ---- */
 enum {
     DLC_PANEL_DTYPE = 128 / sizeof(TYPE), /* columns of a panel */
@@ -67,18 +80,6 @@ typedef struct {
     int first, mode;
     int64_t out_row;
 } dlc_chain_DTYPE;
-
-/* Where element q of a row of A is.  The next ones are a_k apart; *run: how many of them. */
-static inline int64_t
-dlc_run_DTYPE(const MicroProduct *x, int64_t q, int64_t *run)
-{
-    if (x->a_run == 0) {
-        return q * x->a_k;
-    }
-    const int64_t from = x->a_from + q, in = from % x->a_run, row = from / x->a_run;
-    *run = *run < x->a_run - in ? *run : x->a_run - in;
-    return in * x->a_k + row % x->a_runs * x->a_next + row / x->a_runs * x->a_jump;
-}
 
 /* ---- dlc_rows_DTYPE ---- */
 #if DLC_VECTOR_BYTES
@@ -485,19 +486,24 @@ dlc_pack_scattered_DTYPE(const MicroScatter *x)
 /* ---- dlc_micro_unpacked_DTYPE ---- */
 /* The rows by columns in place.  Those that are not adjacent, and the last ones, are packed, some
  * steps at a time.  What the tile holds already is added at the end of a chain: until then its sums
- * are kept aside. */
+ * are kept aside.  A processor without vectors may have a stack of few kilobytes: there what is
+ * packed is an eighth. */
 static void
 dlc_micro_unpacked_DTYPE(const MicroProduct *x)
 {
+#if DLC_VECTOR_BYTES
     enum { STEPS = 64, WIDTH = DLC_PANEL_DTYPE };
+#else
+    enum { STEPS = 16, WIDTH = DLC_PANEL_DTYPE / 2 };
+#endif
     const TYPE *a = x->a, *b = x->b;
     const int64_t whole = x->b_column == 1 ? x->columns - x->columns % WIDTH : 0;
     int64_t q = 0;
     do {
         const int64_t k = x->k - q < 256 ? x->k - q : 256;
         const int mode = x->more || q ? DLC_ADD_DTYPE : DLC_STORE_DTYPE;
-        dlc_chain_DTYPE c = {.x = x, .q = q, .k = k, .b_k = x->b_k, .b_panel = WIDTH, .mode = mode,
-                             .out_row = x->tile_row};
+        dlc_chain_DTYPE c = {.x = x, .q = q, .k = k, .b_k = x->b_k, .b_panel = DLC_PANEL_DTYPE,
+                             .mode = mode, .out_row = x->tile_row};
         dlc_panels_DTYPE(&c, a, b + q * x->b_k, x->tile, whole);
         c.b_k = WIDTH;
         for (int64_t j = whole; j < x->columns; j += WIDTH) {

@@ -18,7 +18,8 @@
  *               let a: f32 = load x[i] masked  let e: f32 = exp a  ret e }
  *
  * For the portable target reductions in lanes are marked `terms`: the elements of all lanes are
- * computed in a loop of their own, of which any compiler makes vectors.
+ * computed in a loop of their own, of which any compiler makes vectors.  For a small device these
+ * are the short ones.
  *
  * Loads of bfloat16 along such a reduction are marked `widened`: all lanes are loaded at once.  The
  * compiler loads and widens them in two halves else. */
@@ -161,4 +162,20 @@ Fn *
 rewrite_terms(Fn *fn)
 {
     return loops_visit(fn, mark_terms);
+}
+
+/* An array of a long block is as large as the whole stack of a small device. */
+static bool
+mark_short_terms(const PhaseView *phase, Let *reduce)
+{
+    bool is_short = reduce->op == OP_reduce &&
+                    (reduce_block(reduce) <= DLC_STEPS ||
+                     dim_range(phase->facts->cx, loop_extent(reduce)).hi <= DLC_STEPS);
+    return !is_short || mark_terms(phase, reduce);
+}
+
+Fn *
+rewrite_short_terms(Fn *fn)
+{
+    return loops_visit(fn, mark_short_terms);
 }

@@ -19,15 +19,15 @@
 
 #include "emit_c.h"
 
-const char emit_c_head[] =
-    "/* Made by dlc.  Each phase runs iterations lo..hi of its outer loops and returns 0, or the\n"
-    " * number of a fault.  p: its tensors, then scratch memory; n: sizes.  Its bits need a\n"
-    " * compiler that contracts nothing and lets integers wrap: -ffp-contract=off -fwrapv. */\n"
-    "#include <stdint.h>\n";
+#define PORTABLE_HEAD \
+    "/* Made by dlc.  Each phase runs iterations lo..hi of its outer loops and returns 0, or " \
+    "the\n * number of a fault.  p: its tensors, then scratch memory; n: sizes.  Its bits " \
+    "need a\n * compiler that contracts nothing and lets integers wrap: -ffp-contract=off " \
+    "-fwrapv. */\n#include <stdint.h>\n"
+const char emit_c_head[] = PORTABLE_HEAD, emit_device_head[] = PORTABLE_HEAD;
 const char emit_hls_head[] =
     "/* Made by dlc.  Each function runs a phase on its arrays and returns 0, or the number of a\n"
-    " * fault. */\n"
-    "#include <stdint.h>\n"
+    " * fault. */\n#include <stdint.h>\n"
     "#if defined(__GNUC__) || defined(__clang__)\n"
     "#pragma GCC diagnostic ignored \"-Wunknown-pragmas\"\n"
     "#endif\n";

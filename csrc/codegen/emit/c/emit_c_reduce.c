@@ -30,7 +30,7 @@ put_steps(Emit *e, const Let *reduce)
         put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", out, out, to, out, block);
         put(e, "const int64_t %s_n = %s - %s_at < %d ? %s - %s_at : %d;", out, to, out, block, to,
             out, block);
-        put(e, "%s %s_terms[%d];", type, out, hi < block ? (int)hi : block);
+        put(e, "%s %s_terms[%d];", type, out, hi < 1 ? 1 : hi < block ? (int)hi : block);
         put_open(e, "for (int64_t %s_k = 0, %s = %s_at; %s_k < %s_n; %s_k++, %s++)", out, i, out,
                  out, out, out, i);
     } else {
