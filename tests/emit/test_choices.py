@@ -67,11 +67,14 @@ def test_rows_that_are_gathered_are_prefetched() -> None:
 
 @pytest.mark.parametrize("tier", ["cc", "tcc"])
 def test_a_microkernel_prefetches_what_comes_next(tier: str) -> None:
-    """The rows of the next tile; where tiles are few, what the next group packs. In any image too."""
+    """The rows of the next tile; where tiles are few, what the next group packs. In any image too.
+
+    And where the tile is stored.
+    """
     assert [(of, mark) for of, mark in marks("product_prefetched", tier, "prefetch_") if mark] == [
-        ("y", ["for prefetch_tile"]),
-        ("z", [f"for prefetch_pack={3 * 256 * 256}"]),
-        ("t", ["for prefetch_tile"]),
+        ("y", ["for prefetch_tile", "y prefetch_tile"]),
+        ("z", [f"for prefetch_pack={3 * 256 * 256}", "z prefetch_tile"]),
+        ("t", ["for prefetch_tile", "t prefetch_tile"]),
     ]
 
 
