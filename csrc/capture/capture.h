@@ -121,9 +121,11 @@ void object_release(void *arg, void *object);
 bool pytensor_ready(void);
 /* Is it exactly a torch.Tensor or a torch.nn.Parameter? */
 bool pytensor_check(PyObject *object);
-/* The fields of its c10::TensorImpl, TENSOR_FIELDS bytes of them, and its dispatch keys. */
-enum { TENSOR_FIELDS = 176 };
+/* The fields of its c10::TensorImpl, and how many bytes these have: the last are its dispatch keys.
+ * Versions of torch differ in it. */
+enum { MOST_FIELDS = 184 };
 char *pytensor_implementation(PyObject *tensor);
+size_t pytensor_fields(void);
 uint64_t pytensor_keys(PyObject *tensor);
 /* Is it negated or conjugated when it is read? */
 bool pytensor_is_lazy(PyObject *tensor);

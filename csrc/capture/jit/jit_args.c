@@ -187,15 +187,15 @@ torch_watches(void)
 static ptrdiff_t
 find_gradient(PyObject *fresh)
 {
-    char before[TENSOR_FIELDS];
-    ptrdiff_t found = -1;
-    memcpy(before, pytensor_implementation(fresh), TENSOR_FIELDS);
+    char before[MOST_FIELDS];
+    ptrdiff_t found = -1, end = (ptrdiff_t)pytensor_fields();
+    memcpy(before, pytensor_implementation(fresh), end);
     PyObject *done = PyObject_CallMethod(fresh, "requires_grad_", NULL);
     if (!done) {
         return -1;
     }
     Py_DECREF(done);
-    for (ptrdiff_t at = 0; at + 8 <= TENSOR_FIELDS; at += 8) {
+    for (ptrdiff_t at = 0; at + 8 <= end; at += 8) {
         uint64_t was, is;
         memcpy(&was, before + at, sizeof was);
         memcpy(&is, pytensor_implementation(fresh) + at, sizeof is);

@@ -124,7 +124,7 @@ void
 held_keep(Held *held)
 {
     held->implementation = pytensor_implementation(held->object);
-    memcpy(held->fields, held->implementation + COUNTED, FIELDS);
+    memcpy(held->fields, held->implementation + COUNTED, pytensor_fields() - COUNTED);
 }
 
 /* Compares torch's record of the tensor: usually its bytes are the same.  More than five sizes are
@@ -134,7 +134,7 @@ tensor_holds(Held *held, PlanTensor *tensor)
 {
     char *implementation = pytensor_implementation(held->object);
     if (implementation == held->implementation && tensor->rank <= 5 &&
-        memcmp(implementation + COUNTED, held->fields, FIELDS) == 0) {
+        memcmp(implementation + COUNTED, held->fields, pytensor_fields() - COUNTED) == 0) {
         return torch_abi.aoti_torch_get_data_ptr(torch_abi_handle(held->object), &tensor->data) ==
                    0 &&
                (tensor->data || held->empty);

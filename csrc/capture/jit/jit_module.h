@@ -11,7 +11,7 @@
 #endif
 
 /* The first words of a TensorImpl, its methods and counts, are not compared. */
-enum { COUNTED = 16, FIELDS = TENSOR_FIELDS - COUNTED };
+enum { COUNTED = 16 };
 
 typedef enum {
     GUARD_DICT,
@@ -47,7 +47,7 @@ typedef struct {
     PyObject *object;           /* owned */
     uint32_t signature;
     bool empty;                 /* no elements, no memory */
-    char *implementation, fields[FIELDS];
+    char *implementation, fields[MOST_FIELDS - COUNTED];
 } Held;
 
 struct Tree {

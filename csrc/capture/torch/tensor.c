@@ -45,6 +45,12 @@ pytensor_implementation(PyObject *tensor)
     return *(char **)torch_abi_handle(tensor);
 }
 
+size_t
+pytensor_fields(void)
+{
+    return (size_t)keys_at + sizeof(uint64_t);
+}
+
 uint64_t
 pytensor_keys(PyObject *tensor)
 {
@@ -286,12 +292,12 @@ pytensor_grad_mode(bool on)
     return was;
 }
 
-/* Where all of the samples hold their dispatch keys; -1: nowhere, or in several places. */
+/* Where all of the samples hold their dispatch keys; -1: nowhere.  They are the last field, and
+ * nothing behind them is read, because it may not be theirs. */
 static ptrdiff_t
 find_keys(PyObject *samples)
 {
-    ptrdiff_t found = -1;
-    for (ptrdiff_t at = 0; at + 8 <= TENSOR_FIELDS; at += 8) {
+    for (ptrdiff_t at = 0; at + 8 <= MOST_FIELDS; at += 8) {
         bool all = true;
         for (Py_ssize_t k = 0; all && k < PyList_GET_SIZE(samples); k++) {
             PyObject *pair = PyList_GET_ITEM(samples, k);
@@ -299,12 +305,11 @@ find_keys(PyObject *samples)
             memcpy(&keys, pytensor_implementation(PyTuple_GET_ITEM(pair, 0)) + at, sizeof keys);
             all = keys == PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(pair, 1));
         }
-        if (all && found >= 0) {
-            return -1;
+        if (all) {
+            return at;
         }
-        found = all ? at : found;
     }
-    return found;
+    return -1;
 }
 
 static bool
