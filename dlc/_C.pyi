@@ -115,6 +115,7 @@ def torch_init(
     plain: int,
     is_inference_mode: _Function[[], bool],
     forward_ad: dict[str, Any],
+    float8_overflows: bool,
     hidden: tuple[str, ...] = (),
     /,
 ) -> None: ...

@@ -105,10 +105,10 @@ def _torch() -> tuple[bool, str]:
         return False, f"not importable ({error}); install torch to use the backend"
     try:
         from . import backend
-        from .torch_init import TRIED, version
+        from .torch_init import SERIES, version
     except ImportError as error:
         return False, f"{torch.__version__}: {error}"
-    untried = ", a version that the tests were not run on" if version() < TRIED else ""
+    untried = ", a version that the tests were not run on" if not SERIES[0] <= version() <= SERIES[1] else ""
     return (
         True,
         f"{torch.__version__}{untried}, {torch.get_num_threads()} threads, backend {backend.__name__}",

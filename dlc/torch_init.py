@@ -21,8 +21,6 @@ from .environment import is_yes
 
 #: The first and the last version that dlc is for.  docs/limits.md says what was run on each.
 SERIES = ((2, 12), (2, 14))
-#: The first of them that the tests were run on; of earlier ones the symbols and prototypes were compared.
-TRIED = (2, 13)
 
 
 def version() -> tuple[int, ...]:
@@ -69,11 +67,17 @@ def _samples() -> list[tuple[torch.Tensor, int]]:
     return [(tensor, dispatch_keys(tensor)) for tensor in (plain, inference, complex_, complex_.imag, other)]
 
 
+def _float8_overflows() -> bool:
+    """From 2.13 on, numbers that are too large for float8_e4m3fn become the largest one."""
+    with ordinary():
+        return bool(torch.full((), 1e6, device="cpu").to(torch.float8_e4m3fn).to(torch.float32).isnan())
+
+
 _check_version()
 _SAMPLES = _samples()
 #: Of an ordinary tensor, and of one of inference mode.
 PLAIN_KEYS = tuple(keys for _, keys in _SAMPLES[:2])
 _C.torch_init(
     torch.Tensor, torch.nn.Parameter, _SAMPLES, keys_of("Conjugate", "Negative"), keys_of("ADInplaceOrView"),
-    torch.is_inference_mode_enabled, vars(forward_ad),
+    torch.is_inference_mode_enabled, vars(forward_ad), _float8_overflows(),
 )  # fmt: skip

@@ -131,6 +131,9 @@ Value *each(Aten *n, Op op);
 
 /* ---- narrow/aten_float8.c ---- */
 
+/* Is a number that is too large for float8_e4m3fn NaN, as before torch 2.13?  Else it becomes the
+ * largest one.  Written when torch is first met, under the interpreter's lock. */
+extern bool float8_overflows;
 /* The value in another dtype, also to and from 8-bit floats, of which `cast` has none. */
 Value *in_dtype(Aten *n, Value *v, Dtype to);
 

@@ -142,19 +142,6 @@ fill_function(Record *r)
 
 /* -1 with an exception */
 static int
-add_word(Tree *self, const void *place)
-{
-    Word *more = PyMem_Realloc(self->words, ((size_t)self->nwords + 1) * sizeof *more);
-    if (!more) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    self->words = more;
-    more[self->nwords++] = (Word){place, *(const uint64_t *)place, self->nrecords};
-    return 0;
-}
-
-static int
 add_always(Tree *self)
 {
     int *more = PyMem_Realloc(self->always, ((size_t)self->nalways + 1) * sizeof *more);
@@ -167,11 +154,25 @@ add_always(Tree *self)
     return 0;
 }
 
+#if DICT_TAGS
+
+static int
+add_word(Tree *self, const void *place)
+{
+    Word *more = PyMem_Realloc(self->words, ((size_t)self->nwords + 1) * sizeof *more);
+    if (!more) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    self->words = more;
+    more[self->nwords++] = (Word){place, *(const uint64_t *)place, self->nrecords};
+    return 0;
+}
+
 /* The words of the next record, where Python has them. */
 static int
 find_words(Tree *self, const Record *r)
 {
-#if DICT_TAGS
     if (self->tags && (r->kind == GUARD_DICT || r->kind == GUARD_NAMES)) {
         return add_word(self, &((PyDictObject *)r->object)->ma_version_tag);
     }
@@ -183,11 +184,18 @@ find_words(Tree *self, const Record *r)
     if (self->tags && r->kind == GUARD_CELL) {
         return add_word(self, &((PyCellObject *)r->object)->ob_ref);
     }
-#else
-    (void)r;
-#endif
     return add_always(self);
 }
+
+#else
+
+static int
+find_words(Tree *self, const Record *Py_UNUSED(r))
+{
+    return add_always(self);
+}
+
+#endif
 
 static GuardKind
 kind_of(PyObject *object)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "capture/module.h"
+#include "capture/aten/aten.h"
 #include "torch_abi.h"
 
 /* Where a TensorImpl has its dispatch keys, and the keys of a tensor that is lazily negated or
@@ -328,7 +329,7 @@ are_samples(PyObject *samples, PyTypeObject *type)
 PyDoc_STRVAR(
     init_doc,
     "torch_init(Tensor, Parameter, samples, lazy, plain, is_inference_mode, forward_ad, "
-    "hidden=())\n\n"
+    "float8_overflows, hidden=())\n\n"
     "Finds libtorch's C functions, where a Python tensor keeps its at::Tensor, and that its "
     "storage and its\n"
     "dispatch keys.  samples: [(tensor, dispatch keys), ..], more than two that are unlike, an\n"
@@ -337,6 +338,7 @@ PyDoc_STRVAR(
     "only tensors of\n"
     "inference mode lack; is_inference_mode: torch's function; forward_ad: the dict of "
     "torch.autograd.forward_ad;\n"
+    "float8_overflows: are numbers that are too large for float8_e4m3fn NaN?\n"
     "hidden: names of torch_abi.def to do without, as if this torch lacked them.\n"
     "Raises ImportError when this version of torch is not one dlc can read.");
 
@@ -346,9 +348,10 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     TorchKnown *known = &torch_known;
     PyObject *tensor, *parameter, *samples, *inference, *forward, *hidden = NULL;
     unsigned long long lazy, plain;
-    if (!PyArg_ParseTuple(args, "O!O!O!KKOO!|O!", &PyType_Type, &tensor, &PyType_Type, &parameter,
+    int overflows;
+    if (!PyArg_ParseTuple(args, "O!O!O!KKOO!p|O!", &PyType_Type, &tensor, &PyType_Type, &parameter,
                           &PyList_Type, &samples, &lazy, &plain, &inference, &PyDict_Type, &forward,
-                          &PyTuple_Type, &hidden)) {
+                          &overflows, &PyTuple_Type, &hidden)) {
         return NULL;
     }
     Py_XSETREF(known->level_name, PyUnicode_InternFromString("_current_level"));
@@ -375,6 +378,7 @@ torch_init(PyObject *Py_UNUSED(module), PyObject *args)
     keys_at = find_keys(samples);
     lazy_keys = lazy;
     plain_key = plain;
+    float8_overflows = overflows;
     Py_XSETREF(known->is_inference_mode, Py_NewRef(inference));
     Py_XSETREF(known->forward_ad, Py_NewRef(forward));
     if (keys_at < 0) {

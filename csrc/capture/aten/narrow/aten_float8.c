@@ -9,6 +9,8 @@
 
 #include <math.h>
 
+bool float8_overflows;
+
 typedef struct {
     Dtype dtype;
     int mantissa, bias;                /* bits of the mantissa; of the exponent */
@@ -95,6 +97,9 @@ encoded(Aten *n, Value *bits, const Format *f)
     Value *none = build_cast(n->b, GT(size, INT(0x7f800000)), DT_i32);
     Value *over = ADD(MUL(none, INT(f->nan - f->over_bits)), INT(f->over_bits));
     code = WHERE(GE(size, INT(f->over)), over, code);
+    if (f->dtype == DT_f8_e4m3 && float8_overflows) { /* 464 itself rounds to 448 */
+        code = WHERE(GT(size, INT(f->over)), INT(f->nan), code);
+    }
     return f->zero_is_unsigned ? WHERE(EQ(code, INT(0)), INT(0), OR(code, sign)) : OR(code, sign);
 }
 
