@@ -140,3 +140,24 @@ def test_this_torch_lacks_nothing_that_is_not_in_the_table() -> None:
         assert lacks == ["torch_exception_get_what_without_backtrace"] * old, lacks
     """)
     assert done.returncode == 0, done.stderr
+
+
+#: Before 2.13 a number too large for float8_e4m3fn is NaN. 464 lies between 448, the largest one, and 480.
+OVERFLOWS = """
+    from dlc import _C
+    init = _C.torch_init
+    _C.torch_init = lambda *args: init(*args[:-1], {overflows})
+    import torch, dlc.backend
+    f = torch.compile(lambda x: x.to(torch.float8_e4m3fn).view(torch.uint8), backend="dlc")
+    x = torch.tensor([1., 464., 465., -1e6, float("inf"), float("nan")])
+    print(f(x).tolist())
+"""
+
+
+@pytest.mark.parametrize(
+    ("overflows", "codes"),
+    [(True, [56, 126, 127, 255, 127, 127]), (False, [56, 126, 126, 254, 126, 127])],
+)
+def test_numbers_that_are_too_large_for_float8(overflows: bool, codes: list[int]) -> None:
+    done = run(OVERFLOWS.format(overflows=overflows))
+    assert (done.returncode, done.stdout.strip()) == (0, str(codes)), done.stderr
