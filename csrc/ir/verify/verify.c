@@ -156,7 +156,7 @@
  *        has its index in the extent, or is marked vector, tile, recurrences, lanes, pack or micro.
  *        A loop leaves nothing for other iterations if these provably load or update other
  *        elements, of what is from outside of it, than an iteration stores or updates, however
- *        deep.  Updates alone may be of the same one.
+ *        deep.  Updates alone may be of the same one, in a loop without loops inside.
  *   V43  distribute is at most 1024, and marks only a for without loops inside whose body computes,
  *        loads and stores, and which is marked vector, without streams and not in a loop marked
  *        tile, or is the loop in one marked recurrences.  No access in it is marked prefetch.
