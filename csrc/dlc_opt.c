@@ -9,7 +9,7 @@
 static const char usage[] =
     "usage: dlc-opt [options] file    (- reads standard input)\n"
     "\n"
-    "  --pass NAME,...   run these passes; see --list\n"
+    "  --pass NAME,...   run these passes; see --list.  cc:scan is the pass scan of target cc\n"
     "  --pipeline        run all passes that torch.compile runs before code generation\n"
     "  --partition N     split a joint graph into a forward, which has its first N results, and a\n"
     "                    backward, which has the parameters named tangents.., and print both\n"
@@ -157,14 +157,18 @@ options_of(const Job *job)
     return options;
 }
 
+/* cc:scan is the pass scan as the target cc has it. */
 static Fn *
 run_pass(const Job *job, Fn *fn, const char *name)
 {
     PassOptions options = options_of(job);
-    const PassInfo *info = pass_named(name);
+    const char *row = strchr(name, ':');
+    Target target = row ? target_find(cx_format(fn->cx, "%.*s", (int)(row - name), name)) : TARGETS;
+    const PassInfo *info = pass_named(target < TARGETS ? row + 1 : name);
     if (!info) {
         fail(fn->cx, DIAG_NO_PASS, name);
     }
+    fn->target = target < TARGETS ? 1 + (int)target : fn->target;
     return pass_run(info, fn, &options);
 }
 

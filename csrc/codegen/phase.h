@@ -50,10 +50,13 @@ typedef enum {
 
 typedef enum { COMPILER_LIBTCC, COMPILER_CC, COMPILER_ANY } Compiler;
 
-/* What decides whether stores bypass the caches. */
+/* What rewrites of several targets weigh differently. */
 typedef struct {
     int nontemporal_stores; /* the most of them in a loop */
     int streamed_f32; /* in place of COST_STREAMED, where a loop stores f32 alone */
+    bool staged_stores; /* non-temporal ones go through arrays: no loop of the text has them else */
+    bool scans_lanes; /* a scan is a routine of as many rows as run together, of adjacent floats */
+    int terms; /* the longest block of a reduction of which the values are in an array */
 } TargetCosts;
 
 /* What a language has for a tool that makes a circuit; NULL: nothing. */
@@ -76,6 +79,9 @@ typedef struct {
 extern const TargetInfo target_info[TARGETS];
 Target target_find(const char *name); /* TARGETS when there is none */
 Target target_for(Compiler compiler); /* whose texts it gets: the first row with it */
+/* Whose copy of the loops it is.  Loops of all targets, as one rewrite alone gets them in a test,
+ * are taken for those of the first. */
+const TargetInfo *target_of(const Fn *fn);
 unsigned targets_compiled(void); /* by dlc: 1 << target for each */
 bool target_fuses(Target target); /* on this processor: is a fused multiply-add one operation? */
 

@@ -80,7 +80,8 @@ static const PassInfo of_nests = {
 
 static const PassInfo of_target[TARGETS] = {
 #define TARGET(name, ...) \
-    {#name, STAGE_LOOPS, STAGE_LOOPS, NULL, "The rewrites for one target.", parts_of_##name},
+    {#name,           STAGE_LOOPS,      STAGE_LOOPS, NULL, "The rewrites for one target.", \
+     parts_of_##name, 1 + TARGET_##name},
 #include "targets.def"
 };
 

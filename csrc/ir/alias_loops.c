@@ -400,13 +400,28 @@ typedef struct {
     const Let *store;
 } Stored;
 
+static bool
+is_a_loop(const void *arg, const Let *let)
+{
+    (void)arg;
+    return loop_is(let);
+}
+
+/* Are both updates, which stay in order however many iterations run together?  With loops inside,
+ * each of these runs for all iterations. */
+static bool
+keep_order(const Stored *s, const Let *let)
+{
+    return let->op == OP_update && s->store->op == OP_update &&
+           !block_any(s->it->loop->body, is_a_loop, NULL);
+}
+
 /* Does the let load what the store stores in another iteration? */
 static bool
 loads_from_elsewhere(const void *arg, const Let *let)
 {
     const Stored *s = arg;
-    return let_accesses(let) && let->op != OP_store &&
-           !(let->op == OP_update && s->store->op == OP_update) &&
+    return let_accesses(let) && let->op != OP_store && !keep_order(s, let) &&
            memory_of(let->args[0]) == memory_of(s->store->args[0]) &&
            !is_disjoint_in(s->it, let, s->store);
 }

@@ -355,6 +355,7 @@ struct Fn {
     struct Names *names;        /* names in use, of fn.c */
     const Let *owner;           /* of a body, while a pass runs: the loop or branch; else NULL */
     struct PhaseFacts *facts;   /* loops/facts.c; NULL: none since more than marks changed */
+    int target;                 /* whose own copy of the loops it is, see PassInfo; 0: of all */
 };
 
 #include "marks.h"
@@ -658,6 +659,7 @@ typedef struct PassInfo {
     PassFn run;                 /* NULL: the pass is its parts, one after the other */
     const char *what;           /* one sentence */
     const struct PassInfo *const *parts;        /* the last is NULL */
+    int target;                 /* of parts that are of one target: 1 + its row; else 0 */
 } PassInfo;
 
 typedef struct PassOptions {

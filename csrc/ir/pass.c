@@ -202,6 +202,7 @@ Fn *
 pass_run(const PassInfo *pass, Fn *fn, PassOptions *options)
 {
     if (!pass->run) {
+        fn->target = pass->target ? pass->target : fn->target;
         for (const PassInfo *const *part = pass->parts; *part; part++) {
             fn = pass_run(*part, fn, options);
         }

@@ -42,7 +42,6 @@ PRODUCTS = (
     ("csrc/codegen/schedule/nest/interchange.c", "CONTRACTION_CHAIN"),
     ("csrc/codegen/schedule/decode/decode.c", "chain|CONTRACTION_CHAIN"),
     ("csrc/codegen/schedule/decode/sums.c", "chain"),
-    ("csrc/ir/verify/verify_values.c", "CONTRACTION_CHAIN"),
     ("csrc/ir/eval/eval_contract.c", "chain"),
     ("csrc/ir/eval/eval_loops.c", "chain"),
     ("csrc/ir/contraction", "CONTRACTION_CHAIN|chain"),

@@ -60,7 +60,7 @@ fn f[N, M](x: f32[N, M] strides=[1, N]) -> (f32[N, M]) {
 }
 """
     ran = subprocess.run(
-        [PROGRAM, "--pass", "nontemporal_cc", "-"],
+        [PROGRAM, "--pass", "cc:nontemporal", "-"],
         input=text.replace("TILE", tile), capture_output=True, text=True,
     )  # fmt: skip
     assert tile in ran.stdout, ran.stderr

@@ -139,7 +139,7 @@ def test_loops_around_a_product_are_no_vectors() -> None:
             text = opt(opt(plain, "--pass", "vectorise"), "--pass", f"parallelise,{target}")
             lines = text.splitlines()
             sums = [k for k, line in enumerate(lines) if " fused {" in line]
-            assert len(sums) == count
+            assert len(sums) + text.count(" buffer registers") == count  # the latter are interchanged
             assert not any(" vector" in lines[k - 1] for k in sums)
 
 

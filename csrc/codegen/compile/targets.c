@@ -35,6 +35,12 @@ target_for(Compiler compiler)
     return (Target)k;
 }
 
+const TargetInfo *
+target_of(const Fn *fn)
+{
+    return &target_info[fn->target ? fn->target - 1 : 0];
+}
+
 unsigned
 targets_compiled(void)
 {

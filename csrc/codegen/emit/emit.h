@@ -143,10 +143,8 @@ typedef struct {
     void (*let)(Emit *e, const Let *let);
     const char *(*add)(Emit *e, const Let *product, Dtype dtype, const char *sum);
 } ChainWriter;
-/* Puts a sum marked fused, as the C constant of its name; the body of such a sum, but for the
- * product that it ends with. */
+/* Puts a sum marked fused, as the C constant of its name. */
 void put_chains(Emit *e, const Let *reduce, const ChainWriter *writer);
-void put_factors(Emit *e, const Let *reduce, void (*let)(Emit *e, const Let *let));
 /* Puts a call that adds k products of adjacent elements of x and y, arrays of the dtype, to *sum,
  * which has a row of a panel; `first`: C that is true where there is no sum yet. */
 void put_dot(Emit *e, Dtype dtype, const char *sum, const char *x, const char *y, const char *k,

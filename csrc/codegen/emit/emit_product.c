@@ -218,7 +218,8 @@ put_micro(Emit *e, const Let *loop)
 
 /* ---- sums that are no call ---- */
 
-void
+/* The body of such a sum, but for the product that it ends with. */
+static void
 put_factors(Emit *e, const Let *reduce, void (*let)(Emit *e, const Let *let))
 {
     const Block *body = reduce->body;

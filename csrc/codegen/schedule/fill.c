@@ -18,8 +18,8 @@
  *               let a: f32 = load x[i] masked  let e: f32 = exp a  ret e }
  *
  * For the portable target reductions in lanes are marked `terms`: the elements of all lanes are
- * computed in a loop of their own, of which any compiler makes vectors.  For a small device these
- * are the short ones.
+ * computed in a loop of their own, of which any compiler makes vectors.  How long a block may be is
+ * in the target's row.
  *
  * Loads of bfloat16 along such a reduction are marked `widened`: all lanes are loaded at once.  The
  * compiler loads and widens them in two halves else. */
@@ -143,12 +143,16 @@ rewrite_widen(Fn *fn)
     return loops_visit(fn, widen_loads);
 }
 
+/* Where it is long, an array of a block is as large as the whole stack of a small device. */
 static bool
 mark_terms(const PhaseView *phase, Let *reduce)
 {
     Cx *cx = phase->facts->cx;
+    int longest = target_of(phase->fn)->costs.terms;
     bool good = reduce->op == OP_reduce && !let_has(reduce, MARK_pairs) &&
-                !let_has(reduce, MARK_fused) && op_info[let_op(reduce)].rule != RULE_INDEX;
+                !let_has(reduce, MARK_fused) && op_info[let_op(reduce)].rule != RULE_INDEX &&
+                (reduce_block(reduce) <= longest ||
+                 dim_range(cx, loop_extent(reduce)).hi <= longest);
     for (int k = 0; good && k < reduce->body->n; k++) {
         good = let_is_plain(reduce->body->lets[k]) || reduce->body->lets[k]->op == OP_store;
     }
@@ -162,20 +166,4 @@ Fn *
 rewrite_terms(Fn *fn)
 {
     return loops_visit(fn, mark_terms);
-}
-
-/* An array of a long block is as large as the whole stack of a small device. */
-static bool
-mark_short_terms(const PhaseView *phase, Let *reduce)
-{
-    bool is_short = reduce->op == OP_reduce &&
-                    (reduce_block(reduce) <= DLC_STEPS ||
-                     dim_range(phase->facts->cx, loop_extent(reduce)).hi <= DLC_STEPS);
-    return !is_short || mark_terms(phase, reduce);
-}
-
-Fn *
-rewrite_short_terms(Fn *fn)
-{
-    return loops_visit(fn, mark_short_terms);
 }

@@ -28,7 +28,6 @@ typedef struct {
     const TargetInfo *target;
     const Facts *facts;
     Range bytes; /* of the phase */
-    bool staged; /* through arrays, as the text has no loop of non-temporal stores else */
     bool sizes_known; /* stores whose tensor may be small when the phase runs are not marked */
 } Phased;
 
@@ -110,7 +109,7 @@ mark_stores(const Phased *p, const Let *loop, int most)
         if (may_bypass(p, loop, store)) {
             mark_store(p, loop, store);
         }
-        if (p->staged && let_has(store, MARK_nontemporal)) {
+        if (p->target->costs.staged_stores && let_has(store, MARK_nontemporal)) {
             let_mark_with(p->cx, store, MARK_array, array_of(p, loop));
         }
     }
@@ -178,7 +177,7 @@ mark_loop(Let *loop, void *phased)
     if (let_has(loop, MARK_recurrences)) {
         mark_scan(p, loop);
     } else if (let_has(rows, MARK_tile)) {
-        if (!p->staged || let_has(loop, MARK_width)) { /* that of the arrays */
+        if (!p->target->costs.staged_stores || let_has(loop, MARK_width)) { /* that of the arrays */
             mark_stores(p, loop, loop->body->n);
         }
     } else if (let_has(loop, MARK_vector) && memory_limits(p, loop)) {
@@ -189,35 +188,24 @@ mark_loop(Let *loop, void *phased)
     return true;
 }
 
-typedef struct {
-    const TargetInfo *target;
-    bool staged;
-} Stores;
-
 static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
-    const Stores *stores = arg;
     Cx *cx = phase->fn->cx;
+    const TargetInfo *target = target_of(phase->fn);
     Phased p = {
         .cx = cx,
-        .target = stores->target,
+        .target = target,
         .facts = phase->facts,
         .bytes = dim_range(cx, phase_use(phase->fn, phase->loop).bytes),
-        .staged = stores->staged,
-        .sizes_known = !stores->target->branches,
+        .sizes_known = !target->branches,
     };
+    (void)arg;
     phase_visit_loops(phase, mark_loop, &p);
 }
 
 Fn *
-rewrite_nontemporal_cc(Fn *fn)
+rewrite_nontemporal(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, &(Stores){&target_info[TARGET_cc], .staged = true});
-}
-
-Fn *
-rewrite_nontemporal_tcc(Fn *fn)
-{
-    return phases_visit(fn, mark_phase, &(Stores){&target_info[TARGET_tcc], .staged = false});
+    return phases_visit(fn, mark_phase, NULL);
 }

@@ -211,8 +211,10 @@ is_last_row(const Facts *facts, const Let *loop, const Let *load)
  * loop `strip`: so many iterations prefetch together.  Vectors have 32 bytes: few of its loads
  * begin where a cache line does, and a vector of 64 bytes would be in two lines. */
 static void
-mark_stencil(const Facts *facts, Let *loop)
+mark_stencil(const PhaseView *phase, Let *loop)
 {
+    const Facts *facts = phase->facts;
+    int width = target_of(phase->fn)->width;
     Let *row = NULL;
     for (int k = loop->body->n - 1; k >= 0; k--) {
         Let *let = loop->body->lets[k];
@@ -221,12 +223,12 @@ mark_stencil(const Facts *facts, Let *loop)
         }
         row = let->op == OP_load && is_last_row(facts, loop, let) ? let : row;
     }
-    if (row && fuel_spend(facts->cx)) {
+    if (row && width && fuel_spend(facts->cx)) {
         int bytes = facts_access(facts, row)->bytes;
         let_mark_with(facts->cx, row, MARK_prefetch, DLC_PREFETCH * bytes);
         let_mark_with(facts->cx, row, MARK_beyond, DLC_LARGE);
         let_mark_with(facts->cx, loop, MARK_strip, DLC_STRIP);
-        let_mark_with(facts->cx, loop, MARK_simdlen, target_info[TARGET_cc].width / bytes);
+        let_mark_with(facts->cx, loop, MARK_simdlen, width / bytes);
     }
 }
 
@@ -235,7 +237,7 @@ mark_stencils(const PhaseView *phase, Let *loop)
 {
     bool vector = loop->op == OP_for && let_has(loop, MARK_vector) && !loop_count(loop->body);
     if (vector && !let_has(loop, MARK_distribute) && !let_has(let_around(loop), MARK_tile)) {
-        mark_stencil(phase->facts, loop);
+        mark_stencil(phase, loop);
     }
     return true;
 }

@@ -2,10 +2,12 @@
  *
  * What:     marks loads and stores of vector loops and grids: `prefetch`, so many bytes further on,
  *           or `prefetch_rows`, what they access so many rows later; `primitive` loads or stores of
- *           the parts of an element, which are one call, and reductions that are one.
+ *           the parts of an element, which are one call, and reductions that are one; `merged`
+ *           loads and stores that need no array of the tile.
  * Requires: a scheduled function in which grids, non-temporal stores and the width of tiles are
  *           marked.
- * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points (V34).
+ * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points (V34), and nothing
+ *           else has stored to what is read in its place in memory (V50).
  * How:      one walk over a phase in the order in which it runs.  What caches hold is not
  *           prefetched (that takes a tenth to a third of the time of what is computed from it), nor
  *           what an earlier loop of the phase has read, nor a row that all iterations of the loops
@@ -31,7 +33,7 @@
  *           Of 131072 gathered rows of 128, sums of 8 take 5.7 ms without prefetching, 3.3 with 8
  *           rows ahead, 3.0 with 16, 3.2 with 32.
  * Why not:  by the loads of one loop alone: a row that two loops read would be prefetched twice.
- * Example:  for i in N parallel vector width=256 { let a: f32 = load x[i] prefetch=2048 .. }
+ * Example:  for i in N parallel vector width=256 { let a: f32 = load x[i] prefetch=2048 merged .. }
  */
 #include <string.h>
 
@@ -74,6 +76,8 @@ typedef struct {
     bool is_long; /* one row of a grid at a time */
     bool prefetches; /* does the loop prefetch what its own loads read? */
     bool *unzipped; /* by Value.id: an earlier load has brought it along */
+    const Block *asked; /* the block for which fuel was asked last, to mark its lets merged; */
+    bool may; /* and what it said */
 } View;
 
 static void walk_let(View *v, const Let *let);
@@ -262,6 +266,16 @@ mark_strided(View *v, const Let *access, const Walk *walk)
 
 /* ---- lets ---- */
 
+static const Pairs *
+all_pairs(View *v)
+{
+    if (v->found->kernel != v->facts->kernel) {
+        v->found->kernel = v->facts->kernel;
+        v->found->pairs = pairs_find(v->cx, v->phase->fn->nvalues, v->facts->kernel->body);
+    }
+    return v->found->pairs;
+}
+
 /* Four of the block's loads could be the operands of two products. */
 static const Pairs *
 pairs_for(View *v, const Block *blk)
@@ -271,14 +285,7 @@ pairs_for(View *v, const Block *blk)
         loads += blk->lets[k]->op == OP_load;
         products += blk->lets[k]->op == OP_mul;
     }
-    if (loads < 4 || products < 2) {
-        return NULL;
-    }
-    if (v->found->kernel != v->facts->kernel) {
-        v->found->kernel = v->facts->kernel;
-        v->found->pairs = pairs_find(v->cx, v->phase->fn->nvalues, v->facts->kernel->body);
-    }
-    return v->found->pairs;
+    return loads < 4 || products < 2 ? NULL : all_pairs(v);
 }
 
 /* Is the load one of four that one primitive reads where they are? */
@@ -317,6 +324,105 @@ mark_zip(const View *v, const Zip *zip)
     }
 }
 
+/* ---- what needs no array of the tile ---- */
+
+static void
+mark_merged(View *v, const Let *let)
+{
+    if (v->asked != let->parent) {
+        v->asked = let->parent;
+        v->may = fuel_spend(v->cx);
+    }
+    if (v->may) {
+        let_mark((Let *)let, MARK_merged, true);
+    }
+}
+
+/* Has a buffer of each iteration its elements side by side? */
+static bool
+is_laned(const View *v, const Value *buffer)
+{
+    return v->loop && buffer_is_private(buffer) && v->differs[buffer->id];
+}
+
+/* Does a store of this block follow that would change what the load reads, if that is read only
+ * when it is stored itself? */
+static bool
+is_stored_later(const Let *load)
+{
+    int stores = 0;
+    bool used = false;
+    for (int k = 0; k < load->parent->n; k++) {
+        const Let *let = load->parent->lets[k];
+        stores += let->op == OP_store;
+        used |= let->op == OP_store && let->args[1] == load->res[0];
+    }
+    return used && stores > 1;
+}
+
+/* Elements that are adjacent in memory, and of a dtype that is computed in: primitives read them
+ * where they are. */
+static void
+place_load(View *v, const Let *load, const Walk *walk)
+{
+    bool adjacent = walk->kind == WALK_FLAT && dim_is(v->cx, walk->step, 1);
+    if (v->loop && !is_narrow(load->res[0]->type->dtype) && !is_stored_later(load) &&
+        (adjacent || is_laned(v, load->args[0]) || let_has(load, MARK_transpose))) {
+        mark_merged(v, load);
+    }
+}
+
+/* Is the value read where it is in memory? */
+static bool
+is_in_memory(const View *v, const Value *value)
+{
+    const Let *load = value->def && value->def->op == OP_load ? value->def : NULL;
+    return load && (let_has(load, MARK_merged) || !v->differs[value->id]);
+}
+
+/* The first store of what the block's last computing let makes.  Nothing behind it stores what is
+ * still in memory. */
+static const Let *
+sole_store(const View *v, const Let *let)
+{
+    const Block *blk = let->parent;
+    const Let *store = NULL;
+    for (int k = place_of(let) + 1; k < blk->n; k++) {
+        const Let *after = blk->lets[k];
+        if (after->op != OP_store ||
+            (!literal_of(after->args[1]) && after->args[1] != let->res[0] &&
+             is_in_memory(v, after->args[1]))) {
+            return NULL;
+        }
+        store = after->args[1] == let->res[0] && !store ? after : store;
+    }
+    return store;
+}
+
+/* A store of adjacent elements that the primitive which computes them does. */
+static void
+place_store(View *v, const Let *store)
+{
+    const Value *value = store->args[1];
+    const Let *let = value_is_const(value) ? NULL : value->def;
+    Dtype dtype = store->args[0]->type->dtype;
+    if (!v->loop || !let || let->parent != store->parent || !let_is_map(let) ||
+        !v->differs[value->id] || value->type->dtype != dtype || is_narrow(dtype) ||
+        (loop_is_recurrence(let_around(let)) && loop_carried(let))) {
+        return;
+    }
+    Walk walk = walk_of(&v->tile, facts_access(v->facts, store)->offset);
+    bool adjacent = walk.kind == WALK_FLAT && dim_is(v->cx, walk.step, 1);
+    if (!adjacent && !is_laned(v, store->args[0])) {
+        return;
+    }
+    const Let *own = pairs_store(all_pairs(v), let);
+    own = own ? own : sole_store(v, let);
+    if (own == store) {
+        mark_merged(v, store);
+    }
+}
+
 static void
 walk_load(View *v, const Let *load)
 {
@@ -326,10 +432,14 @@ walk_load(View *v, const Let *load)
     Zip zip;
     v->differs[id] = walk.kind != WALK_ONE ||
                      (access->is_private && v->loop && v->differs[load->args[0]->id]);
+    bool in_place = !access->is_private && !let_has(load, MARK_transpose) && is_in_place(v, load);
+    if (!in_place && !v->unzipped[id]) {
+        place_load(v, load, &walk);
+    }
     if (access->is_private || is_transposed(v, load)) {
         return;
     }
-    if (is_in_place(v, load)) {
+    if (in_place) {
         mark_strided(v, load, &walk);
     } else if (v->unzipped[id]) {
         return;
@@ -350,6 +460,7 @@ walk_store(View *v, const Let *store)
 {
     Zip zip;
     if (!zip_find(v->facts, &v->tile, store, &zip)) {
+        place_store(v, store);
         return;
     }
     for (int k = 0; store->parent->lets[k] != store; k++) {
@@ -540,6 +651,23 @@ mark_calls(const View *v, const Let *reduce)
     }
 }
 
+/* What a reduction that goes through its elements a block at a time loads, and prefetches none
+ * of. */
+static void
+place_loads(View *v, const Let *reduce)
+{
+    for (int k = 0; k < reduce->body->n; k++) {
+        const Let *let = reduce->body->lets[k];
+        if (let->op == OP_load) {
+            Walk walk = walk_of(&v->tile, facts_access(v->facts, let)->offset);
+            v->differs[let->res[0]->id] = walk.kind != WALK_ONE;
+            place_load(v, let, &walk);
+        } else {
+            walk_let(v, let);
+        }
+    }
+}
+
 static void
 walk_reduce(View *v, const Let *reduce)
 {
@@ -548,12 +676,17 @@ walk_reduce(View *v, const Let *reduce)
     bool arg = op_info[let_op(reduce)].rule == RULE_INDEX, in_tile = v->tile.index != DIM_NONE;
     Term term;
     v->differs[reduce->res[0]->id] = in_tile;
-    if (let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_onehot)) {
+    if (let_has(reduce, MARK_fused) && !in_tile) {
+        enter(v, reduce, DIM_NONE);
+        place_loads(v, reduce);
+        enter(v, NULL, DIM_NONE);
+    } else if (let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_onehot)) {
         enter(v, reduce, DIM_NONE);
         v->width = DLC_BLOCK;
         if (term_goes_along(v->facts, &v->tile, reduce, dtype, &term)) {
             mark_primitive(v, reduce);
             read_row(v, term.x, reduce);
+            place_loads(v, reduce);
         } else {
             walk_block(v, reduce->body);
         }

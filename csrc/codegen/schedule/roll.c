@@ -4,7 +4,7 @@
  *           alike in all of them.  pipeline_hls marks loops `pipelined` that no other loop runs in:
  *           if they are marked for vectors, are in such a loop or have such an order, their
  *           operations are worth hardware of their own.
- * Requires: a scheduled function; for pipeline_hls, in which loops are interchanged.
+ * Requires: a scheduled function; for pipeline_hls, in which loops are interchanged already.
  * Ensures:  nothing but speed, if the C compiler is right (V41, V56).
  * How:      gcc may unroll a short loop and make a vector loop of the one around it.  gcc 12 then
  *           reads what a `where` chooses of several iterations of that by the condition of the
@@ -53,24 +53,16 @@ is_loop_in(const void *loop, const Let *let)
     return let != loop && loop_is(let);
 }
 
-/* Does no other loop run in it?  One marked interchange runs in the sum that it begins with. */
-static bool
-is_innermost(const Let *loop)
-{
-    return let_has(loop, MARK_interchange) ||
-           (!let_has(let_around(loop), MARK_interchange) && !let_any(loop, is_loop_in, loop));
-}
-
 /* Loops of a product too, which other targets leave to a microkernel. */
 static void
 pipeline_loop(void *cx, Let *loop)
 {
-    static const Marks alone[] = {MARK_vector, MARK_lanes, MARK_fused, MARK_interchange};
+    static const Marks alone[] = {MARK_vector, MARK_lanes, MARK_fused};
     bool marked = loop_is(loop) && loop_vector_around(loop);
-    for (int k = 0; k < 4 && loop_is(loop); k++) {
+    for (int k = 0; k < 3 && loop_is(loop); k++) {
         marked |= let_has(loop, alone[k]);
     }
-    if (marked && is_innermost(loop) && fuel_spend(cx)) {
+    if (marked && !let_any(loop, is_loop_in, loop) && fuel_spend(cx)) {
         let_mark(loop, MARK_pipelined, true);
     }
 }

@@ -13,38 +13,29 @@
 #include "codegen/loops/scan.h"
 #include "codegen/rewrites.h"
 
+/* Does the target's routine do it? */
+static bool
+has_routine(const PhaseView *phase, const Let *loop, const Scan *s)
+{
+    int64_t rows = dim_range(phase->fn->cx, loop_extent(loop)).hi;
+    bool lanes = s->at_once && rows >= let_mark_value(loop, MARK_recurrences) &&
+                 !let_has(s->loop, MARK_distribute);
+    return lanes || !target_of(phase->fn)->costs.scans_lanes;
+}
+
 static bool
 mark_scan(const PhaseView *phase, Let *loop)
 {
     Scan s;
     if (let_has(loop, MARK_recurrences) && scan_alone(phase->facts, loop, &s) &&
-        fuel_spend(phase->fn->cx)) {
-        let_mark(loop, MARK_scan, true);
-    }
-    return true;
-}
-
-static bool
-mark_scan_of_lanes(const PhaseView *phase, Let *loop)
-{
-    Scan s;
-    Cx *cx = phase->fn->cx;
-    if (let_has(loop, MARK_recurrences) && scan_alone(phase->facts, loop, &s) && s.at_once &&
-        dim_range(cx, loop_extent(loop)).hi >= let_mark_value(loop, MARK_recurrences) &&
-        !let_has(s.loop, MARK_distribute) && fuel_spend(cx)) {
+        has_routine(phase, loop, &s) && fuel_spend(phase->fn->cx)) {
         let_mark(loop, MARK_scan, true);
     }
     return true;
 }
 
 Fn *
-rewrite_scan_tcc(Fn *fn)
+rewrite_scan(Fn *fn)
 {
     return loops_visit(fn, mark_scan);
-}
-
-Fn *
-rewrite_scan_cc(Fn *fn)
-{
-    return loops_visit(fn, mark_scan_of_lanes);
 }

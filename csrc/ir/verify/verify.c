@@ -66,7 +66,7 @@
  *        element [.., outermost index + .., innermost index] of a buffer whose last axis has 128
  *        bytes: a row of a panel.
  *   V24  micro marks alone, and only a for of at most 14 iterations.  Its body is one for without
- *        marks but interchange, over columns, or one over panels with that one alone inside.  Its
+ *        marks, over columns, or one over panels with that one alone inside.  Its
  *        body is a sum marked fused, perhaps a load and the addition of the sum to it, and the
  *        store.  Load and store are at the same element of a buffer of two axes, whose rows are
  *        whole panels: [row + .., panel * width + column].  The first factor is a load or its cast,
@@ -156,7 +156,7 @@
  *        has its index in the extent, or is marked vector, tile, recurrences, lanes, pack or micro.
  *        A loop leaves nothing for other iterations if these provably load or update other
  *        elements, of what is from outside of it, than an iteration stores or updates, however
- *        deep.  Updates alone may be of the same one.
+ *        deep.  Updates alone may be of the same one, in a loop without loops inside.
  *   V43  distribute is at most 1024, and marks only a for without loops inside whose body computes,
  *        loads and stores, and which is marked vector, without streams and not in a loop marked
  *        tile, or is the loop in one marked recurrences.  No access in it is marked prefetch.
@@ -189,13 +189,14 @@
  *        its body has kernels and sizes alone, which promise no strides.
  *   V48  steps stands alone, on a for that stands in the kernel's own block or in that of a loop so
  *        marked.
- *   V49  merged marks only a load, a size or an operation in a loop that one operation of the same
- *        block uses, with nothing in between that writes, binds or has a body, or that the reduce
- *        around returns right behind it; nothing else uses it.
- *   V50  interchange is at most the columns of a panel, and marks only a for without parallel and
- *        vector that leaves nothing for other iterations, has no more of them than that, and begins
- *        with a reduce marked fused of at most 256 terms, as long in each iteration; neither loops
- *        nor choices follow.
+ *   V49  merged marks only a size or an operation in a loop that one operation of the same block
+ *        uses, with nothing in between that writes, binds or has a body, or that the reduce around
+ *        returns right behind it; nothing else uses it.
+ *   V50  merged marks only a load in a loop to whose memory nothing in its block stores before what
+ *        it has read is used for the last time, and a store in a loop of what an operation of its
+ *        block computes in the dtype of its tensor.  Between the two nothing accesses that memory
+ *        but stores to a result of the kernel or to other elements.  Such a store is as early as
+ *        the operation.
  *   V51  widened marks only a load of bf16 in a reduce marked lanes, along which its elements are
  *        adjacent, or one of i8 or u8 in a for marked vector of 32 iterations, along which they
  *        are.  What its index says is not bound in that loop.
@@ -219,8 +220,7 @@
  *        reorder marks one whose body is a for alone that is not marked reorder, has no marks but
  *        split, and has the same extent in each iteration.  No two accesses of the same memory, of
  *        which one writes, may be in iterations that change their order with the two loops.
- *   V56  pipelined marks only a loop that no other loop runs in: it has none in its body, however
- *        deep, or is marked interchange, and is not the sum of one that is.
+ *   V56  pipelined marks only a loop that has none in its body, however deep.
  *   V57  batch, rows and columns mark the loops of a plain nest: each a for with one of them,
  *        alone in the one around it, those marked batch outside, one marked rows and in it one
  *        marked columns inside.  That one begins no other loop but a sum marked fused, and it alone

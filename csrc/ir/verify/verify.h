@@ -72,8 +72,8 @@ void verify_uniform(Verifier *v, const Let *let);
 /* Does the access have no index that is bound in the loop's own body? */
 bool is_unbound(Cx *cx, const Let *access, const Let *loop);
 
+void verify_merged_access(Verifier *v, const Let *access);
 void verify_merged(Verifier *v, const Let *let);
-void verify_interchange(Verifier *v, const Let *loop);
 void verify_terms(Verifier *v, const Let *loop);
 void verify_registers(Verifier *v, const Let *buffer);
 void verify_widened(Verifier *v, const Let *load);

@@ -348,9 +348,7 @@ is_loop_in(const void *loop, const Let *let)
 void
 verify_pipelined(Verifier *v, const Let *loop)
 {
-    bool columns = let_has(loop, MARK_interchange),
-         sum = let_has(let_around(loop), MARK_interchange);
-    if (let_has(loop, MARK_pipelined) && (sum || (!columns && let_any(loop, is_loop_in, loop)))) {
+    if (let_has(loop, MARK_pipelined) && let_any(loop, is_loop_in, loop)) {
         verify_broken(v, 56, "pipelined marks a loop that another loop runs in");
     }
 }

@@ -170,6 +170,9 @@ verify_access_marks(Verifier *v, const Let *access)
     }
     verify_masked(v, access);
     verify_primitive_access(v, access);
+    if (access->op != OP_update) {
+        verify_merged_access(v, access);
+    }
     verify_widened(v, access);
 }
 
@@ -484,7 +487,6 @@ verify_loop_marks(Verifier *v, const Let *loop)
     if (let_has(loop, MARK_flat) || let_has(loop, MARK_flat_row)) {
         check_flat(v, loop);
     }
-    verify_interchange(v, loop);
     verify_terms(v, loop);
     verify_primitive(v, loop);
     verify_nest(v, loop);

@@ -16,8 +16,7 @@ has_marks(const Let *loop, Marks marks)
 static bool
 is_marked(const Let *let, Marks marks)
 {
-    const Marks others = MARK_prefetch_tile | MARK_prefetch_pack | MARK_interchange |
-                         MARK_pipelined;
+    const Marks others = MARK_prefetch_tile | MARK_prefetch_pack | MARK_pipelined;
     return let->op == OP_for && ((Marks)let_int(let, "marks") & ~others) == marks;
 }
 

@@ -47,7 +47,7 @@ uses_by_next(const Let *let)
 void
 verify_merged(Verifier *v, const Let *let)
 {
-    if (let_has(let, MARK_merged) &&
+    if (let_has(let, MARK_merged) && !let_accesses(let) &&
         (!loop_is(let_around(let)) || uses_by_next(let) != uses_in(let->parent, let->res[0]))) {
         verify_broken(v, 49,
                       "merged marks a value that is not used by the operation that computes it "
@@ -55,31 +55,119 @@ verify_merged(Verifier *v, const Let *let)
     }
 }
 
-/* ---- V50: sums in an array ---- */
+/* ---- V50: what is read and written where it is ---- */
+
+static bool
+shares_memory(const Value *a, const Value *b)
+{
+    return a == b || a->over == b || b->over == a || (a->over && a->over == b->over);
+}
+
+static bool
+is_access_of(const void *of, const Let *let)
+{
+    return let_accesses(let) && shares_memory(let->args[0], of);
+}
+
+static bool
+is_write_of(const void *of, const Let *let)
+{
+    return let_writes(let) && shares_memory(let->args[0], of);
+}
+
+static int
+place_in_block(const Let *let)
+{
+    int k = 0;
+    while (let->parent->lets[k] != let) {
+        k++;
+    }
+    return k;
+}
+
+/* The place behind which nothing in the block reads the value, or what is computed with it. */
+static int
+last_use(const Block *blk, const Value *v)
+{
+    int last = 0;
+    for (int k = 0; k < blk->n; k++) {
+        const Let *let = blk->lets[k];
+        bool uses = let->body && uses_in(let->body, v);
+        for (int j = 0; j < let->nargs; j++) {
+            uses |= let->args[j] == v;
+        }
+        bool later = uses && let_is_map(let) && let_has(let, MARK_merged);
+        int at = !uses ? 0 : later ? last_use(blk, let->res[0]) : k;
+        last = at > last ? at : last;
+    }
+    for (int k = 0; k < blk->nrets; k++) {
+        last = blk->rets[k] == v ? blk->n : last;
+    }
+    return last;
+}
+
+/* The let of the block that computes what the store stores, or NULL. */
+static const Let *
+computed_for(const Let *store)
+{
+    const Value *v = store->op == OP_store ? store->args[1] : NULL;
+    const Let *let = v && !value_is_const(v) ? v->def : NULL;
+    return let && let->parent == store->parent && let_is_map(let) ? let : NULL;
+}
+
+static bool
+is_unchanged(const Let *load)
+{
+    const Block *blk = load->parent;
+    int last = last_use(blk, load->res[0]);
+    bool good = true;
+    for (int k = place_in_block(load) + 1; k < blk->n && good; k++) {
+        const Let *let = blk->lets[k],
+                  *early = let_has(let, MARK_merged) ? computed_for(let) : NULL;
+        int at = early ? place_in_block(early) : k;
+        good = at >= last || !let_any(let, is_write_of, load->args[0]);
+    }
+    return good;
+}
+
+static bool
+is_other_element(Cx *cx, const Let *a, const Let *b)
+{
+    int64_t distance = 0;
+    const Value *of = a->args[0];
+    Dim from = index_offset(cx, of, let_attr(a, "at")->dims),
+        to = index_offset(cx, of, let_attr(b, "at")->dims);
+    return dim_is_int(cx, dim_sub(cx, to, from), &distance) && distance != 0;
+}
+
+/* Two stores to other elements may change places, as may two to a result, which is stored once. */
+static bool
+may_be_early(const Verifier *v, const Let *store)
+{
+    const Let *let = computed_for(store);
+    const Value *to = store->args[0];
+    bool good = let && let->res[0]->type->dtype == to->type->dtype;
+    for (int k = good ? place_in_block(let) + 1 : 0; good && store->parent->lets[k] != store; k++) {
+        const Let *between = store->parent->lets[k];
+        bool stores = between->op == OP_store && between->args[0] == to &&
+                      (to->def == v->kernel || is_other_element(v->cx, between, store));
+        good = stores || !let_any(between, is_access_of, to);
+    }
+    return good;
+}
 
 void
-verify_interchange(Verifier *v, const Let *loop)
+verify_merged_access(Verifier *v, const Let *access)
 {
-    const Block *body = loop->body;
-    const Let *sum = body->n ? body->lets[0] : NULL;
-    int64_t room = let_mark_value(loop, MARK_interchange);
-    if (!let_has(loop, MARK_interchange)) {
-        return;
-    }
-    bool good = sum && sum->op == OP_reduce && let_has(sum, MARK_fused) &&
-                !let_has(loop, MARK_parallel) && !let_has(loop, MARK_vector) &&
-                room <= MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes &&
-                dim_range(v->cx, let_dim(loop, "extent")).hi <= room &&
-                dim_range(v->cx, let_dim(sum, "extent")).hi <= CONTRACTION_CHAIN &&
-                !dim_uses(v->cx, let_dim(sum, "extent"), let_attr(loop, "index")->d) &&
-                !loop_carries(v->cx, loop);
-    for (int k = 1; k < body->n; k++) {
-        good = good && body->lets[k]->body == NULL;
-    }
-    if (!good) {
+    bool good = loop_is(let_around(access)) &&
+                (access->op == OP_load ? is_unchanged(access) : may_be_early(v, access));
+    if (let_has(access, MARK_merged) && !good) {
         verify_broken(v, 50,
-                      "interchange marks a loop that does not begin with a short sum marked fused, "
-                      "or whose iterations need each other");
+                      access->op == OP_load
+                          ? "merged marks a load that stands in no loop, or whose memory is "
+                            "stored to before what it has read is used"
+                          : "merged marks a store of what no operation beside it computes in its "
+                            "dtype, or behind other accesses to its memory");
     }
 }
 

@@ -7,7 +7,7 @@
  * How:      A loop is a `for` over all of its iterations, a load an indexed read, a scalar let a
  *           const variable, or a part of the one line that uses it (emit_c_place.c).  Of the marks
  *           of loops only those are read that say in which order a reduction is, how many
- *           iterations are one of the phase's, and what is in an array (`interchange`, `terms`).
+ *           iterations are one of the phase's, and what is in an array (`registers`, `terms`).
  *           What a unit uses of the prelude stands before its phases (emit_c_prelude.c).
  * Why not:  as fast as the text for gcc and clang, which says how to be fast.
  * Example:  for i in N vector { let x0 = load x[i]; let y0 = exp x0; store y[i] = y0 }:
@@ -45,14 +45,15 @@ c_put_array(Emit *e, const char *type, const char *name, int64_t n)
     }
 }
 
-/* A buffer of as few elements as there are lanes is a variable. */
+/* A buffer marked registers, or of as few elements as there are lanes, is a variable. */
 static void
 put_buffer(Emit *e, const Value *v)
 {
     const char *type = storage_c(v->type->dtype);
-    int64_t n;
+    int64_t n = 0;
     bool known = dim_is_int(e->cx, type_numel(e->cx, v->type), &n);
-    if (known && (e->target->arrays || (n > 0 && n <= DLC_LANES))) {
+    bool registers = let_has(v->def, MARK_registers) || (n > 0 && n <= DLC_LANES);
+    if (known && (e->target->arrays || registers)) {
         c_put_array(e, type, name_c(e, v), n > 0 ? n : 1);
         if (n <= 0) {
             put(e, "(void)%s;", name_c(e, v));
@@ -125,8 +126,8 @@ put_bind(Emit *e, const Let *let)
 
 /* ---- loops ---- */
 
-void
-c_open_range(Emit *e, const Let *loop, const char *from, const char *to)
+static void
+open_range(Emit *e, const Let *loop, const char *from, const char *to)
 {
     const char *i = index_c(e, loop_index(loop));
     int64_t most = dim_range(e->cx, loop_extent(loop)).hi;
@@ -146,7 +147,7 @@ c_open_range(Emit *e, const Let *loop, const char *from, const char *to)
 void
 c_open_for(Emit *e, const Let *loop)
 {
-    c_open_range(e, loop, "0", dim_c(e, loop_extent(loop)));
+    open_range(e, loop, "0", dim_c(e, loop_extent(loop)));
 }
 
 /* False: the phase runs one of the loop's iterations at a time, and its index is known. */
@@ -165,17 +166,13 @@ open_for(Emit *e, const Let *loop)
     } else {
         return false;
     }
-    c_open_range(e, loop, from, to);
+    open_range(e, loop, from, to);
     return true;
 }
 
 static void
 put_for(Emit *e, const Let *loop)
 {
-    if (let_has(loop, MARK_interchange)) {
-        c_columns(e, loop);
-        return;
-    }
     bool opened = open_for(e, loop);
     c_block(e, loop->body);
     if (opened) {

@@ -31,12 +31,9 @@ void c_block(Emit *e, const Block *blk);
 void c_let(Emit *e, const Let *let);
 void c_put_array(Emit *e, const char *type, const char *name, int64_t n);
 void c_open_for(Emit *e, const Let *loop); /* a loop over all of its iterations */
-void c_open_range(Emit *e, const Let *loop, const char *from, const char *to);
 
 /* ---- emit_c_reduce.c ---- */
 
 void c_reduce(Emit *e, const Let *reduce);
-/* A loop marked interchange: all of its columns at once. */
-void c_columns(Emit *e, const Let *loop);
 
 #endif

@@ -80,56 +80,6 @@ term(Emit *e, const Let *product, Dtype dtype, const char *sum)
                      c_value(e, product->args[0], dtype), c_value(e, product->args[1], dtype), sum);
 }
 
-/* ---- columns of a product ---- */
-
-/* The terms, of the columns 0 .. columns-1. */
-static void
-put_terms(Emit *e, const Let *loop, const char *columns)
-{
-    const Let *sum = loop->body->lets[0], *product = sum->body->rets[0]->def;
-    Dtype dtype = sum->res[0]->type->dtype;
-    const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop));
-    c_open_for(e, sum);
-    c_open_range(e, loop, "0", columns);
-    put_factors(e, sum, c_let);
-    const char *one = cx_format(e->cx, "%s_all[%s]", out, i);
-    put(e, "%s = %s;", one, term(e, product, dtype, one));
-    put_close(e);
-    put_close(e);
-}
-
-/* A row as long as the array has a loop of its own: its sums stay in registers. */
-void
-c_columns(Emit *e, const Let *loop)
-{
-    const Let *sum = loop->body->lets[0];
-    Dtype dtype = sum->res[0]->type->dtype;
-    const char *out = name_c(e, sum->res[0]), *i = index_c(e, loop_index(loop)),
-               *n = dim_c(e, loop_extent(loop));
-    int64_t most = let_mark_value(loop, MARK_interchange);
-    bool choice = !e->target->arrays && !dim_is_int(e->cx, loop_extent(loop), NULL);
-    c_put_array(e, type_c(dtype), cx_format(e->cx, "%s_all", out), most);
-    c_open_for(e, loop);
-    put(e, "%s_all[%s] = 0;", out, i);
-    put_close(e);
-    if (choice) {
-        put_open(e, "if (%s == %lld)", n, (long long)most);
-        put_terms(e, loop, cx_format(e->cx, "%lld", (long long)most));
-        put_close(e);
-        put_open(e, "else");
-    }
-    put_terms(e, loop, n);
-    if (choice) {
-        put_close(e);
-    }
-    c_open_for(e, loop);
-    put(e, "const %s %s = %s_all[%s];", type_c(dtype), out, out, i);
-    for (int k = 1; k < loop->body->n; k++) {
-        c_let(e, loop->body->lets[k]);
-    }
-    put_close(e);
-}
-
 void
 c_reduce(Emit *e, const Let *reduce)
 {

@@ -14,7 +14,6 @@ enum {
 typedef struct {
     const char *at;
     bool varies;                /* an element for each iteration of the tile; else one for all */
-    bool pointer;               /* into a tensor */
     bool half;    /* elements as they are there: bf16, or small integers that become float */
     const char *row;    /* taken where it is: the step from row to row of a grid; else NULL */
     bool by_row;                /* an element for each row of a grid, see emit_tcc_grid.c */

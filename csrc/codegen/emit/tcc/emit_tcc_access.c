@@ -42,7 +42,8 @@ laned_element(Tcc *t, const Value *v, Dim offset)
     return cx_format(t->e->cx, "%s + %s * %d", name_c(t->e, v), dim_c(t->e, offset), tcc_width(t));
 }
 
-/* Does a store of this block follow that would change what a pointer into a tensor shows? */
+/* Is what one element for all is read from stored to before it is used?  Only where it is stored
+ * itself, behind other stores. */
 static bool
 stored_later(const Let *load)
 {
@@ -187,18 +188,18 @@ tcc_load(Tcc *t, const Let *let)
         const char *step = dim_c(e, walk.kind == WALK_GRID ? walk.row_step : tcc_columns(t));
         const char *from = element(t, let->args[0], walk.start);
         tcc_prefetch_rows(t, let, &walk, from);
-        tcc_bind(t, v,
-                 (Place){.at = from, .row = step, .varies = true, .pointer = true, .slot = -1});
+        tcc_bind(t, v, (Place){.at = from, .row = step, .varies = true, .slot = -1});
         return;
     }
     if (t->places[v->id].unzipped || put_unzip(t, let)) {
         return;
     }
-    if (at && !is_narrow(dtype) && dim_is(e->cx, walk.step, varies) && !stored_later(let)) {
+    if (at && !is_narrow(dtype) && dim_is(e->cx, walk.step, varies) &&
+        (varies ? let_has(let, MARK_merged) : !stored_later(let))) {
         if (varies && !panel_of(e, let)) {
             tcc_prefetch(t, let, at);
         }
-        tcc_bind(t, v, (Place){.at = at, .varies = varies, .pointer = true, .slot = -1});
+        tcc_bind(t, v, (Place){.at = at, .varies = varies, .slot = -1});
         return;
     }
     bool one_a_row = tcc_at_rows(t);
@@ -207,8 +208,7 @@ tcc_load(Tcc *t, const Let *let)
         if (!panel_of(e, let)) {
             tcc_prefetch(t, let, at);
         }
-        tcc_bind(t, v,
-                 (Place){.at = at, .varies = true, .pointer = true, .half = true, .slot = -1});
+        tcc_bind(t, v, (Place){.at = at, .varies = true, .half = true, .slot = -1});
         return;
     }
     if (materialised || walk.kind == WALK_GRID || walk.kind == WALK_ROWS) {

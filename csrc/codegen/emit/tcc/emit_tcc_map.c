@@ -3,31 +3,18 @@
 
 #include "emit_tcc.h"
 
-/* The store that the last computing let of a block can write to by itself. */
+/* The store that the let does by itself, or NULL. */
 static const Let *
-sole_store(const Tcc *t, const Let *let)
+own_store(const Let *let)
 {
     const Block *blk = let->parent;
-    const Let *store = NULL;
-    for (int k = t->ends[let->res[0]->id]; k < blk->n; k++) {
-        const Let *after = blk->lets[k];
-        if (after->op != OP_store ||
-            (!literal_of(after->args[1]) && after->args[1] != let->res[0] &&
-             t->places[after->args[1]->id].pointer)) {
-            return NULL;
+    for (int k = place_of(let) + 1; k < blk->n; k++) {
+        const Let *store = blk->lets[k];
+        if (store->op == OP_store && store->args[1] == let->res[0] && let_has(store, MARK_merged)) {
+            return store;
         }
-        store = after->args[1] == let->res[0] && !store ? after : store;
     }
-    return store;
-}
-
-/* The store that the let can write to by itself, as its dtype. */
-static const Let *
-own_store(const Tcc *t, const Let *let)
-{
-    const Let *store = pairs_store(t->found, let);
-    store = store ? store : sole_store(t, let);
-    return store && store->args[0]->type->dtype == let->res[0]->type->dtype ? store : NULL;
+    return NULL;
 }
 
 static void
@@ -424,7 +411,7 @@ tcc_map(Tcc *t, const Let *let)
     if (offer_to_fold(t, let, &call)) {
         return;
     }
-    const Let *store = call.varies ? own_store(t, let) : NULL;
+    const Let *store = call.varies ? own_store(let) : NULL;
     const char *direct = !store ? NULL
                          : use_nontemporal_strip(t, let, store, &call)
                              ? tcc_nontemporal_store(t, store)

@@ -22,8 +22,8 @@
  */
 #include <string.h>
 
-#include "codegen/rewrites.h"
 #include "decode.h"
+#include "codegen/schedule/nest/nest.h"
 #include "ir/eval/eval.h"
 
 /* ---- copies ---- */
@@ -158,7 +158,6 @@ typedef struct {
     Dim few; /* as many as the rows, where they are few */
     bool *by_column; /* by let of the sum's body: does it depend on the column? */
     int room; /* columns of a panel */
-    Loc loc;
 } Sums;
 
 /* The rows that stand side by side, and the array of each. */
@@ -169,45 +168,10 @@ typedef struct {
     Dim columns; /* the extent */
 } Side;
 
-static Let *
-put_let(const Sums *s, Block *to, Op op, int nargs, Value *const *args, const Dim *at)
-{
-    Attr attrs[] = {at ? attr_dims(s->cx, "at", 1, at) : (Attr){0}, attr_marks(s->cx, 0)};
-    Let *let = let_new(s->fn, op, nargs, args, at ? 2 : 0, attrs);
-    let->loc = s->loc;
-    block_append(s->cx, to, let);
-    return let;
-}
-
 static Value *
 put_value(const Sums *s, Block *to, Op op, int nargs, Value *const *args, const Dim *at)
 {
-    Let *let = put_let(s, to, op, nargs, args, at);
-    return let_result(s->fn, let, fn_fresh_name(s->fn, op_info[op].name), s->sum->res[0]->type,
-                      NULL);
-}
-
-/* A loop that is in no block yet. */
-static Let *
-new_loop(const Sums *s, const Let *like, Dim extent, Marks marks)
-{
-    const char *name = fn_fresh_name(s->fn, let_str(like, "index"));
-    Dim index = dim_index(s->cx, name, extent);
-    Attr attrs[] = {attr_name(s->cx, "index", name, index), attr_dim(s->cx, "extent", extent),
-                    attr_marks(s->cx, marks)};
-    Let *loop = let_new(s->fn, OP_for, 0, NULL, 3, attrs);
-    loop->loc = s->loc;
-    loop->body = cx_alloc(s->cx, sizeof *loop->body);
-    loop->body->owner = loop;
-    return loop;
-}
-
-static Value *
-literal(const Sums *s, Literal is)
-{
-    Value *v = cx_alloc(s->cx, sizeof *v);
-    v->literal = is;
-    return v;
+    return nest_value(s->fn, to, s->sum, op, nargs, args, at);
 }
 
 /* ---- what variants have in common ---- */
@@ -416,7 +380,7 @@ folded(const Making *t, int at, int k)
     } else {
         is.i = computed(let, args);
     }
-    return literal(t->s, is);
+    return nest_literal(t->s->cx, is);
 }
 
 /* Operands that have become constants, of a let that needs one with a dtype: their `const`.  The
@@ -456,22 +420,6 @@ mark_load(const Sums *s, Let *load, Dim column, Dim term)
     if (dim_uses(s->cx, rest, term)) {
         let_mark_with(s->cx, load, MARK_prefetch, DLC_PREFETCH_DECODED);
     }
-}
-
-/* What the term is multiplied by and added to. */
-static void
-put_step(const Sums *s, Block *to, Value *a, Value *b, Value *sums, Dim column)
-{
-    Value *old = put_value(s, to, OP_load, 1, &sums, &column), *args[] = {a, b, old};
-    if (dtype_info[s->sum->res[0]->type->dtype].class == CLASS_FLOAT) {
-        args[1] = put_value(s, to, OP_fma, 3, args, NULL);
-    } else {
-        args[0] = put_value(s, to, OP_mul, 2, args, NULL);
-        args[1] = old;
-        args[1] = put_value(s, to, OP_add, 2, args, NULL);
-    }
-    args[0] = sums;
-    put_let(s, to, OP_store, 2, args, &column);
 }
 
 /* Let `at` of the body, for variant k. */
@@ -529,8 +477,9 @@ put_terms(const Sums *s, Block *to, const Side *side, int terms)
     const Block *body = s->sum->body;
     const Let *product = body->rets[0]->def;
     Making t = {.s = s, .whole = dim_is(s->cx, side->columns, s->room)};
-    t.steps = new_loop(s, s->sum, dim_div(s->cx, loop_extent(s->sum), dim_int(s->cx, terms)), 0);
-    t.across = new_loop(s, s->columns, side->columns, MARK_vector);
+    t.steps = nest_loop(s->fn, s->sum, dim_div(s->cx, loop_extent(s->sum), dim_int(s->cx, terms)),
+                        0);
+    t.across = nest_loop(s->fn, s->columns, side->columns, MARK_vector);
     Dim column = loop_index(t.across), from = terms_from(s, loop_index(t.steps), terms);
     t.v = variants_of(s, side->n, side->row, terms, from);
     t.copies = cx_alloc(s->cx, (size_t)t.v.n * sizeof *t.copies);
@@ -544,8 +493,8 @@ put_terms(const Sums *s, Block *to, const Side *side, int terms)
                 put_variant(&t, at, k);
             }
         }
-        put_step(s, t.across->body, copied_value(&t.copies[k], product->args[0]),
-                 copied_value(&t.copies[k], product->args[1]), side->sums[k % side->n], column);
+        nest_step(s->fn, t.across->body, s->sum, copied_value(&t.copies[k], product->args[0]),
+                  copied_value(&t.copies[k], product->args[1]), side->sums[k % side->n], column);
     }
     block_append(s->cx, t.steps->body, t.across);
     take_unused(t.steps, t.across->body);
@@ -555,25 +504,12 @@ put_terms(const Sums *s, Block *to, const Side *side, int terms)
 
 /* ---- before and after them ---- */
 
-static void
-put_zeros(const Sums *s, Block *to, const Side *side)
-{
-    bool is_float = dtype_info[s->sum->res[0]->type->dtype].class == CLASS_FLOAT;
-    Let *across = new_loop(s, s->columns, side->columns, MARK_vector);
-    Dim column = loop_index(across);
-    for (int k = 0; k < side->n; k++) {
-        Value *args[] = {side->sums[k], literal(s, (Literal){.is_int = !is_float})};
-        put_let(s, across->body, OP_store, 2, args, &column);
-    }
-    block_append(s->cx, to, across);
-}
-
 /* What is done with the sums of a row. */
 static void
 put_results(const Sums *s, Block *to, const Side *side, int k)
 {
     const Block *body = s->columns->body;
-    Let *across = new_loop(s, s->columns, side->columns, MARK_vector);
+    Let *across = nest_loop(s->fn, s->columns, side->columns, MARK_vector);
     Dim column = loop_index(across);
     Copies c = copies_of(s->fn);
     copies_index(&c, loop_index(s->rows), side->row[k]);
@@ -585,18 +521,6 @@ put_results(const Sums *s, Block *to, const Side *side, int k)
     block_append(s->cx, to, across);
 }
 
-static Value *
-put_registers(const Sums *s, Block *to)
-{
-    Dim room = dim_int(s->cx, s->room);
-    const Type *type = type_of(s->cx, s->sum->res[0]->type->dtype, 1, &room);
-    Let *buffer = let_new(s->fn, OP_buffer, 0, NULL, 0, NULL);
-    let_take_marks(s->cx, buffer);
-    let_mark(buffer, MARK_registers, true);
-    block_append(s->cx, to, buffer);
-    return let_result(s->fn, buffer, fn_fresh_name(s->fn, "sums"), type, NULL);
-}
-
 /* So many rows side by side.  one: the row of that index; else the first rows. */
 static void
 put_rows(const Sums *s, Block *to, int n, Dim columns, Dim one)
@@ -604,9 +528,9 @@ put_rows(const Sums *s, Block *to, int n, Dim columns, Dim one)
     Side side = {.n = n, .columns = columns};
     for (int k = 0; k < n; k++) {
         side.row[k] = one == DIM_NONE ? dim_int(s->cx, k) : one;
-        side.sums[k] = put_registers(s, to);
+        side.sums[k] = nest_sums(s->fn, to, s->sum, s->room);
     }
-    put_zeros(s, to, &side);
+    nest_zeros(s->fn, to, s->sum, s->columns, columns, n, side.sums);
     put_terms(s, to, &side, terms_side_by_side(s));
     for (int k = 0; k < n; k++) {
         put_results(s, to, &side, k);
@@ -615,34 +539,25 @@ put_rows(const Sums *s, Block *to, int n, Dim columns, Dim one)
 
 /* ---- choices ---- */
 
-static Block *
-put_choice(const Sums *s, Block *to, Op op, Dim left, Dim right)
-{
-    Attr attrs[] = {attr_dim(s->cx, "left", left), attr_dim(s->cx, "right", right)};
-    Let *choice = choice_new(s->fn, to, op, op == OP_if ? 2 : 0, attrs);
-    block_append(s->cx, to, choice);
-    return choice->body;
-}
-
 /* Rows of which there are at least `least`, and at most as many as stand side by side. */
 static void
 put_numbers(const Sums *s, Block *to, Dim columns, Range rows)
 {
     Dim extent = loop_extent(s->rows);
     if (rows.lo <= 1 && rows.hi > 1) {
-        put_numbers(s, put_choice(s, to, OP_if, s->few, dim_int(s->cx, 1)), columns,
+        put_numbers(s, nest_choice(s->fn, to, OP_if, s->few, dim_int(s->cx, 1)), columns,
                     (Range){rows.lo, 1});
-        put_numbers(s, put_choice(s, to, OP_else, DIM_NONE, DIM_NONE), columns,
+        put_numbers(s, nest_choice(s->fn, to, OP_else, DIM_NONE, DIM_NONE), columns,
                     (Range){2, rows.hi});
     } else if (rows.lo < rows.hi && rows.hi > 1) {
         Dim most = dim_int(s->cx, rows.lo);
-        put_rows(s, put_choice(s, to, OP_if, s->few, most), (int)rows.lo, columns, DIM_NONE);
-        put_numbers(s, put_choice(s, to, OP_else, DIM_NONE, DIM_NONE), columns,
+        put_rows(s, nest_choice(s->fn, to, OP_if, s->few, most), (int)rows.lo, columns, DIM_NONE);
+        put_numbers(s, nest_choice(s->fn, to, OP_else, DIM_NONE, DIM_NONE), columns,
                     (Range){rows.lo + 1, rows.hi});
     } else if (rows.lo == rows.hi) {
         put_rows(s, to, (int)rows.hi, columns, DIM_NONE);
     } else {
-        Let *loop = new_loop(s, s->rows, extent, 0);
+        Let *loop = nest_loop(s->fn, s->rows, extent, 0);
         block_append(s->cx, to, loop);
         put_rows(s, loop->body, 1, columns, loop_index(loop));
     }
@@ -669,8 +584,8 @@ put_all(const Sums *s, Block *to, Range rows)
         put_numbers(s, to, extent, (Range){0, 1}); /* what the condition says would not be seen */
         return;
     }
-    put_numbers(s, put_choice(s, to, OP_if, room, most), room, rows);
-    put_numbers(s, put_choice(s, to, OP_else, DIM_NONE, DIM_NONE), extent, (Range){0, 1});
+    put_numbers(s, nest_choice(s->fn, to, OP_if, room, most), room, rows);
+    put_numbers(s, nest_choice(s->fn, to, OP_else, DIM_NONE, DIM_NONE), extent, (Range){0, 1});
 }
 
 static void
@@ -716,7 +631,6 @@ decode_sums(Fn *fn, Let *rows, Dim few)
     Sums s = {.fn = fn, .cx = fn->cx, .rows = rows, .few = few, .columns = rows->body->lets[0]};
     Block *parent = rows->parent, old = *parent;
     s.sum = s.columns->body->lets[0];
-    s.loc = s.sum->loc;
     s.room = MICRO_ROW_BYTES / dtype_info[s.sum->res[0]->type->dtype].bytes;
     find_columns(&s);
     Range range = range_of_rows(s.cx, rows);

@@ -1,18 +1,27 @@
 /* Loop interchange: sums of a product of which all columns are computed together.
  *
- * What:     marks loops over columns `interchange` that begin with a short sum of products: the
- *           sums of all columns are in an array, and the loop over columns is inside that over
- *           terms.
+ * What:     a loop over columns that begins with a short sum of products becomes three: one in
+ *           which the sums of all columns begin, one over terms around one over columns, and one
+ *           that does what followed the sum.
  * Requires: a scheduled function.
- * Ensures:  every bit: each sum has its order, and no iteration needs another one (V50).
+ * Ensures:  every bit: each sum has its order, and no iteration needs another one.
  * How:      compilers make vectors of the inner loop, since the columns of an operand are adjacent,
  *           and of no loop over terms, whose order is part of the program.  The array has as many
- *           sums as a row of a panel, so that they fit into registers.
+ *           sums as a row of a panel, so that they fit into registers; only where the number of
+ *           columns is known are they there, so a whole row has loops of its own.  A loop that
+ *           the target has a routine for stays, and one that it has none for is marked as one no
+ *           more.
  * Why not:  longer sums: each part of them would need an array.
- * Example:  for j in 32 interchange=32 { let s: f32 = reduce sum p in 256 fused { .. } .. }
+ * Example:  for j in 32 { let s: f32 = reduce sum p in 256 fused { .. } .. }  becomes
+ *             let t: f32[32] = buffer registers
+ *             for j0 in 32 vector { store t[j0] = 0.0 }
+ *             for p0 in 256 { for j1 in 32 vector { .. let n: f32 = fma a, b, s  store t[j1] = n }}
+ *             for j in 32 vector { let s: f32 = load t[j] .. }
  */
 #include "codegen/loops/phase_use.h"
-#include "codegen/rewrites.h"
+#include "nest.h"
+
+/* ---- which loops ---- */
 
 static bool
 is_parallel(const PhaseView *phase, const Let *loop)
@@ -33,28 +42,135 @@ columns_of(Cx *cx, const Let *loop)
     if (!sum || sum->op != OP_reduce || !let_has(sum, MARK_fused)) {
         return 0;
     }
-    int most = MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes;
+    Dtype dtype = sum->res[0]->type->dtype;
+    int most = MICRO_ROW_BYTES / dtype_info[dtype].bytes;
     bool plain = dim_range(cx, loop_extent(loop)).hi <= most &&
                  dim_range(cx, loop_extent(sum)).hi <= CONTRACTION_CHAIN &&
-                 !dim_uses(cx, loop_extent(sum), loop_index(loop)) && !loop_carries(cx, loop);
+                 dtype_info[dtype].compute == dtype && loop_is(let_around(loop)) &&
+                 !loop_vector_around(loop) && !dim_uses(cx, loop_extent(sum), loop_index(loop)) &&
+                 !loop_carries(cx, loop);
     for (int k = 1; k < body->n; k++) {
         plain &= !loop_is(body->lets[k]) && !let_is_choice(body->lets[k]);
     }
     return plain ? most : 0;
 }
 
-/* Calls of microkernels too: those that the target has no function for are loops. */
+/* ---- the loops ---- */
+
+typedef struct {
+    Fn *fn;
+    const TargetInfo *target;
+    const PhaseView *phase; /* at hand */
+    Let **loops; /* found, and in n the room of each */
+    int *room;
+    int n;
+} Interchange;
+
+/* The terms, of so many columns. */
 static void
-mark_loops(const PhaseView *phase, Let *let)
+put_terms(Fn *fn, Block *to, const Let *loop, Dim columns, Value *sums)
 {
-    Cx *cx = phase->fn->cx;
+    const Let *sum = loop->body->lets[0];
+    Let *terms = nest_loop(fn, sum, loop_extent(sum), 0),
+        *across = nest_loop(fn, loop, columns, MARK_vector);
+    const Dim names[] = {loop_index(sum), loop_index(loop)},
+              by[] = {loop_index(terms), loop_index(across)};
+    Block *body = across->body = block_copy(fn, sum->body, 2, names, by);
+    const Let *product = body->rets[0]->def;
+    body->owner = across;
+    body->nrets = 0;
+    body->n--;
+    for (int k = place_of(product); k < body->n; k++) {
+        body->lets[k] = body->lets[k + 1];
+    }
+    nest_step(fn, body, sum, product->args[0], product->args[1], sums, loop_index(across));
+    block_append(fn->cx, terms->body, across);
+    block_append(fn->cx, to, terms);
+}
+
+/* The loop itself does what followed the sum, which it loads. */
+static void
+load_sum(Fn *fn, Let *loop, Value *sums)
+{
+    Let *sum = loop->body->lets[0];
+    Dim column = loop_index(loop);
+    Attr attrs[] = {attr_dims(fn->cx, "at", 1, &column), attr_marks(fn->cx, 0)};
+    Let *load = let_new(fn, OP_load, 1, &sums, 2, attrs);
+    load->loc = sum->loc;
+    load->parent = loop->body;
+    load->nres = 1;
+    load->res = sum->res;
+    load->res[0]->def = load;
+    loop->body->lets[0] = load;
+    let_mark(loop, MARK_vector, true);
+}
+
+/* Where the number of columns is not known, are there loops for a whole row?  A circuit has one
+ * loop for all numbers; and an if stands in loops whose iterations run one by one. */
+static bool
+has_choice(const Interchange *all, const Let *loop)
+{
+    bool may = !all->target->arrays && !dim_is_int(all->fn->cx, loop_extent(loop), NULL);
+    for (const Let *around = let_around(loop); loop_is(around); around = let_around(around)) {
+        may = may && !let_has(around, MARK_tile) && !let_has(around, MARK_recurrences);
+    }
+    return may;
+}
+
+static void
+put_loops(const Interchange *all, Block *to, Let *loop, int room)
+{
+    Fn *fn = all->fn;
+    const Let *sum = loop->body->lets[0];
+    Dim extent = loop_extent(loop), most = dim_int(fn->cx, room);
+    Value *sums = nest_sums(fn, to, sum, room);
+    nest_zeros(fn, to, sum, loop, extent, 1, &sums);
+    if (has_choice(all, loop)) {
+        put_terms(fn, nest_choice(fn, to, OP_if, most, extent), loop, most, sums);
+        put_terms(fn, nest_choice(fn, to, OP_else, DIM_NONE, DIM_NONE), loop, extent, sums);
+    } else {
+        put_terms(fn, to, loop, extent, sums);
+    }
+    load_sum(fn, loop, sums);
+    block_append(fn->cx, to, loop);
+}
+
+static void
+put_in_place(const Interchange *all, Let *loop, int room)
+{
+    Block *parent = loop->parent, old = *parent;
+    parent->lets = NULL;
+    parent->n = 0;
+    for (int k = 0; k < old.n; k++) {
+        if (old.lets[k] == loop) {
+            put_loops(all, parent, loop, room);
+        } else {
+            block_append(all->fn->cx, parent, old.lets[k]);
+        }
+    }
+}
+
+/* Loops of products that the target has no routine for, too. */
+static void
+find_loops(Interchange *all, Let *let)
+{
+    Cx *cx = all->fn->cx;
+    if (target_calls(all->target, let)) {
+        return;
+    }
+    if (loop_is_call(let)) {
+        let_mark(let, MARK_pack | MARK_micro, false);
+    }
     bool choice = let_enter(cx, let);
-    int columns = is_parallel(phase, let) ? 0 : columns_of(cx, let);
-    if (columns && fuel_spend(cx)) {
-        let_mark_with(cx, let, MARK_interchange, columns);
+    int room = is_parallel(all->phase, let) ? 0 : columns_of(cx, let);
+    if (room && fuel_spend(cx)) {
+        all->loops = cx_grow(cx, all->loops, all->n, sizeof *all->loops);
+        all->room = cx_grow(cx, all->room, all->n, sizeof *all->room);
+        all->loops[all->n] = let;
+        all->room[all->n++] = room;
     }
     for (int k = 0; let->body && k < let->body->n; k++) {
-        mark_loops(phase, let->body->lets[k]);
+        find_loops(all, let->body->lets[k]);
     }
     if (choice) {
         dim_forget(cx);
@@ -62,14 +178,23 @@ mark_loops(const PhaseView *phase, Let *let)
 }
 
 static void
-mark_phase(const PhaseView *phase, const void *arg)
+find_in_phase(const PhaseView *phase, const void *arg)
 {
-    (void)arg;
-    mark_loops(phase, phase->loop);
+    Interchange *all = *(Interchange *const *)arg;
+    all->phase = phase;
+    find_loops(all, phase->loop);
 }
 
 Fn *
 rewrite_interchange(Fn *fn)
 {
-    return phases_visit(fn, mark_phase, NULL);
+    Interchange *all = &(Interchange){.fn = fn, .target = target_of(fn)};
+    phases_visit(fn, find_in_phase, &all);
+    for (int k = 0; k < all->n; k++) {
+        put_in_place(all, all->loops[k], all->room[k]);
+    }
+    if (all->n) {
+        facts_forget(fn);
+    }
+    return fn;
 }
