@@ -26,6 +26,8 @@ typedef struct {
 void builder_begin(Builder *out, Block *blk);
 /* A let that is built already goes where the next one would. */
 void builder_append(Builder *out, Let *let);
+/* Puts what was built, beside no loop that is open, in the place of the loop. */
+void builder_replace(Builder *out, Let *loop);
 /* The depth at which a let has all that it reads; and to move one there from other loops. */
 int builder_depth_of(const Builder *out, const Let *let);
 void builder_move(Builder *out, int depth, Let *let);

@@ -18,9 +18,7 @@
  *              loop over the row.  A reduction stores the values that later loops over the row
  *              would otherwise compute again at a high cost.
  *           4. Scalars are placed by demand (lower_scalar.c, lower_loops.c).
- *           A reduction with few outer elements and a long row is split: one phase computes partial
- *           results of its blocks in parallel, and the next phase combines them.  The operations
- *           and their order are those of one loop, and so are the bits.  A group that needs a cat
+ *           A group that needs a cat
  *           or a pad along one of its axes is cut into pieces there, one phase for each, so that
  *           its loops test nothing.  Where a cat interleaves a few parts of one element each, one
  *           iteration makes an element of each part.
