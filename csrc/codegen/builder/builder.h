@@ -89,15 +89,4 @@ typedef struct {
  * column % width], which of one panel is [.., 0, sum + .., column]. */
 bool access_is_panels(Cx *cx, const Value *from, const Dim *at, const SumNames *s, Dim column);
 
-/* Names, and the indices that replace them in the loops. */
-typedef struct {
-    int n;
-    Dim name[4 * MAX_RANK], by[4 * MAX_RANK];
-} Renamed;
-
-/* Replaces names by indices in n dims. */
-void dims_rename(Cx *cx, const Renamed *r, int n, Dim *dims);
-/* The same in what the let itself says. */
-void let_rename(Cx *cx, const Renamed *r, Let *let);
-
 #endif

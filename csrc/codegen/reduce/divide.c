@@ -190,19 +190,12 @@ find_division(Cx *cx, Let *loop, Division *d)
 
 /* ---- the two phases ---- */
 
-static void
-name(Renamed *names, const Let *loop, Dim by)
-{
-    names->name[names->n] = loop_index(loop);
-    names->by[names->n++] = by;
-}
-
 static Dim
 open(Builder *out, const char *stem, Dim extent, Renamed *names, const Let *loop)
 {
     dims_rename(out->cx, names, 1, &extent);
     Dim index = builder_open(out, stem, extent);
-    name(names, loop, index);
+    renamed_add(out->cx, names, loop_index(loop), index);
     return index;
 }
 
@@ -254,7 +247,7 @@ put_partials(Builder *out, const Division *d)
     for (int k = 0; k < results->n; k++) {
         const Let *loop = results->loop[k];
         if (extent_is_one(cx, loop_extent(loop))) {
-            name(&names, loop, dim_int(cx, 0));
+            renamed_add(cx, &names, loop_index(loop), dim_int(cx, 0));
         } else {
             at[n++] = open(out, "i", loop_extent(loop), &names, loop);
         }
@@ -265,7 +258,8 @@ put_partials(Builder *out, const Division *d)
     for (int k = d->cut; k < terms->n; k++) {
         Dim left = dim_min(cx, d->block, dim_sub(cx, whole, first));
         Dim i = builder_open(out, "i", k == d->cut ? left : loop_extent(terms->loop[k]));
-        name(&names, terms->loop[k], k == d->cut ? dim_add(cx, first, i) : i);
+        renamed_add(cx, &names, loop_index(terms->loop[k]),
+                    k == d->cut ? dim_add(cx, first, i) : i);
     }
     for (int k = 0; k < results->n; k++) {
         move_lets(out, &names, results->loop[k]->body, depths[k], terms->loop[0]);
