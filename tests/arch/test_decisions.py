@@ -202,7 +202,7 @@ def thresholds_that_schedule_reads() -> int:
     """Rows of machine.def whose constant stands in the code of a .c or .h of the rewrites of the loops stage,
     or in targets.def, whose rows these files read.
     """
-    folders = (CSRC / "codegen" / name for name in ("schedule", "reduce", "tile"))
+    folders = (CSRC / "codegen" / name for name in ("schedule", "phases", "tile"))
     files = tuple(path for folder in folders for path in folder.rglob("*.[ch]"))
     return len(thresholds_in((*files, CSRC / "codegen/targets.def")))
 

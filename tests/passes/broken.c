@@ -8,6 +8,7 @@
  * store     the if of a kernel loses a store: the verifier sees it
  * load      loads read the first element of a row: only the results show it
  * pack      of panels that are packed in advance all are taken for the first
+ * idle      all stores to a result in place are taken for idle: in the rewrite idle
  * parts     of the partial results of a reduction the largest is taken: in the rewrite divide
  * tiles     each chain of a product packs the first terms: in the rewrite tile
  * blocks    exp becomes exp2 in a kernel that is cut into blocks of rows

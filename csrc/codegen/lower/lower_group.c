@@ -14,7 +14,7 @@
 
 #include "lower.h"
 
-#include "codegen/reduce/divide.h"
+#include "codegen/phases/divide.h"
 
 /* ---- the index space ---- */
 
