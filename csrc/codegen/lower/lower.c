@@ -4,9 +4,9 @@
  * Requires: the kernels stage.
  * Ensures:  the loops stage, where each top-level loop of a kernel is a phase, every element of
  *           every result is stored once, and reductions carry the mark that fixes their order
- *           (docs/bits.md).  If the loops of a result in place would read an element after they have
- *           stored it, the result gets memory of its own instead.  Lets that are not kernels are
- *           copied.
+ *           (docs/bits.md).  If the loops of a result in place would read an element after they
+ *           have stored it, the result gets memory of its own instead.  Lets that are not kernels
+ *           are copied.
  * How:      results of one index space form a group; a group is one phase, or more:
  *           1. The probe (lower_probe.c) finds the reductions that the group demands and at which
  *              indices.  Axes of the results that these indices use are outer axes, the others are
