@@ -75,7 +75,7 @@ IR      := $(call folders,ir,contraction dim text build verify math eval)
 NOTATION := csrc/ir/notation
 FUSION  := $(call folders,fusion,partition channels writes frozen)
 EMIT_OF := $(patsubst csrc/codegen/%/,%,$(wildcard csrc/codegen/emit/*/))
-CODEGEN := $(call folders,codegen,loops builder lower tile schedule schedule/decode schedule/nest emit $(EMIT_OF) strips micro jit compile plan tune export process)
+CODEGEN := $(call folders,codegen,loops builder lower phases tile schedule schedule/decode schedule/nest emit $(EMIT_OF) strips micro jit compile plan tune export process)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----
@@ -251,7 +251,7 @@ $(BIN)/test-fuzz-$(number): $(chosen) $(patsubst $(B)/%,$(PLAIN)/%,$(filter-out 
 endif
 # With bugs on purpose, which have to be found.
 WORSE := $(shell sed -n 's/^REWRITE. *\(\w*\),.*/rewrite_\1/p' csrc/codegen/rewrites.def) \
-    product_pack tiles_pack group_blocks pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for \
+    product_pack tiles_pack group_blocks store_is_idle pass_canonicalise pass_fuse strip_find jit_cc_submit parallel_for \
     memory_plan copy_strided eval_fn_how emit_cc_function emit_tcc_function open_choice
 $(BIN)/broken-emit: $(EMIT)
 $(BIN)/broken-replay: $(REPLAY)

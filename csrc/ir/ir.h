@@ -419,6 +419,15 @@ Dim let_dim(const Let *let, const char *key);
 const char *let_str(const Let *let, const char *key);
 /* A cat of a few parts of one element each, which codegen makes together, interleaved. */
 bool let_interleaves(Cx *cx, const Let *let);
+/* Names of indices, and what stands for them: one is replaced after the other. */
+typedef struct {
+    int n;
+    Dim *name, *by;
+} Renamed;
+void renamed_add(Cx *cx, Renamed *r, Dim name, Dim by);
+Renamed renamed_copy(Cx *cx, const Renamed *r);
+void dims_rename(Cx *cx, const Renamed *r, int n, Dim *dims);
+void let_rename(Cx *cx, const Renamed *r, Let *let);    /* what the let itself says */
 /* A copy with lets, values, attributes and bodies of its own.  The two share constants, and names
  * that are made in one are not made in the other. */
 Fn *fn_clone(const Fn *fn);

@@ -8,6 +8,8 @@
  * store     the if of a kernel loses a store: the verifier sees it
  * load      loads read the first element of a row: only the results show it
  * pack      of panels that are packed in advance all are taken for the first
+ * idle      all stores to a result in place are taken for idle: in the rewrite idle
+ * parts     of the partial results of a reduction the largest is taken: in the rewrite divide
  * tiles     each chain of a product packs the first terms: in the rewrite tile
  * blocks    exp becomes exp2 in a kernel that is cut into blocks of rows
  * sub       the operands of a subtraction change places, in the graph
@@ -162,6 +164,22 @@ check_no_index(Fn *fn)
     fn_each_let(fn, check_nothing, fn->cx);
 }
 
+static void
+take_largest(void *arg, Let *let)
+{
+    for (int k = 0; k < let->nattrs && let_has(let, MARK_pairs); k++) {
+        if (strcmp(let->attrs[k].key, "op") == 0) {
+            let->attrs[k] = attr_name(arg, "op", op_info[OP_amax].name, DIM_NONE);
+        }
+    }
+}
+
+static void
+combine_largest(Fn *fn)
+{
+    fn_each_let(fn, take_largest, fn->cx);
+}
+
 static const struct {
     const char *rewrite, *bug;
     void (*change)(Fn *fn);
@@ -169,6 +187,7 @@ static const struct {
     {"promise", "layout", lose_layouts},   {"order", "given", give_all},
     {"retract", "over", take_parameters},  {"join", "store", lose_stores},
     {"join", "load", read_first_elements}, {"join", "index", check_no_index},
+    {"divide", "parts", combine_largest},
 };
 
 typedef struct {

@@ -3,6 +3,14 @@
 
 #include "codegen/lower/lower_product.h"
 
+WRAPPED(store_is_idle);
+bool
+__wrap_store_is_idle(const Let *store)
+{
+    bool in_place = store->op == OP_store && store->args[0]->over;
+    return __real_store_is_idle(store) || (in_place && is_asked("idle"));
+}
+
 WRAPPED(product_pack);
 bool
 __wrap_product_pack(Product *p)

@@ -88,7 +88,7 @@ REWRITES = re.findall(r"^REWRITE\( (\w+),", REWRITES_DEF, re.M)
 MARKS = re.findall(r"^MARK\( *(\w+),", MARKS_DEF, re.M)
 #: Rewrites that set no mark: the tests above have a bug of each. Two carry out marks of a written schedule:
 #: the golden files of each run in the interpreter.
-OTHERS = {"promise", "order", "retract", "join", "split", "reorder", "tile"}
+OTHERS = {"promise", "order", "retract", "join", "split", "reorder", "idle", "divide", "tile"}
 
 
 def who_sets() -> dict[tuple[str, str], set[str]]:
@@ -148,6 +148,8 @@ def test_a_mark_that_is_set_where_it_may_not_stand_is_refused(rewrite: str, mark
     [
         ("load", "join", "layernorm", ()),
         ("pack", "lower", "product_rows", ("B=1", "S=40", "D=3", "N=2")),
+        ("idle", "idle", "over", ("integers=3",)),
+        ("parts", "divide", "total", ("M=200", "N=300")),
         ("tiles", "tile", "product_types", ("M=16", "N=3", "K=300")),
         ("blocks", "lower", "product_rows", ("B=1", "S=40", "D=3", "N=2")),
     ],

@@ -296,6 +296,24 @@ builder_append(Builder *out, Let *let)
     block_append(out->cx, out->path[out->depth]->into, let);
 }
 
+void
+builder_replace(Builder *out, Let *loop)
+{
+    Block *blk = loop->parent, all = *blk;
+    const Block *by = out->path[0]->blk;
+    int at = place_of(loop);
+    blk->lets = NULL;
+    blk->n = 0;
+    for (int k = 0; k < all.n; k++) {
+        for (int j = 0; k == at && j < by->n; j++) {
+            block_append(out->cx, blk, by->lets[j]);
+        }
+        if (k != at) {
+            block_append(out->cx, blk, all.lets[k]);
+        }
+    }
+}
+
 /* ---- choices ---- */
 
 static void

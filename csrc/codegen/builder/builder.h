@@ -26,6 +26,8 @@ typedef struct {
 void builder_begin(Builder *out, Block *blk);
 /* A let that is built already goes where the next one would. */
 void builder_append(Builder *out, Let *let);
+/* Puts what was built, beside no loop that is open, in the place of the loop. */
+void builder_replace(Builder *out, Let *loop);
 /* The depth at which a let has all that it reads; and to move one there from other loops. */
 int builder_depth_of(const Builder *out, const Let *let);
 void builder_move(Builder *out, int depth, Let *let);
@@ -86,16 +88,5 @@ typedef struct {
 /* Is the value, read there, panels of the column?  It is read at [.., column / width, sum + ..,
  * column % width], which of one panel is [.., 0, sum + .., column]. */
 bool access_is_panels(Cx *cx, const Value *from, const Dim *at, const SumNames *s, Dim column);
-
-/* Names, and the indices that replace them in the loops. */
-typedef struct {
-    int n;
-    Dim name[4 * MAX_RANK], by[4 * MAX_RANK];
-} Renamed;
-
-/* Replaces names by indices in n dims. */
-void dims_rename(Cx *cx, const Renamed *r, int n, Dim *dims);
-/* The same in what the let itself says. */
-void let_rename(Cx *cx, const Renamed *r, Let *let);
 
 #endif

@@ -80,29 +80,3 @@ access_is_panels(Cx *cx, const Value *from, const Dim *at, const SumNames *s, Di
     }
     return same;
 }
-
-void
-dims_rename(Cx *cx, const Renamed *r, int n, Dim *dims)
-{
-    for (int k = 0; k < n; k++) {
-        for (int j = 0; j < r->n; j++) {
-            dims[k] = dim_replace(cx, dims[k], r->name[j], r->by[j]);
-        }
-    }
-}
-
-void
-let_rename(Cx *cx, const Renamed *names, Let *let)
-{
-    let->attrs = cx_copy(cx, let->attrs, (size_t)let->nattrs * sizeof *let->attrs);
-    for (int k = 0; k < let->nattrs; k++) {
-        Attr *a = &let->attrs[k];
-        if (a->kind == ATTR_DIM) {
-            dims_rename(cx, names, 1, &a->d);
-        } else if (a->kind == ATTR_DIMS) {
-            Dim *dims = cx_copy(cx, a->dims, (size_t)a->n * sizeof *dims);
-            dims_rename(cx, names, a->n, dims);
-            a->dims = dims;
-        }
-    }
-}

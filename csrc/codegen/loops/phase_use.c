@@ -214,16 +214,14 @@ phase_loop(const Let *phase)
 typedef struct {
     Cx *cx;
     const Value **values; /* by Value.id of the second: that of the first */
-    Dim *indices, *others; /* of the second, and of the first */
-    int nindices;
+    Renamed indices; /* of the second, and of the first */
 } Alike;
 
 static bool
 is_same_dim(const Alike *s, Dim a, Dim b)
 {
-    for (int k = 0; k < s->nindices && a != b; k++) {
-        b = dim_uses(s->cx, b, s->indices[k]) ? dim_replace(s->cx, b, s->indices[k], s->others[k])
-                                              : b;
+    if (a != b) {
+        dims_rename(s->cx, &s->indices, 1, &b);
     }
     return a == b;
 }
@@ -236,15 +234,6 @@ are_same_dims(const Alike *s, int n, const Dim *a, const Dim *b)
         same = is_same_dim(s, a[k], b[k]);
     }
     return same;
-}
-
-static void
-add_index(Alike *s, Dim a, Dim b)
-{
-    s->indices = cx_grow(s->cx, s->indices, s->nindices, sizeof *s->indices);
-    s->others = cx_grow(s->cx, s->others, s->nindices, sizeof *s->others);
-    s->indices[s->nindices] = b;
-    s->others[s->nindices++] = a;
 }
 
 static bool
@@ -264,7 +253,7 @@ is_same_attr(Alike *s, const Attr *a, const Attr *b)
         return a->n == 0 || memcmp(a->axes, b->axes, (size_t)a->n * sizeof *a->axes) == 0;
     case ATTR_NAME:
         if (a->d != DIM_NONE && b->d != DIM_NONE) {
-            add_index(s, a->d, b->d);
+            renamed_add(s->cx, &s->indices, b->d, a->d);
             return true;
         }
         return a->d == b->d && a->s == b->s;
@@ -312,7 +301,7 @@ is_same_let(Alike *s, const Let *a, const Let *b)
         same = is_same_attr(s, &a->attrs[k], &b->attrs[k]);
     }
     for (int k = 0; same && k < a->nsizes; k++) {
-        add_index(s, a->sizes[k], b->sizes[k]);
+        renamed_add(s->cx, &s->indices, b->sizes[k], a->sizes[k]);
     }
     for (int k = 0; same && k < a->nres; k++) {
         same = is_same_result(s, a->res[k], b->res[k]);

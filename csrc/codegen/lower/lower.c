@@ -4,9 +4,9 @@
  * Requires: the kernels stage.
  * Ensures:  the loops stage, where each top-level loop of a kernel is a phase, every element of
  *           every result is stored once, and reductions carry the mark that fixes their order
- *           (docs/bits.md).  If a result is in place, no loop stores what is there already.
- *           If its loops would read an element after they have stored it, the result gets memory
- *           of its own instead.  Lets that are not kernels are copied.
+ *           (docs/bits.md).  If the loops of a result in place would read an element after they
+ *           have stored it, the result gets memory of its own instead.  Lets that are not kernels
+ *           are copied.
  * How:      results of one index space form a group; a group is one phase, or more:
  *           1. The probe (lower_probe.c) finds the reductions that the group demands and at which
  *              indices.  Axes of the results that these indices use are outer axes, the others are
@@ -18,9 +18,7 @@
  *              loop over the row.  A reduction stores the values that later loops over the row
  *              would otherwise compute again at a high cost.
  *           4. Scalars are placed by demand (lower_scalar.c, lower_loops.c).
- *           A reduction with few outer elements and a long row is split: one phase computes partial
- *           results of its blocks in parallel, and the next phase combines them.  The operations
- *           and their order are those of one loop, and so are the bits.  A group that needs a cat
+ *           A group that needs a cat
  *           or a pad along one of its axes is cut into pieces there, one phase for each, so that
  *           its loops test nothing.  Where a cat interleaves a few parts of one element each, one
  *           iteration makes an element of each part.
@@ -112,105 +110,15 @@ lower_results(Lower *lo)
 
 /* ---- results in place ---- */
 
-static bool
-all_unchanged(const Block *blk)
-{
-    bool unchanged = true;
-    for (int k = 0; k < blk->n && unchanged; k++) {
-        const Let *let = blk->lets[k];
-        unchanged = let_writes(let) ? store_is_idle(let) : !let->body || all_unchanged(let->body);
-    }
-    return unchanged;
-}
-
+/* Gives memory of its own to each result whose loops would read an element after storing it. */
 static void
-add_uses(int *uses, int nvalues, Value *const *values, int by)
-{
-    for (int k = 0; k < nvalues; k++) {
-        uses[value_is_const(values[k]) ? 0 : values[k]->id] += by;
-    }
-}
-
-static void
-count_uses(int *uses, const Block *blk)
-{
-    for (int k = 0; k < blk->n; k++) {
-        add_uses(uses, blk->lets[k]->nargs, blk->lets[k]->args, 1);
-        if (blk->lets[k]->body) {
-            count_uses(uses, blk->lets[k]->body);
-        }
-    }
-    add_uses(uses, blk->nrets, blk->rets, 1);
-}
-
-/* Does nothing but a store that was dropped need the let? */
-static bool
-is_unused(const int *uses, const Let *let)
-{
-    bool pure = let->op == OP_load || op_info[let->op].kind == KIND_MAP;
-    return pure && !uses[let->res[0]->id];
-}
-
-/* Is it a store that changes nothing, of what nothing else needs?  Where something does, the store
- * shows that no other iteration stores the element that is loaded. */
-static bool
-is_idle(const int *uses, const Let *let)
-{
-    return let_writes(let) && store_is_idle(let) && uses[let->args[1]->id] == 1;
-}
-
-/* Drops the stores that change nothing, what only they need, and loops without others.  uses: by
- * Value.id. */
-static void
-drop_unchanged(Block *blk, int *uses)
-{
-    int n = blk->n;
-    for (int k = blk->n - 1; k >= 0; k--) { /* users first */
-        Let *let = blk->lets[k];
-        bool loop = let->op == OP_for;
-        if (loop || let_is_choice(let)) {
-            drop_unchanged(let->body, uses);
-        }
-        if ((loop && !let->body->n) || is_idle(uses, let) || is_unused(uses, let)) {
-            add_uses(uses, let->nargs, let->args, -1);
-        } else {
-            blk->lets[--n] = let;
-        }
-    }
-    blk->n -= n;
-    memmove(blk->lets, blk->lets + n, (size_t)blk->n * sizeof *blk->lets);
-}
-
-/* Drops the phases that store nothing new. */
-static void
-drop_phases(Block *blk)
-{
-    int n = 0;
-    for (int k = 0; k < blk->n; k++) {
-        Let *let = blk->lets[k];
-        if (let_is_choice(let)) {
-            drop_phases(let->body);
-        }
-        if (let->op != OP_for || !all_unchanged(let->body)) {
-            blk->lets[n++] = let;
-        }
-    }
-    blk->n = n;
-}
-
-/* Gives memory of its own to each result whose loops would read an element after storing it.
- * Returns how many results stay in place. */
-static int
 check_in_place(Cx *cx, Let *kernel)
 {
-    int n = 0;
     for (int k = 0; k < kernel->nres; k++) {
         if (kernel->res[k]->over && in_place_wrong_loops(cx, kernel->res[k])) {
             kernel->res[k]->over = NULL;
         }
-        n += kernel->res[k]->over != NULL;
     }
-    return n;
 }
 
 static void
@@ -292,7 +200,6 @@ lower_kernel(const Lowering *in, const Let *old, Let *let)
     Cx *cx = fn->cx;
     Dim symbol;
     int64_t last;
-    int in_place = 0;
     let->body = cx_alloc(cx, sizeof *let->body);
     let->body->owner = let;
     if (kernel_loop(old)) {
@@ -304,15 +211,7 @@ lower_kernel(const Lowering *in, const Let *old, Let *let)
     } else {
         lower_phases(in, old, let, let->body, in->leaf);
     }
-    for (int k = 0; k < let->nres; k++) {
-        in_place += let->res[k]->over != NULL;
-    }
-    if (in_place && check_in_place(cx, let)) {
-        int *uses = cx_alloc(cx, ((size_t)fn->nvalues + 1) * sizeof *uses);
-        drop_phases(let->body);
-        count_uses(uses, let->body);
-        drop_unchanged(let->body, uses);
-    }
+    check_in_place(cx, let);
 }
 
 /* ---- functions ---- */

@@ -343,11 +343,6 @@ Dim bounds_room(const Lower *lo, Dim extent);
  * short where it is at most *last. */
 bool lower_is_short(Cx *cx, const Let *kernel, Dim *symbol, int64_t *last);
 
-/* ---- lower_split.c ---- */
-
-/* Lowers a group whose only output is the last site of the probe. */
-void group_split(Lower *lo, const Group *g, const Shape *s, const Probe *probe);
-
 /* ---- lower.c, lower_steps.c: loops in kernels ---- */
 
 /* The state of a function that is lowered to the loops stage. */

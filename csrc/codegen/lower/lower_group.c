@@ -3,7 +3,7 @@
  * What:     decides of which phases a group is, and which values must be tensors before.
  * Requires: outputs whose shapes differ at most in axes of one element, and results that have only
  *           the outer axes (row results).
- * Ensures:  lower_phase.c, lower_split.c and others build the phases; each output is stored once.
+ * Ensures:  lower_phase.c and others build the phases; each output is stored once.
  * How:      steps 1 to 3 of lower.c.  Each round of the loop in lower_group settles one thing (a
  *           cut, a value that must be a tensor first, a row result that joins) and probes again.
  * Why not:  decide all from one probe: each decision changes which loops there are.
@@ -13,6 +13,8 @@
 #include <string.h>
 
 #include "lower.h"
+
+#include "codegen/phases/divide.h"
 
 /* ---- the index space ---- */
 
@@ -142,14 +144,13 @@ is_aligned(Lower *lo, const Space *space, const Site *site)
     return aligned;
 }
 
+/* Will `divide` take the reduction, if it has a phase of its own? */
 static bool
-wants_split(Lower *lo, const Space *space, const Site *site, bool column)
+is_long(Lower *lo, const Space *space, const Site *site, bool column)
 {
     int64_t rows = dims_most(lo->cx, space->nouter, space->outer_extent);
     int64_t row = dims_most(lo->cx, site->nown, site->extent);
-    return lo->blocked ? false
-           : column    ? rows <= DLC_FEW_COLUMNS && row >= 4 * DLC_STEPS
-                       : rows < DLC_FEW_ROWS && row >= DLC_THREADS_ROW / (rows > 0 ? rows : 1);
+    return !lo->blocked && !lo->number && reduction_is_divided(rows, row, column);
 }
 
 static bool
@@ -230,28 +231,28 @@ is_root(const Group *g, const Site *site)
     return g->noutputs == 1 && g->outputs[0].value == site->red->res[0];
 }
 
-/* Is the site the group's only output, and is it computed in two phases? */
+/* Is the site the group's only output, and one that `divide` takes? */
 static bool
-is_split(Lower *lo, const Group *g, const Shape *s, const Site *site, bool column)
+is_divided(Lower *lo, const Group *g, const Shape *s, const Site *site, bool column)
 {
     return is_root(g, site) && site->nown && !returns_index(site->red->op) &&
-           wants_split(lo, &s->space, site, column);
+           is_long(lo, &s->space, site, column);
 }
 
 /* The first site that cannot or should not be in the group's own loops.  If the group's reduction
- * is split into blocks, each block would compute the site again. */
+ * is divided, each of its blocks would compute the site again. */
 static const Let *
 find_misplaced(Lower *lo, const Group *g, const Shape *s, const Probe *probe, bool column)
 {
-    bool split = false;
+    bool divided = false;
     for (int k = 0; k < probe->nsites; k++) {
-        split |= is_split(lo, g, s, &probe->sites[k], column);
+        divided |= is_divided(lo, g, s, &probe->sites[k], column);
     }
     for (int k = 0; k < probe->nsites; k++) {
         const Site *site = &probe->sites[k];
         if (!is_root(g, site) &&
-            (split || !is_aligned(lo, &s->space, site) ||
-             (wants_split(lo, &s->space, site, column) && !returns_index(site->red->op)))) {
+            (divided || !is_aligned(lo, &s->space, site) ||
+             (is_long(lo, &s->space, site, column) && !returns_index(site->red->op)))) {
             return site->red;
         }
     }
@@ -399,20 +400,15 @@ lower_special(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
     return true;
 }
 
-/* Builds one phase, or two for a long reduction with few rows. */
+/* Builds the phase. */
 static void
-lower_phases(Lower *lo, Group *g, Shape *s, Probe *probe)
+build_phase(Lower *lo, const Group *g, const Shape *s, Probe *probe)
 {
     if (s->space.nrow) {        /* again, now that the axes of the row are known */
         probe_outputs(lo, &s->space, g->noutputs, g->outputs, probe);
     }
     lo->probe = probe;
-    const Site *last = probe->nsites ? &probe->sites[probe->nsites - 1] : NULL;
-    if (last && is_split(lo, g, s, last, lo->column)) {
-        group_split(lo, g, s, probe);
-    } else {
-        group_phase(lo, g, &s->space, probe);
-    }
+    group_phase(lo, g, &s->space, probe);
 }
 
 /* Has the group loads instead of results that are stored already, and that cost more to compute
@@ -544,5 +540,5 @@ lower_group(Lower *lo, Group *g)
             break;
         }
     }
-    lower_phases(lo, g, &s, &probe);
+    build_phase(lo, g, &s, &probe);
 }

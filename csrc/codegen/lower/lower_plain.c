@@ -38,8 +38,7 @@ static void
 open_outer(Plain *n, const Nest *nest, int inside, Marks mark)
 {
     for (int ax = 0; ax < nest->naxes; ax++) {
-        n->names.name[n->names.n] = nest->name[ax];
-        n->names.by[n->names.n++] = nest->axis[ax];
+        renamed_add(n->p->lo->cx, &n->names, nest->name[ax], nest->axis[ax]);
     }
     for (int k = 0; k < nest->nloops - inside; k++) {
         open_loop(n, nest->index[k], nest->count[k], mark);
@@ -60,18 +59,20 @@ static Value *
 load_factor(const Plain *n, const Factor *f, Dim sum)
 {
     const Product *p = n->p;
-    Dim at[MAX_RANK];
-    Renamed all = n->names;
-    product_digits(p, sum, all.by + all.n);
+    Cx *cx = p->lo->cx;
+    Dim at[MAX_RANK], digits[MAX_RANK];
+    Renamed all = renamed_copy(cx, &n->names);
+    product_digits(p, sum, digits);
     if (p->from != DIM_NONE) {
         Dim from = p->from;
-        dims_rename(p->lo->cx, &n->names, 1, &from);
-        all.by[all.n] = dim_add(p->lo->cx, all.by[all.n], from);
+        dims_rename(cx, &n->names, 1, &from);
+        digits[0] = dim_add(cx, digits[0], from);
     }
-    memcpy(all.name + all.n, p->sum, (size_t)p->nsum * sizeof *all.name);
-    all.n += p->nsum;
+    for (int k = 0; k < p->nsum; k++) {
+        renamed_add(cx, &all, p->sum[k], digits[k]);
+    }
     memcpy(at, f->at, sizeof at);
-    dims_rename(p->lo->cx, &all, f->from->type->rank, at);
+    dims_rename(cx, &all, f->from->type->rank, at);
     return builder_cast(&p->lo->out, lower_load_here(p->lo, f->from, at), p->dtype);
 }
 
@@ -172,7 +173,9 @@ void
 product_outputs(Lower *lo, const Group *g, const Renamed *names)
 {
     Space space = {.nouter = names->n};
-    memcpy(space.outer, names->name, (size_t)names->n * sizeof *space.outer);
+    for (int k = 0; k < names->n; k++) {
+        space.outer[k] = names->name[k];
+    }
     group_store(lo, g, 0, g->noutputs, &space, names->by, NULL);
 }
 

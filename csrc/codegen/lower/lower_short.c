@@ -10,8 +10,8 @@
  *           and less, or more: if it reduces such rows, or if such a size symbol is its last axis
  *           and it reduces other axes, or has no product and reads an operand through a view.
  *           Where rows are short, lowering goes across them, as it does where the size is a number
- *           (reduces_columns).  There are few columns then, so that a long reduction of them is
- *           split (lower_split.c).
+ *           (reduces_columns).  There are few columns then, so that `divide` takes a long
+ *           reduction of them.
  *           The order in which it reduces is that of the number too: a row's bits depend on its
  *           size, not on how much is known of it.
  * Why not:  one nest that goes along the rows: of four elements each it takes up to sixty times as

@@ -272,7 +272,8 @@ begin_steps(Cx *cx, const Fill *f, const Block *blk, Dim first)
         Dim step;
         if (store && loop_of_steps(cx, store, &step) == let) {
             Dim index = loop_index(let);
-            Renamed later = {1, {index}, {dim_add(cx, index, dim_div(cx, first, step))}};
+            Renamed later = {0};
+            renamed_add(cx, &later, index, dim_add(cx, index, dim_div(cx, first, step)));
             for (int j = 0; j < let->body->n; j++) {
                 shift(cx, let->body->lets[j], f->buffer, &later);
             }

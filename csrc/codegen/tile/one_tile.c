@@ -25,8 +25,8 @@ static void
 put_sum(const Tiles *t, Dim at, Renamed *r)
 {
     Cx *cx = t->p->out->cx;
-    r->name[r->n] = t->p->sum;
-    r->by[r->n++] = dim_div(cx, at, dim_int(cx, 1)); /* of a sum of one term it is a number */
+    /* of a sum of one term it is a number */
+    renamed_add(cx, r, t->p->sum, dim_div(cx, at, dim_int(cx, 1)));
 }
 
 static Dim
@@ -49,7 +49,7 @@ load_factor(const Tiles *t, const Factor *f, const Renamed *names, Dim sum)
 {
     Builder *out = t->p->out;
     Dim at[MAX_RANK];
-    Renamed all = *names;
+    Renamed all = renamed_copy(out->cx, names);
     put_sum(t, sum, &all);
     memcpy(at, f->at, sizeof at);
     dims_rename(out->cx, &all, f->from->type->rank, at);
@@ -59,7 +59,7 @@ load_factor(const Tiles *t, const Factor *f, const Renamed *names, Dim sum)
 static Value *
 load_of_columns(const Tiles *t, const Factor *f, Dim column, Dim sum)
 {
-    Renamed all = t->names;
+    Renamed all = renamed_copy(t->p->out->cx, &t->names);
     put_inner(t->p->out->cx, &t->p->columns, column, &all);
     return load_factor(t, f, &all, sum);
 }
@@ -67,7 +67,7 @@ load_of_columns(const Tiles *t, const Factor *f, Dim column, Dim sum)
 static Value *
 load_of_rows(const Tiles *t, Dim row, Dim sum)
 {
-    Renamed all = t->names;
+    Renamed all = renamed_copy(t->p->out->cx, &t->names);
     put_inner(t->p->out->cx, &t->p->rows, row, &all);
     return load_factor(t, &t->p->a, &all, sum);
 }
@@ -78,7 +78,7 @@ row_of_panel(const Tiles *t, Dim sum)
 {
     const Factor *f = &t->p->b;
     Dim row = f->at[f->from->type->rank - 2];
-    Renamed all = t->names;
+    Renamed all = renamed_copy(t->p->out->cx, &t->names);
     put_sum(t, sum, &all);
     dims_rename(t->p->out->cx, &all, 1, &row);
     return row;
@@ -291,7 +291,7 @@ void
 tile_multiply_own(const Tiles *t, Value *tile)
 {
     Builder *out = t->p->out;
-    Renamed all = t->names;
+    Renamed all = renamed_copy(t->p->out->cx, &t->names);
     Dim i = builder_open(out, "i", tile_rows(t)), l = builder_open(out, "l", tile_columns(t)),
         p = builder_open(out, "p", t->size.sums);
     put_inner(out->cx, &t->p->rows, row_of(t, i), &all);
@@ -305,7 +305,7 @@ void
 tile_store(const Tiles *t, const Epilogue *e, Value *tile)
 {
     Builder *out = t->p->out;
-    Renamed all = t->names;
+    Renamed all = renamed_copy(t->p->out->cx, &t->names);
     Dim i = builder_open(out, "i", tile_rows(t)), l = builder_open(out, "l", tile_columns(t));
     put_inner(out->cx, &t->p->rows, row_of(t, i), &all);
     put_inner(out->cx, &t->p->columns, column_of(t, l), &all);

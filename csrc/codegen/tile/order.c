@@ -40,8 +40,8 @@ open_class(Builder *out, const Nest *nest, Renamed *to)
 {
     for (int k = 0; k < nest->n; k++) {
         bool inside = k == nest->n - 1;
-        to->name[to->n] = nest->index[k];
-        to->by[to->n++] = inside ? nest->index[k] : builder_open(out, "i", nest->extent[k]);
+        renamed_add(out->cx, to, nest->index[k],
+                    inside ? nest->index[k] : builder_open(out, "i", nest->extent[k]));
     }
     return nest->n - 1;
 }
@@ -267,8 +267,8 @@ put_places(Tiles *t, const Epilogue *e)
         if (let->op == OP_for) {
             Dim n = loop_extent(let);
             dims_rename(out->cx, &t->names, 1, &n);
-            t->names.name[t->names.n] = loop_index(let);
-            t->names.by[t->names.n++] = open_some(out, "w", n, false, &opened);
+            renamed_add(out->cx, &t->names, loop_index(let),
+                        open_some(out, "w", n, false, &opened));
         }
     }
     put_chain(t, tiles, constant(t, 0), p->terms);

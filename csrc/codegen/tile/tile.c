@@ -203,24 +203,6 @@ move_lets(const void *arg, Builder *out, const Renamed *names, Value *tile, cons
 
 /* ---- nests ---- */
 
-/* Puts the lets in the place of the loop, in its block. */
-static void
-replace(Cx *cx, Let *loop, const Block *by)
-{
-    Block *blk = loop->parent, all = *blk;
-    int at = place_of(loop);
-    blk->lets = NULL;
-    blk->n = 0;
-    for (int k = 0; k < all.n; k++) {
-        for (int j = 0; k == at && j < by->n; j++) {
-            block_append(cx, blk, by->lets[j]);
-        }
-        if (k != at) {
-            block_append(cx, blk, all.lets[k]);
-        }
-    }
-}
-
 static int
 assume(Cx *cx, const Let *let)
 {
@@ -278,7 +260,7 @@ tile(Fn *fn, Let *outermost, const PlainNest *nest)
     }
     tiles_put(&p, &(Epilogue){move_lets, &moved});
     cx_set_loc(cx, (Loc){0});
-    replace(cx, outermost, out->path[0]->blk);
+    builder_replace(out, outermost);
     if (p.fill) {
         fill_drop(p.fill);
     }

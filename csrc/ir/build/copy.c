@@ -1,21 +1,71 @@
 /* Copies: of a function, of a let, of a block.
  *
  * What:     fn_clone copies a function with its names; let_copy and block_copy make a second copy
- *           of lets in the function that has them.
+ *           of lets in the function that has them.  let_rename replaces indices in a let.
  * Requires: values that are made outside of what is copied stay.
  * Ensures:  a second copy has fresh names for all that it makes, the indices of loops too.
  * Example:  version.c, which runs one of two copies of a loop. */
 #include "ir/ir.h"
 
 /* into: the function that gets a second copy beside the first, under fresh names; NULL: all of a
- * function is copied, with its names.  Of a second copy, indices[k] becomes others[k]. */
+ * function is copied, with its names. */
 typedef struct {
     Cx *cx;
     Value **values;             /* by Value.id: the copy */
     Fn *into;
-    Dim *indices, *others;
-    int nindices;
+    Renamed indices;            /* of a second copy */
 } Cloning;
+
+/* ---- indices that others stand for ---- */
+
+void
+renamed_add(Cx *cx, Renamed *r, Dim name, Dim by)
+{
+    r->name = cx_grow(cx, r->name, r->n, sizeof *r->name);
+    r->by = cx_grow(cx, r->by, r->n, sizeof *r->by);
+    r->name[r->n] = name;
+    r->by[r->n++] = by;
+}
+
+Renamed
+renamed_copy(Cx *cx, const Renamed *r)
+{
+    Renamed copy = {0};
+    for (int k = 0; k < r->n; k++) {
+        renamed_add(cx, &copy, r->name[k], r->by[k]);
+    }
+    return copy;
+}
+
+void
+dims_rename(Cx *cx, const Renamed *r, int n, Dim *dims)
+{
+    for (int k = 0; k < n; k++) {
+        for (int j = 0; j < r->n; j++) {
+            dims[k] = dim_uses(cx, dims[k], r->name[j])
+                          ? dim_replace(cx, dims[k], r->name[j], r->by[j])
+                          : dims[k];
+        }
+    }
+}
+
+void
+let_rename(Cx *cx, const Renamed *r, Let *let)
+{
+    let->attrs = cx_copy(cx, let->attrs, (size_t)let->nattrs * sizeof *let->attrs);
+    for (int k = 0; k < let->nattrs; k++) {
+        Attr *a = &let->attrs[k];
+        if (a->kind == ATTR_DIM) {
+            dims_rename(cx, r, 1, &a->d);
+        } else if (a->kind == ATTR_DIMS) {
+            Dim *dims = cx_copy(cx, a->dims, (size_t)a->n * sizeof *dims);
+            dims_rename(cx, r, a->n, dims);
+            a->dims = dims;
+        }
+    }
+}
+
+/* ---- values and lets ---- */
 
 static Value *
 clone_of(const Cloning *c, Value *v)
@@ -37,31 +87,12 @@ clone_value(Cloning *c, const Value *v)
     return copy;
 }
 
-static Dim
-clone_dim(const Cloning *c, Dim d)
-{
-    for (int k = 0; k < c->nindices; k++) {
-        d = dim_uses(c->cx, d, c->indices[k]) ? dim_replace(c->cx, d, c->indices[k], c->others[k])
-                                              : d;
-    }
-    return d;
-}
-
-static void
-add_index(Cloning *c, Dim index, Dim other)
-{
-    c->indices = cx_grow(c->cx, c->indices, c->nindices, sizeof *c->indices);
-    c->others = cx_grow(c->cx, c->others, c->nindices, sizeof *c->others);
-    c->indices[c->nindices] = index;
-    c->others[c->nindices++] = other;
-}
-
 /* The index of the same loop or bind in the copy, which what is copied after it has. */
 static Dim
 clone_index(Cloning *c, Dim index, Dim extent)
 {
     Dim other = dim_index(c->cx, fn_fresh_name(c->into, dim_name(c->cx, index)), extent);
-    add_index(c, index, other);
+    renamed_add(c->cx, &c->indices, index, other);
     return other;
 }
 
@@ -69,18 +100,7 @@ clone_index(Cloning *c, Dim index, Dim extent)
 static void
 clone_indices(Cloning *c, Let *copy)
 {
-    for (int k = 0; k < copy->nattrs; k++) {
-        Attr *a = &copy->attrs[k];
-        if (a->kind == ATTR_DIM) {
-            a->d = clone_dim(c, a->d);
-        } else if (a->kind == ATTR_DIMS) {
-            Dim *dims = cx_copy(c->cx, a->dims, (size_t)a->n * sizeof *dims);
-            for (int j = 0; j < a->n; j++) {
-                dims[j] = clone_dim(c, dims[j]);
-            }
-            a->dims = dims;
-        }
-    }
+    let_rename(c->cx, &c->indices, copy);
     if (loop_is(copy)) {
         for (int k = 0; k < copy->nattrs; k++) {
             Attr *a = &copy->attrs[k];
@@ -113,7 +133,6 @@ clone_let(Cloning *c, const Let *let, Block *parent)
     Let *copy = cx_copy(c->cx, let, sizeof *let);
     copy->parent = parent;
     copy->args = clone_values(c, let->args, let->nargs);
-    copy->attrs = cx_copy(c->cx, let->attrs, (size_t)let->nattrs * sizeof *let->attrs);
     copy->res = cx_copy(c->cx, let->res, (size_t)let->nres * sizeof *let->res);
     for (int k = 0; k < let->nres; k++) {
         copy->res[k] = clone_value(c, let->res[k]);
@@ -121,6 +140,8 @@ clone_let(Cloning *c, const Let *let, Block *parent)
     }
     if (c->into) {
         clone_indices(c, copy);
+    } else {
+        copy->attrs = cx_copy(c->cx, let->attrs, (size_t)let->nattrs * sizeof *let->attrs);
     }
     copy->body = let->body ? clone_block(c, let->body, copy) : NULL;
     copy->bodies = cx_copy(c->cx, let->bodies, (size_t)let->nbodies * sizeof *let->bodies);
@@ -177,7 +198,7 @@ block_copy(Fn *fn, const Block *blk, int n, const Dim *names, const Dim *by)
 {
     Cloning c = second_copy(fn);
     for (int k = 0; k < n; k++) {
-        add_index(&c, names[k], by[k]);
+        renamed_add(c.cx, &c.indices, names[k], by[k]);
     }
     return clone_block(&c, blk, NULL);
 }

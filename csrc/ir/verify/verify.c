@@ -228,7 +228,8 @@
  *        inside, the second not along the rows inside; or both go along these columns.  They are
  *        all that the sum is of.  In the loops over rows and columns nothing is bound that they are
  *        read at.  No loop's extent uses what is bound there, or the index of another of them, but
- *        the sum's, which does not use the two inside.  Instead of the sum there may be places of
+ *        the sum's, which does not use the two inside.  Of memory that is stored to, nothing is
+ *        read but the element itself, beside the store.  Instead of the sum there may be places of
  *        it: a buffer of one element that is -0.0 first, then loops and conditions, one in the
  *        other, whose innermost body adds a sum to it, then one load of it.  A condition compares
  *        the row inside with what depends neither on it nor on the columns inside.

@@ -440,6 +440,48 @@ has_factors(Cx *cx, const Let *rows, const Let *columns, PlainNest *nest)
            (!uses(cx, nest->a, column) || uses(cx, nest->b, column));
 }
 
+/* ---- what the nest reads of what it stores ---- */
+
+static const Value *
+memory_of(const Value *v)
+{
+    while (v->over) {
+        v = v->over;
+    }
+    return v;
+}
+
+/* Does the block, or a loop in it, load memory that the store writes to, but for the element itself
+ * in the block of the store? */
+static bool
+reads_stored(Cx *cx, const Block *blk, const Let *store)
+{
+    const Value *to = store->args[0];
+    bool reads = false;
+    for (int k = 0; k < blk->n && !reads; k++) {
+        const Let *let = blk->lets[k];
+        bool same = let->op == OP_load && memory_of(let->args[0]) == memory_of(to);
+        reads = let->body ? reads_stored(cx, let->body, store)
+                          : same && (blk != store->parent ||
+                                     index_offset(cx, let->args[0], let_attr(let, "at")->dims) !=
+                                         index_offset(cx, to, let_attr(store, "at")->dims));
+    }
+    return reads;
+}
+
+/* Does no iteration read what another one stores?  Then they may run in any order. */
+static bool
+is_in_any_order(Cx *cx, const Let *outermost, const PlainNest *nest)
+{
+    const Block *blk = nest->columns->body;
+    bool any = true;
+    for (int k = 0; k < blk->n && any; k++) {
+        const Let *let = blk->lets[k];
+        any = let->op != OP_store || let == nest->begin || !reads_stored(cx, outermost->body, let);
+    }
+    return any;
+}
+
 bool
 loop_is_plain_nest(Cx *cx, const Let *let, PlainNest *nest)
 {
@@ -458,7 +500,7 @@ loop_is_plain_nest(Cx *cx, const Let *let, PlainNest *nest)
     }
     *nest = (PlainNest){.columns = columns};
     return find_sum(cx, nest) && has_factors(cx, rows, columns, nest) && is_of_factors(nest) &&
-           is_free(cx, columns, nest);
+           is_free(cx, columns, nest) && is_in_any_order(cx, let, nest);
 }
 
 void

@@ -22,85 +22,52 @@
 
 /* ---- an index that becomes others ---- */
 
-/* Indices of the body, and what stands in their places.  Where the extent of a loop or a bind
- * changes, so does its index, which keeps its name. */
-typedef struct {
-    Cx *cx;
-    Dim *from, *to;
-    int n;
-} Places;
-
-static void
-add_place(Places *p, Dim from, Dim to)
-{
-    p->from = cx_grow(p->cx, p->from, p->n, sizeof *p->from);
-    p->to = cx_grow(p->cx, p->to, p->n, sizeof *p->to);
-    p->from[p->n] = from;
-    p->to[p->n++] = to;
-}
-
+/* The index of a loop or a bind after its extent has been changed.  It keeps its name. */
 static Dim
-in_place(const Places *p, Dim d)
+new_index(Cx *cx, Renamed *places, Dim index, Dim extent)
 {
-    for (int k = 0; k < p->n; k++) {
-        d = dim_uses(p->cx, d, p->from[k]) ? dim_replace(p->cx, d, p->from[k], p->to[k]) : d;
-    }
-    return d;
-}
-
-static const Dim *
-all_in_place(const Places *p, int n, const Dim *dims)
-{
-    Dim *out = cx_copy(p->cx, dims, (size_t)n * sizeof *out);
-    for (int k = 0; k < n; k++) {
-        out[k] = in_place(p, out[k]);
-    }
-    return out;
-}
-
-/* The index of a loop or a bind after its extent has been changed. */
-static Dim
-new_index(Places *p, Dim index, Dim extent)
-{
-    if (dim_extent(p->cx, index) != extent) {
-        Dim to = dim_index(p->cx, dim_name(p->cx, index), extent);
-        add_place(p, index, to);
+    if (dim_extent(cx, index) != extent) {
+        Dim to = dim_index(cx, dim_name(cx, index), extent);
+        renamed_add(cx, places, index, to);
         index = to;
     }
     return index;
 }
 
-static void
-put_in_value(const Places *p, Value *v)
+static const Dim *
+renamed_dims(Cx *cx, const Renamed *places, int n, const Dim *dims)
 {
-    const Type *t = v->type;
-    v->type = type_of(p->cx, t->dtype, t->rank, all_in_place(p, t->rank, t->dims));
-    v->strides = v->strides ? all_in_place(p, t->rank, v->strides) : NULL;
+    Dim *out = cx_copy(cx, dims, (size_t)n * sizeof *out);
+    dims_rename(cx, places, n, out);
+    return out;
 }
 
 static void
-put_in_block(Places *p, Block *blk)
+put_in_value(Cx *cx, const Renamed *places, Value *v)
+{
+    const Type *t = v->type;
+    v->type = type_of(cx, t->dtype, t->rank, renamed_dims(cx, places, t->rank, t->dims));
+    v->strides = v->strides ? renamed_dims(cx, places, t->rank, v->strides) : NULL;
+}
+
+static void
+put_in_block(Cx *cx, Renamed *places, Block *blk)
 {
     for (int k = 0; k < blk->n; k++) {
         Let *let = blk->lets[k];
-        let->attrs = cx_copy(p->cx, let->attrs, (size_t)let->nattrs * sizeof *let->attrs);
-        for (int j = 0; j < let->nattrs; j++) {
-            Attr *a = &let->attrs[j];
-            a->d = a->kind == ATTR_DIM ? in_place(p, a->d) : a->d;
-            a->dims = a->kind == ATTR_DIMS ? all_in_place(p, a->n, a->dims) : a->dims;
-        }
+        let_rename(cx, places, let);
         for (int j = 0; j < let->nres; j++) {
-            put_in_value(p, let->res[j]);
+            put_in_value(cx, places, let->res[j]);
         }
         if (loop_is(let)) {
             Attr *index = nest_attr(let, "index");
-            index->d = new_index(p, index->d, loop_extent(let));
+            index->d = new_index(cx, places, index->d, loop_extent(let));
         } else if (let->op == OP_bind) {
-            let->sizes = cx_copy(p->cx, let->sizes, sizeof *let->sizes);
-            let->sizes[0] = new_index(p, let->sizes[0], let_dim(let, "extent"));
+            let->sizes = cx_copy(cx, let->sizes, sizeof *let->sizes);
+            let->sizes[0] = new_index(cx, places, let->sizes[0], let_dim(let, "extent"));
         }
         if (let->body) {
-            put_in_block(p, let->body);
+            put_in_block(cx, places, let->body);
         }
     }
 }
@@ -148,9 +115,9 @@ split(Fn *fn, Let *loop)
              dim_divides(cx, size, extent) ? by
              : one                         ? extent
                                            : dim_min(cx, by, left));
-    Places places = {.cx = cx};
-    add_place(&places, index, dim_add(cx, first, loop_index(inner)));
-    put_in_block(&places, inner->body);
+    Renamed places = {0};
+    renamed_add(cx, &places, index, dim_add(cx, first, loop_index(inner)));
+    put_in_block(cx, &places, inner->body);
     if (reorders) {
         nest_reorder(inner);
     }
