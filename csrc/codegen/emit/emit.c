@@ -79,7 +79,8 @@ place_sizes(Emit *e, Phase *phase)
 static void
 check_same(Cx *cx, const Phase *phase, const Phase *of_target)
 {
-    bool same = phase->nbuffers == of_target->nbuffers && phase->extent == of_target->extent;
+    bool same = phase->nbuffers == of_target->nbuffers && phase->extent == of_target->extent &&
+                phase->in_order == of_target->in_order;
     for (int k = 0; same && k < phase->nbuffers; k++) {
         same = phase->buffers[k]->name == of_target->buffers[k]->name;
     }
@@ -168,6 +169,7 @@ write_phase(PhaseWriting *of, int number, Phase *phase, Written *unit)
         phase->nbuffers = w->phase.nbuffers;
         phase->extent = w->phase.extent;
         phase->work = w->phase.work;
+        phase->in_order = w->phase.in_order;
     }
     check_same(fn->cx, phase, &w->phase);
     if (let->op == OP_for) {
