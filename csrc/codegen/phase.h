@@ -16,8 +16,8 @@ enum {
 
 /* The entry of one phase of a kernel.  p: the kernel's buffers (operands, results, scratch), in the
  * order the phase's header comment lists; n: the values of its size symbols and dims; lo, hi: the
- * part to run of the parallel loop, or of a loop whose steps run in order.  Returns 0, or a KernelFault.  Thread safe; touches only its
- * buffers. */
+ * part to run of the parallel loop, or of a loop whose steps run in order.  Returns 0, or a
+ * KernelFault.  Thread safe; touches only its buffers. */
 typedef int (*KernelFn)(void *const *p, const int64_t *n, int64_t lo, int64_t hi);
 
 enum KernelFault {

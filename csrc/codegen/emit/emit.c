@@ -79,8 +79,7 @@ place_sizes(Emit *e, Phase *phase)
 static void
 check_same(Cx *cx, const Phase *phase, const Phase *of_target)
 {
-    bool same = phase->nbuffers == of_target->nbuffers && phase->extent == of_target->extent &&
-                phase->in_order == of_target->in_order;
+    bool same = phase->nbuffers == of_target->nbuffers && phase->extent == of_target->extent;
     for (int k = 0; same && k < phase->nbuffers; k++) {
         same = phase->buffers[k]->name == of_target->buffers[k]->name;
     }

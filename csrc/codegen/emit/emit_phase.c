@@ -1,9 +1,7 @@
 /* What is so of a phase for all targets: its buffers and its parallel loops.
  *
  * Requires: a top-level loop of a scheduled kernel.
- * How:      Parallel loops with nothing between them are one, whose iterations threads share.  A
- *           loop whose steps run in order is shared by none, but it has pieces, too: between them
- *           a user may interrupt it, and faster code may take over.
+ * How:      Parallel loops with nothing between them are one, whose iterations threads share.
  */
 #include "codegen/loops/phase_use.h"
 #include "emit.h"
@@ -21,46 +19,22 @@ parallel_count(Cx *cx, const Let *loop, Dim *each)
     return dim_div(cx, dim_add(cx, extent, dim_int(cx, loop_step(loop) - 1)), step);
 }
 
-static bool
-reads_written(const Emit *e, const Let *loop)
-{
-    bool reads = false;
-    for (int k = 0; k < e->use.nlets && !reads; k++) {
-        const Let *let = e->use.lets[k];
-        reads = let->op == OP_load && loop_accesses(loop, OP_store, let->args[0]);
-    }
-    return reads;
-}
-
-/* Do the steps of the loop run in pieces, one after the other?  Each piece reads anew what stands
- * before the loop, so the loop must not write that. */
-static bool
-is_in_order(const Emit *e, const Let *loop)
-{
-    return let_has(loop, MARK_steps) && !reads_written(e, loop);
-}
-
 static void
 find_collapsed(Emit *e, const Let *loop)
 {
     Dim each, together = dim_int(e->cx, 1);
-    e->ncollapsed = e->target->arrays ? 0 : phase_parallel(loop, e->collapsed);
-    if (!e->target->arrays && is_in_order(e, loop)) {
-        e->collapsed[e->ncollapsed++] = loop;
-        e->phase->in_order = true;
-    }
+    e->phase->in_order = phase_in_order(&e->use, loop);
+    e->ncollapsed = e->target->arrays ? 0 : phase_launched(&e->use, loop, e->collapsed);
+    e->phase->extent = dim_int(e->cx, 1);
     for (int k = 0; k < e->ncollapsed; k++) {
         e->counts[k] = parallel_count(e->cx, e->collapsed[k], &each);
         together = dim_mul(e->cx, together, each);
+        e->phase->extent = dim_mul(e->cx, e->phase->extent, e->counts[k]);
     }
     e->phase->work = e->ncollapsed
                          ? dim_mul(e->cx, work_of_iteration(e->cx, e->collapsed[e->ncollapsed - 1]),
                                    together)
                          : work_of_loop(e->cx, loop);
-    e->phase->extent = dim_int(e->cx, 1);
-    for (int k = 0; k < e->ncollapsed; k++) {
-        e->phase->extent = dim_mul(e->cx, e->phase->extent, e->counts[k]);
-    }
 }
 
 Emit
