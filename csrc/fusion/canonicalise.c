@@ -15,6 +15,7 @@
  *             channels move in front of the other axes, as do slices, padding, cats and gathers of
  *             them: in memory channels are innermost then;
  *           - amax and amin of an expanded value do not run along what only repeats;
+ *           - a slice of a cat that is one of its operands is that operand;
  *           - whether a complex number is shorter than a constant is asked of the square of its
  *             length, which needs no root.
  * Requires  a verified graph;
@@ -518,6 +519,31 @@ reduction_before_expand(Rules *r, const Let *let, const Value *a)
     return build_expand(r->b, v, t->rank, t->dims, kept);
 }
 
+/* ---- what was joined ---- */
+
+/* The operand of a cat that the slice has; NULL: it has another part, or the caller may see that it
+ * is a view. */
+static Value *
+piece_of_cat(Rules *r, const Let *let, const Value *a)
+{
+    Cx *cx = r->old->cx;
+    int axis = (int)let_int(let, "axis");
+    const Let *cat = a->def && a->def->op == OP_cat ? a->def : NULL;
+    if (!cat || let_int(cat, "axis") != axis || r->taken[let->res[0]->id] ||
+        !dim_is(cx, let_dim(let, "step"), 1)) {
+        return NULL;
+    }
+    Dim at = dim_int(cx, 0);
+    for (int k = 0; k < cat->nargs; k++) {
+        Dim length = cat->args[k]->type->dims[axis];
+        if (at == let_dim(let, "start") && length == let->res[0]->type->dims[axis]) {
+            return fuel_spend(cx) ? cat->args[k] : NULL;
+        }
+        at = dim_add(cx, at, length);
+    }
+    return NULL;
+}
+
 /* ---- lengths that are compared ---- */
 
 /* The least number whose root, as it is rounded, is c or more; or more than c. */
@@ -580,7 +606,8 @@ canonicalise_let(Rules *r, const Let *let)
     } else if (let->op == OP_cat) {
         v = cat_before_move(r, let, args);
     } else if (let->nargs > 0 && let->nres > 0) {
-        v = region_before_move(r, let, args);
+        v = let->op == OP_slice ? piece_of_cat(r, let, args[0]) : NULL;
+        v = v ? v : region_before_move(r, let, args);
     }
     if (v) {
         r->map[let->res[0]->id] = v;
