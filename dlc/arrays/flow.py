@@ -88,7 +88,7 @@ def _as_long(bound: Any, values: list[Any]) -> None:
     Then an index that is the number of a step is in the axis, and the loop does not ask.
     """
     for value in values:
-        for n in value.shape if is_array(value) else ():
+        for n in value.shape if is_array(value) and value.chosen is None else ():
             if is_symbol(n) and _hint(n) == _hint(bound):
                 bool(n == bound)  # a condition of the variant
 
