@@ -15,7 +15,7 @@
  *             channels move in front of the other axes, as do slices, padding, cats and gathers of
  *             them: in memory channels are innermost then;
  *           - amax and amin of an expanded value do not run along what only repeats;
- *           - a slice of a cat that is one of its operands is that operand;
+ *           - a slice of a cat that interleaves its operands is that operand;
  *           - whether a complex number is shorter than a constant is asked of the square of its
  *             length, which needs no root.
  * Requires  a verified graph;
@@ -522,15 +522,15 @@ reduction_before_expand(Rules *r, const Let *let, const Value *a)
 /* ---- what was joined ---- */
 
 /* The operand of a cat that the slice has; NULL: it has another part, or the caller may see that it
- * is a view. */
+ * is a view.  Not of a cat that writes a part of a value: its readers would compute that again. */
 static Value *
 piece_of_cat(Rules *r, const Let *let, const Value *a)
 {
     Cx *cx = r->old->cx;
     int axis = (int)let_int(let, "axis");
     const Let *cat = a->def && a->def->op == OP_cat ? a->def : NULL;
-    if (!cat || let_int(cat, "axis") != axis || r->taken[let->res[0]->id] ||
-        !dim_is(cx, let_dim(let, "step"), 1)) {
+    if (!cat || let_int(cat, "axis") != axis || !let_interleaves(cx, cat) ||
+        r->taken[let->res[0]->id] || !dim_is(cx, let_dim(let, "step"), 1)) {
         return NULL;
     }
     Dim at = dim_int(cx, 0);
