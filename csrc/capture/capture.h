@@ -238,6 +238,10 @@ int export_register(PyObject *module);
 
 int predict_register(PyObject *module); /* _C.speeds, _C.predict */
 
+/* ---- normals.c ---- */
+
+int normals_register(PyObject *module); /* _C.fill_normals */
+
 /* ---- onnx/onnx_module.c: dlc._C.onnx, a graph of ONNX as a program ---- */
 
 int onnx_register(PyObject *module);

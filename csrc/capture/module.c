@@ -368,7 +368,7 @@ module_exec(PyObject *module)
         cache_register,   import_register,   jit_register,    artifact_register,
         ndarray_register, prepared_register, shrink_register, kernel_register,
         loaded_register,  export_register,   onnx_register,   onnx_out_register,
-        predict_register,
+        predict_register, normals_register,
     };
     state->callable_type = callable_register(module);
     state->tree_type = tree_register(module);

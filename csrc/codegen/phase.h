@@ -16,8 +16,8 @@ enum {
 
 /* The entry of one phase of a kernel.  p: the kernel's buffers (operands, results, scratch), in the
  * order the phase's header comment lists; n: the values of its size symbols and dims; lo, hi: the
- * part of the parallel loop to run.  Returns 0, or a KernelFault.  Thread safe; touches only its
- * buffers. */
+ * part to run of the parallel loop, or of a loop whose steps run in order.  Returns 0, or a
+ * KernelFault.  Thread safe; touches only its buffers. */
 typedef int (*KernelFn)(void *const *p, const int64_t *n, int64_t lo, int64_t hi);
 
 enum KernelFault {
@@ -31,6 +31,7 @@ enum KernelFault {
                                                 * excludes; node: the text.  No kinds make it. */
     FAULT_WRONG = FAULT_ELEMENT |
                   FAULT_LAYOUT, /* from the plan: a kernel is wrong; node: the text */
+    FAULT_HOST = -1, /* within the plan: the host has noted an error of its own, as an interrupt */
 };
 
 /* The fault of an index of a kind, which is the `wrap` of a gather. */
@@ -104,9 +105,10 @@ typedef struct Phase {
     int nbuffers;
     Dim *dims; /* n[k]: dims over the function's size symbols */
     int ndims;
-    Dim extent; /* of the parallel loop; 1 when the phase has none; 0 where it is not chosen */
+    Dim extent; /* of this loop; 1 when the phase has none; 0 where it is not chosen */
     Dim work; /* estimated cost of one iteration, in units of ops.def */
     Dim scratch; /* bytes of private scratch one running piece needs; p[nbuffers] points to it */
+    bool in_order; /* the iterations are steps, each behind the one before: threads share none */
     bool is_part; /* the function is for one of several loops, and the phase calls it */
     Dim given; /* of such a function, the size that is its last parameter; or DIM_NONE */
 } Phase;

@@ -14,7 +14,10 @@
  *           - arithmetic on images, and on sequences that a contraction made, happens before their
  *             channels move in front of the other axes, as do slices, padding, cats and gathers of
  *             them: in memory channels are innermost then;
- *           - amax and amin of an expanded value do not run along what only repeats.
+ *           - amax and amin of an expanded value do not run along what only repeats;
+ *           - a slice of a cat that interleaves its operands is that operand;
+ *           - whether a complex number is shorter than a constant is asked of the square of its
+ *             length, which needs no root.
  * Requires  a verified graph;
  * and ensures: the same values, bit for bit; no let computes more elements than before.  What is
  *           looked up later than before is in memory once more.
@@ -29,6 +32,7 @@
  */
 #include "group.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -515,6 +519,69 @@ reduction_before_expand(Rules *r, const Let *let, const Value *a)
     return build_expand(r->b, v, t->rank, t->dims, kept);
 }
 
+/* ---- what was joined ---- */
+
+/* The operand of a cat that the slice has; NULL: it has another part, or the caller may see that it
+ * is a view.  Not of a cat that writes a part of a value: its readers would compute that again. */
+static Value *
+piece_of_cat(Rules *r, const Let *let, const Value *a)
+{
+    Cx *cx = r->old->cx;
+    int axis = (int)let_int(let, "axis");
+    const Let *cat = a->def && a->def->op == OP_cat ? a->def : NULL;
+    if (!cat || let_int(cat, "axis") != axis || !let_interleaves(cx, cat) ||
+        r->taken[let->res[0]->id] || !dim_is(cx, let_dim(let, "step"), 1)) {
+        return NULL;
+    }
+    Dim at = dim_int(cx, 0);
+    for (int k = 0; k < cat->nargs; k++) {
+        Dim length = cat->args[k]->type->dims[axis];
+        if (at == let_dim(let, "start") && length == let->res[0]->type->dims[axis]) {
+            return fuel_spend(cx) ? cat->args[k] : NULL;
+        }
+        at = dim_add(cx, at, length);
+    }
+    return NULL;
+}
+
+/* ---- lengths that are compared ---- */
+
+/* The least number whose root, as it is rounded, is c or more; or more than c. */
+static double
+square_from(double c, bool more)
+{
+    double square = c * c;
+    while (more ? sqrt(square) > c : sqrt(square) >= c) {
+        square = nextafter(square, 0);
+    }
+    while (more ? sqrt(square) <= c : sqrt(square) < c) {
+        square = nextafter(square, INFINITY);
+    }
+    return square;
+}
+
+/* hypot is the rounded root of fma(x, x, y*y), but for operands so large or small that they are
+ * scaled: these are far from the constant, on the same side as that sum.  Of an infinity and a NaN
+ * it is infinite, which is not less, and neither is the sum. */
+static Value *
+compared_length(Rules *r, const Let *let, Value *const *args)
+{
+    const Let *length = value_is_const(args[0]) ? NULL : args[0]->def;
+    if ((let->op != OP_lt && let->op != OP_le) || !length || length->op != OP_hypot ||
+        args[0]->type->dtype != DT_f64 || !value_is_const(args[1])) {
+        return NULL;
+    }
+    const Literal *to = &args[1]->literal;
+    double c = to->is_int ? (double)to->i : to->f;
+    if (!(c > 0x1p-400 && c < 0x1p400) || !fuel_spend(r->old->cx)) {
+        return NULL;
+    }
+    Value *x = length->args[0], *y = length->args[1], *square = build_map(r->b, OP_mul, y, y, NULL);
+    square = build_map(r->b, OP_fma, x, x, square);
+    return build_map(r->b, OP_lt, square, build_float(r->b, square_from(c, let->op == OP_le)),
+                     NULL);
+}
+
 /* ---- the pass ---- */
 
 static void
@@ -533,12 +600,14 @@ canonicalise_let(Rules *r, const Let *let)
         v = v ? v : map_before_gather(r, let, args);
         v = v ? v : component_before_views(r, let, args);
         v = v ? v : map_before_move(r, let, args);
+        v = v ? v : compared_length(r, let, args);
     } else if (kind == KIND_RED) {
         v = reduction_before_expand(r, let, args[0]);
     } else if (let->op == OP_cat) {
         v = cat_before_move(r, let, args);
     } else if (let->nargs > 0 && let->nres > 0) {
-        v = region_before_move(r, let, args);
+        v = let->op == OP_slice ? piece_of_cat(r, let, args[0]) : NULL;
+        v = v ? v : region_before_move(r, let, args);
     }
     if (v) {
         r->map[let->res[0]->id] = v;

@@ -14,8 +14,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.random import _generator
 from torch import Tensor
 
+from .._C import fill_normals
 from . import host
 from .index import check_write, into, write
 from .value import FRAMES, Array, is_array, lift, refuse
@@ -261,8 +263,40 @@ def _draws(name: str) -> Callable[..., Any]:
     return draw
 
 
+#: From so many normal numbers on, they are drawn by _C.fill_normals.
+_MANY = 64
+
+
+def _loc_and_scale(loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> tuple[Any, Any, Any]:
+    return loc, scale, size
+
+
+def _neither(size: Any = None, dtype: Any = np.float64) -> tuple[Any, Any, Any]:
+    return (-0.0, 1.0, size) if np.dtype(dtype) == np.float64 else (None, None, None)
+
+
+def _normal(name: str, parameters: Callable[..., tuple[Any, Any, Any]]) -> Callable[..., Any]:
+    """The draws of a distribution of normal numbers, which -0.0 + 1.0 * them are."""
+
+    def draw(token: np.ndarray, place: int, *args: Any, **options: Any) -> Any:
+        generator = _given.calls[-1][place]
+        loc, scale, size = parameters(*args, **options)
+        plain = size is not None and np.ndim(loc) == 0 and np.ndim(scale) == 0 and loc is not None
+        if plain and scale > 0 and np.prod(size, dtype=np.float64) >= _MANY:
+            drawn, bits = np.empty(size), generator.bit_generator
+            with bits.lock:
+                filled = fill_normals(_generator.__file__, bits.capsule, drawn, float(loc), float(scale))
+            if filled:
+                return drawn
+        return getattr(generator, name)(*args, **options)
+
+    return draw
+
+
 for _name in _METHODS:
     host.CALLED[f"Generator.{_name}"] = host.Called(_draws(_name), None)
+for _name, _parameters in (("normal", _loc_and_scale), ("standard_normal", _neither)):
+    host.CALLED[f"Generator.{_name}"] = host.Called(_normal(_name, _parameters), None)
 host.CALLED["Generator.shuffle"] = host.Called(
     lambda token, place, x, axis: _shuffled(_given.calls[-1][place], x, axis), None
 )

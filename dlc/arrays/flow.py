@@ -82,6 +82,17 @@ def _caught(function: Callable[[], Any]) -> Any:
         del FRAMES[depth:]
 
 
+def _as_long(bound: Any, values: list[Any]) -> None:
+    """Axes that are as long as the range of a loop are so in each call of the variant.
+
+    Then an index that is the number of a step is in the axis, and the loop does not ask.
+    """
+    for value in values:
+        for n in value.shape if is_array(value) and value.chosen is None else ():
+            if is_symbol(n) and _hint(n) == _hint(bound):
+                bool(n == bound)  # a condition of the variant
+
+
 def counted(indices: Any, step: Step, names: list[str], initial: list[Any], known: Known) -> list[Any]:
     """A loop over indices: a tensor of them, at least one.
 
@@ -394,6 +405,7 @@ class Flow:
         count = count_of(start, stop, by)
         if symbolic and not count > 0:  # a condition of the variant
             return (first, *state)
+        _as_long(stop if by > 0 else start + 1, [*state, *reads])
         taken, at = self.steps.taken, start
         pairs = peeled = False
         of = step if items.ends else lambda k, *values: step(item(k), *values)

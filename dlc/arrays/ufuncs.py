@@ -52,6 +52,18 @@ def _of_tensors(function: Callable[[Tensor, Tensor], Tensor]) -> Row:
     return lambda a, b: function(*_tensors(a, b))
 
 
+def _by_parts(function: Row) -> Row:
+    """A sum, of complex numbers by their parts: torch multiplies one by a complex 1 before."""
+
+    def summed(a: Any, b: Any) -> Any:
+        if not any(isinstance(x, Tensor) and x.is_complex() for x in (a, b)):
+            return function(a, b)
+        a, b = _tensors(a, b)
+        return torch.complex(function(a.real, b.real), function(a.imag, b.imag))
+
+    return summed
+
+
 def _whole(a: Any) -> bool:
     return isinstance(a, Tensor) and not a.is_floating_point() and not a.is_complex()
 
@@ -182,8 +194,8 @@ TABLE: dict[str, Row] = {
     "logical_and": _logical(torch.logical_and),
     "logical_or": _logical(torch.logical_or),
     "logical_xor": _logical(torch.logical_xor),
-    "add": torch.add,
-    "subtract": lambda a, b: torch.sub(*_tensors(a, b)) if _is_number(a) else torch.sub(a, b),
+    "add": _by_parts(torch.add),
+    "subtract": _by_parts(lambda a, b: torch.sub(*_tensors(a, b)) if _is_number(a) else torch.sub(a, b)),
     "multiply": torch.mul,
     "divide": lambda a, b: torch.div(*_tensors(a, b)) if _is_number(a) else torch.div(a, b),
     "floor_divide": _floor_divide,

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.random import _generator
 
 from dlc import CaptureError
+from dlc._C import fill_normals
 from dlc.arrays.draws import _METHODS
 from tests.backend.jitted import jit
+from tests.fresh import run
 
 X = np.arange(1.0, 7.0)
 DRAWS = (
@@ -69,6 +72,38 @@ def test_draw(draw: str) -> None:
 
 def test_every_draw_is_here() -> None:
     assert not [name for name in _METHODS if f"rng.{name}(" not in " ".join(DRAWS)]
+
+
+@pytest.mark.parametrize("bits", ["PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64"])
+def test_normal_numbers_have_the_bits_of_numpys(bits: str) -> None:
+    """So many that all layers of the ziggurat and its tail come up, for dlc draws them itself."""
+
+    def draws(rng: Any, loc: float) -> Any:
+        plain = rng.standard_normal((1000, 400))
+        return plain, rng.normal(loc, 3, size=300_000), rng.normal(size=70, scale=0.1), rng.random(3)
+
+    ours, numpys = (np.random.Generator(getattr(np.random, bits)(5)) for _ in range(2))
+    have, want = jit(draws)(ours, -1.7), draws(numpys, -1.7)
+    for one, other in zip(have, want, strict=True):
+        np.testing.assert_array_equal(one.view(np.int64), other.view(np.int64))
+    generator = np.random.Generator(getattr(np.random, bits)(5))
+    made = np.empty(1000)
+    assert fill_normals(_generator.__file__, generator.bit_generator.capsule, made, -0.0, 1.0)
+    np.testing.assert_array_equal(made, want[0].ravel()[:1000])
+
+
+def test_normal_numbers_of_a_library_that_has_none() -> None:
+    """Another NumPy than is known: the array is as it was, and so is the generator."""
+    script = """
+        import math, numpy as np
+        from dlc._C import fill_normals
+
+        rng, made = np.random.default_rng(1), np.zeros(3)
+        assert not fill_normals(math.__file__, rng.bit_generator.capsule, made, 0.0, 1.0)
+        assert not made.any() and rng.random() == np.random.default_rng(1).random()
+    """
+    done = run(script)
+    assert done.returncode == 0, done.stderr
 
 
 def test_draws_keep_their_order_and_none_is_left_out() -> None:

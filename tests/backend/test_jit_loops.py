@@ -2,8 +2,10 @@
 
 import inspect
 import linecache
+import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -145,6 +147,23 @@ def test_an_interrupt_comes_between_steps() -> None:
     assert done >= 20 and (x == done).all() and (y == 2 * done).all()
     fast(x, y, done + 30)
     assert (x == done + 30).all() and (y == 2 * done + 60).all()
+
+
+def test_an_interrupt_ends_the_loop_of_a_kernel() -> None:
+    """The steps are one kernel, without launches of their own."""
+
+    def function(a: Any) -> None:
+        for _ in range(1_000_000_000):
+            for j in range(1, len(a)):
+                a[j] = a[j - 1] * 0.5 + a[j]
+
+    fast = jit(function)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    start = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        fast(np.ones(64))
+    assert time.monotonic() - start < 10
 
 
 MOVING_AVERAGE, MANDELBROT = (

@@ -29,8 +29,8 @@ int let_in_place(const Let *kernel); /* KernelKey.in_place of the kernel as it i
 
 /* Words between blanks: the buffers' number, each one's dtype, rank and sizes; the phases' number,
  * for each how many buffers it takes and which (p, r, b: operand, result or buffer of the kernel,
- * and its position), how many dims and which, then extent, work and scratch.  A dim is in postfix
- * order, with . behind it. */
+ * and its position), how many dims and which, then extent, work and scratch, and whether its
+ * iterations run in order.  A dim is in postfix order, with . behind it. */
 const char *shape_write(Cx *cx, const KernelKey *key, const Let *kernel, const Unit *unit);
 
 typedef struct {

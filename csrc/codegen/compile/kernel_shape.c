@@ -96,6 +96,7 @@ put_phase(Writer *w, const Let *kernel, Value *const *made, int nmade, const Pha
     put_dim(w, phase->extent);
     put_dim(w, phase->work);
     put_dim(w, phase->scratch);
+    text_add(&w->out, "%d ", phase->in_order);
 }
 
 const char *

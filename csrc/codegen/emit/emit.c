@@ -168,6 +168,7 @@ write_phase(PhaseWriting *of, int number, Phase *phase, Written *unit)
         phase->nbuffers = w->phase.nbuffers;
         phase->extent = w->phase.extent;
         phase->work = w->phase.work;
+        phase->in_order = w->phase.in_order;
     }
     check_same(fn->cx, phase, &w->phase);
     if (let->op == OP_for) {

@@ -23,19 +23,18 @@ static void
 find_collapsed(Emit *e, const Let *loop)
 {
     Dim each, together = dim_int(e->cx, 1);
-    e->ncollapsed = e->target->arrays ? 0 : phase_parallel(loop, e->collapsed);
+    e->phase->in_order = phase_in_order(&e->use, loop);
+    e->ncollapsed = e->target->arrays ? 0 : phase_launched(&e->use, loop, e->collapsed);
+    e->phase->extent = dim_int(e->cx, 1);
     for (int k = 0; k < e->ncollapsed; k++) {
         e->counts[k] = parallel_count(e->cx, e->collapsed[k], &each);
         together = dim_mul(e->cx, together, each);
+        e->phase->extent = dim_mul(e->cx, e->phase->extent, e->counts[k]);
     }
     e->phase->work = e->ncollapsed
                          ? dim_mul(e->cx, work_of_iteration(e->cx, e->collapsed[e->ncollapsed - 1]),
                                    together)
                          : work_of_loop(e->cx, loop);
-    e->phase->extent = dim_int(e->cx, 1);
-    for (int k = 0; k < e->ncollapsed; k++) {
-        e->phase->extent = dim_mul(e->cx, e->phase->extent, e->counts[k]);
-    }
 }
 
 Emit

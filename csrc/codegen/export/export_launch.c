@@ -53,6 +53,7 @@ asked(Export *x, const ExportPlan *p, const Launch *launch)
         shape_dim(&r); /* extent and work are those of the plan */
         shape_dim(&r);
         a.scratch = shape_dim(&r);
+        shape_int(&r);
     }
     return a;
 }

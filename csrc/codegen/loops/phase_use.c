@@ -198,6 +198,24 @@ phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS])
     return n;
 }
 
+bool
+phase_in_order(const PhaseUse *use, const Let *phase)
+{
+    bool in_order = let_has(phase, MARK_steps);
+    for (int k = 0; k < use->nlets && in_order; k++) {
+        const Let *let = use->lets[k];
+        in_order = let->op != OP_load || !loop_accesses(phase, OP_store, let->args[0]);
+    }
+    return in_order;
+}
+
+int
+phase_launched(const PhaseUse *use, const Let *phase, const Let *loops[MAX_LOOPS])
+{
+    loops[0] = phase;
+    return phase_in_order(use, phase) ? 1 : phase_parallel(phase, loops);
+}
+
 /* ---- phases of several loops ---- */
 
 const Let *

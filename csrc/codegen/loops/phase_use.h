@@ -26,6 +26,13 @@ bool is_written_in(const Value *buffer, const Let *kernel);
  * Returns how many. */
 int phase_parallel(const Let *phase, const Let *loops[MAX_LOOPS]);
 
+/* Do the steps of the phase run in pieces, one after the other?  Between two pieces a user may
+ * interrupt them, and faster code may take over.  Each reads anew what stands before the loop, so
+ * the loop must not write that. */
+bool phase_in_order(const PhaseUse *use, const Let *phase);
+/* The loops whose iterations are those of a launch: these steps, or the parallel loops. */
+int phase_launched(const PhaseUse *use, const Let *phase, const Let *loops[MAX_LOOPS]);
+
 /* The loop of a phase, or the first one of an if marked phase. */
 const Let *phase_loop(const Let *phase);
 /* The size in whose value alone the loops of an if marked phase, at lets[at], differ: all that is

@@ -142,6 +142,7 @@ step_put(const Plan *plan, const Step *step, Text *out)
         slots_put("(", launch->nbuffers, launch->buffers, out);
         text_add(out, " over ");
         dim_put(plan, launch->extent, out);
+        text_add(out, "%s", launch->in_order ? " in order" : "");
     } else if (step->kind == STEP_CALL) {
         const Call *call = &plan->calls[step->call];
         slots_put("(", call->nres, call->res, out);

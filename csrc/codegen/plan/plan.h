@@ -72,6 +72,7 @@ typedef struct {
     int ndims;
     DimRef *dims;
     DimRef extent, work, scratch;
+    bool in_order; /* one thread runs the iterations, in pieces one after the other */
     int dims_at; /* where Instance.n holds the values */
     char *node, *source; /* for faults */
     const char *name; /* for profilers */

@@ -192,6 +192,7 @@ build_launch(Builder *b, ShapeReader *r, const KernelUse *use, int phase, const 
     launch->extent = dim_ref(b, shape_dim(r));
     launch->work = dim_ref(b, shape_dim(r));
     launch->scratch = dim_ref(b, shape_dim(r));
+    launch->in_order = shape_int(r) != 0;
     if (b->counts && phase == 0) {
         launch->counted = true;
         launch->operations = dim_ref(b, call_profile_operations(b->cx, use->let));

@@ -356,7 +356,8 @@ place_best(Placing *p, Want *list)
 static int64_t
 scratch_bytes(const Plan *plan, const Instance *inst, int launch)
 {
-    int64_t pieces = inst->values[plan->launches[launch].extent] / inst->grain[launch], bytes;
+    const Launch *l = &plan->launches[launch];
+    int64_t pieces = l->in_order ? 1 : inst->values[l->extent] / inst->grain[launch], bytes;
     int64_t threads = pieces < inst->threads ? pieces : inst->threads;
     bool many = __builtin_mul_overflow(inst->scratch[launch], threads > 1 ? threads : 1, &bytes);
     return many || bytes > INT64_MAX / 4 ? INT64_MAX / 4 : bytes; /* so much is never there */

@@ -573,8 +573,7 @@ track_run(const Track *track, Run *run, Watch *watch)
             if (act->launch.slow) {
                 run_leave(run);
             }
-            int fault = parallel_for(&act->launch.job);
-            status = fault ? run_launch_fault(run, act->launch.launch, fault) : 0;
+            status = run_launch(run, act->launch.launch, &act->launch.job);
         } else if (act->kind == STEP_COPY) {
             status = run_copy(&act->copy, run);
         } else if (act->loops) {

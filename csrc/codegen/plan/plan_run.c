@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan_run.h"
+#include "plan_flow_run.h"
 
 enum { FEW_BUFFERS = 64 };
 
@@ -148,11 +148,14 @@ tune_launch(Run *run, int first)
     return tuning_tell(run->tuning);
 }
 
-int
+/* -1: the error is noted. */
+static int
 run_launch_fault(Run *run, const Launch *launch, int fault)
 {
     run_enter(run);
-    run->host->fault(run->host->arg, fault, launch->node, launch->source);
+    if (fault != FAULT_HOST) {
+        run->host->fault(run->host->arg, fault, launch->node, launch->source);
+    }
     return -1;
 }
 
@@ -178,8 +181,35 @@ run_job(const Run *run, int k, void **buffers, ParallelJob *job)
         .grain = inst->grain[k],
         .scratch = scratch,
         .each = (size_t)inst->scratch[k],
-        .most = inst->threads,
+        .most = launch->in_order ? 1 : inst->threads,
     };
+}
+
+/* The steps one after the other.  Between pieces that take some milliseconds the user may interrupt
+ * them. */
+static int
+run_in_order(Run *run, const ParallelJob *job)
+{
+    enum { GRAINS = 64 };
+    int64_t most = job->grain < INT64_MAX / GRAINS ? job->grain * GRAINS : INT64_MAX;
+    Watch watch = {0};
+    int fault = 0;
+    for (int64_t lo = 0, hi; lo < job->extent && fault == 0; lo = hi) {
+        hi = job->extent - lo > most ? lo + most : job->extent;
+        if (lo && flow_look_up(&watch, run) < 0) {
+            return FAULT_HOST;
+        }
+        fault = job->code ? code_entry(job->code, job->entry)(job->p, job->n, lo, hi)
+                          : job->body(job->p, job->n, lo, hi);
+    }
+    return fault;
+}
+
+int
+run_launch(Run *run, const Launch *launch, const ParallelJob *job)
+{
+    int fault = launch->in_order ? run_in_order(run, job) : parallel_for(job);
+    return fault ? run_launch_fault(run, launch, fault) : 0;
 }
 
 static int
@@ -213,14 +243,14 @@ step_launch(Run *run, const Step *step)
     RunRange range = run->watched || run->traced
                          ? run_begin(run, launch->name, launch->nbuffers, launch->buffers)
                          : (RunRange){0};
-    int fault = parallel_for(&job);
+    int status = run_launch(run, launch, &job);
     if (range.name) {
         run_end(run, &range);
     }
     if (buffers != p) {
         free(buffers);
     }
-    return fault ? run_launch_fault(run, launch, fault) : 0;
+    return status;
 }
 
 /* A launch of a plan whose kernels are compared with the interpreter. */
@@ -589,10 +619,10 @@ int
 plan_run(const Plan *plan, const PlanHost *host, const int64_t *sizes, const PlanParam *in,
          PlanTensor *out)
 {
-    enum { FEW_SIZES = 32 };
-    int64_t few[FEW_SIZES], *known = few;
+    enum { ROOM = 32 };
+    int64_t few[ROOM], *known = few;
     int status = -1;
-    if (plan->nsizes > FEW_SIZES && !(known = malloc((size_t)plan->nsizes * sizeof *known))) {
+    if (plan->nsizes > ROOM && !(known = malloc((size_t)plan->nsizes * sizeof *known))) {
         host->fault(host->arg, FAULT_MEMORY, NULL, NULL);
         return -1;
     }

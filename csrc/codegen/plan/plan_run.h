@@ -86,7 +86,7 @@ void run_end(const Run *run, const RunRange *range);
 int run_workspace(Run *run); /* memory for the kernels; -1: there is none, an error is noted */
 /* The launch as a job, with the addresses of its buffers; there is room for nbuffers + 1. */
 void run_job(const Run *run, int launch, void **buffers, ParallelJob *job);
-int run_launch_fault(Run *run, const Launch *launch, int fault); /* -1: the error is noted */
+int run_launch(Run *run, const Launch *launch, const ParallelJob *job); /* -1: an error is noted */
 int run_all_steps(Run *run);
 
 /* ---- plan_flow_run.c ---- */

@@ -122,7 +122,7 @@ run(const Copies *c, const Kernel *kernel)
             .grain = job->inst->grain[job->first + k],
             .scratch = c->scratch,
             .each = (size_t)job->inst->scratch[job->first + k],
-            .most = job->threads,
+            .most = launch->in_order ? 1 : job->threads,
         };
         if (parallel_for(&phase) != 0) {
             return false;

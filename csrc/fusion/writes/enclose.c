@@ -8,8 +8,7 @@
  * How:      Bodies come first (ir/pass.c), so loops in loops become one kernel, from the innermost
  *           one outwards.  What a step computes and moves must be known to be little: less than
  *           what several threads would share.
- * Why not   loops of any steps: a step that is long is better a launch whose rows threads share,
- *           and a loop of the plan can be interrupted.
+ * Why not   loops of any steps: a step that is long is better a launch whose rows threads share.
  * Example:  let y: f64[N] over a = loop a, x carries=1 steps=[N - 1] (..) { .. } becomes
  *           let y: f64[N] over a = kernel { let t: f64[N] = loop a, x .. { .. }  ret t }
  */

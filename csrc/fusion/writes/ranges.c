@@ -87,6 +87,9 @@ see_plain(const Body *r, const Let *let)
         k->counted = let_dim(let, "dim");
         return;
     }
+    if (let->op == OP_const && is_counter_type(cx, let->res[0])) {
+        k->counted = counted(r, let->args[0]);
+    }
     if (let->nargs < 2) {
         return;
     }
