@@ -134,8 +134,8 @@ TABLE: dict[str, Values] = {
     "tune_budget": Values("a number of seconds from 0 on", _number(0, 1e9), float),
     "freeze": _TRUTH,
     "products": _one_of("auto", "own", "library"),
-    "activations": _one_of("exact", "i32", "i16", "i8"),
     "weights": _weights(),
+    "activations": _one_of("exact", "i32", "i16", "i8"),
 }
 
 
