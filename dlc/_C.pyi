@@ -91,6 +91,7 @@ def compile(
     weights: list[Any] = ...,
     coded: list[Any] = ...,
     schedule: str | None = None,
+    activations: str = "exact",
 ) -> Callable: ...
 def partition(
     gm: GraphModule,

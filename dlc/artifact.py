@@ -39,6 +39,7 @@ _OPTIONS = (
     "tune_budget",
     "cache",
     "products",
+    "activations",
 )
 _SAID = (CaptureError, _C.InternalError, _C.ParseError)  # and ValueError: what they say is a sentence
 

@@ -135,6 +135,7 @@ TABLE: dict[str, Values] = {
     "freeze": _TRUTH,
     "products": _one_of("auto", "own", "library"),
     "weights": _weights(),
+    "activations": _one_of("exact", "i32", "i16", "i8"),
 }
 
 

@@ -43,6 +43,7 @@ class Options:
     freeze: bool = False
     products: str = "auto"
     weights: Any = None  # or what dlc.quantize has found
+    activations: str = "exact"
 
     @property
     def cache_folder(self) -> str | None:
@@ -51,7 +52,7 @@ class Options:
 
     def compiler_arguments(self) -> dict[str, Any]:
         """Those of the options that the compiler in C takes, by its names for them."""
-        names = ("tier", "cc", "dump", "fuel", "products")
+        names = ("tier", "cc", "dump", "fuel", "products", "activations")
         given = {name: getattr(self, name) for name in names}
         given |= {"verify": self.verify is True, "checks": self.verify == "run"}
         given |= {"cache": self.cache_folder, "cc": self.cc or ""}  # None would ask the environment again

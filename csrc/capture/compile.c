@@ -14,6 +14,7 @@ typedef struct {
     PyObject *frozen, *given;
     PyObject *weights; /* rows: what is wanted of weights; or NULL */
     PyObject *coded; /* a list for what became of them */
+    const char *digits; /* the pass that makes integers of rows, or NULL */
     PyObject *report; /* dict or NULL */
     PassOptions passes;
     CompileOptions options;
@@ -233,6 +234,15 @@ code_weights(Job *job, Fn *fn, const bool *frozen)
     return coded == fn ? fn : canonical(job, coded);
 }
 
+/* The function whose products of codes have rows of integers, if that is wanted. */
+static Fn *
+digit_rows(Job *job, Fn *fn)
+{
+    return job->digits
+               ? canonical(job, pass_run(pass_find(job->digits), canonical(job, fn), &job->passes))
+               : fn;
+}
+
 /* The function that runs, and how the values are made that it reads.  frozen: by parameter, or
  * NULL. */
 static Fn *
@@ -241,12 +251,13 @@ prepare(Job *job, Fn *fn, const bool *frozen)
     Cx *cx = fn->cx;
     Captured *captured = &job->captured;
     if (!frozen) {
-        return fn;
+        return digit_rows(job, fn);
     }
     fn = code_weights(job, canonical(job, fn), frozen);
     if (!fn) {
         return NULL;
     }
+    fn = digit_rows(job, fn);
     Preparation *made = prepare_cut(fn, frozen, &job->passes.fuel);
     size_t bytes = (size_t)(made->nvalues + 1) * sizeof *captured->prepared;
     if (!(captured->prepared = PyMem_Calloc(1, bytes))) {
@@ -442,7 +453,7 @@ PyDoc_STRVAR(
     "compile(gm, fallback, *, tier='auto', cc=None, cache=None, verify=False, dump=None, fuel=-1,\n"
     "        report=None, direct=False, keys=None, bodies=None, tune=None, tune_budget=0.0,\n"
     "        products='auto', frozen=None, inference=False, given=None, own_tensors=False,\n"
-    "        checks=False, weights=None, coded=None, schedule=None)\n"
+    "        checks=False, weights=None, coded=None, schedule=None, activations='exact')\n"
     "        -> Callable\n\n"
     "Compiles an aten-level torch.fx.GraphModule whose nodes carry meta['val'].  fallback: what "
     "runs the\n"
@@ -477,7 +488,8 @@ PyDoc_STRVAR(
     "gets a row\n"
     "(position, name, format, bytes before, bytes after, decibels, reason) of each.  schedule: the "
     "lines of one for the\n"
-    "kernels (csrc/codegen/schedule/nest/written.c).\n\n"
+    "kernels (csrc/codegen/schedule/nest/written.c).  activations: 'i8', 'i16' and 'i32' multiply "
+    "floats by\ncodes as integers.\n\n"
     "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
 
 static PyObject *
@@ -487,22 +499,28 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
                             "verify",  "dump",      "fuel",     "report",      "direct",
                             "keys",    "bodies",    "tune",     "tune_budget", "products",
                             "frozen",  "inference", "given",    "own_tensors", "checks",
-                            "weights", "coded",     "schedule", NULL};
-    const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto";
+                            "weights", "coded",     "schedule", "activations", NULL};
+    const char *tier = "auto", *cc = NULL, *cache = NULL, *dump = NULL, *products = "auto",
+               *activations = "exact";
     PyObject *gm, *fallback, *report = Py_None, *keys = NULL, *bodies = NULL, *tune = Py_None;
     double tune_budget = 0;
     long long fuel = -1;
     int verify = 0, direct = 0, inference = 0, own_tensors = 0, checks = 0;
     Job job = {0};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$szzpzLOpO!OOdsO!pO!ppO!O!z", names, &gm,
-                                     &fallback, &tier, &cc, &cache, &verify, &dump, &fuel, &report,
-                                     &direct, &PyList_Type, &keys, &bodies, &tune, &tune_budget,
-                                     &products, &PyList_Type, &job.frozen, &inference, &PyList_Type,
-                                     &job.given, &own_tensors, &checks, &PyList_Type, &job.weights,
-                                     &PyList_Type, &job.coded, &job.options.schedule) ||
+    if (!PyArg_ParseTupleAndKeywords(
+            args, kwargs, "OO|$szzpzLOpO!OOdsO!pO!ppO!O!zs", names, &gm, &fallback, &tier, &cc,
+            &cache, &verify, &dump, &fuel, &report, &direct, &PyList_Type, &keys, &bodies, &tune,
+            &tune_budget, &products, &PyList_Type, &job.frozen, &inference, &PyList_Type,
+            &job.given, &own_tensors, &checks, &PyList_Type, &job.weights, &PyList_Type, &job.coded,
+            &job.options.schedule, &activations) ||
         compile_mode(tier, &job.options) < 0 ||
         products_from_text(products, &job.walk.products) < 0) {
         return NULL;
+    }
+    if (strcmp(activations, "exact") != 0) {
+        job.digits = strcmp(activations, "i8") == 0    ? "digits_i8"
+                     : strcmp(activations, "i16") == 0 ? "digits_i16"
+                                                       : "digits_i32";
     }
     if (!pytensor_ready()) {
         PyErr_SetString(PyExc_RuntimeError,

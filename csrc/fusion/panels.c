@@ -49,7 +49,7 @@ panel_axes(Cx *cx, const Let *let, int j)
     const Value *v = let->args[j];
     const PanelAxes none = {.columns = -1};
     int64_t n;
-    if (let->op != OP_contract || (v->type->dtype != DT_f32 && v->type->dtype != DT_f64)) {
+    if (let->op != OP_contract || panel_dtype(v->type->dtype) != v->type->dtype) {
         return none;
     }
     const Contraction *over = let_contraction(let);

@@ -252,6 +252,7 @@ NO_THRESHOLDS = {
     "NEST_BITS", "NEST_ROWS", "NEST_AXES",  # flags
     "PAD_PIECES", "DOUBLINGS", "SLOTS", "TRIES", "PLACES", "SHARES", "DIVISIONS", "OPERANDS",
     "MOST_ROWS",  # what the verifier lets through
+    "DIGIT", "MOST_DIGITS", "MOST_TERMS",  # what integers hold
 }  # fmt: skip
 
 

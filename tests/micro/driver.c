@@ -53,14 +53,16 @@ differ(const char *what, const char *dtype, int64_t rows, int64_t k, const void 
     return 1;
 }
 
+#define HELD_SUMS(S, s) sum_##s
+#define HELD_BYTES(S, s) S
 /* A by rows, B by columns of k adjacent elements. */
-#define MICRO(dtype, S, s, width) \
+#define MICRO(dtype, S, s, width, panel) \
     static int test_##dtype(int64_t rows, int64_t k) \
     { \
         enum { W = width, N = W * PANELS_TESTED }; \
         static S a[MICRO_ROWS * MOST_K], b[N * MOST_K]; \
-        static sum_##s panels[PANELS_TESTED][MOST_K * W], made[MICRO_ROWS * N], \
-            want[MICRO_ROWS * N]; \
+        static HELD_##panel(S, s) panels[PANELS_TESTED][MOST_K * W]; \
+        static sum_##s made[MICRO_ROWS * N], want[MICRO_ROWS * N]; \
         for (int64_t i = 0; i < MICRO_ROWS * MOST_K; i++) { \
             a[i] = random_##dtype(); \
         } \
@@ -114,7 +116,7 @@ main(void)
 
     for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
         for (int64_t rows = 1; rows <= MICRO_ROWS; rows++) {
-#define MICRO(dtype, S, s, width) failed |= test_##dtype(rows, lengths[n]);
+#define MICRO(dtype, S, s, width, panel) failed |= test_##dtype(rows, lengths[n]);
 #include "codegen/micro/micro.def"
         }
     }

@@ -15,9 +15,11 @@ from tests.objects import table_address
 HERE = Path(__file__).parent
 Array = np.ndarray
 SOURCE = CSRC / "codegen/micro/micro_isa.c"
-ROW = re.compile(r"^MICRO\( (\w+),\s*(\w+),\s*(\w+),\s*(\d+) \)", re.M)
-# Each dtype with that of its sums.
-SUMS = {dtype: sums for dtype, _, sums, _ in ROW.findall((CSRC / "codegen/micro/micro.def").read_text())}
+ROW = re.compile(r"^MICRO\( (\w+),\s*\w+,\s*(\w+),\s*\d+,\s*(\w+) \)", re.M)
+FOUND = ROW.findall((CSRC / "codegen/micro/micro.def").read_text())
+# Each dtype with that of its sums, and with that of its panels.
+SUMS = {dtype: sums for dtype, sums, _ in FOUND}
+PANELS = {dtype: sums if panels == "SUMS" else dtype for dtype, sums, panels in FOUND}
 STORED: dict[str, type[np.generic]] = {
     "f32": np.float32,
     "bf16": np.uint16,
@@ -99,14 +101,14 @@ class Micro:
         ctypes.CFUNCTYPE(None, *map(type, plain))(self.functions[dtype][function])(*plain)
 
     def pack(self, dtype: str, b: Array) -> Array:
-        panel = np.full((len(b), width(dtype)), 77, STORED[SUMS[dtype]])
+        panel = np.full((len(b), width(dtype)), 77, STORED[PANELS[dtype]])
         self.call("pack", dtype, *b.shape, b, *steps(b), panel)
         return panel
 
     def scattered(self, dtype: str, b: Array) -> Array:
         """Of b [k][each][columns] as a panel [each][k + 2][width]."""
         k, each, columns = b.shape
-        panel = np.full((each, k + 2, width(dtype)), 77, STORED[SUMS[dtype]])
+        panel = np.full((each, k + 2, width(dtype)), 77, STORED[PANELS[dtype]])
         k_stride, each_stride, column_stride = steps(b)
         given = Scatter(
             k, each, columns, address(b), k_stride, each_stride, column_stride, address(panel), k + 2

@@ -27,7 +27,7 @@ typedef struct Matrix {
 } Matrix;
 
 /* tile[i][j] = the sum of a[i][p] * b[p][j], or that added to what is there. */
-#define MICRO(dtype, S, s, width) \
+#define MICRO(dtype, S, s, width, panel) \
     void reference_##dtype(int64_t rows, int64_t k, int64_t columns, const Matrix *a, \
                            const Matrix *b, sum_##s *tile, int64_t more); \
     void reference_##dtype(int64_t rows, int64_t k, int64_t columns, const Matrix *a, \

@@ -12,6 +12,7 @@ import pytest
 from benchmarks.ulp.strips import CSRC
 from tests.micro.library import (
     CHAIN,
+    PANELS,
     ROWS,
     STORED,
     SUMS,
@@ -101,7 +102,7 @@ def test_pack(isa: Micro, dtype: str, k: int) -> None:
     rng, full = np.random.default_rng(k), width(dtype)
     for columns in (1, full // 2 - 1, full - 1, full, full, full):
         b = laid_out(rng, sample(rng, dtype, (k, columns)))
-        want = np.zeros((k, full), STORED[SUMS[dtype]])
+        want = np.zeros((k, full), STORED[PANELS[dtype]])
         want[:, :columns] = (b.astype(np.uint32) << 16).view(np.float32) if dtype == "bf16" else b
         assert raw(isa.pack(dtype, b)) == raw(want), (columns, b.strides)
 
@@ -157,7 +158,7 @@ def test_several_panels(isa: Micro, dtype: str, rows: int) -> None:
     rng, full = np.random.default_rng(rows), width(dtype)
     for count, k in itertools.product((1, 2, 3, 4, 5), (0, 1, 513, 1500)):
         a, b = operands(rng, dtype, rows, k, count * full)
-        panels = np.zeros((count, k + 2, full), STORED[SUMS[dtype]])
+        panels = np.zeros((count, k + 2, full), STORED[PANELS[dtype]])
         for j in range(count):
             panels[j, :k] = isa.pack(dtype, b[:, j * full : (j + 1) * full])
         near, columns = panels[:, :k], int(rng.integers((count - 1) * full, count * full)) + 1
@@ -214,7 +215,7 @@ def test_cuts(isa: Micro, dtype: str) -> None:
                     part = a[i : i + height, p : p + n]
                     if rng.integers(2):
                         part = isa.pack(dtype, part.T).T[:height]
-                        tile = isa.micro(SUMS[dtype], part, panel, tile)
+                        tile = isa.micro(PANELS[dtype], part, panel, tile)
                     else:
                         tile = isa.micro(dtype, part, panel, tile)
                     p += n
@@ -290,12 +291,15 @@ def test_not_finite(isa: Micro, dtype: str) -> None:
     assert raw(isa.unpacked(dtype, a, np.ascontiguousarray(b.T).T)) == raw(want)
 
 
-def test_bytes_of_both_signs(isa: Micro) -> None:
-    """Panels are made of sums: an operand of u8 meets one of i8."""
-    rng = np.random.default_rng(1)
-    a, b = sample(rng, "u8", (5, 700)), sample(rng, "i8", (700, 32))
-    want = a.astype(np.int32) @ b.astype(np.int32)
-    assert raw(isa.micro("u8", a, isa.pack("i8", b))) == raw(want)
+@pytest.mark.parametrize("dtype", ["u8", "i8"], indirect=True)
+def test_bytes_do_not_saturate(isa: Micro, dtype: str) -> None:
+    """The largest products of bytes, of either sign: pairs of them would not fit in words."""
+    info = np.iinfo(STORED[dtype])
+    for low, high in itertools.product((info.min, info.max), repeat=2):
+        a, b = np.full((14, 1031), low, info.dtype), np.full((1031, 32), high, info.dtype)
+        want = a.astype(np.int32) @ b.astype(np.int32)
+        assert raw(isa.micro(dtype, a, isa.pack(dtype, b))) == raw(want)
+        assert raw(isa.unpacked(dtype, a, b)) == raw(want)
 
 
 def test_the_readme_has_the_table() -> None:

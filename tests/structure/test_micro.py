@@ -160,3 +160,21 @@ def test_one_sum_has_the_bits_of_a_call(tmp_path: Path) -> None:
         file.write_text(opt(text, "--pass", "vectorise,parallelise"))
         done = subprocess.run([BUILD / "test-emit", file, "N=37"], capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_panels_of_bytes_hold_bytes(dtype: str) -> None:
+    """Calls read and fill panels of the operand's own bytes, for any number of rows."""
+    text = f"""dlc 1 graph
+
+fn f[M](x: {dtype}[M, 300], w: {dtype}[70, 300]) -> (i32[M, 70]) {{
+  let y: i32[M, 70] = contract x, w over="mk,nk->mn"
+  ret y
+}}
+"""
+    loops = opt(opt(text, "--pipeline"), "--pass", "lower,tile,schedule")
+    buffers = re.findall(r": (\w+)\[[^]]*, 32\] = buffer", loops)
+    micro, pack = calls(loops)
+    assert dtype in buffers and pack >= 1 and micro >= 2
+    fills = [part.split("store", 1)[0] for part in loops.split(" pack ")[1:]]
+    assert not any("cast" in part for part in fills)

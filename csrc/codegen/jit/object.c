@@ -109,7 +109,7 @@ static void
 link_micro(void *object)
 {
     static const char *const names[] = {
-#define MICRO(dtype, storage, sum, columns) \
+#define MICRO(dtype, storage, sum, columns, panel) \
     "micro_" #dtype, "micro_unpacked_" #dtype, "micro_each_" #dtype, "pack_" #dtype, \
         "pack_scattered_" #dtype,
 #include "codegen/micro/micro.def"

@@ -149,7 +149,8 @@ is_panels(const Product *p, const Factor *f, const char *letters, int rank)
             column = name;
         }
     }
-    return column != DIM_NONE && p->nsum > 0 && f->from->type->dtype == p->dtype &&
+    return column != DIM_NONE && p->nsum > 0 &&
+           f->from->type->dtype == panel_dtype(p->let->args[!p->swapped]->type->dtype) &&
            access_is_panels(cx, f->from, f->at, &(SumNames){product_sum(p), p->nsum, p->sum},
                             column);
 }

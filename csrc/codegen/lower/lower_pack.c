@@ -155,8 +155,9 @@ copy_panel(const Product *p, const Panels *all)
     column = dim_add(lo->cx, column, to[n + 2]);
     axes_rename(lo, 1, &p->at[(int)all->letters[all->axis]], &column, rank, from);
     axes_rename(lo, p->nsum, p->sum, digits, rank, from);
-    lower_store(lo, all->buffer, to,
-                builder_cast(&lo->out, lower_load_here(lo, f->from, from), p->dtype));
+    lower_store(
+        lo, all->buffer, to,
+        builder_cast(&lo->out, lower_load_here(lo, f->from, from), all->buffer->type->dtype));
     builder_close_all(&lo->out, inside + 1);
 }
 
@@ -240,7 +241,7 @@ product_pack(Product *p)
     if (!product_may_pack(p) || !fuel_spend(saved.cx)) {
         return false;
     }
-    Panels all = open_panels(p, p->dtype);
+    Panels all = open_panels(p, panel_dtype(p->let->args[!p->swapped]->type->dtype));
     copy_panel(p, &all);
     close_panels(p, &all, &saved);
     p->b.panels = true;

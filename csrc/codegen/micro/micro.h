@@ -3,17 +3,18 @@
  *
  * They are compiled into the extension once for each instruction set.  Generated code calls them by
  * name (libtcc) or through pointers that object.c fills in (code of a C compiler).  <t> is a dtype
- * of micro.def, that of the operands in memory; <s> is the dtype of its sums.  Panels and tiles
- * hold sums: a narrower operand is widened when it is packed or read.  Integers wrap.
+ * of micro.def, that of the operands in memory; <s> is the dtype of its sums.  Tiles hold sums, and
+ * so do panels, but those of bytes (u8, i8), which hold the operand itself: <p> is the dtype of the
+ * panels.  A narrower operand is widened when it is packed or read.  Integers wrap.
  *
- * A panel is an array [k][MICRO_COLUMNS(s)], 128 bytes for each k: adjacent columns of B.  Its
- * width is the same for every instruction set.  No array needs an alignment; panels are read faster
- * from a multiple of 64 bytes. Strides are in elements; they may be 0 or negative where nothing
- * else is said.
+ * A panel is an array [k][MICRO_COLUMNS(s)]: adjacent columns of B, for each k as many as sums are
+ * in 128 bytes.  Its width is the same for every instruction set.  No array needs an alignment;
+ * panels are read faster from a multiple of 64 bytes. Strides are in elements; they may be 0 or
+ * negative where nothing else is said.
  *
  *   void micro_<t>(const MicroProduct *x)
  *       tile[i][j] = sum over p < k of a[i * a_row + p * a_k] * B[p][j], for i < rows and all
- *       columns of the panels that hold the first `columns` ones.  b has the dtype <s>; panel
+ *       columns of the panels that hold the first `columns` ones.  b has the dtype <p>; panel
  *       number q begins at b + q * b_panel. Where a_run is not 0, the elements of a row are in
  *       runs: with q = a_from + p, a[i * a_row + q % a_run * a_k + q / a_run % a_runs * a_next + q
  *       / a_run / a_runs * a_jump]. Long runs are read in place; others are copied, a chain of all
@@ -38,7 +39,7 @@
  *   void pack_<t>(int64_t k, int64_t columns, const void *b, int64_t k_stride, int64_t
  *   column_stride, void *panel)
  *       panel[p][j] = b[p * k_stride + j * column_stride] for j < columns <= MICRO_COLUMNS(s),
- *       further columns 0. It packs rows of A too: as columns of a panel that micro_<s> reads with
+ *       further columns 0. It packs rows of A too: as columns of a panel that micro_<p> reads with
  *       a_row = 1 and a_k = MICRO_COLUMNS(s).
  *   void pack_scattered_<t>(const MicroScatter *x)
  *       The same of a sum whose order is another one in memory:

@@ -7,6 +7,10 @@
 #define LOAD_u8(x) x
 #define LOAD_i8(x) x
 #define LOAD_i16(x) x
+#define LOAD_bytes_of_u8(x) x
+#define LOAD_bytes_of_i8(x) x
+#define LOAD_words_of_u8(x) x
+#define LOAD_words_of_i8(x) x
 #define LOAD_bf16(x) dlc_load_bf16(x)
 #define LOAD_f16(x) dlc_load_f16(x)
 typedef float sum_f32;
@@ -316,19 +320,24 @@ places_of(const MicroProduct *x, int64_t p, int64_t n, int64_t *at)
         } \
     }
 
+#include "micro_bytes.h"
+
 #define IS_NARROW(S, s) (!__builtin_types_compatible_p(S, sum_##s))
-#define MICRO(dtype, S, s, columns) \
-    _Static_assert(columns == MICRO_COLUMNS(sum_##s), "128 bytes"); \
-    WIDEN(dtype, S, sum_##s) \
+#define PANEL_SUMS(dtype, S, s) \
     GATHER(dtype, S, sum_##s) \
-    FUNCTIONS(dtype, S, s, IS_NARROW(S, s)) \
+    FUNCTIONS(dtype, S, s, IS_NARROW(S, s))
+#define PANEL_BYTES(dtype, S, s) BYTE_FUNCTIONS(dtype, S, (S)-1 < 0)
+#define MICRO(dtype, S, s, columns, panel) \
+    _Static_assert(columns == MICRO_COLUMNS(sum_##s), "as many columns as sums are in 128 bytes"); \
+    WIDEN(dtype, S, sum_##s) \
+    PANEL_##panel(dtype, S, s) \
     EACH(dtype, S, s, IS_NARROW(S, s))
 #include "micro.def"
 
 #define TABLE(isa) TABLE_(isa)
 #define TABLE_(isa) micro_##isa
 const Micro TABLE(DLC_ISA)[] = {
-#define MICRO(dtype, S, s, columns) \
+#define MICRO(dtype, S, s, columns, panel) \
     {#dtype, micro_##dtype, micro_unpacked_##dtype, micro_each_##dtype, pack_##dtype, \
      pack_scattered_##dtype},
 #include "micro.def"

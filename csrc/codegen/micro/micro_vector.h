@@ -10,6 +10,8 @@
 
 #if defined(__AVX512F__) || DLC_HAS_FMA && defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__SSE2__)
+#include <emmintrin.h>
 #endif
 
 /* VECTOR    bytes of a vector
@@ -104,6 +106,7 @@ VECTORS(f32, float)
 VECTORS(f64, double)
 VECTORS(i32, int32_t)
 VECTORS(i64, int64_t)
+typedef int32_t int32_unaligned __attribute__((aligned(1), may_alias));
 
 #define MULTIPLY_ADD(dtype, value) \
     DLC_FN vec_##dtype \

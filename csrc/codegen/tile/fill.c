@@ -364,7 +364,7 @@ fill_buffer(const Tiles *t)
     const Product *p = t->p;
     Cx *cx = p->out->cx;
     const Value *all = p->fill->buffer;
-    if (all->type->dtype == p->dtype && has_panels(cx, all)) {
+    if (all->type->dtype == p->held && has_panels(cx, all)) {
         return t->buffer;
     }
     Dim room[] = {constant(t, 1), tiles_sums_at_once(t), constant(t, t->size.width)};

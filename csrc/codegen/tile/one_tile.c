@@ -45,7 +45,7 @@ column_of(const Tiles *t, Dim l)
 }
 
 static Value *
-load_factor(const Tiles *t, const Factor *f, const Renamed *names, Dim sum)
+load_factor(const Tiles *t, const Factor *f, const Renamed *names, Dim sum, Dtype to)
 {
     Builder *out = t->p->out;
     Dim at[MAX_RANK];
@@ -53,23 +53,23 @@ load_factor(const Tiles *t, const Factor *f, const Renamed *names, Dim sum)
     put_sum(t, sum, &all);
     memcpy(at, f->at, sizeof at);
     dims_rename(out->cx, &all, f->from->type->rank, at);
-    return builder_cast(out, load_here(out, f->from, at), t->p->dtype);
+    return builder_cast(out, load_here(out, f->from, at), to);
 }
 
 static Value *
-load_of_columns(const Tiles *t, const Factor *f, Dim column, Dim sum)
+load_of_columns(const Tiles *t, const Factor *f, Dim column, Dim sum, Dtype to)
 {
     Renamed all = renamed_copy(t->p->out->cx, &t->names);
     put_inner(t->p->out->cx, &t->p->columns, column, &all);
-    return load_factor(t, f, &all, sum);
+    return load_factor(t, f, &all, sum, to);
 }
 
 static Value *
-load_of_rows(const Tiles *t, Dim row, Dim sum)
+load_of_rows(const Tiles *t, Dim row, Dim sum, Dtype to)
 {
     Renamed all = renamed_copy(t->p->out->cx, &t->names);
     put_inner(t->p->out->cx, &t->p->rows, row, &all);
-    return load_factor(t, &t->p->a, &all, sum);
+    return load_factor(t, &t->p->a, &all, sum, to);
 }
 
 /* The row of a panel of whole sums that holds term number `sum`. */
@@ -158,8 +158,8 @@ tiles_pack(const Tiles *t, Dim first, Dim n)
         Dim p = builder_open(out, "p", n), l = open_columns(t, panel, &column);
         Value *v = filled ? load_here(out, filled, (Dim[]){constant(t, 0), p, l})
                           : load_of_columns(t, &t->p->b, column_of(t, column),
-                                            dim_add(out->cx, first, p));
-        builder_store(out, t->buffer, (Dim[]){panel, p, l}, builder_cast(out, v, t->p->dtype));
+                                            dim_add(out->cx, first, p), t->p->held);
+        builder_store(out, t->buffer, (Dim[]){panel, p, l}, builder_cast(out, v, t->p->held));
         builder_close_all(out, 2);
     }
     builder_close_all(out, several);
@@ -174,7 +174,7 @@ tiles_fill_group(Tiles *t)
     bool several;
     Dim room[] = {constant(t, t->size.group_panels), all->dims[all->rank - 2],
                   all->dims[all->rank - 1]};
-    t->buffer = builder_buffer(out, out->depth, p->dtype, 3, room);
+    t->buffer = builder_buffer(out, out->depth, p->held, 3, room);
     Dim panel = open_panels(t, &several);
     fill_put(t, t->buffer, panel, panel_of(t, panel), DIM_NONE, DIM_NONE);
     builder_close_all(out, several);
@@ -186,9 +186,10 @@ pack_rows(const Tiles *t, Dim first, Dim n, Dim row, Dim rows)
 {
     Builder *out = t->p->out;
     Dim room[] = {tiles_sums_at_once(t), constant(t, t->size.width)};
-    Value *buffer = builder_buffer(out, t->around, t->p->dtype, 2, room);
+    Value *buffer = builder_buffer(out, t->around, t->p->held, 2, room);
     Dim p = builder_open(out, "p", n), i = builder_open(out, "i", rows);
-    Value *v = load_of_rows(t, row_of(t, dim_add(out->cx, row, i)), dim_add(out->cx, first, p));
+    Value *v = load_of_rows(t, row_of(t, dim_add(out->cx, row, i)), dim_add(out->cx, first, p),
+                            t->p->held);
     builder_store(out, buffer, (Dim[]){p, i}, v);
     builder_close_all(out, 2);
     return buffer;
@@ -266,11 +267,12 @@ tile_multiply(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
         l = open_columns(t, panel, &column);
     Dim p = builder_open(out, "p", n), sum = dim_add(out->cx, first, p);
     row = dim_add(out->cx, row, i);
-    Value *x = packed ? load_here(out, packed, (Dim[]){p, i})
-                      : load_of_rows(t, row_of(t, row), sum);
+    Dtype to = t->p->dtype;
+    Value *x = packed ? builder_cast(out, load_here(out, packed, (Dim[]){p, i}), to)
+                      : load_of_rows(t, row_of(t, row), sum, to);
     Dim packed_at[] = {panel, t->p->packs_groups ? row_of_panel(t, sum) : p, l};
-    Value *y = t->buffer ? load_here(out, t->buffer, packed_at)
-                         : load_of_columns(t, &t->p->b, column_of(t, column), sum);
+    Value *y = t->buffer ? builder_cast(out, load_here(out, t->buffer, packed_at), to)
+                         : load_of_columns(t, &t->p->b, column_of(t, column), sum, to);
     store_sum(t, tile, (Dim[]){tile_row(t, row), column}, builder_combine(out, OP_mul, x, y), more,
               several);
 }
@@ -281,8 +283,8 @@ tile_multiply_unpacked(const Tiles *t, Value *tile)
     Builder *out = t->p->out;
     Dim i = builder_open(out, "i", tile_rows(t)), l = builder_open(out, "l", tile_columns(t)),
         p = builder_open(out, "p", t->size.sums);
-    Value *x = load_of_rows(t, row_of(t, i), p),
-          *y = load_of_columns(t, &t->p->b, column_of(t, l), p);
+    Value *x = load_of_rows(t, row_of(t, i), p, t->p->dtype),
+          *y = load_of_columns(t, &t->p->b, column_of(t, l), p, t->p->dtype);
     store_sum(t, tile, (Dim[]){tile_row(t, i), l}, builder_combine(out, OP_mul, x, y), false,
               false);
 }
@@ -296,7 +298,8 @@ tile_multiply_own(const Tiles *t, Value *tile)
         p = builder_open(out, "p", t->size.sums);
     put_inner(out->cx, &t->p->rows, row_of(t, i), &all);
     put_inner(out->cx, &t->p->columns, column_of(t, l), &all);
-    Value *x = load_factor(t, &t->p->a, &all, p), *y = load_factor(t, &t->p->b, &all, p);
+    Value *x = load_factor(t, &t->p->a, &all, p, t->p->dtype),
+          *y = load_factor(t, &t->p->b, &all, p, t->p->dtype);
     store_sum(t, tile, (Dim[]){tile_row(t, i), l}, builder_combine(out, OP_mul, x, y), false,
               false);
 }

@@ -313,7 +313,7 @@ tiles_put(const Product *p, const Epilogue *e)
     if (t.size.many && !p->b.panels && p->column == DIM_NONE) {
         Dim room[] = {constant(&t, t.size.group_panels), tiles_sums_at_once(&t),
                       constant(&t, t.size.width)};
-        t.buffer = builder_buffer(out, out->depth, p->dtype, 3, room);
+        t.buffer = builder_buffer(out, out->depth, p->held, 3, room);
     }
     t.around = out->depth;
     (p->places ? put_places : put_sums)(&t, e);

@@ -101,6 +101,14 @@ place_fill(Product *p, const Let *outermost, const Let *load, Fill *f)
     }
 }
 
+/* What panels hold: of operands of one dtype what is best for it, else the dtype of the sums. */
+static Dtype
+held_dtype(const Product *p)
+{
+    Dtype a = p->a.from->type->dtype;
+    return a == p->b.from->type->dtype ? panel_dtype(a) : p->dtype;
+}
+
 /* out: the loops around the nest are open; blocked: one of them is over blocks of rows. */
 static Product
 product_of(Builder *out, bool blocked, const Let *outermost, const PlainNest *nest, Fill *fill)
@@ -137,7 +145,8 @@ product_of(Builder *out, bool blocked, const Let *outermost, const PlainNest *ne
         p.column = column;
         return p;
     }
-    p.b.panels = p.b.from->type->dtype == p.dtype &&
+    p.held = held_dtype(&p);
+    p.b.panels = p.b.from->type->dtype == p.held &&
                  access_is_panels(cx, p.b.from, p.b.at, &(SumNames){p.sum, 1, &p.sum}, column);
     p.runs = p.b.panels && (p.places || !is_even(cx, p.a.offset, p.sum));
     place_fill(&p, outermost, nest->b, fill);

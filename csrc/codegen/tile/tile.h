@@ -33,6 +33,7 @@ typedef struct {
     bool varies; /* sums have different numbers of terms */
     const Let *places; /* the outermost loop over places, or NULL */
     Dtype dtype; /* of the sums */
+    Dtype held; /* what panels hold of the columns, and of rows that are packed */
     Nest batch, rows, columns; /* its loops */
 } Product;
 

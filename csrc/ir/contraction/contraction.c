@@ -321,10 +321,16 @@ type_contract(Cx *cx, const Contraction *c, const Type *a, const Type *b, Dtype 
 
 /* ---- panels ---- */
 
-int64_t
-panel_width(Dtype sum)
+Dtype
+panel_dtype(Dtype operand)
 {
-    return MICRO_ROW_BYTES / (int64_t)dtype_info[sum].bytes;
+    return operand == DT_i8 || operand == DT_u8 ? operand : dtype_info[operand].compute;
+}
+
+int64_t
+panel_width(Dtype dtype)
+{
+    return MICRO_ROW_BYTES / (int64_t)dtype_info[dtype_info[dtype].compute].bytes;
 }
 
 bool
@@ -333,7 +339,7 @@ has_panels(Cx *cx, const Value *v)
     const Type *type = v->type;
     int n = type->rank;
     int64_t width = panel_width(type->dtype);
-    return n >= 2 && dtype_info[type->dtype].compute == type->dtype &&
+    return n >= 2 && panel_dtype(type->dtype) == type->dtype &&
            dim_is(cx, type->dims[n - 1], width) &&
            (!v->strides ||
             (dim_is(cx, v->strides[n - 1], 1) && dim_is(cx, v->strides[n - 2], width)));

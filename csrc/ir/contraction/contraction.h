@@ -69,10 +69,12 @@ int letter_axis(const char *letters, int n, char letter); /* -1: it is not there
 typedef enum { LETTER_OF_NONE, LETTER_OF_A, LETTER_OF_B, LETTER_OF_BOTH } LetterClass;
 
 LetterClass letter_class(const Contraction *c, char letter);
-int64_t panel_width(Dtype sum); /* columns of a panel of sums of this dtype */
+/* What panels hold of an operand of this dtype: numbers in the dtype of the sums, or an operand's
+ * bytes as they are; and the columns of a panel, which are the same for both. */
+Dtype panel_dtype(Dtype operand);
+int64_t panel_width(Dtype dtype);
 /* Is the value stored as panels, [.., rows, columns of a panel]? The shape alone does not show it:
- * the rows of a matrix with so many columns may have any distance.  Panels have the dtype of the
- * sums. */
+ * the rows of a matrix with so many columns may have any distance. */
 bool has_panels(Cx *cx, const Value *v);
 /* Is the index of the load or store that of an element of panels, [.., row + terms without row and
  * column, column], whose last axis is a panel's row? */

@@ -63,16 +63,18 @@
  *        that is computed in, in no vector loop and in no reduction.
  *   V23  pack marks alone, and only a for whose body is one for without marks, or two of them, one
  *        in the other.  The body inside is a load, perhaps its cast, and the store of that to an
- *        element [.., outermost index + .., innermost index] of a buffer whose last axis has 128
- *        bytes: a row of a panel.
+ *        element [.., outermost index + .., innermost index] of a buffer whose last axis is a row
+ *        of a panel, of as many columns as sums are in 128 bytes.  Panels of u8 and i8 hold the
+ *        bytes themselves, others what sums are computed in.
  *   V24  micro marks alone, and only a for of at most 14 iterations.  Its body is one for without
  *        marks, over columns, or one over panels with that one alone inside.  Its
  *        body is a sum marked fused, perhaps a load and the addition of the sum to it, and the
  *        store.  Load and store are at the same element of a buffer of two axes, whose rows are
  *        whole panels: [row + .., panel * width + column].  The first factor is a load or its cast,
  *        in which columns and panels do not occur, the second one in which the row does not: of an
- *        element [.., sum + .., column] of panels, or of anything if there is no loop over panels.
- *        In that case both may be elements that go along the columns evenly.
+ *        element [.., sum + .., column] of panels of the first one's dtype (V23), or of anything of
+ *        that dtype if there is no loop over panels.  In that case both may be elements that go
+ *        along the columns evenly.
  *   V25  phase marks only an if in the kernel's own block, or in an if or else there, with an else.
  *        Each of the two has one for, or again such an if and its else.  All these loops are copies
  *        of one: the same operations in the same order, on the same values, constants and memory,

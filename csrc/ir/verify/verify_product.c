@@ -55,6 +55,15 @@ load_of(const Value *v)
     return wide ? let : NULL;
 }
 
+/* The same of what a panel holds: bytes stay as they are. */
+static const Let *
+packed_load(const Value *v)
+{
+    const Let *let = value_is_const(v) ? NULL : v->def;
+    bool is = let && let->op == OP_load && panel_dtype(v->type->dtype) == v->type->dtype;
+    return is ? let : load_of(v);
+}
+
 static bool
 uses(Cx *cx, const Let *access, Dim index)
 {
@@ -121,10 +130,11 @@ loop_packs(Cx *cx, const Let *let)
     const Let *inner = inner_loop(let), *further = inner ? inner_loop(inner) : NULL;
     inner = further ? further : inner;
     const Let *store = inner && inner->body->n ? inner->body->lets[inner->body->n - 1] : NULL;
-    const Let *load = store && store->op == OP_store ? load_of(store->args[1]) : NULL;
+    const Let *load = store && store->op == OP_store ? packed_load(store->args[1]) : NULL;
     bool cast = load && load->res[0] != store->args[1];
     bool packs = load && load->parent == inner->body && inner->body->n == 2 + cast &&
                  store->args[0]->def && store->args[0]->def->op == OP_buffer &&
+                 store->args[0]->type->dtype == panel_dtype(load->res[0]->type->dtype) &&
                  is_of_panel(cx, store, let_dim(let, "index"), let_dim(inner, "index"));
     return packs ? store->args[0] : NULL;
 }
@@ -157,10 +167,12 @@ is_product(Cx *cx, const Let *sum, const Micro *m)
     Dim p = let_dim(sum, "index"), i = let_dim(m->rows, "index"), l = let_dim(m->columns, "index");
     bool each = a && b && !m->panels && uses(cx, b, l) && is_even(cx, a, l) && is_even(cx, b, l);
     int casts = a && b ? (product->args[0] != a->res[0]) + (product->args[1] != b->res[0]) : 0;
-    return a && b && a->parent == sum->body && b->parent == sum->body &&
-           sum->body->n == 3 + casts && (!uses(cx, a, l) || each) &&
-           !(m->panels && uses(cx, a, let_dim(m->panels, "index"))) && !uses(cx, b, i) &&
-           (is_of_panel(cx, b, p, l) || !m->panels);
+    bool packed = a && b && !each && is_of_panel(cx, b, p, l);
+    Dtype of_a = a ? a->res[0]->type->dtype : DT_bool;
+    return a && b && b->res[0]->type->dtype == (packed ? panel_dtype(of_a) : of_a) &&
+           a->parent == sum->body && b->parent == sum->body && sum->body->n == 3 + casts &&
+           (!uses(cx, a, l) || each) && !(m->panels && uses(cx, a, let_dim(m->panels, "index"))) &&
+           !uses(cx, b, i) && (is_of_panel(cx, b, p, l) || !m->panels);
 }
 
 /* What is stored: the sum, or what was there with the sum added. */
