@@ -189,7 +189,7 @@ class Loaded:
         cache: str | None = None,
         fuel: int = -1,
         release: _Function[[], None] | None = None,
-        origin: str | None = None,
+        origin: _Function[[], str | None] | None = None,
     ) -> Loaded: ...
     @property
     def sizes(self) -> tuple[str, ...]: ...

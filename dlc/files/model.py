@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 import sys
@@ -235,7 +236,7 @@ class Model:
                 self.text,
                 {params[k].name: a for k, a in fixed.items()},
                 release=release,
-                origin=origin(options["cache"]) if origin and fixed else None,
+                origin=functools.partial(origin, options["cache"]) if origin else None,
                 **wanted,
             )
         except (ValueError, TypeError, InternalError) as error:

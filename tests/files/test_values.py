@@ -132,6 +132,7 @@ def test_the_folder_has_a_bound(tmp_path: Path, folder: Path) -> None:
     file = saved(tmp_path / "m.dlc")
     result = load(file, folder, DLC_CACHE_SIZE=str(4 * LARGE))[0]
     assert not values_of(folder)
+    assert len(list(folder.glob("seen-*"))) == 1  # of the text: the weights were not hashed
     assert load(file, folder)[:2] == [result, 1]
     (entry,) = values_of(folder)
     assert dlc.cache.describe(folder).endswith(" MiB")

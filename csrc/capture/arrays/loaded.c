@@ -204,8 +204,9 @@ PyDoc_STRVAR(
     "parameters, in order, and sizes=a dict of the sizes that no array shows, or None.  Gives a\n"
     "tuple, of an array or, for a size, an int by result; or None: the arrays do not have the\n"
     "sizes and strides that the program declares.  release: called without arguments when a value\n"
-    "has been computed of given arrays, whose memory is not read again soon.  origin: a text that\n"
-    "no other arrays have by these names; then such values are kept in the cache folder.");
+    "has been computed of given arrays, whose memory is not read again soon.  origin: called\n"
+    "without arguments for a text that no other arrays have by these names, or None; with a text,\n"
+    "such values are kept in the cache folder.");
 
 bool
 loaded_try(Job *job, void (*body)(Cx *cx, void *arg))
@@ -235,13 +236,14 @@ loaded_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     const char *tier = "auto", *cc = NULL, *cache = NULL;
     long long fuel = -1;
     Job job = {.runs = true};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!|$szzLOz", names, &job.text, &PyDict_Type,
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!|$szzLOO", names, &job.text, &PyDict_Type,
                                      &job.given, &tier, &cc, &cache, &fuel, &job.release,
                                      &job.origin) ||
         compile_mode(tier, &job.options) < 0 || array_ready() < 0) {
         return NULL;
     }
     job.release = job.release == Py_None ? NULL : job.release;
+    job.origin = job.origin == Py_None ? NULL : job.origin;
     job.self = (Loaded *)type->tp_alloc(type, 0);
     if (!job.self) {
         return NULL;

@@ -28,7 +28,7 @@ typedef struct {
     const char *text;
     PyObject *given; /* dict: the name of a parameter to its array */
     PyObject *release; /* called when a value has been computed of arrays; NULL: nobody is */
-    const char *origin; /* what the given arrays are made of, by name; NULL: nobody knows */
+    PyObject *origin; /* called for a text of what the given arrays are; NULL: nobody knows */
     PassOptions passes;
     CompileOptions options;
     Loaded *self;

@@ -120,7 +120,7 @@ released(const Job *job)
 /* ---- the entry ---- */
 
 static void
-find_key(Values *vs)
+find_key(Values *vs, const char *origin)
 {
     static const char kind[] = "dlc values 1";
     const Job *job = vs->job;
@@ -128,7 +128,7 @@ find_key(Values *vs)
     sha256_begin(&s);
     sha256_add(&s, kind, sizeof kind);
     sha256_add(&s, job->common.hex, sizeof job->common.hex);
-    sha256_add(&s, job->origin, strlen(job->origin) + 1);
+    sha256_add(&s, origin, strlen(origin) + 1);
     for (int k = 0; k < job->made->nvalues; k++) {
         const PreparedValue *value = &job->made->values[k];
         sha256_add(&s, vs->texts[k], strlen(vs->texts[k]) + 1);
@@ -307,9 +307,17 @@ values_make(Cx *cx, Job *job, int first)
         vs->texts[k] = text.text;
     }
     cx_cleanup(cx, drop, vs);
-    vs->keeps = n && job->keeps && job->origin && has_room(made);
-    if (vs->keeps) {
-        find_key(vs);
+    PyObject *origin = n && job->keeps && job->origin && has_room(made)
+                           ? PyObject_CallNoArgs(job->origin)
+                           : NULL;
+    const char *said = origin && origin != Py_None ? PyUnicode_AsUTF8(origin) : NULL;
+    vs->keeps = said != NULL;
+    if (said) {
+        find_key(vs, said);
+    }
+    Py_XDECREF(origin);
+    if (PyErr_Occurred()) {
+        return false;
     }
     bool found = vs->keeps &&
                  (find_values(vs, first) ||
