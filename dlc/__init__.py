@@ -252,9 +252,11 @@ def load(
     Raises FileError for a file that is damaged, newer or none of dlc's, and for operators of ONNX that dlc
     lacks, all of them at once; OSError where it cannot be read; ImportError without the onnx package.
     """
-    from .files import onnx
+    from .files import is_onnx
 
-    if onnx.is_onnx(path):
+    if is_onnx(path):
+        from .files import onnx
+
         if weights is not None:
             raise TypeError(
                 "weights= is for files of dlc.save: a file of ONNX names the files of its weights"

@@ -29,10 +29,9 @@ from ..decompositions import decompositions
 from ..layouts import LaidAsEager, laid_as_eager
 from ..notation import Kernel
 from ..options import parse
-from . import FileError
+from . import FileError, is_onnx
 from .alone import alone
 from .model import FORMAT, Model, _dims, _of_tensor
-from .onnx import is_onnx
 from .signature import Node, Signature, State, Weight, describe
 from .strided import refuse_places
 

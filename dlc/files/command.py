@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import FileError
+from . import FileError, is_onnx
 
 
 def is_model(path: str) -> bool:
@@ -176,7 +176,6 @@ def _export(args: argparse.Namespace) -> int:
 
 def _convert(args: argparse.Namespace) -> int:
     from .. import load
-    from .onnx import is_onnx
 
     if not is_onnx(args.file):
         raise FileError(f"{args.file} is no file of ONNX: their names end in .onnx")

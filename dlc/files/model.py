@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import os
 import sys
@@ -14,7 +15,7 @@ import numpy as np
 
 from .. import ir
 from .._C import InternalError, Loaded, ParseError
-from . import FileError
+from . import FileError, is_onnx
 from .signature import Signature, give, leaves, shown, sizes_of, take
 from .tensors import Entry, Tensors, bytes_of, stored, write
 
@@ -173,7 +174,14 @@ def _model(reader: _Reader, own: Tensors | None, weights: Any, tier: str) -> Mod
             if one is not None:
                 one.forget()
 
-    made = Model(reader.function, signature, fixed, states, example, dict(file.metadata), tier, release)
+    def origin(cache: str | None) -> str | None:
+        """Signature and arrays are in these files, so their content says what each weight is."""
+        found = [one.digest(cache) for one in (file, own) if one is not None]
+        return " ".join(digest for digest in found if digest) if all(found) else None
+
+    made = Model(
+        reader.function, signature, fixed, states, example, dict(file.metadata), tier, release, origin
+    )
     release()
     return made
 
@@ -206,8 +214,12 @@ class Model:
         metadata: dict[str, str],
         tier: str = "auto",
         release: Callable[[], None] | None = None,
+        origin: Callable[[str | None], str | None] | None = None,
     ) -> None:
-        """release: called while values are prepared, when pages of weights that were read may go."""
+        """release: called while values are prepared, when pages of weights that were read may go.
+
+        origin: of the cache folder, a text that no other `fixed` has; None: such values are not kept.
+        """
         from ..options import parse
 
         self.text = function.text
@@ -221,7 +233,11 @@ class Model:
         wanted = {name: options[name] for name in ("tier", "cc", "cache", "fuel")}
         try:
             self._run = Loaded(
-                self.text, {params[k].name: a for k, a in fixed.items()}, release=release, **wanted
+                self.text,
+                {params[k].name: a for k, a in fixed.items()},
+                release=release,
+                origin=functools.partial(origin, options["cache"]) if origin else None,
+                **wanted,
             )
         except (ValueError, TypeError, InternalError) as error:
             raise FileError(f"its program is none: {str(error).partition(chr(10))[0]}") from None
@@ -481,9 +497,9 @@ class Model:
         Raises OSError where it cannot be written. As ONNX: FileError with all operations that ONNX lacks,
         each with its line, and ImportError without the onnx package: docs/howto/onnx.md.
         """
-        from . import onnx, onnx_out
+        if is_onnx(path):
+            from . import onnx_out
 
-        if onnx.is_onnx(path):
             onnx_out.save(self, path)
             return
         weights = [dataclasses.replace(weight, own=False) for weight in self._signature.weights]

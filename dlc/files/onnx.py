@@ -5,9 +5,11 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
+import mmap
 import operator
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +22,7 @@ from . import FileError, onnx_kept
 from .model import Model
 from .onnx_package import BF16, DTYPES, OTHER_BITS, PACKED, line, package
 from .signature import Node, Signature, Weight
+from .tensors import digest
 
 if TYPE_CHECKING:
     import onnx
@@ -32,11 +35,6 @@ _LARGE = 1 << 16  # bytes of a weight whose elements decide no type
 _MOST_DEPTH = 32  # graphs in graphs
 Size = int | str
 _Wanted = int | tuple[int, int | None]
-
-
-def is_onnx(path: Any) -> bool:
-    """By its name alone: a file of ONNX has no mark at its head."""
-    return os.fspath(path).endswith(".onnx")
 
 
 def operators() -> list[tuple[str, int]]:
@@ -540,12 +538,29 @@ def _translation(
     return ir.parse(text, "program"), signature, graph, fixed
 
 
-def _model(function: ir.Function, signature: Signature, fixed: dict[int, np.ndarray], tier: str) -> Model:
+def _model(
+    function: ir.Function,
+    signature: Signature,
+    fixed: dict[int, np.ndarray],
+    tier: str,
+    kept: onnx_kept.Kept | None = None,
+) -> Model:
+    """kept: where function and arrays come from."""
     from .. import __version__
 
     producer = {"dlc.format": "1", "producer": f"dlc {__version__}, from ONNX"}
     try:
-        return Model(function, signature, fixed, {}, {}, producer, tier)
+        return Model(
+            function,
+            signature,
+            fixed,
+            {},
+            {},
+            producer,
+            tier,
+            release=kept and kept.release,
+            origin=kept and kept.origin,
+        )
     except MemoryError:
         raise FileError("there is no memory for what it computes of its weights") from None
     except (_C.CaptureError, IndexError) as error:  # a size, or an index into a weight, that is too large
@@ -569,19 +584,24 @@ def _loaded(path: str, constants: Mapping[str, Any], sizes: Mapping[str, _Wanted
 
     folder, kept_in = str(Path(path).parent), parse({"tier": tier}).compiler_arguments()["cache"]
     with open(path, "rb") as file:
-        data = file.read()
-    key = onnx_kept.key(data, constants, sizes)
+        status = os.fstat(file.fileno())
+        plain = stat.S_ISREG(status.st_mode) and status.st_size
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if plain else file.read()
+    content = digest(data, status, kept_in) if plain else None
+    key = onnx_kept.key(content, constants, sizes) if content else None
     kept = onnx_kept.found(key, data, folder, kept_in) if key else None
-    if kept is not None:
-        function = ir.parse(kept.text, "program")
-        signature = Signature.from_json(kept.signature, len(function.params), len(function.results))
-        return _model(function, signature, kept.fixed, tier)
-    function, signature, graph, fixed = _translation(_read(path, data), folder, constants, sizes)
-    model = _model(function, signature, fixed, tier)
-    if key:
-        kept = onnx_kept.Kept(function.text, signature.to_json(), fixed)
-        onnx_kept.keep(key, data, kept, graph.outside, _INTS, kept_in)
-    return model
+    if kept is None:
+        whole = data if isinstance(data, bytes) else data[:]
+        function, signature, graph, fixed = _translation(_read(path, whole), folder, constants, sizes)
+        if key:  # what is kept is mapped, and the package's copies are dropped
+            texts = function.text, signature.to_json()
+            onnx_kept.keep(key, data, *texts, fixed, graph.outside, _INTS, kept_in)
+            kept = onnx_kept.found(key, data, folder, kept_in)
+    if kept is None:
+        return _model(function, signature, fixed, tier)
+    function, graph, fixed = ir.parse(kept.text, "program"), None, kept.fixed
+    signature = Signature.from_json(kept.signature, len(function.params), len(function.results))
+    return _model(function, signature, fixed, tier, kept)
 
 
 def load(

@@ -5,31 +5,32 @@ ONNX, in a file beside it, or in the entry, if it is small. Its key covers every
 arguments of dlc.load, and which dlc this is. Files beside it are not covered: weights alone are in them. The
 elements of small ones may have decided something, so their SHA-256 is compared when the entry is used.
 
+Files are mapped. A weight may begin at any byte of one, and so does its array.
+
 Entries are private and sealed as those of kernels are. Whatever is wrong with one is a miss.
 """
 
 from __future__ import annotations
 
-import bisect
 import contextlib
 import hashlib
 import json
 import math
+import mmap
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import _C
+from .tensors import digest, forget
 
 #: Bytes of an entry at most: it holds a text and small weights.
 _MOST = 4 << 20
 _SMALL = 64  # bytes of a weight that are not looked for in the file
 _HEAD = 8  # bytes of the length of the head
-_ALIGNED = 64  # bytes, of the memory that weights are read to
-_GAP = 1 << 12  # bytes between two weights that are read at once
 _HERE, _WITHIN = "", "."  # in the file of ONNX, in the entry; others are names of files beside it
 
 
@@ -44,10 +45,12 @@ class Kept(NamedTuple):
     text: str
     signature: str  # JSON
     fixed: dict[int, np.ndarray]
+    release: Callable[[], None]
+    origin: Callable[[str | None], str | None]  # as Model has them
 
 
-def key(data: bytes, constants: Mapping[str, Any], sizes: Mapping[str, Any]) -> str | None:
-    """Of a file's bytes and the arguments of dlc.load; None: it is not to be kept."""
+def key(content: str, constants: Mapping[str, Any], sizes: Mapping[str, Any]) -> str | None:
+    """Of the SHA-256 of a file and the arguments of dlc.load; None: it is not to be kept."""
     from .. import __version__
     from . import onnx
 
@@ -65,7 +68,7 @@ def key(data: bytes, constants: Mapping[str, Any], sizes: Mapping[str, Any]) -> 
             found.update(array.tobytes())
     except (OSError, TypeError, ValueError):
         return None
-    found.update(hashlib.sha256(data).digest())
+    found.update(content.encode())
     return found.hexdigest()
 
 
@@ -80,7 +83,16 @@ def _plain(wanted: Any) -> list[Any]:
 # -- writing -------------------------------------------------------------------------------------------
 
 
-def keep(key: str, data: bytes, kept: Kept, outside: Iterable[Outside], most: int, cache: str | None) -> None:
+def keep(
+    key: str,
+    data: bytes | mmap.mmap,
+    program: str,
+    signature: str,
+    fixed: Mapping[int, np.ndarray],
+    outside: Iterable[Outside],
+    most: int,
+    cache: str | None,
+) -> None:
     """most: elements of an array that may have decided something."""
     places, seen = {}, []
     pieces: list[bytes] = []
@@ -96,7 +108,7 @@ def keep(key: str, data: bytes, kept: Kept, outside: Iterable[Outside], most: in
         if array.size <= most:
             seen.append([*place, array.nbytes, _digest(array)])
     weights, at = [], 0
-    for param, array in kept.fixed.items():
+    for param, array in fixed.items():
         place = places.get(id(array))
         if place is None and array.nbytes > _SMALL:
             text = array.tobytes()
@@ -109,7 +121,7 @@ def keep(key: str, data: bytes, kept: Kept, outside: Iterable[Outside], most: in
                 return
             place = _WITHIN, added(array)
         weights.append([param, array.dtype.str, list(array.shape), *place])
-    head = json.dumps([kept.text, kept.signature, weights, seen], separators=(",", ":")).encode()
+    head = json.dumps([program, signature, weights, seen], separators=(",", ":")).encode()
     entry = b"".join([len(head).to_bytes(_HEAD, "little"), head, *pieces])
     if len(entry) <= _MOST:
         _C.cache_put(key, entry, cache)
@@ -139,79 +151,64 @@ def _beside(folder: str, location: str) -> Iterator[int]:
         os.close(handle)
 
 
-def _read(handle: int, location: str, offset: int, size: int) -> np.ndarray:
-    """Bytes of a file, in memory that is as far from a multiple of 64 as they are in the file."""
-    off = offset % _ALIGNED
-    whole = np.empty(size + 2 * _ALIGNED, np.uint8)
-    made = whole[(off - whole.ctypes.data) % _ALIGNED :][:size]
-    with open(handle, "rb", buffering=0, closefd=False) as file:
-        file.seek(offset)
-        left = memoryview(made)
-        while left:
-            count = file.readinto(left)
-            if not count:
-                raise OSError(f"{location!r} ends too early")
-            left = left[count:]
-    return made
-
-
 class _Beside:
-    """The files beside that of ONNX: spans that are close together are read at once."""
+    """The files beside that of ONNX, mapped."""
 
-    def __init__(self, folder: str, wanted: Iterable[tuple[str, int, int]]) -> None:
-        """wanted: location, offset and size of each."""
-        self._runs: dict[str, list[tuple[int, np.ndarray]]] = {}
-        ends: dict[str, list[list[int]]] = {}
-        for location, offset, size in sorted(wanted):
-            runs = ends.setdefault(location, [])
-            if runs and offset <= runs[-1][1] + _GAP:
-                runs[-1][1] = max(runs[-1][1], offset + size)
-            else:
-                runs.append([offset, offset + size])
-        for location, runs in ends.items():
-            with _beside(folder, location) as handle:
-                self._runs[location] = [
-                    (first, _read(handle, location, first, end - first)) for first, end in runs
-                ]
+    def __init__(self, folder: str, names: Iterable[str]) -> None:
+        self._files = {}
+        for name in sorted(set(names)):
+            with _beside(folder, name) as handle:
+                status = os.fstat(handle)
+                self._files[name] = mmap.mmap(handle, 0, access=mmap.ACCESS_READ), status
 
-    def bytes(self, location: str, offset: int, size: int) -> np.ndarray:
-        """Of a span that was wanted; they begin at a multiple of 16."""
-        runs = self._runs[location]
-        first, whole = runs[bisect.bisect_right(runs, offset, key=lambda run: run[0]) - 1]
-        made = whole[offset - first :][:size]
-        return made.copy() if offset % 16 else made
+    def array(self, name: str, dtype: np.dtype, count: int, offset: int) -> np.ndarray:
+        return _array(self._files[name][0], dtype, count, offset)
+
+    def forget(self) -> None:
+        for whole, _ in self._files.values():
+            forget(whole)
+
+    def digests(self, cache: str | None) -> list[str | None]:
+        return [digest(whole, status, cache) for whole, status in self._files.values()]
 
 
-def _whole(key: str, data: bytes, folder: str, cache: str | None) -> Kept | None:
+def _array(source: Any, dtype: np.dtype, count: int, offset: int) -> np.ndarray:
+    return np.frombuffer(source, dtype, count, offset) if count else np.empty(0, dtype)
+
+
+def _whole(key: str, data: mmap.mmap, folder: str, cache: str | None) -> Kept | None:
     entry = _C.cache_get(key, cache)
     if entry is None:
         return None
     size = int.from_bytes(entry[:_HEAD], "little")
     text, signature, weights, seen = json.loads(entry[_HEAD : _HEAD + size])
-    within = entry[_HEAD + size :]
-    rows = []
-    for param, dtype, shape, location, offset in weights:
-        kind = np.dtype(dtype)
-        rows.append((param, kind, shape, location, offset, math.prod(shape) * kind.itemsize))
-    beside = [(row[3], row[4], row[5]) for row in rows if row[3] not in (_HERE, _WITHIN)]
-    files = _Beside(folder, [*beside, *((place[0], place[1], place[2]) for place in seen)])
-    for location, offset, count, digest in seen:
-        if _digest(files.bytes(location, offset, count)) != digest:
+    own = {_HERE: data, _WITHIN: entry[_HEAD + size :]}
+    names = [row[3] for row in weights if row[3] not in own]
+    beside = _Beside(folder, [*names, *(place[0] for place in seen)])
+    for location, offset, count, wanted in seen:
+        if _digest(beside.array(location, np.dtype(np.uint8), count, offset)) != wanted:
             return None
     fixed = {}
-    for param, kind, shape, location, offset, count in rows:
-        if location in (_HERE, _WITHIN):
-            source = data if location == _HERE else within
-            array = np.frombuffer(source[offset : offset + count], np.uint8)  # a copy, at a multiple of 16
-        else:
-            array = files.bytes(location, offset, count)
-        fixed[param] = array.view(kind).reshape(shape)
-    return Kept(text, signature, fixed)
+    for param, dtype, shape, location, offset in weights:
+        place = np.dtype(dtype), math.prod(shape), offset
+        flat = _array(own[location], *place) if location in own else beside.array(location, *place)
+        fixed[param] = flat.reshape(shape)
+
+    def release() -> None:
+        forget(data)
+        beside.forget()
+
+    def origin(cache: str | None) -> str | None:
+        """The key covers the file, and where each weight is."""
+        digests = beside.digests(cache)
+        return " ".join([key, *(one for one in digests if one)]) if all(digests) else None
+
+    return Kept(text, signature, fixed, release, origin)
 
 
-def found(key: str, data: bytes, folder: str, cache: str | None) -> Kept | None:
+def found(key: str, data: Any, folder: str, cache: str | None) -> Kept | None:
     """What keep has kept; None: there is nothing, or a file beside it is another one now."""
     try:
         return _whole(key, data, folder, cache)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, KeyError):
         return None

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import _C
 from . import FileError
 
 MOST = 100_000_000  # bytes of a table: the limit of the safetensors library
@@ -292,6 +293,7 @@ class Tensors:
                 raise FileError(f"its table has {length} bytes, and at most {MOST} are read")
             self._read(file.read(length), found.st_size - 8 - length, wanted)
             self.base = 8 + length
+            self._status = found
             self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def _read(self, raw: bytes, size: int, wanted: Callable[[dict[str, str]], Any]) -> None:
@@ -345,10 +347,28 @@ class Tensors:
         """The bytes of all arrays."""
         return memoryview(self.map)[self.base :]
 
+    def digest(self, cache: str | None) -> str | None:
+        """The SHA-256 of the file; of one that was not written to since the last time, without reading it.
+
+        None: there is no cache folder, in which it would be noted.
+        """
+        return digest(self.map, self._status, cache)
+
     def forget(self) -> None:
         """The pages that were read are the system's to take; the next read maps them again."""
-        with contextlib.suppress(OSError, AttributeError, ValueError):
-            self.map.madvise(mmap.MADV_DONTNEED)
+        forget(self.map)
+
+
+def forget(map: mmap.mmap) -> None:
+    """See Tensors.forget."""
+    with contextlib.suppress(OSError, AttributeError, ValueError):
+        map.madvise(mmap.MADV_DONTNEED)
+
+
+def digest(data: Any, status: os.stat_result, cache: str | None) -> str | None:
+    """Of a file that is open: see Tensors.digest."""
+    facts = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return _C.cache_digest(data, facts, cache)
 
 
 def _check_holes(entries: Iterable[Entry], size: int) -> None:

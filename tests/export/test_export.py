@@ -45,6 +45,14 @@ fn product[M, K](a: f32[M, K], b: f32[K, 40], c: f32[40]) -> (f32[M, 40], f32[M]
   ret q, s
 }
 """
+# One row reads its panels in an order of its own.
+ROW = """dlc 1 graph
+fn row[K](a: f32[1, K], b: f32[K, 100], c: f64[1, K], d: f64[K, 37]) -> (f32[1, 100], f64[1, 37]) {
+  let p: f32[1, 100] = contract a, b over="mk,kn->mn"
+  let q: f64[1, 37] = contract c, d over="mk,kn->mn"
+  ret p, q
+}
+"""
 # Names that C, the program or its functions have for something else; an index; sizes that are results.
 NAMES = """dlc 1 graph
 fn names[int, p](work: f32[int, p], for: i64[3]) -> (f32[3, p], i64) {
@@ -73,7 +81,7 @@ fn own[size_a, M_SIZE, int64_t](dlc_b: f32[size_a], state: f32[M_SIZE], m_status
   ret example_share, take
 }
 """
-SMALL = {"own": OWN_NAMES, "softmax": SOFTMAX, "product": PRODUCT, "names": NAMES}
+SMALL = {"own": OWN_NAMES, "softmax": SOFTMAX, "product": PRODUCT, "row": ROW, "names": NAMES}
 
 
 @pytest.fixture(params=sorted(SMALL))

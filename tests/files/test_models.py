@@ -55,19 +55,29 @@ def check(model: Any, path: Path, dynamic: Any, *calls: tuple[Tensor, ...]) -> N
 
 
 def as_c(path: Path) -> None:
-    """The model's C: each compiler says nothing, the bits are those of dlc, and no function is missing."""
-    folder = path.parent / "c"
-    dlc.load(path, tier="tcc").export_c(folder)
+    """The model's C: each compiler says nothing, the bits are those of dlc, and no function is missing.
+
+    Names that another object sees begin with the model's, so that several are in one program.
+    """
+    folder, other = path.parent / "c", path.parent / "other"
+    m = dlc.load(path, tier="tcc")
+    m.export_c(folder)
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     passes(build_c(folder, *NATIVE, *sanitizers, "-DCHECK_THREADS=3", "-pthread"))
     for cc, flags in ((CLANG, STRICT), (TCC, ["-std=c11", "-Wall", "-Werror"])):
         if cc:
             passes(build_c(folder, *flags, cc=cc))
-    subprocess.run(["gcc", *STRICT, "-c", "m.c"], cwd=folder, check=True)
-    names = subprocess.run(["nm", "-u", "m.o"], cwd=folder, capture_output=True, text=True, check=True)
-    assert set(names.stdout.split()) <= {"U", "memcpy", "memset"}
+    for flags in ([], ["-ffreestanding"], ["-march=native"]):
+        subprocess.run(["gcc", *STRICT, *flags, "-c", "m.c"], cwd=folder, check=True)
+        names = subprocess.run(["nm", "-g", "m.o"], cwd=folder, capture_output=True, text=True, check=True)
+        for kind, name in (line.split()[-2:] for line in names.stdout.splitlines()):
+            assert name in ("memcpy", "memset") if kind == "U" else name.startswith("m_"), (kind, name)
     header = ["g++", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++", "m.h"]
     subprocess.run(header, cwd=folder, check=True)
+    if m.sizes:
+        sizes = {name: low + 2 * by for name, (low, _, by) in m.sizes.items()}
+        m.export_c(other, sizes=sizes)
+        passes(build_c(other, *NATIVE))
 
 
 def dims(*calls: tuple[Tensor, ...]) -> Any:

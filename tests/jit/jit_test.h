@@ -42,6 +42,7 @@ double now(void);
     TEST(cache_entry_writable) TEST(cache_unusable) TEST(cache_off) TEST(cache_bound) \
     TEST(cache_key) TEST(cache_processor) TEST(cache_threads) TEST(cache_defaults) \
     TEST(cache_leftovers) TEST(cache_renamed) TEST(sha256) \
+    TEST(mapped) TEST(mapped_damaged) TEST(mapped_unfinished) TEST(digest) \
     TEST(swap_cache) TEST(swap_parents) TEST(swap_names) TEST(swap_compile) \
     TEST(swap_special_entries) TEST(swap_special_objects) TEST(swap_refused) \
     TEST(parallel_serial) TEST(parallel_covers) TEST(parallel_scratch) TEST(parallel_fault) \

@@ -42,8 +42,17 @@ numpy_of(Dtype dtype)
     return dtypes[k].numpy;
 }
 
+static int
+refuse(PyArrayObject *array, Py_ssize_t position)
+{
+    PyErr_Format(PyExc_ValueError,
+                 "argument %zd: an array of dtype %R, %d axes and such strides is not supported",
+                 position + 1, PyArray_DESCR(array), PyArray_NDIM(array));
+    return -1;
+}
+
 int
-array_read(PyObject *object, Py_ssize_t position, Tensor *out)
+array_describe(PyObject *object, Py_ssize_t position, Tensor *out)
 {
     if (!PyArray_Check(object)) {
         PyErr_Format(PyExc_TypeError, "argument %zd is not a NumPy array", position + 1);
@@ -54,20 +63,30 @@ array_read(PyObject *object, Py_ssize_t position, Tensor *out)
     out->rank = PyArray_NDIM(array);
     out->data = PyArray_DATA(array);
     npy_intp item = PyArray_ITEMSIZE(array);
-    bool plain = out->dtype != DTYPE_COUNT && out->rank <= MAX_RANK &&
-                 PyArray_ISNOTSWAPPED(array) && PyArray_ISALIGNED(array);
+    bool plain = out->dtype != DTYPE_COUNT && out->rank <= MAX_RANK && PyArray_ISNOTSWAPPED(array);
     for (int ax = 0; ax < out->rank && plain; ax++) {
         out->sizes[ax] = PyArray_DIM(array, ax);
         out->strides[ax] = PyArray_STRIDE(array, ax) / item;
         plain = PyArray_STRIDE(array, ax) % item == 0;
     }
-    if (!plain) {
-        PyErr_Format(PyExc_ValueError,
-                     "argument %zd: an array of dtype %R, %d axes and such "
-                     "strides is not supported",
-                     position + 1, PyArray_DESCR(array), out->rank);
+    return plain ? 0 : refuse(array, position);
+}
+
+int
+array_read(PyObject *object, Py_ssize_t position, Tensor *out)
+{
+    if (array_describe(object, position, out) < 0) {
+        return -1;
     }
-    return plain ? 0 : -1;
+    PyArrayObject *array = (PyArrayObject *)object;
+    return PyArray_ISALIGNED(array) ? 0 : refuse(array, position);
+}
+
+PyObject *
+array_aligned(PyObject *array)
+{
+    PyArrayObject *a = (PyArrayObject *)array;
+    return PyArray_ISALIGNED(a) ? Py_NewRef(array) : PyArray_NewCopy(a, NPY_KEEPORDER);
 }
 
 PyObject *

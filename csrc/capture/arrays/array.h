@@ -18,6 +18,10 @@ int array_ready(void);
 Dtype array_dtype(PyArrayObject *array);
 /* The array as it is in memory; position: of the argument, for messages.  -1 with an exception. */
 int array_read(PyObject *object, Py_ssize_t position, Tensor *out);
+/* the same of one that may begin at any byte: nobody may read its elements through it then */
+int array_describe(PyObject *object, Py_ssize_t position, Tensor *out);
+/* new: the array, or a copy of one whose elements do not lie where their dtype wants them */
+PyObject *array_aligned(PyObject *array);
 /* new: an array with a copy of the elements of a dense tensor */
 PyObject *array_copy(const Tensor *dense);
 /* new: an array of t's sizes and strides, in memory of its own whose elements are not set */

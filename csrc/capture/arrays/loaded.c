@@ -2,10 +2,11 @@
  * that runs on NumPy arrays and needs no torch.
  *
  * Of the arrays that are fixed, values that depend on nothing else are computed once, when the
- * object is made.  A program is not trusted: it is verified after every pass, and one that calls an
- * operator of torch's is refused. */
+ * object is made.  A program is not trusted: it is verified after every pass, or once if that was
+ * done before (verified.c), and one that calls an operator of torch's is refused. */
 #include "loaded.h"
 
+#include <malloc.h>
 #include <string.h>
 #include <structmember.h>
 
@@ -17,9 +18,15 @@ compile_body(Cx *cx, void *arg)
     if (!fn) {
         return;
     }
-    Fn *kernels = pipeline_run(fn, &job->passes);
+    PassOptions passes = verified_passes(job);
+    Fn *kernels = pipeline_run(fn, &passes);
+    if (job->verified) {
+        verify_fn(kernels);
+    }
+    job->passes.fuel = passes.fuel;
     job->options.passes = job->passes;
     job->self->plan = plan_build(kernels, &job->options);
+    verified_done(job);
     job->self->sizes = PyTuple_New(fn->nsizes);
     for (int k = 0; job->self->sizes && k < fn->nsizes; k++) {
         PyObject *name = PyUnicode_FromString(dim_name(cx, fn->sizes[k]));
@@ -190,13 +197,16 @@ memory(PyObject *object, PyObject *given)
 
 PyDoc_STRVAR(
     loaded_doc,
-    "Loaded(text, given, *, tier='auto', cc=None, cache=None, fuel=-1, release=None)\n\n"
+    "Loaded(text, given, *, tier='auto', cc=None, cache=None, fuel=-1, release=None,\n"
+    "       origin=None)\n\n"
     "A program of the graph stage, compiled.  given: a dict of arrays by the names of the\n"
     "parameters that have the same one in every call.  Called with the arrays of the other\n"
     "parameters, in order, and sizes=a dict of the sizes that no array shows, or None.  Gives a\n"
     "tuple, of an array or, for a size, an int by result; or None: the arrays do not have the\n"
     "sizes and strides that the program declares.  release: called without arguments when a value\n"
-    "has been computed of given arrays, whose memory is not read again soon.");
+    "has been computed of given arrays, whose memory is not read again soon.  origin: called\n"
+    "without arguments for a text that no other arrays have by these names, or None; with a text,\n"
+    "such values are kept in the cache folder.");
 
 bool
 loaded_try(Job *job, void (*body)(Cx *cx, void *arg))
@@ -221,16 +231,19 @@ loaded_try(Job *job, void (*body)(Cx *cx, void *arg))
 static PyObject *
 loaded_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"text", "given", "tier", "cc", "cache", "fuel", "release", NULL};
+    static char *names[] = {"text", "given",   "tier",   "cc", "cache",
+                            "fuel", "release", "origin", NULL};
     const char *tier = "auto", *cc = NULL, *cache = NULL;
     long long fuel = -1;
     Job job = {.runs = true};
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!|$szzLO", names, &job.text, &PyDict_Type,
-                                     &job.given, &tier, &cc, &cache, &fuel, &job.release) ||
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "sO!|$szzLOO", names, &job.text, &PyDict_Type,
+                                     &job.given, &tier, &cc, &cache, &fuel, &job.release,
+                                     &job.origin) ||
         compile_mode(tier, &job.options) < 0 || array_ready() < 0) {
         return NULL;
     }
     job.release = job.release == Py_None ? NULL : job.release;
+    job.origin = job.origin == Py_None ? NULL : job.origin;
     job.self = (Loaded *)type->tp_alloc(type, 0);
     if (!job.self) {
         return NULL;
@@ -242,6 +255,11 @@ loaded_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (!loaded_try(&job, compile_body)) {
         Py_CLEAR(job.self);
     }
+#ifdef __GLIBC__
+    if (job.computed) { /* weights and their values passed through the heap: its pages are free */
+        malloc_trim(0);
+    }
+#endif
     count_add(COUNT_GRAPHS, job.self != NULL);
     return (PyObject *)job.self;
 }

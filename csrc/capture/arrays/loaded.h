@@ -28,12 +28,19 @@ typedef struct {
     const char *text;
     PyObject *given; /* dict: the name of a parameter to its array */
     PyObject *release; /* called when a value has been computed of arrays; NULL: nobody is */
+    PyObject *origin; /* called for a text of what the given arrays are; NULL: nobody knows */
     PassOptions passes;
     CompileOptions options;
     Loaded *self;
     bool runs; /* here, so that it may have no calls */
     bool raised; /* a Python exception is set */
     Wait wait;
+    bool keeps; /* there is a cache folder: it is open, */
+    Cache cache;
+    Key common; /* see cc_target_origin */
+    Key note; /* of the text, that it was verified after each pass, */
+    bool verified; /* as it was in another process */
+    bool computed; /* values were, of fixed arrays */
     const bool *frozen; /* by parameter of the text: is it fixed? */
     Preparation *made;
 } Job;
@@ -46,6 +53,18 @@ typedef struct {
 Fn *loaded_read(Cx *cx, Job *job);
 PlanParam param_of(const Tensor *t, PyObject *array);
 int prepare_register(PyObject *module);
+
+/* ---- verified.c ---- */
+
+void verified_open(Cx *cx, Job *job); /* fills in the job's folder */
+PassOptions verified_passes(const Job *job); /* of the passes of graphs */
+void verified_done(const Job *job); /* after all rewrites */
+
+/* ---- values.c ---- */
+
+/* Makes the values of job->made the arrays of the parameters from `first` on.  false: an
+ * exception. */
+bool values_make(Cx *cx, Job *job, int first);
 
 /* ---- loaded.c ---- */
 

@@ -90,7 +90,7 @@ take_arrays(Cx *cx, Job *job, const Fn *fn)
         if (!array) {
             continue;
         }
-        if (array_read(array, k, &self->fixed[k]) < 0) {
+        if (array_describe(array, k, &self->fixed[k]) < 0) {
             job->raised = true;
             return NULL;
         }
@@ -110,82 +110,26 @@ param_of(const Tensor *t, PyObject *array)
     return (PlanParam){{array, t->data}, t->rank, t->sizes, t->strides};
 }
 
-/* How values are prepared: layers of one shape share it. */
-typedef struct {
-    const char *text;
-    Plan *plan;
-} Maker;
-
-typedef struct {
-    Maker *all;
-    int n;
-} Makers;
-
-static void
-drop_makers(void *arg)
-{
-    Makers *makers = arg;
-    for (int k = 0; k < makers->n; k++) {
-        plan_free(makers->all[k].plan);
-    }
-}
-
-static Plan *
-maker_of(Cx *cx, const Job *job, Makers *makers, Fn *make)
-{
-    Text text = {.cx = cx};
-    print_fn(make, &text);
-    for (int k = 0; k < makers->n; k++) {
-        if (strcmp(makers->all[k].text, text.text) == 0) {
-            return makers->all[k].plan;
-        }
-    }
-    CompileOptions options = job->options;
-    options.passes = job->passes;
-    options.once = true;
-    verify_fn(make);
-    Plan *plan = plan_build(pipeline_run(make, &options.passes), &options);
-    makers->all = cx_grow(cx, makers->all, makers->n, sizeof *makers->all);
-    makers->all[makers->n++] = (Maker){text.text, plan};
-    return plan;
-}
-
-/* Computes one value of fixed arrays, and keeps it as parameter `at`. */
+/* Arrays that begin at any byte, and that the function reads, are copied. */
 static bool
-prepare_one(Cx *cx, Job *job, Makers *makers, const PreparedValue *value, int at)
+align_arrays(Job *job, const Fn *run, int nparams)
 {
     Loaded *self = job->self;
-    const Fn *make = value->make;
-    PlanParam *in = cx_alloc(cx, (size_t)(make->nparams + 1) * sizeof *in);
-    PlanTensor out;
-    ArrayCall call = {NULL, false};
-    PlanHost host = array_host;
-    host.arg = &call;
-    for (int k = 0; k < make->nparams; k++) {
-        int of = value->params[k];
-        in[k] = param_of(&self->fixed[of], self->arrays[of]);
+    const ValueUse *uses = value_uses(run);
+    for (int k = 0; k < nparams; k++) {
+        if (!self->arrays[k] || uses[run->params[k]->id].last < 0) {
+            continue;
+        }
+        PyObject *array = array_aligned(self->arrays[k]);
+        if (!array) {
+            return false;
+        }
+        Py_SETREF(self->arrays[k], array);
+        if (array_read(array, k, &self->fixed[k]) < 0) {
+            return false;
+        }
     }
-    Plan *plan = maker_of(cx, job, makers, value->make);
-    int status = plan_run(plan, &host, NULL, in, &out);
-    if (status < 0 && call.layout) {
-        fail(cx, DIAG_FIXED_ARRAY, self->params[value->params[0]].name);
-    }
-    if (status < 0) {
-        return false;
-    }
-    self->arrays[at] = out.object;
-    self->params[at] = (ParamInfo){make->body->rets[0]->type->dtype, out.rank, NULL};
-    return array_read(out.object, at, &self->fixed[at]) == 0;
-}
-
-/* Pages of the arrays that were read are the system's again: a process has as much memory as the
- * values take, and not twice as much. */
-static bool
-released(const Job *job)
-{
-    PyObject *none = job->release ? PyObject_CallNoArgs(job->release) : Py_NewRef(Py_None);
-    Py_XDECREF(none);
-    return none != NULL;
+    return true;
 }
 
 /* The function that runs: what depends on fixed arrays alone is computed now. */
@@ -194,11 +138,10 @@ prepare(Cx *cx, Job *job, Fn *fn, const bool *frozen)
 {
     Loaded *self = job->self;
     int nparams = fn->nparams;
-    fn = pass_run(pass_find("dead"), pass_run(pass_find("canonicalise"), fn, &job->passes),
-                  &job->passes);
+    PassOptions passes = verified_passes(job);
+    fn = pass_run(pass_find("dead"), pass_run(pass_find("canonicalise"), fn, &passes), &passes);
+    job->passes.fuel = passes.fuel;
     Preparation *made = job->made = prepare_cut(fn, frozen, &job->passes.fuel);
-    Makers *makers = cx_alloc(cx, sizeof *makers);
-    cx_cleanup(cx, drop_makers, makers);
     int all = nparams + made->nvalues;
     ParamInfo *params = room(cx, all, sizeof *params);
     memcpy(params, self->params, (size_t)nparams * sizeof *params);
@@ -212,13 +155,11 @@ prepare(Cx *cx, Job *job, Fn *fn, const bool *frozen)
     memcpy(arrays, self->arrays, (size_t)nparams * sizeof *arrays);
     PyMem_Free(self->arrays);
     self->arrays = arrays;
-    for (int k = 0; k < made->nvalues; k++) {
-        self->nparams = nparams + k + 1; /* what is freed, if this fails */
-        self->nfixed++;
-        if (!prepare_one(cx, job, makers, &made->values[k], nparams + k) || !released(job)) {
-            job->raised = true;
-            return NULL;
-        }
+    self->nparams = all;
+    self->nfixed += made->nvalues;
+    if (!values_make(cx, job, nparams) || !align_arrays(job, made->run, nparams)) {
+        job->raised = true;
+        return NULL;
     }
     verify_fn(made->run);
     return made->run;
@@ -227,6 +168,7 @@ prepare(Cx *cx, Job *job, Fn *fn, const bool *frozen)
 Fn *
 loaded_read(Cx *cx, Job *job)
 {
+    verified_open(cx, job);
     Fn *fn = read_program(cx, job);
     describe(cx, job->self, fn);
     job->frozen = take_arrays(cx, job, fn);

@@ -1,7 +1,9 @@
 /* The disk cache from Python: dlc._C.cache_list, cache_refusal, cache_clear, cache_trim, and
- * entries of Python's own: cache_get, cache_put. */
+ * entries of Python's own: cache_get, cache_put; and cache_digest. */
 
 #include "capture/capture.h"
+
+#include <sys/stat.h>
 
 /* Opens the folder `option` (None: the default one); 1: open, 0: there is none, -1: an
  * exception. */
@@ -158,6 +160,32 @@ put_entry(PyObject *Py_UNUSED(module), PyObject *args)
     return PyBool_FromLong(stored);
 }
 
+static PyObject *
+digest(PyObject *Py_UNUSED(module), PyObject *args)
+{
+    const char *option = NULL;
+    char path[4096];
+    long long dev, ino, size, written, changed;
+    Py_buffer data;
+    Cache cache;
+    Key key;
+    if (!PyArg_ParseTuple(args, "y*(LLLLL)|z", &data, &dev, &ino, &size, &written, &changed,
+                          &option)) {
+        return NULL;
+    }
+    bool open = open_folder(option, path, sizeof path, &cache);
+    if (open) {
+        struct stat st = {.st_dev = (dev_t)dev, .st_ino = (ino_t)ino, .st_size = (off_t)size};
+        st.st_mtim = (struct timespec){written / 1000000000, written % 1000000000};
+        st.st_ctim = (struct timespec){changed / 1000000000, changed % 1000000000};
+        Py_BEGIN_ALLOW_THREADS cache_digest(&cache, &st, data.buf, (size_t)data.len, &key);
+        cache_close(&cache);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&data);
+    return open ? PyUnicode_FromString(key.hex) : Py_NewRef(Py_None);
+}
+
 static PyMethodDef cache_methods[] = {
     {"cache_list", list_entries, METH_VARARGS,
      PyDoc_STR(
@@ -175,6 +203,11 @@ static PyMethodDef cache_methods[] = {
     {"cache_put", put_entry, METH_VARARGS,
      PyDoc_STR("cache_put(key, data, folder=None) -> bool: stores an entry, private and sealed.\n"
                "key: a SHA-256 of all that the data depends on.")},
+    {"cache_digest", digest, METH_VARARGS,
+     PyDoc_STR(
+         "cache_digest(data, (st_dev, st_ino, st_size, st_mtime_ns, st_ctime_ns), folder=None)\n"
+         "-> str, or None without a usable folder: the SHA-256 of a file, of which os.fstat says\n"
+         "this, and which has these bytes.  It is not read again if it was not written to.")},
     {NULL},
 };
 

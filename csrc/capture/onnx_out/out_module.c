@@ -9,20 +9,24 @@ typedef struct {
     PyObject *answer;
 } Job;
 
+typedef struct {
+    PyObject *(*item)(const Out *o, const void *of, int k);
+    const Out *o;
+    const void *of;
+} Items;
+
+static PyObject *
+item_of(const void *items, int k)
+{
+    const Items *all = items;
+    return all->item(all->o, all->of, k);
+}
+
 /* A list of n things; NULL with an exception set. */
 static PyObject *
 list_of(int n, PyObject *(*item)(const Out *o, const void *of, int k), const Out *o, const void *of)
 {
-    PyObject *list = PyList_New(n);
-    for (int k = 0; list && k < n; k++) {
-        PyObject *made = item(o, of, k);
-        if (!made) {
-            Py_CLEAR(list);
-        } else {
-            PyList_SET_ITEM(list, k, made);
-        }
-    }
-    return list;
+    return list_made(n, item_of, &(Items){item, o, of});
 }
 
 static PyObject *

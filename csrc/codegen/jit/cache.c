@@ -19,17 +19,10 @@
 #include <unistd.h>
 
 #include "codegen/process.h"
+#include "entry.h"
 #include "files.h"
-#include "jit.h"
-
-enum { KEY_SIZE = 2 * SHA256_SIZE, STALE_SECONDS = 3600 };
 
 static const char magic[16] = "dlc sealed 1\n";
-
-typedef struct {
-    char magic[sizeof magic];
-    uint8_t digest[SHA256_SIZE];
-} Seal;
 
 /* ---- the folder ---- */
 
@@ -53,8 +46,8 @@ cache_path(const char *option, char *path, size_t cap)
     return *path != '\0';
 }
 
-static bool
-is_ours(const struct stat *st)
+bool
+entry_is_ours(const struct stat *st)
 {
     return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
@@ -67,7 +60,8 @@ cache_try(Cache *cache, const char *path, char *why, size_t cap)
     if (cache->fd < 0) {
         return false;
     }
-    if (fstat(cache->fd, &st) == 0 && is_ours(&st) && faccessat(cache->fd, ".", W_OK, 0) == 0) {
+    if (fstat(cache->fd, &st) == 0 && entry_is_ours(&st) &&
+        faccessat(cache->fd, ".", W_OK, 0) == 0) {
         return true;
     }
     snprintf(why, cap, "it has to be yours and writable by you alone (chmod u+w,go-w)");
@@ -97,27 +91,27 @@ cache_close(Cache *cache)
 
 /* ---- seals ---- */
 
-static void
-seal(const void *data, size_t size, Seal *out)
+void
+seal_end(Sha256 *s, Seal *out)
 {
-    Sha256 s;
-    sha256_begin(&s);
-    sha256_add(&s, data, size);
-    sha256_end(&s, out->digest);
+    sha256_end(s, out->digest);
     memcpy(out->magic, magic, sizeof magic);
 }
 
-/* Is the seal right?  Reads a piece at a time, and only if the file begins like a seal: a file that
- * is no entry may have any size. */
-static bool
-is_sound(int fd, size_t size)
+bool
+seal_read(int fd, size_t size, Seal *out)
+{
+    return size >= sizeof *out && file_read_at(fd, size - sizeof *out, out, sizeof *out) &&
+           memcmp(out->magic, magic, sizeof magic) == 0;
+}
+
+bool
+entry_is_sound(int fd, size_t size)
 {
     char piece[1 << 14];
     Seal have, want;
     Sha256 s;
-    if (size < sizeof have || size > OBJECT_MOST ||
-        !file_read_at(fd, size - sizeof have, &have, sizeof have) ||
-        memcmp(have.magic, magic, sizeof magic) != 0) {
+    if (!seal_read(fd, size, &have)) {
         return false;
     }
     sha256_begin(&s);
@@ -135,13 +129,13 @@ is_sound(int fd, size_t size)
 
 /* ---- one entry ---- */
 
-static void
-entry_name(char name[KEY_SIZE + 4], const char *key)
+void
+entry_name(char name[ENTRY_NAME], const char *key)
 {
-    snprintf(name, KEY_SIZE + 4, "%s.so", key);
+    snprintf(name, ENTRY_NAME, "%s.so", key);
 }
 
-/* is_sound for an entry that is ours; the kernels of a unit are one file, which is read once. */
+/* entry_is_sound for an entry that is ours; the kernels of a unit are one file, read once. */
 static bool
 is_sound_file(Cache *cache, int fd, const struct stat *st)
 {
@@ -149,7 +143,7 @@ is_sound_file(Cache *cache, int fd, const struct stat *st)
     if (memcmp(file, cache->sound, sizeof file) == 0) {
         return true;
     }
-    if (!is_sound(fd, (size_t)st->st_size)) {
+    if (!entry_is_sound(fd, (size_t)st->st_size)) {
         return false;
     }
     memcpy(cache->sound, file, sizeof file);
@@ -160,14 +154,14 @@ is_sound_file(Cache *cache, int fd, const struct stat *st)
 static int
 open_sound(Cache *cache, const char *name, struct stat *st)
 {
-    int fd = object_open(cache->fd, name, st);
+    int fd = object_open(cache->fd, name, OBJECT_MOST, st);
     if (fd < 0 && errno == ENOENT) {
         return -1;
     }
     bool sound = false;
     if (fd < 0) {
         log_line("cache: %s: not loaded: %s", name, strerror(errno));
-    } else if (!is_ours(st)) {
+    } else if (!entry_is_ours(st)) {
         log_line("cache: %s: not loaded, it is not yours alone", name);
     } else if (!(sound = is_sound_file(cache, fd, st))) {
         log_line("cache: %s: damaged, removed", name);
@@ -183,7 +177,7 @@ open_sound(Cache *cache, const char *name, struct stat *st)
 void *
 cache_load(Cache *cache, const char *key)
 {
-    char name[KEY_SIZE + 4], path[4096];
+    char name[ENTRY_NAME], path[4096];
     struct stat st;
     entry_name(name, key);
     int fd = open_sound(cache, name, &st);
@@ -200,7 +194,7 @@ cache_load(Cache *cache, const char *key)
 void *
 cache_read(Cache *cache, const char *key, size_t *size)
 {
-    char name[KEY_SIZE + 4];
+    char name[ENTRY_NAME];
     struct stat st;
     entry_name(name, key);
     int fd = open_sound(cache, name, &st);
@@ -214,18 +208,14 @@ cache_read(Cache *cache, const char *key, size_t *size)
     return data;
 }
 
-static bool
-has_prefix(const char *name, const char *const *prefixes)
-{
-    while (*prefixes && strncmp(name, *prefixes, strlen(*prefixes)) != 0) {
-        prefixes++;
-    }
-    return *prefixes != NULL;
-}
+/* Files that may be removed when they are older; the list ends without a prefix. */
+typedef struct {
+    const char *prefix;
+    int64_t seconds;
+} Leftover;
 
-/* Removes files with one of the prefixes that are older. */
 static void
-sweep(const Cache *cache, const char *const *prefixes, int64_t seconds)
+sweep(const Cache *cache, const Leftover *all)
 {
     DIR *folder = folder_read(cache->fd);
     if (!folder) {
@@ -233,9 +223,12 @@ sweep(const Cache *cache, const char *const *prefixes, int64_t seconds)
     }
     for (struct dirent *d; (d = readdir(folder));) {
         struct stat st;
-        if (has_prefix(d->d_name, prefixes) &&
-            fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            st.st_mtime + seconds <= time(NULL)) {
+        const Leftover *of = all;
+        while (of->prefix && strncmp(d->d_name, of->prefix, strlen(of->prefix)) != 0) {
+            of++;
+        }
+        if (of->prefix && fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            st.st_mtime + of->seconds <= time(NULL)) {
             unlinkat(cache->fd, d->d_name, 0);
         }
     }
@@ -246,8 +239,11 @@ sweep(const Cache *cache, const char *const *prefixes, int64_t seconds)
 static bool
 write_sealed(const Cache *cache, const char *name, const void *data, size_t size)
 {
+    Sha256 hash;
     Seal s;
-    seal(data, size, &s);
+    sha256_begin(&hash);
+    sha256_add(&hash, data, size);
+    seal_end(&hash, &s);
     int fd = openat(cache->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && file_write(fd, data, size) && file_write(fd, &s, sizeof s);
     if (fd >= 0) {
@@ -260,7 +256,7 @@ write_sealed(const Cache *cache, const char *name, const void *data, size_t size
 static bool
 add_name(const Cache *cache, const char *temporary, const Key *key, const void *data, size_t size)
 {
-    char name[KEY_SIZE + 4], other[96];
+    char name[ENTRY_NAME], other[96];
     entry_name(name, key->hex);
     snprintf(other, sizeof other, "%s-%.16s", temporary, key->hex);
     bool ok = linkat(cache->fd, temporary, cache->fd, other, 0) == 0 ||
@@ -272,12 +268,19 @@ add_name(const Cache *cache, const char *temporary, const Key *key, const void *
     return ok;
 }
 
-/* Files that killed writers and owners of locks leave behind. */
-static const char *const leftovers[] = {"tmp-", "lock-", NULL};
+void
+cache_tidy(const Cache *cache, int64_t bound)
+{
+    /* what killed writers and owners of locks leave behind; what is known of files that may be gone
+     * is found again */
+    static const Leftover leftovers[] = {
+        {"tmp-", 3600}, {"lock-", 3600}, {NOTE_SEEN "-", INT64_C(30) * 24 * 3600}, {NULL, 0}};
+    sweep(cache, leftovers);
+    cache_trim(cache, bound);
+}
 
-/* The name of a file that no other process has made: their numbers may be the same, in
- * containers. */
-static void
+/* Their numbers may be the same, in containers. */
+void
 temporary_name(char name[64])
 {
     static atomic_uint serial;
@@ -301,8 +304,7 @@ cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, si
         log_line("cache: %s: not stored: %s", keys->hex, strerror(errno));
     }
     unlinkat(cache->fd, temporary, 0);
-    sweep(cache, leftovers, STALE_SECONDS);
-    cache_trim(cache, bound);
+    cache_tidy(cache, bound);
     return ok;
 }
 
@@ -320,14 +322,14 @@ is_hex(const char *text, size_t size)
 }
 
 bool
-cache_read_note(const Cache *cache, const char *name, Key *out)
+note_read(const Cache *cache, const char *kind, const char *name, Key *out)
 {
     char path[96];
     struct stat st;
-    snprintf(path, sizeof path, "note-%.64s", name);
-    int fd = object_open(cache->fd, path, &st);
+    snprintf(path, sizeof path, "%s-%.64s", kind, name);
+    int fd = object_open(cache->fd, path, KEY_SIZE, &st);
     char *data = fd < 0 ? NULL : file_read(fd, KEY_SIZE);
-    bool ok = data && is_hex(data, KEY_SIZE);
+    bool ok = data && entry_is_ours(&st) && is_hex(data, KEY_SIZE);
     if (ok) {
         memcpy(out->hex, data, KEY_SIZE);
         out->hex[KEY_SIZE] = '\0';
@@ -340,14 +342,14 @@ cache_read_note(const Cache *cache, const char *name, Key *out)
 }
 
 void
-cache_write_note(const Cache *cache, const char *name, const Key *key)
+note_write(const Cache *cache, const char *kind, const char *name, const Key *key)
 {
     Key old;
     char path[96], temporary[64];
-    if (cache_read_note(cache, name, &old) && strcmp(old.hex, key->hex) == 0) {
+    if (note_read(cache, kind, name, &old) && strcmp(old.hex, key->hex) == 0) {
         return;
     }
-    snprintf(path, sizeof path, "note-%.64s", name);
+    snprintf(path, sizeof path, "%s-%.64s", kind, name);
     temporary_name(temporary);
     int fd = openat(cache->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     bool ok = fd >= 0 && file_write(fd, key->hex, KEY_SIZE);
@@ -357,6 +359,31 @@ cache_write_note(const Cache *cache, const char *name, const Key *key)
     if (!ok || renameat(cache->fd, temporary, cache->fd, path) < 0) {
         unlinkat(cache->fd, temporary, 0);
     }
+}
+
+bool
+cache_read_note(const Cache *cache, const char *name, Key *out)
+{
+    return note_read(cache, NOTE_LASTING, name, out);
+}
+
+void
+cache_write_note(const Cache *cache, const char *name, const Key *key)
+{
+    note_write(cache, NOTE_LASTING, name, key);
+}
+
+bool
+cache_seen(const Cache *cache, const Key *key)
+{
+    Key same;
+    return note_read(cache, NOTE_SEEN, key->hex, &same);
+}
+
+void
+cache_see(const Cache *cache, const Key *key)
+{
+    note_write(cache, NOTE_SEEN, key->hex, key);
 }
 
 /* ---- all entries ---- */
@@ -371,8 +398,9 @@ static bool
 is_sound_entry(const Cache *cache, const char *name)
 {
     struct stat st;
-    int fd = object_open(cache->fd, name, &st);
-    bool sound = fd >= 0 && is_ours(&st) && is_sound(fd, (size_t)st.st_size);
+    int64_t most = cache_bound() > OBJECT_MOST ? cache_bound() : OBJECT_MOST;
+    int fd = object_open(cache->fd, name, most, &st);
+    bool sound = fd >= 0 && entry_is_ours(&st) && entry_is_sound(fd, (size_t)st.st_size);
     if (fd >= 0) {
         close(fd);
     }
@@ -394,9 +422,10 @@ cache_list(const Cache *cache, bool check, void (*visit)(void *, const CacheEntr
             continue;
         }
         if (fstatat(cache->fd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+            double used = seconds(&st.st_mtim), read = seconds(&st.st_atim);
             CacheEntry entry = {
                 .bytes = st.st_size / (int64_t)(st.st_nlink + !st.st_nlink),
-                .used = seconds(&st.st_mtim),
+                .used = used < read ? read : used,
                 .sound = !check || is_sound_entry(cache, d->d_name),
             };
             memcpy(entry.key, d->d_name, KEY_SIZE);
@@ -464,7 +493,7 @@ cache_trim(const Cache *cache, int64_t bytes)
         qsort(all.entries, (size_t)all.count, sizeof *all.entries, by_age);
     }
     for (int i = 0; i < all.count && size > bytes; i++) {
-        char name[KEY_SIZE + 4];
+        char name[ENTRY_NAME];
         entry_name(name, all.entries[i].key);
         if (unlinkat(cache->fd, name, 0) == 0) {
             size -= all.entries[i].bytes;
@@ -478,8 +507,9 @@ cache_trim(const Cache *cache, int64_t bytes)
 int
 cache_clear(const Cache *cache)
 {
-    static const char *const all[] = {"tmp-", "lock-", "note-", NULL};
-    sweep(cache, all, 0);
+    static const Leftover all[] = {
+        {"tmp-", 0}, {"lock-", 0}, {NOTE_LASTING "-", 0}, {NOTE_SEEN "-", 0}, {NULL, 0}};
+    sweep(cache, all);
     return cache_trim(cache, -1);
 }
 

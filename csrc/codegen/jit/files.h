@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* ---- child.c: a child process with an end ---- */
 
@@ -58,11 +59,12 @@ void folder_sweep(int parent, const char *path);
 
 /* ---- object.c: shared objects ---- */
 
-enum { OBJECT_MOST = 64 << 20 }; /* bytes of a file that one may be */
+enum { OBJECT_MOST = 64 << 20 }; /* bytes that one has at most */
 
 struct stat;
-/* A regular file of that size at most, for reading, and no link; waits for nobody.  -1: errno. */
-int object_open(int folder, const char *name, struct stat *st);
+/* A regular file of `most` bytes at most, for reading, and no link; waits for nobody.  -1:
+ * errno. */
+int object_open(int folder, const char *name, int64_t most, struct stat *st);
 bool object_is_whole(const char *data, size_t size); /* as a compiler writes it */
 /* For dlsym; NULL: there is a line in the log. path: shown to debuggers, not used otherwise. */
 void *object_load(int fd, const char *path);

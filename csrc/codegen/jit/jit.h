@@ -123,6 +123,9 @@ bool cache_store(const Cache *cache, const Key *keys, int nkeys, const void *dat
 /* A note stores one key under a name.  It is a hint: it may be lost, or out of date. */
 bool cache_read_note(const Cache *cache, const char *name, Key *out);
 void cache_write_note(const Cache *cache, const char *name, const Key *key);
+/* The same of a key by itself, for a month. */
+bool cache_seen(const Cache *cache, const Key *key);
+void cache_see(const Cache *cache, const Key *key);
 
 /* For `python -m dlc cache`.  cache_list checks the seals when `check`; entries come in no
  * order. */
@@ -139,5 +142,30 @@ int64_t cache_size(const Cache *cache); /* bytes */
 int cache_clear(const Cache *cache); /* entries removed */
 int cache_trim(const Cache *cache, int64_t bytes); /* the least recently used go */
 int64_t cache_bound(void); /* $DLC_CACHE_SIZE, bytes */
+
+/* ---- mapped.c: entries that are mapped; what files hold, without reading them ---- */
+
+/* An entry that is written piece by piece. */
+typedef struct CacheWriter {
+    int fd;
+    char name[64]; /* of the temporary file */
+    Sha256 hash;
+} CacheWriter;
+
+/* False: nothing can be written. */
+bool cache_begin(const Cache *cache, CacheWriter *w);
+bool cache_add(CacheWriter *w, const void *data, size_t size);
+/* Puts it in its place; false: it is not there.  Either way cache_drop does nothing more. */
+bool cache_end(const Cache *cache, CacheWriter *w, const Key *key, int64_t bound);
+void cache_drop(const Cache *cache, CacheWriter *w);
+/* The pieces, for reading, at the begin of a page; NULL: a miss. */
+void *cache_map(const Cache *cache, const char *key, size_t *size);
+void cache_unmap(void *data, size_t size); /* the size that cache_map gave */
+
+struct stat;
+/* The SHA-256 of a file of which the system says st, and which has these bytes: of one that nobody
+ * has written to since it was asked for last, without reading it. */
+void cache_digest(const Cache *cache, const struct stat *st, const void *data, size_t size,
+                  Key *out);
 
 #endif

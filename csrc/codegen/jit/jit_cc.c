@@ -180,7 +180,7 @@ static bool
 take(Job *job, int folder, char *error, size_t cap)
 {
     struct stat st;
-    int fd = object_open(folder, OBJECT, &st);
+    int fd = object_open(folder, OBJECT, OBJECT_MOST, &st);
     char *data = fd < 0 ? NULL : read_object(fd, (size_t)st.st_size);
     void *object = data ? take_to_cache(job, data, (size_t)st.st_size) : NULL;
     /* Another process may have put a unit there meanwhile that begins with the same kernel, and has

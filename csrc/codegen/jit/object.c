@@ -46,7 +46,7 @@ object_is_whole(const char *data, size_t size)
 }
 
 int
-object_open(int folder, const char *name, struct stat *st)
+object_open(int folder, const char *name, int64_t most, struct stat *st)
 {
     /* To open a pipe or a device for reading may wait for somebody. */
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -57,7 +57,7 @@ object_open(int folder, const char *name, struct stat *st)
     if (ok && !S_ISREG(st->st_mode)) {
         errno = EINVAL;
         ok = false;
-    } else if (ok && st->st_size > OBJECT_MOST) {
+    } else if (ok && st->st_size > most) {
         errno = EFBIG;
         ok = false;
     }
