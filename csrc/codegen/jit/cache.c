@@ -308,49 +308,41 @@ cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, si
 
 /* ---- notes ---- */
 
-/* The text of a file is not terminated by a zero. */
-static bool
-is_hex(const char *text, size_t size)
-{
-    size_t k = 0;
-    while (k < size && text[k] && strchr("0123456789abcdef", text[k])) {
-        k++;
-    }
-    return k == size;
-}
+enum { NOTE_MOST = 1 << 20 };
 
-bool
-cache_read_note(const Cache *cache, const char *name, Key *out)
+char *
+cache_read_note(const Cache *cache, const char *name)
 {
     char path[96];
     struct stat st;
     snprintf(path, sizeof path, "note-%.64s", name);
     int fd = object_open(cache->fd, path, &st);
-    char *data = fd < 0 ? NULL : file_read(fd, KEY_SIZE);
-    bool ok = data && is_hex(data, KEY_SIZE);
-    if (ok) {
-        memcpy(out->hex, data, KEY_SIZE);
-        out->hex[KEY_SIZE] = '\0';
+    bool fits = fd >= 0 && st.st_size > 0 && st.st_size <= NOTE_MOST;
+    char *text = fits ? calloc(1, (size_t)st.st_size + 1) : NULL;
+    if (text && !file_read_at(fd, 0, text, (size_t)st.st_size)) {
+        free(text);
+        text = NULL;
     }
-    free(data);
     if (fd >= 0) {
         close(fd);
     }
-    return ok;
+    return text;
 }
 
 void
-cache_write_note(const Cache *cache, const char *name, const Key *key)
+cache_write_note(const Cache *cache, const char *name, const char *text)
 {
-    Key old;
-    char path[96], temporary[64];
-    if (cache_read_note(cache, name, &old) && strcmp(old.hex, key->hex) == 0) {
+    char *old = cache_read_note(cache, name);
+    bool same = old && strcmp(old, text) == 0;
+    free(old);
+    if (same) {
         return;
     }
+    char path[96], temporary[64];
     snprintf(path, sizeof path, "note-%.64s", name);
     temporary_name(temporary);
     int fd = openat(cache->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && file_write(fd, key->hex, KEY_SIZE);
+    bool ok = fd >= 0 && file_write(fd, text, strlen(text));
     if (fd >= 0) {
         close(fd);
     }
