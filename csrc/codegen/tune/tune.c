@@ -29,9 +29,9 @@
 
 static const double at_a_glance = 1.02; /* times as fast, to be worth a comparison */
 
-/* How much longer a compile may take than the shortest one, and seconds more; the part of the time
- * that is left for the first one.  What the C compiler unrolls too far is not waited for. */
-static const double longer = 4, seconds_more = 0.5, first_part = 0.2;
+/* How much longer a compile may take than the shortest one, and seconds more; the part of the
+ * kernel's time for the first one.  What the C compiler unrolls too far is not waited for. */
+static const double longer = 4, seconds_more = 0.5, first_part = 0.5;
 
 struct Tuner {
     atomic_bool begun;
@@ -318,8 +318,8 @@ static void
 find_kernels(Tuning *t)
 {
     t->ks = kernels_of(t->program);
+    t->kernels = cx_alloc(t->cx, (size_t)t->ks->nuses * sizeof *t->kernels);
     t->nkernels = t->ks->nuses;
-    t->kernels = cx_alloc(t->cx, (size_t)t->nkernels * sizeof *t->kernels);
     for (int k = t->tuner->nuses - 1; k >= 0; k--) {
         t->kernels[t->tuner->places[k]].usual = t->plan->kernels[k];
     }
@@ -580,9 +580,8 @@ is_seen(const Search *s, const char *schedule)
 
 /* The next one that no change has made before; without loops: there is none. */
 static void
-next_candidate(Cx *cx, void *arg)
+next_candidate(Cx *cx, Candidate *c)
 {
-    Candidate *c = arg;
     Search *s = &c->t->search;
     while (s->at < s->ntries && !c->loops) {
         const Try *try = &s->tries[s->at++];
@@ -638,30 +637,42 @@ measure(Tuning *t, const Candidate *c, Kernel *kernel)
     }
 }
 
+/* A change that the C compiler takes too long for has gained nothing. */
+static void
+step_body(Cx *cx, void *arg)
+{
+    Candidate *c = arg;
+    Tuning *t = c->t;
+    Search *s = &t->search;
+    next_candidate(cx, c);
+    if (!c->loops) {
+        return;
+    }
+    double now = clock_seconds();
+    double most = s->shortest > 0 ? longer * s->shortest + seconds_more
+                                  : first_part * (s->deadline - now);
+    Kernel *kernel = compile(t, s->place, c->schedule, now + most);
+    double took = clock_seconds() - now;
+    if (kernel) {
+        s->shortest = s->shortest > 0 ? fmin(s->shortest, took) : took;
+        measure(t, c, kernel);
+    } else {
+        model_learns(t->model, c->change, s->bytes, 0);
+    }
+}
+
 bool
 tuning_step(Tuning *t)
 {
-    Search *s = &t->search;
+    const Search *s = &t->search;
     Candidate c = {.t = t};
-    double now = clock_seconds(); /* a candidate is made in no time */
+    double now = clock_seconds();
     if (!s->copies || now >= t->deadline || (s->tried && now >= s->deadline)) {
         return false;
     }
-    if (!cx_try(t->cx, next_candidate, &c)) {
+    if (!cx_try(t->cx, step_body, &c)) {
         log_line("tune: %s", cx_diag(t->cx)->message);
         return false;
-    }
-    if (c.loops) {
-        double most = s->shortest > 0 ? longer * s->shortest + seconds_more
-                                      : first_part * (t->deadline - now);
-        Kernel *kernel = compile(t, s->place, c.schedule, now + most);
-        double took = clock_seconds() - now;
-        if (kernel) {
-            s->shortest = s->shortest > 0 ? fmin(s->shortest, took) : took;
-            measure(t, &c, kernel);
-        } else {
-            model_learns(t->model, c.change, s->bytes, 0);
-        }
     }
     return c.loops != NULL;
 }
