@@ -29,29 +29,30 @@
 
 static const double at_a_glance = 1.02; /* times as fast, to be worth a comparison */
 
-/* How much longer a compile may take than the shortest one, and seconds more; the part of the
- * kernel's time for the first one.  What the C compiler unrolls too far is not waited for. */
-static const double longer = 4, seconds_more = 0.5, first_part = 0.5;
+/* How much longer a compile may take than the shortest one, and seconds more.  Before there was
+ * one: seconds at least, and the part of the kernel's time.  What the C compiler unrolls too far is
+ * not waited for. */
+static const double longer = 4, seconds_more = 0.5, seconds_first = 2, part_first = 0.5;
 
 struct Tuner {
     atomic_bool begun;
     char *program;
-    int *places, nuses;         /* for each use in the plan: its kernel's place in the program */
-    char *compiler, *cache;     /* as in CcOptions */
+    int *places, nuses; /* for each use in the plan: its kernel's place in the program */
+    char *compiler, *cache; /* as in CcOptions */
     double budget;
     bool dumps, verifies;
 };
 
 /* A kernel of the program. */
 typedef struct {
-    Kernel *usual;              /* the plan's */
-    Key note;                   /* its name */
-    const char *schedule;       /* of the code that is to run; NULL: the usual one */
-    Kernel *kernel;             /* that code */
-    const char *found;          /* what it gains, in words */
-    bool ours;                  /* no other call has tuned it or is tuning it */
-    bool wanted;                /* this call is to look for its schedule */
-    bool settled;               /* its schedule is known */
+    Kernel *usual; /* the plan's */
+    Key note; /* its name */
+    const char *schedule; /* of the code that is to run; NULL: the usual one */
+    Kernel *kernel; /* that code */
+    const char *found; /* what it gains, in words */
+    bool ours; /* no other call has tuned it or is tuning it */
+    bool wanted; /* this call is to look for its schedule */
+    bool settled; /* its schedule is known */
 } Tuned;
 
 typedef struct {
@@ -70,8 +71,8 @@ typedef struct {
     double shortest; /* seconds of the shortest compile; 0: there was none */
     double usual,
         part; /* seconds of the usual schedule; the part of them that the best one takes */
-    const Fn *loops;            /* of the best one, for the target cc */
-    const Kernel *kernel;       /* its code */
+    const Fn *loops; /* of the best one, for the target cc */
+    const Kernel *kernel; /* its code */
     Try *tries;
     int ntries, at;
     const char **seen;
@@ -88,13 +89,13 @@ struct Tuning {
     Fn *program;
     Kernels *ks;
     Tuned *kernels;
-    int nkernels, left;         /* left: kernels that still want a schedule */
+    int nkernels, left; /* left: kernels that still want a schedule */
     Model *model;
     Search search;
     double begun, deadline;
     bool searches;
-    bool failed;                /* the host noted an error */
-    const char *line;           /* for the host, or NULL */
+    bool failed; /* the host noted an error */
+    const char *line; /* for the host, or NULL */
 };
 
 /* ---- in the plan ---- */
@@ -353,24 +354,27 @@ say(Tuning *t, int place)
                         tuned->schedule ? tuned->schedule : "");
 }
 
-/* A note is a comment, and on the lines behind it the schedule; none: the usual one is the best. */
+/* A note is a comment, and on the lines behind it the schedule; none: the usual one is the best.
+ * Code that another call has put in place stays, and is told about. */
 static void
 recall_kernel(Tuning *t, int place, const char *note)
 {
     Tuned *tuned = &t->kernels[place];
-    const char *end = *note == '#' ? strchr(note, '\n') : NULL;
+    const char *end = strncmp(note, "# ", 2) == 0 ? strchr(note, '\n') : NULL;
     if (!end) {
         return;
     }
-    if (end[1] && !(tuned->kernel = compile(t, place, end + 1, 0))) {
+    if (tuned->ours && end[1] && !(tuned->kernel = compile(t, place, end + 1, 0))) {
         return;
     }
     tuned->schedule = end[1] ? end + 1 : NULL;
     tuned->found = cx_format(t->cx, "%.*s", (int)(end - note - 2), note + 2);
-    tuned->wanted = false;
-    tuned->settled = true;
-    count_add(COUNT_TUNED_RECALLED, 1);
-    put_in_place(tuned);
+    if (tuned->ours) {
+        tuned->wanted = false;
+        tuned->settled = true;
+        count_add(COUNT_TUNED_RECALLED, 1);
+        put_in_place(tuned);
+    }
     say(t, place);
     tuning_tell(t);
 }
@@ -384,7 +388,7 @@ recall(Tuning *t)
     if (open_cache(t, &cache)) {
         learnt = read_note(t, &cache, &name);
         for (int k = 0; k < t->nkernels; k++) {
-            notes[k] = t->kernels[k].ours ? read_note(t, &cache, &t->kernels[k].note) : NULL;
+            notes[k] = read_note(t, &cache, &t->kernels[k].note);
         }
         cache_close(&cache);
     }
@@ -650,7 +654,7 @@ step_body(Cx *cx, void *arg)
     }
     double now = clock_seconds();
     double most = s->shortest > 0 ? longer * s->shortest + seconds_more
-                                  : first_part * (s->deadline - now);
+                                  : fmax(part_first * (s->deadline - now), seconds_first);
     Kernel *kernel = compile(t, s->place, c->schedule, now + most);
     double took = clock_seconds() - now;
     if (kernel) {
