@@ -81,7 +81,7 @@ view_of(const Run *run, int slot, const PlanObject *base, PlanTensor *out)
     return run->host->view(run->host->arg, base, s->dtype, offset, out);
 }
 
-/* ---- a kernel whose schedules are compared ---- */
+/* ---- a kernel whose schedule is looked for ---- */
 
 static void
 add_buffer(const Run *run, TuneJob *job, int slot)

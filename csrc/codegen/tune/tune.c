@@ -561,7 +561,7 @@ tuning_search(Tuning *t, const TuneJob *job)
     t->search.tuned->wanted = false;
     if (!cx_try(t->cx, begin_search, t)) {
         log_line("tune: %s", cx_diag(t->cx)->message);
-        t->search.ntries = 0;
+        t->search.loops = NULL;
     }
 }
 
@@ -671,7 +671,7 @@ tuning_step(Tuning *t)
     const Search *s = &t->search;
     Candidate c = {.t = t};
     double now = clock_seconds();
-    if (!s->copies || now >= t->deadline || (s->tried && now >= s->deadline)) {
+    if (!s->loops || !s->copies || now >= t->deadline || (s->tried && now >= s->deadline)) {
         return false;
     }
     if (!cx_try(t->cx, step_body, &c)) {
@@ -704,8 +704,8 @@ tuning_settle(Tuning *t)
         tune_copies_free(s->copies);
         s->copies = NULL;
     }
-    if (s->tried == 0 && s->at < s->ntries) {
-        return; /* there was no time */
+    if (!s->loops || (s->tried == 0 && s->at < s->ntries)) {
+        return; /* there was no memory, or no time */
     }
     s->tuned->settled = true;
     count_add(COUNT_TUNED, 1);
