@@ -1,4 +1,4 @@
-"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead|predicted [options]
+"""python -m benchmarks kernels|models|training|compile|settle|growth|overhead|predicted|tuned [options]
 python -m benchmarks operators|products|convolutions|attention|notation|arrays|onnx|exported|loading .."""
 
 import argparse
@@ -26,6 +26,7 @@ from benchmarks import (
     steady,
     summary,
     training,
+    tuned,
 )
 from benchmarks.direct import DIRECT
 
@@ -49,6 +50,7 @@ PEERS = {
     "exported": "c",
     "loading": "",
     "predicted": "",
+    "tuned": "",
 }
 SIZE_HELP = (
     "of kernels: l1, l2, mem; of operators: small, middle, large; or numbers of elements; commas between"
@@ -174,6 +176,11 @@ def main() -> None:
         report.wide().print(predicted.table(predictions))
         print(predicted.text(predictions))
         rows = [row.data() for row in predictions]
+    elif args.what == "tuned":
+        gains = tuned.run(args.only, args.size, args.budget)
+        report.wide().print(tuned.table(gains))
+        print(tuned.text(gains))
+        rows = [row.data() for row in gains]
     elif args.what == "training":
         steps, cuts = training.run(args.only, peers, args.budget, args.small)
         report.show(f"training, {torch.get_num_threads()} threads", steps)

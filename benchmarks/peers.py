@@ -74,6 +74,15 @@ def channels_last_weights(module: nn.Module) -> None:
         weight.data = channels_last(weight.data)
 
 
+def tuned(target: Any, **how: Any) -> Callable[..., Any]:
+    """With a cache folder of its own: kernels that dlc (settled) shared with it would be tuned as well."""
+    from dlc import cache
+
+    folder = cache.folder()
+    options = {"tune": True} | ({"cache": f"{folder}-tuned"} if folder else {})
+    return torch.compile(target, backend="dlc", options=options, **how)
+
+
 PEERS: dict[str, tuple[str, Compile]] = {
     "eager": ("eager", lambda target, **how: target),
     "last": ("eager, channels last", lambda target, **how: channels_last(target)),
@@ -87,7 +96,7 @@ PEERS: dict[str, tuple[str, Compile]] = {
     "tcc": ("dlc (libtcc)", backend("dlc", tier="tcc")),
     "dlc": ("dlc (settled)", backend("dlc")),
     "sizes": ("dlc, sizes that change", backend("dlc")),
-    "tuned": ("dlc (tuned)", backend("dlc", tune=True)),
+    "tuned": ("dlc (tuned)", tuned),
     "frozen": ("dlc (frozen)", backend("dlc", freeze=True)),
     "library": ("dlc (library's products)", backend("dlc", products="library")),
     "inductor": ("TorchInductor", backend("inductor")),

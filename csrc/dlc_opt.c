@@ -21,7 +21,8 @@ static const char usage[] =
     "                    int4-zero with zero points\n"
     "  --emit WHAT       print IR text (ir, the default), C for a target of --list, or none; or\n"
     "                    dependences: which accesses need the order of each nest's iterations; or\n"
-    "                    schedule: the one that the loops have, for --schedule\n"
+    "                    schedule: the one that the loops have, for --schedule; or changes: what\n"
+    "                    becomes of it by each change that the option tune tries, for cc\n"
     "  --no-verify       verify neither the text nor the result of each pass\n"
     "  --size B=4,..     the program with numbers for these sizes; --size drawn: for all, those\n"
     "                    that --eval draws\n"
@@ -229,6 +230,21 @@ print_dependences(const Fn *fn, const Block *blk)
     fputs(text.length ? text.text : "", stdout);
 }
 
+/* The schedule after each change that `tune` tries, behind the change's name in a comment. */
+static void
+print_changes(const Fn *fn)
+{
+    CallSizes sizes = {0};
+    for (int k = 0; k < change_count(); k++) {
+        const Fn *changed = change_make(fn, &sizes, k, SCOPE_ALL);
+        Text text = {.cx = fn->cx};
+        if (changed) {
+            written_print(changed, target_for(COMPILER_CC), &text);
+            printf("# %s\n%s", change_name(fn->cx, k), text.text);
+        }
+    }
+}
+
 static void
 emit(const Job *job, const Fn *fn)
 {
@@ -248,6 +264,10 @@ emit(const Job *job, const Fn *fn)
         }
         if (strcmp(job->emit, "dependences") == 0) {
             print_dependences(fn, fn->body);
+            return;
+        }
+        if (strcmp(job->emit, "changes") == 0) {
+            print_changes(fn);
             return;
         }
         Target target = target_find(job->emit);
@@ -538,11 +558,13 @@ check_options(const Job *job)
 {
     if (strcmp(job->emit, "ir") == 0 || strcmp(job->emit, "none") == 0 ||
         strcmp(job->emit, "dependences") == 0 || strcmp(job->emit, "schedule") == 0 ||
-        target_find(job->emit) != TARGETS) {
+        strcmp(job->emit, "changes") == 0 || target_find(job->emit) != TARGETS) {
         return job->file ? -1 : complain("which file?", "");
     }
-    return complain("--emit ir, none, dependences, schedule or a target that --list names, not",
-                    job->emit);
+    return complain(
+        "--emit ir, none, dependences, schedule, changes or a target that --list names, "
+        "not",
+        job->emit);
 }
 
 /* -1: go on; else the status to end with. */

@@ -1,4 +1,4 @@
-"""What the option tune shows while the first call of a graph compares schedules."""
+"""What the option tune shows while the first call of a graph looks for schedules."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Progress:
         self._shown = find_spec("tqdm") is not None
 
     def __call__(self, done: int, total: int, line: str | None) -> None:
-        """`done` of `total` steps; line: what was found for a kernel."""
-        if not self._shown:
+        """`done` of `total`; line: what was found for a kernel, and the schedule on lines behind it."""
+        if not self._shown or (self._bar is None and done >= total):
             return
         if self._bar is None:
             from tqdm import tqdm
 
             self._bar = tqdm(total=total, desc="dlc: tuning", leave=False, disable=None)
         if line is not None:
-            self._bar.set_postfix_str(line, refresh=False)
+            self._bar.set_postfix_str(line.splitlines()[0], refresh=False)
         self._bar.update(done - self._bar.n)
         if done >= total:
             self._bar.close()

@@ -21,7 +21,7 @@ typedef struct {
     Captured captured;
     const char *program; /* the text of the captured graph, after a fault */
     Plan *plan;
-    PyObject *progress; /* told about the comparison of schedules, or NULL: there is none */
+    PyObject *progress; /* told about the search for schedules, or NULL: there is none */
     bool raised; /* a Python exception is set */
     bool given_text; /* the program was read from a file, and no rule has seen it yet */
     Wait wait;
@@ -465,7 +465,7 @@ PyDoc_STRVAR(
     "of the\n"
     "kernels are appended.  bodies: a function from a GraphModule in gm to what calls get in its "
     "place.  Or gm is a\n"
-    "dict of parts: see parts().  tune: the first call compares schedules for about tune_budget "
+    "dict of parts: see parts().  tune: the first call looks for schedules, for about tune_budget "
     "seconds, and\n"
     "calls tune(done, total, line): how far it is, and what was found (a str or None); tier 'auto' "
     "is 'gcc' then.\n"

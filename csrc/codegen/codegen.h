@@ -16,5 +16,6 @@
 #include "processor.h"
 #include "rewrites.h"
 #include "tune/predict.h"
+#include "tune/search.h"
 
 #endif

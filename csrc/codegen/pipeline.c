@@ -8,8 +8,8 @@
  * Requires: a verified function of the kernels stage.
  * Ensures:  the object that is compiled is the one that was verified and dumped.
  * How:      a rewrite is a row of rewrites.def and runs as any pass does (ir/pass.c): with
- *           verification, dumps, blame and fuel.  A schedule that is chosen by measuring is one
- *           more rewrite, after the others.  The folder compile has the other steps.
+ *           verification, dumps, blame and fuel.  A written schedule is one more rewrite,
+ *           after the others.  The folder compile has the other steps.
  * Why not:  decide in the emitters: a decision that is not in the text can be neither verified, nor
  *           bisected, nor tuned.
  * Example:  dlc-opt --pass program,lower,vectorise softmax.dlc
@@ -98,8 +98,7 @@ rewrite_find(const char *name)
         }
     }
     const PassInfo *found = pass_in(rewrites, REWRITES, name);
-    found = found ? found : pass_in(of_target, TARGETS, name);
-    return found ? found : schedule_rewrite(name);
+    return found ? found : pass_in(of_target, TARGETS, name);
 }
 
 /* The loops as a written schedule has them, which is one rewrite. */
@@ -113,23 +112,13 @@ as_written(const Fn *loops, const char *text, Target target, PassOptions *option
     return written_apply(loops, text, target);
 }
 
-/* NULL: the choice is a word of tuning.def, or none. */
-static const char *
-written(const char *chosen)
-{
-    return chosen && !schedule_rewrite(chosen) ? chosen : NULL;
-}
-
 Fn *
-loops_make(const Fn *kernels, const char *chosen, PassOptions *options)
+loops_make(const Fn *kernels, const char *text, PassOptions *options)
 {
     /* The casts are safe: lowering only reads its input, and nobody else has the loops. */
     Fn *loops = pass_run(&rewrites[REWRITE_lower], (Fn *)kernels, options);
     loops = pass_run(&of_loops, loops, options);
-    if (chosen && !written(chosen)) {
-        return pass_run(schedule_rewrite(chosen), loops, options);
-    }
-    return (Fn *)as_written(loops, written(chosen), TARGETS, options);
+    return (Fn *)as_written(loops, text, TARGETS, options);
 }
 
 void
@@ -191,7 +180,7 @@ make_unit(Kernels *ks, const NewKernel *group, int n)
         kernels_retracted(ks);
         return false;
     }
-    Loops all = {.shared = loops, .written = written(group->use->schedule)};
+    Loops all = {.shared = loops, .written = group->use->schedule};
     loops_for(&all, unit_targets(ks), &ks->passes);
     Unit unit;
     emit_unit(&all, &unit);
@@ -259,7 +248,7 @@ kernel_loops(const Kernels *ks, KernelUse *use, const CompileOptions *options, u
         int at;
         Fn *part = unit_again(ks, use, &at, &passes.fuel);
         Fn *loops = loops_make(part, use->schedule, &passes);
-        use->lowered = (Lowered){{.shared = loops, .written = written(use->schedule)}, at};
+        use->lowered = (Lowered){{.shared = loops, .written = use->schedule}, at};
     }
     loops_for(&use->lowered.loops, targets, &passes);
     return &use->lowered;

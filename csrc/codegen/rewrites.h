@@ -13,24 +13,21 @@ const PassInfo *rewrite_table(int *count);
 /* NULL when there is none; "program", "schedule" and "nests" are those before kernels are told
  * apart, those of the loops stage, and those that make other loops of these, each in order. */
 const PassInfo *rewrite_find(const char *name);
-/* Kernels to loops that are ready for the emitters.  chosen: a word of tuning.def, a written
- * schedule, or NULL. */
-Fn *rewrites_apply(Fn *kernels); /* the same inside a pass, without the chosen one */
-Fn *loops_make(const Fn *kernels, const char *chosen, PassOptions *options);
+/* Kernels to loops that are ready for the emitters.  text: a written schedule, or NULL. */
+Fn *rewrites_apply(Fn *kernels); /* the same inside a pass, without the written one */
+Fn *loops_make(const Fn *kernels, const char *text, PassOptions *options);
 /* Adds the loops of the targets that are wanted (bits 1 << target) and not there yet: the target's
  * rewrites change a copy of the shared loops. */
 void loops_for(Loops *loops, unsigned wanted, PassOptions *options);
 /* Fails if the rewrites of a target that dlc compiles make loops of these that break a rule. */
 void targets_digest(const Fn *loops);
 
-/* ---- schedule_tuning.c: what of a schedule is chosen by measuring ---- */
+/* ---- schedule_tuning.c: flags of the C compiler, which are marks ---- */
 
-/* A schedule is a word of tuning.def; the usual one has none. */
-int schedule_count(void); /* of those worth measuring here, */
-const char *schedule_word(int k); /* and each of them */
-const PassInfo *schedule_rewrite(const char *word); /* marks all phases; NULL: no such word */
-/* The flag of the C compiler that belongs to it; NULL: none.  A constant. */
-const char *schedule_flag(const char *schedule);
+const char *tuning_flag(int k); /* of the row of tuning.def; a constant */
+unsigned tuning_flags(const Fn *loops); /* whose marks the loops have: a bit 1 << row each */
+Marks tuning_marks(void); /* all of them */
+bool tuning_matters(Marks mark); /* false: a flag that cannot matter on this processor */
 
 /* ---- nest/written.c: schedules as text ---- */
 

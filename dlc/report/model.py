@@ -149,7 +149,9 @@ class Graph:
     error: str | None
     indirect: str | None = None  # why the graph went through AOTAutograd
     partition: dict[str, Any] = dataclasses.field(default_factory=dict)  # of a forward, see dlc.partition
-    tuned: list[str] = dataclasses.field(default_factory=list)  # of each kernel measured, what was found
+    tuned: list[str] = dataclasses.field(
+        default_factory=list
+    )  # of each kernel: what was found, and behind that line its schedule
     prepared: tuple[int, int] = (0, 0)  # values made of frozen parameters: how many, their bytes
     weights: list[Any] = dataclasses.field(default_factory=list)  # dlc.weights.Weight: what became of them
     function: str = ""  # the user's, that it is of
@@ -227,7 +229,7 @@ class Graph:
         for weight in self.weights:
             yield f"weight {weight}"
         for line in self.tuned:
-            yield f"tuned {line}"
+            yield f"tuned {line.splitlines()[0]}"
 
 
 @dataclasses.dataclass(frozen=True)

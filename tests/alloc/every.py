@@ -250,7 +250,7 @@ def call_run(found: Captured, own: bool, python: bool) -> Run:
 
 
 def tuned_run(found: Captured) -> Run:
-    """The first call where schedules are compared: there is no time for any."""
+    """The first call that looks for schedules: there is no time for any."""
     want, compiled = block_of(found, 0), list[Any]([None])
     folder = tempfile.TemporaryDirectory()
 

@@ -259,7 +259,7 @@ def suffixes_kept_by_hand() -> int:
 
 # How a function gets at generated C: of test-emit, of dlc-opt, of what is dumped, of a unit's file.
 READS_C = re.compile(
-    r"""["']print=(?:cc|tcc|c\b|\{) | ["']--emit["'],(?!\s*["'](?:none|ir|dependences|schedule)\b)
+    r"""["']print=(?:cc|tcc|c\b|\{) | ["']--emit["'],(?!\s*["'](?:none|ir|dependences|schedule|changes)\b)
       | (?:["']dump["']:|\bdump=|["']DLC_DUMP["'][,:])
         \s*(?:f?["'](?:[\w,]*,)?(?:cc|tcc|c|\{\w+\})["',]|tier\b|target\b)
       | \._path\b""",

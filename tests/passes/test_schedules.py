@@ -248,3 +248,51 @@ def test_a_kernel_has_no_loops_of_others(lines: str, why: str, tmp_path: Path) -
     command = [PROGRAM, "--schedule", str(file), "-"]
     done = subprocess.run(command, input=TWO, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and done.stderr.startswith(f"dlc-opt: {why}"), done.stderr
+
+
+def changed(shared: str) -> dict[str, str]:
+    """By change, the lines that it makes."""
+    names_and_lines = re.split(r"^# (.*)\n", opt(shared, "--pass", "cc", "--emit", "changes"), flags=re.M)[1:]
+    changes = dict(zip(names_and_lines[::2], names_and_lines[1::2], strict=True))
+    assert 2 * len(changes) == len(names_and_lines)
+    return changes
+
+
+@pytest.mark.parametrize("path", KERNELS[::8], ids=lambda path: path.stem)
+def test_what_tune_tries_are_schedules(path: Path, tmp_path: Path) -> None:
+    """Each change gives lines, other ones than those of the loops, that the loops take as they are."""
+    shared = opt(path.read_text(), "--pass", "lower,schedule")
+    usual = opt(shared, "--pass", "cc", "--emit", "schedule")
+    changes = changed(shared)
+    assert changes
+    for lines in changes.values():
+        assert lines != usual
+        if lines != "target cc\n":  # of no lines dlc decides
+            assert scheduled(shared, lines, tmp_path, "--pass", "cc", "--emit", "schedule") == lines
+
+
+def test_a_change_takes_what_stands_beside(tmp_path: Path) -> None:
+    """Its conditions and its parts, in the loops that run at the typical sizes: others stay."""
+    lines = changed(opt((ROOT / "tests/emit/softmax.dlc").read_text(), "--pass", "lower,schedule"))
+    usual = "for i24 jam=2 jam_elements=262144 jam_row=256\nreduce i25 joint parts=4 fill\n"
+    assert usual in lines["prefetch-"] and "for i4 jam=2 jam_elements" in lines["jam-"]
+    assert usual.replace("jam_row=256", "jam_row=256 narrow") not in lines["narrow+1"]
+    assert usual.replace(" jam=2", " narrow jam=2") in lines["narrow+1"]
+    assert "\nreduce i25 parts=4 fill\n" in lines["jam-"] and "for i24" not in lines["jam-"]
+    assert "for i24 jam=2\nreduce i25 joint parts=4 fill\n" in lines["jam=2"]
+    assert "\nstore y#9 nontemporal=1 array=16\n" in lines["nontemporal=1"]
+
+
+def test_what_is_in_arrays_has_the_width(tmp_path: Path) -> None:
+    """Of the iterations that run at a time."""
+    lines = changed(opt((ROOT / "tests/emit/columns.dlc").read_text(), "--pass", "lower,schedule"))
+    for change, width in {"width*2": 512, "width/2": 128}.items():
+        loop = re.search(rf"^for i10 width={width}\n((?!for ).*\n)*", lines[change], re.M)
+        assert loop and set(re.findall(r"array=(\d+)", loop[0])) == {str(width)}
+
+
+def test_flags_of_the_c_compiler_are_of_its_target(tmp_path: Path) -> None:
+    shared = opt(TRANSPOSE, "--pass", "schedule")
+    assert " unroll" in scheduled(shared, "target cc\nfor i unroll", tmp_path, "--pass", "cc")
+    with pytest.raises(AssertionError, match="'unroll' is a flag of a C compiler"):
+        scheduled(shared, "target tcc\nfor i unroll", tmp_path, "--pass", "tcc")

@@ -3,10 +3,9 @@
  *     test-replay folder|- file.dlc ...
  *
  * Each file holds one program of the graph or the kernels stage.  A line is printed for each
- * program and schedule: the file's name, the schedule ("-" for the usual one), the number of units,
- * and the SHA-256 of the units' texts for libtcc and for the C compiler, cut to 16 digits.  The
- * texts themselves are written to the folder, unless it is "-".  They are those that a compile
- * makes: kernels for short rows included. */
+ * program: the file's name, the number of units, and the SHA-256 of the units' texts for libtcc and
+ * for the C compiler, cut to 16 digits.  The texts themselves are written to the folder, unless it
+ * is "-".  They are those that a compile makes: kernels for short rows included. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@ typedef struct {
     bool failed;
 } Job;
 
-/* The units of one program under one schedule. */
+/* The units of one program. */
 typedef struct {
     int units;
     Text tcc, cc;
@@ -53,9 +52,9 @@ digest(const Text *text, char out[SHOWN + 1])
 }
 
 static void
-write_text(const Job *job, Cx *cx, const char *schedule, const char *target, const Text *text)
+write_text(const Job *job, Cx *cx, const char *target, const Text *text)
 {
-    const char *path = cx_format(cx, "%s/%s.%s.%s", job->folder, job->name, schedule, target);
+    const char *path = cx_format(cx, "%s/%s.%s", job->folder, job->name, target);
     FILE *file = fopen(path, "w");
     if (!file || fputs(text->text ? text->text : "", file) < 0 || fclose(file) != 0) {
         fail_as(cx, DIAG_ARGUMENT, "%s cannot be written", path);
@@ -63,22 +62,21 @@ write_text(const Job *job, Cx *cx, const char *schedule, const char *target, con
 }
 
 static void
-report(const Job *job, Cx *cx, const char *schedule, const Written *w)
+report(const Job *job, Cx *cx, const Written *w)
 {
     char tcc[SHOWN + 1], cc[SHOWN + 1];
     digest(&w->tcc, tcc);
     digest(&w->cc, cc);
-    printf("%s %s %d %s %s\n", job->name, schedule, w->units, tcc, cc);
+    printf("%s %d %s %s\n", job->name, w->units, tcc, cc);
     if (strcmp(job->folder, "-") != 0) {
-        write_text(job, cx, schedule, "tcc.c", &w->tcc);
-        write_text(job, cx, schedule, "cc.c", &w->cc);
+        write_text(job, cx, "tcc.c", &w->tcc);
+        write_text(job, cx, "cc.c", &w->cc);
     }
 }
 
-/* The kernels of the function as a compile makes them, all with this schedule (NULL: the usual
- * one). */
+/* The kernels of the function as a compile makes them. */
 static void
-make(const Job *job, Fn *kernels, const char *schedule)
+make(const Job *job, Fn *kernels)
 {
     Cx *cx = kernels->cx;
     Written w = {.tcc = {.cx = cx}, .cc = {.cx = cx}};
@@ -87,11 +85,8 @@ make(const Job *job, Fn *kernels, const char *schedule)
     PassOptions passes = options.passes;
     kernels = pass_run(rewrite_find("program"), kernels, &passes);
     Kernels *ks = kernels_of(kernels);
-    for (int k = 0; k < ks->nuses && schedule; k++) {
-        kernel_schedule(&ks->uses[k], schedule);
-    }
     kernels_compile(ks, &options);
-    report(job, cx, schedule ? schedule : "-", &w);
+    report(job, cx, &w);
     kernels_drop(ks);
 }
 
@@ -108,10 +103,7 @@ static void
 replay(Cx *cx, void *arg)
 {
     const Job *job = arg;
-    make(job, read_kernels(cx, job), NULL);
-    for (int k = 0; k < schedule_count(); k++) {
-        make(job, read_kernels(cx, job), schedule_word(k));
-    }
+    make(job, read_kernels(cx, job));
 }
 
 /* The file's name without its folder and its ending. */

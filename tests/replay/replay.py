@@ -25,7 +25,7 @@ DIGESTS = HERE / "digests.txt"
 TEXTS = ROOT / "build" / "replay"
 TARGETS = ("libtcc", "C compiler")
 
-#: Program and schedule to the digests of its text for each target.
+#: Program to the digests of its text for each target.
 Digests = dict[str, tuple[str, str]]
 
 
@@ -41,15 +41,12 @@ def stored() -> Digests:
 
 
 def read(text: str) -> Digests:
-    """Lines of test-replay; a schedule whose texts are those of the usual one is left out."""
+    """Lines of test-replay; an older one's have a schedule, "-" for the usual one, behind the name."""
     found: Digests = {}
     for line in text.splitlines():
-        name, schedule, units, *digests = line.split()
-        row = (f"{units}:{digests[0]}", f"{units}:{digests[1]}")
-        if schedule == "-":
-            found[name] = row
-        elif row != found[name]:
-            found[f"{name}+{schedule}"] = row
+        name, *schedule, units, tcc, cc = line.split()
+        if schedule in ([], ["-"]):
+            found[name] = (f"{units}:{tcc}", f"{units}:{cc}")
     return found
 
 

@@ -77,7 +77,7 @@ host_fault(void *arg, int fault, const char *node, const char *source)
     }
 }
 
-/* ---- schedules compared ---- */
+/* ---- schedules looked for ---- */
 
 static void
 report_line(PyObject *report, const char *line)

@@ -13,7 +13,7 @@ typedef struct CompileOptions {
     CcOptions cc;
     PassOptions passes; /* "loops", "cc_loops", "cc", .., "plan" among the names of dump, too */
     const char *schedule; /* of the program's kernels, as nest/written.c has it; NULL: dlc's own */
-    bool tune; /* the first call compares schedules, */
+    bool tune; /* the first call looks for schedules, */
     double tune_budget; /* for about so many seconds */
     /* When not NULL, called with each text of the compile: the names are those of dump. */
     void (*show)(void *arg, const char *what, const char *text);

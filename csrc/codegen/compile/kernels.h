@@ -22,7 +22,7 @@ typedef struct KernelUse {
     Lowered lowered;            /* what was compiled; nothing, if the kernel was there already */
     const Made *made;           /* how; NULL: likewise */
     const struct KernelUse *same_as;
-    const char *schedule;       /* see schedule_tuning.c; NULL: the one that is not measured */
+    const char *schedule;       /* a written one, see nest/written.c; NULL: dlc's own */
 } KernelUse;
 
 /* A kernel that neither the process nor the cache has. */

@@ -30,13 +30,12 @@ by_place(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* A unit has one set of flags.  A kernel whose schedule is written has one of its own, in which its
- * loops have the same names each time. */
+/* A kernel whose schedule is written has a unit of its own, in which its loops have the same names
+ * each time. */
 static bool
 same_unit(const NewKernel *a, const NewKernel *b)
 {
-    const char *x = a->use->schedule, *y = b->use->schedule;
-    return x && y ? strcmp(x, y) == 0 && schedule_rewrite(x) : x == y;
+    return !a->use->schedule && !b->use->schedule;
 }
 
 int
@@ -149,7 +148,8 @@ cc_text(Cx *cx, const char *head, const Unit *unit, const NewKernel *group, int 
 /* ---- its code ---- */
 
 static void
-submit(const Kernels *ks, Code *code, const NewKernel *group, int n, const char *text, bool *done)
+submit(const Kernels *ks, Code *code, const NewKernel *group, int n, const Fn *loops,
+       const char *text, bool *done)
 {
     char error[2048] = "";
     Key *keys = cx_alloc(ks->cx, (size_t)n * sizeof *keys);
@@ -162,22 +162,23 @@ submit(const Kernels *ks, Code *code, const NewKernel *group, int n, const char 
     cc.target = ks->target;
     cc.keys = keys;
     cc.nkeys = n;
-    cc.schedule = group->use->schedule;
+    cc.flags = tuning_flags(loops);
     *done = jit_cc_submit(code, text, &cc, error, sizeof error);
     if (!*done && cc.wait) {
         log_line("%s: the libtcc tier is used", error);
     }
 }
 
-/* Both tiers of a unit; the Code is the caller's.  cc: NULL if no C compiler is wanted. */
+/* Both tiers of a unit; the Code is the caller's.  cc: NULL if no C compiler is wanted; loops: what
+ * it gets of them. */
 static void
-compile_texts(const Kernels *ks, Code *code, const NewKernel *group, int n, const char *tcc,
-              const char *cc)
+compile_texts(const Kernels *ks, Code *code, const NewKernel *group, int n, const Fn *loops,
+              const char *tcc, const char *cc)
 {
     char error[2048] = "";
     bool done = false;
     if (ks->options->mode == MODE_CC) {
-        submit(ks, code, group, n, cc, &done);
+        submit(ks, code, group, n, loops, cc, &done);
     }
     if (!done && !jit_tcc_compile(code, tcc, error, sizeof error)) {
         if (errno == ENOMEM) {
@@ -186,7 +187,7 @@ compile_texts(const Kernels *ks, Code *code, const NewKernel *group, int n, cons
         fail(ks->cx, DIAG_LIBTCC, error);
     }
     if (ks->options->mode == MODE_AUTO) {
-        submit(ks, code, group, n, cc, &done);
+        submit(ks, code, group, n, loops, cc, &done);
     }
 }
 
@@ -240,7 +241,7 @@ unit_compile(Kernels *ks, const NewKernel *group, int n, const Fn *program, cons
                              ? NULL
                              : cc_text(cx, head, unit, group, n, shapes, program);
         const char *tcc = cx_format(cx, "%s%s", head, unit->text[target_for(COMPILER_LIBTCC)]);
-        compile_texts(ks, code, group, n, tcc, cc);
+        compile_texts(ks, code, group, n, all->of[target_for(COMPILER_CC)], tcc, cc);
         stored_put(ks, group, n, shapes, tcc);
     }
     give_kernels(ks, all, group, n, shapes, code);

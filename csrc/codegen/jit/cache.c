@@ -310,49 +310,42 @@ cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, si
 
 /* ---- notes ---- */
 
-/* The text of a file is not terminated by a zero. */
-static bool
-is_hex(const char *text, size_t size)
-{
-    size_t k = 0;
-    while (k < size && text[k] && strchr("0123456789abcdef", text[k])) {
-        k++;
-    }
-    return k == size;
-}
+enum { NOTE_MOST = 1 << 20 };
 
-bool
-note_read(const Cache *cache, const char *kind, const char *name, Key *out)
+/* Its text, to be freed; NULL: there is none. */
+static char *
+text_read(const Cache *cache, const char *kind, const char *name)
 {
     char path[96];
     struct stat st;
     snprintf(path, sizeof path, "%s-%.64s", kind, name);
-    int fd = object_open(cache->fd, path, KEY_SIZE, &st);
-    char *data = fd < 0 ? NULL : file_read(fd, KEY_SIZE);
-    bool ok = data && entry_is_ours(&st) && is_hex(data, KEY_SIZE);
-    if (ok) {
-        memcpy(out->hex, data, KEY_SIZE);
-        out->hex[KEY_SIZE] = '\0';
+    int fd = object_open(cache->fd, path, NOTE_MOST, &st);
+    bool fits = fd >= 0 && st.st_size > 0 && entry_is_ours(&st);
+    char *text = fits ? calloc(1, (size_t)st.st_size + 1) : NULL;
+    if (text && !file_read_at(fd, 0, text, (size_t)st.st_size)) {
+        free(text);
+        text = NULL;
     }
-    free(data);
     if (fd >= 0) {
         close(fd);
     }
-    return ok;
+    return text;
 }
 
-void
-note_write(const Cache *cache, const char *kind, const char *name, const Key *key)
+static void
+text_write(const Cache *cache, const char *kind, const char *name, const char *text)
 {
-    Key old;
-    char path[96], temporary[64];
-    if (note_read(cache, kind, name, &old) && strcmp(old.hex, key->hex) == 0) {
+    char *old = text_read(cache, kind, name);
+    bool same = old && strcmp(old, text) == 0;
+    free(old);
+    if (same) {
         return;
     }
+    char path[96], temporary[64];
     snprintf(path, sizeof path, "%s-%.64s", kind, name);
     temporary_name(temporary);
     int fd = openat(cache->fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && file_write(fd, key->hex, KEY_SIZE);
+    bool ok = fd >= 0 && file_write(fd, text, strlen(text));
     if (fd >= 0) {
         close(fd);
     }
@@ -361,29 +354,47 @@ note_write(const Cache *cache, const char *kind, const char *name, const Key *ke
     }
 }
 
-bool
-cache_read_note(const Cache *cache, const char *name, Key *out)
+char *
+cache_read_note(const Cache *cache, const char *name)
 {
-    return note_read(cache, NOTE_LASTING, name, out);
+    return text_read(cache, NOTE_LASTING, name);
 }
 
 void
-cache_write_note(const Cache *cache, const char *name, const Key *key)
+cache_write_note(const Cache *cache, const char *name, const char *text)
 {
-    note_write(cache, NOTE_LASTING, name, key);
+    text_write(cache, NOTE_LASTING, name, text);
+}
+
+bool
+cache_read_key(const Cache *cache, const char *name, Key *out)
+{
+    char *text = text_read(cache, NOTE_SEEN, name);
+    bool ok = text && strlen(text) == KEY_SIZE && strspn(text, "0123456789abcdef") == KEY_SIZE;
+    if (ok) {
+        memcpy(out->hex, text, KEY_SIZE + 1);
+    }
+    free(text);
+    return ok;
+}
+
+void
+cache_write_key(const Cache *cache, const char *name, const Key *key)
+{
+    text_write(cache, NOTE_SEEN, name, key->hex);
 }
 
 bool
 cache_seen(const Cache *cache, const Key *key)
 {
     Key same;
-    return note_read(cache, NOTE_SEEN, key->hex, &same);
+    return cache_read_key(cache, key->hex, &same);
 }
 
 void
 cache_see(const Cache *cache, const Key *key)
 {
-    note_write(cache, NOTE_SEEN, key->hex, key);
+    cache_write_key(cache, key->hex, key);
 }
 
 /* ---- all entries ---- */

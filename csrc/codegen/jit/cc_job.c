@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "cc_job.h"
-#include "codegen/rewrites.h"
 
 void
 job_free(Job *job)
@@ -105,7 +104,7 @@ job_new(Code *code, const char *text, const CcOptions *options, char *error, siz
         return NULL;
     }
     job->code = code_ref(code);
-    job->flag = schedule_flag(options->schedule);
+    job->flags = options->flags;
     job->seconds = time_limit();
     job->waited = options->wait;
     job->caches = options->caches && *job->target->cache;

@@ -48,7 +48,7 @@ typedef struct Job {
     char work[CC_PATH]; /* where its own folder is made */
     Key *keys; /* in the cache: the first is the unit's own */
     int nkeys;
-    const char *flag; /* one more flag, of the schedule, or NULL; a constant */
+    unsigned flags; /* of the schedule: rows of tuning.def, a bit 1 << row each */
     double seconds; /* that it may take */
     double start; /* by clock_seconds(): in the background it begins no earlier */
     bool caches; /* also when nobody can call the code any more */

@@ -242,7 +242,12 @@ recall_compiler(CcTarget *target)
 {
     Cache cache;
     if (*target->cache && cache_open(&cache, target->cache)) {
-        cache_read_note(&cache, common_key.hex, &target->compiler);
+        char *noted = cache_read_note(&cache, common_key.hex);
+        size_t size = sizeof target->compiler.hex - 1;
+        if (noted && strlen(noted) == size && strspn(noted, "0123456789abcdef") == size) {
+            memcpy(target->compiler.hex, noted, size);
+        }
+        free(noted);
         cache_close(&cache);
     }
 }
@@ -250,7 +255,7 @@ recall_compiler(CcTarget *target)
 void
 cc_target_note(const CcTarget *target, const Cache *cache)
 {
-    cache_write_note(cache, common_key.hex, &target->compiler);
+    cache_write_note(cache, common_key.hex, target->compiler.hex);
 }
 
 static void

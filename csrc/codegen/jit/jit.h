@@ -50,7 +50,7 @@ typedef struct CcOptions {
     CcTarget *target; /* made from these options before, or NULL */
     const Key *keys; /* of the unit in the cache; none: made from its text */
     int nkeys;
-    const char *schedule; /* a word of tuning.def, whose flag is given too; or NULL */
+    unsigned flags; /* rows of tuning.def whose flags are given too: a bit 1 << row each */
     /* When not NULL, called around a compile that is waited for: for the interpreter lock. */
     void (*leave)(void *arg);
     void (*enter)(void *arg);
@@ -120,10 +120,11 @@ void *cache_read(Cache *cache, const char *key, size_t *size); /* the object's b
 /* Stores the object's bytes under each of the keys. */
 bool cache_store(const Cache *cache, const Key *keys, int nkeys, const void *data, size_t size,
                  int64_t bound);
-/* A note stores one key under a name.  It is a hint: it may be lost, or out of date. */
-bool cache_read_note(const Cache *cache, const char *name, Key *out);
-void cache_write_note(const Cache *cache, const char *name, const Key *key);
-/* The same of a key by itself, for a month. */
+/* A note stores a short text under a name, which is a key.  It is a hint: it may be lost, out of
+ * date, or any text. */
+char *cache_read_note(const Cache *cache, const char *name); /* to be freed; NULL: there is none */
+void cache_write_note(const Cache *cache, const char *name, const char *text);
+/* A key by itself, for a month. */
 bool cache_seen(const Cache *cache, const Key *key);
 void cache_see(const Cache *cache, const Key *key);
 

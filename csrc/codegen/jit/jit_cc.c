@@ -22,6 +22,7 @@
 
 #include "cc_job.h"
 #include "codegen/processor.h"
+#include "codegen/rewrites.h"
 #include "codegen/lock.h"
 
 enum { NICENESS = 10, MAX_ERROR = 2048 };
@@ -148,8 +149,10 @@ arguments(const Job *job, char *argv[])
     if (strip_flag()) {
         argv[n++] = (char *)strip_flag();
     }
-    if (job->flag) {
-        argv[n++] = (char *)job->flag;
+    for (int k = 0; job->flags >> k; k++) {
+        if (job->flags >> k & 1) {
+            argv[n++] = (char *)tuning_flag(k);
+        }
     }
     argv[n++] = "-o";
     argv[n++] = OBJECT;

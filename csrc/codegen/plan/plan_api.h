@@ -63,9 +63,9 @@ typedef struct PlanHost {
     /* Called before and after a run of kernels that takes long: for the GIL. */
     void (*leave)(void *arg);
     void (*enter)(void *arg);
-    /* Reports, while the first call compares schedules, `done` of `total` steps; line: the finding,
-     * or NULL. -1: an error is noted, and the call must end.  Has the interpreter lock.  May be
-     * NULL. */
+    /* Reports, while the first call looks for schedules, `done` of `total`.  line: what it found,
+     * and the schedule on lines behind that, or NULL.  -1: an error is noted, and the call must
+     * end.  Has the interpreter lock.  May be NULL. */
     int (*tuning)(void *arg, int done, int total, const char *line);
     /* Is a profiler running?  Called once in each call.  May be NULL: there is none. */
     bool (*is_watched)(void);

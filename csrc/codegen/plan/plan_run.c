@@ -81,7 +81,7 @@ view_of(const Run *run, int slot, const PlanObject *base, PlanTensor *out)
     return run->host->view(run->host->arg, base, s->dtype, offset, out);
 }
 
-/* ---- a kernel whose schedules are compared ---- */
+/* ---- a kernel whose schedule is looked for ---- */
 
 static void
 add_buffer(const Run *run, TuneJob *job, int slot)
@@ -117,11 +117,30 @@ run_workspace(Run *run)
     return 0;
 }
 
-/* Measures the schedules of a kernel at its first launch. */
+/* The search for a schedule of the job's kernel.  The host hears of it after each step, and may end
+ * it; what was the best until then stays. */
+static int
+tune_job(Run *run, const TuneJob *job)
+{
+    int status = 0;
+    run_leave(run);
+    tuning_search(run->tuning, job);
+    while (status == 0 && tuning_step(run->tuning)) {
+        run_enter(run);
+        status = tuning_tell(run->tuning);
+        run_leave(run);
+    }
+    tuning_settle(run->tuning);
+    run_enter(run);
+    return status < 0 ? status : tuning_tell(run->tuning);
+}
+
+/* Looks for a schedule of a kernel at its first launch. */
 static int
 tune_launch(Run *run, int first)
 {
     const Plan *plan = run->plan;
+    int status = 0;
     TuneJob job = {
         .plan = plan,
         .inst = run->inst,
@@ -134,18 +153,16 @@ tune_launch(Run *run, int first)
         job.nphases++;
         room += (size_t)plan->launches[k].nbuffers;
     }
-    run_leave(run);
     if ((job.buffers = calloc(room + 1, sizeof *job.buffers))) {
         for (int k = first; k < first + job.nphases; k++) {
             for (int j = 0; j < plan->launches[k].nbuffers; j++) {
                 add_buffer(run, &job, plan->launches[k].buffers[j]);
             }
         }
-        tuning_measure(run->tuning, &job);
+        status = tune_job(run, &job);
         free(job.buffers);
     }
-    run_enter(run);
-    return tuning_tell(run->tuning);
+    return status;
 }
 
 /* -1: the error is noted. */

@@ -18,7 +18,7 @@ typedef struct Run {
     bool left;                  /* the interpreter lock is released */
     int64_t held;               /* the work of steps of loops since it was taken */
     bool watched, traced;       /* a profiler runs; a trace is written */
-    Tuning *tuning;             /* NULL: no schedules are compared */
+    Tuning *tuning;             /* NULL: no schedules are looked for */
     struct Check *check;        /* of a kernel that runs now; NULL: it is not compared */
 } Run;
 

@@ -1,96 +1,64 @@
-/* The choices of a schedule that are made by measuring: rows of tuning.def as marks and as flags.
+/* Flags of the C compiler as marks: rows of tuning.def.
  *
- * What:     adds a word to the marks of a kernel's phases; nothing else changes.
- * Requires: loops as schedule.c leaves them.
- * Ensures:  the same operations in the same order: a tuning only says how the C compiler makes
+ * What:     a unit is compiled with the flags of the marks that its loops have.
+ * Requires: loops of a target that a C compiler makes machine code of.
+ * Ensures:  the same operations in the same order: a flag only says how the C compiler makes
  *           machine code of a loop.
- * Why not:  tune the order of loops or of additions: memory settles the one, the language the
- *           other. */
-#include <string.h>
-
-#include "codegen/loops/phase_use.h"
+ * Why not:  attributes of functions: compilers other than gcc have none for these. */
 #include "codegen/processor.h"
 #include "codegen/rewrites.h"
 
 typedef struct {
-    const char *word, *flag;
+    Marks mark;
+    const char *flag;
     int width;
-    PassInfo rewrite;
 } Tuning;
 
-static void
-mark_phase(const PhaseView *phase, const void *word)
-{
-    if (!let_has(phase->loop, MARK_steps) && fuel_spend(phase->fn->cx)) {
-        let_mark(phase->loop, mark_find(word), true);
-    }
-}
-
-static Fn *
-mark_all(Fn *fn, const char *word)
-{
-    return phases_visit(fn, mark_phase, word);
-}
-
-#define TUNING(word, flag, width) \
-    static Fn *mark_##word(Fn *fn) { return mark_all(fn, #word); }
-#include "tuning.def"
-
+#define TUNING(word, flag, width) {(Marks)1 << MARK_INDEX_##word, flag, width},
 static const Tuning tunings[] = {
-#define TUNING(word, flag, width) \
-    {#word, \
-     flag, \
-     width, \
-     {#word, STAGE_LOOPS, STAGE_LOOPS, mark_##word, "Marks phases: see tuning.def.", NULL}},
 #include "tuning.def"
 };
 
 enum { TUNINGS = sizeof tunings / sizeof *tunings };
 
+const char *
+tuning_flag(int k)
+{
+    return tunings[k].flag;
+}
+
 static bool
-is_here(const Tuning *tuning)
+has_mark(const void *mark, const Let *let)
 {
-    return tuning->width <= isa_info[processor_isa()].vector;
+    return let->op == OP_for && let_has(let, *(const Marks *)mark);
 }
 
-int
-schedule_count(void)
+unsigned
+tuning_flags(const Fn *loops)
 {
-    int n = 0;
+    unsigned flags = 0;
     for (int k = 0; k < TUNINGS; k++) {
-        n += is_here(&tunings[k]);
+        flags |= block_any(loops->body, has_mark, &tunings[k].mark) ? 1u << k : 0;
     }
-    return n;
+    return flags;
 }
 
-const char *
-schedule_word(int k)
+Marks
+tuning_marks(void)
 {
-    const Tuning *tuning = tunings;
-    while (!is_here(tuning) || k-- > 0) {
-        tuning++;
-    }
-    return tuning->word;
-}
-
-const PassInfo *
-schedule_rewrite(const char *word)
-{
+    Marks marks = 0;
     for (int k = 0; k < TUNINGS; k++) {
-        if (strcmp(word, tunings[k].word) == 0) {
-            return &tunings[k].rewrite;
-        }
+        marks |= tunings[k].mark;
     }
-    return NULL;
+    return marks;
 }
 
-const char *
-schedule_flag(const char *schedule)
+bool
+tuning_matters(Marks mark)
 {
-    for (int k = 0; schedule && k < TUNINGS; k++) {
-        if (strcmp(schedule, tunings[k].word) == 0) {
-            return tunings[k].flag;
-        }
+    int k = 0;
+    while (k < TUNINGS && tunings[k].mark != mark) {
+        k++;
     }
-    return NULL;
+    return k == TUNINGS || tunings[k].width <= isa_info[processor_isa()].vector;
 }

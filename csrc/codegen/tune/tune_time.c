@@ -1,19 +1,20 @@
-/* Finds which of several equivalent kernels is the fastest on the operands of a call.
+/* Which of two equivalent kernels is faster on the operands of a call, and whether both make the
+ * same bits.
  *
- * Each kernel runs on copies of the tensors, so that the call's own do not change.  A machine's
- * speed drifts by more than the differences that are looked for, so kernels take turns.  First all
- * of them run a few times, to find the best of the candidates.  Then that one and the usual one
- * alternate, until it is known whether it wins more often than by chance and by enough to be worth
- * a change. */
+ * Kernels run on copies of the tensors, so that the call's own do not change.  A machine's speed
+ * drifts by more than the differences that are looked for, so two kernels take turns: a few, to see
+ * whether one may be faster, and then as many as it takes to know that it wins more often than by
+ * chance and by enough to be worth a change. */
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tune.h"
 
 enum {
-    FIRST = 4,                  /* turns of each candidate */
-    SECOND = 15,                /* turns of the best one and the usual one */
-    WINS = 13,                  /* of those the best one must win; by chance one in 270 does */
+    FIRST = 3,                  /* turns of each at a glance */
+    SECOND = 15,                /* turns of each in a comparison */
+    WINS = 13,                  /* of those the faster one must win; by chance one in 270 does */
     MOST_RUNS = 512,            /* runs in a turn */
 };
 
@@ -22,15 +23,18 @@ static const double worth = 0.97;    /* a winner takes less than this part of th
 static const double gain = 0.5e-6;              /* and gains more seconds than this */
 
 /* The arguments of the phases, on copies. */
-typedef struct {
+struct TuneCopies {
     const TuneJob *job;
     char **memory, **data;      /* by buffer */
     void ***p;                  /* by phase: room for one more than its buffers */
     char *scratch;              /* for all phases */
-} Copies;
+    int runs;                   /* in a turn */
+};
 
-static void
-copies_free(Copies *c)
+typedef struct TuneCopies Copies;
+
+void
+tune_copies_free(TuneCopies *c)
 {
     for (int k = 0; c->memory && k < c->job->nbuffers; k++) {
         free(c->memory[k]);
@@ -42,6 +46,18 @@ copies_free(Copies *c)
     free(c->data);
     free(c->p);
     free(c->scratch);
+    free(c);
+}
+
+static void
+fill_buffers(const Copies *c)
+{
+    for (int k = 0; k < c->job->nbuffers; k++) {
+        const TuneBuffer *from = &c->job->buffers[k];
+        if (from->bytes) {
+            memcpy(c->data[k], from->data, from->bytes);
+        }
+    }
 }
 
 static bool
@@ -55,11 +71,9 @@ copy_buffers(Copies *c)
         }
         /* aligned to a line as in the call */
         c->data[k] = c->memory[k] + (uintptr_t)from->data % DLC_LINE;
-        if (from->bytes) {
-            memory_want_huge(c->memory[k], room);
-            memcpy(c->data[k], from->data, from->bytes);
-        }
+        memory_want_huge(c->memory[k], room);
     }
+    fill_buffers(c);
     return true;
 }
 
@@ -76,7 +90,7 @@ copy_of(const Copies *c, int slot)
 static bool
 copies_make(Copies *c, const TuneJob *job)
 {
-    *c = (Copies){.job = job};
+    *c = (Copies){.job = job, .runs = 1};
     c->memory = calloc((size_t)job->nbuffers + 1, sizeof *c->memory);
     c->data = calloc((size_t)job->nbuffers + 1, sizeof *c->data);
     c->p = calloc((size_t)job->nphases + 1, sizeof *c->p);
@@ -131,15 +145,57 @@ run(const Copies *c, const Kernel *kernel)
     return true;
 }
 
-/* Runs the kernel `runs` times and returns the seconds of one run. */
+/* One thread computes all the time, so its own time counts: whatever else the processor does then
+ * takes none of it. */
 static double
-turn(const Copies *c, const Kernel *kernel, int runs)
+now(const Copies *c)
 {
-    double begin = clock_seconds();
-    for (int k = 0; k < runs; k++) {
+    struct timespec t;
+    if (c->job->threads > 1 || clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) != 0) {
+        return clock_seconds();
+    }
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* Runs the kernel as often as a turn has runs, and returns the seconds of one run. */
+static double
+turn(const Copies *c, const Kernel *kernel)
+{
+    double begin = now(c);
+    for (int k = 0; k < c->runs; k++) {
         run(c, kernel);
     }
-    return (clock_seconds() - begin) / runs;
+    return (now(c) - begin) / c->runs;
+}
+
+TuneCopies *
+tune_copies_new(const TuneJob *job, const Kernel *usual)
+{
+    Copies *c = calloc(1, sizeof *c);
+    if (!c || !copies_make(c, job) || !run(c, usual)) {
+        if (c) {
+            tune_copies_free(c);
+        }
+        return NULL;
+    }
+    double want = turn_seconds / (turn(c, usual) + 1e-9);
+    c->runs = want < 1 ? 1 : want > MOST_RUNS ? MOST_RUNS : (int)want;
+    return c;
+}
+
+double
+tune_glance(const TuneCopies *c, const Kernel *a, const Kernel *b)
+{
+    double of_a = 0, of_b = 0;
+    if (!run(c, b)) {
+        return 0;
+    }
+    for (int k = 0; k < FIRST; k++) {
+        double first = turn(c, a), second = turn(c, b);
+        of_a = k == 0 || first < of_a ? first : of_a;
+        of_b = k == 0 || second < of_b ? second : of_b;
+    }
+    return of_a / (of_b + 1e-12);
 }
 
 static int
@@ -158,78 +214,60 @@ median(const double *samples, int n)
     return sorted[n / 2];
 }
 
-/* The kernel of 1 .. n-1 with the shortest turn; 0: there is none. */
-static int
-find_best(const Copies *c, Kernel *const *kernels, int n, int runs, double deadline)
-{
-    int best = 0;
-    double least = 0;
-    for (int k = 1; k < n; k++) {
-        if (!kernels[k] || !run(c, kernels[k])) {
-            continue;
-        }
-        double shortest = turn(c, kernels[k], runs);
-        for (int j = 1; j < FIRST && clock_seconds() < deadline; j++) {
-            double seconds = turn(c, kernels[k], runs);
-            shortest = seconds < shortest ? seconds : shortest;
-        }
-        if (!best || shortest < least) {
-            best = k;
-            least = shortest;
-        }
-    }
-    return best;
-}
-
-/* Is b faster than a? seconds: the median of each; both are that of a if b is not faster. */
-static int
-compare(const Copies *c, const Kernel *a, const Kernel *b, int runs, double deadline,
-        double seconds[2])
+bool
+tune_is_faster(const TuneCopies *c, const Kernel *a, const Kernel *b, double deadline,
+               double seconds[2])
 {
     double of_a[SECOND], of_b[SECOND];
-    int wins = 0, n = 0;
-    for (; n < SECOND; n++) {
+    int wins = 0;
+    for (int n = 0; n < SECOND; n++) {
         if (clock_seconds() > deadline) {
-            return TUNE_UNDECIDED;
+            return false;
         }
         if (n % 2) {
-            of_b[n] = turn(c, b, runs);
+            of_b[n] = turn(c, b);
         }
-        of_a[n] = turn(c, a, runs);
+        of_a[n] = turn(c, a);
         if (n % 2 == 0) {
-            of_b[n] = turn(c, b, runs);
+            of_b[n] = turn(c, b);
         }
         wins += of_b[n] < of_a[n];
     }
-    seconds[0] = median(of_a, n);
-    seconds[1] = median(of_b, n);
-    bool better = wins >= WINS && seconds[1] < worth * seconds[0] && seconds[0] - seconds[1] > gain;
-    seconds[1] = better ? seconds[1] : seconds[0];
-    return better;
+    seconds[0] = median(of_a, SECOND);
+    seconds[1] = median(of_b, SECOND);
+    return wins >= WINS && seconds[1] < worth * seconds[0] && seconds[0] - seconds[1] > gain;
 }
 
-static int
-choose(const Copies *c, Kernel *const *kernels, int n, double deadline, double seconds[2])
+/* Compares the tensors with those that are there, or (keep) takes them there. */
+static bool
+match(const Copies *c, char *there, bool keep)
 {
-    if (!run(c, kernels[0])) {
-        return TUNE_UNDECIDED;
+    bool same = true;
+    for (int k = 0; k < c->job->nbuffers; k++) {
+        size_t bytes = c->job->buffers[k].bytes;
+        if (keep && bytes) {
+            memcpy(there, c->data[k], bytes);
+        } else if (bytes) {
+            same &= memcmp(there, c->data[k], bytes) == 0;
+        }
+        there += bytes;
     }
-    seconds[0] = seconds[1] = turn(c, kernels[0], 1);
-    double want = turn_seconds / (seconds[0] + 1e-9);
-    int runs = want < 1 ? 1 : want > MOST_RUNS ? MOST_RUNS : (int)want;
-    int best = find_best(c, kernels, n, runs, deadline);
-    if (best == 0) {
-        return 0;
-    }
-    int better = compare(c, kernels[0], kernels[best], runs, deadline, seconds);
-    return better == 1 ? best : better;
+    return same;
 }
 
-int
-tune_choose(const TuneJob *job, Kernel *const *kernels, int n, double deadline, double seconds[2])
+bool
+tune_is_same(const TuneCopies *c, const Kernel *a, const Kernel *b)
 {
-    Copies c;
-    int best = copies_make(&c, job) ? choose(&c, kernels, n, deadline, seconds) : TUNE_UNDECIDED;
-    copies_free(&c);
-    return best;
+    size_t bytes = 1;
+    for (int k = 0; k < c->job->nbuffers; k++) {
+        bytes += c->job->buffers[k].bytes;
+    }
+    char *there = malloc(bytes);
+    bool same = there != NULL;
+    for (int k = 0; k < 2 && same; k++) {
+        fill_buffers(c);
+        same = run(c, k ? b : a) && match(c, there, k == 0);
+    }
+    free(there);
+    return same;
 }

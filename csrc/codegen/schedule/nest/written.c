@@ -72,20 +72,20 @@ schedule_marks(void)
     return marks;
 }
 
-/* Of a target.  The others say what lowering and `version` have made, or are flags of the C
- * compiler. */
+/* Of targets.  The others say what lowering and `version` have made. */
 static Marks
 target_marks(void)
 {
-    return schedule_marks() &
-           ~(shared_marks() | MARK_split | MARK_reorder | MARK_phase | MARK_pack | MARK_micro |
-             MARK_unroll | MARK_narrow | MARK_batch | MARK_rows | MARK_columns);
+    return schedule_marks() & ~(shared_marks() | MARK_split | MARK_reorder | MARK_phase |
+                                MARK_pack | MARK_micro | MARK_batch | MARK_rows | MARK_columns);
 }
 
 static Marks
 marks_for(Target target)
 {
-    return target == TARGETS ? shared_marks() : target_marks();
+    bool flags = target != TARGETS && target_info[target].compiler == COMPILER_CC;
+    return target == TARGETS ? shared_marks()
+                             : target_marks() & (flags ? ~(Marks)0 : ~tuning_marks());
 }
 
 /* ---- reading ---- */
@@ -394,6 +394,8 @@ mark_of(Cx *cx, const Line *line, const char *name, int64_t value, Target target
                         name);
     } else if (!(mark & (shared_marks() | nests | target_marks()))) {
         why = cx_format(cx, "a schedule does not set '%s'", name);
+    } else if (target != TARGETS && !(mark & marks_for(target))) {
+        why = cx_format(cx, "'%s' is a flag of a C compiler", name);
     } else {
         bool has = mark_info[__builtin_ctzll((uint64_t)mark)].has_value;
         why = has == (value > 0) ? NULL

@@ -1,0 +1,116 @@
+"""What the option tune gains: each function with the schedules that dlc chooses and with those that it finds.
+
+Both have a cache folder and kernels of their own, and take turns. With one thread a turn's time is that of
+the processor, so that the figures are right on a busy machine, too.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from math import exp, log
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.table import Table
+from tqdm import tqdm
+
+import dlc
+from benchmarks.kernels import chosen, gradients, size_name, sizes
+from benchmarks.measure import Timing, interleaved, seconds
+from benchmarks.peers import own_code
+
+FIRST = 10  # candidates
+
+
+@dataclass(frozen=True)
+class Gain:
+    case: str
+    size: str
+    usual: float  # seconds of a call
+    tuned: float
+    kernels: int  # whose schedule was looked for in the forward
+    found: int  # ... and found
+    first: int  # ... among the first candidates
+
+    @property
+    def ratio(self) -> float:
+        return self.usual / self.tuned
+
+    def data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def compiled(case: Any, inputs: Any, **options: Any) -> Callable[[], Any]:
+    run = torch.compile(own_code(case.call), backend="dlc", options=options)
+    seed = torch.ones_like(case.call(*inputs)) if case.train else None
+
+    def call() -> Any:
+        return run(*inputs) if seed is None else gradients(run, inputs, seed)
+
+    call()
+    dlc.wait()
+    return call
+
+
+def place(line: str) -> int:
+    """Which candidate the schedule was; 0: it is the usual one."""
+    words = line.splitlines()[0].split()
+    return int(words[words.index("candidate") + 1]) if "candidate" in words else 0
+
+
+def of_case(case: Any, n: int, budget: float, folder: Path) -> Gain:
+    torch._dynamo.reset()
+    inputs = case.arguments(n)
+    tune = {"tune": True, "cache": str(folder / "tuned")}
+    calls = {
+        "usual": compiled(case, inputs, tier="gcc", cache=str(folder / "usual")),
+        "tuned": compiled(case, inputs, tune_budget=budget, **tune),
+    }
+    clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+    timings: dict[str, Timing] = interleaved(calls, 1.5, clock=clock)
+    with torch.set_grad_enabled(bool(case.train)):
+        report = dlc.explain(case.call, *inputs, options=tune | {"tune_budget": 0})
+    places = [place(line) for graph in report.graphs for line in graph.tuned]
+    return Gain(
+        case.title, size_name(n), timings["usual"].median, timings["tuned"].median,
+        len(places), sum(k > 0 for k in places), sum(0 < k <= FIRST for k in places),
+    )  # fmt: skip
+
+
+def run(only: str, size: str, budget: float) -> list[Gain]:
+    """budget: seconds for the search in a graph.  What one case teaches the model, the next ones know."""
+    jobs = [(c, n) for n in sizes(size) for c in chosen(only)]
+    with tempfile.TemporaryDirectory() as folder, tqdm(jobs, disable=None, leave=False) as line:
+        found = []
+        for case, n in line:
+            line.set_description(f"{case.title}, {size_name(n)}")
+            found.append(of_case(case, n, budget, Path(folder)))
+        return found
+
+
+def table(rows: list[Gain]) -> Table:
+    made = Table("case", "size", title=f"schedules that are found, {torch.get_num_threads()} threads")
+    for name in ("usual", "tuned", "usual / tuned"):
+        made.add_column(name, justify="right")
+    for row in rows:
+        made.add_row(row.case, row.size, seconds(row.usual), seconds(row.tuned), f"{row.ratio:.3f}")
+    return made
+
+
+def text(rows: list[Gain]) -> str:
+    """Geometric means, and how soon the model comes to the best candidate."""
+    lines = []
+    for size in dict.fromkeys(row.size for row in rows):
+        of = [row for row in rows if row.size == size]
+        lines.append(f"{size}: {exp(sum(log(row.ratio) for row in of) / len(of)):.3f} times as fast")
+    kernels, found, first = (
+        sum(getattr(row, name) for row in rows) for name in ("kernels", "found", "first")
+    )
+    lines.append(
+        f"{found} of {kernels} kernels have another schedule, {first} among the first {FIRST} candidates"
+    )
+    return "\n".join(lines)
