@@ -25,8 +25,9 @@ void temporary_name(char name[64]); /* of a file that no other process has made 
 /* Notes, of two kinds: those of one stay, those of the other go when they are a month old. */
 #define NOTE_LASTING "note"
 #define NOTE_SEEN "seen"
-bool note_read(const Cache *cache, const char *kind, const char *name, Key *out);
-void note_write(const Cache *cache, const char *kind, const char *name, const Key *key);
+/* A key under a name, for a month. */
+bool cache_read_key(const Cache *cache, const char *name, Key *out);
+void cache_write_key(const Cache *cache, const char *name, const Key *key);
 /* After something was stored: removes leftovers, and the oldest entries beyond the bound. */
 void cache_tidy(const Cache *cache, int64_t bound);
 

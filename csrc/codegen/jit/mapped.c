@@ -82,14 +82,14 @@ cache_digest(const Cache *cache, const struct stat *st, const void *data, size_t
     Key name;
     Sha256 s;
     bool notes = name_of(st, false, &name);
-    if (notes && note_read(cache, NOTE_SEEN, name.hex, out)) {
+    if (notes && cache_read_key(cache, name.hex, out)) {
         return;
     }
     sha256_begin(&s);
     sha256_add(&s, data, size);
     key_end(&s, out);
     if (notes && !is_fresh(st)) {
-        note_write(cache, NOTE_SEEN, name.hex, out);
+        cache_write_key(cache, name.hex, out);
     }
 }
 
@@ -139,7 +139,7 @@ cache_end(const Cache *cache, CacheWriter *w, const Key *key, int64_t bound)
     w->fd = -1;
     if (name_of(&st, true, &note)) {
         digest_text(&seal, &digest);
-        note_write(cache, NOTE_SEEN, note.hex, &digest);
+        cache_write_key(cache, note.hex, &digest);
     }
     cache_tidy(cache, bound);
     return true;
@@ -168,15 +168,14 @@ is_known(const Cache *cache, int fd, const struct stat *st)
         return false;
     }
     digest_text(&seal, &digest);
-    if (notes && note_read(cache, NOTE_SEEN, note.hex, &said) &&
-        strcmp(said.hex, digest.hex) == 0) {
+    if (notes && cache_read_key(cache, note.hex, &said) && strcmp(said.hex, digest.hex) == 0) {
         return true;
     }
     if (!entry_is_sound(fd, (size_t)st->st_size)) {
         return false;
     }
     if (notes) {
-        note_write(cache, NOTE_SEEN, note.hex, &digest);
+        cache_write_key(cache, note.hex, &digest);
     }
     return true;
 }
