@@ -64,6 +64,7 @@ typedef struct {
     Dtype dtype;
     int64_t count, i, at;
     double f, size;             /* size: the sum of absolute values of the finite terms */
+    double lost;                /* of a sum: what the roundings of f took from it */
     bool above, below;          /* of a sum: is a term above 0, or below? */
     double most, least;         /* the product of the factors above 1, and of those below */
 } Fold;

@@ -5,6 +5,19 @@
 
 /* ---- reductions: floating point in double, integers in 64 bits ---- */
 
+/* Adds x to the sum, and what the addition loses to `lost`.  One after the other, the roundings of
+ * many equal terms go the same way: no order that a kernel adds in is as far off. */
+static void
+add_term(Fold *fold, double x)
+{
+    double sum = fold->f + x;
+    if (__builtin_isfinite(sum)) {
+        bool larger = __builtin_fabs(fold->f) >= __builtin_fabs(x);
+        fold->lost += larger ? fold->f - sum + x : x - sum + fold->f;
+    }
+    fold->f = sum;
+}
+
 Fold
 fold_start(Op op, Dtype dtype)
 {
@@ -42,7 +55,7 @@ fold_step(Fold *fold, const void *element, int64_t position)
     Elem x = elem_cast(fold->dtype, is_float ? DT_f64 : DT_i64, elem_load(fold->dtype, element));
     switch (fold->op) {
     case OP_sum:
-        fold->f += is_float ? x.d : 0;
+        add_term(fold, is_float ? x.d : 0);
         fold->size += is_float && __builtin_isfinite(x.d) ? __builtin_fabs(x.d) : 0;
         fold->above |= is_float && x.d > 0;
         fold->below |= is_float && x.d < 0;
@@ -76,7 +89,8 @@ void
 fold_end(Cx *cx, const Fold *fold, Dtype to, void *out)
 {
     bool is_float = dtype_info[fold->dtype].class == CLASS_FLOAT;
-    Elem x = is_float ? (Elem){.d = fold->f} : (Elem){.l = fold->i};
+    double f = fold->lost != 0 ? fold->f + fold->lost : fold->f; /* keeps the sign of a zero */
+    Elem x = is_float ? (Elem){.d = f} : (Elem){.l = fold->i};
     switch (fold->op) {
     case OP_amax:
     case OP_amin:
@@ -354,6 +368,7 @@ eval_scan(Eval *e, const Let *let)
             memcpy(at, index, sizeof at);
             at[axis] = j;
             fold_step(&fold, tensor_at(a, at), j);
+            fold.lost = 0; /* kernels add in this order, too */
             fold_end(e->cx, &fold, out->dtype, tensor_at(out, at));
         }
     } while (tensor_next(a, index));

@@ -98,16 +98,17 @@ static double
 moved(Eval *e, const Fold *fold, Dtype dtype)
 {
     Dtype compute = dtype_info[dtype].compute;
-    double size = fold->op == OP_sum ? fold->size : fabs(fold->f) * (double)fold->count;
+    double f = fold->f + fold->lost;
+    double size = fold->op == OP_sum ? fold->size : fabs(f) * (double)fold->count;
     double order = ROUNDINGS * sample_epsilon(compute) * size;
-    double store = sample_epsilon(dtype) * fabs(fold->f); /* it is rounded once */
+    double store = sample_epsilon(dtype) * fabs(f); /* it is rounded once */
     if (may_overflow(fold, compute)) {
         return beyond(e);
     }
     if (may_underflow(fold, compute) && e->beyond == 0) {
         return 0;
     }
-    return isfinite(fold->f) ? fold->f + some(e) * fmax(order, store) : fold->f;
+    return isfinite(f) ? f + some(e) * fmax(order, store) : f;
 }
 
 void
