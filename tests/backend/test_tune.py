@@ -169,6 +169,22 @@ def total(x: Tensor) -> Tensor:
     return torch.exp(x).sum(-1)
 
 
+def test_a_comment_of_any_bytes(tmp_path: Path) -> None:
+    """What a note says of its schedule is shown as far as it can be; the schedule runs."""
+    folder = tmp_path / "cache"
+    x = torch.randn(60, 700)
+    want = compiled(total, folder)(x)
+    torch._dynamo.reset()
+    (note,) = notes_of(folder)
+    note.write_bytes(b"# caf\xe9" + note.read_bytes()[1:])
+    before = counters()
+    with pytest.MonkeyPatch.context() as patch:
+        raised: list[object] = []
+        patch.setattr("sys.unraisablehook", raised.append)
+        assert torch.equal(compiled(total, folder)(x), want)
+    assert counts(before)["tuned_recalled"] == 1 and not raised
+
+
 def test_a_schedule_that_was_found_is_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The note has it; edited, it is what the next process runs, and the report shows it."""
     folder = tmp_path / "cache"

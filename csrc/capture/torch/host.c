@@ -79,21 +79,30 @@ host_fault(void *arg, int fault, const char *node, const char *source)
 
 /* ---- schedules looked for ---- */
 
-static void
-report_line(PyObject *report, const char *line)
+/* None: there is no line.  A line may have any bytes: part of it is of a file. */
+static PyObject *
+line_text(const char *line)
 {
-    PyObject *lines = report ? PyDict_GetItemString(report, "tuned") : NULL;
-    PyObject *text = lines && line ? PyUnicode_FromString(line) : NULL;
-    if (lines && line && (!text || PyList_Append(lines, text) < 0)) {
+    PyObject *text = line ? PyUnicode_DecodeUTF8(line, (Py_ssize_t)strlen(line), "replace") : NULL;
+    if (!text) {
         PyErr_Clear();          /* a report that lacks a line is still a report */
     }
-    Py_XDECREF(text);
+    return text ? text : Py_NewRef(Py_None);
+}
+
+static void
+report_line(PyObject *report, PyObject *line)
+{
+    PyObject *lines = report ? PyDict_GetItemString(report, "tuned") : NULL;
+    if (lines && line != Py_None && PyList_Append(lines, line) < 0) {
+        PyErr_Clear();
+    }
 }
 
 static int
-tell(PyObject *progress, int done, int total, const char *line)
+tell(PyObject *progress, int done, int total, PyObject *line)
 {
-    PyObject *value = PyObject_CallFunction(progress, "iiz", done, total, line);
+    PyObject *value = PyObject_CallFunction(progress, "iiO", done, total, line);
     if (!value && PyErr_ExceptionMatches(PyExc_Exception)) {
         PyErr_WriteUnraisable(progress);        /* showing progress does not stop a call */
         return 0;
@@ -108,7 +117,7 @@ tell_end(PyObject *progress, int total)
 {
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
-    if (tell(progress, total, total, NULL) < 0) {
+    if (tell(progress, total, total, Py_None) < 0) {
         PyErr_Clear();
     }
     PyErr_Restore(type, value, traceback);
@@ -118,12 +127,14 @@ int
 host_tuning(void *arg, int done, int total, const char *line)
 {
     const Callable *callable = ((HostCall *)arg)->callable;
-    report_line(callable->report, line);
-    if (tell(callable->progress, done, total, line) < 0 || PyErr_CheckSignals() < 0) {
+    PyObject *text = line_text(line);
+    report_line(callable->report, text);
+    bool ends = tell(callable->progress, done, total, text) < 0 || PyErr_CheckSignals() < 0;
+    if (ends) {
         tell_end(callable->progress, total);
-        return -1;
     }
-    return 0;
+    Py_DECREF(text);
+    return ends ? -1 : 0;
 }
 
 /* ---- calls ---- */
