@@ -1,4 +1,4 @@
-"""Option activations: rows that products multiply by codes become integers of 8 or 16 bits."""
+"""Option activations: rows that products multiply by codes become integers of 8, 16 or 32 bits."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ put_launch(Export *x, ExportPlan *p, const Launch *l, Text *out)
     if (strcmp(scratch, "0") != 0) {
         text_add(out, "            .each = size_room(%s),\n", scratch);
     }
-    text_add(out, "        }, %s)) {\n        return 1;\n    }\n", l->in_order ? "1" : "threads");
+    text_add(out, "        }, %s)) {\n        return 1;\n    }\n", l->in_order ? "0" : "threads");
     x->buffers = l->nbuffers > x->buffers ? l->nbuffers : x->buffers;
 }
 

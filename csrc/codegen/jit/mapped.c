@@ -85,10 +85,11 @@ cache_digest(const Cache *cache, const struct stat *st, const void *data, size_t
     if (notes && cache_read_key(cache, name.hex, out)) {
         return;
     }
+    notes = notes && !is_fresh(st); /* before it is read, which may take longer */
     sha256_begin(&s);
     sha256_add(&s, data, size);
     key_end(&s, out);
-    if (notes && !is_fresh(st)) {
+    if (notes) {
         cache_write_key(cache, name.hex, out);
     }
 }

@@ -209,12 +209,16 @@ run_in_order(Run *run, const ParallelJob *job)
 {
     enum { GRAINS = 64 };
     int64_t most = job->grain < INT64_MAX / GRAINS ? job->grain * GRAINS : INT64_MAX;
+    bool left = run->left;
     Watch watch = {0};
     int fault = 0;
     for (int64_t lo = 0, hi; lo < job->extent && fault == 0; lo = hi) {
         hi = job->extent - lo > most ? lo + most : job->extent;
         if (lo && flow_look_up(&watch, run) < 0) {
             return FAULT_HOST;
+        }
+        if (left) { /* the look took the interpreter's lock */
+            run_leave(run);
         }
         fault = job->code ? code_entry(job->code, job->entry)(job->p, job->n, lo, hi)
                           : job->body(job->p, job->n, lo, hi);

@@ -11,8 +11,9 @@
  * How:      s must not go along the summed axes, so it can be multiplied afterwards.  The digits
  *           are a letter of the contraction: each panel of codes is read once for all of them.
  *           Sums of so many terms do not overflow.
- *           Four digits are as exact as float32 whatever the row is: what rounding takes of all
- *           terms is less than float32 rounds off once the largest of them is added.
+ *           Four digits are as exact as float32 for every row that has a factor below the bound:
+ *           what rounding takes of all terms is less than float32 rounds off once the largest of
+ *           them is added.
  * Why not   three digits, with a factor for each 256 terms: with one factor, an outlier takes the
  *           digits of its row; and sums of all groups, in memory, take longer than a fourth digit.
  * Why not   by itself: four digits are faster than floats for a few rows, and slower for many, and
