@@ -287,7 +287,7 @@ def test_what_is_in_arrays_has_the_width(tmp_path: Path) -> None:
     """Of the iterations that run at a time."""
     lines = changed(opt((ROOT / "tests/emit/columns.dlc").read_text(), "--pass", "lower,schedule"))
     for change, width in {"width*2": 512, "width/2": 128}.items():
-        loop = re.search(rf"^for i10 width={width}\n((?!for ).*\n)*", lines[change], re.M)
+        loop = re.search(rf"^for i\d+ width={width}\n((?!for ).*\n)*", lines[change], re.M)
         assert loop and set(re.findall(r"array=(\d+)", loop[0])) == {str(width)}
 
 
