@@ -257,8 +257,8 @@ in_place_wrong_loops(Cx *cx, const Value *v)
 
 /* ---- the iterations of one loop ---- */
 
-static const Value *
-memory_of(const Value *v)
+const Value *
+value_memory(const Value *v)
 {
     while (v->over) {
         v = v->over;
@@ -269,13 +269,13 @@ memory_of(const Value *v)
 static bool
 writes_memory(const void *memory, const Let *let)
 {
-    return let_writes(let) && memory_of(let->args[0]) == memory;
+    return let_writes(let) && value_memory(let->args[0]) == memory;
 }
 
 bool
 loop_writes(const Let *loop, const Value *v)
 {
-    return let_any(loop, writes_memory, memory_of(v));
+    return let_any(loop, writes_memory, value_memory(v));
 }
 
 bool
@@ -422,7 +422,7 @@ loads_from_elsewhere(const void *arg, const Let *let)
 {
     const Stored *s = arg;
     return let_accesses(let) && let->op != OP_store && !keep_order(s, let) &&
-           memory_of(let->args[0]) == memory_of(s->store->args[0]) &&
+           value_memory(let->args[0]) == value_memory(s->store->args[0]) &&
            !is_disjoint_in(s->it, let, s->store);
 }
 

@@ -58,6 +58,8 @@ bool let_is_inside(const Let *let, const Let *loop); /* itself or deeper; NULL i
 
 /* May an iteration of the loop load what another one stores, in memory from outside of the loop? */
 bool loop_carries(Cx *cx, const Let *loop);
+/* The first value in v's memory: v, if it is written over no other. */
+const Value *value_memory(const Value *v);
 /* Does it store or update something in the memory of v? */
 bool loop_writes(const Let *loop, const Value *v);
 /* Does its own block store each tensor once alone, at another element in each iteration, and load

@@ -115,6 +115,27 @@ def test_another_weight_has_other_values(tmp_path: Path, folder: Path) -> None:
     assert changed not in (first, second) and changed == load(one, folder, DLC_CACHE="0")[0]
 
 
+#: What each file of weights is made of is said once for the key, and once more before the entry is kept.
+WRITTEN_MEANWHILE = """
+import dlc.files.model as model
+class Model(model.Model):
+    def __init__(self, *given):
+        said = iter("ab")
+        super().__init__(*given[:-1], lambda cache: given[-1](cache) + next(said))
+model.Model = Model
+"""
+
+
+def test_a_file_that_is_written_to_meanwhile_has_no_entry(tmp_path: Path, folder: Path) -> None:
+    path, elsewhere = saved(tmp_path / "m.dlc"), tmp_path / "elsewhere"
+    usual = load(path, elsewhere)
+    folder.mkdir(mode=0o700)
+    code = WRITTEN_MEANWHILE + CODE.replace("N)", f"{N})")
+    result, mappings, _ = json.loads(apart.run(code, str(path), "", "0", DLC_CACHE_DIR=str(folder)))
+    assert (result, mappings) == (usual[0], 0) and usual[1] > 0
+    assert not values_of(folder) and len(values_of(elsewhere)) == 1
+
+
 def test_weights_in_a_file_of_their_own(tmp_path: Path, folder: Path) -> None:
     from safetensors.torch import save_file
 

@@ -35,6 +35,7 @@ typedef struct {
     CacheWriter writer;
     Key key;
     bool keeps; /* the folder has room for it */
+    const char *origin; /* what the arrays were made of when the key was made */
     int64_t *table;
     int64_t nwords, at; /* at: bytes that were written */
 } Values;
@@ -120,7 +121,7 @@ released(const Job *job)
 /* ---- the entry ---- */
 
 static void
-find_key(Values *vs, const char *origin)
+find_key(Values *vs)
 {
     static const char kind[] = "dlc values 1";
     const Job *job = vs->job;
@@ -128,7 +129,7 @@ find_key(Values *vs, const char *origin)
     sha256_begin(&s);
     sha256_add(&s, kind, sizeof kind);
     sha256_add(&s, job->common.hex, sizeof job->common.hex);
-    sha256_add(&s, origin, strlen(origin) + 1);
+    sha256_add(&s, vs->origin, strlen(vs->origin) + 1);
     for (int k = 0; k < job->made->nvalues; k++) {
         const PreparedValue *value = &job->made->values[k];
         sha256_add(&s, vs->texts[k], strlen(vs->texts[k]) + 1);
@@ -170,6 +171,26 @@ write_value(Values *vs, PyObject *array)
     size_t more = -size % ALIGNED;
     vs->at += (int64_t)(size + more);
     return cache_add(&vs->writer, t.data, size) && cache_add(&vs->writer, zeros, more);
+}
+
+/* What the given arrays are made of, as text; NULL: nobody knows, or an exception */
+static const char *
+find_origin(const Values *vs)
+{
+    PyObject *origin = PyObject_CallNoArgs(vs->job->origin);
+    const char *said = origin && origin != Py_None ? PyUnicode_AsUTF8(origin) : NULL;
+    size_t size = said ? strlen(said) + 1 : 0;
+    const char *text = said ? memcpy(cx_alloc(vs->cx, size), said, size) : NULL;
+    Py_XDECREF(origin);
+    return text;
+}
+
+/* Is the key that of what the values were made of?  The file may have been written to meanwhile. */
+static bool
+has_its_key(const Values *vs)
+{
+    const char *now = find_origin(vs);
+    return now && strcmp(now, vs->origin) == 0;
 }
 
 static bool
@@ -288,7 +309,7 @@ make_values(Values *vs, int first, bool keeps)
             Py_CLEAR(arrays[k]);
         }
     }
-    return !keeps || end_entry(vs);
+    return !keeps || (has_its_key(vs) && end_entry(vs));
 }
 
 bool
@@ -307,15 +328,11 @@ values_make(Cx *cx, Job *job, int first)
         vs->texts[k] = text.text;
     }
     cx_cleanup(cx, drop, vs);
-    PyObject *origin = n && job->keeps && job->origin && has_room(made)
-                           ? PyObject_CallNoArgs(job->origin)
-                           : NULL;
-    const char *said = origin && origin != Py_None ? PyUnicode_AsUTF8(origin) : NULL;
-    vs->keeps = said != NULL;
-    if (said) {
-        find_key(vs, said);
+    vs->origin = n && job->keeps && job->origin && has_room(made) ? find_origin(vs) : NULL;
+    vs->keeps = vs->origin != NULL;
+    if (vs->keeps) {
+        find_key(vs);
     }
-    Py_XDECREF(origin);
     if (PyErr_Occurred()) {
         return false;
     }

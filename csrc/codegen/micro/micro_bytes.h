@@ -91,8 +91,8 @@ pair_columns(Words *x, const char *first, const char *second, const bool is_sign
 enum { PAIR_VECTORS = 2, PAIR_LANES = sizeof(Words) / sizeof(int32_t) };
 typedef int32_t pair_sums __attribute__((vector_size(sizeof(Words)), aligned(4), may_alias));
 
-/* R rows of A as words, whose number of steps is even: an odd one has a word of zero behind it, and
- * the panel may have any row there, but it must have one. */
+/* R rows of A as words, whose number of steps is even: an odd one has a word of zero behind it, by
+ * which the panel's last row is multiplied once more. */
 DLC_FN void
 pairs_block(const int R, const bool is_signed, const Bytes *c, const int16_t *a_, const char *b,
             int32_t *out)

@@ -454,15 +454,6 @@ has_factors(Cx *cx, const Let *rows, const Let *columns, PlainNest *nest)
 
 /* ---- what the nest reads of what it stores ---- */
 
-static const Value *
-memory_of(const Value *v)
-{
-    while (v->over) {
-        v = v->over;
-    }
-    return v;
-}
-
 /* Does the block, or a loop in it, load memory that the store writes to, but for the element itself
  * in the block of the store? */
 static bool
@@ -472,7 +463,7 @@ reads_stored(Cx *cx, const Block *blk, const Let *store)
     bool reads = false;
     for (int k = 0; k < blk->n && !reads; k++) {
         const Let *let = blk->lets[k];
-        bool same = let->op == OP_load && memory_of(let->args[0]) == memory_of(to);
+        bool same = let->op == OP_load && value_memory(let->args[0]) == value_memory(to);
         reads = let->body ? reads_stored(cx, let->body, store)
                           : same && (blk != store->parent ||
                                      index_offset(cx, let->args[0], let_attr(let, "at")->dims) !=
