@@ -205,9 +205,10 @@ static PyMethodDef cache_methods[] = {
                "key: a SHA-256 of all that the data depends on.")},
     {"cache_digest", digest, METH_VARARGS,
      PyDoc_STR(
-         "cache_digest(data, (st_dev, st_ino, st_size, st_mtime_ns, st_ctime_ns), folder=None)\n"
-         "-> str, or None without a usable folder: the SHA-256 of a file, of which os.fstat says\n"
-         "this, and which has these bytes.  It is not read again if it was not written to.")},
+         "cache_digest(data, facts, folder=None)\n"
+         "-> str, or None without a usable folder: the SHA-256 of a file that has these bytes.\n"
+         "facts: what os.fstat says of it: (st_dev, st_ino, st_size, st_mtime_ns, st_ctime_ns).\n"
+         "It is not read again if it was not written to.")},
     {NULL},
 };
 

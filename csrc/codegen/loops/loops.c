@@ -571,6 +571,19 @@ let_only_user(const Let *let)
     return n == 1 ? user : NULL;
 }
 
+bool
+load_is_stored_later(const Let *load)
+{
+    int stores = 0;
+    bool used = false;
+    for (int k = 0; k < load->parent->n; k++) {
+        const Let *let = load->parent->lets[k];
+        stores += let->op == OP_store;
+        used |= let->op == OP_store && let->args[1] == load->res[0];
+    }
+    return used && stores > 1;
+}
+
 const char *
 block_source(const Block *blk)
 {

@@ -96,6 +96,10 @@ int place_of(const Let *let);
  * NULL: more than one place does, or something writes before. */
 const Let *let_only_user(const Let *let);
 
+/* Does its block store the loaded value itself, and something else too?  Then the load may not wait
+ * until the store: the other one may write what it reads. */
+bool load_is_stored_later(const Let *load);
+
 /* "model.py:41: y = f(x)" of the first let that has a source; NULL: none has. */
 const char *block_source(const Block *blk);
 

@@ -374,12 +374,23 @@ phase_size_between(const Fn *fn, const Block *blk, int at)
 
 /* ---- visits ---- */
 
+/* Is it a branch of an if marked phase?  Its loops may have one text with those of the others, so
+ * what is found out of them may not depend on its condition. */
+static bool
+is_length(const Block *root, int k)
+{
+    const Let *let = root->lets[k];
+    return let_is_choice(let) && let_has(let->op == OP_else ? root->lets[k - 1] : let, MARK_phase);
+}
+
 void
 phases_each(Fn *fn, const Block *root, void (*visit)(Fn *fn, Let *phase, void *arg), void *arg)
 {
     for (int k = 0; k < root->n; k++) {
         Let *let = root->lets[k];
-        if (let_enter(fn->cx, let)) {
+        if (is_length(root, k)) {
+            phases_each(fn, let->body, visit, arg);
+        } else if (let_enter(fn->cx, let)) {
             phases_each(fn, let->body, visit, arg);
             dim_forget(fn->cx);
         } else if (let->op == OP_for) {

@@ -37,6 +37,7 @@
  */
 #include <string.h>
 
+#include "codegen/loops/loops.h"
 #include "codegen/loops/pairs.h"
 #include "codegen/loops/phase_use.h"
 #include "codegen/loops/rows.h"
@@ -345,28 +346,13 @@ is_laned(const View *v, const Value *buffer)
     return v->loop && buffer_is_private(buffer) && v->differs[buffer->id];
 }
 
-/* Does a store of this block follow that would change what the load reads, if that is read only
- * when it is stored itself? */
-static bool
-is_stored_later(const Let *load)
-{
-    int stores = 0;
-    bool used = false;
-    for (int k = 0; k < load->parent->n; k++) {
-        const Let *let = load->parent->lets[k];
-        stores += let->op == OP_store;
-        used |= let->op == OP_store && let->args[1] == load->res[0];
-    }
-    return used && stores > 1;
-}
-
 /* Elements that are adjacent in memory, and of a dtype that is computed in: primitives read them
  * where they are. */
 static void
 place_load(View *v, const Let *load, const Walk *walk)
 {
     bool adjacent = walk->kind == WALK_FLAT && dim_is(v->cx, walk->step, 1);
-    if (v->loop && !is_narrow(load->res[0]->type->dtype) && !is_stored_later(load) &&
+    if (v->loop && !is_narrow(load->res[0]->type->dtype) && !load_is_stored_later(load) &&
         (adjacent || is_laned(v, load->args[0]) || let_has(load, MARK_transpose))) {
         mark_merged(v, load);
     }

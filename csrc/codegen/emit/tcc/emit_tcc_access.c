@@ -42,21 +42,6 @@ laned_element(Tcc *t, const Value *v, Dim offset)
     return cx_format(t->e->cx, "%s + %s * %d", name_c(t->e, v), dim_c(t->e, offset), tcc_width(t));
 }
 
-/* Is what one element for all is read from stored to before it is used?  Only where it is stored
- * itself, behind other stores. */
-static bool
-stored_later(const Let *load)
-{
-    int stores = 0;
-    bool used = false;
-    for (int k = 0; k < load->parent->n; k++) {
-        const Let *let = load->parent->lets[k];
-        stores += let->op == OP_store;
-        used |= let->op == OP_store && let->args[1] == load->res[0];
-    }
-    return used && stores > 1;
-}
-
 Scattered
 tcc_scattered(Tcc *t, const Value *buffer, Dim offset, bool rows)
 {
@@ -195,7 +180,7 @@ tcc_load(Tcc *t, const Let *let)
         return;
     }
     if (at && !is_narrow(dtype) && dim_is(e->cx, walk.step, varies) &&
-        (varies ? let_has(let, MARK_merged) : !stored_later(let))) {
+        (varies ? let_has(let, MARK_merged) : !load_is_stored_later(let))) {
         if (varies && !panel_of(e, let)) {
             tcc_prefetch(t, let, at);
         }
