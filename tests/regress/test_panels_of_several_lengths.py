@@ -1,6 +1,6 @@
 """Phases for several lengths of rows have one text, whose offsets may not assume the shortest of them.
 
-A panel before the loops had one block of 32 columns where a row has at most 16 elements, and so its stride was
+A panel before the loops had one block of 32 columns where a row has at most 16 elements, so its stride was
 a number in the text for all lengths: attention to 37 keys read the wrong panels.
 """
 
