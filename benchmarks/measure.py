@@ -80,14 +80,19 @@ def interleaved(
     budget: float = 3.0,
     least: int = 7,
     clock: Clock = time.perf_counter,
+    pause: float = 0.0,
 ) -> dict[str, Timing]:
-    """Times of calls that take turns for about `budget` seconds, each `least` turns or more."""
+    """Times of calls that take turns for about `budget` seconds, each `least` turns or more.
+
+    pause: seconds before each turn, which then begins with a call that is not measured. Some threads go on
+    looking for work for so long, and would take a processor from whose turn it is.
+    """
     turns = {name: functools.partial(turn, call, clock=clock) for name, call in calls.items()}
-    return alternate(turns, budget, least)
+    return alternate(turns, budget, least, pause)
 
 
 def alternate(
-    turns: Mapping[str, Callable[[int], float]], budget: float, least: int = 7
+    turns: Mapping[str, Callable[[int], float]], budget: float, least: int = 7, pause: float = 0.0
 ) -> dict[str, Timing]:
     """The same where a turn is what a function does: of a count of calls, the seconds that one takes."""
     counts = {name: max(1, round(TURN / run(1))) for name, run in turns.items()}
@@ -95,6 +100,9 @@ def alternate(
     end, rounds = time.perf_counter() + budget, 0
     while rounds < least or time.perf_counter() < end:
         for name, run in turns.items():
+            if pause:
+                time.sleep(pause)
+                run(1)
             samples[name].append(run(counts[name]))
         rounds += 1
     return {name: Timing(*quantiles(s, n=4), rounds) for name, s in samples.items()}

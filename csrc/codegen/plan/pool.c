@@ -3,24 +3,36 @@
  * One launch at a time has the threads; a launch that comes meanwhile, from another thread of the
  * caller's, runs in that thread alone.  The caller works too, and does not wait for threads that
  * have not begun when it is through: there is nothing left for them.  The threads live as long as
- * the process, and a forked child, which has none of them, runs in its own thread. */
+ * the process, and a forked child, which has none of them, runs in its own thread.
+ *
+ * Who waits looks again and again for a while before it sleeps: the next launch of a call is some
+ * microseconds away, and to wake a thread takes tens of them.  It sleeps at once where the threads
+ * are more than the processors, and where $OMP_WAIT_POLICY is passive. */
 #define _GNU_SOURCE /* sched_getaffinity */
 #include "pool.h"
 
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <strings.h>
+#include <time.h>
 
 #include "codegen/lock.h"
 
-enum { MOST = 64 };
+enum {
+    MOST = 64,
+    WAIT = 200000, /* nanoseconds before a thread sleeps */
+    LOOKS = 64,    /* between two looks at the clock */
+};
 
-/* all guarded by LOCK_pool */
+/* all guarded by LOCK_pool; what is atomic may be read without it */
 static struct {
     void (*body)(void *arg); /* of the launch that is open to threads; NULL: there is none */
     void *arg;
-    unsigned long number;    /* of the launch */
-    int wanted, begun, busy; /* threads besides the caller: at most, that have begun, that work */
+    atomic_int number;       /* of the launch; it may wrap around */
+    atomic_int busy;         /* threads besides the caller that work */
+    int wanted, begun;       /* threads besides the caller: at most, that have begun */
     int threads;             /* that there are */
     bool taken;              /* by a launch */
     bool forked;             /* the threads are the parent's */
@@ -28,6 +40,29 @@ static struct {
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER, finished = PTHREAD_COND_INITIALIZER;
 static _Thread_local int number; /* of this thread in a launch */
 static _Thread_local bool inside;
+static atomic_bool sleeps; /* at once */
+
+/* Returns when the number is the value, or is no longer; or after a while. */
+static void
+look(const atomic_int *number_of, int value, bool is)
+{
+    struct timespec from, now;
+    if (sleeps) {
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &from);
+    do {
+        for (int k = 0; k < LOOKS; k++) {
+            if ((atomic_load_explicit(number_of, memory_order_relaxed) == value) == is) {
+                return;
+            }
+#ifdef __x86_64__
+            __builtin_ia32_pause();
+#endif
+        }
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - from.tv_sec) * 1000000000 + now.tv_nsec - from.tv_nsec < WAIT);
+}
 
 void
 pool_in_child(void)
@@ -39,13 +74,22 @@ pool_in_child(void)
 static void *
 work(void *unused)
 {
-    unsigned long seen = 0;
+    int seen = 0; /* no launch's */
     (void)unused;
     inside = true;
     lock_take(LOCK_pool);
     for (;;) {
+        bool awake = true;
         while (!pool.body || pool.number == seen || pool.begun == pool.wanted) {
-            pthread_cond_wait(&opened, lock_mutex(LOCK_pool));
+            seen = pool.number;
+            if (awake) {
+                lock_give(LOCK_pool);
+                look(&pool.number, seen, false);
+                lock_take(LOCK_pool);
+            } else {
+                pthread_cond_wait(&opened, lock_mutex(LOCK_pool));
+            }
+            awake = pool.number != seen;
         }
         void (*body)(void *arg) = pool.body;
         void *arg = pool.arg;
@@ -103,6 +147,11 @@ pool_parallel(void (*body)(void *arg), void *arg, unsigned threads, unsigned fla
     }
     lock_take(LOCK_pool);
     pool.body = NULL;
+    if (pool.busy) {
+        lock_give(LOCK_pool);
+        look(&pool.busy, 0, true);
+        lock_take(LOCK_pool);
+    }
     while (pool.busy) {
         pthread_cond_wait(&finished, lock_mutex(LOCK_pool));
     }
@@ -121,6 +170,8 @@ pool_threads(void)
         cpu_set_t set;
         int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
         int threads = given > 0 && given <= MOST ? (int)given : cores;
+        const char *policy = getenv("OMP_WAIT_POLICY");
+        sleeps = threads > cores || (policy && strcasecmp(policy, "passive") == 0);
         known = threads < 1 ? 1 : threads > MOST ? MOST : threads;
     }
     return known;
