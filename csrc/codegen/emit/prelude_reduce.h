@@ -17,7 +17,7 @@
  *     of its places; -1 where
  *                                                 it is NaN
  *
- * The stack is a binary counter: it holds one value for each bit set in count.  The values of
+ * The stack is a binary counter: it holds a value where the count has a bit that is set.  The values of
  * argmax and argmin are pairs dlc_arg_<dtype>, element and index; they depend on no order.
  * dlc_beats_<red>_<dtype>(a, b): does an element take the place of an earlier one? */
 
@@ -101,25 +101,19 @@ DLC_FOUR(i64, int64_t, int64_t, 32)
     DLC_FN T dlc_identity_##name(void) { return identity; } \
     DLC_FN void dlc_pairs_push_##name(T *stack, int64_t *count, T v) \
     { \
-        int64_t depth = 0; \
-        for (int64_t c = *count; c != 0; c &= c - 1) { \
-            depth++; \
+        int64_t level = 0; \
+        for (int64_t c = (*count)++; c & 1; c >>= 1) { \
+            v = dlc_combine_##name(stack[level++], v); \
         } \
-        for (int64_t c = *count; c & 1; c >>= 1) { \
-            v = dlc_combine_##name(stack[--depth], v); \
-        } \
-        stack[depth] = v; \
-        ++*count; \
+        stack[level] = v; \
     } \
     DLC_FN T dlc_pairs_fold_##name(const T *stack, int64_t count) \
     { \
-        int64_t depth = 0; \
-        for (int64_t c = count; c != 0; c &= c - 1) { \
-            depth++; \
-        } \
-        T v = depth > 0 ? stack[--depth] : dlc_identity_##name(); \
-        while (depth > 0) { \
-            v = dlc_combine_##name(stack[--depth], v); \
+        T v = dlc_identity_##name(); \
+        for (int64_t level = 0, lower = 0; count >> level != 0; level++) { \
+            if (count >> level & 1) { \
+                v = lower++ ? dlc_combine_##name(stack[level], v) : stack[level]; \
+            } \
         } \
         return v; \
     }

@@ -322,6 +322,16 @@ loop_inner(const Let *let)
     return NULL;
 }
 
+bool
+body_is_plain(const Block *blk)
+{
+    bool plain = true;
+    for (int k = 0; k < blk->n; k++) {
+        plain &= let_is_plain(blk->lets[k]) || blk->lets[k]->op == OP_store;
+    }
+    return plain;
+}
+
 const Let *
 loop_vector_around(const Let *let)
 {

@@ -1,10 +1,40 @@
-/* The microkernels of micro.h as text for a unit of portable C, which has functions of its own.
+/* The microkernels of micro.h as text for a unit of portable C, which has functions of its own, and
+ * the macros of such a unit, of which the compiler or its user decides.
  *
  * A line of dashes with a word begins a part, which a unit has if it uses the word, see
  * micro_portable.c.  DTYPE, TYPE, X86 and ARM become f32, float, ps and 4s, or f64, double, pd and
  * 2d.  A compiler that has vectors (GNU C, for a processor with fused multiply-adds, or where a
  * multiply-add is two operations) keeps the sums of several rows in registers.  For others the
- * inner loop goes over columns.  The bits are the same. */
+ * inner loop goes over columns.  The bits are the same.
+ *
+ * DLC_FMA asks for one operation: who compiles the unit says whether it is one.  DLC_INDEPENDENT:
+ * the iterations of the loop behind it are; clang would warn of one of which it makes no vectors.
+ * DLC_ROLLED: gcc makes vectors of such a loop over lanes, and none of what it has unrolled. */
+
+/* ---- DLC_FMA ---- */
+#define DLC_FMA(a, b, c) _Generic((a), float: fmaf, default: fma)(a, b, c)
+
+/* ---- DLC_HAS_FMA ---- */
+#ifndef DLC_HAS_FMA
+#define DLC_HAS_FMA 1
+#endif
+
+/* ---- DLC_INDEPENDENT ---- */
+#ifdef __clang__
+#pragma clang diagnostic ignored "-Wpass-failed"
+#define DLC_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define DLC_INDEPENDENT _Pragma("GCC ivdep")
+#else
+#define DLC_INDEPENDENT
+#endif
+
+/* ---- DLC_ROLLED ---- */
+#if defined(__GNUC__) && !defined(__clang__)
+#define DLC_ROLLED _Pragma("GCC unroll 1")
+#else
+#define DLC_ROLLED
+#endif
 
 /* ---- DLC_VECTOR_BYTES ---- */
 #ifndef DLC_VECTOR_BYTES
@@ -81,7 +111,7 @@ typedef struct {
     int64_t out_row;
 } dlc_chain_DTYPE;
 
-/* ---- dlc_rows_DTYPE ---- */
+/* ---- dlc_vec_DTYPE ---- */
 #if DLC_VECTOR_BYTES
 typedef TYPE dlc_vec_DTYPE
     __attribute__((vector_size(DLC_VECTOR_BYTES), aligned(sizeof(TYPE)), may_alias));
@@ -100,7 +130,10 @@ dlc_fma_vec_DTYPE(dlc_vec_DTYPE a, dlc_vec_DTYPE b, dlc_vec_DTYPE c)
     return c;
 #endif
 }
+#endif
 
+/* ---- dlc_rows_DTYPE ---- */
+#if DLC_VECTOR_BYTES
 /* The sums of R rows and V vectors of columns are in registers.  A pointer goes on behind an empty
  * asm: else it becomes one for each address, more than there are registers for.  For four rows, or
  * four panels, one pointer is enough: an address adds a stride or twice a stride. */
@@ -426,13 +459,18 @@ dlc_square_f64(const double *from, int64_t row, double *to, int64_t column)
 #endif
 
 /* ---- dlc_panel_DTYPE ---- */
-/* k steps of some columns become rows of `width` elements, with zeros behind them. */
+/* k steps of some columns become rows of `width` elements, with zeros behind them.  The zeros are
+ * written first, in one loop along memory: of a loop over the rest of each row compilers make
+ * scattered stores. */
 static void
 dlc_panel_DTYPE(int k, int columns, int width, const TYPE *b, int64_t k_stride,
                 int64_t column_stride, TYPE *panel)
 {
     enum { SIDE = 16 / sizeof(TYPE) };
     int in_squares = 0, steps = 0;
+    for (int e = 0; columns < width && e < k * width; e++) {
+        panel[e] = 0;
+    }
 #ifdef DLC_SHUFFLE
     in_squares = k_stride == 1 && column_stride != 1 ? columns / SIDE * SIDE : 0;
     steps = in_squares ? k / SIDE * SIDE : 0;
@@ -446,9 +484,6 @@ dlc_panel_DTYPE(int k, int columns, int width, const TYPE *b, int64_t k_stride,
     for (int p = 0; p < k; p++) {
         for (int j = p < steps ? in_squares : 0; j < columns; j++) {
             panel[p * width + j] = b[p * k_stride + j * column_stride];
-        }
-        for (int j = columns; j < width; j++) {
-            panel[p * width + j] = 0;
         }
     }
 }
@@ -531,14 +566,67 @@ dlc_micro_unpacked_DTYPE(const MicroProduct *x)
     } while (q < x->k);
 }
 
+/* ---- dlc_each_DTYPE ---- */
+#if DLC_VECTOR_BYTES
+/* The sums of R rows and one vector of columns are in registers. */
+static inline __attribute__((always_inline)) void
+dlc_each_DTYPE(const int R, const MicroProduct *x, int64_t row, int64_t column)
+{
+    const TYPE *a = (const TYPE *)x->a + row * x->a_row + column, *b = (const TYPE *)x->b + column;
+    TYPE *tile = (TYPE *)x->tile + row * x->tile_row + column;
+    int64_t q = 0;
+    do {
+        const int64_t k = x->k - q < 256 ? x->k - q : 256;
+        dlc_vec_DTYPE sum[8] = {{0}};
+        for (int64_t p = 0, run; p < k; p += run) {
+            run = k - p;
+            const TYPE *from = a + dlc_run_DTYPE(x, q + p, &run);
+            for (int64_t r = 0; r < run; r++, from += x->a_k) {
+                const dlc_vec_DTYPE of = *(const dlc_vec_DTYPE *)(b + (q + p + r) * x->b_k);
+                DLC_UNROLL
+                for (int i = 0; i < R; i++) {
+                    sum[i] = dlc_fma_vec_DTYPE(*(const dlc_vec_DTYPE *)(from + i * x->a_row), of,
+                                               sum[i]);
+                }
+            }
+        }
+        DLC_UNROLL
+        for (int i = 0; i < R; i++) {
+            dlc_vec_DTYPE *to = (dlc_vec_DTYPE *)(tile + i * x->tile_row);
+            if (x->more || q) {
+                sum[i] = *to + sum[i];
+            }
+            *to = sum[i];
+        }
+        q += k;
+    } while (q < x->k);
+}
+#endif
+
 /* ---- dlc_micro_each_DTYPE ---- */
 /* Each column has elements of the rows of its own, which are adjacent too. */
 static void
 dlc_micro_each_DTYPE(const MicroProduct *x)
 {
     enum { WIDTH = 64 / sizeof(TYPE) };
+    int64_t whole = 0;
+#if DLC_VECTOR_BYTES
+    const int64_t lanes = sizeof(dlc_vec_DTYPE) / sizeof(TYPE);
+    for (; whole + lanes <= x->columns; whole += lanes) {
+        int64_t i = 0;
+        for (; i + 8 <= x->rows; i += 8) {
+            dlc_each_DTYPE(8, x, i, whole);
+        }
+        for (; i + 2 <= x->rows; i += 2) {
+            dlc_each_DTYPE(2, x, i, whole);
+        }
+        for (; i < x->rows; i++) {
+            dlc_each_DTYPE(1, x, i, whole);
+        }
+    }
+#endif
     for (int64_t i = 0; i < x->rows; i++) {
-        for (int64_t j = 0; j < x->columns; j += WIDTH) {
+        for (int64_t j = whole; j < x->columns; j += WIDTH) {
             const int64_t columns = x->columns - j < WIDTH ? x->columns - j : WIDTH;
             const TYPE *a = (const TYPE *)x->a + i * x->a_row + j, *b = (const TYPE *)x->b + j;
             TYPE *to = (TYPE *)x->tile + i * x->tile_row + j;

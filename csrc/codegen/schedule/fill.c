@@ -88,13 +88,8 @@ is_extreme(const Let *reduce)
 static bool
 is_filled(const Facts *facts, const Let *reduce)
 {
-    for (int k = 0; k < reduce->body->n; k++) {
-        const Let *let = reduce->body->lets[k];
-        if (!let_is_plain(let) && let->op != OP_store) {
-            return false;
-        }
-    }
-    return (facts_loop(facts, reduce)->cost >= COST_EXPENSIVE || is_extreme(reduce) ||
+    return body_is_plain(reduce->body) &&
+           (facts_loop(facts, reduce)->cost >= COST_EXPENSIVE || is_extreme(reduce) ||
             loads_masked(facts, reduce)) &&
            loop_stores_once(facts->cx, reduce);
 }
@@ -151,11 +146,9 @@ mark_terms(const PhaseView *phase, Let *reduce)
     int longest = target_of(phase->fn)->costs.terms;
     bool good = reduce->op == OP_reduce && !let_has(reduce, MARK_pairs) &&
                 !let_has(reduce, MARK_fused) && op_info[let_op(reduce)].rule != RULE_INDEX &&
+                body_is_plain(reduce->body) &&
                 (reduce_block(reduce) <= longest ||
                  dim_range(cx, loop_extent(reduce)).hi <= longest);
-    for (int k = 0; good && k < reduce->body->n; k++) {
-        good = let_is_plain(reduce->body->lets[k]) || reduce->body->lets[k]->op == OP_store;
-    }
     if (good && fuel_spend(cx)) {
         let_mark(reduce, MARK_terms, true);
     }

@@ -93,11 +93,19 @@ put_character(Layout *l, const char *c)
     l->control |= ends;
 }
 
+/* A macro that says how a compiler treats the loop behind it, in a line of its own? */
+static bool
+is_of_loop(const char *c)
+{
+    return !is_word(c, "else") && is_word(c_skip_space(c + c_word(c)), "for");
+}
+
 /* Is what begins here a statement of its own, so that braces are of values until it ends? */
 static bool
 is_plain_statement(const char *c)
 {
-    return !is_word(c, "if") && !is_word(c, "for") && !is_word(c, "while") && !is_word(c, "else");
+    return !is_of_loop(c) && !is_word(c, "if") && !is_word(c, "for") && !is_word(c, "while") &&
+           !is_word(c, "else");
 }
 
 void
@@ -111,7 +119,11 @@ text_lay_out_c(Text *out, const char *text, size_t n, bool function)
             l.space |= !l.begins;
         } else if (length) {
             l.control &= !(l.begins && (l.indent > 0 || !function) && is_plain_statement(c));
+            bool line = l.begins && is_of_loop(c);
             put_word(&l, c, length);
+            if (line) {
+                new_line(&l);
+            }
         } else {
             l.control |= l.begins && *c == '{';
             put_character(&l, c);

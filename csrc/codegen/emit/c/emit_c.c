@@ -6,8 +6,8 @@
  *           (-ffp-contract=off -fwrapv).  No warning under -Wall -Wextra -pedantic.
  * How:      A loop is a `for` over all of its iterations, a load an indexed read, a scalar let a
  *           const variable, or a part of the one line that uses it (emit_c_place.c).  Of the marks
- *           of loops only those are read that say in which order a reduction is, how many
- *           iterations are one of the phase's, and what is in an array (`registers`, `terms`).
+ *           those are read that say in which order a reduction is, how many iterations are one of
+ *           the phase's, what is in an array, and which iterations are independent.
  *           What a unit uses of the prelude stands before its phases (emit_c_prelude.c).
  * Why not:  as fast as the text for gcc and clang, which says how to be fast.
  * Example:  for i in N vector { let x0 = load x[i]; let y0 = exp x0; store y[i] = y0 }:
@@ -132,6 +132,9 @@ open_range(Emit *e, const Let *loop, const char *from, const char *to)
     const char *i = index_c(e, loop_index(loop));
     int64_t most = dim_range(e->cx, loop_extent(loop)).hi;
     bool ends = e->target->arrays && !dim_is_int(e->cx, loop_extent(loop), NULL) && most < DIM_INF;
+    if (let_has(loop, MARK_vector) && body_is_plain(loop->body) && !e->target->arrays) {
+        put(e, "DLC_INDEPENDENT"); /* of pointers that could overlap there are too many pairs */
+    }
     put_open(e, "for (int64_t %s = %s; %s < %s; %s++)", i, from, i,
              ends ? cx_format(e->cx, "%lld", (long long)most) : to, i);
     if (e->target->pragmas.loop && let_has(loop, MARK_pipelined)) {

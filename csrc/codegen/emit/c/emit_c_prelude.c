@@ -92,30 +92,10 @@ find_item(const Emit *e, const char *name, size_t length)
 
 /* ---- what is used ---- */
 
-/* The macros that the preprocessor has left.  The dtype chooses the function of the C library; who
- * compiles the unit says whether that is one operation, as the math header asks in some places. */
-static const struct {
-    const char *name, *text;
-} macros[] = {
-    {"DLC_FMA", "#define DLC_FMA(a, b, c) _Generic((a), float: fmaf, default: fma)(a, b, c)"},
-    {"DLC_HAS_FMA", "#ifndef DLC_HAS_FMA\n#define DLC_HAS_FMA 1\n#endif"},
-};
-
-static const char *
-macro_text(Emit *e, const char *word, size_t length)
-{
-    for (size_t k = 0; k < sizeof macros / sizeof *macros; k++) {
-        if (strlen(macros[k].name) == length && memcmp(word, macros[k].name, length) == 0) {
-            return macros[k].text;
-        }
-    }
-    return micro_portable(e->cx, word, length);
-}
-
 static void
 need_word(Emit *e, const char *word, size_t length)
 {
-    const char *macro = macro_text(e, word, length);
+    const char *macro = micro_portable(e->cx, word, length);
     const Item *item = macro ? NULL : find_item(e, word, length);
     if ((!item && !macro) || !new_helper(e, cx_format(e->cx, "the %.*s", (int)length, word))) {
         return;

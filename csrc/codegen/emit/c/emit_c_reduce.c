@@ -13,46 +13,63 @@ element_dtype(const Let *reduce)
     return value_is_const(ret) ? reduce->res[0]->type->dtype : ret->type->dtype;
 }
 
-/* Marked `terms`, a block is in an array first: compilers make vectors of the loop over it. */
+/* Marked `terms`: compilers make vectors of a loop that stores the values of a block. */
 static void
-put_steps(Emit *e, const Let *reduce)
+put_terms(Emit *e, const Let *reduce, const char *name)
 {
     Dtype dtype = element_dtype(reduce);
     const char *out = name_c(e, reduce->res[0]), *to = dim_c(e, loop_extent(reduce)),
-               *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, compute_name(dtype)),
                *type = type_c(dtype), *i = index_c(e, loop_index(reduce));
-    bool terms = let_has(reduce, MARK_terms), lanes = let_has(reduce, MARK_lanes);
     int block = reduce_block(reduce);
     int64_t hi = dim_range(e->cx, loop_extent(reduce)).hi;
-    if (terms) {
+    bool one = one_block(e->cx, reduce);
+    const char *at = one ? i : cx_format(e->cx, "%s_k", out),
+               *value = cx_format(e->cx, "dlc_%s_%s(%s_terms, %s)",
+                                  let_has(reduce, MARK_lanes) ? "lanes" : "sequence", name, out,
+                                  one ? to : cx_format(e->cx, "%s_n", out));
+    if (!one) {
         put(e, "%s %s_stack[64];", type, out);
         put(e, "int64_t %s_blocks = 0;", out);
         put_open(e, "for (int64_t %s_at = 0; %s_at < %s; %s_at += %d)", out, out, to, out, block);
         put(e, "const int64_t %s_n = %s - %s_at < %d ? %s - %s_at : %d;", out, to, out, block, to,
             out, block);
-        put(e, "%s %s_terms[%d];", type, out, hi < 1 ? 1 : hi < block ? (int)hi : block);
-        put_open(e, "for (int64_t %s_k = 0, %s = %s_at; %s_k < %s_n; %s_k++, %s++)", out, i, out,
-                 out, out, out, i);
-    } else {
-        put(e, "dlc_reduction_%s %s_stack = dlc_begin_%s(%d, %d);", compute_name(dtype), out, name,
-            lanes && block > 1 ? DLC_LANES : 1, block);
+    }
+    put(e, "%s %s_terms[%d];", type, out, hi < 1 ? 1 : one ? (int)hi : block);
+    if (one) {
         c_open_for(e, reduce);
+    } else {
+        put_open(e, "for (int64_t %s = 0, %s = %s_at; %s < %s_n; %s++, %s++)", at, i, out, at, out,
+                 at, i);
     }
     c_block(e, reduce->body);
-    const char *v = c_value(e, reduce->body->rets[0], dtype);
-    if (terms) {
-        put(e, "%s_terms[%s_k] = %s;", out, out, v);
-        put_close(e);
-        put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, dlc_%s_%s(%s_terms, %s_n));", name, out,
-            out, lanes ? "lanes" : "sequence", name, out, out);
-    } else {
-        put(e, "dlc_step_%s(&%s_stack, %s);", name, out, v);
-    }
+    put(e, "%s_terms[%s] = %s;", out, at, c_value(e, reduce->body->rets[0], dtype));
     put_close(e);
-    put(e,
-        terms ? "const %s %s = dlc_pairs_fold_%s(%s_stack, %s_blocks);"
-              : "const %s %s = dlc_end_%s(&%s_stack);",
-        type_c(reduce->res[0]->type->dtype), out, name, out, out);
+    if (!one) {
+        put(e, "dlc_pairs_push_%s(%s_stack, &%s_blocks, %s);", name, out, out, value);
+        put_close(e);
+        value = cx_format(e->cx, "dlc_pairs_fold_%s(%s_stack, %s_blocks)", name, out, out);
+    }
+    put(e, "const %s %s = %s;", type_c(reduce->res[0]->type->dtype), out, value);
+}
+
+static void
+put_steps(Emit *e, const Let *reduce)
+{
+    Dtype dtype = element_dtype(reduce);
+    const char *out = name_c(e, reduce->res[0]),
+               *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, compute_name(dtype));
+    if (let_has(reduce, MARK_terms)) {
+        put_terms(e, reduce, name);
+        return;
+    }
+    put(e, "dlc_reduction_%s %s_stack = dlc_begin_%s(%d, %d);", compute_name(dtype), out, name,
+        reduce_block(reduce) == DLC_BLOCK ? DLC_LANES : 1, reduce_block(reduce));
+    c_open_for(e, reduce);
+    c_block(e, reduce->body);
+    put(e, "dlc_step_%s(&%s_stack, %s);", name, out, c_value(e, reduce->body->rets[0], dtype));
+    put_close(e);
+    put(e, "const %s %s = dlc_end_%s(&%s_stack);", type_c(reduce->res[0]->type->dtype), out, name,
+        out);
 }
 
 static void

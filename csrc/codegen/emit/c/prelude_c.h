@@ -225,17 +225,17 @@ DLC_RUNNING(f64, double)
     static T dlc_lanes_##red##_##dtype(const T *v, int64_t n) \
     { \
         T lane[16]; \
-        int64_t at = 0; \
         for (int k = 0; k < 16; k++) { \
             lane[k] = dlc_identity_##red##_##dtype(); \
         } \
-        for (; at + 16 <= n; at += 16) { \
+        for (int64_t at = 0; at + 16 <= n; at += 16) { \
+            DLC_ROLLED \
             for (int k = 0; k < 16; k++) { \
                 lane[k] = dlc_combine_##red##_##dtype(lane[k], v[at + k]); \
             } \
         } \
-        for (int k = 0; k < n - at; k++) { \
-            lane[k] = dlc_combine_##red##_##dtype(lane[k], v[at + k]); \
+        for (int k = 0; k < n % 16; k++) { \
+            lane[k] = dlc_combine_##red##_##dtype(lane[k], v[n - n % 16 + k]); \
         } \
         for (int half = 8; half > 0; half /= 2) { \
             for (int k = 0; k < half; k++) { \
