@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import itertools
 import operator
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ import torch
 import torch.utils._pytree as pytree
 from numpy.lib.stride_tricks import as_strided
 from torch import Tensor
+from torch._guards import active_fake_mode
 
 from .. import trace
 from .._C import CaptureError
@@ -177,6 +179,24 @@ def _argument(value: Any, root: Root, scalar: bool) -> Any:
     return Array(value, root=root, scalar=scalar)
 
 
+@contextlib.contextmanager
+def _without_cache() -> Iterator[None]:
+    """The fake tensors of a capture are made anew for each operator.
+
+    An entry of torch's cache makes two more of them, whose symbols cost as much. That pays where whole layers
+    repeat, as in models, which functions of arrays do not.
+    """
+    mode = active_fake_mode()
+    before = getattr(mode, "cache_enabled", False)
+    if before:
+        mode.cache_enabled = False
+    try:
+        yield
+    finally:
+        if before:
+            mode.cache_enabled = True
+
+
 def of_tensors(
     call: Callable[..., Any],
     parameters: tuple[str, ...],
@@ -198,7 +218,7 @@ def of_tensors(
         order = draws.Order(args[min(generators)]) if generators else None
         for k in generators:
             given[k] = draws.Generator(k, order)
-        with bodies.sizes_of(_symbols(args)), unsigned.Meaning():
+        with bodies.sizes_of(_symbols(args)), unsigned.Meaning(), _without_cache():
             leaves, tree = pytree.tree_flatten(call(*given))
             results = [_result(leaf, leaves) for leaf in leaves]
             result = pytree.tree_unflatten(results, tree)
