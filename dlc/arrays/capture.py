@@ -35,7 +35,7 @@ from . import (  # noqa: F401  (they register what they compute)
     unsigned,
     windows,
 )
-from .value import Array, Root, Unknown, constant, is_array, is_symbol, lift, number, refuse
+from .value import FEW, Array, Root, Unknown, constant, is_array, is_symbol, lift, number, refuse
 
 #: So much work is done to find out whether two arrays share memory; after that they are taken to.
 MAX_WORK = 100_000
@@ -164,17 +164,12 @@ def _result(leaf: Any, leaves: list[Any]) -> Any:
     return trace.Scalar(leaf.tensor if leaf.root.argument is None else leaf.tensor.clone())
 
 
-#: Sizes of a last axis behind others that are numbers and no symbols: the parts of a point, a colour, a pair.
-#: A loop over so few elements costs more than what it computes, unless their number is known.
-_FEW = range(2, 5)
-
-
 def _argument(value: Any, root: Root, scalar: bool) -> Any:
     if isinstance(value, torch.SymFloat):
         return Array(lift(value).tensor, scalar=True, weak=True, symbol=value)
     if not isinstance(value, Tensor):
         return value
-    if value.ndim > 1 and is_symbol(value.shape[-1]) and value.shape[-1].node.hint in _FEW:
+    if value.ndim > 1 and is_symbol(value.shape[-1]) and value.shape[-1].node.hint in FEW:
         int(value.shape[-1])  # a condition of the variant
     return Array(value, root=root, scalar=scalar)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -264,12 +266,11 @@ def _view(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     if None in keys:
         return tensor[parts]
     if not all(isinstance(part, slice) for part in parts):
-        return _made_once(tensor, tuple(keys), parts)
+        return _made_once(tensor, tuple(keys), lambda t: t[parts])
     whole = True
     for ax, part in enumerate(parts):
         if part != slice(None):
-            before = (slice(None),) * ax
-            tensor, whole = _made_once(tensor, (ax, keys[ax]), (*before, part)), False
+            tensor, whole = _made_once(tensor, (ax, keys[ax]), functools.partial(_slice, ax, part)), False
     return tensor.view(tensor.shape) if whole else tensor
 
 
@@ -281,10 +282,16 @@ def _key(part: Any) -> Any:
     return part if type(part) is int else "new" if part is None else None
 
 
-def _made_once(tensor: Tensor, key: tuple[Any, ...], parts: tuple[Any, ...]) -> Tensor:
+def _slice(ax: int, part: slice, tensor: Tensor) -> Tensor:
+    if part.step == 0:
+        raise ValueError("slice step cannot be zero")
+    return torch.ops.aten.slice.Tensor(tensor, ax, part.start, part.stop, part.step or 1)
+
+
+def _made_once(tensor: Tensor, key: tuple[Any, ...], make: Callable[[Tensor], Tensor]) -> Tensor:
     made = vars(tensor).setdefault("_dlc_views", {})
     if key not in made:
-        made[key] = tensor[parts]
+        made[key] = make(tensor)
     return made[key]
 
 

@@ -3,6 +3,7 @@ arguments) is what NumPy says when it is called with an array of one element in 
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import warnings
@@ -15,7 +16,7 @@ from torch import Tensor
 from . import unsigned
 from .index import into
 from .names import computes
-from .value import Array, is_array, lift, refuse, torch_dtype
+from .value import FEW, Array, is_array, lift, refuse, torch_dtype
 
 
 def _probe(function: Any, array: Array, **options: Any) -> Any:
@@ -104,7 +105,20 @@ def sum_(
     call = _Call(np.sum, a, axis, keepdims, out, dtype=in_out(a, dtype, out), **k)
     to = torch_dtype(call.like.dtype)
     terms = unsigned.terms(call.array.tensor, to)
+    if _of_parts(call, terms, to):
+        found = functools.reduce(torch.add, terms.unbind(-1))
+        return _squeezed(call, found.unsqueeze(-1))
     return _squeezed(call, call.reduced(torch.sum, terms, dtype=unsigned.added_in(to)))
+
+
+def _of_parts(call: _Call, terms: Tensor, to: torch.dtype) -> bool:
+    """Is it a sum over the parts of points, whose number is known?
+
+    Added one by one, in NumPy's order, it is no reduction, so that a reduction over points is in its kernel.
+    """
+    last = terms.dim() - 1
+    few = last > 0 and call.axes == [last] and terms.dtype == to and to in (torch.float32, torch.float64)
+    return few and isinstance(terms.shape[last], int) and terms.shape[last] in FEW
 
 
 @computes(np.prod)

@@ -34,6 +34,9 @@ TORCH = {
 }
 NUMPY = {tensor: array for array, tensor in TORCH.items()}
 
+#: Sizes of a last axis behind others that are numbers and no symbols: the parts of a point, a colour, a pair.
+#: A loop over so few elements costs more than what it computes, unless their number is known.
+FEW = range(2, 5)
 #: A loop over the elements of an array is unrolled, up to so many of them.
 MAX_UNROLLED = 16
 #: Loops over ranges of ints are unrolled, up to so many steps of all of them in one capture.
