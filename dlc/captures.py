@@ -12,6 +12,7 @@ from torch.fx import GraphModule
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from . import _C, trace
+from .arrays.unsigned import as_signed
 from .compiler import compile_with
 from .frozen import watch_optimizers
 from .layouts import laid_as_eager
@@ -68,6 +69,7 @@ class Captures(NamedTuple):
 
     def _compiled(self, captured: trace.Captured, fixed: int | None) -> dict[str, Any]:
         graph = captured.graph
+        as_signed(graph)
         frozen: list[int] = []
         if self.options.freeze and fixed is not None:  # behind the arguments are the module's own tensors
             watch_optimizers()

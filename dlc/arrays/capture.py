@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
+import itertools
 import operator
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ import torch
 import torch.utils._pytree as pytree
 from numpy.lib.stride_tricks import as_strided
 from torch import Tensor
+from torch._guards import active_fake_mode
 
 from .. import trace
 from .._C import CaptureError
@@ -29,9 +32,10 @@ from . import (  # noqa: F401  (they register what they compute)
     reductions,
     scope,
     searching,
+    unsigned,
     windows,
 )
-from .value import Array, Root, Unknown, constant, is_array, is_symbol, lift, number, refuse
+from .value import FEW, Array, Root, Unknown, constant, is_array, is_symbol, lift, number, refuse
 
 #: So much work is done to find out whether two arrays share memory; after that they are taken to.
 MAX_WORK = 100_000
@@ -86,6 +90,11 @@ def _symbols(args: tuple[Any, ...]) -> list[torch.SymInt]:
     return list(found.values())
 
 
+def _kind(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What the tensors of the arguments do not say of them."""
+    return _read_only(args), tuple((k, a.dtype.str) for k, a in enumerate(args) if unsigned.has(a))
+
+
 def _share_memory(a: Any, b: Any, **limits: int) -> bool:
     return type(a) is type(b) is np.ndarray and np.may_share_memory(a, b, **limits)
 
@@ -103,7 +112,12 @@ def _to_tensor(place: int, value: Any) -> Any:
     value = value if value.flags.writeable else value.copy()
     if min(value.strides, default=0) < 0:  # of an axis of one element: never used, but refused by torch
         value = as_strided(value, strides=[abs(s) for s in value.strides])
-    return torch.from_numpy(value)
+    return torch.from_numpy(unsigned.signed_array(value))
+
+
+def _unsigned_as_given(tensor: Any, value: Any) -> Any:
+    """A tensor that _to_tensor made, of the dtype of its array."""
+    return tensor.view(getattr(torch, value.dtype.name)) if unsigned.has(value) else tensor
 
 
 def _like(array: Any) -> Tensor:
@@ -150,19 +164,32 @@ def _result(leaf: Any, leaves: list[Any]) -> Any:
     return trace.Scalar(leaf.tensor if leaf.root.argument is None else leaf.tensor.clone())
 
 
-#: Sizes of a last axis behind others that are numbers and no symbols: the parts of a point, a colour, a pair.
-#: A loop over so few elements costs more than what it computes, unless their number is known.
-_FEW = range(2, 5)
-
-
 def _argument(value: Any, root: Root, scalar: bool) -> Any:
     if isinstance(value, torch.SymFloat):
         return Array(lift(value).tensor, scalar=True, weak=True, symbol=value)
     if not isinstance(value, Tensor):
         return value
-    if value.ndim > 1 and is_symbol(value.shape[-1]) and value.shape[-1].node.hint in _FEW:
+    if value.ndim > 1 and is_symbol(value.shape[-1]) and value.shape[-1].node.hint in FEW:
         int(value.shape[-1])  # a condition of the variant
     return Array(value, root=root, scalar=scalar)
+
+
+@contextlib.contextmanager
+def _without_cache() -> Iterator[None]:
+    """The fake tensors of a capture are made anew for each operator.
+
+    An entry of torch's cache makes two more of them, whose symbols cost as much. That pays where whole layers
+    repeat, as in models, which functions of arrays do not.
+    """
+    mode = active_fake_mode()
+    before = getattr(mode, "cache_enabled", False)
+    if before:
+        mode.cache_enabled = False
+    try:
+        yield
+    finally:
+        if before:
+            mode.cache_enabled = True
 
 
 def of_tensors(
@@ -171,12 +198,13 @@ def of_tensors(
     generators: set[int],
     scalars: frozenset[int],
     lines: list[str],
+    dtypes: list[np.dtype | None],
 ) -> Callable[..., Any]:
     """call with arrays in place of the tensors that it is given, its results as trace.capture takes them.
 
     generators: the parameters that are some; then the last token of their draws is behind the result;
     scalars: those that stand for scalars of NumPy's; lines: receives of each parameter the line that writes
-    to it first.
+    to it first; dtypes: of each leaf of the result the dtype, if it is unsigned, else None.
     """
 
     def run(*args: Any) -> Any:
@@ -185,9 +213,11 @@ def of_tensors(
         order = draws.Order(args[min(generators)]) if generators else None
         for k in generators:
             given[k] = draws.Generator(k, order)
-        with bodies.sizes_of(_symbols(args)):
+        with bodies.sizes_of(_symbols(args)), unsigned.Meaning(), _without_cache():
             leaves, tree = pytree.tree_flatten(call(*given))
-            result = pytree.tree_unflatten([_result(leaf, leaves) for leaf in leaves], tree)
+            results = [_result(leaf, leaves) for leaf in leaves]
+            result = pytree.tree_unflatten(results, tree)
+        dtypes[:] = [unsigned.numpys(getattr(leaf, "tensor", leaf)) for leaf in results]
         lines[:] = [root.line for root in roots]
         return (result, order.token) if order else result
 
@@ -197,21 +227,36 @@ def of_tensors(
 # -- variants ------------------------------------------------------------------------------------------
 
 
-def _arrays_of(of: list[tuple[str, Any]], whole: Any, generators: set[int]) -> Callable[[list[Any]], Any]:
+def _arrays_of(
+    of: list[tuple[str, Any]], whole: Any, generators: set[int], dtypes: list[np.dtype | None]
+) -> Callable[[list[Any]], Any]:
     """The shape of a result whose tensors become arrays and scalars; of, whole: trace's; see of_tensors."""
-    scalars = [kind == "scalar" for kind, _ in of]
+    forms = [
+        ((() if dtype is None else (dtype,)), kind == "scalar")
+        for (kind, _), dtype in itertools.zip_longest(of, dtypes)
+    ]
+
+    def array(leaf: Any, dtype: tuple[np.dtype, ...], scalar: bool) -> Any:
+        if not isinstance(leaf, Tensor):
+            return leaf
+        found = leaf.numpy().view(*dtype) if dtype else leaf.numpy()
+        return found[()] if scalar else found
 
     def shape(leaves: list[Any]) -> Any:
-        arrays = [
-            (leaf.numpy()[()] if scalar else leaf.numpy()) if isinstance(leaf, Tensor) else leaf
-            for leaf, scalar in zip(leaves, scalars, strict=True)
-        ]
+        arrays = [array(leaf, *form) for leaf, form in zip(leaves, forms, strict=True)]
         if whole is None:
             return arrays[0]
         shaped = whole(arrays)
         return shaped[0] if generators else shaped
 
     return shape
+
+
+class _Made(NamedTuple):
+    """What Jit.add takes of a variant, and the dtypes of its results: see of_tensors."""
+
+    spec: dict[str, Any]
+    dtypes: list[np.dtype | None]
 
 
 class _Inner(NamedTuple):
@@ -226,25 +271,26 @@ class Arrays:
 
     def __init__(self, compiler: Any) -> None:
         self.compiler = compiler
-        self.inner: dict[frozenset[int], _Inner] = {}  # by the arguments that are read-only
+        # By the arguments that are read-only, and those of unsigned dtypes: see unsigned.py.
+        self.inner: dict[tuple[Any, ...], _Inner] = {}
         self.written: set[int] = set()  # the arguments that some variant writes to
         # args: of the call that is under way, as they were given; made: those of a variant that calls
-        # operators, and what Jit.add takes of it: the call goes on with tensors, and needs the same
+        # operators, and the variant: the call goes on with tensors, and needs the same
         self.now = threading.local()
 
     def variant(self, args: tuple[Any, ...]) -> dict[str, Any]:
         """What Jit.add takes, for calls with such arguments."""
-        if not all(readable(a) for a in args if type(a) is np.ndarray):
+        if not all(readable(a) and not unsigned.has(a) for a in args if type(a) is np.ndarray):
             return {"through": self.by_copies}
         takes_arrays = any(type(a) is np.ndarray for a in args)  # else its results are no arrays to Jit
         if takes_arrays and not any(map(draws.is_generator, args)):
-            spec = self.compiled(tuple(_like(a) if is_numpy(a) else a for a in args), args, set())
-            if not spec["callable"].calls:
-                return spec
-            self.now.made = args, spec
+            made = self.compiled(tuple(_like(a) if is_numpy(a) else a for a in args), args, set())
+            if not made.spec["callable"].calls and not any(made.dtypes):
+                return made.spec
+            self.now.made = args, made
         return {"through": self.by_tensors}
 
-    def compiled(self, like: tuple[Any, ...], args: tuple[Any, ...], generators: set[int]) -> dict[str, Any]:
+    def compiled(self, like: tuple[Any, ...], args: tuple[Any, ...], generators: set[int]) -> _Made:
         def numpy_itself() -> None:
             self.compiler.call(*(copy.deepcopy(a) if is_numpy(a) else a for a in args))
 
@@ -252,19 +298,23 @@ class Arrays:
         call = self.compiler.by_position(scope.in_numpys_meaning(self.compiler.fn))
         with torch.autocast("cpu", enabled=False):
             lines: list[str] = []
-            run = of_tensors(call, self.compiler.names, generators, _scalars(args), lines)
+            dtypes: list[np.dtype | None] = []
+            run = of_tensors(call, self.compiler.names, generators, _scalars(args), lines, dtypes)
             spec = self.compiler.compiled(run, like, numpy_itself)
         written = [k for k, _ in spec["writes"]]
         self.written.update(written)
         writes_to = self.compiler.captures.writes_to
         spec["writes"] = [(k, functools.partial(writes_to, k, lines[k])) for k in written]
-        return spec
+        return _Made(spec, dtypes)
 
     def by_copies(self, *args: Any) -> Any:
         """A call with copies of what cannot be read where it is: what is written to them is written back."""
+        call = self.by_tensors if any(map(unsigned.has, args)) else self.compiler.jit
+        if all(readable(a) for a in args if type(a) is np.ndarray):
+            return call(*args)
         shared = any(_share_memory(args[k], other) for k in range(len(args)) for other in args[:k])
         given = [_copy(a) if shared else _ordinary(a) for a in args]
-        result = self.compiler.jit(*given)
+        result = call(*given)
         back = [k for k in self.written if given[k] is not args[k] and args[k].flags.writeable]
         for k in back:
             self.check_shared(k, args, range(len(args)))
@@ -287,9 +337,10 @@ class Arrays:
 
     def by_tensors(self, *args: Any) -> Any:
         fixed = _read_only(args)
-        if fixed not in self.inner:
-            self.inner[fixed] = _Inner(self.compiler.new_jit(functools.partial(_add, self)), set())
-        inner, self.now.args = self.inner[fixed], args
+        key = _kind(args)
+        if key not in self.inner:
+            self.inner[key] = _Inner(self.compiler.new_jit(functools.partial(_add, self)), set())
+        inner, self.now.args = self.inner[key], args
         self.check_copies(inner, fixed)
         try:
             with torch.autocast("cpu", enabled=False), draws.given(args):
@@ -297,11 +348,11 @@ class Arrays:
         finally:
             vars(self.now).pop("made", None)
 
-    def made_now(self) -> dict[str, Any] | None:
+    def made_now(self) -> _Made | None:
         """What `variant` has just made for the arguments of this call."""
-        args, spec = vars(self.now).pop("made", ((), None))
+        args, made = vars(self.now).pop("made", ((), None))
         same = len(args) == len(self.now.args) and all(map(operator.is_, args, self.now.args))
-        return spec if same else None
+        return made if same else None
 
     def check_copies(self, inner: _Inner, fixed: frozenset[int]) -> None:
         for k in sorted(inner.written if fixed else ()):
@@ -310,17 +361,18 @@ class Arrays:
     def add(self, generation: int, *args: Any) -> None:
         with trace.capturing():
             fixed = _read_only(self.now.args)
-            inner = self.inner[fixed]
+            inner = self.inner[_kind(self.now.args)]
             if inner.jit.generation != generation:
                 return  # another thread has compiled meanwhile
             generators = set(draws.given_now())
-            spec = self.made_now() or self.compiled(args, self.now.args, generators)
+            like = tuple(map(_unsigned_as_given, args, self.now.args))
+            spec, dtypes = self.made_now() or self.compiled(like, self.now.args, generators)
             written = {k for k, _ in spec["writes"]}
             if written & fixed:
                 raise ValueError("assignment destination is read-only")
             inner.written.update(written)
             self.check_copies(inner, fixed)
-            spec["shape"] = _arrays_of(spec["leaves"], spec["shape"], generators)
+            spec["shape"] = _arrays_of(spec["leaves"], spec["shape"], generators, dtypes)
             spec["leaves"] = [
                 ("result" if kind == "scalar" else kind, value) for kind, value in spec["leaves"]
             ]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from . import unsigned
 from .index import into, write
 from .names import computes
 from .ufuncs import apply
@@ -75,11 +76,12 @@ def clip(
     dtype = together(found, *(end for end in (low, high) if end is not None))
     if dtype.kind == "c":
         refuse("np.clip of complex numbers has no compiled form", "clip their parts")
-    tensor = as_tensor(found, dtype)
+    tensor, to = unsigned.in_order(as_tensor(found, dtype)), torch_dtype(dtype)
     if low is not None:
-        tensor = torch.maximum(tensor, as_tensor(low, dtype))
+        tensor = torch.maximum(tensor, unsigned.in_order(as_tensor(low, dtype)))
     if high is not None:
-        tensor = torch.minimum(tensor, as_tensor(high, dtype))
+        tensor = torch.minimum(tensor, unsigned.in_order(as_tensor(high, dtype)))
+    tensor = unsigned.from_order(tensor, to).to(to)
     return _into(Array(tensor, scalar=tensor.dim() == 0), out, broadcast=True)
 
 

@@ -25,6 +25,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from .._C import InternalError
+from . import unsigned
 from .index import into
 from .names import OTHERWISE, full_name
 from .reductions import in_out
@@ -141,7 +142,8 @@ def _written(value: Any, arrays: list[Any]) -> Any:
             )
         elif value.scalar:
             kind = "scalar"
-        return [kind, len(arrays) - 1]
+        dtype = unsigned.numpys(value.tensor) if is_array(value) else None
+        return [kind, len(arrays) - 1, *([] if dtype is None else [dtype.str])]
     if isinstance(value, np.ndarray):
         return _written(lift(value), arrays)
     if isinstance(value, (tuple, list)):
@@ -164,8 +166,8 @@ def _written(value: Any, arrays: list[Any]) -> Any:
 
 
 _READ: dict[str, Callable[..., Any]] = {
-    "array": lambda arrays, k: arrays[k],
-    "scalar": lambda arrays, k: arrays[k][()],
+    "array": lambda arrays, k, *dtype: arrays[k].view(*dtype),
+    "scalar": lambda arrays, k, *dtype: arrays[k].view(*dtype)[()],
     "int": lambda arrays, k: int(arrays[k]),
     "float": lambda arrays, k: float(arrays[k]),
     "tuple": lambda arrays, items: tuple(_read(item, arrays) for item in items),
@@ -242,7 +244,7 @@ def _run(call: str, tensors: list[Tensor], sizes: list[int]) -> list[Tensor]:
                 f"np.{text.name} returned an array of {result.dtype} of shape {result.shape}, where {dtype} "
                 f"of shape {tuple(shape)} was expected of such arguments: call it outside of the function"
             )
-    return [_own(result, arrays) for result in results]
+    return [_own(unsigned.signed_array(result), arrays) for result in results]
 
 
 def _fake(call: str, tensors: list[Tensor], sizes: list[Any]) -> list[Tensor]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -252,7 +254,45 @@ def get(array: Array, index: Any) -> Array:
     scalar = not ellipsis and all(_whole_number(part) for part in parts)
     if not chosen:
         return array.view_of(lambda t: t.view(t.shape), scalar=scalar)
-    return array.view_of(lambda t: t[chosen], scalar=scalar)
+    return array.view_of(lambda t: _view(t, chosen), scalar=scalar)
+
+
+def _view(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
+    """tensor[parts], a view. Each view of a tensor is made once: a fake tensor takes about a millisecond.
+
+    Slices of several axes are made axis by axis, as x[1:, 1:] and x[1:, :-1] begin alike.
+    """
+    keys = [_key(part) for part in parts]
+    if None in keys:
+        return tensor[parts]
+    if not all(isinstance(part, slice) for part in parts):
+        return _made_once(tensor, tuple(keys), lambda t: t[parts])
+    whole = True
+    for ax, part in enumerate(parts):
+        if part != slice(None):
+            tensor, whole = _made_once(tensor, (ax, keys[ax]), functools.partial(_slice, ax, part)), False
+    return tensor.view(tensor.shape) if whole else tensor
+
+
+def _key(part: Any) -> Any:
+    """A part of an index as something to look up; None where it is no number and no slice of numbers."""
+    if type(part) is slice:
+        ends = (part.start, part.stop, part.step)
+        return ends if all(end is None or type(end) is int for end in ends) else None
+    return part if type(part) is int else "new" if part is None else None
+
+
+def _slice(ax: int, part: slice, tensor: Tensor) -> Tensor:
+    if part.step == 0:
+        raise ValueError("slice step cannot be zero")
+    return torch.ops.aten.slice.Tensor(tensor, ax, part.start, part.stop, part.step or 1)
+
+
+def _made_once(tensor: Tensor, key: tuple[Any, ...], make: Callable[[Tensor], Tensor]) -> Tensor:
+    made = vars(tensor).setdefault("_dlc_views", {})
+    if key not in made:
+        made[key] = make(tensor)
+    return made[key]
 
 
 def _masked(array: Array, parts: list[Any]) -> Chosen | None:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import reductions
+from . import reductions, unsigned
 from .elementwise import _into
 from .names import computes, named
 from .shapes import diagonal, same_dtype
@@ -17,7 +17,7 @@ from .value import Array, is_array, lift, refuse
 
 def _operands(name: str, *values: Any) -> list[Tensor]:
     tensors = same_dtype(*(lift(v) for v in values))
-    if tensors[0].dtype in (torch.bool, torch.float16):
+    if tensors[0].dtype in (torch.bool, torch.float16, *unsigned.SIGNED):
         refuse(f"np.{name} of {tensors[0].dtype} has no compiled form", "give it float32 or float64")
     return tensors
 

@@ -3,6 +3,7 @@ arguments) is what NumPy says when it is called with an array of one element in 
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 import warnings
@@ -12,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from . import unsigned
 from .index import into
 from .names import computes
-from .value import Array, is_array, lift, refuse, torch_dtype
+from .value import FEW, Array, is_array, lift, refuse, torch_dtype
 
 
 def _probe(function: Any, array: Array, **options: Any) -> Any:
@@ -101,7 +103,22 @@ def sum_(
 ) -> Array:
     a = _without_rest(a)
     call = _Call(np.sum, a, axis, keepdims, out, dtype=in_out(a, dtype, out), **k)
-    return _squeezed(call, call.reduced(torch.sum, dtype=torch_dtype(call.like.dtype)))
+    to = torch_dtype(call.like.dtype)
+    terms = unsigned.terms(call.array.tensor, to)
+    if _of_parts(call, terms, to):
+        found = functools.reduce(torch.add, terms.unbind(-1))
+        return _squeezed(call, found.unsqueeze(-1))
+    return _squeezed(call, call.reduced(torch.sum, terms, dtype=unsigned.added_in(to)))
+
+
+def _of_parts(call: _Call, terms: Tensor, to: torch.dtype) -> bool:
+    """Is it a sum over the parts of points, whose number is known?
+
+    Added one by one, in NumPy's order, it is no reduction, so that a reduction over points is in its kernel.
+    """
+    last = terms.dim() - 1
+    few = last > 0 and call.axes == [last] and terms.dtype == to and to in (torch.float32, torch.float64)
+    return few and isinstance(terms.shape[last], int) and terms.shape[last] in FEW
 
 
 @computes(np.prod)
@@ -109,7 +126,8 @@ def prod(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **k: Any
 ) -> Array:
     call = _Call(np.prod, a, axis, keepdims, out, dtype=in_out(a, dtype, out), **k)
-    tensor = call.array.tensor.to(torch_dtype(call.like.dtype))
+    to = torch_dtype(call.like.dtype)
+    tensor = unsigned.terms(call.array.tensor, to).to(unsigned.added_in(to))
     for ax in call.axes:
         tensor = torch.prod(tensor, ax, keepdim=True)
     return _squeezed(call, tensor)
@@ -120,7 +138,8 @@ def mean(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **k: Any
 ) -> Array:
     call = _Call(np.mean, a, axis, keepdims, out, dtype=_wider(a, dtype, out), **k)
-    return _squeezed(call, call.reduced(torch.mean, dtype=torch_dtype(call.like.dtype)))
+    to = torch_dtype(call.like.dtype)
+    return _squeezed(call, call.reduced(torch.mean, unsigned.terms(call.array.tensor, to), dtype=to))
 
 
 def _spread(function: Any, ours: Any) -> Any:
@@ -152,7 +171,9 @@ def _extreme(
     call = _Call(function, a, axis, keepdims, out, **k)
     if call.array.tensor.is_complex():
         refuse(f"np.{function.__name__} of complex numbers", "reduce their parts")
-    return _squeezed(call, call.reduced(ours))
+    tensor = call.array.tensor
+    found = call.reduced(ours, unsigned.in_order(tensor))
+    return _squeezed(call, unsigned.from_order(found, tensor.dtype))
 
 
 @computes(np.max, np.amax)
@@ -170,7 +191,8 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Arr
     call = _Call(np.ptp, a, axis, keepdims, out)
     if call.array.tensor.is_complex():
         refuse("np.ptp of complex numbers", "reduce their parts")
-    return _squeezed(call, call.reduced(torch.amax) - call.reduced(torch.amin))
+    tensor = unsigned.in_order(call.array.tensor)
+    return _squeezed(call, call.reduced(torch.amax, tensor) - call.reduced(torch.amin, tensor))
 
 
 def _truth(function: Any, ours: Any, a: Any, axis: Any, out: Any, keepdims: Any, k: dict[str, Any]) -> Array:
@@ -199,7 +221,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Array:
 def _place(function: Any, ours: Any, a: Any, axis: Any, out: Any, keepdims: Any) -> Array:
     array = lift(a)
     like = _probe(function, array, axis=axis, keepdims=bool(keepdims))
-    tensor = array.tensor
+    tensor = unsigned.in_order(array.tensor)
     if tensor.is_complex():
         refuse(f"np.{function.__name__} of complex numbers", "compare their parts")
     if tensor.dtype == torch.bool:
@@ -225,7 +247,8 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) 
 def _running(function: Any, ours: Any, a: Any, axis: Any, dtype: Any, out: Any) -> Array:
     array = lift(a)
     like = _probe(function, array, axis=axis, dtype=in_out(a, dtype, out))
-    tensor = array.tensor.to(torch_dtype(like.dtype))
+    to = torch_dtype(like.dtype)
+    tensor = unsigned.terms(array.tensor, to).to(unsigned.added_in(to))
     tensor = tensor.reshape(-1) if axis is None or not array.ndim else tensor
     return _give(ours(tensor, 0 if axis is None else _axes(array, axis)[0]), like, out, "unsafe")
 

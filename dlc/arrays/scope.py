@@ -21,7 +21,7 @@ from .flow import Flow, choose
 from .names import FUNCTIONS, function_of
 from .source import of_user
 from .ufuncs import apply_method
-from .value import MAX_STEPS, MAX_UNROLLED, is_array, is_symbol, refuse
+from .value import MAX_STEPS, MAX_UNROLLED, is_array, is_symbol, refuse, unless_unread
 
 
 class _Ufunc:
@@ -118,13 +118,16 @@ class _Steps:
             refuse(
                 f"its loops have {steps} steps here, of which each is captured by itself{because}, "
                 f"and at most {MAX_STEPS} are",
-                "write them as operations on whole arrays, or compile one step and call it in Python's loop",
+                unless_unread(
+                    "write them as operations on whole arrays, or compile one step and call it in Python's "
+                    "loop"
+                ),
                 Never,
             )
 
     def range(self, *ends: Any, why: str = "") -> range:
         if any(map(is_array, ends)):
-            refuse("a loop ends at a value of an array", "end it at an int or a size")
+            refuse("a loop ends at a value of an array", unless_unread("end it at an int or a size"))
         known = _of_sizes(*ends) if any(map(is_symbol, ends)) else range(*ends)
         if not self.counted:
             return known
@@ -138,7 +141,10 @@ def _of_sizes(*ends: Any) -> range:
     if len(known) > MAX_UNROLLED:
         refuse(
             f"it loops over a size of an array, {len(known)} times",
-            f"write it as operations on whole arrays (loops over up to {MAX_UNROLLED} elements are unrolled)",
+            unless_unread(
+                "write it as operations on whole arrays "
+                f"(loops over up to {MAX_UNROLLED} elements are unrolled)"
+            ),
             Never,
         )
     return known

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import host
+from . import host, unsigned
 from .called import Sizes
 from .names import computes
 from .value import Array, is_array, is_known, lift, refuse, together, torch_dtype
@@ -38,7 +38,8 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Arra
     if sorter is not None:
         among = among[lift(sorter)]
     to = torch_dtype(np.int8 if dtype.kind == "b" else dtype)
-    found = _places(among.tensor.to(to).contiguous(), values.tensor.to(to).contiguous(), side == "right")
+    ends, wanted = (unsigned.in_order(a.tensor.to(to)).contiguous() for a in (among, values))
+    found = _places(ends, wanted, side == "right")
     return Array(found, scalar=found.dim() == 0)
 
 

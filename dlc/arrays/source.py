@@ -8,9 +8,11 @@ import inspect
 import sys
 import textwrap
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from .. import variables
+from .value import UNREAD
 
 
 def of_user(value: Any) -> bool:
@@ -21,12 +23,21 @@ def of_user(value: Any) -> bool:
     return top not in variables.LIBRARIES and top not in sys.stdlib_module_names and top != "dlc"
 
 
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
 def _tree(function: types.FunctionType) -> ast.FunctionDef | None:
     """The syntax tree of the function, at its lines; None where its source is not known."""
     try:
         lines, first = inspect.getsourcelines(function)
         tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError, ValueError):
+    except (OSError, TypeError, SyntaxError, ValueError) as error:
+        if isinstance(error, OSError):
+            UNREAD.update(_codes(function.__code__))
         return None
     if len(tree.body) != 1 or not isinstance(tree.body[0], ast.FunctionDef):
         return None

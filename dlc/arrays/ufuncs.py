@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import host
+from . import host, unsigned
 from .index import write, write_cut
 from .roots import cbrt
 from .shapes import check_order
@@ -391,6 +391,8 @@ def _computed(
     operands = [cast(x, dtype) for x, dtype in zip(inputs, dtypes, strict=False)]
     if not any(isinstance(x, Tensor) for x in operands):
         operands[0] = as_tensor(operands[0], dtypes[0])
+    if any(torch_dtype(dtype) in unsigned.SIGNED for dtype in dtypes[: ufunc.nin]):
+        row = unsigned.row(ufunc.__name__, row, dtypes[: ufunc.nin])
     results = row(*operands)
     return results if isinstance(results, tuple) else (results,), dtypes[ufunc.nin :]
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import itertools
 import os
 import sys
+import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, NoReturn
 
@@ -27,11 +29,14 @@ TORCH = {
     np.dtype(name): getattr(torch, name)
     for name in (
         *("bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"),
-        *("complex64", "complex128"),
+        *("complex64", "complex128", "uint16", "uint32", "uint64"),
     )
 }
 NUMPY = {tensor: array for array, tensor in TORCH.items()}
 
+#: Sizes of a last axis behind others that are numbers and no symbols: the parts of a point, a colour, a pair.
+#: A loop over so few elements costs more than what it computes, unless their number is known.
+FEW = range(2, 5)
 #: A loop over the elements of an array is unrolled, up to so many of them.
 MAX_UNROLLED = 16
 #: Loops over ranges of ints are unrolled, up to so many steps of all of them in one capture.
@@ -48,15 +53,35 @@ class Refused(CaptureError):
     """There is no such thing in NumPy's meaning here; another capture of the function may do without."""
 
 
-def user_line() -> str:
-    """file:line of the innermost frame that is neither dlc's, torch's nor NumPy's; "" where there is none."""
-    frame = sys._getframe(1)
+def _user_frame() -> types.FrameType | None:
+    """The innermost frame that is neither dlc's, torch's nor NumPy's."""
+    frame: types.FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith((*_LIBRARIES, "<__array_function__")):
-            return f"{name}:{frame.f_lineno}"
+        if not frame.f_code.co_filename.startswith((*_LIBRARIES, "<__array_function__")):
+            return frame
         frame = frame.f_back
-    return ""
+    return None
+
+
+def user_line() -> str:
+    """file:line of the user's innermost frame; "" where there is none."""
+    frame = _user_frame()
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+#: The code of functions whose source is not known, so that nobody can read their loops and branches.
+UNREAD: weakref.WeakSet[types.CodeType] = weakref.WeakSet()
+
+
+def unless_unread(fix: str) -> str:
+    """The fix, unless the loop or the branch could be had if the function's source were known."""
+    frame = _user_frame()
+    if frame is None or frame.f_code not in UNREAD:
+        return fix
+    return (
+        f"the source of {frame.f_code.co_name}() is not known, so its loops and branches are not taken as a "
+        "whole; define it in a file"
+    )
 
 
 def refuse(what: str, fix: str = "", error: type[CaptureError] = Refused) -> NoReturn:
@@ -380,7 +405,9 @@ class Array:
         if self.shape[0] > MAX_UNROLLED:
             refuse(
                 "it loops over the elements of an array",
-                f"write it as operations on whole arrays (loops of up to {MAX_UNROLLED} are unrolled)",
+                unless_unread(
+                    f"write it as operations on whole arrays (loops of up to {MAX_UNROLLED} are unrolled)"
+                ),
                 Never,
             )
         return iter([self[k] for k in range(int(self.shape[0]))])
@@ -402,7 +429,7 @@ class Array:
     def __bool__(self) -> bool:
         refuse(
             "it decides by the values of an array",
-            "np.where chooses by them, np.logical_and, np.maximum and the like combine them",
+            unless_unread("np.where chooses by them, np.logical_and, np.maximum and the like combine them"),
         )
 
     def _value(self, what: str) -> NoReturn:
@@ -450,8 +477,7 @@ class Array:
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """A function of torch's has torch's meaning: of tensors, its results are arrays."""
-        args, kwargs = pytree.tree_map(_to_tensor, (args, kwargs or {}))
-        return pytree.tree_map(_to_array, func(*args, **kwargs))
+        return with_tensors(func, args, kwargs or {})
 
 
 def inside(root: Root, tensor: Any, level: int) -> Tensor:
@@ -494,6 +520,12 @@ def _to_tensor(value: Any) -> Any:
 
 def _to_array(value: Any) -> Any:
     return Array(value) if isinstance(value, Tensor) else value
+
+
+def with_tensors(call: Callable[..., Any], args: Any, kwargs: dict[str, Any]) -> Any:
+    """call of the tensors of arrays, whose results become arrays."""
+    args, kwargs = pytree.tree_map(_to_tensor, (args, kwargs))
+    return pytree.tree_map(_to_array, call(*args, **kwargs))
 
 
 def is_array(value: Any) -> bool:

@@ -390,6 +390,25 @@ def test_a_function_without_a_source_is_captured_step_by_step() -> None:
     np.testing.assert_allclose(jit(scope["f"])(floats(3)), scope["f"](floats(3)), rtol=1e-12)
 
 
+WITHOUT_SOURCE = {
+    "range(len(x))": "for k in range(len(x)):\n        x = x * 0.5 + k",
+    "range of a value": "for k in range(x.astype(int)[0]):\n        x = x + k",
+    "elements": "for v in x:\n        x = x + v",
+    "many steps": "for k in range(5000):\n        x = x * 0.5 + k",
+    "if": "if x[0] > 1:\n        x = x + 1",
+    "while": "while x[0] > 1:\n        x = x / 2",
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_SOURCE)
+def test_a_message_says_that_the_source_is_not_known(name: str) -> None:
+    """As of a function that was typed in: what it would do in a file is not what it is told to change."""
+    scope: dict[str, Any] = {}
+    exec(f"def f(x):\n    {WITHOUT_SOURCE[name]}\n    return x", scope)
+    with pytest.raises(CaptureError, match=r"the source of f\(\) is not known.*define it in a file"):
+        jit(scope["f"])(floats(30))
+
+
 def test_closures_defaults_and_functions_that_are_called() -> None:
     factor = 0.5
 

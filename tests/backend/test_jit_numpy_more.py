@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
-from dlc import CaptureError, trace
+from dlc import CaptureError, captures, trace
 from dlc.arrays import host
 from dlc.arrays.value import MAX_STEPS
 from tests.backend.jitted import jit
@@ -236,3 +237,56 @@ def test_what_calls_numpy_is_captured_once(monkeypatch: pytest.MonkeyPatch) -> N
         np.testing.assert_array_equal(fast(x, 2.5), ranked(y, 2.5))
         np.testing.assert_array_equal(x, y)
     assert len(captured) == 1
+
+
+# -- what is traced --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("parts", [2, 3, 4, 5])
+def test_sums_over_parts_of_points_have_numpys_bits(dtype: str, parts: int) -> None:
+    x = (np.random.default_rng(0).random((40, 6, parts)) * 100).astype(dtype)
+    for function in (lambda x: x.sum(axis=-1), lambda x: np.sum(x, axis=2, keepdims=True)):
+        np.testing.assert_array_equal(jit(function)(x), function(x))
+
+
+def nearest(x: Any, centres: Any) -> Any:
+    return ((x[:, None] - centres[None]) ** 2).sum(axis=-1).argmin(axis=1)
+
+
+def test_distances_are_in_the_kernel_of_what_is_nearest(capfd: pytest.CaptureFixture[str]) -> None:
+    """A sum over a point's parts is no reduction beside the one over the centres."""
+    rng = np.random.default_rng(0)
+    x, centres = rng.random((100, 3)), rng.random((6, 3))
+    capfd.readouterr()
+    found = jit(nearest, dump="fuse", cache=False)(x, centres)
+    np.testing.assert_array_equal(found, nearest(x, centres))
+    assert capfd.readouterr().err.count("= kernel {") == 1
+
+
+def differences(x: Any) -> Any:
+    return (x[1:, 1:] - x[:-1, 1:] + x[1:, :-1] - x[:-1, :-1]) * x[1:, 1:] + x[:-1, 1:]
+
+
+def rewritten(x: Any) -> Any:
+    before = x[1:, 1:].copy()
+    x[1:, 1:] += differences(x)
+    return x[1:, 1:] - before + x[1:, :-1] * x[:-1, :-1]
+
+
+def test_a_view_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two slices of the first axis and four of these are six; what is written to an array is in its views."""
+    x, made = np.random.default_rng(0).random((7, 9)), []
+    add = captures.Captures._compiled
+
+    def noted(self: Any, captured: Any, fixed: Any) -> Any:
+        slices = captured.graph.graph.find_nodes(op="call_function", target=torch.ops.aten.slice.Tensor)
+        made.append(len(slices))
+        return add(self, captured, fixed)
+
+    monkeypatch.setattr(captures.Captures, "_compiled", noted)
+    ours, theirs = x.copy(), x.copy()
+    np.testing.assert_allclose(jit(differences)(ours), differences(theirs), rtol=1e-12)
+    assert made == [6]
+    np.testing.assert_allclose(jit(rewritten)(ours), rewritten(theirs), rtol=1e-12)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)

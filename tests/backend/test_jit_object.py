@@ -38,7 +38,7 @@ TABLE = torch.ones(3)
         torch.randn(3, dtype=torch.complex64).conj(),
         torch.randn(3, dtype=torch.complex64).conj().imag,
         np.array(["a"]),
-        np.zeros(3, np.uint16),
+        np.zeros(3, np.longdouble),
         torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8),
         ([1],),
     ],

@@ -13,7 +13,8 @@
 typedef enum {
     TAKE_TENSOR,                /* a dense torch tensor on the CPU */
     TAKE_ARRAY,                 /* a NumPy array that can be read where it is */
-    TAKE_COPY,                  /* one that cannot: byte-swapped, strides of parts of elements */
+    TAKE_COPY,                  /* one that cannot: byte-swapped, strides of parts of elements, of
+                                 * an unsigned dtype that the language has not */
     TAKE_FLOAT,
     TAKE_CONSTANT,              /* None, a bool, an int, text, a dtype and such, tuples of them */
     TAKE_OBJECT,                /* anything else, where it may be a constant: that very object */
@@ -200,7 +201,8 @@ PyObject *variant_run(const Variant *variant, const Taken *args, bool *fits);
 /* ---- jit_numpy.c: arrays; nothing here is called before numpy_check has seen one ---- */
 
 bool numpy_check(PyObject *object);
-/* 0: read, out->tensor filled; 1: not of a dtype of torch's; 2: to be copied first. */
+/* 0: read, out->tensor filled; 1: not of a dtype of torch's; 2: to be given as tensors, or copied
+ * first.  The dtype is behind DTYPE_COUNT where the language has none. */
 int numpy_read(PyObject *array, Taken *out, Dtype *dtype);
 /* Is it a scalar of NumPy's with a dtype of floats? */
 bool numpy_is_float(PyObject *object);

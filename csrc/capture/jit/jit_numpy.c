@@ -74,15 +74,31 @@ numpy_same(PyObject *a, PyObject *b)
 
 /* ---- arrays ---- */
 
+/* A number for each of NumPy's unsigned types that the language has no dtype for: a variant of such
+ * arrays takes tensors of the same bits.  0 for others. */
+static int
+wide_unsigned(PyArrayObject *array)
+{
+    static const int types[] = {NPY_UINT16, NPY_UINT32, NPY_UINT64};
+    int k = 0;
+    while (k < 3 && !PyArray_EquivTypenums(PyArray_TYPE(array), types[k])) {
+        k++;
+    }
+    return k < 3 ? k + 1 : 0;
+}
+
 int
 numpy_read(PyObject *object, Taken *out, Dtype *dtype)
 {
     PyArrayObject *array = (PyArrayObject *)object;
     PlanTensor *t = &out->tensor;
     *dtype = array_dtype(array);
-    /* torch's unsigned types beyond 8 bits have no place in the language */
-    if (*dtype == DTYPE_COUNT || *dtype == DT_bf16 || PyArray_NDIM(array) > MAX_RANK) {
+    int wide = wide_unsigned(array);
+    if ((*dtype == DTYPE_COUNT && !wide) || PyArray_NDIM(array) > MAX_RANK) {
         return 1;
+    }
+    if (wide) {
+        *dtype = (Dtype)(DTYPE_COUNT + wide);
     }
     npy_intp item = PyArray_ITEMSIZE(array);
     bool copy = !PyArray_ISNOTSWAPPED(array) || !PyArray_ISALIGNED(array);
@@ -95,7 +111,7 @@ numpy_read(PyObject *object, Taken *out, Dtype *dtype)
         t->strides[ax] = stride / item;
         copy = copy || (t->sizes[ax] > 1 && (stride < 0 || stride % item));
     }
-    return copy ? 2 : 0;
+    return copy || wide ? 2 : 0;
 }
 
 bool

@@ -381,11 +381,20 @@ DLC_FN int32_t dlc_cast_i64_i32(int64_t a) { return (int32_t)a; }
 DLC_FN int64_t dlc_cast_bool_i64(uint8_t a) { return a != 0; }
 DLC_FN int64_t dlc_cast_i32_i64(int32_t a) { return a; }
 DLC_FN int64_t dlc_cast_i64_i64(int64_t a) { return a; }
-/* Chosen, not converted: gcc does not vectorise a conversion of a comparison to floating point. */
-DLC_FN float dlc_cast_bool_f32(uint8_t a) { return a ? 1.0f : 0.0f; }
+/* The bits of one or zero, neither converted nor chosen: gcc does not vectorise a conversion of a
+ * comparison to floating point, and makes a choice that is multiplied by something a branch. */
+DLC_FN float
+dlc_cast_bool_f32(uint8_t a)
+{
+    return dlc_from_bits_f32(-(uint32_t)(a != 0) & 0x3f800000u);
+}
 DLC_FN float dlc_cast_f32_f32(float a) { return a; }
 DLC_FN float dlc_cast_f64_f32(double a) { return (float)a; }
-DLC_FN double dlc_cast_bool_f64(uint8_t a) { return a ? 1.0 : 0.0; }
+DLC_FN double
+dlc_cast_bool_f64(uint8_t a)
+{
+    return dlc_from_bits_f64(-(uint64_t)(a != 0) & 0x3ff0000000000000u);
+}
 DLC_FN double dlc_cast_f32_f64(float a) { return a; }
 DLC_FN double dlc_cast_f64_f64(double a) { return a; }
 
