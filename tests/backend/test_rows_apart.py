@@ -30,7 +30,7 @@ def test_they_are_copied_and_have_the_same_bits(batch: int, compiler: Callable[.
         with collect() as reports, torch.no_grad():
             results.append(compiler(by_steps, options={"tier": tier, "strict": True})(x, w, b))
         (report,) = reports
-        (height,) = re.findall(r"for \w+ in (.*) micro", report["loops"])
+        (height,) = re.findall(r"for \w+ in ([^:]*?), \w+ in [^:]*: .* micro", report["loops"])
         assert height != str(batch)
     steps = x.transpose(0, 1).contiguous().transpose(0, 1)
     with torch.no_grad():

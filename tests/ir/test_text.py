@@ -81,6 +81,22 @@ def test_numbers_for_some_sizes_only() -> None:
         assert what in opt(text, "--size", sizes).stderr
 
 
+def test_loops_in_one_line() -> None:
+    """Without the mark of a call they are printed with bodies, and so is what a line would not say."""
+    text = (HERE / "valid" / "nests.dlc").read_text()
+    bodies = opt(re.sub(r" (pack|micro)$", "", text, flags=re.MULTILINE)).stdout
+    assert opt(bodies).stdout == bodies
+    assert bodies.count("= reduce sum p") == 3 and bodies.count("= cast ") == 3
+    values = [opt(form, "--emit", "none", "--eval", "1").stdout for form in (text, bodies)]
+    assert values[0] == values[1]
+    marked = bodies.replace("for i3 in M {", "for i3 in M micro {")
+    line = "for i3 in M, l3 in 32, p3 in 9: sums[i3, l3] = k[i3, p3] * c[p3, l3] micro\n"
+    assert line in opt(marked).stdout
+    (load,) = re.findall(r".* load k\[i3, p3\]", marked)
+    placed = opt(marked.replace(load, f"{load}  @there")).stdout
+    assert "for i3 in M micro {" in placed and f"{load}  @there" in placed
+
+
 def test_calls_cannot_be_evaluated() -> None:
     done = opt((HERE / "valid" / "calls.dlc").read_text(), "--eval", "1")
     assert done.returncode == 1

@@ -43,8 +43,12 @@ def loops(condition: str, least: str = "-inf", returned: str = "") -> str:
 
 
 def bounded(text: str) -> set[str]:
-    """The loops with an extent that the finiteness of the values decides: of sums, extremes and products."""
+    """The loops with an extent that the finiteness of the values decides: of sums, extremes and products.
+
+    The last loop in the line of a call is the sum of its products.
+    """
     binds = re.findall(r"let \[(\w+)\] = bind", text)
+    text = re.sub(r"for .*, (\w+ in [^:]*): .* micro$", r"reduce sum_of \1 fused ", text, flags=re.MULTILINE)
     lines = [line for line in text.splitlines() if any(f"200*{name} " in line for name in binds)]
     return {word for line in lines for word in ("amax", "sum", "fused") if f" {word} " in line}
 

@@ -144,7 +144,9 @@ def test_one_form_for_many_rows(target: str, few: int) -> None:
 def sums(text: str) -> list[tuple[str, str]]:
     """The sums in order, each with the number of its terms, and the additions of sums: those of several rows
     are one."""
-    found = re.findall(r"(?:reduce sum \w+|for p\d+) in (\d+) (?:fused )?{|= (add) buf", text)
+    one_line = re.sub(r"for .* p\d+ in (\d+): .* (\+?)= .* micro", r"for p0 in \1 {\2", text)
+    found = re.findall(r"(?:reduce sum \w+|for p\d+) in (\d+) (?:fused )?{|(= add buf|(?<={)\+)", one_line)
+    found = [(terms, "add" if added else "") for terms, added in found]
     return [one for k, one in enumerate(found) if one[0] or found[k - 1] != one]
 
 

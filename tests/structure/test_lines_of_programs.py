@@ -109,8 +109,8 @@ CHANNELS = graph(
 JAM = "for jam=2 jam_elements=262144 jam_row=256"
 GRID = "for grid=512 grid_row=128 grid_called=4096"
 BYPASSES = "nontemporal=20971520 footprint=41943040"
-MULTIPLIED = ["for pack", "for micro prefetch_pack=229376", "reduce sum fused"]
-MULTIPLIED_C = ["for pack", "for micro", "reduce sum fused"]
+MULTIPLIED = ["for pack", "for micro prefetch_pack=229376"]
+MULTIPLIED_C = ["for pack", "for micro"]
 STORED = ["for vector", "t1 prefetch_tile"]  # the calls before have prefetched where the sum goes
 
 

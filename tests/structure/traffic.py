@@ -117,6 +117,8 @@ class Reader:
         loop = re.search(rf"(?:for|reduce \w+) ({NAME}) in (.+?)(?: [a-z_]+(?:=\d+)?)* \{{$", words)
         if words == "}":
             self.close()
+        elif nest := re.match(rf"for (.* in .*): ({NAME}\[.*\]) \+?= (.*)", words):
+            self.nest(*nest.groups())
         elif loop:
             self.extents[loop[1]] = loop[2]
             self.scalar(left, words)
@@ -130,6 +132,20 @@ class Reader:
             self.scalar(left, words)
         elif words.startswith("let "):
             self.let(left, right)
+
+    def nest(self, loops: str, stored: str, loaded: str) -> None:
+        """Loops in one line, as one call of a microkernel runs them."""
+        heads = split(loops)
+        for head in heads:
+            index, _, extent = head.partition(" in ")
+            self.extents[index] = extent
+            self.scalar("", head)
+            self.blocks.append(index)
+        for how, text in (("load", loaded), ("store", stored)):
+            for name, index in re.findall(rf"({NAME})\[([^\]]*)\]", text):
+                self.access(how, name, index)
+        for _ in heads:
+            self.close()
 
     def close(self) -> None:
         """A phase ends with the loop that stands in the kernel's own block."""

@@ -9,6 +9,7 @@
 
 #include "codegen/loops/product.h"
 #include "codegen/micro/micro.h"
+#include "ir/verify/product.h"
 
 _Static_assert((int)MICRO_ROWS == MICRO_MOST_ROWS && (int)MICRO_CHAIN == CONTRACTION_CHAIN &&
                    MICRO_COLUMNS(char) == MICRO_ROW_BYTES,
@@ -80,40 +81,37 @@ strides_of(Emit *e, const Let *access, int n, const Let *const *loops)
 
 /* Packs with another loop around the loop over columns: the sum has another order in memory. */
 static void
-put_scattered(Emit *e, const Let *loop)
+put_scattered(Emit *e, const CallNest *n, const Strides *from, const Strides *to)
 {
-    const Let *each = loop->body->lets[0], *columns = each->body->lets[0],
-              *load = columns->body->lets[0];
-    const Let *store = columns->body->lets[columns->body->n - 1], *loops[] = {loop, each, columns};
-    Strides from = strides_of(e, load, 3, loops), to = strides_of(e, store, 3, loops);
     if (new_helper(e, "MicroScatter")) {
         text_add(e->helpers, "%s", scatter_is);
     }
     put(e, "const MicroScatter scatter = {");
-    put(e, "    .k = %s, .each = %s, .columns = %s, .b = %s,", dim_c(e, loop_extent(loop)),
-        dim_c(e, loop_extent(each)), dim_c(e, loop_extent(columns)), from.at);
-    put(e, "    .k_stride = %s, .each_stride = %s, .column_stride = %s,", from.by[0], from.by[1],
-        from.by[2]);
-    put(e, "    .panel = %s, .rows = (%s) / %d", to.at, to.by[1],
-        (int)panel_width(store->args[0]->type->dtype));
+    put(e, "    .k = %s, .each = %s, .columns = %s, .b = %s,", dim_c(e, loop_extent(n->loops[0])),
+        dim_c(e, loop_extent(n->loops[1])), dim_c(e, loop_extent(n->loops[2])), from->at);
+    put(e, "    .k_stride = %s, .each_stride = %s, .column_stride = %s,", from->by[0], from->by[1],
+        from->by[2]);
+    put(e, "    .panel = %s, .rows = (%s) / %d", to->at, to->by[1],
+        (int)panel_width(n->store->args[0]->type->dtype));
     put(e, "};");
     put(e, "%s(&scatter);",
-        function(e, "pack_scattered", scatter_takes, load->res[0]->type->dtype));
+        function(e, "pack_scattered", scatter_takes, n->a->res[0]->type->dtype));
 }
 
 static void
 put_pack(Emit *e, const Let *loop)
 {
-    if (loop_is(loop->body->lets[0]->body->lets[0])) {
-        put_scattered(e, loop);
+    CallNest n = {0};
+    call_nest(loop, &n); /* V23 */
+    Strides from = strides_of(e, n.a, n.nloops, n.loops),
+            to = strides_of(e, n.store, n.nloops, n.loops);
+    if (n.nloops == 3) {
+        put_scattered(e, &n, &from, &to);
         return;
     }
-    const Let *columns = loop->body->lets[0], *load = columns->body->lets[0];
-    const Let *store = columns->body->lets[columns->body->n - 1], *loops[] = {loop, columns};
-    Strides from = strides_of(e, load, 2, loops), to = strides_of(e, store, 2, loops);
-    put(e, "%s(%s, %s, %s, %s, %s, %s);",
-        function(e, "pack", pack_takes, load->res[0]->type->dtype), dim_c(e, loop_extent(loop)),
-        dim_c(e, loop_extent(columns)), from.at, from.by[0], from.by[1], to.at);
+    put(e, "%s(%s, %s, %s, %s, %s, %s);", function(e, "pack", pack_takes, n.a->res[0]->type->dtype),
+        dim_c(e, loop_extent(loop)), dim_c(e, loop_extent(n.loops[1])), from.at, from.by[0],
+        from.by[1], to.at);
 }
 
 /* Does the call read the panels for the first time of several? */
@@ -185,9 +183,8 @@ put_micro(Emit *e, const Let *loop)
 {
     const Product p = product_of(e->facts, loop);
     const Let *panels = p.panels, *columns = p.columns, *sum = p.sum, *a = p.a, *b = p.b;
-    const Let *store = columns->body->lets[columns->body->n - 1];
     const Let *of_b[] = {panels, sum, columns}, *of_tile[] = {loop, panels, columns};
-    Strides y = strides_of(e, b, 3, of_b), to = strides_of(e, store, 3, of_tile);
+    Strides y = strides_of(e, b, 3, of_b), to = strides_of(e, p.store, 3, of_tile);
     const char *stem = p.packed ? "micro" : p.each ? "micro_each" : "micro_unpacked";
     if (panels && !p.packed) {
         fail(e->cx, DIAG_NO_PANELS, b->args[0]->name);
@@ -206,12 +203,12 @@ put_micro(Emit *e, const Let *loop)
     put_rows_of_product(e, &p);
     if (p.packed) {
         put(e, "    .b = %s, .b_panel = %s, .first = %s,", y.at, y.by[0], first_time(e, &p));
-        put_result(e, loop, store->args[0]);
+        put_result(e, loop, p.store->args[0]);
         put_prefetched(e, &p);
     } else {
         put(e, "    .b = %s, .b_k = %s, .b_column = %s,", y.at, y.by[1], y.by[2]);
     }
-    put(e, "    .tile = %s, .tile_row = %s, .more = %d", to.at, to.by[0], columns->body->n == 4);
+    put(e, "    .tile = %s, .tile_row = %s, .more = %d", to.at, to.by[0], p.adds);
     put(e, "};");
     put(e, "%s(&product);", function(e, stem, micro_takes, a->res[0]->type->dtype));
 }

@@ -7,25 +7,24 @@
  *           the next iteration of the loop around.
  */
 #include "product.h"
+#include "ir/verify/product.h"
 #include "loops.h"
-
-/* The load of a factor, which may be cast. */
-static const Let *
-factor_load(const Value *factor)
-{
-    return factor->def->op == OP_cast ? factor->def->args[0]->def : factor->def;
-}
 
 Product
 product_of(const Facts *facts, const Let *micro)
 {
-    const Let *inner = micro->body->lets[0];
-    Product p = {.rows = micro, .panels = inner->body->n == 1 ? inner : NULL};
-    p.columns = p.panels ? p.panels->body->lets[0] : inner;
-    p.sum = p.columns->body->lets[0];
-    const Let *product = p.sum->body->rets[0]->def;
-    p.a = factor_load(product->args[0]);
-    p.b = factor_load(product->args[1]);
+    CallNest n = {0};
+    call_nest(micro, &n); /* V24 */
+    Product p = {
+        .rows = micro,
+        .panels = n.nloops == CALL_LOOPS ? n.loops[1] : NULL,
+        .columns = n.loops[n.nloops - 2],
+        .sum = n.loops[n.nloops - 1],
+        .a = n.a,
+        .b = n.b,
+        .store = n.store,
+        .adds = n.adds,
+    };
     p.each = dim_uses(facts->cx, facts_access(facts, p.a)->offset, loop_index(p.columns));
     p.packed = !p.each && is_of_panel(facts->cx, p.b, loop_index(p.sum), loop_index(p.columns));
     return p;

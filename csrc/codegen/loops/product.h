@@ -10,6 +10,8 @@ typedef struct {
     const Let *panels; /* or NULL */
     const Let *columns, *sum;
     const Let *a, *b; /* the loads of the factors: of a row, of a column */
+    const Let *store; /* of a sum */
+    bool adds; /* to what is there */
     bool each; /* each column has elements of the rows of its own */
     bool packed; /* the columns are those of panels */
 } Product;

@@ -119,8 +119,7 @@ most_bytes(Cx *cx, const Span *span)
 static void
 mark_result(const Facts *facts, Let *micro, const Product *p)
 {
-    const Block *body = p->columns->body;
-    ProductResult to = product_result(facts, micro, body->lets[body->n - 1]->args[0]);
+    ProductResult to = product_result(facts, micro, p->store->args[0]);
     if (to.store && !let_has(to.store, MARK_prefetch_tile) && fuel_spend(facts->cx)) {
         let_mark((Let *)to.store, MARK_prefetch_tile, true);
     }

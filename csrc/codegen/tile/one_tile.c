@@ -119,7 +119,7 @@ open_columns(const Tiles *t, Dim panel, Dim *column)
 {
     Cx *cx = t->p->out->cx;
     Dim first = dim_mul(cx, constant(t, t->size.width), panel);
-    Dim left = dim_sub(cx, tile_columns(t), first);
+    Dim left = dim_sub(cx, t->size.columns, column_of(t, first));
     Dim l = builder_open(t->p->out, "l", dim_min(cx, constant(t, t->size.width), left));
     *column = dim_add(cx, first, l);
     return l;

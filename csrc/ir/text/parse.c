@@ -18,12 +18,15 @@
  *   block     '{' {let} ['ret' list(operand)] '}'
  *   let       ['let' [sizes] list(binder) '='] right [place]
  *   right     'for' name 'in' dim {mark} block
+ *           | 'for' name 'in' dim {',' name 'in' dim} ':' element ['+'] '=' element ['*' element]
+ *             {mark}                           loops in one line: a copy, or a sum of products
  *           | 'reduce' op name 'in' dim {mark} block
  *           | 'if' dim '<=' dim block ['else' block]
  *           | 'load' operand dims {mark}
  *           | 'store' operand dims '=' operand {mark}
  *           | op list(operand) {key '=' value} {mark} [block | body ['else' body]]
  *                                        the block of a kernel, the body of loop, both of branch
+ *   element   name dims
  *   mark      word ['=' integer]                            a row of marks.def
  *   body      '(' list(binder) ')' block
  *   value     dim | dims | axes | string | integer | name   as the op's row of ops.def says
@@ -194,8 +197,8 @@ parse_attrs(Parser *p, Let *let)
 
 static void parse_block(Parser *p, Block *blk);
 
-static void
-push_index(Parser *p, const char *name, Dim dim)
+void
+parse_index(Parser *p, const char *name, Dim dim)
 {
     fn_take_name(p->fn, name);
     p->indices = cx_grow(p->cx, p->indices, p->nindices, sizeof *p->indices);
@@ -241,12 +244,13 @@ parse_mark(Parser *p, Let *let)
     }
 }
 
-/* The words after a loop's extent are its marks.  After another let the next one may follow, so
- * only words that are marks are. */
+/* The words after a loop's extent are its marks.  After another let, or loops in one line, the next
+ * let may follow, so only words that are marks are. */
 static void
 parse_marks(Parser *p, Let *let)
 {
-    while (p->lex.token.kind == TOKEN_WORD && (loop_is(let) || is_at_mark(p))) {
+    bool head = loop_is(let) && !let->body;
+    while (p->lex.token.kind == TOKEN_WORD && (head || is_at_mark(p))) {
         parse_mark(p, let);
     }
 }
@@ -263,7 +267,7 @@ parse_loop(Parser *p, Let *let)
     lex_expect(&p->lex, "in");
     extent->d = parse_dim(p);
     index->d = dim_index(p->cx, index->s, extent->d);
-    push_index(p, index->s, index->d);
+    parse_index(p, index->s, index->d);
 }
 
 static void
@@ -289,6 +293,9 @@ parse_right(Parser *p, Let *let)
     open_attrs(p, let);
     if (loop_is(let)) {
         parse_loop(p, let);
+        if (let->op == OP_for && (lex_is(&p->lex, ",") || lex_is(&p->lex, ":"))) {
+            parse_nest(p, let);
+        }
     } else if (let->op == OP_if) {
         find_attr(let, "left")->d = parse_dim(p);
         lex_expect(&p->lex, "<=");
@@ -322,6 +329,18 @@ parse_place(Parser *p)
     return loc;
 }
 
+/* All lets of loops in one line have its place. */
+static void
+set_places(Block *blk, Loc loc)
+{
+    for (int k = 0; k < blk->n; k++) {
+        blk->lets[k]->loc = loc;
+        if (blk->lets[k]->body) {
+            set_places(blk->lets[k]->body, loc);
+        }
+    }
+}
+
 static void
 set_sizes(Parser *p, Let *let, const Size *sizes, int n)
 {
@@ -330,7 +349,7 @@ set_sizes(Parser *p, Let *let, const Size *sizes, int n)
     for (int k = 0; k < n; k++) {
         if (let->op == OP_bind) {
             let->sizes[k] = dim_index(p->cx, sizes[k].name, find_attr(let, "extent")->d);
-            push_index(p, sizes[k].name, let->sizes[k]);
+            parse_index(p, sizes[k].name, let->sizes[k]);
         } else {
             let->sizes[k] = declare_size(p, &sizes[k]);
         }
@@ -381,9 +400,10 @@ parse_body(Parser *p)
     p->fn = fn;
     p->names = (Table){0};
     p->indices = NULL;
-    p->nindices = 0;
+    p->nindices = p->nmade = 0;
+    p->made = NULL;
     for (int k = 0; k < p->nnumbers; k++) {
-        push_index(p, outer.indices[k].name, outer.indices[k].dim);
+        parse_index(p, outer.indices[k].name, outer.indices[k].dim);
     }
     parse_params(p);
     parse_block(p, fn->body);
@@ -430,14 +450,20 @@ parse_let(Parser *p)
     for (int k = 0; k < nbinders; k++) {
         let->res[k] = parse_bind(p, &binders[k], let, k);
     }
+    bool line = let->body != NULL;
     if (op_info[let->op].flags & OPF_BODY) {
-        parse_own_block(p, let);
+        if (!line) {
+            parse_own_block(p, let);
+        }
         p->nindices = outer;
     }
     if (let_is_flow(let)) {
         parse_bodies(p, let);
     }
     let->loc = parse_place(p);
+    if (line) {
+        set_places(let->body, let->loc);
+    }
     return let;
 }
 
@@ -636,7 +662,7 @@ parse_fn_sizes(Parser *p, int n, const FixedSize *fixed)
     for (int k = 0; k < nsizes; k++) {
         const FixedSize *of = fixed_of(p, &sizes[k], n, fixed);
         if (of) {
-            push_index(p, sizes[k].name, dim_int(p->cx, of->value));
+            parse_index(p, sizes[k].name, dim_int(p->cx, of->value));
             p->nnumbers++;
         } else {
             fn_size(p->fn, declare_size(p, &sizes[k]));

@@ -81,6 +81,8 @@ typedef struct {
     Table names;
     Index *indices;             /* the loop indices in scope, the innermost last */
     int nindices, depth;
+    Value **made;               /* those that the text has no names for, which have a stem */
+    int nmade;
     int nnumbers;               /* the first ones are sizes that are numbers, in bodies too */
 } Parser;
 
@@ -103,7 +105,17 @@ Value *parse_bind(Parser *p, const Binder *b, Let *let, int result);    /* a new
 void parse_bind_to(Parser *p, const Binder *b, Value *v);               /* the name is v */
 Value *parse_operand(Parser *p);
 Value **parse_operands(Parser *p, int *n);              /* at least one, and more after commas */
-/* At the end: fails at the first use of a name that no let or parameter binds. */
+/* The result of a let that the text does not name; its name begins with the stem. */
+Value *parse_made(Parser *p, Let *let, const char *stem, Dtype dtype);
+/* At the end: fails at the first use of a name that no let or parameter binds, and names the values
+ * that the text does not. */
 void parse_check_names(Parser *p);
+
+/* ---- nest.c: nests of loops in one line ---- */
+
+/* Behind the first loop's extent: the further loops, and what is stored in them.  The indices stay
+ * in scope. */
+void parse_nest(Parser *p, Let *outermost);
+void parse_index(Parser *p, const char *name, Dim index); /* is in scope from now on */
 
 #endif

@@ -64,9 +64,28 @@ parse_bind(Parser *p, const Binder *b, Let *let, int result)
     return n->value;
 }
 
+Value *
+parse_made(Parser *p, Let *let, const char *stem, Dtype dtype)
+{
+    Value *v = new_value(p);
+    v->name = cx_intern(p->cx, stem, strlen(stem));
+    v->type = type_scalar(p->cx, dtype);
+    v->def = let;
+    let->res = cx_copy(p->cx, &v, sizeof(Value *));
+    let->nres = 1;
+    p->made = cx_grow(p->cx, p->made, p->nmade, sizeof(Value *));
+    p->made[p->nmade++] = v;
+    return v;
+}
+
 void
 parse_check_names(Parser *p)
 {
+    for (int k = 0; k < p->nmade; k++) {
+        const char *stem = p->made[k]->name;
+        p->made[k]->name = fn_take_name(p->fn, stem) ? stem : fn_fresh_name(p->fn, stem);
+    }
+    p->nmade = 0;
     const Name *unbound = NULL;
     for (size_t k = 0; k < p->names.room; k++) {
         const Name *n = p->names.slots[k].entry;

@@ -250,6 +250,33 @@ put_right(const Let *let, Text *out)
     }
 }
 
+/* An element of what the access reads or writes. */
+static void
+put_element(const Let *access, Text *out)
+{
+    const Attr *at = let_attr(access, "at");
+    put_operand(access->args[0], out);
+    put_dims(at->dims, at->n, out);
+}
+
+/* The loops inside of the first one, and what is stored in them. */
+static void
+put_nest(const CallNest *nest, Text *out)
+{
+    for (int k = 1; k < nest->nloops; k++) {
+        text_add(out, ", %s in ", let_str(nest->loops[k], "index"));
+        dim_text(out->cx, let_dim(nest->loops[k], "extent"), out);
+    }
+    text_add(out, ": ");
+    put_element(nest->store, out);
+    text_add(out, nest->adds ? " += " : " = ");
+    put_element(nest->a, out);
+    if (nest->b) {
+        text_add(out, " * ");
+        put_element(nest->b, out);
+    }
+}
+
 static void
 put_place(Loc loc, Text *out)
 {
@@ -312,9 +339,14 @@ print_let(const Let *let, int indent, Text *out)
         }
         text_add(out, " = ");
     }
+    CallNest nest;
+    bool line = nest_is_line(let, &nest);
     put_right(let, out);
+    if (line) {
+        put_nest(&nest, out);
+    }
     put_marks(let, out);
-    if (let->body) {
+    if (let->body && !line) {
         put_block(let->body, indent, out);
     }
     for (int k = 0; k < let->nbodies; k++) {

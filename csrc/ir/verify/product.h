@@ -4,6 +4,18 @@
 
 #include "ir/ir.h"
 
+/* The loops that one call runs, the outermost first: a copy, or sums of products, with nothing
+ * beside.  a, b: the loads of the factors, whose sum is the last loop; b is NULL where the loops
+ * copy.  adds: to what is at the element. */
+enum { CALL_LOOPS = 4 };
+typedef struct {
+    int nloops;
+    const Let *loops[CALL_LOOPS];
+    const Let *a, *b, *store;
+    bool adds;
+} CallNest;
+
+bool call_nest(const Let *outermost, CallNest *nest); /* call_nest.c; false: they are others */
 /* Has the `for` the form of V23, apart from its own marks?  Returns the buffer that it copies to,
  * or NULL. */
 const Value *loop_packs(Cx *cx, const Let *let);

@@ -20,14 +20,6 @@ is_marked(const Let *let, Marks marks)
     return let->op == OP_for && ((Marks)let_int(let, "marks") & ~others) == marks;
 }
 
-/* The `for` without marks that is all of the body; or NULL. */
-static const Let *
-inner_loop(const Let *let)
-{
-    const Let *inner = let->body->n == 1 ? let->body->lets[0] : NULL;
-    return inner && is_marked(inner, 0) ? inner : NULL;
-}
-
 /* An element of a tile, or of several: [row + what depends on neither, column], whose rows are
  * whole panels. */
 static bool
@@ -53,15 +45,6 @@ load_of(const Value *v)
     bool wide = let && let->op == OP_load &&
                 dtype_info[let->res[0]->type->dtype].compute == v->type->dtype;
     return wide ? let : NULL;
-}
-
-/* The same of what a panel holds: bytes stay as they are. */
-static const Let *
-packed_load(const Value *v)
-{
-    const Let *let = value_is_const(v) ? NULL : v->def;
-    bool is = let && let->op == OP_load && panel_dtype(v->type->dtype) == v->type->dtype;
-    return is ? let : load_of(v);
 }
 
 static bool
@@ -127,16 +110,16 @@ verify_fused(Verifier *v, const Let *let)
 const Value *
 loop_packs(Cx *cx, const Let *let)
 {
-    const Let *inner = inner_loop(let), *further = inner ? inner_loop(inner) : NULL;
-    inner = further ? further : inner;
-    const Let *store = inner && inner->body->n ? inner->body->lets[inner->body->n - 1] : NULL;
-    const Let *load = store && store->op == OP_store ? packed_load(store->args[1]) : NULL;
-    bool cast = load && load->res[0] != store->args[1];
-    bool packs = load && load->parent == inner->body && inner->body->n == 2 + cast &&
-                 store->args[0]->def && store->args[0]->def->op == OP_buffer &&
-                 store->args[0]->type->dtype == panel_dtype(load->res[0]->type->dtype) &&
-                 is_of_panel(cx, store, let_dim(let, "index"), let_dim(inner, "index"));
-    return packs ? store->args[0] : NULL;
+    CallNest n;
+    if (!call_nest(let, &n) || n.b || n.nloops < 2) {
+        return NULL;
+    }
+    const Value *to = n.store->args[0];
+    bool packs = to->def && to->def->op == OP_buffer &&
+                 to->type->dtype == panel_dtype(n.a->res[0]->type->dtype) &&
+                 is_of_panel(cx, n.store, let_dim(let, "index"),
+                             let_dim(n.loops[n.nloops - 1], "index"));
+    return packs ? to : NULL;
 }
 
 void
@@ -149,73 +132,37 @@ verify_pack(Verifier *v, const Let *let)
     }
 }
 
-/* A loop over rows, one over panels (or none), one over columns. */
-typedef struct {
-    const Let *rows, *panels, *columns;
-} Micro;
-
 /* The factors are a load that has nothing to do with the columns, and one that has nothing to do
  * with the rows: of a panel, or where there is no loop over panels of anything.  In that
  * case also two loads that go along the columns evenly, each column with its own elements. */
 static bool
-is_product(Cx *cx, const Let *sum, const Micro *m)
+is_product(Cx *cx, const CallNest *n)
 {
-    const Let *product = sum->op == OP_reduce && has_marks(sum, MARK_fused) ? product_of(sum)
-                                                                            : NULL;
-    const Let *a = product ? load_of(product->args[0]) : NULL,
-              *b = product ? load_of(product->args[1]) : NULL;
-    Dim p = let_dim(sum, "index"), i = let_dim(m->rows, "index"), l = let_dim(m->columns, "index");
-    bool each = a && b && !m->panels && uses(cx, b, l) && is_even(cx, a, l) && is_even(cx, b, l);
-    int casts = a && b ? (product->args[0] != a->res[0]) + (product->args[1] != b->res[0]) : 0;
-    bool packed = a && b && !each && is_of_panel(cx, b, p, l);
-    Dtype of_a = a ? a->res[0]->type->dtype : DT_bool;
-    return a && b && b->res[0]->type->dtype == (packed ? panel_dtype(of_a) : of_a) &&
-           a->parent == sum->body && b->parent == sum->body && sum->body->n == 3 + casts &&
-           (!uses(cx, a, l) || each) && !(m->panels && uses(cx, a, let_dim(m->panels, "index"))) &&
-           !uses(cx, b, i) && (is_of_panel(cx, b, p, l) || !m->panels);
-}
-
-/* What is stored: the sum, or what was there with the sum added. */
-static bool
-is_stored(Cx *cx, const Block *body, Dim row, Dim column)
-{
-    const Let *sum = body->lets[0], *store = body->lets[body->n - 1], *old, *add;
-    if (store->op != OP_store || !is_of_tile(cx, store, row, column)) {
-        return false;
-    }
-    if (body->n == 2) {
-        return store->args[1] == sum->res[0];
-    }
-    old = body->lets[1];
-    add = body->lets[2];
-    return body->n == 4 && old->op == OP_load && old->args[0] == store->args[0] &&
-           is_of_tile(cx, old, row, column) &&
-           let_attr(old, "at")->dims[0] == let_attr(store, "at")->dims[0] && add->op == OP_add &&
-           add->args[0] == old->res[0] && add->args[1] == sum->res[0] &&
-           store->args[1] == add->res[0];
+    const Let *a = n->a, *b = n->b, *panels = n->nloops == CALL_LOOPS ? n->loops[1] : NULL;
+    Dim p = let_dim(n->loops[n->nloops - 1], "index"), i = let_dim(n->loops[0], "index"),
+        l = let_dim(n->loops[n->nloops - 2], "index");
+    bool each = !panels && uses(cx, b, l) && is_even(cx, a, l) && is_even(cx, b, l);
+    bool panel = is_of_panel(cx, b, p, l);
+    Dtype of_a = a->res[0]->type->dtype;
+    return b->res[0]->type->dtype == (panel && !each ? panel_dtype(of_a) : of_a) &&
+           (!uses(cx, a, l) || each) && !(panels && uses(cx, a, let_dim(panels, "index"))) &&
+           !uses(cx, b, i) && (panel || !panels);
 }
 
 bool
 loop_multiplies(Cx *cx, const Let *let)
 {
-    const Let *inner = inner_loop(let), *further = inner ? inner_loop(inner) : NULL;
-    Micro m = {let, further ? inner : NULL, further ? further : inner};
-    bool good = inner && m.columns->body->n >= 2;
-    if (good) {
-        const Block *body = m.columns->body;
-        const Value *stored = body->lets[body->n - 1]->op == OP_store
-                                  ? body->lets[body->n - 1]->args[0]
-                                  : NULL;
-        Dim column = let_dim(m.columns, "index");
-        if (m.panels && stored) {
-            Dim first = dim_mul(cx, dim_int(cx, panel_width(stored->type->dtype)),
-                                let_dim(m.panels, "index"));
-            column = dim_add(cx, first, column);
-        }
-        good = is_stored(cx, body, let_dim(let, "index"), column) &&
-               is_product(cx, body->lets[0], &m);
+    CallNest n;
+    if (!call_nest(let, &n) || !n.b || n.nloops < 3) {
+        return false;
     }
-    return good && dim_le(cx, let_dim(let, "extent"), dim_int(cx, MICRO_MOST_ROWS));
+    Dim column = let_dim(n.loops[n.nloops - 2], "index"),
+        width = dim_int(cx, panel_width(n.store->args[0]->type->dtype));
+    if (n.nloops == CALL_LOOPS) {
+        column = dim_add(cx, dim_mul(cx, width, let_dim(n.loops[1], "index")), column);
+    }
+    return is_of_tile(cx, n.store, let_dim(let, "index"), column) && is_product(cx, &n) &&
+           dim_le(cx, let_dim(let, "extent"), dim_int(cx, MICRO_MOST_ROWS));
 }
 
 void

@@ -105,12 +105,15 @@ load_sum(Fn *fn, Let *loop, Value *sums)
     let_mark(loop, MARK_vector, true);
 }
 
-/* Where the number of columns is not known, are there loops for a whole row?  A circuit has one
- * loop for all numbers; and an if stands in loops whose iterations run one by one. */
+/* Where the number of columns is not known, and may be that of a whole row, are there loops for
+ * such a row?  A circuit has one loop for all numbers; and an if stands in loops whose iterations
+ * run one by one. */
 static bool
-has_choice(const Interchange *all, const Let *loop)
+has_choice(const Interchange *all, const Let *loop, int room)
 {
-    bool may = !all->target->arrays && !dim_is_int(all->fn->cx, loop_extent(loop), NULL);
+    Cx *cx = all->fn->cx;
+    bool may = !all->target->arrays && !dim_is_int(cx, loop_extent(loop), NULL) &&
+               dim_range(cx, loop_extent(loop)).hi >= room;
     for (const Let *around = let_around(loop); loop_is(around); around = let_around(around)) {
         may = may && !let_has(around, MARK_tile) && !let_has(around, MARK_recurrences);
     }
@@ -125,7 +128,7 @@ put_loops(const Interchange *all, Block *to, Let *loop, int room)
     Dim extent = loop_extent(loop), most = dim_int(fn->cx, room);
     Value *sums = nest_sums(fn, to, sum, room);
     nest_zeros(fn, to, sum, loop, extent, 1, &sums);
-    if (has_choice(all, loop)) {
+    if (has_choice(all, loop, room)) {
         put_terms(fn, nest_choice(fn, to, OP_if, most, extent), loop, most, sums);
         put_terms(fn, nest_choice(fn, to, OP_else, DIM_NONE, DIM_NONE), loop, extent, sums);
     } else {
@@ -150,6 +153,15 @@ put_in_place(const Interchange *all, Let *loop, int room)
     }
 }
 
+/* The loops around are the plain nest of a product no more: its sum is not there. */
+static void
+leave_nest(Let *loop)
+{
+    for (; loop && loop->op == OP_for; loop = loop->parent->owner) {
+        let_mark(loop, MARK_batch | MARK_rows | MARK_columns, false);
+    }
+}
+
 /* Loops of products that the target has no routine for, too. */
 static void
 find_loops(Interchange *all, Let *let)
@@ -166,6 +178,7 @@ find_loops(Interchange *all, Let *let)
     if (room && fuel_spend(cx)) {
         all->loops = cx_grow(cx, all->loops, all->n, sizeof *all->loops);
         all->room = cx_grow(cx, all->room, all->n, sizeof *all->room);
+        leave_nest(let);
         all->loops[all->n] = let;
         all->room[all->n++] = room;
     }

@@ -1,0 +1,21 @@
+"""Loops of a product that `tile` had left alone kept the marks of a plain nest when columns went inside.
+
+The verifier refused them (V57), so that bisection ended with this rule and not with what was wrong. Where
+there are never as many columns as in a panel, the loops for a whole row of one had no proof (V16).
+"""
+
+import re
+
+import pytest
+
+from tests.dlc_opt import opt
+from tests.structure.test_product_forms import GELU
+
+
+@pytest.mark.parametrize("columns", ["N in 1..32", "N in 1..30", "N in 3..3"])
+def test_columns_inside_are_no_plain_nest(columns: str) -> None:
+    text = GELU.format(sizes=f"T in 1..40, {columns}", m="T", n="N", k="200")
+    nest = opt(text, "--pass", "lower")
+    assert re.findall(r" (rows|columns) {", nest) == ["rows", "columns"]
+    inside = opt(nest, "--pass", "c", "--eval", "1")
+    assert "registers" in inside and not re.search(r" (rows|columns)\b", inside)
