@@ -411,3 +411,40 @@ def test_a_search_that_was_cut_goes_on(
     before = counters()
     compiled(total, folder, tune_budget=3)(x)
     assert (counts(before)["tuned"], counts(before)["tuned_recalled"]) == (0, 1)
+
+
+def turned(x: Tensor) -> Tensor:
+    return torch.exp(x.t()).contiguous()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "for {i} split=64\nfor {i}_out parallel\nfor {j} vector\n",
+        "for {i} split=64 reorder\nfor {i}_out parallel\nfor {j} parallel\nfor {i}_in vector\n",
+        "for {i} reorder\nfor {j} parallel\nfor {i} vector\n",
+    ],
+)
+def test_other_loops_take_the_place_of_the_usual_ones(tmp_path: Path, lines: str, threads: int) -> None:
+    """A launch takes their number of iterations from the code; the first call, and those that follow."""
+    folder, x, before = tmp_path / "cache", torch.randn(500, 700), torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        want = compiled(turned, folder, tune_budget=1)(x)
+        torch._dynamo.reset()
+        (note,) = notes_of(folder)
+        loops = dlc.explain(turned, x).graphs[0].steps[0].texts["loops"]
+        i, j = re.findall(r"for (\w+) in", loops)
+        note.write_text("# 2.0 us -> 1.0 us, candidate 1 of 1\n" + lines.format(i=i, j=j))
+        torch._dynamo.reset()
+        counted = counters()
+        run = compiled(turned, folder)
+        for scale in (1, 2):
+            got = run(x * scale)
+            torch.testing.assert_close(got, turned(x * scale))
+            assert scale != 1 or torch.equal(got.view(torch.int32), want.view(torch.int32))
+        found = counts(counted)
+        assert (found["tuned_recalled"], found["tuned_swaps"]) == (1, 1)
+    finally:
+        torch.set_num_threads(before)

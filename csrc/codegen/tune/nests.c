@@ -14,6 +14,7 @@
 #include "codegen/loops/facts.h"
 #include "codegen/loops/loops.h"
 #include "codegen/rewrites.h"
+#include "ir/costs.h"
 #include "search.h"
 
 typedef struct {
@@ -107,7 +108,7 @@ take_marks(void *arg, Let *let)
 
 typedef struct {
     const CallSizes *sizes;
-    const Cx *cx;
+    Cx *cx;
 } Sizes;
 
 static int64_t
@@ -119,7 +120,7 @@ size_of(void *arg, Dim name)
             return s->sizes->of[k].value;
         }
     }
-    return 0; /* an index: the first iteration */
+    return dim_extent(s->cx, name) != DIM_NONE ? 0 : dim_typical(s->cx, name);
 }
 
 /* Are there several blocks? */
