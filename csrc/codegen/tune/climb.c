@@ -7,6 +7,7 @@
  *           one is where the search goes on from.  The change that comes first is the one that the
  *           model expects most of (model.c): from what changes have gained on this machine, and
  *           from the time that is predicted for the candidate's loops (predict.c).
+ *           A schedule that makes the same C as another one is no candidate.
  * Ensures:  equal measurements lead to equal schedules.  The search ends when nothing is left that
  *           the model expects anything of.  One that time ends is noted so, with the candidates
  *           that were measured, and the next process goes on.
@@ -116,6 +117,27 @@ order_tries(Tuning *t)
     s->at = 0;
 }
 
+typedef struct {
+    Tuning *t;
+    const Fn *loops, *shared; /* for the target cc; those that all targets share */
+    const char *schedule, *nest, *code;
+    int change;
+    double predicted;
+} Candidate;
+
+/* What the C compiler gets: schedules with marks that change none of it are the same candidate. */
+static void
+emit_code(Cx *cx, void *arg)
+{
+    Candidate *c = arg;
+    Target target = target_for(COMPILER_CC);
+    Loops loops = {.shared = c->shared};
+    Unit unit;
+    loops.of[target] = c->loops;
+    emit_unit(&loops, &unit);
+    c->code = cx_format(cx, "%u %s", tuning_flags(c->loops), unit.text[target]);
+}
+
 /* ---- the beginning ---- */
 
 static void
@@ -175,6 +197,10 @@ begin_search(Cx *cx, void *arg)
     s->deadline += took;
     t->deadline += took;
     s->shared = loops->shared;
+    Candidate now_best = {.t = t, .loops = s->loops, .shared = s->shared};
+    if (cx_try(cx, emit_code, &now_best) && !found_saw(&s->tuned->found, now_best.code)) {
+        found_see(cx, &s->tuned->found, now_best.code);
+    }
     list_tries(t, loops->shared);
 }
 
@@ -196,14 +222,6 @@ tuning_search(Tuning *t, const TuneJob *job)
 
 /* ---- a step ---- */
 
-typedef struct {
-    Tuning *t;
-    const Fn *loops;
-    const char *schedule, *nest;
-    int change;
-    double predicted;
-} Candidate;
-
 /* The fastest schedule with another mark. */
 static void
 change_marks(Cx *cx, Candidate *c, const Try *try)
@@ -217,6 +235,7 @@ change_marks(Cx *cx, Candidate *c, const Try *try)
     written_print(c->loops, target_for(COMPILER_CC), &text);
     /* behind the line of the target: without marks dlc would decide */
     c->loops = strchr(text.text, '\n')[1] ? c->loops : NULL;
+    c->shared = s->shared;
     c->nest = s->nest;
     c->schedule = cx_format(cx, "%s%s", s->nest, text.text);
 }
@@ -235,7 +254,9 @@ change_nest(Cx *cx, void *arg)
         return;
     }
     c->nest = c->schedule = lines;
-    c->loops = tuning_loops(t, s->place, lines)->loops.of[target_for(COMPILER_CC)];
+    const Loops *loops = &tuning_loops(t, s->place, lines)->loops;
+    c->shared = loops->shared;
+    c->loops = loops->of[target_for(COMPILER_CC)];
     c->predicted = predicted_gain(predicted_seconds(s->loops, s, &t->speeds),
                                   predicted_seconds(c->loops, s, &t->speeds));
     if (model_expects(t->model, try->change, s->bytes, c->predicted) < enough) {
@@ -244,7 +265,7 @@ change_nest(Cx *cx, void *arg)
     (void)cx;
 }
 
-/* The next one that was not made before; without loops: there is none. */
+/* The next one whose code was not measured before; without loops: there is none. */
 static void
 next_candidate(Cx *cx, Candidate *c)
 {
@@ -258,13 +279,13 @@ next_candidate(Cx *cx, Candidate *c)
         } else if (!cx_try(cx, change_nest, c)) {
             c->loops = NULL; /* other loops that the rewrites of the target cannot take */
         }
-        if (c->loops && found_saw(found, c->schedule)) {
+        if (c->loops && (!cx_try(cx, emit_code, c) || found_saw(found, c->code))) {
             c->loops = NULL;
         }
     }
     found->ended = !c->loops;
     if (c->loops) {
-        found_see(cx, found, c->schedule);
+        found_see(cx, found, c->code);
     }
 }
 
@@ -282,6 +303,7 @@ accept(Tuning *t, const Candidate *c, Kernel *kernel, const double seconds[2])
     found->at = found->tried;
     s->kernel = kernel;
     s->loops = c->loops;
+    s->shared = c->shared;
     s->nest = c->nest;
     order_tries(t);
 }

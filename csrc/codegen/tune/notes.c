@@ -5,7 +5,7 @@
  * How:      the name of a kernel's note is made of the kernel, the processor, the compiler, the
  *           number of threads and the classes of the sizes.  A note begins with a comment, which
  *           says what the schedule gains.  If the search did not end, a second comment says so, and
- *           has hashes of the candidates that were measured, so that another search goes on.  The
+ *           has hashes of the code that was measured, so that another search goes on.  The
  *           schedule follows; none: the usual one is the fastest.
  * Why not   the candidates themselves: a hash says as much, and a search makes hundreds. */
 #include <stdio.h>
@@ -114,22 +114,22 @@ read_note(Tuning *t, const Cache *cache, const Key *name)
 static const char not_ended[] = "# not ended:";
 
 static Seen
-seen_as(const char *schedule)
+seen_as(const char *code)
 {
     Sha256 s;
     Key key;
     Seen seen;
     sha256_begin(&s);
-    sha256_add(&s, schedule, strlen(schedule));
+    sha256_add(&s, code, strlen(code));
     key_end(&s, &key);
     snprintf(seen.hash, sizeof seen.hash, "%.*s", SEEN_SIZE, key.hex);
     return seen;
 }
 
 bool
-found_saw(const Found *found, const char *schedule)
+found_saw(const Found *found, const char *code)
 {
-    Seen seen = seen_as(schedule);
+    Seen seen = seen_as(code);
     int k = 0;
     while (k < found->nseen && strcmp(found->seen[k].hash, seen.hash) != 0) {
         k++;
@@ -145,9 +145,9 @@ add_seen(Cx *cx, Found *found, Seen seen)
 }
 
 void
-found_see(Cx *cx, Found *found, const char *schedule)
+found_see(Cx *cx, Found *found, const char *code)
 {
-    add_seen(cx, found, seen_as(schedule));
+    add_seen(cx, found, seen_as(code));
 }
 
 void

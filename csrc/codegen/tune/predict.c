@@ -40,9 +40,9 @@ static const double reduction_start = 8, /* a sum in lanes begins, and joins the
     scalar = 0.5, /* of an access or an operation outside of vectors, at least */
     packed = 0.5; /* of an element that is packed into a panel */
 
-/* How many times as long a function takes in a loop of a C compiler as alone (cost.def), and in the
- * form for near operands as in the usual one. */
-static const double in_a_loop = 1.3, near_form = 0.34;
+/* How many times as long a function takes among others as alone (cost.def), and in the form for
+ * near operands as in the usual one. */
+static const double among_others = 1.3, near_form = 0.34;
 
 /* Instructions that a processor looks ahead over: so far the steps of a row, of which each waits
  * for the one before, overlap with those of the next row.  A step of a vector is about three. */
@@ -130,7 +130,7 @@ cycles_of_map(const Around *a, const Let *let)
     double vector = 1 / lanes_of(bytes), each = simple * vector;
     if (cost_let(let) > cost_op(OP_add, dtype)) {
         double own = fmax(cost_let(let) / 4.0 - carried * vector, 0);
-        each += in_a_loop * own *
+        each += among_others * own *
                 (a->has_near && op_info[let->op].flags & OPF_NEAR ? near_form : 1);
     }
     each += map_rounds(let) ? rounded / lanes_of(bytes) : 0;
@@ -456,12 +456,19 @@ typedef struct {
     int n;
 } Reads;
 
+/* A microkernel finds its operands in caches: tiles are as large as that allows. */
+static bool
+is_call(const Let *let)
+{
+    return let->op == OP_for && (let_has(let, MARK_micro) || let_has(let, MARK_pack));
+}
+
 static void
 add_reads(Reads *r, const Block *blk, int loop)
 {
     for (int k = 0; k < blk->n; k++) {
         const Let *let = blk->lets[k];
-        if (let->body) {
+        if (let->body && !is_call(let)) {
             add_reads(r, let->body, loop);
         }
         if (!let_accesses(let) || facts_access(r->t->facts, let)->is_private) {
@@ -498,7 +505,7 @@ add_again(Touches *t, const Let *loop, double outer)
     Reads reads = {.t = t, .around = loop, .tile = tiled ? fmin(n, width) : 1, .all = n};
     for (int k = 0; k < loop->body->n; k++) {
         const Let *let = loop->body->lets[k];
-        if (loop_is(let)) {
+        if (loop_is(let) && !is_call(let)) {
             add_reads(&reads, let->body, k);
             if (let->op == OP_for) {
                 add_again(t, let, outer * n);

@@ -8,7 +8,7 @@
 #include "search.h"
 #include "tune.h"
 
-enum { SEEN_SIZE = 16 }; /* characters of the hash of a schedule */
+enum { SEEN_SIZE = 16 }; /* characters of the hash of a candidate's code */
 
 typedef struct {
     char hash[SEEN_SIZE + 1];
@@ -62,7 +62,7 @@ typedef struct {
     double bytes, deadline;
     double shortest; /* seconds of the shortest compile; 0: there was none */
     const Fn *loops; /* of the best one, for the target cc */
-    const Fn *shared; /* that all targets share, with which the search began */
+    const Fn *shared; /* of the best one, that all targets share */
     const char *nest; /* the lines of its schedule before those of the target; "": none */
     const Kernel *kernel; /* its code */
     Try *tries;
@@ -101,8 +101,8 @@ void notes_write_model(Tuning *t);
 void notes_speeds(Tuning *t);
 /* The words of what was found, which others read again. */
 void found_say(Cx *cx, Found *found);
-bool found_saw(const Found *found, const char *schedule);
-void found_see(Cx *cx, Found *found, const char *schedule);
+bool found_saw(const Found *found, const char *code); /* of a candidate */
+void found_see(Cx *cx, Found *found, const char *code);
 
 /* ---- fit.c ---- */
 
