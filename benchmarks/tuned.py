@@ -35,6 +35,11 @@ class Gain:
     kernels: int  # whose schedule was looked for in the forward
     found: int  # ... and found
     first: int  # ... among the first candidates
+    held: (
+        int  # kernels whose fastest schedule, of all that were measured, is the usual one or among the first
+    )
+    nests: int  # kernels whose schedule has other loops
+    measured: int  # candidates of all kernels
 
     @property
     def ratio(self) -> float:
@@ -62,6 +67,16 @@ def place(line: str) -> int:
     return int(words[words.index("candidate") + 1]) if "candidate" in words else 0
 
 
+def measured(line: str) -> int:
+    """How many candidates there were."""
+    words = line.splitlines()[0].removesuffix(", not ended").split()
+    return int(words[-1]) - (words[-2:-1] == ["of"] and "best" in words)
+
+
+def has_nest(line: str) -> bool:
+    return any(" split=" in row or " reorder" in row for row in line.splitlines()[1:])
+
+
 def of_case(case: Any, n: int, budget: float, folder: Path) -> Gain:
     torch._dynamo.reset()
     inputs = case.arguments(n)
@@ -74,10 +89,12 @@ def of_case(case: Any, n: int, budget: float, folder: Path) -> Gain:
     timings: dict[str, Timing] = interleaved(calls, 1.5, clock=clock)
     with torch.set_grad_enabled(bool(case.train)):
         report = dlc.explain(case.call, *inputs, options=tune | {"tune_budget": 0})
-    places = [place(line) for graph in report.graphs for line in graph.tuned]
+    lines = [line for graph in report.graphs for line in graph.tuned]
+    places = [place(line) for line in lines]
     return Gain(
         case.title, size_name(n), timings["usual"].median, timings["tuned"].median,
         len(places), sum(k > 0 for k in places), sum(0 < k <= FIRST for k in places),
+        sum(k <= FIRST for k in places), sum(map(has_nest, lines)), sum(map(measured, lines)),
     )  # fmt: skip
 
 
@@ -107,10 +124,16 @@ def text(rows: list[Gain]) -> str:
     for size in dict.fromkeys(row.size for row in rows):
         of = [row for row in rows if row.size == size]
         lines.append(f"{size}: {exp(sum(log(row.ratio) for row in of) / len(of)):.3f} times as fast")
-    kernels, found, first = (
-        sum(getattr(row, name) for row in rows) for name in ("kernels", "found", "first")
+    names = ("kernels", "found", "first", "held", "nests", "measured")
+    kernels, found, first, held, nests, candidates = (
+        sum(getattr(row, name) for row in rows) for name in names
     )
     lines.append(
-        f"{found} of {kernels} kernels have another schedule, {first} among the first {FIRST} candidates"
+        f"{found} of {kernels} kernels have another schedule, {first} among the first {FIRST} candidates, "
+        f"{nests} other loops"
+    )
+    lines.append(
+        f"the first {FIRST} hold the best of all that were measured in {held} of {kernels} kernels "
+        f"({100 * held / max(kernels, 1):.0f} %; {candidates / max(kernels, 1):.0f} candidates for each)"
     )
     return "\n".join(lines)

@@ -230,17 +230,25 @@ print_dependences(const Fn *fn, const Block *blk)
     fputs(text.length ? text.text : "", stdout);
 }
 
-/* The schedule after each change that `tune` tries, behind the change's name in a comment. */
+/* The schedule after each change that `tune` tries, behind the change's name in a comment: of marks
+ * in loops of the target cc, of the loops themselves where all targets share them. */
 static void
 print_changes(const Fn *fn)
 {
     CallSizes sizes = {0};
-    for (int k = 0; k < change_count(); k++) {
+    for (int k = 0; k < change_count() && fn->target; k++) {
         const Fn *changed = change_make(fn, &sizes, k, SCOPE_ALL);
         Text text = {.cx = fn->cx};
         if (changed) {
             written_print(changed, target_for(COMPILER_CC), &text);
             printf("# %s\n%s", change_name(fn->cx, k), text.text);
+        }
+    }
+    for (int k = 0; k < nest_count() && !fn->target; k++) {
+        for (int loop = 0; loop < nest_loops(fn); loop++) {
+            const char *lines = nest_make(fn, &sizes, k, loop);
+            printf("%s", lines ? cx_format(fn->cx, "# %s of loop %d\n%s", nest_name(k), loop, lines)
+                               : "");
         }
     }
 }

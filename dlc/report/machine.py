@@ -59,6 +59,7 @@ class Machine:
     speeds: list[float] = dataclasses.field(default_factory=list)  # as _C.speeds() has them
     date: str = ""  # of the measurement
     disturbed: bool = False  # was the machine busy then?
+    call: float = 0.0  # seconds that the start of an operator of torch takes
 
     def __str__(self) -> str:
         rates = f"copies {self.bandwidth / 1e9:.1f} GB/s, computes {self.flops / 1e9:.0f} GFLOP/s"
@@ -187,6 +188,15 @@ def _launch() -> float:
     return _fastest_step(_TRIVIAL, _LAUNCHES, torch.ones(8))
 
 
+def _call() -> float:
+    """The fastest operator of torch on eight elements."""
+    import torch
+
+    x = torch.ones(8)
+    with torch.inference_mode():
+        return _fastest(lambda: torch.neg(x), _LAUNCHES, _COPY_SECONDS)
+
+
 def _product() -> float:
     """Operations a second of a product that caches hold, of one thread."""
     import torch
@@ -205,8 +215,8 @@ def _measured(name: str, isa: str, threads: int) -> Machine:
     watch = Watch()
     bandwidth, flops, launch, product, speeds = _bandwidth(), _C.peak(), _launch(), _product(), _C.speeds()
     product = min(product or flops, flops / threads)  # flops: where no product was seen to run
-    date = time.strftime("%Y-%m-%d")
-    return Machine(name, isa, threads, bandwidth, flops, launch, product, speeds, date, bool(watch.busy()))
+    call, date, busy = _call(), time.strftime("%Y-%m-%d"), bool(watch.busy())
+    return Machine(name, isa, threads, bandwidth, flops, launch, product, speeds, date, busy, call)
 
 
 def _together(old: Machine | None, new: Machine) -> Machine:
@@ -218,7 +228,8 @@ def _together(old: Machine | None, new: Machine) -> Machine:
     speeds = [
         (min if k == 1 else max)(pair) for k, pair in enumerate(zip(old.speeds, new.speeds, strict=True))
     ]
-    best = dataclasses.replace(new, **most, launch=min(old.launch, new.launch), speeds=speeds)
+    least = {name: min(getattr(old, name), getattr(new, name)) for name in ("launch", "call")}
+    best = dataclasses.replace(new, **most, **least, speeds=speeds)
     return dataclasses.replace(best, disturbed=old.disturbed and new.disturbed)
 
 
@@ -254,7 +265,10 @@ def _kept(place: Path | None) -> dict[str, Any]:
 def _read(row: Any) -> Machine | None:
     try:
         machine = Machine(**row)
-        rates = (machine.bandwidth, machine.flops, machine.product, machine.speeds[0], *machine.speeds[2:])
+        rates = (
+            machine.bandwidth, machine.flops, machine.product, machine.call, machine.speeds[0],
+            *machine.speeds[2:],
+        )  # fmt: skip
         good = (
             min(rates) > 0 and len(machine.speeds) == _SPEEDS and min(machine.launch, machine.speeds[1]) >= 0
         )

@@ -365,19 +365,27 @@ def add_steps(graph: Graph, report: dict[str, Any], options: Any) -> Graph:
 def add_predictions(graph: Graph, report: dict[str, Any], machine: Machine) -> Graph:
     """The graph with what its steps will take in a call of the sizes that were measured."""
     profile = report.get("profile")
-    if not profile or not graph.texts["loops"]:
+    loops = report.get("cc_loops") or graph.texts["loops"]  # those that gcc gets, with their marks
+    if not profile or not loops:
         return graph
     sizes = {name: size for name, size in profile["sizes"].items() if size >= 0}
     steps = list(graph.steps)
-    for k, (_, moved, apart, seconds, limit) in enumerate(machine.predict(graph.texts["loops"], sizes)):
+    for k, (_, moved, apart, seconds, limit) in enumerate(machine.predict(loops, sizes)):
         if k < len(steps) and steps[k].kind != "kernel":  # the library's arithmetic is not in the text
             computing = (
                 steps[k].operations / (machine.product * machine.threads) * (2 if steps[k].wide else 1)
             )
             seconds, limit = max(apart, computing), "arithmetic" if computing > apart else limit
+            if steps[k].kind != "copy":
+                limit = "launch" if machine.call > seconds else limit
+                seconds += machine.call
         if k < len(steps):
             found = {"predicted": seconds, "predicted_bytes": round(moved), "limit": limit}
             steps[k] = dataclasses.replace(steps[k], **found)
+    for k, step in enumerate(steps):  # the copy of results is no line of the program
+        if step.kind == "copy" and step.predicted is None:
+            found = {"predicted": step.bytes / machine.bandwidth + machine.launch, "limit": "memory"}
+            steps[k] = dataclasses.replace(step, predicted_bytes=step.bytes, **found)
     return dataclasses.replace(graph, steps=steps)
 
 

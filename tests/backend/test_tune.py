@@ -231,6 +231,7 @@ def test_what_is_tried_first_is_what_gained_most(
     first = tried()
     (model,) = (path for path in folder.glob("note-*") if re.match(r"\S+ \d \d+ [\d.]+\n", path.read_text()))
     measured = dict(line.split(" ", 1) for line in model.read_text().splitlines())
+    measured.pop("predictions", None)  # how far they come true, of all changes together
     assert set(first) == set(measured) and len(first) > 1
     last = first[-1]
     model.write_text("".join(f"{name} 1 9 {5.0 if name == last else 0.0}\n" for name in measured))
@@ -326,7 +327,7 @@ def test_what_was_found_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("DLC_CACHE_DIR", str(tmp_path / "cache"))
     report = dlc.explain(lambda x: torch.softmax(x, -1), torch.randn(64, 64))
     usual, better = r"the usual schedule, the best of \d+", r"[\d.]+ us -> [\d.]+ us, candidate \d+ of \d+"
-    assert re.search(rf"tuned \w+: ({usual}|{better})\n", str(report) + "\n"), str(report)
+    assert re.search(rf"tuned \w+: ({usual}|{better})(, not ended)?\n", str(report) + "\n"), str(report)
 
 
 def test_the_loops_are_dumped_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -371,3 +372,79 @@ def test_without_tqdm_there_is_no_bar(tmp_path: Path, monkeypatch: pytest.Monkey
     x, y = inputs()
     compiled(rows, tmp_path)(x, y)
     assert counts(before)["tuned"] > 0
+
+
+def tried_in(text: str) -> list[str]:
+    """The changes of which candidates were measured, and what was predicted for them."""
+    return re.findall(r"tune:   (\S+: [\d.]+ times as fast, predicted [\d.]+)", text)
+
+
+def test_a_search_that_was_cut_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its note has what was measured; the next search measures the rest, until nothing is left."""
+    monkeypatch.setenv("DLC_LOG", "1")
+    folder = tmp_path / "cache"
+    x = torch.randn(60, 700)
+    want = compiled(total, folder, tune_budget=0.2)(x)
+    (note,) = notes_of(folder)
+    first, line, *_ = note.read_text().splitlines()
+    assert first.endswith(", not ended") and line.startswith("# not ended: ")
+    seen, numbers, totals = line.split()[3:], [], []
+    assert tried_in(capfd.readouterr().err) and seen
+    for _ in range(40):
+        torch._dynamo.reset()
+        before = counters()
+        assert torch.equal(compiled(total, folder, tune_budget=3)(x), want)
+        found = counts(before)
+        assert found["tuned_recalled"] == 1
+        totals.append(found["tuned"])
+        numbers.append(len(tried_in(capfd.readouterr().err)))
+        first, *rest = note.read_text().splitlines()
+        if not first.endswith("not ended"):
+            break
+        after = rest[0].split()[3:]
+        assert after[: len(seen)] == seen  # nothing twice
+        seen = after
+    assert not first.endswith("not ended") and sum(numbers) >= 1 and max(totals) == 1
+    torch._dynamo.reset()
+    before = counters()
+    compiled(total, folder, tune_budget=3)(x)
+    assert (counts(before)["tuned"], counts(before)["tuned_recalled"]) == (0, 1)
+
+
+def turned(x: Tensor) -> Tensor:
+    return torch.exp(x.t()).contiguous()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "for {i} split=64\nfor {i}_out parallel\nfor {j} vector\n",
+        "for {i} split=64 reorder\nfor {i}_out parallel\nfor {j} parallel\nfor {i}_in vector\n",
+        "for {i} reorder\nfor {j} parallel\nfor {i} vector\n",
+    ],
+)
+def test_other_loops_take_the_place_of_the_usual_ones(tmp_path: Path, lines: str, threads: int) -> None:
+    """A launch takes their number of iterations from the code; the first call, and those that follow."""
+    folder, x, before = tmp_path / "cache", torch.randn(500, 700), torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        want = compiled(turned, folder, tune_budget=1)(x)
+        torch._dynamo.reset()
+        (note,) = notes_of(folder)
+        loops = dlc.explain(turned, x).graphs[0].steps[0].texts["loops"]
+        i, j = re.findall(r"for (\w+) in", loops)
+        note.write_text("# 2.0 us -> 1.0 us, candidate 1 of 1\n" + lines.format(i=i, j=j))
+        torch._dynamo.reset()
+        counted = counters()
+        run = compiled(turned, folder)
+        for scale in (1, 2):
+            got = run(x * scale)
+            torch.testing.assert_close(got, turned(x * scale))
+            assert scale != 1 or torch.equal(got.view(torch.int32), want.view(torch.int32))
+        found = counts(counted)
+        assert (found["tuned_recalled"], found["tuned_swaps"]) == (1, 1)
+    finally:
+        torch.set_num_threads(before)

@@ -179,6 +179,80 @@ def test_between_two_working_sets_the_rate_is_between_theirs() -> None:
     assert moving == pytest.approx([1, 10, 100], rel=0.01)
 
 
+# -- how loops run ---------------------------------------------------------------------------------
+
+
+def of_loops(text: str, **of: Any) -> Any:
+    """The only kernel of a program of loops."""
+    (found,) = _C.predict(text, {}, 1, 0.0, FAST, speeds(**of))
+    return found
+
+
+JOINED = """dlc 1 loops
+
+fn f(x: f32[100, 64], z: f32[100, 64]) -> (f32[100, 128]) {
+  let y: f32[100, 128] = kernel {
+    for i in 100 {
+      for j in 64 vector {
+        let a: f32 = load x[i, j]
+        store y[i, j] = a
+      }
+      for k in 64 vector {
+        let b: f32 = load z[i, k]
+        store y[i, k + 64] = b
+      }
+    }
+  }
+  ret y
+}
+"""
+
+
+def test_what_two_loops_store_is_counted_once() -> None:
+    assert of_loops(JOINED)[1] == 4 * (2 * 100 * 64 + 100 * 128)
+    apart = JOINED.replace("      }\n      for k", "      }\n    }\n    for i2 in 100 {\n      for k")
+    assert of_loops(apart.replace("z[i, k]", "z[i2, k]").replace("y[i, k +", "y[i2, k +"))[1] == 4 * 25600
+
+
+def row_sum(marks: str, n: int = 1 << 16) -> str:
+    return f"""dlc 1 loops
+
+fn f(x: f32[8, {n}]) -> (f32[8]) {{
+  let y: f32[8] = kernel {{
+    for i in 8 {{
+      let s: f32 = reduce sum k in {n} lanes{marks} {{
+        let a: f32 = load x[i, k]
+        ret a
+      }}
+      store y[i] = s
+    }}
+  }}
+  ret y
+}}
+"""
+
+
+def test_parts_of_a_row_overlap() -> None:
+    """A step of a sum waits for the one before it, unless others go on, as those of the next short row do."""
+    one, four = (of_loops(row_sum(marks), clock=1.0)[3] for marks in ("", " parts=4"))
+    assert one > 1.5 * four
+    short, parts = (of_loops(row_sum(marks, 64), clock=1.0)[3] for marks in ("", " parts=4"))
+    assert short == parts
+
+
+def test_what_a_row_reads_again_comes_from_where_the_row_leaves_it() -> None:
+    """A row of 16 kB stays in the first cache, and one of 256 kB comes from the second each time."""
+    for n, slower in ((1 << 12, False), (1 << 16, True)):
+        once = row_sum("", n)
+        again = once.split("\n")[5:9]
+        again = [line.replace("s:", "s2:").replace("k", "k2", 1).replace("a:", "b:") for line in again]
+        again = [line.replace("[i, k]", "[i, k2]").replace("ret a", "ret b") for line in again]
+        twice = once.replace("      store y[i] = s", "\n".join(again) + "\n      store y[i] = s2")
+        traffic = [1e12, 1e12, *(LEVELS - 2) * [1e9]]
+        moving = [of_loops(text, traffic=traffic)[2] for text in (once, twice)]
+        assert (moving[1] > 1.5 * moving[0]) == slower, moving
+
+
 # -- what is refused -------------------------------------------------------------------------------
 
 

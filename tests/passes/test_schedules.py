@@ -271,6 +271,33 @@ def test_what_tune_tries_are_schedules(path: Path, tmp_path: Path) -> None:
             assert scheduled(shared, lines, tmp_path, "--pass", "cc", "--emit", "schedule") == lines
 
 
+def nests(shared: str) -> dict[str, str]:
+    """By change of loops, the lines that it makes."""
+    names_and_lines = re.split(r"^# (.*)\n", opt(shared, "--emit", "changes"), flags=re.M)[1:]
+    return dict(zip(names_and_lines[::2], names_and_lines[1::2], strict=True))
+
+
+@pytest.mark.parametrize("path", KERNELS[::8], ids=lambda path: path.stem)
+def test_other_loops_that_tune_tries_are_schedules(path: Path, tmp_path: Path) -> None:
+    """The lines say all of the loops that they make; the rewrites of the target take these."""
+    shared = opt(path.read_text(), "--pass", "lower,schedule")
+    for lines in nests(shared).values():
+        made = scheduled(shared, lines, tmp_path)
+        assert made != shared
+        marks = [line for line in lines.splitlines(True) if " split=" not in line and " reorder" not in line]
+        assert opt(made, "--emit", "schedule") == "".join(marks)
+        opt(made, "--pass", "cc", "--emit", "none")
+
+
+def test_a_nest_changes_as_its_row_says() -> None:
+    """A loop of too few iterations is not split, and one alone has none to change places with."""
+    lines = nests(TRANSPOSE.replace("[N, M](", "(").replace("N", "100").replace("M", "20"))
+    assert set(lines) == {"reorder of loop 0", "split_64 of loop 0", "block_64 of loop 0"}
+    assert lines["reorder of loop 0"] == "for i reorder\nfor j parallel tile\nfor i vector\n"
+    assert lines["split_64 of loop 0"].startswith("for i split=64\nfor i_out parallel\n")
+    assert loops_of(TRANSPOSE)[0] == "for i in N parallel tile"
+
+
 def test_a_change_takes_what_stands_beside(tmp_path: Path) -> None:
     """Its conditions and its parts, in the loops that run at the typical sizes: others stay."""
     lines = changed(opt((ROOT / "tests/emit/softmax.dlc").read_text(), "--pass", "lower,schedule"))

@@ -15,6 +15,7 @@ typedef struct {
     const char *name;
     _Atomic(KernelFn) fn;
     _Atomic(enum CodeTier) tier;
+    _Atomic(const CodeVariant *) variant;
 } Entry;
 
 /* A mapping or a loaded object that entries point into. */
@@ -130,6 +131,18 @@ code_set(Code *code, int k, KernelFn fn, enum CodeTier tier)
         count_add(COUNT_SWAPS, 1);
         trace_event("swap", entry->name, clock_seconds(), -1);
     }
+}
+
+const CodeVariant *
+code_variant(const Code *code, int k)
+{
+    return atomic_load_explicit(&code->entries[k].variant, memory_order_acquire);
+}
+
+void
+code_set_variant(Code *code, int k, const CodeVariant *variant)
+{
+    atomic_store_explicit(&code->entries[k].variant, variant, memory_order_release);
 }
 
 bool

@@ -20,6 +20,17 @@ KernelFn code_entry(const Code *code, int k); /* the best now, or NULL */
 enum CodeTier code_tier(const Code *code, int k);
 KernelFn code_entry_of(const Code *code, int k, enum CodeTier *tier); /* and the tier that it is */
 int code_count(const Code *code);
+
+/* Code with loops of its own in the place of an entry: it computes the same by another number of
+ * iterations.  Who set it keeps it while the code lives. */
+typedef struct {
+    KernelFn fn;
+    int64_t extent, grain; /* as those of a ParallelJob */
+} CodeVariant;
+
+const CodeVariant *code_variant(const Code *code, int k); /* NULL: the entry itself runs */
+void code_set_variant(Code *code, int k, const CodeVariant *variant);
+
 const char *code_name(const Code *code, int k);
 
 /* For the compilers.  code_set does nothing to an entry of the same or a faster tier, and counts a

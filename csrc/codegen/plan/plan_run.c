@@ -145,7 +145,8 @@ tune_launch(Run *run, int first)
         .plan = plan,
         .inst = run->inst,
         .first = first,
-        .threads = run->inst->threads,
+        /* without scratch an instance is for any number */
+        .threads = run->inst->threads ? run->inst->threads : parallel_threads(),
     };
     size_t room = 0;
     for (int k = first; k < plan->nlaunches && plan->launches[k].use == plan->launches[first].use;
@@ -187,6 +188,7 @@ run_job(const Run *run, int k, void **buffers, ParallelJob *job)
     char *scratch = work_data(run, run->plan->nslots + k);
     buffers[launch->nbuffers] = scratch;
     KernelFn compared = check_entry(run, k);
+    const CodeVariant *variant = compared ? NULL : code_variant(launch->code, launch->entry);
     *job = (ParallelJob){
         .code = compared ? NULL : launch->code,
         .body = compared,
@@ -200,6 +202,12 @@ run_job(const Run *run, int k, void **buffers, ParallelJob *job)
         .each = (size_t)inst->scratch[k],
         .most = launch->in_order ? 1 : inst->threads,
     };
+    if (variant) {
+        job->code = NULL;
+        job->body = variant->fn;
+        job->extent = variant->extent;
+        job->grain = variant->grain;
+    }
 }
 
 /* The steps one after the other.  Between pieces that take some milliseconds the user may interrupt

@@ -59,6 +59,9 @@ const char *
 change_name(Cx *cx, int change)
 {
     static const char *const signs[] = {"*", "/", "=", "+", "-"};
+    if (change >= CHANGES) {
+        return nest_name(change - CHANGES);
+    }
     const Change *c = &changes[change];
     return cx_format(cx, c->by ? "%s%s%lld" : "%s%s", c->name, signs[c->how], (long long)c->by);
 }
@@ -66,7 +69,8 @@ change_name(Cx *cx, int change)
 double
 change_gain(int change)
 {
-    return log1p(changes[change].gain / 100);
+    double gain = change < CHANGES ? changes[change].gain : nest_gain(change - CHANGES);
+    return log1p(gain / 100);
 }
 
 /* ---- the lets of a phase ---- */

@@ -138,6 +138,11 @@ run(const Copies *c, const Kernel *kernel)
             .each = (size_t)job->inst->scratch[job->first + k],
             .most = launch->in_order ? 1 : job->threads,
         };
+        const CodeVariant *variant = code_variant(kernel->code, kernel->first + k);
+        if (variant) {
+            phase.extent = variant->extent;
+            phase.grain = variant->grain;
+        }
         if (parallel_for(&phase) != 0) {
             return false;
         }
