@@ -49,9 +49,12 @@ def compiled(model: nn.Module, activations: str, **more: Any) -> Callable[[Tenso
 def expected(x: Tensor, codes: Tensor, scale: Tensor, activations: str) -> Tensor:
     """What the page says, by torch's own integers."""
     digits = KINDS[activations]
+    largest = x.abs().amax(1, keepdim=True)
+    half = torch.where(largest > 2.0**64, 2.0**32, torch.where(largest < 2.0**-64, 2.0**-32, 1.0))
+    near = 1 / (half * half)
     # a number divided by a tensor would be multiplied by the inverse
-    factor = (torch.tensor(127.0 * 256 ** (digits - 1)) / x.abs().amax(1, keepdim=True)).clamp(max=2.0**120)
-    whole = (x * factor).round().nan_to_num(0)
+    factor = (torch.tensor(127.0 * 256 ** (digits - 1)) / (largest * near)).clamp(max=2.0**120)
+    whole = (x * near * factor).round().nan_to_num(0)
     found: list[Tensor] = []
     for _ in range(digits - 1):
         above = (whole / 256 + 0.5).floor()
@@ -62,7 +65,7 @@ def expected(x: Tensor, codes: Tensor, scale: Tensor, activations: str) -> Tenso
     sums = torch.zeros(())
     for digit in found:
         sums = sums * 256 + (digit.to(torch.int32) @ codes.to(torch.int32).T).float()
-    return sums * (1 / factor) * scale
+    return sums * (1 / factor) * half * scale * half
 
 
 @pytest.mark.parametrize("activations", KINDS)
@@ -112,15 +115,91 @@ def test_four_digits_are_as_exact_as_float32(kind: str) -> None:
 
 @pytest.mark.parametrize("activations", KINDS)
 def test_rows_without_a_factor(activations: str) -> None:
-    """Zeros and numbers that are nearly so stay zeros; a row with an infinity or NaN is NaN, and no other."""
+    """Zeros stay zeros; a row with NaN is NaN, and no other."""
     model = Coded(64, 48)
     x = torch.randn(6, 64)
-    x[1], x[2], x[3, 5], x[4, 7] = 0, 1e-44, torch.inf, torch.nan
+    x[1], x[4, 7], x[5, 3], x[5, 9] = 0, torch.nan, torch.inf, torch.nan
     y = compiled(model, activations)(x)
-    assert y[1].eq(0).all() and y[2].abs().max() < 1e-35
-    assert y[3].isnan().all() and y[4].isnan().all()
-    for k in (0, 5):
+    assert y[1].eq(0).all() and y[4].isnan().all() and y[5].isnan().all()
+    for k in (0, 2):
         assert y[k].equal(expected(x, model.codes, model.scale, activations)[k])
+
+
+INFINITIES: dict[str, list[float]] = {
+    "one": [torch.inf],
+    "negative": [-torch.inf],
+    "both signs": [torch.inf, -torch.inf],
+    "two": [torch.inf, torch.inf],
+    "with NaN": [torch.inf, torch.nan],
+    "with large numbers": [torch.inf, 1e38, -1e38],
+}
+
+
+@pytest.mark.parametrize("activations", KINDS)
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("rows", [1, 3, 14, 65])
+def test_rows_with_infinities(rows: int, tier: str, activations: str) -> None:
+    """They have eager's infinities and NaN; a code of 0 makes NaN.  The other rows keep their digits."""
+    model = Coded(515, 200)
+    with torch.no_grad():
+        model.codes[::7, ::3] = 0
+    run = compiled(model, activations, tier=tier)
+    for values in INFINITIES.values():
+        x = torch.randn(rows, 515)
+        special = torch.randperm(rows)[: (rows + 2) // 3]
+        for k in special:
+            x[k, torch.randperm(515)[: len(values)]] = torch.tensor(values)
+        usual = torch.ones(rows, dtype=torch.bool).index_fill(0, special, False)
+        y = run(x)
+        with torch.no_grad():
+            want = model(x)
+        torch.testing.assert_close(y[special], want[special], rtol=0, atol=0, equal_nan=True)
+        assert y[usual].equal(expected(x, model.codes, model.scale, activations)[usual])
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (2, 1), ()], ids=str)
+def test_infinities_of_more_axes(sizes: tuple[int, ...]) -> None:
+    """Rows along several axes, and a vector."""
+    model = Coded(64, 48)
+    run = compiled(model, "i16")
+    x = torch.randn(*sizes, 64)
+    x.view(-1, 64)[-1, 5] = -torch.inf
+    with torch.no_grad():
+        want = model(x)
+    y = run(x)
+    last = y.view(-1, 48)[-1]
+    torch.testing.assert_close(last, want.view(-1, 48)[-1], rtol=0, atol=0, equal_nan=True)
+    rows = expected(x.view(-1, 64), model.codes, model.scale, "i16")
+    assert y.view(-1, 48)[:-1].equal(rows[:-1])
+
+
+@pytest.mark.parametrize("activations", KINDS)
+@pytest.mark.parametrize(
+    ("of_rows", "of_scales"),
+    [
+        (1e-38, 1.0),
+        (1e-42, 1.0),
+        (3e35, 1.0),
+        (7e37, 1e-10),
+        (3e37, 1e-30),
+        (1e-38, 1e33),
+        (1e-30, 1e-8),
+        (1e-20, 1e-20),
+    ],
+)
+def test_rows_of_tiny_and_huge_numbers(activations: str, of_rows: float, of_scales: float) -> None:
+    """They keep their digits, whatever the scales are."""
+    model = Coded(1024, 64)
+    with torch.no_grad():
+        model.scale *= of_scales
+    x = torch.randn(20, 1024) * of_rows
+    exact = product(x, model)
+    with torch.no_grad():
+        mine, eager = ((y - exact).norm(dim=1) for y in (compiled(model, activations)(x), model(x)))
+    most = {"i8": 2e-2, "i16": 1e-4, "i32": 3e-7}[activations]
+    assert (mine <= torch.maximum(most * exact.norm(dim=1), 1.5 * eager)).all(), (
+        mine / exact.norm(dim=1)
+    ).max()
 
 
 @pytest.mark.parametrize("activations", KINDS)
@@ -155,6 +234,16 @@ def test_panels_are_codes() -> None:
     with torch.no_grad():
         report = dlc.explain(model, torch.randn(20, 512), options={"freeze": True, "activations": "i8"})
     assert "i8[4, 512, 32]" in report.graphs[0].texts["kernels"]
+
+
+def test_codes_are_kept_once() -> None:
+    """The form of floats, for rows with infinities, reads the panels of the other one."""
+    model = nn.Linear(512, 128, bias=False)
+    options = {"freeze": True, "weights": "int8", "activations": "i8"}
+    with torch.no_grad():
+        report = dlc.explain(model, torch.randn(20, 512), options=options)
+    text = report.graphs[0].texts["kernels"]
+    assert "i8[4, 512, 32]" in text and "i8[512, 128]" not in text.split("->")[0]
 
 
 def test_a_word_that_is_none() -> None:

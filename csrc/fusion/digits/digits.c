@@ -6,14 +6,18 @@
  *           factor's inverse and by s.
  * Requires  a verified graph in canonical form, and that the user wants rows as integers: these
  *           passes are not in the pipeline (option `activations`);
- * and ensures: the products of the digits are exact.  A row that is all zeros stays so, and one
- *           with an infinity or NaN becomes NaN.
+ * and ensures: the products of the digits are exact.  A row that is all zeros stays so, one with
+ *           NaN becomes NaN, and one with infinities has what the product of floats has.
  * How:      s must not go along the summed axes, so it can be multiplied afterwards.  The digits
  *           are a letter of the contraction: each panel of codes is read once for all of them.
  *           Sums of so many terms do not overflow.
- *           Four digits are as exact as float32 for every row that has a factor below the bound:
- *           what rounding takes of all terms is less than float32 rounds off once the largest of
- *           them is added.
+ *           Four digits are as exact as float32 for every row: what rounding takes of all terms is
+ *           less than float32 rounds off once the largest of them is added.  Rows of tiny and of
+ *           huge numbers are multiplied by a power of two before, and by its inverse after: half of
+ *           it before s and half after, so that no number between overflows or loses bits.
+ *           A branch computes the product of floats if a row has an infinity.  No sum of integers
+ *           says which signs its terms have, and a 0 among the codes makes NaN.
+ * Why not   the product of floats in all calls, and a `where`: it takes longer than the digits.
  * Why not   three digits, with a factor for each 256 terms: with one factor, an outlier takes the
  *           digits of its row; and sums of all groups, in memory, take longer than a fourth digit.
  * Why not   by itself: four digits are faster than floats for a few rows, and slower for many, and
@@ -160,16 +164,40 @@ over_sums(const Digits *d, Value *v, const Type *t, int nsums, const int *sums)
     return build_expand(d->b, v, t->rank, t->dims, to);
 }
 
+/* What is known of each row. */
+typedef struct {
+    Value *largest;             /* the absolute value */
+    Value *half; /* the root of a power of two by which the row is divided first */
+    Value *unit; /* the inverse of that power */
+    Value *factor;
+} Rows;
+
 /* By how much each row is multiplied: its largest element then becomes the largest whole number of
- * so many digits that rounding cannot exceed.  Where there is no such factor, a large one: the row
- * has zeros alone, or numbers that are nearly so. */
-static Value *
-factor_of(const Digits *d, Value *x, int nsums, const int *sums)
+ * so many digits that rounding cannot exceed.  A row of zeros has no such factor, but a large one.
+ */
+static Rows
+rows_of(const Digits *d, Value *x, int nsums, const int *sums)
 {
+    Build *b = d->b;
     double most = 127 * pow(DIGIT, d->digits - 1);
-    Value *largest = build_red(d->b, OP_amax, map1(d, OP_abs, x), nsums, sums);
-    return map2(d, OP_minimum, map2(d, OP_div, build_float(d->b, most), largest),
-                build_float(d->b, 0x1p120));
+    Rows r = {.largest = build_red(b, OP_amax, map1(d, OP_abs, x), nsums, sums)};
+    Value *huge = map2(d, OP_gt, r.largest, build_float(b, 0x1p64)),
+          *tiny = map2(d, OP_lt, r.largest, build_float(b, 0x1p-64)),
+          *one = build_const(b, r.largest->type, (Literal){.f = 1});
+    r.half = build_map(b, OP_where, huge, build_float(b, 0x1p32), one);
+    r.half = build_map(b, OP_where, tiny, build_float(b, 0x1p-32), r.half);
+    r.unit = map2(d, OP_div, build_float(b, 1), map2(d, OP_mul, r.half, r.half));
+    r.factor = map2(d, OP_div, build_float(b, most), map2(d, OP_mul, r.largest, r.unit));
+    r.factor = map2(d, OP_minimum, r.factor, build_float(b, 0x1p120));
+    return r;
+}
+
+/* The elements of x, multiplied by what is theirs. */
+static Value *
+scaled(const Digits *d, Value *x, const Rows *r, int nsums, const int *sums)
+{
+    x = map2(d, OP_mul, x, over_sums(d, r->unit, x->type, nsums, sums));
+    return map2(d, OP_mul, x, over_sums(d, r->factor, x->type, nsums, sums));
 }
 
 /* The digits of the whole numbers, the highest first.  All but the highest are from -128 to 127. */
@@ -275,6 +303,93 @@ factor_for(const Digits *d, const Contraction *c, const char *letters, int n, Va
     return build_expand(d->b, v, t->rank, t->dims, to);
 }
 
+/* ---- rows with infinities ---- */
+
+/* What the branch and its bodies are given. */
+typedef struct {
+    Value *y, *x;
+    Value *infinite; /* by row: has it an infinity? */
+    Value *codes, *scale; /* scale: NULL, if it is none or a constant */
+} Given;
+
+/* The values in their order; returns how many. */
+static int
+values_of(Given *g, Value ***values)
+{
+    Value **all[] = {&g->y, &g->x, &g->infinite, &g->codes, &g->scale};
+    int n = (int)(sizeof all / sizeof *all);
+    memcpy(values, all, sizeof all);
+    return g->scale ? n : n - 1;
+}
+
+/* A body, and the same values in it. */
+static Fn *
+body_of(Cx *cx, const char *name, Given *g)
+{
+    Value **values[sizeof(Given) / sizeof(Value *)];
+    Fn *fn = fn_new(cx, name, STAGE_GRAPH);
+    for (int k = 0, n = values_of(g, values); k < n; k++) {
+        const Value *v = *values[k];
+        *values[k] = fn_param(fn, fn_fresh_name(fn, v->name), v->type, NULL);
+    }
+    return fn;
+}
+
+static Fn *
+body_close(Fn *fn, Value *y)
+{
+    fn_results(fn, 1, &y, NULL);
+    fn_free_sizes(fn);
+    return fn;
+}
+
+/* y, whose rows with infinities the product of floats computes. */
+static Fn *
+floats_instead(Cx *cx, const Let *let, int j, const Decode *decode, Given g)
+{
+    Fn *fn = body_of(cx, "floats", &g);
+    Digits d = {.b = build_new(fn), .cx = cx};
+    const Contraction *c = let_contraction(let);
+    Value *w = build_cast(d.b, g.codes, DT_f32), *scale = (Value *)decode->scale;
+    if (g.scale) {
+        scale = build_expand(d.b, g.scale, w->type->rank, w->type->dims, decode->to);
+    }
+    w = scale ? map2(&d, OP_mul, w, scale) : w;
+    Value *y = build_contract(d.b, j ? g.x : w, j ? w : g.x, c, DT_f32),
+          *is = factor_for(&d, c, j ? c->a : c->b, j ? c->na : c->nb, g.infinite, y->type);
+    return body_close(fn, build_map(d.b, OP_where, is, y, g.y));
+}
+
+static Fn *
+same(Cx *cx, Given g)
+{
+    Fn *fn = body_of(cx, "same", &g);
+    return body_close(fn, g.y);
+}
+
+/* y, whose rows with infinities have been computed by the product of floats. */
+static Value *
+with_infinities(const Digits *d, const Let *let, int j, const Decode *decode, Given g)
+{
+    Build *b = d->b;
+    Value *args[1 + sizeof(Given) / sizeof(Value *)] = {g.infinite},
+                                                 **values[sizeof(Given) / sizeof(Value *)];
+    int axes[MAX_RANK], rank = g.infinite->type->rank, n = values_of(&g, values);
+    for (int ax = 0; ax < rank; ax++) {
+        axes[ax] = ax;
+    }
+    args[0] = rank ? build_red(b, OP_any, g.infinite, rank, axes) : args[0];
+    for (int k = 0; k < n; k++) {
+        args[k + 1] = *values[k];
+    }
+    Fn *bodies[] = {floats_instead(d->cx, let, j, decode, g), same(d->cx, g)};
+    Let *branch = build_let(b, OP_branch, n + 1, args, NULL, NULL, 1, &g.y->type, NULL);
+    let_bodies(d->cx, branch, 2, bodies);
+    return branch->res[0];
+}
+
+/* ---- the product ---- */
+
 /* The product; x, codes and scale are in the new function. */
 static Value *
 multiply(const Digits *d, const Let *let, int j, const Decode *decode, Value *x, Value *codes,
@@ -290,9 +405,8 @@ multiply(const Digits *d, const Let *let, int j, const Decode *decode, Value *x,
     for (int k = 0; k < c->nsum; k++) {
         sums[k] = letter_axis(letters, n, c->sum[k]);
     }
-    Value *factor = factor_of(d, x, c->nsum, sums);
-    Value *whole = map1(d, OP_round,
-                        map2(d, OP_mul, x, over_sums(d, factor, x->type, c->nsum, sums)));
+    Rows r = rows_of(d, x, c->nsum, sums);
+    Value *whole = map1(d, OP_round, scaled(d, x, &r, c->nsum, sums));
     /* what is no number is none of an integer either; the factor says that the row is none */
     whole = build_map(b, OP_where, map2(d, OP_eq, whole, whole), whole, build_float(b, 0));
     split(d, whole, digits);
@@ -303,23 +417,60 @@ multiply(const Digits *d, const Let *let, int j, const Decode *decode, Value *x,
         put_before(over.out, &over.nout, letter);
     }
     Value *y = build_contract(b, j ? rows : codes, j ? codes : rows, &over, DT_i32);
-    Value *back = map2(d, OP_div, build_float(b, 1), factor);
+    Value *back = map2(d, OP_div, build_float(b, 1), r.factor),
+          *half = factor_for(d, c, letters, n, r.half, t);
     y = map2(d, OP_mul, joined(d, y), factor_for(d, c, letters, n, back, t));
-    return scale ? map2(d, OP_mul, y, scale_of(d, c, j ? c->b : c->a, decode, scale, t)) : y;
+    y = map2(d, OP_mul, y, half);
+    y = scale ? map2(d, OP_mul, y, scale_of(d, c, j ? c->b : c->a, decode, scale, t)) : y;
+    y = map2(d, OP_mul, y, half);
+    Value *infinite = map2(d, OP_eq, r.largest, build_float(b, INFINITY));
+    scale = scale && value_is_const(scale) ? NULL : scale;
+    return with_infinities(d, let, j, decode, (Given){y, x, infinite, codes, scale});
+}
+
+/* The parameter of which codes are made, by operations on single elements; -1: of none. */
+static int
+param_of(const Value *codes)
+{
+    const Value *v = codes;
+    while (v->def && v->def->nargs && !value_is_const(v->def->args[0])) {
+        v = v->def->args[0];
+    }
+    return v->def ? -1 : v->result;
+}
+
+/* How many digits the rows of each product get. */
+typedef struct {
+    int all; /* those of every product, or 0: by parameter */
+    const int *by_param;
+    bool *done; /* by parameter, if not NULL */
+} Wish;
+
+static int
+digits_wanted(const Wish *wish, const Decode *decode)
+{
+    int param = wish->all ? -1 : param_of(decode->codes);
+    int n = wish->all ? wish->all : param >= 0 ? wish->by_param[param] : 0;
+    if (n && wish->done && param >= 0) {
+        wish->done[param] = true;
+    }
+    return n;
 }
 
 static Fn *
-with_digits(Fn *fn, int digits)
+with_digits(Fn *fn, const Wish *wish)
 {
     Value **map;
     Fn *out = rebuild_open(fn, fn->stage, &map);
-    Digits d = {.b = build_new(out), .cx = fn->cx, .digits = digits};
+    Digits d = {.b = build_new(out), .cx = fn->cx};
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
         Decode decode;
         int j;
         build_at(d.b, let->loc);
-        if (!find_product(fn->cx, let, &j, &decode) || !fuel_spend(fn->cx)) {
+        bool found = find_product(fn->cx, let, &j, &decode);
+        d.digits = found ? digits_wanted(wish, &decode) : 0;
+        if (!d.digits || !fuel_spend(fn->cx)) {
             build_again(d.b, let, map);
             rebuild_strides(let, map);
             continue;
@@ -333,19 +484,40 @@ with_digits(Fn *fn, int digits)
 }
 
 Fn *
+digits_by_param(Fn *fn, int *digits)
+{
+    bool *done = cx_alloc(fn->cx, ((size_t)fn->nparams + 1) * sizeof *done);
+    Fn *out = with_digits(fn, &(Wish){.by_param = digits, .done = done});
+    for (int k = 0; k < fn->nparams; k++) {
+        digits[k] = done[k] ? digits[k] : 0;
+    }
+    return out;
+}
+
+Value *
+digits_rounded(Build *b, Value *v, int digits, int naxes, const int *axes)
+{
+    Digits d = {.b = b, .cx = build_cx(b), .digits = digits};
+    Rows r = rows_of(&d, v, naxes, axes);
+    Value *whole = map1(&d, OP_round, scaled(&d, v, &r, naxes, axes)),
+          *back = map2(&d, OP_div, build_float(b, 1), map2(&d, OP_mul, r.unit, r.factor));
+    return map2(&d, OP_mul, whole, over_sums(&d, back, v->type, naxes, axes));
+}
+
+Fn *
 pass_digits_i8(Fn *fn)
 {
-    return with_digits(fn, 1);
+    return with_digits(fn, &(Wish){.all = 1});
 }
 
 Fn *
 pass_digits_i16(Fn *fn)
 {
-    return with_digits(fn, 2);
+    return with_digits(fn, &(Wish){.all = 2});
 }
 
 Fn *
 pass_digits_i32(Fn *fn)
 {
-    return with_digits(fn, 4);
+    return with_digits(fn, &(Wish){.all = 4});
 }
