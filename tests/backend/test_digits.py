@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch._dynamo
 from torch import Tensor, nn
 
 import dlc
+from tests.capture import low_precision as formats
 
 pytestmark = pytest.mark.in_turn(2)
 
@@ -44,6 +46,17 @@ def compiled(model: nn.Module, activations: str, **more: Any) -> Callable[[Tenso
             return run(x)
 
     return call
+
+
+def found_digits(x: Tensor, digits: int) -> list[Tensor]:
+    """Those of rows of usual size, the highest first."""
+    whole = (x * (torch.tensor(127.0 * 256 ** (digits - 1)) / x.abs().amax(1, keepdim=True))).round()
+    found: list[Tensor] = []
+    for _ in range(digits - 1):
+        above = (whole / 256 + 0.5).floor()
+        found.insert(0, whole - 256 * above)
+        whole = above
+    return [whole, *found]
 
 
 def expected(x: Tensor, codes: Tensor, scale: Tensor, activations: str) -> Tensor:
@@ -213,19 +226,102 @@ def test_one_row_alone_and_among_others(activations: str) -> None:
 
 
 @pytest.mark.parametrize("activations", KINDS)
-def test_weights_of_a_float_model(activations: str) -> None:
-    """Their codes of eight bits are multiplied so; those of four, with a scale for 32 terms, are not."""
+@pytest.mark.parametrize("weights", ["int8", "int4"])
+def test_weights_of_a_float_model(weights: str, activations: str) -> None:
+    """Their codes are multiplied so, with a scale for each column or for 32 terms, and with zero points."""
     model = nn.Sequential(nn.Linear(128, 96), nn.ReLU(), nn.Linear(96, 64)).eval()
+    with torch.no_grad():
+        model[2].weight += 0.3
     x = torch.randn(40, 128)
-    exact, coarse = compiled(model, "exact", weights="int8"), compiled(model, activations, weights="int8")
+    exact, coarse = compiled(model, "exact", weights=weights), compiled(model, activations, weights=weights)
     want = exact(x)
     torch._dynamo.reset()
     error = (coarse(x) - want).norm() / want.norm()
     assert 0 < error < {"i8": 3e-2, "i16": 2e-4, "i32": 1e-6}[activations]
-    torch._dynamo.reset()
-    same = compiled(model, "exact", weights="int4")(x)
-    torch._dynamo.reset()
-    assert compiled(model, activations, weights="int4")(x).equal(same)
+
+
+# ---- scales for groups of terms ----
+
+GROUPED = {
+    "Q8_0": formats.Q8_0,
+    "Q4_0": formats.Q4_0,
+    "Q6_K": formats.Q6_K,
+    "AWQ": formats.AWQ,
+}
+
+
+def decoded_product(x: Tensor, model: formats.Decoded) -> Tensor:
+    return x.double() @ model.decode().double().t()
+
+
+@pytest.mark.parametrize("activations", KINDS)
+@pytest.mark.parametrize("tier", ["tcc", "gcc"])
+@pytest.mark.parametrize("name", GROUPED)
+def test_formats_with_scales_for_groups(name: str, tier: str, activations: str) -> None:
+    """Of any number of rows, with outliers; rows with infinities have eager's values, and no others do."""
+    model = GROUPED[name](72, 512)
+    run = compiled(model, activations, tier=tier)
+    for rows in (1, 3, 14, 40):
+        x = torch.randn(rows, 512)
+        x[:, 5] *= 20
+        exact, mine = decoded_product(x, model), run(x)
+        with torch.no_grad():
+            eager = (model(x) - exact).norm(dim=1)
+        error, most = (mine - exact).norm(dim=1), {"i8": 0.1, "i16": 1e-3, "i32": 0}[activations]
+        assert (error <= torch.maximum(1.5 * eager, most * exact.norm(dim=1))).all(), error / eager
+        bad = x.clone()
+        bad[rows // 2, 7] = -torch.inf
+        found = run(bad)
+        with torch.no_grad():
+            torch.testing.assert_close(
+                found[rows // 2], model(bad)[rows // 2], rtol=0, atol=0, equal_nan=True
+            )
+        others = torch.arange(rows) != rows // 2
+        assert found[others].equal(mine[others])
+
+
+@pytest.mark.parametrize("activations", KINDS)
+def test_groups_of_one_row_alone_and_among_others(activations: str) -> None:
+    model = formats.Q4_0(96, 320)
+    run = compiled(model, activations)
+    x = torch.randn(29, 320)
+    all_rows = run(x)
+    for k in (0, 13, 28):
+        torch._dynamo.reset()
+        assert run(x[k : k + 1]).equal(all_rows[k : k + 1])
+
+
+@pytest.mark.parametrize("activations", KINDS)
+def test_sums_of_groups(activations: str) -> None:
+    """Each digit's sum of a group is exact, and is added by one fused multiply-add: as the page says."""
+    model = formats.Q4_0(48, 128)
+    codes = model.blocks.reshape(48 * 4, 18)
+    scale = codes[:, :2].contiguous().view(torch.float16).float().reshape(48, 4)
+    digits = torch.cat([codes[:, 2:] & 15, codes[:, 2:] >> 4], 1).reshape(48, 4, 32).to(torch.int32) - 8
+    x = torch.randn(5, 128)
+    rows = found_digits(x, KINDS[activations])
+    largest = x.abs().amax(1, keepdim=True)
+    factor = torch.tensor(127.0 * 256 ** (KINDS[activations] - 1)) / largest
+    total = torch.zeros(())
+    for row in rows:
+        sums = torch.zeros(5, 48, dtype=torch.float64)
+        for g in range(4):
+            part = row[:, 32 * g : 32 * g + 32].to(torch.int32) @ digits[:, g].T
+            sums = (part.double() * scale[:, g].double() + sums).float().double()
+        total = total * 256 + sums.float()
+    want = total * (1 / factor)
+    torch.testing.assert_close(compiled(model, activations)(x), want, rtol=0, atol=0)
+
+
+def test_groups_are_one_kernel_that_reads_the_codes() -> None:
+    """No memory has the sums of groups or the codes as bytes of their own."""
+    model = formats.Q4_0(128, 512)
+    with torch.no_grad():
+        report = dlc.explain(model, torch.randn(20, 512), options={"freeze": True, "activations": "i8"})
+    text = report.graphs[0].texts["kernels"]
+    kernels = [k for k in text.split("= kernel {") if re.search(r": i32\[20, 16, 128\] = contract", k)]
+    assert len(kernels) == 1 and ": f32[20, 128] = contract" in kernels[0]
+    assert not re.search(r"(i8|f32)\[(128, 512|16, 32, 128|4, 512, 32)\].*= kernel", text)
 
 
 def test_panels_are_codes() -> None:

@@ -8,7 +8,9 @@
  *           passes are not in the pipeline (option `activations`);
  * and ensures: the products of the digits are exact.  A row that is all zeros stays so, one with
  *           NaN becomes NaN, and one with infinities has what the product of floats has.
- * How:      s must not go along the summed axes, so it can be multiplied afterwards.  The digits
+ * How:      s must not go along the summed axes, so it can be multiplied afterwards.  Or it has a
+ *           number for each group of terms: then a group is a letter, and a contraction adds the
+ *           sums of the groups, times s.  The digits
  *           are a letter of the contraction: each panel of codes is read once for all of them.
  *           Sums of so many terms do not overflow.
  *           Four digits are as exact as float32 for every row: what rounding takes of all terms is
@@ -26,68 +28,12 @@
  *           let q: i8[M, K] = .. round(x * (127 / amax(abs x)))
  *           let t: i32[M, N] = contract q, codes over="mk,nk->mn"
  *           and y = (cast t) * (amax / 127) * s. */
-#include "fusion/group.h"
+#include "digits.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { MOST_TERMS = 1 << 16, MOST_DIGITS = 4, DIGIT = 256 };
-
-/* A decode: codes, and the scale by which they are multiplied, or NULL.  `to`: the axis of the
- * codes, for each of the scale. */
-typedef struct {
-    const Value *codes, *scale;
-    int to[MAX_RANK];
-} Decode;
-
-/* ---- what is decoded ---- */
-
-static const Let *
-def_of(const Value *v, Op op)
-{
-    return !value_is_const(v) && v->def && v->def->op == op ? v->def : NULL;
-}
-
-/* The codes that are cast to v, or NULL. */
-static const Value *
-codes_of(const Value *v)
-{
-    const Let *cast = def_of(v, OP_cast);
-    const Value *codes = cast && v->type->dtype == DT_f32 ? cast->args[0] : NULL;
-    return codes && !value_is_const(codes) && codes->type->dtype == DT_i8 ? codes : NULL;
-}
-
-/* Is v a value for some axes, expanded?  A constant is one for none. */
-static bool
-take_scale(Decode *d, const Value *v)
-{
-    const Let *expand = def_of(v, OP_expand);
-    if (value_is_const(v)) {
-        d->scale = v;
-        return true;
-    }
-    if (!expand || value_is_const(expand->args[0])) {
-        return false;
-    }
-    d->scale = expand->args[0];
-    const Attr *to = let_attr(expand, "to");
-    for (int k = 0; k < d->scale->type->rank; k++) {
-        d->to[k] = to->axes[k];
-    }
-    return true;
-}
-
-static bool
-find_decode(const Value *v, Decode *d)
-{
-    const Let *mul = def_of(v, OP_mul);
-    *d = (Decode){.codes = codes_of(v)};
-    for (int k = 0; mul && k < 2 && !d->codes; k++) {
-        const Value *codes = codes_of(mul->args[k]);
-        d->codes = codes && take_scale(d, mul->args[1 - k]) ? codes : NULL;
-    }
-    return d->codes != NULL;
-}
 
 /* Has the scale no axis that is summed? */
 static bool
@@ -101,9 +47,18 @@ is_scaled_afterwards(const Contraction *c, const char *mine, const Decode *d)
     return good;
 }
 
+/* Is v the weight of a product, with scales for groups or without?  mine: its letters. */
+static bool
+is_weight(Cx *cx, const Value *v, const Contraction *c, const char *mine, bool groups, Decode *d)
+{
+    int sum = c->nsum == 1 ? letter_axis(mine, v->type->rank, c->sum[0]) : -1;
+    return groups ? sum >= 0 && decode_groups(cx, v, sum, d)
+                  : decode_columns(v, d) && is_scaled_afterwards(c, mine, d);
+}
+
 /* Does the let multiply floats by codes?  *j: which operand has them. */
 static bool
-find_product(Cx *cx, const Let *let, int *j, Decode *d)
+find_product(Cx *cx, const Let *let, bool groups, int *j, Decode *d)
 {
     if (let->op != OP_contract || let->res[0]->type->dtype != DT_f32) {
         return false;
@@ -114,12 +69,14 @@ find_product(Cx *cx, const Let *let, int *j, Decode *d)
         Dim extent = letter_dim(c, let->args[0]->type, let->args[1]->type, c->sum[k]);
         terms *= (double)dim_range(cx, extent).hi;
     }
-    bool rooms = c->na < MAX_RANK && c->nb < MAX_RANK && c->nout < MAX_RANK;
+    int more = groups ? 2 : 1; /* axes */
+    bool rooms = c->na + more <= MAX_RANK && c->nb + more <= MAX_RANK && c->nout + more <= MAX_RANK;
     for (*j = 0; *j < 2; ++*j) {
         const Value *x = let->args[1 - *j];
         Decode other;
-        if (!value_is_const(x) && x->type->dtype == DT_f32 && !find_decode(x, &other) &&
-            find_decode(let->args[*j], d) && is_scaled_afterwards(c, *j ? c->b : c->a, d)) {
+        if (!value_is_const(x) && x->type->dtype == DT_f32 && !decode_columns(x, &other) &&
+            !value_is_const(let->args[*j]) &&
+            is_weight(cx, let->args[*j], c, *j ? c->b : c->a, groups, d)) {
             return rooms && !c->where.first.place && !c->where.nlater && c->nsum &&
                    terms <= MOST_TERMS;
         }
@@ -305,32 +262,54 @@ factor_for(const Digits *d, const Contraction *c, const char *letters, int n, Va
 
 /* ---- rows with infinities ---- */
 
-/* What the branch and its bodies are given. */
-typedef struct {
-    Value *y, *x;
-    Value *infinite; /* by row: has it an infinity? */
-    Value *codes, *scale; /* scale: NULL, if it is none or a constant */
-} Given;
+enum { MOST_LEAVES = 8, MOST_GIVEN = 3 + MOST_LEAVES };
 
-/* The values in their order; returns how many. */
-static int
-values_of(Given *g, Value ***values)
+/* What a weight is computed of: values that a branch takes, and lets that its body has again. */
+typedef struct {
+    int n;
+    const Value *leaf[MOST_LEAVES];
+    bool *inner; /* by Value.id */
+} Source;
+
+static bool
+is_copied(const Let *let)
 {
-    Value **all[] = {&g->y, &g->x, &g->infinite, &g->codes, &g->scale};
-    int n = (int)(sizeof all / sizeof *all);
-    memcpy(values, all, sizeof all);
-    return g->scale ? n : n - 1;
+    OpKind kind = op_info[let->op].kind;
+    return kind == KIND_MAP || kind == KIND_VIEW || let->op == OP_const || let->op == OP_iota ||
+           let->op == OP_cat || let->op == OP_pad || let->op == OP_gather;
 }
 
-/* A body, and the same values in it. */
-static Fn *
-body_of(Cx *cx, const char *name, Given *g)
+/* False: it is computed of too many values. */
+static bool
+find_source(const Value *v, const Decode *d, Source *s)
 {
-    Value **values[sizeof(Given) / sizeof(Value *)];
+    bool known = value_is_const(v) || s->inner[v->id], good = true;
+    for (int k = 0; k < s->n && !known; k++) {
+        known = s->leaf[k] == v;
+    }
+    if (known) {
+        return true;
+    }
+    bool whole = d->sum < 0 && (v == d->codes || v == d->scale);
+    if (whole || !v->def || !is_copied(v->def)) {
+        good = s->n < MOST_LEAVES;
+        s->leaf[good ? s->n++ : 0] = v;
+        return good;
+    }
+    s->inner[v->id] = true;
+    for (int k = 0; k < v->def->nargs && good; k++) {
+        good = find_source(v->def->args[k], d, s);
+    }
+    return good;
+}
+
+/* A body of the branch.  *params: one for each value that it is given. */
+static Fn *
+body_of(Cx *cx, const char *name, int n, Value *const *given, Value **params)
+{
     Fn *fn = fn_new(cx, name, STAGE_GRAPH);
-    for (int k = 0, n = values_of(g, values); k < n; k++) {
-        const Value *v = *values[k];
-        *values[k] = fn_param(fn, fn_fresh_name(fn, v->name), v->type, NULL);
+    for (int k = 0; k < n; k++) {
+        params[k] = fn_param(fn, fn_fresh_name(fn, given[k]->name), given[k]->type, NULL);
     }
     return fn;
 }
@@ -343,70 +322,143 @@ body_close(Fn *fn, Value *y)
     return fn;
 }
 
-/* y, whose rows with infinities the product of floats computes. */
+/* y, whose rows with infinities the product of floats computes; given: y, the rows, which of them
+ * have infinities, and the leaves of the source. */
 static Fn *
-floats_instead(Cx *cx, const Let *let, int j, const Decode *decode, Given g)
+floats_instead(const Fn *old, const Let *let, int j, const Source *s, Value *const *given)
 {
-    Fn *fn = body_of(cx, "floats", &g);
-    Digits d = {.b = build_new(fn), .cx = cx};
+    Value *params[MOST_GIVEN], **map = cx_alloc(old->cx, ((size_t)old->nvalues + 1) * sizeof *map);
+    Fn *fn = body_of(old->cx, "floats", 3 + s->n, given, params);
+    Digits d = {.b = build_new(fn), .cx = old->cx};
     const Contraction *c = let_contraction(let);
-    Value *w = build_cast(d.b, g.codes, DT_f32), *scale = (Value *)decode->scale;
-    if (g.scale) {
-        scale = build_expand(d.b, g.scale, w->type->rank, w->type->dims, decode->to);
+    for (int k = 0; k < s->n; k++) {
+        map[s->leaf[k]->id] = params[3 + k];
     }
-    w = scale ? map2(&d, OP_mul, w, scale) : w;
-    Value *y = build_contract(d.b, j ? g.x : w, j ? w : g.x, c, DT_f32),
-          *is = factor_for(&d, c, j ? c->a : c->b, j ? c->na : c->nb, g.infinite, y->type);
-    return body_close(fn, build_map(d.b, OP_where, is, y, g.y));
-}
-
-static Fn *
-same(Cx *cx, Given g)
-{
-    Fn *fn = body_of(cx, "same", &g);
-    return body_close(fn, g.y);
+    for (int k = 0; k < old->body->n; k++) {
+        const Let *inner = old->body->lets[k];
+        if (inner->nres == 1 && s->inner[inner->res[0]->id]) {
+            build_again(d.b, inner, map);
+        }
+    }
+    Value *x = params[1], *w = map[let->args[j]->id],
+          *y = build_contract(d.b, j ? x : w, j ? w : x, c, DT_f32),
+          *is = factor_for(&d, c, j ? c->a : c->b, j ? c->na : c->nb, params[2], y->type);
+    return body_close(fn, build_map(d.b, OP_where, is, y, params[0]));
 }
 
 /* y, whose rows with infinities have been computed by the product of floats. */
 static Value *
-with_infinities(const Digits *d, const Let *let, int j, const Decode *decode, Given g)
+with_infinities(const Digits *d, const Fn *old, const Let *let, int j, const Source *s,
+                Value *const *given)
 {
     Build *b = d->b;
-    Value *args[1 + sizeof(Given) / sizeof(Value *)] = {g.infinite},
-                                                 **values[sizeof(Given) / sizeof(Value *)];
-    int axes[MAX_RANK], rank = g.infinite->type->rank, n = values_of(&g, values);
+    Value *args[1 + MOST_GIVEN], *params[MOST_GIVEN], *infinite = given[2];
+    int axes[MAX_RANK], rank = infinite->type->rank, n = 3 + s->n;
     for (int ax = 0; ax < rank; ax++) {
         axes[ax] = ax;
     }
-    args[0] = rank ? build_red(b, OP_any, g.infinite, rank, axes) : args[0];
-    for (int k = 0; k < n; k++) {
-        args[k + 1] = *values[k];
-    }
-    Fn *bodies[] = {floats_instead(d->cx, let, j, decode, g), same(d->cx, g)};
-    Let *branch = build_let(b, OP_branch, n + 1, args, NULL, NULL, 1, &g.y->type, NULL);
+    args[0] = rank ? build_red(b, OP_any, infinite, rank, axes) : infinite;
+    memcpy(args + 1, given, (size_t)n * sizeof *args);
+    Fn *same = body_of(d->cx, "same", n, given, params);
+    Fn *bodies[] = {floats_instead(old, let, j, s, given), body_close(same, params[0])};
+    Let *branch = build_let(b, OP_branch, n + 1, args, NULL, NULL, 1, &given[0]->type, NULL);
     let_bodies(d->cx, branch, 2, bodies);
     return branch->res[0];
 }
 
+/* ---- sums of groups ---- */
+
+static void
+insert_before(char *letters, int *n, int at, char letter)
+{
+    memmove(letters + at + 1, letters + at, (size_t)(*n - at));
+    letters[at] = letter;
+    ++*n;
+}
+
+/* Cuts the axis of the sum in two: groups, and the terms of each. */
+static Value *
+in_groups(const Digits *d, Value *v, int axis, const Decode *decode)
+{
+    Dim dims[MAX_RANK];
+    int n = 0;
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        dims[n++] = ax == axis ? decode->groups : v->type->dims[ax];
+        if (ax == axis) {
+            dims[n++] = decode->terms;
+        }
+    }
+    return build_reshape(d->b, v, n, dims);
+}
+
+/* The sums of the products of each group, as numbers in f32, each times the scale of its group, and
+ * added.  over: of rows without groups, with the letter of the digits. */
+static Value *
+sums_of_groups(const Digits *d, Contraction *over, int j, const Decode *decode, Value *rows,
+               Value *codes, Value *scale)
+{
+    char sum = over->sum[0], group = free_letter(over), *mine = j ? over->b : over->a;
+    Contraction all = *over;
+    int n = j ? over->nb : over->na,
+        at = letter_axis(j ? over->a : over->b, j ? over->na : over->nb, sum);
+    rows = in_groups(d, rows, at, decode);
+    insert_before(all.a, &all.na, letter_axis(all.a, all.na, sum), group);
+    insert_before(all.b, &all.nb, letter_axis(all.b, all.nb, sum), group);
+    /* the columns stay innermost */
+    insert_before(all.out, &all.nout, all.nout - 1, group);
+    Value *t = build_contract(d->b, j ? rows : codes, j ? codes : rows, &all, DT_i32);
+    Contraction add = {.na = all.nout, .nb = n, .nout = over->nout};
+    memcpy(add.a, all.out, sizeof add.a);
+    memcpy(add.b, mine, sizeof add.b);
+    add.b[letter_axis(mine, n, sum)] = group;
+    memcpy(add.out, over->out, sizeof add.out);
+    return build_contract(d->b, build_cast(d->b, t, DT_f32), scale, &add, DT_f32);
+}
+
 /* ---- the product ---- */
 
-/* The product; x, codes and scale are in the new function. */
+/* A product that is replaced. */
+typedef struct {
+    const Fn *fn;
+    const Let *let;
+    int j; /* which operand has the codes */
+    Decode decode;
+    Source source; /* of that operand */
+} Replaced;
+
+/* The sums of the digits, times the scales: of groups, or of columns. */
 static Value *
-multiply(const Digits *d, const Let *let, int j, const Decode *decode, Value *x, Value *codes,
-         Value *scale)
+scaled_sums(const Digits *d, const Replaced *r, Contraction *over, Value *rows, Value *const *map)
+{
+    const Decode *decode = &r->decode;
+    const Value *w = r->let->args[r->j];
+    int j = r->j;
+    if (decode->sum >= 0) {
+        return joined(d,
+                      sums_of_groups(d, over, j, decode, rows, decode_codes(d->b, decode, w, map),
+                                     decode_scales(d->b, decode, w, map)));
+    }
+    Value *codes = map[decode->codes->id];
+    return joined(d, build_contract(d->b, j ? rows : codes, j ? codes : rows, over, DT_i32));
+}
+
+/* The product; map: to the new function. */
+static Value *
+multiply(const Digits *d, const Replaced *r, Value *const *map)
 {
     Build *b = d->b;
-    const Contraction *c = let_contraction(let);
+    const Contraction *c = let_contraction(r->let);
+    const Decode *decode = &r->decode;
+    int j = r->j, n = j ? c->na : c->nb, sums[MAX_RANK];
     Contraction over = *c;
     const char *letters = j ? c->a : c->b;
-    const Type *t = let->res[0]->type;
-    int n = j ? c->na : c->nb, sums[MAX_RANK];
-    Value *digits[MOST_DIGITS];
+    const Type *t = r->let->res[0]->type;
+    Value *digits[MOST_DIGITS], *x = map[r->let->args[1 - j]->id];
     for (int k = 0; k < c->nsum; k++) {
         sums[k] = letter_axis(letters, n, c->sum[k]);
     }
-    Rows r = rows_of(d, x, c->nsum, sums);
-    Value *whole = map1(d, OP_round, scaled(d, x, &r, c->nsum, sums));
+    Rows of = rows_of(d, x, c->nsum, sums);
+    Value *whole = map1(d, OP_round, scaled(d, x, &of, c->nsum, sums));
     /* what is no number is none of an integer either; the factor says that the row is none */
     whole = build_map(b, OP_where, map2(d, OP_eq, whole, whole), whole, build_float(b, 0));
     split(d, whole, digits);
@@ -416,16 +468,22 @@ multiply(const Digits *d, const Let *let, int j, const Decode *decode, Value *x,
         put_before(j ? over.a : over.b, j ? &over.na : &over.nb, letter);
         put_before(over.out, &over.nout, letter);
     }
-    Value *y = build_contract(b, j ? rows : codes, j ? codes : rows, &over, DT_i32);
-    Value *back = map2(d, OP_div, build_float(b, 1), r.factor),
-          *half = factor_for(d, c, letters, n, r.half, t);
-    y = map2(d, OP_mul, joined(d, y), factor_for(d, c, letters, n, back, t));
+    Value *y = scaled_sums(d, r, &over, rows, map),
+          *back = map2(d, OP_div, build_float(b, 1), of.factor),
+          *half = factor_for(d, c, letters, n, of.half, t);
+    y = map2(d, OP_mul, y, factor_for(d, c, letters, n, back, t));
     y = map2(d, OP_mul, y, half);
-    y = scale ? map2(d, OP_mul, y, scale_of(d, c, j ? c->b : c->a, decode, scale, t)) : y;
+    if (decode->sum < 0 && decode->scale) {
+        Value *scale = value_is_const(decode->scale) ? (Value *)decode->scale
+                                                     : map[decode->scale->id];
+        y = map2(d, OP_mul, y, scale_of(d, c, j ? c->b : c->a, decode, scale, t));
+    }
     y = map2(d, OP_mul, y, half);
-    Value *infinite = map2(d, OP_eq, r.largest, build_float(b, INFINITY));
-    scale = scale && value_is_const(scale) ? NULL : scale;
-    return with_infinities(d, let, j, decode, (Given){y, x, infinite, codes, scale});
+    Value *given[MOST_GIVEN] = {y, x, map2(d, OP_eq, of.largest, build_float(b, INFINITY))};
+    for (int k = 0; k < r->source.n; k++) {
+        given[3 + k] = map[r->source.leaf[k]->id];
+    }
+    return with_infinities(d, r->fn, r->let, j, &r->source, given);
 }
 
 /* The parameter of which codes are made, by operations on single elements; -1: of none. */
@@ -442,6 +500,7 @@ param_of(const Value *codes)
 /* How many digits the rows of each product get. */
 typedef struct {
     int all; /* those of every product, or 0: by parameter */
+    bool groups; /* of products with scales for groups; else of the others */
     const int *by_param;
     bool *done; /* by parameter, if not NULL */
 } Wish;
@@ -465,20 +524,18 @@ with_digits(Fn *fn, const Wish *wish)
     Digits d = {.b = build_new(out), .cx = fn->cx};
     for (int k = 0; k < fn->body->n; k++) {
         const Let *let = fn->body->lets[k];
-        Decode decode;
-        int j;
+        Replaced r = {.fn = fn, .let = let};
         build_at(d.b, let->loc);
-        bool found = find_product(fn->cx, let, &j, &decode);
-        d.digits = found ? digits_wanted(wish, &decode) : 0;
+        bool found = find_product(fn->cx, let, wish->groups, &r.j, &r.decode);
+        r.source.inner = found ? cx_alloc(fn->cx, ((size_t)fn->nvalues + 1) * sizeof(bool)) : NULL;
+        found = found && find_source(let->args[r.j], &r.decode, &r.source);
+        d.digits = found ? digits_wanted(wish, &r.decode) : 0;
         if (!d.digits || !fuel_spend(fn->cx)) {
             build_again(d.b, let, map);
             rebuild_strides(let, map);
-            continue;
+        } else {
+            map[let->res[0]->id] = multiply(&d, &r, map);
         }
-        const Value *s = decode.scale;
-        Value *scale = !s ? NULL : value_is_const(s) ? (Value *)s : map[s->id];
-        map[let->res[0]->id] = multiply(&d, let, j, &decode, map[let->args[1 - j]->id],
-                                        map[decode.codes->id], scale);
     }
     return rebuild_close(fn, out, map);
 }
@@ -520,4 +577,22 @@ Fn *
 pass_digits_i32(Fn *fn)
 {
     return with_digits(fn, &(Wish){.all = 4});
+}
+
+Fn *
+pass_groups_i8(Fn *fn)
+{
+    return with_digits(fn, &(Wish){.all = 1, .groups = true});
+}
+
+Fn *
+pass_groups_i16(Fn *fn)
+{
+    return with_digits(fn, &(Wish){.all = 2, .groups = true});
+}
+
+Fn *
+pass_groups_i32(Fn *fn)
+{
+    return with_digits(fn, &(Wish){.all = 4, .groups = true});
 }
