@@ -242,7 +242,8 @@ codes_walk(Codes *c, const Value *v, double most)
     }
 }
 
-/* False: v is not computed of codes that have at least a quarter fewer bytes. */
+/* False: v is not computed of codes that have at least a quarter fewer bytes.  Those of a panel
+ * that holds bytes may have as many: they are copied to it anyway. */
 static bool
 find_codes(Cx *cx, const Value *v, const bool *stops, Codes *codes)
 {
@@ -252,8 +253,10 @@ find_codes(Cx *cx, const Value *v, const bool *stops, Codes *codes)
     if (codes->numel > 0) {
         codes_walk(codes, v, INFINITY);
     }
+    double own = (double)type_typical_bytes(cx, t);
+    bool bytes = t->dtype != dtype_info[t->dtype].compute && panel_dtype(t->dtype) == t->dtype;
     return codes->good && codes->computes &&
-           4 * codes->bytes <= 3 * (double)type_typical_bytes(cx, t);
+           (bytes ? codes->bytes <= own : 4 * codes->bytes <= 3 * own);
 }
 
 bool
