@@ -294,10 +294,25 @@ decode_codes(Build *b, const Decode *d, const Value *weight, Value *const *map)
     return with_groups(b, as_bytes(b, d->of, map), d, weight, true);
 }
 
+/* Those of a group are beside each other in memory, as its sums are: what is cast is stored so. */
 Value *
 decode_scales(Build *b, const Decode *d, const Value *weight, Value *const *map)
 {
-    return with_groups(b, map[d->scale->id], d, weight, false);
+    const Value *v = d->scale;
+    while (def_of(v, OP_reshape)) {
+        v = v->def->args[0];
+    }
+    const Let *cast = def_of(v, OP_cast);
+    int last = weight->type->rank - 1, perm[MAX_RANK], back[MAX_RANK];
+    if (!cast || value_is_const(cast->args[0]) || d->sum != last) {
+        return with_groups(b, map[d->scale->id], d, weight, false);
+    }
+    for (int k = 0; k <= last; k++) {
+        perm[k] = k ? k - 1 : last;
+        back[perm[k]] = k;
+    }
+    Value *s = build_permute(b, with_groups(b, map[cast->args[0]->id], d, weight, false), perm);
+    return build_permute(b, build_cast(b, s, v->type->dtype), back);
 }
 
 /* ---- one scale for each column ---- */
