@@ -261,10 +261,7 @@ decode(const Coder *c, const Parts *p, Dim columns)
     Value *shift = map2(c, OP_mul, build_iota(b, t, c->k + 1), build_int(b, 4));
     codes = map2(c, OP_bit_and, map2(c, OP_shr, codes, shift), build_int(b, LEVELS));
     codes = build_cast(b, first_terms(c, codes, columns), DT_f32);
-    Value *zero = build_float(b, 8);
-    if (p->zero) { /* the mask says that codes less zero points have eight bits */
-        zero = of_terms(c, map2(c, OP_bit_and, p->zero, build_int(b, LEVELS)), columns);
-    }
+    Value *zero = p->zero ? of_terms(c, p->zero, columns) : build_float(b, 8);
     return map2(c, OP_mul, map2(c, OP_sub, codes, zero), of_terms(c, p->step, columns));
 }
 
