@@ -334,6 +334,7 @@ def quantize(
     batches: Iterable[Any] | None = None,
     *,
     weights: str = "auto",
+    activations: str = "auto",
     snr: float | None = None,
     state: Mapping[str, Tensor] | None = None,
     options: dict[str, Any] | None = None,
@@ -347,19 +348,22 @@ def quantize(
 
     model: in evaluation, on the CPU. batches: for each, an argument, a tuple of arguments, or a dict of named
     ones. weights: "int8" (a scale for each column), "int4" (a scale, and where it helps a zero point, for 32
-    terms), "auto" (int4 where it suffices, else int8). snr: decibels; None: 30 for int8, 15 for int4.
+    terms), "auto" (int4 where it suffices, else int8). activations: what the rows of a product with int8
+    become: integers of 8 bits, of 16 or of 32 ("i8", "i16", "i32", where the signal with both errors is
+    enough), the fewest bits of 8 and 16 that suffice ("auto"), or nothing else ("exact").
+    snr: decibels; None: 30 for int8, 15 for int4.
     state: that of an earlier result, instead of batches; small tensors, which
     safetensors.torch.save_file(q.state, path) writes. options: as torch.compile takes them.
 
     Returns q, which is called as the model is and returns the same without gradients; q.report, which prints
     as a table, and has what stayed float and why; and q.state.
 
-    Raises TypeError for what is no module, ValueError for other formats, batches without a batch, both or
-    none of batches and state, and a state of another model; and what the model raises.
+    Raises TypeError for what is no module, ValueError for other formats and rows, batches without a batch,
+    both or none of batches and state, and a state of another model; and what the model raises.
     """
     from .quantized import quantize as make
 
-    return make(model, batches, weights, snr, state, options)
+    return make(model, batches, weights, activations, snr, state, options)
 
 
 def save_repro(

@@ -16,8 +16,9 @@ from .options import Options, parse
 from .weights import Row, Weight
 
 FORMATS = ("auto", "int8", "int4")
-_POWERS = 4  # of a layer's result, and of what the errors of each format add to it: weights_profile
-_HEAD = ("layer", "format", "signal above noise", "bytes before", "after", "why it stays float")
+ROWS = ("auto", "exact", "i32", "i16", "i8")
+_POWERS = 6  # of a layer's result, and of what the errors of each format and of rows add: weights_profile
+_HEAD = ("layer", "format", "rows", "signal above noise", "bytes before", "after", "why it stays float")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +41,13 @@ class QuantizeReport:
         rows = []
         for w in self.weights:
             signal = "" if w.decibels != w.decibels else f"{w.decibels:.1f} dB"
-            rows.append((w.name, w.format, signal, f"{w.before:,}", f"{w.after:,}", w.why or ""))
+            rows.append((w.name, w.format, w.rows, signal, f"{w.before:,}", f"{w.after:,}", w.why or ""))
         coded = sum(w.why is None for w in self.weights)
         rows.append(
             (
                 "all",
                 f"{coded} of {len(self.weights)} are codes",
+                "",
                 "",
                 f"{self.before:,}",
                 f"{self.after:,}",
@@ -61,7 +63,7 @@ class QuantizeReport:
         widths = [max(len(row[k]) for row in rows) for k in range(len(_HEAD))]
         return "\n".join(
             "  ".join(
-                cell.rjust(width) if 2 <= k <= 4 else cell.ljust(width)
+                cell.rjust(width) if 3 <= k <= 5 else cell.ljust(width)
                 for k, (cell, width) in enumerate(zip(row, widths, strict=True))
             ).rstrip()
             for row in rows
@@ -106,7 +108,7 @@ class _Profile(_Named):
         self.powers: dict[str, Tensor] = {}
 
     def row(self, position: int, tensor: Tensor | None) -> Row:
-        return position, tensor, "profile", None, None
+        return position, tensor, "profile", None, None, "exact"
 
     def __str__(self) -> str:
         return "profile"
@@ -132,15 +134,20 @@ class _Choice(_Named):
     """The formats that a profile suggests; the compiler chooses (csrc/capture/weights.c)."""
 
     def __init__(
-        self, model: torch.nn.Module, format: str, least: float | None, state: Mapping[str, Tensor]
+        self,
+        model: torch.nn.Module,
+        format: str,
+        activations: str,
+        least: float | None,
+        state: Mapping[str, Tensor],
     ) -> None:
         super().__init__(model)
-        self.format, self.least = format, least
+        self.format, self.activations, self.least = format, activations, least
         self.state = {name: powers.tolist() for name, powers in state.items()}
 
     def row(self, position: int, tensor: Tensor | None) -> Row:
         powers = self.state.get(self.names.get(id(tensor), ""))
-        return position, tensor, self.format, self.least, powers
+        return position, tensor, self.format, self.least, powers, self.activations
 
     def __str__(self) -> str:
         return self.format
@@ -204,11 +211,14 @@ class Quantized:
         return f"<dlc.quantize of {type(self.model).__name__}>\n{self.report}"
 
 
-def _check(model: Any, batches: Any, weights: Any, snr: Any, state: Any) -> None:
+def _check(model: Any, batches: Any, weights: Any, activations: Any, snr: Any, state: Any) -> None:
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"dlc.quantize takes a torch.nn.Module, not a value of type {type(model).__name__}")
     if weights not in FORMATS:
         raise ValueError(f"dlc.quantize: weights is {', '.join(map(repr, FORMATS))}, not {weights!r}")
+    if activations not in ROWS:
+        words = ", ".join(map(repr, ROWS))
+        raise ValueError(f"dlc.quantize: activations is {words}, not {activations!r}")
     if snr is not None and (isinstance(snr, bool) or not isinstance(snr, (int, float)) or snr != snr):
         raise ValueError(f"dlc.quantize: snr is a number of decibels or None, not {snr!r}")
     if (batches is None) == (state is None):
@@ -228,11 +238,12 @@ def quantize(
     model: torch.nn.Module,
     batches: Iterable[Any] | None,
     weights: str,
+    activations: str,
     snr: float | None,
     state: Mapping[str, Tensor] | None,
     options: dict[str, Any] | None,
 ) -> Quantized:
-    _check(model, batches, weights, snr, state)
+    _check(model, batches, weights, activations, snr, state)
     parsed = parse({**(options or {}), "freeze": True}, None)
     first: list[Any] = []
     if state is None:
@@ -240,7 +251,7 @@ def quantize(
         if not given:
             raise ValueError("dlc.quantize: batches is empty: there is nothing to profile")
         state, first = _profile(model, given, parsed), given[:1]
-    choice = _Choice(model, weights, snr, state)
+    choice = _Choice(model, weights, activations, snr, state)
     _check_state(set(choice.names.values()), state)
     made = Quantized(model, parsed, choice, state)
     for batch in first:  # so that there is a report

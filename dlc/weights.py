@@ -17,8 +17,8 @@ from .options import Options, warn
 
 _MOST = 3  # weights that a warning names
 
-#: What the compiler is told of an input: position, values, format, decibels, powers of a profile.
-Row = tuple[int, "torch.Tensor | None", str, "float | None", "list[float] | None"]
+#: What the compiler is told of an input: position, values, format, decibels, powers of a profile, rows.
+Row = tuple[int, "torch.Tensor | None", str, "float | None", "list[float] | None", str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,12 +31,14 @@ class Weight:
     after: int
     decibels: float  # signal above noise of the codes; NaN: not measured
     why: str | None  # it stays float
+    rows: str = "exact"  # what dlc.quantize made of the rows of its products: "i8", "i16", "i32"
 
     def __str__(self) -> str:
         noise = "" if self.decibels != self.decibels else f", {self.decibels:.1f} dB"
         if self.why:
             return f"{self.name} stays float: {self.why}{noise}"
-        return f"{self.name}: {self.format}, {self.before:,} to {self.after:,} bytes{noise}"
+        rows = "" if self.rows == "exact" else f", rows {self.rows}"
+        return f"{self.name}: {self.format}{rows}, {self.before:,} to {self.after:,} bytes{noise}"
 
 
 class Wanted:
@@ -46,7 +48,7 @@ class Wanted:
         self.format = format
 
     def row(self, position: int, tensor: torch.Tensor | None) -> Row:
-        return position, tensor, self.format, None, None
+        return position, tensor, self.format, None, None, "exact"
 
     def __str__(self) -> str:
         return self.format

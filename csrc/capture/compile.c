@@ -14,7 +14,7 @@ typedef struct {
     PyObject *frozen, *given;
     PyObject *weights; /* rows: what is wanted of weights; or NULL */
     PyObject *coded; /* a list for what became of them */
-    const char *digits; /* the pass that makes integers of rows, or NULL */
+    const char *digits, *groups; /* the passes that make integers of rows, or NULL */
     PyObject *report; /* dict or NULL */
     PassOptions passes;
     CompileOptions options;
@@ -243,6 +243,16 @@ digit_rows(Job *job, Fn *fn)
                : fn;
 }
 
+/* The same where scales belong to groups of terms.  The codes of such weights have their order in
+ * memory already. */
+static Fn *
+group_rows(Job *job, Fn *fn)
+{
+    return job->groups
+               ? canonical(job, pass_run(pass_find(job->groups), canonical(job, fn), &job->passes))
+               : fn;
+}
+
 /* The function that runs, and how the values are made that it reads.  frozen: by parameter, or
  * NULL. */
 static Fn *
@@ -251,7 +261,7 @@ prepare(Job *job, Fn *fn, const bool *frozen)
     Cx *cx = fn->cx;
     Captured *captured = &job->captured;
     if (!frozen) {
-        return digit_rows(job, fn);
+        return group_rows(job, digit_rows(job, fn));
     }
     fn = code_weights(job, canonical(job, fn), frozen);
     if (!fn) {
@@ -259,6 +269,7 @@ prepare(Job *job, Fn *fn, const bool *frozen)
     }
     fn = digit_rows(job, fn);
     Preparation *made = prepare_cut(fn, frozen, &job->passes.fuel);
+    made->run = group_rows(job, made->run);
     size_t bytes = (size_t)(made->nvalues + 1) * sizeof *captured->prepared;
     if (!(captured->prepared = PyMem_Calloc(1, bytes))) {
         fail(cx, DIAG_MEMORY, bytes);
@@ -484,10 +495,10 @@ PyDoc_STRVAR(
     "compared with\n"
     "the interpreter; where it differs, the call raises InternalError.  weights: rows (position, "
     "tensor or None, format,\n"
-    "decibels or None, powers or None) of frozen inputs that may become codes; coded: a list that "
-    "gets a row\n"
-    "(position, name, format, bytes before, bytes after, decibels, reason) of each.  schedule: the "
-    "lines of one for the\n"
+    "decibels or None, powers or None, rows) of frozen inputs that may become codes; coded: a list "
+    "that gets a row\n"
+    "(position, name, format, bytes before, bytes after, decibels, reason, rows) of each.  "
+    "schedule: the lines of one for the\n"
     "kernels (csrc/codegen/schedule/nest/written.c).  activations: 'i8', 'i16' and 'i32' multiply "
     "floats by\ncodes as integers.\n\n"
     "Raises CaptureError when dlc cannot take the graph, InternalError when dlc itself is wrong.");
@@ -518,9 +529,9 @@ compile_graph(PyObject *module, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     if (strcmp(activations, "exact") != 0) {
-        job.digits = strcmp(activations, "i8") == 0    ? "digits_i8"
-                     : strcmp(activations, "i16") == 0 ? "digits_i16"
-                                                       : "digits_i32";
+        bool i8 = strcmp(activations, "i8") == 0, i16 = strcmp(activations, "i16") == 0;
+        job.digits = i8 ? "digits_i8" : i16 ? "digits_i16" : "digits_i32";
+        job.groups = i8 ? "groups_i8" : i16 ? "groups_i16" : "groups_i32";
     }
     if (!pytensor_ready()) {
         PyErr_SetString(PyExc_RuntimeError,

@@ -20,12 +20,18 @@ static const char *const format_names[WEIGHT_FORMATS] = {
     [WEIGHT_INT4_ZERO] = "int4 with zero points",
 };
 
+/* By the number of digits; NULL: no option has so many. */
+static const char *const row_names[] = {"exact", "i8", "i16", NULL, "i32"};
+
+enum { MOST_MEASURED = WEIGHT_POWERS - WEIGHT_ROWS };   /* digits that a profile has measured */
+
 /* What the caller wants of one weight. */
 typedef struct {
     PyObject *tensor; /* borrowed; None: its values are not known */
     const char *format; /* int8, int4 or auto; NULL: it is not asked for */
     double least; /* decibels of signal above noise; NAN: the format's own bound */
     PyObject *powers; /* of a profile, borrowed, or None: see weights_profile */
+    const char *rows; /* a name of row_names, or auto; NULL: exact */
 } Wanted;
 
 /* What the choice for this weight was based on. */
@@ -85,12 +91,13 @@ noise_of(Chooser *c, const Weight *w, WeightFormat format, PyObject *tensor)
     return noise;
 }
 
-/* The noise of the weight's products, of a profile: its power over that of their results. */
+/* The noise of the weight's products, of a profile: the power of one kind of it over that of their
+ * results. */
 static double
-profiled(const Wanted *wanted, WeightFormat format)
+profiled(const Wanted *wanted, int kind)
 {
     PyObject *signal = PySequence_GetItem(wanted->powers, 0),
-             *noise = PySequence_GetItem(wanted->powers, (Py_ssize_t)format);
+             *noise = PySequence_GetItem(wanted->powers, kind);
     double s = signal ? PyFloat_AsDouble(signal) : NAN, n = noise ? PyFloat_AsDouble(noise) : NAN;
     Py_XDECREF(signal);
     Py_XDECREF(noise);
@@ -103,6 +110,16 @@ noise_wanted(Chooser *c, const Weight *w, const Wanted *wanted, WeightFormat for
 {
     return wanted->powers != Py_None ? profiled(wanted, format)
                                      : noise_of(c, w, format, wanted->tensor);
+}
+
+/* What rows of so many digits add to the noise; NAN: that has not been measured. */
+static double
+rows_noise(const Wanted *wanted, int digits)
+{
+    bool measured = wanted->powers != Py_None && digits <= MOST_MEASURED;
+    return digits > MOST_MEASURED || !digits ? 0
+           : measured                        ? profiled(wanted, WEIGHT_ROWS + digits - 1)
+                                             : NAN;
 }
 
 /* ---- the choice ---- */
@@ -131,9 +148,28 @@ form_of_int4(Chooser *c, const Weight *w, const Wanted *wanted, double *noise)
     return worth ? WEIGHT_INT4_ZERO : WEIGHT_INT4;
 }
 
+/* How many digits the rows of a weight of bytes get: what is asked for or, for auto, the fewest,
+ * if the signal suffices.  *noise: that of the codes, then of both. */
+static int
+choose_rows(const Wanted *wanted, double *noise)
+{
+    const int all = (int)(sizeof row_names / sizeof *row_names);
+    bool any = wanted->rows && strcmp(wanted->rows, "auto") == 0;
+    for (int k = 1; k < all; k++) {
+        bool asked = any ? k <= MOST_MEASURED
+                         : wanted->rows && row_names[k] && strcmp(wanted->rows, row_names[k]) == 0;
+        double both = asked ? *noise + rows_noise(wanted, k) : NAN;
+        if (asked && is_enough(wanted, WEIGHT_INT8, both)) {
+            *noise = both;
+            return k;
+        }
+    }
+    return 0;
+}
+
 /* Chooses the weight's format and notes the reason in `found`. */
 static WeightFormat
-choose(Chooser *c, const Weight *w, const Wanted *wanted, Found *found)
+choose(Chooser *c, Weight *w, const Wanted *wanted, Found *found)
 {
     WeightFormat format = WEIGHT_FLOAT;
     *found = (Found){.noise = NAN, .why = w->why};
@@ -157,6 +193,7 @@ choose(Chooser *c, const Weight *w, const Wanted *wanted, Found *found)
     if (strcmp(wanted->format, "int4") != 0) {
         found->noise = noise_wanted(c, w, wanted, WEIGHT_INT8);
         if (is_enough(wanted, WEIGHT_INT8, found->noise)) {
+            w->digits = choose_rows(wanted, &found->noise);
             return WEIGHT_INT8;
         }
     }
@@ -167,7 +204,7 @@ choose(Chooser *c, const Weight *w, const Wanted *wanted, Found *found)
 
 /* ---- what is wanted, by parameter ---- */
 
-/* Reads rows (position, tensor, format, least, powers); -1 with an exception. */
+/* Reads rows (position, tensor, format, least, powers, rows); -1 with an exception. */
 static int
 read_wanted(const WeightsJob *job, Wanted *wanted)
 {
@@ -176,8 +213,8 @@ read_wanted(const WeightsJob *job, Wanted *wanted)
         Py_ssize_t at;
         PyObject *least;
         Wanted row;
-        if (!PyArg_ParseTuple(PyList_GET_ITEM(job->wanted, k), "nOsOO;weights has rows of five",
-                              &at, &row.tensor, &row.format, &least, &row.powers)) {
+        if (!PyArg_ParseTuple(PyList_GET_ITEM(job->wanted, k), "nOsOOs;weights has rows of six",
+                              &at, &row.tensor, &row.format, &least, &row.powers, &row.rows)) {
             return -1;
         }
         row.least = least == Py_None ? NAN : PyFloat_AsDouble(least);
@@ -203,16 +240,16 @@ position_of(const Captured *captured, int param)
     return -1;
 }
 
-/* new: (position, name, format, bytes before, bytes after, decibels, why) */
+/* new: (position, name, format, bytes before, bytes after, decibels, why, rows) */
 static PyObject *
 row_of(const Chooser *c, const Weight *w, const Found *found)
 {
     const Value *v = c->fn->params[w->param];
     double signal = decibels(found->noise);
-    return Py_BuildValue("(nssLLdz)", position_of(c->job->captured, w->param), v->name,
+    return Py_BuildValue("(nssLLdzs)", position_of(c->job->captured, w->param), v->name,
                          format_names[w->format], (long long)weight_bytes(c->fn, w, WEIGHT_FLOAT),
                          (long long)weight_bytes(c->fn, w, w->format), signal,
-                         w->format == WEIGHT_FLOAT ? found->why : NULL);
+                         w->format == WEIGHT_FLOAT ? found->why : NULL, row_names[w->digits]);
 }
 
 static int
@@ -268,6 +305,27 @@ profile(Fn *fn, int n, Weight *weights, Captured *captured)
     return out;
 }
 
+/* The function whose weights have the rows that have been chosen. */
+static Fn *
+code_rows(Chooser *c, Fn *fn, int n, Weight *weights)
+{
+    int *digits = cx_alloc(c->cx, ((size_t)fn->nparams + 1) * sizeof *digits);
+    bool any = false;
+    for (int k = 0; k < n; k++) {
+        weights[k].digits = weights[k].format == WEIGHT_INT8 ? weights[k].digits : 0;
+        digits[weights[k].param] = weights[k].digits;
+        any |= weights[k].digits > 0;
+    }
+    if (any) {
+        fn = pass_run(pass_find("canonicalise"), fn, c->job->passes);
+        fn = digits_by_param(pass_run(pass_find("dead"), fn, c->job->passes), digits);
+    }
+    for (int k = 0; k < n; k++) {
+        weights[k].digits = digits[weights[k].param];
+    }
+    return fn;
+}
+
 Fn *
 weights_apply(Fn *fn, const bool *frozen, const WeightsJob *job)
 {
@@ -290,7 +348,7 @@ weights_apply(Fn *fn, const bool *frozen, const WeightsJob *job)
         out = profile(fn, n, weights, job->captured);
     } else {
         choose_all(&c, n, weights, wanted, found);
-        out = weights_code(fn, n, weights, &job->passes->fuel);
+        out = code_rows(&c, weights_code(fn, n, weights, &job->passes->fuel), n, weights);
     }
     return report_rows(&c, n, weights, found) < 0 ? NULL : out;
 }

@@ -111,6 +111,10 @@ typedef enum {
     WEIGHT_FORMATS
 } WeightFormat;
 
+/* What a profile measures of a weight: the power of the results of its products, then what is added
+ * to it by the errors of each format, and by those of rows of one digit and of two. */
+enum { WEIGHT_ROWS = WEIGHT_FORMATS, WEIGHT_POWERS = WEIGHT_FORMATS + 2 };
+
 /* A frozen parameter of floats that products read. */
 typedef struct {
     int param; /* position in the function */
@@ -119,6 +123,7 @@ typedef struct {
     int products; /* lets that read it */
     int sum, columns; /* its axes: that products sum, and of their columns; -1 */
     bool gathered; /* a gather reads rows of it, too */
+    int digits; /* of the rows of its products, which become integers; 0: they stay floats */
 } Weight;
 
 /* The weights of a function in canonical form; returns how many.  frozen: by parameter. */
@@ -129,10 +134,18 @@ Fn *weights_measure(const Fn *fn, const Weight *w, WeightFormat format);
 /* The function that computes what reads weights of their codes.  Each weight takes a unit of fuel;
  * formats become FLOAT where there is none left. */
 Fn *weights_code(const Fn *fn, int n, Weight *weights, int64_t *fuel);
-/* The function with WEIGHT_FORMATS more results, scalars f64, for each weight that may become
- * codes: the power of the results of its products, and by format that of what the codes' errors
- * add. */
+/* The function with WEIGHT_POWERS more results, scalars f64, for each weight that may become codes.
+ */
 Fn *weights_profile(const Fn *fn, int n, Weight *weights);
 int64_t weight_bytes(const Fn *fn, const Weight *w, WeightFormat format);
+
+/* ---- digits/digits.c: rows of products as integers ---- */
+
+/* The function whose products of codes have rows of so many digits.  digits: by the parameter of
+ * which the codes are made, 0 for none; becomes 0 where no product has been replaced. */
+Fn *digits_by_param(Fn *fn, int *digits);
+/* v, floats, as the numbers that so many digits stand for, with a factor for all elements along
+ * these axes. */
+Value *digits_rounded(Build *b, Value *v, int digits, int naxes, const int *axes);
 
 #endif

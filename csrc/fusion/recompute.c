@@ -242,7 +242,8 @@ codes_walk(Codes *c, const Value *v, double most)
     }
 }
 
-/* False: v is not computed of codes that have at least a quarter fewer bytes. */
+/* False: v is not computed of codes that have at least a quarter fewer bytes.  Those of a panel
+ * that holds bytes may have as many: they are copied to it anyway. */
 static bool
 find_codes(Cx *cx, const Value *v, const bool *stops, Codes *codes)
 {
@@ -252,8 +253,10 @@ find_codes(Cx *cx, const Value *v, const bool *stops, Codes *codes)
     if (codes->numel > 0) {
         codes_walk(codes, v, INFINITY);
     }
+    double own = (double)type_typical_bytes(cx, t);
+    bool bytes = t->dtype != dtype_info[t->dtype].compute && panel_dtype(t->dtype) == t->dtype;
     return codes->good && codes->computes &&
-           4 * codes->bytes <= 3 * (double)type_typical_bytes(cx, t);
+           (bytes ? codes->bytes <= own : 4 * codes->bytes <= 3 * own);
 }
 
 bool
@@ -264,9 +267,9 @@ value_is_of_codes(Cx *cx, const Value *v)
 }
 
 /* Is the last letter of the result the only one that operand j alone has, and is one letter summed?
- * Letters of one element do not count.  There is no batch: the products of attention are better
- * joined by blocks of rows.  Returns why not, or NULL.  rows: elements of the result for each
- * column. */
+ * Letters of one element do not count.  There is no batch but of integers, whose sums belong to
+ * groups: the products of attention are better joined by blocks of rows.  Returns why not, or NULL.
+ * rows: elements of the result for each column, of one batch. */
 static const char *
 columns_none(Cx *cx, const Let *let, int j, double *rows)
 {
@@ -283,11 +286,12 @@ columns_none(Cx *cx, const Let *let, int j, double *rows)
         if (dim_is(cx, extent, 1)) {
             continue;
         }
+        bool batch = class == LETTER_OF_BOTH;
         columns += own;
-        batched |= class == LETTER_OF_BOTH;
+        batched |= batch && dtype_info[let->res[0]->type->dtype].class == CLASS_FLOAT;
         last = class;
         n = own ? dim_typical(cx, extent) : n;
-        *rows *= own ? 1 : (double)dim_typical(cx, extent);
+        *rows *= own || batch ? 1 : (double)dim_typical(cx, extent);
     }
     for (int k = 0; k < c->nsum; k++) {
         sums += !dim_is(cx, letter_dim(c, a, b, c->sum[k]), 1);

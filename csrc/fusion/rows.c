@@ -11,6 +11,9 @@
  *           it reduces are summed letters.  It must pay: an element that takes many multiplications
  *           to make and to use is stored and loaded for nothing. Operands come before users, so
  *           that one of several is joined whole.
+ *           A contraction that adds the sums of groups, each times a number, joins the product of
+ *           integers that makes them: in its kernel, the sums of a group stay in registers and
+ *           caches.
  * Why not   where two large images are with a small one between: both would be alive at once, and
  *           the small one costs no time in memory (a MobileNet-v2: 6.5 MiB, and 5.7).
  * Why not   copy what makes the rows into each contraction that wants them: a norm would be
@@ -301,12 +304,54 @@ join_rows(Groups *g, int contract)
     g->nodes[c].red = red;
 }
 
+/* ---- sums of groups ---- */
+
+/* Is the value made by a node for one reader alone?  Returns the node, or -1. */
+static int
+made_for_one(const Groups *g, const Value *v)
+{
+    int node = value_is_const(v) ? -1 : g->node_of[v->id];
+    bool one = node >= 0 && !g->nodes[node].stored && g->nodes[node].users >= 0 &&
+               g->reads[g->nodes[node].users].next < 0;
+    return one ? node : -1;
+}
+
+/* Joins the product whose sums the contraction adds, if it and the cast are a group of their own.
+ */
+static void
+join_groups(Groups *g, int contract)
+{
+    const Let *let = g->nodes[contract].let;
+    for (int j = 0; j < 2; j++) {
+        const Let *cast = contraction_of_groups(g->cx, let, j);
+        int from = cast ? made_for_one(g, cast->res[0]) : -1,
+            product = cast ? made_for_one(g, cast->args[0]) : -1;
+        if (from < 0 || product < 0) {
+            continue;
+        }
+        int p = group_find(g, product), c = group_find(g, contract);
+        int domain = g->nodes[c].domain, red = g->nodes[c].red;
+        if (p != group_find(g, from) || p == c || g->nodes[p].members != 2 || !fuel_spend(g->cx)) {
+            continue;
+        }
+        for (int k = p; k >= 0; k = g->nodes[k].next) {
+            g->nodes[k].hidden = true;
+        }
+        group_join(g, p, c);
+        c = group_find(g, c);
+        g->nodes[c].domain = domain;
+        g->nodes[c].red = red;
+        return;
+    }
+}
+
 void
 rows_join(Groups *g)
 {
     for (int k = 0; k < g->n; k++) {
         if (g->nodes[k].let->op == OP_contract) {
             join_rows(g, k);
+            join_groups(g, k);
         }
     }
 }

@@ -253,6 +253,7 @@ NO_THRESHOLDS = {
     "PAD_PIECES", "DOUBLINGS", "SLOTS", "TRIES", "PLACES", "SHARES", "DIVISIONS", "OPERANDS",
     "MOST_ROWS",  # what the verifier lets through
     "DIGIT", "MOST_DIGITS", "MOST_TERMS",  # what integers hold
+    "MOST_LEAVES", "MOST_GIVEN", "MOST_STEPS",  # of what a weight is decoded of
 }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ class Word(NamedTuple):
 # Of contractions: `chain` is the language's word for 256 fused multiply-adds in order (docs/ir.md).
 PRODUCTS = (
     ("csrc/codegen/micro", "chain"),
+    ("csrc/fusion/digits/decode.c", "CONTRACTION_CHAIN"),
     ("csrc/codegen/lower/lower_operands.c", "CONTRACTION_CHAIN"),
     ("csrc/codegen/lower/lower_plain.c", "chain|CONTRACTION_CHAIN"),
     ("csrc/codegen/lower/lower_places.c", "chain"),

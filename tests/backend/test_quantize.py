@@ -63,8 +63,9 @@ def test_the_signal_is_that_of_the_layer() -> None:
     """Measured here, with another sum: of a model that is one layer."""
     layer = nn.Linear(96, 48, bias=False)
     data = [torch.randn(30, 96), torch.randn(50, 96)]
-    q = dlc.quantize(layer, data, weights="int8", options=OPTIONS)
+    q = dlc.quantize(layer, data, weights="int8", activations="exact", options=OPTIONS)
     (weight,) = q.report.weights
+    assert weight.rows == "exact"
     step = layer.weight.abs().amax(1, keepdim=True) * (1.0 / 127)
     codes = (layer.weight / step).round()
     with torch.no_grad():
@@ -72,6 +73,59 @@ def test_the_signal_is_that_of_the_layer() -> None:
         found = signal(x @ (codes * step).t(), x @ layer.weight.t())
         assert abs(found - weight.decibels) < 0.01
         assert abs(signal(q(x), layer(x)) - weight.decibels) < 0.01
+
+
+def test_the_signal_is_that_of_codes_and_rows() -> None:
+    """What rounding rows takes is measured, and the result has the sum of both errors."""
+    layer = nn.Linear(96, 48, bias=False)
+    data = [torch.randn(30, 96), torch.randn(50, 96)]
+    found = {}
+    for rows in ("exact", "i32", "i16", "i8"):
+        torch._dynamo.reset()
+        q = dlc.quantize(layer, data, weights="int8", activations=rows, options=OPTIONS)
+        (weight,) = q.report.weights
+        assert weight.rows == rows
+        x = torch.cat(data)
+        with torch.no_grad():
+            measured = signal(q(x), layer(x))
+        assert abs(measured - weight.decibels) < 0.5
+        found[rows] = weight.decibels
+    assert found["exact"] == found["i32"] >= found["i16"] > found["i8"] + 1
+
+
+class Outlier(nn.Module):
+    """One channel of its input is a thousand times the others, and the result hardly depends on it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(64, 32, bias=False)
+        with torch.no_grad():
+            self.layer.weight[:, 7] *= 1e-6
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x * torch.ones(64).index_fill(0, torch.tensor(7), 1000))
+
+
+def test_rows_have_the_fewest_bits_that_suffice() -> None:
+    """An outlier takes digits, so its row gets more of them; rows of weights in four bits are floats."""
+    found = {}
+    for name, model in (("usual", nn.Linear(64, 32, bias=False)), ("outlier", Outlier())):
+        for snr in (5.0, 30.0):
+            torch._dynamo.reset()
+            q = dlc.quantize(model, [torch.randn(50, 64)], weights="int8", snr=snr, options=OPTIONS)
+            (weight,) = q.report.weights
+            assert weight.decibels >= snr and weight.why is None
+            assert weight.rows in str(q.report) and weight.rows in q.report._repr_html_()
+            found[name, snr] = weight.rows
+    assert found == {
+        ("usual", 5.0): "i8",
+        ("usual", 30.0): "i8",
+        ("outlier", 5.0): "i16",
+        ("outlier", 30.0): "i16",
+    }
+    torch._dynamo.reset()
+    codes = dlc.quantize(nn.Linear(64, 32), [torch.randn(50, 64)], weights="int4", options=OPTIONS)
+    assert [w.rows for w in codes.report.weights] == ["exact"]
 
 
 def test_auto_takes_the_fewest_bits_that_suffice() -> None:
@@ -157,9 +211,10 @@ def test_dicts_tuples_and_the_original() -> None:
         ({"batches": []}, "batches is empty"),
         ({}, "takes batches to profile, or the state"),
         ({"batches": [torch.ones(1, 64)], "weights": "int2"}, "'auto', 'int8', 'int4', not 'int2'"),
+        ({"batches": [torch.ones(1, 64)], "activations": "i4"}, "'i16', 'i8', not 'i4'"),
         ({"batches": [torch.ones(1, 64)], "snr": "high"}, "snr is a number of decibels"),
         ({"state": {"no.weight": torch.zeros(4)}}, "has no 'no.weight'"),
-        ({"state": {"one.weight": torch.zeros(3)}}, "not a tensor of 4 numbers"),
+        ({"state": {"one.weight": torch.zeros(3)}}, "not a tensor of 6 numbers"),
     ],
 )
 def test_mistakes(more: dict[str, object], error: str) -> None:

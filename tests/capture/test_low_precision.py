@@ -102,6 +102,32 @@ def test_formats_of_one_row_and_of_any_number(name: str) -> None:
     check_format(model, (5, 768), (1, 768), (2, 768), (33, 768), (4, 768), dynamic=True)
 
 
+@pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"AWQ"}))
+def test_what_is_prepared_is_codes(name: str) -> None:
+    """A quarter more than the model keeps at most: not the weight as floats. AWQ's words become bytes."""
+    model = FORMATS[name](128, 512)
+    with torch.no_grad(), collect() as reports:
+        compiled(model, freeze=True)(torch.randn(3, 512))
+    kept = sum(b.numel() * b.element_size() for b in model.buffers())
+    assert sum(report["prepared"][1] for report in reports) <= 1.25 * kept
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int64, torch.float16, torch.float32], ids=str)
+@pytest.mark.parametrize(
+    "numbers", [list(range(8)), [7, 5, 3, 1], [0, 4], [3, 3, 3], [0, 1, 3], [[1, 2], [3, 4]]], ids=str
+)
+def test_lists_of_numbers(numbers: list[Any], dtype: torch.dtype) -> None:
+    """Evenly spaced numbers are computed, others chosen."""
+
+    def made(x: Tensor) -> Tensor:
+        return torch.tensor(numbers, dtype=dtype) + x
+
+    check_whole(lambda: made(torch.ones((), dtype=dtype)), exact=True)
+    with torch.no_grad():
+        x = torch.ones((), dtype=dtype)
+        assert compiled(made)(x).equal(made(x))
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_decoded_weights_are_eager_s(name: str) -> None:
     model = FORMATS[name](40, 512)

@@ -109,7 +109,7 @@ main(void)
     CHECK(cx_try(cx, run_all, &seen));
     CHECK(!cx_try(cx, run_wrong_stage, NULL));
     CHECK(cx_diag(cx)->code == DIAG_PASS_STAGE);
-    CHECK(pass_table(&count) && count == 17);
+    CHECK(pass_table(&count) && count == 20);
     CHECK(pass_find("fuse") && pass_find("pipeline") && !pass_find("nothing"));
     cx_free(cx);
     return failures != 0;

@@ -17,6 +17,23 @@ filled(Aten *n, const Arg *value)
     return v && value_is_const(v) ? build_const(n->b, n->type, v->literal) : v;
 }
 
+/* Are they whole numbers, one as far from the next as any other?  Two are a choice in any case. */
+static bool
+are_evenly_spaced(int count, const Literal *numbers, int64_t *step)
+{
+    const int64_t most = 1 << 20; /* which every cast to floats rounds once */
+    bool even = count > 2;
+    for (int k = 0; k < count; k++) {
+        even = even && numbers[k].is_int && numbers[k].i > -most && numbers[k].i < most;
+    }
+    *step = even ? numbers[1].i - numbers[0].i : 0;
+    for (int k = 1; k < count; k++) {
+        even = even && *step != 0 && numbers[k].i - numbers[k - 1].i == *step;
+    }
+    return even;
+}
+
+/* Evenly spaced numbers are computed from their positions; others are chosen, one by one. */
 Value *
 literals(Build *b, const Type *t, int count, const Literal *numbers)
 {
@@ -28,6 +45,12 @@ literals(Build *b, const Type *t, int count, const Literal *numbers)
     const Type *line = type_of(cx, t->dtype, 1, &all);
     Value *v = build_const(b, line, numbers[0]),
           *at = build_iota(b, type_with(cx, line, DT_i64), 0);
+    int64_t step;
+    if (are_evenly_spaced(count, numbers, &step)) {
+        at = build_map(b, OP_mul, at, build_int(b, step), NULL);
+        v = build_cast(b, build_map(b, OP_add, at, build_int(b, numbers[0].i), NULL), t->dtype);
+        count = 1;
+    }
     for (int k = 1; k < count; k++) {
         Value *here = build_map(b, OP_eq, at, build_int(b, k), NULL);
         v = build_map(b, OP_where, here, build_const(b, line, numbers[k]), v);

@@ -21,7 +21,7 @@
  */
 #include <string.h>
 
-#include "lower.h"
+#include "lower_product.h"
 
 #include "codegen/machine.h"
 #include "ir/costs.h"
@@ -536,8 +536,8 @@ group_blocks(Lower *lo, Group *g, const Shape *s, const Probe *probe)
 {
     Blocks b = {0};
     Group part = *g;
-    if (lo->blocked || probe->nscans || probe->interleaved_axis != DIM_NONE ||
-        probe->cut != DIM_NONE || probe->own_loops) {
+    if (lo->blocked || groups_of(lo, probe->contract) >= 0 || probe->nscans ||
+        probe->interleaved_axis != DIM_NONE || probe->cut != DIM_NONE || probe->own_loops) {
         return false;
     }
     find_rows(lo, s, probe, &b);

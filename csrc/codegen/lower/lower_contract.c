@@ -150,6 +150,66 @@ choose_shared_columns(Product *p, const Probe *probe)
     return true;
 }
 
+/* ---- sums of groups ---- */
+
+static const Let *
+computed(const Lower *lo, const Value *v, Op op)
+{
+    bool here = !value_is_const(v) && !lo->leaf[v->id] && v->def;
+    return here && v->def->op == op ? v->def : NULL;
+}
+
+/* Is it in memory, or a cast of that? */
+static bool
+is_read(const Lower *lo, const Value *v)
+{
+    const Let *cast = computed(lo, v, OP_cast);
+    v = cast ? cast->args[0] : v;
+    while (!value_is_const(v) && !lo->leaf[v->id] && value_is_view(v)) {
+        v = v->def->args[0];
+    }
+    return !value_is_const(v) && lo->leaf[v->id];
+}
+
+int
+groups_of(const Lower *lo, const Let *let)
+{
+    int found = -1;
+    for (int j = 0; j < 2; j++) {
+        const Let *cast = contraction_of_groups(lo->cx, let, j);
+        bool here = cast && computed(lo, cast->res[0], OP_cast) &&
+                    computed(lo, cast->args[0], OP_contract) && is_read(lo, let->args[1 - j]);
+        found = here ? j : found;
+    }
+    return found;
+}
+
+/* The product of each group.  idx: where its elements are needed. */
+static Product
+product_of_groups(Lower *lo, const Probe *probe, int j, Dim *idx)
+{
+    const Let *let = probe->contract, *product = let->args[j]->def->args[0]->def;
+    const Contraction *c = let_contraction(let);
+    const char *mine = j ? c->b : c->a;
+    Product p = {.lo = lo,
+                 .column = DIM_NONE,
+                 .from = DIM_NONE,
+                 .let = product,
+                 .letters = let_contraction(product),
+                 .dtype = dtype_info[product->args[0]->type->dtype].compute,
+                 .collect = let,
+                 .sums = j};
+    for (int ax = 0; ax < let->args[j]->type->rank; ax++) {
+        int at = letter_axis(c->out, c->nout, mine[ax]);
+        if (at < 0) {
+            p.groups = let->args[j]->type->dims[ax];
+            p.group = dim_index(lo->cx, "g", p.groups);
+        }
+        idx[ax] = at < 0 ? p.group : probe->contract_at[at];
+    }
+    return p;
+}
+
 /* ---- a group that wants a contraction ---- */
 
 static Product
@@ -218,9 +278,12 @@ contract_rows(Lower *lo, const Shape *s, const Probe *probe, Dim *names, int64_t
 bool
 group_contract(Lower *lo, const Group *g, const Shape *s, const Probe *probe)
 {
-    Product p = product_of(lo, probe->contract);
+    Dim idx[MAX_RANK];
+    int sums = groups_of(lo, probe->contract);
+    Product p = sums < 0 ? product_of(lo, probe->contract)
+                         : product_of_groups(lo, probe, sums, idx);
     Probe own = *probe;
-    if (!is_alone(probe) || !name_letters(&p, s, probe->contract_at)) {
+    if (!is_alone(probe) || !name_letters(&p, s, sums < 0 ? probe->contract_at : idx)) {
         return false;
     }
     if (choose_shared_columns(&p, probe)) {

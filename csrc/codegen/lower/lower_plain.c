@@ -160,13 +160,45 @@ put_places(const Plain *n)
     return lower_load_here(lo, total, at);
 }
 
+/* Adds the sums of all groups to one number, each times the number of the group, as a contraction
+ * does: by one chain of fused multiply-adds. */
+static Value *
+put_groups(const Plain *n)
+{
+    const Product *p = n->p;
+    Lower *lo = p->lo;
+    Builder *out = &lo->out;
+    const Let *let = p->collect;
+    const Contraction *c = let_contraction(let);
+    const Value *other = let->args[1 - p->sums];
+    const char *letters = p->sums ? c->a : c->b;
+    Dim at[] = {dim_int(lo->cx, 0)}, one = dim_int(lo->cx, 1), idx[MAX_RANK];
+    Plain inside = *n;
+    Value *total = builder_buffer(out, out->depth, DT_f32, 1, &one), *factors[3];
+    lower_store(lo, total, at, builder_number(out, DT_f32, 0.0, total->name));
+    renamed_add(lo->cx, &inside.names, p->group, builder_open(out, "g", p->groups));
+    for (int ax = 0; ax < other->type->rank; ax++) {
+        int axis = letter_axis(c->out, c->nout, letters[ax]);
+        idx[ax] = axis < 0 ? p->group : lo->probe->contract_at[axis];
+    }
+    dims_rename(lo->cx, &inside.names, other->type->rank, idx);
+    factors[0] = builder_cast(out, put_sum(&inside, at[0], p->nsums), DT_f32);
+    factors[1] = lower_at(lo, other, idx);
+    factors[2] = lower_load_here(lo, total, at);
+    lower_store(lo, total, at, builder_map(out, OP_fma, 3, factors, DT_f32, let->res[0]->name));
+    builder_close(out);
+    return lower_load_here(lo, total, at);
+}
+
 Value *
 plain_sum(Lower *lo)
 {
     const Plain *n = lo->plain;
     Dim terms = n->p->nsums;
     dims_rename(lo->cx, &n->names, 1, &terms);
-    return n->p->nplaces ? put_places(n) : put_sum(n, dim_int(lo->cx, 0), terms);
+    return n->p->collect   ? put_groups(n)
+           : n->p->nplaces ? put_places(n)
+                           : put_sum(n, dim_int(lo->cx, 0), terms);
 }
 
 void

@@ -28,6 +28,10 @@ typedef struct {
     Dim from; /* the first index of the first summed letter; DIM_NONE: 0 */
     bool varies; /* sums have different numbers of terms, as `where` leaves some out */
     int nplaces; /* summed letters up to the last later place of `where`: these have loops */
+    const Let *collect; /* a contraction that adds the sums of groups, times a number; or NULL */
+    int sums; /* which of its operands they are */
+    Dim group; /* the index of the group, and their number */
+    Dim groups;
     Dtype dtype; /* of the sums */
     Nest batch, rows, columns; /* the other letters, by the operands that have them */
 } Product;
@@ -80,6 +84,9 @@ void places_rows(const Product *p, int k, Dim index, Dim row, Dim place, Dim *fr
 void product_digits(const Product *p, Dim at, Dim *digits);
 Dim product_sum(const Product *p);
 Dim product_terms(const Product *p, int first);
+/* lower_contract.c: which operand of the contraction is the cast of a product of integers that the
+ * same nest computes, group by group; -1: none is. */
+int groups_of(const Lower *lo, const Let *let);
 /* lower_plain.c: its plain nest, which `tile` makes tiles of. */
 void lower_plain(const Product *p, const Group *g);
 /* Computes the group's outputs where the names have these indices, and stores them. */

@@ -128,8 +128,8 @@ open_columns(const Tiles *t, Dim panel, Dim *column)
 Dim
 tiles_sums_at_once(const Tiles *t)
 {
-    return t->size.chained ? constant(t, CONTRACTION_CHAIN)
-                           : extent_of_buffer(t->p->out->cx, t->size.sums);
+    return t->size.chained && !t->p->total ? constant(t, CONTRACTION_CHAIN)
+                                           : extent_of_buffer(t->p->out->cx, t->size.sums);
 }
 
 /* ---- packing ---- */
@@ -273,8 +273,8 @@ tile_multiply(const Tiles *t, Value *tile, Dim first, Dim n, bool more)
     Dim packed_at[] = {panel, t->p->packs_groups ? row_of_panel(t, sum) : p, l};
     Value *y = t->buffer ? builder_cast(out, load_here(out, t->buffer, packed_at), to)
                          : load_of_columns(t, &t->p->b, column_of(t, column), sum, to);
-    store_sum(t, tile, (Dim[]){tile_row(t, row), column}, builder_combine(out, OP_mul, x, y), more,
-              several);
+    Dim to_row = t->p->total ? row : tile_row(t, row);
+    store_sum(t, tile, (Dim[]){to_row, column}, builder_combine(out, OP_mul, x, y), more, several);
 }
 
 void
@@ -304,14 +304,34 @@ tile_multiply_own(const Tiles *t, Value *tile)
               false);
 }
 
+/* Opens the loops over the elements of the tile.  names: those of the product at these. */
+static void
+open_elements(const Tiles *t, Renamed *names, Dim *i, Dim *l)
+{
+    Builder *out = t->p->out;
+    *names = renamed_copy(out->cx, &t->names);
+    *i = builder_open(out, "i", tile_rows(t));
+    *l = builder_open(out, "l", tile_columns(t));
+    put_inner(out->cx, &t->p->rows, row_of(t, *i), names);
+    put_inner(out->cx, &t->p->columns, column_of(t, *l), names);
+}
+
 void
 tile_store(const Tiles *t, const Epilogue *e, Value *tile)
 {
-    Builder *out = t->p->out;
-    Renamed all = renamed_copy(t->p->out->cx, &t->names);
-    Dim i = builder_open(out, "i", tile_rows(t)), l = builder_open(out, "l", tile_columns(t));
-    put_inner(out->cx, &t->p->rows, row_of(t, i), &all);
-    put_inner(out->cx, &t->p->columns, column_of(t, l), &all);
-    e->put(e->arg, out, &all, tile, (Dim[]){tile_row(t, i), l});
-    builder_close_all(out, 2);
+    Renamed names;
+    Dim i, l;
+    open_elements(t, &names, &i, &l);
+    e->put(e->arg, t->p->out, &names, tile, (Dim[]){tile_row(t, i), l});
+    builder_close_all(t->p->out, 2);
+}
+
+void
+tile_collect(const Tiles *t, const Epilogue *e, Value *tile, Value *totals)
+{
+    Renamed names;
+    Dim i, l;
+    open_elements(t, &names, &i, &l);
+    e->collect(e->arg, t->p->out, &names, tile, (Dim[]){i, l}, totals, (Dim[]){tile_row(t, i), l});
+    builder_close_all(t->p->out, 2);
 }

@@ -171,15 +171,23 @@ put_first_chains(Tiles *t, Value *tiles, Dim between, Dim last)
     }
 }
 
-/* The buffer of the sums of one tile or, where there are chains, of all tiles of the block. */
+/* A buffer of the sums of so many tiles. */
+static Value *
+sums_of_tiles(const Tiles *t, int64_t tiles, Dtype dtype)
+{
+    Builder *out = t->p->out;
+    Dim room[] = {constant(t, MICRO_MOST_ROWS * tiles),
+                  constant(t, t->size.width * t->size.group_panels)};
+    return builder_buffer(out, out->depth, dtype, 2, room);
+}
+
+/* That of one tile or, where there are chains, of all tiles of the block. */
 static Value *
 open_sums(const Tiles *t)
 {
-    Builder *out = t->p->out;
-    int64_t tiles = t->size.chained ? t->size.block_tiles : 1;
-    Dim room[] = {constant(t, MICRO_MOST_ROWS * tiles),
-                  constant(t, t->size.width * t->size.group_panels)};
-    return builder_buffer(out, out->depth, t->p->dtype, 2, room);
+    const Product *p = t->p;
+    return sums_of_tiles(t, t->size.chained ? t->size.block_tiles : 1,
+                         p->total ? p->total->type->dtype : p->dtype);
 }
 
 /* Multiplies one tile: by what is left of the sums after the chains before, from `first` on, or by
@@ -239,8 +247,7 @@ put_sums(Tiles *t, const Epilogue *e)
     builder_close_all(out, opened);
 }
 
-/* Sets the block's tiles to the initial value of a sum: -0.0, which leaves any added number
- * unchanged. */
+/* Sets the block's tiles to what they are before the first place. */
 static void
 begin_tiles(Tiles *t, Value *tiles)
 {
@@ -248,9 +255,24 @@ begin_tiles(Tiles *t, Value *tiles)
     int opened;
     t->tile = open_tiles(t, &opened);
     Dim i = builder_open(out, "i", tile_rows(t)), l = builder_open(out, "l", tile_columns(t));
-    builder_store(out, tiles, (Dim[]){tile_row(t, i), l},
-                  builder_number(out, t->p->dtype, -0.0, tiles->name));
+    builder_store(
+        out, tiles, (Dim[]){tile_row(t, i), l},
+        builder_const(out, out->depth, t->p->begin->def->args[0], tiles->type->dtype, tiles->name));
     builder_close_all(out, opened + 2);
+}
+
+/* Multiplies all tiles of the block by the terms of one group, and adds the sums to the totals. */
+static void
+put_group(Tiles *t, const Epilogue *e, Value *totals)
+{
+    Dim none = constant(t, 0);
+    int opened;
+    pack_terms(t, none, t->p->terms);
+    t->tile = open_tiles(t, &opened);
+    Value *sums = sums_of_tiles(t, 1, t->p->dtype);
+    tile_multiply(t, sums, none, t->p->terms, false);
+    tile_collect(t, e, sums, totals);
+    builder_close_all(t->p->out, opened);
 }
 
 /* Computes the sums place by place.  At each place, the rows of a tile that leave it out keep their
@@ -271,7 +293,11 @@ put_places(Tiles *t, const Epilogue *e)
                         open_some(out, "w", n, false, &opened));
         }
     }
-    put_chain(t, tiles, constant(t, 0), p->terms);
+    if (p->total) {
+        put_group(t, e, tiles);
+    } else {
+        put_chain(t, tiles, constant(t, 0), p->terms);
+    }
     builder_close_all(out, opened);
     t->tile = open_tiles(t, &of_tiles);
     tile_store(t, e, tiles);

@@ -121,8 +121,11 @@ product_of(Builder *out, bool blocked, const Let *outermost, const PlainNest *ne
                  .terms = loop_extent(nest->sum),
                  .dtype = nest->sum->res[0]->type->dtype,
                  .nsums = loop_extent(nest->sum),
-                 .places = nest->places};
-    for (const Let *let = nest->places; let && let != nest->sum; let = let->body->lets[0]) {
+                 .places = nest->places,
+                 .total = nest->computes ? nest->total->res[0] : NULL,
+                 .begin = nest->begin ? nest->begin->args[1] : NULL};
+    for (const Let *let = nest->places; let && !p.total && let != nest->sum;
+         let = let->body->lets[0]) {
         p.nsums = let->op == OP_for ? dim_mul(cx, loop_extent(let), p.nsums) : p.nsums;
     }
     p.a = factor_of(cx, nest->a);
@@ -148,7 +151,7 @@ product_of(Builder *out, bool blocked, const Let *outermost, const PlainNest *ne
     p.held = held_dtype(&p);
     p.b.panels = p.b.from->type->dtype == p.held &&
                  access_is_panels(cx, p.b.from, p.b.at, &(SumNames){p.sum, 1, &p.sum}, column);
-    p.runs = p.b.panels && (p.places || !is_even(cx, p.a.offset, p.sum));
+    p.runs = p.b.panels && ((p.places && !p.total) || !is_even(cx, p.a.offset, p.sum));
     place_fill(&p, outermost, nest->b, fill);
     return p;
 }
@@ -210,6 +213,39 @@ move_lets(const void *arg, Builder *out, const Renamed *names, Value *tile, cons
     }
 }
 
+/* Moves what computes the total of the sum of a group: the sum is in the tile, and the total in the
+ * other buffer. */
+static void
+move_collected(const void *arg, Builder *out, const Renamed *names, Value *tile, const Dim *at,
+               Value *totals, const Dim *to)
+{
+    const Moved *moved = arg;
+    const PlainNest *nest = moved->nest;
+    const Value *total = nest->total->res[0];
+    const Block *blk = nest->sum->parent;
+    Value *sum = load_here(out, tile, at), *held = load_here(out, totals, to);
+    const Value *old = NULL;
+    for (int k = 1; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        bool accesses = let->nargs && let->args[0] == total;
+        if (accesses && let->op == OP_load) {
+            old = let->res[0];
+            continue;
+        }
+        for (int j = 0; j < let->nargs; j++) {
+            let->args[j] = let->args[j] == nest->sum->res[0] ? sum
+                           : old && let->args[j] == old      ? held
+                                                             : let->args[j];
+        }
+        if (accesses) {
+            builder_store(out, totals, to, let->args[1]);
+            continue;
+        }
+        let_rename(out->cx, names, let);
+        builder_move(out, builder_depth_of(out, let), let);
+    }
+}
+
 /* ---- nests ---- */
 
 static int
@@ -267,7 +303,7 @@ tile(Fn *fn, Let *outermost, const PlainNest *nest)
     if (p.fill) {
         fill_begin(fn, p.fill);
     }
-    tiles_put(&p, &(Epilogue){move_lets, &moved});
+    tiles_put(&p, &(Epilogue){move_lets, move_collected, &moved});
     cx_set_loc(cx, (Loc){0});
     builder_replace(out, outermost);
     if (p.fill) {

@@ -32,6 +32,8 @@ typedef struct {
     Dim nsums; /* the same, of all places */
     bool varies; /* sums have different numbers of terms */
     const Let *places; /* the outermost loop over places, or NULL */
+    const Value *total; /* where the sums of groups are collected, as numbers; or NULL */
+    const Value *begin; /* what the total is before the first place */
     Dtype dtype; /* of the sums */
     Dtype held; /* what panels hold of the columns, and of rows that are packed */
     Nest batch, rows, columns; /* its loops */
@@ -41,6 +43,9 @@ typedef struct {
  * tile whose loops are open, where the names have these indices. */
 typedef struct {
     void (*put)(const void *arg, Builder *out, const Renamed *names, Value *tile, const Dim *at);
+    /* what becomes of the totals with the sums of one group, which are in `tile` */
+    void (*collect)(const void *arg, Builder *out, const Renamed *names, Value *tile, const Dim *at,
+                    Value *totals, const Dim *to);
     const void *arg;
 } Epilogue;
 
@@ -110,8 +115,10 @@ void tiles_fill_group(Tiles *t);
 void tile_multiply(const Tiles *t, Value *tile, Dim first, Dim n, bool more);
 void tile_multiply_unpacked(const Tiles *t, Value *tile);
 void tile_multiply_own(const Tiles *t, Value *tile);
-/* Computes and stores the outputs at the elements of the tile. */
+/* Computes and stores the outputs at the elements of the tile; adds the sums of a group to totals.
+ */
 void tile_store(const Tiles *t, const Epilogue *e, Value *tile);
+void tile_collect(const Tiles *t, const Epilogue *e, Value *tile, Value *totals);
 
 /* A load in the loop that is open. */
 static inline Value *

@@ -499,9 +499,32 @@ product_noise(Coding *s, const Let *let, int j)
     return build_contract(s->b, of[0], of[1], let_contraction(let), DT_f32);
 }
 
+/* What rounding its rows to so many digits adds to the result of the product. */
+static Value *
+rows_noise(Coding *s, const Let *let, int j, int digits)
+{
+    const Contraction *c = let_contraction(let);
+    const char *mine = j ? c->a : c->b;
+    Value *of[2];
+    int sums[MAX_RANK], n = j ? c->na : c->nb;
+    for (int k = 0; k < 2; k++) {
+        const Value *v = let->args[k];
+        of[k] = value_is_const(v) ? let->args[k] : build_cast(s->b, s->map[v->id], DT_f32);
+    }
+    for (int k = 0; k < c->nsum; k++) {
+        sums[k] = letter_axis(mine, n, c->sum[k]);
+    }
+    Value *x = of[1 - j];
+    if (value_is_const(x)) {
+        return build_contract(s->b, of[0], of[1], c, DT_f32);
+    }
+    of[1 - j] = build_map(s->b, OP_sub, digits_rounded(s->b, x, digits, c->nsum, sums), x, NULL);
+    return build_contract(s->b, of[0], of[1], c, DT_f32);
+}
+
 /* A Coding for each format; all build into one function. */
 static void
-profile_product(Coding *formats, const Let *let, Value *(*powers)[WEIGHT_FORMATS])
+profile_product(Coding *formats, const Let *let, Value *(*powers)[WEIGHT_POWERS])
 {
     for (int j = 0; j < 2; j++) {
         const Weight *w = coded(&formats[WEIGHT_INT8], let->args[j]);
@@ -512,6 +535,9 @@ profile_product(Coding *formats, const Let *let, Value *(*powers)[WEIGHT_FORMATS
         add_power(formats->b, &to[0], formats->map[let->res[0]->id]);
         for (int f = WEIGHT_INT8; f < WEIGHT_FORMATS; f++) {
             add_power(formats->b, &to[f], product_noise(&formats[f], let, j));
+        }
+        for (int k = 0; k < WEIGHT_POWERS - WEIGHT_ROWS; k++) {
+            add_power(formats->b, &to[WEIGHT_ROWS + k], rows_noise(formats, let, j, k + 1));
         }
     }
 }
@@ -534,8 +560,8 @@ weights_profile(const Fn *fn, int n, Weight *weights)
 {
     Coding formats[WEIGHT_FORMATS];
     int nrets = fn->body->nrets;
-    size_t room = (size_t)nrets + (size_t)n * WEIGHT_FORMATS + 1;
-    Value *(*powers)[WEIGHT_FORMATS] = cx_alloc(fn->cx, ((size_t)n + 1) * sizeof *powers),
+    size_t room = (size_t)nrets + (size_t)n * WEIGHT_POWERS + 1;
+    Value *(*powers)[WEIGHT_POWERS] = cx_alloc(fn->cx, ((size_t)n + 1) * sizeof *powers),
           **rets = cx_alloc(fn->cx, room * sizeof *rets), **map;
     Result *results = cx_alloc(fn->cx, room * sizeof *results);
     Fn *out = rebuild_open(fn, STAGE_GRAPH, &map);
@@ -558,7 +584,7 @@ weights_profile(const Fn *fn, int n, Weight *weights)
         results[k] = fn->results[k];
     }
     for (int k = 0; k < formats[WEIGHT_INT8].find.n; k++) {
-        for (int f = 0; f < WEIGHT_FORMATS; f++) {
+        for (int f = 0; f < WEIGHT_POWERS; f++) {
             results[nrets].kind = RESULT_FRESH;
             rets[nrets++] = powers[k][f];
         }

@@ -432,6 +432,21 @@ order_codes(Cutter *c)
     }
 }
 
+/* The panels of which a body may read v, as a product reads it so anyway: one copy is enough. */
+static PanelAxes
+axes_elsewhere(const Cutter *c, const Value *v)
+{
+    PanelAxes axes = {.columns = -1};
+    for (int k = 0; k < c->fn->body->n && !axes.nsums; k++) {
+        const Let *let = c->fn->body->lets[k];
+        for (int j = 0; let->op == OP_contract && j < 2 && !axes.nsums; j++) {
+            bool read = let->args[j] == v && c->source[let->res[0]->id] == FROM_OTHERS;
+            axes = read ? panel_axes(c->cx, let, j) : axes;
+        }
+    }
+    return axes;
+}
+
 /* Is it computed of nothing, and small enough to be kept?  No parameter has as many bytes, so a
  * large one would take memory that nothing else asks for: a product computes its columns panel by
  * panel. */
@@ -450,7 +465,8 @@ find_border(Cutter *c)
         bool view = let->nres == 1 && value_is_view(let->res[0]);
         for (int j = 0; runs(c, let) && j < let->nargs; j++) {
             const Value *v = let->args[j];
-            PanelAxes axes = panel_axes(c->cx, let, j);
+            PanelAxes axes = let->op == OP_branch ? axes_elsewhere(c, let->args[j])
+                                                  : panel_axes(c->cx, let, j);
             if (axes.nsums && is_small_of_nothing(c, v)) {
                 make_ready(c, v, &axes);
             }
@@ -557,6 +573,70 @@ run_contract(const Cutter *c, Build *b, const Let *let, Value **map)
     }
 }
 
+/* The panels that bodies take for operand k of a branch, or NULL. */
+static const Ready *
+ready_for_body(const Cutter *c, const Let *let, int k)
+{
+    const Value *v = let->args[k];
+    bool may = k > 0 && !value_is_const(v) && c->source[v->id] == FROM_FROZEN;
+    PanelAxes axes = may ? axes_elsewhere(c, v) : (PanelAxes){.columns = -1};
+    return axes.nsums ? find_ready(c, v, &axes) : NULL;
+}
+
+/* The body, which reads panels of some operands. */
+static Fn *
+body_of_panels(const Cutter *c, const Let *let, const Fn *old)
+{
+    Value **map;
+    Fn *fn = rebuild_open(old, old->stage, &map);
+    Build *b = build_new(fn);
+    for (int k = 0; k < fn->nparams; k++) {
+        const Ready *ready = ready_for_body(c, let, k + 1);
+        if (ready) {
+            fn->params[k]->type = ready->param->type;
+            map[old->params[k]->id] = panels_read(b, fn->params[k], ready->v->type, &ready->axes);
+        }
+    }
+    for (int k = 0; k < old->body->n; k++) {
+        build_again(b, old->body->lets[k], map);
+    }
+    fn = rebuild_close(old, fn, map);
+    fn_free_sizes(fn);
+    return fn;
+}
+
+/* Replaces operands of a branch by their panels, if they have any. */
+static void
+run_branch(const Cutter *c, Build *b, const Let *let, Value **map)
+{
+    bool any = false;
+    for (int k = 1; k < let->nargs; k++) {
+        any |= ready_for_body(c, let, k) != NULL;
+    }
+    if (!any) {
+        build_again(b, let, map);
+        return;
+    }
+    const Type **types = cx_alloc(c->cx, ((size_t)let->nres + 1) * sizeof *types);
+    Value **args = cx_alloc(c->cx, ((size_t)let->nargs + 1) * sizeof *args);
+    Fn *bodies[2];
+    for (int k = 0; k < let->nargs; k++) {
+        const Value *v = let->args[k];
+        const Ready *ready = ready_for_body(c, let, k);
+        args[k] = ready ? ready->param : value_is_const(v) ? let->args[k] : map[v->id];
+    }
+    for (int k = 0; k < let->nres; k++) {
+        types[k] = let->res[k]->type;
+    }
+    for (int k = 0; k < 2; k++) {
+        bodies[k] = body_of_panels(c, let, let->bodies[k]);
+    }
+    const Let *to = build_flow(b, let, args, types, bodies);
+    for (int k = 0; k < let->nres; k++) {
+        map[let->res[k]->id] = to->res[k];
+    }
+}
+
 static Fn *
 run_function(const Cutter *c)
 {
@@ -581,6 +661,8 @@ run_function(const Cutter *c)
         const Let *let = c->fn->body->lets[k];
         if (runs(c, let) && let->op == OP_contract) {
             run_contract(c, b, let, map);
+        } else if (runs(c, let) && let->op == OP_branch) {
+            run_branch(c, b, let, map);
         } else if (runs(c, let)) {
             build_again(b, let, map);
         }

@@ -356,3 +356,38 @@ is_of_panel(Cx *cx, const Let *access, Dim row, Dim column)
            at->dims[n - 1] == column && dim_affine(cx, at->dims[n - 2], row, &step, &rest) &&
            (dim_is(cx, step, 1) || (one && dim_is(cx, step, 0))) && !dim_uses(cx, rest, column);
 }
+
+/* ---- sums of groups ---- */
+
+/* Does the contraction sum one letter of operand j, in one chain, and has the other operand no
+ * letters but that one's? */
+static bool
+adds_one_letter(Cx *cx, const Let *let, int j)
+{
+    const Contraction *c = let_contraction(let);
+    const char *mine = j ? c->b : c->a, *others = j ? c->a : c->b;
+    int n = j ? c->nb : c->na, nothers = j ? c->na : c->nb;
+    bool good = c->nsum == 1 && c->nout == n - 1 && !c->where.first.place && !c->where.nlater;
+    for (int k = 0; k < nothers && good; k++) {
+        good = letter_axis(mine, n, others[k]) >= 0;
+    }
+    return good &&
+           dim_range(cx, letter_dim(c, let->args[0]->type, let->args[1]->type, c->sum[0])).hi <=
+               CONTRACTION_CHAIN;
+}
+
+const Let *
+contraction_of_groups(Cx *cx, const Let *let, int j)
+{
+    const Value *v = let->op == OP_contract ? let->args[j] : NULL;
+    const Let *cast = v && !value_is_const(v) && v->def && v->def->op == OP_cast ? v->def : NULL;
+    const Value *of = cast && v->type->dtype == DT_f32 ? cast->args[0] : NULL;
+    const Let *product = of && !value_is_const(of) && of->type->dtype == DT_i32 ? of->def : NULL;
+    if (!product || product->op != OP_contract || !adds_one_letter(cx, let, j)) {
+        return NULL;
+    }
+    const Contraction *c = let_contraction(let), *inner = let_contraction(product);
+    int axis = letter_axis(j ? c->b : c->a, j ? c->nb : c->na, c->sum[0]);
+    bool batch = letter_class(inner, inner->out[axis]) == LETTER_OF_BOTH;
+    return batch && inner->nsum && !inner->where.first.place && !inner->where.nlater ? cast : NULL;
+}

@@ -79,6 +79,10 @@ bool has_panels(Cx *cx, const Value *v);
 /* Is the index of the load or store that of an element of panels, [.., row + terms without row and
  * column, column], whose last axis is a panel's row? */
 bool is_of_panel(Cx *cx, const Let *access, Dim row, Dim column);
+/* The cast to floats that operand j of the contraction is, if that is of a product of integers in
+ * batches, whose sums this contraction adds, each times a number that all of them have, in one
+ * chain; or NULL. */
+const Let *contraction_of_groups(Cx *cx, const Let *let, int j);
 /* The size of a letter's axis. */
 Dim letter_dim(const Contraction *c, const Type *a, const Type *b, char letter);
 

@@ -23,10 +23,12 @@ const Value *loop_packs(Cx *cx, const Let *let);
 bool loop_multiplies(Cx *cx, const Let *let);
 /* The plain nest of a product, see V57: its innermost loop, its sum, and the loads of the rows and
  * of the columns.  Of a nest with places: the outermost loop over these, and the buffer that they
- * add to, how it begins, and the load of what it has then; else NULL. */
+ * add to, how it begins, and the load of what it has then; else NULL.  computes: what is added is
+ * computed of the sum, and not the sum itself. */
 typedef struct {
     const Let *columns, *sum, *a, *b;
     const Let *places, *total, *begin, *result;
+    bool computes;
 } PlainNest;
 
 /* Is the `for` the outermost one of a plain nest? */

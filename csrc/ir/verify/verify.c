@@ -234,7 +234,10 @@
  *        read but the element itself, beside the store.  Instead of the sum there may be places of
  *        it: a buffer of one element that is -0.0 first, then loops and conditions, one in the
  *        other, whose innermost body adds a sum to it, then one load of it.  A condition compares
- *        the row inside with what depends neither on it nor on the columns inside.
+ *        the row inside with what depends neither on it nor on the columns inside.  Or the
+ *        innermost body has a sum, one load of the buffer, elements and loads of other memory, and
+ *        the store of what is computed of these to the buffer, which is a constant first; then
+ *        there are no conditions, and all sums have as many terms.
  *   V58  terms marks only a reduce marked lanes without pairs and fused, whose op returns no index,
  *        and in whose body no loops, choices and binds stand.
  *   V59  Only a loop that is a kernel binds the number of its step, as a size 0..inf of its body.

@@ -199,6 +199,13 @@ block_loop(const Block *blk)
     return loop;
 }
 
+/* Is the let the store of a constant? */
+static bool
+stores_constant(const Let *store)
+{
+    return !value_is_const(store->args[1]) && store->args[1]->def->op == OP_const;
+}
+
 /* Is the let the store of -0.0, to which any number can be added without a trace? */
 static bool
 begins_total(const Let *store)
@@ -224,13 +231,52 @@ adds_to_total(const Block *blk, PlainNest *nest)
            store->args[0] == nest->total->res[0] && store->args[1] == add->res[0];
 }
 
-/* Are in the loop only loops and conditions, one in the other, around what adds to the total? */
+/* Is the value made in this block, or outside of the loops over rows and columns? */
+static bool
+is_at_hand(const Value *v, const Block *blk, const PlainNest *nest)
+{
+    const Block *of = value_is_const(v) || !v->def ? NULL : v->def->parent;
+    bool outside = of != NULL && of != blk;
+    for (const Let *loop = nest->columns; outside && class_of(loop); loop = let_around(loop)) {
+        outside = loop->body != of;
+    }
+    return !of || of == blk || outside;
+}
+
+/* Does the block, after the sum, only compute what the total becomes, of the sum and of the total?
+ */
+static bool
+computes_total(const Block *blk, PlainNest *nest)
+{
+    const Let *sum = blk->n ? blk->lets[0] : NULL;
+    bool good = sum && sum->op == OP_reduce && let_has(sum, MARK_fused);
+    int loads = 0;
+    for (int k = 1; k < blk->n && good; k++) {
+        const Let *let = blk->lets[k];
+        bool total = let->nargs && let->args[0] == nest->total->res[0], last = k == blk->n - 1;
+        loads += let->op == OP_load && total;
+        good = last ? let->op == OP_store && total
+                    : op_info[let->op].kind == KIND_MAP || let->op == OP_load ||
+                          let->op == OP_const || let->op == OP_size;
+        for (int j = total; j < let->nargs; j++) {
+            good &= is_at_hand(let->args[j], blk, nest);
+        }
+    }
+    nest->sum = good ? sum : NULL;
+    nest->computes = good && loads == 1;
+    return nest->computes;
+}
+
+/* Are in the loop only loops and conditions, one in the other, around what adds to the total?  If
+ * that is computed, there are only loops. */
 static bool
 has_places(const Let *loop, PlainNest *nest)
 {
+    bool loops = true;
     while ((loop->op == OP_for || loop->op == OP_if) &&
            (loop->op == OP_if || !let_int(loop, "marks"))) {
-        if (adds_to_total(loop->body, nest)) {
+        loops &= loop->op == OP_for;
+        if (adds_to_total(loop->body, nest) || (loops && computes_total(loop->body, nest))) {
             return true;
         }
         if (loop->body->n != 1 || !loop->body->lets[0]->body) {
@@ -276,7 +322,7 @@ find_sum(Cx *cx, PlainNest *nest)
             }
             nest->sum = let;
         } else if (total && !nest->places) {
-            if (nest->begin || let->op != OP_store || !begins_total(let)) {
+            if (nest->begin || let->op != OP_store || !stores_constant(let)) {
                 return false;
             }
             nest->begin = let;
@@ -287,7 +333,8 @@ find_sum(Cx *cx, PlainNest *nest)
             nest->result = let;
         }
     }
-    return nest->sum && (!nest->total || (nest->places && nest->result));
+    return nest->sum && (!nest->total || (nest->places && nest->result &&
+                                          (nest->computes || begins_total(nest->begin))));
 }
 
 /* Are loads of the factors, their casts and the product all that the sum is of? */
@@ -376,6 +423,9 @@ is_free(Cx *cx, const Let *columns, const PlainNest *nest)
                       dim_uses(cx, terms, bind->sizes[0]) || counts_by(cx, loop, bind->sizes[0]) ||
                       places_use(cx, nest, bind->sizes[0]));
         }
+    }
+    for (const Let *let = nest->computes ? nest->places : NULL; let; let = next_place(nest, let)) {
+        good &= !dim_uses(cx, terms, let_dim(let, "index"));
     }
     Dim column = let_dim(columns, "index"), row = let_dim(let_around(columns), "index");
     return good && !dim_uses(cx, terms, column) && !dim_uses(cx, terms, row) &&

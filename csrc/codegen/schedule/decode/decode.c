@@ -14,7 +14,9 @@
  *           With one row, a panel costs a store, a load and two loops for each column that is used
  *           once; with more rows than a processor has registers for, it is read as often as it
  *           costs.
- * Why not:  columns that are not adjacent in memory: each would be loaded alone, while panels are
+ * Why not:  panels of bytes: instructions multiply four of them at a time, which loops that compute
+ *           a column in registers do not.
+ *           Columns that are not adjacent in memory: each would be loaded alone, while panels are
  *           filled through a transposition.  What is read must stay as it is until then, so it may
  *           not be written in the same kernel.
  * Example:  if M <= 4 { for q in 8 { the loops of sums.c } } else { .. }
@@ -300,8 +302,9 @@ is_use(const Decoded *d, const Let *micro, const Maker *maker)
     const Product p = product_of(d->facts, micro);
     const Let *sum = p.sum;
     int room = MICRO_ROW_BYTES / dtype_info[sum->res[0]->type->dtype].bytes;
-    return p.b->args[0] == d->panel->res[0] && p.a->args[0] != d->panel->res[0] && !p.each &&
-           dim_range(cx, loop_extent(p.columns)).hi <= room &&
+    bool bytes = panel_dtype(d->panel->res[0]->type->dtype) != sum->res[0]->type->dtype;
+    return !bytes && p.b->args[0] == d->panel->res[0] && p.a->args[0] != d->panel->res[0] &&
+           !p.each && dim_range(cx, loop_extent(p.columns)).hi <= room &&
            dim_range(cx, loop_extent(sum)).hi <= CONTRACTION_CHAIN &&
            !dim_uses(cx, loop_extent(sum), loop_index(p.columns)) &&
            !dim_uses(cx, loop_extent(sum), loop_index(micro)) &&

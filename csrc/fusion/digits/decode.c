@@ -1,0 +1,359 @@
+/* Decode: finds the codes that a weight of a product is made of, and their scales.
+ *
+ * What:     the weight is codes of eight bits, cast to floats, perhaps times numbers that do not go
+ *           along the summed axis; or times numbers for groups of adjacent terms.  In the second
+ *           case whole numbers may be subtracted before: the codes are the differences.
+ * Requires  a graph in canonical form.
+ * Ensures   codes times scales are the weight, bit for bit: the codes are whole numbers from -128
+ *           to 127, as their operations say.
+ * How:      scales of groups are an expansion by one axis.  Whatever the axes of the codes were
+ *           before, in the order of memory they can be reshaped to those of the expansion, and
+ *           these to the axes of the weight with the summed one cut in two.  What is subtracted is
+ *           followed through views to integers, whose range follows from masks and shifts.
+ * Why not   formats: they differ in how their bytes are cut, which views and masks say.
+ * Example:  mul (sub (cast q), 8.0), (reshape (expand s)) with q: u8 and s: f32[G, N] has the codes
+ *           sub (cast q to i8), 8 and the scales s. */
+#include "digits.h"
+
+#include <math.h>
+
+enum { MOST_STEPS = 24 };       /* that are followed */
+
+typedef struct {
+    int64_t least, most;
+} Whole;
+
+static const Whole NONE = {1, 0};
+
+static const Let *
+def_of(const Value *v, Op op)
+{
+    return !value_is_const(v) && v->def && v->def->op == op ? v->def : NULL;
+}
+
+static bool
+is_integer(Dtype dtype)
+{
+    return dtype_info[dtype].class == CLASS_INT;
+}
+
+/* ---- ranges of whole numbers ---- */
+
+static Whole range_of(const Value *v, int steps);
+
+static Whole
+both(Whole a, Whole b)
+{
+    bool none = a.least > a.most || b.least > b.most;
+    return none ? NONE
+                : (Whole){a.least < b.least ? a.least : b.least, a.most > b.most ? a.most : b.most};
+}
+
+/* The smallest 2^n - 1 that is not less. */
+static int64_t
+ones_above(int64_t n)
+{
+    int64_t ones = 0;
+    while (ones < n) {
+        ones = 2 * ones + 1;
+    }
+    return ones;
+}
+
+static Whole
+range_of_dtype(Dtype dtype)
+{
+    return dtype == DT_u8    ? (Whole){0, 255}
+           : dtype == DT_i8  ? (Whole){INT8_MIN, INT8_MAX}
+           : dtype == DT_i16 ? (Whole){INT16_MIN, INT16_MAX}
+           : dtype == DT_i32 ? (Whole){INT32_MIN, INT32_MAX}
+                             : NONE;
+}
+
+static Whole
+range_of_constant(const Literal *n)
+{
+    double f = n->is_int ? (double)n->i : n->f;
+    bool whole = f == floor(f) && fabs(f) < INT32_MAX;
+    return whole ? (Whole){(int64_t)f, (int64_t)f} : NONE;
+}
+
+static bool
+is_within(Whole a, Whole b)
+{
+    return a.least <= a.most && b.least <= a.least && a.most <= b.most;
+}
+
+static Whole
+range_of_let(const Let *let, int steps)
+{
+    Whole a = let->nargs > 0 ? range_of(let->args[0], steps) : NONE,
+          b = let->nargs > 1 ? range_of(let->args[1], steps) : NONE;
+    bool known = a.least <= a.most && b.least <= b.most, positive = known && a.least >= 0;
+    switch (let->op) {
+    case OP_bit_and:
+        return b.least <= b.most && b.least >= 0 ? (Whole){0, b.most} : NONE;
+    case OP_bit_or:
+        return positive && b.least >= 0 ? (Whole){0, ones_above(a.most | b.most)} : NONE;
+    case OP_shr:
+        return positive && b.least >= 0 && b.most < 31 ? (Whole){0, a.most >> b.least} : NONE;
+    case OP_shl:
+        return positive && b.least >= 0 && b.most < 31 ? (Whole){0, a.most << b.most} : NONE;
+    case OP_add:
+        return known ? (Whole){a.least + b.least, a.most + b.most} : NONE;
+    case OP_sub:
+        return known ? (Whole){a.least - b.most, a.most - b.least} : NONE;
+    case OP_where:
+        return both(b, range_of(let->args[2], steps));
+    case OP_cat:
+        for (int k = 1; k < let->nargs; k++) {
+            a = both(a, range_of(let->args[k], steps));
+        }
+        return a;
+    case OP_cast:
+    case OP_gather:
+        return a;
+    default:
+        return value_is_view(let->res[0]) ? a : NONE;
+    }
+}
+
+/* The range of whole numbers; that of its dtype, if no more is known. */
+static Whole
+range_of(const Value *v, int steps)
+{
+    if (value_is_const(v)) {
+        return range_of_constant(&v->literal);
+    }
+    Whole all = range_of_dtype(v->type->dtype),
+          found = v->def && steps ? range_of_let(v->def, steps - 1) : NONE;
+    bool integer = is_integer(v->type->dtype);
+    return !integer ? NONE : is_within(found, all) ? found : all;
+}
+
+/* ---- whole numbers that are floats ---- */
+
+/* The range of floats that are computed of integers, if they are whole and are so exactly. */
+static Whole
+range_of_floats(const Value *v, int steps)
+{
+    const Let *let = value_is_const(v) ? NULL : v->def;
+    if (!let || !steps) {
+        return value_is_const(v) ? range_of_constant(&v->literal) : NONE;
+    }
+    Whole a = NONE, b = NONE;
+    switch (let->op) {
+    case OP_cast:
+        return is_integer(let->args[0]->type->dtype) ? range_of(let->args[0], MOST_STEPS) : NONE;
+    case OP_sub:
+    case OP_add:
+        a = range_of_floats(let->args[0], steps - 1);
+        b = range_of_floats(let->args[1], steps - 1);
+        return a.least > a.most || b.least > b.most ? NONE
+               : let->op == OP_add                  ? (Whole){a.least + b.least, a.most + b.most}
+                                                    : (Whole){a.least - b.most, a.most - b.least};
+    default:
+        return value_is_view(v) ? range_of_floats(let->args[0], steps - 1) : NONE;
+    }
+}
+
+/* The same numbers as i8.  Integers wrap, so it does not matter where they are cast. */
+static Value *
+as_bytes(Build *b, const Value *v, Value *const *map)
+{
+    if (value_is_const(v)) {
+        return build_int(b, range_of_constant(&v->literal).least);
+    }
+    const Let *let = v->def;
+    const Attr *to;
+    switch (let->op) {
+    case OP_cast:
+        return build_cast(b, map[let->args[0]->id], DT_i8);
+    case OP_sub:
+    case OP_add:
+        return build_map(b, let->op, as_bytes(b, let->args[0], map), as_bytes(b, let->args[1], map),
+                         NULL);
+    case OP_expand:
+        to = let_attr(let, "to");
+        return build_expand(b, as_bytes(b, let->args[0], map), v->type->rank, v->type->dims,
+                            to->axes);
+    case OP_permute:
+        return build_permute(b, as_bytes(b, let->args[0], map), let_attr(let, "perm")->axes);
+    default:
+        return build_reshape(b, as_bytes(b, let->args[0], map), v->type->rank, v->type->dims);
+    }
+}
+
+/* Are the views among these operations such as as_bytes makes? */
+static bool
+is_followed(const Value *v, int steps)
+{
+    const Let *let = value_is_const(v) ? NULL : v->def;
+    if (!let || let->op == OP_cast) {
+        return true;
+    }
+    bool view = let->op == OP_expand || let->op == OP_permute || let->op == OP_reshape,
+         known = steps && (view || let->op == OP_sub || let->op == OP_add);
+    for (int k = 0; k < let->nargs && known; k++) {
+        known = is_followed(let->args[k], steps - 1);
+    }
+    return known;
+}
+
+/* Are they whole numbers of eight bits? */
+static bool
+are_bytes(const Value *v)
+{
+    return !value_is_const(v) && v->type->dtype == DT_f32 && is_followed(v, MOST_STEPS) &&
+           is_within(range_of_floats(v, MOST_STEPS), range_of_dtype(DT_i8));
+}
+
+/* ---- groups ---- */
+
+static int64_t
+elements(Cx *cx, const Type *t, int from)
+{
+    int64_t all = 1, n;
+    for (int ax = from; ax < t->rank; ax++) {
+        all = dim_is_int(cx, t->dims[ax], &n) && n > 0 && all < INT32_MAX ? all * n : 0;
+    }
+    return all;
+}
+
+/* Is the value, behind reshapes, an expansion by one axis, that of the terms of a group?  sum: the
+ * axis of the weight that they are a part of. */
+static bool
+find_groups(Cx *cx, const Value *v, const Type *weight, int sum, Decode *d)
+{
+    while (def_of(v, OP_reshape)) {
+        v = v->def->args[0];
+    }
+    const Let *expand = def_of(v, OP_expand);
+    int axis = -1, n = 0;
+    int64_t terms, all;
+    if (!expand || value_is_const(expand->args[0])) {
+        return false;
+    }
+    const Attr *to = let_attr(expand, "to");
+    for (int ax = 0; ax < v->type->rank; ax++) {
+        bool own = attr_has_axis(to, ax), one = dim_is(cx, v->type->dims[ax], 1);
+        axis = own || one ? axis : ax;
+        n += !own && !one;
+    }
+    bool cut = n == 1 && dim_is_int(cx, v->type->dims[axis], &terms) &&
+               dim_is_int(cx, weight->dims[sum], &all) && terms > 1 && all % terms == 0 &&
+               all / terms > 1 && all / terms <= CONTRACTION_CHAIN &&
+               elements(cx, v->type, axis + 1) == elements(cx, weight, sum + 1) &&
+               elements(cx, weight, 0) > 0;
+    d->scale = expand->args[0];
+    d->terms = v->type->dims[cut ? axis : 0];
+    d->groups = dim_int(cx, cut ? all / terms : 1);
+    return cut;
+}
+
+bool
+decode_groups(Cx *cx, const Value *v, int sum, Decode *d)
+{
+    const Type *weight = v->type;
+    *d = (Decode){.sum = -1};
+    if (weight->rank + 1 >= MAX_RANK) {
+        return false;
+    }
+    while (def_of(v, OP_reshape)) {
+        v = v->def->args[0];
+    }
+    const Let *mul = def_of(v, OP_mul);
+    for (int k = 0; mul && k < 2; k++) {
+        if (are_bytes(mul->args[k]) && !value_is_const(mul->args[1 - k]) &&
+            find_groups(cx, mul->args[1 - k], weight, sum, d)) {
+            d->sum = sum;
+            d->codes = d->of = mul->args[k];
+            return true;
+        }
+    }
+    return false;
+}
+
+static Value *
+with_groups(Build *b, Value *v, const Decode *d, const Value *weight, bool terms)
+{
+    Dim dims[MAX_RANK];
+    int n = 0;
+    for (int ax = 0; ax < weight->type->rank; ax++) {
+        dims[n++] = ax == d->sum ? d->groups : weight->type->dims[ax];
+        if (ax == d->sum && terms) {
+            dims[n++] = d->terms;
+        }
+    }
+    return build_reshape(b, v, n, dims);
+}
+
+Value *
+decode_codes(Build *b, const Decode *d, const Value *weight, Value *const *map)
+{
+    return with_groups(b, as_bytes(b, d->of, map), d, weight, true);
+}
+
+/* Those of a group are beside each other in memory, as its sums are: what is cast is stored so. */
+Value *
+decode_scales(Build *b, const Decode *d, const Value *weight, Value *const *map)
+{
+    const Value *v = d->scale;
+    while (def_of(v, OP_reshape)) {
+        v = v->def->args[0];
+    }
+    const Let *cast = def_of(v, OP_cast);
+    int last = weight->type->rank - 1, perm[MAX_RANK], back[MAX_RANK];
+    if (!cast || value_is_const(cast->args[0]) || d->sum != last) {
+        return with_groups(b, map[d->scale->id], d, weight, false);
+    }
+    for (int k = 0; k <= last; k++) {
+        perm[k] = k ? k - 1 : last;
+        back[perm[k]] = k;
+    }
+    Value *s = build_permute(b, with_groups(b, map[cast->args[0]->id], d, weight, false), perm);
+    return build_permute(b, build_cast(b, s, v->type->dtype), back);
+}
+
+/* ---- one scale for each column ---- */
+
+/* The codes that are cast to v, or NULL. */
+static const Value *
+codes_of(const Value *v)
+{
+    const Let *cast = def_of(v, OP_cast);
+    const Value *codes = cast && v->type->dtype == DT_f32 ? cast->args[0] : NULL;
+    return codes && !value_is_const(codes) && codes->type->dtype == DT_i8 ? codes : NULL;
+}
+
+/* Is v a value for some axes, expanded?  A constant is one for none. */
+static bool
+take_scale(Decode *d, const Value *v)
+{
+    const Let *expand = def_of(v, OP_expand);
+    if (value_is_const(v)) {
+        d->scale = v;
+        return true;
+    }
+    if (!expand || value_is_const(expand->args[0])) {
+        return false;
+    }
+    d->scale = expand->args[0];
+    const Attr *to = let_attr(expand, "to");
+    for (int k = 0; k < d->scale->type->rank; k++) {
+        d->to[k] = to->axes[k];
+    }
+    return true;
+}
+
+bool
+decode_columns(const Value *v, Decode *d)
+{
+    const Let *mul = def_of(v, OP_mul);
+    *d = (Decode){.codes = codes_of(v), .sum = -1};
+    for (int k = 0; mul && k < 2 && !d->codes; k++) {
+        const Value *codes = codes_of(mul->args[k]);
+        d->codes = codes && take_scale(d, mul->args[1 - k]) ? codes : NULL;
+    }
+    return d->codes != NULL;
+}
