@@ -394,7 +394,11 @@ def test_parts_of_an_element_are_loaded_and_stored_by_one_primitive() -> None:
 
 
 def test_rows_of_a_sum_are_one_primitive_of_libtcc() -> None:
-    assert steps(reduction("sum", "64, 4096"), "tcc") == ["primitive"]
+    """One that prefetches as it goes. Where there is nothing to prefetch, it finds them in memory."""
+    assert steps(reduction("sum", "640, 4096"), "tcc") == ["primitive"]
+    small = reduction("sum", "64, 4096")
+    assert steps(small, "tcc") == [""]
+    assert "load x[i0, i1] merged" in lines(small, "tcc")
 
 
 def test_a_row_of_a_symbolic_length_has_a_loop_for_each_frequent_one() -> None:
