@@ -2,8 +2,8 @@
  *
  * What:     marks loads `merged` that are read where they are in memory, elements of a tile and
  *           single ones, and stores that the primitive does which computes their value.  Takes the
- *           mark away from loads and sizes that the primitive of their user cannot have where they
- *           stand (merge.c does not know tiles and grids).
+ *           mark away from what the primitive of its user cannot have: merge.c does not know tiles
+ *           and grids.
  * Requires: the walk at the access: what is before it in the phase has been seen.
  * Ensures:  nothing has stored to what is read in its place in memory before it is used (V50).
  * How:      all of a block is one change.  Elements must be adjacent, or one for all, and of a
@@ -112,6 +112,24 @@ tiles_place_size(View *v, const Let *size)
     const Let *user = let_has(size, MARK_merged) ? tiles_pairs(v)->of[size->res[0]->id].user : NULL;
     if (v->differs[size->res[0]->id] && !(user && is_compared(v, size, user))) {
         take_merged(v, size);
+    }
+}
+
+/* ---- operations ---- */
+
+void
+tiles_place_map(View *v, const Let *let, bool in_place)
+{
+    const Pairs *pairs = tiles_pairs(v);
+    const Pair *pair = &pairs->of[let->res[0]->id];
+    const Let *taken[] = {pair->first, pair->other};
+    if (!pair->strip || in_place || pairs_takes(pairs, &v->tile, let)) {
+        return;
+    }
+    for (int k = 0; k < 2; k++) {
+        if (taken[k] && v->differs[taken[k]->res[0]->id]) {
+            take_merged(v, taken[k]);
+        }
     }
 }
 

@@ -326,24 +326,33 @@ walk_store(View *v, const Let *store)
     mark_strided(v, store, &zip.walk);
 }
 
-/* The sum of two products of rows of a grid that is stored where it is. */
-static void
-walk_map(View *v, const Let *let)
+/* One of the four loads that the primitive of the let reads where they are; NULL: it does not. */
+static const Let *
+load_in_place(View *v, const Let *let)
 {
-    v->differs[let->res[0]->id] = any_differs(v, let);
-    const Pairs *pairs = v->tile.row && let->nargs == 2 ? pairs_for(v, let->parent) : NULL;
+    const Pairs *pairs = let->nargs == 2 ? pairs_for(v, let->parent) : NULL;
     for (int k = 0; pairs && k < let->parent->n; k++) {
         const Let *load = let->parent->lets[k];
         if (load->op == OP_load && pairs->of[load->res[0]->id].in_place == let) {
-            Walk walk;
-            const Let *store = pairs_in_place(pairs, v->facts, &v->tile, load)
-                                   ? pairs_in_place_store(pairs, v->facts, &v->tile, let, &walk)
-                                   : NULL;
-            if (store) {
-                mark_strided(v, store, &walk);
-            }
-            return;
+            return is_in_place(v, load) ? load : NULL;
         }
+    }
+    return NULL;
+}
+
+/* The sum of two products of rows of a grid is stored where it is. */
+static void
+walk_map(View *v, const Let *let)
+{
+    const Let *load = load_in_place(v, let);
+    Walk walk;
+    const Let *store = load && v->tile.row
+                           ? pairs_in_place_store(tiles_pairs(v), v->facts, &v->tile, let, &walk)
+                           : NULL;
+    v->differs[let->res[0]->id] = any_differs(v, let);
+    tiles_place_map(v, let, load != NULL);
+    if (store) {
+        mark_strided(v, store, &walk);
     }
 }
 

@@ -51,7 +51,10 @@ const Pairs *tiles_pairs(View *v);
 void tiles_place_load(View *v, const Let *load, const Walk *walk, bool in_place);
 /* The same of a store that the primitive does which computes its value. */
 void tiles_place_store(View *v, const Let *store);
-/* Takes the mark away from a size that no comparison makes. */
+/* Takes the mark away from operations that the let's primitive does not compute: one of two is one
+ * for all, or (not in_place) it does not find their operands where they are. */
+void tiles_place_map(View *v, const Let *let, bool in_place);
+/* The same from a size that no comparison makes. */
 void tiles_place_size(View *v, const Let *size);
 
 #endif
