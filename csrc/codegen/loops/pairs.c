@@ -563,6 +563,16 @@ pairs_in_place(const Pairs *p, const Facts *facts, const Tile *tile, const Let *
     return copied && (!half || pairs_in_place_store(p, facts, tile, let, &walk));
 }
 
+bool
+pairs_are_in_place(const Pairs *p, const Facts *facts, const Tile *tile, const Let *load)
+{
+    const Let *let = p->of[load->res[0]->id].in_place;
+    Walk walk;
+    return pairs_in_place(p, facts, tile, load) &&
+           (load->res[0]->type->dtype != DT_bf16 ||
+            let_has(pairs_in_place_store(p, facts, tile, let, &walk), MARK_merged));
+}
+
 /* ---- elements in turn: several loads or stores are one strip ---- */
 
 /* How many elements of the tensor the access is behind another one of the block; `stride` and more:

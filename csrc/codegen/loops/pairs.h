@@ -71,6 +71,8 @@ const Let *pairs_in_place_store(const Pairs *p, const Facts *facts, const Tile *
 /* Is the load's the operand of one strip that takes four rows where they are?  Outside of loops
  * marked tile. */
 bool pairs_in_place(const Pairs *p, const Facts *facts, const Tile *tile, const Let *load);
+/* Is it, as the store is marked?  The strip for halves does that too. */
+bool pairs_are_in_place(const Pairs *p, const Facts *facts, const Tile *tile, const Let *load);
 
 /* ---- elements in turn: several loads or stores are one strip ---- */
 

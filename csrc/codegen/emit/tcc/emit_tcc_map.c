@@ -284,7 +284,7 @@ tcc_in_place_store(Tcc *t, const Let *let, Place *out, Walk *walk)
     Emit *e = t->e;
     Tile tile = tcc_tile(t);
     const Let *store = pairs_in_place_store(t->found, e->facts, &tile, let, walk);
-    if (!store) {
+    if (!store || !let_has(store, MARK_merged)) {
         return false;
     }
     *out = (Place){

@@ -25,8 +25,8 @@ tiles_pairs(View *v)
     return v->found->pairs;
 }
 
-static void
-mark_merged(View *v, const Let *let)
+void
+tiles_merge(View *v, const Let *let)
 {
     if (v->asked != let->parent) {
         v->asked = let->parent;
@@ -85,7 +85,7 @@ void
 tiles_place_load(View *v, const Let *load, const Walk *walk, bool in_place)
 {
     if (is_read_there(v, load, walk)) {
-        mark_merged(v, load);
+        tiles_merge(v, load);
     } else if (!in_place && !is_half(v, load, walk)) {
         take_merged(v, load);
     }
@@ -196,6 +196,6 @@ tiles_place_store(View *v, const Let *store)
     const Let *own = pairs_store(tiles_pairs(v), let);
     own = own ? own : sole_store(v, let);
     if (own == store && can_store(v, let, store)) {
-        mark_merged(v, store);
+        tiles_merge(v, store);
     }
 }

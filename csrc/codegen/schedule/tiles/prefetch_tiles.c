@@ -340,18 +340,20 @@ load_in_place(View *v, const Let *let)
     return NULL;
 }
 
-/* The sum of two products of rows of a grid is stored where it is. */
+/* The sum of two products of rows where they are is stored there, too. */
 static void
 walk_map(View *v, const Let *let)
 {
     const Let *load = load_in_place(v, let);
     Walk walk;
-    const Let *store = load && v->tile.row
-                           ? pairs_in_place_store(tiles_pairs(v), v->facts, &v->tile, let, &walk)
-                           : NULL;
+    const Let *store = load ? pairs_in_place_store(tiles_pairs(v), v->facts, &v->tile, let, &walk)
+                            : NULL;
     v->differs[let->res[0]->id] = any_differs(v, let);
     tiles_place_map(v, let, load != NULL);
     if (store) {
+        tiles_merge(v, store);
+    }
+    if (store && v->tile.row) {
         mark_strided(v, store, &walk);
     }
 }

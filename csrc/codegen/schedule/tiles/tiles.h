@@ -46,6 +46,8 @@ typedef struct {
 
 /* What one primitive does together, of the kernel at hand. */
 const Pairs *tiles_pairs(View *v);
+/* Marks the let merged; all of a block is one change. */
+void tiles_merge(View *v, const Let *let);
 /* Marks a load that is read where it is in memory, and takes the mark away from others.  in_place:
  * it is one of four that one primitive reads where they are. */
 void tiles_place_load(View *v, const Let *load, const Walk *walk, bool in_place);
