@@ -297,6 +297,19 @@ def test_a_sum_of_gathered_rows_prefetches_rows() -> None:
     assert "w prefetch" not in " ".join(marked(lines(text.replace("100000", "1000"), "tcc")))
 
 
+def test_gathered_rows_that_are_computed_with_prefetch_none() -> None:
+    """Where the next one begins is data: a prefetch some rows further on would be one of the row at hand."""
+    text = graph(
+        "w: f32[100000, 64], i: i64[5000, 8], p: f32[5000, 8]",
+        "f32[5000, 64]",
+        "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
+        "e: f32[5000, 8, 64] = expand p to=[0, 1]",
+        "t: f32[5000, 8, 64] = mul g, e",
+        "y: f32[5000, 64] = sum t axes=[1]",
+    )
+    assert " w prefetch" not in " " + " ".join(marked(lines(text, "tcc")))
+
+
 def column_sums(rows: int, columns: int, *more: str) -> str:
     return graph(
         f"x: f32[{rows}, {columns}]",

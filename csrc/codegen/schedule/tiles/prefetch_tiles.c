@@ -202,7 +202,11 @@ mark_load(View *v, const Let *load, Dim offset)
         v->loop->op == OP_reduce || (loop == v->loop && !v->prefetches)) {
         return;
     }
-    if (loop != v->loop && facts_step(v->facts, load, loop_index(loop))) {
+    const Step *inside = loop == v->loop ? NULL : facts_step(v->facts, load, loop_index(loop));
+    if (inside && dim_is(v->cx, inside->step, 0)) {
+        return; /* the next row is known to data alone, or is this one again */
+    }
+    if (inside) {
         mark(v, load, MARK_prefetch_rows, DLC_PREFETCH_ROWS);
     } else if (next && !dim_is(v->cx, next->step, 0)) {
         mark(v, load, MARK_prefetch_rows, DLC_PREFETCH_TILE_ROWS);
