@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.dlc_opt import opt
 from tests.emit.unit import HAS_GCC, Unit
 
 from .test_lines_of_programs import (
@@ -28,6 +29,8 @@ from .test_lines_of_programs import (
     TRANSPOSED_SUM,
 )
 from .test_target_lines import graph, lines
+
+EMITTED = Path(__file__).parents[1] / "emit"
 
 #: What the names of vector primitives begin with, by what they do besides computing.
 KINDS = {
@@ -79,7 +82,7 @@ class Line(NamedTuple):
 def nest(text: str) -> Line:
     """The text as lines in lines."""
     stack = [Line("", {}, [])]
-    for row in map(str.strip, text.splitlines()):
+    for row in (line.partition("  @")[0].strip() for line in text.splitlines()):
         if row.startswith("}"):
             stack.pop()
         words = row.split()
@@ -122,9 +125,15 @@ def of_loads(block: Line, around: list[Line]) -> Counter[str]:
 
 
 def spread(grid: Line, loop: Line) -> int:
-    """What a row of the grid has one of and the loop uses: it is copied for each element."""
+    """What a row of the grid has one of and the loop uses: it is copied for each element. An index that a
+    comparison makes is compared with the row's value itself.
+    """
     made = {line.made for line in grid.body if line.op not in ("buffer", "for") and line.made}
-    return len(made & {word for line in loop.body for word in line.words()})
+    indices = {line.made for line in loop.body if line.op == "size" and "merged" in line.marks}
+    used = [
+        line for line in loop.body if not (line.op in ("lt", "le", "gt", "ge") and indices & line.words())
+    ]
+    return len(made & {word for line in used for word in line.words()})
 
 
 def said(block: Line, around: list[Line]) -> Counter[str]:
@@ -144,7 +153,7 @@ def said(block: Line, around: list[Line]) -> Counter[str]:
                 found["copy"] -= 1
         elif grid and line.op in ("for", "reduce"):
             extent = re.search(r" in (\d+)", line.text)
-            short = line.op == "reduce" or (extent and int(extent[1]) <= int(grid.marks["grid_row"]))
+            short = not extent or int(extent[1]) <= int(grid.marks["grid_row"])
             found["copy"] += spread(grid, line) if short else 0
             found["rows"] += line.op == "reduce"
             found += said(line, [*around, line])
@@ -154,6 +163,7 @@ def said(block: Line, around: list[Line]) -> Counter[str]:
 
 
 def done(program: str, folder: Path) -> Counter[str]:
+    """What the functions of the unit call."""
     found: Counter[str] = Counter()
     for function in Unit(program, "tcc", folder).functions():
         for name in function.strips():
@@ -242,3 +252,12 @@ PROGRAMS = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_special_calls_are_those_that_the_lines_say(name: str, tmp_path: Path) -> None:
     assert done(PROGRAMS[name], tmp_path) == said(nest(lines(PROGRAMS[name], "tcc")), [])
+
+
+@pytest.mark.in_turn(4)
+@pytest.mark.skipif(not HAS_GCC, reason="reads the machine code that gcc makes")
+@pytest.mark.parametrize("path", sorted(EMITTED.glob("*.dlc")), ids=lambda path: path.stem)
+def test_they_are_those_of_the_kernels_of_tests_of_emission(path: Path, tmp_path: Path) -> None:
+    program = path.read_text()
+    loops = opt(program, "--pass", "lower,schedule,tcc")
+    assert done(program, tmp_path) == said(nest(loops), [])
