@@ -115,18 +115,28 @@ computed_for(const Let *store)
     return let && let->parent == store->parent && let_is_map(let) ? let : NULL;
 }
 
+/* Does the let, at place k, or a store that is as early as it, write before `last`?  A loop uses
+ * again what it has used. */
+static bool
+is_before(const Let *let, int k, int last)
+{
+    const Let *early = let_has(let, MARK_merged) ? computed_for(let) : NULL;
+    int at = early ? place_in_block(early) : k;
+    return at < last || (at == last && let->body);
+}
+
 bool
 load_is_unchanged(const Let *load)
 {
     const Block *blk = load->parent;
-    int last = last_use(blk, load->res[0]);
+    int last = -1;
     bool good = true;
     for (int k = place_in_block(load) + 1; k < blk->n && good; k++) {
-        const Let *let = blk->lets[k],
-                  *early = let_has(let, MARK_merged) ? computed_for(let) : NULL;
-        int at = early ? place_in_block(early) : k;
-        bool before = at < last || (at == last && let->body); /* a loop uses it again */
-        good = !before || !let_any(let, is_write_of, load->args[0]);
+        const Let *let = blk->lets[k];
+        if ((let->body || let_writes(let)) && let_any(let, is_write_of, load->args[0])) {
+            last = last < 0 ? last_use(blk, load->res[0]) : last;
+            good = !is_before(let, k, last);
+        }
     }
     return good;
 }
