@@ -75,7 +75,7 @@ IR      := $(call folders,ir,contraction dim text build verify math eval)
 NOTATION := csrc/ir/notation
 FUSION  := $(call folders,fusion,partition channels writes frozen digits)
 EMIT_OF := $(patsubst csrc/codegen/%/,%,$(wildcard csrc/codegen/emit/*/))
-CODEGEN := $(call folders,codegen,loops builder lower phases tile schedule schedule/decode schedule/nest emit $(EMIT_OF) strips micro jit compile plan tune export process)
+CODEGEN := $(call folders,codegen,loops builder lower phases tile schedule schedule/decode schedule/nest schedule/tiles emit $(EMIT_OF) strips micro jit compile plan tune export process)
 SOURCES := $(sort $(foreach folder,$(IR) $(CODEGEN),$(wildcard $(addprefix $(folder)/,*.[ch] *.def *.inc))))
 
 # -- Python, asked each time: a build of pip has NumPy in a folder of its own, gone the next time ----

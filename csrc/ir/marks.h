@@ -54,6 +54,12 @@ bool block_any(const Block *blk, LetIs *is, const void *arg);
 const Let *let_find_marked(const Let *let, Marks mark);
 bool let_is_inside(const Let *let, const Let *loop); /* itself or deeper; NULL is not */
 
+/* ---- verify_values.c ---- */
+
+/* Does nothing store to the memory of the load before what it has read is used for the last
+ * time? */
+bool load_is_unchanged(const Let *load);
+
 /* ---- alias_loops.c: what marks of loops promise ---- */
 
 /* May an iteration of the loop load what another one stores, in memory from outside of the loop? */

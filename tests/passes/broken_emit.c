@@ -50,11 +50,14 @@ static const Bug bugs[] = {
     BUG(cc, rolled, rolled, " < 8; ", " < 7; "),
     BUG(tcc, prefetch, prefetch, "strip_prefetch(", "*(volatile int *)0 = 0, strip_prefetch("),
     BUG(tcc, merged, merged, ", w, 0);", ", w - 1, 0);"),
+    BUG(tcc, in_place, merged, "m + i0, w", "m + 0 * i0, w"),
+    BUG(tcc, prefetch_call, prefetch_call, "strip_prefetch(",
+        "*(volatile int *)0 = 0, strip_prefetch("),
     BUG(tcc, primitive, primitive, ", w, 0);", ", w - 1, 0);"),
     BUG(tcc, width, width, " += 256)", " += 257)"),
     BUG(tcc, grid, grid, " += rows)", " += rows + 1)"),
     BUG(tcc, scan, scan, "_to - i0_from, ", "_to - i0_from - 1, "),
-    BUG(tcc, nontemporal, nontemporal, "(1 && ", "(*(volatile int *)0 && "),
+    BUG(tcc, nontemporal, nontemporal, "= 1 && ", "= *(volatile int *)0 && "),
 /* what both targets write alike */
 #define BUG_OF_BOTH(name, mark, right, wrong) \
     BUG(cc, name, mark, right, wrong), BUG(tcc, name, mark, right, wrong)

@@ -107,6 +107,13 @@ MERGED = graph(
     "d: f32[1000] = sub x, z",
     "y: f32[1000] = mul d, z",
 )
+SCALED = graph(
+    "",
+    "x: f32[9, 1000], m: f32[9]",
+    "f32[9, 1000]",
+    "b: f32[9, 1000] = expand m to=[0]",
+    "y: f32[9, 1000] = mul x, b",
+)
 SINE = graph("", "x: f32[1000]", "f32[1000]", "y: f32[1000] = sin x")
 FEW_ROWS = graph(
     "",
@@ -123,6 +130,15 @@ CENTRED_ROWS = graph(
     "s: f32[N] = sum x axes=[1]",
     "a: f32[N, 2048] = expand s to=[0]",
     "y: f32[N, 2048] = sub x, a",
+)
+SLOW_ROWS = graph(
+    N,
+    "x: f32[N, 2048]",
+    "f32[N]",
+    "l: f32[N, 2048] = mul x, 0.5",
+    "h: f32[N, 2048] = tanh l",
+    "e: f32[N, 2048] = exp h",
+    "y: f32[N] = sum e axes=[1]",
 )
 CHOSEN = graph(
     "",
@@ -214,6 +230,8 @@ BUGS = {
     "tcc_micro": ("micro", PRODUCT),
     "tcc_prefetch": ("prefetch_tcc", MANY_CHANNELS, "N=200"),
     "tcc_merged": ("merge", MERGED),
+    "tcc_in_place": ("prefetch_tcc", SCALED),
+    "tcc_prefetch_call": ("prefetch_tcc", SLOW_ROWS, "N=9"),
     "tcc_primitive": ("prefetch_tcc", reduced("sum", "60, 300", "300", 0)),
     "tcc_grid": ("grid", CHANNELS),
     "tcc_width": ("tile_tcc", CUBIC),

@@ -132,8 +132,8 @@ STORED = ["for vector", "t1 prefetch_tile"]  # the calls before have prefetched 
             LAYER_NORM,
             [
                 GRID,
-                "reduce sum lanes",
-                *("reduce sum lanes", "sub merged", "mul merged"),
+                "reduce sum lanes primitive",
+                *("reduce sum lanes primitive", "sub merged", "mul merged"),
                 "mul merged",
                 *("for vector width=512", "x merged", "sub merged", "w merged", "mul merged", "b merged"),
                 "t0 merged",

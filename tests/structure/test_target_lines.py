@@ -297,6 +297,19 @@ def test_a_sum_of_gathered_rows_prefetches_rows() -> None:
     assert "w prefetch" not in " ".join(marked(lines(text.replace("100000", "1000"), "tcc")))
 
 
+def test_gathered_rows_that_are_computed_with_prefetch_none() -> None:
+    """Where the next one begins is data: a prefetch some rows further on would be one of the row at hand."""
+    text = graph(
+        "w: f32[100000, 64], i: i64[5000, 8], p: f32[5000, 8]",
+        "f32[5000, 64]",
+        "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
+        "e: f32[5000, 8, 64] = expand p to=[0, 1]",
+        "t: f32[5000, 8, 64] = mul g, e",
+        "y: f32[5000, 64] = sum t axes=[1]",
+    )
+    assert " w prefetch" not in " " + " ".join(marked(lines(text, "tcc")))
+
+
 def column_sums(rows: int, columns: int, *more: str) -> str:
     return graph(
         f"x: f32[{rows}, {columns}]",
@@ -394,7 +407,11 @@ def test_parts_of_an_element_are_loaded_and_stored_by_one_primitive() -> None:
 
 
 def test_rows_of_a_sum_are_one_primitive_of_libtcc() -> None:
-    assert steps(reduction("sum", "64, 4096"), "tcc") == ["primitive"]
+    """One that prefetches as it goes. Where there is nothing to prefetch, it finds them in memory."""
+    assert steps(reduction("sum", "640, 4096"), "tcc") == ["primitive"]
+    small = reduction("sum", "64, 4096")
+    assert steps(small, "tcc") == [""]
+    assert "load x[i0, i1] merged" in lines(small, "tcc")
 
 
 def test_a_row_of_a_symbolic_length_has_a_loop_for_each_frequent_one() -> None:

@@ -154,10 +154,6 @@ void put_dot(Emit *e, Dtype dtype, const char *sum, const char *x, const char *y
 
 /* The offset of the load's row in the loop: see facts_row. */
 Dim row_offset(const Emit *e, const Let *load, const Let *loop);
-/* The distance in bytes from what a load in a loop or reduction reads to what it prefetches, by its
- * mark; 0: it has none.  `rows`: the loop that goes on to coming rows.  The reduction loads `least`
- * bytes at a time. */
-int prefetch_bytes(const Emit *e, const Let *load, const Let *rows, int64_t least);
 /* The C condition that the tensor of a load with a mark `beyond` has so many bytes, to add after
  * another one; "" if it is known or there is no mark. */
 const char *and_beyond(Emit *e, const Let *access);

@@ -227,6 +227,18 @@ facts_forget(Fn *fn)
     fn->facts = NULL;
 }
 
+int
+facts_prefetched(const Facts *facts, const Let *load, const Let *rows, int64_t least)
+{
+    int64_t along = let_mark_value(load, MARK_prefetch), elements = 0,
+            ahead = let_mark_value(load, MARK_prefetch_rows);
+    const Step *next = ahead ? facts_step(facts, load, loop_index(rows)) : NULL;
+    if (next && dim_is_int(facts->cx, next->step, &elements)) {
+        return (int)(elements * ahead * facts_access(facts, load)->bytes);
+    }
+    return (int)(along && along < least ? least : along);
+}
+
 /* ---- costs ---- */
 
 typedef struct {

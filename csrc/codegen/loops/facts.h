@@ -53,6 +53,10 @@ bool facts_from_memory(const Facts *facts, const Let *load);
 /* The offset of a load whose elements are adjacent along the index, without the index; DIM_NONE for
  * others. */
 Dim facts_row(const Facts *facts, const Let *load, Dim index);
+/* The distance in bytes from what a load in a loop or reduction reads to what it prefetches, by its
+ * mark; 0: it has none.  `rows`: the loop that goes on to coming rows.  The reduction loads `least`
+ * bytes at a time. */
+int facts_prefetched(const Facts *facts, const Let *load, const Let *rows, int64_t least);
 /* The load of adjacent elements that is all that a reduction reduces, as they are compared; or
  * NULL. */
 const Let *facts_reduced_row(const Facts *facts, const Let *reduce);

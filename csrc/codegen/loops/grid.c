@@ -175,11 +175,17 @@ grid_call(const Facts *facts, const Let *reduce, const Let *rows, RowsCall *call
 }
 
 bool
-grid_is_called(const Facts *facts, const Let *let, const Let *rows)
+grid_may_be_called(const Facts *facts, const Let *let, const Let *rows)
 {
     RowsCall call;
     return let->op == OP_reduce && grid_is_up_to(facts->cx, let, DLC_BLOCK) &&
            grid_call(facts, let, rows, &call);
+}
+
+bool
+grid_is_called(const Facts *facts, const Let *let, const Let *rows)
+{
+    return let_has(let, MARK_primitive) && grid_may_be_called(facts, let, rows);
 }
 
 /* ---- the rows of a tile ---- */
@@ -199,13 +205,15 @@ whole_lines(Cx *cx, Dim rows, Dim columns)
 }
 
 Dim
-grid_rows(const Facts *facts, const Let *rows, int64_t tile, int64_t row, int64_t called)
+grid_rows(const Facts *facts, const Let *rows, int64_t tile, int64_t row, int64_t called,
+          bool possible)
 {
     Cx *cx = facts->cx;
     Dim longest = dim_int(cx, 1), reduced = longest;
     for (int k = 0; k < rows->body->n; k++) {
         const Let *inner = rows->body->lets[k];
-        if (grid_is_called(facts, inner, rows)) {
+        if ((possible || let_has(inner, MARK_primitive)) &&
+            grid_may_be_called(facts, inner, rows)) {
             reduced = dim_max(cx, reduced, loop_extent(inner));
         } else if (loop_is(inner) && grid_is_short(facts, inner, row)) {
             longest = dim_max(cx, longest, loop_extent(inner));

@@ -59,7 +59,8 @@ typedef struct {
 
 /* Is the reduction in a loop of rows such a call? */
 bool grid_call(const Facts *facts, const Let *reduce, const Let *rows, RowsCall *call);
-/* Is the let such a reduction, of rows of at most a block? */
+/* Is the let such a reduction, of rows of at most a block?  It is, if it is marked primitive. */
+bool grid_may_be_called(const Facts *facts, const Let *let, const Let *rows);
 bool grid_is_called(const Facts *facts, const Let *let, const Let *rows);
 /* Can the vector loop of scalars, of at most so many elements, run for several rows at a time? */
 bool grid_is_short(const Facts *facts, const Let *loop, int64_t most);
@@ -68,7 +69,9 @@ bool grid_may_have(const Facts *facts, const Let *let, const Let *loop);
 /* Does the loop have at most `most` elements, as many in each row, and maybe more than one? */
 bool grid_is_up_to(Cx *cx, const Let *loop, int64_t most);
 /* The rows that run at a time: their vector loops of at most `row` elements have `tile` elements
- * together, and what calls reduce has `called`, if that is not 0. */
-Dim grid_rows(const Facts *facts, const Let *rows, int64_t tile, int64_t row, int64_t called);
+ * together, and what calls reduce has `called`, if that is not 0.  possible: whatever may be
+ * called is. */
+Dim grid_rows(const Facts *facts, const Let *rows, int64_t tile, int64_t row, int64_t called,
+              bool possible);
 
 #endif

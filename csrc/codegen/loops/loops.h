@@ -76,8 +76,6 @@ int access_is_large(Cx *cx, const Let *access, int64_t bytes);
 bool let_is_expensive(const Let *let); /* a MAP that is worth vectors of its own */
 Let *let_in(const Block *block, const Value *v); /* the let of the block that makes v, or NULL */
 
-/* ---- onehot.c ---- */
-
 /* The index that is selected by a reduction that returns where(i == index, v, 0); NULL if the
  * condition is another one.  A reduction marked onehot has it. */
 const Value *onehot_index(const Let *reduce);

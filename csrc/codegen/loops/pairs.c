@@ -321,6 +321,21 @@ find_minus(Pairs *p, const Let *let, const int *uses)
     }
 }
 
+/* Is there a strip that reduces what the let makes, by itself or with one that it takes in? */
+static bool
+has_fold(const Pairs *p, const Let *reduce, const Let *let)
+{
+    const char *strips[] = {cx_format(p->cx, "strip_%s_f32", op_info[let->op].name),
+                            p->of[let->res[0]->id].strip};
+    Op red = let_op(reduce);
+    bool found = false;
+    for (int k = 0; k < 2 && strips[k]; k++) {
+        found |= (let_has(reduce, MARK_lanes) ? pairs_fold(red, strips[k])
+                                              : pairs_step(red, strips[k])) != NULL;
+    }
+    return found;
+}
+
 /* The last let of a reduction's body, when that is all the reduction is of.  The rows of a grid are
  * reduced all at once, from a tile. */
 static void
@@ -330,7 +345,7 @@ fold(Pairs *p, const Let *reduce, const int *uses)
     if (!value_is_const(v) && v->def && v->def->parent == reduce->body && uses[v->id] == 1 &&
         v->def == reduce->body->lets[reduce->body->n - 1] && is_float_map(v->def) &&
         v->type->dtype == DT_f32 && may_merge(p, v->def) &&
-        !let_has(let_around(reduce), MARK_grid)) {
+        !let_has(let_around(reduce), MARK_grid) && has_fold(p, reduce, v->def)) {
         p->of[v->id].folded = true;
     }
 }
@@ -403,6 +418,7 @@ find(Cx *cx, int nvalues, const Block *root, bool possible)
     Pairs *p = cx_alloc(cx, sizeof *p);
     int *uses = cx_alloc(cx, (size_t)nvalues * sizeof *uses);
     p->of = cx_alloc(cx, (size_t)nvalues * sizeof *p->of);
+    p->cx = cx;
     p->uses = uses;
     p->possible = possible;
     count_uses(root, uses);
@@ -545,6 +561,16 @@ pairs_in_place(const Pairs *p, const Facts *facts, const Tile *tile, const Let *
         }
     }
     return copied && (!half || pairs_in_place_store(p, facts, tile, let, &walk));
+}
+
+bool
+pairs_are_in_place(const Pairs *p, const Facts *facts, const Tile *tile, const Let *load)
+{
+    const Let *let = p->of[load->res[0]->id].in_place;
+    Walk walk;
+    return pairs_in_place(p, facts, tile, load) &&
+           (load->res[0]->type->dtype != DT_bf16 ||
+            let_has(pairs_in_place_store(p, facts, tile, let, &walk), MARK_merged));
 }
 
 /* ---- elements in turn: several loads or stores are one strip ---- */

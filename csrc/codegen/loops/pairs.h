@@ -22,6 +22,7 @@ typedef struct {
 } Pair;
 
 typedef struct {
+    Cx *cx;
     Pair *of; /* by Value.id of the let's result */
     const int *uses; /* by Value.id: how often something reads it */
     bool possible; /* of all lets, not of marked ones alone */
@@ -33,6 +34,32 @@ Pairs *pairs_find(Cx *cx, int nvalues, const Block *root);
 Pairs *pairs_possible(Cx *cx, int nvalues, const Block *root);
 /* Does the strip of its only user have the let, which has a result? */
 bool pairs_merge(const Pairs *p, const Let *let);
+
+/* ---- the primitive that computes a let ---- */
+
+enum { OPERANDS = 4 };
+
+/* A strip by its name, and its operands. */
+typedef struct {
+    const char *strip;
+    Op op; /* of one operation alone */
+    const Value *args[OPERANDS];
+    Dtype dtypes[OPERANDS]; /* of literals among them */
+    int nargs;
+    unsigned mask; /* of operands that are one element for all of the tile */
+} Primitive;
+
+/* Does the let's strip compute those that it takes in?  What is one for all of the tile is computed
+ * by itself.  Of float32 and float64. */
+bool pairs_takes(const Pairs *p, const Tile *tile, const Let *let);
+/* The strip of an operation, taken: and of those that it takes in. */
+Primitive pairs_primitive(const Pairs *p, const Tile *tile, const Let *let, bool taken);
+/* The strips that do more than the one of this name, NULL: there is none.  It reduces a block of
+ * what that makes; adds it to its last operand; stores it nontemporally. */
+const char *pairs_fold(Op red, const char *strip);
+const char *pairs_step(Op red, const char *strip);
+const char *pairs_bypassing(const char *strip, unsigned mask);
+
 /* Is it a comparison that an index may be left to? */
 bool let_compares(const Let *let);
 /* A store of the let's value to a result of the kernel, which nobody reads before and which shares
@@ -44,6 +71,8 @@ const Let *pairs_in_place_store(const Pairs *p, const Facts *facts, const Tile *
 /* Is the load's the operand of one strip that takes four rows where they are?  Outside of loops
  * marked tile. */
 bool pairs_in_place(const Pairs *p, const Facts *facts, const Tile *tile, const Let *load);
+/* Is it, as the store is marked?  The strip for halves does that too. */
+bool pairs_are_in_place(const Pairs *p, const Facts *facts, const Tile *tile, const Let *load);
 
 /* ---- elements in turn: several loads or stores are one strip ---- */
 

@@ -126,7 +126,7 @@ mark_rows(const PhaseView *phase, Let *loop)
     Cx *cx = phase->fn->cx;
     const Let *rows = loop;
     Flat f = flat_of(phase->facts, &phase->nest, &rows);
-    if (!let_has(loop, MARK_flat) && is_flat(&f) && fuel_spend(cx)) {
+    if (!let_has(loop, MARK_flat) && is_flat(&f) && !loop_carries(cx, loop) && fuel_spend(cx)) {
         let_mark_with(cx, loop, MARK_flat, DLC_FLAT);
         let_mark_with(cx, loop, MARK_flat_row, DLC_FLAT_ROW);
     }

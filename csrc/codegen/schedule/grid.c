@@ -85,7 +85,7 @@ kinds_of(const View *v, const Let *rows)
             continue;
         }
         kinds.loops++;
-        if (grid_is_called(v->facts, inner, rows)) {
+        if (grid_may_be_called(v->facts, inner, rows)) {
             int64_t hi = dim_range(v->facts->cx, loop_extent(inner)).hi;
             kinds.calls++;
             kinds.called = hi > kinds.called ? hi : kinds.called;
@@ -164,12 +164,13 @@ is_profitable(View *v, const Let *rows)
 {
     Cx *cx = v->facts->cx;
     int64_t alone = 0, together = 0;
-    int64_t n = dim_range(cx, grid_rows(v->facts, rows, DLC_GRID, DLC_GRID_COLUMNS, DLC_GRID_ROWS))
+    int64_t n = dim_range(
+                    cx, grid_rows(v->facts, rows, DLC_GRID, DLC_GRID_COLUMNS, DLC_GRID_ROWS, true))
                     .lo;
     for (int k = 0; k < rows->body->n; k++) {
         const Let *inner = rows->body->lets[k];
         alone += op_info[inner->op].kind == KIND_MAP ? n * DLC_STRIP_ELEMENT : 0;
-        if (grid_is_called(v->facts, inner, rows)) {
+        if (grid_may_be_called(v->facts, inner, rows)) {
             alone += n * DLC_STRIP_CALL;
         } else if (loop_is(inner) && grid_is_short(v->facts, inner, DLC_GRID_COLUMNS)) {
             Work work = work_of(v, rows, inner);
@@ -196,12 +197,23 @@ is_same_in_rows(View *v, const Tile *tile, const Let *load, const Let *rows)
            !(let_has(load, MARK_merged) && pairs_in_place(pairs_of(v), v->facts, tile, load));
 }
 
+/* Reductions that one call does for all rows of a tile. */
+static void
+mark_calls(const View *v, const Let *rows)
+{
+    for (int k = 0; k < rows->body->n; k++) {
+        if (grid_may_be_called(v->facts, rows->body->lets[k], rows)) {
+            let_mark(rows->body->lets[k], MARK_primitive, true);
+        }
+    }
+}
+
 static void
 mark_same(View *v, const Let *rows)
 {
     for (int k = 0; k < rows->body->n; k++) {
         const Let *loop = rows->body->lets[k];
-        if (!loop_is(loop) || grid_is_called(v->facts, loop, rows) ||
+        if (!loop_is(loop) || grid_may_be_called(v->facts, loop, rows) ||
             !grid_is_short(v->facts, loop, DLC_GRID_COLUMNS)) {
             continue;
         }
@@ -234,6 +246,7 @@ mark_grid(Let *loop, void *view)
     let_mark_with(cx, loop, MARK_grid_row, DLC_GRID_COLUMNS);
     if (kinds.calls) {
         let_mark_with(cx, loop, MARK_grid_called, DLC_GRID_ROWS);
+        mark_calls(v, loop);
     }
     mark_same(v, loop);
     return false;

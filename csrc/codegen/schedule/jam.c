@@ -86,7 +86,8 @@ static void
 mark_rows(const PhaseView *phase, Let *rows)
 {
     Cx *cx = phase->nest.cx;
-    int width = may_jam(phase, rows) ? mark_joint(cx, rows, true) : 0;
+    bool may = may_jam(phase, rows) && !loop_carries(cx, rows);
+    int width = may ? mark_joint(cx, rows, true) : 0;
     if (!width) {
         return;
     }

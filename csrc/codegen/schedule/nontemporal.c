@@ -57,12 +57,22 @@ is_huge(const Phased *p, const Let *store)
     return is_met(p, phase) && is_met(p, access_is_large(p->cx, store, DLC_HUGE / 2));
 }
 
+/* Where several rows run together, do those that are stored follow each other? */
+static bool
+has_gap(const Phased *p, const Let *loop, const Let *store)
+{
+    const Let *rows = let_around(loop);
+    const Step *next = let_has(rows, MARK_grid) ? facts_step(p->facts, store, loop_index(rows))
+                                                : NULL;
+    return let_has(rows, MARK_grid) && !(next && next->step == loop_extent(loop));
+}
+
 /* May the store along the loop be non-temporal? */
 static bool
 may_bypass(const Phased *p, const Let *loop, const Let *store)
 {
     if (store->op != OP_store || !facts_adjacent_bytes(p->facts, store, loop_index(loop)) ||
-        !is_alone(store)) {
+        !is_alone(store) || has_gap(p, loop, store)) {
         return false;
     }
     bool tile = let_around(loop) && let_has(let_around(loop), MARK_tile);

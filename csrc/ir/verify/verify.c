@@ -106,8 +106,9 @@
  *   V32  What a branch asks is one bool, and both bodies take and return the same types.
  *   V33  nontemporal marks only a store to a result or a buffer of the kernel, over no parameter,
  *        of elements of 4 or 8 bytes that are adjacent along the `for` in whose body it stands, and
- *        that body has no other access to it.  footprint stands beside nontemporal.  streams marks
- *        only a for marked vector whose body computes, binds, loads and stores, nontemporally too.
+ *        that body has no other access to it.  In a for marked grid, the elements of a row follow
+ *        those of the row before.  footprint stands beside nontemporal.  streams marks only a for
+ *        marked vector whose body computes, binds, loads and stores, nontemporally too.
  *   V34  prefetch and prefetch_rows mark only an access to something that is not private to a loop,
  *        and not both one access.  Elements of an access marked prefetch are 1 to 4 elements from
  *        each other along its loop, or along the loop marked vector around that.
@@ -135,8 +136,9 @@
  *        parallel, and their bodies compute, bind, load and store: of buffers of a loop only
  *        element index of one of that body, which has an element for each iteration.  They may have
  *        more than one, and have at most grid_row iterations, which is at most grid.  Where
- *        grid_called stands, a reduce of a product or a load of f32, or a sum of a load or of a
- *        square of a difference of bf16 or f64, has at most so many and 1024 instead.
+ *        grid_called stands, a reduce marked primitive, of a product or a load of f32, or a sum of
+ *        a load or of a square of a difference of bf16 or f64, has at most so many and 1024
+ *        instead.
  *        A for may have more if there is neither a bind nor a buffer beside it.  A reduce returns
  *        what its body makes: it is a sum computed in f32 or f64, or an amax or amin in f32.
  *   V39  jam of a reduce is at most 16, and marks only one in a for marked vector whose body
@@ -194,9 +196,10 @@
  *   V49  merged marks only a size or an operation in a loop that one operation of the same block
  *        uses, with nothing in between that writes, binds or has a body, or that the reduce around
  *        returns right behind it; nothing else uses it.
- *   V50  merged marks only a load in a loop to whose memory nothing in its block stores before what
- *        it has read is used for the last time, and a store in a loop of what an operation of its
- *        block computes in the dtype of its tensor.  Between the two nothing accesses that memory
+ *   V50  merged marks only a load to whose memory nothing in its block stores before what it has
+ *        read is used for the last time, nor a loop that uses it, and a store in a loop of what an
+ *        operation of its block computes in the dtype of its tensor.  Between the two nothing
+ *        accesses that memory
  *        but stores to a result of the kernel or to other elements.  Such a store is as early as
  *        the operation.
  *   V51  widened marks only a load of bf16 in a reduce marked lanes, along which its elements are

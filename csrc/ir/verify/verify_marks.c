@@ -38,6 +38,16 @@ is_wide(const Let *access)
     return bytes == 4 || bytes == 8;
 }
 
+/* Several rows one after the other: do those that the store writes follow each other? */
+static bool
+has_gap_in_grid(Cx *cx, const Let *store, const Let *loop)
+{
+    const Let *rows = let_around(loop);
+    return rows->op == OP_for && let_has(rows, MARK_grid) &&
+           !(steps_by(cx, store, rows, let_dim(loop, "extent")) && is_unbound(cx, store, loop) &&
+             is_unbound(cx, store, rows));
+}
+
 static void
 check_nontemporal(Verifier *v, const Let *store)
 {
@@ -54,6 +64,10 @@ check_nontemporal(Verifier *v, const Let *store)
         verify_broken(v, 33,
                       "nontemporal marks a store that is not the only access to adjacent "
                       "elements of a tensor");
+    }
+    if (has_gap_in_grid(v->cx, store, loop)) {
+        verify_broken(v, 33,
+                      "nontemporal marks a store in a grid whose rows do not follow each other");
     }
 }
 
@@ -405,11 +419,11 @@ is_row_of_grid(Verifier *v, const Let *rows, const Let *loop, bool beside)
     enum { BLOCK = 1024 };
     int64_t most = dim_range(v->cx, let_dim(loop, "extent")).hi,
             called = let_mark_value(rows, MARK_grid_called);
-    bool in_call = called && may_be_called(loop);
+    bool in_call = let_has(loop, MARK_primitive);
     bool good = let_has(loop, loop->op == OP_reduce ? MARK_lanes : MARK_vector) &&
                 !let_has(loop, MARK_parallel) && !dim_has_index(v->cx, let_dim(loop, "extent")) &&
                 most > 1 && (loop->op == OP_for || may_reduce_rows(loop)) &&
-                (in_call ? most <= called && most <= BLOCK
+                (in_call ? may_be_called(loop) && most <= called && most <= BLOCK
                          : most <= let_mark_value(rows, MARK_grid_row) ||
                                (loop->op == OP_for && !beside));
     for (int k = 0; k < loop->body->n && good; k++) {

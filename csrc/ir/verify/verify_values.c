@@ -115,17 +115,28 @@ computed_for(const Let *store)
     return let && let->parent == store->parent && let_is_map(let) ? let : NULL;
 }
 
+/* Does the let, at place k, or a store that is as early as it, write before `last`?  A loop uses
+ * again what it has used. */
 static bool
-is_unchanged(const Let *load)
+is_before(const Let *let, int k, int last)
+{
+    const Let *early = let_has(let, MARK_merged) ? computed_for(let) : NULL;
+    int at = early ? place_in_block(early) : k;
+    return at < last || (at == last && let->body);
+}
+
+bool
+load_is_unchanged(const Let *load)
 {
     const Block *blk = load->parent;
-    int last = last_use(blk, load->res[0]);
+    int last = -1;
     bool good = true;
     for (int k = place_in_block(load) + 1; k < blk->n && good; k++) {
-        const Let *let = blk->lets[k],
-                  *early = let_has(let, MARK_merged) ? computed_for(let) : NULL;
-        int at = early ? place_in_block(early) : k;
-        good = at >= last || !let_any(let, is_write_of, load->args[0]);
+        const Let *let = blk->lets[k];
+        if ((let->body || let_writes(let)) && let_any(let, is_write_of, load->args[0])) {
+            last = last < 0 ? last_use(blk, load->res[0]) : last;
+            good = !is_before(let, k, last);
+        }
     }
     return good;
 }
@@ -159,13 +170,13 @@ may_be_early(const Verifier *v, const Let *store)
 void
 verify_merged_access(Verifier *v, const Let *access)
 {
-    bool good = loop_is(let_around(access)) &&
-                (access->op == OP_load ? is_unchanged(access) : may_be_early(v, access));
+    bool good = access->op == OP_load ? load_is_unchanged(access)
+                                      : loop_is(let_around(access)) && may_be_early(v, access);
     if (let_has(access, MARK_merged) && !good) {
         verify_broken(v, 50,
                       access->op == OP_load
-                          ? "merged marks a load that stands in no loop, or whose memory is "
-                            "stored to before what it has read is used"
+                          ? "merged marks a load whose memory is stored to before what it has "
+                            "read is used"
                           : "merged marks a store of what no operation beside it computes in its "
                             "dtype, or behind other accesses to its memory");
     }

@@ -70,7 +70,7 @@ put_all_blocks(Emit *e, const Let *let, const Reduction *r)
     put(e, "%s = dlc_pairs_fold_%s(%s_stack, %s_blocks);", r->out, r->name, r->out, r->out);
 }
 
-/* A one-hot select, see loops/onehot.c. */
+/* A one-hot select, see onehot_index. */
 static void
 put_onehot(Emit *e, const Let *reduce)
 {

@@ -33,7 +33,8 @@ cc_prefetch_lanes(Emit *e, const Let *reduce, bool together, const char *at, int
         Dim row = here ? row_offset(e, load, reduce) : DIM_NONE;
         if (row != DIM_NONE) {
             int64_t least = (int64_t)elements * facts_access(e->facts, load)->bytes;
-            put_lines(e, load, row, at, prefetch_bytes(e, load, let_around(reduce), least));
+            put_lines(e, load, row, at,
+                      facts_prefetched(e->facts, load, let_around(reduce), least));
         }
     }
 }
@@ -48,7 +49,8 @@ cc_prefetch_rows(Emit *e, const Let *loop, const char *at)
         bool marked = let_has(load, MARK_prefetch_rows) && facts_access(e->facts, load)->from_loops;
         Dim row = marked ? row_offset(e, load, loop) : DIM_NONE;
         if (row != DIM_NONE) {
-            put_lines(e, load, row, at, prefetch_bytes(e, load, loop_of_reductions(load), 0));
+            put_lines(e, load, row, at,
+                      facts_prefetched(e->facts, load, loop_of_reductions(load), 0));
         }
     }
 }

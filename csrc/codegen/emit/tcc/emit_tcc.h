@@ -37,13 +37,11 @@ typedef struct {
     Place place;
 } Materialised;
 
-enum { CALL_OPERANDS = 4 };
-
 /* The call of a strip for a let, and for the one it takes in. */
 typedef struct {
     const char *strip;
     Op op; /* of one operation alone */
-    Place args[CALL_OPERANDS];
+    Place args[OPERANDS];
     int nargs;
     bool varies;
     unsigned mask; /* of operands that are one element */
@@ -98,8 +96,8 @@ const char *tcc_literal(Tcc *t, Dtype dtype, Literal literal);
 void tcc_load(Tcc *t, const Let *let);
 void tcc_store(Tcc *t, const Let *let);
 void tcc_update(Tcc *t, const Let *let);
-/* Is the store non-temporal where it stands? */
-bool tcc_streams(Tcc *t, const Let *store);
+/* Is the store non-temporal where it stands, as its marks say? */
+bool tcc_streams(const Tcc *t, const Let *store);
 /* Where a store puts elements side by side as they are computed: its address, or NULL. */
 const char *tcc_direct_store(Tcc *t, const Let *let);
 /* The same of a store that passes by the caches: the strip that computes does so. */
@@ -194,15 +192,6 @@ void tcc_prefetch(Tcc *t, const Let *load, const char *at);
 const char *tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes);
 /* The same as tcc_prefetch of elements at a small stride, or of rows at one. */
 void tcc_prefetch_rows(Tcc *t, const Let *access, const Walk *walk, const char *at);
-
-/* ---- emit_tcc_fused.c ---- */
-
-/* The strip that reduces what another makes; NULL: there is none. */
-const char *tcc_find_fold(Op red, const char *strip);
-/* The strip that stores nontemporally what another makes, or NULL. */
-const char *tcc_find_nontemporal(const Call *call);
-/* The strip that adds what another makes to its last operand, or NULL. */
-const char *tcc_find_step(Op red, const char *strip);
 
 /* ---- emit_tcc_reduce.c ---- */
 

@@ -180,7 +180,7 @@ tcc_load(Tcc *t, const Let *let)
         return;
     }
     if (at && !is_narrow(dtype) && dim_is(e->cx, walk.step, varies) &&
-        (varies ? let_has(let, MARK_merged) : !load_is_stored_later(let))) {
+        (let_has(let, MARK_merged) || is_carried_access(let))) {
         if (varies && !panel_of(e, let)) {
             tcc_prefetch(t, let, at);
         }
@@ -216,12 +216,11 @@ tcc_load(Tcc *t, const Let *let)
 }
 
 bool
-tcc_streams(Tcc *t, const Let *store)
+tcc_streams(const Tcc *t, const Let *store)
 {
     const Let *loop = let_around(store);
     bool may = tcc_row(t) != DIM_NONE || let_has(loop, MARK_streams) || is_tiled(loop);
-    return may && let_has(store, MARK_nontemporal) &&
-           tcc_walk(t, access_offset(t->e, store)).kind == WALK_FLAT;
+    return may && let_has(store, MARK_nontemporal);
 }
 
 /* Does the walk go through adjacent elements, one for each iteration at hand?  Outside of loops it

@@ -111,18 +111,8 @@ tcc_slots(Tcc *t)
 const char *
 tcc_prefetch_bits(Tcc *t, const Let *load, const Let *reduce, int64_t bytes)
 {
-    int far = prefetch_bytes(t->e, load, let_around(reduce), bytes);
+    int far = facts_prefetched(t->e->facts, load, let_around(reduce), bytes);
     return far ? cx_format(t->e->cx, " | %d << 4", far) : "";
-}
-
-/* Does the one strip that the reduction of a load is prefetch by itself, as it goes? */
-static bool
-fold_prefetches(Tcc *t, const Let *load, const Let *reduce)
-{
-    const Value *v = reduce->body->rets[0];
-    const Pair *pair = value_is_const(v) ? NULL : &t->pairs[v->id];
-    return pair && pair->folded && pair->strip && reduce->body->n == 3 &&
-           pair->first->args[0] == load->res[0] && tcc_find_fold(let_op(reduce), pair->strip);
 }
 
 /* Rows that are prefetched are those of a tile that is transposed, those that follow a
@@ -138,7 +128,7 @@ tcc_prefetch(Tcc *t, const Let *load, const char *at)
             rows = let_mark_value(load, MARK_prefetch_rows);
     const Let *through = reduces || is_tiled(loop) ? let_around(loop) : loop;
     const Step *next = rows ? step_along(e, load, through) : NULL;
-    bool here = !reduces || (let_has(load, MARK_prefetch_call) && !fold_prefetches(t, load, loop));
+    bool here = !reduces || let_has(load, MARK_prefetch_call);
     if (here && (along || next)) {
         Dim step = next ? dim_mul(e->cx, next->step, dim_int(e->cx, rows))
                         : dim_int(e->cx, along / bytes);

@@ -146,9 +146,6 @@ tcc_reduce_along(Tcc *t, const Let *reduce, Dtype dtype)
         y = second_rows(t, reduce->body, term.y, dtype, along);
     }
     const char *bits = tcc_prefetch_bits(t, term.x, reduce, 0);
-    if (!*bits && !term.y && term.lets == 1) {
-        return NULL; /* strip_reduce does the same */
-    }
     return cx_format(e->cx, "%s(%s, %s, w, %d%s)",
                      tcc_strip(t, "strip_along_%s_%s_%s", op_info[let_op(reduce)].name, term.form,
                                dtype_info[term.x->res[0]->type->dtype].name),

@@ -32,7 +32,8 @@ Dim
 tcc_grid_rows(const Tcc *t, const Let *grid)
 {
     return grid_rows(t->e->facts, grid, let_mark_value(grid, MARK_grid),
-                     let_mark_value(grid, MARK_grid_row), let_mark_value(grid, MARK_grid_called));
+                     let_mark_value(grid, MARK_grid_row), let_mark_value(grid, MARK_grid_called),
+                     false);
 }
 
 /* Rows of a buffer, none longer than the longest. */

@@ -105,7 +105,7 @@ bool
 tcc_in_place_rows(Tcc *t, const Let *load)
 {
     Tile tile = tcc_tile(t);
-    return !tcc_at_rows(t) && pairs_in_place(t->found, t->e->facts, &tile, load) &&
+    return !tcc_at_rows(t) && pairs_are_in_place(t->found, t->e->facts, &tile, load) &&
            !is_transposed(t, load);
 }
 

@@ -17,70 +17,6 @@ own_store(const Let *let)
     return NULL;
 }
 
-static void
-add_operand(Tcc *t, Call *call, const Value *v, Dtype dtype)
-{
-    Place p = tcc_place(t, v, dtype);
-    call->mask |= p.varies ? 0 : 1u << call->nargs;
-    call->varies |= p.varies;
-    call->args[call->nargs++] = p;
-}
-
-static void
-swap_operands(Call *call, int at)
-{
-    Place p = call->args[at];
-    unsigned two = call->mask >> at & 3;
-    call->args[at] = call->args[at + 1];
-    call->args[at + 1] = p;
-    call->mask = (call->mask & ~(3u << at)) | ((two >> 1 | two << 1) & 3) << at;
-}
-
-static void
-add_operands(Tcc *t, Call *call, const Let *let)
-{
-    for (int k = 0; k < let->nargs; k++) {
-        add_operand(t, call, let->args[k], operand_dtype(let, k));
-    }
-}
-
-/* The strip for the let and for the one it takes in, whose operands come first. */
-static Call
-call_of_pair(Tcc *t, const Let *let)
-{
-    Call call = {0};
-    const Pair *pair = &t->pairs[let->res[0]->id];
-    const Let *first = pair->first;
-    const char *strip = pair->strip;
-    add_operands(t, &call, first);
-    if (pair->mirrored && !call.args[0].varies) {
-        swap_operands(&call, 0);
-        strip = pair->mirrored;
-    }
-    for (int k = 0; k < let->nargs; k++) {
-        if (let->args[k] != first->res[0]) {
-            add_operand(t, &call, let->args[k], operand_dtype(let, k));
-        }
-    }
-    call.strip = tcc_strip(t, "%s", strip);
-    return call;
-}
-
-/* Of two products. */
-static Call
-call_of_twice(Tcc *t, const Pair *pair)
-{
-    Call call = {.strip = tcc_strip(t, "%s", pair->strip)};
-    add_operands(t, &call, pair->first);
-    add_operands(t, &call, pair->other);
-    for (int k = 0; k < 4; k += 2) {
-        if (!call.args[k].varies) {
-            swap_operands(&call, k);
-        }
-    }
-    return call;
-}
-
 /* Has the let been given one to take in? */
 static bool
 takes_in(const Tcc *t, const Pair *pair)
@@ -99,36 +35,29 @@ half_kinds(const Call *call)
     return halves ? halves | call->mask << 2 : 0;
 }
 
+/* Operands that are in memory as bf16, or as small integers that are cast, have strips of their
+ * own. */
 static Call
 call_of(Tcc *t, const Let *let)
 {
-    Call call = {0};
-    const Pair *pair = &t->pairs[let->res[0]->id];
-    if (takes_in(t, pair)) {
-        return pair->other ? call_of_twice(t, pair) : call_of_pair(t, let);
+    Tile tile = tcc_tile(t);
+    bool taken = takes_in(t, &t->pairs[let->res[0]->id]);
+    Primitive of = pairs_primitive(t->found, &tile, let, taken);
+    Call call = {.op = of.op, .nargs = of.nargs, .mask = of.mask};
+    for (int k = 0; k < of.nargs; k++) {
+        call.args[k] = tcc_place(t, of.args[k], of.dtypes[k]);
+        call.varies |= call.args[k].varies;
     }
-    const char *from = compute_name(map_dtype(let));
-    add_operands(t, &call, let);
-    call.op = let->op;
-    if (pair->minus) {
-        call.op = OP_sub;
-        if (pair->minus == 1) {
-            swap_operands(&call, 0);
-        }
-    }
-    if (let->op == OP_cast && call.args[0].half) {
+    unsigned halves = taken ? 0 : half_kinds(&call);
+    if (halves && let->op == OP_cast) {
         call.strip = tcc_strip(t, "strip_read_%s_f32", dtype_info[map_dtype(let)].name);
-        return call;
-    }
-    if (half_kinds(&call)) {
-        call.mask = half_kinds(&call);
+    } else if (halves) {
+        call.mask = halves;
         call.rounds = true;
         call.strip = tcc_strip(t, "strip_half_%s_bf16", op_info[call.op].name);
-        return call;
+    } else {
+        call.strip = tcc_strip(t, "%s", of.strip);
     }
-    const char *name = conversion(t->e->cx, let);
-    call.strip = name ? tcc_strip(t, "strip_%s", name)
-                      : tcc_strip(t, "strip_%s_%s", op_info[call.op].name, from);
     return call;
 }
 
@@ -236,24 +165,25 @@ offer_to_fold(Tcc *t, const Let *let, const Call *call)
     const Let *reduce = let_around(let);
     Pair *pair = &t->pairs[let->res[0]->id];
     pair->folded = pair->folded && call->varies &&
-                   (let_has(reduce, MARK_lanes) ? tcc_find_fold(let_op(reduce), call->strip)
-                                                : tcc_find_step(let_op(reduce), call->strip));
+                   (let_has(reduce, MARK_lanes) ? pairs_fold(let_op(reduce), call->strip)
+                                                : pairs_step(let_op(reduce), call->strip));
     t->fold = cx_copy(t->e->cx, call, sizeof *call);
     return pair->folded;
 }
 
-/* Makes the strip one that also stores, nontemporally, what goes to that store alone; false: there
- * is none, or something else reads the value. */
-static bool
-use_nontemporal_strip(Tcc *t, const Let *let, const Let *store, Call *call)
+/* The address that the call stores to by itself; nontemporally, if the store is marked so and
+ * nothing else reads the value. */
+static const char *
+store_by_call(Tcc *t, const Let *let, const Let *store, Call *call)
 {
-    const char *direct_strip = tcc_streams(t, store) && t->found->uses[let->res[0]->id] == 1
-                                   ? tcc_find_nontemporal(call)
-                                   : NULL;
-    if (direct_strip) {
-        call->strip = tcc_strip(t, "%s", direct_strip);
+    if (!tcc_streams(t, store)) {
+        return tcc_direct_store(t, store);
     }
-    return direct_strip != NULL;
+    const char *strip = t->found->uses[let->res[0]->id] == 1
+                            ? pairs_bypassing(call->strip, call->mask)
+                            : NULL;
+    call->strip = strip ? tcc_strip(t, "%s", strip) : call->strip;
+    return tcc_nontemporal_store(t, store);
 }
 
 /* A step of a recurrence for a tile of elements, in order. */
@@ -354,7 +284,7 @@ tcc_in_place_store(Tcc *t, const Let *let, Place *out, Walk *walk)
     Emit *e = t->e;
     Tile tile = tcc_tile(t);
     const Let *store = pairs_in_place_store(t->found, e->facts, &tile, let, walk);
-    if (!store) {
+    if (!store || !let_has(store, MARK_merged)) {
         return false;
     }
     *out = (Place){
@@ -412,10 +342,7 @@ tcc_map(Tcc *t, const Let *let)
         return;
     }
     const Let *store = call.varies ? own_store(let) : NULL;
-    const char *direct = !store ? NULL
-                         : use_nontemporal_strip(t, let, store, &call)
-                             ? tcc_nontemporal_store(t, store)
-                             : tcc_direct_store(t, store);
+    const char *direct = store ? store_by_call(t, let, store, &call) : NULL;
     tcc_release_at(t, let->parent, t->ends[let->res[0]->id]);
     Place out = direct ? (Place){.at = direct, .varies = true, .slot = -1, .stored = store}
                        : result_room(t, let, &call);

@@ -188,7 +188,7 @@ block_c(Tcc *t, const Red *r, Place *copy)
         return r->block;
     }
     if (is_folded(t, r)) {
-        const char *strip = tcc_find_fold(r->op, t->fold->strip);
+        const char *strip = pairs_fold(r->op, t->fold->strip);
         return cx_format(cx, "%s(%sw, %u%s)", tcc_strip(t, "%s", strip), tcc_operands(t, t->fold),
                          t->fold->mask, prefetch_of_fold(t, r));
     }
@@ -266,7 +266,7 @@ put_onehot_sum(Tcc *t, const Let *reduce)
     }
 }
 
-/* A sum of one element chosen by its index, and zeros: that element, as loops/onehot.c has it. */
+/* A sum of one element chosen by its index, and zeros: that element, as onehot_index has it. */
 static void
 put_onehot(Tcc *t, const Red *r)
 {
@@ -429,7 +429,7 @@ put_steps(Tcc *t, const Red *r, const Place *sum, const char *from, const char *
     put_open(e, "for (%s = %s; %s < %s; %s++)", r->i, from, r->i, to, r->i);
     tcc_lets(t, r->let->body);
     if (is_folded(t, r)) {
-        put(e, "%s(%s, %s%s, %s, %u);", tcc_strip(t, "%s", tcc_find_step(r->op, t->fold->strip)),
+        put(e, "%s(%s, %s%s, %s, %u);", tcc_strip(t, "%s", pairs_step(r->op, t->fold->strip)),
             sum->at, tcc_operands(t, t->fold), sum->at, t->n, t->fold->mask);
     } else {
         Place v = tcc_place(t, r->let->body->rets[0], r->dtype);

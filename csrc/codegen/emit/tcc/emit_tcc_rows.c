@@ -13,7 +13,7 @@
 
 #include "emit_tcc.h"
 
-/* ---- rows where they are ---- */
+/* ---- rows where they are: reductions marked primitive ---- */
 
 static const char *
 operand_c(Tcc *t, const RowsOperand *o, Dtype dtype, unsigned *scalars)
@@ -53,7 +53,7 @@ tcc_put_rows_call(Tcc *t, const Let *reduce)
     Emit *e = t->e;
     RowsCall call;
     unsigned scalars = 0;
-    if (!grid_call(e->facts, reduce, t->grid, &call)) {
+    if (!let_has(reduce, MARK_primitive) || !grid_call(e->facts, reduce, t->grid, &call)) {
         return false;
     }
     Dtype dtype = reduce->body->rets[0]->type->dtype, from = call.a.buffer->type->dtype;

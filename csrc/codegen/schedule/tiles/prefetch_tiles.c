@@ -2,12 +2,11 @@
  *
  * What:     marks loads and stores of vector loops and grids: `prefetch`, so many bytes further on,
  *           or `prefetch_rows`, what they access so many rows later; `primitive` loads or stores of
- *           the parts of an element, which are one call, and reductions that are one; `merged`
- *           loads and stores that need no array of the tile.
+ *           the parts of an element, which are one call, and reductions that are one.  Takes marks
+ *           away of what no primitive prefetches.  in_memory.c says which accesses are `merged`.
  * Requires: a scheduled function in which grids, non-temporal stores and the width of tiles are
  *           marked.
- * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points (V34), and nothing
- *           else has stored to what is read in its place in memory (V50).
+ * Ensures:  nothing but speed: a prefetch reads nothing, wherever it points (V34).
  * How:      one walk over a phase in the order in which it runs.  What caches hold is not
  *           prefetched (that takes a tenth to a third of the time of what is computed from it), nor
  *           what an earlier loop of the phase has read, nor a row that all iterations of the loops
@@ -37,49 +36,12 @@
  */
 #include <string.h>
 
-#include "codegen/loops/loops.h"
-#include "codegen/loops/pairs.h"
 #include "codegen/loops/phase_use.h"
 #include "codegen/loops/rows.h"
 #include "codegen/loops/scan.h"
 #include "codegen/loops/term.h"
 #include "codegen/rewrites.h"
-
-/* A row that is in a cache, or will be: a tensor, and where in it the row begins. */
-typedef struct {
-    const Value *tensor;
-    Dim row;
-} Cached;
-
-/* Of a function: lets that one primitive does together, of the kernel that they were found for
- * last. */
-typedef struct {
-    const Let *kernel;
-    Pairs *pairs;
-} Found;
-
-/* The walk over a phase, and which rows are at hand. */
-typedef struct {
-    const PhaseView *phase;
-    const Facts *facts;
-    Cx *cx;
-    Found *found;
-    Dim bytes; /* of the phase, or DIM_NONE: not counted yet */
-    Cached *cached;
-    int ncached;
-    bool *differs; /* by Value.id: it has an element for each of the tile's */
-    Map bound; /* indices that are data and vary: their IndexKind */
-    Tile tile;
-    const Let *loop; /* whose elements are the tile's; NULL outside */
-    const Let *grid; /* the loop of rows around, or NULL */
-    Dim rows; /* of a tile of the grid */
-    int64_t width; /* the most elements of a tile */
-    bool is_long; /* one row of a grid at a time */
-    bool prefetches; /* does the loop prefetch what its own loads read? */
-    bool *unzipped; /* by Value.id: an earlier load has brought it along */
-    const Block *asked; /* the block for which fuel was asked last, to mark its lets merged; */
-    bool may; /* and what it said */
-} View;
+#include "tiles.h"
 
 static void walk_let(View *v, const Let *let);
 static void walk_block(View *v, const Block *blk);
@@ -96,7 +58,7 @@ bound_kind(const void *arg, Dim name)
 
 /* In a row that runs alone, what each row has one of is one element. */
 static bool
-differs(const void *arg, const Value *value)
+is_each(const void *arg, const Value *value)
 {
     const View *v = arg;
     return !value_is_const(value) && v->differs[value->id] &&
@@ -108,7 +70,7 @@ any_differs(const View *v, const Let *let)
 {
     bool found = false;
     for (int k = 0; k < let->nargs; k++) {
-        found |= differs(v, let->args[k]);
+        found |= is_each(v, let->args[k]);
     }
     return found;
 }
@@ -240,7 +202,11 @@ mark_load(View *v, const Let *load, Dim offset)
         v->loop->op == OP_reduce || (loop == v->loop && !v->prefetches)) {
         return;
     }
-    if (loop != v->loop && facts_step(v->facts, load, loop_index(loop))) {
+    const Step *inside = loop == v->loop ? NULL : facts_step(v->facts, load, loop_index(loop));
+    if (inside && dim_is(v->cx, inside->step, 0)) {
+        return; /* the next row is known to data alone, or is this one again */
+    }
+    if (inside) {
         mark(v, load, MARK_prefetch_rows, DLC_PREFETCH_ROWS);
     } else if (next && !dim_is(v->cx, next->step, 0)) {
         mark(v, load, MARK_prefetch_rows, DLC_PREFETCH_TILE_ROWS);
@@ -267,16 +233,6 @@ mark_strided(View *v, const Let *access, const Walk *walk)
 
 /* ---- lets ---- */
 
-static const Pairs *
-all_pairs(View *v)
-{
-    if (v->found->kernel != v->facts->kernel) {
-        v->found->kernel = v->facts->kernel;
-        v->found->pairs = pairs_find(v->cx, v->phase->fn->nvalues, v->facts->kernel->body);
-    }
-    return v->found->pairs;
-}
-
 /* Four of the block's loads could be the operands of two products. */
 static const Pairs *
 pairs_for(View *v, const Block *blk)
@@ -286,7 +242,7 @@ pairs_for(View *v, const Block *blk)
         loads += blk->lets[k]->op == OP_load;
         products += blk->lets[k]->op == OP_mul;
     }
-    return loads < 4 || products < 2 ? NULL : all_pairs(v);
+    return loads < 4 || products < 2 ? NULL : tiles_pairs(v);
 }
 
 /* Is the load one of four that one primitive reads where they are? */
@@ -325,90 +281,6 @@ mark_zip(const View *v, const Zip *zip)
     }
 }
 
-/* ---- what needs no array of the tile ---- */
-
-static void
-mark_merged(View *v, const Let *let)
-{
-    if (v->asked != let->parent) {
-        v->asked = let->parent;
-        v->may = fuel_spend(v->cx);
-    }
-    if (v->may) {
-        let_mark((Let *)let, MARK_merged, true);
-    }
-}
-
-/* Has a buffer of each iteration its elements side by side? */
-static bool
-is_laned(const View *v, const Value *buffer)
-{
-    return v->loop && buffer_is_private(buffer) && v->differs[buffer->id];
-}
-
-/* Elements that are adjacent in memory, and of a dtype that is computed in: primitives read them
- * where they are. */
-static void
-place_load(View *v, const Let *load, const Walk *walk)
-{
-    bool adjacent = walk->kind == WALK_FLAT && dim_is(v->cx, walk->step, 1);
-    if (v->loop && !is_narrow(load->res[0]->type->dtype) && !load_is_stored_later(load) &&
-        (adjacent || is_laned(v, load->args[0]) || let_has(load, MARK_transpose))) {
-        mark_merged(v, load);
-    }
-}
-
-/* Is the value read where it is in memory? */
-static bool
-is_in_memory(const View *v, const Value *value)
-{
-    const Let *load = value->def && value->def->op == OP_load ? value->def : NULL;
-    return load && (let_has(load, MARK_merged) || !v->differs[value->id]);
-}
-
-/* The first store of what the block's last computing let makes.  Nothing behind it stores what is
- * still in memory. */
-static const Let *
-sole_store(const View *v, const Let *let)
-{
-    const Block *blk = let->parent;
-    const Let *store = NULL;
-    for (int k = place_of(let) + 1; k < blk->n; k++) {
-        const Let *after = blk->lets[k];
-        if (after->op != OP_store ||
-            (!literal_of(after->args[1]) && after->args[1] != let->res[0] &&
-             is_in_memory(v, after->args[1]))) {
-            return NULL;
-        }
-        store = after->args[1] == let->res[0] && !store ? after : store;
-    }
-    return store;
-}
-
-/* A store of adjacent elements that the primitive which computes them does. */
-static void
-place_store(View *v, const Let *store)
-{
-    const Value *value = store->args[1];
-    const Let *let = value_is_const(value) ? NULL : value->def;
-    Dtype dtype = store->args[0]->type->dtype;
-    if (!v->loop || !let || let->parent != store->parent || !let_is_map(let) ||
-        !v->differs[value->id] || value->type->dtype != dtype || is_narrow(dtype) ||
-        (loop_is_recurrence(let_around(let)) && loop_carried(let))) {
-        return;
-    }
-    Walk walk = walk_of(&v->tile, facts_access(v->facts, store)->offset);
-    bool adjacent = walk.kind == WALK_FLAT && dim_is(v->cx, walk.step, 1);
-    if (!adjacent && !is_laned(v, store->args[0])) {
-        return;
-    }
-    const Let *own = pairs_store(all_pairs(v), let);
-    own = own ? own : sole_store(v, let);
-    if (own == store) {
-        mark_merged(v, store);
-    }
-}
-
 static void
 walk_load(View *v, const Let *load)
 {
@@ -419,9 +291,7 @@ walk_load(View *v, const Let *load)
     v->differs[id] = walk.kind != WALK_ONE ||
                      (access->is_private && v->loop && v->differs[load->args[0]->id]);
     bool in_place = !access->is_private && !let_has(load, MARK_transpose) && is_in_place(v, load);
-    if (!in_place && !v->unzipped[id]) {
-        place_load(v, load, &walk);
-    }
+    tiles_place_load(v, load, &walk, in_place);
     if (access->is_private || is_transposed(v, load)) {
         return;
     }
@@ -446,7 +316,7 @@ walk_store(View *v, const Let *store)
 {
     Zip zip;
     if (!zip_find(v->facts, &v->tile, store, &zip)) {
-        place_store(v, store);
+        tiles_place_store(v, store);
         return;
     }
     for (int k = 0; store->parent->lets[k] != store; k++) {
@@ -460,24 +330,35 @@ walk_store(View *v, const Let *store)
     mark_strided(v, store, &zip.walk);
 }
 
-/* The sum of two products of rows of a grid that is stored where it is. */
-static void
-walk_map(View *v, const Let *let)
+/* One of the four loads that the primitive of the let reads where they are; NULL: it does not. */
+static const Let *
+load_in_place(View *v, const Let *let)
 {
-    v->differs[let->res[0]->id] = any_differs(v, let);
-    const Pairs *pairs = v->tile.row && let->nargs == 2 ? pairs_for(v, let->parent) : NULL;
+    const Pairs *pairs = let->nargs == 2 ? pairs_for(v, let->parent) : NULL;
     for (int k = 0; pairs && k < let->parent->n; k++) {
         const Let *load = let->parent->lets[k];
         if (load->op == OP_load && pairs->of[load->res[0]->id].in_place == let) {
-            Walk walk;
-            const Let *store = pairs_in_place(pairs, v->facts, &v->tile, load)
-                                   ? pairs_in_place_store(pairs, v->facts, &v->tile, let, &walk)
-                                   : NULL;
-            if (store) {
-                mark_strided(v, store, &walk);
-            }
-            return;
+            return is_in_place(v, load) ? load : NULL;
         }
+    }
+    return NULL;
+}
+
+/* The sum of two products of rows where they are is stored there, too. */
+static void
+walk_map(View *v, const Let *let)
+{
+    const Let *load = load_in_place(v, let);
+    Walk walk;
+    const Let *store = load ? pairs_in_place_store(tiles_pairs(v), v->facts, &v->tile, let, &walk)
+                            : NULL;
+    v->differs[let->res[0]->id] = any_differs(v, let);
+    tiles_place_map(v, let, load != NULL);
+    if (store) {
+        tiles_merge(v, store);
+    }
+    if (store && v->tile.row) {
+        mark_strided(v, store, &walk);
     }
 }
 
@@ -491,6 +372,66 @@ walk_bind(View *v, const Let *bind)
     }
 }
 
+/* ---- what reductions prefetch ---- */
+
+static bool
+has_prefetch(const Let *load)
+{
+    return let_has(load, MARK_prefetch) || let_has(load, MARK_prefetch_rows);
+}
+
+/* Does the primitive that reduces the let also compute it and what it takes in, of the load? */
+static bool
+is_of_one(View *v, const Let *reduce, const Let *load)
+{
+    const Let *last = let_in(reduce->body, reduce->body->rets[0]);
+    const Pair *pair = last ? &tiles_pairs(v)->of[last->res[0]->id] : NULL;
+    return pair && pair->folded && pair->strip && reduce->body->n == 3 &&
+           pair->first->args[0] == load->res[0] && pairs_fold(let_op(reduce), pair->strip);
+}
+
+/* So much is computed from what the reduction loads that what is prefetched arrives meanwhile.  One
+ * primitive that does it all prefetches as it goes. */
+static void
+mark_calls(View *v, const Let *reduce)
+{
+    bool slow = let_has(reduce, MARK_lanes) && facts_loop(v->facts, reduce)->cost >= COST_EXP;
+    for (int k = 0; slow && k < reduce->body->n; k++) {
+        Let *load = reduce->body->lets[k];
+        if (has_prefetch(load) && !is_of_one(v, reduce, load) && fuel_spend(v->cx)) {
+            let_mark(load, MARK_prefetch_call, true);
+        }
+    }
+}
+
+/* The load that the primitive which reduces what it computes prefetches; NULL: there is none. */
+static const Let *
+prefetched_by_fold(View *v, const Let *reduce)
+{
+    const Let *last = let_in(reduce->body, reduce->body->rets[0]), *load;
+    const Pairs *pairs = tiles_pairs(v);
+    if (!last || !pairs->of[last->res[0]->id].folded) {
+        return NULL;
+    }
+    Primitive of = pairs_primitive(pairs, &v->tile, last, pairs_takes(pairs, &v->tile, last));
+    load = of.mask == 2 && pairs_fold(let_op(reduce), of.strip) ? let_in(reduce->body, of.args[0])
+                                                                : NULL;
+    return load && load->op == OP_load ? load : NULL;
+}
+
+/* Only calls of their own and `by`, what the primitive of the reduction loads, prefetch. */
+static void
+take_prefetches(const View *v, const Let *reduce, const Let *by)
+{
+    for (int k = 0; k < reduce->body->n; k++) {
+        Let *load = reduce->body->lets[k];
+        if (has_prefetch(load) && load != by && !let_has(load, MARK_prefetch_call) &&
+            fuel_spend(v->cx)) {
+            let_mark(load, MARK_prefetch | MARK_prefetch_rows | MARK_beyond, false);
+        }
+    }
+}
+
 /* ---- loops ---- */
 
 /* Does it store non-temporally, and read so few rows that it prefetches none? */
@@ -500,8 +441,7 @@ is_foreseen(const View *v, const Let *loop)
     bool may = loop->op == OP_for && (v->tile.row || let_has(loop, MARK_streams)), streams = false;
     for (int k = 0; may && k < loop->body->n; k++) {
         const Let *store = loop->body->lets[k];
-        streams |= store->op == OP_store && let_has(store, MARK_nontemporal) &&
-                   walk_of(&v->tile, facts_access(v->facts, store)->offset).kind == WALK_FLAT;
+        streams |= store->op == OP_store && let_has(store, MARK_nontemporal);
     }
     return streams && rows_are_foreseen(v->facts, loop);
 }
@@ -552,14 +492,16 @@ walk_row(View *v, const Let *loop)
         v->differs[loop->res[0]->id] = true;
     }
     if (grid_is_called(v->facts, loop, grid)) {
+        const Let *by = NULL;
         grid_call(v->facts, loop, grid, &call);
-        for (int k = 0; strcmp(call.form, "load") != 0 && k < loop->body->n; k++) {
+        for (int k = 0; strcmp(call.form, "load") != 0 && k < loop->body->n && !by; k++) {
             const Let *load = loop->body->lets[k];
-            if (load->op == OP_load && load->args[0] == call.a.buffer) {
-                read_row(v, load, loop);
-                return;
-            }
+            by = load->op == OP_load && load->args[0] == call.a.buffer ? load : NULL;
         }
+        if (by) {
+            read_row(v, by, loop);
+        }
+        take_prefetches(v, loop, by);
         return;
     }
     if (!grid_is_short(v->facts, loop, let_mark_value(grid, MARK_grid_row))) {
@@ -570,6 +512,9 @@ walk_row(View *v, const Let *loop)
         enter(v, loop, loop_index(grid));
         v->prefetches = !is_foreseen(v, loop);
         walk_block(v, loop->body);
+        if (loop->op == OP_reduce) {
+            take_prefetches(v, loop, NULL);
+        }
     }
     enter(v, grid, DIM_NONE);
     v->width = let_mark_value(grid, MARK_grid);
@@ -581,8 +526,8 @@ walk_grid(View *v, const Let *loop)
 {
     v->grid = loop;
     v->rows = grid_rows(v->facts, loop, let_mark_value(loop, MARK_grid),
-                        let_mark_value(loop, MARK_grid_row),
-                        let_mark_value(loop, MARK_grid_called));
+                        let_mark_value(loop, MARK_grid_row), let_mark_value(loop, MARK_grid_called),
+                        false);
     v->width = let_mark_value(loop, MARK_grid);
     v->prefetches = true;
     enter(v, loop, DIM_NONE);
@@ -623,20 +568,6 @@ walk_gathered(View *v, const Let *reduce, Dtype dtype)
     return true;
 }
 
-/* So much is computed from what the reduction loads that what is prefetched arrives meanwhile. */
-static void
-mark_calls(const View *v, const Let *reduce)
-{
-    bool slow = let_has(reduce, MARK_lanes) && facts_loop(v->facts, reduce)->cost >= COST_EXP;
-    for (int k = 0; slow && k < reduce->body->n; k++) {
-        Let *load = reduce->body->lets[k];
-        if ((let_has(load, MARK_prefetch) || let_has(load, MARK_prefetch_rows)) &&
-            fuel_spend(v->cx)) {
-            let_mark(load, MARK_prefetch_call, true);
-        }
-    }
-}
-
 /* What a reduction that goes through its elements a block at a time loads, and prefetches none
  * of. */
 static void
@@ -647,7 +578,7 @@ place_loads(View *v, const Let *reduce)
         if (let->op == OP_load) {
             Walk walk = walk_of(&v->tile, facts_access(v->facts, let)->offset);
             v->differs[let->res[0]->id] = walk.kind != WALK_ONE;
-            place_load(v, let, &walk);
+            tiles_place_load(v, let, &walk, false);
         } else {
             walk_let(v, let);
         }
@@ -670,11 +601,16 @@ walk_reduce(View *v, const Let *reduce)
         enter(v, reduce, DIM_NONE);
         v->width = DLC_BLOCK;
         if (term_goes_along(v->facts, &v->tile, reduce, dtype, &term)) {
-            mark_primitive(v, reduce);
+            bool ahead = facts_prefetched(v->facts, term.x, let_around(reduce), 0) != 0;
+            if (ahead || term.y || term.lets > 1) { /* else it reduces what it finds in memory */
+                mark_primitive(v, reduce);
+            }
             read_row(v, term.x, reduce);
             place_loads(v, reduce);
+            take_prefetches(v, reduce, let_has(reduce, MARK_primitive) ? term.x : NULL);
         } else {
             walk_block(v, reduce->body);
+            take_prefetches(v, reduce, arg ? NULL : prefetched_by_fold(v, reduce));
         }
         enter(v, NULL, DIM_NONE);
     } else if (in_tile && !arg &&
@@ -683,6 +619,9 @@ walk_reduce(View *v, const Let *reduce)
         mark_primitive(v, reduce);
     } else {
         walk_block(v, reduce->body);
+        if (!in_tile) { /* one element after the other */
+            take_prefetches(v, reduce, NULL);
+        }
     }
 }
 
@@ -728,6 +667,7 @@ walk_let(View *v, const Let *let)
         break;
     case OP_size:
         v->differs[let->res[0]->id] = dim_varies(&v->tile, let_dim(let, "dim"));
+        tiles_place_size(v, let);
         break;
     case OP_bind:
         walk_bind(v, let);
@@ -750,6 +690,20 @@ walk_block(View *v, const Block *blk)
     }
 }
 
+/* Loads outside of all loops, in the block of the phase or around it. */
+static void
+walk_outside(View *v, const Block *root)
+{
+    for (; root; root = block_around(root)) {
+        for (int k = 0; k < root->n; k++) {
+            Walk walk = {.kind = WALK_ONE};
+            if (root->lets[k]->op == OP_load) {
+                tiles_place_load(v, root->lets[k], &walk, false);
+            }
+        }
+    }
+}
+
 static void
 mark_phase(const PhaseView *phase, const void *arg)
 {
@@ -761,7 +715,8 @@ mark_phase(const PhaseView *phase, const void *arg)
               .found = *(Found *const *)arg,
               .differs = cx_alloc(cx, values * sizeof *v.differs),
               .unzipped = cx_alloc(cx, values * sizeof *v.unzipped)};
-    v.tile = (Tile){.cx = cx, .bound = bound_kind, .differs = differs, .arg = &v};
+    v.tile = (Tile){.cx = cx, .bound = bound_kind, .differs = is_each, .arg = &v};
+    walk_outside(&v, phase->loop->parent);
     walk_for(&v, phase->loop);
 }
 
