@@ -242,7 +242,8 @@ bind_tensors(State *s, const Tensor *in)
     }
 }
 
-/* All of 0..extent-1, in random pieces, in random order. */
+/* All of 0..extent-1, in random pieces: steps in their order, iterations that threads share the last
+ * ones first. */
 static int
 run_pieces(State *s, const Phase *phase, KernelFn fn, int pieces)
 {
@@ -265,10 +266,11 @@ run_pieces(State *s, const Phase *phase, KernelFn fn, int pieces)
         cuts[k] = cuts[k - 1] + rand_below(extent - cuts[k - 1] + 1);
     }
     cuts[pieces] = extent;
-    for (int k = pieces; k-- > 0;) {
+    for (int k = 0; k < pieces; k++) {
+        int at = phase->in_order ? k : pieces - 1 - k;
         p[phase->nbuffers] = cx_alloc(cx, scratch + 1);
         memset(p[phase->nbuffers], 0xa5, scratch);
-        fault |= fn(p, n, cuts[k], cuts[k + 1]);
+        fault |= fn(p, n, cuts[at], cuts[at + 1]);
     }
     return fault;
 }
