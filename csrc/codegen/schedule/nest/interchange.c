@@ -61,8 +61,9 @@ typedef struct {
     Fn *fn;
     const TargetInfo *target;
     const PhaseView *phase; /* at hand */
-    Let **loops; /* found, and in n the room of each */
+    Let **loops; /* found, and in n the room of each, and whether it has a choice */
     int *room;
+    bool *choice;
     int n;
 } Interchange;
 
@@ -121,14 +122,14 @@ has_choice(const Interchange *all, const Let *loop, int room)
 }
 
 static void
-put_loops(const Interchange *all, Block *to, Let *loop, int room)
+put_loops(const Interchange *all, Block *to, Let *loop, int room, bool choice)
 {
     Fn *fn = all->fn;
     const Let *sum = loop->body->lets[0];
     Dim extent = loop_extent(loop), most = dim_int(fn->cx, room);
     Value *sums = nest_sums(fn, to, sum, room);
     nest_zeros(fn, to, sum, loop, extent, 1, &sums);
-    if (has_choice(all, loop, room)) {
+    if (choice) {
         put_terms(fn, nest_choice(fn, to, OP_if, most, extent), loop, most, sums);
         put_terms(fn, nest_choice(fn, to, OP_else, DIM_NONE, DIM_NONE), loop, extent, sums);
     } else {
@@ -139,14 +140,14 @@ put_loops(const Interchange *all, Block *to, Let *loop, int room)
 }
 
 static void
-put_in_place(const Interchange *all, Let *loop, int room)
+put_in_place(const Interchange *all, Let *loop, int room, bool choice)
 {
     Block *parent = loop->parent, old = *parent;
     parent->lets = NULL;
     parent->n = 0;
     for (int k = 0; k < old.n; k++) {
         if (old.lets[k] == loop) {
-            put_loops(all, parent, loop, room);
+            put_loops(all, parent, loop, room, choice);
         } else {
             block_append(all->fn->cx, parent, old.lets[k]);
         }
@@ -178,6 +179,8 @@ find_loops(Interchange *all, Let *let)
     if (room && fuel_spend(cx)) {
         all->loops = cx_grow(cx, all->loops, all->n, sizeof *all->loops);
         all->room = cx_grow(cx, all->room, all->n, sizeof *all->room);
+        all->choice = cx_grow(cx, all->choice, all->n, sizeof *all->choice);
+        all->choice[all->n] = has_choice(all, let, room); /* by what is so in the ifs around */
         leave_nest(let);
         all->loops[all->n] = let;
         all->room[all->n++] = room;
@@ -204,7 +207,7 @@ rewrite_interchange(Fn *fn)
     Interchange *all = &(Interchange){.fn = fn, .target = target_of(fn)};
     phases_visit(fn, find_in_phase, &all);
     for (int k = 0; k < all->n; k++) {
-        put_in_place(all, all->loops[k], all->room[k]);
+        put_in_place(all, all->loops[k], all->room[k], all->choice[k]);
     }
     if (all->n) {
         facts_forget(fn);
