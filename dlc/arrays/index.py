@@ -270,7 +270,8 @@ def _view(tensor: Tensor, parts: tuple[Any, ...]) -> Tensor:
     whole = True
     for ax, part in enumerate(parts):
         if part != slice(None):
-            tensor, whole = _made_once(tensor, (ax, keys[ax]), functools.partial(_slice, ax, part)), False
+            key = (*[_key(slice(None))] * ax, keys[ax])  # of the index that it is
+            tensor, whole = _made_once(tensor, key, functools.partial(_slice, ax, part)), False
     return tensor.view(tensor.shape) if whole else tensor
 
 

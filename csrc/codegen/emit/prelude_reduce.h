@@ -17,8 +17,9 @@
  *     of its places; -1 where
  *                                                 it is NaN
  *
- * The stack is a binary counter: it holds a value where the count has a bit that is set.  The values of
- * argmax and argmin are pairs dlc_arg_<dtype>, element and index; they depend on no order.
+ * The stack is a binary counter: it holds a value where the count has a bit that is set.  The
+ * values of argmax and argmin are pairs dlc_arg_<dtype>, element and index; they depend on no
+ * order.
  * dlc_beats_<red>_<dtype>(a, b): does an element take the place of an earlier one? */
 
 /* v where has is -1, other where it is 0, without a choice that a compiler could make a branch

@@ -40,7 +40,8 @@ bool loop_is_vector(const Let *let); /* does it run over vectors: marked vector 
 bool loop_is_call(const Let *let); /* marked pack or micro: one call does all of it */
 bool loop_has_choice(const Let *loop); /* at any depth: its iterations run one by one then */
 Let *loop_inner(const Let *let); /* the `for` in its body, or NULL */
-/* Are there only operations, loads and stores in it: no loop, no update, no index that is checked? */
+/* Are there only operations, loads and stores in it: no loop, no update, no index that is
+ * checked? */
 bool body_is_plain(const Block *blk);
 const Let *loop_vector_around(const Let *let); /* the innermost loop marked vector, or NULL */
 /* A stencil, a vector loop over several rows of a tensor: the load marked prefetch, which is
