@@ -133,25 +133,34 @@ range_of(const Value *v, int steps)
 
 /* ---- whole numbers that are floats ---- */
 
+/* NONE where float32 rounds some of these whole numbers: those from 2^24 on. */
+static Whole
+if_exact(Whole range)
+{
+    return is_within(range, (Whole){-(1 << 24), 1 << 24}) ? range : NONE;
+}
+
 /* The range of floats that are computed of integers, if they are whole and are so exactly. */
 static Whole
 range_of_floats(const Value *v, int steps)
 {
     const Let *let = value_is_const(v) ? NULL : v->def;
     if (!let || !steps) {
-        return value_is_const(v) ? range_of_constant(&v->literal) : NONE;
+        return value_is_const(v) ? if_exact(range_of_constant(&v->literal)) : NONE;
     }
     Whole a = NONE, b = NONE;
     switch (let->op) {
     case OP_cast:
-        return is_integer(let->args[0]->type->dtype) ? range_of(let->args[0], MOST_STEPS) : NONE;
+        return is_integer(let->args[0]->type->dtype) ? if_exact(range_of(let->args[0], MOST_STEPS))
+                                                     : NONE;
     case OP_sub:
     case OP_add:
         a = range_of_floats(let->args[0], steps - 1);
         b = range_of_floats(let->args[1], steps - 1);
-        return a.least > a.most || b.least > b.most ? NONE
-               : let->op == OP_add                  ? (Whole){a.least + b.least, a.most + b.most}
-                                                    : (Whole){a.least - b.most, a.most - b.least};
+        return a.least > a.most || b.least > b.most
+                   ? NONE
+                   : if_exact(let->op == OP_add ? (Whole){a.least + b.least, a.most + b.most}
+                                                : (Whole){a.least - b.most, a.most - b.least});
     default:
         return value_is_view(v) ? range_of_floats(let->args[0], steps - 1) : NONE;
     }

@@ -405,7 +405,7 @@ sums_of_groups(const Digits *d, Contraction *over, int j, const Decode *decode, 
     insert_before(all.a, &all.na, letter_axis(all.a, all.na, sum), group);
     insert_before(all.b, &all.nb, letter_axis(all.b, all.nb, sum), group);
     /* the columns stay innermost */
-    insert_before(all.out, &all.nout, all.nout - 1, group);
+    insert_before(all.out, &all.nout, all.nout ? all.nout - 1 : 0, group);
     Value *t = build_contract(d->b, j ? rows : codes, j ? codes : rows, &all, DT_i32);
     Contraction add = {.na = all.nout, .nb = n, .nout = over->nout};
     memcpy(add.a, all.out, sizeof add.a);
