@@ -60,11 +60,16 @@ def _of_arrays(fn: Callable[..., Any]) -> Callable[..., Any]:
     from ..arrays.scope import in_numpys_meaning
 
     names = tuple(inspect.signature(fn).parameters)
-    run = of_tensors(in_numpys_meaning(fn), names, set(), frozenset(), [])
+    dtypes: list[np.dtype | None] = []
+    run = of_tensors(in_numpys_meaning(fn), names, set(), frozenset(), [], dtypes)
 
     @functools.wraps(fn)
     def call(*args: Any) -> Any:
-        return pytree.tree_map_only(trace.Scalar, lambda scalar: scalar.tensor, run(*args))
+        results = pytree.tree_map_only(trace.Scalar, lambda scalar: scalar.tensor, run(*args))
+        unsigned = [str(dtype) for dtype in dtypes if dtype]
+        if unsigned:
+            raise FileError(f"a file has no results of {', '.join(unsigned)}: convert them to a signed dtype")
+        return results
 
     return call
 

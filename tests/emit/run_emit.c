@@ -242,8 +242,8 @@ bind_tensors(State *s, const Tensor *in)
     }
 }
 
-/* All of 0..extent-1, in random pieces: steps in their order, iterations that threads share the last
- * ones first. */
+/* All of 0..extent-1, in random pieces: steps in their order, iterations that threads share from
+ * the last ones on. */
 static int
 run_pieces(State *s, const Phase *phase, KernelFn fn, int pieces)
 {

@@ -289,6 +289,12 @@ operands_of(Walk *w, const Bound *at, Rule rule, const Type *t, Operands *out)
         }
         out->n++;
     }
+    if (rule.layout == EAGER_EACH && rule.argument > 0 && rule.argument < out->n) {
+        Dim first[MAX_RANK]; /* the one whose order counts most */
+        memcpy(first, out->strides[rule.argument], sizeof first);
+        memcpy(out->strides[rule.argument], out->strides[0], sizeof first);
+        memcpy(out->strides[0], first, sizeof first);
+    }
     out->alike &= rule.layout == EAGER_MAP || !takes_number(w, at, rule.row);
     return out->n > 0;
 }

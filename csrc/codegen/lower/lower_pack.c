@@ -168,13 +168,16 @@ compute_panel(const Product *p, const Panels *all)
     Cx *cx = p->lo->cx;
     Dim start[MAX_RANK], dims[MAX_RANK], none = dim_int(cx, 0), one = dim_int(cx, 1);
     Filled filled = {.buffer = all->buffer, .column = all->axis, .start = start};
-    int n = 0;
+    int n = 0, nterms = 0;
     memcpy(filled.at, all->to, sizeof filled.at);
     for (int ax = 0; ax < all->v->type->rank; ax++) {
-        bool around = is_around(p, all, ax);
+        bool around = is_around(p, all, ax), term = !around && ax != all->axis;
         start[ax] = around ? all->to[n++] : none;
         dims[ax] = around ? one : all->v->type->dims[ax];
-        filled.term = !around && ax != all->axis ? ax : filled.term;
+        /* of several letters of the sum all but one have one element */
+        if (term && (nterms++ == 0 || !dim_is(cx, dims[ax], 1))) {
+            filled.term = ax;
+        }
     }
     start[all->axis] = columns_of(p, all, &dims[all->axis]);
     block_compute(p->lo, all->v, dims, &filled);

@@ -1,7 +1,7 @@
 /* Idle stores: those of results in place that store what is there, and those that nobody reads.
  *
- * What:     drops stores that change nothing, or go into a buffer that is not read; what is computed
- *           for them alone; and loops that have no others.
+ * What:     drops stores that change nothing, or go into a buffer that is not read; what is
+ *           computed for them alone; and loops that have no others.
  * Requires: the loops stage as lowering leaves it: the loops of a result in place store each of its
  *           elements.
  * Ensures:  the same elements in all memory.

@@ -73,6 +73,13 @@ is_of(const Let *let, const Value *a, const Value *b)
            b->type->dtype == dtype;
 }
 
+/* In either order: building a program again may change it. */
+static bool
+adds(const Let *add, const Value *old, const Value *sum)
+{
+    return is_of(add, old, sum) || is_of(add, sum, old);
+}
+
 /* Notes the factors of a reduction that is a sum of products. */
 static bool
 find_factors(const Let *sum, CallNest *nest)
@@ -112,7 +119,7 @@ has_products(const Block *blk, CallNest *nest)
     nest->store = take(&c, OP_store);
     return nest->store && c.k == blk->n && !old == !add &&
            nest->store->args[1] == (add ? add : sum)->res[0] &&
-           (!old || (is_of(add, old->res[0], sum->res[0]) && same_element(old, nest->store)));
+           (!old || (adds(add, old->res[0], sum->res[0]) && same_element(old, nest->store)));
 }
 
 /* Is a copy all that the block does? */

@@ -111,7 +111,7 @@ const Value *
 loop_packs(Cx *cx, const Let *let)
 {
     CallNest n;
-    if (!call_nest(let, &n) || n.b || n.nloops < 2) {
+    if (!call_nest(let, &n) || n.b || n.nloops < 2 || n.nloops == CALL_LOOPS) {
         return NULL;
     }
     const Value *to = n.store->args[0];
