@@ -281,6 +281,20 @@ may_join(Groups *g, int p, const Read *read, const Node *node, int operand)
            leaves_for(g, p, read, node, operand) && reduces_sums(g, p, read, node->let, operand);
 }
 
+/* Joins group p to group c, which keeps its own loops: those of p's values are inside of them. */
+static void
+join_hidden(Groups *g, int p, int c)
+{
+    int domain = g->nodes[c].domain, red = g->nodes[c].red;
+    for (int k = p; k >= 0; k = g->nodes[k].next) {
+        g->nodes[k].hidden = true;
+    }
+    group_join(g, p, c);
+    c = group_find(g, c);
+    g->nodes[c].domain = domain;
+    g->nodes[c].red = red;
+}
+
 static void
 join_rows(Groups *g, int contract)
 {
@@ -291,17 +305,9 @@ join_rows(Groups *g, int contract)
         return;
     }
     int p = group_find(g, read->from), c = group_find(g, contract);
-    int domain = g->nodes[c].domain, red = g->nodes[c].red;
-    if (p == c || !may_join(g, p, read, node, !columns) || !fuel_spend(g->cx)) {
-        return;
+    if (p != c && may_join(g, p, read, node, !columns) && fuel_spend(g->cx)) {
+        join_hidden(g, p, c);
     }
-    for (int k = p; k >= 0; k = g->nodes[k].next) {
-        g->nodes[k].hidden = true;
-    }
-    group_join(g, p, c);
-    c = group_find(g, c);
-    g->nodes[c].domain = domain;
-    g->nodes[c].red = red;
 }
 
 /* ---- sums of groups ---- */
@@ -330,18 +336,10 @@ join_groups(Groups *g, int contract)
             continue;
         }
         int p = group_find(g, product), c = group_find(g, contract);
-        int domain = g->nodes[c].domain, red = g->nodes[c].red;
-        if (p != group_find(g, from) || p == c || g->nodes[p].members != 2 || !fuel_spend(g->cx)) {
-            continue;
+        if (p == group_find(g, from) && p != c && g->nodes[p].members == 2 && fuel_spend(g->cx)) {
+            join_hidden(g, p, c);
+            return;
         }
-        for (int k = p; k >= 0; k = g->nodes[k].next) {
-            g->nodes[k].hidden = true;
-        }
-        group_join(g, p, c);
-        c = group_find(g, c);
-        g->nodes[c].domain = domain;
-        g->nodes[c].red = red;
-        return;
     }
 }
 
