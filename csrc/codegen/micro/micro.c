@@ -7,8 +7,8 @@
 #include <string.h>
 
 /* The pass pad_rows, which may not see machine.def, counts with the cache of the microkernels. */
-_Static_assert((int)COST_SAME_SET == (int)DLC_SAME_SET && (int)COST_LINE == (int)DLC_LINE,
-               "costs.def and machine.def have one first-level cache");
+_Static_assert((int)DLC_SAME_SET % (int)COST_SAME_SET == 0 && (int)COST_LINE == (int)DLC_LINE,
+               "rows that share no set by costs.def share none by machine.def");
 
 /* By instruction set: that of the strips is taken, so that both fuse multiplications alike. */
 static const Micro *const micros[] = {
