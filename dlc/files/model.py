@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import ir
 from .._C import InternalError, Loaded, ParseError
+from ..options import parse
 from . import FileError, is_onnx
 from .signature import Signature, give, leaves, shown, sizes_of, take
 from .tensors import Entry, Tensors, bytes_of, stored, write
@@ -220,8 +221,6 @@ class Model:
 
         origin: of the cache folder, a text that no other `fixed` has; None: such values are not kept.
         """
-        from ..options import parse
-
         self.text = function.text
         self.metadata = metadata
         #: ONNX knows no numbers: a size that is a result is an array without axes there.
