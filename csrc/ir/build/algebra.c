@@ -141,14 +141,27 @@ is_unsigned(const Value *v)
     return !value_is_const(v) && (v->type->dtype == DT_bool || v->type->dtype == DT_u8);
 }
 
+/* Is c the least, or the largest, number of the dtype of v, which has no negative ones?  A constant
+ * wraps to the dtype. */
+static bool
+is_end(const Value *v, const Value *c, bool largest)
+{
+    if (!is_unsigned(v) || !value_is_const(c) || !c->literal.is_int) {
+        return false;
+    }
+    bool truth = v->type->dtype == DT_bool;
+    int n = truth ? c->literal.i != 0 : (int)(c->literal.i & 255);
+    return n == (!largest ? 0 : truth ? 1 : 255);
+}
+
+/* Beside an end of its dtype, a comparison says the same of any number, and C compilers warn. */
 static Value *
 algebra_compare(Build *b, Op op, Value *x, Value *y, const Type *t)
 {
-    if (is_unsigned(x) && is_int(y, 0) && (op == OP_ge || op == OP_lt)) {
-        return constant(b, t, op == OP_ge);
-    }
-    if (is_unsigned(y) && is_int(x, 0) && (op == OP_le || op == OP_gt)) {
-        return constant(b, t, op == OP_le);
+    if (is_end(x, y, op == OP_le || op == OP_gt) || is_end(y, x, op == OP_ge || op == OP_lt)) {
+        if (op != OP_eq && op != OP_ne) {
+            return constant(b, t, op == OP_ge || op == OP_le);
+        }
     }
     if (x != y) {
         return NULL;
@@ -187,7 +200,7 @@ algebra_unary(Build *b, Op op, Value *x)
     if ((op == OP_neg || op == OP_not || op == OP_bit_not) && of == op) {
         return inner;
     }
-    if (op == OP_abs && of == OP_neg && x->type->dtype != DT_u8) {     /* -1 is 255 there */
+    if (op == OP_abs && of == OP_neg && x->type->dtype != DT_u8) { /* -1 is 255 there */
         return build_map(b, OP_abs, inner, NULL, NULL);
     }
     return (op == OP_abs && of == OP_abs) || (rounds(op) && rounds(of)) ? x : NULL;
