@@ -13,8 +13,31 @@ from dlc import ir
 from dlc._C import Loaded
 from tests.export.compilers import CLANG, NATIVE, STRICT, TCC
 
-#: Around the lanes, blocks and pairs of blocks of docs/bits.md.
-SIZES = (0, 1, 2, 15, 16, 17, 31, 32, 33, 47, 100, 1023, 1024, 1025, 1039, 1040, 1041, 2047, 2048, 2049, 3073)
+#: Around the lanes, blocks and pairs of blocks of docs/bits.md, and groups of columns.
+SIZES = (
+    0,
+    1,
+    2,
+    15,
+    16,
+    17,
+    31,
+    32,
+    33,
+    47,
+    100,
+    257,
+    1023,
+    1024,
+    1025,
+    1039,
+    1040,
+    1041,
+    2047,
+    2048,
+    2049,
+    3073,
+)
 #: By dtype, the operators and what is reduced of an element.
 KINDS = {
     "f32": (("sum", "exp"), ("amax", "neg"), ("amin", "exp"), ("prod", "cos")),
@@ -27,11 +50,11 @@ KINDS = {
 
 
 def program(dtype: str) -> ir.Function:
-    """By row and as a whole, each reduction; and one that also stores what it reduces."""
+    """By row, by column and as a whole, each reduction; and one that also stores what it reduces."""
     lines, results, types = [], [], []
     for k, (red, op) in enumerate(KINDS[dtype]):
         lines.append(f"let e{k}: {dtype}[B, N] = {op} x")
-        for name, shape, axes in ((f"r{k}", "[B]", "[1]"), (f"w{k}", "", "[0, 1]")):
+        for name, shape, axes in ((f"r{k}", "[B]", "[1]"), (f"c{k}", "[N]", "[0]"), (f"w{k}", "", "[0, 1]")):
             lines.append(f"let {name}: {dtype}{shape} = {red} e{k} axes={axes}")
             results.append(name)
             types.append(f"{dtype}{shape}")
@@ -82,7 +105,11 @@ def test_reductions_have_the_bits_of_dlc(dtype: str, cc: str, tmp_path: Path) ->
     m = library(tmp_path, cc, flags)
     kinds = [kind.partition("[")[0] for kind in function.results]
     for n in SIZES[dtype != "bool" :]:  # an extreme of nothing has no value
-        for rows, special in ((1, False), (3, True)):
+        for rows, special in (
+            (1, False),
+            (3, True),
+            *(((64, False), (65, True), (193, False)) if n < 300 else ()),
+        ):
             x = elements(dtype, rows, n, special)
             want = run(x)
             made = [np.empty_like(one, order="C") for one in want]

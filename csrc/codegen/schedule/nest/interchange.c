@@ -1,8 +1,9 @@
-/* Loop interchange: sums of a product of which all columns are computed together.
+/* Loop interchange: sums of which those of many columns are computed together.
  *
- * What:     a loop over columns that begins with a short sum of products becomes three: one in
- *           which the sums of all columns begin, one over terms around one over columns, and one
- *           that does what followed the sum.
+ * What:     a loop over columns that begins with a short sum, of products or down rows, becomes
+ *           three: one in which the sums of all columns begin, one over terms around one over
+ *           columns, and one that does what followed the sum.  More columns than there is room for
+ *           are split first.  Maxima and minima of rows are taken in the same way.
  * Requires: a scheduled function.
  * Ensures:  every bit: each sum has its order, and no iteration needs another one.
  * How:      compilers make vectors of the inner loop, since the columns of an operand are adjacent,
@@ -11,7 +12,9 @@
  *           columns is known are they there, so a whole row has loops of its own.  A loop that
  *           the target has a routine for stays, and one that it has none for is marked as one no
  *           more.
- * Why not:  longer sums: each part of them would need an array.
+ * Why not:  longer sums: each part of them would need an array.  Two reductions one after the
+ *           other: the first one would be an array that the second one reads.  Rows for synthesis:
+ *           a last part of fewer columns has no constant bounds.
  * Example:  for j in 32 { let s: f32 = reduce sum p in 256 fused { .. } .. }  becomes
  *             let t: f32[32] = buffer registers
  *             for j0 in 32 vector { store t[j0] = 0.0 }
@@ -23,6 +26,16 @@
 
 /* ---- which loops ---- */
 
+typedef struct {
+    Fn *fn;
+    const TargetInfo *target;
+    const PhaseView *phase; /* at hand */
+    Let **loops; /* found, and in n the room of each, and whether it has a choice */
+    int *room;
+    bool *choice;
+    int n;
+} Interchange;
+
 static bool
 is_parallel(const PhaseView *phase, const Let *loop)
 {
@@ -33,22 +46,47 @@ is_parallel(const PhaseView *phase, const Let *loop)
     return found;
 }
 
+/* A sum down rows, whose terms are added one after the other, or an extreme of them: a compiler
+ * loads those of adjacent columns at once. */
+static bool
+is_down_rows(const Interchange *all, const Let *loop, const Let *reduce)
+{
+    Cx *cx = all->fn->cx;
+    Op op = let_op(reduce);
+    bool adjacent = false;
+    for (int k = 0; k < reduce->body->n; k++) {
+        const Let *load = reduce->body->lets[k];
+        adjacent |= load->op == OP_load &&
+                    facts_row(all->phase->facts, load, loop_index(loop)) != DIM_NONE;
+    }
+    bool extreme = op == OP_amax || op == OP_amin;
+    Dtype dtype = reduce->res[0]->type->dtype;
+    return adjacent && (op == OP_sum || (extreme && dtype_info[dtype].class == CLASS_FLOAT)) &&
+           !let_has(reduce, MARK_lanes | MARK_pairs | MARK_onehot) && body_is_plain(reduce->body) &&
+           dim_range(cx, loop_extent(reduce)).hi <= reduce_block(reduce);
+}
+
 /* The sums that an array has room for; 0: the loop is no such one. */
 static int
-columns_of(Cx *cx, const Let *loop)
+columns_of(const Interchange *all, const Let *loop)
 {
+    Cx *cx = all->fn->cx;
     const Block *body = loop->body;
     const Let *sum = loop->op == OP_for && body->n > 1 ? body->lets[0] : NULL;
-    if (!sum || sum->op != OP_reduce || !let_has(sum, MARK_fused)) {
+    if (!sum || sum->op != OP_reduce) {
         return 0;
     }
     Dtype dtype = sum->res[0]->type->dtype;
     int most = MICRO_ROW_BYTES / dtype_info[dtype].bytes;
-    bool plain = dim_range(cx, loop_extent(loop)).hi <= most &&
-                 dim_range(cx, loop_extent(sum)).hi <= CONTRACTION_CHAIN &&
-                 dtype_info[dtype].compute == dtype && loop_is(let_around(loop)) &&
-                 !loop_vector_around(loop) && !dim_uses(cx, loop_extent(sum), loop_index(loop)) &&
-                 !loop_carries(cx, loop);
+    bool plain = dtype_info[dtype].compute == dtype && !loop_vector_around(loop) &&
+                 !dim_uses(cx, loop_extent(sum), loop_index(loop)) && !loop_carries(cx, loop);
+    if (let_has(sum, MARK_fused)) {
+        plain &= !is_parallel(all->phase, loop) && loop_is(let_around(loop)) &&
+                 dim_range(cx, loop_extent(loop)).hi <= most &&
+                 dim_range(cx, loop_extent(sum)).hi <= CONTRACTION_CHAIN;
+    } else {
+        plain &= let_has(loop, MARK_vector) && !all->target->arrays && is_down_rows(all, loop, sum);
+    }
     for (int k = 1; k < body->n; k++) {
         plain &= !loop_is(body->lets[k]) && !let_is_choice(body->lets[k]);
     }
@@ -56,16 +94,6 @@ columns_of(Cx *cx, const Let *loop)
 }
 
 /* ---- the loops ---- */
-
-typedef struct {
-    Fn *fn;
-    const TargetInfo *target;
-    const PhaseView *phase; /* at hand */
-    Let **loops; /* found, and in n the room of each, and whether it has a choice */
-    int *room;
-    bool *choice;
-    int n;
-} Interchange;
 
 /* The terms, of so many columns. */
 static void
@@ -77,14 +105,19 @@ put_terms(Fn *fn, Block *to, const Let *loop, Dim columns, Value *sums)
     const Dim names[] = {loop_index(sum), loop_index(loop)},
               by[] = {loop_index(terms), loop_index(across)};
     Block *body = across->body = block_copy(fn, sum->body, 2, names, by);
-    const Let *product = body->rets[0]->def;
+    Value *term = body->rets[0];
     body->owner = across;
     body->nrets = 0;
-    body->n--;
-    for (int k = place_of(product); k < body->n; k++) {
-        body->lets[k] = body->lets[k + 1];
+    if (let_has(sum, MARK_fused)) {
+        const Let *product = term->def;
+        body->n--;
+        for (int k = place_of(product); k < body->n; k++) {
+            body->lets[k] = body->lets[k + 1];
+        }
+        nest_step(fn, body, sum, product->args[0], product->args[1], sums, loop_index(across));
+    } else {
+        nest_combine(fn, body, sum, term, sums, loop_index(across));
     }
-    nest_step(fn, body, sum, product->args[0], product->args[1], sums, loop_index(across));
     block_append(fn->cx, terms->body, across);
     block_append(fn->cx, to, terms);
 }
@@ -122,7 +155,7 @@ has_choice(const Interchange *all, const Let *loop, int room)
 }
 
 static void
-put_loops(const Interchange *all, Block *to, Let *loop, int room, bool choice)
+put_loops(const Interchange *all, Block *to, Let *loop, Dim left, int room, bool choice)
 {
     Fn *fn = all->fn;
     const Let *sum = loop->body->lets[0];
@@ -130,7 +163,7 @@ put_loops(const Interchange *all, Block *to, Let *loop, int room, bool choice)
     Value *sums = nest_sums(fn, to, sum, room);
     nest_zeros(fn, to, sum, loop, extent, 1, &sums);
     if (choice) {
-        put_terms(fn, nest_choice(fn, to, OP_if, most, extent), loop, most, sums);
+        put_terms(fn, nest_choice(fn, to, OP_if, most, left), loop, most, sums);
         put_terms(fn, nest_choice(fn, to, OP_else, DIM_NONE, DIM_NONE), loop, extent, sums);
     } else {
         put_terms(fn, to, loop, extent, sums);
@@ -139,15 +172,41 @@ put_loops(const Interchange *all, Block *to, Let *loop, int room, bool choice)
     block_append(fn->cx, to, loop);
 }
 
-static void
-put_in_place(const Interchange *all, Let *loop, int room, bool choice)
+/* The loop over a block of so many columns; *left: how many there are from its first one on. */
+static Let *
+block_of(Fn *fn, Let *loop, int size, Dim *left)
 {
+    Let *inner = nest_split(fn, loop, size);
+    let_mark(loop, MARK_vector, false);
+    let_mark(inner, MARK_parallel, false);
+    *left = dim_sub(fn->cx, *left, dim_mul(fn->cx, loop_index(loop), dim_int(fn->cx, size)));
+    return inner;
+}
+
+/* A loop over at most as many columns as there is room for.  An iteration that threads share is as
+ * many columns as for any target. */
+static Let *
+columns_in(Fn *fn, Let *loop, int room, Dim *left)
+{
+    *left = loop_extent(loop);
+    if (let_has(loop, MARK_parallel)) {
+        loop = block_of(fn, loop, loop_step(loop), left);
+    }
+    return dim_range(fn->cx, loop_extent(loop)).hi > room ? block_of(fn, loop, room, left) : loop;
+}
+
+static void
+put_in_place(const Interchange *all, Let *around, int room, bool choice)
+{
+    Dim left;
+    Let *loop = columns_in(all->fn, around, room, &left);
+    choice = loop == around ? choice : has_choice(all, loop, room);
     Block *parent = loop->parent, old = *parent;
     parent->lets = NULL;
     parent->n = 0;
     for (int k = 0; k < old.n; k++) {
         if (old.lets[k] == loop) {
-            put_loops(all, parent, loop, room, choice);
+            put_loops(all, parent, loop, left, room, choice);
         } else {
             block_append(all->fn->cx, parent, old.lets[k]);
         }
@@ -175,13 +234,15 @@ find_loops(Interchange *all, Let *let)
         let_mark(let, MARK_pack | MARK_micro, false);
     }
     bool choice = let_enter(cx, let);
-    int room = is_parallel(all->phase, let) ? 0 : columns_of(cx, let);
+    int room = columns_of(all, let);
     if (room && fuel_spend(cx)) {
         all->loops = cx_grow(cx, all->loops, all->n, sizeof *all->loops);
         all->room = cx_grow(cx, all->room, all->n, sizeof *all->room);
         all->choice = cx_grow(cx, all->choice, all->n, sizeof *all->choice);
         all->choice[all->n] = has_choice(all, let, room); /* by what is so in the ifs around */
-        leave_nest(let);
+        if (let_has(let->body->lets[0], MARK_fused)) {
+            leave_nest(let);
+        }
         all->loops[all->n] = let;
         all->room[all->n++] = room;
     }

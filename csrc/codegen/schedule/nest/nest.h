@@ -15,6 +15,12 @@ void nest_reorder(Let *loop);
 /* Rewrites each loop that has the mark, those inside first, as far as fuel allows; returns fn. */
 Fn *nest_visit(Fn *fn, Marks mark, void (*rewrite)(Fn *fn, Let *loop));
 
+/* ---- split.c ---- */
+
+/* Makes the loop one over blocks of so many iterations, and returns the loop over a block.  Both
+ * have the marks that it had. */
+Let *nest_split(Fn *fn, Let *loop, int64_t size);
+
 /* ---- put.c: lets that stand for others; like: one of these ---- */
 
 /* Behind the block's others.  at: the element of an access to one axis, else NULL. */
@@ -30,9 +36,11 @@ Block *nest_choice(Fn *fn, Block *to, Op op, Dim left, Dim right);
 Value *nest_literal(Cx *cx, Literal is);
 /* Room for n sums like this one of a product, in registers. */
 Value *nest_sums(Fn *fn, Block *to, const Let *sum, int n);
-/* A loop over so many columns, in which n arrays of sums begin. */
+/* A loop over so many columns, in which n arrays of sums, or of extremes, begin. */
 void nest_zeros(Fn *fn, Block *to, const Let *sum, const Let *columns, Dim extent, int n,
                 Value *const *sums);
+/* Combines a value with the sum or the extreme of a column. */
+void nest_combine(Fn *fn, Block *to, const Let *sum, Value *term, Value *sums, Dim column);
 /* Adds a * b to the sum of a column. */
 void nest_step(Fn *fn, Block *to, const Let *sum, Value *a, Value *b, Value *sums, Dim column);
 

@@ -1,7 +1,7 @@
 /* Lets of rewrites that put other loops in the place of those that are there.
  *
  * What:     loops, choices, accesses and operations, each behind what is in a block; sums of all
- *           columns of a product in registers, a loop that begins them, and a step of theirs.
+ *           columns in registers, a loop that begins them, and a step of theirs.
  * Ensures:  fresh names, and the place in the user's program of the let that they stand for.
  * Example:  let t: f32[32] = buffer registers   for l in n vector { store t[l] = 0.0 }
  */
@@ -82,8 +82,11 @@ nest_zeros(Fn *fn, Block *to, const Let *sum, const Let *columns, Dim extent, in
 {
     Let *across = nest_loop(fn, columns, extent, MARK_vector);
     Dim column = loop_index(across);
+    Op op = let_op(sum);
+    double begin = op == OP_amax ? -__builtin_inf() : op == OP_amin ? __builtin_inf() : 0;
     for (int k = 0; k < n; k++) {
-        Value *args[] = {sums[k], nest_literal(fn->cx, (Literal){.is_int = !is_float(sum)})};
+        Literal first = {.is_int = !is_float(sum), .f = begin};
+        Value *args[] = {sums[k], nest_literal(fn->cx, first)};
         nest_let(fn, across->body, sum, OP_store, 2, args, &column);
     }
     block_append(fn->cx, to, across);
@@ -102,4 +105,12 @@ nest_step(Fn *fn, Block *to, const Let *sum, Value *a, Value *b, Value *sums, Di
     }
     args[0] = sums;
     nest_let(fn, to, sum, OP_store, 2, args, &column);
+}
+
+void
+nest_combine(Fn *fn, Block *to, const Let *sum, Value *term, Value *sums, Dim column)
+{
+    Value *args[] = {nest_value(fn, to, sum, OP_load, 1, &sums, &column), term};
+    Value *stored[] = {sums, nest_value(fn, to, sum, op_info[let_op(sum)].combine, 2, args, NULL)};
+    nest_let(fn, to, sum, OP_store, 2, stored, &column);
 }

@@ -91,15 +91,12 @@ set_loop(Fn *fn, Let *loop, const char *name, Dim extent)
     *nest_attr(loop, "index") = attr_name(fn->cx, "index", name, dim_index(fn->cx, name, extent));
 }
 
-static void
-split(Fn *fn, Let *loop)
+Let *
+nest_split(Fn *fn, Let *loop, int64_t size)
 {
     Cx *cx = fn->cx;
     Dim index = loop_index(loop), extent = loop_extent(loop);
-    int64_t size = let_mark_value(loop, MARK_split);
-    bool reorders = let_has(loop, MARK_reorder);
     Dim by = dim_int(cx, size), most = dim_add(cx, extent, dim_int(cx, size - 1));
-    let_mark(loop, MARK_split | MARK_reorder, false);
     Let *inner = let_new(fn, OP_for, 0, NULL, loop->nattrs, loop->attrs);
     inner->loc = loop->loc;
     inner->body = loop->body;
@@ -118,6 +115,16 @@ split(Fn *fn, Let *loop)
     Renamed places = {0};
     renamed_add(cx, &places, index, dim_add(cx, first, loop_index(inner)));
     put_in_block(cx, &places, inner->body);
+    return inner;
+}
+
+static void
+split(Fn *fn, Let *loop)
+{
+    int64_t size = let_mark_value(loop, MARK_split);
+    bool reorders = let_has(loop, MARK_reorder);
+    let_mark(loop, MARK_split | MARK_reorder, false);
+    Let *inner = nest_split(fn, loop, size);
     if (reorders) {
         nest_reorder(inner);
     }
