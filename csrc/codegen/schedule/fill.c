@@ -145,7 +145,8 @@ mark_terms(const PhaseView *phase, Let *reduce)
     Cx *cx = phase->facts->cx;
     int longest = target_of(phase->fn)->costs.terms;
     bool good = reduce->op == OP_reduce && !let_has(reduce, MARK_fused) &&
-                op_info[let_op(reduce)].rule != RULE_INDEX && body_is_plain(reduce->body) &&
+                !let_has(reduce, MARK_onehot) && op_info[let_op(reduce)].rule != RULE_INDEX &&
+                body_is_plain(reduce->body) &&
                 (reduce_block(reduce) <= longest ||
                  dim_range(cx, loop_extent(reduce)).hi <= longest);
     if (good && fuel_spend(cx)) {

@@ -241,8 +241,8 @@
  *        innermost body has a sum, one load of the buffer, elements and loads of other memory, and
  *        the store of what is computed of these to the buffer, which is a constant first; then
  *        there are no conditions, and all sums have as many terms.
- *   V58  terms marks only a reduce without fused, whose op returns no index, and in whose body no
- *        loops, choices and binds stand.
+ *   V58  terms marks only a reduce without fused and onehot, whose op returns no index, and in
+ *        whose body no loops, choices and binds stand.
  *   V59  Only a loop that is a kernel binds the number of its step, as a size 0..inf of its body.
  *        No type has it. */
 #include "verify.h"

@@ -190,15 +190,16 @@ verify_terms(Verifier *v, const Let *loop)
     if (!let_has(loop, MARK_terms)) {
         return;
     }
-    bool good = !let_has(loop, MARK_fused) && op_info[let_op(loop)].rule != RULE_INDEX;
+    bool good = !let_has(loop, MARK_fused) && !let_has(loop, MARK_onehot) &&
+                op_info[let_op(loop)].rule != RULE_INDEX;
     for (int k = 0; k < loop->body->n; k++) {
         good = good && !loop->body->lets[k]->body && loop->body->lets[k]->op != OP_bind;
     }
     if (!good) {
         verify_broken(
             v, 58,
-            "terms marks a reduction that is fused, returns an index, or has loops or an index "
-            "that is data");
+            "terms marks a reduction that is fused or onehot, returns an index, or has loops or an "
+            "index that is data");
     }
 }
 

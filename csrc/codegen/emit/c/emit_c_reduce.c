@@ -72,6 +72,23 @@ put_steps(Emit *e, const Let *reduce)
         out);
 }
 
+/* A one-hot select, see onehot_index. */
+static void
+put_onehot(Emit *e, const Let *reduce)
+{
+    Dtype dtype = element_dtype(reduce);
+    const char *out = name_c(e, reduce->res[0]), *i = index_c(e, loop_index(reduce)),
+               *at = c_value(e, onehot_index(reduce), DT_i64),
+               *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, compute_name(dtype));
+    put(e, "%s %s = dlc_identity_%s();", type_c(reduce->res[0]->type->dtype), out, name);
+    put_open(e, "if (%s >= 0 && %s < %s)", at, at, dim_c(e, loop_extent(reduce)));
+    put(e, "const int64_t %s = %s;", i, at);
+    c_block(e, reduce->body);
+    put(e, "%s = dlc_combine_%s(%s, %s);", out, name, out,
+        c_value(e, reduce->body->rets[0], dtype));
+    put_close(e);
+}
+
 static void
 put_index(Emit *e, const Let *reduce)
 {
@@ -102,6 +119,8 @@ c_reduce(Emit *e, const Let *reduce)
 {
     if (let_has(reduce, MARK_fused)) {
         put_chains(e, reduce, &(ChainWriter){c_open_for, c_let, term});
+    } else if (let_has(reduce, MARK_onehot)) {
+        put_onehot(e, reduce);
     } else if (op_info[let_op(reduce)].rule == RULE_INDEX) {
         put_index(e, reduce);
     } else {

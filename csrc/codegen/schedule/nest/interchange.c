@@ -62,7 +62,8 @@ is_down_rows(const Interchange *all, const Let *loop, const Let *reduce)
     bool extreme = op == OP_amax || op == OP_amin;
     Dtype dtype = reduce->res[0]->type->dtype;
     return adjacent && (op == OP_sum || (extreme && dtype_info[dtype].class == CLASS_FLOAT)) &&
-           !let_has(reduce, MARK_lanes | MARK_pairs | MARK_onehot) && body_is_plain(reduce->body) &&
+           !let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_pairs) &&
+           body_is_plain(reduce->body) &&
            dim_range(cx, loop_extent(reduce)).hi <= reduce_block(reduce);
 }
 
