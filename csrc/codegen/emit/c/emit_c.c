@@ -34,29 +34,21 @@ const char emit_hls_head[] =
 
 /* ---- memory ---- */
 
-/* An array of the phase, of n elements; in a parallel loop a circuit uses several at a time. */
-void
-c_put_array(Emit *e, const char *type, const char *name, int64_t n)
-{
-    const char *pragma = e->target->pragmas.array;
-    put(e, "%s %s[%lld];", type, name, (long long)n);
-    if (pragma && let_has(e->loop, MARK_parallel) && n > 1) {
-        put(e, pragma, name, n < DLC_LANES ? (int)n : DLC_LANES);
-    }
-}
-
-/* A buffer marked registers, or of as few elements as there are lanes, is a variable. */
+/* A buffer marked registers, or of as few elements as there are lanes, is a variable.  Of one in a
+ * parallel loop a circuit uses several elements at a time. */
 static void
 put_buffer(Emit *e, const Value *v)
 {
-    const char *type = storage_c(v->type->dtype);
+    const char *type = storage_c(v->type->dtype), *pragma = e->target->pragmas.array;
     int64_t n = 0;
     bool known = dim_is_int(e->cx, type_numel(e->cx, v->type), &n);
     bool registers = let_has(v->def, MARK_registers) || (n > 0 && n <= DLC_LANES);
     if (known && (e->target->arrays || registers)) {
-        c_put_array(e, type, name_c(e, v), n > 0 ? n : 1);
+        put(e, "%s %s[%lld];", type, name_c(e, v), (long long)(n > 0 ? n : 1));
         if (n <= 0) {
             put(e, "(void)%s;", name_c(e, v));
+        } else if (pragma && let_has(e->loop, MARK_parallel) && n > 1) {
+            put(e, pragma, name_c(e, v), n < DLC_LANES ? (int)n : DLC_LANES);
         }
     } else {
         const char *at = private_buffer(e, v, 1);

@@ -29,7 +29,6 @@ bool c_in_place(Emit *e, const Let *let, const char *text);
 
 void c_block(Emit *e, const Block *blk);
 void c_let(Emit *e, const Let *let);
-void c_put_array(Emit *e, const char *type, const char *name, int64_t n);
 void c_open_for(Emit *e, const Let *loop); /* a loop over all of its iterations */
 
 /* ---- emit_c_reduce.c ---- */

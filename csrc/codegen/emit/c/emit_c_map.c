@@ -118,22 +118,17 @@ row_function(Emit *e, const Let *let)
     return name;
 }
 
-/* Is it of one value twice?  Compilers warn of what is compared with itself. */
-static bool
-is_of_one(const Let *let, const char *const *operands)
-{
-    return let->nargs == 2 && strcmp(operands[0], operands[1]) == 0;
-}
-
-/* With operands that are names, literals, or in parentheses. */
+/* With operands that are names, literals, or in parentheses.  Compilers warn of what is compared
+ * with itself. */
 static const char *
 apply(Emit *e, const Let *let, const char *const *operands)
 {
     const char *round = rounding(let), *made;
+    bool twice = let->nargs == 2 && strcmp(operands[0], operands[1]) == 0;
     if (converts(let)) {
         made = is_copy(let) ? operands[0]
                             : cx_format(e->cx, "dlc_%s(%s)", conversion(e->cx, let), operands[0]);
-    } else if (reads_once(row_expression(let)) && !is_of_one(let, operands)) {
+    } else if (reads_once(row_expression(let)) && !twice) {
         made = expression_of(e, let, operands);
     } else {
         Text all = {.cx = e->cx};

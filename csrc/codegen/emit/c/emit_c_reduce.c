@@ -52,6 +52,19 @@ put_terms(Emit *e, const Let *reduce, const char *name)
     put(e, "const %s %s = %s;", type_c(reduce->res[0]->type->dtype), out, value);
 }
 
+/* Those of the row, or the one that a one-hot select adds to zeros. */
+static void
+open_elements(Emit *e, const Let *reduce)
+{
+    if (!let_has(reduce, MARK_onehot)) {
+        c_open_for(e, reduce);
+        return;
+    }
+    const char *at = c_value(e, onehot_index(reduce), DT_i64);
+    put_open(e, "if (%s >= 0 && %s < %s)", at, at, dim_c(e, loop_extent(reduce)));
+    put(e, "const int64_t %s = %s;", index_c(e, loop_index(reduce)), at);
+}
+
 static void
 put_steps(Emit *e, const Let *reduce)
 {
@@ -64,29 +77,12 @@ put_steps(Emit *e, const Let *reduce)
     }
     put(e, "dlc_reduction_%s %s_stack = dlc_begin_%s(%d, %d);", compute_name(dtype), out, name,
         reduce_block(reduce) == DLC_BLOCK ? DLC_LANES : 1, reduce_block(reduce));
-    c_open_for(e, reduce);
+    open_elements(e, reduce);
     c_block(e, reduce->body);
     put(e, "dlc_step_%s(&%s_stack, %s);", name, out, c_value(e, reduce->body->rets[0], dtype));
     put_close(e);
     put(e, "const %s %s = dlc_end_%s(&%s_stack);", type_c(reduce->res[0]->type->dtype), out, name,
         out);
-}
-
-/* A one-hot select, see onehot_index. */
-static void
-put_onehot(Emit *e, const Let *reduce)
-{
-    Dtype dtype = element_dtype(reduce);
-    const char *out = name_c(e, reduce->res[0]), *i = index_c(e, loop_index(reduce)),
-               *at = c_value(e, onehot_index(reduce), DT_i64),
-               *name = cx_format(e->cx, "%s_%s", op_info[let_op(reduce)].name, compute_name(dtype));
-    put(e, "%s %s = dlc_identity_%s();", type_c(reduce->res[0]->type->dtype), out, name);
-    put_open(e, "if (%s >= 0 && %s < %s)", at, at, dim_c(e, loop_extent(reduce)));
-    put(e, "const int64_t %s = %s;", i, at);
-    c_block(e, reduce->body);
-    put(e, "%s = dlc_combine_%s(%s, %s);", out, name, out,
-        c_value(e, reduce->body->rets[0], dtype));
-    put_close(e);
 }
 
 static void
@@ -119,8 +115,6 @@ c_reduce(Emit *e, const Let *reduce)
 {
     if (let_has(reduce, MARK_fused)) {
         put_chains(e, reduce, &(ChainWriter){c_open_for, c_let, term});
-    } else if (let_has(reduce, MARK_onehot)) {
-        put_onehot(e, reduce);
     } else if (op_info[let_op(reduce)].rule == RULE_INDEX) {
         put_index(e, reduce);
     } else {
