@@ -31,7 +31,7 @@ typedef struct {
 
 enum { SPEEDS = 6 + 4 * SPEED_LEVELS }; /* numbers from `clock` on */
 
-/* Measures them, with the threads of the process, in about a third of a second: clock, fork and
+/* Measures them, with the threads of the process, in less than a second: clock, fork and
  * traffic.  false: there is no memory. */
 bool speeds_measure(Speeds *out);
 
