@@ -26,7 +26,7 @@ _FILE = "limits.json"
 _COPIES, _COPY_BYTES, _COPY_MOST = 8, 32 << 20, 128 << 20
 _COPY_SECONDS = 0.3  # that copies take, about
 _LAUNCHES = 200
-_SPEEDS = 30  # numbers of _C.speeds()
+_SPEEDS = 38  # numbers of _C.speeds()
 _PRODUCTS = 20
 _PRODUCT = 256  # rows, columns and terms of the product that is measured
 _TRIVIAL = """dlc 1 graph
@@ -295,15 +295,19 @@ def _keep(place: Path | None, key: str, machine: Machine) -> None:
 _machines: dict[str, Machine] = {}
 
 
+def _machine_key() -> tuple[str, str, int, str]:
+    import torch
+
+    name, isa, threads = _processor(), _C.isa(), torch.get_num_threads()
+    return name, isa, threads, f"{name}, {isa}, {threads}"
+
+
 def measured_machine(folder: str | None = None) -> Machine:
     """The limits, from this process, from the file, or measured now, which takes about a second.
 
     folder: of the cache, as Options.cache_folder has it.
     """
-    import torch
-
-    name, isa, threads = _processor(), _C.isa(), torch.get_num_threads()
-    key = f"{name}, {isa}, {threads}"
+    name, isa, threads, key = _machine_key()
     if key not in _machines:
         place = _place(folder)
         known = _read(_kept(place).get(key))
@@ -313,3 +317,14 @@ def measured_machine(folder: str | None = None) -> Machine:
             _keep(place, key, known)
         _machines[key] = known
     return _machines[key]
+
+
+def machine_now(folder: str | None = None) -> Machine:
+    """The limits with the speeds that are measured now, which this process predicts with from then on.
+
+    Who shares the hardware of a virtual machine takes a part of the memory's bandwidth, which changes within
+    minutes by a factor of two.
+    """
+    now = dataclasses.replace(measured_machine(folder), speeds=_C.speeds())
+    _machines[_machine_key()[3]] = now
+    return now

@@ -149,8 +149,11 @@ def notes_of(folder: Path) -> list[Path]:
         "# 2 us -> 1 us\ntarget cc\nfor i0 width=3\n",
     ],
 )
-def test_an_untrue_note_is_none(tmp_path: Path, text: str) -> None:
-    """It is ignored, and the search begins again."""
+def test_an_untrue_note_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], text: str
+) -> None:
+    """It is ignored, the search begins again, and the log says so if there was a schedule."""
+    monkeypatch.setenv("DLC_LOG", "1")
     x, y = inputs()
     folder = tmp_path / "cache"
     want = compiled(rows, folder)(x, y)
@@ -159,7 +162,10 @@ def test_an_untrue_note_is_none(tmp_path: Path, text: str) -> None:
     for note in folder.glob("note-*"):
         note.write_text(text)
     before = counters()
+    capfd.readouterr()
     got = compiled(rows, folder)(x, y)
+    said = "is not used, the search begins anew" in capfd.readouterr().err
+    assert said == ("\n" in text)
     found = counts(before)
     assert found["tuned"] > 0 and found["tuned_recalled"] == 0
     assert all(map(torch.equal, got, want))

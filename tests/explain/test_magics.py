@@ -13,6 +13,7 @@ import torch
 
 import dlc
 from dlc.report import Report
+from tests.test_docs import DOCS, blocks
 
 pytest.importorskip("IPython", reason="IPython is not installed")
 from IPython.core.interactiveshell import InteractiveShell
@@ -202,3 +203,11 @@ def test_an_interrupt_of_calls_leaves_a_working_state(shell: Any) -> None:
     result = shell.run_cell("for _ in range(20000):\n    g(x)\n    begun.set()")
     assert isinstance(result.error_in_exec, KeyboardInterrupt)
     torch.testing.assert_close(shell.user_ns["g"](torch.zeros(3, 3)), torch.zeros(3))
+
+
+def test_the_page_about_schedules_runs_in_cells(shell: Any) -> None:
+    cells = [block.text for block in blocks(DOCS / "howto/schedule.md") if block.kind == "python"]
+    shown = [cell for cell in cells if "import re" not in cell and "check(" not in cell]
+    assert len(shown) > 8
+    for cell in shown:
+        assert shell.run_cell(cell).success, cell

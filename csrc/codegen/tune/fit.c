@@ -131,7 +131,7 @@ phase_fits(Both *b, CodeVariant *out)
 typedef struct {
     Both both;
     const Kernel *other;
-    bool fits;
+    const char *why; /* it does not fit; NULL: it does */
 } Fit;
 
 static void
@@ -165,29 +165,31 @@ compare(Cx *cx, void *arg)
 {
     Fit *fit = arg;
     int phases = same_count(&fit->both);
-    fit->fits = phases >= 0 && same_each(&fit->both, read_type);
+    bool alike = phases >= 0 && same_each(&fit->both, read_type);
+    fit->why = alike ? NULL : "it has other tensors";
     CodeVariant *numbers = cx_alloc(cx, ((size_t)(phases > 0 ? phases : 0) + 1) * sizeof *numbers);
-    for (int k = 0; k < phases && fit->fits; k++) {
-        fit->fits = phase_fits(&fit->both, &numbers[k]);
+    for (int k = 0; k < phases && !fit->why; k++) {
+        bool fits = phase_fits(&fit->both, &numbers[k]);
+        fit->why = fits ? NULL : "a phase needs more scratch memory, or sizes that no launch has";
     }
-    for (int k = 0; k < phases && fit->fits; k++) {
-        fit->fits = give_variant(fit->other, k, numbers[k]);
+    for (int k = 0; k < phases && !fit->why; k++) {
+        fit->why = give_variant(fit->other, k, numbers[k]) ? NULL : "there is no memory";
     }
 }
 
-bool
-kernel_fits(Cx *cx, const KernelKey *key, const Kernel *usual, const Kernel *other)
+const char *
+kernel_unfit(Cx *cx, const KernelKey *key, const Kernel *usual, const Kernel *other)
 {
     ShapeReader of_usual = {cx, usual->shape, key->sizes, key->nsizes}, of_other = of_usual;
     of_other.at = other->shape;
-    Fit fit = {{of_usual, of_other}, other, false};
+    Fit fit = {{of_usual, of_other}, other, NULL};
     if (other->nphases != usual->nphases) {
-        return false;
+        return "it has other phases";
     }
     for (int k = 0; k < other->nphases; k++) {
         if (code_tier(other->code, other->first + k) != TIER_CC) {
-            return false;
+            return "the C compiler did not compile it";
         }
     }
-    return cx_try(cx, compare, &fit) && fit.fits;
+    return cx_try(cx, compare, &fit) ? fit.why : cx_diag(cx)->message;
 }

@@ -4,14 +4,13 @@
  * What:     for each kernel the bytes that it moves and the seconds that it takes, and which of
  *           three limits it sits at: memory, arithmetic, or the start of a kernel.
  * Requires: a verified function of the loops stage.
- * How:      The cycles of a phase are those of its lets (ir/math/cost.c, the accesses by their
- *           steps in loops/facts.c) times the iterations around, as its marks say they run.  A call
- *           of a microkernel counts by its operations.  Threads divide this as the launch does.
+ * How:      cycles.c has the cycles of a phase.  Threads divide them as the launch does.
  *           The bytes of a phase are those of the elements of each tensor that its accesses reach,
  *           each once.  How fast they come depends on what the program has touched since it last
  *           touched the tensor: that is the working set, as if caches were least recently used
  *           ones.  What several loops in an iteration read, and lines of which an iteration uses a
- *           part, come again from where such an iteration leaves them.
+ *           part, come again from where such an iteration leaves them.  Stores that bypass the
+ *           caches have a rate of their own, and so has memory that is read in short runs.
  *           Processors compute while memory is on its way, so the longer of both counts, and a part
  *           of the other.
  * Why not   simulate caches: strides that evict each other are rare, and lowering avoids them.
@@ -19,270 +18,25 @@
 #include <math.h>
 #include <string.h>
 
-#include "codegen/loops/facts.h"
 #include "codegen/loops/loops.h"
-#include "codegen/processor.h"
-#include "predict.h"
+#include "predictor.h"
 
-/* Cycles. */
-static const double reduction_start = 8, /* a sum in lanes begins, and joins them; */
-    loop_start = 8, /* another loop begins, */
-    short_start = 1, /* or a row so short that several are one vector */
-    latency = 4, /* until the next step of a sum can begin */
-    summed = 4.5, /* of a vector of sums that a step of a reduction over columns adds to, */
-    kept = 2, /* and of one that is kept in an array for the next loop */
-    gathered = 1.5, /* of a load at a place that data gives, */
-    strided = 0.9, /* and of an access to elements that are not adjacent */
-    rounded = 7, /* of a vector of bfloat16 or another narrow dtype that is rounded */
-    extreme = 4, /* of a vector of which the largest or least is found, with its place */
-    simple = 0.5, /* of a vector that is added, or what is as cheap */
-    carried = 1.2, /* of the load and the store in cost.def, of a vector */
-    scalar = 0.5, /* of an access or an operation outside of vectors, at least */
-    packed = 0.5; /* of an element that is packed into a panel */
-
-/* How many times as long a function takes among others as alone (cost.def), and in the form for
- * near operands as in the usual one. */
-static const double among_others = 1.3, near_form = 0.34;
-
-/* Instructions that a processor looks ahead over: so far the steps of a row, of which each waits
- * for the one before, overlap with those of the next row.  A step of a vector is about three. */
-static const double ahead = 225, in_a_step = 3;
+/* In a page.  Nearer ones are fetched as well as what follows. */
+static const double most_jumps = 2;
 
 /* The part of the shorter of moving and computing that does not overlap with the longer one. */
 static const double apart = 0.4;
 
-/* ---- sizes ---- */
-
-typedef struct {
-    Cx *cx;
-    int n;
-    const FixedSize *sizes;
-    const Speeds *speeds;
-} Predictor;
-
-/* Of an index the one in the middle of its loop. */
-static int64_t
-value_of(void *arg, Dim name)
-{
-    const Predictor *p = arg;
-    Dim extent = dim_extent(p->cx, name);
-    if (extent != DIM_NONE) {
-        int64_t n = dim_eval(p->cx, extent, value_of, arg);
-        return n > 1 ? (n - 1) / 2 : 0;
-    }
-    for (int k = 0; k < p->n; k++) {
-        if (strcmp(p->sizes[k].name, dim_name(p->cx, name)) == 0) {
-            return p->sizes[k].value;
-        }
-    }
-    return dim_typical(p->cx, name);
-}
-
-static double
-value(const Predictor *p, Dim d)
-{
-    return (double)dim_eval(p->cx, d, value_of, (void *)p);
-}
-
-static double
-iterations(const Predictor *p, const Let *loop)
-{
-    double n = value(p, loop_extent(loop));
-    return n > 0 ? n : 0;
-}
+/* ---- tensors ---- */
 
 static double
 elements(const Predictor *p, const Type *t)
 {
     double n = 1;
     for (int ax = 0; ax < t->rank; ax++) {
-        n *= value(p, t->dims[ax]);
+        n *= predicted_value(p, t->dims[ax]);
     }
     return n > 0 ? n : 0;
-}
-
-/* ---- cycles ---- */
-
-/* What the loops around a let are to it. */
-typedef struct {
-    const Predictor *p;
-    const Facts *facts;
-    const Let *vectors; /* the innermost loop around that runs as vectors; NULL: none does */
-    double filled; /* the part of their lanes that have an element */
-    bool has_near; /* functions are computed in their form for near operands */
-} Around;
-
-typedef struct {
-    double cycles, operations; /* of operations: those of microkernels */
-} Work;
-
-static double
-lanes_of(int bytes)
-{
-    return (double)isa_info[processor_isa()].vector / (bytes > 0 ? bytes : 1);
-}
-
-static double
-cycles_of_map(const Around *a, const Let *let)
-{
-    Dtype dtype = cost_dtype(let);
-    int bytes = dtype < DTYPE_COUNT ? dtype_info[dtype].bytes : 4;
-    double vector = 1 / lanes_of(bytes), each = simple * vector;
-    if (cost_let(let) > cost_op(OP_add, dtype)) {
-        double own = fmax(cost_let(let) / 4.0 - carried * vector, 0);
-        each += among_others * own *
-                (a->has_near && op_info[let->op].flags & OPF_NEAR ? near_form : 1);
-    }
-    each += map_rounds(let) ? rounded / lanes_of(bytes) : 0;
-    return a->vectors ? each / a->filled : fmax(scalar, each * lanes_of(bytes));
-}
-
-static double
-cycles_of_access(const Around *a, const Let *let)
-{
-    const AccessFacts *access = facts_access(a->facts, let);
-    if (!a->vectors) {
-        return access->is_private ? 0 : scalar;
-    }
-    const Step *step = facts_step(a->facts, let, loop_index(a->vectors));
-    double by = step ? value(a->p, step->step) : NAN;
-    if (isnan(by)) {
-        return access->from_loops ? strided : gathered;
-    }
-    if (by == 0 && !let_writes(let)) {
-        return 0; /* before the loop */
-    }
-    bool narrow = is_narrow(let->args[0]->type->dtype);
-    double vector = (let_writes(let) ? 1 : 0.5) / lanes_of(access->bytes);
-    vector += narrow ? (let_writes(let) ? rounded : 1) / lanes_of(4) : 0;
-    return fabs(by) <= 1 ? vector / a->filled : strided;
-}
-
-/* Do its iterations run as vectors?  A C compiler makes them of the innermost loop, too. */
-static bool
-runs_as_vectors(const Let *loop)
-{
-    if (loop->op == OP_reduce) {
-        return let_has(loop, MARK_lanes) || let_has(loop, MARK_pairs);
-    }
-    const Let *around = let_around(loop);
-    bool ordered = let_has(loop, MARK_steps) ||
-                   (around->op == OP_for && let_has(around, MARK_recurrences));
-    return let_has(loop, MARK_vector) || (!ordered && loop_count(loop->body) == 0);
-}
-
-static Work work_of_block(const Around *a, const Block *blk);
-
-/* The multiplications of a call of a microkernel, as many as they would be in f32. */
-static double
-products_in(const Predictor *p, const Let *loop)
-{
-    double in = 0;
-    for (int k = 0; k < loop->body->n; k++) {
-        const Let *let = loop->body->lets[k];
-        in += loop_is(let) ? products_in(p, let) : 0;
-    }
-    if (loop->op == OP_reduce && in == 0) {
-        in = fmax(1, dtype_info[loop->res[0]->type->dtype].bytes / 4.0);
-    }
-    return iterations(p, loop) * in;
-}
-
-static double
-iterations_in(const Predictor *p, const Let *loop)
-{
-    double in = 0;
-    for (int k = 0; k < loop->body->n; k++) {
-        in += loop_is(loop->body->lets[k]) ? iterations_in(p, loop->body->lets[k]) : 0;
-    }
-    return iterations(p, loop) * (in > 0 ? in : 1);
-}
-
-/* How many of a reduction's steps go on while one waits for the step before it. */
-static double
-steps_at_once(const Let *loop)
-{
-    const Let *rows = let_around(loop);
-    double n = let_has(loop, MARK_lanes) ? DLC_LANES : 1;
-    n *= let_has(loop, MARK_parts) ? (double)let_mark_value(loop, MARK_parts) : 1;
-    bool together = rows->op == OP_for && let_has(loop, MARK_joint) && let_has(rows, MARK_jam);
-    return together ? n * (double)let_mark_value(rows, MARK_jam) : n;
-}
-
-/* A loop in a vector loop begins once for each tile of that. */
-static double
-begins_for(const Around *a)
-{
-    double width = a->vectors && let_has(a->vectors, MARK_width)
-                       ? (double)let_mark_value(a->vectors, MARK_width)
-                       : DLC_COLUMNS;
-    return a->vectors ? fmax(1, fmin(width, iterations(a->p, a->vectors))) : 1;
-}
-
-static Work
-work_of_loop_let(const Around *a, const Let *loop)
-{
-    if (let_has(loop, MARK_micro)) {
-        return (Work){.operations = 2 * products_in(a->p, loop)};
-    }
-    if (let_has(loop, MARK_pack)) {
-        return (Work){.cycles = packed * iterations_in(a->p, loop)};
-    }
-    double n = iterations(a->p, loop), start = loop_start;
-    Around in = *a;
-    in.has_near |= loop->op == OP_for && let_has(loop, MARK_near);
-    if (!a->vectors && runs_as_vectors(loop)) {
-        double lanes = lanes_of(4);
-        in.vectors = loop;
-        in.filled = n > DLC_SHORT_ROW ? n / (ceil(n / lanes) * lanes) : 1;
-        start = n > DLC_SHORT_ROW ? loop_start : short_start;
-    }
-    Work each = work_of_block(&in, loop->body);
-    if (loop->op == OP_reduce) {
-        bool lanes = runs_as_vectors(loop);
-        start = lanes ? reduction_start : start;
-        bool places = let_op(loop) == OP_argmax || let_op(loop) == OP_argmin;
-        each.cycles += lanes || a->vectors ? (places ? extreme : 0.5) / lanes_of(4) : latency;
-        if (let_has(loop, MARK_lanes)) {
-            double instructions = in_a_step * n / lanes_of(4);
-            each.cycles = fmax(each.cycles, latency / steps_at_once(loop) /
-                                                fmax(1, ahead / fmax(instructions, 1)));
-        } else if (a->vectors) {
-            double steps = let_has(loop, MARK_jam) ? (double)let_mark_value(loop, MARK_jam) : 1;
-            each.cycles += summed / steps / lanes_of(4);
-        }
-    } else if (let_has(loop, MARK_steps)) {
-        each.cycles += latency;
-    }
-    return (Work){start / begins_for(a) + n * each.cycles, n * each.operations};
-}
-
-/* Ports of their own load and store while others compute, so the longer of both counts. */
-static Work
-work_of_block(const Around *a, const Block *blk)
-{
-    Work all = {0};
-    double computing = 0, accessing = 0;
-    for (int k = 0; k < blk->n; k++) {
-        const Let *let = blk->lets[k];
-        Work w = {0};
-        if (loop_is(let)) {
-            w = work_of_loop_let(a, let);
-        } else if (let_is_choice(let)) {
-            if (value(a->p, choice_share(a->p->cx, let)) > 0) {
-                w = work_of_block(a, let->body);
-            }
-        } else if (let_is_map(let)) {
-            computing += cycles_of_map(a, let);
-            computing += a->vectors && let_has(let, MARK_array) ? kept / lanes_of(4) : 0;
-        } else if (let_accesses(let)) {
-            accessing += cycles_of_access(a, let);
-        }
-        all.cycles += w.cycles;
-        all.operations += w.operations;
-    }
-    all.cycles += fmax(computing, accessing);
-    return all;
 }
 
 /* ---- threads ---- */
@@ -294,7 +48,7 @@ shared_by_threads(const Predictor *p, const Let *phase, const Let **last)
     double n = 1;
     *last = phase;
     for (const Let *let = phase; let && let->op == OP_for && let_has(let, MARK_parallel);) {
-        n *= iterations(p, let);
+        n *= predicted_iterations(p, let);
         *last = let;
         let = let->body->n == 1 ? let->body->lets[0] : NULL;
     }
@@ -308,7 +62,7 @@ threads_of(const Predictor *p, const Let *phase, double *most)
 {
     const Let *last;
     double n = shared_by_threads(p, phase, &last);
-    double work = value(p, work_of_iteration(p->cx, last));
+    double work = predicted_value(p, work_of_iteration(p->cx, last));
     double grain = ceil(DLC_GRAIN / fmax(work, 1));
     double threads = fmax(1, fmin(p->speeds->threads, floor(n / grain)));
     *most = n > 0 ? ceil(n / threads) / n : 1;
@@ -324,6 +78,8 @@ typedef struct {
     double whole; /* of all that the tensor has */
     bool written;
     double stored; /* bytes that stores reach */
+    double jumped; /* bytes that are read in runs, times pages in a run */
+    double bypassed; /* bytes of all tensors from which on stores bypass the caches */
     double since; /* bytes touched since it was touched before */
 } Touch;
 
@@ -361,7 +117,7 @@ bytes_of(const Predictor *p, const Value *v)
     const Type *t = v->type;
     double n = elements(p, t), bytes = dtype_info[t->dtype].bytes, span = 1;
     for (int ax = 0; v->strides && ax < t->rank; ax++) {
-        span += (value(p, t->dims[ax]) - 1) * fabs(value(p, v->strides[ax]));
+        span += (predicted_value(p, t->dims[ax]) - 1) * fabs(predicted_value(p, v->strides[ax]));
     }
     return n > 0 && v->strides ? fmin(fmax(span, 1) * bytes, n * DLC_LINE) : n * bytes;
 }
@@ -376,7 +132,7 @@ touch(Touches *t, const Value *v)
         }
     }
     t->of = cx_grow(t->p->cx, t->of, t->n, sizeof *t->of);
-    t->of[t->n] = (Touch){.root = root};
+    t->of[t->n] = (Touch){.root = root, .bypassed = INFINITY};
     t->of[t->n].whole = bytes_of(t->p, root);
     return &t->of[t->n++];
 }
@@ -389,8 +145,8 @@ bytes_reached(const Touches *t, const Let *access)
     const AccessFacts *a = facts_access(t->facts, access);
     double reached = 1, nearest = INFINITY;
     for (int k = 0; k < a->nsteps; k++) {
-        double by = a->steps[k].step == DIM_NONE ? 1 : fabs(value(p, a->steps[k].step));
-        double n = value(p, dim_extent(p->cx, a->steps[k].index));
+        double by = a->steps[k].step == DIM_NONE ? 1 : fabs(predicted_value(p, a->steps[k].step));
+        double n = predicted_value(p, dim_extent(p->cx, a->steps[k].index));
         if ((by != 0 || !a->from_loops) && n > 1) { /* data may give each its own place */
             reached *= n;
             nearest = by != 0 ? fmin(nearest, by) : nearest;
@@ -398,6 +154,40 @@ bytes_reached(const Touches *t, const Let *access)
     }
     double lines = isinf(nearest) ? 1 : fmin(fmax(nearest, 1), (double)DLC_LINE / a->bytes);
     return reached * lines * a->bytes;
+}
+
+/* The loop over columns around an access in a reduction over rows: a tile of them comes first. */
+static const Let *
+columns_around(const Let *access)
+{
+    const Let *rows = let_around(access), *columns = rows ? let_around(rows) : NULL;
+    return rows && rows->op == OP_reduce && columns && columns->op == OP_for &&
+                   let_has(columns, MARK_vector)
+               ? columns
+               : NULL;
+}
+
+/* How many times in a page what a load reads goes on elsewhere, and not behind what iterations
+ * before have read. */
+static double
+jumps_in_page(const Touches *t, const Let *access)
+{
+    const Predictor *p = t->p;
+    const AccessFacts *a = facts_access(t->facts, access);
+    const Let *columns = columns_around(access);
+    double run = columns ? predicted_iterations(p, columns) : 1;
+    if (let_has(access, MARK_prefetch_rows) && let_mark_value(access, MARK_prefetch_rows) > 1) {
+        return 0; /* coming rows are fetched */
+    }
+    for (int k = 0; k < a->nsteps; k++) {
+        double by = a->steps[k].step == DIM_NONE ? NAN : fabs(predicted_value(p, a->steps[k].step));
+        bool in_tile = columns && a->steps[k].index == loop_index(columns);
+        if (!in_tile && by != run && by != 0) {
+            break;
+        }
+        run *= by == run ? predicted_value(p, dim_extent(p->cx, a->steps[k].index)) : 1;
+    }
+    return SPEED_PAGE / fmax(run * a->bytes, SPEED_PAGE / most_jumps);
 }
 
 static void
@@ -410,10 +200,17 @@ add_accesses(Touches *t, const Block *blk)
             double bytes = bytes_reached(t, let);
             bytes = let_writes(let) ? to->stored + bytes : bytes; /* stores go to different parts */
             to->stored = let_writes(let) ? bytes : to->stored;
+            if (!let_writes(let)) {
+                to->jumped = fmax(to->jumped, fmin(bytes, to->whole) * jumps_in_page(t, let));
+            }
             to->bytes = fmin(fmax(to->bytes, bytes), to->whole);
             to->written |= let_writes(let);
+            bool bypasses = let_writes(let) && let_has(let, MARK_nontemporal) &&
+                            to->whole >= (double)let_mark_value(let, MARK_nontemporal);
+            to->bypassed = bypasses ? (double)let_mark_value(let, MARK_footprint) : to->bypassed;
         }
-        if (let->body && !(let_is_choice(let) && value(t->p, choice_share(t->p->cx, let)) <= 0)) {
+        if (let->body &&
+            !(let_is_choice(let) && predicted_value(t->p, choice_share(t->p->cx, let)) <= 0)) {
             add_accesses(t, let->body);
         }
     }
@@ -428,8 +225,8 @@ bytes_in_tile(const Touches *t, const Let *access, const Let *loop, double tile)
     double reached = 1, nearest = INFINITY;
     for (int k = 0, last = 0; k < a->nsteps && !last; k++) {
         last = a->steps[k].index == loop_index(loop);
-        double by = a->steps[k].step == DIM_NONE ? 1 : fabs(value(p, a->steps[k].step));
-        double n = last ? tile : value(p, dim_extent(p->cx, a->steps[k].index));
+        double by = a->steps[k].step == DIM_NONE ? 1 : fabs(predicted_value(p, a->steps[k].step));
+        double n = last ? tile : predicted_value(p, dim_extent(p->cx, a->steps[k].index));
         if (by != 0 && n > 1) {
             reached *= n;
             nearest = fmin(nearest, by);
@@ -471,7 +268,8 @@ add_reads(Reads *r, const Block *blk, int loop)
         if (let->body && !is_call(let)) {
             add_reads(r, let->body, loop);
         }
-        if (!let_accesses(let) || facts_access(r->t->facts, let)->is_private) {
+        if (!let_accesses(let) || facts_access(r->t->facts, let)->is_private ||
+            let_has(let, MARK_transpose)) { /* which reads whole lines */
             continue;
         }
         const Value *root = root_of(let->args[0]);
@@ -498,7 +296,7 @@ add_reads(Reads *r, const Block *blk, int loop)
 static void
 add_again(Touches *t, const Let *loop, double outer)
 {
-    double n = iterations(t->p, loop);
+    double n = predicted_iterations(t->p, loop);
     bool tiled = runs_as_vectors(loop) && loop_count(loop->body);
     double width = let_has(loop, MARK_width) ? (double)let_mark_value(loop, MARK_width)
                                              : DLC_COLUMNS;
@@ -533,28 +331,34 @@ rate_at(const double *rates, double bytes)
     return exp((1 - part) * log(rates[k]) + part * log(rates[k + 1]));
 }
 
-/* A copy reads as much as it writes, so what is over behind reading is for writing. */
+/* A copy reads as much as it writes, so what is over behind reading is for writing.  all: bytes of
+ * the phase's tensors. */
 static double
-seconds_to_move(const Traffic *traffic, const Touch *t)
+seconds_to_move(const Traffic *traffic, const Touch *t, double all)
 {
-    double read = rate_at(traffic->read, t->since), copy = rate_at(traffic->copy, t->since);
-    double write = fmax(2 / copy - 1 / read, 1 / copy);
-    return t->bytes * (t->written ? write : 1 / read);
+    bool bypasses = all >= t->bypassed;
+    double since = bypasses ? INFINITY : t->since;
+    double read = rate_at(traffic->read, since);
+    double copy = bypasses ? traffic->streamed : rate_at(traffic->copy, since);
+    double write = fmax(2 / copy - 1 / read, bypasses ? 0 : 1 / copy);
+    double near = traffic->read[SPEED_NEAR], last = traffic->read[SPEED_LEVELS - 1];
+    double memory = fmin((1 / read - 1 / near) / (1 / last - 1 / near + 1e-20), 1);
+    double jump = fmax(1 / traffic->jumping - 1 / last, 0) * fmax(memory, 0);
+    return t->bytes * (t->written ? write : 1 / read) + t->jumped * jump;
 }
 
-/* Beyond what it takes to read them from the first cache.  The first two caches are a thread's
- * own. */
+/* The first two caches are a thread's own. */
 static double
 again_seconds(const Touches *t, int threads)
 {
     const Speeds *speeds = t->p->speeds;
-    double seconds = 0, first = speeds->alone.read[0] * threads;
+    double seconds = 0;
     for (int k = 0; k < t->nagain; k++) {
         double since = t->again[k].since;
         double rate = since < DLC_L2 || threads == 1
                           ? rate_at(speeds->alone.read, since) * threads
                           : rate_at(speeds->together.read, since * threads);
-        seconds += t->again[k].bytes * fmax(1 / rate - 1 / first, 0);
+        seconds += since > SPEED_FIRST ? t->again[k].bytes / rate : 0;
     }
     return seconds;
 }
@@ -587,8 +391,7 @@ add_part(const Predictor *p, Steps *s, const Let *let)
 static void
 predict_phase(const Predictor *p, const Facts *facts, const Let *phase, Part *out)
 {
-    Around a = {.p = p, .facts = facts, .filled = 1};
-    Work w = work_of_loop_let(&a, phase);
+    Work w = predicted_work(p, facts, phase);
     double most;
     out->threads = threads_of(p, phase, &most);
     out->computing = most * (w.cycles / p->speeds->clock + w.operations / p->speeds->product);
@@ -606,7 +409,7 @@ predict_root(const Predictor *p, const Fn *fn, const Block *root, const Let *ker
         const Let *let = root->lets[k];
         if (loop_is(let)) {
             predict_phase(p, facts_of_phase(fn, let), let, add_part(p, s, kernel));
-        } else if (let_is_choice(let) && value(p, choice_share(p->cx, let)) > 0) {
+        } else if (let_is_choice(let) && predicted_value(p, choice_share(p->cx, let)) > 0) {
             predict_root(p, fn, let->body, kernel, s);
         }
     }
@@ -671,12 +474,15 @@ finish_part(const Predictor *p, const Steps *s, int at)
     Part *part = &s->parts[at];
     Predicted *out = &s->of[part->step];
     const Traffic *traffic = part->threads > 1 ? &p->speeds->together : &p->speeds->alone;
-    double moving = again_seconds(&part->touches, part->threads);
+    double moving = again_seconds(&part->touches, part->threads), all = 0;
+    for (int k = 0; k < part->touches.n; k++) {
+        all += part->touches.of[k].whole;
+    }
     for (int k = 0; k < part->touches.n; k++) {
         Touch *t = &part->touches.of[k];
         t->since = touched_since(s, at, t);
         out->bytes += t->bytes;
-        moving += seconds_to_move(traffic, t);
+        moving += seconds_to_move(traffic, t, all);
     }
     double longer = fmax(moving, part->computing), other = fmin(moving, part->computing);
     out->moving += moving;

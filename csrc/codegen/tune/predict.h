@@ -7,14 +7,17 @@
 /* ---- speeds.c: the machine ---- */
 
 enum {
-    SPEED_LEVELS = 7,           /* working sets that were measured: */
+    SPEED_LEVELS = 8,           /* working sets that were measured: */
     SPEED_FIRST = 16 << 10,     /* bytes of the smallest one, */
     SPEED_STEP = 4,             /* and how many times as large the next one is */
+    SPEED_NEAR = 5,             /* the number of the last one that is near */
+    SPEED_PAGE = 4096,          /* bytes of a page: what is read before a jump */
 };
 
-/* Bytes that are read in a second, and bytes that a copy reads and writes, by working set. */
+/* Bytes that are read in a second, and bytes that a copy reads and writes, by working set; of the
+ * largest one, those of a copy with stores that bypass the caches, and of reading pages apart. */
 typedef struct {
-    double read[SPEED_LEVELS], copy[SPEED_LEVELS];
+    double read[SPEED_LEVELS], copy[SPEED_LEVELS], streamed, jumping;
 } Traffic;
 
 typedef struct {
@@ -26,9 +29,9 @@ typedef struct {
     Traffic alone, together; /* of one thread, of all */
 } Speeds;
 
-enum { SPEEDS = 2 + 4 * SPEED_LEVELS }; /* numbers from `clock` on */
+enum { SPEEDS = 6 + 4 * SPEED_LEVELS }; /* numbers from `clock` on */
 
-/* Measures them, with the threads of the process, in about a third of a second: clock, fork and
+/* Measures them, with the threads of the process, in less than a second: clock, fork and
  * traffic.  false: there is no memory. */
 bool speeds_measure(Speeds *out);
 

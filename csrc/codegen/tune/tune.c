@@ -97,7 +97,13 @@ tuning_compile(Tuning *t, int place, const char *schedule, double until)
         log_line("tune: %s", cx_diag(t->cx)->message);
     }
     Kernel *kernel = c.use->kernel;
-    if (!compiled || !kernel || !kernel_fits(t->cx, &c.use->key, t->kernels[place].usual, kernel)) {
+    const char *unfit = compiled && kernel
+                            ? kernel_unfit(t->cx, &c.use->key, t->kernels[place].usual, kernel)
+                            : NULL;
+    if (unfit) {
+        log_line("tune: not in the place of the usual loops, %s:\n%s", unfit, schedule);
+    }
+    if (!compiled || !kernel || unfit) {
         kernel_unref(kernel);
         return NULL;
     }
@@ -191,7 +197,8 @@ recall_kernel(Tuning *t, int place)
     Found *found = &tuned->found;
     if (tuned->ours && found->schedule &&
         !(tuned->kernel = tuning_compile(t, place, found->schedule, 0))) {
-        *found = (Found){.part = 1}; /* no schedule of the kernel: the search begins anew */
+        log_line("tune: the note of %.100s is not used, the search begins anew", node_of(t, place));
+        *found = (Found){.part = 1}; /* no schedule of the kernel */
         return;
     }
     if (tuned->ours) {

@@ -106,9 +106,9 @@ void found_see(Cx *cx, Found *found, const char *code);
 
 /* ---- fit.c ---- */
 
-/* Can a plan that is built for the usual kernel call the other one in its place?  What a launch has
- * to know of it is put into its code then. */
-bool kernel_fits(Cx *cx, const KernelKey *key, const Kernel *usual, const Kernel *other);
+/* Why a plan that is built for the usual kernel cannot call the other one in its place; NULL: it
+ * can, and what a launch has to know of the kernel is in its code. */
+const char *kernel_unfit(Cx *cx, const KernelKey *key, const Kernel *usual, const Kernel *other);
 
 /* ---- tune.c ---- */
 
