@@ -234,9 +234,9 @@ $(BIN)/test-threads: $(THREADS)
 $(BIN)/test-threads: LDFLAGS += -rdynamic
 $(BIN)/dlc-opt $(BIN)/test-jit $(BIN)/test-emit $(BIN)/test-replay $(BIN)/test-threads: $(CORE) $(TCC_OBJ)
 	$(link)
-# The fuzzer's plans take the portable C where it says so: tests/fuzz/portable.c.
-PORTABLY = $(PORTABLE_CALLS:%=-Wl,--wrap=%)
-PORTABLE_CALLS := emit_unit jit_cc_submit
+# The fuzzer's plans take the portable C where it says so, and two threads: tests/fuzz/portable.c, threads.c.
+FUZZ_CALLS = $(WRAPPED_CALLS:%=-Wl,--wrap=%)
+WRAPPED_CALLS := emit_unit jit_cc_submit parallel_for
 
 # A compile under sanitizers takes long: one of 16 parts of the sources has them, the others are objects of PLAIN.
 PART    ?= 0
@@ -247,7 +247,7 @@ number  := $(shell echo $$(($(PART) % 16)))
 chosen  := $(shell printf '%s\n' $(sort $(filter-out %.isa.o %/libtcc.o,$(FUZZED))) | awk 'NR % 16 == $(number)')
 sanitized: $(BIN)/test-fuzz-$(number); @:
 $(BIN)/test-fuzz-$(number): $(chosen) $(patsubst $(B)/%,$(PLAIN)/%,$(filter-out $(chosen),$(FUZZED)))
-	$(link) $(PORTABLY)
+	$(link) $(FUZZ_CALLS)
 endif
 # With bugs on purpose, which have to be found.
 WORSE := $(shell sed -n 's/^REWRITE. *\(\w*\),.*/rewrite_\1/p' csrc/codegen/rewrites.def) \
@@ -262,4 +262,4 @@ $(BROKEN_EXT): $(BROKEN) $(CORE) $(CAPTURE) $(TCC_OBJ) $(B)/exports.map
 	$(link) -shared -Wl,--version-script=$(B)/exports.map $(WORSE:%=-Wl,--wrap=%)
 	@ln -sfn $(abspath dlc)/*.py $(abspath dlc)/*/ $(abspath dlc)/operators.txt $(@D)/
 $(BIN)/test-fuzz: $(FUZZ) $(filter-out %/ir/eval/eval_map.o,$(CORE)) $(TCC_OBJ)
-	$(link) $(PORTABLY)
+	$(link) $(FUZZ_CALLS)

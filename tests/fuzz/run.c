@@ -4,6 +4,7 @@
 #include "portable.h"
 #include "run.h"
 #include "schedules.h"
+#include "threads.h"
 
 #include "codegen/codegen.h"
 #include "fusion/fusion.h"
@@ -204,46 +205,6 @@ written(const PlanParam *param, PlanTensor *out)
     memcpy(out->strides, param->strides, sizeof out->strides);
 }
 
-static void
-run_plan(Run *r, unsigned tier, Tensor *out)
-{
-    Fn *fn = r->kernels;
-    CompileOptions options = {.mode = tier == RUN_TCC ? MODE_TCC : MODE_CC, .passes = r->left};
-    options.cc = (CcOptions){.cache = "", .wait = true};
-    PlanHost host = {r, host_alloc, host_view, host_call, host_reference, host_reference,
-                     host_fault, host_lock, host_lock};
-    int64_t by_tcc = count_get(COUNT_TCC_COMPILES);
-    portable_use(tier == RUN_C);
-    schedules_use(r->c->scheduled ? r->c->seed + 1 : 0, r->c->loops);
-    choices_use(r->c->chooses ? r->c->seed + 1 : 0);
-    Plan *plan = plan_build(fn, &options);
-    cx_cleanup(r->cx, release_plan, plan);
-    if (tier != RUN_TCC && count_get(COUNT_TCC_COMPILES) != by_tcc) {
-        fail_as(r->cx, DIAG_PASS, "no C compiler compiled the kernels: libtcc stood in for it");
-    }
-    Tensor *args = arguments(r);
-    PlanParam *in = cx_alloc(r->cx, (size_t)fn->nparams * sizeof *in + 1);
-    PlanTensor *results = cx_alloc(r->cx, (size_t)fn->body->nrets * sizeof *results);
-    for (int k = 0; k < fn->nparams; k++) {
-        to_plan(r, &args[k], k, &in[k]);
-    }
-    int status = plan_run(plan, &host, r->sizes, in, results);
-    for (int k = 0; k < fn->body->nrets && status == 0; k++) {
-        if (fn->results[k].kind == RESULT_INTO) {
-            written(&in[fn->results[k].of], &results[k]);
-        }
-        out[k] = from_plan(r, fn->body->rets[k], &results[k]);
-    }
-    check_guards(r, tier == RUN_CC ? "cc" : tier == RUN_C ? "c" : "tcc");
-    if (status && r->c->damaged && r->fault == FAULT_LAYOUT) {
-        /* elements that are written share memory, or are too far apart: refused */
-        r->stage(FUZZ_FIRST_STAGE);
-    }
-    if (status) {
-        fail_as(r->cx, DIAG_PASS, "the plan failed: fault %d at %s", r->fault, r->where);
-    }
-}
-
 /* ---- comparison ---- */
 
 /* want, and the same from programs with nudged sums: how far results move with the order of
@@ -352,6 +313,64 @@ compare_bits(Run *r, const char *first, const char *second, int k, const Tensor 
             }
         }
     } while (tensor_next(a, index));
+}
+
+/* ---- calls of the plan ---- */
+
+/* One call of the plan. */
+static void
+call_plan(Run *r, Plan *plan, const char *name, Tensor *out)
+{
+    const Fn *fn = r->kernels;
+    PlanHost host = {r, host_alloc, host_view, host_call, host_reference, host_reference,
+                     host_fault, host_lock, host_lock};
+    Tensor *args = arguments(r);
+    PlanParam *in = cx_alloc(r->cx, (size_t)fn->nparams * sizeof *in + 1);
+    PlanTensor *results = cx_alloc(r->cx, (size_t)fn->body->nrets * sizeof *results);
+    for (int k = 0; k < fn->nparams; k++) {
+        to_plan(r, &args[k], k, &in[k]);
+    }
+    int status = plan_run(plan, &host, r->sizes, in, results);
+    for (int k = 0; k < fn->body->nrets && status == 0; k++) {
+        if (fn->results[k].kind == RESULT_INTO) {
+            written(&in[fn->results[k].of], &results[k]);
+        }
+        out[k] = from_plan(r, fn->body->rets[k], &results[k]);
+    }
+    check_guards(r, name);
+    if (status && r->c->damaged && r->fault == FAULT_LAYOUT) {
+        /* elements that are written share memory, or are too far apart: refused */
+        r->stage(FUZZ_FIRST_STAGE);
+    }
+    if (status) {
+        fail_as(r->cx, DIAG_PASS, "the plan failed: fault %d at %s", r->fault, r->where);
+    }
+}
+
+/* Two threads give the bits of one. */
+static void
+run_plan(Run *r, unsigned tier, Tensor *out)
+{
+    const char *name = tier == RUN_CC ? "cc" : tier == RUN_C ? "c" : "tcc";
+    CompileOptions options = {.mode = tier == RUN_TCC ? MODE_TCC : MODE_CC, .passes = r->left};
+    options.cc = (CcOptions){.cache = "", .wait = true};
+    int64_t by_tcc = count_get(COUNT_TCC_COMPILES);
+    Tensor by_two[MAX_RANK];
+    portable_use(tier == RUN_C);
+    schedules_use(r->c->scheduled ? r->c->seed + 1 : 0, r->c->loops);
+    choices_use(r->c->chooses ? r->c->seed + 1 : 0);
+    Plan *plan = plan_build(r->kernels, &options);
+    cx_cleanup(r->cx, release_plan, plan);
+    if (tier != RUN_TCC && count_get(COUNT_TCC_COMPILES) != by_tcc) {
+        fail_as(r->cx, DIAG_PASS, "no C compiler compiled the kernels: libtcc stood in for it");
+    }
+    threads_use(false);
+    call_plan(r, plan, name, out);
+    threads_use(true);
+    call_plan(r, plan, name, by_two);
+    for (int k = 0; k < r->kernels->body->nrets; k++) {
+        compare_bits(r, "one thread", "two", k, &out[k], &by_two[k]);
+    }
 }
 
 /* ---- sizes ---- */

@@ -18,7 +18,7 @@ FUZZ = Path(os.environ.get("DLC_BIN", ROOT / "build")) / "test-fuzz"
 COUNT, *SEEDS = (int(n) for n in os.environ.get("DLC_FUZZ", "96").split(","))
 MORE = 1000  # for libtcc alone
 OF_BOTH = 8  # of each kind by the C compiler too
-STEPS = 250  # with one thread, and as many others with two
+STEPS = 500
 PORTABLE = 60
 DAMAGED = 2000
 SANITIZED = 200
@@ -93,15 +93,10 @@ def test_kinds(kind: str, tmp_path: Path, shard: Shard) -> None:
 
 
 @pytest.mark.in_turn(4)
-@pytest.mark.parametrize("threads", [1, 2])
-def test_loops_over_elements(
-    threads: int, tmp_path: Path, shard: Shard, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loops_over_elements(tmp_path: Path, shard: Shard) -> None:
     """Steps that read and write elements, rows and parts of arrays, most of them in kernels."""
-    monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
-    turn = 2 * shard.number + threads - 1
-    draw("--steps", "tcc", 7_000_000_000, turn, STEPS, tmp_path)
-    draw("--steps", "tcc,cc,c", 7_500_000_000, turn, OF_BOTH, tmp_path)
+    draw("--steps", "tcc", 7_000_000_000, shard.number, STEPS, tmp_path)
+    draw("--steps", "tcc,cc,c", 7_500_000_000, shard.number, 2 * OF_BOTH, tmp_path)
 
 
 def test_a_sum_and_its_neighbours() -> None:
