@@ -31,6 +31,7 @@ from .test_lines_of_programs import (
 from .test_target_lines import graph, lines
 
 EMITTED = Path(__file__).parents[1] / "emit"
+CORPUS = Path(__file__).parents[1] / "replay/corpus"
 
 #: What the names of vector primitives begin with, by what they do besides computing.
 KINDS = {
@@ -99,11 +100,33 @@ def nest(text: str) -> Line:
     return stack[0]
 
 
+class Part(NamedTuple):
+    """An access of one of the adjacent parts of elements, which one primitive loads or stores."""
+
+    of: str
+    place: int
+    length: int
+
+    def same(self, other: "Part") -> bool:
+        """May one call do both?"""
+        return self.of == other.of and abs(self.place - other.place) < self.length
+
+
+def part(line: Line) -> Part:
+    """Of `load x[i, 2*j + 1]` the second of two. Of an axis that has only parts, its index is a constant."""
+    found = re.search(r"((?:load|store) \w+\[.*?)([^,[]*)\]", line.text)
+    assert found, line.text
+    terms = found[2].strip().split(" + ")
+    place = int(terms.pop()) if terms[-1].isdigit() else 0
+    factor = re.match(r"(\d+)\*", terms[0]) if terms else None
+    return Part(found[1] + " + ".join(terms), place, int(factor[1]) if factor else 4)
+
+
 def of_loads(block: Line, around: list[Line]) -> Counter[str]:
     """What the accesses and indices of one block say."""
     found: Counter[str] = Counter()
     lanes = bool(around) and around[-1].op == "reduce" and "lanes" in around[-1].marks
-    parts = set()
+    done: list[Part] = []
     for line in block.body:
         tensor = re.search(r"(?:load|store) (\w+)", line.text)
         ahead = "prefetch" in line.marks or "prefetch_rows" in line.marks
@@ -112,8 +135,8 @@ def of_loads(block: Line, around: list[Line]) -> Counter[str]:
         if not tensor or line.op not in ("load", "store"):
             continue
         if "primitive" in line.marks:
-            first = (line.op, tensor[1]) not in parts
-            parts.add((line.op, tensor[1]))
+            first = not any(part(line).same(one) for one in done)
+            done.append(part(line)) if first else None
             found["parts"] += first
             found["prefetch"] += first and ahead
             continue
@@ -218,6 +241,13 @@ SMALL_STEP = graph(
     "s: f32[700, 9] = mul g, 0.01",
     "y: f32[700, 9] = sub p, s",
 )
+OVERLAPPING = graph(
+    "x: f32[40, 257]",
+    "f32[40, 128]",
+    *(f"x{k}: f32[40, 128] = slice x axis=1 start={k} step=2" for k in range(3)),
+    "m: f32[40, 128] = maximum x0, x1",
+    "y: f32[40, 128] = maximum m, x2",
+)
 
 
 def long(program: str) -> str:
@@ -245,6 +275,7 @@ PROGRAMS = {
     "scan with a mask": MASKED_SCAN,
     "strided convolution": STRIDED,
     "embedding bag": BAG,
+    "windows of three, two apart": OVERLAPPING,
 }
 
 
@@ -261,3 +292,11 @@ def test_they_are_those_of_the_kernels_of_tests_of_emission(path: Path, tmp_path
     program = path.read_text()
     loops = opt(program, "--pass", "lower,schedule,tcc")
     assert done(program, tmp_path) == said(nest(loops), [])
+
+
+@pytest.mark.in_turn(16)
+@pytest.mark.skipif(not HAS_GCC, reason="reads the machine code that gcc makes")
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.dlc")), ids=lambda path: path.stem)
+def test_they_are_those_of_models(path: Path, tmp_path: Path) -> None:
+    program = path.read_text()
+    assert done(program, tmp_path) == said(nest(lines(program, "tcc")), [])
