@@ -17,7 +17,6 @@ from tests.emit.unit import HAS_GCC, Unit
 
 from .test_lines_of_programs import (
     CHANNELS,
-    EMBEDDING_SUM,
     EXP_LOG1P,
     LAYER_NORM,
     MARKS,
@@ -28,7 +27,7 @@ from .test_lines_of_programs import (
     STENCIL,
     TRANSPOSED_SUM,
 )
-from .test_target_lines import graph, lines
+from .test_target_lines import EMBEDDING_BAG, EMBEDDING_SUM, graph, lines
 
 EMITTED = Path(__file__).parents[1] / "emit"
 CORPUS = Path(__file__).parents[1] / "replay/corpus"
@@ -226,14 +225,6 @@ STRIDED = graph(
     "v: f32[2, 15, 15, 3, 3, 8] = as_strided x offset=0 strides=[8192, 512, 16, 256, 8, 1]",
     'y: f32[2, 15, 15, 16] = contract v, w over="nyxpqc,pqco->nyxo"',
 )
-BAG = graph(
-    "w: f32[100000, 64], i: i64[5000, 8], p: f32[5000, 8]",
-    "f32[5000, 64]",
-    "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
-    "e: f32[5000, 8, 64] = expand p to=[0, 1]",
-    "t: f32[5000, 8, 64] = mul g, e",
-    "y: f32[5000, 64] = sum t axes=[1]",
-)
 SUMS = graph(f"x: {ROWS}", "f32[200]", "y: f32[200] = sum x axes=[1]")
 SMALL_STEP = graph(
     "p: f32[700, 9], g: f32[700, 9]",
@@ -274,7 +265,7 @@ PROGRAMS = {
     "long sums": long(SUMS),
     "scan with a mask": MASKED_SCAN,
     "strided convolution": STRIDED,
-    "embedding bag": BAG,
+    "embedding bag": EMBEDDING_BAG,
     "windows of three, two apart": OVERLAPPING,
 }
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_target_lines import graph, lines
+from .test_target_lines import EMBEDDING_SUM, graph, lines
 
 ROOT = Path(__file__).parents[2]
 MARKS = set(re.findall(r"^MARK\( *(\w+),", (ROOT / "csrc/ir/marks.def").read_text(), re.MULTILINE))
@@ -76,12 +76,6 @@ STENCIL = graph(
     *(f"x{k}: f32[4094, 2048] = slice x axis=0 start={k} step=1" for k in range(3)),
     "d: f32[4094, 2048] = add x0, x1",
     "y: f32[4094, 2048] = add d, x2",
-)
-EMBEDDING_SUM = graph(
-    "w: f32[100000, 64], i: i64[5000, 8]",
-    "f32[5000, 64]",
-    "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
-    "y: f32[5000, 64] = sum g axes=[1]",
 )
 SCAN = graph("x: f32[64, 1000]", "f32[64, 1000]", "y: f32[64, 1000] = scan x op=sum axis=1")
 EXP_LOG1P = graph("x: f32[1000]", "f32[1000]", "e: f32[1000] = exp x", "y: f32[1000] = log1p e")
