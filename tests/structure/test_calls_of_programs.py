@@ -270,14 +270,14 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.skipif(not HAS_GCC, reason="reads the machine code that gcc makes")
+@pytest.mark.skipif(not HAS_GCC, reason="needs gcc: reads the machine code that it makes")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_special_calls_are_those_that_the_lines_say(name: str, tmp_path: Path) -> None:
     assert done(PROGRAMS[name], tmp_path) == said(nest(lines(PROGRAMS[name], "tcc")), [])
 
 
 @pytest.mark.in_turn(4)
-@pytest.mark.skipif(not HAS_GCC, reason="reads the machine code that gcc makes")
+@pytest.mark.skipif(not HAS_GCC, reason="needs gcc: reads the machine code that it makes")
 @pytest.mark.parametrize("path", sorted(EMITTED.glob("*.dlc")), ids=lambda path: path.stem)
 def test_they_are_those_of_the_kernels_of_tests_of_emission(path: Path, tmp_path: Path) -> None:
     program = path.read_text()
@@ -286,7 +286,7 @@ def test_they_are_those_of_the_kernels_of_tests_of_emission(path: Path, tmp_path
 
 
 @pytest.mark.in_turn(16)
-@pytest.mark.skipif(not HAS_GCC, reason="reads the machine code that gcc makes")
+@pytest.mark.skipif(not HAS_GCC, reason="needs gcc: reads the machine code that it makes")
 @pytest.mark.parametrize("path", sorted(CORPUS.glob("*.dlc")), ids=lambda path: path.stem)
 def test_they_are_those_of_models(path: Path, tmp_path: Path) -> None:
     program = path.read_text()
