@@ -213,19 +213,23 @@ def test_the_lines_with_marks_are_these(program: str, tcc: list[str], cc: list[s
     assert marked(program, "c") == c
 
 
+SIZES = range(100, 200)
+STEP_OF_HUNDRED = (
+    f"dlc 1 graph\n\nfn f({', '.join(f'p{n}: f32[{n}], g{n}: f32[{n}]' for n in SIZES)})"
+    f" -> ({', '.join(f'f32[{n}]' for n in SIZES)}) {{\n"
+    + "".join(
+        f"  let s{n}: f32[{n}] = mul g{n}, 0.01\n  let y{n}: f32[{n}] = sub p{n}, s{n}\n" for n in SIZES
+    )
+    + f"  ret {', '.join(f'y{n}' for n in SIZES)}\n}}\n"
+)
+
+
 def test_a_step_of_an_optimiser_for_a_hundred_tensors() -> None:
     """A loop for each; of libtcc one primitive scales a gradient and subtracts it."""
-    sizes = range(100, 200)
-    lets = "".join(
-        f"  let s{n}: f32[{n}] = mul g{n}, 0.01\n  let y{n}: f32[{n}] = sub p{n}, s{n}\n" for n in sizes
-    )
-    inputs = ", ".join(f"p{n}: f32[{n}], g{n}: f32[{n}]" for n in sizes)
-    results = ", ".join(f"f32[{n}]" for n in sizes)
-    returned = ", ".join(f"y{n}" for n in sizes)
-    program = f"dlc 1 graph\n\nfn f({inputs}) -> ({results}) {{\n{lets}  ret {returned}\n}}\n"
     of_each = "for vector", "p{0} merged", "g{0} merged", "mul merged", "t{1} merged"
-    assert marked(program, "tcc") == [line.format(n, k) for k, n in enumerate(sizes) for line in of_each]
-    assert marked(program, "cc") == marked(program, "c") == ["for vector"] * 100
+    said = [line.format(n, k) for k, n in enumerate(SIZES) for line in of_each]
+    assert marked(STEP_OF_HUNDRED, "tcc") == said
+    assert marked(STEP_OF_HUNDRED, "cc") == marked(STEP_OF_HUNDRED, "c") == ["for vector"] * 100
 
 
 WHOLE = PRODUCT.replace("f32", "i32").replace("rsqrt s", "neg s")
