@@ -18,7 +18,7 @@ SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"] *
 def objects(*folders: str) -> list[str]:
     """Those of all sources in folders of csrc; skips the test where the programs are another processor's."""
     if "DLC_BIN" in os.environ and not OBJECTS.is_dir():
-        pytest.skip("the objects are not for this processor")
+        pytest.skip("DLC_BIN has no objects: they are of another processor")
     sources = (path for folder in folders for path in sorted((CSRC / folder).rglob("*.c")))
     return [str(OBJECTS / path.relative_to(CSRC).with_suffix(".o")) for path in sources]
 

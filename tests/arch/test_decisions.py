@@ -22,7 +22,7 @@ EMIT = CSRC / "codegen/emit"
 
 #: What each count was when it was last stored.
 STORED = {
-    "lines_of_emitters": 8_331,
+    "lines_of_emitters": 8_293,
     "lines_of_the_plain_target": 803,
     "thresholds_that_the_plain_target_reads": 0,
     "thresholds_that_emitters_read": 0,
@@ -183,8 +183,11 @@ def thresholds_that_the_plain_target_reads() -> int:
 
 @count
 def thresholds_that_emitters_read() -> int:
-    """Rows of machine.def whose constant stands in the code of a file that `lines_of_emitters` counts."""
-    return len(thresholds_in(emitters()))
+    """Rows of machine.def whose constant stands in the code of a file that `lines_of_emitters` counts, and
+    the length of a short row, which phase.h has because it is no number of a machine.
+    """
+    words = {word for path in emitters() for word in code(path).split()}
+    return len((thresholds() | {"DLC_SHORT_ROW"}) & words)
 
 
 @count

@@ -24,7 +24,7 @@ def test_a_compiler_has_nothing_to_say(name: str, part: int, tmp_path: Path) -> 
     """With the flags of the build; what is generated on the way is left to `make lint`."""
     command = compiler(name)
     if command is None:
-        pytest.skip(f"there is no {name}")
+        pytest.skip(f"needs {name}, and finds none in PATH")
     options = [
         f"B={tmp_path}",
         f"CC={command}",

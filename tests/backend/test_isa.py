@@ -10,7 +10,7 @@ import dlc
 from tests.fresh import run
 
 SETS = ["sse2", "avx2", "avx512"]
-pytestmark = pytest.mark.skipif(dlc._C.isa() not in SETS[1:], reason="there is no narrower set here")
+pytestmark = pytest.mark.skipif(dlc._C.isa() not in SETS[1:], reason="needs AVX2, to leave it out")
 
 
 class Block(nn.Module):

@@ -20,7 +20,7 @@ def test_every_function_is_in_a_table() -> None:
     assert not [row.name for row in rows() if not row.kind]
 
 
-@pytest.mark.skipif(not np.__version__.startswith("2.4."), reason="the page is of one version of NumPy")
+@pytest.mark.skipif(not np.__version__.startswith("2.4."), reason="needs NumPy 2.4, whose names the page has")
 def test_the_page_is_what_the_program_writes() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "python -m tests.backend.numpy_names writes it"
 

@@ -12,7 +12,7 @@ import pytest
 from tests.emit.unit import HAS_GCC
 from tests.emit.written import check, functions, machine, marks
 
-asks_gcc = pytest.mark.skipif(not HAS_GCC, reason="reads the machine code that gcc makes")
+asks_gcc = pytest.mark.skipif(not HAS_GCC, reason="needs gcc: reads the machine code that it makes")
 
 
 def strips(name: str, folder: Path, kind: str = "") -> list[str]:

@@ -139,7 +139,7 @@ def test_compilers_have_nothing_to_say(name: str, tmp_path: Path) -> None:
         assert unit(name, "cc", tmp_path).compiled(compiler, *FLAGS, "-O2", *WARN) == ""
 
 
-@pytest.mark.skipif(not HAS_GCC, reason="gcc reports which loops it vectorised")
+@pytest.mark.skipif(not HAS_GCC, reason="needs gcc, which reports the loops that it vectorised")
 @pytest.mark.parametrize("name", ["masks", "pointwise"])
 def test_gcc_vectorises_every_loop(name: str, tmp_path: Path) -> None:
     told, made = unit(name, "cc", tmp_path).vectors()

@@ -84,7 +84,7 @@ def test_every_operation(dtype: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@pytest.mark.skipif("avx2" not in available(), reason="there is no narrower instruction set")
+@pytest.mark.skipif("avx2" not in available(), reason="needs AVX2, which fuses multiply-adds")
 @pytest.mark.parametrize("name", ["softmax", "product"])
 def test_a_processor_without_fused_multiply_adds(name: str) -> None:
     """The C library fuses them there too, and the other targets round twice: the column `fused`."""
@@ -105,7 +105,7 @@ NO_GNU = """#include <stdint.h>
 """
 
 
-@pytest.mark.skipif("gcc" not in FOUND, reason="asks gcc")
+@pytest.mark.skipif("gcc" not in FOUND, reason="needs gcc, and finds none in PATH")
 @pytest.mark.parametrize("name", ["softmax", "scatter", "near", "product"])
 def test_a_unit_has_what_it_uses_of_the_prelude_and_nothing_else(name: str, tmp_path: Path) -> None:
     """No header but one, no word of GNU C, and no function that nothing calls (-Wunused-function)."""

@@ -27,7 +27,7 @@ fn rows(x: {t}[4, 999], y: {t}[4, 999]) -> ({t}[4, 999]) {{
 """
 
 
-pytestmark = pytest.mark.skipif(not HAS_GCC, reason="asks gcc")
+pytestmark = pytest.mark.skipif(not HAS_GCC, reason="needs gcc, and finds none in PATH")
 
 
 def check(text: str, folder: Path, *flags: str) -> None:

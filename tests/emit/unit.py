@@ -2,7 +2,7 @@
 
 No test reads this text: what a rewrite decides is a line of the loops (`written.py`). What is asked of C is
 what compilers say of it and what they make of it: whether they accept it, which routines its functions call,
-which loops become vectors.
+how many loops they have, which of them become vectors.
 """
 
 import re
@@ -85,6 +85,17 @@ class Unit:
                 calls[name[1]] = [symbol for _, symbol in sorted(rows)]
         order = sorted(calls, key=lambda name: [int(number) for number in name[1:].split("_")])
         return [Function(name, calls[name]) for name in order]
+
+    def loops(self) -> list[int]:
+        """Of the functions that are phases, in their order: how many each has, without what it calls."""
+        flags = [flag for flag in FLAGS if flag != "-fopenmp-simd"]
+        said = self.compiled("gcc", *flags, "-O0", "-march=native", "-w", "-fdump-tree-cfg=stderr")
+        found = re.findall(r"^;; Function k(\d+)_(\d+) .*?^;; (\d+) loops found", said, re.M | re.S)
+        assert found
+        phases = {
+            (int(kernel), int(phase)): int(loops) - 1 for kernel, phase, loops in found
+        }  # the body is one
+        return [phases[phase] for phase in sorted(phases)]
 
     def vectors(self, *flags: str) -> tuple[set[int], set[int]]:
         """The loops that compilers are told to make vectors of, and those that gcc has made, by lines."""

@@ -101,13 +101,13 @@ def test_another_standard_fuses_nothing(folder: Path, standard: str) -> None:
     passes(build(folder, standard, "-O2", "-march=native"))
 
 
-@pytest.mark.skipif(not CLANG, reason="there is no clang")
+@pytest.mark.skipif(not CLANG, reason="needs clang, and finds none in PATH")
 def test_clang(folder: Path) -> None:
     passes(build(folder, *STRICT, cc=str(CLANG)))
     passes(build(folder, *STRICT, "-march=native", cc=str(CLANG)))
 
 
-@pytest.mark.skipif(not TCC, reason="there is no tcc")
+@pytest.mark.skipif(not TCC, reason="needs the program tcc, and finds none in PATH")
 def test_tcc(folder: Path) -> None:
     passes(build(folder, "-std=c11", "-Wall", "-Werror", cc=str(TCC)))
 

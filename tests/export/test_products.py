@@ -58,7 +58,7 @@ LAYOUTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 def library(m: Any, folder: Path, how: str) -> Any:
     cc, flags = COMPILERS[how]
     if not cc:
-        pytest.skip(f"no {how}")
+        pytest.skip(f"needs {how}, and finds none in PATH")
     m.export_c(folder)
     strict = ["-ffp-contract=off", "-fwrapv", "-fno-math-errno"] if how != "tcc" else []
     command = [cc, *flags, *strict, "-shared", "-fPIC", "-o", f"{how}.so", "m.c"]

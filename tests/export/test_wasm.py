@@ -22,7 +22,7 @@ from tests.export.test_export import NAMES, SMALL
 from tests.export.wasm import CASES, Wasmtime, bits, native, node, run_node, table
 
 pytest.importorskip("wasmtime")
-needs_node = pytest.mark.skipif(not node(), reason="there is no node")
+needs_node = pytest.mark.skipif(not node(), reason="needs node, and finds none in PATH")
 MOST = 100_000  # bytes of a program without its weights
 #: Runs m.run for each call of calls.json, on the arrays of a safetensors file each; prints the bits.
 CALLS = """

@@ -123,7 +123,7 @@ def test_in_place(isa: Strips, name: str, arity: int, rule: str, dtype: str) -> 
             assert raw(own.view(kind)) == raw(want)
 
 
-@pytest.mark.skipif("avx512" not in available(), reason="the processor has one wide instruction set")
+@pytest.mark.skipif("avx512" not in available(), reason="needs AVX-512, to compare with AVX2")
 @pytest.mark.parametrize("name,arity,rule,dtype", OPS)
 def test_instruction_sets_agree(name: str, arity: int, rule: str, dtype: str) -> None:
     x, kind = operands(arity, rule, dtype, 5000), result_type(rule, dtype)

@@ -32,7 +32,7 @@ def compiled(compiler: str, isa: str, folder: Path) -> Path:
     if compiler == "built":
         return OBJECTS / f"codegen/micro/micro_{isa}.isa.o"
     if not shutil.which(compiler):
-        pytest.skip(f"no {compiler}")
+        pytest.skip(f"needs {compiler}, and finds none in PATH")
     target, flags = folder / "micro.o", [f for f in FLAGS if f != "-shared"]
     command = [compiler, *flags, "-O3", "-g0", f"-I{CSRC}", f"-DDLC_ISA={isa}", *isa_flags(isa), "-c"]
     subprocess.run([*command, str(SOURCE), "-o", str(target)], check=True)

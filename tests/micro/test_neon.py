@@ -19,7 +19,7 @@ EMULATOR = [] if NATIVE else ["qemu-aarch64-static"]
 
 @pytest.mark.in_turn(4)
 @pytest.mark.skipif(
-    not all(map(shutil.which, [COMPILER, *EMULATOR])), reason="no compiler or emulator of ARM"
+    not all(map(shutil.which, [COMPILER, *EMULATOR])), reason="needs a compiler and an emulator of ARM"
 )
 def test_neon(tmp_path: Path) -> None:
     program = tmp_path / "driver"

@@ -17,7 +17,6 @@ from tests.emit.unit import HAS_GCC, Unit
 
 from .test_lines_of_programs import (
     CHANNELS,
-    EMBEDDING_SUM,
     EXP_LOG1P,
     LAYER_NORM,
     MARKS,
@@ -28,9 +27,10 @@ from .test_lines_of_programs import (
     STENCIL,
     TRANSPOSED_SUM,
 )
-from .test_target_lines import graph, lines
+from .test_target_lines import EMBEDDING_BAG, EMBEDDING_SUM, graph, lines
 
 EMITTED = Path(__file__).parents[1] / "emit"
+CORPUS = Path(__file__).parents[1] / "replay/corpus"
 
 #: What the names of vector primitives begin with, by what they do besides computing.
 KINDS = {
@@ -99,11 +99,33 @@ def nest(text: str) -> Line:
     return stack[0]
 
 
+class Part(NamedTuple):
+    """An access of one of the adjacent parts of elements, which one primitive loads or stores."""
+
+    of: str
+    place: int
+    length: int
+
+    def same(self, other: "Part") -> bool:
+        """May one call do both?"""
+        return self.of == other.of and abs(self.place - other.place) < self.length
+
+
+def part(line: Line) -> Part:
+    """Of `load x[i, 2*j + 1]` the second of two. Of an axis that has only parts, its index is a constant."""
+    found = re.search(r"((?:load|store) \w+\[.*?)([^,[]*)\]", line.text)
+    assert found, line.text
+    terms = found[2].strip().split(" + ")
+    place = int(terms.pop()) if terms[-1].isdigit() else 0
+    factor = re.match(r"(\d+)\*", terms[0]) if terms else None
+    return Part(found[1] + " + ".join(terms), place, int(factor[1]) if factor else 4)
+
+
 def of_loads(block: Line, around: list[Line]) -> Counter[str]:
     """What the accesses and indices of one block say."""
     found: Counter[str] = Counter()
     lanes = bool(around) and around[-1].op == "reduce" and "lanes" in around[-1].marks
-    parts = set()
+    done: list[Part] = []
     for line in block.body:
         tensor = re.search(r"(?:load|store) (\w+)", line.text)
         ahead = "prefetch" in line.marks or "prefetch_rows" in line.marks
@@ -112,8 +134,8 @@ def of_loads(block: Line, around: list[Line]) -> Counter[str]:
         if not tensor or line.op not in ("load", "store"):
             continue
         if "primitive" in line.marks:
-            first = (line.op, tensor[1]) not in parts
-            parts.add((line.op, tensor[1]))
+            first = not any(part(line).same(one) for one in done)
+            done.append(part(line)) if first else None
             found["parts"] += first
             found["prefetch"] += first and ahead
             continue
@@ -203,20 +225,19 @@ STRIDED = graph(
     "v: f32[2, 15, 15, 3, 3, 8] = as_strided x offset=0 strides=[8192, 512, 16, 256, 8, 1]",
     'y: f32[2, 15, 15, 16] = contract v, w over="nyxpqc,pqco->nyxo"',
 )
-BAG = graph(
-    "w: f32[100000, 64], i: i64[5000, 8], p: f32[5000, 8]",
-    "f32[5000, 64]",
-    "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
-    "e: f32[5000, 8, 64] = expand p to=[0, 1]",
-    "t: f32[5000, 8, 64] = mul g, e",
-    "y: f32[5000, 64] = sum t axes=[1]",
-)
 SUMS = graph(f"x: {ROWS}", "f32[200]", "y: f32[200] = sum x axes=[1]")
 SMALL_STEP = graph(
     "p: f32[700, 9], g: f32[700, 9]",
     "f32[700, 9]",
     "s: f32[700, 9] = mul g, 0.01",
     "y: f32[700, 9] = sub p, s",
+)
+OVERLAPPING = graph(
+    "x: f32[40, 257]",
+    "f32[40, 128]",
+    *(f"x{k}: f32[40, 128] = slice x axis=1 start={k} step=2" for k in range(3)),
+    "m: f32[40, 128] = maximum x0, x1",
+    "y: f32[40, 128] = maximum m, x2",
 )
 
 
@@ -244,20 +265,29 @@ PROGRAMS = {
     "long sums": long(SUMS),
     "scan with a mask": MASKED_SCAN,
     "strided convolution": STRIDED,
-    "embedding bag": BAG,
+    "embedding bag": EMBEDDING_BAG,
+    "windows of three, two apart": OVERLAPPING,
 }
 
 
-@pytest.mark.skipif(not HAS_GCC, reason="reads the machine code that gcc makes")
+@pytest.mark.skipif(not HAS_GCC, reason="needs gcc: reads the machine code that it makes")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_special_calls_are_those_that_the_lines_say(name: str, tmp_path: Path) -> None:
     assert done(PROGRAMS[name], tmp_path) == said(nest(lines(PROGRAMS[name], "tcc")), [])
 
 
 @pytest.mark.in_turn(4)
-@pytest.mark.skipif(not HAS_GCC, reason="reads the machine code that gcc makes")
+@pytest.mark.skipif(not HAS_GCC, reason="needs gcc: reads the machine code that it makes")
 @pytest.mark.parametrize("path", sorted(EMITTED.glob("*.dlc")), ids=lambda path: path.stem)
 def test_they_are_those_of_the_kernels_of_tests_of_emission(path: Path, tmp_path: Path) -> None:
     program = path.read_text()
     loops = opt(program, "--pass", "lower,schedule,tcc")
     assert done(program, tmp_path) == said(nest(loops), [])
+
+
+@pytest.mark.in_turn(16)
+@pytest.mark.skipif(not HAS_GCC, reason="needs gcc: reads the machine code that it makes")
+@pytest.mark.parametrize("path", sorted(CORPUS.glob("*.dlc")), ids=lambda path: path.stem)
+def test_they_are_those_of_models(path: Path, tmp_path: Path) -> None:
+    program = path.read_text()
+    assert done(program, tmp_path) == said(nest(lines(program, "tcc")), [])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_target_lines import graph, lines
+from .test_target_lines import EMBEDDING_SUM, graph, lines
 
 ROOT = Path(__file__).parents[2]
 MARKS = set(re.findall(r"^MARK\( *(\w+),", (ROOT / "csrc/ir/marks.def").read_text(), re.MULTILINE))
@@ -76,12 +76,6 @@ STENCIL = graph(
     *(f"x{k}: f32[4094, 2048] = slice x axis=0 start={k} step=1" for k in range(3)),
     "d: f32[4094, 2048] = add x0, x1",
     "y: f32[4094, 2048] = add d, x2",
-)
-EMBEDDING_SUM = graph(
-    "w: f32[100000, 64], i: i64[5000, 8]",
-    "f32[5000, 64]",
-    "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
-    "y: f32[5000, 64] = sum g axes=[1]",
 )
 SCAN = graph("x: f32[64, 1000]", "f32[64, 1000]", "y: f32[64, 1000] = scan x op=sum axis=1")
 EXP_LOG1P = graph("x: f32[1000]", "f32[1000]", "e: f32[1000] = exp x", "y: f32[1000] = log1p e")
@@ -219,19 +213,23 @@ def test_the_lines_with_marks_are_these(program: str, tcc: list[str], cc: list[s
     assert marked(program, "c") == c
 
 
+SIZES = range(100, 200)
+STEP_OF_HUNDRED = (
+    f"dlc 1 graph\n\nfn f({', '.join(f'p{n}: f32[{n}], g{n}: f32[{n}]' for n in SIZES)})"
+    f" -> ({', '.join(f'f32[{n}]' for n in SIZES)}) {{\n"
+    + "".join(
+        f"  let s{n}: f32[{n}] = mul g{n}, 0.01\n  let y{n}: f32[{n}] = sub p{n}, s{n}\n" for n in SIZES
+    )
+    + f"  ret {', '.join(f'y{n}' for n in SIZES)}\n}}\n"
+)
+
+
 def test_a_step_of_an_optimiser_for_a_hundred_tensors() -> None:
     """A loop for each; of libtcc one primitive scales a gradient and subtracts it."""
-    sizes = range(100, 200)
-    lets = "".join(
-        f"  let s{n}: f32[{n}] = mul g{n}, 0.01\n  let y{n}: f32[{n}] = sub p{n}, s{n}\n" for n in sizes
-    )
-    inputs = ", ".join(f"p{n}: f32[{n}], g{n}: f32[{n}]" for n in sizes)
-    results = ", ".join(f"f32[{n}]" for n in sizes)
-    returned = ", ".join(f"y{n}" for n in sizes)
-    program = f"dlc 1 graph\n\nfn f({inputs}) -> ({results}) {{\n{lets}  ret {returned}\n}}\n"
     of_each = "for vector", "p{0} merged", "g{0} merged", "mul merged", "t{1} merged"
-    assert marked(program, "tcc") == [line.format(n, k) for k, n in enumerate(sizes) for line in of_each]
-    assert marked(program, "cc") == marked(program, "c") == ["for vector"] * 100
+    said = [line.format(n, k) for k, n in enumerate(SIZES) for line in of_each]
+    assert marked(STEP_OF_HUNDRED, "tcc") == said
+    assert marked(STEP_OF_HUNDRED, "cc") == marked(STEP_OF_HUNDRED, "c") == ["for vector"] * 100
 
 
 WHOLE = PRODUCT.replace("f32", "i32").replace("rsqrt s", "neg s")

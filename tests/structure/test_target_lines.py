@@ -47,6 +47,22 @@ def graph(inputs: str, result: str, *lets: str) -> str:
     return f"dlc 1 graph\n\nfn f({inputs}) -> ({result}) {{\n{body}  ret y\n}}\n"
 
 
+EMBEDDING_SUM = graph(
+    "w: f32[100000, 64], i: i64[5000, 8]",
+    "f32[5000, 64]",
+    "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
+    "y: f32[5000, 64] = sum g axes=[1]",
+)
+EMBEDDING_BAG = graph(
+    "w: f32[100000, 64], i: i64[5000, 8], p: f32[5000, 8]",
+    "f32[5000, 64]",
+    "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
+    "e: f32[5000, 8, 64] = expand p to=[0, 1]",
+    "t: f32[5000, 8, 64] = mul g, e",
+    "y: f32[5000, 64] = sum t axes=[1]",
+)
+
+
 def scaled(size: str) -> str:
     sizes = "" if size.isdigit() else f"[{size} in 1..inf]"
     text = graph(f"x: f32[{size}]", f"f32[{size}]", f"y: f32[{size}] = mul x, 2.0")
@@ -287,27 +303,13 @@ def test_steps_down_columns_prefetch_rows() -> None:
 
 
 def test_a_sum_of_gathered_rows_prefetches_rows() -> None:
-    text = graph(
-        "w: f32[100000, 64], i: i64[5000, 8]",
-        "f32[5000, 64]",
-        "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
-        "y: f32[5000, 64] = sum g axes=[1]",
-    )
-    assert "w prefetch_rows=16" in marked(lines(text, "tcc"))
-    assert "w prefetch" not in " ".join(marked(lines(text.replace("100000", "1000"), "tcc")))
+    assert "w prefetch_rows=16" in marked(lines(EMBEDDING_SUM, "tcc"))
+    assert "w prefetch" not in " ".join(marked(lines(EMBEDDING_SUM.replace("100000", "1000"), "tcc")))
 
 
 def test_gathered_rows_that_are_computed_with_prefetch_none() -> None:
     """Where the next one begins is data: a prefetch some rows further on would be one of the row at hand."""
-    text = graph(
-        "w: f32[100000, 64], i: i64[5000, 8], p: f32[5000, 8]",
-        "f32[5000, 64]",
-        "g: f32[5000, 8, 64] = gather w, i axis=0 wrap=1",
-        "e: f32[5000, 8, 64] = expand p to=[0, 1]",
-        "t: f32[5000, 8, 64] = mul g, e",
-        "y: f32[5000, 64] = sum t axes=[1]",
-    )
-    assert " w prefetch" not in " " + " ".join(marked(lines(text, "tcc")))
+    assert " w prefetch" not in " " + " ".join(marked(lines(EMBEDDING_BAG, "tcc")))
 
 
 def column_sums(rows: int, columns: int, *more: str) -> str:

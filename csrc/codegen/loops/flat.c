@@ -18,16 +18,9 @@ row_loop(const Let *rows)
 }
 
 Flat
-flat_of(const Facts *facts, const Nest *nest, const Let *const *rows)
+flat_of(const Facts *facts, const Let *rows)
 {
-    int at = nest->n - 1;
-    while (at >= 0 && nest->parallel[at] != *rows) {
-        at--;
-    }
-    Flat f = {.facts = facts,
-              .loop = row_loop(*rows),
-              .levels = at < 0 ? rows : nest->parallel,
-              .nlevels = at < 0 ? 1 : at + 1};
+    Flat f = {.facts = facts, .rows = rows, .loop = row_loop(rows)};
     if (!f.loop || !dim_is_int(facts->cx, loop_extent(f.loop), &f.n)) {
         f.n = 0;
     }
@@ -35,18 +28,13 @@ flat_of(const Facts *facts, const Nest *nest, const Let *const *rows)
 }
 
 Let *
-flat_next_let(const Flat *f, int *level, int *k)
+flat_next_let(const Flat *f, int *k)
 {
-    for (; *level < f->nlevels; *k = 0, ++*level) {
-        const Block *blk = f->levels[*level]->body;
-        while (*k < blk->n) {
-            Let *let = blk->lets[(*k)++];
-            if (!loop_is(let)) {
-                return let;
-            }
-        }
+    const Block *blk = f->rows->body;
+    while (*k < blk->n && loop_is(blk->lets[*k])) {
+        ++*k;
     }
-    return NULL;
+    return *k < blk->n ? blk->lets[(*k)++] : NULL;
 }
 
 /* Does the let's position, or the number that it is, use the name? */
@@ -69,10 +57,7 @@ bool
 flat_has_row(const Flat *f, const Let *let)
 {
     const Let *bind;
-    bool found = false;
-    for (int k = 0; k < f->nlevels; k++) {
-        found |= uses(f, let, loop_index(f->levels[k]));
-    }
+    bool found = uses(f, let, loop_index(f->rows));
     FOR_ROW_LETS(bind, f) { found |= bind->op == OP_bind && uses(f, let, bind->sizes[0]); }
     return found;
 }
@@ -81,16 +66,12 @@ Dim
 flat_row(const Flat *f, const Let *access)
 {
     Cx *cx = f->facts->cx;
-    Dim stride = dim_int(cx, f->n);
     if (!let_accesses(access) || !facts_contiguous(f->facts, access, loop_index(f->loop))) {
         return DIM_NONE;
     }
-    for (int k = f->nlevels - 1; k >= 0; k--) {
-        const Step *next = facts_step(f->facts, access, loop_index(f->levels[k]));
-        if (!next || next->step != stride) {
-            return DIM_NONE;
-        }
-        stride = dim_mul(cx, stride, loop_extent(f->levels[k]));
+    const Step *next = facts_step(f->facts, access, loop_index(f->rows));
+    if (!next || next->step != dim_int(cx, f->n)) {
+        return DIM_NONE;
     }
     const Let *bind;
     FOR_ROW_LETS(bind, f)

@@ -3,27 +3,22 @@
 #define DLC_FLAT_H
 
 #include "facts.h"
-#include "jam.h"
 
 /* How the elements of the rows are stored: contiguous, the same for all rows, or otherwise. */
 typedef enum { CONTIGUOUS, SHARED, OTHER } RowLayout;
 
-/* The loop of short rows, and those around whose iterations together are the rows: one, or the
- * parallel ones. */
+/* A loop over rows, and the loop of one. */
 typedef struct {
     const Facts *facts;
+    const Let *rows;
     const Let *loop; /* NULL: there is none */
-    const Let *const *levels; /* outermost first */
-    int nlevels;
     int64_t n; /* elements of a row; 0: it is not a number */
 } Flat;
 
-/* `rows` must outlive it. */
-Flat flat_of(const Facts *facts, const Nest *nest, const Let *const *rows);
-/* The rows' own let number *k from level *level on, or NULL: there are no more. */
-Let *flat_next_let(const Flat *f, int *level, int *k);
-#define FOR_ROW_LETS(let, f) \
-    for (int level_ = 0, k_ = 0; let = flat_next_let(f, &level_, &k_), let != NULL;)
+Flat flat_of(const Facts *facts, const Let *rows);
+/* The rows' own let from number *k on, or NULL: there are no more. */
+Let *flat_next_let(const Flat *f, int *k);
+#define FOR_ROW_LETS(let, f) for (int k_ = 0; let = flat_next_let(f, &k_), let != NULL;)
 /* Does the let's position, or the number that it is, differ from row to row? */
 bool flat_has_row(const Flat *f, const Let *let);
 /* The offset of the row's first element where the rows are contiguous, or DIM_NONE. */

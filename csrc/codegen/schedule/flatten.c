@@ -43,10 +43,7 @@ has_flat_lets(const Flat *f)
     const Let *let;
     bool plain = true, stores = false;
     FOR_ROW_LETS(let, f) { plain &= may_be_flat(f, let, false); }
-    for (int k = 0; k < f->nlevels; k++) {
-        plain &= loop_count(f->levels[k]->body) == 1 &&
-                 !dim_has_index(f->facts->cx, loop_extent(f->levels[k]));
-    }
+    plain &= loop_count(f->rows->body) == 1 && !dim_has_index(f->facts->cx, loop_extent(f->rows));
     for (int k = 0; k < f->loop->body->n; k++) {
         plain &= may_be_flat(f, f->loop->body->lets[k], true);
         stores |= f->loop->body->lets[k]->op == OP_store;
@@ -78,11 +75,7 @@ is_worth_it(const Flat *f)
 static bool
 is_many(const Flat *f)
 {
-    Dim all = dim_int(f->facts->cx, 1);
-    for (int k = 0; k < f->nlevels; k++) {
-        all = dim_mul(f->facts->cx, all, loop_extent(f->levels[k]));
-    }
-    return dim_range(f->facts->cx, all).hi >= 2 * DLC_FLAT;
+    return dim_range(f->facts->cx, loop_extent(f->rows)).hi >= 2 * DLC_FLAT;
 }
 
 /* A stencil's rows are not: they are prefetched in strips. */
@@ -120,13 +113,21 @@ mark_arrays(Cx *cx, const Flat *f, const Let *rows)
     }
 }
 
+/* Does it run as one loop with a parallel one around it? */
+static bool
+is_one_of_several(const Let *loop)
+{
+    const Let *around = let_around(loop);
+    return let_has(loop, MARK_parallel) && loop_is(around) && let_has(around, MARK_parallel);
+}
+
 static void
 mark_rows(const PhaseView *phase, Let *loop)
 {
     Cx *cx = phase->fn->cx;
-    const Let *rows = loop;
-    Flat f = flat_of(phase->facts, &phase->nest, &rows);
-    if (!let_has(loop, MARK_flat) && is_flat(&f) && !loop_carries(cx, loop) && fuel_spend(cx)) {
+    Flat f = flat_of(phase->facts, loop);
+    if (!let_has(loop, MARK_flat) && is_flat(&f) && !is_one_of_several(loop) &&
+        !loop_carries(cx, loop) && fuel_spend(cx)) {
         let_mark_with(cx, loop, MARK_flat, DLC_FLAT);
         let_mark_with(cx, loop, MARK_flat_row, DLC_FLAT_ROW);
     }

@@ -126,7 +126,8 @@
  *        recurrences whose body has one loop, and computes, binds and loads.  That loop is a for
  *        marked vector of a known number of iterations, at most flat_row, whose body computes,
  *        loads and stores.  Its stores go on without a gap from one iteration of the outer loop to
- *        the next, and of the parallel loops around that.  It leaves nothing for other iterations.
+ *        the next.  It leaves nothing for other iterations.  The outer loop is not parallel in a
+ *        parallel loop.
  *   V37  width is a multiple of 16, at most 4096, and marks only a for marked vector, or one in a
  *        loop marked recurrences.  So many elements of what a reduction in it returns have at most
  *        4096 bytes.

@@ -49,8 +49,8 @@ void verify_loops_kernel(Verifier *v, const Let *kernel);
 
 /* Is the element of the access so many further on in memory in the loop's next iteration? */
 bool steps_by(Cx *cx, const Let *access, const Let *loop, Dim elements);
-/* Does the access of the loop `inner` go through contiguous elements of it, and of the rows: of the
- * loop around it, and of the parallel ones around that? */
+/* Does the access of the loop `inner` go through contiguous elements of it, and of the rows, which
+ * are the iterations of the loop around it? */
 bool has_no_gap(Cx *cx, const Let *access, const Let *inner, const Let *loop);
 void verify_access_marks(Verifier *v, const Let *access);
 void verify_loop_marks(Verifier *v, const Let *loop); /* when its body has been checked */

@@ -105,13 +105,6 @@ is_marked(const void *arg, const Let *let)
 
 /* ---- rows that run as one vector loop ---- */
 
-/* Do the two run as one loop? */
-static bool
-are_one_nest(const Let *outer, const Let *loop)
-{
-    return loop_is(outer) && let_has(outer, MARK_parallel) && let_has(loop, MARK_parallel);
-}
-
 /* The last loop in a loop's own body, or NULL. */
 static const Let *
 inner_loop(const Let *loop)
@@ -121,17 +114,6 @@ inner_loop(const Let *loop)
         inner = loop_is(loop->body->lets[k]) ? loop->body->lets[k] : inner;
     }
     return inner;
-}
-
-/* The loop marked flat whose rows the loop belongs to, or NULL. */
-static const Let *
-flat_rows(const Let *loop)
-{
-    while (loop && !let_has(loop, MARK_flat)) {
-        const Let *inner = inner_loop(loop);
-        loop = inner && are_one_nest(loop, inner) ? inner : NULL;
-    }
-    return loop;
 }
 
 static bool
@@ -150,37 +132,19 @@ is_read_in(const Let *loop, const Let *made)
 static bool
 differs_by_row(Cx *cx, const Let *let, const Let *rows)
 {
-    bool found = false;
-    for (const Let *loop = rows; !found; loop = let_around(loop)) {
-        found = dims_use(cx, let, let_dim(loop, "index"));
-        for (int k = 0; k < loop->body->n; k++) {
-            const Let *bind = loop->body->lets[k];
-            found |= bind->op == OP_bind && dims_use(cx, let, bind->sizes[0]);
-        }
-        if (!are_one_nest(let_around(loop), loop)) {
-            break;
-        }
+    bool found = dims_use(cx, let, let_dim(rows, "index"));
+    for (int k = 0; k < rows->body->n; k++) {
+        const Let *bind = rows->body->lets[k];
+        found |= bind->op == OP_bind && dims_use(cx, let, bind->sizes[0]);
     }
     return found;
-}
-
-static bool
-is_unbound_in_rows(Cx *cx, const Let *load, const Let *rows)
-{
-    bool good = is_unbound(cx, load, rows);
-    while (are_one_nest(let_around(rows), rows)) {
-        rows = let_around(rows);
-        good &= is_unbound(cx, load, rows);
-    }
-    return good;
 }
 
 /* What goes through all rows without a gap is used where it is. */
 static bool
 needs_array(Cx *cx, const Let *let, const Let *inner, const Let *rows)
 {
-    return let->op == OP_load
-               ? !has_no_gap(cx, let, inner, rows) || !is_unbound_in_rows(cx, let, rows)
+    return let->op == OP_load ? !has_no_gap(cx, let, inner, rows) || !is_unbound(cx, let, rows)
            : let->op == OP_size
                ? differs_by_row(cx, let, rows) || dims_use(cx, let, let_dim(inner, "index"))
                : let_has(let, MARK_array); /* in a stage, or waiting */
@@ -194,14 +158,9 @@ check_flat_arrays(Verifier *v, const Let *rows)
         const Let *let = inner->body->lets[k];
         odd = needs_array(v->cx, let, inner, rows) != let_has(let, MARK_array) ? let : odd;
     }
-    for (const Let *loop = rows; loop; loop = let_around(loop)) {
-        for (int k = 0; k < loop->body->n; k++) {
-            const Let *let = loop->body->lets[k];
-            odd = !loop_is(let) && is_read_in(inner, let) != let_has(let, MARK_array) ? let : odd;
-        }
-        if (!are_one_nest(let_around(loop), loop)) {
-            break;
-        }
+    for (int k = 0; k < rows->body->n; k++) {
+        const Let *let = rows->body->lets[k];
+        odd = !loop_is(let) && is_read_in(inner, let) != let_has(let, MARK_array) ? let : odd;
     }
     if (odd) {
         verify_broken(v, 53, "rows that run as one need another array than array says for %s",
@@ -303,7 +262,7 @@ in_flat_rows(Cx *cx, const Let *let)
 {
     const Let *loop = let_around(let), *around = loop_is(loop) ? let_around(loop) : NULL;
     bool inside = around && let_has(around, MARK_flat) && !let_is_map(let);
-    const Let *rows = inside ? around : loop_is(loop) ? flat_rows(loop) : NULL;
+    const Let *rows = inside ? around : loop_is(loop) && let_has(loop, MARK_flat) ? loop : NULL;
     const Let *inner = rows ? inner_loop(rows) : NULL;
     int64_t n = 0;
     if (!inner || !dim_is_int(cx, let_dim(inner, "extent"), &n)) {

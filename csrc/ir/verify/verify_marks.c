@@ -289,22 +289,11 @@ check_jam(Verifier *v, const Let *let)
     }
 }
 
-/* The store's elements in one iteration of the loops follow those in the iteration before, in the
- * loop and in the parallel ones around it, which run as one. */
 bool
-has_no_gap(Cx *cx, const Let *store, const Let *inner, const Let *loop)
+has_no_gap(Cx *cx, const Let *access, const Let *inner, const Let *loop)
 {
-    Dim elements = let_dim(inner, "extent");
-    bool good = steps_by(cx, store, inner, dim_int(cx, 1));
-    for (const Let *rows = loop; good; rows = let_around(rows)) {
-        good = steps_by(cx, store, rows, elements);
-        elements = dim_mul(cx, elements, let_dim(rows, "extent"));
-        const Let *around = let_around(rows);
-        if (!let_has(rows, MARK_parallel) || !loop_is(around) || !let_has(around, MARK_parallel)) {
-            break;
-        }
-    }
-    return good;
+    return steps_by(cx, access, inner, dim_int(cx, 1)) &&
+           steps_by(cx, access, loop, let_dim(inner, "extent"));
 }
 
 static void
@@ -313,7 +302,8 @@ check_flat(Verifier *v, const Let *let)
     enum { MOST_ROWS = 1024, LINE = 16 };
     const Let *inner = NULL;
     int64_t n = 0, rows = let_mark_value(let, MARK_flat);
-    bool good = rows > 0 && rows <= MOST_ROWS && rows % LINE == 0 && !has_other_order(let);
+    bool good = rows > 0 && rows <= MOST_ROWS && rows % LINE == 0 && !has_other_order(let) &&
+                !(let_has(let, MARK_parallel) && let_has(let_around(let), MARK_parallel));
     for (int k = 0; k < let->body->n; k++) {
         const Let *own = let->body->lets[k];
         good &= loop_is(own) ? !inner : let_is_plain(own) || let_is_map(own) || own->op == OP_bind;

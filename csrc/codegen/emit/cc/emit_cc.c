@@ -562,17 +562,6 @@ cc_block(Emit *e, const Block *blk)
     put_block(e, blk, false);
 }
 
-/* The parallel loop that is marked flat, or NULL. */
-static const Let *
-flat_rows(Emit *e)
-{
-    const Let *rows = NULL;
-    for (int k = 0; k < e->ncollapsed; k++) {
-        rows = let_has(e->collapsed[k], MARK_flat) ? e->collapsed[k] : rows;
-    }
-    return rows;
-}
-
 void
 emit_cc_phase(Emit *e, const Let *loop)
 {
@@ -581,12 +570,12 @@ emit_cc_phase(Emit *e, const Let *loop)
     for (int k = 0; k < e->use.nlets; k++) {
         cc_let(e, e->use.lets[k]);
     }
-    const Let *rows = flat_rows(e), *last = e->ncollapsed ? e->collapsed[e->ncollapsed - 1] : loop;
+    const Let *last = e->ncollapsed ? e->collapsed[e->ncollapsed - 1] : loop;
     if (e->ncollapsed && let_has(last, MARK_jam) && !let_has(last, MARK_recurrences)) {
         cc_jam_phase(e, loop);
     }
-    if (rows) {
-        cc_flat_loop(e, rows, "lo", "hi");
+    if (e->ncollapsed && let_has(last, MARK_flat)) {
+        cc_flat_loop(e, last, "lo", "hi");
     } else {
         int opened = open_parallel(e);
         put_for(e, loop, false);

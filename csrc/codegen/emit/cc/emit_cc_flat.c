@@ -18,7 +18,7 @@
 
 typedef struct {
     Emit *e;
-    const char *i; /* the index of the innermost loop around */
+    const char *i; /* the index of the loop over rows */
     Flat rows;
     int block; /* rows of a block */
     int most; /* elements of any row that is flat */
@@ -43,27 +43,6 @@ is_filled(const FlatText *f, const Let *let, RowLayout layout)
 {
     return let_has(let, MARK_array) && (let->op == OP_load || let->op == OP_size) &&
            flat_layout(&f->rows, let) == layout;
-}
-
-/* The indices of the row `at`. */
-static void
-put_row(const FlatText *f, const char *at)
-{
-    Emit *e = f->e;
-    const char *rest = at;
-    for (int k = f->rows.nlevels - 1; k > 0; k--) {
-        const char *name = index_c(e, loop_index(f->rows.levels[k])),
-                   *extent = dim_c(e, loop_extent(f->rows.levels[k]));
-        const char *over = k == 1 ? index_c(e, loop_index(f->rows.levels[0]))
-                                  : cx_format(e->cx, "t%d_rest", k);
-        put(e, "const int64_t %s = (%s) / %s, %s = (%s) %% %s;", over, rest, extent, name, rest,
-            extent);
-        put(e, "(void)%s, (void)%s;", over, name);
-        rest = over;
-    }
-    if (f->rows.nlevels == 1) {
-        put(e, "const int64_t %s = %s;", f->i, at);
-    }
 }
 
 static void
@@ -160,7 +139,7 @@ put_filled(const FlatText *f, RowLayout layout)
     put_open(e, "for (int64_t row = 0; row < %d; row++)", f->block);
     if (layout == OTHER) {
         if (indexed) {
-            put_row(f, cx_format(e->cx, "%s_from + row", f->i));
+            put(e, "const int64_t %s = %s_from + row;", f->i, f->i);
         }
         FOR_ROW_LETS(let, &f->rows) { cc_let(e, let); }
         cc_gather_row(e, f->rows.loop, "0", dim_c(e, loop_extent(f->rows.loop)));
@@ -212,7 +191,7 @@ put_blocks(const FlatText *f, const char *to)
     put_filled(f, SHARED);
     put_open(e, "for (; %s_from + %d <= %s; %s_from += %d)", f->i, f->block, to, f->i, f->block);
     put_filled(f, OTHER);
-    put_row(f, cx_format(e->cx, "%s_from", f->i));
+    put(e, "const int64_t %s = %s_from;", f->i, f->i);
     cc_stream_arrays(e, f->rows.loop, cc_row_place);
     put_flat(f);
     cc_stream_block_close(e, f->rows.loop);
@@ -225,13 +204,8 @@ static void
 put_rest(const FlatText *f, const char *to)
 {
     Emit *e = f->e;
-    bool collapsed = collapsed_at(e, f->rows.levels[0]) >= 0;
-    const char *i = collapsed && e->ncollapsed > 1 ? "t" : f->i;
-    cc_open_loop(e, i, cx_format(e->cx, "%s_from", f->i), to);
-    if (collapsed && e->ncollapsed > 1) {
-        put_indices(e, i, "");
-    }
-    cc_block(e, f->rows.levels[0]->body);
+    cc_open_loop(e, f->i, cx_format(e->cx, "%s_from", f->i), to);
+    cc_block(e, f->rows.rows->body);
     put_close(e);
 }
 
@@ -243,7 +217,7 @@ put_lead(const FlatText *f, const char *place, const char *to)
     const char *i = f->i;
     put(e, "int64_t %s_stop = %s_from;", i, i);
     put_open(e, "for (; %s_stop < %s && %s_stop < %s_from + 16; %s_stop++)", i, to, i, i, i);
-    put_row(f, cx_format(e->cx, "%s_stop", i));
+    put(e, "const int64_t %s = %s_stop;", i, i);
     put_open(e, "if ((__UINTPTR_TYPE__)(%s) %% 64 == 0)", place);
     put(e, "break;");
     put_close(e);
@@ -253,10 +227,9 @@ put_lead(const FlatText *f, const char *place, const char *to)
 void
 cc_flat_loop(Emit *e, const Let *rows, const char *from, const char *to)
 {
-    Nest nest = nest_of(e);
     FlatText f = {.e = e,
                   .i = index_c(e, loop_index(rows)),
-                  .rows = flat_of(e->facts, &nest, &rows),
+                  .rows = flat_of(e->facts, rows),
                   .block = (int)let_mark_value(rows, MARK_flat),
                   .most = (int)let_mark_value(rows, MARK_flat_row)};
     put_scope(e);

@@ -10,12 +10,12 @@
 
 #include "emit_cc.h"
 
-/* Says how large a size is at most, if that is little. */
+/* Says how large a size is at most, if no loop over it fills the lanes. */
 static void
 put_most(Emit *e, Dim size, Text *unit)
 {
     Range range = dim_range(e->cx, size);
-    if (range.hi > DLC_SHORT_ROW) {
+    if (range.hi >= DLC_LANES) {
         return;
     }
     if (new_helper(e, "at_most")) {
