@@ -15,15 +15,7 @@
  *           sub (cast q to i8), 8 and the scales s. */
 #include "digits.h"
 
-#include <math.h>
-
 enum { MOST_STEPS = 24 };       /* that are followed */
-
-typedef struct {
-    int64_t least, most;
-} Whole;
-
-static const Whole NONE = {1, 0};
 
 static const Let *
 def_of(const Value *v, Op op)
@@ -31,147 +23,12 @@ def_of(const Value *v, Op op)
     return !value_is_const(v) && v->def && v->def->op == op ? v->def : NULL;
 }
 
-static bool
-is_integer(Dtype dtype)
-{
-    return dtype_info[dtype].class == CLASS_INT;
-}
-
-/* ---- ranges of whole numbers ---- */
-
-static Whole range_of(const Value *v, int steps);
-
-static Whole
-both(Whole a, Whole b)
-{
-    bool none = a.least > a.most || b.least > b.most;
-    return none ? NONE
-                : (Whole){a.least < b.least ? a.least : b.least, a.most > b.most ? a.most : b.most};
-}
-
-/* The smallest 2^n - 1 that is not less. */
-static int64_t
-ones_above(int64_t n)
-{
-    int64_t ones = 0;
-    while (ones < n) {
-        ones = 2 * ones + 1;
-    }
-    return ones;
-}
-
-static Whole
-range_of_dtype(Dtype dtype)
-{
-    return dtype == DT_u8    ? (Whole){0, 255}
-           : dtype == DT_i8  ? (Whole){INT8_MIN, INT8_MAX}
-           : dtype == DT_i16 ? (Whole){INT16_MIN, INT16_MAX}
-           : dtype == DT_i32 ? (Whole){INT32_MIN, INT32_MAX}
-                             : NONE;
-}
-
-static Whole
-range_of_constant(const Literal *n)
-{
-    double f = n->is_int ? (double)n->i : n->f;
-    bool whole = f == floor(f) && fabs(f) < INT32_MAX;
-    return whole ? (Whole){(int64_t)f, (int64_t)f} : NONE;
-}
-
-static bool
-is_within(Whole a, Whole b)
-{
-    return a.least <= a.most && b.least <= a.least && a.most <= b.most;
-}
-
-static Whole
-range_of_let(const Let *let, int steps)
-{
-    Whole a = let->nargs > 0 ? range_of(let->args[0], steps) : NONE,
-          b = let->nargs > 1 ? range_of(let->args[1], steps) : NONE;
-    bool known = a.least <= a.most && b.least <= b.most, positive = known && a.least >= 0;
-    switch (let->op) {
-    case OP_bit_and:
-        return b.least <= b.most && b.least >= 0 ? (Whole){0, b.most} : NONE;
-    case OP_bit_or:
-        return positive && b.least >= 0 ? (Whole){0, ones_above(a.most | b.most)} : NONE;
-    case OP_shr:
-        return positive && b.least >= 0 && b.most < 31 ? (Whole){0, a.most >> b.least} : NONE;
-    case OP_shl:
-        return positive && b.least >= 0 && b.most < 31 ? (Whole){0, a.most << b.most} : NONE;
-    case OP_add:
-        return known ? (Whole){a.least + b.least, a.most + b.most} : NONE;
-    case OP_sub:
-        return known ? (Whole){a.least - b.most, a.most - b.least} : NONE;
-    case OP_where:
-        return both(b, range_of(let->args[2], steps));
-    case OP_cat:
-        for (int k = 1; k < let->nargs; k++) {
-            a = both(a, range_of(let->args[k], steps));
-        }
-        return a;
-    case OP_cast:
-    case OP_gather:
-        return a;
-    default:
-        return value_is_view(let->res[0]) ? a : NONE;
-    }
-}
-
-/* The range of whole numbers; that of its dtype, if no more is known. */
-static Whole
-range_of(const Value *v, int steps)
-{
-    if (value_is_const(v)) {
-        return range_of_constant(&v->literal);
-    }
-    Whole all = range_of_dtype(v->type->dtype),
-          found = v->def && steps ? range_of_let(v->def, steps - 1) : NONE;
-    bool integer = is_integer(v->type->dtype);
-    return !integer ? NONE : is_within(found, all) ? found : all;
-}
-
-/* ---- whole numbers that are floats ---- */
-
-/* NONE where float32 rounds some of these whole numbers: those from 2^24 on. */
-static Whole
-if_exact(Whole range)
-{
-    return is_within(range, (Whole){-(1 << 24), 1 << 24}) ? range : NONE;
-}
-
-/* The range of floats that are computed of integers, if they are whole and are so exactly. */
-static Whole
-range_of_floats(const Value *v, int steps)
-{
-    const Let *let = value_is_const(v) ? NULL : v->def;
-    if (!let || !steps) {
-        return value_is_const(v) ? if_exact(range_of_constant(&v->literal)) : NONE;
-    }
-    Whole a = NONE, b = NONE;
-    switch (let->op) {
-    case OP_cast:
-        return is_integer(let->args[0]->type->dtype) ? if_exact(range_of(let->args[0], MOST_STEPS))
-                                                     : NONE;
-    case OP_sub:
-    case OP_add:
-        a = range_of_floats(let->args[0], steps - 1);
-        b = range_of_floats(let->args[1], steps - 1);
-        return a.least > a.most || b.least > b.most
-                   ? NONE
-                   : if_exact(let->op == OP_add ? (Whole){a.least + b.least, a.most + b.most}
-                                                : (Whole){a.least - b.most, a.most - b.least});
-    default:
-        return value_is_view(v) ? range_of_floats(let->args[0], steps - 1) : NONE;
-    }
-}
-
 /* The same numbers as i8.  Integers wrap, so it does not matter where they are cast. */
 static Value *
 as_bytes(Build *b, const Value *v, Value *const *map)
 {
     if (value_is_const(v)) {
-        return build_int(b, range_of_constant(&v->literal).least);
+        return build_int(b, v->literal.is_int ? v->literal.i : (int64_t)v->literal.f);
     }
     const Let *let = v->def;
     const Attr *to;
@@ -214,7 +71,7 @@ static bool
 are_bytes(const Value *v)
 {
     return !value_is_const(v) && v->type->dtype == DT_f32 && is_followed(v, MOST_STEPS) &&
-           is_within(range_of_floats(v, MOST_STEPS), range_of_dtype(DT_i8));
+           whole_within(whole_floats(v), (Whole){INT8_MIN, INT8_MAX});
 }
 
 /* ---- groups ---- */

@@ -9,6 +9,8 @@
  * How:      inner loops first: of two loops in each other that are marked so and whose outer one is
  *           marked reorder, the blocks of both come outside.  The two get the loop's name with
  *           _out and _in, so that a schedule can name them.
+ *           cut splits loops in others that read a tensor of panels: a vector runs along
+ *           one.
  * Why not   an `if` in the block for the last iterations: a loop with an `if` in it is no vector
  *           loop.
  * Example:  for i in N split=32 { store y[i] = x }  becomes
@@ -16,6 +18,7 @@
  */
 #include <string.h>
 
+#include "codegen/loops/facts.h"
 #include "codegen/loops/loops.h"
 #include "codegen/rewrites.h"
 #include "nest.h"
@@ -91,15 +94,13 @@ set_loop(Fn *fn, Let *loop, const char *name, Dim extent)
     *nest_attr(loop, "index") = attr_name(fn->cx, "index", name, dim_index(fn->cx, name, extent));
 }
 
-static void
-split(Fn *fn, Let *loop)
+/* Returns the inner one, whose blocks have so many iterations. */
+static Let *
+split_in(Fn *fn, Let *loop, int64_t size)
 {
     Cx *cx = fn->cx;
     Dim index = loop_index(loop), extent = loop_extent(loop);
-    int64_t size = let_mark_value(loop, MARK_split);
-    bool reorders = let_has(loop, MARK_reorder);
     Dim by = dim_int(cx, size), most = dim_add(cx, extent, dim_int(cx, size - 1));
-    let_mark(loop, MARK_split | MARK_reorder, false);
     Let *inner = let_new(fn, OP_for, 0, NULL, loop->nattrs, loop->attrs);
     inner->loc = loop->loc;
     inner->body = loop->body;
@@ -118,6 +119,16 @@ split(Fn *fn, Let *loop)
     Renamed places = {0};
     renamed_add(cx, &places, index, dim_add(cx, first, loop_index(inner)));
     put_in_block(cx, &places, inner->body);
+    return inner;
+}
+
+static void
+split(Fn *fn, Let *loop)
+{
+    int64_t size = let_mark_value(loop, MARK_split);
+    bool reorders = let_has(loop, MARK_reorder);
+    let_mark(loop, MARK_split | MARK_reorder, false);
+    Let *inner = split_in(fn, loop, size);
     if (reorders) {
         nest_reorder(inner);
     }
@@ -127,4 +138,65 @@ Fn *
 rewrite_split(Fn *fn)
 {
     return nest_visit(fn, MARK_split, split);
+}
+
+/* ---- loops over several panels ---- */
+
+/* The columns of a panel, if the load is of one of several in each of which the index goes on, and
+ * which do not lie behind each other; else 0. */
+static int64_t
+panel_read(Cx *cx, const Let *load, Dim index)
+{
+    const Attr *at = load->op == OP_load ? let_attr(load, "at") : NULL;
+    const Type *t = at ? load->args[0]->type : NULL;
+    int64_t width = 0, n = 0;
+    bool columns = at && at->n > 2 && dim_is_int(cx, t->dims[at->n - 1], &width) &&
+                   dim_is_int(cx, dim_extent(cx, index), &n) && n > width && n % width == 0 &&
+                   at->dims[at->n - 1] == dim_mod(cx, index, t->dims[at->n - 1]);
+    bool behind = columns &&
+                  (dim_uses(cx, at->dims[at->n - 2], index) || dim_is(cx, t->dims[at->n - 2], 1));
+    return columns && width > 1 && !behind ? width : 0;
+}
+
+/* Of a loop without others in it. */
+static int64_t
+panels_read_by(Cx *cx, const Let *loop)
+{
+    int64_t width = 0;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        int64_t one = panel_read(cx, let, loop_index(loop));
+        width = one ? one : width;
+        if (let->body) {
+            return 0;
+        }
+    }
+    return width;
+}
+
+static int
+cut_block(Fn *fn, Block *blk, bool inside)
+{
+    int n = 0;
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        bool plain = inside && let->op == OP_for && let_int(let, "marks") == 0;
+        int64_t width = plain ? panels_read_by(fn->cx, let) : 0;
+        if (width && fuel_spend(fn->cx)) {
+            split_in(fn, let, width);
+            n++;
+        } else if (let->body) {
+            n += cut_block(fn, let->body, inside || let->op == OP_for);
+        }
+    }
+    return n;
+}
+
+Fn *
+rewrite_cut(Fn *fn)
+{
+    if (cut_block(fn, fn->body, false)) {
+        facts_forget(fn);
+    }
+    return fn;
 }
