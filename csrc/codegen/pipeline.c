@@ -44,9 +44,11 @@ static const PassInfo of_program = {
 
 /* The rewrites of a unit's loops, which all targets share. */
 static const PassInfo *const schedule[] = {
-    &rewrites[REWRITE_idle],        &rewrites[REWRITE_divide],    &rewrites[REWRITE_tile],
-    &rewrites[REWRITE_micro],       &rewrites[REWRITE_vectorise], &rewrites[REWRITE_select],
-    &rewrites[REWRITE_parallelise], &rewrites[REWRITE_join],      NULL,
+    &rewrites[REWRITE_idle],   &rewrites[REWRITE_divide],
+    &rewrites[REWRITE_tile],   &rewrites[REWRITE_micro],
+    &rewrites[REWRITE_cut],    &rewrites[REWRITE_vectorise],
+    &rewrites[REWRITE_select], &rewrites[REWRITE_parallelise],
+    &rewrites[REWRITE_join],   NULL,
 };
 
 static const PassInfo of_loops = {

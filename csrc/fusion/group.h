@@ -207,6 +207,20 @@ const char *columns_refused(Cx *cx, const Let *let, int j);
  * that is not worth it. */
 bool columns_of_codes(Cx *cx, const Let *let, int j, const bool *stops, Codes *codes);
 
+/* ---- digits/whole.c: ranges of whole numbers ---- */
+
+typedef struct {
+    int64_t least, most;
+} Whole;
+
+extern const Whole WHOLE_NONE;
+
+/* The range of integers, as their operations say; that of their dtype, if no more is known. */
+Whole whole_range(const Value *v);
+/* That of floats which are computed of integers, if they are whole and are so exactly. */
+Whole whole_floats(const Value *v);
+bool whole_within(Whole a, Whole b);
+
 /* ---- frozen/columns.c ---- */
 
 /* Where the columns of a product run in a value: along an axis, or a part of one, in which so many
@@ -220,6 +234,8 @@ typedef struct {
 /* Notes by Value.id where they run, for v and what it is computed of up to the codes.  v: what is
  * computed of the codes; axis: its axis of columns, -1: it has none. */
 void codes_columns(const Codes *codes, const Value *v, int axis, Columns *of);
+/* The type of codes with an axis for the columns alone; *axis: that one.  NULL: it has too many. */
+const Type *columns_own_axis(Cx *cx, const Type *t, const Columns *columns, int *axis);
 
 /* ---- outline.c: groups to kernels ---- */
 

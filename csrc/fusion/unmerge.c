@@ -10,6 +10,8 @@
  *           front of the reshape: afterwards it is letters, and an operand that was repeated is
  *           not.  A reshape goes on behind a let as long as that does not need the merged axis:
  *           usually up to one that splits the axis again, with which it cancels.  O(lets).
+ * Why not   split the last letter of the result: vectors run along it, and what joins the kernel
+ *           that makes an operand has its axes.
  * Why not   leave reshapes to the kernels, as index maps: two kernels whose axes are not the same
  *           do not become one, and a product whose rows are the heads that share a key reads it
  *           once.
@@ -185,7 +187,8 @@ side_unmerged(const Unmerge *u, Sides *p, Side *s)
     }
     const int rank = s->n, at = (int)(s - p->side);
     for (int k = 0; k < rank; k++) {
-        if (m.count[k] > 1 && !is_batch(p, was.side[at].letters[k])) {
+        char letter = was.side[at].letters[k];
+        if (m.count[k] > 1 && (!is_batch(p, letter) || letter == p->out[p->nout - 1])) {
             return false;
         }
     }

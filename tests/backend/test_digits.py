@@ -240,11 +240,37 @@ def test_weights_of_a_float_model(weights: str, activations: str) -> None:
 
 # ---- scales for groups of terms ----
 
+
+class Centred(formats.Q4_1):
+    """Minima such that weights have both signs: else sums cancel, and errors are no part of what is left."""
+
+    def random(self, n: int) -> list[torch.Tensor]:
+        step, _, codes = super().random(n)
+        return [step, (-8 * step.view(torch.float16)).view(torch.uint8), codes]
+
+
+class ZeroPoints(formats.Decoded):
+    """Bytes of eight bits without a sign, and zero points as large, as asymmetric quantisation has them."""
+
+    def __init__(self, rows: int, columns: int, group: int = 64) -> None:
+        super().__init__()
+        self.register_buffer("q", formats.codes(rows, columns // group, group))
+        self.register_buffer("zeros", formats.codes(rows, columns // group, 1))
+        self.register_buffer("scales", 0.01 + 0.05 * torch.rand(rows, columns // group, 1))
+
+    def decode(self) -> torch.Tensor:
+        return ((self.q.float() - self.zeros.float()) * self.scales).flatten(1)
+
+
 GROUPED = {
     "Q8_0": formats.Q8_0,
     "Q4_0": formats.Q4_0,
     "Q6_K": formats.Q6_K,
     "AWQ": formats.AWQ,
+    "Q4_1": Centred,
+    "Q4_K": formats.Q4_K,
+    "Q5_K": formats.Q5_K,
+    "u8 with zero points": ZeroPoints,
 }
 
 

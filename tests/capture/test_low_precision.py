@@ -102,9 +102,9 @@ def test_formats_of_one_row_and_of_any_number(name: str) -> None:
     check_format(model, (5, 768), (1, 768), (2, 768), (33, 768), (4, 768), dynamic=True)
 
 
-@pytest.mark.parametrize("name", sorted(FORMATS.keys() - {"AWQ"}))
+@pytest.mark.parametrize("name", FORMATS)
 def test_what_is_prepared_is_codes(name: str) -> None:
-    """A quarter more than the model keeps at most: not the weight as floats. AWQ's words become bytes."""
+    """A quarter more than the model keeps at most: not the weight as floats, and no byte for four bits."""
     model = FORMATS[name](128, 512)
     with torch.no_grad(), collect() as reports:
         compiled(model, freeze=True)(torch.randn(3, 512))

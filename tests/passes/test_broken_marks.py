@@ -274,7 +274,7 @@ def test_each_bug_of_the_table_is_tested() -> None:
 #: Found by the tests of test_broken.py, of those that change the program or make other loops.
 ELSEWHERE = {"promise", "order", "retract", "lower", "idle", "divide", "tile", "join"}
 #: Carried out in the interpreter as well, which their golden files compare; of targets that nobody runs here.
-NOT_RUN = {"split", "reorder", "interchange", "terms", "pipeline_hls"}
+NOT_RUN = {"cut", "split", "reorder", "interchange", "terms", "pipeline_hls"}
 
 
 def test_each_rewrite_has_a_bug_that_bisection_finds() -> None:

@@ -46,8 +46,8 @@ def test_golden(path: Path, request: pytest.FixtureRequest) -> None:
 
 
 def test_every_pass_has_golden_files() -> None:
-    """And so has every rewrite of the kernels stage, `idle`, `divide`, `tile`, and each that only a written
-    schedule asks for; kernels under tests/emit need the others of the loops."""
+    """And so has every rewrite of the kernels stage, `idle`, `divide`, `tile`, `cut`, and each that only a
+    written schedule asks for; kernels under tests/emit need the others of the loops."""
     csrc = HERE.parents[1] / "csrc"
     passes = set(re.findall(r"^PASS\( (\w+),", (csrc / "fusion/passes.def").read_text(), re.MULTILINE))
     table = (csrc / "codegen/rewrites.def").read_text()
@@ -55,4 +55,4 @@ def test_every_pass_has_golden_files() -> None:
     rewrites |= set(re.findall(r"REWRITE_(\w+)", PIPELINE.split("nests[] = {")[1].split("}")[0]))
     assert passes
     assert rewrites
-    assert passes | rewrites | {"idle", "divide", "tile"} == {path.parent.name for path in CASES}
+    assert passes | rewrites | {"idle", "divide", "tile", "cut"} == {path.parent.name for path in CASES}

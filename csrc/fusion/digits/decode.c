@@ -2,10 +2,12 @@
  *
  * What:     the weight is codes of eight bits, cast to floats, perhaps times numbers that do not go
  *           along the summed axis; or times numbers for groups of adjacent terms.  In the second
- *           case whole numbers may be subtracted before: the codes are the differences.
+ *           case whole numbers may be subtracted before: the codes are the differences.  And there
+ *           may be a number for each group that is subtracted before, or added after.
  * Requires  a graph in canonical form.
- * Ensures   codes times scales are the weight, bit for bit: the codes are whole numbers from -128
- *           to 127, as their operations say.
+ * Ensures   codes times scales, plus the least, are the weight, as real numbers; where nothing is
+ *           added, bit for bit.  The codes are whole numbers from -128 to 127, as their operations
+ *           say.
  * How:      scales of groups are an expansion by one axis.  Whatever the axes of the codes were
  *           before, in the order of memory they can be reshaped to those of the expansion, and
  *           these to the axes of the weight with the summed one cut in two.  What is subtracted is
@@ -15,15 +17,7 @@
  *           sub (cast q to i8), 8 and the scales s. */
 #include "digits.h"
 
-#include <math.h>
-
 enum { MOST_STEPS = 24 };       /* that are followed */
-
-typedef struct {
-    int64_t least, most;
-} Whole;
-
-static const Whole NONE = {1, 0};
 
 static const Let *
 def_of(const Value *v, Op op)
@@ -31,139 +25,10 @@ def_of(const Value *v, Op op)
     return !value_is_const(v) && v->def && v->def->op == op ? v->def : NULL;
 }
 
-static bool
-is_integer(Dtype dtype)
+static double
+number_of(const Value *v)
 {
-    return dtype_info[dtype].class == CLASS_INT;
-}
-
-/* ---- ranges of whole numbers ---- */
-
-static Whole range_of(const Value *v, int steps);
-
-static Whole
-both(Whole a, Whole b)
-{
-    bool none = a.least > a.most || b.least > b.most;
-    return none ? NONE
-                : (Whole){a.least < b.least ? a.least : b.least, a.most > b.most ? a.most : b.most};
-}
-
-/* The smallest 2^n - 1 that is not less. */
-static int64_t
-ones_above(int64_t n)
-{
-    int64_t ones = 0;
-    while (ones < n) {
-        ones = 2 * ones + 1;
-    }
-    return ones;
-}
-
-static Whole
-range_of_dtype(Dtype dtype)
-{
-    return dtype == DT_u8    ? (Whole){0, 255}
-           : dtype == DT_i8  ? (Whole){INT8_MIN, INT8_MAX}
-           : dtype == DT_i16 ? (Whole){INT16_MIN, INT16_MAX}
-           : dtype == DT_i32 ? (Whole){INT32_MIN, INT32_MAX}
-                             : NONE;
-}
-
-static Whole
-range_of_constant(const Literal *n)
-{
-    double f = n->is_int ? (double)n->i : n->f;
-    bool whole = f == floor(f) && fabs(f) < INT32_MAX;
-    return whole ? (Whole){(int64_t)f, (int64_t)f} : NONE;
-}
-
-static bool
-is_within(Whole a, Whole b)
-{
-    return a.least <= a.most && b.least <= a.least && a.most <= b.most;
-}
-
-static Whole
-range_of_let(const Let *let, int steps)
-{
-    Whole a = let->nargs > 0 ? range_of(let->args[0], steps) : NONE,
-          b = let->nargs > 1 ? range_of(let->args[1], steps) : NONE;
-    bool known = a.least <= a.most && b.least <= b.most, positive = known && a.least >= 0;
-    switch (let->op) {
-    case OP_bit_and:
-        return b.least <= b.most && b.least >= 0 ? (Whole){0, b.most} : NONE;
-    case OP_bit_or:
-        return positive && b.least >= 0 ? (Whole){0, ones_above(a.most | b.most)} : NONE;
-    case OP_shr:
-        return positive && b.least >= 0 && b.most < 31 ? (Whole){0, a.most >> b.least} : NONE;
-    case OP_shl:
-        return positive && b.least >= 0 && b.most < 31 ? (Whole){0, a.most << b.most} : NONE;
-    case OP_add:
-        return known ? (Whole){a.least + b.least, a.most + b.most} : NONE;
-    case OP_sub:
-        return known ? (Whole){a.least - b.most, a.most - b.least} : NONE;
-    case OP_where:
-        return both(b, range_of(let->args[2], steps));
-    case OP_cat:
-        for (int k = 1; k < let->nargs; k++) {
-            a = both(a, range_of(let->args[k], steps));
-        }
-        return a;
-    case OP_cast:
-    case OP_gather:
-        return a;
-    default:
-        return value_is_view(let->res[0]) ? a : NONE;
-    }
-}
-
-/* The range of whole numbers; that of its dtype, if no more is known. */
-static Whole
-range_of(const Value *v, int steps)
-{
-    if (value_is_const(v)) {
-        return range_of_constant(&v->literal);
-    }
-    Whole all = range_of_dtype(v->type->dtype),
-          found = v->def && steps ? range_of_let(v->def, steps - 1) : NONE;
-    bool integer = is_integer(v->type->dtype);
-    return !integer ? NONE : is_within(found, all) ? found : all;
-}
-
-/* ---- whole numbers that are floats ---- */
-
-/* NONE where float32 rounds some of these whole numbers: those from 2^24 on. */
-static Whole
-if_exact(Whole range)
-{
-    return is_within(range, (Whole){-(1 << 24), 1 << 24}) ? range : NONE;
-}
-
-/* The range of floats that are computed of integers, if they are whole and are so exactly. */
-static Whole
-range_of_floats(const Value *v, int steps)
-{
-    const Let *let = value_is_const(v) ? NULL : v->def;
-    if (!let || !steps) {
-        return value_is_const(v) ? if_exact(range_of_constant(&v->literal)) : NONE;
-    }
-    Whole a = NONE, b = NONE;
-    switch (let->op) {
-    case OP_cast:
-        return is_integer(let->args[0]->type->dtype) ? if_exact(range_of(let->args[0], MOST_STEPS))
-                                                     : NONE;
-    case OP_sub:
-    case OP_add:
-        a = range_of_floats(let->args[0], steps - 1);
-        b = range_of_floats(let->args[1], steps - 1);
-        return a.least > a.most || b.least > b.most
-                   ? NONE
-                   : if_exact(let->op == OP_add ? (Whole){a.least + b.least, a.most + b.most}
-                                                : (Whole){a.least - b.most, a.most - b.least});
-    default:
-        return value_is_view(v) ? range_of_floats(let->args[0], steps - 1) : NONE;
-    }
+    return v->literal.is_int ? (double)v->literal.i : v->literal.f;
 }
 
 /* The same numbers as i8.  Integers wrap, so it does not matter where they are cast. */
@@ -171,7 +36,7 @@ static Value *
 as_bytes(Build *b, const Value *v, Value *const *map)
 {
     if (value_is_const(v)) {
-        return build_int(b, range_of_constant(&v->literal).least);
+        return build_int(b, (int64_t)number_of(v));
     }
     const Let *let = v->def;
     const Attr *to;
@@ -209,12 +74,20 @@ is_followed(const Value *v, int steps)
     return known;
 }
 
-/* Are they whole numbers of eight bits? */
+/* Are they whole numbers of eight bits, once a number is subtracted? */
 static bool
-are_bytes(const Value *v)
+take_codes(const Value *v, Decode *d)
 {
-    return !value_is_const(v) && v->type->dtype == DT_f32 && is_followed(v, MOST_STEPS) &&
-           is_within(range_of_floats(v, MOST_STEPS), range_of_dtype(DT_i8));
+    Whole bytes = {INT8_MIN, INT8_MAX};
+    bool known = !value_is_const(v) && v->type->dtype == DT_f32 && is_followed(v, MOST_STEPS);
+    Whole range = known ? whole_floats(v) : WHOLE_NONE;
+    if (range.least > range.most || range.most - range.least > UINT8_MAX) {
+        return false;
+    }
+    d->middle = (range.least + range.most + 1) / 2;
+    d->shift = whole_within(range, bytes) ? 0 : d->middle;
+    d->codes = d->of = v;
+    return true;
 }
 
 /* ---- groups ---- */
@@ -254,10 +127,60 @@ find_groups(Cx *cx, const Value *v, const Type *weight, int sum, Decode *d)
                all / terms > 1 && all / terms <= CONTRACTION_CHAIN &&
                elements(cx, v->type, axis + 1) == elements(cx, weight, sum + 1) &&
                elements(cx, weight, 0) > 0;
+    d->sum = cut ? sum : -1;
     d->scale = expand->args[0];
     d->terms = v->type->dims[cut ? axis : 0];
     d->groups = dim_int(cx, cut ? all / terms : 1);
     return cut;
+}
+
+static const Value *
+before_reshapes(const Value *v)
+{
+    while (def_of(v, OP_reshape)) {
+        v = v->def->args[0];
+    }
+    return v;
+}
+
+/* The number of each group that v is, if its groups are those of d; else NULL. */
+static const Value *
+number_of_groups(Cx *cx, const Value *v, const Type *weight, const Decode *d)
+{
+    Decode other;
+    bool same = !value_is_const(v) && find_groups(cx, v, weight, d->sum, &other) &&
+                other.groups == d->groups;
+    return same ? other.scale : NULL;
+}
+
+/* Is v a difference of codes and a number of each group, or one of all? */
+static bool
+take_zeros(Cx *cx, const Value *v, const Type *weight, Decode *d)
+{
+    const Let *minus = def_of(before_reshapes(v), OP_sub);
+    if (!minus || !take_codes(minus->args[0], d)) {
+        return false;
+    }
+    const Value *zero = minus->args[1];
+    d->zero = value_is_const(zero) ? zero : number_of_groups(cx, zero, weight, d);
+    d->shift = d->middle; /* so what is added is small: not what all codes have in common */
+    return d->zero;
+}
+
+/* Is v a product of codes and scales of groups? */
+static bool
+take_product(Cx *cx, const Value *v, const Type *weight, int sum, Decode *d)
+{
+    const Let *mul = value_is_const(v) ? NULL : def_of(before_reshapes(v), OP_mul);
+    for (int k = 0; mul && k < 2; k++) {
+        *d = (Decode){.sum = -1};
+        if (!value_is_const(mul->args[0]) && !value_is_const(mul->args[1]) &&
+            find_groups(cx, mul->args[1 - k], weight, sum, d) &&
+            (take_codes(mul->args[k], d) || take_zeros(cx, mul->args[k], weight, d))) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool
@@ -268,16 +191,18 @@ decode_groups(Cx *cx, const Value *v, int sum, Decode *d)
     if (weight->rank + 1 >= MAX_RANK) {
         return false;
     }
-    while (def_of(v, OP_reshape)) {
-        v = v->def->args[0];
+    if (take_product(cx, v, weight, sum, d)) {
+        return true;
     }
-    const Let *mul = def_of(v, OP_mul);
-    for (int k = 0; mul && k < 2; k++) {
-        if (are_bytes(mul->args[k]) && !value_is_const(mul->args[1 - k]) &&
-            find_groups(cx, mul->args[1 - k], weight, sum, d)) {
-            d->sum = sum;
-            d->codes = d->of = mul->args[k];
-            return true;
+    v = before_reshapes(v);
+    const Let *both = def_of(v, OP_add), *minus = def_of(v, OP_sub);
+    both = both ? both : minus;
+    for (int k = 0; both && k < (minus ? 1 : 2); k++) {
+        if (take_product(cx, both->args[k], weight, sum, d)) {
+            d->least = number_of_groups(cx, both->args[1 - k], weight, d);
+            d->minus = minus;
+            d->shift = d->middle;
+            return d->least;
         }
     }
     return false;
@@ -300,28 +225,65 @@ with_groups(Build *b, Value *v, const Decode *d, const Value *weight, bool terms
 Value *
 decode_codes(Build *b, const Decode *d, const Value *weight, Value *const *map)
 {
-    return with_groups(b, as_bytes(b, d->of, map), d, weight, true);
+    Value *codes = as_bytes(b, d->of, map);
+    codes = d->shift ? build_map(b, OP_sub, codes, build_int(b, d->shift), NULL) : codes;
+    return with_groups(b, codes, d, weight, true);
 }
 
-/* Those of a group are beside each other in memory, as its sums are: what is cast is stored so. */
-Value *
-decode_scales(Build *b, const Decode *d, const Value *weight, Value *const *map)
+/* Those of a group are beside each other in memory, as its sums are: what is computed is stored so.
+ */
+static Value *
+columns_innermost(Build *b, const Value *v, const Decode *d, const Value *weight, Value *const *map)
 {
-    const Value *v = d->scale;
-    while (def_of(v, OP_reshape)) {
-        v = v->def->args[0];
-    }
-    const Let *cast = def_of(v, OP_cast);
     int last = weight->type->rank - 1, perm[MAX_RANK], back[MAX_RANK];
-    if (!cast || value_is_const(cast->args[0]) || d->sum != last) {
-        return with_groups(b, map[d->scale->id], d, weight, false);
+    v = before_reshapes(v);
+    const Let *let = v->def;
+    bool computed = let && op_info[let->op].kind == KIND_MAP && let->nargs <= 2;
+    if (!computed || d->sum != last) {
+        return with_groups(b, map[v->id], d, weight, false);
     }
     for (int k = 0; k <= last; k++) {
         perm[k] = k ? k - 1 : last;
         back[perm[k]] = k;
     }
-    Value *s = build_permute(b, with_groups(b, map[cast->args[0]->id], d, weight, false), perm);
-    return build_permute(b, build_cast(b, s, v->type->dtype), back);
+    Value *args[2] = {0};
+    for (int k = 0; k < let->nargs; k++) {
+        const Value *of = let->args[k];
+        args[k] = value_is_const(of)
+                      ? (Value *)of
+                      : build_permute(b, with_groups(b, map[of->id], d, weight, false), perm);
+    }
+    Value *s = let->op == OP_cast ? build_cast(b, args[0], v->type->dtype)
+                                  : build_map(b, let->op, args[0], args[1], NULL);
+    return build_permute(b, s, back);
+}
+
+Value *
+decode_scales(Build *b, const Decode *d, const Value *weight, Value *const *map)
+{
+    return columns_innermost(b, d->scale, d, weight, map);
+}
+
+Value *
+decode_least(Build *b, const Decode *d, const Value *weight, Value *const *map)
+{
+    Value *all = NULL, *shift = build_float(b, (double)d->shift);
+    if (d->zero && value_is_const(d->zero)) {
+        shift = build_float(b, (double)d->shift - number_of(d->zero));
+    } else if (d->zero) {
+        shift = build_map(b, OP_sub, shift, with_groups(b, map[d->zero->id], d, weight, false),
+                          NULL);
+    }
+    if (d->zero || d->shift) {
+        all = build_map(b, OP_mul, decode_scales(b, d, weight, map), shift, NULL);
+    }
+    if (d->least) {
+        Value *least = with_groups(b, map[d->least->id], d, weight, false);
+        all = all        ? build_map(b, d->minus ? OP_sub : OP_add, all, least, NULL)
+              : d->minus ? build_map(b, OP_neg, least, NULL, NULL)
+                         : least;
+    }
+    return all;
 }
 
 /* ---- one scale for each column ---- */

@@ -442,6 +442,22 @@ scaled_sums(const Digits *d, const Replaced *r, Contraction *over, Value *rows, 
     return joined(d, build_contract(d->b, j ? rows : codes, j ? codes : rows, over, DT_i32));
 }
 
+/* The sums of the rows' whole numbers in each group, times what is added to all codes of the group,
+ * are added to the product with the codes. */
+static Value *
+with_least(const Digits *d, const Replaced *r, Value *y, Value *whole, Value *const *map)
+{
+    const Contraction *c = let_contraction(r->let);
+    int j = r->j;
+    Value *least = r->decode.sum < 0 ? NULL : decode_least(d->b, &r->decode, r->let->args[j], map);
+    if (!least) {
+        return y;
+    }
+    int at = letter_axis(j ? c->a : c->b, j ? c->na : c->nb, c->sum[0]), terms = at + 1;
+    Value *x = build_red(d->b, OP_sum, in_groups(d, whole, at, &r->decode), 1, &terms);
+    return map2(d, OP_add, y, build_contract(d->b, j ? x : least, j ? least : x, c, DT_f32));
+}
+
 /* The product; map: to the new function. */
 static Value *
 multiply(const Digits *d, const Replaced *r, Value *const *map)
@@ -468,7 +484,7 @@ multiply(const Digits *d, const Replaced *r, Value *const *map)
         put_before(j ? over.a : over.b, j ? &over.na : &over.nb, letter);
         put_before(over.out, &over.nout, letter);
     }
-    Value *y = scaled_sums(d, r, &over, rows, map),
+    Value *y = with_least(d, r, scaled_sums(d, r, &over, rows, map), whole, map),
           *back = map2(d, OP_div, build_float(b, 1), of.factor),
           *half = factor_for(d, c, letters, n, of.half, t);
     y = map2(d, OP_mul, y, factor_for(d, c, letters, n, back, t));

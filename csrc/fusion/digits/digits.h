@@ -14,6 +14,10 @@ typedef struct {
     int sum;                    /* -1: there are no groups */
     Dim groups, terms;
     const Value *of; /* with groups: what is multiplied by the scales */
+    int64_t shift; /* is subtracted from that, which gives codes of eight bits */
+    int64_t middle; /* of the range of the codes before */
+    const Value *zero, *least; /* for groups: subtracted from it; added to the product; or NULL */
+    bool minus; /* the latter is subtracted */
 } Decode;
 
 /* Is v such a weight, with one scale for each column at most?  Is it one with groups along the axis
@@ -23,5 +27,7 @@ bool decode_groups(Cx *cx, const Value *v, int sum, Decode *d);
 /* The codes and scales with their groups, in the function of b; map: by id in the old one. */
 Value *decode_codes(Build *b, const Decode *d, const Value *weight, Value *const *map);
 Value *decode_scales(Build *b, const Decode *d, const Value *weight, Value *const *map);
+/* What the codes times the scales lack, for each group; NULL: nothing. */
+Value *decode_least(Build *b, const Decode *d, const Value *weight, Value *const *map);
 
 #endif

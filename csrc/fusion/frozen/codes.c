@@ -180,10 +180,8 @@ pairs(const Coder *c, Value *codes, const Type *groups)
         half = dim_div(c->cx, dim_add(c->cx, c->terms, one), two);
     dims[c->k] = dim_mul(c->cx, groups->dims[c->k], groups->dims[c->k + 1]);
     dims[c->n] = c->columns;
-    codes = build_reshape(c->b, build_cast(c->b, codes, DT_u8), 2, dims);
-    Value *low = build_slice(c->b, codes, c->k, dim_int(c->cx, 0), two, half);
-    Value *high = build_slice(c->b, codes, c->k, one, two, half);
-    return map2(c, OP_bit_or, low, map2(c, OP_shl, high, build_int(c->b, 4)));
+    return pairs_make(c->b, build_reshape(c->b, build_cast(c->b, codes, DT_u8), 2, dims), c->k,
+                      half);
 }
 
 static Parts
@@ -224,14 +222,10 @@ encode(const Coder *c, Value *m)
 
 /* ---- decode ---- */
 
-/* Merges groups with the terms in them and drops the terms that only filled the last group. */
+/* Drops the terms that only filled the last group. */
 static Value *
-first_terms(const Coder *c, Value *v, Dim columns)
+first_terms(const Coder *c, Value *v)
 {
-    Dim dims[2];
-    dims[c->k] = dim_mul(c->cx, v->type->dims[c->k], v->type->dims[c->k + 1]);
-    dims[c->n] = columns;
-    v = build_reshape(c->b, v, 2, dims);
     return build_slice(c->b, v, c->k, dim_int(c->cx, 0), dim_int(c->cx, 1), c->terms);
 }
 
@@ -239,10 +233,13 @@ first_terms(const Coder *c, Value *v, Dim columns)
 static Value *
 of_terms(const Coder *c, Value *v, Dim columns)
 {
-    Dim dims[3];
+    Dim dims[3], merged[2];
     cut_dims(c, v->type->dims[c->k], COST_CODED, columns, dims);
     v = build_cast(c->b, v, DT_f32);
-    return first_terms(c, over_group(c, v, type_of(c->cx, DT_f32, 3, dims)), columns);
+    v = over_group(c, v, type_of(c->cx, DT_f32, 3, dims));
+    merged[c->k] = dim_mul(c->cx, dims[c->k], dims[c->k + 1]);
+    merged[c->n] = columns;
+    return first_terms(c, build_reshape(c->b, v, 2, merged));
 }
 
 /* The matrix that the parts stand for; it has so many columns. */
@@ -254,13 +251,7 @@ decode(const Coder *c, const Parts *p, Dim columns)
         Value *codes = build_cast(b, p->codes, DT_f32);
         return map2(c, OP_mul, codes, over_terms(c, p->step, codes->type));
     }
-    Dim dims[3];
-    cut_dims(c, p->codes->type->dims[c->k], 2, columns, dims);
-    const Type *t = type_of(c->cx, DT_u8, 3, dims);
-    Value *codes = over_group(c, p->codes, t);
-    Value *shift = map2(c, OP_mul, build_iota(b, t, c->k + 1), build_int(b, 4));
-    codes = map2(c, OP_bit_and, map2(c, OP_shr, codes, shift), build_int(b, LEVELS));
-    codes = build_cast(b, first_terms(c, codes, columns), DT_f32);
+    Value *codes = build_cast(b, first_terms(c, pairs_read(b, p->codes, c->k)), DT_f32);
     Value *zero = p->zero ? of_terms(c, p->zero, columns) : build_float(b, 8);
     return map2(c, OP_mul, map2(c, OP_sub, codes, zero), of_terms(c, p->step, columns));
 }

@@ -13,6 +13,8 @@
  */
 #include "fusion/group.h"
 
+#include <string.h>
+
 static const Columns VARYING = {.are = COLUMNS_VARY};
 
 static Dim
@@ -150,4 +152,29 @@ codes_columns(const Codes *codes, const Value *v, int axis, Columns *of)
         dim_is_int(codes->cx, v->type->dims[axis], &at.n);
     }
     follow(codes, v, axis < 0 ? VARYING : at, of);
+}
+
+const Type *
+columns_own_axis(Cx *cx, const Type *t, const Columns *columns, int *axis)
+{
+    int64_t own = 0;
+    Dim dims[MAX_RANK];
+    int n = columns->axis;
+    *axis = n;
+    dim_is_int(cx, t->dims[n], &own);
+    if (columns->n == own || t->rank + 2 > MAX_RANK) {
+        return columns->n == own ? t : NULL;
+    }
+    memcpy(dims, t->dims, (size_t)n * sizeof *dims);
+    int64_t parts[] = {own / columns->n / columns->inner, columns->n, columns->inner};
+    for (int k = 0; k < 3; k++) {
+        *axis = k == 1 ? n : *axis;
+        if (k == 1 || parts[k] != 1) {
+            dims[n++] = dim_int(cx, parts[k]);
+        }
+    }
+    for (int ax = columns->axis + 1; ax < t->rank; ax++) {
+        dims[n++] = t->dims[ax];
+    }
+    return type_of(cx, t->dtype, n, dims);
 }

@@ -8,7 +8,8 @@
  *             as the microkernels read them: each has MICRO_ROW_BYTES of every row, one row after
  *             the other.  Of columns that are computed of codes, which have fewer bytes, the codes
  *             are prepared, and in the order in which their panels are computed: so a call reads
- *             them from end to end;
+ *             them from end to end.  Where a code holds several columns in an order that no panel
+ *             has, what is computed of it is prepared, two elements of four bits in a byte;
  *           - what costs more to compute than to be handed over and read.
  * Requires  a verified graph.
  * Ensures   the same results, bit for bit.  Not prepared: what depends on another parameter, on a
@@ -26,16 +27,21 @@
  * Example:  contract x, w over="mk,nk->mn" with w: f32[50, 64] reads p: f32[2, 64, 32] as
  *           slice(reshape(permute p perm=[0, 2, 1])) start=0; p is made of w once.
  */
-#include "fusion/group.h"
+#include "weights.h"
 
 #include <string.h>
 
 typedef enum { FROM_NOTHING, FROM_FROZEN, FROM_OTHERS } Source;
 
+/* Codes of four bits: each a byte that is less than 16, or two in a byte. */
+typedef enum { WHOLE, LOW_BITS, PAIRS } PairForm;
+
 typedef struct {
     const Value *v;
     PanelAxes axes; /* of v, which becomes panels; none: v as it is */
     const Type *codes; /* what reads v computes columns of it: the type with the axes; else NULL */
+    PairForm form; /* in which v is stored */
+    int pairs; /* with PAIRS: along this axis */
     Value *param; /* in the function that runs */
 } Ready;
 
@@ -326,6 +332,68 @@ takes_memory(const Let *let)
     return let_has_effect(let) || (let->op == OP_call && let_int(let, "shares"));
 }
 
+/* ---- codes that are computed again ---- */
+
+/* Do the columns of frozen codes that v is computed of lie in no order that panels have? */
+static bool
+varies(const Cutter *c, const Value *v)
+{
+    if (value_is_const(v) || c->source[v->id] != FROM_FROZEN) {
+        return false;
+    }
+    bool any = c->columns[v->id].are == COLUMNS_VARY;
+    for (int k = 0; v->def && k < v->def->nargs && !any; k++) {
+        any = c->decoded[v->id] && varies(c, v->def->args[k]);
+    }
+    return any;
+}
+
+/* Prepares integers whose columns run along an axis, if they take hardly more memory than their
+ * codes: those of the whole weight, which has so many elements, and of which no codes in the order
+ * of panels are known; or those for groups of its elements. */
+static bool
+recode(Cutter *c, const Value *v, int64_t numel)
+{
+    const Type *t = v->type;
+    const Columns *columns = &c->columns[v->id];
+    int64_t bytes = type_typical_bytes(c->cx, t), n;
+    bool few = bytes <= numel / (2 * COST_CODES_ROOM);
+    int axis = t->rank - 1 - (columns->axis == t->rank - 1);
+    if (dtype_info[t->dtype].class != CLASS_INT || value_is_view(v) ||
+        columns->are != COLUMNS_ALONG || !(few || varies(c, v))) {
+        return false;
+    }
+    bool four = pairs_hold(v), even = axis >= 0 && t->rank + 2 < MAX_RANK &&
+                                      dim_is_int(c->cx, t->dims[axis], &n) && n % 2 == 0;
+    PairForm form = !four ? WHOLE : even && !few ? PAIRS : LOW_BITS;
+    bytes = form == PAIRS ? type_typical_bytes(c->cx, pairs_type(c->cx, t, axis)) : bytes;
+    if ((!few && bytes > bytes_beside(c, v, c->fn->nvalues + v->id + 1)) ||
+        !make_ready(c, v, &AS_IT_IS)) {
+        return false;
+    }
+    Ready *ready = find_ready(c, v, &AS_IT_IS);
+    ready->form = form;
+    ready->pairs = axis;
+    return true;
+}
+
+/* Of the values that columns are computed of, the first ones that can be. */
+static void
+recode_columns(Cutter *c, const Value *v, const Codes *codes, int width)
+{
+    if (value_is_const(v) || !v->def || c->source[v->id] != FROM_FROZEN ||
+        find_ready(c, v, &AS_IT_IS)) {
+        return;
+    }
+    if (recode(c, v, codes->numel)) {
+        c->width[v->id] = width;
+        return;
+    }
+    for (int k = 0; c->decoded[v->id] && k < v->def->nargs; k++) {
+        recode_columns(c, v->def->args[k], codes, width);
+    }
+}
+
 /* The columns of operand j are computed in each call: panels of them would take the memory of a
  * weight without codes. */
 static void
@@ -346,32 +414,7 @@ note_decoded(Cutter *c, const Codes *codes, const Let *let, int j)
     for (int k = 0; k < codes->ncodes; k++) {
         c->width[codes->codes[k]->id] = (int)panel_width(v->type->dtype);
     }
-}
-
-/* The type of codes with an axis for the columns alone; *axis: that one. */
-static const Type *
-with_own_axis(Cx *cx, const Type *t, const Columns *columns, int *axis)
-{
-    int64_t own = 0;
-    Dim dims[MAX_RANK];
-    int n = columns->axis;
-    *axis = n;
-    dim_is_int(cx, t->dims[n], &own);
-    if (columns->n == own || t->rank + 2 > MAX_RANK) {
-        return columns->n == own ? t : NULL;
-    }
-    memcpy(dims, t->dims, (size_t)n * sizeof *dims);
-    int64_t parts[] = {own / columns->n / columns->inner, columns->n, columns->inner};
-    for (int k = 0; k < 3; k++) {
-        *axis = k == 1 ? n : *axis;
-        if (k == 1 || parts[k] != 1) {
-            dims[n++] = dim_int(cx, parts[k]);
-        }
-    }
-    for (int ax = columns->axis + 1; ax < t->rank; ax++) {
-        dims[n++] = t->dims[ax];
-    }
-    return type_of(cx, t->dtype, n, dims);
+    recode_columns(c, v, codes, (int)panel_width(v->type->dtype));
 }
 
 /* The dtype as which codes are prepared.  Panels are padded, and some dtypes have no constant. */
@@ -386,18 +429,18 @@ padded_dtype(Dtype dtype)
 /* The axes of codes in the order of panels, and the type that has them; none: codes stay as they
  * are, as they are small, or something else reads them, too. */
 static PanelAxes
-axes_of_codes(const Cutter *c, const Value *v, const Type **as)
+axes_of_codes(const Cutter *c, const Value *v, const Type *t, const Type **as)
 {
     const PanelAxes none = {.columns = -1};
     const Columns *columns = &c->columns[v->id];
     PanelAxes axes = {.width = c->width[v->id]};
     bool any = false;
     if (columns->are != COLUMNS_ALONG || !columns->n || !axes.width ||
-        !are_constant(c->cx, v->type->rank, v->type->dims)) {
+        !are_constant(c->cx, t->rank, t->dims)) {
         return none;
     }
-    *as = with_own_axis(c->cx, v->type, columns, &axes.columns);
-    *as = *as ? type_with(c->cx, *as, padded_dtype(v->type->dtype)) : NULL;
+    *as = columns_own_axis(c->cx, t, columns, &axes.columns);
+    *as = *as ? type_with(c->cx, *as, padded_dtype(t->dtype)) : NULL;
     for (int ax = 0; *as && ax < (*as)->rank; ax++) {
         if (ax != axes.columns) {
             axes.sums[axes.nsums++] = ax;
@@ -409,22 +452,39 @@ axes_of_codes(const Cutter *c, const Value *v, const Type **as)
     return any && room && n > axes.width ? axes : none;
 }
 
+static const Type *
+stored_type(const Cutter *c, const Ready *ready)
+{
+    const Type *t = ready->v->type;
+    return ready->form == PAIRS ? pairs_type(c->cx, t, ready->pairs) : t;
+}
+
 /* Codes that only columns are computed of get the order of panels. */
 static void
 order_codes(Cutter *c)
 {
+    bool *read = by_value(c, sizeof *read);
+    for (int k = 0; k < c->fn->body->n; k++) {
+        const Let *let = c->fn->body->lets[k];
+        for (int j = 0; runs(c, let) && j < let->nargs; j++) {
+            if (!value_is_const(let->args[j])) {
+                read[let->args[j]->id] = true;
+            }
+        }
+    }
     for (int k = 0; k < c->fn->nparams; k++) {
         const Value *v = c->fn->params[k];
         const Type *as;
-        PanelAxes axes = axes_of_codes(c, v, &as);
-        if (c->source[v->id] == FROM_FROZEN && axes.nsums && make_ready(c, v, &axes)) {
+        PanelAxes axes = axes_of_codes(c, v, v->type, &as);
+        if (c->source[v->id] == FROM_FROZEN && read[v->id] && axes.nsums &&
+            make_ready(c, v, &axes)) {
             find_ready(c, v, &axes)->codes = as;
         }
     }
     for (int k = 0; k < c->nready; k++) {
         Ready *ready = &c->ready[k];
         const Type *as;
-        PanelAxes axes = axes_of_codes(c, ready->v, &as);
+        PanelAxes axes = axes_of_codes(c, ready->v, stored_type(c, ready), &as);
         if (!ready->axes.nsums && axes.nsums) {
             ready->axes = axes;
             ready->codes = as;
@@ -540,6 +600,9 @@ make_function(const Cutter *c, const Ready *ready)
         }
     }
     Value *v = map[ready->v->id];
+    if (ready->form == PAIRS) {
+        v = pairs_make(b, v, ready->pairs, stored_type(c, ready)->dims[ready->pairs]);
+    }
     if (ready->codes) {
         v = build_reshape(b, build_bitcast(b, v, ready->codes->dtype), ready->codes->rank,
                           ready->codes->dims);
@@ -637,6 +700,15 @@ run_branch(const Cutter *c, Build *b, const Let *let, Value **map)
     }
 }
 
+/* v of what is stored of it. */
+static Value *
+of_stored(Build *b, const Ready *ready, Value *stored)
+{
+    Value *bytes = ready->form == PAIRS ? pairs_read(b, stored, ready->pairs) : stored;
+    bytes = ready->form == LOW_BITS ? pairs_low(b, stored) : bytes;
+    return build_cast(b, bytes, ready->v->type->dtype);
+}
+
 static Fn *
 run_function(const Cutter *c)
 {
@@ -646,15 +718,15 @@ run_function(const Cutter *c)
     for (int k = 0; k < c->nready; k++) {
         Ready *ready = &c->ready[k];
         bool panels = ready->axes.nsums > 0;
-        const Type *own = ready->v->type, *of = ready->codes ? ready->codes : own,
+        const Type *own = stored_type(c, ready), *of = ready->codes ? ready->codes : own,
                    *t = panels ? panels_type(c->cx, of, &ready->axes) : own;
         ready->param = fn_param(run, fn_fresh_name(run, panels ? "panels" : "prepared"), t, NULL);
         if (ready->codes) {
             Value *v = panels_read(b, ready->param, of, &ready->axes);
-            map[ready->v->id] = build_bitcast(b, build_reshape(b, v, own->rank, own->dims),
-                                              own->dtype);
+            v = build_bitcast(b, build_reshape(b, v, own->rank, own->dims), own->dtype);
+            map[ready->v->id] = of_stored(b, ready, v);
         } else if (!panels) {
-            map[ready->v->id] = ready->param;
+            map[ready->v->id] = of_stored(b, ready, ready->param);
         }
     }
     for (int k = 0; k < c->fn->body->n; k++) {

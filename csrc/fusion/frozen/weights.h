@@ -23,4 +23,12 @@ Weight *weight_of(const Finder *f, const Value *v); /* of which v is a view; NUL
  * has looked at. */
 Finder weights_again(const Fn *fn, int n, const Weight *weights);
 
+/* ---- pairs.c: codes of four bits ---- */
+
+bool pairs_hold(const Value *v); /* Are they whole numbers from 0 to 15? */
+Value *pairs_make(Build *b, Value *v, int axis, Dim n); /* n: how many pairs */
+Value *pairs_read(Build *b, Value *pairs, int axis); /* as u8 */
+Value *pairs_low(Build *b, Value *v); /* the low bits alone: v itself, whose text then says so */
+const Type *pairs_type(Cx *cx, const Type *t, int axis);
+
 #endif

@@ -9,6 +9,8 @@
  * How:      inner loops first: of two loops in each other that are marked so and whose outer one is
  *           marked reorder, the blocks of both come outside.  The two get the loop's name with
  *           _out and _in, so that a schedule can name them.
+ *           cut splits loops in others that read a tensor of panels: a vector runs along
+ *           one.
  * Why not   an `if` in the block for the last iterations: a loop with an `if` in it is no vector
  *           loop.
  * Example:  for i in N split=32 { store y[i] = x }  becomes
@@ -16,6 +18,7 @@
  */
 #include <string.h>
 
+#include "codegen/loops/facts.h"
 #include "codegen/loops/loops.h"
 #include "codegen/rewrites.h"
 #include "nest.h"
@@ -134,4 +137,65 @@ Fn *
 rewrite_split(Fn *fn)
 {
     return nest_visit(fn, MARK_split, split);
+}
+
+/* ---- loops over several panels ---- */
+
+/* The columns of a panel, if the load is of one of several in each of which the index goes on, and
+ * which do not lie behind each other; else 0. */
+static int64_t
+panel_read(Cx *cx, const Let *load, Dim index)
+{
+    const Attr *at = load->op == OP_load ? let_attr(load, "at") : NULL;
+    const Type *t = at ? load->args[0]->type : NULL;
+    int64_t width = 0, n = 0;
+    bool columns = at && at->n > 2 && dim_is_int(cx, t->dims[at->n - 1], &width) &&
+                   dim_is_int(cx, dim_extent(cx, index), &n) && n > width && n % width == 0 &&
+                   at->dims[at->n - 1] == dim_mod(cx, index, t->dims[at->n - 1]);
+    bool behind = columns &&
+                  (dim_uses(cx, at->dims[at->n - 2], index) || dim_is(cx, t->dims[at->n - 2], 1));
+    return columns && width > 1 && !behind ? width : 0;
+}
+
+/* Of a loop without others in it. */
+static int64_t
+panels_read_by(Cx *cx, const Let *loop)
+{
+    int64_t width = 0;
+    for (int k = 0; k < loop->body->n; k++) {
+        const Let *let = loop->body->lets[k];
+        int64_t one = panel_read(cx, let, loop_index(loop));
+        width = one ? one : width;
+        if (let->body) {
+            return 0;
+        }
+    }
+    return width;
+}
+
+static int
+cut_block(Fn *fn, Block *blk, bool inside)
+{
+    int n = 0;
+    for (int k = 0; k < blk->n; k++) {
+        Let *let = blk->lets[k];
+        bool plain = inside && let->op == OP_for && let_int(let, "marks") == 0;
+        int64_t width = plain ? panels_read_by(fn->cx, let) : 0;
+        if (width && fuel_spend(fn->cx)) {
+            nest_split(fn, let, width);
+            n++;
+        } else if (let->body) {
+            n += cut_block(fn, let->body, inside || let->op == OP_for);
+        }
+    }
+    return n;
+}
+
+Fn *
+rewrite_cut(Fn *fn)
+{
+    if (cut_block(fn, fn->body, false)) {
+        facts_forget(fn);
+    }
+    return fn;
 }
