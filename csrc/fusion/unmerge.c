@@ -9,7 +9,10 @@
  * How:      one walk forwards.  What the builder sees through (a permutation, an expansion) was in
  *           front of the reshape: afterwards it is letters, and an operand that was repeated is
  *           not.  A reshape goes on behind a let as long as that does not need the merged axis:
- *           usually up to one that splits the axis again, with which it cancels.  O(lets).
+ *           usually up to one that splits the axis again, with which it cancels.  So does a
+ *           reshape of the graph that merges the batches of a product with its other axes, as that
+ *           behind a grouped convolution: the arithmetic can then be in the product's kernel.
+ *           O(lets).
  * Why not   split the last letter of the result: vectors run along it, and what joins the kernel
  *           that makes an operand has its axes.
  * Why not   leave reshapes to the kernels, as index maps: two kernels whose axes are not the same
@@ -364,6 +367,32 @@ before_merge(const Unmerge *u, const Let *let, Value *const *args)
     return v ? build_reshape(u->b, v, t->rank, t->dims) : NULL;
 }
 
+/* ---- grouped convolutions ---- */
+
+/* Is v a product whose batches a reshape has merged with other axes of it? */
+static bool
+merges_groups(const Unmerge *u, const Value *v)
+{
+    Merge m;
+    Sides p;
+    if (!merge_of(u->old->cx, v, &m) || value_is_const(v->def->args[0]) || !v->def->args[0]->def ||
+        v->def->args[0]->def->op != OP_contract) {
+        return false;
+    }
+    const Let *product = v->def->args[0]->def;
+    product_read(product, product->args, &p);
+    for (int k = 0; k < v->type->rank; k++) {
+        int batches = 0;
+        for (int j = 0; j < m.count[k]; j++) {
+            batches += is_batch(&p, p.out[m.first[k] + j]);
+        }
+        if (batches > 0 && batches < m.count[k]) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- the pass ---- */
 
 static void
@@ -386,6 +415,9 @@ unmerge(Unmerge *u, const Let *let)
         u->open[let->res[0]->id] = merge_of(u->old->cx, v, &m);
     } else {
         build_again(u->b, let, u->map);
+        if (let->op == OP_reshape) {
+            u->open[let->res[0]->id] = merges_groups(u, u->map[let->res[0]->id]);
+        }
     }
 }
 

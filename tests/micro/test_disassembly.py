@@ -17,7 +17,7 @@ from tests.objects import OBJECTS
 
 # What a compiler makes with the flags of csrc/build.mk is tested, not what tests load.
 MK = (CSRC / "build.mk").read_text()
-KERNEL = re.compile(r"^(part|thin|whole|several|transposed_(one|some))_(f32|f64)_\d+$")
+KERNEL = re.compile(r"^(part|thin|half|whole|several|transposed_(one|some))_(f32|f64)_\d+$")
 CLANG = next(filter(shutil.which, ("clang", "clang-14")), "clang")
 MULTIPLIES = re.compile(r"^v?f?n?(fmadd|mulp|mul|madd)")
 

@@ -11,87 +11,14 @@
 #define ROW_VECTORS (128 / VECTOR)      /* vectors in a row of a panel */
 #define ROW_LANES 8             /* parts of 16 bytes in such a row, of SIDE elements each */
 
-/* One chain of k steps, or a part of one, for R x P * V vectors of the tile `out`, whose rows are
- * out_row apart.  A single row has one run: with a loop over several clang keeps its sums in
- * memory. */
-DLC_FN void
-NAME(chain)(const int R, const int V, const int P, const Chain *c, const char *a, const char *b,
-            T *out)
-{
-    VEC sum[MICRO_ROWS][ROW_VECTORS * MOST_PANELS], x[ROW_VECTORS * MOST_PANELS], y[MICRO_ROWS];
-    const int64_t row = c->row_stride * (int)sizeof(T), step = c->k_stride * (int)sizeof(T);
-    const int64_t b_step = c->b_step, next_step = c->next_step, panel = c->b_panel,
-                  row_3 = 3 * row, panel_3 = 3 * panel, out_row = c->out_row;
-    const enum Mode mode = c->mode;
-    const char *rows[4], *next = b + c->next;
-    const Run *run = c->runs, *end = run + c->nruns;
-
-    UNROLL for (int i = 0; i < R; i++) {
-        UNROLL for (int j = 0; j < P * V; j++) {
-            sum[i][j] = (VEC){0};
-            if (mode == CONTINUE) {
-                sum[i][j] = *(const VEC *)(out + i * out_row + j * LANES);
-            }
-        }
-    }
-#define B(j) (*(const VEC *)(OF_FOUR(b, (j) / V, panel, panel_3) + (j) % V * VECTOR))
-#define A(i) NAME(splat)(*(const T *)OF_FOUR(rows[(i) / 4], i, row, row_3))
-    do {
-        const char *from = a + run->at * (int)sizeof(T);
-        UNROLL for (int i = 0; i < (R + 3) / 4; i++) {
-            rows[i] = from + 4 * i * row;
-        }
-        for (int64_t p = run->k; p > 0; p--) {
-            UNROLL for (int j = 0; j < V * VECTOR; j += 64) {
-                UNROLL for (int q = 0; q < P; q++) {
-                    __builtin_prefetch(OF_FOUR(next, q, panel, panel_3) + j, 0, 2);
-                }
-            }
-            if (R < P * V) {        /* the fewer wait in registers */
-                UNROLL for (int i = 0; i < R; i++) {
-                    y[i] = A(i);
-                }
-                UNROLL for (int j = 0; j < P * V; j++) {
-                    x[0] = B(j);
-                    UNROLL for (int i = 0; i < R; i++) {
-                        sum[i][j] = NAME(fma)(y[i], x[0], sum[i][j]);
-                    }
-                }
-            }
-            else {
-                UNROLL for (int j = 0; j < P * V; j++) {
-                    x[j] = B(j);
-                }
-                UNROLL for (int i = 0; i < R; i++) {
-                    y[0] = A(i);
-                    UNROLL for (int j = 0; j < P * V; j++) {
-                        sum[i][j] = NAME(fma)(y[0], x[j], sum[i][j]);
-                    }
-                }
-            }
-            UNROLL for (int i = 0; i < (R + 3) / 4; i++) {
-                rows[i] += step;
-                OPAQUE(rows[i]);
-            }
-            b += b_step;
-            next += next_step;
-            OPAQUE(b);
-            OPAQUE(next);
-        }
-    } while (R > 1 && ++run < end);
-#undef A
-#undef B
-    OPAQUE(out);                    /* else its rows wait in registers, or on the stack */
-    UNROLL for (int i = 0; i < R; i++) {
-        UNROLL for (int j = 0; j < P * V; j++) {
-            VEC *to = (VEC *)(out + i * out_row + j * LANES);
-            if (mode == ADD) {
-                sum[i][j] += *to;
-            }
-            *to = sum[i][j];
-        }
-    }
-}
+#define OF(word) NAME(word)
+#define BYTES VECTOR
+#include "micro_chain.h"
+#if HALVES
+#define OF(word) PASTE(half, NAME(word))
+#define BYTES (VECTOR / 2)
+#include "micro_chain.h"
+#endif
 
 /* The square at bytes 16 * q of a line of each column; `line` has them if lines are read whole. */
 DLC_FN void
@@ -196,18 +123,19 @@ NAME(transposed)(const int R, const int V, const Chain *c, const char *a, const 
 /* ---- a function for each height ---- */
 
 /* Those above the limit, which the registers do not hold, are never called. */
-#define KERNEL(form, R, V, P, limit) \
+#define KERNEL(form, chain, R, V, P, limit) \
     static __attribute__((noinline)) void \
     PASTE(NAME(form), R)(const Chain *c, const void *a, const void *b, void *out) \
     { \
         if (R <= limit) { \
-            NAME(chain)(R, V, P, c, a, b, out); \
+            chain(R, V, P, c, a, b, out); \
         } \
     }
-#define PART(R) KERNEL(part, R, WIDTH, 1, NAME(HEIGHT))
-#define THIN_PART(R) KERNEL(thin, R, 1, 1, NAME(THIN))
-#define WHOLE(R) KERNEL(whole, R, ROW_VECTORS, 1, NAME(FULL))
-#define SEVERAL(R) KERNEL(several, R, ROW_VECTORS, PANELS(R), NAME(FULL))
+#define PART(R) KERNEL(part, NAME(chain), R, WIDTH, 1, NAME(HEIGHT))
+#define THIN_PART(R) KERNEL(thin, NAME(chain), R, 1, 1, NAME(THIN))
+#define HALF_PART(R) KERNEL(half, PASTE(half, NAME(chain)), R, 1, 1, NAME(THIN))
+#define WHOLE(R) KERNEL(whole, NAME(chain), R, ROW_VECTORS, 1, NAME(FULL))
+#define SEVERAL(R) KERNEL(several, NAME(chain), R, ROW_VECTORS, PANELS(R), NAME(FULL))
 #define TRANSPOSED(R) TRANSPOSE(R, one, 1) TRANSPOSE(R, some, TOGETHER)
 #define TRANSPOSE(R, word, V) \
     static __attribute__((noinline)) void \
@@ -221,6 +149,9 @@ NAME(transposed)(const int R, const int V, const Chain *c, const char *a, const 
 EACH_FEW(TRANSPOSED)
 EACH_ROWS(PART)
 EACH_ROWS(THIN_PART)
+#if HALVES
+EACH_ROWS(HALF_PART)
+#endif
 EACH_ROWS(WHOLE)
 EACH_ROWS(SEVERAL)
 #define IN_TABLE(R) PASTE(NAME(part), R),
@@ -229,6 +160,11 @@ static Kernel *const NAME(parts)[] = {0, EACH_ROWS(IN_TABLE)};
 #define IN_TABLE(R) PASTE(NAME(thin), R),
 static Kernel *const NAME(thins)[] = {0, EACH_ROWS(IN_TABLE)};
 #undef IN_TABLE
+#if HALVES
+#define IN_TABLE(R) PASTE(NAME(half), R),
+static Kernel *const NAME(halves)[] = {0, EACH_ROWS(IN_TABLE)};
+#undef IN_TABLE
+#endif
 #define IN_TABLE(R) PASTE(NAME(whole), R),
 static Kernel *const NAME(wholes)[] = {0, EACH_ROWS(IN_TABLE)};
 #undef IN_TABLE
@@ -278,6 +214,18 @@ static inline bool
 NAME(is_thin)(int64_t columns)
 {
     return columns <= LANES;
+}
+
+/* The kernels for the columns that are left of a panel. */
+static inline Kernel *const *
+NAME(kernels)(int64_t columns)
+{
+#if HALVES
+    if (columns <= LANES / 2) {
+        return NAME(halves);
+    }
+#endif
+    return NAME(is_thin)(columns) ? NAME(thins) : NAME(parts);
 }
 
 /* The next height in a panel.  Narrow kernels should be of heights alike: one of few rows has so
@@ -338,9 +286,7 @@ NAME(heights)(Chain *c, const T *a, const T *b, T *out)
                 if (c->first) {
                     prefetch_part(c, pass++, passes, j * (int)sizeof(T));
                 }
-                (whole                               ? NAME(wholes)
-                 : NAME(is_thin)(c->columns - j) ? NAME(thins)
-                                                 : NAME(parts))[height](c, rows, b + j, to);
+                (whole ? NAME(wholes) : NAME(kernels)(c->columns - j))[height](c, rows, b + j, to);
             }
             rows += height * c->row_stride;
             to += height * c->out_row;

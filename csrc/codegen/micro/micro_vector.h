@@ -22,6 +22,8 @@
  * FEW       rows of the kernel that transposes columns in registers, up to 8
  * TOGETHER  vectors of columns that it has
  * WHOLE_LINES  it reads a line of each column at once
+ * HALVES    the last columns of a panel, if they fit in half a vector, have kernels of such halves:
+ *           a processor takes half the time for them, or multiplies two of them at once
  * Integers need a register or two for the product, and more where the set has no such
  * multiplication. */
 #if defined(__AVX512F__)
@@ -81,6 +83,11 @@ enum {
     THIN_i64 = 4
 };
 #endif
+#if defined(__AVX512F__)
+#define HALVES 1
+#else
+#define HALVES 0
+#endif
 enum {
     HEIGHT_f32 = HEIGHT,
     FULL_f32 = FULL,
@@ -101,24 +108,30 @@ enum { WHOLE_LINES = 0, TOGETHER = WIDTH, FEW_f32 = 4, FEW_f64 = 2, FEW_i32 = 1,
 #define VECTORS(dtype, T) \
     typedef T lane_##dtype __attribute__((vector_size(16), aligned(sizeof(T)), may_alias)); \
     typedef T vec_##dtype __attribute__((vector_size(VECTOR), aligned(sizeof(T)), may_alias)); \
-    DLC_FN vec_##dtype splat_##dtype(T x) { return x - (vec_##dtype){0}; }
+    typedef T half_vec_##dtype \
+        __attribute__((vector_size(VECTOR / 2), aligned(sizeof(T)), may_alias)); \
+    DLC_FN vec_##dtype splat_##dtype(T x) { return x - (vec_##dtype){0}; } \
+    DLC_FN half_vec_##dtype half_splat_##dtype(T x) { return x - (half_vec_##dtype){0}; }
 VECTORS(f32, float)
 VECTORS(f64, double)
 VECTORS(i32, int32_t)
 VECTORS(i64, int64_t)
 typedef int32_t int32_unaligned __attribute__((aligned(1), may_alias));
 
-#define MULTIPLY_ADD(dtype, value) \
-    DLC_FN vec_##dtype \
-    fma_##dtype(vec_##dtype a, vec_##dtype b, vec_##dtype c) \
+#define MULTIPLY_ADD(dtype, value) MULTIPLY_ADD_OF(fma_##dtype, vec_##dtype, value)
+#define MULTIPLY_ADD_OF(name, vec, value) \
+    DLC_FN vec \
+    name(vec a, vec b, vec c) \
     { \
-        return (vec_##dtype)(value); \
+        return (vec)(value); \
     }
 /* The sum stays in its register.  With the builtin gcc may put it where a factor was and move it
  * back, and spills. */
 #define MULTIPLY_ADD_IN_PLACE(dtype, instruction, r) \
-    DLC_FN vec_##dtype \
-    fma_##dtype(vec_##dtype a, vec_##dtype b, vec_##dtype c) \
+    MULTIPLY_ADD_IN_PLACE_OF(fma_##dtype, vec_##dtype, instruction, r)
+#define MULTIPLY_ADD_IN_PLACE_OF(name, vec, instruction, r) \
+    DLC_FN vec \
+    name(vec a, vec b, vec c) \
     { \
         __asm__(instruction : "+" r(c) : r(a), r(b)); \
         return c; \
@@ -137,6 +150,18 @@ MULTIPLY_ADD_IN_PLACE(f64, "fmla %0.2d, %1.2d, %2.2d", "w")
 #else
 MULTIPLY_ADD(f32, a * b + c)
 MULTIPLY_ADD(f64, a * b + c)
+#endif
+
+#if HALVES
+MULTIPLY_ADD_OF(half_fma_i32, half_vec_i32, a * b + c)
+MULTIPLY_ADD_OF(half_fma_i64, half_vec_i64, a * b + c)
+#if defined(MICRO_EMULATED)
+MULTIPLY_ADD_OF(half_fma_f32, half_vec_f32, _mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c))
+MULTIPLY_ADD_OF(half_fma_f64, half_vec_f64, _mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c))
+#else
+MULTIPLY_ADD_IN_PLACE_OF(half_fma_f32, half_vec_f32, "vfmadd231ps %2, %1, %0", "v")
+MULTIPLY_ADD_IN_PLACE_OF(half_fma_f64, half_vec_f64, "vfmadd231pd %2, %1, %0", "v")
+#endif
 #endif
 
 /* The same, of one element in memory for all lanes: where it is multiplied by one vector only, its
