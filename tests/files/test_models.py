@@ -64,6 +64,7 @@ def as_c(path: Path) -> None:
     m.export_c(folder)
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     passes(build_c(folder, *NATIVE, *sanitizers, "-DCHECK_THREADS=3", "-pthread"))
+    passes(build_c(folder, *STRICT, "-march=native"))  # with the vectors that -O1 leaves out
     for cc, flags in ((CLANG, STRICT), (TCC, ["-std=c11", "-Wall", "-Werror"])):
         if cc:
             passes(build_c(folder, *flags, cc=cc))

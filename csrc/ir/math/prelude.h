@@ -110,6 +110,15 @@ dlc_from_bits_f64(uint64_t u)
     return a;
 }
 
+/* a ? b : c: with AVX-512 gcc makes branches of the latter in a loop over lanes of 64-bit floats, if
+ * the condition is a byte in memory, and no vectors. */
+DLC_FN double
+dlc_select_f64(uint8_t a, double b, double c)
+{
+    const uint64_t other = dlc_bits_f64(c), differ = dlc_bits_f64(b) ^ other;
+    return dlc_from_bits_f64((differ & -(uint64_t)(a != 0)) ^ other);
+}
+
 /* ---- the parts of complex numbers ---- */
 
 DLC_FN float dlc_real_c64(uint64_t z) { return dlc_from_bits_f32((uint32_t)z); }

@@ -68,7 +68,8 @@ static const char *
 map_expression(Emit *e, const Let *let, const char *dtype)
 {
     Text out = {.cx = e->cx};
-    for (const char *c = op_info[let->op].expr; *c; c++) {
+    bool select = let->op == OP_where && map_dtype(let) == DT_f64;
+    for (const char *c = select ? "M(select)(a, b, c)" : op_info[let->op].expr; *c; c++) {
         const char *end = strncmp(c, "M(", 2) == 0 ? strchr(c, ')') : NULL;
         if (end) {
             text_add(&out, "dlc_%.*s_%s", (int)(end - c - 2), c + 2, dtype);
@@ -101,18 +102,17 @@ cc_function(Emit *e, const Let *let)
     const char *dtype = compute_name(map_dtype(let));
     const char *name = cx_format(e->cx, "op_%s_%s", op_info[let->op].name, dtype);
     if (new_helper(e, name)) {
-        text_add(e->helpers, "DLC_FN %s %s(", type_c(let->res[0]->type->dtype), name);
+        const char *made = type_c(let->res[0]->type->dtype);
+        text_add(e->helpers, "DLC_FN %s %s(", made, name);
         for (int k = 0; k < let->nargs; k++) {
             text_add(e->helpers, "%s%s %c", k ? ", " : "", type_c(operand_dtype(let, k)), 'a' + k);
         }
-        const char *made = type_c(let->res[0]->type->dtype);
         const char *cast = let->op == OP_complex ? "" : cx_format(e->cx, "(%s)", made);
         text_add(e->helpers, ") { %s }\n", map_body(e, map_expression(e, let, dtype), made, cast));
     }
     return name;
 }
 
-/* The operands of a MAP let. */
 static const char *
 map_operands(Emit *e, const Let *let)
 {
