@@ -253,9 +253,7 @@ columns_innermost(Build *b, const Value *v, const Decode *d, const Value *weight
                       ? (Value *)of
                       : build_permute(b, with_groups(b, map[of->id], d, weight, false), perm);
     }
-    Value *s = let->op == OP_cast ? build_cast(b, args[0], v->type->dtype)
-                                  : build_map(b, let->op, args[0], args[1], NULL);
-    return build_permute(b, s, back);
+    return build_permute(b, build_map_like(b, let, args), back);
 }
 
 Value *
