@@ -179,12 +179,13 @@ cut_block(Fn *fn, Block *blk, bool inside)
     int n = 0;
     for (int k = 0; k < blk->n; k++) {
         Let *let = blk->lets[k];
-        bool plain = inside && let->op == OP_for && let_int(let, "marks") == 0;
+        bool marked = let->op == OP_for && let_int(let, "marks") != 0;
+        bool plain = inside && let->op == OP_for && !marked;
         int64_t width = plain ? panels_read_by(fn->cx, let) : 0;
         if (width && fuel_spend(fn->cx)) {
             nest_split(fn, let, width);
             n++;
-        } else if (let->body) {
+        } else if (let->body && !marked) { /* a call of a microkernel has the loops it has */
             n += cut_block(fn, let->body, inside || let->op == OP_for);
         }
     }
