@@ -111,9 +111,8 @@ check_prefetch(Verifier *v, const Let *access)
         verify_broken(v, 34, "prefetch marks an access to what a loop makes, or one of two kinds");
     }
     const Let *tile = loop;
-    if (loop_is(loop) && let_around(loop)->op == OP_for) {
-        const Let *outer = let_around(loop);
-        tile = let_has(outer, MARK_vector) ? outer : loop;
+    while (loop_is(tile) && !let_has(tile, MARK_vector)) {
+        tile = let_around(tile);
     }
     if (along && !goes_along(v->cx, access, loop) && !goes_along(v->cx, access, tile)) {
         verify_broken(v, 34, "prefetch marks an access that does not go along adjacent elements");

@@ -190,6 +190,9 @@ static Let *
 columns_in(Fn *fn, Let *loop, int room, Dim *left)
 {
     *left = loop_extent(loop);
+    if (let_has(loop->body->lets[0], MARK_fused)) {
+        return loop; /* it has few, perhaps by the condition of an if around */
+    }
     if (let_has(loop, MARK_parallel)) {
         loop = block_of(fn, loop, loop_step(loop), left);
     }
