@@ -1,4 +1,4 @@
-"""A prefetched load may stand in several sums, one in the other: it goes along the vector loop around them."""
+"""A prefetched load may stand in several sums, one in the other, in the vector loop that it goes along."""
 
 from tests.dlc_opt import opt
 

@@ -110,8 +110,8 @@ dlc_from_bits_f64(uint64_t u)
     return a;
 }
 
-/* a ? b : c: with AVX-512 gcc makes branches of the latter in a loop over lanes of 64-bit floats, if
- * the condition is a byte in memory, and no vectors. */
+/* a ? b : c.  With AVX-512 gcc makes branches of that, and no vectors, in a loop over lanes of
+ * 64-bit floats whose condition is a byte in memory. */
 DLC_FN double
 dlc_select_f64(uint8_t a, double b, double c)
 {
