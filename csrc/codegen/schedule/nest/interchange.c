@@ -63,7 +63,7 @@ is_down_rows(const Interchange *all, const Let *loop, const Let *reduce)
     Dtype dtype = reduce->res[0]->type->dtype;
     return adjacent && (op == OP_sum || (extreme && dtype_info[dtype].class == CLASS_FLOAT)) &&
            !let_has(reduce, MARK_lanes) && !let_has(reduce, MARK_pairs) &&
-           body_is_plain(reduce->body) &&
+           !let_has(reduce, MARK_onehot) && body_is_plain(reduce->body) &&
            dim_range(cx, loop_extent(reduce)).hi <= reduce_block(reduce);
 }
 
@@ -86,7 +86,9 @@ columns_of(const Interchange *all, const Let *loop)
                  dim_range(cx, loop_extent(loop)).hi <= most &&
                  dim_range(cx, loop_extent(sum)).hi <= CONTRACTION_CHAIN;
     } else {
-        plain &= let_has(loop, MARK_vector) && !all->target->arrays && is_down_rows(all, loop, sum);
+        const Marks others = (Marks)let_int(loop, "marks") & ~(MARK_vector | MARK_parallel);
+        plain &= let_has(loop, MARK_vector) && !others && !all->target->arrays &&
+                 is_down_rows(all, loop, sum);
     }
     for (int k = 1; k < body->n; k++) {
         plain &= !loop_is(body->lets[k]) && !let_is_choice(body->lets[k]);
